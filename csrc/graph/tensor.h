@@ -1,0 +1,115 @@
+// A tensor and a node as the client described them: plain values, deep copies of what came in.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/types.h"
+#include "support/status.h"
+
+namespace qnnrt {
+
+// Bytes on a 64-byte boundary, what static tensors and packed weights live in.
+class AlignedBytes {
+ public:
+  static std::shared_ptr<AlignedBytes> Make(size_t size);  // null when out of memory
+  static std::shared_ptr<AlignedBytes> Copy(const void* data, size_t size);
+  ~AlignedBytes();
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  void* data() { return data_; }
+  const void* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  AlignedBytes(void* data, size_t size) : data_(data), size_(size) {}
+  void* data_;
+  size_t size_;
+};
+
+// Quantization of a tensor, real = scale x (q + offset); axis -1: one pair for the whole tensor.
+struct Quantization {
+  bool defined = false;
+  Qnn_QuantizationEncoding_t encoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  int32_t axis = -1;
+  uint32_t bitwidth = 0;  // 0: all bits of the type
+  std::vector<float> scales;
+  std::vector<int32_t> offsets;
+};
+
+struct Tensor {
+  uint32_t id = 0;
+  std::string name;
+  Qnn_TensorType_t type = QNN_TENSOR_TYPE_NATIVE;
+  Qnn_DataType_t dtype = QNN_DATATYPE_FLOAT_32;
+  Shape shape;
+  Quantization quantization;
+  Qnn_TensorMemType_t mem_type = QNN_TENSORMEMTYPE_RAW;
+  std::shared_ptr<AlignedBytes> data;  // the value of a STATIC tensor, else null
+
+  bool is_static() const { return data != nullptr; }
+  bool is_input() const { return type == QNN_TENSOR_TYPE_APP_WRITE; }
+  bool is_output() const { return type == QNN_TENSOR_TYPE_APP_READ; }
+  uint64_t elements() const { return ElementCount(shape); }
+  uint64_t bytes() const { return elements() * ElementSize(dtype); }
+  template <typename T>
+  const T* data_as() const {
+    return data ? static_cast<const T*>(data->data()) : nullptr;
+  }
+};
+
+// One op parameter. Scalars of every integer type are widened, so that a rule asks for a number
+// and not for the exact type that the client chose.
+struct Param {
+  std::string name;
+  std::variant<int64_t, double, bool, std::string, Tensor> value;
+};
+
+// An activation or an add that was merged into its producer by a pass. Applied in order to the
+// producer's result. kAdd reads one more input of the node (`input`), of the output's shape.
+enum class Activation : uint8_t {
+  kRelu,
+  kRelu6,
+  kReluMinMax,
+  kSigmoid,
+  kTanh,
+  kElu,
+  kGelu,
+  kHardSwish,
+  kHardSigmoid,
+  kSoftplus,
+  kLeakyRelu,
+  kSwish
+};
+struct PostOp {
+  enum class Kind : uint8_t { kActivation, kAdd } kind = Kind::kActivation;
+  Activation activation = Activation::kRelu;
+  float alpha = 0,
+        beta = 0;  // ReluMinMax: min, max; Elu: alpha; HardSigmoid: alpha, beta; LeakyRelu: slope
+  uint32_t input = 0;  // kAdd: index into Node::inputs
+};
+
+struct Node {
+  std::string name;
+  std::string package;
+  std::string type;
+  std::vector<Param> params;
+  std::vector<const Tensor*> inputs;   // an input left out is null
+  std::vector<const Tensor*> outputs;  // likewise
+  std::vector<PostOp> post_ops;        // filled by passes only
+
+  const Param* Find(const char* name) const;
+  bool HasInput(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+  bool HasOutput(size_t i) const { return i < outputs.size() && outputs[i] != nullptr; }
+  // Typed access with the default of the op's definition. Types were checked by then.
+  int64_t Int(const char* name, int64_t fallback = 0) const;
+  float Float(const char* name, float fallback = 0) const;
+  bool Bool(const char* name, bool fallback = false) const;
+  std::vector<int64_t> Ints(
+      const char* name) const;  // a tensor param of any integer type; empty if absent
+  std::vector<float> Floats(const char* name) const;
+};
+
+}  // namespace qnnrt

@@ -1,0 +1,49 @@
+// Element types and shapes as the graph, the ops and the planner see them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "abi/qnn_types.h"
+
+namespace qnnrt {
+
+using Shape = std::vector<uint32_t>;
+
+// Bytes of one element; 0 for a type that has no fixed size here (STRING, UNDEFINED, 4 bit).
+size_t ElementSize(Qnn_DataType_t type);
+// "FLOAT_32"; never null.
+const char* DataTypeName(Qnn_DataType_t type);
+
+// A set of element types, one bit each, so that an op's rule is one constant.
+using TypeSet = uint32_t;
+namespace types {
+constexpr TypeSet kI8 = 1u << 0, kI16 = 1u << 1, kI32 = 1u << 2, kI64 = 1u << 3;
+constexpr TypeSet kU8 = 1u << 4, kU16 = 1u << 5, kU32 = 1u << 6, kU64 = 1u << 7;
+constexpr TypeSet kF16 = 1u << 8, kF32 = 1u << 9, kF64 = 1u << 10, kBool = 1u << 11;
+constexpr TypeSet kSigned = kI8 | kI16 | kI32 | kI64;
+constexpr TypeSet kUnsigned = kU8 | kU16 | kU32 | kU64;
+constexpr TypeSet kInt = kSigned | kUnsigned;
+constexpr TypeSet kFloat = kF16 | kF32;         // what every float op takes
+constexpr TypeSet kIndex = kI32 | kU32 | kI64;  // what an index input may be
+constexpr TypeSet kNumber = kInt | kFloat | kF64;
+constexpr TypeSet kAny = kNumber | kBool;
+}  // namespace types
+TypeSet TypeBit(Qnn_DataType_t type);   // 0 for a type that no op takes
+std::string TypeSetNames(TypeSet set);  // "FLOAT_16, FLOAT_32"
+
+// Number of elements; false when it does not fit 63 bits.
+bool ElementCount(const Shape& shape, uint64_t* count);
+// Shapes that were checked once already.
+uint64_t ElementCount(const Shape& shape);
+std::string ShapeText(const Shape& shape);  // "[1, 224, 224, 3]"
+
+// IEEE half precision, as storage. Arithmetic is done in float.
+uint16_t FloatToHalf(float value);
+float HalfToFloat(uint16_t value);
+void FloatToHalf(const float* in, uint16_t* out, size_t count);
+void HalfToFloat(const uint16_t* in, float* out, size_t count);
+
+}  // namespace qnnrt

@@ -1,0 +1,132 @@
+// What an op is: its definition (ports, params, types, shape rule) and its kernels. A family's file
+// holds both; op_table.cc lists the families and nothing else knows one op from another.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+#include "support/status.h"
+#include "support/threads.h"
+
+namespace qnnrt {
+
+// ---- kernels ---------------------------------------------------------------------------------
+
+struct ExecArgs {
+  const void* const* in;  // one pointer for each input of the node; null where it was left out
+  void* const* out;
+  void* scratch;  // ScratchBytes() bytes, 64-byte aligned
+  const Threads& threads;
+};
+
+// The executable form of one node: everything that can be decided, packed or allocated is done by
+// the time it exists. Run must not allocate, and must not keep state between two runs.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Only a value in the data can make it fail (an index out of range): then a Status that says so.
+  virtual Status Run(const ExecArgs& args) = 0;
+  virtual size_t ScratchBytes() const { return 0; }
+  // False when the kernel keeps its own (packed) form of static input i and never reads in[i].
+  virtual bool ReadsInput(size_t /*i*/) const { return true; }
+  virtual const char* Name() const = 0;             // "portable", "onednn:brgemm", ...
+  virtual size_t WeightBytes() const { return 0; }  // what it packed
+};
+
+struct KernelOptions {
+  bool portable_only = false;  // leave the fast library out
+  int threads = 1;             // how many threads Run may use
+};
+
+// A null pointer in a Result means "not for me": the next candidate is asked.
+using KernelPtr = std::unique_ptr<Kernel>;
+using MakeKernelFn = Result<KernelPtr> (*)(const Node&, const KernelOptions&);
+
+// ---- definitions -----------------------------------------------------------------------------
+
+struct PortSpec {
+  const char* name;
+  TypeSet types;
+  enum Count : uint8_t {
+    kOne,
+    kOptional,
+    kVariadic
+  } count = kOne;         // kVariadic: last port, one or more
+  int same_type_as = -1;  // element type equal to that of input number n
+  int min_rank = 0, max_rank = 8;
+};
+
+struct ParamSpec {
+  const char* name;
+  enum Kind : uint8_t { kInt, kFloat, kBool, kNumber, kInts, kFloats } kind;  // kNumber: any scalar
+  bool required = false;
+  const char* rule = "";  // shape and default in words, for the docs: "[2], default [1, 1]"
+};
+
+struct OpDef {
+  const char* type;
+  std::vector<PortSpec> inputs;
+  std::vector<PortSpec> outputs;
+  std::vector<ParamSpec> params;
+  // The rule that ports and params cannot say: checks values and fills the shape of every output.
+  // Ports, param kinds, ranks and types were checked before. An op whose output shape is the
+  // client's choice (Reshape) copies the declared one after checking it.
+  Status (*infer)(const Node&, std::vector<Shape>* outputs);
+  MakeKernelFn portable;
+
+  enum Flags : uint32_t {
+    kNone = 0,
+    kAlias = 1u << 0,       // output 0 is input 0 under another shape: no work if memory is shared
+    kInPlace = 1u << 1,     // output 0 may be written over any input of its own size (elementwise)
+    kPostOps = 1u << 2,     // portable and fast kernels apply Node::post_ops
+    kNativeHalf = 1u << 3,  // the portable kernel takes FLOAT_16 itself; else it is run in float
+  };
+  uint32_t flags = kNone;
+};
+
+// Portable kernels for FLOAT_16 nodes of an op without kNativeHalf: inputs are widened into
+// scratch, the float kernel runs, outputs are narrowed. Static inputs are widened once, here.
+Result<KernelPtr> MakeHalfViaFloat(const OpDef& def, const Node& node,
+                                   const KernelOptions& options);
+
+// ---- the table -------------------------------------------------------------------------------
+
+// Null when no such op. Op types are those of the package "qti.aisw".
+const OpDef* FindOp(const std::string& type);
+const std::vector<const OpDef*>& AllOps();
+
+// Ports, params, types, ranks, then OpDef::infer, then declared against inferred output shapes.
+// The message names the op, the tensor or param and the rule.
+Status ValidateNode(const Node& node);
+
+// The best kernel for a validated node: fast library (unless portable_only), then portable.
+Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options);
+
+// Each family's file defines one of these; op_table.cc concatenates them.
+using OpList = std::vector<OpDef>;
+OpList
+ConvOps();  // conv.cc: Conv2d, DepthWiseConv2d, TransposeConv2d, Conv1d, DepthWiseConv1d, Conv3d
+OpList MatMulOps();       // matmul.cc: MatMul, FullyConnected
+OpList PoolOps();         // pool.cc
+OpList NormOps();         // norm.cc
+OpList ResizeOps();       // resize.cc
+OpList RecurrentOps();    // recurrent.cc: Lstm, Gru
+OpList ElementWiseOps();  // elementwise.cc: unary, binary, select, compare, logic
+OpList ActivationOps();   // activation.cc: Relu..., ElementWiseNeuron, Prelu
+OpList ReduceOps();       // reduce.cc: Reduce*, Argmax, Argmin, CumulativeSum, TopK
+OpList SoftmaxOps();      // softmax.cc
+OpList CastOps();         // cast.cc: Cast, Convert
+OpList ShapeOps();        // shape.cc: Reshape, Squeeze, ExpandDims, Transpose, DepthToSpace, ...
+OpList JoinOps();         // join.cc: Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
+OpList GatherOps();       // gather.cc: Gather*, Scatter*, OneHot, GridSample, ...
+
+// onednn/: a fast kernel for the node, or null when the library is absent or has none.
+Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& options);
+const char* OneDnnVersion();  // "oneDNN 3.2.0 (gomp)", or null when it is not there
+int OneDnnLoadState(
+    std::string* why);  // 0 not tried, 1 loaded, -1 absent (why says what was tried)
+
+}  // namespace qnnrt

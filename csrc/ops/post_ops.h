@@ -1,0 +1,27 @@
+// Applying a node's post ops in a portable kernel: row by row, while the row is still in cache.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace qnnrt {
+
+float ApplyActivation(Activation a, float x, float alpha, float beta);
+// The same over a row; written so that the compiler vectorizes each case.
+void ApplyActivation(Activation a, float* x, size_t count, float alpha, float beta);
+
+// values[i] is element `offset + i` of the node's output, in memory order.
+class PostOps {
+ public:
+  explicit PostOps(const Node& node) : ops_(node.post_ops) {}
+  bool empty() const { return ops_.empty(); }
+  void Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const;
+
+ private:
+  std::vector<PostOp> ops_;
+};
+
+}  // namespace qnnrt
