@@ -1,0 +1,115 @@
+// Extensions of this runtime beside QNN: graph options, counters, descriptions. Not part of QNN; a
+// vendor backend has none of these.
+#pragma once
+
+#include <stdint.h>
+
+#include "qnn_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef QNN_API
+#define QNN_API __attribute__((visibility("default")))
+#endif
+
+// ---- Graph options: hung off QnnGraph_Config_t.customConfig with option CUSTOM ----
+
+// Tells our struct from a backend's own: the bytes "QNRT" read as a little-endian word.
+#define QNNRT_GRAPH_CONFIG_MAGIC 0x54524E51u
+
+#define QNNRT_GRAPH_OPTION_NUM_THREADS 1u
+#define QNNRT_GRAPH_OPTION_KERNELS 2u
+
+#define QNNRT_KERNELS_AUTO 0u
+#define QNNRT_KERNELS_PORTABLE 1u
+
+typedef struct Qnnrt_GraphConfig_t {
+  uint32_t magic;   // QNNRT_GRAPH_CONFIG_MAGIC
+  uint32_t option;  // one of QNNRT_GRAPH_OPTION_*; selects the member below
+  union {
+    uint32_t numThreads;
+    uint32_t kernels;  // one of QNNRT_KERNELS_*
+  };
+} Qnnrt_GraphConfig_t;
+
+// ---- What a graph did ----
+
+#define QNNRT_RESERVED_NONE 0u
+#define QNNRT_RESERVED_AT_FINALIZE 1u
+#define QNNRT_RESERVED_AT_EXECUTE 2u
+
+// Sizes in bytes. arena_lower_bound is the largest sum of tensors alive at once, arena_sum what
+// they would take without sharing; arena_bytes lies between the two.
+typedef struct Qnnrt_GraphStats_t {
+  uint64_t executes;
+  uint64_t copied_bytes;
+  uint64_t reserved_bytes;
+  uint64_t reserved_at;  // one of QNNRT_RESERVED_*
+  uint64_t arena_bytes;
+  uint64_t arena_lower_bound;
+  uint64_t arena_sum;
+  uint64_t weight_bytes;
+  uint64_t num_steps;
+  uint64_t execute_nanoseconds;
+} Qnnrt_GraphStats_t;
+
+#define QNNRT_COPY_IN 0u
+#define QNNRT_COPY_OUT 1u
+
+// A copy the client could have avoided. tensor and reason are owned by the graph.
+typedef struct Qnnrt_CopyRecord_t {
+  const char* tensor;
+  uint32_t direction;  // QNNRT_COPY_IN or QNNRT_COPY_OUT
+  uint32_t reserved;
+  uint64_t bytes;
+  uint64_t count;
+  const char* reason;
+} Qnnrt_CopyRecord_t;
+
+// These return 0 or a QNN_GRAPH_ERROR_* code.
+QNN_API uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t graph, Qnnrt_GraphStats_t* stats);
+// Writes at most capacity records; count receives how many there are. out may be NULL when capacity
+// is 0.
+QNN_API uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t graph, Qnnrt_CopyRecord_t* out,
+                                    uint32_t capacity, uint32_t* count);
+QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
+
+// The finalized steps as JSON (op, name, kernel, what was fused); owned by the graph. NULL when the
+// handle is not a finalized graph.
+QNN_API const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph);
+
+// ---- What the library holds ----
+
+typedef struct Qnnrt_LiveCounts_t {
+  uint64_t buffers;
+  uint64_t maps;
+  uint64_t fds;
+  uint64_t mem_handles;
+  uint64_t contexts;
+  uint64_t graphs;
+  uint64_t backends;
+  uint64_t profiles;
+  uint64_t logs;
+  uint64_t devices;
+  uint64_t signals;
+} Qnnrt_LiveCounts_t;
+
+QNN_API void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts);
+// Heap allocations made by the library since it was loaded.
+QNN_API uint64_t qnnrt_debug_allocations(void);
+// Makes the n-th allocation from now fail (1 is the next one); -1 switches that off.
+QNN_API void qnnrt_debug_fail_allocation(int64_t n);
+
+// ---- What the library is; the strings are static ----
+
+QNN_API const char* qnnrt_version(void);
+// The kernels in use, for example "oneDNN 3.2.0 (gomp)" or "portable".
+QNN_API const char* qnnrt_kernel_library(void);
+// The op table as JSON.
+QNN_API const char* qnnrt_op_coverage_json(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
