@@ -1,0 +1,28 @@
+// Qnn_MemDescriptor_t as clients pass it -> MemDescriptor. Which struct hangs behind customInfo is
+// the backend's business, so it says so.
+#pragma once
+
+#include "abi/qnn_types.h"
+#include "memory/registry.h"
+#include "support/status.h"
+
+namespace qnnrt {
+
+enum class CustomMem { kNone, kHtp, kLpai };
+
+// Errors: 8000 a null custom pointer, 8005 a memory type that the backend does not know.
+Result<MemDescriptor> FromQnn(const Qnn_MemDescriptor_t& descriptor, CustomMem custom);
+
+// Registers an array of them; the output is nulled first, all or nothing.
+Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor_t* descriptors,
+                   uint32_t count, CustomMem custom, uint32_t kinds, Qnn_MemHandle_t* handles);
+Status DeregisterQnn(Registry* registry, const Qnn_MemHandle_t* handles, uint32_t count);
+
+inline SlotHandle HandleFromQnn(Qnn_MemHandle_t handle) {
+  return reinterpret_cast<uintptr_t>(handle);
+}
+inline Qnn_MemHandle_t HandleToQnn(SlotHandle handle) {
+  return reinterpret_cast<Qnn_MemHandle_t>(static_cast<uintptr_t>(handle));
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,69 @@
+// The memory subsystem as one object: heaps, pool, buffers, handles. The library's only memory
+// state.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "memory/adaptors.h"
+#include "memory/buffer.h"
+#include "memory/counters.h"
+#include "memory/heaps.h"
+#include "memory/pool.h"
+#include "memory/registry.h"
+
+namespace qnnrt {
+
+class Memory {
+ public:
+  // Made at first use and never destroyed: buffers may outlive every static destructor. Reads
+  // QNNRT_HEAP, QNNRT_VENDOR_LIBRARY, QNNRT_POOL_BYTES and QNNRT_STRICT once.
+  static Memory& Get();
+
+  Counters& counters() { return counters_; }
+  const HeapSet& heaps() const { return heaps_; }
+  ReusePool& pool() { return pool_; }
+  BufferTable& buffers() { return buffers_; }
+  Registry& registry() { return registry_; }
+  bool strict() const { return strict_; }
+
+  // heap: a name, or null for the default; without QNNRT_HEAP a default that is out of memory hands
+  // over to the next heap in order. nbytes > 0; alignment a power of two, 0 for the page size.
+  Result<SlotHandle> Allocate(const char* heap, uint64_t nbytes, uint64_t alignment,
+                              uint32_t flags = 0);
+  // Close with the executions that run through handles named in the message.
+  Status Close(SlotHandle buffer);
+
+  // The Nth allocation from now fails, whatever its heap; 0 turns it off. For tests.
+  void FailNth(int64_t nth);
+  StatisticsHeap::Totals HeapTotals(const char* name) const;
+
+  // Something that went on but should not have been asked for. Standard error unless set.
+  using WarningSink = void (*)(const char* message);
+  void SetWarningSink(WarningSink sink) { sink_.store(sink, std::memory_order_release); }
+  void Warn(const std::string& message) const;
+
+ private:
+  Memory();
+  static void BeforeFork();
+  static void AfterForkParent();
+  static void AfterForkChild();
+
+  struct Stack {  // a heap with its adaptors, outermost last
+    std::unique_ptr<StatisticsHeap> statistics;
+    std::unique_ptr<PoolHeap> pool;
+    std::unique_ptr<FailNthHeap> fail;
+  };
+
+  Counters counters_;
+  HeapSet heaps_;
+  ReusePool pool_;
+  std::vector<Stack> stacks_;  // as heaps_.all(); empty ones for heaps the machine lacks
+  BufferTable buffers_;
+  Registry registry_;
+  bool strict_ = false;
+  bool forced_heap_ = false;
+  std::atomic<WarningSink> sink_{nullptr};
+};
+
+}  // namespace qnnrt

@@ -1,0 +1,169 @@
+// Memory handles: which buffer range a context may use as which tensor.
+//
+// A handle is slot and generation. Register and deregister take a lock; Acquire, which every
+// execution does for every tensor, is one compare-and-swap. The rules and codes are those of the
+// QNN memory API: register is all or nothing with its output nulled first; deregister knows no
+// context and still processes the valid handles of an array that has bad ones.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "memory/buffer.h"
+#include "memory/slot_table.h"
+#include "support/status.h"
+
+namespace qnnrt {
+
+enum class MemKind : uint32_t {
+  kIon = 1,           // one fd, one tensor, from the start of the fd
+  kSharedBuffer = 2,  // a range of an fd
+  kDmaBuf = 3,        // an fd and the address where the client has mapped it
+  kQurt = 4,          // an address that exists on the DSP only
+  kWeights = 5,       // empty buffers that a backend fills
+  kSpillFill = 6,
+  kVtcmBackup = 7,
+  kLpaiCustom = 8,  // an fd and an offset, without a size
+  kOpenCl = 9,      // a cl_mem
+};
+constexpr uint32_t KindBit(MemKind kind) { return 1u << static_cast<uint32_t>(kind); }
+inline constexpr uint32_t kCpuReachableKinds =
+    KindBit(MemKind::kIon) | KindBit(MemKind::kSharedBuffer) | KindBit(MemKind::kDmaBuf);
+const char* MemKindName(MemKind kind);
+
+inline constexpr uint32_t kMaxMemRank = 8;
+
+// What a client asks to register, free of any backend's own struct: descriptor.h makes it from
+// those.
+struct MemDescriptor {
+  MemKind kind = MemKind::kIon;
+  int fd = -1;
+  uint64_t offset = 0;  // kSharedBuffer, kLpaiCustom and the backend-filled kinds
+  uint64_t size = 0;    // of the whole buffer behind fd, for kinds that state it; 0: not stated
+  bool states_size = false;
+  void* data = nullptr;  // kDmaBuf
+  uint32_t rank = 0;
+  const uint32_t* dims = nullptr;
+  const char* shape_config = nullptr;
+  uint32_t data_type = 0;  // Qnn_DataType_t
+};
+
+// A live registration. Immutable while pinned.
+struct MemRegistration {
+  SlotHandle handle = 0;
+  uint64_t context = 0;
+  uint8_t* address = nullptr;  // of the tensor's first byte
+  uint64_t nbytes = 0;         // of the tensor: elements x element size
+  uint64_t available = 0;      // bytes from address to the end of the buffer
+  uint64_t offset = 0;         // of the tensor in fd
+  MemKind kind = MemKind::kIon;
+  uint32_t data_type = 0;
+  uint32_t rank = 0;
+  uint32_t dims[kMaxMemRank] = {};
+  int fd = -1;  // as the client gave it; for messages
+  FileId id;    // the file: the same for dup'ed fds
+  uint64_t stated_size = 0;
+  Buffer* buffer = nullptr;  // pinned while registered
+  bool can_shrink = false;   // a foreign file nobody sealed: its size is checked at every Acquire
+};
+
+class Registry {
+ public:
+  Registry(BufferTable* buffers, Counters* counters) : buffers_(buffers), counters_(counters) {}
+
+  // `kinds`: which ones the backend takes (KindBit); others are 8005. All or nothing: handles[i]
+  // are 0 on any error. Errors: 8000, 8002, 8003, 8004, 8005 with the entry's number in the
+  // message.
+  Status Register(uint64_t context, const MemDescriptor* descriptors, uint32_t count,
+                  uint32_t kinds, SlotHandle* handles);
+
+  // Every valid handle goes, whatever the others are. Errors: 8001 a stale one, 1005 one in use by
+  // an execution (that one stays registered).
+  Status Deregister(const SlotHandle* handles, uint32_t count);
+
+  // For executions: pins the registration until Release. Errors: 8001 stale or of another context,
+  // 8003 a foreign file that shrank. Lock free.
+  Result<const MemRegistration*> Acquire(SlotHandle handle, uint64_t context);
+  // The same without a message built: null when it cannot be used (ask Acquire why).
+  const MemRegistration* TryAcquire(SlotHandle handle, uint64_t context) {
+    const MemRegistration* r = slots_.Acquire(handle);
+    if (!r) return nullptr;
+    if (r->context == context && (!r->can_shrink || StillCovered(r))) return r;
+    slots_.Release(handle);
+    return nullptr;
+  }
+  void Release(SlotHandle handle) { slots_.Release(handle); }
+
+  // The context is going: its handles are stale from here on. Returns how many there were. Waits
+  // for nothing: handles of running executions are counted in *in_use and stay.
+  uint32_t FreeContext(uint64_t context, uint32_t* in_use = nullptr);
+  // Drops every registration of the buffer that is not in use; returns how many went.
+  uint32_t DeregisterBuffer(const Buffer* buffer, uint32_t* in_use);
+  // How many executions use the buffer through handles right now; for messages.
+  uint32_t InFlight(const Buffer* buffer);
+
+  std::mutex& mutex() { return mutex_; }
+  void InvalidateAfterFork();
+
+ private:
+  struct Key {  // what may be registered once in a context
+    uint64_t context;
+    FileId id;
+    uint64_t offset;
+    bool operator==(const Key& o) const {
+      return context == o.context && id == o.id && offset == o.offset;
+    }
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const {
+      return FileIdHash()(k.id) ^ (k.context * 0xC2B2AE3D27D4EB4Fu) ^
+             (k.offset * 0x165667B19E3779F9u >> 7);
+    }
+  };
+  Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds, SlotHandle* handle);
+  Status Locate(const MemDescriptor& d, uint64_t nbytes, MemRegistration* r);
+  Status LocateClientMapping(const MemDescriptor& d, uint64_t nbytes, MemRegistration* r);
+  Status CheckStatedSize(const MemDescriptor& d, uint64_t nbytes, const Buffer& buffer);
+  bool StillCovered(const MemRegistration* r) const;
+  void Remove(MemRegistration* r, SlotHandle handle);  // after Retire
+  static Key KeyOf(const MemRegistration& r);
+
+  BufferTable* buffers_;
+  Counters* counters_;
+  std::mutex mutex_;
+  SlotTable<MemRegistration> slots_;
+  std::unordered_map<Key, SlotHandle, KeyHash> registered_;
+  std::unordered_map<uint64_t, std::unordered_set<SlotHandle>> by_context_;
+  bool forked_ = false;
+};
+
+// A pin on a registration for as long as this lives.
+class MemUse {
+ public:
+  MemUse() = default;
+  MemUse(Registry* registry, const MemRegistration* r) : registry_(registry), registration_(r) {}
+  MemUse(MemUse&& o) noexcept { *this = std::move(o); }
+  MemUse& operator=(MemUse&& o) noexcept {
+    if (this != &o) {
+      Reset();
+      registry_ = o.registry_;
+      registration_ = std::exchange(o.registration_, nullptr);
+    }
+    return *this;
+  }
+  ~MemUse() { Reset(); }
+  void Reset() {
+    if (registration_) registry_->Release(registration_->handle);
+    registration_ = nullptr;
+  }
+  const MemRegistration* operator->() const { return registration_; }
+  explicit operator bool() const { return registration_ != nullptr; }
+
+ private:
+  Registry* registry_ = nullptr;
+  const MemRegistration* registration_ = nullptr;
+};
+
+}  // namespace qnnrt

@@ -1,0 +1,140 @@
+// Slots that never move, named by handles that never come back.
+//
+// A handle is generation << 32 | (index + 1). Each slot has one 64-bit word, generation << 32 |
+// pins: odd generations are live. Taking a pin is one compare-and-swap that also checks the
+// generation, and a slot is retired only by swapping "my generation, no pins" away, so a stale
+// handle is refused in constant time without a lock and a pinned slot stays as it is.
+//
+// Insert and Recycle need the owner's lock; everything else is lock free.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace qnnrt {
+
+using SlotHandle = uint64_t;  // 0 is no handle
+
+template <typename T, size_t kChunkSize = 256, size_t kMaxChunks = 4096>
+class SlotTable {
+ public:
+  enum class Retired { kYes, kStale, kPinned };
+
+  SlotTable() = default;
+  SlotTable(const SlotTable&) = delete;
+  SlotTable& operator=(const SlotTable&) = delete;
+  ~SlotTable() {
+    for (auto& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
+  }
+
+  // A free slot to fill, or null when the table is full. Not visible until Publish.
+  T* Insert(SlotHandle* handle) {
+    uint32_t index;
+    if (!free_.empty()) {
+      index = free_.back();
+      free_.pop_back();
+    } else {
+      if (used_ == kChunkSize * kMaxChunks) return nullptr;
+      index = used_++;
+      auto& chunk = chunks_[index / kChunkSize];
+      if (!chunk.load(std::memory_order_relaxed)) {
+        chunk.store(new Chunk, std::memory_order_release);
+      }
+    }
+    Slot* slot = SlotAt(index);
+    uint64_t generation = slot->word.load(std::memory_order_relaxed) >> 32;
+    *handle = (generation + 1) << 32 | (uint64_t{index} + 1);
+    return &slot->value;
+  }
+  void Publish(SlotHandle handle) {
+    SlotAt(IndexOf(handle))->word.store(Word(handle), std::memory_order_release);
+  }
+  // Gives back an inserted slot that was never published.
+  void Cancel(SlotHandle handle) { free_.push_back(IndexOf(handle)); }
+
+  // Takes a pin: the value stays until Release. Null when the handle is stale or was never one.
+  T* Acquire(SlotHandle handle) {
+    Slot* slot = Find(handle);
+    if (!slot) return nullptr;
+    uint64_t word = slot->word.load(std::memory_order_relaxed);
+    do {
+      if (word >> 32 != handle >> 32) return nullptr;
+    } while (!slot->word.compare_exchange_weak(word, word + 1, std::memory_order_acquire,
+                                               std::memory_order_relaxed));
+    return &slot->value;
+  }
+  // Returns the pins that are left.
+  uint32_t Release(SlotHandle handle) {
+    uint64_t before = SlotAt(IndexOf(handle))->word.fetch_sub(1, std::memory_order_acq_rel);
+    return static_cast<uint32_t>(before) - 1;
+  }
+  // After kYes the value belongs to the caller until Recycle.
+  Retired Retire(SlotHandle handle) {
+    Slot* slot = Find(handle);
+    if (!slot) return Retired::kStale;
+    uint64_t expected = Word(handle);
+    uint64_t next = ((handle >> 32) + 1) << 32;
+    if (slot->word.compare_exchange_strong(expected, next, std::memory_order_acq_rel,
+                                           std::memory_order_relaxed)) {
+      return Retired::kYes;
+    }
+    return expected >> 32 == handle >> 32 ? Retired::kPinned : Retired::kStale;
+  }
+  void Recycle(SlotHandle handle) {
+    // A slot whose generations are used up stays empty: its first handles must not come true again.
+    if (static_cast<uint32_t>(handle >> 32) < UINT32_MAX - 2) free_.push_back(IndexOf(handle));
+  }
+
+  bool Live(SlotHandle handle) const { return PinsOf(handle) >= 0; }
+  // -1 when stale.
+  int64_t PinsOf(SlotHandle handle) const {
+    const Slot* slot = Find(handle);
+    if (!slot) return -1;
+    uint64_t word = slot->word.load(std::memory_order_acquire);
+    return word >> 32 == handle >> 32 ? static_cast<int64_t>(word & UINT32_MAX) : -1;
+  }
+  // The value without a pin: only where the owner's lock keeps it from being retired.
+  T* Peek(SlotHandle handle) { return Live(handle) ? &SlotAt(IndexOf(handle))->value : nullptr; }
+
+  template <typename F>
+  void ForEachLive(F&& f) {  // owner's lock held
+    for (uint32_t i = 0; i < used_; ++i) {
+      Slot* slot = SlotAt(i);
+      uint64_t word = slot->word.load(std::memory_order_acquire);
+      if ((word >> 32) & 1) f((word >> 32) << 32 | (uint64_t{i} + 1), slot->value);
+    }
+  }
+  // After fork, in the child: makes a live slot stale whatever its pins.
+  void ForceRetire(SlotHandle handle) {
+    SlotAt(IndexOf(handle))->word.store(((handle >> 32) + 1) << 32, std::memory_order_release);
+  }
+
+ private:
+  struct Slot {
+    std::atomic<uint64_t> word{0};
+    T value{};
+  };
+  using Chunk = std::array<Slot, kChunkSize>;
+
+  static uint32_t IndexOf(SlotHandle handle) { return static_cast<uint32_t>(handle) - 1; }
+  static uint64_t Word(SlotHandle handle) { return (handle >> 32) << 32; }
+  Slot* SlotAt(uint32_t index) const {
+    return &(*chunks_[index / kChunkSize].load(std::memory_order_acquire))[index % kChunkSize];
+  }
+  Slot* Find(SlotHandle handle) const {
+    uint32_t index = IndexOf(handle);
+    if (!((handle >> 32) & 1) || index >= kChunkSize * kMaxChunks) return nullptr;
+    Chunk* chunk = chunks_[index / kChunkSize].load(std::memory_order_acquire);
+    return chunk ? &(*chunk)[index % kChunkSize] : nullptr;
+  }
+
+  std::array<std::atomic<Chunk*>, kMaxChunks> chunks_{};
+  std::vector<uint32_t> free_;
+  uint32_t used_ = 0;
+};
+
+}  // namespace qnnrt
