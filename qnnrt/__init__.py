@@ -1,0 +1,3 @@
+"""An open runtime for QNN's zero-copy memory model."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,181 @@
+"""Builds the native library, its shims and the one Cython extension; metadata is in pyproject.toml.
+
+Objects are kept under build/ and rebuilt when their source or a header that it includes changed.
+Environment: CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS as usual, and
+  QNNRT_JOBS=n            compile jobs (default: the CPUs this process may use)
+  QNNRT_WERROR=1          -Wall -Wextra -Werror
+  QNNRT_DEBUG=1           -O0 -g, assertions on
+  QNNRT_SANITIZE=list     address,undefined or thread
+  QNNRT_LIMITED_API=1     one extension for every CPython >= 3.11 (slower calls)
+"""
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
+
+DEBUG, WERROR, LIMITED = (
+    os.environ.get(f"QNNRT_{name}", "0") not in ("", "0")
+    for name in ("DEBUG", "WERROR", "LIMITED_API")
+)
+SANITIZE = os.environ.get("QNNRT_SANITIZE", "")
+JOBS = int(os.environ.get("QNNRT_JOBS") or len(os.sched_getaffinity(0)))
+CXX = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
+USER_FLAGS = shlex.split(
+    " ".join(os.environ.get(v, "") for v in ("CPPFLAGS", "CFLAGS", "CXXFLAGS"))
+)
+SANITIZE_FLAGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"] if SANITIZE else []
+
+# Results may not depend on how floats are reassociated, so -ffast-math stays out; these two only
+# free the compiler from errno and traps, without which loops over libm calls do not vectorise.
+FLAGS = ["-std=c++17", "-fPIC", "-pthread", "-fvisibility=hidden", "-Icsrc"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-O0", "-g"] if DEBUG else ["-O1", "-g"] if SANITIZE else ["-O2", "-DNDEBUG"]
+FLAGS += [*SANITIZE_FLAGS, "-fno-omit-frame-pointer"] if SANITIZE else []
+LDFLAGS = ["-shared", "-pthread", "-Wl,-z,relro", "-Wl,--no-as-needed", *SANITIZE_FLAGS]
+LDFLAGS += ["-Wl,-z,defs"] if WERROR and not SANITIZE else []
+LDFLAGS += shlex.split(os.environ.get("LDFLAGS", ""))
+WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
+
+
+def onednn_include() -> list[str]:
+    """The headers of the onednn-devel wheel, if it is there. The library is loaded at run time."""
+    try:
+        dist = metadata.distribution("onednn-devel-cpu-gomp")
+    except metadata.PackageNotFoundError:
+        return []
+    header = next(f for f in dist.files or [] if f.name == "dnnl.h")
+    return ["-isystem", os.path.normpath(dist.locate_file(header).parent)]
+
+
+def stale(target: Path, inputs: list[Path]) -> bool:
+    """As make does: missing, or older than an input (or an input is gone)."""
+    if not target.exists():
+        return True
+    made = target.stat().st_mtime_ns
+    return any(not p.exists() or p.stat().st_mtime_ns > made for p in inputs)
+
+
+def run(step: str, what: Path, command: list[str]) -> None:
+    print(f"{step:8}{what}", flush=True)
+    if subprocess.run(command, check=False).returncode:
+        raise CompileError(f"{step} {what} failed: {shlex.join(command)}")
+
+
+def compile_one(source: Path, build: Path, flags: list[str]) -> Path:
+    inside = source.relative_to(build) if source.is_relative_to(build) else source
+    obj = build / inside.with_suffix(".o")
+    deps = obj.with_suffix(".d")
+    known = (
+        deps.read_text().partition(": ")[2].replace("\\\n", " ").split() if deps.exists() else []
+    )
+    if stale(obj, [deps, source, *map(Path, known)]):
+        obj.parent.mkdir(parents=True, exist_ok=True)
+        output = ["-MMD", "-MF", str(deps), "-c", str(source), "-o", str(obj)]
+        run("compile", source, [*CXX, *flags, *USER_FLAGS, *output])
+    return obj
+
+
+def link(target: Path, inputs: list[Path], *flags: str) -> Path:
+    if stale(target, inputs):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        files = [str(p) for p in inputs if p.suffix != ".map"]
+        run("link", target, [*CXX, *LDFLAGS, *files, *flags, "-o", str(target)])
+    return target
+
+
+def write_exports(script: Path, objects: list[Path]) -> Path:
+    """The linker's version script from csrc/exports.txt: std templates are local, too.
+
+    It also names the objects, so that the library is linked again when a source has gone.
+    """
+    lines = Path("csrc/exports.txt").read_text().splitlines()
+    names = [line for line in lines if line and not line.startswith("#")]
+    text = "{ global: " + "; ".join(names) + "; local: *; };\n"
+    text += f"/* {' '.join(map(str, objects))} */\n"
+    if not script.exists() or script.read_text() != text:
+        script.write_text(text)
+    return script
+
+
+def to_cpp(extension: Extension, build: Path) -> list[str]:
+    from Cython.Build import cythonize
+
+    return cythonize([extension], build_dir=str(build), show_all_warnings=WERROR)[0].sources
+
+
+def install(source: Path, target: Path) -> None:
+    """A new file each time: a running process keeps the library that it has mapped."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    shutil.copy2(source, target)
+
+
+class BuildNative(build_ext):
+    def run(self) -> None:
+        products = self.build_products()
+        package = Path("qnnrt") if self.inplace else Path(self.build_lib, "qnnrt")
+        for folder in ("lib", "include"):
+            shutil.rmtree(package / folder, ignore_errors=True)  # nothing of an older build stays
+        for name, source in products.items():
+            install(source, package / name)
+
+    def get_outputs(self) -> list[str]:
+        return [os.path.join(self.build_lib, "qnnrt", name) for name in self.build_products()]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        outputs = self.get_outputs() if self.inplace else []
+        return {out: os.path.relpath(out, self.build_lib) for out in outputs}
+
+    def build_products(self) -> dict[str, Path]:
+        """Builds what is out of date; returns {path inside the package: file}."""
+        onednn = onednn_include()
+        soabi = sysconfig.get_config_var("SOABI")
+        config = repr((CXX, FLAGS, WARNINGS, LDFLAGS, USER_FLAGS, bool(onednn), soabi, LIMITED))
+        build = Path("build", "native-" + hashlib.sha256(config.encode()).hexdigest()[:10])
+
+        sources = sorted(Path("csrc").rglob("*.cc"))
+        native = [*FLAGS, *WARNINGS, *onednn]
+        kernels = [*native, *([] if DEBUG or SANITIZE else ["-O3"])]  # elsewhere it only adds size
+        jobs = [(s, kernels if s.is_relative_to("csrc/ops") else native) for s in sources]
+        # The binding's source is generated: warnings there are nobody's to mend.
+        python = [*FLAGS, f"-I{sysconfig.get_path('include')}"]
+        python += ["-DPy_LIMITED_API=0x030b0000"] if LIMITED else []
+        binding = [Path(s) for ext in self.extensions for s in to_cpp(ext, build)]
+        jobs = [(s, python) for s in binding] + jobs
+        with ThreadPoolExecutor(JOBS) as pool:
+            compiled = pool.map(lambda job: compile_one(job[0], build, job[1]), jobs)
+            objects = {job[0]: obj for job, obj in zip(jobs, compiled, strict=True)}
+
+        shims = [s for s in sources if s.parent == Path("csrc/shims")]
+        runtime = [objects[s] for s in sources if s not in shims]
+        script = write_exports(build / "exports.map", runtime)
+        options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl"]
+        library = link(build / "lib/libqnnrt.so", [*runtime, script], *options)
+        products = {"lib/libqnnrt.so": library}
+        for s in shims:
+            name = f"lib/{s.stem}.so"
+            options = [f"-Wl,-soname,{s.stem}.so", "-Wl,-rpath,$ORIGIN"]
+            products[name] = link(build / name, [objects[s], library], *options)
+        for ext, s in zip(self.extensions, binding, strict=True):
+            name = Path(self.get_ext_filename(ext.name)).name
+            products[name] = link(build / name, [objects[s], library], "-Wl,-rpath,$ORIGIN/lib")
+        headers = Path("csrc/abi").glob("**/*.h")
+        return products | {f"include/qnnrt/{h.relative_to('csrc/abi')}": h for h in headers}
+
+
+core = Extension("qnnrt._core", ["qnnrt/_core.pyx"], language="c++", py_limited_api=LIMITED)
+setup(
+    ext_modules=[core] if Path("qnnrt/_core.pyx").exists() else [],
+    cmdclass={"build_ext": BuildNative},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
+)
