@@ -41,9 +41,10 @@ FLAGS = ["-std=c++17", "-fPIC", "-pthread", "-fvisibility=hidden", "-Icsrc"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-O0", "-g"] if DEBUG else ["-O1", "-g"] if SANITIZE else ["-O2", "-DNDEBUG"]
 FLAGS += [*SANITIZE_FLAGS, "-fno-omit-frame-pointer"] if SANITIZE else []
-LDFLAGS = ["-shared", "-pthread", "-Wl,-z,relro", "-Wl,--no-as-needed", *SANITIZE_FLAGS]
+LDFLAGS = ["-pthread", "-Wl,-z,relro", "-Wl,--no-as-needed", *SANITIZE_FLAGS]
 LDFLAGS += ["-Wl,-z,defs"] if WERROR and not SANITIZE else []
 LDFLAGS += shlex.split(os.environ.get("LDFLAGS", ""))
+SHIMS = Path("csrc/shims")
 WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
 
 
@@ -65,6 +66,13 @@ def stale(target: Path, inputs: list[Path]) -> bool:
     return any(not p.exists() or p.stat().st_mtime_ns > made for p in inputs)
 
 
+def build_directory() -> Path:
+    """One for each way to build, so that changing a switch back and forth rebuilds nothing."""
+    soabi = sysconfig.get_config_var("SOABI")
+    config = repr((CXX, FLAGS, LDFLAGS, USER_FLAGS, bool(onednn_include()), soabi, LIMITED))
+    return Path("build", "native-" + hashlib.sha256(config.encode()).hexdigest()[:10])
+
+
 def run(step: str, what: Path, command: list[str]) -> None:
     print(f"{step:8}{what}", flush=True)
     if subprocess.run(command, check=False).returncode:
@@ -83,6 +91,20 @@ def compile_one(source: Path, build: Path, flags: list[str]) -> Path:
         output = ["-MMD", "-MF", str(deps), "-c", str(source), "-o", str(obj)]
         run("compile", source, [*CXX, *flags, *USER_FLAGS, *output])
     return obj
+
+
+def compile_all(build: Path, jobs: list[tuple[Path, list[str]]]) -> dict[Path, Path]:
+    """Compiles (source, flags) in parallel; returns {source: object}."""
+    with ThreadPoolExecutor(JOBS) as pool:
+        compiled = pool.map(lambda job: compile_one(job[0], build, job[1]), jobs)
+        return {job[0]: obj for job, obj in zip(jobs, compiled, strict=True)}
+
+
+def native_jobs() -> list[tuple[Path, list[str]]]:
+    flags = [*FLAGS, *WARNINGS, *onednn_include()]
+    kernels = [*flags, *([] if DEBUG or SANITIZE else ["-O3"])]  # elsewhere it only adds size
+    sources = sorted(Path("csrc").rglob("*.cc"))
+    return [(s, kernels if s.is_relative_to("csrc/ops") else flags) for s in sources]
 
 
 def link(target: Path, inputs: list[Path], *flags: str) -> Path:
@@ -138,44 +160,35 @@ class BuildNative(build_ext):
 
     def build_products(self) -> dict[str, Path]:
         """Builds what is out of date; returns {path inside the package: file}."""
-        onednn = onednn_include()
-        soabi = sysconfig.get_config_var("SOABI")
-        config = repr((CXX, FLAGS, WARNINGS, LDFLAGS, USER_FLAGS, bool(onednn), soabi, LIMITED))
-        build = Path("build", "native-" + hashlib.sha256(config.encode()).hexdigest()[:10])
-
-        sources = sorted(Path("csrc").rglob("*.cc"))
-        native = [*FLAGS, *WARNINGS, *onednn]
-        kernels = [*native, *([] if DEBUG or SANITIZE else ["-O3"])]  # elsewhere it only adds size
-        jobs = [(s, kernels if s.is_relative_to("csrc/ops") else native) for s in sources]
+        build = build_directory()
         # The binding's source is generated: warnings there are nobody's to mend.
         python = [*FLAGS, f"-I{sysconfig.get_path('include')}"]
         python += ["-DPy_LIMITED_API=0x030b0000"] if LIMITED else []
         binding = [Path(s) for ext in self.extensions for s in to_cpp(ext, build)]
-        jobs = [(s, python) for s in binding] + jobs
-        with ThreadPoolExecutor(JOBS) as pool:
-            compiled = pool.map(lambda job: compile_one(job[0], build, job[1]), jobs)
-            objects = {job[0]: obj for job, obj in zip(jobs, compiled, strict=True)}
+        objects = compile_all(build, [(s, python) for s in binding] + native_jobs())
 
-        shims = [s for s in sources if s.parent == Path("csrc/shims")]
-        runtime = [objects[s] for s in sources if s not in shims]
+        shims = [s for s in objects if s.parent == SHIMS]
+        runtime = [obj for s, obj in objects.items() if s not in shims + binding]
         script = write_exports(build / "exports.map", runtime)
         options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl"]
-        library = link(build / "lib/libqnnrt.so", [*runtime, script], *options)
+        library = link(build / "lib/libqnnrt.so", [*runtime, script], "-shared", *options)
         products = {"lib/libqnnrt.so": library}
         for s in shims:
             name = f"lib/{s.stem}.so"
-            options = [f"-Wl,-soname,{s.stem}.so", "-Wl,-rpath,$ORIGIN"]
+            options = ["-shared", f"-Wl,-soname,{s.stem}.so", "-Wl,-rpath,$ORIGIN"]
             products[name] = link(build / name, [objects[s], library], *options)
         for ext, s in zip(self.extensions, binding, strict=True):
             name = Path(self.get_ext_filename(ext.name)).name
-            products[name] = link(build / name, [objects[s], library], "-Wl,-rpath,$ORIGIN/lib")
+            options = ["-shared", "-Wl,-rpath,$ORIGIN/lib"]
+            products[name] = link(build / name, [objects[s], library], *options)
         headers = Path("csrc/abi").glob("**/*.h")
         return products | {f"include/qnnrt/{h.relative_to('csrc/abi')}": h for h in headers}
 
 
-core = Extension("qnnrt._core", ["qnnrt/_core.pyx"], language="c++", py_limited_api=LIMITED)
-setup(
-    ext_modules=[core] if Path("qnnrt/_core.pyx").exists() else [],
-    cmdclass={"build_ext": BuildNative},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
-)
+if __name__ == "__main__":  # tests/native/run.py takes the rules from here
+    core = Extension("qnnrt._core", ["qnnrt/_core.pyx"], language="c++", py_limited_api=LIMITED)
+    setup(
+        ext_modules=[core] if Path("qnnrt/_core.pyx").exists() else [],
+        cmdclass={"build_ext": BuildNative},
+        options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
+    )

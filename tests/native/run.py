@@ -1,0 +1,59 @@
+"""Builds and runs the C++ tests: every tests/native/*.cc is a program, linked with the
+library's objects (not with libqnnrt.so, which hides all but its C API), and passes with status 0.
+
+    python tests/native/run.py [-l] [NAME...]     NAME: a part of a file's name
+
+The switches of setup.py (QNNRT_SANITIZE, QNNRT_DEBUG, QNNRT_WERROR, ...) hold here, too.
+QNNRT_TEST_WRAPPER is put before each program, e.g. "valgrind --error-exitcode=1".
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+os.chdir(ROOT)
+sys.path.insert(0, str(ROOT))
+
+import setup as rules  # noqa: E402
+
+
+def build(names: list[str]) -> list[Path]:
+    folder = rules.build_directory()
+    flags = [*rules.FLAGS, *rules.WARNINGS, "-Itests/native", "-UNDEBUG", *rules.onednn_include()]
+    sources = sorted(Path("tests/native").glob("*.cc"))
+    tests = [s for s in sources if any(n in s.stem for n in names or [""])]
+    if not tests:
+        sys.exit(f"no test in tests/native has a name with {' or '.join(names)} in it")
+    objects = rules.compile_all(folder, rules.native_jobs() + [(s, flags) for s in tests])
+    runtime = [obj for s, obj in objects.items() if s not in tests and s.parent != rules.SHIMS]
+    return [rules.link(folder / s.with_suffix(""), [objects[s], *runtime], "-ldl") for s in tests]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Builds and runs the C++ tests.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only tests with this in the name")
+    parser.add_argument("-l", "--list", action="store_true", help="build and list, do not run")
+    options = parser.parse_args()
+    wrapper = shlex.split(os.environ.get("QNNRT_TEST_WRAPPER", ""))
+    failed = []
+    programs = build(options.names)
+    for program in programs:
+        if options.list:
+            print(program)
+            continue
+        start = time.monotonic()
+        status = subprocess.run([*wrapper, str(program)], check=False, timeout=600).returncode
+        verdict = "ok" if status == 0 else f"FAILED (status {status})"
+        print(f"{program.name}: {verdict}, {time.monotonic() - start:.1f} s", flush=True)
+        failed += [program.name] if status else []
+    print(f"{len(programs) - len(failed)} of {len(programs)} native tests passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
