@@ -1,0 +1,108 @@
+// One oneDNN primitive as a kernel: descriptors, packing of static weights, post ops, execution.
+#pragma once
+
+#include "ops/onednn/loader.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "ops/op.h"
+#include "support/threads.h"
+
+namespace qnnrt::onednn {
+
+// Owner of one object of the C API.
+template <typename T, dnnl_status_t (*Api::*Destroy)(T)>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(T value) : value_(value) {}
+  Handle(Handle&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Handle() {
+    if (value_ != nullptr) (TheApi().*Destroy)(value_);
+  }
+  T get() const { return value_; }
+  T* out() { return &value_; }  // of an empty handle, for the functions that create
+  explicit operator bool() const { return value_ != nullptr; }
+
+ private:
+  T value_ = nullptr;
+};
+
+using MemoryDescHandle = Handle<dnnl_memory_desc_t, &Api::memory_desc_destroy>;
+using Memory = Handle<dnnl_memory_t, &Api::memory_destroy>;
+using Attr = Handle<dnnl_primitive_attr_t, &Api::primitive_attr_destroy>;
+using PostOpsHandle = Handle<dnnl_post_ops_t, &Api::post_ops_destroy>;
+using PrimitiveDesc = Handle<dnnl_primitive_desc_t, &Api::primitive_desc_destroy>;
+using Primitive = Handle<dnnl_primitive_t, &Api::primitive_destroy>;
+using Stream = Handle<dnnl_stream_t, &Api::stream_destroy>;
+
+using Dims = std::vector<int64_t>;
+
+// How a tensor lies in memory, in oneDNN's order of dimensions.
+class MemoryDesc {
+ public:
+  MemoryDesc() = default;  // none
+  static MemoryDesc Strided(const Dims& dims, const Dims& strides, dnnl_data_type_t type);
+  static MemoryDesc Dense(const Dims& dims, dnnl_data_type_t type);  // the last dimension is inmost
+  static MemoryDesc Any(const Dims& dims, dnnl_data_type_t type);    // oneDNN's choice
+
+  const_dnnl_memory_desc_t get() const { return handle_.get(); }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+ private:
+  MemoryDescHandle handle_;
+};
+
+// One argument of a primitive: which tensor of the node it is and how that lies in memory.
+struct Arg {
+  int id;  // DNNL_ARG_...
+  enum Port : uint8_t { kIn, kOut } port;
+  uint32_t index;
+  const MemoryDesc* layout;
+};
+
+struct Problem {
+  const Node& node;
+  int threads;  // for this node, from ThreadsFor
+  std::vector<Arg> args;
+  const MemoryDesc* output;  // layout of output 0, which post ops are applied to
+};
+
+// Describes the primitive with the given attributes.
+using CreateDesc = FunctionRef<dnnl_status_t(dnnl_primitive_desc_t*, const_dnnl_primitive_attr_t)>;
+
+// The kernel, or null when oneDNN has no optimized implementation for the problem. Static inputs
+// for which the implementation wants another layout are packed here. Post ops that it does not take
+// are applied in a second pass over the output.
+Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create);
+
+// How many threads a node of so many multiply-adds (or elements moved) is worth.
+int ThreadsFor(const KernelOptions& options, double work);
+
+// FLOAT_32 -> dnnl_f32, ...; dnnl_data_type_undef for a type that no kernel here takes.
+dnnl_data_type_t DataType(const Tensor& tensor);
+// The optional bias at input 2; null when it was left out. An input that a merged add brought does
+// not count, even if it took the place.
+const Tensor* Bias(const Node& node);
+// The one element type of every given tensor of the node; undef when they differ.
+dnnl_data_type_t CommonType(std::initializer_list<const Tensor*> tensors);
+
+// ---- the families ------------------------------------------------------------------------------
+
+Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeFullyConnected(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options);
+
+}  // namespace qnnrt::onednn
+
+#endif  // QNNRT_ONEDNN_HEADERS

@@ -1,0 +1,233 @@
+#include "ops/onednn/loader.h"
+
+#include <mutex>
+
+#include "ops/op.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace qnnrt::onednn {
+namespace {
+
+// How long idle OpenMP workers spin, in loop turns, before they sleep. libgomp's own choice spins
+// for milliseconds, which on a loaded machine takes the core that the other thread needs;
+// docs/decisions/0002-onednn-threading.md has the numbers.
+constexpr const char* kSpinCount = "1000";
+
+constexpr const char* kLibraryName = "libdnnl.so.3";
+
+struct Library {
+  Api api{};
+  std::string version;  // empty: not loaded
+  std::string why;      // what was tried, when it was not
+};
+
+std::atomic<bool> g_forked{false};
+std::atomic<int> g_state{0};
+
+// Where libqnnrt.so (or whatever this code was linked into) lies; empty when unknown.
+std::string OwnDirectory() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&g_state), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::string path = info.dli_fname;
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+}
+
+// In order: the user's word, the package environment, the system.
+std::vector<std::string> Candidates() {
+  const char* chosen = std::getenv("QNNRT_ONEDNN");
+  if (chosen != nullptr && *chosen != '\0') return {chosen};
+  std::vector<std::string> paths;
+  const char* hint = std::getenv("QNNRT_PACKAGE_LIBS");
+  if (hint != nullptr && *hint != '\0') paths.push_back(std::string(hint) + "/" + kLibraryName);
+  // <prefix>/lib/pythonX.Y/site-packages/qnnrt/lib -> <prefix>/lib, where the wheel puts it
+  std::string own = OwnDirectory();
+  if (!own.empty()) paths.push_back(own + "/../../../../" + kLibraryName);
+  paths.push_back(kLibraryName);
+  return paths;
+}
+
+// libgomp reads its variables when it is loaded, which happens here if no one else needed it yet.
+// They are put back at once: child processes are none of our business.
+void* OpenLibrary(const std::string& path) {
+  bool ours = std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr;
+  if (ours) setenv("GOMP_SPINCOUNT", kSpinCount, 0);
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (ours) unsetenv("GOMP_SPINCOUNT");
+  return handle;
+}
+
+// The symbol that the library itself is bound to: the global scope comes before its dependencies.
+void* BoundSymbol(void* library, const char* name) {
+  void* global = dlsym(RTLD_DEFAULT, name);
+  return global != nullptr ? global : dlsym(library, name);
+}
+
+const char* OpenMpName(void* symbol) {
+  Dl_info info;
+  if (dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return "OpenMP";
+  if (std::strstr(info.dli_fname, "libgomp") != nullptr) return "gomp";
+  if (std::strstr(info.dli_fname, "libiomp") != nullptr) return "iomp";
+  return "OpenMP";
+}
+
+// Fills the function pointers; false and the reason when the library is not one we can use.
+bool Bind(void* handle, Library* library, std::string* why) {
+  Api& api = library->api;
+#define QNNRT_DNNL_BIND(name)                                                    \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, "dnnl_" #name)); \
+  if (api.name == nullptr) {                                                     \
+    *why = "has no function dnnl_" #name;                                        \
+    return false;                                                                \
+  }
+  QNNRT_DNNL_FUNCTIONS(QNNRT_DNNL_BIND)
+#undef QNNRT_DNNL_BIND
+  const dnnl_version_t* version = api.version();
+  std::string number = std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+                       std::to_string(version->patch);
+  if (version->major != 3) {
+    *why = "is version " + number + ", but 3.x is needed";
+    return false;
+  }
+  const char* threading = "one thread";
+  switch (version->cpu_runtime) {
+    case DNNL_RUNTIME_OMP: {
+      void* get = BoundSymbol(handle, "omp_get_max_threads");
+      void* set = BoundSymbol(handle, "omp_set_num_threads");
+      if (get == nullptr || set == nullptr) {
+        *why = "uses OpenMP, but its runtime library was not found";
+        return false;
+      }
+      api.omp_get_max_threads = reinterpret_cast<int (*)()>(get);
+      api.omp_set_num_threads = reinterpret_cast<void (*)(int)>(set);
+      threading = OpenMpName(get);
+      break;
+    }
+    case DNNL_RUNTIME_TBB:
+      threading = "TBB";
+      break;
+    case DNNL_RUNTIME_SEQ:
+    case DNNL_RUNTIME_THREADPOOL:
+      break;
+    default:
+      *why = "is built for SYCL; install onednn-cpu-gomp instead";
+      return false;
+  }
+  dnnl_status_t status = api.engine_create(&api.engine, dnnl_cpu, 0);
+  if (status != dnnl_success) {
+    *why = std::string("could not make a CPU engine (") + StatusName(status) + ")";
+    return false;
+  }
+  library->version = "oneDNN " + number + " (" + threading + ")";
+  return true;
+}
+
+Library* LoadLibraryOnce() {
+  auto* library = new Library;  // never freed: kernels of graphs that outlive everything use it
+  auto tried = [library](const std::string& path, const std::string& reason) {
+    if (!library->why.empty()) library->why += "; ";
+    library->why += path + ": " + reason;
+  };
+  for (const std::string& path : Candidates()) {
+    if (path == "none") {
+      library->why = "switched off by QNNRT_ONEDNN=none";
+      break;
+    }
+    void* handle = OpenLibrary(path);
+    if (handle == nullptr) {
+      const char* error = dlerror();
+      tried(path, error != nullptr ? error : "cannot be opened");
+      continue;
+    }
+    std::string why;
+    if (Bind(handle, library, &why)) {
+      pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
+      break;
+    }
+    tried(path, why);
+    dlclose(handle);
+    library->api = Api{};
+  }
+  g_state.store(library->version.empty() ? -1 : 1, std::memory_order_release);
+  return library;
+}
+
+Library* TheLibrary() {
+  static Library* const library = LoadLibraryOnce();
+  return library;
+}
+
+}  // namespace
+
+const Api* Load() {
+  Library* library = TheLibrary();
+  return library->version.empty() ? nullptr : &library->api;
+}
+
+const Api& TheApi() {
+  static const Api& api = TheLibrary()->api;
+  return api;
+}
+
+bool Forked() { return g_forked.load(std::memory_order_relaxed); }
+
+const char* StatusName(dnnl_status_t status) {
+  switch (status) {
+    case dnnl_success:
+      return "success";
+    case dnnl_out_of_memory:
+      return "out of memory";
+    case dnnl_invalid_arguments:
+      return "invalid arguments";
+    case dnnl_unimplemented:
+      return "unimplemented";
+    case dnnl_runtime_error:
+      return "runtime error";
+    case dnnl_not_required:
+      return "not required";
+    default:
+      return "unknown status";
+  }
+}
+
+}  // namespace qnnrt::onednn
+
+namespace qnnrt {
+
+const char* OneDnnVersion() {
+  const onednn::Api* api = onednn::Load();
+  return api != nullptr ? onednn::TheLibrary()->version.c_str() : nullptr;
+}
+
+int OneDnnLoadState(std::string* why) {
+  int state = onednn::g_state.load(std::memory_order_acquire);
+  if (why != nullptr) *why = state == -1 ? onednn::TheLibrary()->why : std::string();
+  return state;
+}
+
+}  // namespace qnnrt
+
+#else  // no headers at build time
+
+namespace qnnrt {
+
+const char* OneDnnVersion() { return nullptr; }
+
+int OneDnnLoadState(std::string* why) {
+  if (why != nullptr) *why = "built without the oneDNN headers (package onednn-devel-cpu-gomp)";
+  return -1;
+}
+
+}  // namespace qnnrt
+
+#endif
