@@ -91,6 +91,9 @@ struct PostOp {
   uint32_t input = 0;  // kAdd: index into Node::inputs
 };
 
+const char* ActivationName(Activation activation);
+const char* PostOpName(const PostOp& op);
+
 struct Node {
   std::string name;
   std::string package;

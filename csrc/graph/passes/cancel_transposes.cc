@@ -1,0 +1,88 @@
+// Transposes that compose to nothing, transposes that only move axes of size one (a reshape), and
+// reshapes of reshapes. What is left of a chain is at most one node.
+#include <numeric>
+
+#include "graph/ir.h"
+
+namespace qnnrt {
+namespace {
+
+bool IsTranspose(const Node& node) { return node.type == "Transpose" && node.post_ops.empty(); }
+bool IsReshape(const Node& node) {
+  return node.type == "Reshape" || node.type == "Squeeze" || node.type == "ExpandDims";
+}
+
+void MakeReshape(Node* node) {
+  node->type = "Reshape";
+  node->params.clear();
+  node->inputs.resize(1);
+}
+
+// Axes longer than one keep their order: no byte moves.
+bool MovesNothing(const Shape& shape, const std::vector<int64_t>& perm) {
+  int64_t last = -1;
+  for (int64_t axis : perm) {
+    if (shape[axis] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+void SetPerm(Node* node, const std::vector<int64_t>& perm) {
+  Tensor value;
+  value.name = "perm";
+  value.type = QNN_TENSOR_TYPE_STATIC;
+  value.dtype = QNN_DATATYPE_UINT_32;
+  value.shape = {static_cast<uint32_t>(perm.size())};
+  std::vector<uint32_t> words(perm.begin(), perm.end());
+  value.data = AlignedBytes::Copy(words.data(), words.size() * sizeof(uint32_t));
+  node->params.clear();
+  node->params.push_back({"perm", std::move(value)});
+}
+
+}  // namespace
+
+Status CancelTransposes(Ir* ir, int* changes) {
+  for (Node& node : ir->nodes) {
+    // Read through the producer: it stays for its other readers, or dies for want of them.
+    while (true) {
+      if (IsTranspose(node) && MovesNothing(node.inputs[0]->shape, node.Ints("perm"))) {
+        MakeReshape(&node);
+        ++*changes;
+      }
+      int at = ir->Producer(node.inputs.empty() ? nullptr : node.inputs[0]);
+      if (at < 0) break;
+      const Node& before = ir->nodes[at];
+      if (IsReshape(node) && IsReshape(before)) {
+        MakeReshape(&node);
+        node.inputs[0] = before.inputs[0];
+      } else if (IsTranspose(node) && IsTranspose(before)) {
+        std::vector<int64_t> first = before.Ints("perm"), second = node.Ints("perm"), both;
+        for (int64_t axis : second) both.push_back(first[axis]);
+        SetPerm(&node, both);
+        node.inputs[0] = before.inputs[0];
+      } else {
+        break;
+      }
+      ++*changes;
+    }
+  }
+  ir->Index();
+  // A reshape that changes nothing disappears where its output is no app tensor.
+  for (size_t i = 0; i < ir->nodes.size(); ++i) {
+    const Node& node = ir->nodes[i];
+    if (!IsReshape(node) || node.outputs[0]->type != QNN_TENSOR_TYPE_NATIVE) continue;
+    if (node.inputs[0]->shape != node.outputs[0]->shape) continue;
+    if (ir->Uses(node.outputs[0]) == 0) continue;  // dead already
+    const Tensor* from = node.outputs[0];
+    const Tensor* to = node.inputs[0];
+    ir->ReplaceUses(from, to);
+    ++*changes;
+  }
+  ir->Index();
+  int removed = 0;
+  return RemoveDeadNodes(ir, &removed);
+}
+
+}  // namespace qnnrt

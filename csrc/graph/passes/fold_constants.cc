@@ -1,0 +1,59 @@
+// A node whose inputs are all static is run once, now, by its portable kernel.
+#include "abi/qnn_errors.h"
+#include "graph/ir.h"
+#include "ops/op.h"
+
+namespace qnnrt {
+namespace {
+
+Status Evaluate(const Node& node, const Threads& threads,
+                std::vector<std::shared_ptr<AlignedBytes>>* results) {
+  KernelOptions options;
+  options.portable_only = true;
+  options.threads = threads.limit();
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeKernel(node, options));
+  std::vector<const void*> in;
+  for (const Tensor* t : node.inputs) in.push_back(t == nullptr ? nullptr : t->data->data());
+  std::vector<void*> out;
+  for (const Tensor* t : node.outputs) {
+    results->push_back(t == nullptr ? nullptr : AlignedBytes::Make(t->bytes()));
+    if (t != nullptr && results->back() == nullptr) {
+      return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the constant '%s'",
+                   t->name.c_str());
+    }
+    out.push_back(t == nullptr ? nullptr : results->back()->data());
+  }
+  auto scratch = AlignedBytes::Make(kernel->ScratchBytes());
+  if (scratch == nullptr) return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for scratch");
+  return kernel->Run({in.data(), out.data(), scratch->data(), threads});
+}
+
+}  // namespace
+
+Status FoldConstants(Ir* ir, const Threads& threads, int* changes) {
+  std::vector<bool> dead(ir->nodes.size(), false);
+  for (size_t i = 0; i < ir->nodes.size(); ++i) {
+    const Node& node = ir->nodes[i];
+    bool constant = !node.inputs.empty();
+    for (const Tensor* t : node.inputs) constant &= t == nullptr || t->is_static();
+    for (const Tensor* t : node.outputs)
+      constant &= t == nullptr || t->type == QNN_TENSOR_TYPE_NATIVE;
+    if (!constant) continue;
+    std::vector<std::shared_ptr<AlignedBytes>> results;
+    QNNRT_RETURN_IF_ERROR(Evaluate(node, threads, &results).Within("node '" + node.name + "'"));
+    std::vector<const Tensor*> outputs = node.outputs;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (outputs[o] == nullptr) continue;
+      Tensor* folded = ir->NewTensor(*outputs[o]);
+      folded->type = QNN_TENSOR_TYPE_STATIC;
+      folded->data = results[o];
+      ir->ReplaceUses(outputs[o], folded);
+    }
+    dead[i] = true;
+    ++*changes;
+  }
+  ir->Erase(dead);
+  return Status::Ok();
+}
+
+}  // namespace qnnrt

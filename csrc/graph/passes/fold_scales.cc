@@ -1,0 +1,173 @@
+// y = x * scale + shift with one static pair a channel, in whichever op it is written (Batchnorm,
+// ElementWiseMultiply, ElementWiseAdd, ElementWiseSubtract), goes into the weights and bias of the
+// convolution or matrix product before it, or merges with a Batchnorm before it.
+#include <optional>
+
+#include "abi/qnn_errors.h"
+#include "graph/ir.h"
+
+namespace qnnrt {
+namespace {
+
+struct Affine {
+  std::vector<float> scale, shift;  // one value a channel
+};
+
+// A static operand that is one number, or one number for each of the last axis.
+std::optional<std::vector<float>> PerChannel(const Tensor* tensor, uint32_t channels) {
+  if (!IsStaticFloat(tensor)) return std::nullopt;
+  uint64_t count = tensor->elements();
+  if (count != 1 && count != channels) return std::nullopt;
+  if (count == channels && channels != 1 &&
+      (tensor->shape.empty() || tensor->shape.back() != channels)) {
+    return std::nullopt;
+  }
+  std::vector<float> values = StaticFloats(*tensor);
+  if (values.size() == 1) values.assign(channels, values[0]);
+  return values;
+}
+
+// The node as an affine map of one input: which input, and the map. Nothing when it is not one.
+std::optional<Affine> AsAffine(const Node& node, size_t* input) {
+  if (node.outputs.empty() || node.outputs[0] == nullptr || node.outputs[0]->shape.empty() ||
+      !node.post_ops.empty()) {
+    return std::nullopt;
+  }
+  uint32_t channels = node.outputs[0]->shape.back();
+  Affine map;
+  *input = 0;
+  if (node.type == "Batchnorm") {
+    auto scale = PerChannel(node.inputs[1], channels);
+    if (!scale) return std::nullopt;
+    map.scale = *scale;
+    map.shift.assign(channels, 0.0f);
+    if (node.HasInput(2)) {
+      auto shift = PerChannel(node.inputs[2], channels);
+      if (!shift) return std::nullopt;
+      map.shift = *shift;
+    }
+    return map;
+  }
+  bool multiply = node.type == "ElementWiseMultiply";
+  bool add = node.type == "ElementWiseAdd";
+  bool subtract = node.type == "ElementWiseSubtract";
+  if (!multiply && !add && !subtract) return std::nullopt;
+  size_t constant = IsStaticFloat(node.inputs[1]) ? 1 : 0;
+  if (subtract && constant == 0) return std::nullopt;
+  *input = 1 - constant;
+  if (node.inputs[*input]->shape != node.outputs[0]->shape) return std::nullopt;
+  auto values = PerChannel(node.inputs[constant], channels);
+  if (!values) return std::nullopt;
+  map.scale.assign(channels, 1.0f);
+  map.shift.assign(channels, 0.0f);
+  if (multiply) {
+    map.scale = *values;
+  } else {
+    for (uint32_t c = 0; c < channels; ++c) map.shift[c] = subtract ? -(*values)[c] : (*values)[c];
+  }
+  return map;
+}
+
+// Where a producer keeps its output channels: the stride between two of them in the weights.
+// 0: not foldable.
+uint64_t ChannelStride(const Node& node, uint32_t channels) {
+  if (!node.HasInput(1) || !IsStaticFloat(node.inputs[1]) || !node.post_ops.empty()) return 0;
+  const Shape& w = node.inputs[1]->shape;
+  if (node.type == "Conv2d" || node.type == "DepthWiseConv2d" || node.type == "Conv3d" ||
+      node.type == "Conv1d" || node.type == "DepthWiseConv1d") {
+    return w.back() == channels ? 1 : 0;
+  }
+  if (node.type == "TransposeConv2d") {  // [kH, kW, Cin, Cout / group]
+    return node.Int("group", 1) == 1 && w.back() == channels ? 1 : 0;
+  }
+  if (node.type == "FullyConnected") return w[0] == channels ? w[1] : 0;
+  if (node.type == "MatMul" && w.size() == 2) {
+    if (node.Bool("transpose_in1")) return w[0] == channels ? w[1] : 0;
+    return w[1] == channels ? 1 : 0;
+  }
+  return 0;
+}
+
+Status ScaleWeights(Ir* ir, Node* node, const Affine& map, uint64_t stride) {
+  uint32_t channels = static_cast<uint32_t>(map.scale.size());
+  const Tensor& w = *node->inputs[1];
+  std::vector<float> weights = StaticFloats(w);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] *= map.scale[(i / stride) % channels];
+  std::vector<float> bias(channels, 0.0f);
+  if (node->HasInput(2)) bias = StaticFloats(*node->inputs[2]);
+  for (uint32_t c = 0; c < channels; ++c) bias[c] = bias[c] * map.scale[c] + map.shift[c];
+  Tensor* new_weights = ir->NewStatic(w.name, w.dtype, w.shape, weights);
+  Tensor* new_bias = ir->NewStatic(w.name + ".bias", w.dtype, {channels}, bias);
+  if (new_weights == nullptr || new_bias == nullptr) {
+    return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the weights of '%s'",
+                 node->name.c_str());
+  }
+  node->inputs.resize(3);
+  node->inputs[1] = new_weights;
+  node->inputs[2] = new_bias;
+  return Status::Ok();
+}
+
+Status MergeBatchnorm(Ir* ir, Node* node, const Affine& first, const Affine& second) {
+  size_t channels = first.scale.size();
+  std::vector<float> scale(channels), shift(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    scale[c] = first.scale[c] * second.scale[c];
+    shift[c] = first.shift[c] * second.scale[c] + second.shift[c];
+  }
+  Qnn_DataType_t type = node->inputs[1]->dtype;
+  Shape shape{static_cast<uint32_t>(channels)};
+  Tensor* w = ir->NewStatic(node->name + ".scale", type, shape, scale);
+  Tensor* b = ir->NewStatic(node->name + ".shift", type, shape, shift);
+  if (w == nullptr || b == nullptr) return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory");
+  node->inputs.resize(3);
+  node->inputs[1] = w;
+  node->inputs[2] = b;
+  return Status::Ok();
+}
+
+// A bias that is computed, or of another type than the weights, cannot be folded.
+bool HasPlainBias(const Node& node) {
+  return !node.HasInput(2) ||
+         (IsStaticFloat(node.inputs[2]) && node.inputs[2]->dtype == node.inputs[1]->dtype);
+}
+
+}  // namespace
+
+Status FoldScales(Ir* ir, int* changes) {
+  std::vector<bool> dead(ir->nodes.size(), false);
+  for (size_t i = 0; i < ir->nodes.size(); ++i) {
+    Node& node = ir->nodes[i];
+    size_t input = 0;
+    std::optional<Affine> map = AsAffine(node, &input);
+    if (!map) continue;
+    const Tensor* x = node.inputs[input];
+    if (!ir->IsPrivate(x)) continue;
+    Node& producer = ir->nodes[ir->Producer(x)];
+    if (producer.outputs.size() != 1 || x->shape != node.outputs[0]->shape ||
+        x->dtype != node.outputs[0]->dtype) {
+      continue;
+    }
+    uint32_t channels = static_cast<uint32_t>(map->scale.size());
+    uint64_t stride = ChannelStride(producer, channels);
+    if (stride != 0 && HasPlainBias(producer)) {
+      QNNRT_RETURN_IF_ERROR(ScaleWeights(ir, &producer, *map, stride));
+    } else if (producer.type == "Batchnorm") {
+      size_t unused;
+      std::optional<Affine> before = AsAffine(producer, &unused);
+      if (!before) continue;
+      QNNRT_RETURN_IF_ERROR(MergeBatchnorm(ir, &producer, *before, *map));
+    } else {
+      continue;
+    }
+    // The producer takes over the node's output; the node goes.
+    producer.outputs[0] = node.outputs[0];
+    dead[i] = true;
+    ++*changes;
+    ir->Index();
+  }
+  ir->Erase(dead);
+  return Status::Ok();
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,129 @@
+// An activation, or the add of a residual, is applied by the node that produces its operand, while
+// the values are still in cache: one pass over memory instead of two or three.
+#include <optional>
+
+#include "abi/qnn_op_values.h"
+#include "graph/ir.h"
+#include "ops/op.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kMostPostOps = 4;
+
+PostOp Act(Activation activation, float alpha = 0, float beta = 0) {
+  PostOp op;
+  op.kind = PostOp::Kind::kActivation;
+  op.activation = activation;
+  op.alpha = alpha;
+  op.beta = beta;
+  return op;
+}
+
+std::optional<PostOp> NeuronAsPostOp(const Node& node) {
+  switch (node.Int("operation", -1)) {
+    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_ELU:
+      return Act(Activation::kElu, node.Float("alpha", 1));
+    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_GELU:
+      return Act(Activation::kGelu);
+    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SIGMOID:
+      return Act(Activation::kHardSigmoid, node.Float("alpha", 1), node.Float("beta", 0.5f));
+    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SWISH:
+      return Act(Activation::kHardSwish);
+    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU:
+      return Act(Activation::kRelu);
+    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SIGMOID:
+      return Act(Activation::kSigmoid);
+    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_TANH:
+      return Act(Activation::kTanh);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<PostOp> AsActivation(const Node& node) {
+  if (!node.post_ops.empty() || node.inputs.empty()) return std::nullopt;
+  const std::string& type = node.type;
+  if (type == "Relu") return Act(Activation::kRelu);
+  if (type == "Relu1") return Act(Activation::kReluMinMax, -1, 1);
+  if (type == "Relu6") return Act(Activation::kRelu6);
+  if (type == "ReluMinMax") {
+    return Act(Activation::kReluMinMax, node.Float("min_value"), node.Float("max_value"));
+  }
+  if (type == "Sigmoid") return Act(Activation::kSigmoid);
+  if (type == "Tanh") return Act(Activation::kTanh);
+  if (type == "Elu") return Act(Activation::kElu, node.Float("alpha", 1));
+  if (type == "Gelu") return Act(Activation::kGelu);
+  if (type == "HardSwish") return Act(Activation::kHardSwish);
+  if (type == "ElementWiseNeuron") return NeuronAsPostOp(node);
+  if (type == "Prelu" && IsStaticFloat(node.inputs[1]) && node.inputs[1]->elements() == 1) {
+    return Act(Activation::kLeakyRelu, StaticFloats(*node.inputs[1])[0]);
+  }
+  return std::nullopt;
+}
+
+bool IsFloat(const Tensor& t) {
+  return t.dtype == QNN_DATATYPE_FLOAT_32 || t.dtype == QNN_DATATYPE_FLOAT_16;
+}
+
+// The node that writes `tensor`, if it can take one more post op and nobody else reads the tensor.
+Node* Fusable(Ir* ir, const Tensor* tensor, const Tensor* result) {
+  if (tensor == nullptr || !ir->IsPrivate(tensor) || !IsFloat(*tensor)) return nullptr;
+  if (tensor->shape != result->shape || tensor->dtype != result->dtype) return nullptr;
+  Node* producer = &ir->nodes[ir->Producer(tensor)];
+  const OpDef* def = FindOp(producer->type);
+  bool takes = def != nullptr && (def->flags & OpDef::kPostOps) != 0;
+  if (!takes || producer->outputs.size() != 1 || producer->post_ops.size() >= kMostPostOps)
+    return nullptr;
+  return producer;
+}
+
+// Heavy producers hide the read of the residual best, so they are asked before elementwise ones.
+bool IsHeavy(const Node& node) { return node.type.compare(0, 11, "ElementWise") != 0; }
+
+}  // namespace
+
+Status FuseActivations(Ir* ir, int* changes) {
+  std::vector<bool> dead(ir->nodes.size(), false);
+  for (size_t i = 0; i < ir->nodes.size(); ++i) {
+    Node& node = ir->nodes[i];
+    Node* producer = nullptr;
+    PostOp op;
+    const Tensor* residual = nullptr;
+    if (std::optional<PostOp> activation = AsActivation(node)) {
+      op = *activation;
+      producer = Fusable(ir, node.inputs[0], node.outputs[0]);
+    } else if (node.type == "ElementWiseAdd" && node.post_ops.empty() &&
+               node.inputs[0] != node.inputs[1] && node.inputs[0]->shape == node.inputs[1]->shape) {
+      Node* candidates[2] = {Fusable(ir, node.inputs[0], node.outputs[0]),
+                             Fusable(ir, node.inputs[1], node.outputs[0])};
+      int which = candidates[1] != nullptr && (candidates[0] == nullptr || !IsHeavy(*candidates[0]))
+                      ? 1
+                      : 0;
+      producer = candidates[which];
+      residual = node.inputs[1 - which];
+      op.kind = PostOp::Kind::kAdd;
+    }
+    if (producer == nullptr) continue;
+    if (residual != nullptr) {
+      // Behind the op's own ports, so that it is never taken for a bias that was left out.
+      size_t ports = FindOp(producer->type)->inputs.size();
+      if (producer->inputs.size() < ports) producer->inputs.resize(ports, nullptr);
+      op.input = static_cast<uint32_t>(producer->inputs.size());
+      producer->inputs.push_back(residual);
+    }
+    producer->post_ops.push_back(op);
+    producer->outputs[0] = node.outputs[0];
+    // It moves to where its reader stood: by then the residual is there too.
+    size_t from = static_cast<size_t>(producer - ir->nodes.data());
+    ir->nodes[i] = std::move(*producer);
+    ir->nodes[from] = Node{};
+    dead[from] = true;
+    ++*changes;
+    ir->Index();
+  }
+  ir->Erase(dead);
+  return Status::Ok();
+}
+
+}  // namespace qnnrt

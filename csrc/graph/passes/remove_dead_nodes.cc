@@ -1,0 +1,29 @@
+// Nodes that no app output depends on are not worth running.
+#include <unordered_set>
+
+#include "graph/ir.h"
+
+namespace qnnrt {
+
+Status RemoveDeadNodes(Ir* ir, int* changes) {
+  std::unordered_set<const Tensor*> wanted;
+  std::vector<bool> dead(ir->nodes.size(), false);
+  for (size_t i = ir->nodes.size(); i-- > 0;) {
+    const Node& node = ir->nodes[i];
+    bool used = false;
+    for (const Tensor* t : node.outputs)
+      used |= t != nullptr && (t->is_output() || wanted.count(t));
+    if (!used) {
+      dead[i] = true;
+      ++*changes;
+      continue;
+    }
+    for (const Tensor* t : node.inputs) {
+      if (t != nullptr) wanted.insert(t);
+    }
+  }
+  ir->Erase(dead);
+  return Status::Ok();
+}
+
+}  // namespace qnnrt

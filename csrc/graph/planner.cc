@@ -1,0 +1,239 @@
+#include "graph/planner.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <limits>
+#include <numeric>
+
+#include "abi/qnn_errors.h"
+#include "support/checked.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr ErrorCode kInternal = QNN_GRAPH_ERROR_FINALIZE_FAILED;
+constexpr uint64_t kUnplaced = std::numeric_limits<uint64_t>::max();
+// Beyond this many items the whole portfolio would take seconds: the two orders that win most stay.
+constexpr size_t kFullPortfolio = 1500;
+
+bool Overlaps(const ArenaItem& a, const ArenaItem& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+uint64_t AlignUp(uint64_t v, uint64_t alignment) { return (v + alignment - 1) & ~(alignment - 1); }
+
+uint64_t LowerBound(const std::vector<ArenaItem>& items) {
+  // Sizes enter at `first` and leave after `last`; the largest running sum is the bound.
+  std::vector<std::pair<uint64_t, int64_t>> events;
+  events.reserve(items.size() * 2);
+  for (const ArenaItem& item : items) {
+    if (item.size == 0) continue;
+    events.emplace_back(item.first, static_cast<int64_t>(item.size));
+    events.emplace_back(uint64_t{item.last} + 1, -static_cast<int64_t>(item.size));
+  }
+  std::sort(events.begin(), events.end());  // at one step the leaving ones (negative) come first
+  int64_t live = 0, most = 0;
+  for (const auto& event : events) most = std::max(most, live += event.second);
+  return static_cast<uint64_t>(most);
+}
+
+enum class Gap { kFirst, kBest };
+
+class Placer {
+ public:
+  explicit Placer(const std::vector<ArenaItem>& items) : items_(items) {}
+
+  // Places items in `order`; the peak, or kUnplaced as soon as `give_up_at` is reached.
+  uint64_t Place(const std::vector<uint32_t>& order, Gap gap, uint64_t give_up_at,
+                 std::vector<uint64_t>* offsets) {
+    placed_.clear();
+    offsets->assign(items_.size(), 0);
+    uint64_t peak = 0;
+    for (uint32_t index : order) {
+      const ArenaItem& item = items_[index];
+      if (item.size == 0) continue;
+      uint64_t offset = FindOffset(item, gap, *offsets);
+      (*offsets)[index] = offset;
+      peak = std::max(peak, offset + item.size);
+      if (peak >= give_up_at) return kUnplaced;
+      auto at =
+          std::upper_bound(placed_.begin(), placed_.end(), index,
+                           [&](uint32_t a, uint32_t b) { return (*offsets)[a] < (*offsets)[b]; });
+      placed_.insert(at, index);
+    }
+    return peak;
+  }
+
+ private:
+  uint64_t FindOffset(const ArenaItem& item, Gap gap, const std::vector<uint64_t>& offsets) const {
+    uint64_t end = 0;  // end of the conflicting memory seen so far
+    uint64_t best = kUnplaced, best_room = kUnplaced;
+    for (uint32_t other : placed_) {  // by offset
+      const ArenaItem& neighbour = items_[other];
+      if (!Overlaps(item, neighbour)) continue;
+      uint64_t start = AlignUp(end, item.alignment);
+      if (offsets[other] >= start && offsets[other] - start >= item.size) {
+        if (gap == Gap::kFirst) return start;
+        uint64_t room = offsets[other] - start;
+        if (room < best_room) best = start, best_room = room;
+      }
+      end = std::max(end, offsets[other] + neighbour.size);
+    }
+    return best != kUnplaced ? best : AlignUp(end, item.alignment);
+  }
+
+  const std::vector<ArenaItem>& items_;
+  std::vector<uint32_t> placed_;  // indices, by offset
+};
+
+struct Order {
+  const char* name;
+  std::vector<uint32_t> items;
+};
+
+// For every item the most memory alive at any step of its life: what it has to squeeze into.
+std::vector<uint64_t> Pressure(const std::vector<ArenaItem>& items) {
+  uint32_t steps = 0;
+  for (const ArenaItem& item : items) steps = std::max(steps, item.last + 1);
+  // Steps can be far apart (instances with clock times): compress them to the starts first.
+  std::vector<uint32_t> starts;
+  for (const ArenaItem& item : items) starts.push_back(item.first);
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  std::vector<uint64_t> live(starts.size(), 0);
+  auto range = [&](const ArenaItem& item) {
+    auto lo = std::lower_bound(starts.begin(), starts.end(), item.first) - starts.begin();
+    auto hi = std::upper_bound(starts.begin(), starts.end(), item.last) - starts.begin();
+    return std::make_pair(lo, hi);
+  };
+  for (const ArenaItem& item : items) {
+    auto [lo, hi] = range(item);
+    for (auto s = lo; s < hi; ++s) live[s] += item.size;
+  }
+  std::vector<uint64_t> pressure(items.size(), 0);
+  for (size_t i = 0; i < items.size(); ++i) {
+    auto [lo, hi] = range(items[i]);
+    for (auto s = lo; s < hi; ++s) pressure[i] = std::max(pressure[i], live[s]);
+  }
+  return pressure;
+}
+
+std::vector<Order> Portfolio(const std::vector<ArenaItem>& items) {
+  std::vector<uint32_t> index(items.size());
+  std::iota(index.begin(), index.end(), 0u);
+  auto life = [&](uint32_t i) { return uint64_t{items[i].last} - items[i].first + 1; };
+  auto area = [&](uint32_t i) {
+    return static_cast<double>(life(i)) * static_cast<double>(items[i].size);
+  };
+  std::vector<Order> orders;
+  // Ties fall back to the index, so the order never depends on the sort's implementation.
+  auto add = [&](const char* name, auto less) {
+    Order order{name, index};
+    std::stable_sort(order.items.begin(), order.items.end(), less);
+    orders.push_back(std::move(order));
+  };
+  auto size = [&](uint32_t i) { return items[i].size; };
+  add("size", [&](uint32_t a, uint32_t b) { return size(a) > size(b); });
+  add("area", [&](uint32_t a, uint32_t b) { return area(a) > area(b); });
+  if (items.size() > kFullPortfolio) return orders;
+  add("lifetime", [&](uint32_t a, uint32_t b) {
+    return life(a) != life(b) ? life(a) > life(b) : size(a) > size(b);
+  });
+  add("start", [&](uint32_t a, uint32_t b) {
+    return items[a].first != items[b].first ? items[a].first < items[b].first : size(a) > size(b);
+  });
+  std::vector<uint64_t> pressure = Pressure(items);
+  add("pressure, size", [&](uint32_t a, uint32_t b) {
+    return pressure[a] != pressure[b] ? pressure[a] > pressure[b] : size(a) > size(b);
+  });
+  add("pressure, area", [&](uint32_t a, uint32_t b) {
+    return pressure[a] != pressure[b] ? pressure[a] > pressure[b] : area(a) > area(b);
+  });
+  add("pressure, lifetime", [&](uint32_t a, uint32_t b) {
+    return pressure[a] != pressure[b] ? pressure[a] > pressure[b] : life(a) > life(b);
+  });
+  add("pressure, start", [&](uint32_t a, uint32_t b) {
+    return pressure[a] != pressure[b] ? pressure[a] > pressure[b] : items[a].first < items[b].first;
+  });
+  return orders;
+}
+
+Status CheckItems(const std::vector<ArenaItem>& items, uint64_t* sum) {
+  *sum = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const ArenaItem& item = items[i];
+    if (!IsPowerOfTwo(item.alignment) || item.alignment > (uint64_t{1} << 40)) {
+      return Error(kInternal,
+                   "arena item %zu: alignment %" PRIu64 " is not a power of two up to 2^40", i,
+                   item.alignment);
+    }
+    if (item.first > item.last) {
+      return Error(kInternal, "arena item %zu: first step %u comes after last step %u", i,
+                   item.first, item.last);
+    }
+    uint64_t padded;
+    if (!CheckedAdd(item.size, item.alignment, &padded) || !CheckedAdd(*sum, padded, sum) ||
+        *sum > (uint64_t{1} << 62)) {
+      return Error(kInternal, "arena item %zu: the sizes add up to more than 2^62 bytes", i);
+    }
+  }
+  *sum = 0;
+  for (const ArenaItem& item : items) *sum += item.size;
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items) {
+  ArenaPlan plan;
+  QNNRT_RETURN_IF_ERROR(CheckItems(items, &plan.sum));
+  plan.lower_bound = LowerBound(items);
+  plan.offsets.assign(items.size(), 0);
+  plan.peak = kUnplaced;
+  Placer placer(items);
+  std::vector<uint64_t> offsets;
+  for (const Order& order : Portfolio(items)) {
+    for (Gap gap : {Gap::kFirst, Gap::kBest}) {
+      uint64_t peak = placer.Place(order.items, gap, plan.peak, &offsets);
+      if (peak < plan.peak) {
+        plan.peak = peak;
+        plan.offsets = offsets;
+        plan.order = order.name;
+      }
+      if (plan.peak == plan.lower_bound) break;
+    }
+    if (plan.peak == plan.lower_bound) break;
+  }
+  QNNRT_RETURN_IF_ERROR(VerifyPlan(items, plan.offsets, plan.peak));
+  return plan;
+}
+
+Status VerifyPlan(const std::vector<ArenaItem>& items, const std::vector<uint64_t>& offsets,
+                  uint64_t peak) {
+  if (offsets.size() != items.size()) {
+    return Error(kInternal, "plan has %zu offsets for %zu items", offsets.size(), items.size());
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    const ArenaItem& a = items[i];
+    if (a.size == 0) continue;
+    if (offsets[i] % a.alignment != 0) {
+      return Error(kInternal,
+                   "item %zu: offset %" PRIu64 " is not on its %" PRIu64 "-byte boundary", i,
+                   offsets[i], a.alignment);
+    }
+    uint64_t end;
+    if (!CheckedAdd(offsets[i], a.size, &end) || end > peak) {
+      return Error(kInternal, "item %zu ends beyond the peak of %" PRIu64 " bytes", i, peak);
+    }
+    for (size_t j = 0; j < i; ++j) {
+      const ArenaItem& b = items[j];
+      bool same_time = b.size != 0 && b.first <= a.last && a.first <= b.last;
+      if (same_time && offsets[i] < offsets[j] + b.size && offsets[j] < end) {
+        return Error(kInternal, "items %zu and %zu are alive together and share bytes", j, i);
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace qnnrt
