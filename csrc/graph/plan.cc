@@ -1,7 +1,5 @@
 #include "graph/plan.h"
 
-#include <time.h>
-
 #include <cinttypes>
 #include <cstring>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <unordered_set>
 
 #include "abi/qnn_errors.h"
+#include "support/clock.h"
 #include "support/json.h"
 
 namespace qnnrt {
@@ -28,12 +27,6 @@ class CopyKernel : public Kernel {
  private:
   size_t bytes_;
 };
-
-uint64_t Now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
 
 bool IsAlias(const Node& node) {
   const OpDef* def = FindOp(node.type);
@@ -248,11 +241,11 @@ void Plan::CountWeights() {
 }
 
 Status Plan::RunTimed(uint64_t* times) {
-  uint64_t before = Now();
+  uint64_t before = MonotonicNanoseconds();
   for (const Step& step : steps_) {
     Status status = step.kernel->Run({step.in, step.out, step.scratch, threads_});
     if (!status.ok()) return Failed(step, std::move(status));
-    uint64_t now = Now();
+    uint64_t now = MonotonicNanoseconds();
     *times++ = now - before;
     before = now;
   }

@@ -1,0 +1,191 @@
+#include <algorithm>
+
+#include "abi/qnn_op_names.h"
+#include "api/convert.h"
+#include "api/functions.h"
+#include "support/version.h"
+
+namespace qnnrt::api {
+namespace {
+
+bool Contains(const uint32_t* ascending, uint32_t key) {
+  for (; *ascending != 0; ++ascending) {
+    if (*ascending == key) return true;
+  }
+  return false;
+}
+
+// "threads:2;kernels:portable": what a client can say that has only strings to say it with.
+Status ApplyPlatformOption(const char* text, GraphOptions* options) {
+  constexpr ErrorCode kBad = QNN_BACKEND_ERROR_INVALID_CONFIG;
+  std::string all = text == nullptr ? "" : text;
+  for (size_t begin = 0; begin < all.size();) {
+    size_t end = std::min(all.find(';', begin), all.size());
+    std::string item = all.substr(begin, end - begin);
+    begin = end + 1;
+    if (item == "kernels:portable" || item == "kernels:auto") {
+      options->portable_only = item == "kernels:portable";
+    } else if (item.compare(0, 8, "threads:") == 0) {
+      int threads = std::atoi(item.c_str() + 8);
+      if (threads < 1 || threads > 1024)
+        return Error(kBad, "platform option '%s': threads is a number from 1 to 1024",
+                     item.c_str());
+      options->threads = threads;
+    } else {
+      return Error(
+          kBad,
+          "platform option '%s' is unknown; known are 'threads:N' and 'kernels:auto|portable'",
+          item.c_str());
+    }
+  }
+  return Status::Ok();
+}
+
+Status ApplyConfig(const QnnBackend_Config_t** config, Backend* backend) {
+  return ForEachConfig(config, [&](const QnnBackend_Config_t& c) -> Status {
+    switch (c.option) {
+      case QNN_BACKEND_CONFIG_OPTION_PLATFORM:
+        return ApplyPlatformOption(c.platformOption, &backend->graph_options);
+      case QNN_BACKEND_CONFIG_OPTION_ERROR_REPORTING:
+        return Status::Ok();  // verbose messages are always kept
+      default:
+        return Error(QNN_BACKEND_ERROR_NOT_SUPPORTED, "backend config option %d is not supported",
+                     static_cast<int>(c.option));
+    }
+  });
+}
+
+Status StaleBackend() {
+  return Status(QNN_BACKEND_ERROR_INVALID_HANDLE, "this is no live backend handle");
+}
+
+Qnn_ErrorHandle_t SetConfig(Qnn_BackendHandle_t handle, const QnnBackend_Config_t** config) {
+  return Guarded([&] {
+    auto backend = Runtime::Get().backends.Find(handle);
+    if (!backend) return Report(StaleBackend());
+    return Report(ApplyConfig(config, backend->backend.get()), backend->backend->log.get());
+  });
+}
+
+Qnn_ErrorHandle_t GetBuildId(const char** id) {
+  if (id == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
+  *id = "qnnrt-" QNNRT_VERSION;
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t GetSupportedOperations(Qnn_BackendHandle_t handle, uint32_t* count,
+                                         const QnnBackend_OperationName_t** operations) {
+  return Guarded([&] {
+    if (count == nullptr || operations == nullptr)
+      return Report(
+          Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "count and operations must not be null"));
+    auto backend = Runtime::Get().backends.Find(handle);
+    if (!backend) return Report(StaleBackend());
+    *count = static_cast<uint32_t>(backend->backend->operations.size());
+    *operations = backend->backend->operations.data();
+    return Qnn_ErrorHandle_t{QNN_SUCCESS};
+  });
+}
+
+Status ValidateConfig(const Qnn_OpConfig_t& config) {
+  QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config));
+  std::deque<Tensor> tensors;
+  auto take = [&](const Qnn_Tensor_t* from, uint32_t n, std::vector<const Tensor*>* to) -> Status {
+    for (uint32_t i = 0; i < n; ++i) {
+      if (IsLeftOut(from[i])) {
+        to->push_back(nullptr);
+        continue;
+      }
+      QNNRT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromQnn(from[i], false));
+      tensors.push_back(std::move(tensor));
+      to->push_back(&tensors.back());
+    }
+    return Status::Ok();
+  };
+  QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &node.inputs));
+  QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &node.outputs));
+  return ValidateNode(node);
+}
+
+Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t config) {
+  return Guarded([&] {
+    auto backend = Runtime::Get().backends.Find(handle);
+    if (!backend) return Report(StaleBackend());
+    Status status = ValidateConfig(config);
+    Log* log = backend->backend->log.get();
+    // A client asks for every node of a model: a no is an answer here, not a fault.
+    if (!status.ok() && log != nullptr)
+      log->Write(QNN_LOG_LEVEL_VERBOSE, "not supported: %s", status.message().c_str());
+    return Report(status);
+  });
+}
+
+Qnn_ErrorHandle_t Free(Qnn_BackendHandle_t handle) {
+  return Guarded([&] {
+    using Table = decltype(Runtime::backends);
+    std::unique_ptr<BackendObject> object;
+    switch (Runtime::Get().backends.Take(handle, &object)) {
+      case Table::Taken::kYes:
+        return Qnn_ErrorHandle_t{QNN_SUCCESS};
+      case Table::Taken::kBusy:
+        return Report(Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                             "the backend is in use by a call on another thread"));
+      default:
+        return Report(StaleBackend());
+    }
+  });
+}
+
+}  // namespace
+
+Qnn_ErrorHandle_t HasCapability(const BackendTraits& traits, QnnProperty_Key_t key) {
+  if (!Contains(kKnownProperties, key)) return QNN_PROPERTY_ERROR_UNKNOWN_KEY;
+  return Contains(traits.capabilities, key) ? QNN_PROPERTY_SUPPORTED : QNN_PROPERTY_NOT_SUPPORTED;
+}
+
+Qnn_ErrorHandle_t BackendCreate(const BackendTraits& traits, Qnn_LogHandle_t log_handle,
+                                const QnnBackend_Config_t** config, Qnn_BackendHandle_t* handle) {
+  return Guarded([&] {
+    if (handle == nullptr)
+      return Report(Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT,
+                           "the backend handle to fill in must not be null"));
+    *handle = nullptr;
+    auto backend = std::make_shared<Backend>();
+    backend->traits = &traits;
+    if (log_handle != nullptr) {
+      auto log = Runtime::Get().logs.Find(log_handle);
+      if (!log)
+        return Report(Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "the log handle is not live"));
+      backend->log = log->log;
+    }
+    Status status = ApplyConfig(config, backend.get());
+    if (!status.ok()) return Report(status, backend->log.get());
+    for (const OpDef* op : AllOps())
+      backend->operations.push_back({QNN_OP_PACKAGE_NAME_QTI_AISW, op->type, "CPU"});
+    auto object = std::make_unique<BackendObject>();
+    object->backend = std::move(backend);
+    *handle = Runtime::Get().backends.Add(std::move(object));
+    if (*handle == nullptr)
+      return Report(Status(QNN_BACKEND_ERROR_MEM_ALLOC, "too many live backends"));
+    return Qnn_ErrorHandle_t{QNN_SUCCESS};
+  });
+}
+
+Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* version) {
+  if (version == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
+  *version = {kCoreApiVersion, traits.api_version};
+  return QNN_SUCCESS;
+}
+
+void FillBackend(QnnInterface_ImplementationV2_32_t* table) {
+  table->backendSetConfig = SetConfig;
+  table->backendGetBuildId = GetBuildId;
+  Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendRegisterOpPackage);
+  table->backendGetSupportedOperations = GetSupportedOperations;
+  table->backendValidateOpConfig = ValidateOpConfig;
+  table->backendFree = Free;
+  Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendGetProperty);
+  Refuse<QNN_COMMON_ERROR_NOT_SUPPORTED>(&table->globalConfigSet);
+}
+
+}  // namespace qnnrt::api

@@ -1,0 +1,248 @@
+#include "api/convert.h"
+
+#include "abi/qnn_errors.h"
+#include "abi/qnn_op_names.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr uint32_t kMostDims = 16;
+
+Status Bad(const char* tensor, const std::string& what) {
+  return Status(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
+                std::string("tensor '") + tensor + "': " + what);
+}
+
+void AddPairs(const Qnn_ScaleOffset_t* pairs, uint32_t count, Quantization* q) {
+  for (uint32_t i = 0; i < count; ++i) {
+    q->scales.push_back(pairs[i].scale);
+    q->offsets.push_back(pairs[i].offset);
+  }
+}
+
+void AddArrays(const float* scales, const int32_t* offsets, uint32_t count, Quantization* q) {
+  for (uint32_t i = 0; i < count; ++i) {
+    q->scales.push_back(scales[i]);
+    q->offsets.push_back(offsets == nullptr ? 0 : offsets[i]);
+  }
+}
+
+Status QuantizationFromQnn(const char* name, const Qnn_QuantizeParams_t& params, Quantization* q) {
+  if (params.encodingDefinition != QNN_DEFINITION_DEFINED) return Status::Ok();
+  q->defined = true;
+  q->encoding = params.quantizationEncoding;
+  switch (params.quantizationEncoding) {
+    case QNN_QUANTIZATION_ENCODING_UNDEFINED:
+      q->defined = false;
+      return Status::Ok();
+    case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
+      AddPairs(&params.scaleOffsetEncoding, 1, q);
+      return Status::Ok();
+    case QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET: {
+      const Qnn_AxisScaleOffset_t& e = params.axisScaleOffsetEncoding;
+      if (e.numScaleOffsets > 0 && e.scaleOffset == nullptr)
+        return Bad(name, "its per-axis scales are null");
+      q->axis = e.axis;
+      AddPairs(e.scaleOffset, e.numScaleOffsets, q);
+      return Status::Ok();
+    }
+    case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET: {
+      const Qnn_BwScaleOffset_t& e = params.bwScaleOffsetEncoding;
+      q->bitwidth = e.bitwidth;
+      AddArrays(&e.scale, &e.offset, 1, q);
+      return Status::Ok();
+    }
+    case QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET: {
+      const Qnn_BwAxisScaleOffset_t& e = params.bwAxisScaleOffsetEncoding;
+      if (e.numElements > 0 && e.scales == nullptr)
+        return Bad(name, "its per-axis scales are null");
+      q->axis = e.axis;
+      q->bitwidth = e.bitwidth;
+      AddArrays(e.scales, e.offsets, e.numElements, q);
+      return Status::Ok();
+    }
+    default:
+      return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                   "tensor '%s': quantization encoding %d is not supported; use a scale and offset "
+                   "for the tensor or "
+                   "for each index of an axis (0 to 3)",
+                   name, static_cast<int>(params.quantizationEncoding));
+  }
+}
+
+bool IsSupportedType(Qnn_TensorType_t type) {
+  switch (type) {
+    case QNN_TENSOR_TYPE_APP_WRITE:
+    case QNN_TENSOR_TYPE_APP_READ:
+    case QNN_TENSOR_TYPE_NATIVE:
+    case QNN_TENSOR_TYPE_STATIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Status CopyData(const Qnn_TensorV1_t& t, const char* name, Tensor* tensor) {
+  uint64_t bytes = tensor->bytes();
+  if (t.memType != QNN_TENSORMEMTYPE_RAW)
+    return Bad(name, "a static tensor brings its data as RAW memory");
+  if (bytes > 0 && t.clientBuf.data == nullptr)
+    return Bad(name, "it is static but its data pointer is null");
+  // dataSize is 32 bits wide: beyond that it cannot say the size, and is not compared.
+  if (bytes <= UINT32_MAX && t.clientBuf.dataSize < bytes) {
+    return Bad(name, "its data has " + std::to_string(t.clientBuf.dataSize) + " bytes, " +
+                         DataTypeName(tensor->dtype) + " " + ShapeText(tensor->shape) + " needs " +
+                         std::to_string(bytes));
+  }
+  tensor->data = AlignedBytes::Copy(t.clientBuf.data, bytes);
+  if (tensor->data == nullptr)
+    return Error(QNN_COMMON_ERROR_MEM_ALLOC, "tensor '%s': out of memory for its data", name);
+  return Status::Ok();
+}
+
+}  // namespace
+
+bool IsLeftOut(const Qnn_Tensor_t& tensor) {
+  const Qnn_TensorV1_t& t = tensor.v1;
+  if (t.type == QNN_TENSOR_TYPE_NULL) return true;
+  if (t.dimensions == nullptr) return false;
+  for (uint32_t d = 0; d < t.rank; ++d) {
+    if (t.dimensions[d] == 0) return true;
+  }
+  return false;
+}
+
+Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data) {
+  if (tensor.version != QNN_TENSOR_VERSION_1 && tensor.version != QNN_TENSOR_VERSION_2) {
+    return Error(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
+                 "tensor version %d is unknown; 1 and 2 are supported",
+                 static_cast<int>(tensor.version));
+  }
+  const Qnn_TensorV1_t& t = tensor.v1;  // version 2 begins with the same fields
+  const char* name = t.name == nullptr ? "" : t.name;
+  if (t.rank > kMostDims || (t.rank > 0 && t.dimensions == nullptr)) {
+    return Bad(name, t.rank > kMostDims ? "rank " + std::to_string(t.rank) + " is beyond 16"
+                                        : "its dimensions are null");
+  }
+  if (!IsSupportedType(t.type)) {
+    return Error(
+        QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+        "tensor '%s': tensor type %d is not supported (APP_WRITE, APP_READ, NATIVE and STATIC are)",
+        name, static_cast<int>(t.type));
+  }
+  if (t.dataFormat != QNN_TENSOR_DATA_FORMAT_DENSE) {
+    return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                 "tensor '%s': data format %u is not supported; use DENSE (0)", name, t.dataFormat);
+  }
+  if (tensor.version == QNN_TENSOR_VERSION_2 && tensor.v2.isDynamicDimensions != nullptr) {
+    for (uint32_t d = 0; d < t.rank; ++d) {
+      if (tensor.v2.isDynamicDimensions[d] != 0) {
+        return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                     "tensor '%s': dimension %u is dynamic; give every dimension its size", name,
+                     d);
+      }
+    }
+  }
+  Tensor result;
+  result.id = t.id;
+  result.name = name;
+  result.type = t.type;
+  result.dtype = t.dataType;
+  result.shape.assign(t.dimensions, t.dimensions + t.rank);
+  result.mem_type = t.memType;
+  QNNRT_RETURN_IF_ERROR(QuantizationFromQnn(name, t.quantizeParams, &result.quantization));
+  uint64_t count, bytes;
+  if (!ElementCount(result.shape, &count) ||
+      __builtin_mul_overflow(count, ElementSize(result.dtype), &bytes) ||
+      bytes > (uint64_t{1} << 48)) {
+    return Bad(name,
+               "shape " + ShapeText(result.shape) + " has more elements than memory can hold");
+  }
+  if (t.type == QNN_TENSOR_TYPE_STATIC && with_data)
+    QNNRT_RETURN_IF_ERROR(CopyData(t, name, &result));
+  return result;
+}
+
+namespace {
+
+Result<Param> ScalarFromQnn(const std::string& name, const Qnn_Scalar_t& s) {
+  switch (s.dataType) {
+    case QNN_DATATYPE_INT_8:
+      return Param{name, int64_t{s.int8Value}};
+    case QNN_DATATYPE_INT_16:
+      return Param{name, int64_t{s.int16Value}};
+    case QNN_DATATYPE_INT_32:
+      return Param{name, int64_t{s.int32Value}};
+    case QNN_DATATYPE_INT_64:
+      return Param{name, int64_t{s.int64Value}};
+    case QNN_DATATYPE_UINT_8:
+      return Param{name, int64_t{s.uint8Value}};
+    case QNN_DATATYPE_UINT_16:
+      return Param{name, int64_t{s.uint16Value}};
+    case QNN_DATATYPE_UINT_32:
+      return Param{name, int64_t{s.uint32Value}};
+    case QNN_DATATYPE_UINT_64:
+      return Param{name, static_cast<int64_t>(s.uint64Value)};
+    case QNN_DATATYPE_FLOAT_16:
+      return Param{name, double{HalfToFloat(s.uint16Value)}};
+    case QNN_DATATYPE_FLOAT_32:
+      return Param{name, double{s.floatValue}};
+    case QNN_DATATYPE_FLOAT_64:
+      return Param{name, s.doubleValue};
+    case QNN_DATATYPE_BOOL_8:
+      return Param{name, s.bool8Value != 0};
+    case QNN_DATATYPE_STRING:
+      return Param{name, std::string(s.stringValue == nullptr ? "" : s.stringValue)};
+    default:
+      return Error(QNN_GRAPH_ERROR_INVALID_OP_CONFIG,
+                   "param '%s': scalars of type %s are not supported", name.c_str(),
+                   DataTypeName(s.dataType));
+  }
+}
+
+}  // namespace
+
+Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config) {
+  constexpr ErrorCode kBad = QNN_GRAPH_ERROR_INVALID_OP_CONFIG;
+  if (config.version != QNN_OPCONFIG_VERSION_1)
+    return Error(kBad, "op config version %d is unknown; 1 is supported",
+                 static_cast<int>(config.version));
+  const Qnn_OpConfigV1_t& c = config.v1;
+  if (c.typeName == nullptr) return Error(kBad, "op config without a type name");
+  Node node;
+  node.name = c.name == nullptr ? "" : c.name;
+  node.type = c.typeName;
+  node.package = c.packageName == nullptr ? QNN_OP_PACKAGE_NAME_QTI_AISW : c.packageName;
+  if (node.package != QNN_OP_PACKAGE_NAME_QTI_AISW) {
+    return Error(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND,
+                 "node '%s': op package '%s' is not loaded; this runtime has '%s'",
+                 node.name.c_str(), node.package.c_str(), QNN_OP_PACKAGE_NAME_QTI_AISW);
+  }
+  bool arrays = (c.numOfParams == 0 || c.params != nullptr) &&
+                (c.numOfInputs == 0 || c.inputTensors != nullptr) &&
+                (c.numOfOutputs == 0 || c.outputTensors != nullptr);
+  if (!arrays)
+    return Error(kBad,
+                 "node '%s': an array of params, inputs or outputs is null but its count is not 0",
+                 node.name.c_str());
+  for (uint32_t i = 0; i < c.numOfParams; ++i) {
+    const Qnn_Param_t& p = c.params[i];
+    std::string name = p.name == nullptr ? "" : p.name;
+    if (p.paramType == QNN_PARAMTYPE_SCALAR) {
+      QNNRT_ASSIGN_OR_RETURN(Param param, ScalarFromQnn(name, p.scalarParam));
+      node.params.push_back(std::move(param));
+    } else if (p.paramType == QNN_PARAMTYPE_TENSOR) {
+      Result<Tensor> value = TensorFromQnn(p.tensorParam, true);
+      if (!value.ok())
+        return std::move(value).status().WithCode(kBad).Within("node '" + node.name + "', param '" +
+                                                               name + "'");
+      node.params.push_back({name, std::move(value).value()});
+    } else {
+      return Error(kBad, "node '%s': param '%s' is neither scalar nor tensor", node.name.c_str(),
+                   name.c_str());
+    }
+  }
+  return node;
+}
+
+}  // namespace qnnrt

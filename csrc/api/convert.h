@@ -1,0 +1,20 @@
+// Client structs -> the runtime's own values. Deep copies: nothing of the client's is kept.
+#pragma once
+
+#include "abi/qnn_types.h"
+#include "graph/graph.h"
+#include "support/status.h"
+
+namespace qnnrt {
+
+// `with_data`: a STATIC tensor brings its bytes (creating) or may come without (validating).
+// Errors: 7004 a bad field, 7005 one this runtime does not know.
+Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data);
+
+// What a node needs that is no tensor of the graph: its params. Inputs and outputs stay empty.
+Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config);
+
+// Stands for an input or output that the client left out: a NULL tensor, or one without elements.
+bool IsLeftOut(const Qnn_Tensor_t& tensor);
+
+}  // namespace qnnrt

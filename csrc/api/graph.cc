@@ -1,0 +1,242 @@
+#include "abi/qnnrt_ext.h"
+#include "api/convert.h"
+#include "api/functions.h"
+
+namespace qnnrt::api {
+namespace {
+
+Status StaleGraph() {
+  return Status(QNN_GRAPH_ERROR_INVALID_HANDLE, "this is no live graph handle");
+}
+
+Status ApplyCustom(const void* custom, GraphOptions* options) {
+  constexpr ErrorCode kBad = QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+  const auto* c = static_cast<const Qnnrt_GraphConfig_t*>(custom);
+  if (c == nullptr || c->magic != QNNRT_GRAPH_CONFIG_MAGIC) {
+    return Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+                  "this custom graph config is of another backend");
+  }
+  switch (c->option) {
+    case QNNRT_GRAPH_OPTION_NUM_THREADS:
+      if (c->numThreads < 1 || c->numThreads > 1024)
+        return Error(kBad, "numThreads is from 1 to 1024, got %u", c->numThreads);
+      options->threads = static_cast<int>(c->numThreads);
+      return Status::Ok();
+    case QNNRT_GRAPH_OPTION_KERNELS:
+      if (c->kernels > QNNRT_KERNELS_PORTABLE)
+        return Error(kBad, "kernels is AUTO (0) or PORTABLE (1), got %u", c->kernels);
+      options->portable_only = c->kernels == QNNRT_KERNELS_PORTABLE;
+      return Status::Ok();
+    default:
+      return Error(kBad, "graph option %u is unknown", c->option);
+  }
+}
+
+Status ApplyConfig(const QnnGraph_Config_t** config, GraphOptions* options) {
+  return ForEachConfig(config, [&](const QnnGraph_Config_t& c) -> Status {
+    switch (c.option) {
+      case QNN_GRAPH_CONFIG_OPTION_CUSTOM:
+        return ApplyCustom(c.customConfig, options);
+      case QNN_GRAPH_CONFIG_OPTION_PRIORITY:
+        return Status::Ok();  // one CPU queue: nothing to reorder
+      default:
+        return Error(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+                     "graph config option %d is not supported by this backend",
+                     static_cast<int>(c.option));
+    }
+  });
+}
+
+Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
+                         const QnnGraph_Config_t** config, Qnn_GraphHandle_t* handle) {
+  return Guarded([&] {
+    if (handle == nullptr)
+      return Report(
+          Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "the graph handle to fill in must not be null"));
+    *handle = nullptr;
+    if (name == nullptr || *name == '\0')
+      return Report(Status(QNN_GRAPH_ERROR_INVALID_NAME, "a graph needs a name"));
+    auto object = Runtime::Get().contexts.Find(context_handle);
+    if (!object)
+      return Report(Status(QNN_GRAPH_ERROR_INVALID_CONTEXT, "the context handle is not live"));
+    Context& context = *object->context;
+    GraphOptions options = context.backend->graph_options;
+    Status status = ApplyConfig(config, &options);
+    if (!status.ok()) return Report(status, context.backend->log.get());
+    std::lock_guard<std::mutex> lock(context.mutex);
+    if (context.graphs.count(name) != 0) {
+      return Report(
+          Error(QNN_GRAPH_ERROR_INVALID_NAME, "the context has a graph '%s' already", name),
+          context.backend->log.get());
+    }
+    *handle =
+        Runtime::Get().graphs.Add(std::make_unique<GraphObject>(object->context, name, options));
+    if (*handle == nullptr)
+      return Report(Status(QNN_GRAPH_ERROR_MEM_ALLOC, "too many live graphs"));
+    context.graphs[name] = *handle;
+    return Qnn_ErrorHandle_t{QNN_SUCCESS};
+  });
+}
+
+Qnn_ErrorHandle_t Retrieve(Qnn_ContextHandle_t context_handle, const char* name,
+                           Qnn_GraphHandle_t* handle) {
+  return Guarded([&] {
+    if (handle == nullptr || name == nullptr)
+      return Report(Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "name and graph must not be null"));
+    *handle = nullptr;
+    auto object = Runtime::Get().contexts.Find(context_handle);
+    if (!object)
+      return Report(Status(QNN_GRAPH_ERROR_INVALID_CONTEXT, "the context handle is not live"));
+    std::lock_guard<std::mutex> lock(object->context->mutex);
+    auto found = object->context->graphs.find(name);
+    if (found == object->context->graphs.end())
+      return Report(
+          Error(QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST, "the context has no graph '%s'", name));
+    *handle = found->second;
+    return Qnn_ErrorHandle_t{QNN_SUCCESS};
+  });
+}
+
+Qnn_ErrorHandle_t SetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config_t** config) {
+  return Guarded([&] {
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph) return Report(StaleGraph());
+    GraphOptions options = graph->graph.options();
+    Status status = ApplyConfig(config, &options);
+    bool changed = options.threads != graph->graph.options().threads ||
+                   options.portable_only != graph->graph.options().portable_only;
+    if (status.ok() && changed && graph->graph.finalized()) {
+      status = Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
+                      "threads and kernels are chosen before graphFinalize");
+    }
+    if (status.ok()) graph->graph.set_options(options);
+    return Report(status, graph->context->backend->log.get());
+  });
+}
+
+Status ResolvePorts(GraphObject* graph, const Qnn_Tensor_t* tensors, uint32_t count,
+                    const char* what, const std::string& node, std::vector<const Tensor*>* ports) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const Qnn_TensorV1_t& t = tensors[i].v1;
+    Tensor* found = t.id == 0 ? nullptr : graph->graph.FindTensor(t.id);
+    if (found == nullptr && IsLeftOut(tensors[i])) {
+      ports->push_back(nullptr);
+      continue;
+    }
+    if (found == nullptr) {
+      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                   "node '%s': %s %u ('%s', id %u) is no tensor of graph '%s': create it first",
+                   node.c_str(), what, i, t.name == nullptr ? "" : t.name, t.id,
+                   graph->graph.name().c_str());
+    }
+    ports->push_back(found->elements() == 0 ? nullptr : found);  // [0]: left out
+  }
+  return Status::Ok();
+}
+
+Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
+  return Guarded([&] {
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph) return Report(StaleGraph());
+    auto add = [&]() -> Status {
+      QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config));
+      QNNRT_RETURN_IF_ERROR(ResolvePorts(&*graph, config.v1.inputTensors, config.v1.numOfInputs,
+                                         "input", node.name, &node.inputs));
+      QNNRT_RETURN_IF_ERROR(ResolvePorts(&*graph, config.v1.outputTensors, config.v1.numOfOutputs,
+                                         "output", node.name, &node.outputs));
+      return graph->graph.AddNode(std::move(node));
+    };
+    return Report(add(), graph->context->backend->log.get());
+  });
+}
+
+Qnn_ErrorHandle_t Finalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile_handle,
+                           Qnn_SignalHandle_t signal) {
+  return Guarded([&] {
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph) return Report(StaleGraph());
+    Log* log = graph->context->backend->log.get();
+    if (signal != nullptr)
+      return Report(Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "this backend has no signals"),
+                    log);
+    Result<ProfileCall> profile = ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE);
+    if (!profile.ok()) return Report(profile.status(), log);
+    Status status = graph->graph.Finalize(profile->scope());
+    if (status.ok() && log != nullptr && log->Wants(QNN_LOG_LEVEL_INFO)) {
+      const ArenaPlan& arena = graph->graph.plan()->arena();
+      log->Write(QNN_LOG_LEVEL_INFO, "graph '%s': %zu steps, arena %llu bytes (lower bound %llu)",
+                 graph->graph.name().c_str(), graph->graph.plan()->steps().size(),
+                 static_cast<unsigned long long>(arena.peak),
+                 static_cast<unsigned long long>(arena.lower_bound));
+    }
+    return Report(status, log);
+  });
+}
+
+Qnn_ErrorHandle_t Execute(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs, uint32_t num_inputs,
+                          Qnn_Tensor_t* outputs, uint32_t num_outputs,
+                          Qnn_ProfileHandle_t profile_handle, Qnn_SignalHandle_t signal) {
+  return Guarded([&]() -> Qnn_ErrorHandle_t {
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph) return Report(StaleGraph());
+    if (profile_handle == nullptr && signal == nullptr) {
+      Status status = graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, nullptr);
+      return status.ok() ? QNN_SUCCESS : Report(status, graph->context->backend->log.get());
+    }
+    Log* log = graph->context->backend->log.get();
+    if (signal != nullptr)
+      return Report(Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "this backend has no signals"),
+                    log);
+    Result<ProfileCall> profile = ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE);
+    if (!profile.ok()) return Report(profile.status(), log);
+    return Report(graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, profile->scope()),
+                  log);
+  });
+}
+
+Qnn_ErrorHandle_t CreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor) {
+  return Guarded([&] {
+    if (tensor == nullptr)
+      return Report(Status(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM, "the tensor must not be null"));
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph)
+      return Report(Status(QNN_TENSOR_ERROR_INVALID_HANDLE, "this is no live graph handle"));
+    auto create = [&]() -> Status {
+      if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) {
+        return Status(
+            QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+            "a NULL tensor stands for one left out: pass it to graphAddNode without creating it");
+      }
+      QNNRT_ASSIGN_OR_RETURN(Tensor value, TensorFromQnn(*tensor, true));
+      return graph->graph.AddTensor(std::move(value), &tensor->v1.id);
+    };
+    return Report(create(), graph->context->backend->log.get());
+  });
+}
+
+}  // namespace
+
+void FillGraph(QnnInterface_ImplementationV2_32_t* table) {
+  constexpr ErrorCode kNo = QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE;
+  table->graphCreate = Create;
+  table->graphRetrieve = Retrieve;
+  table->graphSetConfig = SetConfig;
+  table->graphAddNode = AddNode;
+  table->graphFinalize = Finalize;
+  table->graphExecute = Execute;
+  Refuse<kNo>(&table->graphCreateSubgraph);
+  Refuse<kNo>(&table->graphExecuteAsync);
+  Refuse<kNo>(&table->graphPrepareExecutionEnvironment);
+  Refuse<kNo>(&table->graphReleaseExecutionEnvironment);
+  Refuse<kNo>(&table->graphGetProperty);
+}
+
+void FillTensor(QnnInterface_ImplementationV2_32_t* table) {
+  constexpr ErrorCode kNo = QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE;
+  table->tensorCreateGraphTensor = CreateGraphTensor;
+  Refuse<kNo>(&table->tensorCreateContextTensor);
+  Refuse<kNo>(&table->tensorUpdateGraphTensors);
+  Refuse<kNo>(&table->tensorUpdateContextTensors);
+}
+
+}  // namespace qnnrt::api

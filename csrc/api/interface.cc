@@ -1,0 +1,76 @@
+// The function tables, assembled once for each backend, and the symbols that hand them out.
+#include <cstring>
+
+#include "api/functions.h"
+#include "support/version.h"
+
+namespace qnnrt {
+namespace {
+
+template <const BackendTraits& (*kTraits)()>
+struct Bound {
+  static Qnn_ErrorHandle_t HasCapability(QnnProperty_Key_t key) {
+    return api::HasCapability(kTraits(), key);
+  }
+  static Qnn_ErrorHandle_t Create(Qnn_LogHandle_t log, const QnnBackend_Config_t** config,
+                                  Qnn_BackendHandle_t* backend) {
+    return api::BackendCreate(kTraits(), log, config, backend);
+  }
+  static Qnn_ErrorHandle_t GetApiVersion(Qnn_ApiVersion_t* version) {
+    return api::GetApiVersion(kTraits(), version);
+  }
+};
+
+template <const BackendTraits& (*kTraits)()>
+const QnnInterface_t* Provider() {
+  static const Qnnrt_PaddedInterface_t provider = [] {
+    Qnnrt_PaddedInterface_t p;
+    std::memset(&p, 0, sizeof(p));
+    p.interface.backendId = kTraits().id;
+    p.interface.providerName = kTraits().provider;
+    p.interface.apiVersion = {kCoreApiVersion, kTraits().api_version};
+    QnnInterface_ImplementationV2_32_t* table = &p.interface.v2_32;
+    table->propertyHasCapability = Bound<kTraits>::HasCapability;
+    table->backendCreate = Bound<kTraits>::Create;
+    table->backendGetApiVersion = Bound<kTraits>::GetApiVersion;
+    api::FillBackend(table);
+    api::FillContext(table);
+    api::FillGraph(table);
+    api::FillTensor(table);
+    api::FillLog(table);
+    api::FillProfile(table);
+    api::FillMem(table);
+    api::FillDevice(table);
+    api::FillSignal(table);
+    api::FillError(table);
+    return p;
+  }();
+  return &provider.interface;
+}
+
+Qnn_ErrorHandle_t List(const QnnInterface_t** providers, uint32_t count,
+                       const QnnInterface_t*** list, uint32_t* n) {
+  if (list == nullptr || n == nullptr) return QNN_INTERFACE_ERROR_INVALID_PARAMETER;
+  *list = providers;
+  *n = count;
+  return QNN_SUCCESS;
+}
+
+}  // namespace
+}  // namespace qnnrt
+
+extern "C" {
+
+// What libQnnCpu.so forwards to: each drop-in library offers its own backend alone.
+QNN_API Qnn_ErrorHandle_t qnnrt_cpu_get_providers(const QnnInterface_t*** list, uint32_t* n) {
+  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>()};
+  return qnnrt::List(providers, 1, list, n);
+}
+
+// Every backend of this library.
+Qnn_ErrorHandle_t QnnInterface_getProviders(const QnnInterface_t*** list, uint32_t* n) {
+  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>()};
+  return qnnrt::List(providers, 1, list, n);
+}
+
+}  // extern "C"

@@ -1,0 +1,55 @@
+#include "api/runtime.h"
+
+#include <cstdio>
+
+#include "support/clock.h"
+
+namespace qnnrt {
+
+Runtime& Runtime::Get() {
+  static Runtime* runtime = new Runtime;
+  return *runtime;
+}
+
+void Log::Write(QnnLog_Level_t level, const char* format, ...) {
+  if (!Wants(level)) return;
+  uint64_t microseconds = MonotonicNanoseconds() / 1000;
+  va_list args;
+  va_start(args, format);
+  if (callback_ != nullptr) {
+    callback_(format, level, microseconds, args);
+  } else {
+    static const char* const kNames[] = {"", "ERROR", "WARN", "INFO", "VERBOSE", "DEBUG"};
+    const char* name =
+        level >= QNN_LOG_LEVEL_ERROR && level <= QNN_LOG_LEVEL_DEBUG ? kNames[level] : "";
+    std::fprintf(stderr, "qnnrt %s: ", name);
+    std::vfprintf(stderr, format, args);
+    std::fputc('\n', stderr);
+  }
+  va_end(args);
+}
+
+Profile::Profile(uint32_t profile_level, uint64_t profile_serial)
+    : level(profile_level),
+      serial(profile_serial),
+      max_events(UINT32_MAX),
+      events(profile_level > QNN_PROFILE_LEVEL_BASIC, UINT32_MAX) {}
+
+namespace {
+Status& ThreadError() {
+  thread_local Status status;
+  return status;
+}
+}  // namespace
+
+Qnn_ErrorHandle_t Report(const Status& status, Log* log) {
+  if (status.ok()) return QNN_SUCCESS;
+  ThreadError() = Status(status.code(), status.message());
+  if (log != nullptr)
+    log->Write(QNN_LOG_LEVEL_ERROR, "error %u: %s", status.code(), status.message().c_str());
+  return status.code();
+}
+
+const Status& LastError() { return ThreadError(); }
+
+}  // namespace qnnrt

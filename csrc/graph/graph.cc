@@ -1,0 +1,331 @@
+#include "graph/graph.h"
+
+#include <cinttypes>
+#include <unordered_set>
+
+#include "abi/qnn_errors.h"
+#include "abi/qnn_objects.h"
+#include "memory/descriptor.h"
+#include "memory/memory.h"
+#include "support/clock.h"
+
+namespace qnnrt {
+namespace {
+
+bool IsAppTensor(Qnn_TensorType_t type) {
+  return type == QNN_TENSOR_TYPE_APP_WRITE || type == QNN_TENSOR_TYPE_APP_READ;
+}
+
+}  // namespace
+
+Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
+  auto lock = Lock();
+  const char* name = tensor.name.c_str();
+  if (finalized())
+    return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
+                 "graph '%s' is finalized: it takes no more tensors", name_.c_str());
+  if (by_name_.count(tensor.name) != 0) {
+    return Error(QNN_TENSOR_ERROR_ALREADY_EXISTS, "graph '%s' has a tensor '%s' already",
+                 name_.c_str(), name);
+  }
+  uint64_t count;
+  if (!ElementCount(tensor.shape, &count) || count > (uint64_t{1} << 48)) {
+    return Error(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
+                 "tensor '%s': shape %s has more elements than memory can hold", name,
+                 ShapeText(tensor.shape).c_str());
+  }
+  if (TypeBit(tensor.dtype) == 0) {
+    return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                 "tensor '%s': no kernel of this backend works on the element type %s", name,
+                 DataTypeName(tensor.dtype));
+  }
+  if (IsAppTensor(tensor.type) && count == 0) {
+    return Error(
+        QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
+        "tensor '%s': shape %s is empty; graph inputs and outputs need at least one element", name,
+        ShapeText(tensor.shape).c_str());
+  }
+  tensor.id = *id = static_cast<uint32_t>(tensors_.size()) + 1;
+  tensors_.push_back(std::move(tensor));
+  Tensor* added = &tensors_.back();
+  by_id_[*id] = added;
+  by_name_[added->name] = added;
+  if (added->is_input()) inputs_.push_back(added);
+  if (added->is_output()) outputs_.push_back(added);
+  return Status::Ok();
+}
+
+Tensor* Graph::FindTensor(uint32_t id) {
+  auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+Status Graph::AddNode(Node node) {
+  auto lock = Lock();
+  if (finalized()) {
+    return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more nodes",
+                 name_.c_str());
+  }
+  QNNRT_RETURN_IF_ERROR(ValidateNode(node));
+  for (const Tensor* t : node.outputs) {
+    if (t != nullptr && (t->is_input() || t->is_static())) {
+      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                   "node '%s': output '%s' is %s and cannot be written", node.name.c_str(),
+                   t->name.c_str(), t->is_static() ? "static" : "a graph input");
+    }
+  }
+  nodes_.push_back(std::move(node));
+  return Status::Ok();
+}
+
+// Nodes in an order in which producers come first: the client's own order where that holds.
+Status Graph::CheckConnected(std::vector<Node>* ordered) const {
+  std::unordered_map<const Tensor*, size_t> producer;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const Tensor* t : nodes_[i].outputs) {
+      if (t != nullptr && !producer.emplace(t, i).second) {
+        return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                     "tensor '%s' is written by two nodes: '%s' and '%s'", t->name.c_str(),
+                     nodes_[producer[t]].name.c_str(), nodes_[i].name.c_str());
+      }
+    }
+  }
+  std::vector<uint32_t> missing(nodes_.size(), 0);
+  std::vector<std::vector<size_t>> readers(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const Tensor* t : nodes_[i].inputs) {
+      if (t == nullptr || t->is_input() || t->is_static()) continue;
+      auto found = producer.find(t);
+      if (found == producer.end()) {
+        return Error(QNN_GRAPH_ERROR_UNCONNECTED_NODE, "node '%s' reads '%s', which no node writes",
+                     nodes_[i].name.c_str(), t->name.c_str());
+      }
+      ++missing[i];
+      readers[found->second].push_back(i);
+    }
+  }
+  for (const Tensor* t : outputs_) {
+    if (producer.count(t) == 0) {
+      return Error(QNN_GRAPH_ERROR_UNCONNECTED_NODE, "graph output '%s' is written by no node",
+                   t->name.c_str());
+    }
+  }
+  std::vector<bool> done(nodes_.size(), false);
+  // Repeated sweeps in the client's order: one sweep when the order is right already.
+  for (size_t left = nodes_.size(); left > 0;) {
+    size_t before = left;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (done[i] || missing[i] != 0) continue;
+      done[i] = true;
+      --left;
+      ordered->push_back(nodes_[i]);
+      for (size_t reader : readers[i]) --missing[reader];
+    }
+    if (left == before) {
+      return Error(QNN_GRAPH_ERROR_UNCONNECTED_NODE,
+                   "graph '%s': %zu nodes wait for each other in a cycle", name_.c_str(), left);
+    }
+  }
+  return Status::Ok();
+}
+
+Status Graph::Finalize(ProfileScope* profile) {
+  auto lock = Lock();
+  if (finalized())
+    return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized already", name_.c_str());
+  uint64_t start = MonotonicNanoseconds();
+  std::vector<Node> ordered;
+  QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
+  KernelOptions options;
+  options.portable_only = options_.portable_only;
+  options.threads = options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  Ir ir(std::move(ordered));
+  std::vector<PassReport> passes;
+  QNNRT_RETURN_IF_ERROR(RunPasses(&ir, Threads(options.threads), &passes));
+  uint64_t optimized = MonotonicNanoseconds();
+  QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
+                         Plan::Make(std::move(ir), inputs_, outputs_, options));
+  plan_ = std::move(plan);
+  passes_ = std::move(passes);
+  bound_.assign(inputs_.size() + outputs_.size(), Bound{});
+  pinned_.reserve(bound_.size());
+  step_times_.assign(plan_->steps().size(), 0);
+  // Weights that were packed or folded are held twice until here; what no step reads goes now.
+  for (Tensor& t : tensors_) {
+    if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
+  }
+  if (profile != nullptr) {
+    uint64_t end = MonotonicNanoseconds();
+    int top = profile->Add(QNN_PROFILE_EVENTTYPE_FINALIZE, QNN_PROFILE_EVENTUNIT_MICROSEC,
+                           (end - start) / 1000, start / 1000, "finalize");
+    if (top >= 0 && profile->detailed()) {
+      profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_MICROSEC,
+                   (optimized - start) / 1000, start / 1000, "passes", top);
+      profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_MICROSEC,
+                   (end - optimized) / 1000, optimized / 1000, "kernels and plan", top);
+    }
+  }
+  return Status::Ok();
+}
+
+Status Graph::BindHandle(Qnn_MemHandle_t handle, const Tensor& tensor, size_t app_tensor) {
+  Registry& registry = Memory::Get().registry();
+  SlotHandle slot = HandleFromQnn(handle);
+  const MemRegistration* registration = registry.TryAcquire(slot, context_);
+  if (registration == nullptr) {
+    Result<const MemRegistration*> why = registry.Acquire(slot, context_);
+    if (why.ok()) {  // became valid in between: take it
+      registration = *why;
+    } else {
+      return std::move(why)
+          .status()
+          .WithCode(QNN_GRAPH_ERROR_INVALID_TENSOR)
+          .Within("tensor '" + tensor.name + "'");
+    }
+  }
+  pinned_.push_back(slot);
+  Bound& bound = bound_[app_tensor];
+  if (bound.handle == slot && bound.address == registration->address) return Status::Ok();
+  // First use of this handle here: what was registered has to be this tensor.
+  Shape shape(registration->dims, registration->dims + registration->rank);
+  if (registration->data_type != static_cast<uint32_t>(tensor.dtype) || shape != tensor.shape) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s' is %s %s, but its memory handle was registered as %s %s: register "
+                 "the buffer again "
+                 "with the tensor's own shape and type",
+                 tensor.name.c_str(), DataTypeName(tensor.dtype), ShapeText(tensor.shape).c_str(),
+                 DataTypeName(static_cast<Qnn_DataType_t>(registration->data_type)),
+                 ShapeText(shape).c_str());
+  }
+  bound.handle = slot;
+  bound.address = registration->address;
+  plan_->Bind(app_tensor, registration->address);
+  return Status::Ok();
+}
+
+Status Graph::BindOne(const Qnn_Tensor_t& given, const Tensor& tensor, size_t app_tensor) {
+  // V2 begins with the fields of V1, so one view serves both.
+  const Qnn_TensorV1_t& t = given.v1;
+  if (t.dataType != tensor.dtype || (t.dimensions != nullptr && t.rank != tensor.shape.size())) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': expected %s of rank %zu, got %s of rank %u", tensor.name.c_str(),
+                 DataTypeName(tensor.dtype), tensor.shape.size(), DataTypeName(t.dataType), t.rank);
+  }
+  if (t.dimensions != nullptr) {
+    for (uint32_t d = 0; d < t.rank; ++d) {
+      if (t.dimensions[d] == tensor.shape[d]) continue;
+      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': expected shape %s, got %s",
+                   tensor.name.c_str(), ShapeText(tensor.shape).c_str(),
+                   ShapeText(Shape(t.dimensions, t.dimensions + t.rank)).c_str());
+    }
+  }
+  if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, tensor, app_tensor);
+  if (t.memType != QNN_TENSORMEMTYPE_RAW) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': memory type %d is not supported; use RAW (0) or MEMHANDLE (1)",
+                 tensor.name.c_str(), static_cast<int>(t.memType));
+  }
+  uint64_t bytes = tensor.bytes();
+  if (t.clientBuf.data == nullptr || t.clientBuf.dataSize < bytes) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': its client buffer %s %" PRIu64 " bytes are needed (%s %s)",
+                 tensor.name.c_str(), t.clientBuf.data == nullptr ? "is null;" : "is too small;",
+                 bytes, DataTypeName(tensor.dtype), ShapeText(tensor.shape).c_str());
+  }
+  if (reinterpret_cast<uintptr_t>(t.clientBuf.data) % ElementSize(tensor.dtype) != 0) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': its client buffer %p is not aligned to its elements of %zu bytes",
+                 tensor.name.c_str(), t.clientBuf.data, ElementSize(tensor.dtype));
+  }
+  Bound& bound = bound_[app_tensor];
+  if (bound.address != t.clientBuf.data || bound.handle != 0) {
+    bound = {t.clientBuf.data, 0};
+    plan_->Bind(app_tensor, t.clientBuf.data);
+  }
+  return Status::Ok();
+}
+
+Status Graph::BindAll(const Qnn_Tensor_t* tensors, uint32_t count,
+                      const std::vector<const Tensor*>& expected, size_t first) {
+  size_t n = expected.size();
+  if (count != n || (tensors == nullptr && n != 0)) {
+    return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "graph '%s' has %zu %s, got %u", name_.c_str(),
+                 n, first == 0 ? "inputs" : "outputs", tensors == nullptr ? 0 : count);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    // Most clients keep the order in which they created the tensors.
+    const Qnn_Tensor_t* given = &tensors[i];
+    if (given->v1.id != expected[i]->id) {
+      given = nullptr;
+      for (uint32_t j = 0; j < count && given == nullptr; ++j) {
+        if (tensors[j].v1.id == expected[i]->id) given = &tensors[j];
+      }
+      if (given == nullptr) {
+        return Error(
+            QNN_GRAPH_ERROR_INVALID_TENSOR,
+            "graph '%s': %s '%s' (id %u) is not among the tensors given; they are matched by id",
+            name_.c_str(), first == 0 ? "input" : "output", expected[i]->name.c_str(),
+            expected[i]->id);
+      }
+    }
+    QNNRT_RETURN_IF_ERROR(BindOne(*given, *expected[i], first + i));
+  }
+  return Status::Ok();
+}
+
+void Graph::ReleaseHandles() {
+  Registry& registry = Memory::Get().registry();
+  for (SlotHandle handle : pinned_) registry.Release(handle);
+  pinned_.clear();
+}
+
+Status Graph::RunBound(ProfileScope* profile) {
+  uint64_t start = MonotonicNanoseconds();
+  bool nodes = profile != nullptr && profile->detailed();
+  Status status = nodes ? plan_->RunTimed(step_times_.data()) : plan_->Run();
+  uint64_t end = MonotonicNanoseconds();
+  if (!status.ok()) return status;
+  ++stats_.executes;
+  stats_.execute_ns += end - start;
+  if (profile == nullptr) return status;
+  int top = profile->Add(QNN_PROFILE_EVENTTYPE_EXECUTE, QNN_PROFILE_EVENTUNIT_MICROSEC,
+                         (end - start) / 1000, start / 1000, "execute");
+  uint64_t at = start;
+  for (size_t s = 0; nodes && top >= 0 && s < step_times_.size(); ++s) {
+    profile->Add(QNN_PROFILE_EVENTTYPE_NODE, QNN_PROFILE_EVENTUNIT_MICROSEC, step_times_[s] / 1000,
+                 at / 1000, plan_->node(s).name, top);
+    at += step_times_[s];
+  }
+  return status;
+}
+
+Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+                      uint32_t num_outputs, ProfileScope* profile) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!finalized()) {
+    return Error(QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, "graph '%s' is not finalized", name_.c_str());
+  }
+  Status status = BindAll(inputs, num_inputs, inputs_, 0);
+  if (status.ok()) status = BindAll(outputs, num_outputs, outputs_, inputs_.size());
+  if (status.ok()) status = RunBound(profile);
+  if (!pinned_.empty()) ReleaseHandles();
+  return status;
+}
+
+GraphStats Graph::stats() {
+  auto lock = Lock();
+  return stats_;
+}
+
+void Graph::ResetStats() {
+  auto lock = Lock();
+  stats_ = GraphStats{};
+}
+
+const std::string& Graph::Describe() {
+  auto lock = Lock();
+  if (description_.empty() && plan_ != nullptr) description_ = plan_->Describe(passes_);
+  return description_;
+}
+
+}  // namespace qnnrt

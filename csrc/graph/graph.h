@@ -1,0 +1,100 @@
+// One graph from its first tensor to its last execution.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/plan.h"
+#include "memory/registry.h"
+#include "support/profile.h"
+
+namespace qnnrt {
+
+struct GraphOptions {
+  int threads = 0;  // 0: as many as this process may use
+  bool portable_only = false;
+};
+
+struct GraphStats {
+  uint64_t executes = 0;
+  uint64_t execute_ns = 0;
+};
+
+class Graph {
+ public:
+  // `context` is the id under which the registry knows this graph's context.
+  Graph(std::string name, uint64_t context, GraphOptions options)
+      : name_(std::move(name)), context_(context), options_(options) {}
+
+  const std::string& name() const { return name_; }
+  uint64_t context() const { return context_; }
+  bool finalized() const { return plan_ != nullptr; }
+  void set_options(const GraphOptions& options) { options_ = options; }
+  const GraphOptions& options() const { return options_; }
+
+  // Ids count from 1 in every graph. Errors: 6024 after finalize, 7003 the
+  // name is taken, 7004 no element type or shape that a tensor can have.
+  Status AddTensor(Tensor tensor, uint32_t* id);
+  // A tensor of the context that this graph's nodes may use: a copy that shares its data.
+  Tensor* FindTensor(uint32_t id);
+  // `node` points at tensors of this graph. Errors: 6005 with the op, the tensor and the rule.
+  Status AddNode(Node node);
+
+  // Errors: 6024 twice, 6007 a tensor that nothing produces, 6022 no kernel, 1002 no memory.
+  Status Finalize(ProfileScope* profile);
+
+  // Bound by tensor id. A RAW tensor is used where it is; a handle must have been registered in
+  // this graph's context with the tensor's shape and type. Errors: 6023 before finalize, 6000 null
+  // arrays, 6004 with the tensor's name and what was wrong with it. Executions of one graph queue.
+  Status Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+                 uint32_t num_outputs, ProfileScope* profile);
+
+  // Wait for a running execution; then no other one begins until the guard goes.
+  std::unique_lock<std::mutex> Lock() { return std::unique_lock<std::mutex>(mutex_); }
+
+  GraphStats stats();
+  void ResetStats();
+  const Plan* plan() const { return plan_.get(); }
+  const std::string& Describe();
+  const std::vector<PassReport>& passes() const { return passes_; }
+  const std::vector<const Tensor*>& inputs() const { return inputs_; }
+  const std::vector<const Tensor*>& outputs() const { return outputs_; }
+
+ private:
+  struct Bound {  // what an app tensor pointed at in the last execution
+    void* address = nullptr;
+    SlotHandle handle = 0;
+  };
+
+  Status CheckConnected(std::vector<Node>* ordered) const;
+  Status BindAll(const Qnn_Tensor_t* tensors, uint32_t count,
+                 const std::vector<const Tensor*>& expected, size_t first);
+  Status BindOne(const Qnn_Tensor_t& given, const Tensor& tensor, size_t app_tensor);
+  Status BindHandle(Qnn_MemHandle_t handle, const Tensor& tensor, size_t app_tensor);
+  Status RunBound(ProfileScope* profile);
+  void ReleaseHandles();
+
+  const std::string name_;
+  const uint64_t context_;
+  GraphOptions options_;
+  std::mutex mutex_;
+  std::deque<Tensor> tensors_;
+  std::unordered_map<uint32_t, Tensor*> by_id_;
+  std::unordered_map<std::string, Tensor*> by_name_;
+  std::vector<Node> nodes_;
+  std::vector<const Tensor*> inputs_, outputs_;
+  std::unique_ptr<Plan> plan_;
+  std::vector<PassReport> passes_;
+  std::vector<Bound> bound_;
+  std::vector<SlotHandle> pinned_;  // capacity for every app tensor: execute never allocates
+  std::vector<uint64_t> step_times_;
+  std::string description_;
+  GraphStats stats_;
+};
+
+}  // namespace qnnrt

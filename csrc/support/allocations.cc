@@ -1,0 +1,55 @@
+#include "support/allocations.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace qnnrt {
+namespace {
+std::atomic<uint64_t> g_count{0};
+std::atomic<int64_t> g_fail_in{0};
+}  // namespace
+
+bool CountAllocation() {
+  g_count.fetch_add(1, std::memory_order_relaxed);
+  if (g_fail_in.load(std::memory_order_relaxed) <= 0) return true;
+  return g_fail_in.fetch_sub(1, std::memory_order_relaxed) != 1;
+}
+uint64_t AllocationCount() { return g_count.load(std::memory_order_relaxed); }
+void FailAllocation(int64_t n) { g_fail_in.store(n < 0 ? 0 : n, std::memory_order_relaxed); }
+
+}  // namespace qnnrt
+
+// The exports map keeps these local to the library: they serve it alone and the application never
+// sees them. The memory comes from the process's own operator new, whatever the application or a
+// sanitizer put there, since code outside this library may be what frees it.
+namespace {
+template <typename Function>
+Function Next(const char* symbol, Function self) {
+  auto found = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, symbol));
+  // Linked into a program instead of a library: its own operator new is this one.
+  return found == self ? reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol)) : found;
+}
+}  // namespace
+
+void* operator new(std::size_t size) {
+  using Function = void* (*)(std::size_t);
+  static const Function next = Next<Function>("_Znwm", &operator new);
+  if (!qnnrt::CountAllocation()) throw std::bad_alloc();
+  return next(size);
+}
+
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  using Function = void* (*)(std::size_t, std::align_val_t);
+  static const Function next = Next<Function>("_ZnwmSt11align_val_t", &operator new);
+  if (!qnnrt::CountAllocation()) throw std::bad_alloc();
+  return next(size, alignment);
+}
+
+void* operator new(std::size_t size, const std::nothrow_t& tag) noexcept {
+  using Function = void* (*)(std::size_t, const std::nothrow_t&);
+  static const Function next = Next<Function>("_ZnwmRKSt9nothrow_t", &operator new);
+  return qnnrt::CountAllocation() ? next(size, tag) : nullptr;
+}

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "abi/qnn_types.h"
+
+#ifndef QNNRT_VERSION
+#define QNNRT_VERSION "0.1.0"
+#endif
+
+namespace qnnrt {
+
+// The core API that clients are told: ONNX Runtime's provider refuses anything below 2.40.
+inline constexpr Qnn_Version_t kCoreApiVersion = {2, 40, 0};
+
+}  // namespace qnnrt
