@@ -3,7 +3,7 @@
 
 #include "api/runtime.h"
 #include "memory/memory.h"
-#include "ops/coverage.h"
+#include "ops/op_table.h"
 #include "support/allocations.h"
 #include "support/version.h"
 
