@@ -1,4 +1,4 @@
-"""Prints the command of README.md's shell blocks that contains the given text, exactly as it stands.
+"""Prints the command of the README shell blocks that contains the given text, as it stands.
 
 python .ci/readme.py 'qnnrt demo'
 """
