@@ -16,24 +16,6 @@ Dims Spatial(const Node& node, const char* name, size_t count, int64_t fallback)
   return Dims(count, node.Int(name, fallback));
 }
 
-// QNN's channel-last order [N, spatial.., C] as oneDNN's [N, C, spatial..].
-MemoryDesc ChannelLast(const Tensor& tensor, dnnl_data_type_t type) {
-  const Shape& s = tensor.shape;
-  const size_t rank = s.size();
-  Dims dims(rank), strides(rank);
-  dims[0] = s[0];
-  dims[1] = s[rank - 1];
-  strides[1] = 1;
-  int64_t stride = s[rank - 1];
-  for (size_t i = rank - 1; i-- > 1;) {
-    dims[i + 1] = s[i];
-    strides[i + 1] = stride;
-    stride *= s[i];
-  }
-  strides[0] = stride;
-  return MemoryDesc::Strided(dims, strides, type);
-}
-
 struct ConvShape {
   size_t spatial;  // 1, 2 or 3
   int64_t groups, cin, cout;
@@ -103,7 +85,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   if (transposed) taps = static_cast<double>(weights.elements()) / static_cast<double>(c.cin);
   const double work = taps * static_cast<double>(transposed ? in.elements() : out.elements());
 
-  Problem problem{node, ThreadsFor(options, work), {}, &dst};
+  Problem problem{node, ThreadsFor(node, options, work), {}, &dst};
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
                   {DNNL_ARG_DST, Arg::kOut, 0, &dst}};

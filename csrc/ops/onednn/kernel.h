@@ -62,6 +62,9 @@ class MemoryDesc {
   MemoryDescHandle handle_;
 };
 
+// QNN's channel-last order [N, spatial.., C] as oneDNN's [N, C, spatial..].
+MemoryDesc ChannelLast(const Tensor& tensor, dnnl_data_type_t type);
+
 // One argument of a primitive: which tensor of the node it is and how that lies in memory.
 struct Arg {
   int id;  // DNNL_ARG_...
@@ -85,8 +88,9 @@ using CreateDesc = FunctionRef<dnnl_status_t(dnnl_primitive_desc_t*, const_dnnl_
 // are applied in a second pass over the output.
 Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create);
 
-// How many threads a node of so many multiply-adds (or elements moved) is worth.
-int ThreadsFor(const KernelOptions& options, double work);
+// How many threads a node is worth that does so many multiply-adds, on top of reading its inputs
+// and writing its outputs.
+int ThreadsFor(const Node& node, const KernelOptions& options, double multiply_adds);
 
 // FLOAT_32 -> dnnl_f32, ...; dnnl_data_type_undef for a type that no kernel here takes.
 dnnl_data_type_t DataType(const Tensor& tensor);
@@ -102,6 +106,10 @@ Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeFullyConnected(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeLayerNorm(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options);
 
 }  // namespace qnnrt::onednn
 

@@ -49,7 +49,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, const Ope
 
   const double work =
       static_cast<double>(node.outputs[0]->elements()) * static_cast<double>(o.src[rank - 1]);
-  Problem problem{node, ThreadsFor(options, work), {}, &dst};
+  Problem problem{node, ThreadsFor(node, options, work), {}, &dst};
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
                   {DNNL_ARG_DST, Arg::kOut, 0, &dst}};

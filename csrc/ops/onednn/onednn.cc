@@ -23,6 +23,14 @@ constexpr Entry kEntries[] = {
     {"TransposeConv2d", onednn::MakeTransposeConv},
     {"FullyConnected", onednn::MakeFullyConnected},
     {"MatMul", onednn::MakeMatMul},
+    {"PoolAvg2d", onednn::MakePool},
+    {"PoolAvg3d", onednn::MakePool},
+    {"PoolMax2d", onednn::MakePool},
+    {"PoolMax3d", onednn::MakePool},
+    {"Softmax", onednn::MakeSoftmax},
+    {"LogSoftmax", onednn::MakeSoftmax},
+    {"LayerNorm", onednn::MakeLayerNorm},
+    {"Lrn", onednn::MakeLrn},
 };
 
 bool IsEmpty(const std::vector<const Tensor*>& tensors) {
