@@ -145,8 +145,10 @@ Library* LoadLibraryOnce() {
     }
     void* handle = OpenLibrary(path);
     if (handle == nullptr) {
-      const char* error = dlerror();
-      tried(path, error != nullptr ? error : "cannot be opened");
+      const char* error = dlerror();  // "<path>: <reason>"
+      std::string reason = error != nullptr ? error : "cannot be opened";
+      if (reason.compare(0, path.size() + 2, path + ": ") == 0) reason.erase(0, path.size() + 2);
+      tried(path, reason);
       continue;
     }
     std::string why;
