@@ -35,8 +35,8 @@ Result<KernelPtr> MakeLayerNorm(const Node& node, const KernelOptions& options) 
   const Tensor* gamma = node.HasInput(1) ? node.inputs[1] : nullptr;
   const Tensor* beta = node.HasInput(2) ? node.inputs[2] : nullptr;
   const dnnl_data_type_t type = CommonType({&in, &out});
-  // oneDNN takes these two in float only
-  if (type == dnnl_data_type_undef || !node.post_ops.empty()) return KernelPtr();
+  if (type == dnnl_data_type_undef) return KernelPtr();
+  // oneDNN takes these two in float only.
   if (gamma != nullptr && gamma->dtype != QNN_DATATYPE_FLOAT_32) return KernelPtr();
   if (beta != nullptr && beta->dtype != QNN_DATATYPE_FLOAT_32) return KernelPtr();
   // The axes must be the last ones: they are one dimension then.
