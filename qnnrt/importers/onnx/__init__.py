@@ -1,0 +1,204 @@
+"""ONNX models, opset 7 to the newest that the installed ``onnx`` package knows.
+
+NCHW graphs become QNN's channel-last operations without transposes in between: every value
+remembers the order in which its dimensions are held, operations that do not care work in that
+order, and a Transpose is emitted only where an operation needs another one. The model's own inputs
+and outputs keep their layout unless ``layout="nhwc"`` asks otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import onnx
+
+from ...errors import ModelError, UnsupportedOpError
+from ...model import Model, Node, Tensor
+from . import (  # noqa: F401  (the modules fill the table of operators)
+    op_activation,
+    op_conv,
+    op_elementwise,
+    op_gather,
+    op_matmul,
+    op_norm,
+    op_pool,
+    op_recurrent,
+    op_reduce,
+    op_resize,
+    op_shape,
+    passes,
+    patterns,
+)
+from .lower import Lowering, graph_inputs
+from .nodes import TABLE, TARGETS
+from .reader import opset_of, read
+from .values import Builder, Edge, Op, channel_last, identity
+
+__all__ = ["load", "supported_ops"]
+
+
+def supported_ops() -> dict[str, str]:
+    """ONNX operator -> the QNN operations that it becomes."""
+    return {name: TARGETS[name] for name in sorted(TABLE)}
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    *,
+    layout: Literal["keep", "nhwc"] = "keep",
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> Model:
+    """The model of an ONNX file (or its bytes, or a ModelProto).
+
+    - `layout`: ``"keep"`` leaves inputs and outputs as the file declares them; ``"nhwc"`` makes
+      every input and output of rank 4 or 5 channel-last: [N, C, spatial...] in the file is
+      [N, spatial..., C] in the model.
+    - `shapes`: sizes for what the file leaves open, by input name (a full shape, in the file's
+      order) or by the name of a symbolic dimension (one size). Nothing is guessed.
+    - `constants`: values for inputs that decide shapes or parameters (the shape of a Reshape, the
+      axes of a reduction): QNN has these fixed in the graph. They are no inputs of the model then.
+
+    An initializer that is also listed as an input is a constant. Integers keep the type that the
+    file gives them at the model's inputs and outputs.
+
+    Raises `ModelError` for a file that cannot be used, and `UnsupportedOpError` with every node
+    that has no counterpart in QNN.
+    """
+    if layout not in ("keep", "nhwc"):
+        raise ValueError(f"layout must be 'keep' or 'nhwc', not {layout!r}")
+    proto, where = read(source)
+    if proto.functions:
+        try:
+            proto = onnx.inliner.inline_local_functions(proto)
+        except Exception as exc:
+            raise ModelError(f"{where}: its functions cannot be inlined: {exc}") from exc
+    opsets = opset_of(proto)
+    graph = proto.graph
+    fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
+    inputs = graph_inputs(graph, where, shapes or {}, fixed)
+    walk = Lowering(where, opsets)
+    walk.add_initializers(graph)
+    given: list[Edge] = []
+    for name, (shape, dtype) in inputs.items():
+        if name in fixed:
+            walk.add_constant(name, fixed[name], shape, dtype)
+        else:
+            given.append(walk.add_input(name, shape, dtype, _edge_perm(layout, len(shape))))
+    nodes = patterns.simplify(_needed(graph), walk.scalar)
+    walk.nodes(nodes, opsets)
+    if walk.unsupported:
+        raise UnsupportedOpError(walk.unsupported, where)
+    outputs: list[Edge] = []
+    for name in _output_names(graph, where):
+        outputs.append(_output(walk, name, layout, {*given, *outputs}))
+    lowered = passes.Graph(walk.b.ops, given, outputs)
+    passes.run(lowered)
+    model = _finish(lowered.ops, given, outputs, graph.name or "graph")
+    model.source = where
+    model.check()
+    return model
+
+
+def _edge_perm(layout: str, rank: int) -> tuple[int, ...]:
+    return channel_last(rank) if layout == "nhwc" and rank in (4, 5) else identity(rank)
+
+
+def _output_names(graph: onnx.GraphProto, where: str) -> list[str]:
+    names = [output.name for output in graph.output]
+    if len(set(names)) != len(names):
+        raise ModelError(f"{where}: an output is listed twice: {names}")
+    return names
+
+
+def _needed(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The nodes that an output depends on, in the file's order, with a name each."""
+    wanted = {output.name for output in graph.output}
+    kept: list[onnx.NodeProto] = []
+    for index in range(len(graph.node) - 1, -1, -1):
+        node = graph.node[index]
+        if not wanted.isdisjoint(filter(None, node.output)):
+            wanted.update(node.input)
+            for attr in node.attribute:
+                for inner in [attr.g, *attr.graphs]:
+                    wanted.update(i for n in _all_nodes(inner) for i in n.input)
+                    wanted.update(o.name for o in inner.output)
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            copy.name = node.name or f"{node.op_type}_{index}"
+            kept.append(copy)
+    return kept[::-1]
+
+
+def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    found = list(graph.node)
+    for node in graph.node:
+        for attr in node.attribute:
+            if attr.HasField("g"):
+                found += _all_nodes(attr.g)
+    return found
+
+
+def _output(walk: Lowering, name: str, layout: str, taken: set[Edge]) -> Edge:
+    """The tensor of an output: produced by an operation, in the order that was asked for."""
+    b: Builder = walk.b
+    b.scope = name
+    value = walk.env[name]
+    if 0 in value.shape:
+        raise ModelError(f"{walk.where}: output {name!r} of shape {list(value.shape)} is empty")
+    value = b.with_perm(value, _edge_perm(layout, value.rank))
+    edge = b.edge(value)
+    if edge.data is not None or edge in taken:
+        edge = b.raw("Reshape", [edge], [(edge.shape, edge.dtype)])[0]
+    edge.name = name
+    return edge
+
+
+def _finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) -> Model:
+    """Names for everything, and the Model."""
+    used: set[str] = set()
+    names: dict[Edge, str] = {}
+    for edge in (*inputs, *outputs):
+        names[edge] = edge.name
+        used.add(edge.name)
+    model = Model(name)
+    for edge in inputs:
+        if edge in names and edge.name not in model.tensors:
+            model.tensors[edge.name] = Tensor(edge.name, edge.shape, edge.dtype)
+            model.inputs.append(edge.name)
+    node_names: set[str] = set()
+    for op in ops:
+        node_name = _unique(op.name or op.type, node_names)
+        for edge in (*op.inputs, *op.outputs):
+            if edge is None:
+                continue
+            if edge not in names:
+                hint = edge.name or f"{node_name}.{'const' if edge.data is not None else 'out'}"
+                names[edge] = _unique(hint, used)
+            if names[edge] not in model.tensors:
+                model.tensors[names[edge]] = Tensor(
+                    names[edge], edge.shape, edge.dtype, edge.data
+                )
+        model.nodes.append(
+            Node(
+                node_name,
+                op.type,
+                ["" if e is None else names[e] for e in op.inputs],
+                ["" if e is None else names[e] for e in op.outputs],
+                op.params,
+            )
+        )
+    model.outputs = [names[edge] for edge in outputs]
+    return model
+
+
+def _unique(name: str, used: set[str]) -> str:
+    found, count = name, 1
+    while found in used:
+        count += 1
+        found = f"{name}.{count}"
+    used.add(found)
+    return found

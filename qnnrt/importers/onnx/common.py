@@ -1,0 +1,145 @@
+"""Shorthand that the lowering functions share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .lower import Lowering
+from .values import Value, constant, identity
+
+
+def scalar(value: float, dtype: np.dtype) -> Value:
+    """A constant that broadcasts against anything."""
+    return constant(np.array(value, dtype))
+
+
+def u32(values: Sequence[int] | np.ndarray) -> np.ndarray:
+    return np.array(values, np.uint32)
+
+
+def unary(
+    c: Lowering, type_: str, x: Value, dtype: np.dtype | None = None, **params: object
+) -> Value:
+    """An operation on every element by itself: works in any order, and below a pending reshape."""
+    if x.base is not None:
+        inner = unary(c, type_, x.base, dtype, **params)
+        return Value(x.shape, inner.dtype, perm=x.perm, base=inner)
+    return c.b.op(type_, [x], x.shape, dtype, x.perm, **params)
+
+
+def nary(
+    c: Lowering,
+    type_: str,
+    values: Sequence[Value],
+    dtype: np.dtype | None = None,
+    result_of: int = 0,
+    **params: object,
+) -> Value:
+    """An operation that broadcasts its inputs."""
+    aligned, perm = c.b.align(values)
+    shape = np.broadcast_shapes(*(v.shape for v in values))
+    dtype = np.dtype(dtype if dtype is not None else values[result_of].dtype)
+    return c.b.op(type_, aligned, shape, dtype, perm, **params)
+
+
+def add(c: Lowering, a: Value, b: Value) -> Value:
+    return nary(c, "ElementWiseAdd", [a, b])
+
+
+def sub(c: Lowering, a: Value, b: Value) -> Value:
+    return nary(c, "ElementWiseSubtract", [a, b])
+
+
+def mul(c: Lowering, a: Value, b: Value) -> Value:
+    return nary(c, "ElementWiseMultiply", [a, b])
+
+
+def div(c: Lowering, a: Value, b: Value) -> Value:
+    return nary(c, "ElementWiseDivide", [a, b])
+
+
+def times(c: Lowering, a: Value, factor: float) -> Value:
+    return a if factor == 1 else mul(c, a, scalar(factor, a.dtype))
+
+
+def plus(c: Lowering, a: Value, term: float) -> Value:
+    return a if term == 0 else add(c, a, scalar(term, a.dtype))
+
+
+def cast(c: Lowering, x: Value, dtype: np.dtype) -> Value:
+    dtype = np.dtype(dtype)
+    if x.dtype == dtype:
+        return x
+    if x.data is not None:
+        return constant(x.data.astype(dtype))
+    return unary(c, "Cast", x, dtype)
+
+
+def select(c: Lowering, condition: Value, a: Value, b: Value) -> Value:
+    return nary(c, "ElementWiseSelect", [condition, a, b], a.dtype)
+
+
+def reduce(
+    c: Lowering, type_: str, x: Value, axes: Sequence[int], keep: bool = True
+) -> Value:
+    """A Reduce* over logical `axes`, in the order that `x` is held in."""
+    x = c.b.real(x)
+    axes = sorted(axes)
+    at = sorted(x.perm.index(a) for a in axes)
+    shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
+    perm = x.perm
+    if not keep:
+        left = [i for i in range(x.rank) if i not in axes]
+        shape = [x.shape[i] for i in left]
+        perm = tuple(left.index(p) for p in x.perm if p in left)
+    return c.b.op(type_, [x], shape, None, perm, axes=u32(at), keep_dims=np.bool_(keep))
+
+
+def gather_const(c: Lowering, x: Value, index: np.ndarray, axis: int) -> Value:
+    """`x` along logical `axis` at constant indices (one dimension), in the order it is held in."""
+    x = c.b.real(x)
+    shape = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
+    at = np.int32(x.perm.index(axis))
+    return c.b.op(
+        "Gather", [x, constant(index.astype(np.int32))], shape, None, x.perm, axis=at
+    )
+
+
+def concat(c: Lowering, values: Sequence[Value], axis: int) -> Value:
+    """Along logical `axis`, in the order that most of the data is held in."""
+    values = [v for v in values if 0 not in v.shape]
+    if len(values) == 1:
+        return values[0]
+    aligned, perm = c.b.align(values)
+    shape = list(values[0].shape)
+    shape[axis] = sum(v.shape[axis] for v in values)
+    return c.b.op("Concat", aligned, shape, None, perm, axis=np.uint32(perm.index(axis)))
+
+
+def strided(
+    c: Lowering, x: Value, ranges: dict[int, tuple[int, int, int]]
+) -> Value:
+    """x[begin:end:step] along the logical axes in `ranges`; end -1 with a negative step: through
+    the first element."""
+    x = c.b.real(x)
+    full = [ranges.get(i, (0, d, 1)) for i, d in enumerate(x.shape)]
+    shape = [max(math.ceil((e - b) / s), 0) for b, e, s in full]
+    if tuple(shape) == x.shape and all(s == 1 for _, _, s in full):
+        return x
+    if 0 in shape:
+        return constant(np.zeros(shape, x.dtype))
+    return c.b.op(
+        "StridedSlice",
+        [x],
+        shape,
+        None,
+        x.perm,
+        ranges=np.array([full[p] for p in x.perm], np.int32),
+    )
+
+
+def all_axes(x: Value) -> list[int]:
+    return list(identity(x.rank))

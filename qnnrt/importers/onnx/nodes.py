@@ -1,0 +1,123 @@
+"""One ONNX node as the lowering functions see it, and the table of those functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+
+from .values import Value
+
+if TYPE_CHECKING:
+    from .lower import Lowering
+
+Result = Value | list[Value | None]
+LowerFn = Callable[["Lowering", "OnnxNode"], Result]
+
+#: ONNX op type of the default domain -> function that emits its QNN operations.
+TABLE: dict[str, LowerFn] = {}
+#: ONNX op type -> the QNN op types that it becomes, for the coverage page.
+TARGETS: dict[str, str] = {}
+
+
+class Unsupported(Exception):
+    """This node cannot be expressed; the text is the reason."""
+
+
+def lowers(*op_types: str, to: str) -> Callable[[LowerFn], LowerFn]:
+    """Register a lowering for ONNX `op_types`; `to` names its QNN ops for the documentation."""
+
+    def register(fn: LowerFn) -> LowerFn:
+        for op_type in op_types:
+            TABLE[op_type] = fn
+            TARGETS[op_type] = to
+        return fn
+
+    return register
+
+
+@dataclass
+class OnnxNode:
+    """A node with its inputs resolved. Missing optional inputs are None."""
+
+    name: str
+    op: str
+    domain: str
+    version: int  # of the operator set of its domain
+    inputs: list[Value | None]
+    outputs: list[str]
+    types: list[tuple[tuple[int, ...], np.dtype] | None]  # inferred, for each output
+    proto: onnx.NodeProto
+    attrs: dict[str, object]
+
+    def has(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int) -> Value:
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise Unsupported(f"input {index} is missing")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def shape(self, index: int = 0) -> tuple[int, ...]:
+        """The inferred shape of an output."""
+        found = self.types[index]
+        if found is None:
+            raise Unsupported(f"the shape of output {index} is not known")
+        return found[0]
+
+    def dtype(self, index: int = 0) -> np.dtype:
+        found = self.types[index]
+        if found is None:
+            raise Unsupported(f"the type of output {index} is not known")
+        return found[1]
+
+    def wants(self, index: int) -> bool:
+        """Is output `index` used?"""
+        return index < len(self.outputs) and bool(self.outputs[index])
+
+    def integer(self, name: str, default: int = 0) -> int:
+        return int(self.attrs.get(name, default))  # type: ignore[call-overload]
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        return float(self.attrs.get(name, default))  # type: ignore[arg-type]
+
+    def text(self, name: str, default: str = "") -> str:
+        value = self.attrs.get(name, default)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def integers(self, name: str) -> list[int] | None:
+        value = self.attrs.get(name)
+        return None if value is None else [int(v) for v in value]  # type: ignore[attr-defined]
+
+    def const_input(self, index: int, what: str) -> np.ndarray | None:
+        """The value of an input that QNN takes as a parameter; None when it is left out."""
+        value = self.optional(index)
+        if value is None:
+            return None
+        if value.data is None:
+            raise Unsupported(
+                f"{what} (input {index}) must be known when the model is loaded: give it with "
+                "constants=, or make it an initializer"
+            )
+        return value.data
+
+    def axes(self, attr: str, index: int) -> list[int] | None:
+        """Axes from an attribute (older opsets) or a constant input (newer ones)."""
+        given = self.integers(attr)
+        if given is None:
+            found = self.const_input(index, attr)
+            given = None if found is None else [int(v) for v in np.asarray(found).ravel()]
+        return given
+
+
+def axis_of(axis: int, rank: int) -> int:
+    if not -rank <= axis < max(rank, 1):
+        raise ValueError(f"axis {axis} is not one of a tensor of rank {rank}")
+    return axis + rank if axis < 0 else axis

@@ -1,0 +1,157 @@
+"""Convolutions: [N, C, spatial...] with weights [Cout, Cin / group, kernel...] in ONNX."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .common import u32
+from .lower import Lowering
+from .nodes import OnnxNode, Unsupported, lowers
+from .values import Value, constant
+
+
+def list_attr(n: OnnxNode, name: str, rank: int, default: int) -> list[int]:
+    """A list attribute with one entry for each spatial dimension."""
+    found = n.integers(name) or [default] * rank
+    if len(found) != rank:
+        raise ValueError(f"{name} has {len(found)} entries for {rank} spatial dimensions")
+    return found
+
+
+def padding(
+    n: OnnxNode, size: list[int], kernel: list[int], stride: list[int], dilation: list[int]
+) -> list[tuple[int, int]]:
+    """(begin, end) for each spatial dimension, from `pads` or `auto_pad`."""
+    auto = n.text("auto_pad", "NOTSET")
+    rank = len(size)
+    if auto == "VALID":
+        return [(0, 0)] * rank
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        out = []
+        for d, k, s, dil in zip(size, kernel, stride, dilation, strict=True):
+            reach = (k - 1) * dil + 1
+            total = max((math.ceil(d / s) - 1) * s + reach - d, 0)
+            small, large = total // 2, total - total // 2
+            out.append((small, large) if auto == "SAME_UPPER" else (large, small))
+        return out
+    pads = n.integers("pads") or [0] * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise ValueError(f"pads has {len(pads)} entries for {rank} spatial dimensions")
+    return list(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def widen(c: Lowering, x: Value) -> Value:
+    """[N, C, W] as [N, C, 1, W]: one-dimensional operations run as two-dimensional ones."""
+    return c.b.reshape(x, (*x.shape[:2], 1, *x.shape[2:]))
+
+
+def bias_of(n: OnnxNode) -> list[Value]:
+    bias = n.optional(2)
+    return [] if bias is None else [bias]
+
+
+@lowers("Conv", to="Conv2d, DepthWiseConv2d, Conv3d")
+def conv(c: Lowering, n: OnnxNode) -> Value:
+    x, w = n.input(0), n.input(1)
+    spatial = x.rank - 2
+    if spatial not in (1, 2, 3):
+        raise Unsupported(f"a convolution over {spatial} dimensions")
+    group = n.integer("group", 1)
+    kernel = list(w.shape[2:])
+    stride = list_attr(n, "strides", spatial, 1)
+    dilation = list_attr(n, "dilations", spatial, 1)
+    pads = padding(n, list(x.shape[2:]), kernel, stride, dilation)
+    if w.shape[1] * group != x.shape[1] or w.shape[0] % group:
+        raise ValueError(f"weights {list(w.shape)} and group {group} on input {list(x.shape)}")
+    out = n.shape()
+    if spatial == 1:
+        x, w = widen(c, x), widen(c, w)
+        stride, dilation, pads = [1, *stride], [1, *dilation], [(0, 0), *pads]
+    if any(p < 0 for pair in pads for p in pair):
+        raise Unsupported(f"negative padding {pads}")
+    shape = (out[0], out[1], 1, *out[2:]) if spatial == 1 else out
+    x = c.b.channels_last(x)
+    w = c.b.with_perm(w, (*range(2, w.rank), 1, 0))
+    params: dict[str, object] = {"stride": u32(stride), "pad_amount": u32(pads)}
+    depthwise = spatial < 3 and 1 < group == w.shape[0] and w.shape[1] == 1
+    if not depthwise:
+        params["group"] = np.uint32(group)
+    params["dilation"] = u32(dilation)
+    kind = "Conv3d" if spatial == 3 else "DepthWiseConv2d" if depthwise else "Conv2d"
+    y = c.b.op(kind, [x, w, *bias_of(n)], shape, None, x.perm, **params)
+    return c.b.reshape(y, out)
+
+
+def transpose_padding(
+    n: OnnxNode, size: list[int], kernel: list[int], stride: list[int], dilation: list[int]
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """(begin, end) and output padding of a transposed convolution."""
+    rank = len(size)
+    extra = list_attr(n, "output_padding", rank, 0)
+    auto = n.text("auto_pad", "NOTSET")
+    wanted = n.integers("output_shape")
+    if wanted is None and auto in ("NOTSET", "VALID"):
+        return padding(n, size, kernel, stride, dilation), extra
+    wanted = wanted[-rank:] if wanted else [d * s for d, s in zip(size, stride, strict=True)]
+    pads = []
+    for i, target in enumerate(wanted):
+        full = stride[i] * (size[i] - 1) + extra[i] + (kernel[i] - 1) * dilation[i] + 1
+        total = full - target
+        if total < 0:
+            extra[i] -= total
+            total = 0
+        small, large = total // 2, total - total // 2
+        pads.append((small, large) if auto == "SAME_UPPER" else (large, small))
+    return pads, extra
+
+
+@lowers("ConvTranspose", to="TransposeConv2d")
+def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
+    x, w = n.input(0), n.input(1)
+    spatial = x.rank - 2
+    if spatial not in (1, 2):
+        raise Unsupported(f"a transposed convolution over {spatial} dimensions")
+    group = n.integer("group", 1)
+    kernel = list(w.shape[2:])
+    stride = list_attr(n, "strides", spatial, 1)
+    dilation = list_attr(n, "dilations", spatial, 1)
+    size = list(x.shape[2:])
+    pads, extra = transpose_padding(n, size, kernel, stride, dilation)
+    if any(p < 0 for pair in pads for p in pair):
+        raise Unsupported(f"negative padding {pads}")
+    if any(d != 1 for d in dilation):
+        w = dilated(w, dilation)
+        kernel = list(w.shape[2:])
+    channels = w.shape[1] * group
+    out = [
+        stride[i] * (size[i] - 1) + extra[i] + kernel[i] - sum(pads[i]) for i in range(spatial)
+    ]
+    if spatial == 1:
+        x, w = widen(c, x), widen(c, w)
+        stride, pads, extra, out = [1, *stride], [(0, 0), *pads], [0, *extra], [1, *out]
+    x = c.b.channels_last(x)
+    w = c.b.with_perm(w, (*range(2, w.rank), 0, 1))
+    y = c.b.op(
+        "TransposeConv2d",
+        [x, w, *bias_of(n)],
+        (x.shape[0], channels, *out),
+        None,
+        x.perm,
+        stride=u32(stride),
+        pad_amount=u32(pads),
+        group=np.uint32(group),
+        output_padding=u32(extra),
+    )
+    return c.b.reshape(y, (*y.shape[:2], *y.shape[-spatial:]))
+
+
+def dilated(w: Value, dilation: list[int]) -> Value:
+    """The weights with zeros in between: a dilated kernel as a larger dense one."""
+    if w.data is None:
+        raise Unsupported("dilation with weights that are not constant")
+    kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation, strict=True)]
+    full = np.zeros((*w.shape[:2], *kernel), w.dtype)
+    full[(slice(None), slice(None), *(slice(None, None, d) for d in dilation))] = w.data
+    return constant(full)

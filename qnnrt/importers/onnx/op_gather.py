@@ -1,0 +1,153 @@
+"""Reading and writing at indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .common import add, cast, nary, scalar, select, u32  # noqa: F401
+from .lower import Lowering
+from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .values import Value, constant, identity
+
+INT32 = np.iinfo(np.int32)
+
+# ScatterElements' and ScatterNd's reduction codes.
+_REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
+
+
+def indices(c: Lowering, v: Value, sizes: int | np.ndarray) -> Value:
+    """Indices as QNN takes them: not negative, and 32 bit where they are constant.
+
+    `sizes` is the size of the indexed dimension, or one for each entry of the last axis.
+    """
+    limit = np.asarray(sizes, np.int64)
+    if v.data is not None:
+        data = v.data.astype(np.int64)
+        if np.any(data < -limit) or np.any(data >= limit):
+            raise ValueError(f"an index is outside of {limit.tolist()}")
+        return constant(np.where(data < 0, data + limit, data).astype(np.int32))
+    negative = nary(c, "ElementWiseLess", [v, scalar(0, v.dtype)], np.dtype(bool))
+    return select(c, negative, add(c, v, constant(limit.astype(v.dtype))), v)
+
+
+@lowers("Gather", to="Gather")
+def gather(c: Lowering, n: OnnxNode) -> Value:
+    x, index = c.b.real(n.input(0)), n.input(1)
+    axis = axis_of(n.integer("axis"), x.rank)
+    index = c.b.plain(indices(c, index, x.shape[axis]))
+    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    flat = index
+    if index.rank == 0:
+        flat = c.b.reshape(index, (1,))
+    if flat.rank > 1 and x.perm != identity(x.rank):
+        x = c.b.plain(x)
+    if flat.rank == 1:
+        held = (*x.shape[:axis], flat.shape[0], *x.shape[axis + 1 :])
+        perm = x.perm
+    else:
+        held, perm = shape, identity(len(shape))
+    y = c.b.op("Gather", [x, flat], held, None, perm, axis=np.int32(x.perm.index(axis)))
+    return c.b.reshape(y, shape)
+
+
+@lowers("GatherElements", to="GatherElements")
+def gather_elements(c: Lowering, n: OnnxNode) -> Value:
+    x, index = c.b.real(n.input(0)), n.input(1)
+    axis = axis_of(n.integer("axis"), x.rank)
+    index = c.b.with_perm(indices(c, index, x.shape[axis]), x.perm)
+    at = np.uint32(x.perm.index(axis))
+    return c.b.op("GatherElements", [x, index], index.shape, x.dtype, x.perm, axis=at)
+
+
+@lowers("GatherND", to="GatherNd")
+def gather_nd(c: Lowering, n: OnnxNode) -> Value:
+    x, index = c.b.plain(n.input(0)), n.input(1)
+    batch = n.integer("batch_dims")
+    depth = index.shape[-1]
+    index = c.b.plain(indices(c, index, np.array(x.shape[batch : batch + depth])))
+    return c.b.op("GatherNd", [x, index], n.shape(), x.dtype, batch_dims=np.uint32(batch))
+
+
+def _reduction(n: OnnxNode) -> np.uint32:
+    name = n.text("reduction", "none")
+    if name not in _REDUCTIONS:
+        raise Unsupported(f"reduction {name!r}")
+    return np.uint32(_REDUCTIONS[name])
+
+
+@lowers("ScatterElements", "Scatter", to="ScatterElements")
+def scatter_elements(c: Lowering, n: OnnxNode) -> Value:
+    x, index, updates = c.b.real(n.input(0)), n.input(1), n.input(2)
+    axis = axis_of(n.integer("axis"), x.rank)
+    index = c.b.with_perm(indices(c, index, x.shape[axis]), x.perm)
+    return c.b.op(
+        "ScatterElements",
+        [x, index, c.b.with_perm(updates, x.perm)],
+        x.shape,
+        x.dtype,
+        x.perm,
+        axis=np.uint32(x.perm.index(axis)),
+        reduction=_reduction(n),
+    )
+
+
+@lowers("ScatterND", to="ScatterNd")
+def scatter_nd(c: Lowering, n: OnnxNode) -> Value:
+    x, index, updates = c.b.plain(n.input(0)), n.input(1), c.b.plain(n.input(2))
+    depth = index.shape[-1]
+    index = c.b.plain(indices(c, index, np.array(x.shape[:depth])))
+    reduction = _reduction(n)
+    if reduction == 3:
+        raise Unsupported("reduction 'max'")
+    return c.b.op("ScatterNd", [x, index, updates], x.shape, x.dtype, reduction=reduction)
+
+
+@lowers("OneHot", to="OneHot")
+def one_hot(c: Lowering, n: OnnxNode) -> Value:
+    index = c.b.plain(n.input(0))
+    depth, values = n.const_input(1, "depth"), n.const_input(2, "values")
+    assert depth is not None and values is not None
+    size = int(depth.reshape(-1)[0])
+    axis = axis_of(n.integer("axis", -1), index.rank + 1)
+    if index.dtype.kind == "f":
+        index = cast(c, index, np.dtype(np.int32))
+    index = indices(c, index, size) if index.is_const else _wrapped(c, index, size)
+    dtype = values.dtype
+    on_off = [v.item() for v in (values[1], values[0])]
+    kind = np.float32 if dtype.kind == "f" else np.int32
+    return c.b.op(
+        "OneHot",
+        [c.b.plain(index)],
+        (*index.shape[:axis], size, *index.shape[axis:]),
+        dtype,
+        depth=np.uint32(size),
+        axis=np.uint32(axis),
+        on_value=kind(on_off[0]),
+        off_value=kind(on_off[1]),
+    )
+
+
+def _wrapped(c: Lowering, index: Value, size: int) -> Value:
+    negative = nary(c, "ElementWiseLess", [index, scalar(0, index.dtype)], np.dtype(bool))
+    return select(c, negative, add(c, index, scalar(size, index.dtype)), index)
+
+
+@lowers("GridSample", to="GridSample")
+def grid_sample(c: Lowering, n: OnnxNode) -> Value:
+    x, grid = c.b.channels_last(n.input(0)), c.b.plain(n.input(1))
+    mode = n.text("mode", "linear")
+    codes = {"linear": 0, "bilinear": 0, "nearest": 1}
+    if mode not in codes:
+        raise Unsupported(f"mode {mode!r}")
+    border = {"zeros": 0, "border": 1, "reflection": 2}[n.text("padding_mode", "zeros")]
+    shape = (x.shape[0], x.shape[1], *grid.shape[1:-1])
+    return c.b.op(
+        "GridSample",
+        [x, grid],
+        shape,
+        None,
+        x.perm,
+        align_corners=np.bool_(n.integer("align_corners")),
+        mode=np.uint32(codes[mode]),
+        padding_mode=np.uint32(border),
+    )

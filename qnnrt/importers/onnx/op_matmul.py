@@ -1,0 +1,209 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .common import add, mul, reduce, times
+from .lower import Lowering
+from .nodes import OnnxNode, Unsupported, lowers
+from .values import Value, constant, identity
+
+
+def fully_connected(c: Lowering, x: Value, w: np.ndarray, bias: np.ndarray | None) -> Value:
+    """x [M, K] times constant w [K, N]. Rows of `w` are put into the order that x is held in."""
+    if (held := c.b.flat_rows(x)) is not None:
+        x, index = held
+        w = w[index]
+    x = c.b.plain(x)
+    inputs = [x, constant(w.T)]
+    if bias is not None:
+        inputs.append(constant(bias))
+    return c.b.op("FullyConnected", inputs, (x.shape[0], w.shape[1]))
+
+
+def _operand(c: Lowering, v: Value) -> tuple[Value, bool]:
+    """`v` in plain order, or with its last two dimensions exchanged: then True."""
+    v = c.b.real(v)
+    rank = v.rank
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    if not v.is_const and v.perm == swapped and rank >= 2:
+        return v, True
+    return c.b.plain(v), False
+
+
+def matmul(c: Lowering, a: Value, b: Value) -> Value:
+    """numpy's matmul."""
+    if a.rank == 0 or b.rank == 0:
+        raise ValueError("a product with a scalar")
+    shape: Sequence[int] = np.matmul(  # broadcasting rules of numpy, without the elements
+        np.broadcast_to(np.int8(0), a.shape), np.broadcast_to(np.int8(0), b.shape)
+    ).shape if _size(a) * b.shape[-1] < 2**16 else _product_shape(a.shape, b.shape)
+    if a.rank == 1:
+        a = c.b.reshape(a, (1, *a.shape))
+    if b.rank == 1:
+        b = c.b.reshape(b, (*b.shape, 1))
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"cannot multiply {list(a.shape)} by {list(b.shape)}")
+    if a.rank == b.rank == 2 and b.data is not None:
+        return c.b.reshape(fully_connected(c, a, b.data, None), shape)
+    left, turn_left = _operand(c, a)
+    right, turn_right = _operand(c, b)
+    rank = max(left.rank, right.rank)
+    full = _product_shape(left.shape, right.shape)
+    if left.rank < rank and not turn_left:
+        left = c.b.reshape(left, (1,) * (rank - left.rank) + left.shape)
+    elif right.rank < rank and not turn_right:
+        right = c.b.reshape(right, (1,) * (rank - right.rank) + right.shape)
+    y = c.b.op(
+        "MatMul",
+        [left, right],
+        full,
+        None,
+        identity(len(full)),
+        transpose_in0=np.bool_(turn_left),
+        transpose_in1=np.bool_(turn_right),
+    )
+    return c.b.reshape(y, shape)
+
+
+def _size(v: Value) -> int:
+    return int(np.prod(v.shape, dtype=np.int64))
+
+
+def _product_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    batch = np.broadcast_shapes(tuple(a[:-2]), tuple(b[:-2]))
+    if len(a) == 1 and len(b) == 1:
+        return ()
+    if len(a) == 1:
+        return (*b[:-2], b[-1])
+    if len(b) == 1:
+        return tuple(a[:-1])
+    return (*batch, a[-2], b[-1])
+
+
+@lowers("MatMul", to="FullyConnected, MatMul")
+def lower_matmul(c: Lowering, n: OnnxNode) -> Value:
+    return matmul(c, n.input(0), n.input(1))
+
+
+@lowers("Gemm", to="FullyConnected, MatMul")
+def gemm(c: Lowering, n: OnnxNode) -> Value:
+    a, b, bias = n.input(0), n.input(1), n.optional(2)
+    alpha, beta = n.number("alpha", 1.0), n.number("beta", 1.0)
+    if a.rank != 2 or b.rank != 2:
+        raise ValueError(f"Gemm of {list(a.shape)} and {list(b.shape)}")
+    if n.integer("transA"):
+        a = c.b.transpose(a, (1, 0))
+    if a.dtype.kind != "f" and (alpha != 1 or beta != 1):
+        raise Unsupported("integer matrices with alpha or beta")
+    columns = b.shape[0] if n.integer("transB") else b.shape[1]
+    if b.data is not None and a.dtype.kind == "f":
+        w = b.data.T if n.integer("transB") else b.data
+        if a.shape[1] != w.shape[0]:
+            raise ValueError(f"cannot multiply {list(a.shape)} by {list(w.shape)}")
+        if alpha != 1:
+            w = (w * alpha).astype(b.dtype)
+        row = _row(bias, columns, beta)
+        y = fully_connected(c, a, w, row)
+        if row is not None or bias is None:
+            return y
+    else:
+        if n.integer("transB"):
+            b = c.b.transpose(b, (1, 0))
+        y = times(c, matmul(c, a, b), alpha)
+        if bias is None:
+            return y
+    return add(c, y, times(c, bias, beta))
+
+
+def _row(bias: Value | None, columns: int, beta: float) -> np.ndarray | None:
+    """A constant bias that is the same for every row."""
+    if bias is None or bias.data is None or bias.data.size not in (1, columns):
+        return None
+    if bias.rank and bias.shape[-1] not in (1, columns):
+        return None
+    if bias.data.size == columns and bias.rank and bias.shape[-1] != columns:
+        return None
+    row = np.broadcast_to(bias.data.ravel(), (columns,))
+    return row if beta == 1 else (row * beta).astype(bias.dtype)
+
+
+@lowers("Einsum", to="MatMul, Transpose, ReduceSum, ElementWiseMultiply")
+def einsum(c: Lowering, n: OnnxNode) -> Value:
+    operands = [n.input(i) for i in range(len(n.inputs))]
+    terms, result = _equation(n.text("equation"), [v.rank for v in operands])
+    values = list(zip(terms, operands, strict=True))
+    for term, v in values:
+        if len(set(term)) != len(term):
+            raise Unsupported(f"a repeated index in {n.text('equation')!r} (a diagonal)")
+        if len(term) != v.rank:
+            raise ValueError(f"{n.text('equation')!r} on a tensor of rank {v.rank}")
+    term, v = values[0]
+    for position, (other, w) in enumerate(values[1:], 1):
+        later = set(result).union(*(t for t, _ in values[position + 1 :]))
+        term, v = _contract(c, (term, v), (other, w), later)
+    term, v = _sum_out(c, term, v, set(result))
+    if set(term) != set(result):
+        raise ValueError(f"{n.text('equation')!r}: an output index is in no input")
+    return c.b.transpose(v, [term.index(i) for i in result])
+
+
+def _equation(text: str, ranks: list[int]) -> tuple[list[str], str]:
+    """The terms with the ellipsis spelled out in capitals that are free."""
+    left, _, right = text.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise ValueError(f"{text!r} has {len(terms)} terms for {len(ranks)} inputs")
+    width = max(
+        (r - len(t.replace("...", "")) for t, r in zip(terms, ranks, strict=True) if "..." in t),
+        default=0,
+    )
+    free = [ch for ch in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if ch not in text][:width]
+    spread = []
+    for t, r in zip(terms, ranks, strict=True):
+        own = r - len(t.replace("...", ""))
+        spread.append(t.replace("...", "".join(free[width - own :])) if "..." in t else t)
+    if "->" not in text:
+        letters = "".join(spread)
+        right = "".join(free) + "".join(
+            sorted(ch for ch in set(letters) - set(free) if letters.count(ch) == 1)
+        )
+    return spread, right.replace("...", "".join(free))
+
+
+def _sum_out(c: Lowering, term: str, v: Value, kept: set[str]) -> tuple[str, Value]:
+    axes = [i for i, ch in enumerate(term) if ch not in kept]
+    if axes:
+        v = reduce(c, "ReduceSum", v, axes, keep=False)
+    return "".join(ch for ch in term if ch in kept), v
+
+
+def _contract(
+    c: Lowering, left: tuple[str, Value], right: tuple[str, Value], later: set[str]
+) -> tuple[str, Value]:
+    """Two operands: shared indices that are needed later are batch, the others are summed."""
+    a, x = _sum_out(c, *left, later | set(right[0]))
+    b, y = _sum_out(c, *right, later | set(a))
+    batch = [ch for ch in a if ch in b and ch in later]
+    inner = [ch for ch in a if ch in b and ch not in later]
+    rows = [ch for ch in a if ch not in b]
+    columns = [ch for ch in b if ch not in a]
+    size = {ch: d for t, v in ((a, x), (b, y)) for ch, d in zip(t, v.shape, strict=True)}
+    x = c.b.transpose(x, [a.index(ch) for ch in (*batch, *rows, *inner)])
+    y = c.b.transpose(y, [b.index(ch) for ch in (*batch, *inner, *columns)])
+    result = "".join((*batch, *rows, *columns))
+    dims = [size[ch] for ch in result]
+
+    def flat(v: Value, *groups: list[str]) -> Value:
+        shape = [int(np.prod([size[ch] for ch in g], dtype=np.int64)) for g in groups]
+        return c.b.reshape(v, (*(size[ch] for ch in batch), *shape))
+
+    if not inner:
+        ones_x = c.b.reshape(x, (*x.shape, *[1] * len(columns)))
+        ones_y = c.b.reshape(y, (*y.shape[: len(batch)], *[1] * len(rows), *y.shape[len(batch):]))
+        return result, mul(c, ones_x, ones_y)
+    product = matmul(c, flat(x, rows, inner), flat(y, inner, columns))
+    return result, c.b.reshape(product, dims)

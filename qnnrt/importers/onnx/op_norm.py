@@ -1,0 +1,154 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .common import add, div, mul, nary, plus, reduce, scalar, sub, u32, unary
+from .lower import Lowering
+from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .values import Value, constant
+
+
+@lowers("BatchNormalization", to="Batchnorm")
+def batch_normalization(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    if n.integer("training_mode") or any(n.wants(i) for i in range(1, 5)):
+        raise Unsupported("training mode")
+    if n.version < 9 and not n.integer("spatial", 1):
+        raise Unsupported("statistics that differ between pixels (spatial=0)")
+    epsilon = n.number("epsilon", 1e-5)
+    scale, bias, mean, variance = (n.input(i) for i in range(1, 5))
+    x = c.b.channels_last(x)
+    if all(v.is_const for v in (scale, bias, mean, variance)):
+        s, b, m, v = (p.const.astype(np.float64) for p in (scale, bias, mean, variance))
+        w = s / np.sqrt(v + epsilon)
+        parts = [constant(a.astype(x.dtype)) for a in (w, b - m * w)]
+        return c.b.op("Batchnorm", [x, *parts], x.shape, None, x.perm)
+    root = unary(c, "ElementWiseSquareRoot", plus(c, variance, epsilon))
+    weight = div(c, scale, root)
+    offset = sub(c, bias, mul(c, mean, weight))
+    along = (-1, *[1] * (x.rank - 2)) if x.rank > 1 else (1,)
+    column = [c.b.reshape(p, (p.shape[0], *along[1:])) for p in (weight, offset)]
+    return add(c, mul(c, x, column[0]), column[1])
+
+
+@lowers("InstanceNormalization", to="InstanceNorm")
+def instance_normalization(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    flat = x
+    if x.rank != 4:
+        flat = c.b.reshape(x, (*x.shape[:2], 1, int(np.prod(x.shape[2:]))))
+    flat = c.b.channels_last(flat)
+    y = c.b.op(
+        "InstanceNorm",
+        [flat, n.input(1), n.input(2)],
+        flat.shape,
+        None,
+        flat.perm,
+        epsilon=np.float32(n.number("epsilon", 1e-5)),
+    )
+    return c.b.reshape(y, x.shape)
+
+
+def _normalized(n: OnnxNode, index: int, shape: tuple[int, ...]) -> Value | None:
+    """A scale or bias of exactly the normalized shape."""
+    value = n.optional(index)
+    if value is None or value.shape == shape:
+        return value
+    if value.data is None:
+        raise Unsupported(f"a scale of shape {list(value.shape)} for {list(shape)}")
+    data = value.data
+    while data.ndim > len(shape) and data.shape[0] == 1:
+        data = data[0]
+    if data.ndim > len(shape):
+        raise Unsupported(f"a scale of shape {list(value.shape)} for {list(shape)}")
+    return constant(np.broadcast_to(data, shape))
+
+
+@lowers("LayerNormalization", to="LayerNorm")
+def layer_normalization(c: Lowering, n: OnnxNode) -> Value:
+    x = c.b.plain(n.input(0))
+    if n.wants(1) or n.wants(2):
+        raise Unsupported("mean and deviation as outputs")
+    axis = axis_of(n.integer("axis", -1), x.rank)
+    shape = x.shape[axis:]
+    inputs = [x, _normalized(n, 1, shape)]
+    if n.has(2):
+        inputs.append(_normalized(n, 2, shape))
+    return c.b.op(
+        "LayerNorm",
+        inputs,
+        x.shape,
+        epsilon=np.float32(n.number("epsilon", 1e-5)),
+        axes=u32(range(axis, x.rank)),
+    )
+
+
+@lowers("RMSNormalization", to="RmsNorm")
+def rms_normalization(c: Lowering, n: OnnxNode) -> Value:
+    x = c.b.plain(n.input(0))
+    axis = axis_of(n.integer("axis", -1), x.rank)
+    scale = _normalized(n, 1, x.shape[axis:])
+    return c.b.op(
+        "RmsNorm",
+        [x, scale],
+        x.shape,
+        epsilon=np.float32(n.number("epsilon", 1e-5)),
+        axes=u32(range(axis, x.rank)),
+    )
+
+
+@lowers("GroupNormalization", to="GroupNorm")
+def group_normalization(c: Lowering, n: OnnxNode) -> Value:
+    x, scale, bias = n.input(0), n.input(1), n.input(2)
+    groups = n.integer("num_groups")
+    if n.version < 21:  # one scale for a group, not for a channel
+        if scale.data is None or bias.data is None:
+            raise Unsupported("a scale for each group that is not constant")
+        repeat = x.shape[1] // groups
+        scale, bias = (constant(np.repeat(v.const, repeat)) for v in (scale, bias))
+    x = c.b.channels_last(x)
+    return c.b.op(
+        "GroupNorm",
+        [x, scale, bias],
+        x.shape,
+        None,
+        x.perm,
+        epsilon=np.float32(n.number("epsilon", 1e-5)),
+        group=np.uint32(groups),
+    )
+
+
+@lowers("LpNormalization", to="L2Norm, or ElementWiseDivide by ReduceSum")
+def lp_normalization(c: Lowering, n: OnnxNode) -> Value:
+    x, p = c.b.real(n.input(0)), n.integer("p", 2)
+    axis = axis_of(n.integer("axis", -1), x.rank)
+    if p == 2:
+        at = np.uint32(x.perm.index(axis))
+        return c.b.op("L2Norm", [x], x.shape, None, x.perm, axis=at)
+    total = reduce(c, "ReduceSum", unary(c, "ElementWiseAbs", x), [axis])
+    # A zero norm means a zero vector, which stays zero.
+    tiny = float(np.finfo(x.dtype).tiny)
+    return div(c, x, nary(c, "ElementWiseMaximum", [total, scalar(tiny, x.dtype)]))
+
+
+@lowers("LRN", to="Lrn")
+def local_response_normalization(c: Lowering, n: OnnxNode) -> Value:
+    x = c.b.channels_last(n.input(0))
+    size = n.integer("size")
+    if size % 2 == 0:
+        raise Unsupported(f"an even size ({size})")
+    # ONNX divides alpha by the size of the window, QNN does not.
+    return c.b.op(
+        "Lrn",
+        [x],
+        x.shape,
+        None,
+        x.perm,
+        alpha=np.float32(n.number("alpha", 1e-4) / size),
+        beta=np.float32(n.number("beta", 0.75)),
+        bias=np.float32(n.number("bias", 1.0)),
+        radius=np.int32(size // 2),
+        region=np.uint32(0),
+    )

@@ -1,0 +1,198 @@
+"""Pooling. One- and three-dimensional pools are made of two-dimensional ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .common import mul, nary, reduce, scalar, strided, times, u32, unary
+from .lower import Lowering
+from .nodes import OnnxNode, Unsupported, lowers
+from .op_conv import list_attr, padding, widen
+from .op_shape import pad_constant
+from .values import Value, constant
+
+
+class Window:
+    """Kernel, stride, dilation and padding of a pool, with the padding that its output needs."""
+
+    def __init__(self, n: OnnxNode, x: Value) -> None:
+        rank = x.rank - 2
+        self.size = list(x.shape[2:])
+        self.kernel = n.integers("kernel_shape") or []
+        if len(self.kernel) != rank or rank < 1:
+            raise ValueError(f"kernel_shape {self.kernel} for an input of shape {list(x.shape)}")
+        self.stride = list_attr(n, "strides", rank, 1)
+        self.dilation = list_attr(n, "dilations", rank, 1)
+        self.pads = padding(n, self.size, self.kernel, self.stride, self.dilation)
+        self.out = list(n.shape()[2:])
+        # ceil_mode: what the last window reaches beyond the declared padding.
+        self.beyond = [
+            max((o - 1) * s + (k - 1) * d + 1 - size - b - e, 0)
+            for o, s, k, d, size, (b, e) in zip(
+                self.out, self.stride, self.kernel, self.dilation, self.size, self.pads,
+                strict=True,
+            )
+        ]
+
+    def padded(self, i: int) -> tuple[int, int]:
+        begin, end = self.pads[i]
+        return begin, end + self.beyond[i]
+
+    def counts(self, i: int, with_padding: bool) -> np.ndarray:
+        """How many elements each window has along spatial dimension i."""
+        begin, end = self.pads[i] if with_padding else (0, 0)
+        low, high = -begin, self.size[i] + end
+        starts = np.arange(self.out[i]) * self.stride[i] - self.pads[i][0]
+        taps = starts[:, None] + np.arange(self.kernel[i]) * self.dilation[i]
+        return ((taps >= low) & (taps < high)).sum(1)
+
+
+def pool2d(
+    c: Lowering,
+    kind: str,
+    x: Value,
+    kernel: list[int],
+    stride: list[int],
+    pads: list[tuple[int, int]],
+    out: list[int],
+    **params: object,
+) -> Value:
+    x = c.b.channels_last(x)
+    return c.b.op(
+        kind,
+        [x],
+        (*x.shape[:2], *out),
+        None,
+        x.perm,
+        filter_size=u32(kernel),
+        stride=u32(stride),
+        pad_amount=u32(pads),
+        **params,
+    )
+
+
+def pool(c: Lowering, x: Value, w: Window, kind: str, **params: object) -> Value:
+    """A pool over one, two or three dimensions without dilation."""
+    pads = [w.padded(i) for i in range(len(w.kernel))]
+    if len(w.kernel) == 1:
+        y = pool2d(
+            c, kind, widen(c, x), [1, *w.kernel], [1, *w.stride], [(0, 0), *pads], [1, *w.out],
+            **params,
+        )
+        return c.b.reshape(y, (*x.shape[:2], *w.out))
+    if len(w.kernel) == 2:
+        return pool2d(c, kind, x, w.kernel, w.stride, pads, w.out, **params)
+    if len(w.kernel) != 3:
+        raise Unsupported(f"a pool over {len(w.kernel)} dimensions")
+    # Separable: height and width with the depth as further images, then the depth.
+    batch, channels, depth = x.shape[:3]
+    images = c.b.reshape(
+        c.b.transpose(x, (0, 2, 1, 3, 4)), (batch * depth, channels, *x.shape[3:])
+    )
+    flat = pool2d(c, kind, images, w.kernel[1:], w.stride[1:], pads[1:], w.out[1:], **params)
+    area = w.out[1] * w.out[2]
+    columns = c.b.reshape(c.b.channels_last(flat), (batch, depth, channels, area))
+    columns = c.b.transpose(columns, (0, 2, 1, 3))
+    y = pool2d(
+        c, kind, columns, [w.kernel[0], 1], [w.stride[0], 1], [pads[0], (0, 0)], [w.out[0], area],
+        **params,
+    )
+    return c.b.reshape(y, (batch, channels, *w.out))
+
+
+def taps(c: Lowering, x: Value, w: Window, fill: float) -> list[Value]:
+    """One strided view of the padded input for each position in the kernel: dilated pools."""
+    pads = [(0, 0), (0, 0), *(w.padded(i) for i in range(len(w.kernel)))]
+    x = pad_constant(c, x, pads, fill)
+    views = []
+    for position in np.ndindex(*w.kernel):
+        ranges = {}
+        for i, p in enumerate(position):
+            begin = p * w.dilation[i]
+            ranges[i + 2] = (begin, begin + (w.out[i] - 1) * w.stride[i] + 1, w.stride[i])
+        views.append(strided(c, x, ranges))
+    return views
+
+
+@lowers("MaxPool", to="PoolMax2d")
+def max_pool(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    if n.wants(1):
+        raise Unsupported("the indices of the maxima")
+    w = Window(n, x)
+    if all(d == 1 for d in w.dilation):
+        return pool(c, x, w, "PoolMax2d")
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    best, *rest = taps(c, x, w, lowest)
+    for view in rest:
+        best = nary(c, "ElementWiseMaximum", [best, view])
+    return best
+
+
+def average(c: Lowering, x: Value, w: Window, with_padding: bool) -> Value:
+    rank = len(w.kernel)
+    if all(d == 1 for d in w.dilation) and not (with_padding and any(w.beyond)):
+        return pool(c, x, w, "PoolAvg2d", count_pad_for_edges=np.bool_(with_padding))
+    if all(d == 1 for d in w.dilation):
+        mean = pool(c, x, w, "PoolAvg2d", count_pad_for_edges=np.bool_(True))
+        area = float(math.prod(w.kernel))
+    else:
+        mean, *rest = taps(c, x, w, 0.0)
+        for view in rest:
+            mean = nary(c, "ElementWiseAdd", [mean, view])
+        area = 1.0
+    counts = np.ones((1,) * (rank + 2))
+    for i in range(rank):
+        along = [1] * (rank + 2)
+        along[i + 2] = w.out[i]
+        counts = counts * w.counts(i, with_padding).reshape(along)
+    return mul(c, mean, constant((area / np.maximum(counts, 1)).astype(x.dtype)))
+
+
+@lowers("AveragePool", to="PoolAvg2d")
+def average_pool(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    return average(c, x, Window(n, x), bool(n.integer("count_include_pad")))
+
+
+@lowers("LpPool", to="PoolAvg2d, ElementWisePower")
+def lp_pool(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    w = Window(n, x)
+    p = n.integer("p", 2)
+    powers = nary(c, "ElementWisePower", [unary(c, "ElementWiseAbs", x), scalar(p, x.dtype)])
+    if all(d == 1 for d in w.dilation):
+        mean = pool(c, powers, w, "PoolAvg2d", count_pad_for_edges=np.bool_(True))
+        total = times(c, mean, float(math.prod(w.kernel)))
+    else:
+        total, *rest = taps(c, powers, w, 0.0)
+        for view in rest:
+            total = nary(c, "ElementWiseAdd", [total, view])
+    return nary(c, "ElementWisePower", [total, scalar(1 / p, x.dtype)])
+
+
+@lowers("GlobalAveragePool", to="PoolAvg2d, ReduceMean")
+def global_average_pool(c: Lowering, n: OnnxNode) -> Value:
+    return _global(c, n.input(0), "PoolAvg2d", "ReduceMean", count_pad_for_edges=np.bool_(False))
+
+
+@lowers("GlobalMaxPool", to="PoolMax2d, ReduceMax")
+def global_max_pool(c: Lowering, n: OnnxNode) -> Value:
+    return _global(c, n.input(0), "PoolMax2d", "ReduceMax")
+
+
+def _global(c: Lowering, x: Value, kind: str, other: str, **params: object) -> Value:
+    if x.rank != 4:
+        return reduce(c, other, x, range(2, x.rank))
+    size = list(x.shape[2:])
+    return pool2d(c, kind, x, size, size, [(0, 0), (0, 0)], [1, 1], **params)
+
+
+@lowers("GlobalLpPool", to="ElementWisePower, ReduceSum")
+def global_lp_pool(c: Lowering, n: OnnxNode) -> Value:
+    x, p = n.input(0), n.integer("p", 2)
+    powers = nary(c, "ElementWisePower", [unary(c, "ElementWiseAbs", x), scalar(p, x.dtype)])
+    total = reduce(c, "ReduceSum", powers, range(2, x.rank))
+    return nary(c, "ElementWisePower", [total, scalar(1 / p, x.dtype)])

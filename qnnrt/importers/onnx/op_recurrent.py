@@ -1,0 +1,187 @@
+"""LSTM, GRU and RNN over [T, N, I], both directions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .common import add, concat, cast, strided, unary  # noqa: F401
+from .lower import Lowering
+from .nodes import OnnxNode, Result, Unsupported, lowers
+from .op_matmul import matmul
+from .values import Edge, Value, constant
+
+
+class Recurrent:
+    """What LSTM, GRU and RNN have in common: layout, directions, weights, initial states."""
+
+    def __init__(self, c: Lowering, n: OnnxNode, gates: int, activations: list[str]) -> None:
+        self.c, self.n, self.gates = c, n, gates
+        x = n.input(0)
+        self.batch_first = bool(n.integer("layout"))
+        self.x = c.b.plain(c.b.transpose(x, (1, 0, 2)) if self.batch_first else x)
+        self.steps, self.batch, _ = self.x.shape
+        direction = n.text("direction", "forward")
+        self.reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
+            direction
+        ]
+        self.hidden = n.input(2).shape[2]
+        if n.attrs.get("clip") is not None:
+            raise Unsupported("clip")
+        given = [a.decode() if isinstance(a, bytes) else str(a)
+                 for a in n.attrs.get("activations") or []]  # type: ignore[attr-defined]
+        wanted = activations * len(self.reverse)
+        if given and [a.lower() for a in given] != [a.lower() for a in wanted]:
+            raise Unsupported(f"activations {given}")
+        lengths = n.optional(4)
+        if lengths is not None and (
+            lengths.data is None or not np.all(lengths.data == self.steps)
+        ):
+            raise Unsupported("sequences of different lengths (sequence_lens)")
+
+    def weights(self, index: int, direction: int, order: list[int]) -> list[Value]:
+        """Input `index` ([directions, gates * H, ...]) of one direction, a value for each gate."""
+        v = self.n.input(index)
+        h = self.hidden
+        parts = []
+        for gate in order:
+            if v.data is not None:
+                parts.append(constant(v.data[direction, gate * h : (gate + 1) * h]))
+                continue
+            ranges = {0: (direction, direction + 1, 1), 1: (gate * h, (gate + 1) * h, 1)}
+            cut = strided(self.c, self.c.b.plain(v), ranges)
+            parts.append(self.c.b.reshape(cut, cut.shape[1:]))
+        return parts
+
+    def biases(self, direction: int, order: list[int]) -> tuple[list[Value], list[Value]]:
+        """Input and recurrent biases for each gate."""
+        h, dtype = self.hidden, self.x.dtype
+        if not self.n.has(3):
+            zeros = [constant(np.zeros(h, dtype)) for _ in order]
+            return zeros, list(zeros)
+        both = self.weights(3, direction, [*order, *(self.gates + g for g in order)])
+        return both[: len(order)], both[len(order) :]
+
+    def initial(self, index: int, direction: int) -> Value:
+        """[1, N, H] of one direction, in whichever layout it came."""
+        v = self.n.optional(index)
+        if v is None:
+            return constant(np.zeros((1, self.batch, self.hidden), self.x.dtype))
+        if self.batch_first:
+            v = self.c.b.transpose(v, (1, 0, 2))
+        if v.data is not None:
+            return constant(v.data[direction : direction + 1])
+        return self.c.b.plain(strided(self.c, self.c.b.plain(v), {0: (direction, direction + 1, 1)}))
+
+    def results(self, outputs: list[list[Value]]) -> list[Value | None]:
+        """From [T, N, H] and states [1, N, H] of each direction to ONNX's outputs."""
+        b = self.c.b
+        sequence = [b.reshape(o[0], (self.steps, 1, self.batch, self.hidden)) for o in outputs]
+        states = [
+            concat(self.c, [b.reshape(o[i], (1, self.batch, self.hidden)) for o in outputs], 0)
+            for i in range(1, len(outputs[0]))
+        ]
+        joined = concat(self.c, sequence, 1)
+        if self.batch_first:
+            joined = b.transpose(joined, (2, 0, 1, 3))
+            states = [b.transpose(s, (1, 0, 2)) for s in states]
+        return [joined, *states]
+
+
+@lowers("LSTM", to="Lstm")
+def lstm(c: Lowering, n: OnnxNode) -> Result:
+    r = Recurrent(c, n, 4, ["Sigmoid", "Tanh", "Tanh"])
+    if n.integer("input_forget"):
+        raise Unsupported("input_forget")
+    i, o, f, g = range(4)  # ONNX's order of gates: input, output, forget, cell
+    found = []
+    for d, backwards in enumerate(r.reverse):
+        order = [f, g, o, i]
+        w, u = r.weights(1, d, order), r.weights(2, d, order)
+        wb, rb = r.biases(d, order)
+        bias = [add(c, a, b) if not (a.is_const and b.is_const)
+                else constant(a.const + b.const) for a, b in zip(wb, rb, strict=True)]
+        edge = c.b.edge
+        peephole: list[Edge | None] = [None] * 3
+        if n.has(7):
+            cells = r.weights(7, d, [0, 1, 2])  # input, output, forget
+            peephole = [edge(cells[0]), edge(cells[2]), edge(cells[1])]
+        state = [edge(c.b.reshape(r.initial(k, d), (r.batch, r.hidden))) for k in (5, 6)]
+        inputs = [
+            edge(r.x), *(edge(v) for v in (*w[:3], *u[:3], *bias[:3])), *state,
+            None, None, None, None, edge(w[3]), edge(u[3]), *peephole, edge(bias[3]),
+        ]  # fmt: skip
+        dtype = r.x.dtype
+        shape = (r.batch, r.hidden)
+        y, cell, hidden = c.b.raw(
+            "Lstm",
+            inputs,
+            [((r.steps, *shape), dtype), (shape, dtype), (shape, dtype)],
+            {"direction": np.uint32(backwards), "time_major": np.bool_(True)},
+        )
+        plain = [Value((r.steps, *shape), dtype, y, (0, 1, 2))]
+        plain += [Value(shape, dtype, e, (0, 1)) for e in (hidden, cell)]
+        found.append(plain)
+    return r.results(found)[: len(n.outputs)]
+
+
+@lowers("GRU", to="Gru")
+def gru(c: Lowering, n: OnnxNode) -> Result:
+    r = Recurrent(c, n, 3, ["Sigmoid", "Tanh"])
+    found = []
+    for d, backwards in enumerate(r.reverse):
+        order = [0, 1, 2]  # update, reset, hidden, in ONNX as in QNN
+        w, u = r.weights(1, d, order), r.weights(2, d, order)
+        wb, rb = r.biases(d, order)
+        inputs = [r.x, *w, *u, *wb, *rb, r.initial(5, d)]
+        shape = (r.batch, r.hidden)
+        y, hidden = c.b.raw(
+            "Gru",
+            [c.b.edge(v) for v in inputs],
+            [((r.steps, *shape), r.x.dtype), ((1, *shape), r.x.dtype)],
+            {
+                "direction": np.uint32(backwards),
+                "linear_before_reset": np.uint32(n.integer("linear_before_reset")),
+                "time_major": np.bool_(True),
+            },
+        )
+        found.append([
+            Value((r.steps, *shape), r.x.dtype, y, (0, 1, 2)),
+            Value((1, *shape), r.x.dtype, hidden, (0, 1, 2)),
+        ])  # fmt: skip
+    return r.results(found)[: len(n.outputs)]
+
+
+#: An RNN is unrolled; longer sequences would make the graph unreasonably large.
+LONGEST_RNN = 256
+
+_RNN = {"tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}
+
+
+@lowers("RNN", to="MatMul, ElementWiseAdd, Tanh for each step")
+def rnn(c: Lowering, n: OnnxNode) -> Result:
+    names = n.attrs.get("activations") or [b"Tanh"]
+    first = names[0]  # type: ignore[index]
+    name = first.decode() if isinstance(first, bytes) else str(first)
+    if name.lower() not in _RNN:
+        raise Unsupported(f"activation {name}")
+    r = Recurrent(c, n, 1, [name])
+    if r.steps > LONGEST_RNN:
+        raise Unsupported(f"{r.steps} steps; an RNN is unrolled up to {LONGEST_RNN}")
+    found = []
+    for d, backwards in enumerate(r.reverse):
+        (w,), (u,) = r.weights(1, d, [0]), r.weights(2, d, [0])
+        (wb,), (rb,) = r.biases(d, [0])
+        bias = constant(wb.const + rb.const) if wb.is_const and rb.is_const else add(c, wb, rb)
+        flat = c.b.reshape(r.x, (r.steps * r.batch, r.x.shape[2]))
+        fed = add(c, matmul(c, flat, c.b.transpose(w, (1, 0))), bias)
+        fed = c.b.reshape(fed, (r.steps, r.batch, r.hidden))
+        state = c.b.reshape(r.initial(5, d), (r.batch, r.hidden))
+        turned = c.b.transpose(u, (1, 0))
+        order = range(r.steps)
+        outputs: dict[int, Value] = {}
+        for t in reversed(order) if backwards else order:
+            now = c.b.reshape(strided(c, fed, {0: (t, t + 1, 1)}), (r.batch, r.hidden))
+            state = unary(c, _RNN[name.lower()], add(c, now, matmul(c, state, turned)))
+            outputs[t] = c.b.reshape(state, (1, r.batch, r.hidden))
+        found.append([concat(c, [outputs[t] for t in order], 0), state])
+    return r.results(found)[: len(n.outputs)]

@@ -1,0 +1,126 @@
+"""Reductions, the positions of extremes, sorting and running sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .common import cast, div, mul, nary, plus, reduce, scalar, sub, u32, unary  # noqa: F401
+from .lower import Lowering
+from .nodes import OnnxNode, Result, Unsupported, axis_of, lowers
+from .values import Value, identity
+
+_DIRECT = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+
+
+def _axes(n: OnnxNode, x: Value) -> list[int] | None:
+    """The reduced axes; None when there is nothing to reduce (noop_with_empty_axes)."""
+    found = n.axes("axes", 1)
+    if not found:
+        if n.integer("noop_with_empty_axes"):
+            return None
+        return list(identity(x.rank))
+    return sorted({axis_of(a, x.rank) for a in found})
+
+
+def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    axes = _axes(n, x)
+    keep = bool(n.integer("keepdims", 1))
+    if n.op in ("ReduceL1",):
+        x = unary(c, "ElementWiseAbs", x)
+    elif n.op in ("ReduceL2", "ReduceSumSquare"):
+        x = mul(c, x, x)
+    peak: Value | None = None
+    if n.op == "ReduceLogSumExp":
+        if axes:  # the largest element is taken out, so that exp cannot overflow
+            peak = nary(c, "ElementWiseMaximum", [reduce(c, "ReduceMax", x, axes),
+                                                  scalar(-3e38, x.dtype)])
+            x = sub(c, x, peak)
+        x = unary(c, "ElementWiseExp", x)
+    kind = n.op if n.op in _DIRECT else "ReduceSum"
+    if axes:
+        x = reduce(c, kind, x, axes, keep or peak is not None)
+    if n.op == "ReduceL2":
+        x = unary(c, "ElementWiseSquareRoot", x)
+    elif n.op in ("ReduceLogSum", "ReduceLogSumExp"):
+        x = unary(c, "ElementWiseLog", x)
+    if peak is not None:
+        x = nary(c, "ElementWiseAdd", [x, peak])
+        if not keep:
+            assert axes is not None
+            x = c.b.reshape(x, [d for i, d in enumerate(x.shape) if i not in axes])
+    return x
+
+
+for _op in (*_DIRECT, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"):
+    lowers(_op, to=_op if _op in _DIRECT else "ReduceSum and elementwise")(lower_reduce)
+
+
+@lowers("ArgMax", "ArgMin", to="Argmax, Argmin")
+def arg_extreme(c: Lowering, n: OnnxNode) -> Value:
+    x = c.b.real(n.input(0))
+    axis = axis_of(n.integer("axis"), x.rank)
+    keep = bool(n.integer("keepdims", 1))
+    last = n.integer("select_last_index")
+    if last:  # the first of the reversed elements
+        from .common import gather_const
+
+        x = gather_const(c, x, np.arange(x.shape[axis])[::-1], axis)
+    left = [i for i in range(x.rank) if i != axis]
+    shape = [1 if i == axis else d for i, d in enumerate(x.shape)] if keep else [
+        x.shape[i] for i in left
+    ]
+    perm = x.perm if keep else tuple(left.index(p) for p in x.perm if p != axis)
+    y = c.b.op(
+        "Argmax" if n.op == "ArgMax" else "Argmin",
+        [x],
+        shape,
+        np.dtype(np.int32),
+        perm,
+        axis=np.uint32(x.perm.index(axis)),
+        keep_dims=np.bool_(keep),
+    )
+    if last:
+        y = sub(c, scalar(x.shape[axis] - 1, y.dtype), y)
+    return cast(c, y, np.dtype(np.int64))
+
+
+@lowers("TopK", to="TopK")
+def top_k(c: Lowering, n: OnnxNode) -> Result:
+    x = n.input(0)
+    axis = axis_of(n.integer("axis", -1), x.rank)
+    k = n.axes("k", 1) if "k" not in n.attrs else [n.integer("k")]
+    if not k or not 0 < k[0] <= x.shape[axis]:
+        raise Unsupported(f"k {k} of {x.shape[axis]}")
+    x = c.b.real(x)
+    perm = (*(p for p in x.perm if p != axis), axis)
+    x = c.b.with_perm(x, perm)
+    shape = [k[0] if i == axis else d for i, d in enumerate(x.shape)]
+    held = tuple(shape[p] for p in perm)
+    values, index = c.b.raw(
+        "TopK",
+        [c.b.edge(x)],
+        [(held, x.dtype), (held, np.dtype(np.int32))],
+        {"k": np.uint32(k[0]), "largest": np.bool_(n.integer("largest", 1))},
+    )
+    found = Value(tuple(shape), x.dtype, values, perm)
+    positions = Value(tuple(shape), np.dtype(np.int32), index, perm)
+    return [found, cast(c, positions, np.dtype(np.int64)) if n.wants(1) else None]
+
+
+@lowers("CumSum", to="CumulativeSum")
+def cumulative_sum(c: Lowering, n: OnnxNode) -> Value:
+    x = c.b.real(n.input(0))
+    axis = n.const_input(1, "axis")
+    assert axis is not None
+    at = x.perm.index(axis_of(int(axis.reshape(())), x.rank))
+    return c.b.op(
+        "CumulativeSum",
+        [x],
+        x.shape,
+        None,
+        x.perm,
+        axis=np.uint32(at),
+        exclusive=np.bool_(n.integer("exclusive")),
+        reverse=np.bool_(n.integer("reverse")),
+    )

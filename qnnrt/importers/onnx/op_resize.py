@@ -1,0 +1,224 @@
+"""Resize and Upsample: QNN's resize operations where they mean the same, else exact equivalents.
+
+A nearest-neighbour resize is a Gather along each axis; every linear or cubic one is a product
+with a small constant matrix along each axis. The coordinate rules are those of ONNX's Resize.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .common import gather_const
+from .lower import Lowering
+from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .op_matmul import matmul
+from .values import Value, constant
+
+
+class Axis:
+    """One resized axis: its sizes, its scale and the rule for coordinates."""
+
+    def __init__(
+        self, size: int, out: int, scale: float, mode: str, roi: tuple[float, float]
+    ) -> None:
+        self.size, self.out, self.scale, self.mode, self.roi = size, out, scale, mode, roi
+
+    def source(self) -> np.ndarray:
+        """The coordinate in the input of every output element."""
+        i = np.arange(self.out, dtype=np.float64)
+        size, out, scale = self.size, self.out, self.scale
+        if self.mode == "half_pixel":
+            return (i + 0.5) / scale - 0.5
+        if self.mode == "half_pixel_symmetric":
+            # The exact (not rounded) output size decides where the centre is.
+            adjustment = out / (size * scale)
+            centre = size / 2
+            return centre * (1 - adjustment) + (i + 0.5) / scale - 0.5
+        if self.mode == "pytorch_half_pixel":
+            return (i + 0.5) / scale - 0.5 if out > 1 else np.zeros(1)
+        if self.mode == "align_corners":
+            return i * (size - 1) / (out - 1) if out > 1 else np.zeros(1)
+        if self.mode == "asymmetric":
+            return i / scale
+        if self.mode == "tf_crop_and_resize":
+            start, end = self.roi
+            if out > 1:
+                return start * (size - 1) + i * (end - start) * (size - 1) / (out - 1)
+            return np.array([0.5 * (start + end) * (size - 1)])
+        raise Unsupported(f"coordinate_transformation_mode {self.mode!r}")
+
+
+_ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+def nearest_index(axis: Axis, rule: str) -> np.ndarray:
+    # Coordinates carry a rounding error of their own; 1e-9 keeps ties ties.
+    at = np.round(axis.source(), 9)
+    return np.clip(_ROUND[rule](at).astype(np.int64), 0, axis.size - 1)
+
+
+def _linear(distance: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:
+    def weight(distance: np.ndarray) -> np.ndarray:
+        d = np.abs(distance)
+        inner = ((a + 2) * d - (a + 3)) * d * d + 1
+        outer = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        return np.where(d <= 1, inner, np.where(d < 2, outer, 0))
+
+    return weight
+
+
+def matrix(
+    axis: Axis, kernel: Callable[[np.ndarray], np.ndarray], reach: int, antialias: bool,
+    exclude_outside: bool, extrapolation: float | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The interpolation matrix [out, size], and which outputs lie outside of the input."""
+    at = axis.source()
+    stretch = max(1.0, 1 / axis.scale) if antialias else 1.0
+    support = math.ceil(reach * stretch) + 1
+    weights = np.zeros((axis.out, axis.size))
+    for row, x in enumerate(at):
+        base = math.floor(x)
+        taps = np.arange(base - support, base + support + 1)
+        w = kernel((taps - x) / stretch)
+        inside = (taps >= 0) & (taps < axis.size)
+        if exclude_outside or antialias:
+            w = np.where(inside, w, 0)
+            if w.sum() == 0:
+                w = np.where(taps == np.clip(base, 0, axis.size - 1), 1.0, 0.0)
+        w = w / w.sum()
+        np.add.at(weights[row], np.clip(taps, 0, axis.size - 1), w)
+    outside = (at < 0) | (at > axis.size - 1)
+    if extrapolation is None:
+        outside = np.zeros_like(outside)
+    return weights, outside
+
+
+def scale_axis(c: Lowering, x: Value, axis: int, weights: np.ndarray) -> Value:
+    """`x` with logical `axis` multiplied by `weights` [out, size]."""
+    rank = x.rank
+    order = [*(i for i in range(rank) if i != axis), axis]
+    moved = c.b.transpose(x, order)
+    shape = moved.shape
+    flat = c.b.reshape(moved, (math.prod(shape[:-1]), shape[-1]))
+    y = matmul(c, flat, constant(weights.T.astype(x.dtype)))
+    y = c.b.reshape(y, (*shape[:-1], weights.shape[0]))
+    back = [order.index(i) for i in range(rank)]
+    return c.b.transpose(y, back)
+
+
+@lowers("Resize", "Upsample", to="ResizeNearestNeighbor, ResizeBilinear, Gather, FullyConnected")
+def resize(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    shape = n.shape()
+    mode = n.text("mode", "nearest")
+    axes = _axes(n, x, shape)
+    changed = {i: a for i, a in axes.items() if a.size != a.out or a.mode == "tf_crop_and_resize"}
+    if not changed:
+        return x
+    if mode == "nearest":
+        rule = n.text("nearest_mode", "floor" if n.version < 11 else "round_prefer_floor")
+        picked = {i: nearest_index(a, rule) for i, a in changed.items()}
+        return _nearest(c, x, shape, picked)
+    if mode not in ("linear", "cubic"):
+        raise Unsupported(f"mode {mode!r}")
+    antialias, exclude = bool(n.integer("antialias")), bool(n.integer("exclude_outside"))
+    crop = n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
+    fill = n.number("extrapolation_value", 0.0) if crop else None
+    kernel, reach = (
+        (_linear, 1) if mode == "linear" else (_cubic(n.number("cubic_coeff_a", -0.75)), 2)
+    )
+    tables = {i: matrix(a, kernel, reach, antialias, exclude, fill) for i, a in changed.items()}
+    if any(outside.any() for _, outside in tables.values()):
+        raise Unsupported("coordinates outside of the input (extrapolation_value)")
+    direct = _bilinear(c, x, shape, changed, mode, antialias)
+    if direct is not None:
+        return direct
+    for i, (weights, _) in tables.items():
+        x = scale_axis(c, x, i, weights)
+    return x
+
+
+def _axes(n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
+    transform = n.text("coordinate_transformation_mode",
+                       "asymmetric" if n.version < 11 else "half_pixel")
+    old = n.version < 11  # Upsample, and Resize of opset 10: scales are input 1
+    scales = n.const_input(1 if old else 2, "scales")
+    if scales is None and n.attrs.get("scales") is not None:
+        scales = np.array(n.attrs["scales"], np.float32)  # Upsample of opset 7
+    sizes = None if old else n.const_input(3, "sizes")
+    where = [axis_of(a, x.rank) for a in n.integers("axes") or range(x.rank)]
+    roi = None if old else n.optional(1)
+    crops = {a: (0.0, 1.0) for a in where}
+    if transform == "tf_crop_and_resize":
+        if roi is None or roi.data is None:
+            raise Unsupported("a roi that is not constant")
+        flat = roi.data.ravel()
+        crops = {a: (float(flat[i]), float(flat[i + len(where)])) for i, a in enumerate(where)}
+    found = {}
+    for i, a in enumerate(where):
+        given = scales is not None and scales.size and not (sizes is not None and sizes.size)
+        scale = float(np.asarray(scales).ravel()[i]) if given else shape[a] / x.shape[a]
+        policy = n.text("keep_aspect_ratio_policy", "stretch")
+        if not given and policy != "stretch" and sizes is not None:
+            ratios = [s / x.shape[b] for s, b in zip(sizes.ravel().tolist(), where, strict=True)]
+            scale = min(ratios) if policy == "not_larger" else max(ratios)
+        found[a] = Axis(x.shape[a], shape[a], scale, transform, crops[a])
+    return found
+
+
+def _nearest(
+    c: Lowering, x: Value, shape: tuple[int, ...], picked: dict[int, np.ndarray]
+) -> Value:
+    if x.rank == 4 and set(picked) <= {2, 3}:
+        for align, half in ((False, False), (True, False), (False, True)):
+            rules = [_tf_nearest(x.shape[i], shape[i], align, half) for i in (2, 3)]
+            asked = [picked.get(i, np.arange(x.shape[i])) for i in (2, 3)]
+            if all(np.array_equal(a, b) for a, b in zip(rules, asked, strict=True)):
+                x = c.b.channels_last(x)
+                return c.b.op("ResizeNearestNeighbor", [x], shape, None, x.perm,
+                              align_corners=np.bool_(align), half_pixel_centers=np.bool_(half))
+    for i, index in picked.items():
+        x = gather_const(c, x, index, i)
+    return x
+
+
+def _tf_nearest(size: int, out: int, align: bool, half: bool) -> np.ndarray:
+    """The index rule of ResizeNearestNeighbor."""
+    scale = (size - 1) / (out - 1) if align and out > 1 else size / out
+    i = np.arange(out)
+    at = np.round((i + 0.5 if half else i) * scale, 9)
+    return np.clip(np.floor(at + 0.5 if align else at).astype(np.int64), 0, size - 1)
+
+
+def _bilinear(
+    c: Lowering, x: Value, shape: tuple[int, ...], changed: dict[int, Axis], mode: str,
+    antialias: bool,
+) -> Value | None:
+    if x.rank != 4 or mode != "linear" or antialias or not set(changed) <= {2, 3}:
+        return None
+    for align, half in ((False, True), (True, False), (False, False)):
+        for i, a in changed.items():
+            scale = (x.shape[i] - 1) / (shape[i] - 1) if align and shape[i] > 1 else (
+                x.shape[i] / shape[i]
+            )
+            steps = np.arange(shape[i])
+            at = (steps + 0.5) * scale - 0.5 if half else steps * scale
+            if not np.allclose(np.clip(at, 0, None), np.clip(a.source(), 0, None), atol=1e-6):
+                break
+        else:
+            x = c.b.channels_last(x)
+            return c.b.op("ResizeBilinear", [x], shape, None, x.perm,
+                          align_corners=np.bool_(align), half_pixel_centers=np.bool_(half))
+    return None

@@ -1,0 +1,352 @@
+"""Values with a physical layout, and the builder that emits QNN operations on them.
+
+An ONNX value has a logical shape. The tensor that holds it has its dimensions in some physical
+order, ``perm``: physical dimension i is logical dimension ``perm[i]``. Channel-last data is such
+an order, and so is the result of an ONNX Transpose: transposing only changes ``perm``, and an
+actual Transpose is emitted where a consumer needs another order than the one that is there.
+A reshape that would mix dimensions which are out of order stays pending (``base``) until a
+consumer says which order it needs; a fully connected layer permutes its weights instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+Shape = tuple[int, ...]
+Perm = tuple[int, ...]
+
+
+def identity(rank: int) -> Perm:
+    return tuple(range(rank))
+
+
+def channel_last(rank: int) -> Perm:
+    """[N, C, spatial...] held as [N, spatial..., C]."""
+    return (0, *range(2, rank), 1) if rank > 2 else identity(rank)
+
+
+def permuted(shape: Sequence[int], perm: Perm) -> Shape:
+    return tuple(shape[p] for p in perm)
+
+
+def inverse(perm: Perm) -> Perm:
+    out = [0] * len(perm)
+    for i, p in enumerate(perm):
+        out[p] = i
+    return tuple(out)
+
+
+@dataclass(eq=False)
+class Edge:
+    """A tensor of the graph being built: physical shape, and constant data if it is static."""
+
+    shape: Shape
+    dtype: np.dtype
+    data: np.ndarray | None = None
+    name: str = ""
+
+
+@dataclass(eq=False)
+class Op:
+    type: str
+    inputs: list[Edge | None]
+    outputs: list[Edge | None]
+    params: dict[str, object]
+    name: str = ""
+
+
+@dataclass(eq=False)
+class Value:
+    """An ONNX value: a constant (`data`), a tensor in some order, or a pending reshape."""
+
+    shape: Shape
+    dtype: np.dtype
+    edge: Edge | None = None
+    perm: Perm = ()
+    data: np.ndarray | None = None
+    base: Value | None = None
+    statics: dict[tuple[Perm, Shape], Edge] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_const(self) -> bool:
+        return self.data is not None
+
+    @property
+    def const(self) -> np.ndarray:
+        """The data of a constant, in logical order."""
+        return cast(np.ndarray, self.data)
+
+
+def constant(array: np.ndarray) -> Value:
+    return Value(tuple(array.shape), array.dtype, perm=identity(array.ndim), data=array)
+
+
+def blocks(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]] | None:
+    """The finest groups of adjacent dims of `a` and `b` with equal products; size-1 dims left out.
+
+    None when there are none to match (a size is 0).
+    """
+    left = [i for i, d in enumerate(a) if d != 1]
+    right = [i for i, d in enumerate(b) if d != 1]
+    out: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(left) or j < len(right):
+        if i == len(left) or j == len(right):
+            return None
+        group_a, group_b = [left[i]], [right[j]]
+        size_a, size_b = a[left[i]], b[right[j]]
+        i, j = i + 1, j + 1
+        while size_a != size_b:
+            if size_a < size_b:
+                if i == len(left):
+                    return None
+                group_a.append(left[i])
+                size_a *= a[left[i]]
+                i += 1
+            else:
+                if j == len(right):
+                    return None
+                group_b.append(right[j])
+                size_b *= b[right[j]]
+                j += 1
+        out.append((group_a, group_b))
+    return out
+
+
+class Builder:
+    """Collects operations; every method takes and returns `Value`s."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.scope = ""  # name of the ONNX node being lowered
+        self._moved: dict[tuple[Edge, Perm], Edge] = {}
+        self._origin: dict[Edge, tuple[Edge, Perm]] = {}
+        self._small: dict[tuple[bytes, Shape, str], Edge] = {}
+
+    # ---- emitting ----------------------------------------------------------------------------
+
+    def raw(
+        self,
+        type_: str,
+        inputs: Sequence[Edge | None],
+        outputs: Iterable[tuple[Shape, np.dtype]],
+        params: dict[str, object] | None = None,
+    ) -> list[Edge]:
+        edges = [Edge(tuple(int(d) for d in shape), np.dtype(dt)) for shape, dt in outputs]
+        self.ops.append(Op(type_, list(inputs), list(edges), dict(params or {}), self.scope))
+        return edges
+
+    def op(
+        self,
+        type_: str,
+        inputs: Sequence[Value | None],
+        shape: Sequence[int],
+        dtype: np.dtype | None = None,
+        perm: Perm | None = None,
+        **params: object,
+    ) -> Value:
+        """One operation with one output of logical `shape`, held in order `perm`."""
+        shape = tuple(int(d) for d in shape)
+        first = next(v for v in inputs if v is not None)
+        dtype = np.dtype(dtype if dtype is not None else first.dtype)
+        perm = identity(len(shape)) if perm is None else perm
+        edges = [None if v is None else self.edge(v) for v in inputs]
+        out = self.raw(type_, edges, [(physical(permuted(shape, perm)), dtype)], params)
+        return Value(shape, dtype, out[0], perm)
+
+    def edge(self, v: Value) -> Edge:
+        """The tensor that holds `v`, in the order that `v.perm` says."""
+        if v.data is not None:
+            return self._static(v)
+        if v.base is not None:
+            raise AssertionError("a pending reshape has no tensor; call real() or plain() first")
+        return cast(Edge, v.edge)
+
+    def _static(self, v: Value) -> Edge:
+        key = (v.perm, v.shape)
+        if key not in v.statics:
+            data = np.ascontiguousarray(v.const.transpose(v.perm))
+            data = data.reshape(physical(data.shape))
+            if data.nbytes > 256:
+                v.statics[key] = Edge(tuple(data.shape), data.dtype, data)
+            else:
+                small = (data.tobytes(), tuple(data.shape), data.dtype.str)
+                if small not in self._small:
+                    self._small[small] = Edge(tuple(data.shape), data.dtype, data)
+                v.statics[key] = self._small[small]
+        return v.statics[key]
+
+    # ---- order of dimensions -------------------------------------------------------------------
+
+    def with_perm(self, v: Value, perm: Perm) -> Value:
+        """`v` held in order `perm`."""
+        if v.data is not None:
+            return v if v.perm == perm else Value(
+                v.shape, v.dtype, perm=perm, data=v.data, statics=v.statics
+            )
+        if v.base is not None:
+            if perm == identity(v.rank):
+                base = self.with_perm(v.base, identity(v.base.rank))
+                return self._reshaped(base, v.shape, perm)
+            v = self.real(v)
+        if v.perm == perm:
+            return v
+        relative = tuple(v.perm.index(p) for p in perm)
+        return Value(v.shape, v.dtype, self._move(cast(Edge, v.edge), relative), perm)
+
+    def plain(self, v: Value) -> Value:
+        """`v` held in its logical order."""
+        return self.with_perm(v, identity(v.rank))
+
+    def channels_last(self, v: Value) -> Value:
+        """[N, C, spatial...] held as [N, spatial..., C]."""
+        return self.with_perm(v, channel_last(v.rank))
+
+    def real(self, v: Value) -> Value:
+        """`v` with a tensor, in whatever order costs least."""
+        if v.base is None:
+            return v
+        base = v.base
+        groups = blocks(base.shape, v.shape)
+        if groups is None:
+            return self.plain(v)
+        order = sorted(groups, key=lambda g: min(base.perm.index(d) for d in g[0]))
+        units = [i for i, d in enumerate(base.shape) if d == 1]
+        moved = self.with_perm(base, (*units, *(d for g in order for d in g[0])))
+        out_units = [i for i, d in enumerate(v.shape) if d == 1]
+        return self._reshaped(moved, v.shape, (*out_units, *(d for g in order for d in g[1])))
+
+    def _move(self, edge: Edge, relative: Perm) -> Edge:
+        """`edge` transposed by `relative`: through its origin, so that inverses cancel."""
+        if relative == identity(len(relative)):
+            return edge
+        if edge in self._origin:
+            origin, first = self._origin[edge]
+            return self._move(origin, tuple(first[r] for r in relative))
+        key = (edge, relative)
+        if key not in self._moved:
+            shape = permuted(edge.shape, relative)
+            kept = [r for r in relative if edge.shape[r] != 1]
+            if kept == sorted(kept):
+                out = edge if shape == edge.shape else self._reshape_edge(edge, shape)
+            else:
+                out = self.raw(
+                    "Transpose",
+                    [edge],
+                    [(shape, edge.dtype)],
+                    {"perm": np.array(relative, np.uint32)},
+                )[0]
+            self._moved[key] = out
+            if out is not edge:
+                self._origin[out] = (edge, relative)
+        return self._moved[key]
+
+    # ---- reshaping -----------------------------------------------------------------------------
+
+    def _reshape_edge(self, edge: Edge, shape: Sequence[int]) -> Edge:
+        shape = physical(shape)
+        if shape == edge.shape:
+            return edge
+        return self.raw("Reshape", [edge], [(shape, edge.dtype)])[0]
+
+    def _reshaped(self, v: Value, shape: Shape, perm: Perm) -> Value:
+        out = self._reshape_edge(self.edge(v), permuted(shape, perm))
+        return Value(shape, v.dtype, out, perm)
+
+    def reshape(self, v: Value, shape: Sequence[int]) -> Value:
+        """ONNX Reshape: the elements in logical order under another shape."""
+        shape = tuple(int(d) for d in shape)
+        if math.prod(shape) != math.prod(v.shape):
+            raise ValueError(f"cannot reshape {list(v.shape)} to {list(shape)}")
+        if v.data is not None:
+            return constant(v.data.reshape(shape))
+        if v.base is not None:
+            v = v.base
+        if shape == v.shape:
+            return v
+        if v.perm == identity(v.rank):
+            return self._reshaped(v, shape, identity(len(shape)))
+        pending = Value(shape, v.dtype, perm=identity(len(shape)), base=v)
+        groups = blocks(v.shape, shape)
+        if groups is None:
+            return pending
+        for group, _ in groups:
+            at = [v.perm.index(d) for d in group]
+            between = [v.perm[p] for p in range(at[0], at[-1] + 1)]
+            if at != sorted(at) or [d for d in between if v.shape[d] != 1] != group:
+                return pending
+        order = sorted(groups, key=lambda g: v.perm.index(g[0][0]))
+        units = [i for i, d in enumerate(shape) if d == 1]
+        return self._reshaped(v, shape, (*units, *(d for g in order for d in g[1])))
+
+    def transpose(self, v: Value, perm: Sequence[int]) -> Value:
+        """ONNX Transpose: only the order changes, no data moves yet."""
+        perm = tuple(int(p) for p in perm)
+        if v.data is not None:
+            return constant(v.data.transpose(perm))
+        v = self.real(v)
+        at = inverse(perm)
+        shape = permuted(v.shape, perm)
+        return Value(shape, v.dtype, v.edge, tuple(at[p] for p in v.perm))
+
+    def flat_rows(self, v: Value) -> tuple[Value, np.ndarray] | None:
+        """A pending reshape to [M, K] without moving data, for a consumer that can permute K.
+
+        Returns the matrix as it lies in memory and the index array `k`: physical column i holds
+        logical column ``k[i]``. None when the rows themselves are out of order.
+        """
+        base = v.base
+        if base is None or v.rank != 2:
+            return None
+        groups = blocks(base.shape, v.shape)
+        if groups is None:
+            return None
+        rows = [d for a, b in groups for d in a if b == [0]]
+        columns = [d for a, b in groups for d in a if b == [1]]
+        held = [d for d in base.perm if base.shape[d] != 1]
+        if len(rows) + len(columns) != len(held) or held[: len(rows)] != rows:
+            return None
+        order = [columns.index(d) for d in held[len(rows) :]]
+        index = np.arange(v.shape[1]).reshape([base.shape[d] for d in columns])
+        return self._reshaped(base, v.shape, identity(2)), index.transpose(order).ravel()
+
+    # ---- several values in one order -----------------------------------------------------------
+
+    def align(self, values: Sequence[Value], same_rank: bool = False) -> tuple[list[Value], Perm]:
+        """`values` ready to be broadcast against each other, and the order of the result.
+
+        The order is the one that most of the non-constant data is already in, plain only when no
+        value of full rank is otherwise. Values of lower rank get leading dimensions of size 1
+        when the order is not plain (or with `same_rank`).
+        """
+        rank = max(v.rank for v in values)
+        values = [self.real(v) for v in values]
+        weight: dict[Perm, int] = {}
+        for v in values:
+            if not v.is_const and v.rank == rank and v.perm != identity(rank):
+                weight[v.perm] = weight.get(v.perm, 0) + math.prod(v.shape)
+        perm = max(weight, key=lambda p: weight[p]) if weight else identity(rank)
+        plain = perm == identity(rank) and not same_rank
+        out = []
+        for v in values:
+            if v.rank < rank and plain:
+                out.append(self.plain(v))
+                continue
+            if v.rank < rank:
+                v = self.reshape(self.plain(v), (1,) * (rank - v.rank) + v.shape)
+            out.append(self.with_perm(v, perm))
+        return out, perm
+
+
+def physical(shape: Sequence[int]) -> Shape:
+    """The shape of the tensor: QNN tensors have at least one dimension."""
+    return tuple(int(d) for d in shape) or (1,)
