@@ -1,5 +1,6 @@
 #include "graph/graph.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <unordered_set>
 
@@ -147,8 +148,10 @@ Status Graph::Finalize(ProfileScope* profile) {
                          Plan::Make(std::move(ir), inputs_, outputs_, options));
   plan_ = std::move(plan);
   passes_ = std::move(passes);
-  bound_.assign(inputs_.size() + outputs_.size(), Bound{});
-  pinned_.reserve(bound_.size());
+  for (const auto* tensors : {&inputs_, &outputs_}) {
+    for (const Tensor* t : *tensors) app_.push_back({t, t->bytes(), ElementSize(t->dtype) - 1});
+  }
+  pinned_.reserve(app_.size());
   step_times_.assign(plan_->steps().size(), 0);
   // Weights that were packed or folded are held twice until here; what no step reads goes now.
   for (Tensor& t : tensors_) {
@@ -168,24 +171,24 @@ Status Graph::Finalize(ProfileScope* profile) {
   return Status::Ok();
 }
 
-Status Graph::BindHandle(Qnn_MemHandle_t handle, const Tensor& tensor, size_t app_tensor) {
+Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor) {
+  AppTensor& app = app_[app_tensor];
+  const Tensor& tensor = *app.tensor;
   Registry& registry = Memory::Get().registry();
   SlotHandle slot = HandleFromQnn(handle);
   const MemRegistration* registration = registry.TryAcquire(slot, context_);
   if (registration == nullptr) {
     Result<const MemRegistration*> why = registry.Acquire(slot, context_);
-    if (why.ok()) {  // became valid in between: take it
-      registration = *why;
-    } else {
+    if (!why.ok()) {
       return std::move(why)
           .status()
           .WithCode(QNN_GRAPH_ERROR_INVALID_TENSOR)
           .Within("tensor '" + tensor.name + "'");
     }
+    registration = *why;  // it became valid in between
   }
   pinned_.push_back(slot);
-  Bound& bound = bound_[app_tensor];
-  if (bound.handle == slot && bound.address == registration->address) return Status::Ok();
+  if (app.handle == slot) return Status::Ok();
   // First use of this handle here: what was registered has to be this tensor.
   Shape shape(registration->dims, registration->dims + registration->rank);
   if (registration->data_type != static_cast<uint32_t>(tensor.dtype) || shape != tensor.shape) {
@@ -197,78 +200,95 @@ Status Graph::BindHandle(Qnn_MemHandle_t handle, const Tensor& tensor, size_t ap
                  DataTypeName(static_cast<Qnn_DataType_t>(registration->data_type)),
                  ShapeText(shape).c_str());
   }
-  bound.handle = slot;
-  bound.address = registration->address;
+  if ((reinterpret_cast<uintptr_t>(registration->address) & app.misaligned) != 0) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': its registered memory is not aligned to its elements of %zu bytes",
+                 tensor.name.c_str(), ElementSize(tensor.dtype));
+  }
+  app.handle = slot;
+  app.address = registration->address;
   plan_->Bind(app_tensor, registration->address);
   return Status::Ok();
 }
 
-Status Graph::BindOne(const Qnn_Tensor_t& given, const Tensor& tensor, size_t app_tensor) {
-  // V2 begins with the fields of V1, so one view serves both.
-  const Qnn_TensorV1_t& t = given.v1;
-  if (t.dataType != tensor.dtype || (t.dimensions != nullptr && t.rank != tensor.shape.size())) {
+Status Graph::WrongTensor(const Qnn_TensorV1_t& given, const Tensor& expected) const {
+  std::string shape =
+      given.dimensions == nullptr
+          ? "no dimensions"
+          : ShapeText(Shape(given.dimensions, given.dimensions + std::min(given.rank, 16u)));
+  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': expected %s %s, got %s %s",
+               expected.name.c_str(), DataTypeName(expected.dtype),
+               ShapeText(expected.shape).c_str(), DataTypeName(given.dataType), shape.c_str());
+}
+
+Status Graph::WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected) const {
+  const Tensor& tensor = *expected.tensor;
+  const char* name = tensor.name.c_str();
+  if (given.memType != QNN_TENSORMEMTYPE_RAW) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s': expected %s of rank %zu, got %s of rank %u", tensor.name.c_str(),
-                 DataTypeName(tensor.dtype), tensor.shape.size(), DataTypeName(t.dataType), t.rank);
+                 "tensor '%s': memory type %d is not supported; use RAW (0) or MEMHANDLE (1)", name,
+                 static_cast<int>(given.memType));
   }
-  if (t.dimensions != nullptr) {
-    for (uint32_t d = 0; d < t.rank; ++d) {
-      if (t.dimensions[d] == tensor.shape[d]) continue;
-      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': expected shape %s, got %s",
-                   tensor.name.c_str(), ShapeText(tensor.shape).c_str(),
-                   ShapeText(Shape(t.dimensions, t.dimensions + t.rank)).c_str());
-    }
-  }
-  if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, tensor, app_tensor);
-  if (t.memType != QNN_TENSORMEMTYPE_RAW) {
+  if (given.clientBuf.data == nullptr)
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': its client buffer is null", name);
+  if (given.clientBuf.dataSize < expected.bytes) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s': memory type %d is not supported; use RAW (0) or MEMHANDLE (1)",
-                 tensor.name.c_str(), static_cast<int>(t.memType));
+                 "tensor '%s': its client buffer has %u bytes, %s %s needs %" PRIu64, name,
+                 given.clientBuf.dataSize, DataTypeName(tensor.dtype),
+                 ShapeText(tensor.shape).c_str(), expected.bytes);
   }
-  uint64_t bytes = tensor.bytes();
-  if (t.clientBuf.data == nullptr || t.clientBuf.dataSize < bytes) {
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s': its client buffer %s %" PRIu64 " bytes are needed (%s %s)",
-                 tensor.name.c_str(), t.clientBuf.data == nullptr ? "is null;" : "is too small;",
-                 bytes, DataTypeName(tensor.dtype), ShapeText(tensor.shape).c_str());
+  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+               "tensor '%s': its client buffer %p is not aligned to its elements of %zu bytes",
+               name, given.clientBuf.data, ElementSize(tensor.dtype));
+}
+
+Status Graph::BindOne(const Qnn_Tensor_t& given, size_t app_tensor) {
+  AppTensor& app = app_[app_tensor];
+  const Tensor& tensor = *app.tensor;
+  const Qnn_TensorV1_t& t = given.v1;  // version 2 begins with the same fields
+  bool fits = t.dataType == tensor.dtype;
+  if (t.dimensions != nullptr) {  // a client may leave them out; then the graph's own hold
+    fits &= t.rank == tensor.shape.size();
+    for (uint32_t d = 0; fits && d < t.rank; ++d) fits = t.dimensions[d] == tensor.shape[d];
   }
-  if (reinterpret_cast<uintptr_t>(t.clientBuf.data) % ElementSize(tensor.dtype) != 0) {
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s': its client buffer %p is not aligned to its elements of %zu bytes",
-                 tensor.name.c_str(), t.clientBuf.data, ElementSize(tensor.dtype));
-  }
-  Bound& bound = bound_[app_tensor];
-  if (bound.address != t.clientBuf.data || bound.handle != 0) {
-    bound = {t.clientBuf.data, 0};
-    plan_->Bind(app_tensor, t.clientBuf.data);
+  if (!fits) return WrongTensor(t, tensor);
+  if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, app_tensor);
+  void* data = t.clientBuf.data;
+  // dataSize is 32 bits wide: for a larger tensor the client cannot say its size, nor can it be
+  // checked.
+  bool usable = t.memType == QNN_TENSORMEMTYPE_RAW && data != nullptr &&
+                (t.clientBuf.dataSize >= app.bytes || app.bytes > UINT32_MAX) &&
+                (reinterpret_cast<uintptr_t>(data) & app.misaligned) == 0;
+  if (!usable) return WrongBuffer(t, app);
+  if (app.address != data || app.handle != 0) {
+    app.address = data;
+    app.handle = 0;
+    plan_->Bind(app_tensor, data);
   }
   return Status::Ok();
 }
 
-Status Graph::BindAll(const Qnn_Tensor_t* tensors, uint32_t count,
-                      const std::vector<const Tensor*>& expected, size_t first) {
-  size_t n = expected.size();
-  if (count != n || (tensors == nullptr && n != 0)) {
-    return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "graph '%s' has %zu %s, got %u", name_.c_str(),
-                 n, first == 0 ? "inputs" : "outputs", tensors == nullptr ? 0 : count);
+Status Graph::BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end) {
+  const char* what = first == 0 ? "input" : "output";
+  size_t n = end - first;
+  if (count != n || (given == nullptr && n != 0)) {
+    return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "graph '%s' has %zu %ss, got %u", name_.c_str(),
+                 n, what, given == nullptr ? 0 : count);
   }
   for (size_t i = 0; i < n; ++i) {
     // Most clients keep the order in which they created the tensors.
-    const Qnn_Tensor_t* given = &tensors[i];
-    if (given->v1.id != expected[i]->id) {
-      given = nullptr;
-      for (uint32_t j = 0; j < count && given == nullptr; ++j) {
-        if (tensors[j].v1.id == expected[i]->id) given = &tensors[j];
-      }
-      if (given == nullptr) {
+    const Tensor& tensor = *app_[first + i].tensor;
+    const Qnn_Tensor_t* match = &given[i];
+    for (uint32_t j = 0; match->v1.id != tensor.id; ++j) {
+      if (j == count) {
         return Error(
             QNN_GRAPH_ERROR_INVALID_TENSOR,
             "graph '%s': %s '%s' (id %u) is not among the tensors given; they are matched by id",
-            name_.c_str(), first == 0 ? "input" : "output", expected[i]->name.c_str(),
-            expected[i]->id);
+            name_.c_str(), what, tensor.name.c_str(), tensor.id);
       }
+      match = &given[j];
     }
-    QNNRT_RETURN_IF_ERROR(BindOne(*given, *expected[i], first + i));
+    QNNRT_RETURN_IF_ERROR(BindOne(*match, first + i));
   }
   return Status::Ok();
 }
@@ -305,8 +325,8 @@ Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn
   if (!finalized()) {
     return Error(QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, "graph '%s' is not finalized", name_.c_str());
   }
-  Status status = BindAll(inputs, num_inputs, inputs_, 0);
-  if (status.ok()) status = BindAll(outputs, num_outputs, outputs_, inputs_.size());
+  Status status = BindAll(inputs, num_inputs, 0, inputs_.size());
+  if (status.ok()) status = BindAll(outputs, num_outputs, inputs_.size(), app_.size());
   if (status.ok()) status = RunBound(profile);
   if (!pinned_.empty()) ReleaseHandles();
   return status;

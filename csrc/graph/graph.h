@@ -66,16 +66,21 @@ class Graph {
   const std::vector<const Tensor*>& outputs() const { return outputs_; }
 
  private:
-  struct Bound {  // what an app tensor pointed at in the last execution
+  // A graph input or output: what execute checks every time, and what it was bound to last.
+  struct AppTensor {
+    const Tensor* tensor;
+    uint64_t bytes;
+    uintptr_t misaligned;  // address bits that have to be zero for its elements
     void* address = nullptr;
     SlotHandle handle = 0;
   };
 
   Status CheckConnected(std::vector<Node>* ordered) const;
-  Status BindAll(const Qnn_Tensor_t* tensors, uint32_t count,
-                 const std::vector<const Tensor*>& expected, size_t first);
-  Status BindOne(const Qnn_Tensor_t& given, const Tensor& tensor, size_t app_tensor);
-  Status BindHandle(Qnn_MemHandle_t handle, const Tensor& tensor, size_t app_tensor);
+  Status BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end);
+  Status BindOne(const Qnn_Tensor_t& given, size_t app_tensor);
+  Status BindHandle(Qnn_MemHandle_t handle, size_t app_tensor);
+  Status WrongTensor(const Qnn_TensorV1_t& given, const Tensor& expected) const;
+  Status WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected) const;
   Status RunBound(ProfileScope* profile);
   void ReleaseHandles();
 
@@ -90,7 +95,7 @@ class Graph {
   std::vector<const Tensor*> inputs_, outputs_;
   std::unique_ptr<Plan> plan_;
   std::vector<PassReport> passes_;
-  std::vector<Bound> bound_;
+  std::vector<AppTensor> app_;      // inputs, then outputs
   std::vector<SlotHandle> pinned_;  // capacity for every app tensor: execute never allocates
   std::vector<uint64_t> step_times_;
   std::string description_;
