@@ -15,6 +15,7 @@ constexpr ErrorCode kInternal = QNN_GRAPH_ERROR_FINALIZE_FAILED;
 constexpr uint64_t kUnplaced = std::numeric_limits<uint64_t>::max();
 // Beyond this many items the whole portfolio would take seconds: the two orders that win most stay.
 constexpr size_t kFullPortfolio = 1500;
+constexpr size_t kImproveRounds = 200;
 
 bool Overlaps(const ArenaItem& a, const ArenaItem& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -158,6 +159,28 @@ std::vector<Order> Portfolio(const std::vector<ArenaItem>& items) {
   return orders;
 }
 
+// Whatever stands at the top was placed too late: let it go first and place everything again.
+// Each round costs one placement; it ends when a round's culprit comes back or the rounds are used
+// up.
+void Improve(const std::vector<ArenaItem>& items, Placer* placer, std::vector<uint32_t> order,
+             Gap gap, ArenaPlan* plan) {
+  std::vector<uint64_t> offsets = plan->offsets;
+  uint64_t peak = plan->peak;
+  size_t rounds = items.size() > kFullPortfolio ? 0 : kImproveRounds;
+  for (size_t round = 0; round < rounds && plan->peak > plan->lower_bound; ++round) {
+    auto top = std::find_if(order.begin(), order.end(), [&](uint32_t i) {
+      return items[i].size > 0 && offsets[i] + items[i].size == peak;
+    });
+    if (top == order.end() || top == order.begin()) return;
+    std::rotate(order.begin(), top, top + 1);
+    peak = placer->Place(order, gap, kUnplaced, &offsets);
+    if (peak < plan->peak) {
+      plan->peak = peak;
+      plan->offsets = offsets;
+    }
+  }
+}
+
 Status CheckItems(const std::vector<ArenaItem>& items, uint64_t* sum) {
   *sum = 0;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -192,6 +215,8 @@ Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items) {
   plan.peak = kUnplaced;
   Placer placer(items);
   std::vector<uint64_t> offsets;
+  std::vector<uint32_t> best;
+  Gap best_gap = Gap::kFirst;
   for (const Order& order : Portfolio(items)) {
     for (Gap gap : {Gap::kFirst, Gap::kBest}) {
       uint64_t peak = placer.Place(order.items, gap, plan.peak, &offsets);
@@ -199,11 +224,14 @@ Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items) {
         plan.peak = peak;
         plan.offsets = offsets;
         plan.order = order.name;
+        best = order.items;
+        best_gap = gap;
       }
       if (plan.peak == plan.lower_bound) break;
     }
     if (plan.peak == plan.lower_bound) break;
   }
+  Improve(items, &placer, std::move(best), best_gap, &plan);
   QNNRT_RETURN_IF_ERROR(VerifyPlan(items, plan.offsets, plan.peak));
   return plan;
 }
