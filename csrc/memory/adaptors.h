@@ -1,4 +1,4 @@
-// Behaviour stacked on any heap: statistics and failure on demand. The reuse pool is in pool.h.
+// Behaviour stacked on any heap: statistics here, the reuse pool in pool.h.
 #pragma once
 
 #include <atomic>
@@ -39,19 +39,6 @@ class StatisticsHeap final : public HeapAdaptor {
 
  private:
   std::atomic<int64_t> live_bytes_{0}, peak_bytes_{0}, live_{0}, allocations_{0}, failures_{0};
-};
-
-// Fails the Nth allocation from now (1 is the next one), once; 0 turns it off.
-class FailNthHeap final : public HeapAdaptor {
- public:
-  using HeapAdaptor::HeapAdaptor;
-  void Arm(int64_t nth) { countdown_.store(nth, std::memory_order_relaxed); }
-  // Whether the armed failure has happened.
-  bool fired() const { return countdown_.load(std::memory_order_relaxed) <= 0; }
-  Result<Allocation> Allocate(size_t size, size_t alignment) override;
-
- private:
-  std::atomic<int64_t> countdown_{0};
 };
 
 }  // namespace qnnrt

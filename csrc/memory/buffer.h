@@ -41,12 +41,12 @@ struct Buffer {
   uint64_t nbytes = 0;  // what was asked
   uint64_t mapped = 0;  // usable from address on
   int fd = -1;
-  uint64_t fd_offset = 0;  // of address in fd
-  uint64_t fd_size = 0;    // the whole file behind fd
-  Heap* heap = nullptr;    // null: imported or wrapped
-  Allocation allocation;   // of heap; for an import base/base_size is its mapping
-  FileId id;               // valid when has_id
-  bool has_id = false;
+  uint64_t fd_offset = 0;    // of address in fd
+  uint64_t fd_size = 0;      // the whole file behind fd
+  Heap* heap = nullptr;      // null: imported or wrapped
+  Allocation allocation;     // of heap; for an import base/base_size is its mapping
+  FileId id;                 // of fd
+  uint64_t stated_size = 0;  // registry's: the size that SHARED_BUFFER registrations agreed on
   std::atomic<uint32_t> flags{0};
   std::atomic<int32_t> owners{0}, exports{0}, registrations{0}, executions{0};
   std::atomic<bool> orphan{false};  // no owner left; goes with its last hold
@@ -71,6 +71,9 @@ class BufferTable {
   // when that was the last hold of one without owners).
   Buffer* Pin(SlotHandle handle) { return slots_.Acquire(handle); }
   void Unpin(Buffer* buffer);
+  // Makes the caller's pin a hold of that kind, and gives such a hold back.
+  static void Keep(Buffer* pinned, Hold hold);
+  void LetGo(Buffer* buffer, Hold hold);
   // One more (or less) hold of a kind; the count is what Close reports.
   Status Take(SlotHandle handle, Hold hold);
   Status Drop(SlotHandle handle, Hold hold);
@@ -97,19 +100,26 @@ class BufferTable {
   void MarkInheritedAfterFork();
 
  private:
-  Result<SlotHandle> Add(Buffer* buffer, SlotHandle handle);
-  Result<Buffer*> NewSlot(SlotHandle* handle);
-  void IndexById(Buffer* buffer);
-  Status StaleHandle(SlotHandle handle) const;
-  Status InUse(const Buffer* buffer) const;
-  void Finish(Buffer* buffer);  // after Retire: unindex, free, recycle
+  using Slots = SlotTable<Buffer>;
+  struct Draft {  // a buffer before it has a slot
+    uint8_t* address = nullptr;
+    uint64_t nbytes = 0, mapped = 0;
+    int fd = -1;
+    uint64_t fd_offset = 0, fd_size = 0;
+    Heap* heap = nullptr;
+    Allocation allocation;
+    FileId id;
+    uint32_t flags = 0;
+  };
+  Result<SlotHandle> Add(const Draft& draft);
+  void Finish(Buffer* buffer);  // after Retire: unindex, recycle the slot, free
 
   Counters* counters_;
   mutable std::shared_mutex mutex_;
-  SlotTable<Buffer> slots_;
+  Slots slots_;
   std::map<uintptr_t, Buffer*> by_address_;  // disjoint ranges: mappings never overlap
   std::vector<Buffer*> by_fd_;
-  std::unordered_multimap<FileId, Buffer*, FileIdHash> by_id_;
+  std::unordered_multimap<FileId, Buffer*, FileIdHash> by_id_;  // those whose fd is known outside
 };
 
 }  // namespace qnnrt

@@ -9,12 +9,21 @@
 
 namespace qnnrt {
 
+// Which file an fd means, whatever its number: dup'ed and passed-on fds compare equal.
+struct FileId {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  bool operator==(const FileId& o) const { return device == o.device && inode == o.inode; }
+  bool operator!=(const FileId& o) const { return !(*this == o); }
+};
+
 // One piece of memory from a heap. A plain record: whoever holds it gives it back with Heap::Free.
 struct Allocation {
   void* address = nullptr;  // aligned as asked
   size_t size = 0;          // usable bytes from address on: at least what was asked, whole pages
   int fd = -1;              // belongs to the heap; valid until Free
   uint64_t fd_offset = 0;   // where address lies in fd
+  FileId id;                // of fd
   bool reusable = true;     // set to false once the fd has left the process: never pooled then
   void* base = nullptr;     // the heap's own: what has to be unmapped or given back, and its size
   size_t base_size = 0;

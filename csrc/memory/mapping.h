@@ -52,13 +52,6 @@ Status Populate(void* address, size_t size);
 // instead of failing.
 Status CheckMemoryAvailable(size_t size);
 
-// Which file an fd means, whatever its number: dup'ed and passed-on fds compare equal.
-struct FileId {
-  uint64_t device = 0;
-  uint64_t inode = 0;
-  bool operator==(const FileId& o) const { return device == o.device && inode == o.inode; }
-  bool operator!=(const FileId& o) const { return !(*this == o); }
-};
 struct FileIdHash {
   size_t operator()(const FileId& id) const {
     return static_cast<size_t>((id.inode * 0x9E3779B97F4A7C15u) ^ (id.device << 17));
@@ -73,6 +66,8 @@ struct FdInfo {
   bool can_shrink = false;  // nothing stops the other side from truncating it
   bool writable = true;
 };
+// Identity alone, one system call. Errors: 8003 when the fd is not open.
+Result<FileId> IdOfFd(int fd);
 // Errors: 8003 when the fd is not open or not mappable memory.
 Result<FdInfo> InspectFd(int fd);
 // Size alone, two system calls at most. Errors: 8003.

@@ -7,6 +7,7 @@
 
 #include "memory/adaptors.h"
 #include "memory/buffer.h"
+#include "memory/client_maps.h"
 #include "memory/counters.h"
 #include "memory/heaps.h"
 #include "memory/pool.h"
@@ -25,6 +26,7 @@ class Memory {
   ReusePool& pool() { return pool_; }
   BufferTable& buffers() { return buffers_; }
   Registry& registry() { return registry_; }
+  ClientMaps& client_maps() { return client_maps_; }
   bool strict() const { return strict_; }
 
   // heap: a name, or null for the default; without QNNRT_HEAP a default that is out of memory hands
@@ -35,7 +37,7 @@ class Memory {
   Status Close(SlotHandle buffer);
 
   // The Nth allocation from now fails, whatever its heap; 0 turns it off. For tests.
-  void FailNth(int64_t nth);
+  void FailNth(int64_t nth) { fail_countdown_.store(nth, std::memory_order_relaxed); }
   StatisticsHeap::Totals HeapTotals(const char* name) const;
 
   // Something that went on but should not have been asked for. Standard error unless set.
@@ -52,7 +54,6 @@ class Memory {
   struct Stack {  // a heap with its adaptors, outermost last
     std::unique_ptr<StatisticsHeap> statistics;
     std::unique_ptr<PoolHeap> pool;
-    std::unique_ptr<FailNthHeap> fail;
   };
 
   Counters counters_;
@@ -61,6 +62,8 @@ class Memory {
   std::vector<Stack> stacks_;  // as heaps_.all(); empty ones for heaps the machine lacks
   BufferTable buffers_;
   Registry registry_;
+  ClientMaps client_maps_;
+  std::atomic<int64_t> fail_countdown_{0};
   bool strict_ = false;
   bool forced_heap_ = false;
   std::atomic<WarningSink> sink_{nullptr};

@@ -6,10 +6,10 @@
 // context and still processes the valid handles of an array that has bad ones.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "memory/buffer.h"
 #include "memory/slot_table.h"
@@ -50,7 +50,7 @@ struct MemDescriptor {
   uint32_t data_type = 0;  // Qnn_DataType_t
 };
 
-// A live registration. Immutable while pinned.
+// A live registration. Immutable while pinned, but for the registry's own links.
 struct MemRegistration {
   SlotHandle handle = 0;
   uint64_t context = 0;
@@ -65,8 +65,13 @@ struct MemRegistration {
   int fd = -1;  // as the client gave it; for messages
   FileId id;    // the file: the same for dup'ed fds
   uint64_t stated_size = 0;
-  Buffer* buffer = nullptr;  // pinned while registered
-  bool can_shrink = false;   // a foreign file nobody sealed: its size is checked at every Acquire
+  Buffer* buffer =
+      nullptr;              // held while registered; null for a kDmaBuf mapping of the client's own
+  bool writable = true;     // false: fit for inputs only
+  bool can_shrink = false;  // a foreign file nobody sealed: its size is checked at every Acquire
+  int watch_fd = -1;        // a dup for that check where there is no buffer
+  MemRegistration* next = nullptr;  // the registry's: others of the context
+  MemRegistration* previous = nullptr;
 };
 
 class Registry {
@@ -108,6 +113,7 @@ class Registry {
   void InvalidateAfterFork();
 
  private:
+  using Slots = SlotTable<MemRegistration>;
   struct Key {  // what may be registered once in a context
     uint64_t context;
     FileId id;
@@ -123,20 +129,24 @@ class Registry {
     }
   };
   Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds, SlotHandle* handle);
-  Status Locate(const MemDescriptor& d, uint64_t nbytes, MemRegistration* r);
-  Status LocateClientMapping(const MemDescriptor& d, uint64_t nbytes, MemRegistration* r);
-  Status CheckStatedSize(const MemDescriptor& d, uint64_t nbytes, const Buffer& buffer);
+  // Shape and type into r, and how many bytes they take.
+  static Status CheckShape(const MemDescriptor& d, MemRegistration* r);
+  // Address and limits into r, with a pin on the buffer.
+  Status LocateInFd(const MemDescriptor& d, MemRegistration* r);
+  Status LocateClientMapping(const MemDescriptor& d, MemRegistration* r);
+  Status PlaceIn(Buffer* pinned, const MemDescriptor& d, MemRegistration* r);
   bool StillCovered(const MemRegistration* r) const;
-  void Remove(MemRegistration* r, SlotHandle handle);  // after Retire
+  void Remove(MemRegistration* r);  // after Retire
+  Status Stale(SlotHandle handle) const;
   static Key KeyOf(const MemRegistration& r);
 
   BufferTable* buffers_;
   Counters* counters_;
   std::mutex mutex_;
-  SlotTable<MemRegistration> slots_;
+  Slots slots_;
   std::unordered_map<Key, SlotHandle, KeyHash> registered_;
-  std::unordered_map<uint64_t, std::unordered_set<SlotHandle>> by_context_;
-  bool forked_ = false;
+  std::unordered_map<uint64_t, MemRegistration*> by_context_;  // first of a list
+  std::atomic<bool> forked_{false};
 };
 
 // A pin on a registration for as long as this lives.

@@ -1,0 +1,235 @@
+#include "memory/registry.h"
+
+#include <algorithm>
+#include <string>
+
+#include "abi/qnn_errors.h"
+#include "support/checked.h"
+
+namespace qnnrt {
+namespace {
+using Ull = unsigned long long;
+}  // namespace
+
+// ---- Register ----
+
+Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, uint32_t count,
+                          uint32_t kinds, SlotHandle* handles) {
+  if (handles) std::fill_n(handles, count, SlotHandle{0});
+  if (!descriptors || !handles || count == 0) {
+    return Error(QNN_MEM_ERROR_INVALID_ARGUMENT,
+                 "expected at least one descriptor and room for its handle");
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t i = 0; i < count; ++i) {
+    Status status = RegisterOne(context, descriptors[i], kinds, &handles[i]);
+    if (status.ok()) continue;
+    for (uint32_t k = 0; k < i; ++k) {  // nobody else has seen these: they cannot be pinned
+      MemRegistration* r = slots_.Peek(handles[k]);
+      if (slots_.Retire(handles[k]) == Slots::Retired::kYes) Remove(r);
+    }
+    std::fill_n(handles, count, SlotHandle{0});
+    return count == 1 ? std::move(status)
+                      : std::move(status).Within("descriptor " + std::to_string(i));
+  }
+  return Status::Ok();
+}
+
+Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds,
+                             SlotHandle* handle) {
+  if (!(kinds & KindBit(d.kind)) || d.kind == MemKind::kQurt || d.kind == MemKind::kOpenCl) {
+    return Error(QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "memory type %s is not supported here",
+                 MemKindName(d.kind));
+  }
+  MemRegistration r;
+  r.context = context;
+  r.kind = d.kind;
+  r.data_type = d.data_type;
+  r.fd = d.fd;
+  QNNRT_RETURN_IF_ERROR(CheckShape(d, &r));
+  if (d.fd < 0) return Error(QNN_MEM_ERROR_INVALID_ARGUMENT, "fd %d: expected an open one", d.fd);
+  uint64_t end;
+  if (!CheckedAdd(d.offset, r.nbytes, &end) || (d.states_size && end > d.size)) {
+    return Error(QNN_MEM_ERROR_INVALID_ARGUMENT,
+                 "offset %llu and %llu bytes of tensor go beyond the buffer's size %llu",
+                 Ull{d.offset}, Ull{r.nbytes}, Ull{d.size});
+  }
+  QNNRT_ASSIGN_OR_RETURN(r.id, IdOfFd(d.fd));
+  r.offset = d.offset;
+  QNNRT_RETURN_IF_ERROR(d.kind == MemKind::kDmaBuf ? LocateClientMapping(d, &r)
+                                                   : LocateInFd(d, &r));
+  // From here on r holds a pin on its buffer.
+  Status status;
+  SlotHandle made = 0;
+  auto [entry, fresh] = registered_.try_emplace(KeyOf(r), SlotHandle{0});
+  MemRegistration* slot = nullptr;
+  if (!fresh) {
+    status = Error(QNN_MEM_ERROR_ALREADY_REGISTERED,
+                   "fd %d at offset %llu is registered in this context already, as handle 0x%llx",
+                   d.fd, Ull{r.offset}, Ull{entry->second});
+  } else if (!(slot = slots_.Insert(&made))) {
+    registered_.erase(entry);
+    status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many live memory handles");
+  }
+  if (!status.ok()) {
+    if (r.buffer) buffers_->Unpin(r.buffer);
+    if (r.watch_fd >= 0) CloseCounted(r.watch_fd, counters_);
+    return status;
+  }
+  if (r.buffer) {
+    BufferTable::Keep(r.buffer, Hold::kRegistration);
+    if (d.states_size) r.buffer->stated_size = d.size;
+  }
+  entry->second = r.handle = made;
+  MemRegistration*& first = by_context_[context];
+  r.next = first;
+  *slot = r;
+  if (first) first->previous = slot;
+  first = slot;
+  counters_->handles.fetch_add(1, std::memory_order_relaxed);
+  slots_.Publish(made);
+  *handle = made;
+  return Status::Ok();
+}
+
+// ---- Deregister ----
+
+Registry::Key Registry::KeyOf(const MemRegistration& r) { return {r.context, r.id, r.offset}; }
+
+void Registry::Remove(MemRegistration* r) {
+  registered_.erase(KeyOf(*r));
+  if (r->next) r->next->previous = r->previous;
+  if (r->previous) {
+    r->previous->next = r->next;
+  } else if (r->next) {
+    by_context_[r->context] = r->next;
+  } else {
+    by_context_.erase(r->context);
+  }
+  if (r->buffer) {
+    if (r->buffer->registrations.load(std::memory_order_relaxed) == 1) r->buffer->stated_size = 0;
+    buffers_->LetGo(r->buffer, Hold::kRegistration);
+  }
+  if (r->watch_fd >= 0) CloseCounted(r->watch_fd, counters_);
+  counters_->handles.fetch_sub(1, std::memory_order_relaxed);
+  const SlotHandle handle = r->handle;
+  slots_.Recycle(handle);
+}
+
+Status Registry::Deregister(const SlotHandle* handles, uint32_t count) {
+  if (!handles || count == 0) {
+    return Error(QNN_MEM_ERROR_INVALID_ARGUMENT, "expected at least one handle");
+  }
+  Status first;
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t i = 0; i < count; ++i) {
+    MemRegistration* r = slots_.Peek(handles[i]);
+    switch (slots_.Retire(handles[i])) {
+      case Slots::Retired::kYes:
+        Remove(r);
+        break;
+      case Slots::Retired::kStale:
+        if (first.ok()) first = Stale(handles[i]);
+        break;
+      case Slots::Retired::kPinned:
+        if (first.ok()) {
+          first =
+              Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                    "memory handle 0x%llx is in use by a running execution; deregister it after",
+                    Ull{handles[i]});
+        }
+        break;
+    }
+  }
+  return first;
+}
+
+uint32_t Registry::FreeContext(uint64_t context, uint32_t* in_use) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  uint32_t gone = 0, kept = 0;
+  auto found = by_context_.find(context);
+  MemRegistration* r = found == by_context_.end() ? nullptr : found->second;
+  while (r) {
+    MemRegistration* next = r->next;
+    if (slots_.Retire(r->handle) == Slots::Retired::kYes) {
+      Remove(r);
+      ++gone;
+    } else {
+      ++kept;
+    }
+    r = next;
+  }
+  if (in_use) *in_use = kept;
+  return gone;
+}
+
+uint32_t Registry::DeregisterBuffer(const Buffer* buffer, uint32_t* in_use) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  uint32_t gone = 0, kept = 0;
+  slots_.ForEachLive([&](SlotHandle handle, MemRegistration& r) {
+    if (r.buffer != buffer) return;
+    if (slots_.Retire(handle) == Slots::Retired::kYes) {
+      Remove(&r);
+      ++gone;
+    } else {
+      ++kept;
+    }
+  });
+  if (in_use) *in_use = kept;
+  return gone;
+}
+
+uint32_t Registry::InFlight(const Buffer* buffer) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  int64_t pins = 0;
+  slots_.ForEachLive([&](SlotHandle handle, MemRegistration& r) {
+    if (r.buffer == buffer) pins += std::max<int64_t>(0, slots_.PinsOf(handle));
+  });
+  return static_cast<uint32_t>(pins);
+}
+
+// ---- Execution ----
+
+bool Registry::StillCovered(const MemRegistration* r) const {
+  Result<uint64_t> size = SizeOfFd(r->buffer ? r->buffer->fd : r->watch_fd);
+  return size.ok() && *size >= r->offset + r->nbytes;
+}
+
+Status Registry::Stale(SlotHandle handle) const {
+  const char* why = forked_.load(std::memory_order_relaxed)
+                        ? "; handles do not survive a fork, register again in this process"
+                        : "";
+  return Error(QNN_MEM_ERROR_INVALID_HANDLE, "memory handle 0x%llx is not registered%s",
+               Ull{handle}, why);
+}
+
+Result<const MemRegistration*> Registry::Acquire(SlotHandle handle, uint64_t context) {
+  const MemRegistration* r = slots_.Acquire(handle);
+  if (!r) return Stale(handle);
+  if (r->context != context) {
+    slots_.Release(handle);
+    return Error(QNN_MEM_ERROR_INVALID_HANDLE,
+                 "memory handle 0x%llx belongs to another context; register the buffer in this one",
+                 Ull{handle});
+  }
+  if (r->can_shrink && !StillCovered(r)) {
+    const int fd = r->fd;
+    slots_.Release(handle);
+    return Error(
+        QNN_MEM_ERROR_MAPPING,
+        "memory handle 0x%llx: the file behind fd %d has shrunk below the tensor; its maker "
+        "truncated it",
+        Ull{handle}, fd);
+  }
+  return r;
+}
+
+void Registry::InvalidateAfterFork() {
+  slots_.ForEachLive([this](SlotHandle handle, MemRegistration&) { slots_.ForceRetire(handle); });
+  registered_.clear();
+  by_context_.clear();
+  counters_->handles.store(0, std::memory_order_relaxed);
+  forked_.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace qnnrt
