@@ -1,0 +1,74 @@
+// One loop, compiled for several instruction sets of the same architecture. The caller writes
+//   struct Loop { static QNNRT_INLINE void Run(...) { plain loop that the compiler vectorizes } };
+// and takes PickIsa<Loop>(), a function pointer for the best set that this CPU has. Choose it when
+// the kernel is made, not when it runs.
+#pragma once
+
+#define QNNRT_INLINE __attribute__((always_inline)) inline
+
+// Iterations do not depend on each other, although pointers may be equal (in place).
+#if defined(__clang__)
+#define QNNRT_SIMD _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define QNNRT_SIMD _Pragma("GCC ivdep")
+#endif
+
+namespace qnnrt {
+
+enum class Isa { kBase, kAvx2, kAvx512 };
+
+inline Isa CpuIsa() {
+#if defined(__x86_64__)
+  static const Isa isa = [] {
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                        __builtin_cpu_supports("avx512cd");
+    return !avx2 ? Isa::kBase : !avx512 ? Isa::kAvx2 : Isa::kAvx512;
+  }();
+  return isa;
+#else
+  return Isa::kBase;
+#endif
+}
+
+namespace internal {
+template <typename Loop, typename R, typename... Args>
+struct IsaVersions {
+  using Fn = R (*)(Args...);
+  static R Base(Args... args) { return Loop::Run(args...); }
+#if defined(__x86_64__)
+  __attribute__((target("avx2,fma,bmi,bmi2,f16c"))) static R Avx2(Args... args) {
+    return Loop::Run(args...);
+  }
+  __attribute__((
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi,bmi2,f16c"))) static R
+  Avx512(Args... args) {
+    return Loop::Run(args...);
+  }
+  static Fn Pick() {
+    switch (CpuIsa()) {
+      case Isa::kAvx512:
+        return Avx512;
+      case Isa::kAvx2:
+        return Avx2;
+      default:
+        return Base;
+    }
+  }
+#else
+  static Fn Pick() { return Base; }
+#endif
+};
+template <typename Loop, typename R, typename... Args>
+IsaVersions<Loop, R, Args...> IsaVersionsOf(R (*)(Args...));
+}  // namespace internal
+
+template <typename Loop>
+auto PickIsa() {
+  return decltype(internal::IsaVersionsOf<Loop>(&Loop::Run))::Pick();
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,137 @@
+#include "ops/rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace qnnrt {
+
+Status GetAxes(const Node& node, const char* param, size_t rank, std::vector<size_t>* result) {
+  result->clear();
+  for (int64_t axis : node.Ints(param)) {
+    size_t index = 0;
+    QNNRT_RETURN_IF_ERROR(CheckAxis(param, axis, rank, &index));
+    result->push_back(index);
+  }
+  std::sort(result->begin(), result->end());
+  const auto twice = std::adjacent_find(result->begin(), result->end());
+  if (twice != result->end()) return Invalid("param '%s' names axis %zu twice", param, *twice);
+  return {};
+}
+
+Status GetInts(const Node& node, const char* param, size_t count, int64_t low,
+               std::vector<int64_t>* result) {
+  *result = node.Ints(param);
+  if (result->size() != count) {
+    return Invalid("param '%s' has %zu values, expected %zu", param, result->size(), count);
+  }
+  for (int64_t v : *result) {
+    if (v < low || v > INT32_MAX) {
+      return Invalid("param '%s' holds %lld, expected values in [%lld, 2^31)", param,
+                     static_cast<long long>(v), static_cast<long long>(low));
+    }
+  }
+  return {};
+}
+
+Status GetEnum(const Node& node, const char* param, int64_t fallback, int64_t last,
+               int64_t* result) {
+  *result = node.Int(param, fallback);
+  if (*result < 0 || *result > last) {
+    return Invalid("param '%s' is %lld, expected a value in [0, %lld]", param,
+                   static_cast<long long>(*result), static_cast<long long>(last));
+  }
+  return {};
+}
+
+bool BroadcastShape(const Shape& a, const Shape& b, Shape* out) {
+  const size_t rank = std::max(a.size(), b.size());
+  out->assign(rank, 1);
+  for (size_t i = 0; i < rank; ++i) {  // from the last dim on
+    const uint32_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const uint32_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1) return false;
+    (*out)[rank - 1 - i] = x == 1 ? y : x;
+  }
+  return true;
+}
+
+namespace {
+
+template <typename T>
+void Store(T value, unsigned char* bytes) {
+  std::memcpy(bytes, &value, sizeof(value));
+}
+
+template <typename T>
+Status StoreInt(const char* param, int64_t i, double d, bool is_int, unsigned char* bytes) {
+  if (!is_int) {
+    if (std::trunc(d) != d || !(std::fabs(d) < 9.2e18)) {
+      return Invalid("param '%s' is %g, which the integer element type cannot hold", param, d);
+    }
+    i = static_cast<int64_t>(d);
+  }
+  const T value = static_cast<T>(i);
+  const bool negative_lost = std::is_unsigned_v<T> && i < 0;
+  if (negative_lost || static_cast<int64_t>(value) != i) {
+    return Invalid("param '%s' is %lld, which the element type cannot hold", param,
+                   static_cast<long long>(i));
+  }
+  Store(value, bytes);
+  return {};
+}
+
+}  // namespace
+
+Status ScalarBytes(const Node& node, const char* param, double fallback, Qnn_DataType_t type,
+                   unsigned char bytes[8]) {
+  double d = fallback;
+  int64_t i = static_cast<int64_t>(fallback);
+  bool is_int = static_cast<double>(i) == fallback;
+  if (const Param* p = node.Find(param)) {
+    if (const auto* v = std::get_if<int64_t>(&p->value)) {
+      i = *v, d = static_cast<double>(i), is_int = true;
+    } else if (const auto* v = std::get_if<double>(&p->value)) {
+      d = *v, is_int = false;
+    } else if (const auto* v = std::get_if<bool>(&p->value)) {
+      i = *v, d = *v, is_int = true;
+    } else {
+      return Invalid("param '%s' is expected to be a scalar number", param);
+    }
+  }
+  std::memset(bytes, 0, 8);
+  switch (type) {
+    case QNN_DATATYPE_FLOAT_16:
+      Store(FloatToHalf(static_cast<float>(d)), bytes);
+      return {};
+    case QNN_DATATYPE_FLOAT_32:
+      Store(static_cast<float>(d), bytes);
+      return {};
+    case QNN_DATATYPE_FLOAT_64:
+      Store(d, bytes);
+      return {};
+    case QNN_DATATYPE_BOOL_8:
+      Store<uint8_t>(is_int ? i != 0 : d != 0, bytes);
+      return {};
+    case QNN_DATATYPE_INT_8:
+      return StoreInt<int8_t>(param, i, d, is_int, bytes);
+    case QNN_DATATYPE_INT_16:
+      return StoreInt<int16_t>(param, i, d, is_int, bytes);
+    case QNN_DATATYPE_INT_32:
+      return StoreInt<int32_t>(param, i, d, is_int, bytes);
+    case QNN_DATATYPE_INT_64:
+      return StoreInt<int64_t>(param, i, d, is_int, bytes);
+    case QNN_DATATYPE_UINT_8:
+      return StoreInt<uint8_t>(param, i, d, is_int, bytes);
+    case QNN_DATATYPE_UINT_16:
+      return StoreInt<uint16_t>(param, i, d, is_int, bytes);
+    case QNN_DATATYPE_UINT_32:
+      return StoreInt<uint32_t>(param, i, d, is_int, bytes);
+    case QNN_DATATYPE_UINT_64:
+      return StoreInt<uint64_t>(param, i, d, is_int, bytes);
+    default:
+      return Invalid("param '%s' cannot be stored as %s", param, DataTypeName(type));
+  }
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "ops/op.h"
+
+namespace qnnrt {
+
+OpDef SelectOp();  // ElementWiseSelect: select.cc
+
+}  // namespace qnnrt
