@@ -1,0 +1,10 @@
+#pragma once
+
+#include "ops/op.h"
+
+namespace qnnrt {
+
+OpDef StridedSliceOp();  // slice.cc
+OpDef PadOp();           // pad.cc
+
+}  // namespace qnnrt

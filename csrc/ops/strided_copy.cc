@@ -1,0 +1,264 @@
+#include "ops/strided_copy.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ops/isa.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kGrainBytes = 128 << 10;  // the least that is worth a thread
+constexpr size_t kTile = 16;               // elements on a side of a transposed tile
+
+template <typename T>
+void CopyRow(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride, size_t count,
+             size_t) {
+  const ptrdiff_t n = static_cast<ptrdiff_t>(count);
+  if (src_stride == 0 && dst_stride == static_cast<ptrdiff_t>(sizeof(T))) {
+    T value;
+    std::memcpy(&value, src, sizeof(T));
+    for (ptrdiff_t i = 0; i < n; ++i) {
+      std::memcpy(dst + i * static_cast<ptrdiff_t>(sizeof(T)), &value, sizeof(T));
+    }
+    return;
+  }
+  for (ptrdiff_t i = 0; i < n; ++i) {
+    std::memcpy(dst + i * dst_stride, src + i * src_stride, sizeof(T));
+  }
+}
+
+struct Sixteen {
+  char bytes[16];
+};
+
+void CopyChunks(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride,
+                size_t count, size_t bytes) {
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(dst, src, bytes);
+    src += src_stride;
+    dst += dst_stride;
+  }
+}
+
+// dst[c][r] = src[r][c] for a band of at most kTile columns, through a small block: whole lines
+// are read and written whatever the strides are.
+template <typename T>
+struct TransposeBand {
+  static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst,
+                               ptrdiff_t dst_stride, size_t rows, size_t columns) {
+    alignas(64) T block[kTile * kTile];
+    for (size_t r = 0; r < rows; r += kTile) {
+      const size_t height = std::min(kTile, rows - r);
+      const char* from = src + static_cast<ptrdiff_t>(r) * src_stride;
+      if (height == kTile && columns == kTile) {
+        for (size_t i = 0; i < kTile; ++i) {
+          T line[kTile];
+          std::memcpy(line, from + static_cast<ptrdiff_t>(i) * src_stride, sizeof(line));
+          for (size_t k = 0; k < kTile; ++k) block[k * kTile + i] = line[k];
+        }
+        for (size_t k = 0; k < kTile; ++k) {
+          std::memcpy(dst + static_cast<ptrdiff_t>(k) * dst_stride + r * sizeof(T),
+                      block + k * kTile, kTile * sizeof(T));
+        }
+        continue;
+      }
+      for (size_t i = 0; i < height; ++i) {
+        const char* line = from + static_cast<ptrdiff_t>(i) * src_stride;
+        for (size_t k = 0; k < columns; ++k) {
+          std::memcpy(block + k * kTile + i, line + k * sizeof(T), sizeof(T));
+        }
+      }
+      for (size_t k = 0; k < columns; ++k) {
+        std::memcpy(dst + static_cast<ptrdiff_t>(k) * dst_stride + r * sizeof(T), block + k * kTile,
+                    height * sizeof(T));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+StridedCopy::StridedCopy(size_t element_size, std::vector<CopyDim> dims, size_t src_offset,
+                         size_t dst_offset)
+    : chunk_(element_size),
+      src_offset_(static_cast<ptrdiff_t>(src_offset * element_size)),
+      dst_offset_(static_cast<ptrdiff_t>(dst_offset * element_size)) {
+  const ptrdiff_t size = static_cast<ptrdiff_t>(element_size);
+  for (CopyDim d : dims) {
+    if (d.count == 1) continue;
+    d.src *= size, d.dst *= size;
+    if (!dims_.empty()) {  // one loop where both sides go on as before
+      CopyDim& last = dims_.back();
+      const ptrdiff_t count = static_cast<ptrdiff_t>(d.count);
+      if (last.src == d.src * count && last.dst == d.dst * count) {
+        last = {last.count * d.count, d.src, d.dst};
+        continue;
+      }
+    }
+    dims_.push_back(d);
+  }
+  if (!dims_.empty() && dims_.back().src == size && dims_.back().dst == size) {
+    chunk_ *= dims_.back().count;
+    dims_.pop_back();
+  }
+  for (const CopyDim& d : dims_) units_ *= d.count;
+  unit_bytes_ = chunk_;
+  switch (chunk_) {
+    case 1:
+      row_ = CopyRow<uint8_t>;
+      break;
+    case 2:
+      row_ = CopyRow<uint16_t>;
+      break;
+    case 4:
+      row_ = CopyRow<uint32_t>;
+      break;
+    case 8:
+      row_ = CopyRow<uint64_t>;
+      break;
+    case 16:
+      row_ = CopyRow<Sixteen>;
+      break;
+    default:
+      row_ = CopyChunks;
+      break;
+  }
+  PlanTiles();
+}
+
+void StridedCopy::PlanTiles() {
+  const ptrdiff_t size = static_cast<ptrdiff_t>(chunk_);
+  if (dims_.size() < 2 || dims_.back().dst != size || dims_.back().count < 4) return;
+  const auto fastest =
+      std::find_if(dims_.begin(), dims_.end() - 1, [&](const CopyDim& d) { return d.src == size; });
+  if (fastest == dims_.end() - 1) return;
+  switch (chunk_) {
+    case 1:
+      tile_ = PickIsa<TransposeBand<uint8_t>>();
+      break;
+    case 2:
+      tile_ = PickIsa<TransposeBand<uint16_t>>();
+      break;
+    case 4:
+      tile_ = PickIsa<TransposeBand<uint32_t>>();
+      break;
+    case 8:
+      tile_ = PickIsa<TransposeBand<uint64_t>>();
+      break;
+    default:
+      return;
+  }
+  std::rotate(fastest, fastest + 1, dims_.end() - 1);  // next to the last
+  const CopyDim columns = dims_[dims_.size() - 2], rows = dims_.back();
+  band_ = kTile;
+  bands_ = (columns.count + band_ - 1) / band_;
+  units_ = units_ / columns.count / rows.count * bands_;
+  unit_bytes_ = std::min(band_, columns.count) * rows.count * chunk_;
+}
+
+void StridedCopy::Run(const Threads& threads, const void* src, void* dst) const {
+  const char* from = static_cast<const char*>(src) + src_offset_;
+  char* to = static_cast<char*>(dst) + dst_offset_;
+  if (units_ == 0 || chunk_ == 0) return;
+  if (dims_.empty()) return ParallelCopy(threads, to, from, chunk_);
+  threads.For(units_, std::max<size_t>(1, kGrainBytes / unit_bytes_),
+              [&](size_t begin, size_t end) {
+                if (tile_ != nullptr) return RunTiles(from, to, begin, end);
+                RunRows(from, to, begin, end);
+              });
+}
+
+void StridedCopy::RunRows(const char* src, char* dst, size_t begin, size_t end) const {
+  std::array<size_t, kMaxDims> index;
+  const size_t last = dims_.size() - 1;
+  size_t rest = begin;
+  for (size_t i = dims_.size(); i-- > 0;) {
+    index[i] = rest % dims_[i].count;
+    rest /= dims_[i].count;
+    src += static_cast<ptrdiff_t>(index[i]) * dims_[i].src;
+    dst += static_cast<ptrdiff_t>(index[i]) * dims_[i].dst;
+  }
+  for (size_t at = begin; at < end;) {
+    const CopyDim& row = dims_[last];
+    const size_t n = std::min(row.count - index[last], end - at);
+    row_(src, row.src, dst, row.dst, n, chunk_);
+    at += n;
+    if (at == end) return;
+    src -= static_cast<ptrdiff_t>(index[last]) * row.src;
+    dst -= static_cast<ptrdiff_t>(index[last]) * row.dst;
+    index[last] = 0;
+    for (size_t i = last; i-- > 0;) {
+      src += dims_[i].src;
+      dst += dims_[i].dst;
+      if (++index[i] < dims_[i].count) break;
+      src -= static_cast<ptrdiff_t>(dims_[i].count) * dims_[i].src;
+      dst -= static_cast<ptrdiff_t>(dims_[i].count) * dims_[i].dst;
+      index[i] = 0;
+    }
+  }
+}
+
+void StridedCopy::RunTiles(const char* src, char* dst, size_t begin, size_t end) const {
+  const size_t outer = dims_.size() - 2;
+  const CopyDim &columns = dims_[outer], &rows = dims_[outer + 1];
+  for (size_t unit = begin; unit < end; ++unit) {
+    const size_t first = unit % bands_ * band_;
+    size_t rest = unit / bands_;
+    const char* from = src + static_cast<ptrdiff_t>(first) * columns.src;
+    char* to = dst + static_cast<ptrdiff_t>(first) * columns.dst;
+    for (size_t i = outer; i-- > 0;) {
+      const ptrdiff_t index = static_cast<ptrdiff_t>(rest % dims_[i].count);
+      rest /= dims_[i].count;
+      from += index * dims_[i].src;
+      to += index * dims_[i].dst;
+    }
+    tile_(from, rows.src, to, columns.dst, rows.count, std::min(band_, columns.count - first));
+  }
+}
+
+void ParallelCopy(const Threads& threads, void* dst, const void* src, size_t bytes) {
+  if (dst == src) return;
+  if (bytes < 2 * kGrainBytes) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  threads.For(bytes, kGrainBytes, [&](size_t begin, size_t end) {
+    std::memcpy(static_cast<char*>(dst) + begin, static_cast<const char*>(src) + begin,
+                end - begin);
+  });
+}
+
+std::vector<ptrdiff_t> DenseStrides(const Shape& shape) {
+  std::vector<ptrdiff_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * static_cast<ptrdiff_t>(shape[i]);
+  }
+  return strides;
+}
+
+namespace {
+
+class CopyKernel final : public Kernel {
+ public:
+  CopyKernel(std::vector<CopyTask> tasks, size_t clear) : tasks_(std::move(tasks)), clear_(clear) {}
+  const char* Name() const override { return "portable"; }
+  Status Run(const ExecArgs& args) override {
+    if (clear_ != 0) std::memset(args.out[0], 0, clear_);
+    for (const CopyTask& t : tasks_) t.copy.Run(args.threads, args.in[t.input], args.out[t.output]);
+    return {};
+  }
+
+ private:
+  const std::vector<CopyTask> tasks_;
+  const size_t clear_;
+};
+
+}  // namespace
+
+KernelPtr MakeCopyKernel(std::vector<CopyTask> tasks, size_t clear_output_bytes) {
+  return std::make_unique<CopyKernel>(std::move(tasks), clear_output_bytes);
+}
+
+}  // namespace qnnrt
