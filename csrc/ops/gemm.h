@@ -1,0 +1,168 @@
+// The blocked matrix product under convolution, MatMul, FullyConnected and the recurrent ops.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "ops/post_ops.h"
+#include "ops/simd.h"
+
+namespace qnnrt {
+
+// B[k, n] = data[k * row_stride + n * column_stride], as it lies in a tensor.
+struct MatrixView {
+  const float* data;
+  size_t row_stride, column_stride;
+};
+
+// B packed into panels of Simd().columns columns, the last one padded with zeros.
+size_t PackedPanels(size_t n);
+size_t PackedFloats(size_t k, size_t n);
+void PackPanels(const MatrixView& b, size_t k, size_t n, size_t first_panel, size_t last_panel,
+                float* packed);
+void PackAll(const MatrixView& b, size_t k, size_t n, float* packed, const Threads& threads);
+
+// C[m, n] = A[m, k] x B[k, n] + bias, k = taps x depth.
+struct GemmShape {
+  size_t m = 0, n = 0;
+  size_t taps = 1, depth = 0;
+  const float* packed = nullptr;  // PackedFloats(taps * depth, n)
+  const float* bias = nullptr;    // n values or null
+  bool accumulate = false;        // add to what C holds (bias is not used then)
+  // When set, the full panels are read from here (column_stride 1) and `packed` holds the last,
+  // partial panel alone: cheaper than packing when there are few rows.
+  const float* in_place = nullptr;
+  size_t in_place_stride = 0;
+};
+
+// How the product is cut into units that threads take.
+struct GemmUnits {
+  size_t rows_per_unit, panels_per_unit;
+  size_t row_units, panel_units;
+  size_t grain;  // units worth a thread
+  size_t count() const { return row_units * panel_units; }
+};
+GemmUnits CutGemm(const GemmShape& shape, int threads);
+
+// One unit. `rows(m, count, tap, taps, a, c)` writes for rows [m, m + count) the start of each
+// tap's row to a[t * kMaxTileRows + i] and of the output row to c[i].
+// `finish(c, rows, n0, columns)` is called for finished rows.
+template <typename Rows, typename Finish>
+void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, const Rows& rows,
+                 const Finish& finish) {
+  constexpr size_t kDepthBlock = 1024;  // x 32 columns x 4 bytes: a panel's part stays in L2
+  const SimdKernels& simd = Simd();
+  const size_t nr = simd.columns, mr = simd.rows;
+  const size_t m0 = (unit / units.panel_units) * units.rows_per_unit;
+  const size_t m1 = std::min(shape.m, m0 + units.rows_per_unit);
+  const size_t p0 = (unit % units.panel_units) * units.panels_per_unit;
+  const size_t p1 = std::min(PackedPanels(shape.n), p0 + units.panels_per_unit);
+  const size_t k = shape.taps * shape.depth;
+  const size_t depth_step = std::min(shape.depth, kDepthBlock);
+  const size_t tap_step =
+      shape.depth == 0 ? kMaxTaps : std::clamp<size_t>(kDepthBlock / shape.depth, 1, kMaxTaps);
+  const size_t full_panels = shape.n / nr;
+
+  const float* a[kMaxTaps * kMaxTileRows];
+  float* c[kMaxTileRows];
+  float bias[kMaxTileColumns];
+  for (size_t tap = 0; tap < shape.taps; tap += tap_step) {
+    const size_t taps = std::min(tap_step, shape.taps - tap);
+    for (size_t d = 0;;) {
+      const size_t depth = std::min(depth_step, shape.depth - d);
+      const bool first = tap == 0 && d == 0 && !shape.accumulate;
+      for (size_t m = m0; m < m1; m += mr) {
+        const size_t count = std::min(mr, m1 - m);
+        rows(m, count, tap, taps, a, c);
+        if (d != 0) {
+          for (size_t t = 0; t < taps; ++t) {
+            for (size_t i = 0; i < count; ++i) a[t * kMaxTileRows + i] += d;
+          }
+        }
+        GemmTile tile{};
+        tile.a = a;
+        tile.a_stride = kMaxTileRows;
+        tile.taps = taps;
+        tile.depth = depth;
+        tile.c = c;
+        tile.rows = count;
+        for (size_t p = p0; p < p1; ++p) {
+          const size_t n0 = p * nr, columns = std::min(nr, shape.n - n0);
+          const size_t k0 = tap * shape.depth + d;
+          if (shape.in_place != nullptr && p < full_panels) {
+            tile.b = shape.in_place + n0 + k0 * shape.in_place_stride;
+            tile.ldb = shape.in_place_stride;
+          } else {
+            const size_t panel = shape.in_place != nullptr ? 0 : p;
+            tile.b = shape.packed + (panel * k + k0) * nr;
+            tile.ldb = nr;
+          }
+          if (!first) {
+            tile.bias = nullptr;
+          } else if (shape.bias != nullptr && columns == nr) {
+            tile.bias = shape.bias + n0;
+          } else {
+            for (size_t j = 0; j < nr; ++j) {
+              bias[j] = shape.bias != nullptr && j < columns ? shape.bias[n0 + j] : 0.0f;
+            }
+            tile.bias = bias;
+          }
+          tile.c_offset = n0;
+          tile.columns = columns;
+          simd.gemm(tile);
+        }
+        if (tap + taps == shape.taps && d + depth == shape.depth) {
+          const size_t n0 = p0 * nr;
+          finish(c, count, n0, std::min(shape.n, p1 * nr) - n0);
+        }
+      }
+      d += depth;
+      if (d >= shape.depth) break;
+    }
+  }
+}
+
+template <typename Rows, typename Finish>
+void RunGemm(const GemmShape& shape, const Threads& threads, const Rows& rows,
+             const Finish& finish) {
+  const GemmUnits units = CutGemm(shape, threads.limit());
+  threads.For(units.count(), units.grain, [&](size_t begin, size_t end) {
+    for (size_t unit = begin; unit < end; ++unit) RunGemmUnit(shape, units, unit, rows, finish);
+  });
+}
+
+// What `finish` is for a node's output: its post ops, row by row.
+class FinishRows {
+ public:
+  FinishRows(const PostOps& post_ops, const ExecArgs& args, const float* output)
+      : post_ops_(post_ops), args_(args), output_(output) {}
+  void operator()(float* const* c, size_t rows, size_t n0, size_t columns) const {
+    if (post_ops_.empty()) return;
+    for (size_t i = 0; i < rows; ++i) {
+      float* values = c[i] + n0;
+      post_ops_.Apply(args_, values, static_cast<size_t>(values - output_), columns);
+    }
+  }
+
+ private:
+  const PostOps& post_ops_;
+  const ExecArgs& args_;
+  const float* output_;
+};
+
+// `rows` of a plain matrix: A[m, depth] with `lda`, C[m, n] with `ldc`.
+struct MatrixRows {
+  const float* a;
+  size_t lda;
+  float* c;
+  size_t ldc;
+  void operator()(size_t m, size_t count, size_t, size_t, const float** rows, float** out) const {
+    for (size_t i = 0; i < count; ++i) {
+      rows[i] = a + (m + i) * lda;
+      out[i] = c + (m + i) * ldc;
+    }
+  }
+};
+
+}  // namespace qnnrt

@@ -1,0 +1,154 @@
+// FLOAT_16 through a float kernel: widen what is read, run, narrow what was written.
+#include "ops/check.h"
+#include "ops/op.h"
+#include "support/checked.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kGrain = 16 * 1024;  // elements worth a thread
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct Slot {
+  bool convert = false;
+  size_t elements = 0;
+  size_t offset = 0;            // in scratch
+  const void* fixed = nullptr;  // a static input, widened when the kernel was made
+};
+
+class HalfViaFloat final : public Kernel {
+ public:
+  static Result<KernelPtr> Make(const OpDef& def, const Node& node, const KernelOptions& options) {
+    std::unique_ptr<HalfViaFloat> kernel(new HalfViaFloat);
+    QNNRT_RETURN_IF_ERROR(kernel->Widen(node));
+    QNNRT_ASSIGN_OR_RETURN(kernel->inner_, def.portable(kernel->node_, options));
+    if (!kernel->inner_) return KernelPtr();
+    kernel->Layout();
+    return KernelPtr(std::move(kernel));
+  }
+
+  Status Run(const ExecArgs& args) override {
+    char* scratch = static_cast<char*>(args.scratch);
+    // The pointers passed on live in scratch too: a node may have any number of ports.
+    const void** in = reinterpret_cast<const void**>(scratch);
+    void** out = reinterpret_cast<void**>(scratch + inputs_.size() * sizeof(void*));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Slot& slot = inputs_[i];
+      in[i] = args.in[i];
+      if (!slot.convert) continue;
+      if (slot.fixed != nullptr) {
+        in[i] = slot.fixed;
+        continue;
+      }
+      float* wide = reinterpret_cast<float*>(scratch + slot.offset);
+      const uint16_t* half = static_cast<const uint16_t*>(args.in[i]);
+      args.threads.For(slot.elements, kGrain, [&](size_t begin, size_t end) {
+        HalfToFloat(half + begin, wide + begin, end - begin);
+      });
+      in[i] = wide;
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      out[i] = outputs_[i].convert ? scratch + outputs_[i].offset : args.out[i];
+    }
+    QNNRT_RETURN_IF_ERROR(inner_->Run(
+        {in, out, inner_->ScratchBytes() ? scratch + inner_offset_ : nullptr, args.threads}));
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (!outputs_[i].convert) continue;
+      const float* wide = static_cast<const float*>(out[i]);
+      uint16_t* half = static_cast<uint16_t*>(args.out[i]);
+      args.threads.For(outputs_[i].elements, kGrain, [&](size_t begin, size_t end) {
+        FloatToHalf(wide + begin, half + begin, end - begin);
+      });
+    }
+    return Status::Ok();
+  }
+
+  size_t ScratchBytes() const override { return inner_offset_ + inner_->ScratchBytes(); }
+  bool ReadsInput(size_t i) const override {
+    return inner_->ReadsInput(i) && (i >= inputs_.size() || inputs_[i].fixed == nullptr);
+  }
+  const char* Name() const override { return inner_->Name(); }
+  size_t WeightBytes() const override { return inner_->WeightBytes() + widened_bytes_; }
+
+ private:
+  HalfViaFloat() = default;
+
+  Status Widen(const Node& node) {
+    node_ = node;
+    tensors_.reserve(node.inputs.size() + node.outputs.size());
+    for (auto* ports : {&node_.inputs, &node_.outputs}) {
+      for (const Tensor*& tensor : *ports) {
+        if (tensor == nullptr || tensor->dtype != QNN_DATATYPE_FLOAT_16) continue;
+        auto wide = std::make_unique<Tensor>(*tensor);
+        wide->dtype = QNN_DATATYPE_FLOAT_32;
+        if (tensor->data) {
+          wide->data = AlignedBytes::Make(wide->bytes());
+          if (!wide->data) return OutOfMemory(node);
+          HalfToFloat(tensor->data_as<uint16_t>(), static_cast<float*>(wide->data->data()),
+                      wide->elements());
+        }
+        tensor = wide.get();
+        tensors_.push_back(std::move(wide));
+      }
+    }
+    inputs_.resize(node.inputs.size());
+    outputs_.resize(node.outputs.size());
+    for (size_t i = 0; i < inputs_.size(); ++i) Describe(node.inputs[i], &inputs_[i]);
+    for (size_t i = 0; i < outputs_.size(); ++i) Describe(node.outputs[i], &outputs_[i]);
+    return Status::Ok();
+  }
+
+  static void Describe(const Tensor* tensor, Slot* slot) {
+    slot->convert = tensor != nullptr && tensor->dtype == QNN_DATATYPE_FLOAT_16;
+    if (slot->convert) slot->elements = tensor->elements();
+  }
+
+  void Layout() {
+    size_t offset = Aligned((inputs_.size() + outputs_.size()) * sizeof(void*));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      Slot& slot = inputs_[i];
+      if (!slot.convert) continue;
+      const Tensor& wide = *node_.inputs[i];
+      if (!inner_->ReadsInput(i)) {
+        slot.convert = false;  // packed inside: let the widened copy go
+        Release(wide);
+      } else if (wide.data) {
+        slot.fixed = wide.data->data();
+        widened_bytes_ += wide.data->size();
+      } else {
+        slot.offset = offset;
+        offset += Aligned(slot.elements * sizeof(float));
+      }
+    }
+    for (Slot& slot : outputs_) {
+      if (!slot.convert) continue;
+      slot.offset = offset;
+      offset += Aligned(slot.elements * sizeof(float));
+    }
+    inner_offset_ = offset;
+  }
+
+  void Release(const Tensor& tensor) {
+    for (auto& owned : tensors_) {
+      if (owned.get() == &tensor) owned->data.reset();
+    }
+  }
+
+  Node node_;  // in float; kept because kernels may look at it until they are made
+  std::vector<std::unique_ptr<Tensor>> tensors_;
+  KernelPtr inner_;
+  std::vector<Slot> inputs_, outputs_;
+  size_t inner_offset_ = 0;
+  size_t widened_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeHalfViaFloat(const OpDef& def, const Node& node,
+                                   const KernelOptions& options) {
+  return HalfViaFloat::Make(def, node, options);
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,286 @@
+// MatMul and FullyConnected.
+#include "ops/check.h"
+#include "ops/gemm.h"
+#include "support/checked.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kMaxBatchRank = 6;
+
+// A MatMul in numbers: C[batch.., m, n] = A[batch.., m, k] x B[batch.., k, n].
+struct MatMulGeometry {
+  size_t m = 0, n = 0, k = 0, batches = 1;
+  bool transpose_a = false, transpose_b = false;
+  size_t batch_rank = 0;
+  // Of the output's batch dimensions; a stride of 0 where an input is broadcast. In matrices.
+  size_t dims[kMaxBatchRank] = {}, a_strides[kMaxBatchRank] = {}, b_strides[kMaxBatchRank] = {};
+
+  void Locate(size_t batch, size_t* a, size_t* b) const {
+    *a = *b = 0;
+    for (size_t i = batch_rank; i-- > 0;) {
+      const size_t index = batch % dims[i];
+      batch /= dims[i];
+      *a += index * a_strides[i];
+      *b += index * b_strides[i];
+    }
+  }
+};
+
+Result<MatMulGeometry> ReadMatMul(const Node& node, Shape* output) {
+  const Shape& a = node.inputs[0]->shape;
+  const Shape& b = node.inputs[1]->shape;
+  MatMulGeometry g;
+  g.transpose_a = node.Bool("transpose_in0");
+  g.transpose_b = node.Bool("transpose_in1");
+  const uint32_t m = g.transpose_a ? a.end()[-1] : a.end()[-2];
+  const uint32_t ka = g.transpose_a ? a.end()[-2] : a.end()[-1];
+  const uint32_t kb = g.transpose_b ? b.end()[-1] : b.end()[-2];
+  const uint32_t n = g.transpose_b ? b.end()[-2] : b.end()[-1];
+  if (ka != kb) {
+    return OpError(node,
+                   "the inner dimensions must agree: input 0 %s%s gives %u, input 1 %s%s gives %u",
+                   ShapeText(a).c_str(), g.transpose_a ? " transposed" : "", ka,
+                   ShapeText(b).c_str(), g.transpose_b ? " transposed" : "", kb);
+  }
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {n}));
+  g.m = m;
+  g.n = n;
+  g.k = ka;
+  g.batch_rank = std::max(a.size(), b.size()) - 2;
+  output->assign(g.batch_rank, 1);
+  size_t a_matrices = 1, b_matrices = 1;
+  for (size_t i = g.batch_rank; i-- > 0;) {
+    const size_t from_end = g.batch_rank - i;  // 1 for the last batch dimension
+    const uint32_t da = a.size() >= from_end + 2 ? a[a.size() - 2 - from_end] : 1;
+    const uint32_t db = b.size() >= from_end + 2 ? b[b.size() - 2 - from_end] : 1;
+    if (da != db && da != 1 && db != 1) {
+      return OpError(node, "the batch dimensions of %s and %s do not broadcast",
+                     ShapeText(a).c_str(), ShapeText(b).c_str());
+    }
+    const uint32_t dim = da == 1 ? db : da;
+    (*output)[i] = dim;
+    g.dims[i] = dim;
+    g.a_strides[i] = da == 1 ? 0 : a_matrices;
+    g.b_strides[i] = db == 1 ? 0 : b_matrices;
+    a_matrices *= da;
+    b_matrices *= db;
+    g.batches *= dim;
+  }
+  // One B for all: the batches of A are just more rows.
+  if (b_matrices == 1 && a_matrices == g.batches && !g.transpose_a) {
+    g.m *= g.batches;
+    g.batches = 1;
+    g.batch_rank = 0;
+  }
+  output->push_back(m);
+  output->push_back(n);
+  return g;
+}
+
+// FullyConnected is MatMul with a transposed weight, [outputs, inputs].
+Result<MatMulGeometry> ReadFullyConnected(const Node& node, Shape* output) {
+  const Shape& in = node.inputs[0]->shape;
+  const Shape& weight = node.inputs[1]->shape;
+  const uint64_t elements = node.inputs[0]->elements();
+  const uint32_t outputs = weight[0], inputs = weight[1];
+  const bool keep_dims = node.Bool("keep_dims");
+  if (inputs == 0 || elements % inputs != 0 || (keep_dims && in.back() != inputs)) {
+    return OpError(node,
+                   keep_dims ? "with keep_dims the last dimension of input 0 %s must be the %u "
+                               "inputs of the weight %s"
+                             : "the elements of input 0 %s must be a multiple of the %u inputs of "
+                               "the weight %s",
+                   ShapeText(in).c_str(), inputs, ShapeText(weight).c_str());
+  }
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {outputs}));
+  MatMulGeometry g;
+  g.m = elements / inputs;
+  g.n = outputs;
+  g.k = inputs;
+  g.transpose_b = true;
+  if (keep_dims) {
+    *output = in;
+    output->back() = outputs;
+  } else {
+    if (g.m > UINT32_MAX) return OpError(node, "%zu rows are too many", g.m);
+    *output = {static_cast<uint32_t>(g.m), outputs};
+    // The page: [m] for an input of rank 1. [1, m] is taken as well, as it always was.
+    if (in.size() == 1 && !(node.HasOutput(0) && node.outputs[0]->shape.size() == 2)) {
+      output->erase(output->begin());
+    }
+  }
+  return g;
+}
+
+Result<MatMulGeometry> Read(const Node& node, Shape* output) {
+  return node.type == "MatMul" ? ReadMatMul(node, output) : ReadFullyConnected(node, output);
+}
+
+class MatMul final : public Kernel {
+ public:
+  static Result<KernelPtr> Make(const Node& node, const MatMulGeometry& g, int threads) {
+    std::unique_ptr<MatMul> kernel(new MatMul(node, g, threads));
+    const Tensor& b = *node.inputs[1];
+    if (b.is_static()) {
+      kernel->b_matrices_ = g.k * g.n == 0 ? 0 : b.elements() / (g.k * g.n);
+      kernel->packed_ = AlignedBytes::Make(kernel->b_matrices_ * kernel->packed_floats_ * 4);
+      if (!kernel->packed_) return OutOfMemory(node);
+      float* packed = static_cast<float*>(kernel->packed_->data());
+      for (size_t i = 0; i < kernel->b_matrices_; ++i) {
+        PackAll(kernel->View(b.data_as<float>() + i * g.k * g.n), g.k, g.n,
+                packed + i * kernel->packed_floats_, Threads(1));
+      }
+    }
+    return KernelPtr(std::move(kernel));
+  }
+
+  Status Run(const ExecArgs& args) override {
+    // Many small products: each thread takes whole ones. Few large ones: all threads share each.
+    if (g_.batches > 1 && slots_ > 1) {
+      args.threads.For(slots_, 1, [&](size_t begin, size_t end) {
+        for (size_t slot = begin; slot < end; ++slot) {
+          for (size_t i = slot; i < g_.batches; i += slots_) One(args, i, slot, Threads(1));
+        }
+      });
+    } else {
+      for (size_t i = 0; i < g_.batches; ++i) One(args, i, 0, args.threads);
+    }
+    return Status::Ok();
+  }
+
+  size_t ScratchBytes() const override { return slots_ * slot_floats() * sizeof(float); }
+  bool ReadsInput(size_t i) const override { return i != 1 || !packed_; }
+  const char* Name() const override { return "portable"; }
+  size_t WeightBytes() const override { return packed_ ? packed_->size() : 0; }
+
+ private:
+  MatMul(const Node& node, const MatMulGeometry& g, int threads)
+      : g_(g), post_ops_(node), has_bias_(node.HasInput(2)) {
+    const bool static_b = node.inputs[1]->is_static();
+    // Packing B costs as much as a few rows of the product: for those, B is read where it lies.
+    in_place_ = !static_b && !g.transpose_b && g.m <= 2 * Simd().rows;
+    packed_floats_ = in_place_ ? PackedFloats(g.k, g.n % Simd().columns) : PackedFloats(g.k, g.n);
+    scratch_b_ = static_b ? 0 : packed_floats_;
+    scratch_a_ = g.transpose_a ? (g.m * g.k + 15) / 16 * 16 : 0;
+    const bool small =
+        static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) <
+        64.0 * 1024 * 1024;
+    slots_ =
+        threads > 1 && small ? std::min<size_t>(g.batches, static_cast<size_t>(threads) * 4) : 1;
+  }
+
+  size_t slot_floats() const { return scratch_a_ + scratch_b_; }
+
+  MatrixView View(const float* b) const {
+    return g_.transpose_b ? MatrixView{b, 1, g_.k} : MatrixView{b, g_.n, 1};
+  }
+
+  void One(const ExecArgs& args, size_t batch, size_t slot, const Threads& threads) const {
+    size_t ai, bi;
+    g_.Locate(batch, &ai, &bi);
+    float* scratch = static_cast<float*>(args.scratch) + slot * slot_floats();
+    const float* a = static_cast<const float*>(args.in[0]) + ai * g_.m * g_.k;
+    float* out = static_cast<float*>(args.out[0]);
+    if (g_.transpose_a) {
+      Transpose(a, scratch, threads);
+      a = scratch;
+    }
+    GemmShape shape;
+    shape.m = g_.m;
+    shape.n = g_.n;
+    shape.depth = g_.k;
+    shape.bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
+    if (packed_) {
+      shape.packed = static_cast<const float*>(packed_->data()) + bi * packed_floats_;
+    } else {
+      const float* b = static_cast<const float*>(args.in[1]) + bi * g_.k * g_.n;
+      float* packed = scratch + scratch_a_;
+      shape.packed = packed;
+      if (in_place_) {
+        shape.in_place = b;
+        shape.in_place_stride = g_.n;
+        const size_t full = g_.n / Simd().columns * Simd().columns;
+        if (full < g_.n) PackPanels({b + full, g_.n, 1}, g_.k, g_.n - full, 0, 1, packed);
+      } else {
+        PackAll(View(b), g_.k, g_.n, packed, threads);
+      }
+    }
+    const MatrixRows rows{a, g_.k, out + batch * g_.m * g_.n, g_.n};
+    RunGemm(shape, threads, rows, FinishRows(post_ops_, args, out));
+  }
+
+  // A as [k, m] into [m, k].
+  void Transpose(const float* a, float* out, const Threads& threads) const {
+    constexpr size_t kBlock = 16;
+    const size_t grain = std::max<size_t>(1, 16384 / std::max<size_t>(1, g_.k * kBlock));
+    threads.For((g_.m + kBlock - 1) / kBlock, grain, [&](size_t begin, size_t end) {
+      for (size_t block = begin; block < end; ++block) {
+        const size_t m1 = std::min(g_.m, (block + 1) * kBlock);
+        for (size_t k0 = 0; k0 < g_.k; k0 += kBlock) {
+          const size_t k1 = std::min(g_.k, k0 + kBlock);
+          for (size_t m = block * kBlock; m < m1; ++m) {
+            for (size_t k = k0; k < k1; ++k) out[m * g_.k + k] = a[k * g_.m + m];
+          }
+        }
+      }
+    });
+  }
+
+  const MatMulGeometry g_;
+  const PostOps post_ops_;
+  const bool has_bias_;
+  bool in_place_ = false;
+  size_t packed_floats_ = 0, b_matrices_ = 0;
+  size_t scratch_a_ = 0, scratch_b_ = 0, slots_ = 1;
+  std::shared_ptr<AlignedBytes> packed_;
+};
+
+Status Infer(const Node& node, std::vector<Shape>* outputs) {
+  Shape shape;
+  QNNRT_ASSIGN_OR_RETURN(const MatMulGeometry g, Read(node, &shape));
+  (void)g;
+  outputs->push_back(std::move(shape));
+  return Status::Ok();
+}
+
+Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options) {
+  Shape shape;
+  QNNRT_ASSIGN_OR_RETURN(const MatMulGeometry g, Read(node, &shape));
+  return MatMul::Make(node, g, options.threads);
+}
+
+}  // namespace
+
+OpList MatMulOps() {
+  OpDef matmul;
+  matmul.type = "MatMul";
+  matmul.inputs = {{"in0", types::kFloat, PortSpec::kOne, -1, 2, 8},
+                   {"in1", types::kFloat, PortSpec::kOne, 0, 2, 8},
+                   {"bias", types::kFloat, PortSpec::kOptional, 0, 1, 1}};
+  matmul.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 2, 8}};
+  matmul.params = {{"transpose_in0", ParamSpec::kBool, false, "default false"},
+                   {"transpose_in1", ParamSpec::kBool, false, "default false"}};
+  matmul.infer = Infer;
+  matmul.portable = MakeMatMul;
+  matmul.flags = OpDef::kPostOps;
+
+  OpDef dense;
+  dense.type = "FullyConnected";
+  dense.inputs = {{"in", types::kFloat, PortSpec::kOne, -1, 1, 8},
+                  {"weight", types::kFloat, PortSpec::kOne, 0, 2, 2},
+                  {"bias", types::kFloat, PortSpec::kOptional, 0, 1, 1}};
+  dense.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 1, 8}};
+  dense.params = {
+      {"keep_dims", ParamSpec::kBool, false, "default false: output is [rows, outputs]"}};
+  dense.infer = Infer;
+  dense.portable = MakeMatMul;
+  dense.flags = OpDef::kPostOps;
+
+  OpList ops;
+  ops.push_back(std::move(matmul));
+  ops.push_back(std::move(dense));
+  return ops;
+}
+
+}  // namespace qnnrt

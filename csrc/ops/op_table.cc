@@ -1,0 +1,251 @@
+// The only list of ops, and what holds for all of them.
+#include "ops/op_table.h"
+
+#include <unordered_map>
+
+#include "ops/check.h"
+#include "ops/op.h"
+
+namespace qnnrt {
+namespace {
+
+struct Table {
+  OpList ops;
+  std::vector<const OpDef*> list;
+  std::unordered_map<std::string, const OpDef*> by_type;
+};
+
+const Table& TheTable() {
+  static const Table* const table = [] {
+    auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
+    for (OpList (*family)() : {ConvOps, MatMulOps, PoolOps, NormOps}) {
+      for (OpDef& def : family()) t->ops.push_back(std::move(def));
+    }
+    for (const OpDef& def : t->ops) {
+      t->list.push_back(&def);
+      t->by_type.emplace(def.type, &def);
+    }
+    return t;
+  }();
+  return *table;
+}
+
+// Some clients send an empty tensor where they leave an optional input out.
+bool LeftOut(const PortSpec& port, const Tensor* tensor) {
+  return tensor == nullptr || (port.count == PortSpec::kOptional && tensor->elements() == 0);
+}
+
+std::string PortText(const PortSpec& port, const char* kind, size_t i, const Tensor& tensor) {
+  return std::string(kind) + " " + std::to_string(i) + " (" + port.name + ") '" + tensor.name + "'";
+}
+
+Status CheckPort(const Node& node, const PortSpec& port, const char* kind, size_t i,
+                 const Tensor& tensor) {
+  const std::string where = PortText(port, kind, i, tensor);
+  const TypeSet bit = TypeBit(tensor.dtype);
+  if ((port.types & bit) == 0) {
+    return OpError(node, "%s has type %s; allowed: %s", where.c_str(), DataTypeName(tensor.dtype),
+                   TypeSetNames(port.types).c_str())
+        .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
+  }
+  if (port.same_type_as >= 0 && node.HasInput(static_cast<size_t>(port.same_type_as))) {
+    const Tensor& other = *node.inputs[static_cast<size_t>(port.same_type_as)];
+    if (other.dtype != tensor.dtype) {
+      return OpError(node, "%s has type %s; it must be %s, the type of input %d '%s'",
+                     where.c_str(), DataTypeName(tensor.dtype), DataTypeName(other.dtype),
+                     port.same_type_as, other.name.c_str())
+          .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
+    }
+  }
+  const int rank = static_cast<int>(tensor.shape.size());
+  if (rank < port.min_rank || rank > port.max_rank) {
+    const std::string allowed =
+        port.min_rank == port.max_rank
+            ? std::to_string(port.min_rank)
+            : std::to_string(port.min_rank) + " to " + std::to_string(port.max_rank);
+    return OpError(node, "%s has rank %d (shape %s); allowed: %s", where.c_str(), rank,
+                   ShapeText(tensor.shape).c_str(), allowed.c_str());
+  }
+  uint64_t count;
+  if (!ElementCount(tensor.shape, &count) || count > static_cast<uint64_t>(INT64_MAX) / 8) {
+    return OpError(node, "%s: shape %s has more elements than memory can hold", where.c_str(),
+                   ShapeText(tensor.shape).c_str());
+  }
+  return Status::Ok();
+}
+
+Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, const char* kind,
+                  const std::vector<const Tensor*>& tensors) {
+  const bool variadic = !ports.empty() && ports.back().count == PortSpec::kVariadic;
+  if (tensors.size() > ports.size() && !variadic) {
+    return OpError(node, "%zu %ss given; it takes at most %zu", tensors.size(), kind, ports.size());
+  }
+  for (size_t i = 0; i < std::max(ports.size(), tensors.size()); ++i) {
+    const PortSpec& port = ports[std::min(i, ports.size() - 1)];
+    const Tensor* tensor = i < tensors.size() ? tensors[i] : nullptr;
+    if (LeftOut(port, tensor)) {
+      if (port.count == PortSpec::kOptional) continue;
+      return OpError(node, "%s %zu (%s) is missing", kind, i, port.name);
+    }
+    QNNRT_RETURN_IF_ERROR(CheckPort(node, port, kind, i, *tensor));
+  }
+  return Status::Ok();
+}
+
+bool KindMatches(const ParamSpec& spec, const Param& param) {
+  const auto& value = param.value;
+  const bool whole = std::holds_alternative<int64_t>(value);
+  const bool real = std::holds_alternative<double>(value);
+  const bool truth = std::holds_alternative<bool>(value);
+  const Tensor* tensor = std::get_if<Tensor>(&value);
+  switch (spec.kind) {
+    case ParamSpec::kInt:
+      return whole;
+    case ParamSpec::kFloat:
+      return real || whole;
+    case ParamSpec::kBool:
+      return truth || (whole && (std::get<int64_t>(value) & ~int64_t{1}) == 0);
+    case ParamSpec::kNumber:
+      return whole || real || truth;
+    case ParamSpec::kInts:
+      return tensor != nullptr && tensor->data && (TypeBit(tensor->dtype) & types::kInt) != 0;
+    case ParamSpec::kFloats:
+      return tensor != nullptr && tensor->data &&
+             (TypeBit(tensor->dtype) & (types::kFloat | types::kF64)) != 0;
+  }
+  return false;
+}
+
+const char* KindName(ParamSpec::Kind kind) {
+  switch (kind) {
+    case ParamSpec::kInt:
+      return "an integer scalar";
+    case ParamSpec::kFloat:
+      return "a floating-point scalar";
+    case ParamSpec::kBool:
+      return "a BOOL_8 scalar";
+    case ParamSpec::kNumber:
+      return "a scalar";
+    case ParamSpec::kInts:
+      return "a static integer tensor";
+    case ParamSpec::kFloats:
+      return "a static floating-point tensor";
+  }
+  return "";
+}
+
+Status CheckParams(const Node& node, const OpDef& def) {
+  for (size_t i = 0; i < node.params.size(); ++i) {
+    const Param& param = node.params[i];
+    const ParamSpec* spec = nullptr;
+    for (const ParamSpec& candidate : def.params) {
+      if (param.name == candidate.name) spec = &candidate;
+    }
+    if (spec == nullptr) {
+      std::string known;
+      for (const ParamSpec& candidate : def.params) {
+        known += (known.empty() ? "" : ", ") + std::string(candidate.name);
+      }
+      return OpError(node, "unknown param '%s'; it takes: %s", param.name.c_str(),
+                     known.empty() ? "none" : known.c_str());
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (node.params[j].name == param.name) {
+        return OpError(node, "param '%s' is given twice", param.name.c_str());
+      }
+    }
+    if (!KindMatches(*spec, param)) {
+      return OpError(node, "param '%s' must be %s", spec->name, KindName(spec->kind));
+    }
+  }
+  for (const ParamSpec& spec : def.params) {
+    if (spec.required && node.Find(spec.name) == nullptr) {
+      return OpError(node, "param '%s' is missing; it must be %s, %s", spec.name,
+                     KindName(spec.kind), spec.rule);
+    }
+  }
+  return Status::Ok();
+}
+
+// The node with such empty tensors taken out, so that a family sees null and nothing else.
+bool HasEmptyOptional(const Node& node, const OpDef& def) {
+  for (size_t i = 0; i < node.inputs.size() && i < def.inputs.size(); ++i) {
+    if (node.inputs[i] != nullptr && LeftOut(def.inputs[i], node.inputs[i])) return true;
+  }
+  return false;
+}
+
+Node WithoutEmptyOptionals(const Node& node, const OpDef& def) {
+  Node copy = node;
+  for (size_t i = 0; i < copy.inputs.size() && i < def.inputs.size(); ++i) {
+    if (LeftOut(def.inputs[i], copy.inputs[i])) copy.inputs[i] = nullptr;
+  }
+  return copy;
+}
+
+bool HasHalf(const Node& node) {
+  for (const auto* tensors : {&node.inputs, &node.outputs}) {
+    for (const Tensor* tensor : *tensors) {
+      if (tensor != nullptr && tensor->dtype == QNN_DATATYPE_FLOAT_16) return true;
+    }
+  }
+  return false;
+}
+
+Status UnknownOp(const Node& node) {
+  return Error(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND,
+               "node '%s': no op '%s' in package qti.aisw here; the op coverage page lists those "
+               "there are",
+               node.name.c_str(), node.type.c_str());
+}
+
+}  // namespace
+
+const OpDef* FindOp(const std::string& type) {
+  const auto& by_type = TheTable().by_type;
+  const auto it = by_type.find(type);
+  return it == by_type.end() ? nullptr : it->second;
+}
+
+const std::vector<const OpDef*>& AllOps() { return TheTable().list; }
+
+Status ValidateNode(const Node& node) {
+  const OpDef* def = FindOp(node.type);
+  if (def == nullptr) return UnknownOp(node);
+  if (HasEmptyOptional(node, *def)) return ValidateNode(WithoutEmptyOptionals(node, *def));
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def->inputs, "input", node.inputs));
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def->outputs, "output", node.outputs));
+  QNNRT_RETURN_IF_ERROR(CheckParams(node, *def));
+  std::vector<Shape> shapes;
+  QNNRT_RETURN_IF_ERROR(def->infer(node, &shapes));
+  for (size_t i = 0; i < node.outputs.size() && i < shapes.size(); ++i) {
+    const Tensor* output = node.outputs[i];
+    if (output == nullptr ||
+        (output->elements() == 0 && ElementCount(shapes[i]) != 0 && i < def->outputs.size() &&
+         def->outputs[i].count == PortSpec::kOptional)) {
+      continue;
+    }
+    if (output->shape != shapes[i]) {
+      return OpError(node, "output %zu '%s' is declared as %s but comes out as %s", i,
+                     output->name.c_str(), ShapeText(output->shape).c_str(),
+                     ShapeText(shapes[i]).c_str());
+    }
+  }
+  return Status::Ok();
+}
+
+Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options) {
+  const OpDef* def = FindOp(node.type);
+  if (def == nullptr) return UnknownOp(node);
+  if (HasEmptyOptional(node, *def)) return MakeKernel(WithoutEmptyOptionals(node, *def), options);
+  const bool via_float = (def->flags & OpDef::kNativeHalf) == 0 && HasHalf(node);
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, via_float ? MakeHalfViaFloat(*def, node, options)
+                                                     : def->portable(node, options));
+  if (!kernel) {
+    return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, "%s '%s': no kernel for these types",
+                 node.type.c_str(), node.name.c_str());
+  }
+  return kernel;
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,216 @@
+// PoolMax2d, PoolMax3d, PoolAvg2d, PoolAvg3d.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <type_traits>
+
+#include "ops/check.h"
+#include "ops/simd.h"
+
+namespace qnnrt {
+namespace {
+
+enum class PoolKind { kMax, kAverage };
+
+// Two-dimensional pools are three-dimensional ones with a depth of 1.
+struct PoolGeometry {
+  using Dims = std::array<int64_t, 3>;
+  int64_t batch = 0, channels = 0;
+  Dims in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1};
+  Dims pad_before{0, 0, 0}, pad_after{0, 0, 0};
+  bool count_pads = false;
+};
+
+Result<PoolGeometry> ReadPool(const Node& node) {
+  const Shape& in = node.inputs[0]->shape;
+  const size_t spatial = in.size() - 2;
+  PoolGeometry g;
+  g.batch = in.front();
+  g.channels = in.back();
+  g.count_pads = node.Bool("count_pad_for_edges");
+  const int64_t rounding = node.Int("rounding_mode", 0);
+  QNNRT_RETURN_IF_ERROR(CheckRange(node, "rounding_mode", rounding, 0, 1));
+  QNNRT_ASSIGN_OR_RETURN(const auto filter, IntsParam(node, "filter_size", spatial, 1));
+  QNNRT_ASSIGN_OR_RETURN(const auto stride, IntsParam(node, "stride", spatial, 1));
+  QNNRT_ASSIGN_OR_RETURN(const auto pads, IntsParam(node, "pad_amount", 2 * spatial, 0));
+  for (size_t i = 0; i < spatial; ++i) {
+    const size_t at = 3 - spatial + i;
+    g.in[at] = in[1 + i];
+    g.kernel[at] = filter[i];
+    g.stride[at] = stride[i];
+    g.pad_before[at] = pads[2 * i];
+    g.pad_after[at] = pads[2 * i + 1];
+    const int64_t room = g.in[at] + g.pad_before[at] + g.pad_after[at] - g.kernel[at];
+    if (room < 0) {
+      return OpError(node, "filter size %lld is larger than the padded input %lld",
+                     static_cast<long long>(g.kernel[at]),
+                     static_cast<long long>(room + g.kernel[at]));
+    }
+    int64_t size = (rounding == 1 ? room + g.stride[at] - 1 : room) / g.stride[at] + 1;
+    // Rounding up may add a window that starts behind the input. Frameworks differ on whether it
+    // counts, so the client's output shape decides.
+    if (rounding == 1 && (size - 1) * g.stride[at] >= g.in[at] + g.pad_before[at] &&
+        node.HasOutput(0) && node.outputs[0]->shape.size() == in.size() &&
+        node.outputs[0]->shape[1 + i] == size - 1) {
+      --size;
+    }
+    g.out[at] = size;
+  }
+  return g;
+}
+
+Status Infer(const Node& node, std::vector<Shape>* outputs) {
+  QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
+  Shape shape = node.inputs[0]->shape;
+  const size_t spatial = shape.size() - 2;
+  for (size_t i = 0; i < spatial; ++i) shape[1 + i] = static_cast<uint32_t>(g.out[3 - spatial + i]);
+  outputs->push_back(std::move(shape));
+  return Status::Ok();
+}
+
+// The part of a window that lies inside the input, in one dimension.
+struct Span {
+  int64_t begin, end;
+  int64_t padded;  // its length when the padding counts, though not what hangs over the padding
+};
+
+Span SpanOf(const PoolGeometry& g, size_t dim, int64_t index) {
+  const int64_t start = index * g.stride[dim] - g.pad_before[dim];
+  const int64_t stop = start + g.kernel[dim];
+  Span span;
+  span.begin = std::max<int64_t>(start, 0);
+  span.end = std::max(span.begin, std::min(stop, g.in[dim]));
+  span.padded = std::max<int64_t>(0, std::min(stop, g.in[dim] + g.pad_after[dim]) - start);
+  return span;
+}
+
+template <typename T>
+T Lowest() {
+  if constexpr (std::is_same_v<T, float>) return -std::numeric_limits<float>::infinity();
+  return std::numeric_limits<T>::lowest();
+}
+
+template <typename T, PoolKind kKind>
+class Pool final : public Kernel {
+ public:
+  explicit Pool(const PoolGeometry& g) : g_(g) {}
+
+  Status Run(const ExecArgs& args) override {
+    const T* in = static_cast<const T*>(args.in[0]);
+    T* out = static_cast<T*>(args.out[0]);
+    const int64_t lines = g_.batch * g_.out[0] * g_.out[1];
+    const int64_t work = g_.out[2] * g_.channels * g_.kernel[0] * g_.kernel[1] * g_.kernel[2];
+    const size_t grain =
+        static_cast<size_t>(std::max<int64_t>(1, 64 * 1024 / std::max<int64_t>(1, work)));
+    args.threads.For(static_cast<size_t>(lines), grain, [&](size_t begin, size_t end) {
+      for (int64_t line = static_cast<int64_t>(begin); line < static_cast<int64_t>(end); ++line) {
+        const int64_t n = line / (g_.out[0] * g_.out[1]);
+        const Span d = SpanOf(g_, 0, line / g_.out[1] % g_.out[0]);
+        const Span h = SpanOf(g_, 1, line % g_.out[1]);
+        for (int64_t x = 0; x < g_.out[2]; ++x) {
+          Window(in + n * g_.in[0] * g_.in[1] * g_.in[2] * g_.channels, d, h, SpanOf(g_, 2, x),
+                 out + (line * g_.out[2] + x) * g_.channels);
+        }
+      }
+    });
+    return Status::Ok();
+  }
+
+  const char* Name() const override { return "portable"; }
+
+ private:
+  void Window(const T* in, const Span& d, const Span& h, const Span& w, T* out) const {
+    const size_t channels = static_cast<size_t>(g_.channels);
+    std::fill_n(out, channels, kKind == PoolKind::kMax ? Lowest<T>() : T{0});
+    for (int64_t z = d.begin; z < d.end; ++z) {
+      for (int64_t y = h.begin; y < h.end; ++y) {
+        for (int64_t x = w.begin; x < w.end; ++x) {
+          Take(out, in + ((z * g_.in[1] + y) * g_.in[2] + x) * g_.channels, channels);
+        }
+      }
+    }
+    if constexpr (kKind != PoolKind::kMax) {
+      const int64_t count = g_.count_pads
+                                ? d.padded * h.padded * w.padded
+                                : (d.end - d.begin) * (h.end - h.begin) * (w.end - w.begin);
+      if (count == 0) return;
+      Simd().scale(out, out, 1.0f / static_cast<float>(count), channels);
+    }
+  }
+
+  static void Take(T* out, const T* in, size_t channels) {
+    if constexpr (kKind == PoolKind::kAverage) {
+      Simd().add(out, in, channels);
+    } else if constexpr (std::is_same_v<T, float>) {
+      Simd().max(out, in, channels);
+    } else {
+      for (size_t c = 0; c < channels; ++c) out[c] = std::max(out[c], in[c]);
+    }
+  }
+
+  const PoolGeometry g_;
+};
+
+template <typename T>
+KernelPtr MaxOf(const PoolGeometry& g) {
+  return KernelPtr(new Pool<T, PoolKind::kMax>(g));
+}
+
+Result<KernelPtr> MakePool(const Node& node, const KernelOptions&) {
+  QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
+  if (node.type.compare(0, 7, "PoolAvg") == 0) {
+    return KernelPtr(new Pool<float, PoolKind::kAverage>(g));
+  }
+  switch (node.inputs[0]->dtype) {
+    case QNN_DATATYPE_INT_8:
+      return MaxOf<int8_t>(g);
+    case QNN_DATATYPE_UINT_8:
+      return MaxOf<uint8_t>(g);
+    case QNN_DATATYPE_INT_16:
+      return MaxOf<int16_t>(g);
+    case QNN_DATATYPE_UINT_16:
+      return MaxOf<uint16_t>(g);
+    case QNN_DATATYPE_INT_32:
+      return MaxOf<int32_t>(g);
+    case QNN_DATATYPE_UINT_32:
+      return MaxOf<uint32_t>(g);
+    default:
+      return MaxOf<float>(g);
+  }
+}
+
+OpDef Def(const char* type, int spatial, PoolKind kind) {
+  constexpr TypeSet kMaxTypes = types::kFloat | types::kI8 | types::kU8 | types::kI16 |
+                                types::kU16 | types::kI32 | types::kU32;
+  const TypeSet accepted = kind == PoolKind::kMax ? kMaxTypes : types::kFloat;
+  const int rank = spatial + 2;
+  const bool two = spatial == 2;
+  OpDef def;
+  def.type = type;
+  def.inputs = {{"in", accepted, PortSpec::kOne, -1, rank, rank}};
+  def.outputs = {{"out", accepted, PortSpec::kOne, 0, rank, rank}};
+  def.params = {{"filter_size", ParamSpec::kInts, true, two ? "[2]: height, width" : "[3]"},
+                {"stride", ParamSpec::kInts, true, two ? "[2]: height, width" : "[3]"},
+                {"pad_amount", ParamSpec::kInts, true,
+                 two ? "[2, 2]: before and after of height, width" : "[3, 2]"}};
+  def.params.push_back({"rounding_mode", ParamSpec::kInt, false, "0 floor (default), 1 ceil"});
+  if (kind == PoolKind::kAverage) {
+    def.params.push_back({"count_pad_for_edges", ParamSpec::kBool, false, "default false"});
+  }
+  def.infer = Infer;
+  def.portable = MakePool;
+  return def;
+}
+
+}  // namespace
+
+OpList PoolOps() {
+  OpList ops;
+  ops.push_back(Def("PoolMax2d", 2, PoolKind::kMax));
+  ops.push_back(Def("PoolMax3d", 3, PoolKind::kMax));
+  ops.push_back(Def("PoolAvg2d", 2, PoolKind::kAverage));
+  ops.push_back(Def("PoolAvg3d", 3, PoolKind::kAverage));
+  return ops;
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,64 @@
+#include "ops/simd.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace qnnrt {
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define QNNRT_X86_LEVELS 1
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,prefer-vector-width=512")
+namespace avx512 {
+constexpr size_t kWidth = 16;
+constexpr const char* kName = "avx512";
+#define QNNRT_TILE_ROWS 12
+#include "ops/simd_kernels.inc"
+#undef QNNRT_TILE_ROWS
+}  // namespace avx512
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi2")
+namespace avx2 {
+constexpr size_t kWidth = 8;
+constexpr const char* kName = "avx2";
+#define QNNRT_TILE_ROWS 6
+#include "ops/simd_kernels.inc"
+#undef QNNRT_TILE_ROWS
+}  // namespace avx2
+#pragma GCC pop_options
+#endif
+
+// SSE2 and NEON both hold four floats and at least sixteen registers.
+namespace baseline {
+constexpr size_t kWidth = 4;
+constexpr const char* kName = "baseline";
+#define QNNRT_TILE_ROWS 6
+#include "ops/simd_kernels.inc"
+#undef QNNRT_TILE_ROWS
+}  // namespace baseline
+
+const SimdKernels& Simd() {
+  static const SimdKernels& chosen = []() -> const SimdKernels& {
+#ifdef QNNRT_X86_LEVELS
+    // QNNRT_SIMD=avx2 or baseline steps down, for tests and for measuring.
+    const char* wish = std::getenv("QNNRT_SIMD");
+    const bool any = wish == nullptr || std::strcmp(wish, "avx512") == 0;
+    __builtin_cpu_init();
+    if (any && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
+      return avx512::kKernels;
+    }
+    if ((any || std::strcmp(wish, "avx2") == 0) && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("fma")) {
+      return avx2::kKernels;
+    }
+#endif
+    return baseline::kKernels;
+  }();
+  return chosen;
+}
+
+}  // namespace qnnrt

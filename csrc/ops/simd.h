@@ -1,0 +1,64 @@
+// The inner loops that the portable kernels share, compiled once for each vector width and picked
+// when the library is loaded. Everything here is float32, unaligned, without side effects.
+#pragma once
+
+#include <cstddef>
+
+namespace qnnrt {
+
+constexpr size_t kMaxTileRows = 12;     // the most rows of a tile on any machine
+constexpr size_t kMaxTileColumns = 32;  // and columns
+constexpr size_t kMaxTaps = 64;         // the most taps in one call: what fits the caller's stack
+constexpr size_t kPixels = 4;           // output pixels of one depthwise call
+
+// C[rows, columns] = bias + sum over taps of A_tap[rows, depth] x B_tap[depth, columns].
+// A's rows are pointers (tap-major, `a_stride` to a tap), so that a convolution reads its input
+// where it lies. B is a panel of Simd().columns columns, one tap after the other.
+struct GemmTile {
+  const float* const* a;
+  size_t a_stride;
+  size_t taps, depth;
+  const float* b;
+  size_t ldb;         // from one row of B to the next
+  const float* bias;  // Simd().columns values; null adds to what C holds
+  float* const* c;    // `rows` row starts
+  size_t c_offset;    // first column
+  size_t rows;        // 1 to Simd().rows
+  size_t columns;     // 1 to Simd().columns
+};
+
+// out[p][c] = bias[c] + sum over taps of in[tap][p][c] * weights[tap][c], for kPixels pixels.
+struct DepthwisePixels {
+  const float* const* in;  // [taps][kPixels]
+  const float* weights;    // [taps][channels], `ldw` apart
+  size_t ldw;
+  const float* bias;  // null adds to what out holds
+  float* const* out;  // [pixels]
+  size_t pixels;      // 1 to kPixels; `in` is valid for all kPixels
+  size_t taps;
+  size_t channels;
+};
+
+struct SimdKernels {
+  const char* name;
+  size_t rows, columns;  // of a tile
+  void (*gemm)(const GemmTile&);
+  void (*depthwise)(const DepthwisePixels&);
+  float (*sum)(const float* x, size_t count);
+  float (*sum_squares)(const float* x, size_t count, float shift);  // of x - shift
+  float (*dot)(const float* x, const float* y, size_t count);
+  void (*add)(float* out, const float* x, size_t count);                           // out += x
+  void (*add_squares)(float* out, const float* x, size_t count);                   // out += x * x
+  void (*multiply_add)(float* out, const float* x, const float* y, size_t count);  // out += x * y
+  void (*max)(float* out, const float* x, size_t count);                           // out = max
+  void (*scale)(float* out, const float* x, float s, size_t count);                // out = s * x
+  // out = x * w + b
+  void (*affine)(float* out, const float* x, const float* w, const float* b, size_t count);
+  // out = (x - shift) * factor * w + b; w or b may be null
+  void (*normalize)(float* out, const float* x, float shift, float factor, const float* w,
+                    const float* b, size_t count);
+};
+
+const SimdKernels& Simd();
+
+}  // namespace qnnrt
