@@ -238,6 +238,8 @@ Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options) {
   const OpDef* def = FindOp(node.type);
   if (def == nullptr) return UnknownOp(node);
   if (HasEmptyOptional(node, *def)) return MakeKernel(WithoutEmptyOptionals(node, *def), options);
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr fast, MakeOneDnnKernel(node, options));
+  if (fast) return fast;
   const bool via_float = (def->flags & OpDef::kNativeHalf) == 0 && HasHalf(node);
   QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, via_float ? MakeHalfViaFloat(*def, node, options)
                                                      : def->portable(node, options));

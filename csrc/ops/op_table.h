@@ -5,7 +5,7 @@
 
 namespace qnnrt {
 
-// A JSON array with one object for each op: type, inputs, outputs, params, fused activations.
+// A JSON array with one object for each op: type, inputs, outputs, params and flags.
 std::string OpCoverageJson();
 
 }  // namespace qnnrt

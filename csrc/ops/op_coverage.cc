@@ -1,0 +1,65 @@
+// The op table as JSON: what the coverage page and `qnnrt info` are made from.
+#include "ops/op.h"
+#include "ops/op_table.h"
+
+namespace qnnrt {
+namespace {
+
+// Names and rules are literals of this library: ASCII, at most a quote to escape.
+std::string Quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+template <typename T, typename Write>
+std::string Array(const std::vector<T>& items, const Write& write) {
+  std::string out = "[";
+  for (size_t i = 0; i < items.size(); ++i) out += (i == 0 ? "" : ", ") + write(items[i]);
+  return out + "]";
+}
+
+std::vector<std::string> TypeNames(TypeSet set) {
+  std::vector<std::string> names;
+  for (unsigned bit = 0; bit < 32; ++bit) {
+    if ((set & (1u << bit)) != 0) names.push_back(TypeSetNames(1u << bit));
+  }
+  return names;
+}
+
+std::string PortJson(const PortSpec& port) {
+  const char* count = port.count == PortSpec::kOne        ? "one"
+                      : port.count == PortSpec::kOptional ? "optional"
+                                                          : "variadic";
+  std::string out = "{\"name\": " + Quoted(port.name) + ", \"count\": " + Quoted(count) +
+                    ", \"types\": " + Array(TypeNames(port.types), Quoted);
+  if (port.same_type_as >= 0) out += ", \"type_of_input\": " + std::to_string(port.same_type_as);
+  return out + ", \"min_rank\": " + std::to_string(port.min_rank) +
+         ", \"max_rank\": " + std::to_string(port.max_rank) + "}";
+}
+
+std::string ParamJson(const ParamSpec& param) {
+  static const char* const kKinds[] = {"int", "float", "bool", "number", "ints", "floats"};
+  return "{\"name\": " + Quoted(param.name) + ", \"kind\": " + Quoted(kKinds[param.kind]) +
+         ", \"required\": " + (param.required ? "true" : "false") +
+         ", \"rule\": " + Quoted(param.rule) + "}";
+}
+
+std::string OpJson(const OpDef* def) {
+  const auto flag = [def](OpDef::Flags f) { return (def->flags & f) != 0 ? "true" : "false"; };
+  return "{\"type\": " + Quoted(def->type) + ",\n  \"inputs\": " + Array(def->inputs, PortJson) +
+         ",\n  \"outputs\": " + Array(def->outputs, PortJson) +
+         ",\n  \"params\": " + Array(def->params, ParamJson) +
+         ",\n  \"fuses\": " + flag(OpDef::kPostOps) + ", \"in_place\": " + flag(OpDef::kInPlace) +
+         ", \"alias\": " + flag(OpDef::kAlias) + ", \"native_half\": " + flag(OpDef::kNativeHalf) +
+         "}";
+}
+
+}  // namespace
+
+std::string OpCoverageJson() { return Array(AllOps(), OpJson); }
+
+}  // namespace qnnrt
