@@ -5,9 +5,8 @@
 #include <cstring>
 
 #include "ops/broadcast.h"
-#include "ops/rules.h"
 #include "ops/post_ops.h"
-#include "ops/stream.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -29,7 +28,6 @@ class BinaryKernel final : public Kernel {
         in_size_(ElementSize(node.inputs[0]->dtype)),
         out_size_(ElementSize(node.outputs[0]->dtype)) {
     plain_ = !half_in_ && !half_out_ && post_.empty();
-    stream_ = plain_ && plan_.total * out_size_ >= kStreamBytes;
     if (plan_.rank == 1) {
       stride_[0] = plan_.inner_stride(0), stride_[1] = plan_.inner_stride(1);
       if (plan_.total == 1) stride_[0] = stride_[1] = 1;
@@ -48,7 +46,7 @@ class BinaryKernel final : public Kernel {
       in[tiled_] = FillTile(args, in[tiled_]);
       ForPieces(args, [&](size_t begin, size_t end) { RunTiled(args, in, out, begin, end); });
     } else if (plan_.rank == 1) {
-      if (plain_ && !stream_ && plan_.total * out_size_ < kGrainBytes && HasLoop()) {
+      if (plain_ && plan_.total * out_size_ < kGrainBytes && HasLoop()) {
         Loop()(in[0], in[1], out, plan_.total);
         return {};
       }
@@ -106,10 +104,7 @@ class BinaryKernel final : public Kernel {
 
   template <typename F>
   void ForPieces(const ExecArgs& args, const F& f) const {
-    args.threads.For(plan_.total, kGrainBytes / out_size_, [&](size_t begin, size_t end) {
-      f(begin, end);
-      if (stream_) StreamEnd();
-    });
+    args.threads.For(plan_.total, kGrainBytes / out_size_, f);
   }
 
   bool HasLoop() const { return Loop() != nullptr; }
@@ -124,16 +119,6 @@ class BinaryKernel final : public Kernel {
     char* to = out + at * out_size_;
     const BinaryLoop loop = sa == 0 ? loops_.sv : sb == 0 ? loops_.vs : loops_.vv;
     if (loop == nullptr) return RepeatPiece(a, sa, b, sb, to, n);
-    if (stream_) {
-      alignas(64) char block[kPostBlock * 4];
-      const size_t step = sizeof(block) / out_size_;
-      for (size_t i = 0; i < n; i += step) {
-        const size_t count = std::min(step, n - i);
-        loop(a + i * sa * in_size_, b + i * sb * in_size_, block, count);
-        StreamCopy(to + i * out_size_, block, count * out_size_);
-      }
-      return;
-    }
     if (post_.empty()) return loop(a, b, to, n);
     for (size_t i = 0; i < n; i += kPostBlock) {
       const size_t count = std::min(kPostBlock, n - i);
@@ -196,7 +181,7 @@ class BinaryKernel final : public Kernel {
   const std::vector<PostOp> post_ops_;
   const bool half_in_, half_out_;
   const size_t in_size_, out_size_;
-  bool plain_ = true, stream_ = false;
+  bool plain_ = true;
   size_t stride_[2] = {1, 1};    // when the plan has one loop
   size_t tiled_ = 0, tile_ = 0;  // which input is tiled, and to how many elements (0: none)
 };

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ops/rules.h"
-#include "ops/stream.h"
 
 namespace qnnrt {
 namespace {
@@ -21,8 +20,7 @@ class UnaryKernel final : public Kernel {
         half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
         half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
         in_size_(ElementSize(node.inputs[0]->dtype)),
-        out_size_(ElementSize(node.outputs[0]->dtype)),
-        stream_(!half_in_ && count_ * out_size_ >= kStreamBytes) {}
+        out_size_(ElementSize(node.outputs[0]->dtype)) {}
 
   const char* Name() const override { return "portable"; }
 
@@ -37,7 +35,6 @@ class UnaryKernel final : public Kernel {
       const char* x = in + begin * in_size_;
       char* o = out + begin * out_size_;
       if (half_in_) return Half(x, o, end - begin);
-      if (stream_) return Stream(x, o, end - begin);
       loop_(x, o, end - begin, params_);
     });
     return {};
@@ -58,22 +55,11 @@ class UnaryKernel final : public Kernel {
     }
   }
 
-  void Stream(const char* in, char* out, size_t n) const {
-    alignas(64) char block[kBlock * 8];
-    for (size_t i = 0; i < n; i += kBlock) {
-      const size_t count = std::min(kBlock, n - i);
-      loop_(in + i * in_size_, block, count, params_);
-      StreamCopy(out + i * out_size_, block, count * out_size_);
-    }
-    StreamEnd();
-  }
-
   const UnaryLoop loop_;
   const UnaryParams params_;
   const size_t count_;
   const bool half_in_, half_out_;
   const size_t in_size_, out_size_;
-  const bool stream_;
 };
 
 }  // namespace

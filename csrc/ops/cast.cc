@@ -1,0 +1,212 @@
+// Cast and Convert: one element type to another.
+//
+// To an integer from a float: truncated, then clamped to the type's range; NaN becomes 0. Between
+// integers: the low bits, as C++ and numpy do. To BOOL_8: 1 for everything but 0.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "abi/qnn_op_names.h"
+#include "ops/isa.h"
+#include "ops/rules.h"
+#include "ops/strided_copy.h"
+
+namespace qnnrt {
+namespace {
+
+using Loop = void (*)(const void* in, void* out, size_t n);
+constexpr size_t kBlock = 1024;
+constexpr size_t kGrainBytes = 64 << 10;
+
+struct Bool {  // a type of its own beside uint8_t
+  uint8_t value;
+};
+
+template <typename From, typename To>
+QNNRT_INLINE To One(From x) {
+  if constexpr (std::is_same_v<To, Bool>) {
+    return Bool{static_cast<uint8_t>(x != From{0})};
+  } else if constexpr (std::is_same_v<From, Bool>) {
+    return static_cast<To>(x.value != 0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    // The first power of two beyond the type is exact in every float type; its predecessor is the
+    // largest value that fits.
+    constexpr From kBeyond =
+        static_cast<From>(uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * From{2};
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
+    if (!(x < kBeyond)) return x >= kBeyond ? std::numeric_limits<To>::max() : To{0};
+    return x > kLow ? static_cast<To>(x) : std::numeric_limits<To>::min();
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <typename From, typename To>
+struct Convert {
+  static QNNRT_INLINE void Run(const void* in, void* out, size_t n) {
+    const From* x = static_cast<const From*>(in);
+    To* o = static_cast<To*>(out);
+    for (size_t i = 0; i < n; ++i) o[i] = One<From, To>(x[i]);
+  }
+};
+
+template <typename From, typename To>
+Loop Pick() {
+  if constexpr (std::is_same_v<From, Bool> && std::is_same_v<To, Bool>) {
+    return nullptr;
+  } else if constexpr (sizeof(From) == 4 || sizeof(To) == 4) {
+    return PickIsa<Convert<From, To>>();  // what models use
+  } else {
+    return Convert<From, To>::Run;
+  }
+}
+
+template <typename From>
+Loop To(Qnn_DataType_t to) {
+  switch (to) {
+    case QNN_DATATYPE_INT_8:
+      return Pick<From, int8_t>();
+    case QNN_DATATYPE_INT_16:
+      return Pick<From, int16_t>();
+    case QNN_DATATYPE_INT_32:
+      return Pick<From, int32_t>();
+    case QNN_DATATYPE_INT_64:
+      return Pick<From, int64_t>();
+    case QNN_DATATYPE_UINT_8:
+      return Pick<From, uint8_t>();
+    case QNN_DATATYPE_UINT_16:
+      return Pick<From, uint16_t>();
+    case QNN_DATATYPE_UINT_32:
+      return Pick<From, uint32_t>();
+    case QNN_DATATYPE_UINT_64:
+      return Pick<From, uint64_t>();
+    case QNN_DATATYPE_FLOAT_16:
+    case QNN_DATATYPE_FLOAT_32:
+      return Pick<From, float>();
+    case QNN_DATATYPE_FLOAT_64:
+      return Pick<From, double>();
+    case QNN_DATATYPE_BOOL_8:
+      return Pick<From, Bool>();
+    default:
+      return nullptr;
+  }
+}
+
+Loop FromTo(Qnn_DataType_t from, Qnn_DataType_t to) {
+  switch (from) {
+    case QNN_DATATYPE_INT_8:
+      return To<int8_t>(to);
+    case QNN_DATATYPE_INT_16:
+      return To<int16_t>(to);
+    case QNN_DATATYPE_INT_32:
+      return To<int32_t>(to);
+    case QNN_DATATYPE_INT_64:
+      return To<int64_t>(to);
+    case QNN_DATATYPE_UINT_8:
+      return To<uint8_t>(to);
+    case QNN_DATATYPE_UINT_16:
+      return To<uint16_t>(to);
+    case QNN_DATATYPE_UINT_32:
+      return To<uint32_t>(to);
+    case QNN_DATATYPE_UINT_64:
+      return To<uint64_t>(to);
+    case QNN_DATATYPE_FLOAT_16:
+    case QNN_DATATYPE_FLOAT_32:
+      return To<float>(to);
+    case QNN_DATATYPE_FLOAT_64:
+      return To<double>(to);
+    case QNN_DATATYPE_BOOL_8:
+      return To<Bool>(to);
+    default:
+      return nullptr;
+  }
+}
+
+class CastKernel final : public Kernel {
+ public:
+  CastKernel(const Node& node, Loop loop)
+      : loop_(loop),
+        same_(node.inputs[0]->dtype == node.outputs[0]->dtype),
+        half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
+        half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
+        float_in_(half_in_ || node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_32),
+        count_(node.inputs[0]->elements()),
+        in_size_(ElementSize(node.inputs[0]->dtype)),
+        out_size_(ElementSize(node.outputs[0]->dtype)) {}
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const char* in = static_cast<const char*>(args.in[0]);
+    char* out = static_cast<char*>(args.out[0]);
+    if (same_) {
+      ParallelCopy(args.threads, out, in, count_ * in_size_);
+      return {};
+    }
+    args.threads.For(count_, kGrainBytes / in_size_, [&](size_t begin, size_t end) {
+      const char* x = in + begin * in_size_;
+      char* o = out + begin * out_size_;
+      if (half_in_ || half_out_) return Half(x, o, end - begin);
+      loop_(x, o, end - begin);
+    });
+    return {};
+  }
+
+ private:
+  void Half(const char* in, char* out, size_t n) const {
+    alignas(64) float wide[kBlock];
+    for (size_t i = 0; i < n; i += kBlock) {
+      const size_t count = n - i < kBlock ? n - i : kBlock;
+      const char* x = in + i * in_size_;
+      char* o = out + i * out_size_;
+      if (half_in_) {
+        const uint16_t* half = reinterpret_cast<const uint16_t*>(x);
+        if (out_size_ == 4 && loop_ == nullptr) {
+          HalfToFloat(half, reinterpret_cast<float*>(o), count);
+        } else {
+          HalfToFloat(half, wide, count);
+          loop_(wide, o, count);
+        }
+      } else if (float_in_) {
+        FloatToHalf(reinterpret_cast<const float*>(x), reinterpret_cast<uint16_t*>(o), count);
+      } else {
+        loop_(x, wide, count);
+        FloatToHalf(wide, reinterpret_cast<uint16_t*>(o), count);
+      }
+    }
+  }
+
+  const Loop loop_;
+  const bool same_, half_in_, half_out_, float_in_;
+  const size_t count_, in_size_, out_size_;
+};
+
+bool IsFloat(Qnn_DataType_t type) {
+  return type == QNN_DATATYPE_FLOAT_16 || type == QNN_DATATYPE_FLOAT_32;
+}
+
+Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  const Qnn_DataType_t from = node.inputs[0]->dtype, to = node.outputs[0]->dtype;
+  const Loop loop = IsFloat(from) && IsFloat(to) ? nullptr : FromTo(from, to);
+  return KernelPtr(std::make_unique<CastKernel>(node, loop));
+}
+
+}  // namespace
+
+OpList CastOps() {
+  const PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny};
+  return {
+      {QNN_OP_CAST, {in}, {out}, {}, Infer<SameShapeAsInput>, Make, OpDef::kNativeHalf},
+      {QNN_OP_CONVERT,
+       {in},
+       {out},
+       {{"dynamic_input_data", ParamSpec::kBool, false, "default false; no effect on floats"},
+        {"dynamic_output_data", ParamSpec::kBool, false, "default false; no effect on floats"}},
+       Infer<SameShapeAsInput>,
+       Make,
+       OpDef::kNativeHalf},
+  };
+}
+
+}  // namespace qnnrt
