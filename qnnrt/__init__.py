@@ -1,3 +1,94 @@
-"""An open runtime for QNN's zero-copy memory model."""
+"""An open runtime for QNN's zero-copy memory model.
+
+``load`` a model, make a ``Session``, write into ``inputs[...].array``, ``run()``, read
+``outputs[...].array``: all on shared buffers, without a copy. ``qnnrt.qnn`` has the QNN objects
+underneath, ``alloc`` and ``Buffer`` the memory.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import qnn
+from .errors import (
+    BackendError,
+    BackendNotFoundError,
+    BindError,
+    BufferInUseError,
+    ClosedError,
+    ContextError,
+    CopyError,
+    DeviceError,
+    Error,
+    ForkError,
+    GraphError,
+    MemError,
+    ModelError,
+    QnnError,
+    TensorError,
+    UnsupportedOpError,
+)
+from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
+from .model import Model
+from .session import BoundTensor, Copy, Session, Stats
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BackendError",
+    "BackendNotFoundError",
+    "BindError",
+    "BoundTensor",
+    "Buffer",
+    "BufferInUseError",
+    "ClosedError",
+    "ContextError",
+    "Copy",
+    "CopyError",
+    "DeviceError",
+    "Error",
+    "ForkError",
+    "GraphError",
+    "HeapInfo",
+    "MemError",
+    "Model",
+    "ModelError",
+    "QnnError",
+    "Session",
+    "Stats",
+    "TensorError",
+    "UnsupportedOpError",
+    "__version__",
+    "alloc",
+    "alloc_array",
+    "buffer_of",
+    "heaps",
+    "load",
+    "qnn",
+]
+
+
+def load(path: str | os.PathLike[str], **options: Any) -> Model:
+    """Read a model file.
+
+    Args:
+        path: an ``.onnx`` file.
+        options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes`` and
+            ``constants``; see ``qnnrt.importers.onnx.load``.
+
+    Raises:
+        ModelError: damaged, inconsistent, or of a kind that this version cannot read.
+        UnsupportedOpError: it has nodes without a QNN counterpart; all of them are listed.
+        FileNotFoundError: no such file.
+    """
+    text = os.fspath(path)
+    suffix = os.path.splitext(text)[1].lower()
+    if suffix != ".onnx":
+        raise ModelError(
+            f"{text}: cannot read {suffix or 'a file without a suffix'} models; this version reads "
+            ".onnx"
+        )
+    from .importers import onnx
+
+    return onnx.load(path, **options)

@@ -16,6 +16,7 @@ __all__ = [
     "CODES",
     "BackendError",
     "BackendNotFoundError",
+    "BindError",
     "BufferInUseError",
     "ClosedError",
     "ContextError",
@@ -143,6 +144,23 @@ class CopyError(Error):
 
     def __str__(self) -> str:
         return f"tensor {self.tensor!r}: {self.reason}" if self.tensor else self.reason
+
+
+class BindError(Error, ValueError):
+    """Memory cannot stand for a tensor as it is: the message gives what is needed and what came.
+
+    Attributes:
+        tensor: the tensor's name.
+        reason: what does not fit.
+    """
+
+    def __init__(self, tensor: str, reason: str) -> None:
+        super().__init__(tensor, reason)
+        self.tensor = tensor
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"tensor {self.tensor!r}: {self.reason}"
 
 
 class BufferInUseError(Error, BufferError):

@@ -1791,3 +1791,121 @@ cdef extern from "abi/rpcmem.h" nogil:
     void remote_register_buf(void* buf, int size, int fd)
     void remote_register_buf_attr(void* buf, int size, int fd, int attr)
     void remote_register_buf_attr2(void* buf, size_t size, int fd, int attr)
+
+
+cdef extern from "memory/memory_api.h" nogil:
+    ctypedef uint64_t qnnrt_buffer_t
+
+    enum:
+        QNNRT_BUFFER_IMPORTED, QNNRT_BUFFER_WRAPPED, QNNRT_BUFFER_RPCMEM
+        QNNRT_BUFFER_CAN_SHRINK, QNNRT_BUFFER_READ_ONLY, QNNRT_BUFFER_EXPORTED
+        QNNRT_BUFFER_DMA_BUF, QNNRT_BUFFER_COHERENT, QNNRT_BUFFER_INHERITED
+        QNNRT_ACCESS_READ, QNNRT_ACCESS_WRITE
+
+    ctypedef struct qnnrt_buffer_info_t:
+        void* address
+        uint64_t nbytes
+        uint64_t mapped
+        uint64_t fd_offset
+        uint64_t fd_size
+        const char* heap
+        uint32_t flags
+        int32_t owners
+        int32_t exports
+        int32_t registrations
+        int32_t executions
+
+    ctypedef struct qnnrt_heap_info_t:
+        const char* name
+        const char* reason
+        int32_t available
+        int32_t is_default
+        int32_t coherent
+        int64_t live_bytes
+        int64_t peak_bytes
+        int64_t live_allocations
+        int64_t allocations
+        int64_t failures
+
+    ctypedef struct qnnrt_pool_info_t:
+        uint64_t limit
+        uint64_t bytes
+        uint64_t entries
+        uint64_t hits
+        uint64_t misses
+        uint64_t evictions
+
+    ctypedef struct qnnrt_memory_counts_t:
+        int64_t buffers
+        int64_t maps
+        int64_t fds
+        int64_t handles
+        int64_t unknown_frees
+        int64_t late_frees
+
+    const char* qnnrt_last_error()
+    uint64_t qnnrt_buffer_alloc(
+        const char* heap, uint64_t nbytes, uint64_t alignment, qnnrt_buffer_t* out)
+    uint64_t qnnrt_buffer_import(int fd, uint64_t nbytes, uint64_t offset, qnnrt_buffer_t* out)
+    uint64_t qnnrt_buffer_wrap(
+        void* address, uint64_t nbytes, int read_only, qnnrt_buffer_t* out)
+    uint64_t qnnrt_buffer_retain(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_release(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_close(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_export_begin(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_export_end(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_info(qnnrt_buffer_t buffer, qnnrt_buffer_info_t* out)
+    uint64_t qnnrt_buffer_fd(qnnrt_buffer_t buffer, int* out)
+    uint64_t qnnrt_buffer_borrow_fd(qnnrt_buffer_t buffer, int* out)
+    uint64_t qnnrt_buffer_lookup(const void* address, qnnrt_buffer_t* out, uint64_t* offset)
+    uint64_t qnnrt_buffer_check_alive(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_access_begin(qnnrt_buffer_t buffer, uint32_t access)
+    uint64_t qnnrt_buffer_access_end(qnnrt_buffer_t buffer, uint32_t access)
+    uint64_t qnnrt_heap_info(uint32_t index, qnnrt_heap_info_t* out)
+    const char* qnnrt_heap_default_reason()
+    uint64_t qnnrt_pool_info(qnnrt_pool_info_t* out)
+    uint64_t qnnrt_pool_set_limit(uint64_t bytes)
+    uint64_t qnnrt_pool_trim(uint64_t keep_bytes)
+    void qnnrt_memory_counts(qnnrt_memory_counts_t* out)
+    void qnnrt_memory_fail_nth(int64_t nth)
+
+
+cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
+    ctypedef struct LogLine:
+        uint64_t timestamp
+        uint32_t level
+        char* text
+
+    cdef cppclass LogSink:
+        @staticmethod
+        LogSink& Get()
+        bool Take(LogLine* out)
+        uint64_t TakeDropped()
+        bool pending()
+
+    cdef cppclass Completion:
+        Completion() except +
+        uint64_t Wait()
+        void Release()
+
+    uint64_t NowNanoseconds()
+    void LogCallback(
+        const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept
+    void NotifyCallback(void* param, Qnn_NotifyStatus_t status) noexcept
+    uint32_t Generation()
+    void WatchForks()
+
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
+        bool try_lock()
+
+
+cdef extern from "<dlfcn.h>" nogil:
+    enum:
+        RTLD_NOW, RTLD_LOCAL
+    void* dlopen(const char* path, int flags)
+    void* dlsym(void* library, const char* name)
+    char* dlerror()

@@ -1,0 +1,622 @@
+# Part of _core.pyx: buffers, heaps, DLPack export.
+
+cdef object _buffers = weakref.WeakValueDictionary()  # native handle -> Buffer
+
+
+cdef object _memory_error(uint64_t code, str call, str detail=""):
+    return errors.make_error(<uint32_t>(code & 0xFFFF), "mem", call, detail,
+                             _text(qnnrt_last_error()))
+
+
+cdef Buffer _adopt(qnnrt_buffer_t handle):
+    """The one Python owner of a native buffer; takes over one native ownership."""
+    cdef Buffer buffer = _buffers.get(handle)
+    if buffer is not None:
+        qnnrt_buffer_release(handle)
+        return buffer
+    cdef qnnrt_buffer_info_t info
+    cdef uint64_t code = qnnrt_buffer_info(handle, &info)
+    if code:
+        raise _memory_error(code, "qnnrt_buffer_info")
+    buffer = Buffer.__new__(Buffer)
+    buffer._handle = handle
+    buffer._address = info.address
+    buffer._nbytes = <Py_ssize_t>info.nbytes
+    buffer._flags = info.flags
+    buffer._fd_offset = info.fd_offset
+    buffer._fd_size = info.fd_size
+    buffer._heap = _text(info.heap)
+    buffer._generation = Generation()
+    buffer._shape[0] = buffer._nbytes
+    buffer._strides[0] = 1
+    _buffers[handle] = buffer
+    return buffer
+
+
+cdef class Buffer:
+    """Memory that an accelerator, another process and numpy can share.
+
+    Made by ``qnnrt.alloc``, ``Buffer.from_fd``, ``Buffer.from_array`` or ``qnnrt.buffer_of``. It
+    supports the buffer protocol and DLPack as a flat array of bytes. Views keep it alive; ``close``
+    refuses while there are any. Pickling sends the fd, not the bytes: the receiver maps the same
+    memory, so the sender has to be alive until then.
+    """
+
+    cdef qnnrt_buffer_t _handle
+    cdef void* _address
+    cdef Py_ssize_t _nbytes
+    cdef uint64_t _fd_offset
+    cdef uint64_t _fd_size
+    cdef uint32_t _flags
+    cdef uint32_t _generation
+    cdef Py_ssize_t _exports
+    cdef Py_ssize_t _shape[1]
+    cdef Py_ssize_t _strides[1]
+    cdef str _heap
+    cdef dict _holders
+    cdef object _source
+    cdef object __weakref__
+
+    def __init__(self):
+        raise TypeError("make buffers with qnnrt.alloc(), Buffer.from_fd() or Buffer.from_array()")
+
+    def __dealloc__(self):
+        if self._handle:
+            qnnrt_buffer_release(self._handle)
+
+    @staticmethod
+    def from_fd(int fd, nbytes=None, offset=0) -> Buffer:
+        """Map somebody else's dma-buf, memfd or file.
+
+        The fd is duplicated: the caller keeps and closes his own.
+
+        Args:
+            fd: an open file descriptor.
+            nbytes: size in bytes; None is up to the end of the file.
+            offset: where the buffer begins in the file, in bytes; need not be page-aligned.
+
+        Raises:
+            ValueError: a negative size or offset.
+            MemError: 1004 the range lies beyond the file's real size; 8003 the fd is not open, or
+                cannot be mapped.
+        """
+        cdef qnnrt_buffer_t handle = 0
+        if offset < 0 or (nbytes is not None and nbytes <= 0):
+            raise ValueError(f"nbytes must be positive and offset not negative, not {nbytes} and "
+                             f"{offset}")
+        cdef uint64_t size = 0 if nbytes is None else nbytes
+        cdef uint64_t start = offset
+        cdef uint64_t code
+        with nogil:
+            code = qnnrt_buffer_import(fd, size, start, &handle)
+        if code:
+            raise _memory_error(code, "Buffer.from_fd", f"fd {fd}, {nbytes} bytes at {offset}")
+        return _adopt(handle)
+
+    @staticmethod
+    def from_array(array) -> Buffer:
+        """Treat an existing contiguous array's memory as a buffer, without a copy.
+
+        Such a buffer has no fd: a backend that runs in this process reaches it, an accelerator or
+        another process does not. The array is kept alive.
+
+        Raises:
+            ValueError: the array is not contiguous or empty.
+        """
+        cdef Py_buffer view
+        cdef qnnrt_buffer_t handle = 0
+        cdef uint64_t code
+        source = memoryview(array)
+        if not source.c_contiguous or source.nbytes == 0:
+            raise ValueError(
+                f"the memory must be one C-contiguous block with at least one byte; shape "
+                f"{source.shape} with strides {source.strides} is not: use numpy.ascontiguousarray"
+            )
+        PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
+        try:
+            code = qnnrt_buffer_wrap(view.buf, <uint64_t>view.len, view.readonly, &handle)
+        finally:
+            PyBuffer_Release(&view)
+        if code:
+            raise _memory_error(code, "Buffer.from_array", f"{source.nbytes} bytes")
+        cdef Buffer buffer = _adopt(handle)
+        buffer._source = source
+        return buffer
+
+    cdef int _open(self) except -1:
+        if not self._handle:
+            raise errors.ClosedError(f"this buffer of {self._nbytes} bytes is closed")
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes, as asked for."""
+        return self._nbytes
+
+    def __len__(self) -> int:
+        return self._nbytes
+
+    @property
+    def address(self) -> int:
+        """Where it is mapped in this process."""
+        self._open()
+        return <uintptr_t>self._address
+
+    @property
+    def fd(self) -> int:
+        """The file descriptor behind it, for use anywhere; it stays the buffer's, do not close it.
+
+        Once asked for, the memory is never reused for another buffer.
+
+        Raises:
+            MemError: 1000, the memory has no fd (``from_array``).
+        """
+        self._open()
+        cdef int fd = -1
+        cdef uint64_t code = qnnrt_buffer_fd(self._handle, &fd)
+        if code:
+            raise _memory_error(code, "Buffer.fd")
+        return fd
+
+    @property
+    def fd_offset(self) -> int:
+        """Where the buffer begins in the file behind ``fd``, in bytes."""
+        return self._fd_offset
+
+    @property
+    def fd_size(self) -> int:
+        """Size of the whole file behind ``fd``: what a SHARED_BUFFER descriptor states."""
+        return self._fd_size
+
+    @property
+    def heap(self) -> str:
+        """The heap it came from, or "imported" or "wrapped"."""
+        return self._heap
+
+    @property
+    def closed(self):
+        """Whether ``close`` was called."""
+        return self._handle == 0
+
+    @property
+    def readonly(self):
+        """Whether it is mapped without write permission."""
+        return (self._flags & QNNRT_BUFFER_READ_ONLY) != 0
+
+    @property
+    def coherent(self):
+        """Whether CPU access needs no ``cpu_access`` scopes."""
+        return (self._flags & QNNRT_BUFFER_COHERENT) != 0
+
+    @property
+    def is_dma_buf(self):
+        """Whether the fd is a dma-buf."""
+        return (self._flags & QNNRT_BUFFER_DMA_BUF) != 0
+
+    def holds(self) -> dict:
+        """Who holds it: owners, exports (views), registrations and executions in flight."""
+        self._open()
+        cdef qnnrt_buffer_info_t info
+        cdef uint64_t code = qnnrt_buffer_info(self._handle, &info)
+        if code:
+            raise _memory_error(code, "Buffer.holds")
+        return {"owners": info.owners, "exports": info.exports,
+                "registrations": info.registrations, "executions": info.executions}
+
+    def array(self, shape, dtype, offset=0):
+        """A numpy array on this memory; it keeps the buffer open.
+
+        Args:
+            shape: an int or a tuple of ints.
+            dtype: anything ``numpy.dtype`` takes.
+            offset: where the array begins, in bytes; a multiple of the element's alignment.
+
+        Raises:
+            ValueError: the array would reach outside the buffer, or be misaligned.
+        """
+        import numpy
+        self._open()
+        dtype = numpy.dtype(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        count = 1
+        for n in shape:
+            if n < 0:
+                raise ValueError(f"negative dimension in {shape}")
+            count *= int(n)
+        if offset < 0 or offset + count * dtype.itemsize > self._nbytes:
+            raise ValueError(
+                f"{dtype}{list(shape)} at offset {offset} needs {offset + count * dtype.itemsize} "
+                f"bytes, the buffer has {self._nbytes}"
+            )
+        if (<uintptr_t>self._address + <uintptr_t>offset) % dtype.alignment:
+            raise ValueError(f"offset {offset} is not a multiple of {dtype.alignment}, the "
+                             f"alignment of {dtype}")
+        # numpy.ndarray(buffer=...) would drop the export at once; asarray keeps it as the base.
+        flat = numpy.asarray(self)
+        return flat[offset:offset + count * dtype.itemsize].view(dtype).reshape(shape)
+
+    def cpu_access(self, read=True, write=True) -> CpuAccess:
+        """A context manager around CPU access to memory that a device shares without coherence.
+
+        The dma-buf sync calls where the heap needs them, nothing elsewhere.
+        """
+        self._open()
+        if not (read or write):
+            raise ValueError("cpu_access needs read, write or both")
+        return CpuAccess(self, (QNNRT_ACCESS_READ if read else 0) |
+                         (QNNRT_ACCESS_WRITE if write else 0))
+
+    def check_alive(self) -> None:
+        """Check that a foreign file still covers the buffer: touching it would be SIGBUS if not.
+
+        Raises:
+            MemError: 8003, the file has become shorter.
+        """
+        self._open()
+        cdef uint64_t code = qnnrt_buffer_check_alive(self._handle)
+        if code:
+            raise _memory_error(code, "Buffer.check_alive")
+
+    def _hold(self, key, str text) -> None:
+        """Note a holder by name, for the message of ``close``."""
+        if self._holders is None:
+            self._holders = {}
+        self._holders[key] = text
+
+    def _unhold(self, key) -> None:
+        if self._holders is not None:
+            self._holders.pop(key, None)
+
+    def _borrow_fd(self) -> int:
+        """The fd for registering with libqnnrt.so, which does not count as handing it out."""
+        self._open()
+        cdef int fd = -1
+        cdef uint64_t code = qnnrt_buffer_borrow_fd(self._handle, &fd)
+        if code:
+            raise _memory_error(code, "Buffer.fd")
+        return fd
+
+    def close(self) -> None:
+        """Give the memory back now. Closing twice is harmless.
+
+        Raises:
+            BufferInUseError: a view, a registration or an execution still uses it.
+            ForkError: the buffer was made before a fork, by the parent.
+        """
+        if not self._handle:
+            return
+        _check_process(self._generation, "this buffer")
+        holders = sorted((self._holders or {}).values())
+        cdef Py_ssize_t others = self._exports
+        if others:
+            holders.append(f"{others} view{'' if others == 1 else 's'} (arrays, memoryviews or "
+                           "tensors made from it)")
+        if holders:
+            raise errors.BufferInUseError(
+                f"the buffer of {self._nbytes} bytes is in use by {'; '.join(holders)}: let go of "
+                "these first", holders)
+        cdef qnnrt_buffer_t handle = self._handle
+        cdef uint64_t code
+        with nogil:
+            code = qnnrt_buffer_close(handle)
+        if code:
+            raise errors.BufferInUseError(_text(qnnrt_last_error()))
+        self._handle = 0
+        self._address = NULL
+        self._source = None
+        _buffers.pop(handle, None)
+
+    def __enter__(self) -> Buffer:
+        self._open()
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self._handle:
+            return f"<qnnrt.Buffer {self._nbytes} bytes, closed>"
+        return f"<qnnrt.Buffer {self._nbytes} bytes, {self._heap}, at {<uintptr_t>self._address:#x}>"
+
+    def __reduce_ex__(self, protocol):
+        from qnnrt import memory
+        self._open()
+        return memory._reduce_buffer(self)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        self._open()
+        readonly = (self._flags & QNNRT_BUFFER_READ_ONLY) != 0
+        if readonly and flags & PyBUF_WRITABLE:
+            raise BufferError("the buffer is mapped read-only")
+        cdef uint64_t code = qnnrt_buffer_export_begin(self._handle)
+        # A child reads and writes its parent's buffers, but changes none of their counts.
+        if code and self._generation == Generation():
+            raise BufferError(_text(qnnrt_last_error()))
+        view.internal = <void*><uintptr_t>(1 if code else 0)
+        view.buf = self._address
+        view.obj = self
+        view.len = self._nbytes
+        view.itemsize = 1
+        view.readonly = readonly
+        view.ndim = 1
+        view.format = NULL
+        if flags & PyBUF_FORMAT:
+            view.format = b"B"
+        view.shape = NULL
+        if flags & PyBUF_ND:
+            view.shape = self._shape
+        view.strides = NULL
+        if (flags & PyBUF_STRIDES) == PyBUF_STRIDES:
+            view.strides = self._strides
+        view.suboffsets = NULL
+        self._exports += 1
+
+    def __releasebuffer__(self, Py_buffer* view):
+        self._exports -= 1
+        if view.internal == NULL:
+            qnnrt_buffer_export_end(self._handle)
+
+    def __dlpack_device__(self) -> tuple:
+        """(1, 0): mapped into this process, it is CPU memory whatever is behind it."""
+        return (1, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A DLPack capsule of the bytes: versioned when the consumer knows DLPack 1."""
+        self._open()
+        if stream is not None:
+            raise BufferError("CPU memory has no stream: stream must be None")
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError(f"the memory is on device (1, 0), not {tuple(dl_device)}")
+        if copy:
+            raise BufferError("the buffer hands out its own memory: copy on the consumer's side")
+        versioned = max_version is not None and tuple(max_version) >= (1, 0)
+        if self.readonly and not versioned:
+            raise BufferError("the buffer is read-only, which only DLPack 1 can say: ask with "
+                              "max_version=(1, 0)")
+        return _dlpack_capsule(self, versioned)
+
+
+cdef class CpuAccess:
+    """The scope that ``Buffer.cpu_access`` returns."""
+
+    cdef Buffer _buffer
+    cdef uint32_t _access
+
+    def __init__(self, Buffer buffer, uint32_t access):
+        self._buffer = buffer
+        self._access = access
+
+    def __enter__(self) -> Buffer:
+        cdef uint64_t code
+        self._buffer._open()
+        with nogil:
+            code = qnnrt_buffer_access_begin(self._buffer._handle, self._access)
+        if code:
+            raise _memory_error(code, "Buffer.cpu_access")
+        return self._buffer
+
+    def __exit__(self, *exc) -> None:
+        cdef uint64_t code
+        self._buffer._open()
+        with nogil:
+            code = qnnrt_buffer_access_end(self._buffer._handle, self._access)
+        if code:
+            raise _memory_error(code, "Buffer.cpu_access")
+
+
+def alloc(nbytes, heap=None, alignment=4096) -> Buffer:
+    """See ``qnnrt.alloc``."""
+    cdef qnnrt_buffer_t handle = 0
+    cdef const char* name = NULL
+    if not isinstance(nbytes, int) or nbytes <= 0 or nbytes >> 63:
+        raise ValueError(f"nbytes must be a positive integer below 2**63, not {nbytes!r}")
+    if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
+        raise ValueError(f"alignment must be a power of two, not {alignment!r}")
+    if heap is not None:
+        data = _utf8(heap, "heap")
+        name = <char*>(<bytes>data)
+    cdef uint64_t size = nbytes
+    cdef uint64_t align = alignment
+    cdef uint64_t code
+    with nogil:
+        code = qnnrt_buffer_alloc(name, size, align, &handle)
+    if code:
+        raise _memory_error(code, "alloc", f"{nbytes} bytes" + (f", heap {heap}" if heap else ""))
+    return _adopt(handle)
+
+
+def lookup(address):
+    """The buffer that holds an address of this process, and the offset in it, or None."""
+    cdef qnnrt_buffer_t handle = 0
+    cdef uint64_t offset = 0
+    if qnnrt_buffer_lookup(<void*><uintptr_t>address, &handle, &offset):
+        return None
+    return _adopt(handle), offset
+
+
+def heaps() -> list:
+    """One dict for each heap, best first: name, reason, available, is_default, coherent, ..."""
+    cdef qnnrt_heap_info_t h
+    cdef uint32_t i = 0
+    out = []
+    while qnnrt_heap_info(i, &h) == 0:
+        out.append({
+            "name": _text(h.name), "reason": _text(h.reason), "available": h.available != 0,
+            "is_default": h.is_default != 0, "coherent": h.coherent != 0,
+            "live_bytes": h.live_bytes, "peak_bytes": h.peak_bytes,
+            "live_allocations": h.live_allocations, "allocations": h.allocations,
+            "failures": h.failures,
+        })
+        i += 1
+    return out
+
+
+def heap_default_reason() -> str:
+    """Why the default heap is the default."""
+    return _text(qnnrt_heap_default_reason())
+
+
+def pool_info() -> dict:
+    """The pool of freed buffers: limit and bytes, entries, hits, misses, evictions."""
+    cdef qnnrt_pool_info_t p
+    memset(&p, 0, sizeof(p))
+    qnnrt_pool_info(&p)
+    return {"limit": p.limit, "bytes": p.bytes, "entries": p.entries, "hits": p.hits,
+            "misses": p.misses, "evictions": p.evictions}
+
+
+def pool_trim(uint64_t keep_bytes=0) -> int:
+    """Give pooled memory back until at most ``keep_bytes`` are left; returns the bytes freed."""
+    cdef uint64_t freed
+    with nogil:
+        freed = qnnrt_pool_trim(keep_bytes)
+    return freed
+
+
+def pool_set_limit(uint64_t nbytes) -> None:
+    """How much freed memory is kept for reuse, in bytes."""
+    qnnrt_pool_set_limit(nbytes)
+
+
+def memory_counts() -> dict:
+    """Live memory objects of libqnnrt.so: buffers, maps, fds, handles; and misuse counters."""
+    cdef qnnrt_memory_counts_t c
+    memset(&c, 0, sizeof(c))
+    qnnrt_memory_counts(&c)
+    return {"buffers": c.buffers, "maps": c.maps, "fds": c.fds, "handles": c.handles,
+            "unknown_frees": c.unknown_frees, "late_frees": c.late_frees}
+
+
+def memory_fail_nth(int64_t nth) -> None:
+    """Make the nth buffer allocation from now fail; 0 turns it off. For tests."""
+    qnnrt_memory_fail_nth(nth)
+
+
+def address_of(obj, writable=False) -> tuple:
+    """(address, nbytes, readonly) of a C-contiguous object with the buffer protocol."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(obj, &view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+    result = (<uintptr_t>view.buf, view.len, view.readonly != 0)
+    PyBuffer_Release(&view)
+    return result
+
+
+# ---- DLPack: the two managed tensors and their capsules
+
+cdef extern from "client/dlpack.h" nogil:
+    ctypedef struct DLDevice:
+        int32_t device_type
+        int32_t device_id
+
+    ctypedef struct DLDataType:
+        uint8_t code
+        uint8_t bits
+        uint16_t lanes
+
+    ctypedef struct DLTensor:
+        void* data
+        DLDevice device
+        int32_t ndim
+        DLDataType dtype
+        int64_t* shape
+        int64_t* strides
+        uint64_t byte_offset
+
+    ctypedef struct DLManagedTensor:
+        DLTensor dl_tensor
+        void* manager_ctx
+        void (*deleter)(DLManagedTensor*) noexcept
+
+    ctypedef struct DLPackVersion:
+        uint32_t major
+        uint32_t minor
+
+    ctypedef struct DLManagedTensorVersioned:
+        DLPackVersion version
+        void* manager_ctx
+        void (*deleter)(DLManagedTensorVersioned*) noexcept
+        uint64_t flags
+        DLTensor dl_tensor
+
+    enum:
+        DLPACK_FLAG_BITMASK_READ_ONLY
+
+cdef extern from "Python.h":
+    object PyCapsule_New(void* pointer, const char* name, void (*destructor)(PyObject*) noexcept)
+    int PyCapsule_IsValid(PyObject* capsule, const char* name) nogil
+    void* PyCapsule_GetPointer(PyObject* capsule, const char* name) nogil
+    int Py_IsInitialized() nogil
+    ctypedef struct PyObject:
+        pass
+
+
+cdef struct _Managed:
+    # The C struct that consumers see comes first in either form.
+    DLManagedTensorVersioned versioned
+    DLManagedTensor legacy
+    Py_buffer view
+    int64_t shape[1]
+    int64_t strides[1]
+
+
+cdef void _dlpack_free(_Managed* managed) noexcept nogil:
+    # Consumers may let go on any thread and at any time. Once the interpreter is gone there is
+    # nothing to give back to: leaking is what the specification asks for.
+    if not Py_IsInitialized():
+        return
+    with gil:
+        PyBuffer_Release(&managed.view)
+        PyMem_Free(managed)
+
+
+cdef void _dlpack_delete(DLManagedTensor* tensor) noexcept nogil:
+    _dlpack_free(<_Managed*>tensor.manager_ctx)
+
+
+cdef void _dlpack_delete_versioned(DLManagedTensorVersioned* tensor) noexcept nogil:
+    _dlpack_free(<_Managed*>tensor.manager_ctx)
+
+
+cdef void _dlpack_unused(PyObject* capsule) noexcept:
+    # Only a capsule that nobody consumed still has its first name.
+    cdef void* pointer
+    if PyCapsule_IsValid(capsule, "dltensor_versioned"):
+        pointer = PyCapsule_GetPointer(capsule, "dltensor_versioned")
+        _dlpack_delete_versioned(<DLManagedTensorVersioned*>pointer)
+    elif PyCapsule_IsValid(capsule, "dltensor"):
+        pointer = PyCapsule_GetPointer(capsule, "dltensor")
+        _dlpack_delete(<DLManagedTensor*>pointer)
+
+
+cdef object _dlpack_capsule(Buffer buffer, bint versioned):
+    cdef _Managed* managed = <_Managed*>PyMem_Calloc(1, sizeof(_Managed))
+    if managed == NULL:
+        raise MemoryError
+    try:
+        PyObject_GetBuffer(buffer, &managed.view, PyBUF_SIMPLE)
+    except BaseException:
+        PyMem_Free(managed)
+        raise
+    managed.shape[0] = managed.view.len
+    managed.strides[0] = 1
+    cdef DLTensor* tensor = &managed.versioned.dl_tensor if versioned else &managed.legacy.dl_tensor
+    tensor.data = managed.view.buf
+    tensor.device.device_type = 1  # kDLCPU
+    tensor.device.device_id = 0
+    tensor.ndim = 1
+    tensor.dtype.code = 1  # kDLUInt
+    tensor.dtype.bits = 8
+    tensor.dtype.lanes = 1
+    tensor.shape = managed.shape
+    tensor.strides = managed.strides
+    tensor.byte_offset = 0
+    if versioned:
+        managed.versioned.version.major = 1
+        managed.versioned.version.minor = 0
+        managed.versioned.manager_ctx = managed
+        managed.versioned.deleter = _dlpack_delete_versioned
+        managed.versioned.flags = DLPACK_FLAG_BITMASK_READ_ONLY if managed.view.readonly else 0
+        return PyCapsule_New(&managed.versioned, "dltensor_versioned", _dlpack_unused)
+    managed.legacy.manager_ctx = managed
+    managed.legacy.deleter = _dlpack_delete
+    return PyCapsule_New(&managed.legacy, "dltensor", _dlpack_unused)

@@ -1,0 +1,271 @@
+# Part of _core.pyx: executing a finalized graph.
+
+cdef enum:
+    _OPEN = 0
+    _CLOSED = 1
+
+
+cdef class Runner:
+    """A finalized graph with its tensors bound: ``run`` is one call into the backend.
+
+    Base of ``qnnrt.Session``. The C tensors are prepared once; binding changes them in place. Runs
+    of one graph queue on its lock, which is never waited for with the interpreter lock held.
+    """
+
+    cdef Library _library
+    cdef QnnGraph_ExecuteFn_t _execute_fn
+    cdef Qnn_GraphHandle_t _graph_handle
+    cdef Qnn_Tensor_t* _ins
+    cdef Qnn_Tensor_t* _outs
+    cdef uint32_t _n_in, _n_out
+    cdef list _tensors
+    cdef list _bound
+    cdef uint64_t _executes, _nanoseconds
+    cdef uint32_t _generation
+    cdef int _state
+    cdef mutex _mutex
+
+    def __cinit__(self, *args, **kwargs):
+        self._state = _CLOSED
+        self._generation = Generation()
+
+    def _prepare(self, Library library not None, graph, inputs, outputs) -> None:
+        """Take over a finalized graph handle and its tensors; nothing is bound yet."""
+        self._tensors = [*inputs, *outputs]
+        self._bound = [None] * len(self._tensors)
+        self._n_in = <uint32_t>len(inputs)
+        self._n_out = <uint32_t>len(outputs)
+        self._ins = <Qnn_Tensor_t*>PyMem_Calloc(len(self._tensors) + 1, sizeof(Qnn_Tensor_t))
+        if self._ins == NULL:
+            raise MemoryError
+        self._outs = self._ins + self._n_in
+        for i, tensor in enumerate(self._tensors):
+            self._ins[i] = (<Tensor?>tensor)._t
+        library._need(<void*>library._fn.graphExecute, "graph_execute")
+        self._library = library
+        self._execute_fn = library._fn.graphExecute
+        self._graph_handle = _pointer(graph)
+        self._state = _OPEN
+
+    def __dealloc__(self):
+        PyMem_Free(self._ins)
+
+    cdef int _usable(self) except -1:
+        _check_process(self._generation, "this session")
+        if self._state == _CLOSED:
+            raise errors.ClosedError("this session is closed")
+        return 0
+
+    def _bind_raw(self, uint32_t index, address, nbytes, keep) -> None:
+        """Let tensor ``index`` (inputs, then outputs) use memory by address; keeps ``keep``."""
+        self._usable()
+        if nbytes > 0xFFFFFFFF:
+            raise ValueError(f"{nbytes} bytes are more than a RAW tensor can carry (2**32 - 1): "
+                             "use io='memhandle'")
+        cdef void* data = _pointer(address)
+        cdef uint32_t size = nbytes
+        cdef Qnn_Tensor_t* t = &self._ins[index]
+        self._bound[index]  # raises for a bad index before anything changes
+        with nogil:
+            self._mutex.lock()
+        t.v1.memType = QNN_TENSORMEMTYPE_RAW
+        t.v1.clientBuf.data = data
+        t.v1.clientBuf.dataSize = size
+        self._mutex.unlock()
+        self._bound[index] = keep
+
+    def _bind_handle(self, uint32_t index, handle, keep) -> None:
+        """Let tensor ``index`` use a registered memory handle; keeps ``keep``."""
+        self._usable()
+        cdef void* h = _pointer(handle)
+        cdef Qnn_Tensor_t* t = &self._ins[index]
+        self._bound[index]
+        with nogil:
+            self._mutex.lock()
+        t.v1.clientBuf.data = NULL
+        t.v1.clientBuf.dataSize = 0
+        t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
+        t.v1.memHandle = h
+        self._mutex.unlock()
+        self._bound[index] = keep
+
+    cdef int _execute(self, Qnn_ProfileHandle_t profile) except -1:
+        cdef uint64_t code = 0
+        cdef uint64_t start
+        cdef bint closed
+        if self._state == _CLOSED or self._generation != Generation():
+            self._usable()
+        with nogil:
+            self._mutex.lock()
+            closed = self._state == _CLOSED  # by another thread, while this one queued
+            if not closed:
+                start = NowNanoseconds()
+                code = self._execute_fn(self._graph_handle, self._ins, self._n_in, self._outs,
+                                        self._n_out, profile, NULL)
+                if code == 0:
+                    self._nanoseconds += NowNanoseconds() - start
+                    self._executes += 1
+            self._mutex.unlock()
+        if closed:
+            self._usable()
+        if code != 0 or LogSink.Get().pending():
+            self._library._check(code, "graph", "graphExecute")
+        return 0
+
+    def run(self, feeds=None):
+        """Execute once.
+
+        Without an argument the bound memory is used as it is: nothing is copied, nothing is
+        allocated, and None is returned. With a dict {input name: array} the arrays are copied into
+        the bound memory first (unless they are that memory) and a dict {output name: array} is
+        returned, with copies of the outputs that later runs do not overwrite. Both kinds of copy
+        are counted in ``stats``; under ``strict`` an input that would have to be copied is an
+        error, and the outputs returned are the bound arrays themselves.
+
+        Thread safe: runs of one session queue.
+
+        Raises:
+            ClosedError: the session is closed.
+            ForkError: the session belongs to the parent of this forked process.
+            CopyError: ``strict``, and an input is not the bound memory.
+            KeyError, ValueError: unknown input, or wrong shape or type.
+            QnnError: the backend refused.
+        """
+        if feeds is not None:
+            return self._run_feeds(feeds)
+        self._execute(NULL)
+
+    def _run_profiled(self, profile) -> None:
+        self._execute(_pointer(profile))
+
+    def _run_feeds(self, feeds):
+        raise NotImplementedError
+
+    def _counters(self) -> tuple:
+        """(successful executions, nanoseconds spent in them) since the last reset."""
+        return self._executes, self._nanoseconds
+
+    def _reset_counters(self) -> None:
+        with nogil:
+            self._mutex.lock()
+        self._executes = 0
+        self._nanoseconds = 0
+        self._mutex.unlock()
+
+    @property
+    def closed(self):
+        """Whether the session was closed."""
+        return self._state == _CLOSED
+
+    def _stop(self):
+        """Wait for a run in flight, let no other start, drop what was bound; False if closed."""
+        cdef bint was_open
+        if self._generation != Generation():
+            self._state = _CLOSED
+            return False
+        with nogil:
+            self._mutex.lock()
+            was_open = self._state == _OPEN
+            self._state = _CLOSED
+            self._mutex.unlock()
+        if was_open:
+            self._bound = [None] * len(self._tensors)
+        return was_open
+
+
+cdef class Pending:
+    """An asynchronous execution in flight; ``wait`` returns its error code."""
+
+    cdef Completion* _completion
+    cdef Qnn_Tensor_t* _tensors
+    cdef object _keep
+
+    def wait(self) -> int:
+        """Block until the backend has reported, without the interpreter lock."""
+        cdef uint64_t code
+        cdef Completion* completion = self._completion
+        with nogil:
+            code = completion.Wait()
+        self._keep = None
+        return code
+
+    def __dealloc__(self):
+        if self._completion != NULL:
+            # The backend still writes to the tensors until it has reported.
+            with nogil:
+                self._completion.Wait()
+            self._completion.Release()
+        PyMem_Free(self._tensors)
+
+
+cdef int _fill(Qnn_Tensor_t* out, Tensor tensor, binding) except -1:
+    """``binding``: a memory handle (int), or (address, nbytes)."""
+    out[0] = tensor._t
+    if isinstance(binding, tuple):
+        address, nbytes = binding
+        if nbytes > 0xFFFFFFFF:
+            raise ValueError(f"tensor {tensor.name!r}: {nbytes} bytes are more than a RAW tensor "
+                             "can carry (2**32 - 1)")
+        out.v1.memType = QNN_TENSORMEMTYPE_RAW
+        out.v1.clientBuf.data = _pointer(address)
+        out.v1.clientBuf.dataSize = nbytes
+    else:
+        out.v1.clientBuf.data = NULL
+        out.v1.clientBuf.dataSize = 0
+        out.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
+        out.v1.memHandle = _pointer(binding)
+    return 0
+
+
+def graph_execute(Library library not None, graph, inputs, outputs, profile=0, signal=0) -> None:
+    """graphExecute once; inputs and outputs are (Tensor, binding) pairs."""
+    cdef uint32_t n = <uint32_t>len(inputs)
+    cdef uint32_t m = <uint32_t>len(outputs)
+    cdef Qnn_GraphHandle_t g = _pointer(graph)
+    cdef Qnn_ProfileHandle_t p = _pointer(profile)
+    cdef Qnn_SignalHandle_t s = _pointer(signal)
+    cdef uint64_t code
+    cdef Qnn_Tensor_t* tensors
+    library._need(<void*>library._fn.graphExecute, "graph_execute")
+    tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + m + 1, sizeof(Qnn_Tensor_t))
+    if tensors == NULL:
+        raise MemoryError
+    try:
+        for i, (tensor, binding) in enumerate([*inputs, *outputs]):
+            _fill(&tensors[<uint32_t>i], tensor, binding)
+        with nogil:
+            code = library._fn.graphExecute(g, tensors, n, tensors + n, m, p, s)
+        library._check(code, "graph", "graphExecute")
+    finally:
+        PyMem_Free(tensors)
+
+
+def graph_execute_async(Library library not None, graph, inputs, outputs, profile=0, signal=0,
+                        keep=None) -> Pending:
+    """graphExecuteAsync; the result keeps tensors and ``keep`` alive until the backend reports."""
+    cdef uint32_t n = <uint32_t>len(inputs)
+    cdef uint32_t m = <uint32_t>len(outputs)
+    cdef Qnn_GraphHandle_t g = _pointer(graph)
+    cdef Qnn_ProfileHandle_t p = _pointer(profile)
+    cdef Qnn_SignalHandle_t s = _pointer(signal)
+    cdef uint64_t code
+    cdef Completion* completion
+    cdef Pending pending = Pending.__new__(Pending)
+    library._need(<void*>library._fn.graphExecuteAsync, "graph_executeAsync")
+    pending._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + m + 1, sizeof(Qnn_Tensor_t))
+    if pending._tensors == NULL:
+        raise MemoryError
+    for i, (tensor, binding) in enumerate([*inputs, *outputs]):
+        _fill(&pending._tensors[<uint32_t>i], tensor, binding)
+    pending._keep = (inputs, outputs, keep)
+    completion = new Completion()
+    with nogil:
+        code = library._fn.graphExecuteAsync(
+            g, pending._tensors, n, pending._tensors + n, m, p, s, NotifyCallback, completion)
+    if code != 0:  # then the callback is not called
+        completion.Release()
+        completion.Release()
+    else:
+        pending._completion = completion
+    library._check(code, "graph", "graphExecuteAsync")
+    return pending

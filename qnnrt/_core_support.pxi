@@ -1,0 +1,152 @@
+# Part of _core.pyx: fork check, log lines, strings, configs.
+
+cdef int _LEVELS[6]
+_LEVELS[:] = [50, 40, 30, 20, 10, 10]  # QNN_LOG_LEVEL_* -> logging: VERBOSE and DEBUG are DEBUG
+
+
+cdef int _check_process(uint32_t generation, str what) except -1:
+    if generation != Generation():
+        raise errors.ForkError(
+            f"{what} belongs to the parent of this forked process (this is process {os.getpid()}): "
+            "backends do not survive a fork. Open it again here, or start children with the "
+            "'spawn' or 'forkserver' method"
+        )
+    return 0
+
+
+cdef str _text(const char* text):
+    return "" if text == NULL else (<bytes>text).decode("utf-8", "replace")
+
+
+cdef bytes _utf8(object text, str what):
+    """For a C string: a NUL inside would silently cut it short."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, not {type(text).__name__}")
+    cdef bytes data = (<str>text).encode("utf-8")
+    if b"\0" in data:
+        raise ValueError(f"{what} must not contain NUL characters: {text!r}")
+    return data
+
+
+cdef int _drain_log() except -1:
+    cdef LogLine line
+    cdef uint64_t dropped
+    while LogSink.Get().Take(&line):
+        level = _LEVELS[line.level if line.level <= 5 else 5]
+        _logger.log(level, "%s", _text(line.text).rstrip("\n"))
+    dropped = LogSink.Get().TakeDropped()
+    if dropped:
+        _logger.warning("%d log lines of the backend were dropped", dropped)
+    return 0
+
+
+def drain_log() -> None:
+    """Hand the log lines that backends have written since to the ``qnnrt`` logger."""
+    _drain_log()
+
+
+def fork_generation() -> int:
+    """How many forks lie between the process that loaded this module and this one."""
+    return Generation()
+
+
+def live_counts() -> dict:
+    """What libqnnrt.so holds now: buffers, maps, fds, mem_handles, contexts, graphs, ..."""
+    cdef Qnnrt_LiveCounts_t c
+    memset(&c, 0, sizeof(c))
+    qnnrt_live_counts(&c)
+    return {
+        "buffers": c.buffers, "maps": c.maps, "fds": c.fds, "mem_handles": c.mem_handles,
+        "contexts": c.contexts, "graphs": c.graphs, "backends": c.backends,
+        "profiles": c.profiles, "logs": c.logs, "devices": c.devices, "signals": c.signals,
+    }
+
+
+def debug_allocations() -> int:
+    """Heap allocations made by libqnnrt.so since it was loaded."""
+    return qnnrt_debug_allocations()
+
+
+def debug_fail_allocation(int64_t n) -> None:
+    """Make libqnnrt.so's n-th allocation from now fail; -1 switches that off."""
+    qnnrt_debug_fail_allocation(n)
+
+
+def version() -> str:
+    """The version of libqnnrt.so."""
+    return _text(qnnrt_version())
+
+
+def kernel_library() -> str:
+    """The kernels in use, for example ``oneDNN 3.2.0 (gomp)`` or ``portable``."""
+    return _text(qnnrt_kernel_library())
+
+
+def op_coverage_json() -> str:
+    """The op table of libqnnrt.so as JSON."""
+    return _text(qnnrt_op_coverage_json())
+
+
+cdef struct _Option:
+    # Every QNN config but the global one: 32-bit option, padding, 8-byte union.
+    uint32_t option
+    uint32_t padding
+    uint64_t value
+
+
+cdef class Config:
+    """A QNN config list: (option, value) pairs.
+
+    A value is an int (any scalar member), a pair of uint32 (a struct of two), a str (a C string), a
+    list of str (a NULL-terminated array of C strings), or a bytes-like object (a pointer to a
+    struct, for CUSTOM options).
+    """
+
+    cdef _Option* _items
+    cdef const void** _list
+    cdef list _keep
+
+    def __cinit__(self, options):
+        cdef list pairs = list(options)
+        cdef size_t n = len(pairs)
+        cdef size_t i
+        self._keep = []
+        self._items = <_Option*>PyMem_Calloc(n + 1, sizeof(_Option))
+        self._list = <const void**>PyMem_Calloc(n + 1, sizeof(void*))
+        if self._items == NULL or self._list == NULL:
+            raise MemoryError
+        for i in range(n):
+            self._items[i].option = pairs[i][0]
+            self._items[i].value = self._word(pairs[i][1])
+            self._list[i] = &self._items[i]
+
+    cdef uint64_t _word(self, value) except? 0xFFFFFFFFFFFFFFFF:
+        if isinstance(value, int):
+            return <uint64_t><int64_t>value if value < 0 else <uint64_t>value
+        if isinstance(value, tuple):
+            low, high = value
+            return <uint64_t>(<uint32_t>low) | (<uint64_t>(<uint32_t>high) << 32)
+        if isinstance(value, str):
+            data = _utf8(value, "a config string")
+            self._keep.append(data)
+            return <uint64_t><uintptr_t><char*>data
+        if isinstance(value, list):
+            texts = [_utf8(text, "a config string") for text in value]
+            array = bytearray(8 * (len(texts) + 1))
+            for i, data in enumerate(texts):
+                array[8 * i:8 * i + 8] = (<uintptr_t><char*>(<bytes>data)).to_bytes(8, "little")
+            self._keep.append(texts)
+        else:
+            array = bytearray(value)  # a copy: the caller's may move
+        self._keep.append(array)
+        return <uint64_t><uintptr_t><char*>(<bytearray>array)
+
+    def __dealloc__(self):
+        PyMem_Free(self._items)
+        PyMem_Free(self._list)
+
+
+cdef const void** _config(config) except? NULL:
+    if config is None:
+        return NULL
+    return (<Config?>config)._list

@@ -1,0 +1,256 @@
+# Part of _core.pyx: tensor descriptions and operations as C structs with owners.
+
+cdef class Tensor:
+    """A tensor of a graph or context, with everything its C description points at.
+
+    ``id`` is 0 until the backend has given it one. Made by ``Graph.add_tensor``; the same object is
+    used in ``add_node`` and ``execute``.
+    """
+
+    cdef Qnn_Tensor_t _t
+    cdef bytes _name
+    cdef uint32_t* _dims
+    cdef Qnn_ScaleOffset_t* _pairs
+    cdef float* _scales
+    cdef int32_t* _offsets
+    cdef Py_buffer _data
+    cdef bint _has_data
+    cdef readonly tuple shape
+    cdef readonly object dtype
+    cdef readonly object quantization
+
+    def __cinit__(self, name, tuple shape, uint32_t data_type, uint32_t tensor_type, *, data=None,
+                  quantization=None, uint32_t mem_type=0, uint32_t data_format=0, dtype=None,
+                  uint32_t id=0):
+        cdef Py_ssize_t i
+        cdef Py_ssize_t rank = len(shape)
+        self._name = _utf8(name, "a tensor's name")
+        self.shape = shape
+        self.dtype = dtype
+        self.quantization = quantization
+        self._dims = <uint32_t*>PyMem_Calloc(rank + 1, sizeof(uint32_t))
+        if self._dims == NULL:
+            raise MemoryError
+        for i in range(rank):
+            n = shape[i]
+            if not 0 <= n <= 0xFFFFFFFF:
+                raise ValueError(f"tensor {name!r}: dimension {n} is not in 0 .. 2**32 - 1")
+            self._dims[i] = n
+        self._t.version = QNN_TENSOR_VERSION_1
+        self._t.v1.id = id
+        self._t.v1.name = <char*>self._name
+        self._t.v1.type = <Qnn_TensorType_t>tensor_type
+        self._t.v1.dataFormat = data_format
+        self._t.v1.dataType = <Qnn_DataType_t>data_type
+        self._t.v1.rank = <uint32_t>rank
+        self._t.v1.dimensions = self._dims
+        self._t.v1.memType = <Qnn_TensorMemType_t>mem_type
+        self._quantize(quantization)
+        if data is not None:
+            self._set_data(data, name)
+
+    def __dealloc__(self):
+        self.release_data()
+        PyMem_Free(self._dims)
+        PyMem_Free(self._pairs)
+        PyMem_Free(self._scales)
+        PyMem_Free(self._offsets)
+
+    cdef int _set_data(self, data, name) except -1:
+        PyObject_GetBuffer(data, &self._data, PyBUF_SIMPLE)
+        self._has_data = True
+        if self._data.len > 0xFFFFFFFF:
+            raise ValueError(f"tensor {name!r} has {self._data.len} bytes: the C API carries at "
+                             "most 2**32 - 1 in one constant")
+        self._t.v1.clientBuf.data = self._data.buf
+        self._t.v1.clientBuf.dataSize = <uint32_t>self._data.len
+        return 0
+
+    cdef int _quantize(self, q) except -1:
+        cdef Qnn_QuantizeParams_t* p = &self._t.v1.quantizeParams
+        cdef uint32_t n, i
+        p.encodingDefinition = QNN_DEFINITION_UNDEFINED
+        p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED
+        if q is None:
+            return 0
+        p.encodingDefinition = QNN_DEFINITION_DEFINED
+        if q.axis is None and q.bitwidth is None:
+            p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
+            p.scaleOffsetEncoding.scale = q.scale
+            p.scaleOffsetEncoding.offset = q.offset
+            return 0
+        if q.axis is None:
+            p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET
+            p.bwScaleOffsetEncoding.bitwidth = q.bitwidth
+            p.bwScaleOffsetEncoding.scale = q.scale
+            p.bwScaleOffsetEncoding.offset = q.offset
+            return 0
+        scales = [float(s) for s in q.scale]
+        n = <uint32_t>len(scales)
+        # One offset may stand for the whole axis.
+        try:
+            offsets = [int(o) for o in q.offset]
+        except TypeError:
+            offsets = [int(q.offset)] * n
+        if len(offsets) != n:
+            raise ValueError(f"quantization along an axis: {n} scales but {len(offsets)} offsets")
+        if q.bitwidth is None:
+            self._pairs = <Qnn_ScaleOffset_t*>PyMem_Calloc(n + 1, sizeof(Qnn_ScaleOffset_t))
+            if self._pairs == NULL:
+                raise MemoryError
+            for i in range(n):
+                self._pairs[i].scale = scales[i]
+                self._pairs[i].offset = offsets[i]
+            p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
+            p.axisScaleOffsetEncoding.axis = q.axis
+            p.axisScaleOffsetEncoding.numScaleOffsets = n
+            p.axisScaleOffsetEncoding.scaleOffset = self._pairs
+            return 0
+        self._scales = <float*>PyMem_Calloc(n + 1, sizeof(float))
+        self._offsets = <int32_t*>PyMem_Calloc(n + 1, sizeof(int32_t))
+        if self._scales == NULL or self._offsets == NULL:
+            raise MemoryError
+        for i in range(n):
+            self._scales[i] = scales[i]
+            self._offsets[i] = offsets[i]
+        p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
+        p.bwAxisScaleOffsetEncoding.bitwidth = q.bitwidth
+        p.bwAxisScaleOffsetEncoding.axis = q.axis
+        p.bwAxisScaleOffsetEncoding.numElements = n
+        p.bwAxisScaleOffsetEncoding.scales = self._scales
+        p.bwAxisScaleOffsetEncoding.offsets = self._offsets
+        return 0
+
+    def release_data(self) -> None:
+        """Let go of a constant's bytes: the backend has its own by the time of finalize."""
+        if self._has_data:
+            self._has_data = False
+            self._t.v1.clientBuf.data = NULL
+            self._t.v1.clientBuf.dataSize = 0
+            PyBuffer_Release(&self._data)
+
+    @property
+    def id(self) -> int:
+        """The backend's number for it; 0 when it has none yet."""
+        return self._t.v1.id
+
+    @property
+    def name(self) -> str:
+        """Unique in its graph."""
+        return self._name.decode()
+
+    @property
+    def data_type(self) -> int:
+        """One of the QNN_DATATYPE values."""
+        return <uint32_t>self._t.v1.dataType
+
+    @property
+    def type(self) -> int:
+        """One of the QNN_TENSOR_TYPE values."""
+        return <uint32_t>self._t.v1.type
+
+    @property
+    def mem_type(self) -> int:
+        """0 RAW or 1 MEMHANDLE: what was declared when it was made."""
+        return <uint32_t>self._t.v1.memType
+
+    def __repr__(self) -> str:
+        dims = "x".join(map(str, self.shape)) or "scalar"
+        return f"<Tensor {self.name!r} {self.dtype or hex(self.data_type)}[{dims}] id {self.id}>"
+
+
+cdef int _set_scalar(Qnn_Scalar_t* s, uint32_t data_type, value) except -1:
+    s.dataType = <Qnn_DataType_t>data_type
+    if data_type == <uint32_t>QNN_DATATYPE_FLOAT_32:
+        s.floatValue = value
+    elif data_type == <uint32_t>QNN_DATATYPE_FLOAT_64:
+        s.doubleValue = value
+    elif data_type == <uint32_t>QNN_DATATYPE_BOOL_8:
+        s.bool8Value = 1 if value else 0
+    elif data_type == <uint32_t>QNN_DATATYPE_INT_32:
+        s.int32Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_UINT_32:
+        s.uint32Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_INT_64:
+        s.int64Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_UINT_64:
+        s.uint64Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_INT_16:
+        s.int16Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_UINT_16:
+        s.uint16Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_INT_8:
+        s.int8Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_UINT_8:
+        s.uint8Value = value
+    elif data_type == <uint32_t>QNN_DATATYPE_STRING:
+        s.stringValue = <char*>(<bytes>value)
+    else:
+        raise ValueError(f"no scalar parameter of data type {data_type:#x}")
+    return 0
+
+
+cdef class Op:
+    """An operation as ``backendValidateOpConfig`` and ``graphAddNode`` take it.
+
+    Args:
+        name: unique in its graph.
+        package: ``qti.aisw`` for the built-in ops.
+        type: the op's name.
+        params: (name, data type, scalar) triples, or (name, tensor) pairs.
+        inputs, outputs: tensors in the op's order; None for one left out.
+    """
+
+    cdef Qnn_OpConfig_t _c
+    cdef Qnn_Param_t* _params
+    cdef Qnn_Tensor_t* _tensors
+    cdef list _keep
+
+    def __cinit__(self, name, package, type, params, inputs, outputs):
+        cdef Py_ssize_t i, n
+        self._keep = [_utf8(name, "an op's name"), _utf8(package, "an op package's name"),
+                      _utf8(type, "an op's type"), list(inputs), list(outputs)]
+        self._c.version = QNN_OPCONFIG_VERSION_1
+        self._c.v1.name = <char*>(<bytes>self._keep[0])
+        self._c.v1.packageName = <char*>(<bytes>self._keep[1])
+        self._c.v1.typeName = <char*>(<bytes>self._keep[2])
+        params = list(params)
+        self._params = <Qnn_Param_t*>PyMem_Calloc(len(params) + 1, sizeof(Qnn_Param_t))
+        n = len(self._keep[3]) + len(self._keep[4])
+        self._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + 1, sizeof(Qnn_Tensor_t))
+        if self._params == NULL or self._tensors == NULL:
+            raise MemoryError
+        for i, param in enumerate(params):
+            self._set_param(&self._params[i], param)
+        self._c.v1.numOfParams = <uint32_t>len(params)
+        self._c.v1.params = self._params
+        for i, tensor in enumerate(self._keep[3] + self._keep[4]):
+            self._tensors[i] = (<Tensor?>(_LEFT_OUT if tensor is None else tensor))._t
+        self._c.v1.numOfInputs = <uint32_t>len(self._keep[3])
+        self._c.v1.inputTensors = self._tensors
+        self._c.v1.numOfOutputs = <uint32_t>len(self._keep[4])
+        self._c.v1.outputTensors = self._tensors + self._c.v1.numOfInputs
+
+    cdef int _set_param(self, Qnn_Param_t* p, param) except -1:
+        data = _utf8(param[0], "a parameter's name")
+        self._keep.append(data)
+        p.name = <char*>(<bytes>data)
+        if len(param) == 2:
+            self._keep.append(param[1])
+            p.paramType = QNN_PARAMTYPE_TENSOR
+            p.tensorParam = (<Tensor?>param[1])._t
+            return 0
+        value = param[2]
+        if isinstance(value, str):
+            value = _utf8(value, f"parameter {param[0]!r}")
+            self._keep.append(value)
+        p.paramType = QNN_PARAMTYPE_SCALAR
+        return _set_scalar(&p.scalarParam, param[1], value)
+
+    def __dealloc__(self):
+        PyMem_Free(self._params)
+        PyMem_Free(self._tensors)
+
+
+# An operand left out, as other clients send it: type NULL, one dimension of no elements.
+cdef Tensor _LEFT_OUT = Tensor("", (0,), QNN_DATATYPE_FLOAT_32, QNN_TENSOR_TYPE_NULL)
