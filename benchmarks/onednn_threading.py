@@ -3,9 +3,9 @@
 A 3x3 convolution (64 channels, 56x56, float32, relu) and a primitive that does next to nothing (a
 relu of 256 values) on every core that the process may use: alone, and with one other process that
 keeps one core busy. The small one also after 15 us of other work on the calling thread, as between
-two nodes of a graph, and after a sleep of 1 ms. Each variant runs in its own process, because OpenMP
-reads its settings when it is loaded; the variants take turns, because a machine drifts. Talks to
-oneDNN's C API directly, so that nothing of qnnrt is measured.
+two nodes of a graph, and after a sleep of 1 ms. Each variant runs in its own process, because
+OpenMP reads its settings when it is loaded; the variants take turns, because a machine drifts.
+Talks to oneDNN's C API directly, so that nothing of qnnrt is measured.
 
     python benchmarks/onednn_threading.py [--rounds N] [--tbb DIR] [--json FILE]
 
