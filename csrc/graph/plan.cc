@@ -134,12 +134,21 @@ class Plan::Layout {
         const Tensor* in = Root(t);
         bool dies_here = life_[in].last == static_cast<int>(s);
         bool same_size = in->bytes() == out->bytes();
-        if (in == out || !InArena(in) || !dies_here || !same_size) continue;
+        if (in == out || !InArena(in) || !dies_here || !same_size || ReadByPostOp(node, in))
+          continue;
         if (life_[out].first < static_cast<int>(s)) continue;  // its memory is in use already
         Share(out, in);
         break;
       }
     }
+  }
+
+  // Post ops read their operand after the node has written: it must still be what it was.
+  bool ReadByPostOp(const Node& node, const Tensor* root) const {
+    for (const PostOp& op : node.post_ops) {
+      if (op.kind == PostOp::Kind::kAdd && Root(node.inputs[op.input]) == root) return true;
+    }
+    return false;
   }
 
   const Ir& ir_;

@@ -54,7 +54,11 @@ Status CancelTransposes(Ir* ir, int* changes) {
       int at = ir->Producer(node.inputs.empty() ? nullptr : node.inputs[0]);
       if (at < 0) break;
       const Node& before = ir->nodes[at];
-      if (IsReshape(node) && IsReshape(before)) {
+      bool before_is_nothing =
+          IsReshape(before) && before.inputs[0]->shape == before.outputs[0]->shape;
+      if (before_is_nothing) {
+        node.inputs[0] = before.inputs[0];
+      } else if (IsReshape(node) && IsReshape(before)) {
         MakeReshape(&node);
         node.inputs[0] = before.inputs[0];
       } else if (IsTranspose(node) && IsTranspose(before)) {

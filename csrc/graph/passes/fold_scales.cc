@@ -162,6 +162,7 @@ Status FoldScales(Ir* ir, int* changes) {
     }
     // The producer takes over the node's output; the node goes.
     producer.outputs[0] = node.outputs[0];
+    node = Node{};
     dead[i] = true;
     ++*changes;
     ir->Index();
