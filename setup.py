@@ -115,13 +115,11 @@ def link(target: Path, inputs: list[Path], *flags: str) -> Path:
     return target
 
 
-def write_exports(script: Path, objects: list[Path]) -> Path:
-    """The linker's version script from csrc/exports.txt: std templates are local, too.
+def write_exports(script: Path, names: list[str], objects: list[Path]) -> Path:
+    """The linker's version script: only these symbols are exported, std templates neither.
 
     It also names the objects, so that the library is linked again when a source has gone.
     """
-    lines = Path("csrc/exports.txt").read_text().splitlines()
-    names = [line for line in lines if line and not line.startswith("#")]
     text = "{ global: " + "; ".join(names) + "; local: *; };\n"
     text += f"/* {' '.join(map(str, objects))} */\n"
     if not script.exists() or script.read_text() != text:
@@ -169,7 +167,9 @@ class BuildNative(build_ext):
 
         shims = [s for s in objects if s.parent == SHIMS]
         runtime = [obj for s, obj in objects.items() if s not in shims + binding]
-        script = write_exports(build / "exports.map", runtime)
+        lines = Path("csrc/exports.txt").read_text().splitlines()
+        names = [line for line in lines if line and not line.startswith("#")]
+        script = write_exports(build / "libqnnrt.map", names, runtime)
         options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl"]
         library = link(build / "lib/libqnnrt.so", [*runtime, script], "-shared", *options)
         products = {"lib/libqnnrt.so": library}
@@ -179,8 +179,10 @@ class BuildNative(build_ext):
             products[name] = link(build / name, [objects[s], library], *options)
         for ext, s in zip(self.extensions, binding, strict=True):
             name = Path(self.get_ext_filename(ext.name)).name
-            options = ["-shared", "-Wl,-rpath,$ORIGIN/lib"]
-            products[name] = link(build / name, [objects[s], library], *options)
+            init = [f"PyInit_{ext.name.rpartition('.')[2]}"]
+            script = write_exports(build / "binding.map", init, [objects[s]])
+            options = ["-shared", f"-Wl,--version-script={script}", "-Wl,-rpath,$ORIGIN/lib"]
+            products[name] = link(build / name, [objects[s], library, script], *options)
         headers = Path("csrc/abi").glob("**/*.h")
         return products | {f"include/qnnrt/{h.relative_to('csrc/abi')}": h for h in headers}
 
