@@ -8,6 +8,7 @@ underneath, ``alloc`` and ``Buffer`` the memory.
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from . import qnn
@@ -67,6 +68,10 @@ __all__ = [
     "load",
     "qnn",
 ]
+
+# Where pip puts oneDNN's library, for installs that are not beside it (editable ones); the native
+# library reads it when it makes the first kernel.
+os.environ.setdefault("QNNRT_PACKAGE_LIBS", os.path.join(sys.prefix, "lib"))
 
 
 def load(path: str | os.PathLike[str], **options: Any) -> Model:

@@ -1,0 +1,68 @@
+"""The ``qnnrt`` command: one file for a subcommand, each with ``add`` (its options) and ``run``.
+
+Exit status: 0 done, 1 the work failed, 2 a bad option or file (one line on stderr says which).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ..errors import BackendNotFoundError, Error, ModelError
+from . import bench, demo, info, paths, run
+from ._common import UsageError
+
+__all__ = ["main"]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line and exit status 2, without the usage text that hides it."""
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    from .. import __version__
+
+    parser = _Parser(prog="qnnrt", description="Neural networks over QNN with shared buffers.")
+    parser.add_argument("--version", action="version", version=f"qnnrt {__version__}")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=_Parser
+    )
+    for module in (info, run, bench, demo, paths):
+        module.add(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        return _report(options.command, error, 2)
+    except (ModelError, BackendNotFoundError) as error:
+        return _report(options.command, error, 2)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # the reader, e.g. `head`, has what it wanted
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return _report(options.command, error, 2)
+    except Error as error:
+        return _report(options.command, error, 1)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _report(command: str, error: Exception, status: int) -> int:
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    else:
+        text = " ".join(str(error).split()) if status == 2 else str(error)
+    print(f"qnnrt {command}: error: {text}", file=sys.stderr)
+    return status

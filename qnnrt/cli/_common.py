@@ -1,0 +1,212 @@
+"""What the commands share: options, input files, timing, output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..model import Model
+from ..session import Session
+
+T = TypeVar("T")
+
+
+class UsageError(Exception):
+    """A bad option or file: reported as one line, exit status 2."""
+
+
+def count(text: str) -> int:
+    """An argparse type: a whole number of at least one."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return value
+
+
+def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
+    """The options of every command that runs a model."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx file")
+    parser.add_argument(
+        "--input",
+        metavar="[NAME=]FILE",
+        action="append",
+        default=[],
+        help="an input as .npy, or as .raw bytes in the tensor's own type; random without it",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    parser.add_argument(
+        "--backend", default="cpu", help="cpu, or the path of a QNN backend library (default cpu)"
+    )
+    parser.add_argument(
+        "--iterations",
+        metavar="N",
+        type=count,
+        default=iterations,
+        help=f"timed executions (default {iterations})",
+    )
+    parser.add_argument("--threads", metavar="N", type=count, help="kernel threads (default: auto)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def load_model(path: Path) -> Model:
+    """`qnnrt.load`, with the file's name in every complaint."""
+    from .. import load
+
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    return load(path)
+
+
+def input_arrays(session: Session, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """One array for each input of the session: from the files given, random for the others."""
+    files: dict[str, Path] = {}
+    for text in options.input:
+        name, separator, path = text.rpartition("=")
+        if not separator and len(session.inputs) == 1:
+            name = next(iter(session.inputs))
+        if name not in session.inputs:
+            names = ", ".join(session.inputs)
+            raise UsageError(f"--input {text}: expected NAME=FILE with NAME one of: {names}")
+        if name in files:
+            raise UsageError(f"--input {text}: {name} was given twice")
+        files[name] = Path(path)
+    generator = np.random.default_rng(options.seed)
+    arrays = {}
+    for name, tensor in session.inputs.items():
+        shape, dtype = tuple(tensor.shape), np.dtype(tensor.dtype)
+        random = random_array(
+            generator, shape, dtype
+        )  # drawn always: a file changes no other input
+        arrays[name] = read_array(files[name], name, shape, dtype) if name in files else random
+    return arrays
+
+
+def random_array(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray:
+    """Normal floats; whole bytes; 0 or 1 in wider integers, which are often indices."""
+    if dtype.kind == "f":
+        return generator.standard_normal(shape, dtype=np.float32).astype(dtype)
+    high = 256 if dtype == np.uint8 else 128 if dtype == np.int8 else 2
+    return generator.integers(0, high, shape).astype(dtype)
+
+
+def read_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """An input from a file, exactly of the tensor's type and shape."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    if path.suffix == ".npy":
+        try:
+            array = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise UsageError(f"{path}: not a .npy file of numbers: {error}") from None
+    elif path.suffix == ".raw":
+        size, expected = path.stat().st_size, int(np.prod(shape)) * dtype.itemsize
+        if size != expected:
+            raise UsageError(
+                f"{path}: {size} bytes, but {name} takes {expected} ({dtype.name}{list(shape)})"
+            )
+        array = np.fromfile(path, dtype).reshape(shape)
+    else:
+        raise UsageError(f"{path}: expected a .npy or .raw file")
+    if tuple(array.shape) != shape or array.dtype != dtype:
+        raise UsageError(
+            f"{path}: {array.dtype.name}{list(array.shape)}, "
+            f"but {name} takes {dtype.name}{list(shape)}"
+        )
+    return array
+
+
+# ---- timing ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call: the median, and the 10th and 90th percentile as the spread."""
+
+    median: float
+    low: float
+    high: float
+    calls: int
+
+    def __str__(self) -> str:
+        return f"{seconds(self.median)} ({seconds(self.low)} .. {seconds(self.high)})"
+
+    def as_json(self) -> dict[str, float]:
+        return {
+            "median_s": self.median,
+            "p10_s": self.low,
+            "p90_s": self.high,
+            "calls": self.calls,
+        }
+
+
+def interleave(
+    ways: Mapping[str, Callable[[], object]], iterations: int, label: str
+) -> dict[str, Timing]:
+    """Times the ways in turns, so that a change of the machine's speed meets all of them alike."""
+    for way in ways.values():
+        way()
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in progress(range(iterations), label):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            samples[name].append(time.perf_counter() - start)
+    return {name: timing(values) for name, values in samples.items()}
+
+
+def timing(samples: Sequence[float]) -> Timing:
+    low, median, high = np.percentile(samples, [10, 50, 90])
+    return Timing(float(median), float(low), float(high), len(samples))
+
+
+# ---- output ------------------------------------------------------------------------------------
+
+
+def seconds(value: float) -> str:
+    """A duration with three digits: 1.23 ms."""
+    factor, unit = (1.0, "s") if value >= 1 else (1e3, "ms") if value >= 1e-3 else (1e6, "us")
+    return f"{value * factor:.3g} {unit}"
+
+
+def size(nbytes: int) -> str:
+    """A size with its unit: 588 KiB."""
+    value = float(nbytes)
+    for unit in ("bytes", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} GiB"
+
+
+def progress(items: Iterable[T], label: str) -> Iterator[T]:
+    """Yields the items; shows how far it is when stderr is a terminal, and clears that again."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    total = len(items) if isinstance(items, Sequence) else None
+    shown = 0.0
+    for i, item in enumerate(items):
+        if time.monotonic() - shown > 0.1:
+            shown = time.monotonic()
+            of = f" of {total}" if total else ""
+            print(f"\r\x1b[K{label}: {i}{of}", end="", file=sys.stderr, flush=True)
+        yield item
+    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def print_json(value: object) -> None:
+    """One object, readable by people, too."""
+    print(json.dumps(value, indent=2, default=str))

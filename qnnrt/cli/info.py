@@ -1,0 +1,136 @@
+"""``qnnrt info``: what this machine can do, and what to install for more."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from collections.abc import Iterator
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+from ..errors import Error
+from ._common import print_json
+from .paths import LIB_DIR
+
+PORTABLE = "portable"
+#: Backends that a session can name, and what to say of those that this version does not have.
+BACKENDS = {"cpu": "libQnnCpu.so", "htp": "libQnnHtp.so", "lpai": "libQnnLpai.so", "gpu": None}
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    text = "say what this machine can do and what to install for more"
+    parser = commands.add_parser("info", help=text, description=text.capitalize() + ".")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    report = collect()
+    if options.json:
+        print_json(report)
+    else:
+        print("\n".join(lines(report)))
+    return 0
+
+
+def collect() -> dict[str, Any]:
+    """Everything that `qnnrt info` knows, as one JSON value."""
+    from .. import __version__, _core, heaps
+
+    kernels = _core.kernel_library()
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": cpu_name(),
+        "threads": len(os.sched_getaffinity(0)),
+        "heaps": [
+            {
+                "name": heap.name,
+                "available": heap.available,
+                "default": heap.is_default,
+                "coherent": heap.coherent,
+                "reason": heap.reason,
+            }
+            for heap in heaps()
+        ],
+        "kernels": kernels,
+        "advice": [advice] if (advice := kernel_advice(kernels)) else [],
+        "backends": {name: backend(library) for name, library in BACKENDS.items()},
+        "other_libraries": [str(path) for path in other_libraries()],
+        "lib_dir": str(LIB_DIR),
+    }
+
+
+def kernel_advice(kernels: str) -> str | None:
+    if not kernels.startswith(PORTABLE):
+        return None
+    if platform.machine() == "x86_64" and platform.system() == "Linux":
+        return "for fast kernels: pip install onednn-cpu-gomp (it needs libgomp1 of the system)"
+    return "for fast kernels: install oneDNN of the system (libdnnl3 in Debian)"
+
+
+def backend(library: str | None) -> dict[str, Any]:
+    """Whether a backend of this package can be opened, and as what."""
+    from .. import _core
+
+    if library is None or not (LIB_DIR / library).exists():
+        return {"available": False, "reason": "not part of this version"}
+    path = str(LIB_DIR / library)
+    try:
+        opened = _core.Library.open(path)
+    except Error as error:
+        return {"available": False, "reason": str(error), "library": path}
+    return {
+        "available": True,
+        "library": path,
+        "provider": opened.provider_name,
+        "core_api": ".".join(map(str, opened.core_version)),
+        "backend_api": ".".join(map(str, opened.backend_version)),
+    }
+
+
+def other_libraries() -> Iterator[Path]:
+    """QNN backend libraries of others, usable as ``--backend PATH``. They are not loaded here."""
+    folders = [Path(p) for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
+    spec = util.find_spec("onnxruntime_qnn")
+    if spec is not None and spec.submodule_search_locations:
+        folders += [Path(p) for p in spec.submodule_search_locations]
+    names = ("libQnnCpu.so", "libQnnHtp.so", "libQnnGpu.so", "libQnnLpai.so")
+    seen: set[Path] = {LIB_DIR.resolve()}
+    for folder in folders:
+        if folder.resolve() not in seen:
+            seen.add(folder.resolve())
+            yield from (folder / name for name in names if (folder / name).exists())
+
+
+def cpu_name() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    names = (line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line)
+    return next(names, platform.machine())
+
+
+def lines(report: dict[str, Any]) -> Iterator[str]:
+    """The report for people."""
+    yield f"qnnrt {report['version']}, Python {report['python']}, {report['platform']}"
+    yield f"cpu      {report['cpu']}, {report['threads']} threads usable"
+    yield f"kernels  {report['kernels']}"
+    yield "heaps"
+    for heap in report["heaps"]:
+        mark = "*" if heap["default"] else "+" if heap["available"] else "-"
+        reason = heap["reason"].partition(";")[0]  # the rest says what the lines above say
+        yield f"       {mark} {heap['name']}: {reason}{', the default' if heap['default'] else ''}"
+    yield "backends"
+    for name, b in report["backends"].items():
+        if b["available"]:
+            yield f"       + {name}: {b['provider']}, core API {b['core_api']}, {b['library']}"
+        else:
+            yield f"       - {name}: {b['reason']}"
+    for path in report["other_libraries"]:
+        yield f"       + {path} (somebody else's; give the path as the backend)"
+    yield from report["advice"]

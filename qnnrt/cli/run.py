@@ -1,0 +1,104 @@
+"""``qnnrt run``: a model on input files, or on random inputs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._common import (
+    add_model_options,
+    input_arrays,
+    load_model,
+    print_json,
+    progress,
+    size,
+    timing,
+)
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    text = "run a model on input files, or on random inputs"
+    parser = commands.add_parser("run", help=text, description=text.capitalize() + ".")
+    add_model_options(parser, iterations=1)
+    parser.add_argument("--output-dir", metavar="DIR", type=Path, help="write each output as .npy")
+    parser.add_argument(
+        "--io",
+        choices=("memhandle", "raw"),
+        default="memhandle",
+        help="how inputs and outputs are bound (default memhandle)",
+    )
+    parser.add_argument("--strict", action="store_true", help="an avoidable copy is an error")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..session import Session
+
+    model = load_model(options.model)
+    with Session(
+        model,
+        backend=options.backend,
+        io=options.io,
+        strict=options.strict,
+        threads=options.threads,
+    ) as session:
+        for name, array in input_arrays(session, options).items():
+            session.inputs[name].array[...] = array
+        samples = []
+        for _ in progress(range(options.iterations), "running"):
+            start = time.perf_counter()
+            session.run()
+            samples.append(time.perf_counter() - start)
+        outputs = {name: np.array(t.array) for name, t in session.outputs.items()}
+        stats = asdict(session.stats)
+    files = write_outputs(outputs, options.output_dir) if options.output_dir else {}
+
+    times = timing(samples)
+    if options.json:
+        described = {
+            name: {"shape": list(a.shape), "dtype": a.dtype.name, "file": files.get(name)}
+            | summary(a)
+            for name, a in outputs.items()
+        }
+        print_json({"outputs": described, "run": times.as_json(), "stats": stats})
+        return 0
+    for name, a in outputs.items():
+        values = ", ".join(f"{key} {value:.6g}" for key, value in summary(a).items())
+        where = f" -> {files[name]}" if name in files else ""
+        print(f"{name}: {a.dtype.name}{list(a.shape)} {values}{where}")
+    calls = f"{times.calls} runs" if times.calls > 1 else "1 run"
+    print(f"{calls}: {times}, {size(stats['copied_bytes'])} copied")
+    return 0
+
+
+def summary(array: np.ndarray) -> dict[str, float | int]:
+    """A few numbers to recognise an output by."""
+    if array.size == 0:
+        return {"elements": 0}
+    values = array.astype(np.float64)
+    return {
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "mean": float(values.mean()),
+        "argmax": int(values.argmax()),
+    }
+
+
+def write_outputs(outputs: dict[str, np.ndarray], folder: Path) -> dict[str, str]:
+    """Writes NAME.npy for each; characters that a file name cannot have become underscores."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, str] = {}
+    for name, array in outputs.items():
+        stem = re.sub(r"[^\w.-]", "_", name)
+        path = folder / f"{stem}.npy"
+        if str(path) in files.values():
+            path = folder / f"{stem}_{len(files)}.npy"
+        np.save(path, array)
+        files[name] = str(path)
+    return files

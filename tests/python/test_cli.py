@@ -1,0 +1,288 @@
+"""The command line: what it prints, what it writes, and how it says no."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import qnnrt
+from qnnrt.cli import main
+from qnnrt.cli._common import seconds, size
+from qnnrt.cli._network import mobilenet_v2
+from qnnrt.cli.run import write_outputs
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """y = a + 2 * b on [2, 3], z = relu(y)."""
+    two = helper.make_tensor("two", TensorProto.FLOAT, [1], [2.0])
+    values = {
+        name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3])
+        for name in ("a", "in/b", "y", "z")
+    }
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul", ["in/b", "two"], ["twice"]),
+            helper.make_node("Add", ["a", "twice"], ["y"]),
+            helper.make_node("Relu", ["y"], ["z"]),
+        ],
+        "cli",
+        [values["a"], values["in/b"]],
+        [values["y"], values["z"]],
+        [two],
+    )
+    path = tmp_path / "model.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def complaint(capsys: Capture, *arguments: object) -> str:
+    """The one line on stderr of a command that ends with status 2 and prints nothing else."""
+    try:
+        status = main([str(a) for a in arguments])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    out, err = capsys.readouterr()
+    assert status == 2, (status, out, err)
+    assert out == ""
+    assert err.count("\n") == 1, err
+    return err
+
+
+def run_json(capsys: Capture, *arguments: object) -> dict:
+    assert main([*(str(a) for a in arguments), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+# ---- run -----------------------------------------------------------------------------------------
+
+
+def test_run_computes_on_the_files_given(model: Path, tmp_path: Path, capsys: Capture) -> None:
+    a = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+    b = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "a.npy", a)
+    b.tofile(tmp_path / "b.raw")
+    inputs = ["--input", f"a={tmp_path}/a.npy", "--input", f"in/b={tmp_path}/b.raw"]
+    out_dir = tmp_path / "out" / "deep"
+    report = run_json(capsys, "run", model, *inputs, "--output-dir", out_dir)
+    assert list(report["outputs"]) == ["y", "z"]
+    np.testing.assert_array_equal(np.load(out_dir / "y.npy"), a + 2 * b)
+    np.testing.assert_array_equal(np.load(out_dir / "z.npy"), np.maximum(a + 2 * b, 0))
+    assert report["outputs"]["y"]["file"] == str(out_dir / "y.npy")
+    assert report["outputs"]["z"]["max"] == float((a + 2 * b).max())
+    assert report["stats"]["executes"] == 1
+    assert report["stats"]["copied_bytes"] == 0
+
+
+@pytest.mark.parametrize("io", ["memhandle", "raw"])
+def test_run_repeats_as_often_as_asked_without_copies(
+    model: Path, io: str, capsys: Capture
+) -> None:
+    report = run_json(capsys, "run", model, "--iterations", 7, "--io", io, "--strict")
+    assert report["stats"]["executes"] == 7
+    assert report["run"]["calls"] == 7
+    assert report["stats"]["copied_bytes"] == 0
+
+
+def test_random_inputs_depend_on_the_seed_alone(model: Path, tmp_path: Path) -> None:
+    outputs = []
+    for folder, seed in (("one", 5), ("two", 5), ("three", 6)):
+        assert (
+            main(["run", str(model), "--seed", str(seed), "--output-dir", f"{tmp_path}/{folder}"])
+            == 0
+        )
+        outputs.append(np.load(tmp_path / folder / "y.npy"))
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert not np.array_equal(outputs[0], outputs[2])
+
+
+def test_run_says_what_it_saw(model: Path, capsys: Capture) -> None:
+    assert main(["run", str(model), "--iterations", "3"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("y: float32[2, 3] min ")
+    assert out[1].startswith("z: float32[2, 3] min ")
+    assert out[2].startswith("3 runs: ")
+    assert out[2].endswith("0 bytes copied")
+
+
+def test_outputs_whose_names_meet_in_one_file_name_are_all_kept(tmp_path: Path) -> None:
+    arrays = {name: np.full(2, i) for i, name in enumerate(("a/b", "a_b", "a:b", "../up"))}
+    files = write_outputs(arrays, tmp_path)
+    assert len(set(files.values())) == 4
+    for name, path in files.items():
+        assert Path(path).parent == tmp_path
+        np.testing.assert_array_equal(np.load(path), arrays[name])
+
+
+# ---- what it refuses -----------------------------------------------------------------------------
+
+
+def test_a_missing_model_is_named(capsys: Capture, tmp_path: Path) -> None:
+    assert "no.onnx: no such file" in complaint(capsys, "run", tmp_path / "no.onnx")
+    assert "no.onnx: no such file" in complaint(capsys, "bench", tmp_path / "no.onnx")
+
+
+def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_bytes(b"this is not a protobuf message \xff\xff\xff")
+    assert "bad.onnx" in complaint(capsys, "run", tmp_path / "bad.onnx")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--input", "c=x.npy"], "expected NAME=FILE with NAME one of: a, in/b"),
+        (["--input", "x.npy"], "expected NAME=FILE"),
+        (["--input", "a=missing.npy"], "missing.npy: no such file"),
+        (["--input", "a=x.txt"], "expected a .npy or .raw file"),
+        (["--input", "a=short.raw"], "20 bytes, but a takes 24 (float32[2, 3])"),
+        (["--input", "a=wrong.npy"], "float64[2, 3], but a takes float32[2, 3]"),
+        (["--input", "a=flat.npy"], "float32[6], but a takes float32[2, 3]"),
+        (["--input", "a=pickle.npy"], "pickle.npy: not a .npy file of numbers"),
+        (["--input", "a=good.npy", "--input", "a=good.npy"], "a was given twice"),
+        (["--iterations", "0"], "'0' is not a whole number of at least 1"),
+        (["--threads", "many"], "'many' is not a whole number of at least 1"),
+        (["--io", "magic"], "invalid choice: 'magic'"),
+        (["--backend", "libNothing.so"], "libNothing.so"),
+        (["--no-such-option"], "unrecognized arguments: --no-such-option"),
+    ],
+)
+def test_a_bad_option_is_one_line_and_status_2(
+    option: list[str],
+    words: str,
+    model: Path,
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.txt").write_text("1 2 3")
+    Path("short.raw").write_bytes(bytes(20))
+    np.save("good.npy", np.zeros((2, 3), np.float32))
+    np.save("wrong.npy", np.zeros((2, 3)))
+    np.save("flat.npy", np.zeros(6, np.float32))
+    np.save("pickle.npy", np.array([{}], dtype=object), allow_pickle=True)
+    assert words in complaint(capsys, "run", model, *option)
+
+
+def test_no_command_and_an_unknown_one_are_refused(capsys: Capture) -> None:
+    assert "COMMAND" in complaint(capsys)
+    assert "frobnicate" in complaint(capsys, "frobnicate")
+
+
+def test_an_output_folder_that_cannot_be_made_is_named(
+    model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert "file" in complaint(capsys, "run", model, "--output-dir", tmp_path / "file" / "out")
+
+
+# ---- bench, info, demo, paths --------------------------------------------------------------------
+
+
+def test_bench_compares_the_ways_of_one_run(model: Path, capsys: Capture) -> None:
+    report = run_json(capsys, "bench", model, "--iterations", 5, "--threads", 1)
+    assert list(report["ways"]) == ["zero-copy", "copying", "onnxruntime"]
+    assert report["copied_bytes"] == 0
+    assert report["ways"]["zero-copy"]["ratio"] == 1
+    for way in report["ways"].values():
+        assert way["calls"] == 5
+        assert 0 < way["p10_s"] <= way["median_s"] <= way["p90_s"]
+    assert main(["bench", str(model), "--iterations", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "copied on the zero-copy way: 0 bytes" in out
+
+
+def test_info_names_heaps_kernels_and_backends(capsys: Capture) -> None:
+    report = run_json(capsys, "info")
+    assert report["version"] == qnnrt.__version__
+    heaps = {heap["name"]: heap for heap in report["heaps"]}
+    assert heaps["memfd"]["available"]
+    assert sum(heap["default"] for heap in heaps.values()) == 1
+    assert all(heap["reason"] for heap in heaps.values())
+    assert report["backends"]["cpu"]["available"]
+    assert report["kernels"]
+    assert report["threads"] >= 1
+    assert main(["info"]) == 0
+    out = capsys.readouterr().out
+    for word in ("heaps", "memfd", "kernels", "backends", "cpu"):
+        assert word in out
+
+
+def test_the_demo_copies_nothing_and_agrees_with_the_copying_way(capsys: Capture) -> None:
+    report = run_json(capsys, "demo")
+    assert report["copied_bytes"] == 0
+    assert report["same_results"]
+    assert [n["executes"] > 10 for n in report["networks"]] == [True, True]
+
+
+def test_the_demo_network_is_the_published_one() -> None:
+    model = mobilenet_v2()
+    model.check()
+    weights = sum(t.data.size for t in model.tensors.values() if t.data is not None)
+    # 3.50 million parameters with batch normalisation folded into weights and biases.
+    assert weights == 3_487_816
+    kinds = [node.type for node in model.nodes]
+    assert kinds.count("DepthWiseConv2d") == 17
+    assert kinds.count("Conv2d") == 35
+    assert kinds.count("ElementWiseAdd") == 10
+
+
+@pytest.mark.parametrize(
+    ("command", "inside"), [("lib-dir", "libQnnCpu.so"), ("include-dir", "qnnrt/qnn.h")]
+)
+def test_paths_lead_to_the_files(command: str, inside: str, capsys: Capture) -> None:
+    assert main([command]) == 0
+    assert (Path(capsys.readouterr().out.strip()) / inside).is_file()
+
+
+# ---- terminal and pipes --------------------------------------------------------------------------
+
+
+def test_progress_is_shown_on_a_terminal_and_only_there(model: Path) -> None:
+    command = [sys.executable, "-m", "qnnrt.cli", "run", str(model), "--iterations", "50"]
+    quiet = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert quiet.stderr == ""
+    ours, theirs = pty.openpty()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "running: 0 of 50" in shown
+    assert shown.endswith("\r\x1b[K")
+
+
+def test_a_reader_that_leaves_is_no_error(model: Path) -> None:
+    command = f"{sys.executable} -m qnnrt.cli run --help | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+def test_durations_and_sizes_have_units() -> None:
+    assert [seconds(v) for v in (2.5, 0.0123, 0.0004567, 1.2e-6)] == [
+        "2.5 s",
+        "12.3 ms",
+        "457 us",
+        "1.2 us",
+    ]
+    assert [size(n) for n in (0, 1, 1536, 3 << 20, 5 << 30)] == [
+        "0 bytes",
+        "1 bytes",
+        "1.5 KiB",
+        "3 MiB",
+        "5 GiB",
+    ]
