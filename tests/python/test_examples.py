@@ -1,0 +1,51 @@
+"""Every example runs as it stands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qnnrt.cli.paths import INCLUDE_DIR, LIB_DIR
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize("script", sorted(p.name for p in EXAMPLES.glob("*.py")))
+def test_an_example_runs_as_it_stands(script: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "an example shows something"
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("warnings", [["-Wall", "-Wextra", "-Werror"]])
+def test_a_c_program_runs_on_the_installed_headers_and_libraries(
+    tmp_path: Path, warnings: list[str]
+) -> None:
+    program = tmp_path / "embed"
+    source = EXAMPLES / "embed.c"
+    command = ["gcc", "-std=c11", *warnings, source, "-o", program, f"-I{INCLUDE_DIR}", "-ldl"]
+    subprocess.run(command, check=True)
+    done = subprocess.run(
+        [program, "libQnnCpu.so"],
+        env=os.environ | {"LD_LIBRARY_PATH": str(LIB_DIR)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("y =")]
+    expected = [[max(0, i - 2 * k) for i in range(8)] for k in range(3)]
+    assert rows == ["y = " + " ".join(map(str, row)) for row in expected]
+    assert done.stdout.startswith("CPU_QTI_AISW, core API 2.")

@@ -1,0 +1,148 @@
+"""What is installed is what is documented: libraries, symbols, headers, the source distribution."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import qnnrt
+from qnnrt.cli.paths import INCLUDE_DIR, LIB_DIR
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(qnnrt.__file__).parent
+SHIMS = {
+    "libQnnCpu.so": {"QnnInterface_getProviders"},
+    "libQnnSystem.so": {"QnnSystemInterface_getProviders"},
+    "libcdsprpc.so": {
+        name
+        for name in re.findall(r"\b(\w+)\(", (ROOT / "csrc/abi/rpcmem.h").read_text())
+        if name.startswith(("rpcmem_", "remote_", "fastrpc_"))
+    }
+    | {"qnnrt_is_shim"},  # tells the vendor heap not to stand on ourselves
+}
+
+
+def exported(library: Path) -> set[str]:
+    """The symbols that a shared library defines for others."""
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    return {line.split()[-1].partition("@")[0] for line in lines}
+
+
+def dynamic(library: Path, tag: str) -> list[str]:
+    """The values of one tag in a library's dynamic section."""
+    text = subprocess.run(
+        ["readelf", "-d", library], check=True, capture_output=True, text=True
+    ).stdout
+    return re.findall(rf"\({tag}\).*\[(.*)\]", text)
+
+
+def documented() -> set[str]:
+    lines = (ROOT / "csrc/exports.txt").read_text().splitlines()
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def test_the_library_exports_exactly_the_documented_symbols() -> None:
+    assert exported(LIB_DIR / "libqnnrt.so") == documented()
+
+
+def test_every_documented_symbol_is_declared_where_its_users_look() -> None:
+    files = [*(ROOT / "csrc").rglob("*.h"), *(ROOT / "csrc/shims").glob("*.cc")]
+    headers = "\n".join(p.read_text() for p in files)
+    missing = {name for name in documented() if not re.search(rf"\b{name}\b", headers)}
+    assert not missing
+
+
+def test_the_installed_libraries_are_the_runtime_and_the_shims() -> None:
+    sources = {p.stem + ".so" for p in (ROOT / "csrc/shims").glob("*.cc")}
+    assert {p.name for p in LIB_DIR.iterdir()} == sources | {"libqnnrt.so"}
+    assert sources <= set(SHIMS), "a new shim: say in SHIMS what it exports"
+
+
+@pytest.mark.parametrize("shim", sorted(p.stem for p in (ROOT / "csrc/shims").glob("*.cc")))
+def test_a_shim_exports_its_vendors_symbols_and_stands_on_the_runtime(shim: str) -> None:
+    library = LIB_DIR / f"{shim}.so"
+    assert exported(library) == SHIMS[library.name]
+    assert dynamic(library, "SONAME") == [library.name]
+    assert "libqnnrt.so" in dynamic(library, "NEEDED")
+    assert dynamic(library, "RUNPATH") == ["$ORIGIN"]
+
+
+def test_the_binding_exports_only_its_init_function() -> None:
+    binding = PACKAGE / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+    assert exported(binding) == {"PyInit__core"}
+    assert "libqnnrt.so" in dynamic(binding, "NEEDED")
+
+
+def test_the_native_library_has_no_python_and_no_kernel_library_in_it() -> None:
+    needed = dynamic(LIB_DIR / "libqnnrt.so", "NEEDED")
+    assert not [name for name in needed if "python" in name or "dnnl" in name]
+
+
+def test_every_interface_header_is_installed() -> None:
+    source = ROOT / "csrc/abi"
+    headers = {str(p.relative_to(source)) for p in source.rglob("*.h")}
+    assert {str(p.relative_to(INCLUDE_DIR / "qnnrt")) for p in INCLUDE_DIR.rglob("*.h")} == headers
+    for name in headers:
+        assert (INCLUDE_DIR / "qnnrt" / name).read_bytes() == (source / name).read_bytes()
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c11"), ("g++", "c++17")])
+def test_every_installed_header_compiles_by_itself(
+    compiler: str, standard: str, tmp_path: Path
+) -> None:
+    suffix = ".c" if compiler == "gcc" else ".cc"
+    sources = []
+    for header in sorted(INCLUDE_DIR.rglob("*.h")):
+        source = tmp_path / (header.stem + suffix)
+        source.write_text(f'#include "{header.relative_to(INCLUDE_DIR)}"\n')
+        sources.append(source)
+    assert len(sources) > 10
+    flags = [f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE_DIR}"]
+    done = subprocess.run([compiler, *flags, *sources], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert (PACKAGE / "py.typed").exists()
+    assert (PACKAGE / "_core.pyi").exists()
+
+
+def test_the_source_distribution_holds_every_source(tmp_path: Path) -> None:
+    """Building and installing from it is a stage of CI; this one says quickly what is missing."""
+    script = f"from setuptools import build_meta; print(build_meta.build_sdist({str(tmp_path)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    sources = {
+        str(p.relative_to(ROOT))
+        for folder, pattern in (
+            ("csrc", "*.*"),
+            ("qnnrt", "*.py*"),
+            ("tests", "*.py"),
+            ("tests", "*.cc"),
+        )
+        for p in (ROOT / folder).rglob(pattern)
+        if "__pycache__" not in p.parts
+    }
+    missing = sources - names
+    assert not missing
+    assert {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
+    built = {n for n in names if n.endswith((".so", ".o", ".cpp", ".pyc"))}
+    assert not built
