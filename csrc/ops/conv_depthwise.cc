@@ -5,23 +5,26 @@
 
 #include "ops/check.h"
 #include "ops/conv.h"
+#include "ops/isa.h"
 #include "ops/post_ops.h"
 #include "ops/simd.h"
-#include "support/multiversion.h"
 
 namespace qnnrt {
 namespace {
 
 // out[c * multiplier + j] += in[c] * w[c * multiplier + j]
-QNNRT_MULTIVERSION
-void AddExpanded(float* out, const float* in, const float* w, size_t channels, size_t multiplier) {
-  for (size_t c = 0; c < channels; ++c) {
-    const float x = in[c];
-    for (size_t j = 0; j < multiplier; ++j) {
-      out[c * multiplier + j] += x * w[c * multiplier + j];
+struct AddExpanded {
+  static QNNRT_INLINE void Run(float* out, const float* in, const float* w, size_t channels,
+                               size_t multiplier) {
+    for (size_t c = 0; c < channels; ++c) {
+      const float x = in[c];
+      QNNRT_SIMD
+      for (size_t j = 0; j < multiplier; ++j) {
+        out[c * multiplier + j] += x * w[c * multiplier + j];
+      }
     }
   }
-}
+};
 
 class Depthwise final : public Kernel {
  public:
@@ -77,8 +80,8 @@ class Depthwise final : public Kernel {
           for (size_t t = 0; t < taps; ++t) {
             const float* x = in[t * kPixels + p];
             if (x == zeros()) continue;
-            AddExpanded(rows[p], x, weights + t * cout, static_cast<size_t>(g_.cin),
-                        static_cast<size_t>(multiplier));
+            add_expanded_(rows[p], x, weights + t * cout, static_cast<size_t>(g_.cin),
+                          static_cast<size_t>(multiplier));
           }
         }
       }
@@ -115,6 +118,7 @@ class Depthwise final : public Kernel {
   const ConvGeometry g_;
   const PostOps post_ops_;
   const bool has_bias_;
+  decltype(&AddExpanded::Run) const add_expanded_ = PickIsa<AddExpanded>();
   std::shared_ptr<AlignedBytes> zeros_;
 };
 

@@ -4,6 +4,9 @@
 // the kernel is made, not when it runs.
 #pragma once
 
+#include <cstdlib>
+#include <cstring>
+
 #define QNNRT_INLINE __attribute__((always_inline)) inline
 
 // Iterations do not depend on each other, although pointers may be equal (in place).
@@ -17,6 +20,7 @@ namespace qnnrt {
 
 enum class Isa { kBase, kAvx2, kAvx512 };
 
+// QNNRT_ISA=avx2 or base in the environment steps down, for tests and for measuring.
 inline Isa CpuIsa() {
 #if defined(__x86_64__)
   static const Isa isa = [] {
@@ -26,7 +30,10 @@ inline Isa CpuIsa() {
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512cd");
-    return !avx2 ? Isa::kBase : !avx512 ? Isa::kAvx2 : Isa::kAvx512;
+    const char* wish = std::getenv("QNNRT_ISA");
+    if (!avx2 || (wish != nullptr && std::strcmp(wish, "base") == 0)) return Isa::kBase;
+    if (!avx512 || (wish != nullptr && std::strcmp(wish, "avx2") == 0)) return Isa::kAvx2;
+    return Isa::kAvx512;
   }();
   return isa;
 #else

@@ -1,7 +1,6 @@
 #include "ops/simd.h"
 
-#include <cstdlib>
-#include <cstring>
+#include "ops/isa.h"
 
 namespace qnnrt {
 
@@ -43,17 +42,13 @@ constexpr const char* kName = "baseline";
 const SimdKernels& Simd() {
   static const SimdKernels& chosen = []() -> const SimdKernels& {
 #ifdef QNNRT_X86_LEVELS
-    // QNNRT_SIMD=avx2 or baseline steps down, for tests and for measuring.
-    const char* wish = std::getenv("QNNRT_SIMD");
-    const bool any = wish == nullptr || std::strcmp(wish, "avx512") == 0;
-    __builtin_cpu_init();
-    if (any && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
-      return avx512::kKernels;
-    }
-    if ((any || std::strcmp(wish, "avx2") == 0) && __builtin_cpu_supports("avx2") &&
-        __builtin_cpu_supports("fma")) {
-      return avx2::kKernels;
+    switch (CpuIsa()) {
+      case Isa::kAvx512:
+        return avx512::kKernels;
+      case Isa::kAvx2:
+        return avx2::kKernels;
+      case Isa::kBase:
+        break;
     }
 #endif
     return baseline::kKernels;

@@ -51,6 +51,7 @@ struct SimdKernels {
   void (*add_squares)(float* out, const float* x, size_t count);                   // out += x * x
   void (*multiply_add)(float* out, const float* x, const float* y, size_t count);  // out += x * y
   void (*max)(float* out, const float* x, size_t count);                           // out = max
+  void (*add_scaled)(float* out, const float* x, float s, size_t count);           // out += s * x
   void (*scale)(float* out, const float* x, float s, size_t count);                // out = s * x
   // out = x * w + b
   void (*affine)(float* out, const float* x, const float* w, const float* b, size_t count);

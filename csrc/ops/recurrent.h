@@ -1,0 +1,91 @@
+// What Lstm and Gru share: a sequence's layout, and weights that come as one matrix for each gate.
+#pragma once
+
+#include <vector>
+
+#include "ops/gemm.h"
+#include "ops/op.h"
+
+namespace qnnrt {
+
+// Input [T, N, I] when time-major, else [N, T, I]; [N, I] is one step.
+struct Sequence {
+  size_t steps = 1, batch = 0, input = 0;
+  bool time_major = true, reverse = false;
+  size_t rank = 3;
+
+  size_t rows() const { return steps * batch; }
+  // The row of [T, N, ...] or [N, T, ...] that holds a step of a batch entry.
+  size_t Row(size_t step, size_t n) const {
+    return time_major ? step * batch + n : n * steps + step;
+  }
+  Shape OutputShape(const Shape& in, uint32_t width) const {
+    Shape shape = in;
+    shape.back() = width;
+    return shape;
+  }
+};
+Result<Sequence> ReadSequence(const Node& node, bool time_major_default);
+
+// Matrices [units, k] of several gates, stacked and packed into one [k, gates x units].
+class GateWeights {
+ public:
+  // `inputs` are the node's input numbers, in the order of the gates.
+  GateWeights(const Node& node, std::vector<size_t> inputs);
+  // Packs now when all are static. False: out of memory.
+  bool Prepare(const Node& node);
+  bool packed() const { return packed_ != nullptr; }
+  bool Holds(size_t input) const;  // a static input that is not read any more
+  size_t k() const { return k_; }
+  size_t n() const { return n_; }
+  size_t ScratchFloats() const;
+  size_t WeightBytes() const { return packed_ ? packed_->size() : 0; }
+  // The packed form: kept, or made in `scratch` from this run's inputs.
+  const float* Get(const ExecArgs& args, float* scratch) const;
+
+ private:
+  std::vector<size_t> inputs_;
+  size_t units_ = 0, k_ = 0, n_ = 0;
+  std::shared_ptr<AlignedBytes> packed_;
+};
+
+// C rows [n0, n0 + weights.n()) (+)= A x weights. Row i of A is at a + i * lda, of C at c(i).
+template <typename RowOf>
+void GateProduct(const GateWeights& weights, const float* packed, const float* bias,
+                 bool accumulate, size_t rows, const float* a, size_t lda, const RowOf& c,
+                 const Threads& threads) {
+  GemmShape shape;
+  shape.m = rows;
+  shape.n = weights.n();
+  shape.depth = weights.k();
+  shape.packed = packed;
+  shape.bias = bias;
+  shape.accumulate = accumulate;
+  const auto row_pointers = [&](size_t m, size_t count, size_t, size_t, const float** in,
+                                float** out) {
+    for (size_t i = 0; i < count; ++i) {
+      in[i] = a + (m + i) * lda;
+      out[i] = c(m + i);
+    }
+  };
+  RunGemm(shape, threads, row_pointers, [](float* const*, size_t, size_t, size_t) {});
+}
+
+// Room in scratch, handed out piece by piece, each on a cache line of its own.
+class ScratchPlan {
+ public:
+  size_t Take(size_t floats) {
+    const size_t at = floats_;
+    floats_ += (floats + 15) / 16 * 16;
+    return at;
+  }
+  size_t bytes() const { return floats_ * sizeof(float); }
+
+ private:
+  size_t floats_ = 0;
+};
+
+OpDef LstmOp();
+OpDef GruOp();
+
+}  // namespace qnnrt
