@@ -69,11 +69,20 @@ Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
           Error(QNN_GRAPH_ERROR_INVALID_NAME, "the context has a graph '%s' already", name),
           context.backend->log.get());
     }
-    *handle =
-        Runtime::Get().graphs.Add(std::make_unique<GraphObject>(object->context, name, options));
-    if (*handle == nullptr)
+    // The name's entry first: once the graph is in the table nothing may fail any more.
+    auto entry = context.graphs.emplace(name, nullptr).first;
+    try {
+      entry->second =
+          Runtime::Get().graphs.Add(std::make_unique<GraphObject>(object->context, name, options));
+    } catch (...) {
+      context.graphs.erase(entry);
+      throw;
+    }
+    if (entry->second == nullptr) {
+      context.graphs.erase(entry);
       return Report(Status(QNN_GRAPH_ERROR_MEM_ALLOC, "too many live graphs"));
-    context.graphs[name] = *handle;
+    }
+    *handle = entry->second;
     return Qnn_ErrorHandle_t{QNN_SUCCESS};
   });
 }

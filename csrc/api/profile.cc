@@ -72,10 +72,18 @@ Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, QnnProfile_Level_t 
     }
     std::lock_guard<std::mutex> lock(runtime.profile_mutex);
     uint64_t serial = runtime.next_profile++;
-    *handle = runtime.profiles.Add(std::make_unique<Profile>(level, serial));
-    if (*handle == nullptr)
+    auto entry = runtime.profile_by_serial.emplace(serial, nullptr).first;
+    try {
+      entry->second = runtime.profiles.Add(std::make_unique<Profile>(level, serial));
+    } catch (...) {
+      runtime.profile_by_serial.erase(entry);
+      throw;
+    }
+    if (entry->second == nullptr) {
+      runtime.profile_by_serial.erase(entry);
       return Report(Status(QNN_PROFILE_ERROR_MEM_ALLOC, "too many live profiles"));
-    runtime.profile_by_serial[serial] = *handle;
+    }
+    *handle = entry->second;
     return Qnn_ErrorHandle_t{QNN_SUCCESS};
   });
 }
@@ -190,8 +198,13 @@ Result<ProfileCall> ProfileCall::Begin(Qnn_ProfileHandle_t handle, ErrorCode cod
 
 ProfileCall::~ProfileCall() {
   if (!lock_.owns_lock() || !profile_) return;
-  for (uint32_t index : profile_->events.top)
-    profile_->top_ids.push_back(EventId(*profile_, index));
+  try {
+    for (uint32_t index : profile_->events.top) {
+      profile_->top_ids.push_back(EventId(*profile_, index));
+    }
+  } catch (const std::bad_alloc&) {
+    profile_->top_ids.clear();  // the events are lost, the call they belong to is not
+  }
 }
 
 void FillProfile(QnnInterface_ImplementationV2_32_t* table) {

@@ -146,17 +146,13 @@ Status Graph::Finalize(ProfileScope* profile) {
   uint64_t optimized = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
                          Plan::Make(std::move(ir), inputs_, outputs_, options));
-  plan_ = std::move(plan);
-  passes_ = std::move(passes);
+  // All or nothing: what can run out of memory comes before the first change of this graph.
+  std::vector<AppTensor> app;
   for (const auto* tensors : {&inputs_, &outputs_}) {
-    for (const Tensor* t : *tensors) app_.push_back({t, t->bytes(), ElementSize(t->dtype) - 1});
+    for (const Tensor* t : *tensors) app.push_back({t, t->bytes(), ElementSize(t->dtype) - 1});
   }
-  pinned_.reserve(app_.size());
-  step_times_.assign(plan_->steps().size(), 0);
-  // Weights that were packed or folded are held twice until here; what no step reads goes now.
-  for (Tensor& t : tensors_) {
-    if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
-  }
+  pinned_.reserve(app.size());
+  step_times_.assign(plan->steps().size(), 0);
   if (profile != nullptr) {
     uint64_t end = MonotonicNanoseconds();
     int top = profile->Add(QNN_PROFILE_EVENTTYPE_FINALIZE, QNN_PROFILE_EVENTUNIT_MICROSEC,
@@ -167,6 +163,13 @@ Status Graph::Finalize(ProfileScope* profile) {
       profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_MICROSEC,
                    (end - optimized) / 1000, optimized / 1000, "kernels and plan", top);
     }
+  }
+  app_ = std::move(app);
+  passes_ = std::move(passes);
+  plan_ = std::move(plan);
+  // Weights that were packed or folded are held twice until here; what no step reads goes now.
+  for (Tensor& t : tensors_) {
+    if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
   }
   return Status::Ok();
 }
@@ -325,11 +328,15 @@ Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn
   if (!finalized()) {
     return Error(QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, "graph '%s' is not finalized", name_.c_str());
   }
-  Status status = BindAll(inputs, num_inputs, 0, inputs_.size());
-  if (status.ok()) status = BindAll(outputs, num_outputs, inputs_.size(), app_.size());
-  if (status.ok()) status = RunBound(profile);
-  if (!pinned_.empty()) ReleaseHandles();
-  return status;
+  struct Release {  // whatever way the call ends
+    Graph* graph;
+    ~Release() {
+      if (!graph->pinned_.empty()) graph->ReleaseHandles();
+    }
+  } release{this};
+  QNNRT_RETURN_IF_ERROR(BindAll(inputs, num_inputs, 0, inputs_.size()));
+  QNNRT_RETURN_IF_ERROR(BindAll(outputs, num_outputs, inputs_.size(), app_.size()));
+  return RunBound(profile);
 }
 
 GraphStats Graph::stats() {
