@@ -123,6 +123,19 @@ Loop FromTo(Qnn_DataType_t from, Qnn_DataType_t to) {
   }
 }
 
+// Rounded to odd, so that rounding once more to half precision gives what one rounding would.
+float OddFloat(double x) {
+  float f = static_cast<float>(x);
+  const double back = f;
+  if (back == x || x != x || std::isinf(f)) return f;
+  uint32_t bits;
+  std::memcpy(&bits, &f, sizeof(bits));
+  if (std::fabs(back) > std::fabs(x)) --bits;  // towards 0
+  bits |= 1;
+  std::memcpy(&f, &bits, sizeof(f));
+  return f;
+}
+
 class CastKernel final : public Kernel {
  public:
   CastKernel(const Node& node, Loop loop)
@@ -131,6 +144,7 @@ class CastKernel final : public Kernel {
         half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
         half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
         float_in_(half_in_ || node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_32),
+        double_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_64),
         count_(node.inputs[0]->elements()),
         in_size_(ElementSize(node.inputs[0]->dtype)),
         out_size_(ElementSize(node.outputs[0]->dtype)) {}
@@ -171,14 +185,19 @@ class CastKernel final : public Kernel {
       } else if (float_in_) {
         FloatToHalf(reinterpret_cast<const float*>(x), reinterpret_cast<uint16_t*>(o), count);
       } else {
-        loop_(x, wide, count);
+        if (double_in_) {
+          for (size_t k = 0; k < count; ++k)
+            wide[k] = OddFloat(reinterpret_cast<const double*>(x)[k]);
+        } else {
+          loop_(x, wide, count);
+        }
         FloatToHalf(wide, reinterpret_cast<uint16_t*>(o), count);
       }
     }
   }
 
   const Loop loop_;
-  const bool same_, half_in_, half_out_, float_in_;
+  const bool same_, half_in_, half_out_, float_in_, double_in_;
   const size_t count_, in_size_, out_size_;
 };
 
