@@ -18,8 +18,9 @@ struct Table {
 const Table& TheTable() {
   static const Table* const table = [] {
     auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
-    for (OpList (*family)() : {ConvOps, MatMulOps, PoolOps, NormOps, ResizeOps, RecurrentOps,
-                               ElementWiseOps, ActivationOps, CastOps, ShapeOps, JoinOps}) {
+    for (OpList (*family)() :
+         {ConvOps, MatMulOps, PoolOps, NormOps, ResizeOps, RecurrentOps, ElementWiseOps,
+          ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, JoinOps}) {
       for (OpDef& def : family()) t->ops.push_back(std::move(def));
     }
     for (const OpDef& def : t->ops) {
