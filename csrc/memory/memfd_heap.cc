@@ -1,11 +1,15 @@
 // Memory that works everywhere: a memfd sealed against shrinking, on huge pages when the machine
 // grants them (a reserved huge page pool first, then transparent huge pages for shared memory).
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
+#include "abi/qnn_errors.h"
 #include "memory/heap_common.h"
 #include "memory/heaps.h"
 
@@ -69,6 +73,12 @@ class MemfdHeap final : public Heap {
     QNNRT_ASSIGN_OR_RETURN(UniqueFd fd, NewSealedMemfd(size, huge, counters_));
     if (huge) alignment = std::max(alignment, kHugePageSize);
     const bool advise = !huge && transparent_ && size >= kHugePageSize;
+    // All pages in one call are cheaper than one by one, and a shortage is an error here. Not where
+    // huge pages are to be had: those follow the advice on the mapping.
+    if (!huge && !advise && fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0 &&
+        (errno == ENOMEM || errno == ENOSPC)) {
+      return Error(QNN_COMMON_ERROR_MEM_ALLOC, "memfd of %zu bytes: %s", size, strerror(errno));
+    }
     QNNRT_ASSIGN_OR_RETURN(Allocation allocation,
                            AllocationFromFd(std::move(fd), size, alignment, !advise, counters_));
     if (advise) {

@@ -229,6 +229,49 @@ TEST(ImportsOfSealedAndReadOnlyFiles) {
   close(fd);
 }
 
+TEST(ImportsOfDmaBufs) {
+  qnnrt_buffer_t b = Alloc(10000), imported;
+  if (!(Info(b).flags & QNNRT_BUFFER_DMA_BUF)) {
+    CHECK_EQ(qnnrt_buffer_close(b), 0u);
+    return check::Skip("dma-bufs", "the default heap makes none");
+  }
+  int fd;
+  CHECK_EQ(qnnrt_buffer_fd(b, &fd), 0u);
+  CHECK_EQ(qnnrt_buffer_import(fd, 20000, 0, &imported), kArgument);
+  CHECK(Says("holds 12288 bytes"));
+  CHECK_EQ(qnnrt_buffer_import(fd, 0, 4096, &imported), 0u);
+  qnnrt_buffer_info_t info = Info(imported);
+  CHECK_EQ(info.nbytes, 8192u);
+  CHECK(info.flags & QNNRT_BUFFER_DMA_BUF);
+  CHECK_EQ(info.flags & (QNNRT_BUFFER_COHERENT | QNNRT_BUFFER_CAN_SHRINK), 0u);
+  CHECK_EQ(qnnrt_buffer_access_begin(imported, QNNRT_ACCESS_READ | QNNRT_ACCESS_WRITE), 0u);
+  static_cast<char*>(info.address)[1] = 5;
+  CHECK_EQ(qnnrt_buffer_access_end(imported, QNNRT_ACCESS_READ | QNNRT_ACCESS_WRITE), 0u);
+  CHECK_EQ(static_cast<char*>(Info(b).address)[4097], 5);
+  // A client's own mapping of it, as DMA_BUF descriptors bring it.
+  void* mapped = mmap(nullptr, 12288, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  uint32_t dims[] = {16};
+  qnnrt::MemDescriptor d;
+  d.kind = qnnrt::MemKind::kDmaBuf;
+  d.fd = fd;
+  d.data = static_cast<char*>(mapped) + 4096;
+  d.rank = 1;
+  d.dims = dims;
+  d.data_type = QNN_DATATYPE_FLOAT_32;
+  qnnrt::Registry& registry = qnnrt::Memory::Get().registry();
+  qnnrt::SlotHandle h;
+  CHECK_OK(registry.Register(9, &d, 1, qnnrt::kCpuReachableKinds, &h));
+  {
+    qnnrt::MemUse use(&registry, registry.TryAcquire(h, 9));
+    CHECK_EQ(use->offset, 4096u);
+    CHECK_EQ(use->address[1], 5);
+  }
+  CHECK_OK(registry.Deregister(&h, 1));
+  munmap(mapped, 12288);
+  CHECK_EQ(qnnrt_buffer_close(imported), 0u);
+  CHECK_EQ(qnnrt_buffer_close(b), 0u);
+}
+
 TEST(ShrunkFilesAreNoticed) {
   int fd = NewMemfd(8192);
   qnnrt_buffer_t b;

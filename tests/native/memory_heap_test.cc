@@ -8,9 +8,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -85,7 +87,17 @@ void ForEachHeap(const std::function<void(Heap&)>& body) {
 
 uintptr_t Address(const Allocation& a) { return reinterpret_cast<uintptr_t>(a.address); }
 
-TEST(SomeHeapIsThere) { CHECK(!Heaps().empty()); }
+TEST(TheHeapsAreThere) {
+  CHECK(!Heaps().empty());
+  // On a machine that is known to have them, a missing one is a failure: "dma_heap udmabuf".
+  const char* text = std::getenv("QNNRT_TEST_REQUIRE_HEAPS");
+  std::istringstream required(text ? text : "");
+  for (std::string name; required >> name;) {
+    bool found = false;
+    for (const Named& heap : Heaps()) found |= heap.name == name;
+    if (!CHECK(found)) std::fprintf(stderr, "  required heap: %s\n", name.c_str());
+  }
+}
 
 TEST(SizesAndAlignments) {
   ForEachHeap([](Heap& heap) {
@@ -209,6 +221,49 @@ TEST(ManyThreads) {
     }
     for (std::thread& thread : threads) thread.join();
   });
+}
+
+// The value in kB of a line of the mapping's entry in smaps, -1 when absent.
+long SmapsValue(const void* address, const std::string& key) {
+  std::ifstream smaps("/proc/self/smaps");
+  std::ostringstream start;
+  start << std::hex << reinterpret_cast<uintptr_t>(address) << "-";
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.rfind(start.str(), 0) == 0) inside = true;
+    if (inside && line.rfind(key + ":", 0) == 0) return std::atol(line.c_str() + key.size() + 1);
+  }
+  return -1;
+}
+
+TEST(HugePagesWhereTheMachineGrantsThem) {
+  auto read = [](const char* path) {
+    std::ifstream file(path);
+    std::string text;
+    std::getline(file, text);
+    return text;
+  };
+  const std::string pool = read("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  const std::string shmem = read("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  auto heap = NewMemfdHeap(&g_counters);
+  Result<Allocation> a = heap->Allocate(kHugePageSize * 2, 4096);
+  REQUIRE(CHECK_OK(a.status()));
+  static_cast<char*>(a->address)[kHugePageSize] = 1;
+  CHECK(fcntl(a->fd, F_GET_SEALS) & F_SEAL_SHRINK);
+  if (std::atol(pool.c_str()) >= 2) {
+    CHECK_EQ(SmapsValue(a->address, "KernelPageSize"), 2048);
+  } else if (shmem.find("[never]") == std::string::npos &&
+             shmem.find("[deny]") == std::string::npos && !shmem.empty()) {
+    CHECK_EQ(SmapsValue(a->address, "ShmemPmdMapped"), 4096);
+  } else {
+    check::Skip("huge pages", "none in the pool, shmem_enabled is " + shmem);
+  }
+  CHECK_EQ(a->size, kHugePageSize * 2);
+  heap->Free(*a);
+  a = heap->Allocate(kHugePageSize * 2 + 4096, 4096);  // not whole huge pages
+  REQUIRE(CHECK_OK(a.status()));
+  CHECK_EQ(a->size, kHugePageSize * 2 + 4096);
+  heap->Free(*a);
 }
 
 TEST(StatisticsCount) {
