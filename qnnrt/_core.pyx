@@ -14,12 +14,12 @@ from qnnrt import errors
 
 from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,
-    PyObject_CheckBuffer, PyObject_GetBuffer
+    PyObject_GetBuffer
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from qnnrt.qnn cimport *
 

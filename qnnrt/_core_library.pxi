@@ -185,13 +185,13 @@ cdef class Library:
     # ---- backend, device
 
     def backend_create(self, log, config=None) -> int:
-        cdef Qnn_LogHandle_t l = _pointer(log)
+        cdef Qnn_LogHandle_t log_handle = _pointer(log)
         cdef Qnn_BackendHandle_t h = NULL
         cdef const void** c = _config(config)
         cdef uint64_t code
         self._need(<void*>self._fn.backendCreate, "backend_create")
         with nogil:
-            code = self._fn.backendCreate(l, <const QnnBackend_Config_t**>c, &h)
+            code = self._fn.backendCreate(log_handle, <const QnnBackend_Config_t**>c, &h)
         self._check(code, "backend", "backendCreate", self.path)
         return <uintptr_t>h
 
@@ -269,13 +269,13 @@ cdef class Library:
         self._check(code, "backend", "backendFree")
 
     def device_create(self, log, config=None) -> int:
-        cdef Qnn_LogHandle_t l = _pointer(log)
+        cdef Qnn_LogHandle_t log_handle = _pointer(log)
         cdef Qnn_DeviceHandle_t h = NULL
         cdef const void** c = _config(config)
         cdef uint64_t code
         self._need(<void*>self._fn.deviceCreate, "device_create")
         with nogil:
-            code = self._fn.deviceCreate(l, <const QnnDevice_Config_t**>c, &h)
+            code = self._fn.deviceCreate(log_handle, <const QnnDevice_Config_t**>c, &h)
         self._check(code, "device", "deviceCreate")
         return <uintptr_t>h
 

@@ -57,7 +57,7 @@ cdef class Buffer:
     cdef object _source
     cdef object __weakref__
 
-    def __init__(self):
+    def __init__(self, *args, **kwargs):
         raise TypeError("make buffers with qnnrt.alloc(), Buffer.from_fd() or Buffer.from_array()")
 
     def __dealloc__(self):
@@ -316,7 +316,8 @@ cdef class Buffer:
     def __repr__(self) -> str:
         if not self._handle:
             return f"<qnnrt.Buffer {self._nbytes} bytes, closed>"
-        return f"<qnnrt.Buffer {self._nbytes} bytes, {self._heap}, at {<uintptr_t>self._address:#x}>"
+        where = hex(<uintptr_t>self._address)
+        return f"<qnnrt.Buffer {self._nbytes} bytes, {self._heap}, at {where}>"
 
     def __reduce_ex__(self, protocol):
         from qnnrt import memory

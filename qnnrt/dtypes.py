@@ -111,7 +111,8 @@ def numpy_dtype(value: int) -> np.dtype[Any]:
             raise TypeError(
                 "numpy has no bfloat16 of its own: install the package ml_dtypes"
             ) from None
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     if name is None:
         raise TypeError(f"numpy has no element type for {data_type_name(value)}")
     return np.dtype(name)

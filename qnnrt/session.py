@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,13 +16,12 @@ import numpy as np
 
 from . import _core
 from .backend import Backend, Context, Graph, MemHandle, Profile, ProfileEvent
-from .dtypes import data_type
+from .binding import BoundTensor, as_array, buffer_of_fd, check_layout, same_memory
 from .errors import BindError, ClosedError, CopyError, MemError
 from .memory import alloc, buffer_of
 
 if TYPE_CHECKING:
     from .model import Model
-    from .model import Tensor as ModelTensor
 
 __all__ = ["BoundTensor", "Copy", "Session", "Stats"]
 
@@ -70,77 +68,6 @@ class Stats:
     registrations: int
     execute_seconds: float
     fallback: str | None = None
-
-
-class BoundTensor:
-    """An input or output of a session, and the memory that it is bound to.
-
-    Attributes:
-        name, shape, dtype, quantization: as the model says.
-        nbytes: size in bytes.
-    """
-
-    def __init__(self, session: Session, index: int, tensor: ModelTensor, output: bool) -> None:
-        self._session = weakref.ref(session)
-        self._index = index
-        self._output = output
-        self.name = tensor.name
-        self.shape: tuple[int, ...] = tuple(tensor.shape)
-        self.dtype: np.dtype[Any] = np.dtype(tensor.dtype)
-        self.quantization = tensor.quantization
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        self._code = data_type(self.dtype, quantized=tensor.quantization is not None)
-        self._array: np.ndarray | None = None
-        self._buffer: Buffer | None = None
-        self._offset = 0
-        self._handle: MemHandle | None = None
-
-    @property
-    def array(self) -> np.ndarray:
-        """A numpy array on the bound memory: write inputs into it, read outputs from it."""
-        if self._array is None:
-            raise ClosedError(f"the session of tensor {self.name!r} is closed")
-        return self._array
-
-    @property
-    def buffer(self) -> Buffer | None:
-        """The shared buffer that it is bound to; None when bound to other memory (io="raw")."""
-        self.array  # noqa: B018 - raises when closed
-        return self._buffer
-
-    @property
-    def offset(self) -> int:
-        """Where the tensor begins in ``buffer``, in bytes."""
-        return self._offset
-
-    @property
-    def handle(self) -> MemHandle | None:
-        """The memory handle that it is bound to; None when it is bound as RAW memory."""
-        self.array  # noqa: B018 - raises when closed
-        return self._handle
-
-    def bind(self, x: Any) -> None:
-        """Use other memory from now on, in place: nothing is copied, now or in ``run``.
-
-        Args:
-            x: a numpy array, a ``Buffer``, a ``MemHandle`` of this session's context, another
-                session's ``BoundTensor``, anything with ``__dlpack__`` (a torch or jax tensor) or
-                the buffer protocol, or (fd, nbytes) or (fd, nbytes, offset). With memory handles
-                the memory must lie on a shared buffer (``qnnrt.alloc_array``).
-
-        Raises:
-            BindError: it cannot be used as it is; the message says what is needed and what came.
-                The old binding stays.
-        """
-        session = self._session()
-        if session is None or session.closed:
-            raise ClosedError(f"the session of tensor {self.name!r} is closed")
-        session._bind(self, x)
-
-    def __repr__(self) -> str:
-        kind = "output" if self._output else "input"
-        dims = "x".join(map(str, self.shape)) or "scalar"
-        return f"<{kind} {self.name!r} {self.dtype}[{dims}]>"
 
 
 class Session(_core.Runner):
@@ -363,19 +290,19 @@ class Session(_core.Runner):
         if isinstance(x, BoundTensor):
             x = x.array
         elif isinstance(x, tuple):
-            x = _buffer_of_fd(t, x)
+            x = buffer_of_fd(t, x)
         if isinstance(x, Buffer):
             buffer = x
             if buffer.nbytes < t.nbytes:
                 raise BindError(t.name, f"needs {t.nbytes} bytes, the buffer has {buffer.nbytes}")
             array = buffer.array(t.shape, t.dtype)
         else:
-            array = _as_array(t, x)
+            array = as_array(t, x)
             try:
                 buffer, offset = buffer_of(array)
             except LookupError:
                 buffer = None
-        _check_layout(t, array)
+        check_layout(t, array)
         if self.io == "raw":
             self._use(t, array, buffer, offset, None)
             return
@@ -426,7 +353,7 @@ class Session(_core.Runner):
                     f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
                     f"{array.dtype}{list(array.shape)}"
                 )
-            if _same_memory(array, t.array):
+            if same_memory(array, t.array):
                 continue
             reason = "the array fed is not the bound memory"
             if self.strict:
@@ -475,9 +402,12 @@ class Session(_core.Runner):
             level: "basic", or "detailed" with one event for each node, where supported.
         """
         self._usable_now()
-        with Profile(self.backend, level) as profile:
+        profile = Profile(self.backend, level)
+        try:
             self._run_profiled(profile.handle)
             return profile.events()
+        finally:
+            profile.close()
 
     # ---- what happened
 
@@ -549,57 +479,3 @@ class Session(_core.Runner):
 
 
 _warned: set[str] = set()
-
-
-def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.ctypes.data == b.ctypes.data and a.strides == b.strides
-
-
-def _buffer_of_fd(t: BoundTensor, given: tuple[Any, ...]) -> Buffer:
-    if len(given) not in (2, 3) or not all(isinstance(n, int) for n in given):
-        raise BindError(t.name, f"a tuple must be (fd, nbytes) or (fd, nbytes, offset): {given!r}")
-    fd, nbytes = given[:2]
-    offset = given[2] if len(given) == 3 else 0
-    if nbytes < t.nbytes:
-        raise BindError(t.name, f"needs {t.nbytes} bytes, {nbytes} of the fd were given")
-    return _core.Buffer.from_fd(fd, nbytes, offset)
-
-
-def _as_array(t: BoundTensor, x: Any) -> np.ndarray:
-    """The memory of x as a numpy array, never a copy of it."""
-    if isinstance(x, np.ndarray):
-        return x
-    try:
-        if hasattr(x, "__dlpack__"):
-            return np.from_dlpack(x)
-        return np.asarray(memoryview(x))
-    except (BufferError, RuntimeError, ValueError, TypeError) as e:
-        raise BindError(t.name, f"cannot use the memory of a {type(x).__name__}: {e}") from e
-
-
-def _check_layout(t: BoundTensor, array: np.ndarray) -> None:
-    if array.dtype != t.dtype:
-        raise BindError(t.name, f"needs elements of type {t.dtype}, not {array.dtype}")
-    if array.shape != t.shape:
-        raise BindError(t.name, f"needs shape {list(t.shape)}, not {list(array.shape)}")
-    if not array.flags.c_contiguous:
-        raise BindError(
-            t.name,
-            f"needs C-contiguous memory, strides {_c_strides(array)}, not {array.strides}",
-        )
-    if array.ctypes.data % t.dtype.alignment:
-        raise BindError(
-            t.name,
-            f"needs an address that is a multiple of {t.dtype.alignment}; {array.ctypes.data:#x} "
-            f"is only a multiple of {array.ctypes.data & -array.ctypes.data}",
-        )
-    if t._output and not array.flags.writeable:
-        raise BindError(t.name, "is an output and needs writable memory; the array is read-only")
-
-
-def _c_strides(array: np.ndarray) -> tuple[int, ...]:
-    strides, step = [], array.itemsize
-    for n in reversed(array.shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))

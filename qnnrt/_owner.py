@@ -1,0 +1,108 @@
+"""What every QNN object has: one handle, parents that it keeps alive, children closed first."""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+from . import _core
+from .errors import ClosedError, ForkError, QnnError
+
+log = logging.getLogger("qnnrt")
+log.addHandler(logging.NullHandler())  # a library is silent until the program sets logging up
+
+#: Entries of a QNN config list: (option, value); see ``_core.Config``.
+Options: TypeAlias = list[tuple[int, Any]]
+
+
+def config(options: Options) -> _core.Config | None:
+    return _core.Config(options) if options else None
+
+
+def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
+    if isinstance(value, int):
+        return value
+    if value not in choices:
+        raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
+    return choices[value]
+
+
+def _release(
+    free: Callable[[int], None], handle: int, generation: int, what: str, keep: object
+) -> None:
+    """Gives a handle back; `keep` holds the parents until then."""
+    if generation != _core.fork_generation():
+        return  # the parent's: not this child's to free
+    try:
+        free(handle)
+    except QnnError as e:
+        log.warning("closing %s: %s", what, e)
+
+
+class Owner:
+    """Owns one handle. Children are closed first, whoever starts."""
+
+    # Children with a lower rank go first: memory handles, then graphs.
+    _rank: ClassVar[int] = 5
+
+    def _own(
+        self,
+        what: str,
+        handle: int,
+        free: Callable[[int], None],
+        *parents: Owner,
+        keep: Any = None,
+    ) -> None:
+        self._what = what
+        self._raw = handle
+        self._generation = _core.fork_generation()
+        self._dependents: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._finalizer = weakref.finalize(
+            self, _release, free, handle, self._generation, what, (parents, keep)
+        )
+        for parent in parents:
+            parent._dependents.add(self)
+
+    @property
+    def handle(self) -> int:
+        """The C handle as an integer.
+
+        Raises:
+            ClosedError: it has been closed.
+            ForkError: it belongs to the parent of this forked process.
+        """
+        if self._generation != _core.fork_generation():
+            raise ForkError(
+                f"{self._what} belongs to the parent of this forked process (this is process "
+                f"{os.getpid()}): backends do not survive a fork. Open it again here, or start "
+                "children with the 'spawn' or 'forkserver' method"
+            )
+        if not self._finalizer.alive:
+            raise ClosedError(f"{self._what} is closed")
+        return self._raw
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return not self._finalizer.alive
+
+    def close(self) -> None:
+        """Close what stands on it, then itself. Closing twice is harmless."""
+        if not self._finalizer.alive or self._generation != _core.fork_generation():
+            return
+        for child in sorted(self._dependents, key=lambda c: int(c._rank)):
+            child.close()
+        self._finalizer()
+
+    def __enter__(self) -> Any:
+        self.handle  # noqa: B018 - raises when closed
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<qnnrt {self._what}{', closed' if self.closed else ''}>"

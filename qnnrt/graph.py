@@ -1,0 +1,315 @@
+"""Graphs: tensors and nodes in, executions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from . import _core
+from ._options import graph_options
+from ._owner import Owner, choice, config
+from .dtypes import data_type, numpy_dtype
+from .errors import make_error
+
+if TYPE_CHECKING:
+    from .context import Context, MemHandle
+    from .profile import Profile, Signal
+
+__all__ = ["Graph", "Tensor"]
+
+Tensor: TypeAlias = _core.Tensor
+Buffer: TypeAlias = _core.Buffer
+
+_TENSOR_TYPES: Final = {
+    "app_write": 0,
+    "app_read": 1,
+    "app_readwrite": 2,
+    "native": 3,
+    "static": 4,
+    "null": 5,
+}
+_MEM_TYPES: Final = {"raw": 0, "memhandle": 1}
+
+
+def _scalar(value: Any) -> tuple[int, Any]:
+    """QNN data type and value of a scalar parameter."""
+    if isinstance(value, np.generic):
+        return data_type(value.dtype), value.item()
+    if isinstance(value, bool):
+        return data_type("bool"), value
+    if isinstance(value, int):
+        return data_type("int32" if value < 0 else "uint32"), value
+    if isinstance(value, float):
+        return data_type("float32"), value
+    if isinstance(value, str):
+        return data_type("STRING"), value
+    raise TypeError(f"a scalar parameter cannot be a {type(value).__name__}")
+
+
+def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
+    for name, value in (params or {}).items():
+        if isinstance(value, _core.Tensor):
+            yield (name, value)
+        elif isinstance(value, (np.ndarray, list, tuple)):
+            array = np.asarray(value)
+            if array.dtype == np.int64:  # from a list of Python ints
+                array = array.astype(np.int32 if (array < 0).any() else np.uint32)
+            array = np.ascontiguousarray(array)
+            if make is None:
+                make = _detached_param
+            yield (name, make(name, array))
+        else:
+            yield (name, *_scalar(value))
+
+
+def _detached_param(name: str, array: np.ndarray) -> Tensor:
+    return _core.Tensor(
+        name, array.shape, data_type(array.dtype), _TENSOR_TYPES["static"], data=array
+    )
+
+
+#: What a tensor can be bound to in ``Graph.execute``.
+Binding: TypeAlias = "np.ndarray | MemHandle | Buffer"
+
+
+class Graph(Owner):
+    """A graph. Made by ``Context.create_graph`` or ``Context.graph``.
+
+    Attributes:
+        tensors: the tensors added, by name.
+        inputs, outputs: the ones of type app_write and app_read, in the order they were added.
+    """
+
+    _rank = 2
+
+    def __init__(self, context: Context, name: str, handle: int) -> None:
+        self.context = context
+        self.name = name
+        self._library = context._library
+        self.tensors: dict[str, Tensor] = {}
+        self.inputs: list[Tensor] = []
+        self.outputs: list[Tensor] = []
+        # Graphs go with their context: the C API has no call that frees one.
+        self._own(f"graph {name!r}", handle, _nothing, context)
+
+    def add_tensor(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        type: str | int = "native",
+        data: Any = None,
+        quantization: Any = None,
+        mem_type: str | int = "raw",
+    ) -> Tensor:
+        """Add a tensor.
+
+        Args:
+            name: unique in the graph.
+            shape: dimensions.
+            dtype: anything ``numpy.dtype`` takes, or a QNN data type.
+            type: "app_write" (input), "app_read" (output), "native" or "static" (constant).
+            data: a static tensor's C-contiguous values; used until ``finalize``.
+            quantization: an object with ``scale``, ``offset``, ``axis`` and ``bitwidth``:
+                real = scale * (q + offset). Integer types become fixed-point ones.
+            mem_type: "raw" or "memhandle": how it will be bound at run time.
+
+        Raises:
+            TensorError: the backend does not take it.
+        """
+        code = data_type(dtype, quantized=quantization is not None)
+        kind = choice("type", type, _TENSOR_TYPES)
+        tensor = _core.Tensor(
+            name,
+            tuple(int(n) for n in shape),
+            code,
+            kind,
+            data=data,
+            quantization=quantization,
+            mem_type=choice("mem_type", mem_type, _MEM_TYPES),
+            dtype=None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code),
+        )
+        self._library.tensor_create_graph_tensor(self.handle, tensor)
+        self.tensors[name] = tensor
+        if kind == _TENSOR_TYPES["app_write"]:
+            self.inputs.append(tensor)
+        elif kind == _TENSOR_TYPES["app_read"]:
+            self.outputs.append(tensor)
+        return tensor
+
+    def add_node(
+        self,
+        name: str,
+        type: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor | None],
+        params: Mapping[str, Any] | None = None,
+        *,
+        package: str = "qti.aisw",
+    ) -> None:
+        """Add an operation.
+
+        Args:
+            name: unique in the graph.
+            type: the op, for example "Conv2d".
+            inputs, outputs: tensors in the op's order; None for one left out.
+            params: numbers, strings, arrays or tensors. A Python int becomes UINT_32 (INT_32 when
+                negative), a float FLOAT_32, a bool BOOL_8; numpy scalars keep their type.
+
+        Raises:
+            GraphError, OpPackageError: the backend does not take it.
+        """
+
+        def make(param: str, array: np.ndarray) -> Tensor:
+            tensor = _detached_param(f"{name}.{param}", array)
+            self._library.tensor_create_graph_tensor(self.handle, tensor)
+            return tensor
+
+        op = _core.Op(name, package, type, list(params_of(params, make)), inputs, outputs)
+        self._library.graph_add_node(self.handle, op)
+
+    def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
+        """Check, optimise and plan the graph: afterwards it can only be executed."""
+        self._library.graph_finalize(
+            self.handle, profile.handle if profile else 0, signal.handle if signal else 0
+        )
+        for tensor in self.tensors.values():
+            tensor.release_data()
+
+    def _bind(self, tensors: Sequence[Tensor], given: Any, writable: bool) -> tuple[list[Any], Any]:
+        if isinstance(given, Mapping):
+            names = {t.name for t in tensors}
+            if unknown := [n for n in given if n not in names]:
+                raise KeyError(
+                    f"graph {self.name!r} has no tensor {unknown[0]!r} there; it has "
+                    f"{', '.join(sorted(names)) or 'none'}"
+                )
+            pairs = [(t, given[t.name]) for t in tensors if t.name in given]
+        else:
+            values = list(given)
+            if len(values) != len(tensors):
+                raise ValueError(
+                    f"graph {self.name!r}: {len(tensors)} tensors there, {len(values)} given"
+                )
+            pairs = list(zip(tensors, values, strict=True))
+        return [(t, _binding(t, v, writable)) for t, v in pairs], [v for _, v in pairs]
+
+    def execute(
+        self,
+        inputs: Mapping[str, Binding] | Sequence[Binding],
+        outputs: Mapping[str, Binding] | Sequence[Binding],
+        *,
+        profile: Profile | None = None,
+        signal: Signal | None = None,
+    ) -> None:
+        """Execute once, on arrays (used in place, as RAW memory), buffers or memory handles.
+
+        Raises:
+            ValueError: an array has the wrong shape or type, is not contiguous, or not writable.
+            GraphError: what the backend says.
+        """
+        ins, keep_in = self._bind(self.inputs, inputs, False)
+        outs, keep_out = self._bind(self.outputs, outputs, True)
+        _core.graph_execute(
+            self._library,
+            self.handle,
+            ins,
+            outs,
+            profile.handle if profile else 0,
+            signal.handle if signal else 0,
+        )
+        del keep_in, keep_out
+
+    def execute_async(
+        self,
+        inputs: Mapping[str, Binding] | Sequence[Binding],
+        outputs: Mapping[str, Binding] | Sequence[Binding],
+        *,
+        profile: Profile | None = None,
+        signal: Signal | None = None,
+    ) -> Future[None]:
+        """As ``execute``, without waiting: the memory must stay untouched until the future is done.
+
+        Raises:
+            GraphError: 1000, the backend has no asynchronous execution; 6025, its queue is full.
+        """
+        ins, keep_in = self._bind(self.inputs, inputs, False)
+        outs, keep_out = self._bind(self.outputs, outputs, True)
+        pending = _core.graph_execute_async(
+            self._library,
+            self.handle,
+            ins,
+            outs,
+            profile.handle if profile else 0,
+            signal.handle if signal else 0,
+            (self, keep_in, keep_out),
+        )
+        return _waiters().submit(_wait, self._library, pending)
+
+    def set_config(self, **options: Any) -> None:
+        """Change ``priority``, ``profile``, ``profiling_enabled``, ``num_profiling_executions`` or
+        ``custom`` structs."""
+        self._library.graph_set_config(self.handle, config(graph_options(**options)))
+
+    def get_property(self, option: int, data: bytearray) -> None:
+        """Let the backend fill in the struct of a custom property."""
+        self._library.graph_get_property(self.handle, option, data)
+
+    def describe(self) -> str | None:
+        """The finalized steps as JSON; None from any backend but qnnrt's own."""
+        return self._library.graph_describe(self.handle)
+
+
+def _nothing(handle: int) -> None:
+    pass
+
+
+def _binding(tensor: Tensor, value: Any, writable: bool) -> int | tuple[int, int]:
+    if isinstance(value, MemHandle):
+        return value.handle
+    need = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
+    if isinstance(value, _core.Buffer):
+        if value.nbytes < need:
+            raise ValueError(
+                f"tensor {tensor.name!r} needs {need} bytes, the buffer has {value.nbytes}"
+            )
+        return value.address, need
+    if not isinstance(value, np.ndarray):
+        raise TypeError(
+            f"tensor {tensor.name!r}: give an array, a Buffer or a MemHandle, not a "
+            f"{type(value).__name__}"
+        )
+    if value.shape != tensor.shape or value.dtype != tensor.dtype:
+        raise ValueError(
+            f"tensor {tensor.name!r} is {tensor.dtype}{list(tensor.shape)}, the array is "
+            f"{value.dtype}{list(value.shape)}"
+        )
+    if not value.flags.c_contiguous or (writable and not value.flags.writeable):
+        raise ValueError(
+            f"tensor {tensor.name!r}: the array must be C-contiguous"
+            f"{' and writable' if writable else ''}"
+        )
+    return value.ctypes.data, need
+
+
+def _wait(library: _core.Library, pending: _core.Pending) -> None:
+    code = pending.wait()
+    _core.drain_log()
+    if code:
+        raise make_error(code, "graph", "graphExecuteAsync", "", library.error_message(code))
+
+
+_executors: dict[int, ThreadPoolExecutor] = {}
+
+
+def _waiters() -> ThreadPoolExecutor:
+    """Threads that wait for backends to report; a forked child gets its own."""
+    generation = _core.fork_generation()
+    if generation not in _executors:
+        _executors.clear()
+        _executors[generation] = ThreadPoolExecutor(32, thread_name_prefix="qnnrt-async")
+    return _executors[generation]

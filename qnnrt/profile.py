@@ -1,0 +1,121 @@
+"""Profile handles and signals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ._owner import Options, Owner, choice, config
+
+if TYPE_CHECKING:
+    from .backend import Backend
+
+__all__ = ["Profile", "ProfileEvent", "Signal"]
+
+_PROFILE_LEVELS: Final = {"basic": 1, "detailed": 2, "backend": 1000, "linting": 7001}
+_EVENT_TYPES: Final = {
+    100: "init",
+    300: "finalize",
+    400: "execute",
+    404: "node",
+    405: "queue_wait",
+    406: "preprocess",
+    407: "device",
+    408: "postprocess",
+    500: "deinit",
+    600: "trace",
+}
+_EVENT_UNITS: Final = {
+    1: "microseconds",
+    2: "bytes",
+    3: "cycles",
+    4: "count",
+    5: "object",
+    6: "none",
+}
+
+
+class Profile(Owner):
+    """A profile handle: pass it to ``finalize`` or ``execute``, then read ``events()``."""
+
+    _rank = 6
+
+    def __init__(self, backend: Backend, level: str | int = "basic") -> None:
+        self._library = backend.library
+        number = choice("level", level, _PROFILE_LEVELS)
+        handle = self._library.profile_create(backend.handle, number)
+        self._own("a profile", handle, self._library.profile_free, backend)
+
+    def set_config(self, *, max_events: int | None = None, optrace: bool | None = None) -> None:
+        """How many events to keep, and whether to trace single operations."""
+        options: Options = []
+        if max_events is not None:
+            options.append((1, max_events))
+        if optrace is not None:
+            options.append((2, int(optrace)))
+        self._library.profile_set_config(self.handle, config(options))
+
+    def events(self) -> list[ProfileEvent]:
+        """What the last call with this handle took, in the backend's own order."""
+        return [ProfileEvent._make(e) for e in self._library.profile_get_events(self.handle)]
+
+
+@dataclass(frozen=True)
+class ProfileEvent:
+    """One measurement.
+
+    Attributes:
+        type: QNN's event type number; ``kind`` is its name.
+        unit: "microseconds", "bytes", "cycles", "count", "object" or "none".
+        value: in that unit.
+        identifier: the node or phase it belongs to.
+        events: its parts.
+    """
+
+    type: int
+    unit: str
+    value: int
+    identifier: str
+    events: tuple[ProfileEvent, ...] = ()
+
+    @classmethod
+    def _make(cls, raw: tuple[int, int, int, str, list[Any]]) -> ProfileEvent:
+        type_, unit, value, identifier, parts = raw
+        name = _EVENT_UNITS.get(unit, f"backend unit {unit}")
+        return cls(type_, name, value, identifier, tuple(cls._make(p) for p in parts))
+
+    @property
+    def kind(self) -> str:
+        """ "init", "finalize", "execute", "node", ... or "backend <number>"."""
+        return _EVENT_TYPES.get(self.type, f"backend {self.type}")
+
+    def walk(self) -> Iterator[tuple[int, ProfileEvent]]:
+        """(depth, event) for this one and all its parts."""
+        stack: list[tuple[int, ProfileEvent]] = [(0, self)]
+        while stack:
+            depth, event = stack.pop()
+            yield depth, event
+            stack.extend((depth + 1, e) for e in reversed(event.events))
+
+
+class Signal(Owner):
+    """A signal: abort or time out an execution, where the backend supports it."""
+
+    _rank = 6
+
+    def __init__(
+        self, backend: Backend, *, abort: bool = False, timeout_us: int | None = None
+    ) -> None:
+        if abort and timeout_us is not None:
+            raise ValueError("a signal is for abort or for a timeout, not both")
+        options: Options = [(1, 0)] if abort else []
+        if timeout_us is not None:
+            options.append((2, timeout_us))
+        self._library = backend.library
+        handle = self._library.signal_create(backend.handle, config(options))
+        self._own("a signal", handle, self._library.signal_free, backend)
+
+    def trigger(self) -> None:
+        """Abort what runs with it."""
+        self._library.signal_trigger(self.handle)
