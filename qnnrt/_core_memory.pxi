@@ -311,7 +311,12 @@ cdef class Buffer:
         return self
 
     def __exit__(self, *exc) -> None:
-        self.close()
+        try:
+            self.close()
+        except errors.BufferInUseError:
+            # An exception on its way has views in its traceback: it must not be hidden by them.
+            if exc[0] is None:
+                raise
 
     def __repr__(self) -> str:
         if not self._handle:

@@ -1,0 +1,71 @@
+"""Every test gives back what it took: buffers, handles, QNN objects, fds and shared mappings."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "foreign: drives somebody else's library, whose own fds and maps are not this suite's",
+    )
+
+
+def holdings(foreign: bool) -> dict[str, object]:
+    """What the process holds now that a finished test should have given back."""
+    from qnnrt import _core, memory
+
+    for _ in range(3):  # finalizers may free objects that have finalizers
+        gc.collect()
+    memory._pages.clear()
+    memory._transit_fds()
+    gc.collect()
+    _core.pool_trim(0)
+    live = _core.live_counts()
+    counts = _core.memory_counts()
+    held: dict[str, object] = {f"live {name}": n for name, n in live.items()}
+    held |= {f"memory {name}": n for name, n in counts.items() if not name.endswith("_frees")}
+    if not foreign:
+        fds = []
+        for fd in os.listdir("/proc/self/fd"):
+            try:
+                fds.append(os.readlink(f"/proc/self/fd/{fd}"))
+            except OSError:  # the listing's own
+                continue
+        held["fds"] = len(fds)
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        held["shared maps"] = sum(" rw-s " in line or " r--s " in line for line in maps)
+    return held
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm() -> None:
+    """What is made once for a process is made before the first test: it is no leak."""
+    import numpy as np
+    from toy import relu_model
+
+    import qnnrt
+    from qnnrt import memory
+
+    memory._sender()
+    with qnnrt.Session(relu_model()) as s:
+        s.run({"x": np.zeros((1, 16), np.float32)})
+
+
+@pytest.fixture(autouse=True)
+def _gives_back(request: pytest.FixtureRequest, _warm: None) -> Iterator[None]:
+    foreign = request.node.get_closest_marker("foreign") is not None
+    before = holdings(foreign)
+    yield
+    after = holdings(foreign)
+    left = {k: (before[k], after[k]) for k in before if before[k] != after[k]}
+    assert not left, f"before and after the test: {left}"

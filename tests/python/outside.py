@@ -1,0 +1,25 @@
+"""Run Python code in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import qnnrt
+
+_PATHS = [str(Path(qnnrt.__file__).parent.parent), str(Path(__file__).parent)]
+
+
+def run_code(code: str, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """The code in development mode, with this qnnrt and the helpers of the tests importable."""
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-c", textwrap.dedent(code), *args],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(_PATHS)},
+        check=False,
+    )
