@@ -8,6 +8,9 @@
 namespace qnnrt::onednn {
 namespace {
 
+// Multiply-adds below which the portable kernel is done before oneDNN has started.
+constexpr double kLeastWork = 4000;
+
 // A spatial param: [spatial] values, or one scalar in the 1-d ops.
 Dims Spatial(const Node& node, const char* name, size_t count, int64_t fallback) {
   const Param* param = node.Find(name);
@@ -84,6 +87,8 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   double taps = static_cast<double>(weights.elements()) / static_cast<double>(c.cout);
   if (transposed) taps = static_cast<double>(weights.elements()) / static_cast<double>(c.cin);
   const double work = taps * static_cast<double>(transposed ? in.elements() : out.elements());
+
+  if (work < kLeastWork) return KernelPtr();
 
   Problem problem{node, ThreadsFor(node, options, work), {}, &dst};
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},

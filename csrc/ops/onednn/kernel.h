@@ -108,7 +108,6 @@ Result<KernelPtr> MakeFullyConnected(const Node& node, const KernelOptions& opti
 Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options);
-Result<KernelPtr> MakeLayerNorm(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options);
 
 }  // namespace qnnrt::onednn

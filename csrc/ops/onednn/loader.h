@@ -51,8 +51,7 @@ namespace qnnrt::onednn {
   X(matmul_primitive_desc_create)                \
   X(pooling_forward_primitive_desc_create)       \
   X(softmax_forward_primitive_desc_create)       \
-  X(lrn_forward_primitive_desc_create)           \
-  X(layer_normalization_forward_primitive_desc_create)
+  X(lrn_forward_primitive_desc_create)
 
 struct Api {
 #define QNNRT_DNNL_MEMBER(name) decltype(&::dnnl_##name) name;

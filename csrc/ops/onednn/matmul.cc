@@ -8,6 +8,12 @@
 namespace qnnrt::onednn {
 namespace {
 
+// Multiply-adds below which the portable kernel is done before oneDNN has started.
+constexpr double kLeastWork = 2e5;
+// Weights that are not static are packed anew in each run, which costs more than it brings when
+// only a few rows use them and they are large. As they lie, the portable kernel reads them well.
+constexpr int64_t kFewRows = 24, kLargeWeights = 65536;
+
 // [batch.., rows, cols] of a tensor that lies [batch.., rows, cols], or [batch.., cols, rows] when
 // `transposed`; ones are put before the batch until it has `rank` dimensions.
 void MatrixLayout(const Shape& shape, bool transposed, size_t rank, Dims* dims, Dims* strides) {
@@ -49,6 +55,14 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, const Ope
 
   const double work =
       static_cast<double>(node.outputs[0]->elements()) * static_cast<double>(o.src[rank - 1]);
+  if (work < kLeastWork) return KernelPtr();
+  const int64_t rows = o.dst[rank - 2], depth = o.src[rank - 1], columns = o.dst[rank - 1];
+  const bool dense = o.weight_strides[rank - 1] == 1;
+  if (!weights.is_static() && dense && rows > 1 && rows < kFewRows &&
+      depth * columns >= kLargeWeights) {
+    return KernelPtr();
+  }
+
   Problem problem{node, ThreadsFor(node, options, work), {}, &dst};
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},

@@ -29,7 +29,6 @@ constexpr Entry kEntries[] = {
     {"PoolMax3d", onednn::MakePool},
     {"Softmax", onednn::MakeSoftmax},
     {"LogSoftmax", onednn::MakeSoftmax},
-    {"LayerNorm", onednn::MakeLayerNorm},
     {"Lrn", onednn::MakeLrn},
 };
 

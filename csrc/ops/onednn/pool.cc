@@ -6,6 +6,12 @@
 #include <algorithm>
 
 namespace qnnrt::onednn {
+namespace {
+
+// Elements read below which the portable kernel is done before oneDNN has started.
+constexpr double kLeastWork = 600;
+
+}  // namespace
 
 Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
   const Tensor& in = *node.inputs[0];
@@ -37,6 +43,8 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
     after[i] = end_padding;
     window *= static_cast<double>(filter[i]);
   }
+  const double work = window * static_cast<double>(out.elements());
+  if (work < kLeastWork) return KernelPtr();
   const dnnl_alg_kind_t algorithm = max         ? dnnl_pooling_max
                                     : count_pad ? dnnl_pooling_avg_include_padding
                                                 : dnnl_pooling_avg_exclude_padding;
@@ -44,7 +52,7 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
   const MemoryDesc dst = ChannelLast(out, type);
   const Dims no_dilation(spatial, 0);
   Problem problem{node,
-                  ThreadsFor(node, options, window * static_cast<double>(out.elements())),
+                  ThreadsFor(node, options, work),
                   {{DNNL_ARG_SRC, Arg::kIn, 0, &src}, {DNNL_ARG_DST, Arg::kOut, 0, &dst}},
                   &dst};
   const Api& api = TheApi();
