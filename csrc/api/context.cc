@@ -61,12 +61,17 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_
 }
 
 // Waits for what runs on the graph, then takes it out of the table.
-void FreeGraph(Qnn_GraphHandle_t handle) {
+void FreeGraph(Qnn_GraphHandle_t handle, Log* log) {
   using Table = decltype(Runtime::graphs);
   std::unique_ptr<GraphObject> graph;
   while (Runtime::Get().graphs.Take(handle, &graph) == Table::Taken::kBusy) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  if (graph == nullptr || log == nullptr || !log->Wants(QNN_LOG_LEVEL_INFO)) return;
+  GraphStats stats = graph->graph.stats();
+  log->Write(QNN_LOG_LEVEL_INFO, "graph '%s' is freed after %llu executions in %llu us",
+             graph->graph.name().c_str(), static_cast<unsigned long long>(stats.executes),
+             static_cast<unsigned long long>(stats.execute_ns / 1000));
 }
 
 Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_handle) {
@@ -85,7 +90,7 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
         return Report(StaleContext());
     }
     Context& context = *object->context;
-    for (const auto& graph : context.graphs) FreeGraph(graph.second);
+    for (const auto& graph : context.graphs) FreeGraph(graph.second, context.backend->log.get());
     uint32_t left = Memory::Get().registry().FreeContext(context.id);
     if (left > 0 && context.backend->log != nullptr) {
       context.backend->log->Write(QNN_LOG_LEVEL_WARN,

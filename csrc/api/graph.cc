@@ -159,6 +159,25 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
   });
 }
 
+// What the graph became, for clients that have only a log to look at: ONNX Runtime's, for one.
+void LogPlan(const Graph& graph, Log* log) {
+  if (!log->Wants(QNN_LOG_LEVEL_INFO)) return;
+  const Plan& plan = *graph.plan();
+  log->Write(QNN_LOG_LEVEL_INFO, "graph '%s': %zu steps, arena %llu bytes (lower bound %llu)",
+             graph.name().c_str(), plan.steps().size(),
+             static_cast<unsigned long long>(plan.arena().peak),
+             static_cast<unsigned long long>(plan.arena().lower_bound));
+  if (!log->Wants(QNN_LOG_LEVEL_VERBOSE)) return;
+  for (size_t i = 0; i < plan.steps().size(); ++i) {
+    const Node& node = plan.node(i);
+    std::string fused;
+    for (const PostOp& op : node.post_ops) fused += std::string(" + ") + PostOpName(op);
+    log->Write(QNN_LOG_LEVEL_VERBOSE, "graph '%s': step %zu is %s '%s'%s by kernel %s",
+               graph.name().c_str(), i, node.type.c_str(), node.name.c_str(), fused.c_str(),
+               plan.steps()[i].kernel->Name());
+  }
+}
+
 Qnn_ErrorHandle_t Finalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile_handle,
                            Qnn_SignalHandle_t signal) {
   return Guarded([&] {
@@ -171,13 +190,7 @@ Qnn_ErrorHandle_t Finalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile
     Result<ProfileCall> profile = ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE);
     if (!profile.ok()) return Report(profile.status(), log);
     Status status = graph->graph.Finalize(profile->scope());
-    if (status.ok() && log != nullptr && log->Wants(QNN_LOG_LEVEL_INFO)) {
-      const ArenaPlan& arena = graph->graph.plan()->arena();
-      log->Write(QNN_LOG_LEVEL_INFO, "graph '%s': %zu steps, arena %llu bytes (lower bound %llu)",
-                 graph->graph.name().c_str(), graph->graph.plan()->steps().size(),
-                 static_cast<unsigned long long>(arena.peak),
-                 static_cast<unsigned long long>(arena.lower_bound));
-    }
+    if (status.ok() && log != nullptr) LogPlan(graph->graph, log);
     return Report(status, log);
   });
 }
