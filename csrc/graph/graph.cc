@@ -67,7 +67,8 @@ Status Graph::AddNode(Node node) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more nodes",
                  name_.c_str());
   }
-  QNNRT_RETURN_IF_ERROR(ValidateNode(node));
+  Status valid = ValidateNode(node);
+  if (!valid.ok()) return std::move(valid).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
   for (const Tensor* t : node.outputs) {
     if (t != nullptr && (t->is_input() || t->is_static())) {
       return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
