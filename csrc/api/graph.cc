@@ -149,8 +149,7 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
     if (!graph) return Report(StaleGraph());
     auto add = [&]() -> Status {
       Result<Node> read = NodeFromQnn(config);
-      if (!read.ok())
-        return std::move(read).status().WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
+      if (!read.ok()) return std::move(read).status().WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
       Node node = std::move(read).value();
       QNNRT_RETURN_IF_ERROR(ResolvePorts(&*graph, config.v1.inputTensors, config.v1.numOfInputs,
                                          "input", node.name, &node.inputs));

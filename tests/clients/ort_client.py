@@ -1,0 +1,67 @@
+"""ONNX Runtime as a client of a QNN backend library, in a process of its own.
+
+    python ort_client.py MODEL BACKEND_LIBRARY INPUTS.npz OUTPUTS.npz RUNS
+
+runs the model with the QNN execution provider on that library by its path, writes the outputs of
+the last run, and prints one JSON line: which provider got which ops, and what the backend
+library's own live-object counters said before, during and after the session. The log of both,
+with everything that the backend says, goes to standard error.
+"""
+
+import ctypes
+import gc
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import onnxruntime_qnn as ort_qnn
+
+# Qnnrt_LiveCounts_t of qnnrt_ext.h
+COUNTERS = ["buffers", "maps", "fds", "mem_handles", "contexts", "graphs", "backends", "profiles"]
+COUNTERS += ["logs", "devices", "signals"]
+
+
+def live_counts(library: ctypes.CDLL) -> dict[str, int]:
+    values = (ctypes.c_uint64 * len(COUNTERS))()
+    library.qnnrt_live_counts(values)
+    return dict(zip(COUNTERS, values, strict=True))
+
+
+def assignment(session: ort.InferenceSession) -> dict[str, Counter[str]]:
+    """Provider -> op type -> count. (The parts keep the session alive: none is left behind.)"""
+    assigned: dict[str, Counter[str]] = {}
+    for part in session.get_provider_graph_assignment_info():
+        ops = assigned.setdefault(part.ep_name, Counter())
+        ops.update(node.op_type for node in part.get_nodes())
+    return assigned
+
+
+def main(model: str, backend: str, inputs: str, outputs: str, runs: str) -> None:
+    ort.set_default_logger_severity(0)
+    ort.register_execution_provider_library(ort_qnn.EP_NAME, ort_qnn.get_library_path())
+    devices = [d for d in ort.get_ep_devices() if d.ep_name == ort_qnn.EP_NAME]
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    options.add_provider_for_devices(devices[:1], {"backend_path": backend})
+
+    # The same library that the provider opens: the counters are those of its one instance.
+    runtime = ctypes.CDLL(str(Path(backend).with_name("libqnnrt.so")))
+    before = live_counts(runtime)
+    session = ort.InferenceSession(model, options)
+    assigned = assignment(session)
+    feeds = dict(np.load(inputs))
+    for _ in range(int(runs)):
+        results = session.run(None, feeds)
+    during = live_counts(runtime)
+    np.savez(outputs, *results)
+    del session
+    gc.collect()
+    after = live_counts(runtime)
+    print(json.dumps({"assigned": assigned, "before": before, "during": during, "after": after}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
