@@ -38,7 +38,7 @@ def run_op(
 ) -> list[np.ndarray]:
     """The outputs of one node.
 
-    inputs: None for one left out. outputs: shapes. static: numbers of the inputs that are constants.
+    inputs: None for one left out. outputs: shapes. static: numbers of the constant inputs.
     dtype: of the outputs, input 0's when not given. then: (type, params) of elementwise ops after
     output 0, which the graph may merge into the node.
     """
