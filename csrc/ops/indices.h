@@ -1,0 +1,71 @@
+// What the gather and scatter ops share: index inputs of any index type, checked as they are read.
+// An index below 0 counts from the end of its axis; one outside fails the run.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "ops/rules.h"
+
+namespace qnnrt {
+
+class IndexReader {
+ public:
+  explicit IndexReader(Qnn_DataType_t type) : type_(type) {}
+  int64_t At(const void* data, size_t i) const {
+    switch (type_) {
+      case QNN_DATATYPE_INT_64:
+        return static_cast<const int64_t*>(data)[i];
+      case QNN_DATATYPE_UINT_32:
+        return static_cast<const uint32_t*>(data)[i];
+      default:
+        return static_cast<const int32_t*>(data)[i];
+    }
+  }
+  // In [0, size); -1 when there is no such element.
+  int64_t At(const void* data, size_t i, size_t size) const {
+    const int64_t n = static_cast<int64_t>(size);
+    int64_t index = At(data, i);
+    if (index < 0) index += n;
+    return index >= 0 && index < n ? index : -1;
+  }
+
+ private:
+  Qnn_DataType_t type_;
+};
+
+// The first index that was found outside, by position; written from any thread.
+class FirstBad {
+ public:
+  void Note(size_t position) {
+    size_t before = position_.load(std::memory_order_relaxed);
+    while (position < before &&
+           !position_.compare_exchange_weak(before, position, std::memory_order_relaxed)) {
+    }
+  }
+  bool any() const { return position_.load(std::memory_order_relaxed) != kNone; }
+  size_t position() const { return position_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr size_t kNone = ~size_t{0};
+  std::atomic<size_t> position_{kNone};
+};
+
+// Who is speaking, kept by a kernel for the message of a failed run.
+inline std::string NodeLabel(const Node& node) { return node.type + " '" + node.name + "'"; }
+
+inline std::string BadIndexText(int64_t index, size_t position, size_t axis, size_t size) {
+  return "index " + std::to_string(index) + " (element " + std::to_string(position) +
+         " of the indices) is outside of [-" + std::to_string(size) + ", " + std::to_string(size) +
+         "), the range of axis " + std::to_string(axis);
+}
+inline Status BadIndex(const std::string& label, int64_t index, size_t position, size_t axis,
+                       size_t size) {
+  return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT,
+                label + ": " + BadIndexText(index, position, axis, size));
+}
+
+// Checks a static index input once, when the node is made: all of its values against one size.
+Status CheckStaticIndices(const Node& node, size_t input, size_t axis, size_t size);
+
+}  // namespace qnnrt
