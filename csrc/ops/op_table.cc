@@ -20,7 +20,7 @@ const Table& TheTable() {
     auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
     for (OpList (*family)() :
          {ConvOps, MatMulOps, PoolOps, NormOps, ResizeOps, RecurrentOps, ElementWiseOps,
-          ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, JoinOps}) {
+          ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, JoinOps, GatherOps}) {
       for (OpDef& def : family()) t->ops.push_back(std::move(def));
     }
     for (const OpDef& def : t->ops) {
