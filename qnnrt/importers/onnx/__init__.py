@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 import onnx
+import onnx.inliner
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model, Node, Tensor
@@ -32,9 +33,10 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     passes,
     patterns,
 )
-from .lower import Lowering, graph_inputs
+from .lower import Lowering
 from .nodes import TABLE, TARGETS
 from .reader import opset_of, read
+from .types import graph_inputs
 from .values import Builder, Edge, Op, channel_last, identity
 
 __all__ = ["load", "supported_ops"]
@@ -108,6 +110,10 @@ def _edge_perm(layout: str, rank: int) -> tuple[int, ...]:
 
 
 def _output_names(graph: onnx.GraphProto, where: str) -> list[str]:
+    for output in graph.output:
+        kind = output.type.WhichOneof("value")
+        if kind not in (None, "tensor_type"):
+            raise ModelError(f"{where}: output {output.name!r} is a {kind}, not a tensor")
     names = [output.name for output in graph.output]
     if len(set(names)) != len(names):
         raise ModelError(f"{where}: an output is listed twice: {names}")
@@ -172,16 +178,13 @@ def _finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) -
     node_names: set[str] = set()
     for op in ops:
         node_name = _unique(op.name or op.type, node_names)
-        for edge in (*op.inputs, *op.outputs):
-            if edge is None:
-                continue
-            if edge not in names:
-                hint = edge.name or f"{node_name}.{'const' if edge.data is not None else 'out'}"
-                names[edge] = _unique(hint, used)
-            if names[edge] not in model.tensors:
-                model.tensors[names[edge]] = Tensor(
-                    names[edge], edge.shape, edge.dtype, edge.data
-                )
+        for found in filter(None, (*op.inputs, *op.outputs)):
+            if found not in names:
+                kind = "const" if found.data is not None else "out"
+                names[found] = _unique(found.name or f"{node_name}.{kind}", used)
+            label = names[found]
+            if label not in model.tensors:
+                model.tensors[label] = Tensor(label, found.shape, found.dtype, found.data)
         model.nodes.append(
             Node(
                 node_name,

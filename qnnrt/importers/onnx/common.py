@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .lower import Lowering
-from .values import Value, constant, identity
+from .values import Value, constant
 
 
 def scalar(value: float, dtype: np.dtype) -> Value:
@@ -16,7 +16,7 @@ def scalar(value: float, dtype: np.dtype) -> Value:
     return constant(np.array(value, dtype))
 
 
-def u32(values: Sequence[int] | np.ndarray) -> np.ndarray:
+def u32(values: Sequence[int] | Sequence[tuple[int, int]] | np.ndarray) -> np.ndarray:
     return np.array(values, np.uint32)
 
 
@@ -82,15 +82,15 @@ def select(c: Lowering, condition: Value, a: Value, b: Value) -> Value:
     return nary(c, "ElementWiseSelect", [condition, a, b], a.dtype)
 
 
-def reduce(
-    c: Lowering, type_: str, x: Value, axes: Sequence[int], keep: bool = True
-) -> Value:
+def reduce(c: Lowering, type_: str, x: Value, axes: Sequence[int], keep: bool = True) -> Value:
     """A Reduce* over logical `axes`, in the order that `x` is held in."""
     x = c.b.real(x)
     axes = sorted(axes)
     at = sorted(x.perm.index(a) for a in axes)
     shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
     perm = x.perm
+    if not keep and len(axes) == x.rank:  # QNN has no tensors of rank 0
+        return c.b.reshape(reduce(c, type_, x, axes), ())
     if not keep:
         left = [i for i in range(x.rank) if i not in axes]
         shape = [x.shape[i] for i in left]
@@ -103,14 +103,12 @@ def gather_const(c: Lowering, x: Value, index: np.ndarray, axis: int) -> Value:
     x = c.b.real(x)
     shape = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     at = np.int32(x.perm.index(axis))
-    return c.b.op(
-        "Gather", [x, constant(index.astype(np.int32))], shape, None, x.perm, axis=at
-    )
+    return c.b.op("Gather", [x, constant(index.astype(np.int32))], shape, None, x.perm, axis=at)
 
 
 def concat(c: Lowering, values: Sequence[Value], axis: int) -> Value:
     """Along logical `axis`, in the order that most of the data is held in."""
-    values = [v for v in values if 0 not in v.shape]
+    values = [v for v in values if 0 not in v.shape] or [values[0]]
     if len(values) == 1:
         return values[0]
     aligned, perm = c.b.align(values)
@@ -119,9 +117,7 @@ def concat(c: Lowering, values: Sequence[Value], axis: int) -> Value:
     return c.b.op("Concat", aligned, shape, None, perm, axis=np.uint32(perm.index(axis)))
 
 
-def strided(
-    c: Lowering, x: Value, ranges: dict[int, tuple[int, int, int]]
-) -> Value:
+def strided(c: Lowering, x: Value, ranges: dict[int, tuple[int, int, int]]) -> Value:
     """x[begin:end:step] along the logical axes in `ranges`; end -1 with a negative step: through
     the first element."""
     x = c.b.real(x)
@@ -141,5 +137,33 @@ def strided(
     )
 
 
-def all_axes(x: Value) -> list[int]:
-    return list(identity(x.rank))
+def pad_constant(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: float) -> Value:
+    """Zero padding and the like on logical dimensions; negative amounts crop."""
+    x = c.b.real(x)
+    crop = {
+        i: (max(-b, 0), x.shape[i] - max(-e, 0), 1)
+        for i, (b, e) in enumerate(pads)
+        if b < 0 or e < 0
+    }
+    x = strided(c, x, crop) if crop else x
+    pads = [(max(b, 0), max(e, 0)) for b, e in pads]
+    if not any(map(any, pads)):
+        return x
+    kind: object
+    if x.dtype.kind == "f":
+        kind = np.float32(value)
+    elif x.dtype.kind == "b":
+        kind = np.bool_(value)
+    else:
+        kind = np.int32(value) if x.dtype.kind == "i" else np.uint32(value)
+    shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
+    return c.b.op(
+        "Pad",
+        [x],
+        shape,
+        None,
+        x.perm,
+        scheme=np.uint32(0),
+        pad_amount=u32([pads[p] for p in x.perm]),
+        pad_constant_value=kind,
+    )

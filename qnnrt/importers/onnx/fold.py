@@ -13,7 +13,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from ...errors import ModelError
-from .nodes import OnnxNode, axis_of
+from .nodes import OnnxNode, Unsupported, axis_of
 
 #: No constant of more elements than this is materialized: a corrupted shape asks for more.
 LARGEST = 2**31
@@ -53,13 +53,9 @@ def fold(node: OnnxNode, inputs: list[np.ndarray | None], opsets: dict[str, int]
     return _reference(node, inputs, opsets)
 
 
-def _reference(
-    node: OnnxNode, inputs: list[np.ndarray | None], opsets: dict[str, int]
-) -> Arrays:
-    feeds: dict[str, np.ndarray] = {}
-    for name, value in zip(node.proto.input, inputs, strict=True):
-        if value is not None:
-            feeds[name] = value
+def _reference(node: OnnxNode, inputs: list[np.ndarray | None], opsets: dict[str, int]) -> Arrays:
+    named = zip(node.proto.input, inputs, strict=True)
+    feeds = {name: value for name, value in named if value is not None}
     graph = onnx.helper.make_graph(
         [node.proto],
         "fold",
@@ -73,7 +69,10 @@ def _reference(
     )
     imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]
     model = onnx.helper.make_model(graph, opset_imports=imports)
-    found = iter(ReferenceEvaluator(model).run(None, feeds))
+    results = ReferenceEvaluator(model).run(None, feeds)
+    if not all(isinstance(r, np.ndarray | np.generic) for r in results):
+        raise Unsupported("its result is not a tensor")
+    found = iter(results)
     return [np.asarray(next(found)) if name else np.empty(0) for name in node.proto.output]
 
 
@@ -181,7 +180,7 @@ def _range(node: OnnxNode, args: Arrays) -> np.ndarray:
     if delta == 0 or (limit - start) / delta > LARGEST:
         raise ValueError(f"range({start}, {limit}, {delta}) has no end")
     count = max(math.ceil((limit - start) / delta), 0)
-    return (start + np.arange(count) * delta).astype(args[0].dtype)
+    return np.asarray(start + np.arange(count) * delta, args[0].dtype)
 
 
 _TABLE: dict[str, Callable[[OnnxNode, Arrays], np.ndarray | None]] = {
@@ -191,9 +190,9 @@ _TABLE: dict[str, Callable[[OnnxNode, Arrays], np.ndarray | None]] = {
     "ConstantOfShape": _constant_of_shape,
     "Div": _divide,
     "Equal": lambda n, a: a[0] == a[1],
-    "Expand": lambda n, a: a[0] * np.ones(tuple(a[1]), a[0].dtype)
-    if a[0].dtype.kind in "fiu"
-    else None,
+    "Expand": lambda n, a: (
+        a[0] * np.ones(tuple(a[1]), a[0].dtype) if a[0].dtype.kind in "fiu" else None
+    ),
     "Gather": _gather,
     "Identity": lambda n, a: a[0],
     "Mul": lambda n, a: a[0] * a[1],

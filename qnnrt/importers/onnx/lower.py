@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import shape_inference
 
 from ...errors import ModelError, UnsupportedNode
-from ...model import ELEMENT_TYPES
 from . import fold
+from .functions import function_body, instantiate
 from .nodes import TABLE, OnnxNode, Result, Unsupported
 from .reader import array_of
-from .values import Builder, Edge, Value, constant, identity
-
-TypeOf = tuple[tuple[int, ...], np.dtype] | None
+from .types import TypeOf, type_of, type_proto
+from .values import Builder, Edge, Value, constant
 
 #: Constants of at most this many elements take part in shape inference.
 _INFERENCE_ELEMENTS = 4096
@@ -36,7 +36,9 @@ class Lowering:
 
     # ---- inputs ----------------------------------------------------------------------------
 
-    def add_input(self, name: str, shape: tuple[int, ...], dtype: np.dtype, perm: tuple[int, ...]):
+    def add_input(
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype, perm: tuple[int, ...]
+    ) -> Edge:
         edge = Edge(tuple(shape[p] for p in perm) or (1,), dtype, name=name)
         self.env[name] = Value(shape, dtype, edge, perm)
         return edge
@@ -116,10 +118,12 @@ class Lowering:
                     value.edge.name = out
 
     def _known(self, node: OnnxNode) -> bool:
-        if node.domain == "" and node.op in TABLE or node.op in _FOLDED_ONLY:
+        if (node.domain == "" and node.op in TABLE) or node.op in _FOLDED_ONLY:
             return True
         schema = self._schema(node)
-        return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+        return bool(
+            schema is not None and (schema.has_function or schema.has_context_dependent_function)
+        )
 
     def _refuse(self, node: OnnxNode, reason: str) -> None:
         op = node.op if not node.domain else f"{node.domain}.{node.op}"
@@ -135,6 +139,8 @@ class Lowering:
     def _lower(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
         if node.domain == "" and node.op in ("Shape", "Size"):
             return [constant(self._measure(node))]
+        if node.domain == "" and node.op == "EyeLike":
+            return [constant(self._eye(node))]
         if node.domain == "" and node.op == "Constant":
             return [constant(self._constant(node))]
         if node.domain == "" and node.op == "If":
@@ -149,19 +155,23 @@ class Lowering:
         for key, attribute in schema.attributes.items():
             if key not in node.attrs and attribute.default_value.type:
                 node.attrs[key] = onnx.helper.get_attribute_value(attribute.default_value)
-        node.types = self._infer(node, schema, opsets)
-        if (
+        folds = (
             node.op not in fold.RANDOM
             and all(v is None or v.is_const for v in node.inputs)
             and not any(a.type == onnx.AttributeProto.GRAPH for a in node.proto.attribute)
-        ):
+        )
+        try:
+            node.types = self._infer(node, schema, opsets)
+        except shape_inference.InferenceError:
+            if not folds:  # evaluating is more lenient: Range takes tensors of one element
+                raise
+        if folds:
             return self._fold(node, opsets)
         lower = TABLE.get(node.op) if node.domain == "" else None
         refusal: Unsupported | None = None
         if lower is not None:
             for v in node.inputs:
-                if v is not None and 0 in v.shape and not v.is_const:
-                    raise Unsupported("an input has no elements")
+                assert v is None or v.is_const or 0 not in v.shape
             self.b.scope = node.name
             try:
                 return _listed(lower(self, node))
@@ -175,16 +185,14 @@ class Lowering:
     # ---- what a node is ----------------------------------------------------------------------
 
     @staticmethod
-    def _schema(node: OnnxNode) -> onnx.defs.OpSchema | None:
+    def _schema(node: OnnxNode) -> Any:
         try:
             schema = onnx.defs.get_schema(node.op, node.version, node.domain)
         except (onnx.defs.SchemaError, TypeError):
             return None
         return None if schema.deprecated else schema
 
-    def _infer(
-        self, node: OnnxNode, schema: onnx.defs.OpSchema, opsets: dict[str, int]
-    ) -> list[TypeOf]:
+    def _infer(self, node: OnnxNode, schema: Any, opsets: dict[str, int]) -> list[TypeOf]:
         types: dict[str, onnx.TypeProto] = {}
         data: dict[str, onnx.TensorProto] = {}
         for name, value in zip(node.proto.input, node.inputs, strict=True):
@@ -192,7 +200,7 @@ class Lowering:
                 continue
             types[name] = type_proto(value)
             if value.data is not None and value.data.size <= _INFERENCE_ELEMENTS:
-                data[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(value.data), name)
+                data[name] = onnx.numpy_helper.from_array(np.array(value.data), name)
         imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]
         found = shape_inference.infer_node_outputs(
             schema, node.proto, types, data, opset_imports=imports
@@ -203,8 +211,17 @@ class Lowering:
         shape = node.input(0).shape
         if node.op == "Size":
             return np.array(math.prod(shape), np.int64)
-        end = node.attrs.get("end")
-        return np.array(shape[node.integer("start") : end], np.int64)  # type: ignore[misc]
+        end = node.integer("end", len(shape))
+        return np.array(shape[node.integer("start") : end], np.int64)
+
+    def _eye(self, node: OnnxNode) -> np.ndarray:
+        x = node.input(0)
+        to = node.attrs.get("dtype")
+        dtype = x.dtype
+        if to is not None:
+            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.integer("dtype")))
+        rows, columns = x.shape
+        return np.asarray(np.eye(rows, columns, node.integer("k")), dtype)
 
     def _constant(self, node: OnnxNode) -> np.ndarray:
         for key, value in node.attrs.items():
@@ -238,7 +255,7 @@ class Lowering:
         return [self.env.get(name) for name in names]
 
     def _expand(
-        self, node: OnnxNode, schema: onnx.defs.OpSchema, opsets: dict[str, int]
+        self, node: OnnxNode, schema: Any, opsets: dict[str, int]
     ) -> list[Value | None] | None:
         """The node through the function that ONNX defines it by, if there is one."""
         function = function_body(node, schema)
@@ -246,8 +263,8 @@ class Lowering:
             return None
         self._calls += 1
         prefix = f"{node.name}.{self._calls}."
-        names = {i: o for i, o in zip(function.input, node.proto.input, strict=False)}
-        names |= {i: "" for i in list(function.input)[len(node.proto.input) :]}
+        names = dict(zip(function.input, node.proto.input, strict=False))
+        names |= dict.fromkeys(list(function.input)[len(node.proto.input) :], "")
         attributes = {a.name: a for a in node.proto.attribute}
         for key, attribute in schema.attributes.items():
             if key not in attributes and attribute.default_value.type:
@@ -256,21 +273,12 @@ class Lowering:
         def renamed(name: str) -> str:
             return names.get(name, prefix + name) if name else ""
 
-        inner = dict(opsets) | {("" if o.domain == "ai.onnx" else o.domain): o.version
-                                for o in function.opset_import}
+        inner = dict(opsets) | {
+            ("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import
+        }
         mark = len(self.unsupported)
         for index, body in enumerate(function.node):
-            proto = onnx.NodeProto(op_type=body.op_type, domain=body.domain)
-            proto.input.extend(renamed(i) for i in body.input)
-            proto.output.extend(renamed(o) for o in body.output)
-            for attr in body.attribute:
-                if attr.ref_attr_name:
-                    if attr.ref_attr_name in attributes:
-                        copy = proto.attribute.add()
-                        copy.CopyFrom(attributes[attr.ref_attr_name])
-                        copy.name = attr.name
-                else:
-                    proto.attribute.add().CopyFrom(attr)
+            proto = instantiate(body, renamed, attributes)
             self.node(proto, inner, f"{prefix}{body.op_type}_{index}")
         inner_errors = self.unsupported[mark:]
         if inner_errors:
@@ -283,126 +291,9 @@ class Lowering:
         return self._results([renamed(o) for o in wanted])
 
 
-def function_body(node: OnnxNode, schema: onnx.defs.OpSchema) -> onnx.FunctionProto | None:
-    """The function that defines the node's operator at its version."""
-    text = b""
-    if schema.has_function:
-        versions = [v for v in schema.function_opset_versions if v <= node.version]
-        if versions:
-            text = schema.get_function_with_opset_version(max(versions))
-    if not text and schema.has_context_dependent_function:
-        versions = [v for v in schema.context_dependent_function_opset_versions]
-        fitting = [v for v in versions if v <= node.version] or versions
-        types = [b"" if v is None else type_proto(v).SerializeToString() for v in node.inputs]
-        text = schema.get_context_dependent_function_with_opset_version(
-            max(fitting), node.proto.SerializeToString(), types
-        )
-    if not text:
-        return None
-    function = onnx.FunctionProto()
-    function.ParseFromString(text)
-    return function
-
-
-def type_proto(value: Value) -> onnx.TypeProto:
-    return onnx.helper.make_tensor_type_proto(
-        onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-    )
-
-
-def type_of(proto: onnx.TypeProto | None) -> TypeOf:
-    """Shape and element type, or None when either is not fully known."""
-    if proto is None or not proto.HasField("tensor_type"):
-        return None
-    tensor = proto.tensor_type
-    if not tensor.HasField("shape"):
-        return None
-    dims = tensor.shape.dim
-    if not all(d.HasField("dim_value") for d in dims):
-        return None
-    try:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    except KeyError:
-        return None
-    return tuple(d.dim_value for d in dims), np.dtype(dtype)
-
-
 def _listed(result: Result) -> list[Value | None]:
     return result if isinstance(result, list) else [result]
 
 
-def graph_inputs(
-    graph: onnx.GraphProto,
-    where: str,
-    shapes: Mapping[str, object],
-    constants: Mapping[str, np.ndarray],
-) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and type of every real input, symbolic dimensions filled from `shapes`."""
-    initialized = {i.name for i in graph.initializer}
-    initialized |= {s.values.name for s in graph.sparse_initializer}
-    found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
-    unknown: list[str] = []
-    names = set()
-    for value in graph.input:
-        if value.name in initialized:
-            continue
-        if not value.type.HasField("tensor_type"):
-            kind = value.type.WhichOneof("value") or "nothing"
-            raise ModelError(f"{where}: input {value.name!r} is a {kind}, not a tensor")
-        names.add(value.name)
-        tensor = value.type.tensor_type
-        try:
-            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-        except KeyError:
-            raise ModelError(
-                f"{where}: input {value.name!r} has the unknown element type {tensor.elem_type}"
-            ) from None
-        if value.name not in constants and dtype not in ELEMENT_TYPES:
-            raise ModelError(f"{where}: input {value.name!r} is {dtype.name}; QNN has no such type")
-        names |= {d.dim_param for d in tensor.shape.dim if d.dim_param}
-        given = shapes.get(value.name)
-        if given is not None:
-            wanted = tuple(int(d) for d in given)  # type: ignore[attr-defined]
-            _check_given(value, wanted, where)
-        else:
-            dims = [shapes.get(d.dim_param, d.dim_param or "?") if not d.HasField("dim_value")
-                    else d.dim_value for d in tensor.shape.dim]
-            if not tensor.HasField("shape") or not all(isinstance(d, int) for d in dims):
-                text = ", ".join(map(str, dims)) if tensor.HasField("shape") else "any rank"
-                unknown.append(f"{value.name!r} [{text}]")
-                continue
-            wanted = tuple(dims)  # type: ignore[arg-type]
-        if not all(d > 0 for d in wanted) and value.name not in constants:
-            raise ModelError(f"{where}: input {value.name!r} has the shape {list(wanted)}")
-        found[value.name] = (wanted, dtype)
-    unknown = [u for u in unknown if u.split("'")[1] not in constants]
-    if unknown:
-        raise ModelError(
-            f"{where}: the shape of {'an input' if len(unknown) == 1 else 'some inputs'} is not "
-            f"fixed: {', '.join(unknown)}. Give it when loading: shapes={{name: (d0, d1, ...)}}, "
-            "or shapes={dimension name: size}"
-        )
-    stray = sorted((set(shapes) | set(constants)) - names)
-    if stray:
-        raise ModelError(f"{where} has no input or dimension named {', '.join(map(repr, stray))}")
-    return found
-
-
-def _check_given(value: onnx.ValueInfoProto, wanted: tuple[int, ...], where: str) -> None:
-    tensor = value.type.tensor_type
-    if not tensor.HasField("shape"):
-        return
-    dims = tensor.shape.dim
-    fits = len(dims) == len(wanted) and all(
-        not d.HasField("dim_value") or d.dim_value == w for d, w in zip(dims, wanted, strict=True)
-    )
-    if not fits:
-        text = ", ".join(str(d.dim_value or d.dim_param or "?") for d in dims)
-        raise ModelError(
-            f"{where}: input {value.name!r} is [{text}]; shapes= gives it {list(wanted)}"
-        )
-
-
+#: Operators that exist only among constants.
 _FOLDED_ONLY = {"Constant", "ConstantOfShape", "Range", "Shape", "Size", "EyeLike"}
-
-__all__ = ["Lowering", "graph_inputs", "identity"]

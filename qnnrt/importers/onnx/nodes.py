@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -83,18 +83,24 @@ class OnnxNode:
         return index < len(self.outputs) and bool(self.outputs[index])
 
     def integer(self, name: str, default: int = 0) -> int:
-        return int(self.attrs.get(name, default))  # type: ignore[call-overload]
+        value: Any = self.attrs.get(name, default)
+        return int(value)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        return float(self.attrs.get(name, default))  # type: ignore[arg-type]
+        value: Any = self.attrs.get(name, default)
+        return float(value)
 
     def text(self, name: str, default: str = "") -> str:
         value = self.attrs.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
+    def texts(self, name: str) -> list[str]:
+        found: Any = self.attrs.get(name) or []
+        return [t.decode() if isinstance(t, bytes) else str(t) for t in found]
+
     def integers(self, name: str) -> list[int] | None:
-        value = self.attrs.get(name)
-        return None if value is None else [int(v) for v in value]  # type: ignore[attr-defined]
+        value: Any = self.attrs.get(name)
+        return None if value is None else [int(v) for v in value]
 
     def const_input(self, index: int, what: str) -> np.ndarray | None:
         """The value of an input that QNN takes as a parameter; None when it is left out."""

@@ -182,10 +182,19 @@ def hardmax(c: Lowering, n: OnnxNode) -> Value:
         x = c.b.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
         axis = 1
     left = [d for i, d in enumerate(x.shape) if i != axis]
-    best = c.b.op("Argmax", [x], left, np.dtype(np.int32), axis=np.uint32(axis),
-                  keep_dims=np.bool_(False))
-    hot = c.b.op("OneHot", [best], x.shape, x.dtype, depth=np.uint32(x.shape[axis]),
-                 axis=np.uint32(axis), on_value=np.float32(1), off_value=np.float32(0))
+    best = c.b.op(
+        "Argmax", [x], left, np.dtype(np.int32), axis=np.uint32(axis), keep_dims=np.bool_(False)
+    )
+    hot = c.b.op(
+        "OneHot",
+        [best],
+        x.shape,
+        x.dtype,
+        depth=np.uint32(x.shape[axis]),
+        axis=np.uint32(axis),
+        on_value=np.float32(1),
+        off_value=np.float32(0),
+    )
     return c.b.reshape(hot, shape)
 
 
@@ -196,9 +205,9 @@ def identity_op(c: Lowering, n: OnnxNode) -> Result:
         return x
     training = n.const_input(2, "training_mode") if n.version >= 12 else None
     ratio = n.const_input(1, "ratio") if n.version >= 12 else np.array(0.5)
-    if training is not None and bool(training.all()):
-        if ratio is None or float(ratio.reshape(())) != 0:
-            raise Unsupported("training mode")
+    drops = ratio is None or float(ratio.reshape(())) != 0
+    if drops and training is not None and bool(training.all()):
+        raise Unsupported("training mode")
     mask: Value | None = None
     if n.wants(1):
         mask = constant(np.ones(x.shape, bool if n.version >= 10 else x.dtype))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .common import u32
+from .common import gather_const, pad_constant, strided, u32
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, lowers
 from .values import Value, constant
@@ -111,7 +111,7 @@ def transpose_padding(
 def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
     x, w = n.input(0), n.input(1)
     spatial = x.rank - 2
-    if spatial not in (1, 2):
+    if spatial not in (1, 2, 3):
         raise Unsupported(f"a transposed convolution over {spatial} dimensions")
     group = n.integer("group", 1)
     kernel = list(w.shape[2:])
@@ -122,12 +122,12 @@ def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
     if any(p < 0 for pair in pads for p in pair):
         raise Unsupported(f"negative padding {pads}")
     if any(d != 1 for d in dilation):
-        w = dilated(w, dilation)
+        w = stuffed(c, w, dilation)
         kernel = list(w.shape[2:])
+    if spatial == 3:
+        return _transpose3d(c, n, x, w, group, stride, pads, extra)
     channels = w.shape[1] * group
-    out = [
-        stride[i] * (size[i] - 1) + extra[i] + kernel[i] - sum(pads[i]) for i in range(spatial)
-    ]
+    out = [stride[i] * (size[i] - 1) + extra[i] + kernel[i] - sum(pads[i]) for i in range(spatial)]
     if spatial == 1:
         x, w = widen(c, x), widen(c, w)
         stride, pads, extra, out = [1, *stride], [(0, 0), *pads], [0, *extra], [1, *out]
@@ -147,11 +147,60 @@ def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
     return c.b.reshape(y, (*y.shape[:2], *y.shape[-spatial:]))
 
 
-def dilated(w: Value, dilation: list[int]) -> Value:
-    """The weights with zeros in between: a dilated kernel as a larger dense one."""
-    if w.data is None:
-        raise Unsupported("dilation with weights that are not constant")
-    kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation, strict=True)]
-    full = np.zeros((*w.shape[:2], *kernel), w.dtype)
-    full[(slice(None), slice(None), *(slice(None, None, d) for d in dilation))] = w.data
-    return constant(full)
+def stuffed(c: Lowering, v: Value, steps: list[int]) -> Value:
+    """`v` with steps - 1 zeros between the elements of each spatial dimension."""
+    if v.data is not None:
+        size = [(k - 1) * d + 1 for k, d in zip(v.shape[2:], steps, strict=True)]
+        full = np.zeros((*v.shape[:2], *size), v.dtype)
+        full[(slice(None), slice(None), *(slice(None, None, d) for d in steps))] = v.data
+        return constant(full)
+    for axis, step in enumerate(steps, 2):
+        if step > 1:
+            before, count, after = v.shape[:axis], v.shape[axis], v.shape[axis + 1 :]
+            v = c.b.plain(c.b.reshape(v, (*before, count, 1, *after)))
+            pads = [(0, 0)] * v.rank
+            pads[axis + 1] = (0, step - 1)
+            v = c.b.reshape(pad_constant(c, v, pads, 0.0), (*before, count * step, *after))
+            v = strided(c, v, {axis: (0, (count - 1) * step + 1, 1)})
+    return v
+
+
+def _transpose3d(
+    c: Lowering,
+    n: OnnxNode,
+    x: Value,
+    w: Value,
+    group: int,
+    stride: list[int],
+    pads: list[tuple[int, int]],
+    extra: list[int],
+) -> Value:
+    """A transposed convolution as what it is the transpose of: zeros in between, kernel turned."""
+    kernel = w.shape[2:]
+    for axis in (2, 3, 4):
+        if w.data is not None:
+            w = constant(np.flip(w.data, axis))
+        elif w.shape[axis] > 1:
+            w = gather_const(c, w, np.arange(w.shape[axis])[::-1], axis)
+    inner = w.shape[0] // group
+    split = c.b.reshape(w, (group, inner, *w.shape[1:]))
+    turned = c.b.transpose(split, (0, 2, 1, 3, 4, 5))
+    w = c.b.reshape(turned, (group * w.shape[1], inner, *kernel))
+    x = stuffed(c, x, stride)
+    amount = [
+        (k - 1 - b, k - 1 - e + more) for k, (b, e), more in zip(kernel, pads, extra, strict=True)
+    ]
+    x = c.b.channels_last(pad_constant(c, x, [(0, 0), (0, 0), *amount], 0.0))
+    size = [d - k + 1 for d, k in zip(x.shape[2:], kernel, strict=True)]
+    w = c.b.with_perm(w, (2, 3, 4, 1, 0))
+    return c.b.op(
+        "Conv3d",
+        [x, w, *bias_of(n)],
+        (x.shape[0], w.shape[0], *size),
+        None,
+        x.perm,
+        stride=u32([1, 1, 1]),
+        pad_amount=u32([(0, 0)] * 3),
+        group=np.uint32(group),
+        dilation=u32([1, 1, 1]),
+    )

@@ -98,8 +98,11 @@ def power(c: Lowering, n: OnnxNode) -> Value:
         return nary(c, "ElementWisePower", [x, exponent])
     if x.dtype.kind == "f":
         return nary(c, "ElementWisePower", [x, cast(c, exponent, x.dtype)])
-    y = nary(c, "ElementWisePower", [cast(c, x, np.dtype(np.float32)),
-                                     cast(c, exponent, np.dtype(np.float32))])
+    y = nary(
+        c,
+        "ElementWisePower",
+        [cast(c, x, np.dtype(np.float32)), cast(c, exponent, np.dtype(np.float32))],
+    )
     return cast(c, y, x.dtype)
 
 
@@ -129,29 +132,25 @@ def erf(c: Lowering, n: OnnxNode) -> Value:
     far = plus(c, times(c, ratio, math.sqrt(2)), -1.0)
     slope = 2 / math.sqrt(math.pi)
     near = mul(c, z, plus(c, times(c, mul(c, z, z), -slope / 3), slope))
-    small = nary(
-        c, "ElementWiseLess", [unary(c, "ElementWiseAbs", z), scalar(0.03, z.dtype)], BOOL
-    )
+    small = nary(c, "ElementWiseLess", [unary(c, "ElementWiseAbs", z), scalar(0.03, z.dtype)], BOOL)
     return select(c, small, near, far)
 
 
-@lowers("IsNaN", to="ElementWiseNotEqual")
+@lowers("IsNaN", to="IsNan")
 def is_nan(c: Lowering, n: OnnxNode) -> Value:
-    x = n.input(0)
-    return nary(c, "ElementWiseNotEqual", [x, x], BOOL)
+    return unary(c, "IsNan", n.input(0), BOOL)
 
 
-@lowers("IsInf", to="ElementWiseEqual")
+@lowers("IsInf", to="IsInf")
 def is_inf(c: Lowering, n: OnnxNode) -> Value:
-    x = n.input(0)
-    both = [(s, n.integer(key, 1)) for s, key in ((1, "detect_positive"), (-1, "detect_negative"))]
-    signs = [s for s, wanted in both if wanted]
-    if len(signs) == 2:
-        x = unary(c, "ElementWiseAbs", x)
-        signs = [1]
-    if not signs:
-        raise Unsupported("neither sign of infinity is asked for")
-    return nary(c, "ElementWiseEqual", [x, scalar(signs[0] * np.inf, x.dtype)], BOOL)
+    return unary(
+        c,
+        "IsInf",
+        n.input(0),
+        BOOL,
+        detect_negative=np.bool_(n.integer("detect_negative", 1)),
+        detect_positive=np.bool_(n.integer("detect_positive", 1)),
+    )
 
 
 @lowers("Acos", to="ElementWiseAsin, ElementWiseSubtract")

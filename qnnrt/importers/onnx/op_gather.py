@@ -65,7 +65,11 @@ def gather_nd(c: Lowering, n: OnnxNode) -> Value:
     batch = n.integer("batch_dims")
     depth = index.shape[-1]
     index = c.b.plain(indices(c, index, np.array(x.shape[batch : batch + depth])))
-    return c.b.op("GatherNd", [x, index], n.shape(), x.dtype, batch_dims=np.uint32(batch))
+    shape = n.shape()
+    if not shape:
+        index = c.b.reshape(index, (1, depth))
+    y = c.b.op("GatherNd", [x, index], shape or (1,), x.dtype, batch_dims=np.uint32(batch))
+    return c.b.reshape(y, shape)
 
 
 def _reduction(n: OnnxNode) -> np.uint32:
@@ -106,7 +110,8 @@ def scatter_nd(c: Lowering, n: OnnxNode) -> Value:
 def one_hot(c: Lowering, n: OnnxNode) -> Value:
     index = c.b.plain(n.input(0))
     depth, values = n.const_input(1, "depth"), n.const_input(2, "values")
-    assert depth is not None and values is not None
+    assert depth is not None
+    assert values is not None
     size = int(depth.reshape(-1)[0])
     axis = axis_of(n.integer("axis", -1), index.rank + 1)
     if index.dtype.kind == "f":

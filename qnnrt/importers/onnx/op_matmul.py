@@ -38,9 +38,13 @@ def matmul(c: Lowering, a: Value, b: Value) -> Value:
     """numpy's matmul."""
     if a.rank == 0 or b.rank == 0:
         raise ValueError("a product with a scalar")
-    shape: Sequence[int] = np.matmul(  # broadcasting rules of numpy, without the elements
-        np.broadcast_to(np.int8(0), a.shape), np.broadcast_to(np.int8(0), b.shape)
-    ).shape if _size(a) * b.shape[-1] < 2**16 else _product_shape(a.shape, b.shape)
+    shape: Sequence[int] = (
+        np.matmul(  # broadcasting rules of numpy, without the elements
+            np.broadcast_to(np.int8(0), a.shape), np.broadcast_to(np.int8(0), b.shape)
+        ).shape
+        if _size(a) * b.shape[-1] < 2**16
+        else _product_shape(a.shape, b.shape)
+    )
     if a.rank == 1:
         a = c.b.reshape(a, (1, *a.shape))
     if b.rank == 1:
@@ -137,10 +141,9 @@ def einsum(c: Lowering, n: OnnxNode) -> Value:
     terms, result = _equation(n.text("equation"), [v.rank for v in operands])
     values = list(zip(terms, operands, strict=True))
     for term, v in values:
-        if len(set(term)) != len(term):
-            raise Unsupported(f"a repeated index in {n.text('equation')!r} (a diagonal)")
         if len(term) != v.rank:
             raise ValueError(f"{n.text('equation')!r} on a tensor of rank {v.rank}")
+    values = [_diagonal(c, term, v) for term, v in values]
     term, v = values[0]
     for position, (other, w) in enumerate(values[1:], 1):
         later = set(result).union(*(t for t, _ in values[position + 1 :]))
@@ -174,6 +177,18 @@ def _equation(text: str, ranks: list[int]) -> tuple[list[str], str]:
     return spread, right.replace("...", "".join(free))
 
 
+def _diagonal(c: Lowering, term: str, v: Value) -> tuple[str, Value]:
+    """An index that occurs twice: everything but the diagonal is masked and summed away."""
+    for ch in sorted(set(term)):
+        while term.count(ch) > 1:
+            first, second = term.index(ch), term.rindex(ch)
+            shape = [d if i in (first, second) else 1 for i, d in enumerate(v.shape)]
+            mask = np.eye(v.shape[first], dtype=v.dtype).reshape(shape)
+            v = reduce(c, "ReduceSum", mul(c, v, constant(mask)), [second], keep=False)
+            term = term[:second] + term[second + 1 :]
+    return term, v
+
+
 def _sum_out(c: Lowering, term: str, v: Value, kept: set[str]) -> tuple[str, Value]:
     axes = [i for i, ch in enumerate(term) if ch not in kept]
     if axes:
@@ -203,7 +218,7 @@ def _contract(
 
     if not inner:
         ones_x = c.b.reshape(x, (*x.shape, *[1] * len(columns)))
-        ones_y = c.b.reshape(y, (*y.shape[: len(batch)], *[1] * len(rows), *y.shape[len(batch):]))
+        ones_y = c.b.reshape(y, (*y.shape[: len(batch)], *[1] * len(rows), *y.shape[len(batch) :]))
         return result, mul(c, ones_x, ones_y)
     product = matmul(c, flat(x, rows, inner), flat(y, inner, columns))
     return result, c.b.reshape(product, dims)

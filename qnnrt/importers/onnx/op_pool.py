@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from .common import mul, nary, reduce, scalar, strided, times, u32, unary
+from .common import mul, nary, pad_constant, reduce, scalar, strided, times, u32, unary
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, lowers
 from .op_conv import list_attr, padding, widen
-from .op_shape import pad_constant
 from .values import Value, constant
 
 
@@ -31,7 +30,12 @@ class Window:
         self.beyond = [
             max((o - 1) * s + (k - 1) * d + 1 - size - b - e, 0)
             for o, s, k, d, size, (b, e) in zip(
-                self.out, self.stride, self.kernel, self.dilation, self.size, self.pads,
+                self.out,
+                self.stride,
+                self.kernel,
+                self.dilation,
+                self.size,
+                self.pads,
                 strict=True,
             )
         ]
@@ -46,7 +50,7 @@ class Window:
         low, high = -begin, self.size[i] + end
         starts = np.arange(self.out[i]) * self.stride[i] - self.pads[i][0]
         taps = starts[:, None] + np.arange(self.kernel[i]) * self.dilation[i]
-        return ((taps >= low) & (taps < high)).sum(1)
+        return np.asarray(((taps >= low) & (taps < high)).sum(1))
 
 
 def pool2d(
@@ -78,7 +82,13 @@ def pool(c: Lowering, x: Value, w: Window, kind: str, **params: object) -> Value
     pads = [w.padded(i) for i in range(len(w.kernel))]
     if len(w.kernel) == 1:
         y = pool2d(
-            c, kind, widen(c, x), [1, *w.kernel], [1, *w.stride], [(0, 0), *pads], [1, *w.out],
+            c,
+            kind,
+            widen(c, x),
+            [1, *w.kernel],
+            [1, *w.stride],
+            [(0, 0), *pads],
+            [1, *w.out],
             **params,
         )
         return c.b.reshape(y, (*x.shape[:2], *w.out))
@@ -88,15 +98,19 @@ def pool(c: Lowering, x: Value, w: Window, kind: str, **params: object) -> Value
         raise Unsupported(f"a pool over {len(w.kernel)} dimensions")
     # Separable: height and width with the depth as further images, then the depth.
     batch, channels, depth = x.shape[:3]
-    images = c.b.reshape(
-        c.b.transpose(x, (0, 2, 1, 3, 4)), (batch * depth, channels, *x.shape[3:])
-    )
+    images = c.b.reshape(c.b.transpose(x, (0, 2, 1, 3, 4)), (batch * depth, channels, *x.shape[3:]))
     flat = pool2d(c, kind, images, w.kernel[1:], w.stride[1:], pads[1:], w.out[1:], **params)
     area = w.out[1] * w.out[2]
     columns = c.b.reshape(c.b.channels_last(flat), (batch, depth, channels, area))
     columns = c.b.transpose(columns, (0, 2, 1, 3))
     y = pool2d(
-        c, kind, columns, [w.kernel[0], 1], [w.stride[0], 1], [pads[0], (0, 0)], [w.out[0], area],
+        c,
+        kind,
+        columns,
+        [w.kernel[0], 1],
+        [w.stride[0], 1],
+        [pads[0], (0, 0)],
+        [w.out[0], area],
         **params,
     )
     return c.b.reshape(y, (batch, channels, *w.out))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import add, concat, cast, strided, unary  # noqa: F401
+from .common import add, cast, concat, strided, unary  # noqa: F401
 from .lower import Lowering
 from .nodes import OnnxNode, Result, Unsupported, lowers
 from .op_matmul import matmul
@@ -27,15 +27,13 @@ class Recurrent:
         self.hidden = n.input(2).shape[2]
         if n.attrs.get("clip") is not None:
             raise Unsupported("clip")
-        given = [a.decode() if isinstance(a, bytes) else str(a)
-                 for a in n.attrs.get("activations") or []]  # type: ignore[attr-defined]
+        given = n.texts("activations")
         wanted = activations * len(self.reverse)
+        given = given[: len(wanted)]  # the schema's default is for two directions
         if given and [a.lower() for a in given] != [a.lower() for a in wanted]:
             raise Unsupported(f"activations {given}")
         lengths = n.optional(4)
-        if lengths is not None and (
-            lengths.data is None or not np.all(lengths.data == self.steps)
-        ):
+        if lengths is not None and (lengths.data is None or not np.all(lengths.data == self.steps)):
             raise Unsupported("sequences of different lengths (sequence_lens)")
 
     def weights(self, index: int, direction: int, order: list[int]) -> list[Value]:
@@ -70,7 +68,9 @@ class Recurrent:
             v = self.c.b.transpose(v, (1, 0, 2))
         if v.data is not None:
             return constant(v.data[direction : direction + 1])
-        return self.c.b.plain(strided(self.c, self.c.b.plain(v), {0: (direction, direction + 1, 1)}))
+        return self.c.b.plain(
+            strided(self.c, self.c.b.plain(v), {0: (direction, direction + 1, 1)})
+        )
 
     def results(self, outputs: list[list[Value]]) -> list[Value | None]:
         """From [T, N, H] and states [1, N, H] of each direction to ONNX's outputs."""
@@ -98,8 +98,10 @@ def lstm(c: Lowering, n: OnnxNode) -> Result:
         order = [f, g, o, i]
         w, u = r.weights(1, d, order), r.weights(2, d, order)
         wb, rb = r.biases(d, order)
-        bias = [add(c, a, b) if not (a.is_const and b.is_const)
-                else constant(a.const + b.const) for a, b in zip(wb, rb, strict=True)]
+        bias = [
+            add(c, a, b) if not (a.is_const and b.is_const) else constant(a.const + b.const)
+            for a, b in zip(wb, rb, strict=True)
+        ]
         edge = c.b.edge
         peephole: list[Edge | None] = [None] * 3
         if n.has(7):
@@ -159,9 +161,7 @@ _RNN = {"tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}
 
 @lowers("RNN", to="MatMul, ElementWiseAdd, Tanh for each step")
 def rnn(c: Lowering, n: OnnxNode) -> Result:
-    names = n.attrs.get("activations") or [b"Tanh"]
-    first = names[0]  # type: ignore[index]
-    name = first.decode() if isinstance(first, bytes) else str(first)
+    name = (n.texts("activations") or ["Tanh"])[0]
     if name.lower() not in _RNN:
         raise Unsupported(f"activation {name}")
     r = Recurrent(c, n, 1, [name])

@@ -33,8 +33,9 @@ def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
     peak: Value | None = None
     if n.op == "ReduceLogSumExp":
         if axes:  # the largest element is taken out, so that exp cannot overflow
-            peak = nary(c, "ElementWiseMaximum", [reduce(c, "ReduceMax", x, axes),
-                                                  scalar(-3e38, x.dtype)])
+            peak = nary(
+                c, "ElementWiseMaximum", [reduce(c, "ReduceMax", x, axes), scalar(-3e38, x.dtype)]
+            )
             x = sub(c, x, peak)
         x = unary(c, "ElementWiseExp", x)
     kind = n.op if n.op in _DIRECT else "ReduceSum"
@@ -66,10 +67,14 @@ def arg_extreme(c: Lowering, n: OnnxNode) -> Value:
         from .common import gather_const
 
         x = gather_const(c, x, np.arange(x.shape[axis])[::-1], axis)
+    scalar_result = not keep and x.rank == 1
+    keep = keep or scalar_result  # QNN has no tensors of rank 0
     left = [i for i in range(x.rank) if i != axis]
-    shape = [1 if i == axis else d for i, d in enumerate(x.shape)] if keep else [
-        x.shape[i] for i in left
-    ]
+    shape = (
+        [1 if i == axis else d for i, d in enumerate(x.shape)]
+        if keep
+        else [x.shape[i] for i in left]
+    )
     perm = x.perm if keep else tuple(left.index(p) for p in x.perm if p != axis)
     y = c.b.op(
         "Argmax" if n.op == "ArgMax" else "Argmin",
@@ -82,6 +87,7 @@ def arg_extreme(c: Lowering, n: OnnxNode) -> Value:
     )
     if last:
         y = sub(c, scalar(x.shape[axis] - 1, y.dtype), y)
+    y = c.b.reshape(y, ()) if scalar_result else y
     return cast(c, y, np.dtype(np.int64))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .common import gather_const
+from .common import gather_const, scalar, select
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, axis_of, lowers
 from .op_matmul import matmul
@@ -40,9 +40,10 @@ class Axis:
         if self.mode == "pytorch_half_pixel":
             return (i + 0.5) / scale - 0.5 if out > 1 else np.zeros(1)
         if self.mode == "align_corners":
-            return i * (size - 1) / (out - 1) if out > 1 else np.zeros(1)
+            # The exact output size, which a scale need not make a whole number.
+            return i * (size - 1) / (size * scale - 1) if out > 1 else np.zeros(1)
         if self.mode == "asymmetric":
-            return i / scale
+            return np.asarray(i / scale)
         if self.mode == "tf_crop_and_resize":
             start, end = self.roi
             if out > 1:
@@ -62,7 +63,7 @@ _ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def nearest_index(axis: Axis, rule: str) -> np.ndarray:
     # Coordinates carry a rounding error of their own; 1e-9 keeps ties ties.
     at = np.round(axis.source(), 9)
-    return np.clip(_ROUND[rule](at).astype(np.int64), 0, axis.size - 1)
+    return np.asarray(np.clip(_ROUND[rule](at).astype(np.int64), 0, axis.size - 1))
 
 
 def _linear(distance: np.ndarray) -> np.ndarray:
@@ -80,8 +81,12 @@ def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def matrix(
-    axis: Axis, kernel: Callable[[np.ndarray], np.ndarray], reach: int, antialias: bool,
-    exclude_outside: bool, extrapolation: float | None,
+    axis: Axis,
+    kernel: Callable[[np.ndarray], np.ndarray],
+    reach: int,
+    antialias: bool,
+    exclude_outside: bool,
+    extrapolation: float | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The interpolation matrix [out, size], and which outputs lie outside of the input."""
     at = axis.source()
@@ -93,7 +98,7 @@ def matrix(
         taps = np.arange(base - support, base + support + 1)
         w = kernel((taps - x) / stretch)
         inside = (taps >= 0) & (taps < axis.size)
-        if exclude_outside or antialias:
+        if exclude_outside:
             w = np.where(inside, w, 0)
             if w.sum() == 0:
                 w = np.where(taps == np.clip(base, 0, axis.size - 1), 1.0, 0.0)
@@ -140,19 +145,22 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
         (_linear, 1) if mode == "linear" else (_cubic(n.number("cubic_coeff_a", -0.75)), 2)
     )
     tables = {i: matrix(a, kernel, reach, antialias, exclude, fill) for i, a in changed.items()}
-    if any(outside.any() for _, outside in tables.values()):
-        raise Unsupported("coordinates outside of the input (extrapolation_value)")
     direct = _bilinear(c, x, shape, changed, mode, antialias)
     if direct is not None:
         return direct
-    for i, (weights, _) in tables.items():
+    beyond = np.zeros((1,) * x.rank, bool)
+    for i, (weights, outside) in tables.items():
         x = scale_axis(c, x, i, weights)
+        beyond = beyond | outside.reshape([-1 if d == i else 1 for d in range(x.rank)])
+    if beyond.any():
+        x = select(c, constant(beyond), scalar(fill or 0.0, x.dtype), x)
     return x
 
 
 def _axes(n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
-    transform = n.text("coordinate_transformation_mode",
-                       "asymmetric" if n.version < 11 else "half_pixel")
+    transform = n.text(
+        "coordinate_transformation_mode", "asymmetric" if n.version < 11 else "half_pixel"
+    )
     old = n.version < 11  # Upsample, and Resize of opset 10: scales are input 1
     scales = n.const_input(1 if old else 2, "scales")
     if scales is None and n.attrs.get("scales") is not None:
@@ -160,7 +168,7 @@ def _axes(n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
     sizes = None if old else n.const_input(3, "sizes")
     where = [axis_of(a, x.rank) for a in n.integers("axes") or range(x.rank)]
     roi = None if old else n.optional(1)
-    crops = {a: (0.0, 1.0) for a in where}
+    crops = dict.fromkeys(where, (0.0, 1.0))
     if transform == "tf_crop_and_resize":
         if roi is None or roi.data is None:
             raise Unsupported("a roi that is not constant")
@@ -178,17 +186,22 @@ def _axes(n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
     return found
 
 
-def _nearest(
-    c: Lowering, x: Value, shape: tuple[int, ...], picked: dict[int, np.ndarray]
-) -> Value:
+def _nearest(c: Lowering, x: Value, shape: tuple[int, ...], picked: dict[int, np.ndarray]) -> Value:
     if x.rank == 4 and set(picked) <= {2, 3}:
         for align, half in ((False, False), (True, False), (False, True)):
             rules = [_tf_nearest(x.shape[i], shape[i], align, half) for i in (2, 3)]
             asked = [picked.get(i, np.arange(x.shape[i])) for i in (2, 3)]
             if all(np.array_equal(a, b) for a, b in zip(rules, asked, strict=True)):
                 x = c.b.channels_last(x)
-                return c.b.op("ResizeNearestNeighbor", [x], shape, None, x.perm,
-                              align_corners=np.bool_(align), half_pixel_centers=np.bool_(half))
+                return c.b.op(
+                    "ResizeNearestNeighbor",
+                    [x],
+                    shape,
+                    None,
+                    x.perm,
+                    align_corners=np.bool_(align),
+                    half_pixel_centers=np.bool_(half),
+                )
     for i, index in picked.items():
         x = gather_const(c, x, index, i)
     return x
@@ -203,15 +216,21 @@ def _tf_nearest(size: int, out: int, align: bool, half: bool) -> np.ndarray:
 
 
 def _bilinear(
-    c: Lowering, x: Value, shape: tuple[int, ...], changed: dict[int, Axis], mode: str,
+    c: Lowering,
+    x: Value,
+    shape: tuple[int, ...],
+    changed: dict[int, Axis],
+    mode: str,
     antialias: bool,
 ) -> Value | None:
     if x.rank != 4 or mode != "linear" or antialias or not set(changed) <= {2, 3}:
         return None
     for align, half in ((False, True), (True, False), (False, False)):
         for i, a in changed.items():
-            scale = (x.shape[i] - 1) / (shape[i] - 1) if align and shape[i] > 1 else (
-                x.shape[i] / shape[i]
+            scale = (
+                (x.shape[i] - 1) / (shape[i] - 1)
+                if align and shape[i] > 1
+                else (x.shape[i] / shape[i])
             )
             steps = np.arange(shape[i])
             at = (steps + 0.5) * scale - 0.5 if half else steps * scale
@@ -219,6 +238,13 @@ def _bilinear(
                 break
         else:
             x = c.b.channels_last(x)
-            return c.b.op("ResizeBilinear", [x], shape, None, x.perm,
-                          align_corners=np.bool_(align), half_pixel_centers=np.bool_(half))
+            return c.b.op(
+                "ResizeBilinear",
+                [x],
+                shape,
+                None,
+                x.perm,
+                align_corners=np.bool_(align),
+                half_pixel_centers=np.bool_(half),
+            )
     return None

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .common import concat, gather_const, select, strided, u32
+from .common import concat, gather_const, pad_constant, select, strided, u32
 from .fold import bounds, reshape_target
 from .lower import Lowering
 from .nodes import OnnxNode, Result, Unsupported, axis_of, lowers
-from .values import Value, constant, identity
+from .values import Value, constant
 
 # Pad's scheme codes.
 _SCHEMES = {"reflect": np.uint32(2), "edge": np.uint32(3)}
@@ -81,10 +81,16 @@ def split(c: Lowering, n: OnnxNode) -> Result:
         raise ValueError(f"split {sizes} of {x.shape[axis]} into {len(n.outputs)} outputs")
     if len(sizes) == 1:
         return x
-    if 0 in sizes:
-        raise Unsupported(f"an empty part in {sizes}")
-    perm = x.perm
     shapes = [(*x.shape[:axis], s, *x.shape[axis + 1 :]) for s in sizes]
+    if 0 in sizes:  # an empty part has no tensor; QNN's split has the others
+        filled = [s for s in shapes if 0 not in s]
+        rest = iter(_split(c, x, axis, filled) if len(filled) > 1 else [x])
+        return [constant(np.zeros(s, x.dtype)) if 0 in s else next(rest) for s in shapes]
+    return [*_split(c, x, axis, shapes)]
+
+
+def _split(c: Lowering, x: Value, axis: int, shapes: Sequence[tuple[int, ...]]) -> list[Value]:
+    perm, sizes = x.perm, [s[axis] for s in shapes]
     edges = c.b.raw(
         "Split",
         [c.b.edge(x)],
@@ -109,49 +115,12 @@ def lower_slice(c: Lowering, n: OnnxNode) -> Value:
         if step < 0:
             index = np.arange(x.shape[axis])[begin:stop:step]
             if not index.size:
-                raise Unsupported("the result has no elements")
+                return constant(np.zeros(n.shape(), x.dtype))
             x = gather_const(c, x, index, axis)
         else:
             assert stop is not None
             ranges[axis] = (begin, stop, step)
-    y = strided(c, x, ranges)
-    if 0 in y.shape:
-        raise Unsupported("the result has no elements")
-    return y
-
-
-def pad_constant(
-    c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: float
-) -> Value:
-    """Zero padding and the like on logical dimensions; negative amounts crop."""
-    x = c.b.real(x)
-    crop = {
-        i: (max(-b, 0), x.shape[i] - max(-e, 0), 1)
-        for i, (b, e) in enumerate(pads)
-        if b < 0 or e < 0
-    }
-    x = strided(c, x, crop) if crop else x
-    pads = [(max(b, 0), max(e, 0)) for b, e in pads]
-    if not any(map(any, pads)):
-        return x
-    kind: object
-    if x.dtype.kind == "f":
-        kind = np.float32(value)
-    elif x.dtype.kind == "b":
-        kind = np.bool_(value)
-    else:
-        kind = np.int32(value) if x.dtype.kind == "i" else np.uint32(value)
-    shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
-    return c.b.op(
-        "Pad",
-        [x],
-        shape,
-        None,
-        x.perm,
-        scheme=np.uint32(0),
-        pad_amount=u32([pads[p] for p in x.perm]),
-        pad_constant_value=kind,
-    )
+    return strided(c, x, ranges)
 
 
 @lowers("Pad", to="Pad")
@@ -167,7 +136,9 @@ def pad(c: Lowering, n: OnnxNode) -> Value:
     axes = n.const_input(3, "axes")
     if amounts is None:
         raise Unsupported("pads is missing")
-    where = [axis_of(int(a), x.rank) for a in axes.ravel()] if axes is not None else [*range(x.rank)]
+    where = list(range(x.rank))
+    if axes is not None:
+        where = [axis_of(int(a), x.rank) for a in axes.ravel()]
     if len(amounts) != 2 * len(where):
         raise ValueError(f"{len(amounts)} pads for {len(where)} axes")
     pads = [(0, 0)] * x.rank
@@ -186,8 +157,15 @@ def pad(c: Lowering, n: OnnxNode) -> Value:
     if mode not in _SCHEMES:
         raise ValueError(f"mode {mode!r}")
     shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
-    return c.b.op("Pad", [x], shape, None, x.perm, scheme=_SCHEMES[mode],
-                  pad_amount=u32([pads[p] for p in x.perm]))
+    return c.b.op(
+        "Pad",
+        [x],
+        shape,
+        None,
+        x.perm,
+        scheme=_SCHEMES[mode],
+        pad_amount=u32([pads[p] for p in x.perm]),
+    )
 
 
 @lowers("Tile", to="Tile")
@@ -198,7 +176,7 @@ def tile(c: Lowering, n: OnnxNode) -> Value:
     counts = [int(r) for r in repeats.ravel()]
     shape = [d * r for d, r in zip(x.shape, counts, strict=True)]
     if 0 in shape:
-        raise Unsupported("the result has no elements")
+        return constant(np.zeros(shape, x.dtype))
     if all(r == 1 for r in counts):
         return x
     return c.b.op("Tile", [x], shape, None, x.perm, multiples=u32([counts[p] for p in x.perm]))
@@ -262,6 +240,17 @@ def trilu(c: Lowering, n: OnnxNode) -> Value:
     return select(c, constant(mask), x, constant(np.zeros((), x.dtype)))
 
 
+@lowers("Compress", to="Gather")
+def compress(c: Lowering, n: OnnxNode) -> Value:
+    x, chosen = n.input(0), n.const_input(1, "condition")
+    assert chosen is not None
+    if n.attrs.get("axis") is None:
+        x, axis = c.b.reshape(x, (math.prod(x.shape),)), 0
+    else:
+        axis = axis_of(n.integer("axis"), x.rank)
+    return gather_const(c, x, np.flatnonzero(chosen), axis)
+
+
 @lowers("ReverseSequence", to="Gather, Concat")
 def reverse_sequence(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
@@ -275,6 +264,3 @@ def reverse_sequence(c: Lowering, n: OnnxNode) -> Value:
         index[:length] = index[:length][::-1]
         rows.append(gather_const(c, row, index, time))
     return concat(c, rows, batch)
-
-
-__all__ = ["broadcast_to", "identity", "pad_constant"]

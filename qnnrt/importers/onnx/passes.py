@@ -148,7 +148,7 @@ def merge_affine(graph: Graph) -> None:
                 break
             other = [e for e in after.inputs if e is not out]
             target = after.outputs[0]
-            if after.inputs[0] is not out and after.type == "Batchnorm" or target is None:
+            if (after.inputs[0] is not out and after.type == "Batchnorm") or target is None:
                 break
             values = [_channel_constant(e, out.shape[-1], len(out.shape)) for e in other if e]
             if not values or any(v is None for v in values) or target.shape != out.shape:

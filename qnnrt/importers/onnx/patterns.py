@@ -33,7 +33,7 @@ class _Finder:
                 if attr.name == "value" and math.prod(attr.t.dims) == 1:
                     return float(onnx.numpy_helper.to_array(attr.t).reshape(-1)[0])
                 if attr.name == "value_float":
-                    return attr.f
+                    return float(attr.f)
             return None
         return self._scalar(name)
 
@@ -42,7 +42,7 @@ class _Finder:
         return found is not None and math.isclose(found, wanted, rel_tol=1e-3)
 
     def other(self, node: onnx.NodeProto, name: str) -> str:
-        return node.input[1] if node.input[0] == name else node.input[0]
+        return str(node.input[1] if node.input[0] == name else node.input[0])
 
     def next(self, name: str, op: str) -> onnx.NodeProto | None:
         """The only consumer of `name`, when it is a binary `op`."""

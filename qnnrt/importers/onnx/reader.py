@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import external_data_helper, numpy_helper
 
 from ...errors import ModelError
@@ -17,7 +17,10 @@ FIRST_OPSET = 7
 
 
 def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """The model and the name to use for it in messages. Raises `ModelError`."""
+    """The model and the name to use for it in messages.
+
+    Raises `ModelError`, and `OSError` when the file cannot be opened.
+    """
     folder: Path | None = None
     if isinstance(source, onnx.ModelProto):
         model, where = source, "the given ModelProto"
@@ -27,10 +30,7 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> tuple[onnx
     else:
         path = Path(source)
         where = str(path)
-        try:
-            data = path.read_bytes()
-        except OSError as exc:
-            raise ModelError(f"cannot read {where}: {exc.strerror or exc}") from exc
+        data = path.read_bytes()
         model, folder = _parse(data, where), path.parent
     _check(model, where)
     _load_external(model, where, folder)

@@ -190,8 +190,10 @@ class Builder:
     def with_perm(self, v: Value, perm: Perm) -> Value:
         """`v` held in order `perm`."""
         if v.data is not None:
-            return v if v.perm == perm else Value(
-                v.shape, v.dtype, perm=perm, data=v.data, statics=v.statics
+            return (
+                v
+                if v.perm == perm
+                else Value(v.shape, v.dtype, perm=perm, data=v.data, statics=v.statics)
             )
         if v.base is not None:
             if perm == identity(v.rank):

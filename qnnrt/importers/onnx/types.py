@@ -1,0 +1,114 @@
+"""Shapes and element types: of values as ONNX writes them, and of a graph's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+
+from ...errors import ModelError
+from ...model import ELEMENT_TYPES
+from .values import Value
+
+#: Shape and element type; None when either is not fully known.
+TypeOf = tuple[tuple[int, ...], np.dtype] | None
+
+
+def type_proto(value: Value) -> onnx.TypeProto:
+    return onnx.helper.make_tensor_type_proto(
+        onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+    )
+
+
+def type_of(proto: onnx.TypeProto | None) -> TypeOf:
+    """Shape and element type, or None when either is not fully known."""
+    if proto is None or not proto.HasField("tensor_type"):
+        return None
+    tensor = proto.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims = tensor.shape.dim
+    if not all(d.HasField("dim_value") for d in dims):
+        return None
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    except KeyError:
+        return None
+    return tuple(d.dim_value for d in dims), np.dtype(dtype)
+
+
+def graph_inputs(
+    graph: onnx.GraphProto,
+    where: str,
+    shapes: Mapping[str, object],
+    constants: Mapping[str, np.ndarray],
+) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Shape and type of every real input, symbolic dimensions filled from `shapes`."""
+    initialized = {i.name for i in graph.initializer}
+    initialized |= {s.values.name for s in graph.sparse_initializer}
+    found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
+    unknown: list[str] = []
+    names = set()
+    for value in graph.input:
+        if value.name in initialized:
+            continue
+        if not value.type.HasField("tensor_type"):
+            kind = value.type.WhichOneof("value") or "nothing"
+            raise ModelError(f"{where}: input {value.name!r} is a {kind}, not a tensor")
+        names.add(value.name)
+        tensor = value.type.tensor_type
+        try:
+            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        except KeyError:
+            raise ModelError(
+                f"{where}: input {value.name!r} has the unknown element type {tensor.elem_type}"
+            ) from None
+        if value.name not in constants and dtype not in ELEMENT_TYPES:
+            raise ModelError(f"{where}: input {value.name!r} is {dtype.name}; QNN has no such type")
+        names |= {d.dim_param for d in tensor.shape.dim if d.dim_param}
+        given = shapes.get(value.name)
+        if given is not None:
+            wanted = tuple(int(d) for d in given)  # type: ignore[attr-defined]
+            _check_given(value, wanted, where)
+        else:
+            dims = [
+                shapes.get(d.dim_param, d.dim_param or "?")
+                if not d.HasField("dim_value")
+                else d.dim_value
+                for d in tensor.shape.dim
+            ]
+            if not tensor.HasField("shape") or not all(isinstance(d, int) for d in dims):
+                text = ", ".join(map(str, dims)) if tensor.HasField("shape") else "any rank"
+                unknown.append(f"{value.name!r} [{text}]")
+                continue
+            wanted = tuple(dims)  # type: ignore[arg-type]
+        if not all(d > 0 for d in wanted) and value.name not in constants:
+            raise ModelError(f"{where}: input {value.name!r} has the shape {list(wanted)}")
+        found[value.name] = (wanted, dtype)
+    unknown = [u for u in unknown if u.split("'")[1] not in constants]
+    if unknown:
+        raise ModelError(
+            f"{where}: the shape of {'an input' if len(unknown) == 1 else 'some inputs'} is not "
+            f"fixed: {', '.join(unknown)}. Give it when loading: shapes={{name: (d0, d1, ...)}}, "
+            "or shapes={dimension name: size}"
+        )
+    stray = sorted((set(shapes) | set(constants)) - names)
+    if stray:
+        raise ModelError(f"{where} has no input or dimension named {', '.join(map(repr, stray))}")
+    return found
+
+
+def _check_given(value: onnx.ValueInfoProto, wanted: tuple[int, ...], where: str) -> None:
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return
+    dims = tensor.shape.dim
+    fits = len(dims) == len(wanted) and all(
+        not d.HasField("dim_value") or d.dim_value == w for d, w in zip(dims, wanted, strict=True)
+    )
+    if not fits:
+        text = ", ".join(str(d.dim_value or d.dim_param or "?") for d in dims)
+        raise ModelError(
+            f"{where}: input {value.name!r} is [{text}]; shapes= gives it {list(wanted)}"
+        )

@@ -1,0 +1,225 @@
+"""The node test cases that the ``onnx`` package generates, and which of them apply here.
+
+A case either passes or is listed in `EXCLUDED` with its reason. What takes parameters of the graph
+as inputs (a Reshape's shape, axes, pads) has them fixed at load time, as QNN wants it: `PARAMETERS`
+says which inputs those are.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from qnnrt.importers import onnx as importer
+from qnnrt.model import Model
+
+Runner = Callable[[Model, dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+#: ONNX op -> inputs that are parameters of the operation in QNN.
+PARAMETERS: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "CenterCropPad": (1,),
+    "ConstantOfShape": (0,),
+    "CumSum": (1,),
+    "CastLike": (1,),
+    "Compress": (1,),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "If": (0,),
+    "OneHot": (1, 2),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "ReverseSequence": (1,),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+    **{f"{kind}Window": (0,) for kind in ("Blackman", "Hamming", "Hann")},
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), (4,)),
+    **{
+        f"Reduce{kind}": (1,)
+        for kind in (
+            "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare",
+        )
+    },
+}  # fmt: skip
+
+#: Element types of tensors, ONNX's names.
+TYPES = {"BOOL", "FLOAT", "FLOAT16", "DOUBLE"}
+TYPES |= {f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+
+#: Operators without a QNN counterpart -> why. Every case of theirs has to be refused.
+EXCLUDED_OPS: dict[str, str] = {
+    **dict.fromkeys(("Adagrad", "Adam", "Momentum"), "training"),
+    **dict.fromkeys(
+        ("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble"),
+        "classical machine learning (domain ai.onnx.ml)",
+    ),
+    **dict.fromkeys(
+        ("BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
+        "QNN has no operations on bits",
+    ),
+    **dict.fromkeys(
+        (
+            "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger",
+            "QLinearConv", "QLinearMatMul", "QuantizeLinear",
+        ),
+        "quantized operators are not imported yet",
+    ),
+    **dict.fromkeys(("NonMaxSuppression", "NonZero", "Unique"), "the shape depends on the data"),
+    **dict.fromkeys(("LinearAttention", "Loop", "Scan"), "control flow"),
+    **dict.fromkeys(("Bernoulli",), "random numbers"),
+    **dict.fromkeys(
+        (
+            "OptionalGetElement", "SequenceInsert", "SequenceMap",
+            "SplitToSequence",
+        ),
+        "sequences and optional values",
+    ),
+    **dict.fromkeys(
+        (
+            "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",
+            "TfIdfVectorizer",
+        ),
+        "text",
+    ),
+    **dict.fromkeys(
+        (
+            "Col2Im", "CumProd", "DFT", "DeformConv", "Det", "ImageDecoder", "MaxUnpool",
+            "MelWeightMatrix", "RoiAlign", "STFT", "TensorScatter",
+        ),
+        "no QNN operation corresponds to it yet",
+    ),
+}  # fmt: skip
+
+#: Pattern of case names -> why. Every case that it fits has to be refused or fail.
+EXCLUDED: dict[str, str] = {
+    "test_batchnorm_*_training_mode": "training",
+    "test_training_dropout_[dm]*": "training",
+    "test_training_dropout": "training",
+    "test_gridsample_bicubic*": "QNN's GridSample has no cubic mode",
+    "test_maxpool_with_argmax_2d_precomputed_*": "QNN's pools do not give indices",
+    "test_range_*_delta_expanded": "control flow",
+    "test_if_opt": "sequences and optional values",
+    "test_if_seq": "sequences and optional values",
+    "test_scatter_elements_with_reduction_min": "QNN has no such reduction",
+    "test_scatternd_m[ai]*": "QNN has no such reduction",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    op: str
+    model: onnx.ModelProto
+    inputs: list[object]
+    outputs: list[object]
+    rtol: float
+    atol: float
+    parameters: tuple[str, ...]  # names of graph inputs to fix at load time
+
+
+@functools.cache
+def cases() -> dict[str, Case]:
+    """All node cases, by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_model_tests
+
+        found = load_model_tests(kind="node")
+    out: dict[str, Case] = {}
+    fixed: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for case in found:
+        base = case.name.split("_expanded")[0]
+        if base not in fixed:
+            node = case.model.graph.node[0]
+            wanted = PARAMETERS.get(node.op_type, ())
+            names = tuple(node.input[i] for i in wanted if i < len(node.input) and node.input[i])
+            fixed[base] = (node.op_type, names)
+        op, names = fixed[base]
+        inputs, outputs = case.data_sets[0]
+        out[case.name] = Case(
+            case.name, op, case.model, list(inputs), list(outputs), case.rtol, case.atol, names
+        )
+    return out
+
+
+def reason(case: Case) -> str | None:
+    """Why the case is excluded; None when it has to pass."""
+    if case.op in EXCLUDED_OPS:
+        return EXCLUDED_OPS[case.op]
+    for pattern, why in EXCLUDED.items():
+        if fnmatch.fnmatchcase(case.name, pattern):
+            return why
+    graph = case.model.graph
+    for value in (*graph.input, *graph.output):
+        if not value.type.HasField("tensor_type"):
+            return "sequences and optional values"
+        if onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type) not in TYPES:
+            return "an element type that QNN does not have"
+    given = [
+        x for v, x in zip(graph.input, case.inputs, strict=True) if v.name not in case.parameters
+    ]
+    if any(0 in np.shape(x) for x in (*given, *case.outputs) if not _proto(x)):
+        return "tensors without elements"
+    return None
+
+
+def _proto(x: object) -> bool:
+    return isinstance(x, onnx.TensorProto)
+
+
+def _current(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A case for an operator that has not changed since opset 1 says opset 1: say 7 instead."""
+    old = [o for o in model.opset_import if o.domain == "" and o.version < 7]
+    if not old:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for opset in copy.opset_import:
+        if opset.domain == "":
+            opset.version = 7
+    return copy
+
+
+def run(case: Case, runner: Runner) -> None:
+    """Raises when the case does not import, does not run, or gives another result."""
+    graph = case.model.graph
+    given = {
+        value.name: numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
+        for value, x in zip(graph.input, case.inputs, strict=True)
+    }
+    constants = {k: np.asarray(v) for k, v in given.items() if k in case.parameters}
+    # The value decides the rank of what the case leaves open, as for any other user.
+    shapes = {k: np.shape(v) for k, v in given.items() if k not in constants}
+    model = importer.load(_current(case.model), constants=constants, shapes=shapes)
+    feeds = {
+        name: np.ascontiguousarray(given[name]).reshape(model.tensors[name].shape)
+        for name in model.inputs
+    }
+    found = runner(model, feeds)
+    for output, wanted in zip(graph.output, case.outputs, strict=True):
+        if isinstance(wanted, onnx.TensorProto):
+            wanted = numpy_helper.to_array(wanted)
+        y, ref = np.asarray(found[output.name]), np.asarray(wanted)
+        assert y.dtype == ref.dtype, f"{output.name}: {y.dtype}, expected {ref.dtype}"
+        np.testing.assert_allclose(
+            y.reshape(ref.shape) if y.size == ref.size else y,
+            ref,
+            rtol=case.rtol,
+            atol=case.atol,
+            err_msg=output.name,
+        )
