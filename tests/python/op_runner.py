@@ -39,10 +39,12 @@ def run_op(
     """The outputs of one node.
 
     inputs: None for one left out. outputs: shapes. static: numbers of the constant inputs.
-    dtype: of the outputs, input 0's when not given. then: (type, params) of elementwise ops after
-    output 0, which the graph may merge into the node.
+    dtype: of the outputs (a list: of each one), input 0's when not given. then: (type, params) of
+    elementwise ops after output 0, which the graph may merge into the node.
     """
-    dtype = inputs[0].dtype if dtype is None else np.dtype(dtype)
+    if dtype is None:
+        dtype = inputs[0].dtype
+    dtypes = [np.dtype(d) for d in (dtype if isinstance(dtype, list) else [dtype] * len(outputs))]
     with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
         graph = context.create_graph("g", custom=graph_options(kernels, threads))
         ins: list[Any] = []
@@ -51,7 +53,7 @@ def run_op(
             if value is None:
                 ins.append(None)
                 continue
-            value = np.ascontiguousarray(value)
+            value = np.ascontiguousarray(value).reshape(np.shape(value))  # rank 0 stays rank 0
             kind = "static" if i in static else "app_write"
             data = value if i in static else None
             ins.append(graph.add_tensor(f"in{i}", value.shape, value.dtype, type=kind, data=data))
@@ -64,13 +66,13 @@ def run_op(
                 outs.append(None)
                 continue
             kind = "native" if i == 0 and then else "app_read"
-            outs.append(graph.add_tensor(f"out{i}", shape, dtype, type=kind))
-            results.append(np.full(shape, 77, dtype))
+            outs.append(graph.add_tensor(f"out{i}", shape, dtypes[i], type=kind))
+            results.append(np.full(shape, 77, dtypes[i]))
         graph.add_node("node", op, ins, outs, params)
         last = outs[0]
         for i, (after, after_params) in enumerate(then):
             kind = "app_read" if i + 1 == len(then) else "native"
-            tensor = graph.add_tensor(f"then{i}", outputs[0] or (), dtype, type=kind)
+            tensor = graph.add_tensor(f"then{i}", outputs[0] or (), dtypes[0], type=kind)
             graph.add_node(f"after{i}", after, [last], [tensor], after_params)
             last = tensor
         if then:
