@@ -255,7 +255,9 @@ def test_nan_and_infinity_are_found() -> None:
         np.testing.assert_array_equal(got, np.isinf(v))
         for side in ("negative", "positive"):
             (got,) = run_op("IsInf", [v], [v.shape], {f"detect_{side}": False}, dtype=bool)
-            np.testing.assert_array_equal(got, np.isposinf(v) if side == "negative" else np.isneginf(v))
+            np.testing.assert_array_equal(
+                got, np.isposinf(v) if side == "negative" else np.isneginf(v)
+            )
 
 
 def test_logit() -> None:
@@ -286,7 +288,9 @@ def test_an_activation_after_an_add(dtype: str, kernels: str) -> None:
     for a, b in [((40, 300), (300,)), ((9, 3), (3,)), ((5000,), (5000,)), ((7, 1), (1, 9))]:
         x, y = (r.normal(size=s).astype(dtype) for s in (a, b))
         total = x.astype("f8") + y.astype("f8")
-        (got,) = run_op("ElementWiseAdd", [x, y], [total.shape], kernels=kernels, then=[("Relu", {})])
+        (got,) = run_op(
+            "ElementWiseAdd", [x, y], [total.shape], kernels=kernels, then=[("Relu", {})]
+        )
         tolerance = 4e-3 if dtype == "float16" else 1e-6
         np.testing.assert_allclose(got, np.maximum(total, 0), atol=tolerance)
 
