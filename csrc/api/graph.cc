@@ -226,11 +226,9 @@ Qnn_ErrorHandle_t CreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tens
     if (!graph)
       return Report(Status(QNN_TENSOR_ERROR_INVALID_HANDLE, "this is no live graph handle"));
     auto create = [&]() -> Status {
-      if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) {
-        return Status(
-            QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
-            "a NULL tensor stands for one left out: pass it to graphAddNode without creating it");
-      }
+      // It stands for an input left out. ONNX Runtime creates one before it names it in a node;
+      // graphAddNode knows it by its type, so there is nothing to keep.
+      if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) return Status::Ok();
       QNNRT_ASSIGN_OR_RETURN(Tensor value, TensorFromQnn(*tensor, true));
       return graph->graph.AddTensor(std::move(value), &tensor->v1.id);
     };
