@@ -114,20 +114,17 @@ def mobilenet_v2(resolution: int = 224, classes: int = 1000, seed: int = 0) -> M
     return b.model
 
 
-def sharpen(height: int, width: int) -> Model:
-    """A 3x3 sharpening filter: input "frame" and output "sharp" [1, height, width, 3], float32.
+def exposure(height: int, width: int) -> Model:
+    """Gain for each colour, clipped: input "frame", output "corrected" [1, height, width, 3].
 
-    Little arithmetic on much data: where copies cost most.
+    float32; little arithmetic on much data, where copies cost most.
     """
-    b = _Builder("sharpen", 0)
-    kernel = np.array([[0, -1, 0], [-1, 5, -1], [0, -1, 0]], np.float32)
+    b = _Builder("exposure", 0)
     x = b.tensor("frame", (1, height, width, 3))
-    weights = b.tensor("kernel", (3, 3, 1, 3), np.repeat(kernel[:, :, None, None], 3, axis=3))
-    b.tensor("sharp", (1, height, width, 3))
-    params: dict[str, object] = {
-        "stride": np.array([1, 1], np.uint32),
-        "pad_amount": np.array([[1, 1], [1, 1]], np.uint32),
-    }
-    b.model.nodes.append(Node("sharp", "DepthWiseConv2d", [x, weights], ["sharp"], params))
-    b.model.inputs, b.model.outputs = ["frame"], ["sharp"]
+    gain = b.tensor("gain", (3,), np.array([1.1, 1.0, 1.3], np.float32))
+    y = b.node("ElementWiseMultiply", [x, gain], (1, height, width, 3))
+    b.tensor("corrected", (1, height, width, 3))
+    params: dict[str, object] = {"min_value": np.float32(0), "max_value": np.float32(1)}
+    b.model.nodes.append(Node("corrected", "ReluMinMax", [y], ["corrected"], params))
+    b.model.inputs, b.model.outputs = ["frame"], ["corrected"]
     return b.model

@@ -12,7 +12,7 @@ import numpy as np
 from ..model import Model
 from ..session import Session
 from ._common import interleave, print_json, size
-from ._network import mobilenet_v2, sharpen
+from ._network import exposure, mobilenet_v2
 
 FRAMES = 4  # different frames, used in turn
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     results = []
     for title, model, iterations in (
         ("MobileNetV2 classifier, 224x224, random weights", mobilenet_v2(), 40),
-        ("3x3 sharpening filter on 1080p float frames", sharpen(1080, 1920), 20),
+        ("exposure correction, 1080p float frames", exposure(1080, 1920), 40),
     ):
         result = compare(model, iterations)
         results.append({"network": title, **result})

@@ -51,6 +51,8 @@ def main() -> int:
         verdict = "ok" if status == 0 else f"FAILED (status {status})"
         print(f"{program.name}: {verdict}, {time.monotonic() - start:.1f} s", flush=True)
         failed += [program.name] if status else []
+    if options.list:
+        return 0
     print(f"{len(programs) - len(failed)} of {len(programs)} native tests passed")
     return 1 if failed else 0
 
