@@ -204,6 +204,27 @@ TEST(RunningOutOfFds) {
   });
 }
 
+TEST(RunningOutOfAddresses) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return check::Skip("address limit", "sanitizers reserve terabytes");
+#endif
+  ForEachHeap([](Heap& heap) {
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    rlimit low = limit;
+    low.rlim_cur = pages * PageSize() + (rlim_t{8} << 20);
+    setrlimit(RLIMIT_AS, &low);
+    Result<Allocation> plain = heap.Allocate(size_t{32} << 20, 4096);
+    Result<Allocation> aligned = heap.Allocate(4096, size_t{64} << 20);
+    setrlimit(RLIMIT_AS, &limit);
+    CHECK_EQ(plain.status().code(), QNN_COMMON_ERROR_MEM_ALLOC);
+    CHECK_EQ(aligned.status().code(), QNN_COMMON_ERROR_MEM_ALLOC);
+  });
+}
+
 TEST(ManyThreads) {
   ForEachHeap([](Heap& heap) {
     std::vector<std::thread> threads;
