@@ -23,7 +23,10 @@ class HalfViaFloat final : public Kernel {
   static Result<KernelPtr> Make(const OpDef& def, const Node& node, const KernelOptions& options) {
     std::unique_ptr<HalfViaFloat> kernel(new HalfViaFloat);
     QNNRT_RETURN_IF_ERROR(kernel->Widen(node));
-    QNNRT_ASSIGN_OR_RETURN(kernel->inner_, def.portable(kernel->node_, options));
+    QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeOneDnnKernel(kernel->node_, options));
+    if (!kernel->inner_) {
+      QNNRT_ASSIGN_OR_RETURN(kernel->inner_, def.portable(kernel->node_, options));
+    }
     if (!kernel->inner_) return KernelPtr();
     kernel->Layout();
     return KernelPtr(std::move(kernel));

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 F32 = np.dtype(np.float32)
+F16 = np.dtype(np.float16)
 Shape = tuple[int, ...]
 
 
@@ -45,19 +46,20 @@ class Case:
     static: tuple[int, ...] = (1, 2)
     tail: tuple[str, ...] = ()  # op types; "Add" adds another input of the graph
     fast: bool = True  # whether oneDNN serves it
+    dtype: np.dtype = F32
 
     def model(self) -> Model:
         rng = np.random.default_rng(len(self.name))
         model = Model("case")
 
         def tensor(name: str, shape: Shape, data: np.ndarray | None = None) -> str:
-            model.tensors[name] = Tensor(name, shape, F32, data)
+            model.tensors[name] = Tensor(name, shape, self.dtype, data)
             return name
 
         names = []
         for i, shape in enumerate(self.inputs):
             static = i in self.static
-            data = rng.standard_normal(shape).astype(F32) if static else None
+            data = rng.standard_normal(shape).astype(self.dtype) if static else None
             names.append(tensor(f"in{i}", shape, data))
             if not static:
                 model.inputs.append(f"in{i}")
@@ -72,7 +74,7 @@ class Case:
                 model.inputs.append(operands[-1])
             elif op == "Leaky":
                 kind = "Prelu"
-                operands.append(tensor(f"slope{i}", (1,), np.array([0.1], F32)))
+                operands.append(tensor(f"slope{i}", (1,), np.array([0.1], self.dtype)))
             elif op == "HardSigmoid":
                 kind = "ElementWiseNeuron"
             model.nodes.append(Node(f"tail{i}", kind, operands, [last], params))
@@ -158,6 +160,11 @@ def matmul(name: str, a: Shape, b: Shape, out: Shape, *, tb: bool = False, **mor
     return Case(name, "MatMul", [a, b], out, params, **more)  # type: ignore[arg-type]
 
 
+def softmax(op: str, name: str, shape: Shape, axis: int | None = None, fast: bool = True) -> Case:
+    params: dict[str, object] = {"axis": np.uint32(len(shape) - 1 if axis is None else axis)}
+    return Case(name, op, [shape], shape, params, fast=fast)
+
+
 def lrn(name: str, beta: float, fast: bool = True) -> Case:
     params: dict[str, object] = {
         "radius": np.int32(2),
@@ -200,6 +207,13 @@ CASES = [
             ("Relu", "Add"),
         ]
     ),
+    conv("half precision", (14, 13), (16, 32), (3, 3), tail=("Relu",), dtype=F16),
+    conv("half precision, residual", (14, 13), (16, 32), (3, 3), tail=("Add", "Tanh"), dtype=F16),
+    matmul("half precision", (2, 40, 64), (64, 96), (2, 40, 96), dtype=F16),
+    softmax("Softmax", "rows", (40, 100)),
+    softmax("Softmax", "planes", (4, 100, 30), axis=1, fast=False),
+    softmax("LogSoftmax", "rows", (40, 100)),
+    softmax("Softmax", "short", (1, 10), fast=False),
     transpose_conv("upsample", (64, 32), 4, 2, fast=True),
     transpose_conv("upsample, uneven padding", (64, 32), 4, 2, pads=(1, 0), fast=False),
     transpose_conv("upsample, kernel no multiple of the stride", (16, 16), 3, 2, fast=False),
@@ -238,7 +252,7 @@ def run(model: Model, kernels: str, threads: int) -> tuple[np.ndarray, dict[str,
     with qnnrt.Session(model, threads=threads, options={"kernels": kernels}) as session:
         rng = np.random.default_rng(1)
         for tensor in session.inputs.values():
-            tensor.array[...] = rng.standard_normal(tensor.shape).astype(F32)
+            tensor.array[...] = rng.standard_normal(tensor.shape)
         session.run()
         session.run()  # with every pointer bound already
         described = session.graph.describe()
@@ -257,10 +271,14 @@ def test_fast_kernel_equals_portable_kernel(case: Case, threads: int) -> None:
     if avx512():
         assert all(k.startswith("onednn:") == case.fast for k in kernels.values()), kernels
     assert np.ptp(portable) > 0
+    assert fast.dtype == portable.dtype == case.dtype
     # Sums of the same products in another order, in float32.
     depth = np.prod(case.inputs[1][:-1]) if len(case.inputs) > 1 else 1
     scale = max(1.0, float(np.abs(portable).max()))
-    np.testing.assert_allclose(fast, portable, rtol=1e-4, atol=1e-7 * scale * np.sqrt(depth) + 2e-6)
+    rtol, atol = 1e-4, 1e-7 * scale * np.sqrt(depth) + 2e-6
+    if case.dtype == F16:  # both compute in float32 and round once: one step apart at most
+        rtol, atol = 2**-10, max(atol, 1e-6)
+    np.testing.assert_allclose(fast.astype(F32), portable.astype(F32), rtol=rtol, atol=atol)
 
 
 def test_reference_implementations_are_never_used() -> None:
@@ -368,7 +386,7 @@ def test_a_forked_child_builds_its_own_graph_and_does_not_hang() -> None:
             with qnnrt.Session(model, backend, threads=2) as session:
                 rng = np.random.default_rng(1)
                 for tensor in session.inputs.values():
-                    tensor.array[...] = rng.standard_normal(tensor.shape).astype(F32)
+                    tensor.array[...] = rng.standard_normal(tensor.shape)
                 session.run()
                 output = next(iter(session.outputs.values())).array
                 np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)

@@ -8,6 +8,8 @@ namespace {
 
 // oneDNN's kernel works on 16 channels at a time; with fewer the portable one is faster.
 constexpr uint32_t kLeastLrnChannels = 16;
+// Elements below which the portable softmax is done before oneDNN has started.
+constexpr uint64_t kLeastSoftmax = 500;
 
 }  // namespace
 
@@ -15,7 +17,9 @@ Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options) {
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
   const dnnl_data_type_t type = CommonType({&in, &out});
-  if (type == dnnl_data_type_undef || node.Float("beta", 1) != 1) return KernelPtr();
+  if (type == dnnl_data_type_undef || node.Float("beta", 1) != 1 || in.elements() < kLeastSoftmax) {
+    return KernelPtr();
+  }
   const int rank = static_cast<int>(in.shape.size());
   const int axis = static_cast<int>(node.Int("axis", rank - 1));
   const auto algorithm = node.type == "Softmax" ? dnnl_softmax_accurate : dnnl_softmax_log;
