@@ -1,0 +1,196 @@
+// The thread pool: every piece runs once, whatever is nested, concurrent or forked around it.
+#include "support/threads.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+using qnnrt::Threads;
+
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_THREAD_SANITIZER 1  // it cannot follow threads started after a fork
+#endif
+
+namespace {
+
+// How often each index of [0, count) is visited.
+std::vector<int> Visits(const Threads& threads, size_t count, size_t grain) {
+  std::vector<int> visits(count, 0);
+  threads.For(count, grain, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) ++visits[i];
+  });
+  return visits;
+}
+
+bool AllOne(const std::vector<int>& visits) {
+  for (int n : visits) {
+    if (n != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST(every_index_is_visited_once) {
+  for (int limit : {1, 2, 3, 8}) {
+    for (size_t count : {0, 1, 2, 7, 64, 1000, 100003}) {
+      for (size_t grain : {0, 1, 3, 50, 1000000}) {
+        CHECK(AllOne(Visits(Threads(limit), count, grain)));
+      }
+    }
+  }
+}
+
+TEST(pieces_are_not_smaller_than_the_grain) {
+  for (size_t count : {10, 11, 99, 1000}) {
+    for (size_t grain : {1, 3, 10}) {
+      std::atomic<size_t> least{count}, pieces{0};
+      Threads(4).For(count, grain, [&](size_t begin, size_t end) {
+        ++pieces;
+        size_t seen = least.load();
+        while (end - begin < seen && !least.compare_exchange_weak(seen, end - begin)) {
+        }
+      });
+      CHECK(least >= grain);
+      CHECK(pieces <= count / grain);
+    }
+  }
+}
+
+TEST(one_thread_or_one_piece_stays_on_the_caller) {
+  const std::thread::id caller = std::this_thread::get_id();
+  int calls = 0;
+  const auto body = [&](size_t begin, size_t end) {
+    ++calls;
+    CHECK(std::this_thread::get_id() == caller);
+    CHECK_EQ(begin, size_t{0});
+    CHECK_EQ(end, size_t{100});
+  };
+  Threads(1).For(100, 1, body);
+  Threads(8).For(100, 51, body);
+  Threads(-3).For(100, 1, body);
+  CHECK_EQ(calls, 3);
+}
+
+TEST(several_threads_take_part) {
+  // The pieces wait for each other, so that no thread can finish them alone.
+  std::atomic<int> inside{0};
+  bool met = true;
+  Threads(2).For(2, 1, [&](size_t, size_t) {
+    ++inside;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (inside.load() < 2) {
+      if (std::chrono::steady_clock::now() > end) {
+        met = false;
+        return;
+      }
+      std::this_thread::yield();
+    }
+  });
+  CHECK(met);
+}
+
+TEST(nested_calls_run_to_the_end) {
+  std::atomic<int> sum{0};
+  Threads(4).For(16, 1, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      Threads(4).For(16, 1, [&](size_t b, size_t e) { sum += static_cast<int>(e - b); });
+    }
+  });
+  CHECK_EQ(sum.load(), 256);
+}
+
+TEST(many_callers_share_the_pool) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 6; ++c) {
+    callers.emplace_back([&wrong, c] {
+      for (int i = 0; i < 300; ++i) {
+        if (!AllOne(Visits(Threads(2 + c % 3), static_cast<size_t>(17 * (c + 1) + i), 1))) ++wrong;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK_EQ(wrong.load(), 0);
+}
+
+TEST(writes_of_one_call_are_seen_by_the_next) {
+  std::vector<long> values(5000, 1);
+  for (int round = 0; round < 200; ++round) {
+    Threads(4).For(values.size(), 16, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) ++values[i];
+    });
+    // Read here, and by other threads than those that wrote.
+    std::atomic<long> sum{0};
+    Threads(4).For(values.size(), 100, [&](size_t begin, size_t end) {
+      sum += std::accumulate(values.begin() + static_cast<long>(begin),
+                             values.begin() + static_cast<long>(end), 0L);
+    });
+    if (sum != static_cast<long>(values.size()) * (round + 2)) return (void)CHECK_EQ(sum, -1L);
+  }
+  CHECK_EQ(values[0], 201L);
+}
+
+TEST(sleeping_workers_wake_up) {
+  for (int i = 0; i < 20; ++i) {
+    CHECK(AllOne(Visits(Threads(3), 100, 1)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // far beyond the spin
+  }
+}
+
+#ifndef UNDER_THREAD_SANITIZER
+TEST(a_forked_child_works_on) {
+  CHECK(AllOne(Visits(Threads(4), 1000, 1)));
+  // Forked both at rest and out of a running call, where the parent's pool is taken.
+  for (bool inside : {false, true}) {
+    std::atomic<bool> forked{false};
+    std::atomic<pid_t> child{-1};
+    const auto fork_once = [&](size_t, size_t) {
+      if (forked.exchange(true)) return;
+      const pid_t pid = fork();
+      if (pid == 0) {
+        bool good = true;
+        for (int i = 0; i < 50; ++i) good &= AllOne(Visits(Threads(4), 1000, 1));
+        _exit(good ? 0 : 1);
+      }
+      child = pid;
+    };
+    if (inside) {
+      Threads(4).For(8, 1, fork_once);
+    } else {
+      fork_once(0, 1);
+    }
+    int status = -1;
+    REQUIRE(child > 0);
+    CHECK_EQ(waitpid(child, &status, 0), child.load());
+    CHECK_EQ(status, 0);
+    CHECK(AllOne(Visits(Threads(4), 1000, 1)));
+  }
+}
+#endif
+
+TEST(the_default_is_what_the_process_may_use) {
+  cpu_set_t before, one;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CHECK_EQ(Threads::DefaultLimit(), CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &before)) continue;
+    CPU_SET(cpu, &one);
+    break;
+  }
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK_EQ(Threads::DefaultLimit(), 1);
+  CHECK(AllOne(Visits(Threads(4), 1000, 1)));  // more threads than cores: slow, not stuck
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+CHECK_MAIN("threads_test")
