@@ -193,6 +193,7 @@ def test_an_output_folder_that_cannot_be_made_is_named(
 # ---- bench, info, demo, paths --------------------------------------------------------------------
 
 
+@pytest.mark.foreign
 def test_bench_compares_the_ways_of_one_run(model: Path, capsys: Capture) -> None:
     report = run_json(capsys, "bench", model, "--iterations", 5, "--threads", 1)
     assert list(report["ways"]) == ["zero-copy", "copying", "onnxruntime"]
