@@ -42,8 +42,8 @@ FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-O0", "-g"] if DEBUG else ["-O1", "-g"] if SANITIZE else ["-O2", "-DNDEBUG"]
 FLAGS += [*SANITIZE_FLAGS, "-fno-omit-frame-pointer"] if SANITIZE else []
 LDFLAGS = ["-pthread", "-Wl,-z,relro", "-Wl,--no-as-needed", *SANITIZE_FLAGS]
-LDFLAGS += ["-Wl,-z,defs"] if WERROR and not SANITIZE else []
 LDFLAGS += shlex.split(os.environ.get("LDFLAGS", ""))
+COMPLETE = [] if SANITIZE else ["-Wl,-z,defs"]  # the binding is not: Python brings its own symbols
 SHIMS = Path("csrc/shims")
 WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
 
@@ -170,12 +170,12 @@ class BuildNative(build_ext):
         lines = Path("csrc/exports.txt").read_text().splitlines()
         names = [line for line in lines if line and not line.startswith("#")]
         script = write_exports(build / "libqnnrt.map", names, runtime)
-        options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl"]
+        options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl", *COMPLETE]
         library = link(build / "lib/libqnnrt.so", [*runtime, script], "-shared", *options)
         products = {"lib/libqnnrt.so": library}
         for s in shims:
             name = f"lib/{s.stem}.so"
-            options = ["-shared", f"-Wl,-soname,{s.stem}.so", "-Wl,-rpath,$ORIGIN"]
+            options = ["-shared", f"-Wl,-soname,{s.stem}.so", "-Wl,-rpath,$ORIGIN", *COMPLETE]
             products[name] = link(build / name, [objects[s], library], *options)
         for ext, s in zip(self.extensions, binding, strict=True):
             name = Path(self.get_ext_filename(ext.name)).name
