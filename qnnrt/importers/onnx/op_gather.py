@@ -26,6 +26,8 @@ def indices(c: Lowering, v: Value, sizes: int | np.ndarray) -> Value:
         if np.any(data < -limit) or np.any(data >= limit):
             raise ValueError(f"an index is outside of {limit.tolist()}")
         return constant(np.where(data < 0, data + limit, data).astype(np.int32))
+    if v.dtype.kind == "u":
+        return v
     negative = nary(c, "ElementWiseLess", [v, scalar(0, v.dtype)], np.dtype(bool))
     return select(c, negative, add(c, v, constant(limit.astype(v.dtype))), v)
 
@@ -116,7 +118,7 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
     axis = axis_of(n.integer("axis", -1), index.rank + 1)
     if index.dtype.kind == "f":
         index = cast(c, index, np.dtype(np.int32))
-    index = indices(c, index, size) if index.is_const else _wrapped(c, index, size)
+    index = _wrapped(c, index, size)
     dtype = values.dtype
     on_off = [v.item() for v in (values[1], values[0])]
     kind = np.float32 if dtype.kind == "f" else np.int32
@@ -133,8 +135,17 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
 
 
 def _wrapped(c: Lowering, index: Value, size: int) -> Value:
-    negative = nary(c, "ElementWiseLess", [index, scalar(0, index.dtype)], np.dtype(bool))
-    return select(c, negative, add(c, index, scalar(size, index.dtype)), index)
+    """Indices from -size on count from the end; what is beyond selects nothing, and stays so."""
+    if index.data is not None:
+        own = (index.data < 0) & (index.data >= -size)
+        return constant(np.where(own, index.data + size, index.data).astype(np.int32))
+    if index.dtype.kind == "u":
+        return index
+    boolean = np.dtype(bool)
+    negative = nary(c, "ElementWiseLess", [index, scalar(0, index.dtype)], boolean)
+    near = nary(c, "ElementWiseGreaterEqual", [index, scalar(-size, index.dtype)], boolean)
+    wraps = nary(c, "ElementWiseAnd", [negative, near], boolean)
+    return select(c, wraps, add(c, index, scalar(size, index.dtype)), index)
 
 
 @lowers("GridSample", to="GridSample")

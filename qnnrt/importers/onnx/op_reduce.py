@@ -30,6 +30,16 @@ def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
         x = unary(c, "ElementWiseAbs", x)
     elif n.op in ("ReduceL2", "ReduceSumSquare"):
         x = mul(c, x, x)
+    if x.dtype.kind == "b":
+        # Any and all: QNN reduces numbers only.
+        y = lower_reduce_numbers(c, n, cast(c, x, np.dtype(np.int32)), axes, keep)
+        return cast(c, y, x.dtype)
+    return lower_reduce_numbers(c, n, x, axes, keep)
+
+
+def lower_reduce_numbers(
+    c: Lowering, n: OnnxNode, x: Value, axes: list[int] | None, keep: bool
+) -> Value:
     peak: Value | None = None
     if n.op == "ReduceLogSumExp":
         if axes:  # the largest element is taken out, so that exp cannot overflow

@@ -67,7 +67,7 @@ def nearest_index(axis: Axis, rule: str) -> np.ndarray:
 
 
 def _linear(distance: np.ndarray) -> np.ndarray:
-    return np.maximum(1 - np.abs(distance), 0)
+    return np.asarray(np.maximum(1 - np.abs(distance), 0))
 
 
 def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:

@@ -52,6 +52,7 @@ def run(graph: Graph) -> None:
     merge_reshapes(graph)
     channel_shuffles(graph)
     merge_affine(graph)
+    narrow_doubles(graph)
     drop_dead(graph)
 
 
@@ -168,3 +169,54 @@ def merge_affine(graph: Graph) -> None:
             fresh = [Edge(weight.shape, weight.dtype, x.astype(weight.dtype)) for x in (w, c)]
             op.inputs = [op.inputs[0], *fresh]
     graph.keep(dropped)
+
+
+#: Operations that move, compare or count, for which a 64-bit float is as good as any other type.
+_ANY_FLOAT = {
+    "Argmax", "Argmin", "Cast", "ChannelShuffle", "Concat", "CumulativeSum", "DepthToSpace",
+    "ElementWiseAbs", "ElementWiseAdd", "ElementWiseBinary", "ElementWiseDivide",
+    "ElementWiseEqual", "ElementWiseGreater", "ElementWiseGreaterEqual", "ElementWiseLess",
+    "ElementWiseLessEqual", "ElementWiseMaximum", "ElementWiseMinimum", "ElementWiseMultiply",
+    "ElementWiseSelect", "ElementWiseSubtract", "Gather", "GatherElements", "GatherNd", "OneHot",
+    "Pad", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape",
+    "ScatterElements", "ScatterNd", "SpaceToDepth", "Split", "StridedSlice", "Tile", "TopK",
+    "Transpose",
+}  # fmt: skip
+
+_DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+
+
+def narrow_doubles(graph: Graph) -> None:
+    """QNN computes in 32 bits at most: other operations on doubles get casts around them."""
+    ops: list[Op] = []
+    wide_of: dict[Edge, Edge] = {}  # a double -> the single that it was widened from
+    narrow_of: dict[Edge, Edge] = {}
+    for op in graph.ops:
+        if op.type in _ANY_FLOAT or not any(
+            e is not None and e.dtype == _DOUBLE for e in (*op.inputs, *op.outputs)
+        ):
+            ops.append(op)
+            continue
+        for i, edge in enumerate(op.inputs):
+            if edge is None or edge.dtype != _DOUBLE:
+                continue
+            if edge in wide_of:
+                op.inputs[i] = wide_of[edge]
+                continue
+            if edge not in narrow_of:
+                single = Edge(edge.shape, _SINGLE, name=f"{edge.name}.single" if edge.name else "")
+                if edge.data is not None:
+                    single.data = edge.data.astype(_SINGLE)
+                else:
+                    ops.append(Op("Cast", [edge], [single], {}, op.name))
+                narrow_of[edge] = single
+            op.inputs[i] = narrow_of[edge]
+        ops.append(op)
+        for i, edge in enumerate(op.outputs):
+            if edge is not None and edge.dtype == _DOUBLE:
+                single = Edge(edge.shape, _SINGLE)
+                op.outputs[i] = single
+                wide_of[edge] = single
+                ops.append(Op("Cast", [single], [edge], {}, op.name))
+    graph.ops = ops
+    graph.index()
