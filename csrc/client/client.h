@@ -1,9 +1,10 @@
 // What a QNN client needs beside the function table: a place for log lines, fork detection, a lock
 // and completions. Header only; part of the binding, not of libqnnrt.so.
 //
-// Backends call back on threads of their own, at any time, even while the process goes down. Nothing
-// here runs Python: lines and results are put down, and the binding collects them when it next holds
-// the interpreter. So a callback never waits for the interpreter lock and never outlives it.
+// Backends call back on threads of their own, at any time, even while the process goes down.
+// Nothing here runs Python: lines and results are put down, and the binding collects them when it
+// next holds the interpreter. So a callback never waits for the interpreter lock and never outlives
+// it.
 #pragma once
 
 #include <pthread.h>
@@ -90,7 +91,8 @@ class LogSink {
   std::atomic<bool> pending_{false};
 };
 
-inline void LogCallback(const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) {
+inline void LogCallback(const char* format, QnnLog_Level_t level, uint64_t timestamp,
+                        va_list args) {
   LogSink::Get().Put(format, static_cast<uint32_t>(level), timestamp, args);
 }
 
@@ -107,8 +109,7 @@ inline void WatchForks() {
   std::call_once(once, [] {
     LogSink::Get();
     // The child must not inherit a lock that a thread it does not have was holding.
-    pthread_atfork([] { LogSink::Get().mutex().lock(); },
-                   [] { LogSink::Get().mutex().unlock(); },
+    pthread_atfork([] { LogSink::Get().mutex().lock(); }, [] { LogSink::Get().mutex().unlock(); },
                    [] {
                      LogSink::Get().Clear();
                      LogSink::Get().mutex().unlock();

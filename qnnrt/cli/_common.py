@@ -106,9 +106,10 @@ def read_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[An
     """An input from a file, exactly of the tensor's type and shape."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
+    array: np.ndarray
     if path.suffix == ".npy":
         try:
-            array = np.load(path, allow_pickle=False)
+            array = np.asarray(np.load(path, allow_pickle=False))
         except (ValueError, EOFError) as error:
             raise UsageError(f"{path}: not a .npy file of numbers: {error}") from None
     elif path.suffix == ".raw":

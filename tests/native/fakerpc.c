@@ -1,6 +1,6 @@
-/* A stand-in for the vendor's libcdsprpc.so on memfd: what the vendor heap needs, with the real one's
- * edges (base addresses only in to_fd, an int in alloc, unknown pointers ignored by free).
- *   cc -shared -fPIC fakerpc.c -o libcdsprpc.so     -DFAKERPC_OLD leaves rpcmem_alloc2 out
+/* A stand-in for the vendor's libcdsprpc.so on memfd: what the vendor heap needs, with the real
+ * one's edges (base addresses only in to_fd, an int in alloc, unknown pointers ignored by free). cc
+ * -shared -fPIC fakerpc.c -o libcdsprpc.so     -DFAKERPC_OLD leaves rpcmem_alloc2 out
  * QNNRT_VENDOR_LIBRARY=./libcdsprpc.so makes qnnrt take it for the vendor's. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -221,9 +221,8 @@ def test_from_array_refuses_gaps_and_keeps_read_only_memory_read_only():
     b = qnnrt.Buffer.from_array(frozen)
     assert b.readonly
     assert not b.array(8, np.float64).flags.writeable
+    assert np.frombuffer(b, np.float64).sum() == 0  # a reader is fine
     with pytest.raises(BufferError, match="read-only"):
-        np.frombuffer(b, np.uint8).__class__  # a reader is fine
-        memoryview(b).cast("B")[0:1]
         _core.address_of(b, True)
     gc.collect()
     b.close()
