@@ -1,6 +1,5 @@
-// Reductions over any set of axes. Floats are added in blocks, so that the error grows with the
-// number of blocks and not of elements; integers in 64 bits, wrapping. The mean of integers is
-// truncated. NaN wins in Max and Min.
+// Reductions over any set of axes. Floats are added in blocks of 64 terms, and these in double;
+// integers in 64 bits, wrapping. The mean of integers is truncated. NaN wins in Max and Min.
 #include "ops/reduce.h"
 
 #include <algorithm>
@@ -66,25 +65,21 @@ struct Rule {
   }
 };
 
-// n contiguous values into one
+// n contiguous values (a block: at most kLanes x kBlock) into one
 template <Reduction r, typename A>
 struct Row {
   static QNNRT_INLINE A Run(const A* x, size_t n) {
     using R = Rule<r, A>;
-    A total = R::Start();
+    A lane[kLanes];
+    for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Start();
     size_t i = 0;
-    while (i + kLanes <= n) {
-      A lane[kLanes];
-      for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Start();
-      const size_t end = std::min(n - kLanes, i + kLanes * (kBlock - 1));
-      for (; i <= end; i += kLanes) {
-        for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Step(lane[k], x[i + k]);
-      }
-      for (size_t half = kLanes / 2; half > 0; half /= 2) {
-        for (size_t k = 0; k < half; ++k) lane[k] = R::Merge(lane[k], lane[k + half]);
-      }
-      total = R::Merge(total, lane[0]);
+    for (; i + kLanes <= n; i += kLanes) {
+      for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Step(lane[k], x[i + k]);
     }
+    for (size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (size_t k = 0; k < half; ++k) lane[k] = R::Merge(lane[k], lane[k + half]);
+    }
+    A total = lane[0];
     for (; i < n; ++i) total = R::Step(total, x[i]);
     return total;
   }
@@ -229,38 +224,45 @@ class ReduceKernel final : public Kernel {
 
  private:
   using R = Rule<r, A>;
+  // What blocks are merged in: with double, long sums stay as exact as their blocks.
+  using Total = std::conditional_t<std::is_floating_point_v<A>, double, A>;
+  using M = Rule<r, Total>;
 
-  A Finish(A a) const {
+  A Finish(Total a) const {
     if constexpr (r == Reduction::kMean) {
       if (std::is_integral_v<A> && terms_ == 0) return A{0};
-      return a / static_cast<A>(terms_);
+      return static_cast<A>(a / static_cast<Total>(terms_));
     }
-    return a;
+    return static_cast<A>(a);
   }
 
-  A OneRun(const char* in) const {
-    if (access_.load == nullptr) return row_(reinterpret_cast<const A*>(in), run_);
-    A block[kLoad], total = R::Start();
-    for (size_t i = 0; i < run_; i += kLoad) {
-      const size_t n = std::min(kLoad, run_ - i);
-      access_.load(in + i * size_, block, n);
-      total = R::Merge(total, row_(block, n));
+  Total OneRun(const char* in) const {
+    A block[kLoad];
+    Total total = M::Start();
+    const size_t step = access_.load != nullptr ? kLoad : kLanes * kBlock;
+    for (size_t i = 0; i < run_; i += step) {
+      const size_t n = std::min(step, run_ - i);
+      const char* x = in + i * size_;
+      if (access_.load != nullptr) access_.load(x, block, n);
+      const A part = row_(access_.load != nullptr ? block : reinterpret_cast<const A*>(x), n);
+      total = M::Merge(total, static_cast<Total>(part));
     }
     return total;
   }
 
   A OneRow(const char* in) const {
-    A total = R::Start();
+    Total total = M::Start();
     Walk walk(reduced_);
     for (size_t i = 0; i < reduced_.count; ++i, walk.Next()) {
-      total = R::Merge(total, OneRun(in + walk.offset() * size_));
+      total = M::Merge(total, OneRun(in + walk.offset() * size_));
     }
     return Finish(total);
   }
 
   void OneBand(const char* in, char* out, size_t columns) const {
-    A total[kColumns], part[kColumns], block[kColumns];
-    for (size_t k = 0; k < columns; ++k) total[k] = R::Start();
+    Total total[kColumns];
+    A part[kColumns], block[kColumns];
+    for (size_t k = 0; k < columns; ++k) total[k] = M::Start();
     Walk walk(reduced_);
     for (size_t i = 0; i < reduced_.count;) {
       for (size_t k = 0; k < columns; ++k) part[k] = R::Start();
@@ -270,7 +272,9 @@ class ReduceKernel final : public Kernel {
         if (access_.load != nullptr) access_.load(x, block, columns);
         column_(access_.load != nullptr ? block : reinterpret_cast<const A*>(x), part, columns);
       }
-      for (size_t k = 0; k < columns; ++k) total[k] = R::Merge(total[k], part[k]);
+      for (size_t k = 0; k < columns; ++k) {
+        total[k] = M::Merge(total[k], static_cast<Total>(part[k]));
+      }
     }
     for (size_t k = 0; k < columns; ++k) access_.store(Finish(total[k]), out + k * size_);
   }
