@@ -56,20 +56,29 @@ class Depthwise final : public Kernel {
 
   const float* zeros() const { return static_cast<const float*>(zeros_->data()); }
 
+  // Where a tap reads along one output line: the start of its input line (null: outside) and the
+  // column for output column 0.
+  struct TapLine {
+    const float* start;
+    int64_t column;
+  };
+
   void Line(const ExecArgs& args, int64_t line) const {
     const int64_t multiplier = g_.cout / g_.cin;
     const size_t cout = static_cast<size_t>(g_.cout);
     const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : zeros();
     float* const out = static_cast<float*>(args.out[0]) + line * g_.out[2] * g_.cout;
-    for (int64_t w = 0; w < g_.out[2]; w += static_cast<int64_t>(kPixels)) {
-      const size_t pixels = static_cast<size_t>(std::min<int64_t>(kPixels, g_.out[2] - w));
-      float* rows[kPixels];
-      for (size_t p = 0; p < pixels; ++p) rows[p] = out + (w + static_cast<int64_t>(p)) * g_.cout;
-      for (int64_t tap = 0; tap < g_.taps(); tap += kMaxTaps) {
+    for (int64_t tap = 0; tap < g_.taps(); tap += kMaxTaps) {
+      const size_t taps = static_cast<size_t>(std::min<int64_t>(kMaxTaps, g_.taps() - tap));
+      TapLine lines[kMaxTaps];
+      FillLines(static_cast<const float*>(args.in[0]), line, tap, taps, lines);
+      const float* weights = static_cast<const float*>(args.in[1]) + tap * g_.cout;
+      for (int64_t w = 0; w < g_.out[2]; w += static_cast<int64_t>(kPixels)) {
+        const size_t pixels = static_cast<size_t>(std::min<int64_t>(kPixels, g_.out[2] - w));
+        float* rows[kPixels];
+        for (size_t p = 0; p < pixels; ++p) rows[p] = out + (w + static_cast<int64_t>(p)) * g_.cout;
         const float* in[kMaxTaps * kPixels];
-        const size_t taps = static_cast<size_t>(std::min<int64_t>(kMaxTaps, g_.taps() - tap));
-        FillTaps(static_cast<const float*>(args.in[0]), line, w, pixels, tap, taps, in);
-        const float* weights = static_cast<const float*>(args.in[1]) + tap * g_.cout;
+        FillPixels(lines, taps, w, pixels, in);
         if (multiplier == 1) {
           Simd().depthwise(
               {in, weights, cout, tap == 0 ? bias : nullptr, rows, pixels, taps, cout});
@@ -85,14 +94,12 @@ class Depthwise final : public Kernel {
           }
         }
       }
-      post_ops_.Apply(args, rows[0],
-                      static_cast<size_t>(rows[0] - static_cast<float*>(args.out[0])),
-                      pixels * cout);
     }
+    post_ops_.Apply(args, out, static_cast<size_t>(out - static_cast<float*>(args.out[0])),
+                    static_cast<size_t>(g_.out[2]) * cout);
   }
 
-  void FillTaps(const float* data, int64_t line, int64_t w, size_t pixels, int64_t tap, size_t taps,
-                const float** in) const {
+  void FillLines(const float* data, int64_t line, int64_t tap, size_t taps, TapLine* lines) const {
     const int64_t h_out = line % g_.out[1];
     const int64_t d_out = line / g_.out[1] % g_.out[0];
     const int64_t n = line / g_.out[1] / g_.out[0];
@@ -103,14 +110,21 @@ class Depthwise final : public Kernel {
       const int64_t kd = index / g_.kernel[2] / g_.kernel[1];
       const int64_t d = d_out * g_.stride[0] - g_.pad_before[0] + kd * g_.dilation[0];
       const int64_t h = h_out * g_.stride[1] - g_.pad_before[1] + kh * g_.dilation[1];
-      const bool line_inside = d >= 0 && d < g_.in[0] && h >= 0 && h < g_.in[1];
-      const float* start =
-          line_inside ? data + ((n * g_.in[0] + d) * g_.in[1] + h) * g_.in[2] * g_.cin : nullptr;
-      for (size_t p = 0; p < kPixels; ++p) {
-        const int64_t w_in = (w + static_cast<int64_t>(std::min(p, pixels - 1))) * g_.stride[2] -
-                             g_.pad_before[2] + kw * g_.dilation[2];
-        const bool inside = line_inside && w_in >= 0 && w_in < g_.in[2];
-        in[t * kPixels + p] = inside ? start + w_in * g_.cin : zeros();
+      const bool inside = d >= 0 && d < g_.in[0] && h >= 0 && h < g_.in[1];
+      lines[t].start =
+          inside ? data + ((n * g_.in[0] + d) * g_.in[1] + h) * g_.in[2] * g_.cin : nullptr;
+      lines[t].column = kw * g_.dilation[2] - g_.pad_before[2];
+    }
+  }
+
+  void FillPixels(const TapLine* lines, size_t taps, int64_t w, size_t pixels,
+                  const float** in) const {
+    for (size_t t = 0; t < taps; ++t) {
+      for (size_t p = 0; p < kPixels; ++p) {  // past the last pixel: it again
+        const int64_t column =
+            (w + static_cast<int64_t>(std::min(p, pixels - 1))) * g_.stride[2] + lines[t].column;
+        const bool inside = lines[t].start != nullptr && column >= 0 && column < g_.in[2];
+        in[t * kPixels + p] = inside ? lines[t].start + column * g_.cin : zeros();
       }
     }
   }

@@ -8,26 +8,26 @@ size_t PackedFloats(size_t k, size_t n) { return PackedPanels(n) * Simd().column
 
 void PackPanels(const MatrixView& b, size_t k, size_t n, size_t first_panel, size_t last_panel,
                 float* packed) {
+  // A few rows of B at a time, across all panels: pages and cache lines are used up when visited.
+  constexpr size_t kBlock = 16;
   const size_t nr = Simd().columns;
-  for (size_t p = first_panel; p < last_panel; ++p) {
-    const size_t n0 = p * nr, columns = std::min(nr, n - n0);
-    float* out = packed + p * nr * k;
-    const float* in = b.data + n0 * b.column_stride;
-    if (b.column_stride == 1) {
-      for (size_t i = 0; i < k; ++i, out += nr) {
-        std::memcpy(out, in + i * b.row_stride, columns * sizeof(float));
-        for (size_t j = columns; j < nr; ++j) out[j] = 0.0f;
+  for (size_t i0 = 0; i0 < k; i0 += kBlock) {
+    const size_t i1 = std::min(k, i0 + kBlock);
+    for (size_t p = first_panel; p < last_panel; ++p) {
+      const size_t n0 = p * nr, columns = std::min(nr, n - n0);
+      float* out = packed + (p * k + i0) * nr;
+      const float* in = b.data + n0 * b.column_stride;
+      if (b.column_stride == 1) {
+        for (size_t i = i0; i < i1; ++i, out += nr) {
+          std::memcpy(out, in + i * b.row_stride, columns * sizeof(float));
+          for (size_t j = columns; j < nr; ++j) out[j] = 0.0f;
+        }
+        continue;
       }
-    } else {
-      // Blocks of k, so that the columns' cache lines are still there for their next values.
-      constexpr size_t kBlock = 16;
-      for (size_t i0 = 0; i0 < k; i0 += kBlock) {
-        const size_t i1 = std::min(k, i0 + kBlock);
-        for (size_t j = 0; j < nr; ++j) {
-          const float* column = in + (j < columns ? j : 0) * b.column_stride;
-          for (size_t i = i0; i < i1; ++i) {
-            out[i * nr + j] = j < columns ? column[i * b.row_stride] : 0.0f;
-          }
+      for (size_t j = 0; j < nr; ++j) {
+        const float* column = in + (j < columns ? j : 0) * b.column_stride;
+        for (size_t i = i0; i < i1; ++i) {
+          out[(i - i0) * nr + j] = j < columns ? column[i * b.row_stride] : 0.0f;
         }
       }
     }
@@ -42,27 +42,34 @@ void PackAll(const MatrixView& b, size_t k, size_t n, float* packed, const Threa
 }
 
 GemmUnits CutGemm(const GemmShape& shape, int threads) {
+  constexpr size_t kMostTiles = 16;  // rows of a unit: their outputs and a depth block stay in L2
   const size_t mr = Simd().rows, nr = Simd().columns;
   const size_t tiles = (shape.m + mr - 1) / mr;
   const size_t panels = PackedPanels(shape.n);
   const size_t k = std::max<size_t>(1, shape.taps * shape.depth);
-  // Rows stay in L2 with their output while all panels pass by.
-  constexpr size_t kCacheFloats = 96 * 1024;
-  size_t tiles_per_unit = std::clamp<size_t>(kCacheFloats / (mr * (k + shape.n)), 1, 16);
-  size_t panels_per_unit = panels;
-  const size_t pieces = threads > 1 ? static_cast<size_t>(threads) * 4 : 1;
-  tiles_per_unit = std::min(tiles_per_unit, std::max<size_t>(1, tiles / pieces));
-  size_t row_units = (tiles + tiles_per_unit - 1) / tiles_per_unit;
-  if (threads > 1 && row_units < pieces && panels > 1) {
-    const size_t wanted =
-        std::min(panels, (pieces + row_units - 1) / std::max<size_t>(1, row_units));
-    panels_per_unit = (panels + wanted - 1) / wanted;
-  }
   GemmUnits units{};
+  units.row_units = (tiles + kMostTiles - 1) / kMostTiles;
+  units.panel_units = panels == 0 ? 0 : 1;
+  if (threads > 1 && tiles != 0 && panels != 0) {
+    // A cut across the rows makes every part read all of B again, one across the columns all of A:
+    // first cut what costs less, then the other.
+    const size_t pieces = static_cast<size_t>(threads) * 4;
+    if (shape.n > shape.m) {
+      units.panel_units = std::min(panels, pieces);
+      units.row_units = std::max(units.row_units, std::min(tiles, pieces / units.panel_units));
+    } else {
+      units.row_units = std::max(units.row_units, std::min(tiles, pieces));
+      units.panel_units = std::min(panels, std::max<size_t>(1, pieces / units.row_units));
+    }
+  }
+  const auto share = [](size_t all, size_t parts) {
+    return parts == 0 ? 1 : (all + parts - 1) / parts;
+  };
+  const size_t tiles_per_unit = share(tiles, units.row_units);
   units.rows_per_unit = tiles_per_unit * mr;
-  units.panels_per_unit = std::max<size_t>(1, panels_per_unit);
-  units.row_units = row_units;
-  units.panel_units = (panels + units.panels_per_unit - 1) / units.panels_per_unit;
+  units.row_units = share(tiles, tiles_per_unit);
+  units.panels_per_unit = share(panels, units.panel_units);
+  units.panel_units = share(panels, units.panels_per_unit);
   // About 20 microseconds of one core are worth waking another for.
   constexpr double kWorthwhile = 512.0 * 1024.0;
   const double unit_work = static_cast<double>(std::min(shape.m, units.rows_per_unit)) *

@@ -51,7 +51,8 @@ GemmUnits CutGemm(const GemmShape& shape, int threads);
 template <typename Rows, typename Finish>
 void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, const Rows& rows,
                  const Finish& finish) {
-  constexpr size_t kDepthBlock = 1024;  // x 32 columns x 4 bytes: a panel's part stays in L2
+  constexpr size_t kDepthBlock = 1024;
+  constexpr size_t kSlabFloats = 128 * 1024;  // of B: what stays in L2 while the rows pass by
   const SimdKernels& simd = Simd();
   const size_t nr = simd.columns, mr = simd.rows;
   const size_t m0 = (unit / units.panel_units) * units.rows_per_unit;
@@ -62,63 +63,60 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t depth_step = std::min(shape.depth, kDepthBlock);
   const size_t tap_step =
       shape.depth == 0 ? kMaxTaps : std::clamp<size_t>(kDepthBlock / shape.depth, 1, kMaxTaps);
+  const size_t slab =
+      std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
   const size_t full_panels = shape.n / nr;
 
   const float* a[kMaxTaps * kMaxTileRows];
   float* c[kMaxTileRows];
   float bias[kMaxTileColumns];
+  GemmTile tile{};
+  tile.a = a;
+  tile.a_stride = kMaxTileRows;
+  tile.c = c;
   for (size_t tap = 0; tap < shape.taps; tap += tap_step) {
-    const size_t taps = std::min(tap_step, shape.taps - tap);
-    for (size_t d = 0;;) {
-      const size_t depth = std::min(depth_step, shape.depth - d);
-      const bool first = tap == 0 && d == 0 && !shape.accumulate;
-      for (size_t m = m0; m < m1; m += mr) {
-        const size_t count = std::min(mr, m1 - m);
-        rows(m, count, tap, taps, a, c);
-        if (d != 0) {
-          for (size_t t = 0; t < taps; ++t) {
-            for (size_t i = 0; i < count; ++i) a[t * kMaxTileRows + i] += d;
+    tile.taps = std::min(tap_step, shape.taps - tap);
+    for (size_t d = 0; d == 0 || d < shape.depth; d += depth_step) {
+      tile.depth = std::min(depth_step, shape.depth - d);
+      const size_t k0 = tap * shape.depth + d;
+      const bool first = k0 == 0 && !shape.accumulate;
+      const bool last = k0 + tile.taps * tile.depth == k;
+      for (size_t slab0 = p0; slab0 < p1; slab0 += slab) {
+        const size_t slab1 = std::min(p1, slab0 + slab);
+        for (size_t m = m0; m < m1; m += mr) {
+          tile.rows = std::min(mr, m1 - m);
+          rows(m, tile.rows, tap, tile.taps, a, c);
+          if (d != 0) {  // then there is one tap
+            for (size_t i = 0; i < tile.rows; ++i) a[i] += d;
           }
-        }
-        GemmTile tile{};
-        tile.a = a;
-        tile.a_stride = kMaxTileRows;
-        tile.taps = taps;
-        tile.depth = depth;
-        tile.c = c;
-        tile.rows = count;
-        for (size_t p = p0; p < p1; ++p) {
-          const size_t n0 = p * nr, columns = std::min(nr, shape.n - n0);
-          const size_t k0 = tap * shape.depth + d;
-          if (shape.in_place != nullptr && p < full_panels) {
-            tile.b = shape.in_place + n0 + k0 * shape.in_place_stride;
-            tile.ldb = shape.in_place_stride;
-          } else {
-            const size_t panel = shape.in_place != nullptr ? 0 : p;
-            tile.b = shape.packed + (panel * k + k0) * nr;
-            tile.ldb = nr;
-          }
-          if (!first) {
-            tile.bias = nullptr;
-          } else if (shape.bias != nullptr && columns == nr) {
-            tile.bias = shape.bias + n0;
-          } else {
-            for (size_t j = 0; j < nr; ++j) {
-              bias[j] = shape.bias != nullptr && j < columns ? shape.bias[n0 + j] : 0.0f;
+          for (size_t p = slab0; p < slab1; ++p) {
+            const size_t n0 = p * nr;
+            tile.columns = std::min(nr, shape.n - n0);
+            if (shape.in_place != nullptr && p < full_panels) {
+              tile.b = shape.in_place + n0 + k0 * shape.in_place_stride;
+              tile.ldb = shape.in_place_stride;
+            } else {
+              const size_t panel = shape.in_place != nullptr ? 0 : p;
+              tile.b = shape.packed + (panel * k + k0) * nr;
+              tile.ldb = nr;
             }
-            tile.bias = bias;
+            if (!first) {
+              tile.bias = nullptr;
+            } else if (shape.bias != nullptr && tile.columns == nr) {
+              tile.bias = shape.bias + n0;
+            } else {
+              for (size_t j = 0; j < nr; ++j) {
+                bias[j] = shape.bias != nullptr && j < tile.columns ? shape.bias[n0 + j] : 0.0f;
+              }
+              tile.bias = bias;
+            }
+            tile.c_offset = n0;
+            simd.gemm(tile);
           }
-          tile.c_offset = n0;
-          tile.columns = columns;
-          simd.gemm(tile);
-        }
-        if (tap + taps == shape.taps && d + depth == shape.depth) {
-          const size_t n0 = p0 * nr;
-          finish(c, count, n0, std::min(shape.n, p1 * nr) - n0);
+          if (last) finish(c, tile.rows, slab0 * nr, std::min(shape.n, slab1 * nr) - slab0 * nr);
         }
       }
-      d += depth;
-      if (d >= shape.depth) break;
+      if (depth_step == 0) break;
     }
   }
 }

@@ -160,7 +160,10 @@ class MatMul final : public Kernel {
     const bool static_b = node.inputs[1]->is_static();
     // Packing B costs as much as a few rows of the product: for those, B is read where it lies.
     in_place_ = !static_b && !g.transpose_b && g.m <= 2 * Simd().rows;
-    packed_floats_ = in_place_ ? PackedFloats(g.k, g.n % Simd().columns) : PackedFloats(g.k, g.n);
+    stream_ = in_place_ && g.m <= 4;
+    packed_floats_ = stream_     ? 0
+                     : in_place_ ? PackedFloats(g.k, g.n % Simd().columns)
+                                 : PackedFloats(g.k, g.n);
     scratch_b_ = static_b ? 0 : packed_floats_;
     scratch_a_ = g.transpose_a ? (g.m * g.k + 15) / 16 * 16 : 0;
     const bool small =
@@ -186,6 +189,11 @@ class MatMul final : public Kernel {
       Transpose(a, scratch, threads);
       a = scratch;
     }
+    if (stream_) {
+      StreamB(args, a, static_cast<const float*>(args.in[1]) + bi * g_.k * g_.n,
+              out + batch * g_.m * g_.n, threads);
+      return;
+    }
     GemmShape shape;
     shape.m = g_.m;
     shape.n = g_.n;
@@ -210,6 +218,38 @@ class MatMul final : public Kernel {
     RunGemm(shape, threads, rows, FinishRows(post_ops_, args, out));
   }
 
+  // A row or two: B is read once, front to back, and added to the output row by row.
+  void StreamB(const ExecArgs& args, const float* a, const float* b, float* c,
+               const Threads& threads) const {
+    constexpr size_t kRows = 8, kColumns = 1024;
+    const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
+    const size_t blocks = (g_.n + kColumns - 1) / kColumns;
+    const size_t grain = std::max<size_t>(1, 256 * 1024 / std::max<size_t>(1, g_.k * kColumns));
+    threads.For(blocks, grain, [&](size_t begin, size_t end) {
+      const size_t n0 = begin * kColumns, count = std::min(g_.n, end * kColumns) - n0;
+      for (size_t m = 0; m < g_.m; ++m) {
+        float* row = c + m * g_.n + n0;
+        if (bias != nullptr) {
+          std::copy_n(bias + n0, count, row);
+        } else {
+          std::fill_n(row, count, 0.0f);
+        }
+      }
+      for (size_t k = 0; k < g_.k; k += kRows) {
+        const size_t rows = std::min(kRows, g_.k - k);
+        for (size_t m = 0; m < g_.m; ++m) {
+          Simd().add_rows(c + m * g_.n + n0, b + k * g_.n + n0, g_.n, a + m * g_.k + k, rows,
+                          count);
+        }
+      }
+      const float* output = static_cast<const float*>(args.out[0]);
+      for (size_t m = 0; m < g_.m; ++m) {
+        float* row = c + m * g_.n + n0;
+        post_ops_.Apply(args, row, static_cast<size_t>(row - output), count);
+      }
+    });
+  }
+
   // A as [k, m] into [m, k].
   void Transpose(const float* a, float* out, const Threads& threads) const {
     constexpr size_t kBlock = 16;
@@ -230,7 +270,7 @@ class MatMul final : public Kernel {
   const MatMulGeometry g_;
   const PostOps post_ops_;
   const bool has_bias_;
-  bool in_place_ = false;
+  bool in_place_ = false, stream_ = false;
   size_t packed_floats_ = 0, b_matrices_ = 0;
   size_t scratch_a_ = 0, scratch_b_ = 0, slots_ = 1;
   std::shared_ptr<AlignedBytes> packed_;

@@ -52,7 +52,10 @@ struct SimdKernels {
   void (*multiply_add)(float* out, const float* x, const float* y, size_t count);  // out += x * y
   void (*max)(float* out, const float* x, size_t count);                           // out = max
   void (*add_scaled)(float* out, const float* x, float s, size_t count);           // out += s * x
-  void (*scale)(float* out, const float* x, float s, size_t count);                // out = s * x
+  // out += sum over `rows` (1 to 8) of factors[r] * (row r of x, `ldx` apart)
+  void (*add_rows)(float* out, const float* x, size_t ldx, const float* factors, size_t rows,
+                   size_t count);
+  void (*scale)(float* out, const float* x, float s, size_t count);  // out = s * x
   // out = x * w + b
   void (*affine)(float* out, const float* x, const float* w, const float* b, size_t count);
   // out = (x - shift) * factor * w + b; w or b may be null
