@@ -7,7 +7,7 @@ two nodes of a graph, and after a sleep of 1 ms. Each variant runs in its own pr
 OpenMP reads its settings when it is loaded; the variants take turns, because a machine drifts.
 Talks to oneDNN's C API directly, so that nothing of qnnrt is measured.
 
-    python benchmarks/onednn_threading.py [--rounds N] [--tbb DIR] [--json FILE]
+    python benchmarks/onednn_threading.py [--smoke] [--rounds N] [--tbb DIR] [--json FILE]
 
 --tbb DIR: the folder of another libdnnl.so.3, from the wheel onednn-cpu-tbb.
 Times are microseconds: the mean of all calls and the 99th percentile, each the median over the
@@ -267,6 +267,7 @@ def environment(settings: dict[str, str], library: str) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--smoke", action="store_true", help="one round of two: shows that it runs")
     parser.add_argument("--tbb", type=Path, help="folder of the libdnnl.so.3 that uses TBB")
     parser.add_argument("--json", type=Path, help="write the results there too")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -278,8 +279,10 @@ def main() -> None:
     variants = {
         name: (settings, library_of("onednn-cpu-gomp"))
         for name, settings in VARIANTS.items()
-        if name != "tbb"
+        if name != "tbb" and not (options.smoke and name not in ("gomp", "gomp passive"))
     }
+    if options.smoke:
+        options.rounds = 1
     if options.tbb:
         variants["tbb"] = (VARIANTS["tbb"], str(options.tbb / "libdnnl.so.3"))
     rounds: dict[str, list[dict[str, tuple[float, float, float]]]] = {name: [] for name in variants}

@@ -44,6 +44,13 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         default=[],
         help="an input as .npy, or as .raw bytes in the tensor's own type; random without it",
     )
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=N[,N...]",
+        action="append",
+        default=[],
+        help="sizes that the model leaves open: of an input, or of a symbolic dimension",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     parser.add_argument(
         "--backend", default="cpu", help="cpu, or the path of a QNN backend library (default cpu)"
@@ -59,13 +66,23 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def load_model(path: Path) -> Model:
-    """`qnnrt.load`, with the file's name in every complaint."""
+def load_model(options: argparse.Namespace) -> Model:
+    """`qnnrt.load` of the model that the options name."""
     from .. import load
 
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
-    return load(path)
+    if not options.model.is_file():
+        raise UsageError(f"{options.model}: no such file")
+    shapes = dict(shape(text) for text in options.shape)
+    return load(options.model, **({"shapes": shapes} if shapes else {}))
+
+
+def shape(text: str) -> tuple[str, int | tuple[int, ...]]:
+    """NAME=1,3,224,224 for an input; NAME=8 for a symbolic dimension."""
+    name, _, sizes = text.rpartition("=")
+    numbers = sizes.split(",")
+    if not name or not all(n.isdecimal() for n in numbers):
+        raise UsageError(f"--shape {text}: expected NAME=N or NAME=N,N,... with whole numbers")
+    return name, int(sizes) if len(numbers) == 1 else tuple(map(int, numbers))
 
 
 def input_arrays(session: Session, options: argparse.Namespace) -> dict[str, np.ndarray]:

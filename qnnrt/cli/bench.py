@@ -38,7 +38,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..session import Session
 
-    model = load_model(options.model)
+    model = load_model(options)
     with (
         Session(model, backend=options.backend, threads=options.threads) as bound,
         Session(model, backend=options.backend, threads=options.threads) as copying,

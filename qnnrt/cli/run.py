@@ -40,7 +40,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..session import Session
 
-    model = load_model(options.model)
+    model = load_model(options)
     with Session(
         model,
         backend=options.backend,

@@ -119,6 +119,22 @@ def test_run_says_what_it_saw(model: Path, capsys: Capture) -> None:
     assert out[2].endswith("0 bytes copied")
 
 
+@pytest.mark.parametrize("shape", ["batch=5", "x=5,3"])
+def test_sizes_that_the_model_leaves_open_are_given(
+    shape: str, tmp_path: Path, capsys: Capture
+) -> None:
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")
+    ]
+    node = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph([node], "open", values[:1], values[1:])
+    opset = [helper.make_opsetid("", 17)]
+    path = tmp_path / "open.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    assert "batch" in complaint(capsys, "run", path)
+    assert run_json(capsys, "run", path, "--shape", shape)["outputs"]["y"]["shape"] == [5, 3]
+
+
 def test_outputs_whose_names_meet_in_one_file_name_are_all_kept(tmp_path: Path) -> None:
     arrays = {name: np.full(2, i) for i, name in enumerate(("a/b", "a_b", "a:b", "../up"))}
     files = write_outputs(arrays, tmp_path)
@@ -153,6 +169,8 @@ def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> No
         (["--input", "a=flat.npy"], "float32[6], but a takes float32[2, 3]"),
         (["--input", "a=pickle.npy"], "pickle.npy: not a .npy file of numbers"),
         (["--input", "a=good.npy", "--input", "a=good.npy"], "a was given twice"),
+        (["--shape", "batch"], "--shape batch: expected NAME=N or NAME=N,N,..."),
+        (["--shape", "a=2,x"], "--shape a=2,x: expected NAME=N or NAME=N,N,..."),
         (["--iterations", "0"], "'0' is not a whole number of at least 1"),
         (["--threads", "many"], "'many' is not a whole number of at least 1"),
         (["--io", "magic"], "invalid choice: 'magic'"),
