@@ -195,6 +195,8 @@ Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor) {
   if (app.handle == slot) return Status::Ok();
   // First use of this handle here: what was registered has to be this tensor.
   Shape shape(registration->dims, registration->dims + registration->rank);
+  // A registration has at least one dimension, so a scalar is registered as [1].
+  if (tensor.shape.empty() && shape.size() == 1 && shape[0] == 1) shape.clear();
   if (registration->data_type != static_cast<uint32_t>(tensor.dtype) || shape != tensor.shape) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                  "tensor '%s' is %s %s, but its memory handle was registered as %s %s: register "

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <mutex>
+#include <new>
 
 #include "abi/qnn_errors.h"
 #include "support/checked.h"
@@ -74,7 +75,12 @@ const char* Buffer::heap_name() const {
 Result<SlotHandle> BufferTable::Add(const Draft& draft) {
   std::unique_lock<std::shared_mutex> lock(mutex_);
   SlotHandle handle;
-  Buffer* b = slots_.Insert(&handle);
+  Buffer* b;
+  try {
+    b = slots_.Insert(&handle);
+  } catch (const std::bad_alloc&) {
+    return Error(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory for a buffer's record");
+  }
   if (!b) return Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many live buffers");
   b->handle = handle;
   b->address = draft.address;
@@ -94,10 +100,17 @@ Result<SlotHandle> BufferTable::Add(const Draft& draft) {
   b->executions.store(0, std::memory_order_relaxed);
   b->orphan.store(false, std::memory_order_relaxed);
   if (b->fd >= 0) {
-    by_address_.emplace(reinterpret_cast<uintptr_t>(b->address), b);
-    if (by_fd_.size() <= static_cast<size_t>(b->fd)) by_fd_.resize(static_cast<size_t>(b->fd) + 64);
-    by_fd_[static_cast<size_t>(b->fd)] = b;
-    if (b->Has(kBufferExported)) by_id_.emplace(b->id, b);
+    const size_t fd = static_cast<size_t>(b->fd);
+    try {
+      if (by_fd_.size() <= fd) by_fd_.resize(fd + 64);
+      by_address_.emplace(reinterpret_cast<uintptr_t>(b->address), b);
+      if (b->Has(kBufferExported)) by_id_.emplace(b->id, b);
+    } catch (const std::bad_alloc&) {
+      by_address_.erase(reinterpret_cast<uintptr_t>(b->address));
+      slots_.Cancel(handle);
+      return Error(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory for a buffer's record");
+    }
+    by_fd_[fd] = b;
   }
   counters_->buffers.fetch_add(1, std::memory_order_relaxed);
   slots_.Publish(handle);

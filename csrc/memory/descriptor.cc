@@ -112,9 +112,17 @@ Status DeregisterQnn(Registry* registry, const Qnn_MemHandle_t* handles, uint32_
   if (!handles || count == 0) {
     return Error(QNN_MEM_ERROR_INVALID_ARGUMENT, "expected at least one handle");
   }
-  std::vector<SlotHandle> slots(count);
-  std::transform(handles, handles + count, slots.begin(), HandleFromQnn);
-  return registry->Deregister(slots.data(), count);
+  // In pieces on the stack: giving back must not need memory.
+  Status first;
+  SlotHandle slots[64];
+  for (uint32_t done = 0; done < count;) {
+    const uint32_t n = std::min<uint32_t>(count - done, 64);
+    std::transform(handles + done, handles + done + n, slots, HandleFromQnn);
+    Status status = registry->Deregister(slots, n);
+    if (first.ok()) first = std::move(status);
+    done += n;
+  }
+  return first;
 }
 
 }  // namespace qnnrt

@@ -1,5 +1,6 @@
 #include "memory/memory_api.h"
 
+#include <new>
 #include <string>
 
 #include "abi/qnn_errors.h"
@@ -59,6 +60,17 @@ class Pinned {
   Status status_;
 };
 
+// Nothing may leave through the C boundary but a code.
+template <typename F>
+uint64_t Guarded(F call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    t_last_error = "out of memory";  // short enough to need none
+    return QNN_COMMON_ERROR_MEM_ALLOC;
+  }
+}
+
 uint64_t Deliver(qnnrt::Result<qnnrt::SlotHandle> made, qnnrt_buffer_t* out) {
   if (!made.ok()) return Code(made.status());
   *out = *made;
@@ -85,19 +97,20 @@ uint64_t qnnrt_buffer_alloc(const char* heap, uint64_t nbytes, uint64_t alignmen
                             qnnrt_buffer_t* out) {
   if (!out) return Code(NullOutput());
   *out = 0;
-  return Deliver(Memory::Get().Allocate(heap, nbytes, alignment), out);
+  return Guarded([&] { return Deliver(Memory::Get().Allocate(heap, nbytes, alignment), out); });
 }
 
 uint64_t qnnrt_buffer_import(int fd, uint64_t nbytes, uint64_t offset, qnnrt_buffer_t* out) {
   if (!out) return Code(NullOutput());
   *out = 0;
-  return Deliver(Memory::Get().buffers().Import(fd, nbytes, offset), out);
+  return Guarded([&] { return Deliver(Memory::Get().buffers().Import(fd, nbytes, offset), out); });
 }
 
 uint64_t qnnrt_buffer_wrap(void* address, uint64_t nbytes, int read_only, qnnrt_buffer_t* out) {
   if (!out) return Code(NullOutput());
   *out = 0;
-  return Deliver(Memory::Get().buffers().Wrap(address, nbytes, read_only != 0), out);
+  return Guarded(
+      [&] { return Deliver(Memory::Get().buffers().Wrap(address, nbytes, read_only != 0), out); });
 }
 
 // ---- Lifetime ----
@@ -106,9 +119,11 @@ uint64_t qnnrt_buffer_retain(qnnrt_buffer_t buffer) {
   return Code(Memory::Get().buffers().Take(buffer, Hold::kOwner));
 }
 uint64_t qnnrt_buffer_release(qnnrt_buffer_t buffer) {
-  return Code(Memory::Get().buffers().Release(buffer));
+  return Guarded([&] { return Code(Memory::Get().buffers().Release(buffer)); });
 }
-uint64_t qnnrt_buffer_close(qnnrt_buffer_t buffer) { return Code(Memory::Get().Close(buffer)); }
+uint64_t qnnrt_buffer_close(qnnrt_buffer_t buffer) {
+  return Guarded([&] { return Code(Memory::Get().Close(buffer)); });
+}
 uint64_t qnnrt_buffer_export_begin(qnnrt_buffer_t buffer) {
   return Code(Memory::Get().buffers().Take(buffer, Hold::kExport));
 }

@@ -1,5 +1,7 @@
 #include "memory/pool.h"
 
+#include <new>
+
 #include "memory/mapping.h"
 #include "support/checked.h"
 
@@ -34,19 +36,15 @@ void ReusePool::Give(Heap* heap, Allocation& allocation) {
   Entries evicted;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (allocation.size > limit_) {
-      evicted.push_back({heap, allocation});
-    } else {
-      EvictLocked(limit_ - allocation.size, &evicted);
-      if (spare_.empty()) {
-        lru_.push_back({heap, allocation});
-      } else {
-        spare_.front() = {heap, allocation};
-        lru_.splice(lru_.end(), spare_, spare_.begin());
-      }
-      by_key_[Key{heap, allocation.size}].push_back(std::prev(lru_.end()));
-      bytes_ += allocation.size;
-    }
+    // What can run out of memory comes first: either the pool has it in both indexes, or neither.
+    auto& bucket = by_key_[Key{heap, allocation.size}];
+    if (bucket.size() == bucket.capacity()) bucket.reserve(2 * bucket.size() + 4);
+    if (spare_.empty()) spare_.emplace_back();
+    spare_.front() = {heap, allocation};
+    lru_.splice(lru_.end(), spare_, spare_.begin());
+    bucket.push_back(std::prev(lru_.end()));
+    bytes_ += allocation.size;
+    EvictLocked(limit_, &evicted);  // oldest first; one that is larger than the limit goes itself
   }
   allocation = Allocation();
   FreeAll(&evicted);
@@ -129,10 +127,13 @@ Result<Allocation> PoolHeap::Allocate(size_t size, size_t alignment) {
 
 void PoolHeap::Free(Allocation& allocation) {
   if (allocation.reusable) {
-    pool_->Give(upstream(), allocation);
-  } else {
-    upstream()->Free(allocation);
+    try {
+      pool_->Give(upstream(), allocation);
+      return;
+    } catch (const std::bad_alloc&) {  // no memory to keep memory: give it back
+    }
   }
+  upstream()->Free(allocation);
 }
 
 }  // namespace qnnrt

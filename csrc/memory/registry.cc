@@ -1,6 +1,8 @@
 #include "memory/registry.h"
 
 #include <algorithm>
+#include <new>
+#include <tuple>
 #include <string>
 
 #include "abi/qnn_errors.h"
@@ -61,17 +63,25 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
   // From here on r holds a pin on its buffer.
   Status status;
   SlotHandle made = 0;
-  auto [entry, fresh] = registered_.try_emplace(KeyOf(r), SlotHandle{0});
   MemRegistration* slot = nullptr;
-  if (!fresh) {
-    status = Error(QNN_MEM_ERROR_ALREADY_REGISTERED,
-                   "fd %d at offset %llu is registered in this context already, as handle 0x%llx",
-                   d.fd, Ull{r.offset}, Ull{entry->second});
-  } else if (!(slot = slots_.Insert(&made))) {
-    registered_.erase(entry);
-    status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many live memory handles");
+  decltype(registered_)::iterator entry;
+  bool fresh = false;
+  try {
+    std::tie(entry, fresh) = registered_.try_emplace(KeyOf(r), SlotHandle{0});
+    if (fresh) {
+      by_context_.try_emplace(context, nullptr);
+      slot = slots_.Insert(&made);
+      if (!slot) status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many memory handles");
+    } else {
+      status = Error(QNN_MEM_ERROR_ALREADY_REGISTERED,
+                     "fd %d at offset %llu is registered in this context already, as handle 0x%llx",
+                     d.fd, Ull{r.offset}, Ull{entry->second});
+    }
+  } catch (const std::bad_alloc&) {
+    status = Error(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory for a memory handle's record");
   }
   if (!status.ok()) {
+    if (fresh) registered_.erase(entry);
     if (r.buffer) buffers_->Unpin(r.buffer);
     if (r.watch_fd >= 0) CloseCounted(r.watch_fd, counters_);
     return status;
@@ -81,7 +91,7 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
     if (d.states_size) r.buffer->stated_size = d.size;
   }
   entry->second = r.handle = made;
-  MemRegistration*& first = by_context_[context];
+  MemRegistration*& first = by_context_.find(context)->second;
   r.next = first;
   *slot = r;
   if (first) first->previous = slot;

@@ -39,6 +39,8 @@ class SlotTable {
       free_.pop_back();
     } else {
       if (used_ == kChunkSize * kMaxChunks) return nullptr;
+      // Room for every slot to come back: giving one back must not fail.
+      if (free_.capacity() <= used_) free_.reserve(used_ + kChunkSize);
       index = used_++;
       auto& chunk = chunks_[index / kChunkSize];
       if (!chunk.load(std::memory_order_relaxed)) {
