@@ -1,4 +1,5 @@
 # cython: language_level=3, embedsignature=True, embedsignature.format=python
+# cython: auto_pickle=False, autotestdict=False
 """The one binding: a QNN client for any backend library, and the owners of shared buffers.
 
 Everything here is thin. Objects with lifetimes and defaults are in backend.py and session.py; this

@@ -39,7 +39,7 @@ def _release(
     try:
         free(handle)
     except QnnError as e:
-        log.warning("closing %s: %s", what, e)
+        log.warning("closing %s: %s", what, str(e))  # not e: a record would keep its frames
 
 
 class Owner:

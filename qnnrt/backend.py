@@ -17,9 +17,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from . import _core
 from ._options import context_options, qnn_log_level
 from ._owner import Options, Owner, choice, config, log
-from .context import Context, MemHandle
+from .context import Context
 from .errors import BackendNotFoundError, QnnError
 from .graph import Graph, params_of
+from .memhandle import MemHandle
 from .profile import Profile, ProfileEvent, Signal
 
 __all__ = [

@@ -12,7 +12,7 @@ from .dtypes import data_type
 from .errors import BindError, ClosedError
 
 if TYPE_CHECKING:
-    from .context import MemHandle
+    from .memhandle import MemHandle
     from .model import Tensor as ModelTensor
     from .session import Session
 

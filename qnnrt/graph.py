@@ -13,9 +13,10 @@ from ._options import graph_options
 from ._owner import Owner, choice, config
 from .dtypes import data_type, numpy_dtype
 from .errors import make_error
+from .memhandle import MemHandle
 
 if TYPE_CHECKING:
-    from .context import Context, MemHandle
+    from .context import Context
     from .profile import Profile, Signal
 
 __all__ = ["Graph", "Tensor"]

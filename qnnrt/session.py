@@ -132,6 +132,8 @@ class Session(_core.Runner):
         self.prepare = prepare or io
         self.io = io
         self.backend = backend if isinstance(backend, Backend) else Backend.shared(backend)
+        # Backends of others know no tensors without dimensions.
+        self._scalar = () if self.backend.library.has_extensions else (1,)
         self._copies: dict[tuple[str, str, str], int] = {}
         self._registrations = 0
         self._fallback: str | None = None
@@ -199,14 +201,12 @@ class Session(_core.Runner):
         add = self.graph.add_tensor
         types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(model.outputs, "app_read")
         used = {n for node in model.nodes for n in (*node.inputs, *node.outputs) if n}
-        # QNN backends of others know no tensors without dimensions.
-        scalar = () if self.backend.library.has_extensions else (1,)
         for name in (*model.inputs, *model.outputs, *sorted(used - types.keys())):
             t = model.tensors[name]
             kind = types.get(name, "native" if t.data is None else "static")
             add(
                 name,
-                t.shape or scalar,
+                t.shape or self._scalar,
                 t.dtype,
                 type=kind,
                 data=None if t.data is None else np.ascontiguousarray(t.data),

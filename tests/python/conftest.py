@@ -20,7 +20,17 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def holdings(foreign: bool) -> dict[str, object]:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = (yield).get_result()  # type: ignore[func-returns-value]
+    if report.when == "call":
+        item.stash[_FAILED] = report.failed
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+def holdings(foreign: bool) -> dict[str, int]:
     """What the process holds now that a finished test should have given back."""
     from qnnrt import _core, memory
 
@@ -32,7 +42,7 @@ def holdings(foreign: bool) -> dict[str, object]:
     _core.pool_trim(0)
     live = _core.live_counts()
     counts = _core.memory_counts()
-    held: dict[str, object] = {f"live {name}": n for name, n in live.items()}
+    held: dict[str, int] = {f"live {name}": n for name, n in live.items()}
     held |= {f"memory {name}": n for name, n in counts.items() if not name.endswith("_frees")}
     if not foreign:
         fds = []
@@ -66,6 +76,8 @@ def _gives_back(request: pytest.FixtureRequest, _warm: None) -> Iterator[None]:
     foreign = request.node.get_closest_marker("foreign") is not None
     before = holdings(foreign)
     yield
+    if request.node.stash.get(_FAILED, False):
+        return  # its traceback keeps what it had
     after = holdings(foreign)
-    left = {k: (before[k], after[k]) for k in before if before[k] != after[k]}
+    left = {k: (before[k], after[k]) for k in before if after[k] > before[k]}
     assert not left, f"before and after the test: {left}"

@@ -1,0 +1,109 @@
+"""Memory handles: buffers, or places in them, registered in a context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from . import _core
+from ._owner import Owner
+from .dtypes import data_type, data_type_name, numpy_dtype
+
+if TYPE_CHECKING:
+    from .context import Context
+
+__all__ = ["MemHandle"]
+
+Buffer: TypeAlias = _core.Buffer
+
+# kind -> (Qnn_MemType_t, QnnHtpMem_Type_t)
+_MEM_KINDS: Final = {"ion": (1, 0), "shared_buffer": (2, 1), "dma_buf": (3, 0)}
+
+
+class MemHandle(Owner):
+    """Memory registered in a context. Made by ``Context.register``.
+
+    Attributes:
+        context, buffer: what it stands on; kept alive, the buffer cannot be closed.
+        shape, dtype, offset, kind: as registered.
+        data_type: the QNN data type.
+        nbytes: size of the tensor.
+    """
+
+    _rank = 1
+
+    def __init__(
+        self,
+        context: Context,
+        buffer: Buffer,
+        shape: Sequence[int] | int,
+        dtype: Any,
+        offset: int,
+        kind: str,
+    ) -> None:
+        if kind == "opencl":
+            raise ValueError("kind 'opencl' needs the gpu backend, which this version has not")
+        mem_type, htp_type = _MEM_KINDS.get(kind, (0, 0))
+        if not mem_type:
+            raise ValueError(f"kind must be one of {', '.join(_MEM_KINDS)}, not {kind!r}")
+        self.context = context
+        self.buffer = buffer
+        self.shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+        self.data_type = data_type(dtype)
+        self.dtype = numpy_dtype(self.data_type)
+        self.offset = offset
+        self.kind = kind
+        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        if offset < 0 or offset + self.nbytes > buffer.nbytes:
+            raise ValueError(
+                f"{data_type_name(self.data_type)}{list(self.shape)} at offset {offset} needs "
+                f"{offset + self.nbytes} bytes, the buffer has {buffer.nbytes}"
+            )
+        start = buffer.fd_offset + offset
+        if kind != "shared_buffer" and start:
+            raise ValueError(
+                f"kind {kind!r} names a whole fd from its start, not byte {start} of it: use "
+                "kind='shared_buffer'"
+            )
+        library = context._library
+        fd = buffer._borrow_fd() if library.has_extensions else buffer.fd
+        descriptor = (
+            self.shape,
+            self.data_type,
+            mem_type,
+            fd,
+            htp_type,
+            buffer.fd_size,
+            start,
+            buffer.address,
+        )
+        handle = library.mem_register(context.handle, [descriptor])[0]
+        self._own(
+            f"memory handle {handle:#x}",
+            handle,
+            lambda h: library.mem_deregister([h]),
+            context,
+            keep=_BufferHold(buffer, handle, self.shape, self.dtype),
+        )
+
+    @property
+    def array(self) -> np.ndarray:
+        """A numpy array on the registered memory."""
+        self.handle  # noqa: B018 - raises when closed
+        return self.buffer.array(self.shape, self.dtype, self.offset)
+
+    def _forget(self) -> None:
+        self._finalizer.detach()
+
+
+class _BufferHold:
+    """Keeps a registered buffer alive and tells its ``close`` who holds it."""
+
+    def __init__(self, buffer: Buffer, handle: int, shape: tuple[int, ...], dtype: Any) -> None:
+        self.buffer = buffer
+        buffer._hold(id(self), f"memory handle {handle:#x} ({dtype}{list(shape)})")
+
+    def __del__(self) -> None:
+        self.buffer._unhold(id(self))
