@@ -270,8 +270,6 @@ def _nothing(handle: int) -> None:
 
 
 def _binding(tensor: Tensor, value: Any, writable: bool) -> int | tuple[int, int]:
-    from .context import MemHandle  # not at the top: context imports this module
-
     if isinstance(value, MemHandle):
         return value.handle
     need = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
