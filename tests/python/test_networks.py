@@ -14,6 +14,9 @@ from qnnrt.model import Model
 
 SEED = 20261121
 
+#: ONNX Runtime keeps fds and maps of its own.
+pytestmark = pytest.mark.foreign
+
 KERNELS = ("auto", "portable")
 
 

@@ -92,7 +92,8 @@ def load(
         else:
             given.append(walk.add_input(name, shape, dtype, _edge_perm(layout, len(shape))))
     nodes = patterns.simplify(_needed(graph), walk.scalar)
-    walk.nodes(nodes, opsets)
+    with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
+        walk.nodes(nodes, opsets)
     if walk.unsupported:
         raise UnsupportedOpError(walk.unsupported, where)
     outputs: list[Edge] = []

@@ -14,6 +14,7 @@ from ...errors import ModelError, UnsupportedNode
 from . import fold
 from .functions import function_body, instantiate
 from .nodes import TABLE, OnnxNode, Result, Unsupported
+from .patterns import OWN_DOMAIN
 from .reader import array_of
 from .types import TypeOf, type_of, type_proto
 from .values import Builder, Edge, Value, constant
@@ -145,6 +146,9 @@ class Lowering:
             return [constant(self._constant(node))]
         if node.domain == "" and node.op == "If":
             return self._branch(node, opsets)
+        if node.domain == OWN_DOMAIN:
+            self.b.scope = node.name
+            return _listed(TABLE[node.op](self, node))
         schema = self._schema(node)
         if schema is None:
             raise Unsupported(

@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 import onnx
 
+#: Domain of the nodes made here: the operator may be newer than the model's opset.
+OWN_DOMAIN = "qnnrt"
+
 Scalar = Callable[[str], float | None]
 
 
@@ -74,7 +77,7 @@ def _gelu(nodes: list[onnx.NodeProto], scalar: Scalar) -> list[onnx.NodeProto]:
         last = _product(find, plus.output[0], x)
         if last is not None:
             replaced[last.output[0]] = onnx.helper.make_node(
-                "Gelu", [x], [last.output[0]], name=last.name
+                "Gelu", [x], [last.output[0]], name=last.name, domain=OWN_DOMAIN
             )
     if not replaced:
         return nodes

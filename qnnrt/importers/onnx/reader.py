@@ -142,6 +142,8 @@ def _load_external(model: onnx.ModelProto, where: str, folder: Path | None) -> N
 def array_of(tensor: onnx.TensorProto, where: str) -> np.ndarray:
     """The elements of a TensorProto. Raises `ModelError` when bytes and shape disagree."""
     try:
+        if any(d < 0 for d in tensor.dims):
+            raise ValueError("a dimension is negative")
         return numpy_helper.to_array(tensor)
     except Exception as exc:
         raise ModelError(
