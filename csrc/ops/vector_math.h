@@ -23,7 +23,13 @@ QNNRT_INLINE float FromBits(int32_t bits) {
   std::memcpy(&x, &bits, sizeof(x));
   return x;
 }
-QNNRT_INLINE float Pow2(int32_t n) { return FromBits((n + 127) << 23); }  // -126 <= n <= 127
+// Unsigned, so that what a NaN leads to is any number and not undefined.
+QNNRT_INLINE int32_t Minus(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
+}
+QNNRT_INLINE float Pow2(int32_t n) {  // -126 <= n <= 127
+  return FromBits(static_cast<int32_t>((static_cast<uint32_t>(n) + 127u) << 23));
+}
 
 constexpr float kRoundMagic = 12582912.0f;  // 1.5 x 2^23: adding it rounds to an integer
 
@@ -42,7 +48,7 @@ QNNRT_INLINE ExpParts ExpSplit(float x) {
   p = p * r + 4.166634188e-02f;
   p = p * r + 1.666666682e-01f;
   p = p * r + 5.000000049e-01f;
-  return {Bits(t) - Bits(kRoundMagic), (r * r) * p + r};
+  return {Minus(Bits(t), Bits(kRoundMagic)), (r * r) * p + r};
 }
 
 QNNRT_INLINE float Exp(float x) {
@@ -51,7 +57,7 @@ QNNRT_INLINE float Exp(float x) {
   x = x < -104.0f ? -104.0f : x;
   const ExpParts e = ExpSplit(x);
   const int32_t half = e.n >> 1;  // in two steps: 2^128 and 2^-149 are no normal floats
-  return (1.0f + e.p) * Pow2(half) * Pow2(e.n - half);
+  return (1.0f + e.p) * Pow2(half) * Pow2(Minus(e.n, half));
 }
 
 QNNRT_INLINE float Expm1(float x) {
@@ -68,7 +74,7 @@ QNNRT_INLINE float Log(float x) {
   // Denormals are scaled up; what is not a positive number is put right at the end.
   const bool tiny = x < 1.17549435e-38f;
   const float scaled = tiny ? x * 33554432.0f : x;
-  const int32_t bits = Bits(scaled) - 0x3f3504f3;  // mantissa into [sqrt(1/2), sqrt(2))
+  const int32_t bits = Minus(Bits(scaled), 0x3f3504f3);  // mantissa into [sqrt(1/2), sqrt(2))
   const int32_t n = bits >> 23;
   const float f = FromBits((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
   const float e = static_cast<float>(n) - (tiny ? 25.0f : 0.0f);
