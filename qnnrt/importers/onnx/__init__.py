@@ -33,13 +33,13 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     passes,
     patterns,
 )
-from .lower import Lowering
+from .lower import FOLDED_OPS, Lowering
 from .nodes import TABLE, TARGETS
 from .reader import opset_of, read
 from .types import graph_inputs
 from .values import Builder, Edge, Op, channel_last, identity
 
-__all__ = ["load", "supported_ops"]
+__all__ = ["FOLDED_OPS", "load", "supported_ops"]
 
 
 def supported_ops() -> dict[str, str]:

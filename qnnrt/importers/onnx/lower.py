@@ -119,7 +119,7 @@ class Lowering:
                     value.edge.name = out
 
     def _known(self, node: OnnxNode) -> bool:
-        if (node.domain == "" and node.op in TABLE) or node.op in _FOLDED_ONLY:
+        if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
             return True
         schema = self._schema(node)
         return bool(
@@ -300,4 +300,4 @@ def _listed(result: Result) -> list[Value | None]:
 
 
 #: Operators that exist only among constants.
-_FOLDED_ONLY = {"Constant", "ConstantOfShape", "Range", "Shape", "Size", "EyeLike"}
+FOLDED_OPS = {"Constant", "ConstantOfShape", "Range", "Shape", "Size", "EyeLike"}

@@ -1,0 +1,45 @@
+"""The coverage page says what the library, the importer and the node cases say."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import onnx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def coverage() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("coverage_page", ROOT / "tools" / "coverage.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date(coverage: ModuleType) -> None:
+    text = (ROOT / "docs" / "op-coverage.md").read_text()
+    again = "run python tools/coverage.py"
+    if f"in onnx {onnx.__version__})" in text:
+        assert text == coverage.page(), again
+    else:  # another release of onnx has other operators and cases; the backend's part stays
+        assert text.endswith("\n".join(coverage.qnn_section()) + "\n"), again
+
+
+def test_everything_that_the_importer_emits_is_in_the_op_table(coverage: ModuleType) -> None:
+    known = {op["type"] for op in coverage.op_table()}
+    named = {
+        word
+        for target in coverage.importer.supported_ops().values()
+        for word in target.replace(",", " ").split()
+        if word[0].isupper()
+    }
+    assert named
+    assert named <= known

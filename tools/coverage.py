@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Write docs/op-coverage.md: what the cpu backend and the ONNX importer can do.
+
+Three sources, none of them written by hand for the page: the op table of libqnnrt
+(`qnnrt_op_coverage_json`), the importer's table, and the node test cases of the installed onnx
+package, which are run on the cpu backend before anything is written.
+
+    python tools/coverage.py            # run the cases, write the page
+    python tools/coverage.py --check    # exit status 1 when the page is not up to date
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "op-coverage.md"
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+warnings.simplefilter("ignore")
+
+import onnx_cases  # noqa: E402
+
+import qnnrt  # noqa: E402
+from qnnrt.importers import onnx as importer  # noqa: E402
+
+HEAD = """# Op coverage
+
+This page is generated: `python tools/coverage.py`. A test compares it with its sources.
+"""
+
+
+def op_table() -> list[dict[str, Any]]:
+    """The cpu backend's op table, from the library itself."""
+    library = ctypes.CDLL(str(Path(qnnrt.__file__).parent / "lib" / "libqnnrt.so"))
+    library.qnnrt_op_coverage_json.restype = ctypes.c_char_p
+    found: list[dict[str, Any]] = json.loads(library.qnnrt_op_coverage_json())
+    return found
+
+
+def _port(port: dict[str, Any]) -> str:
+    mark = {"one": "", "optional": "?", "variadic": ".."}[port["count"]]
+    low, high = port["min_rank"], port["max_rank"]
+    rank = f"rank {low}" if low == high else f"rank {low}-{high}"
+    return f"{port['name']}{mark} ({rank})"
+
+
+def _types(op: dict[str, Any]) -> str:
+    """Element types, shortened: FLOAT_32 is f32."""
+    names = [t for port in (*op["inputs"], *op["outputs"]) for t in port["types"]]
+    short = {"FLOAT": "f", "INT": "i", "UINT": "u", "BOOL": "b"}
+    found = dict.fromkeys(short[t.split("_")[0]] + t.split("_")[1] for t in names)
+    return ", ".join(found)
+
+
+def _param(param: dict[str, Any]) -> str:
+    text = param["name"] + ("" if param["required"] else "?")
+    return f"{text}: {param['rule']}" if param["rule"] else text
+
+
+def qnn_section() -> list[str]:
+    table = sorted(op_table(), key=lambda op: str(op["type"]))
+    lines = [
+        f"## QNN operations of the cpu backend ({len(table)})",
+        "",
+        "Package `qti.aisw`. `?`: optional. Types are those that any input or output takes; which",
+        "ones go together is the rule of the op and said by its validation. Every op has a",
+        "portable kernel; oneDNN serves the float32 forms that it has.",
+        "",
+        "| op | inputs | params | types | fuses activations | 16-bit kernel |",
+        "|---|---|---|---|---|---|",
+    ]
+    for op in table:
+        cells = (
+            op["type"],
+            ", ".join(_port(p) for p in op["inputs"]),
+            "; ".join(_param(p) for p in op["params"]) or "-",
+            _types(op),
+            "yes" if op["fuses"] else "-",
+            "own" if op["native_half"] else "-",
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return lines
+
+
+def onnx_section() -> list[str]:
+    """Every operator of ONNX's default domain, at its newest version."""
+    table = importer.supported_ops()
+    needed, listed, why = Counter[str](), Counter[str](), {}
+    for case in onnx_cases.cases().values():
+        reason = onnx_cases.reason(case)
+        listed[case.op] += 1
+        needed[case.op] += reason is None
+        if reason is not None:
+            why.setdefault(case.op, Counter[str]())[reason] += 1
+    schemas = {s.name: s for s in onnx.defs.get_all_schemas() if s.domain == ""}
+    rows, counts = [], Counter[str]()
+    for name in sorted(schemas):
+        functions = schemas[name].has_function or schemas[name].has_context_dependent_function
+        if name in table:
+            kind, target = "mapped", table[name]
+        elif name in importer.FOLDED_OPS:
+            kind, target = "constant", "folded into constants"
+        elif functions and needed[name]:
+            kind, target = "function", "the function that ONNX defines it by"
+        elif name == "If":
+            kind, target = "constant", "the branch taken, when the condition is constant"
+        else:
+            kind, target = "none", "-"
+        counts[kind] += 1
+        notes = "; ".join(f"{r} ({c})" for r, c in why.get(name, Counter()).most_common())
+        if kind == "none" and not notes:
+            notes = "no QNN operation corresponds to it yet"
+        cases = f"{needed[name]} of {listed[name]}" if listed[name] else "none"
+        rows.append(f"| {name} | {target} | {cases} | {notes or '-'} |")
+    total, passing = len(onnx_cases.cases()), sum(needed.values())
+    text = f"""## ONNX operators ({len(schemas)} in onnx {onnx.__version__})
+
+Opset 7 to {onnx.defs.onnx_opset_version()}. {counts["mapped"]} operators are mapped onto QNN
+operations, {counts["function"]} more work through the function that ONNX defines them by,
+{counts["constant"]} vanish into constants, {counts["none"]} are refused by name.
+
+**{passing} of the {total} node test cases** of the onnx package pass on the cpu backend at their
+own tolerances. The others are listed with their reasons in `tests/python/onnx_cases.py`, and a
+listed one that passes fails the tests.
+
+| operator | becomes | node cases | not covered (cases) |
+|---|---|---|---|"""
+    return [*text.splitlines(), *rows]
+
+
+def page() -> str:
+    return "\n".join([HEAD, *onnx_section(), "", *qnn_section()]) + "\n"
+
+
+def failures() -> list[str]:
+    """Run every case that has to pass."""
+
+    def run(model: Any, feeds: Any) -> Any:
+        with qnnrt.Session(model, backend="cpu", threads=1) as session:
+            return session.run(feeds)
+
+    failed = []
+    for case in onnx_cases.cases().values():
+        if onnx_cases.reason(case) is None:
+            try:
+                onnx_cases.run(case, run)
+            except Exception as exc:
+                failed.append(f"{case.name}: {exc}")
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare only, write nothing")
+    options = parser.parse_args()
+    text = page()
+    if options.check:
+        current = PAGE.exists() and PAGE.read_text() == text
+        if not current:
+            print(f"{PAGE.relative_to(ROOT)} is not up to date: run python tools/coverage.py")
+        return 0 if current else 1
+    failed = failures()
+    if failed:
+        print(f"{len(failed)} node cases fail; nothing is written\n" + "\n".join(failed))
+        return 1
+    PAGE.write_text(text)
+    print(f"{PAGE.relative_to(ROOT)}: {len(text.splitlines())} lines")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
