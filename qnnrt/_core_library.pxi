@@ -523,8 +523,9 @@ cdef class Library:
                     d[i].ionInfo.fd = fd
             with nogil:
                 code = self._fn.memRegister(ctx, d, n, handles)
-            self._check(code, "mem", "memRegister",
-                        "; ".join(_descriptor_text(item) for item in items))
+            if code != 0 or LogSink.Get().pending():
+                self._check(code, "mem", "memRegister",
+                            "; ".join(_descriptor_text(item) for item in items))
             return [<uintptr_t>handles[i] for i in range(n)]
         finally:
             if d != NULL:
@@ -550,8 +551,8 @@ cdef class Library:
                 array[i] = _pointer(items[i])
             with nogil:
                 code = self._fn.memDeRegister(array, n)
-            self._check(code, "mem", "memDeRegister",
-                        f"{n} handle{'' if n == 1 else 's'}")
+            if code != 0 or LogSink.Get().pending():
+                self._check(code, "mem", "memDeRegister", f"{n} handle{'' if n == 1 else 's'}")
         finally:
             PyMem_Free(array)
 

@@ -55,6 +55,7 @@ cdef class Buffer:
     cdef str _heap
     cdef dict _holders
     cdef object _source
+    cdef tuple _identity
     cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
@@ -257,15 +258,22 @@ cdef class Buffer:
         if code:
             raise _memory_error(code, "Buffer.check_alive")
 
-    def _hold(self, key, str text) -> None:
-        """Note a holder by name, for the message of ``close``."""
+    def _hold(self, key, holder) -> None:
+        """Note a holder, for the message of ``close``: a format string and its arguments."""
         if self._holders is None:
             self._holders = {}
-        self._holders[key] = text
+        self._holders[key] = holder
 
     def _unhold(self, key) -> None:
         if self._holders is not None:
             self._holders.pop(key, None)
+
+    def _file_id(self) -> tuple:
+        """(device, inode) of the file behind the fd."""
+        if self._identity is None:
+            info = os.fstat(self.fd)
+            self._identity = (info.st_dev, info.st_ino)
+        return self._identity
 
     def _borrow_fd(self) -> int:
         """The fd for registering with libqnnrt.so, which does not count as handing it out."""
@@ -286,7 +294,7 @@ cdef class Buffer:
         if not self._handle:
             return
         _check_process(self._generation, "this buffer")
-        holders = sorted((self._holders or {}).values())
+        holders = sorted(h[0].format(*h[1:]) for h in (self._holders or {}).values())
         cdef Py_ssize_t others = self._exports
         if others:
             holders.append(f"{others} view{'' if others == 1 else 's'} (arrays, memoryviews or "

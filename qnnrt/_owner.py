@@ -59,12 +59,18 @@ class Owner:
         self._what = what
         self._raw = handle
         self._generation = _core.fork_generation()
-        self._dependents: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._dependents: weakref.WeakSet[Any] | None = None
         self._finalizer = weakref.finalize(
             self, _release, free, handle, self._generation, what, (parents, keep)
         )
         for parent in parents:
-            parent._dependents.add(self)
+            parent._adopt(self)
+
+    def _adopt(self, child: Any) -> None:
+        """Close this child, something with `close` and `_rank`, before itself."""
+        if self._dependents is None:
+            self._dependents = weakref.WeakSet()
+        self._dependents.add(child)
 
     @property
     def handle(self) -> int:
@@ -93,7 +99,7 @@ class Owner:
         """Close what stands on it, then itself. Closing twice is harmless."""
         if not self._finalizer.alive or self._generation != _core.fork_generation():
             return
-        for child in sorted(self._dependents, key=lambda c: int(c._rank)):
+        for child in sorted(self._dependents or (), key=lambda c: int(c._rank)):
             child.close()
         self._finalizer()
 

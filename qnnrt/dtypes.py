@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 import numpy as np
@@ -66,6 +67,7 @@ _NUMPY: Final = {
 }
 
 
+@functools.lru_cache(maxsize=256)
 def data_type(dtype: Any, quantized: bool = False) -> int:
     """The QNN_DATATYPE value for a numpy type, a QNN name or a value.
 
@@ -97,6 +99,7 @@ def data_type_name(value: int) -> str:
     return _NAMES.get(value, f"{value:#06x}")
 
 
+@functools.lru_cache(maxsize=64)
 def numpy_dtype(value: int) -> np.dtype[Any]:
     """The numpy type of one element of a QNN data type.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -55,7 +56,7 @@ class MemHandle(Owner):
         self.dtype = numpy_dtype(self.data_type)
         self.offset = offset
         self.kind = kind
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
         if offset < 0 or offset + self.nbytes > buffer.nbytes:
             raise ValueError(
                 f"{data_type_name(self.data_type)}{list(self.shape)} at offset {offset} needs "
@@ -103,7 +104,7 @@ class _BufferHold:
 
     def __init__(self, buffer: Buffer, handle: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.buffer = buffer
-        buffer._hold(id(self), f"memory handle {handle:#x} ({dtype}{list(shape)})")
+        buffer._hold(id(self), ("memory handle {:#x} ({}{})", handle, dtype, list(shape)))
 
     def __del__(self) -> None:
         self.buffer._unhold(id(self))

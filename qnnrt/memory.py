@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Sequence
@@ -117,24 +118,30 @@ class _Transit:
 
     def __init__(self) -> None:
         self.generation = _core.fork_generation()
+        self.pid = os.getpid()
         self.lock = threading.Lock()
-        self.page = os.memfd_create("qnnrt-transit", os.MFD_CLOEXEC)
-        os.ftruncate(self.page, _SLOTS)
-        self.taken = Buffer.from_fd(self.page)
-        self.flags = memoryview(self.taken).cast("B")
-        self.flying: dict[int, int] = {}
+        fd = os.memfd_create("qnnrt-transit", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(fd, _SLOTS)
+            self.page = Buffer.from_fd(fd)
+        finally:
+            os.close(fd)
+        self.flags = memoryview(self.page)
+        self.flying: dict[int, int] = {}  # slot -> fd, oldest first
         self.next = 0
 
-    def sweep(self) -> None:
-        """Close the duplicates that have arrived."""
-        for slot in [s for s in self.flying if self.flags[s]]:
-            os.close(self.flying.pop(slot))
-            self.flags[slot] = 0
+    def sweep(self, at_most: int) -> None:
+        """Close duplicates that have arrived, looking at the oldest ones."""
+        for slot in list(itertools.islice(self.flying, at_most)):
+            if self.flags[slot]:
+                os.close(self.flying.pop(slot))
 
     def send(self, fd: int) -> tuple[int, int]:
         """A duplicate of the fd and the slot that says when it has arrived."""
         with self.lock:
-            self.sweep()
+            self.sweep(8)
+            if len(self.flying) == _SLOTS:
+                self.sweep(_SLOTS)
             if len(self.flying) == _SLOTS:
                 raise Error(
                     f"{_SLOTS} buffers were sent and none of them received: receive or pickle fewer"
@@ -163,19 +170,17 @@ def _transit_fds() -> int:
     if _transit is None or _transit.generation != _core.fork_generation():
         return 0
     with _transit.lock:
-        _transit.sweep()
+        _transit.sweep(_SLOTS)
         return len(_transit.flying)
 
 
 def _reduce_buffer(buffer: Buffer) -> tuple[Any, ...]:
     transit = _sender()
     fd, slot = transit.send(buffer.fd)
-    info = os.fstat(fd)
-    page = os.fstat(transit.page)
     return _receive_buffer, (
-        os.getpid(),
-        (fd, info.st_dev, info.st_ino),
-        (transit.page, page.st_dev, page.st_ino),
+        transit.pid,
+        (fd, *buffer._file_id()),
+        (transit.page.fd, *transit.page._file_id()),
         slot,
         buffer.nbytes,
         buffer.fd_offset,
@@ -243,7 +248,7 @@ def _receive_buffer(
     if flags is None:
         page_fd = _open_fd(pid, page)
         try:
-            flags = memoryview(Buffer.from_fd(page_fd)).cast("B")
+            flags = memoryview(Buffer.from_fd(page_fd))
         finally:
             os.close(page_fd)
         while len(_pages) >= 16:

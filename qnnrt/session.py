@@ -177,7 +177,7 @@ class Session(_core.Runner):
         self.outputs: Mapping[str, BoundTensor] = MappingProxyType(
             {t.name: t for t in bound[len(model.inputs) :]}
         )
-        self.context._dependents.add(self)
+        self.context._adopt(self)
 
     def _graph_config(self, threads: int | None, given: dict[str, Any]) -> list[bytes]:
         config = [bytes(blob) for blob in given.get("graph_config", ())]
