@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <new>
-#include <tuple>
 #include <string>
+#include <tuple>
 
 #include "abi/qnn_errors.h"
 #include "support/checked.h"
