@@ -211,6 +211,12 @@ Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor) {
                  "tensor '%s': its registered memory is not aligned to its elements of %zu bytes",
                  tensor.name.c_str(), ElementSize(tensor.dtype));
   }
+  if (tensor.is_output() && !registration->writable) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s' is an output, but its registered memory is mapped read only: import the "
+                 "fd from a descriptor that was opened for writing",
+                 tensor.name.c_str());
+  }
   app.handle = slot;
   app.address = registration->address;
   plan_->Bind(app_tensor, registration->address);

@@ -111,6 +111,7 @@ struct Client {
     d.dataType = QNN_DATATYPE_FLOAT_32;
     d.memType = QNN_MEM_TYPE_ION;
     d.ionInfo.fd = qnnrt_rpcmem_to_fd(shared);
+    if (d.ionInfo.fd < 0) return QNN_COMMON_ERROR_MEM_ALLOC;
     Qnn_ErrorHandle_t e = q.memRegister(context, &d, 1, &handle);
     y.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE;
     y.v1.memHandle = handle;
@@ -363,7 +364,7 @@ TEST(executions_of_one_graph_queue_and_several_graphs_run_at_once) {
 TEST(every_allocation_may_fail_once) {
   {
     Client warm;  // pools, tables and the fast library come into being here
-    REQUIRE(warm.Open() == 0 && warm.Build() == 0 && warm.Share() == 0 &&
+    REQUIRE(warm.Open() == 0 && warm.Build() == 0 && warm.Share() == 0 && warm.Share() == 0 &&
             warm.Run(warm.profile) == 0);
   }
   Qnnrt_LiveCounts_t before, after;
@@ -376,6 +377,7 @@ TEST(every_allocation_may_fail_once) {
     qnnrt_debug_fail_allocation(n);
     Qnn_ErrorHandle_t e = c.Open();
     if (e == 0) e = c.Build();
+    if (e == 0) e = c.Share();
     if (e == 0) e = c.Run(c.profile);
     qnnrt_debug_fail_allocation(-1);
     finished = e == 0 && static_cast<int64_t>(qnnrt_debug_allocations() - start) < n;
