@@ -1,5 +1,6 @@
 #include "memory/rpcmem.h"
 
+#include <new>
 #include <string>
 
 #include "memory/memory.h"
@@ -48,7 +49,7 @@ void* qnnrt_rpcmem_alloc(int heapid, uint32_t flags, int size) {
   return qnnrt_rpcmem_alloc2(heapid, flags, static_cast<size_t>(size));
 }
 
-void* qnnrt_rpcmem_alloc2(int heapid, uint32_t flags, size_t size) {
+void* qnnrt_rpcmem_alloc2(int heapid, uint32_t flags, size_t size) try {
   (void)heapid;
   (void)flags;
   if (size == 0) return nullptr;
@@ -62,6 +63,8 @@ void* qnnrt_rpcmem_alloc2(int heapid, uint32_t flags, size_t size) {
   void* address = b->address;
   memory.buffers().Unpin(b);
   return address;
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 void qnnrt_rpcmem_free(void* po) {
@@ -98,9 +101,14 @@ int qnnrt_rpcmem_to_fd(void* po) {
   Buffer* b = PinBase(po);
   if (!b) return -1;
   qnnrt::BufferTable& buffers = Memory::Get().buffers();
-  auto fd = buffers.ExportFd(b);
+  int number = -1;
+  try {
+    auto fd = buffers.ExportFd(b);
+    if (fd.ok()) number = *fd;
+  } catch (const std::bad_alloc&) {  // no room in the index: -1, as for any other failure
+  }
   buffers.Unpin(b);
-  return fd.ok() ? *fd : -1;
+  return number;
 }
 
 void qnnrt_remote_register_buf(void* buf, int size, int fd) {
