@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(bench: Benchmark, name: str, threads: int) -> None:
-    import networks
+    import client_networks as networks
 
     model = networks.light_model(name, seed=1)
     random = np.random.default_rng(2)

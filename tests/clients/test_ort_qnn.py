@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import networks
+import client_networks as networks
 import numpy as np
 import onnx
 import pytest
