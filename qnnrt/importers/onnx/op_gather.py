@@ -16,7 +16,7 @@ _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
 
 
 def indices(c: Lowering, v: Value, sizes: int | np.ndarray) -> Value:
-    """Indices as QNN takes them: not negative, and 32 bit where they are constant.
+    """Indices as every QNN backend takes them: 32 bit, not negative.
 
     `sizes` is the size of the indexed dimension, or one for each entry of the last axis.
     """
@@ -26,8 +26,7 @@ def indices(c: Lowering, v: Value, sizes: int | np.ndarray) -> Value:
         if np.any(data < -limit) or np.any(data >= limit):
             raise ValueError(f"an index is outside of {limit.tolist()}")
         return constant(np.where(data < 0, data + limit, data).astype(np.int32))
-    if v.dtype.kind == "u":
-        return v
+    v = cast(c, v, np.dtype(np.int32))
     negative = nary(c, "ElementWiseLess", [v, scalar(0, v.dtype)], np.dtype(bool))
     return select(c, negative, add(c, v, constant(limit.astype(v.dtype))), v)
 
@@ -116,7 +115,7 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
     assert values is not None
     size = int(depth.reshape(-1)[0])
     axis = axis_of(n.integer("axis", -1), index.rank + 1)
-    if index.dtype.kind == "f":
+    if not index.is_const:
         index = cast(c, index, np.dtype(np.int32))
     index = _wrapped(c, index, size)
     dtype = values.dtype
@@ -139,8 +138,6 @@ def _wrapped(c: Lowering, index: Value, size: int) -> Value:
     if index.data is not None:
         own = (index.data < 0) & (index.data >= -size)
         return constant(np.where(own, index.data + size, index.data).astype(np.int32))
-    if index.dtype.kind == "u":
-        return index
     boolean = np.dtype(bool)
     negative = nary(c, "ElementWiseLess", [index, scalar(0, index.dtype)], boolean)
     near = nary(c, "ElementWiseGreaterEqual", [index, scalar(-size, index.dtype)], boolean)
