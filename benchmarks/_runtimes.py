@@ -59,24 +59,18 @@ def in_qnnrt(model: onnx.ModelProto, feeds: Feeds, threads: int, io: str = "memh
     return Ready(label, session.run, lambda: output.array, session, session.close)
 
 
-def ort_session(model: onnx.ModelProto, threads: int) -> object:
-    ort = optional("onnxruntime")
-    assert ort is not None
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-
-
 def in_onnxruntime(model: onnx.ModelProto, feeds: Feeds, threads: int) -> Iterator[Ready | Missing]:
     names = ("onnxruntime run()", "onnxruntime IOBinding")
     ort = optional("onnxruntime")
     if ort is None:
         yield from map(Missing, names)
         return
-    session = ort_session(model, threads)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     yield Ready(
         names[0],
         partial(session.run, None, feeds),
@@ -126,7 +120,7 @@ def in_openvino(model: onnx.ModelProto, feeds: Feeds, threads: int) -> Ready | M
 def in_litert(op: str, shape: tuple[int, ...], feeds: Feeds, threads: int) -> Ready | Missing:
     """The interpreter on its own tensors, read and written in place."""
     name = "litert invoke()"
-    if optional("ai_edge_litert") is None:
+    if optional("ai_edge_litert") is None or optional("flatbuffers") is None:
         return Missing(name)
     try:
         from ai_edge_litert.interpreter import Interpreter

@@ -26,13 +26,8 @@ from qnnrt import _core
 
 PAGE = mmap.PAGESIZE
 PACKAGE = Path(qnnrt.__file__).parent
-SIZES = {
-    "4 KiB": 1 << 12,
-    "64 KiB": 1 << 16,
-    "1 MiB": 1 << 20,
-    "8 MiB": 8 << 20,
-    "64 MiB": 64 << 20,
-}
+SIZES = {"4 KiB": 4 << 10, "64 KiB": 64 << 10}
+SIZES |= {f"{n} MiB": n << 20 for n in (1, 8, 64)}
 
 
 def malloc_memset(nbytes: int) -> Call:

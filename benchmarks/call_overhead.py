@@ -1,4 +1,4 @@
-"""What one call costs: a relu of four floats on bound memory, so that the op itself is next to nothing.
+"""What one call costs: a relu of four floats, so that the op itself is next to nothing.
 
     python benchmarks/call_overhead.py [--smoke] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""A tensor from one process to another: by sending its Buffer, its bytes, or by a copy both can see.
+"""A tensor from one process to another: its Buffer, its bytes, or a copy that both can see.
 
     python benchmarks/handoff.py [--smoke] [--json FILE]
 

@@ -12,13 +12,15 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from _harness import Benchmark, same
+from _harness import Benchmark, Case, same
 from _runtimes import Missing, elementwise, in_litert, in_onnxruntime, in_openvino, in_qnnrt
 
 MIB = 1 << 20
 
 
-def add_memcpy(case, source: np.ndarray, target: np.ndarray, threads: int, pool) -> None:
+def add_memcpy(
+    case: Case, source: np.ndarray, target: np.ndarray, threads: int, pool: ThreadPoolExecutor
+) -> None:
     """memcpy of the input into the output, the two halves at once on two threads."""
     address, out, half = source.ctypes.data, target.ctypes.data, source.nbytes // 2
     move = ctypes.memmove
@@ -46,7 +48,14 @@ def main() -> None:
     bench.finish()
 
 
-def measure(bench: Benchmark, op: str, mebibytes: int, threads: int, random, pool) -> None:
+def measure(
+    bench: Benchmark,
+    op: str,
+    mebibytes: int,
+    threads: int,
+    random: np.random.Generator,
+    pool: ThreadPoolExecutor,
+) -> None:
     shape = (1, mebibytes * MIB // 4)
     names = {"Relu": ["a"], "Add": ["a", "b"]}[op]
     feeds = {name: random.standard_normal(shape, dtype=np.float32) for name in names}
