@@ -20,7 +20,7 @@ cdef class Runner:
     cdef uint32_t _n_in, _n_out
     cdef list _tensors
     cdef list _bound
-    cdef uint64_t _executes, _nanoseconds
+    cdef uint64_t _executes, _ticks
     cdef uint32_t _generation
     cdef int _state
     cdef mutex _mutex
@@ -99,11 +99,11 @@ cdef class Runner:
             self._mutex.lock()
             closed = self._state == _CLOSED  # by another thread, while this one queued
             if not closed:
-                start = NowNanoseconds()
+                start = Ticks.Now()
                 code = self._execute_fn(self._graph_handle, self._ins, self._n_in, self._outs,
                                         self._n_out, profile, NULL)
                 if code == 0:
-                    self._nanoseconds += NowNanoseconds() - start
+                    self._ticks += Ticks.Now() - start
                     self._executes += 1
             self._mutex.unlock()
         if closed:
@@ -143,13 +143,13 @@ cdef class Runner:
 
     def _counters(self) -> tuple:
         """(successful executions, nanoseconds spent in them) since the last reset."""
-        return self._executes, self._nanoseconds
+        return self._executes, Ticks.ToNanoseconds(self._ticks)
 
     def _reset_counters(self) -> None:
         with nogil:
             self._mutex.lock()
         self._executes = 0
-        self._nanoseconds = 0
+        self._ticks = 0
         self._mutex.unlock()
 
     @property

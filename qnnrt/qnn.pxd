@@ -1870,6 +1870,14 @@ cdef extern from "memory/memory_api.h" nogil:
     void qnnrt_memory_fail_nth(int64_t nth)
 
 
+cdef extern from "support/clock.h" namespace "qnnrt" nogil:
+    cdef cppclass Ticks:
+        @staticmethod
+        uint64_t Now()
+        @staticmethod
+        uint64_t ToNanoseconds(uint64_t ticks)
+
+
 cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
     ctypedef struct LogLine:
         uint64_t timestamp
@@ -1888,7 +1896,6 @@ cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
         uint64_t Wait()
         void Release()
 
-    uint64_t NowNanoseconds()
     void LogCallback(
         const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept
     void NotifyCallback(void* param, Qnn_NotifyStatus_t status) noexcept

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <time.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -18,14 +17,9 @@
 #include <mutex>
 
 #include "abi/qnn.h"
+#include "support/clock.h"
 
 namespace qnnrt::client {
-
-inline uint64_t NowNanoseconds() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
 
 // ---- Log ----
 

@@ -312,14 +312,18 @@ void Graph::ReleaseHandles() {
 }
 
 Status Graph::RunBound(ProfileScope* profile) {
+  const uint64_t first = Ticks::Now();
+  if (profile == nullptr) {
+    Status status = plan_->Run();
+    if (status.ok()) Count(first);
+    return status;
+  }
   uint64_t start = MonotonicNanoseconds();
-  bool nodes = profile != nullptr && profile->detailed();
+  bool nodes = profile->detailed();
   Status status = nodes ? plan_->RunTimed(step_times_.data()) : plan_->Run();
   uint64_t end = MonotonicNanoseconds();
   if (!status.ok()) return status;
-  ++stats_.executes;
-  stats_.execute_ns += end - start;
-  if (profile == nullptr) return status;
+  Count(first);
   int top = profile->Add(QNN_PROFILE_EVENTTYPE_EXECUTE, QNN_PROFILE_EVENTUNIT_MICROSEC,
                          (end - start) / 1000, start / 1000, "execute");
   uint64_t at = start;
@@ -350,12 +354,12 @@ Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn
 
 GraphStats Graph::stats() {
   auto lock = Lock();
-  return stats_;
+  return {executes_, Ticks::ToNanoseconds(execute_ticks_)};
 }
 
 void Graph::ResetStats() {
   auto lock = Lock();
-  stats_ = GraphStats{};
+  executes_ = execute_ticks_ = 0;
 }
 
 const std::string& Graph::Describe() {

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <cstdint>
 
@@ -11,5 +14,60 @@ inline uint64_t MonotonicNanoseconds() {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
+
+// For counters that are added to in every execution and read seldom: the processor's own counter
+// where it ticks evenly, at a third of what clock_gettime takes. What a tick is, is worked out when
+// a count of them is read, from the time that has passed since the library was loaded.
+class Ticks {
+ public:
+  static uint64_t Now() { return Read(origin_.even); }
+
+  static uint64_t ToNanoseconds(uint64_t ticks) {
+    uint64_t nanoseconds = MonotonicNanoseconds() - origin_.nanoseconds;
+    while (nanoseconds < 1000000) {  // too short to tell the rate
+      timespec pause = {0, 1000000};
+      nanosleep(&pause, nullptr);
+      nanoseconds = MonotonicNanoseconds() - origin_.nanoseconds;
+    }
+    const double rate = static_cast<double>(nanoseconds) / static_cast<double>(Now() - origin_.now);
+    return static_cast<uint64_t>(static_cast<double>(ticks) * rate);
+  }
+
+ private:
+  struct Origin {
+    bool even = Even();
+    uint64_t nanoseconds = MonotonicNanoseconds();
+    uint64_t now = Read(even);
+  };
+
+  static uint64_t Read(bool even) {
+#if defined(__x86_64__)
+    if (even) return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    if (even) {
+      uint64_t ticks;
+      asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+      return ticks;
+    }
+#endif
+    return MonotonicNanoseconds();
+  }
+
+  // The bit by which x86 processors say that their counter neither stops nor changes its rate.
+  static bool Even() {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1u << 8) != 0;
+#elif defined(__aarch64__)
+    return true;
+#else
+    return false;
+#endif
+  }
+
+  static const Origin origin_;
+};
+
+inline const Ticks::Origin Ticks::origin_;
 
 }  // namespace qnnrt
