@@ -3,6 +3,7 @@
 cdef enum:
     _OPEN = 0
     _CLOSED = 1
+    _SHORT_NANOSECONDS = 2000
 
 
 cdef class Runner:
@@ -21,6 +22,8 @@ cdef class Runner:
     cdef list _tensors
     cdef list _bound
     cdef uint64_t _executes, _ticks
+    cdef uint64_t _short_ticks  # a run below this keeps the interpreter lock; 0: none does
+    cdef bint _short            # the last run was
     cdef uint32_t _generation
     cdef int _state
     cdef mutex _mutex
@@ -45,6 +48,8 @@ cdef class Runner:
         self._library = library
         self._execute_fn = library._fn.graphExecute
         self._graph_handle = _pointer(graph)
+        # A backend of others may call back into Python, or wait for a device: never with the lock.
+        self._short_ticks = Ticks.In(_SHORT_NANOSECONDS) if library.has_extensions else 0
         self._state = _OPEN
 
     def __dealloc__(self):
@@ -89,23 +94,35 @@ cdef class Runner:
         self._mutex.unlock()
         self._bound[index] = keep
 
+    cdef bint _execute_locked(self, Qnn_ProfileHandle_t profile, uint64_t* code) noexcept nogil:
+        """graphExecute, counted; ``_mutex`` is held. True when the session was closed meanwhile."""
+        cdef uint64_t start
+        if self._state == _CLOSED:
+            return True
+        start = Ticks.Now()
+        code[0] = self._execute_fn(self._graph_handle, self._ins, self._n_in, self._outs,
+                                   self._n_out, profile, NULL)
+        start = Ticks.Now() - start
+        self._short = start < self._short_ticks
+        if code[0] == 0:
+            self._ticks += start
+            self._executes += 1
+        return False
+
     cdef int _execute(self, Qnn_ProfileHandle_t profile) except -1:
         cdef uint64_t code = 0
-        cdef uint64_t start
-        cdef bint closed
+        cdef bint closed = False
         if self._state == _CLOSED or self._generation != Generation():
             self._usable()
-        with nogil:
-            self._mutex.lock()
-            closed = self._state == _CLOSED  # by another thread, while this one queued
-            if not closed:
-                start = Ticks.Now()
-                code = self._execute_fn(self._graph_handle, self._ins, self._n_in, self._outs,
-                                        self._n_out, profile, NULL)
-                if code == 0:
-                    self._ticks += Ticks.Now() - start
-                    self._executes += 1
+        # Giving the interpreter lock away and taking it back costs as much as a tiny graph.
+        if self._short and self._mutex.try_lock():
+            closed = self._execute_locked(profile, &code)
             self._mutex.unlock()
+        else:
+            with nogil:
+                self._mutex.lock()
+                closed = self._execute_locked(profile, &code)
+                self._mutex.unlock()
         if closed:
             self._usable()
         if code != 0 or LogSink.Get().pending():

@@ -1876,6 +1876,8 @@ cdef extern from "support/clock.h" namespace "qnnrt" nogil:
         uint64_t Now()
         @staticmethod
         uint64_t ToNanoseconds(uint64_t ticks)
+        @staticmethod
+        uint64_t In(uint64_t nanoseconds)
 
 
 cdef extern from "client/client.h" namespace "qnnrt::client" nogil:

@@ -23,17 +23,23 @@ class Ticks {
   static uint64_t Now() { return Read(origin_.even); }
 
   static uint64_t ToNanoseconds(uint64_t ticks) {
+    return static_cast<uint64_t>(static_cast<double>(ticks) * NanosecondsPerTick());
+  }
+  static uint64_t In(uint64_t nanoseconds) {
+    return static_cast<uint64_t>(static_cast<double>(nanoseconds) / NanosecondsPerTick());
+  }
+
+ private:
+  static double NanosecondsPerTick() {
     uint64_t nanoseconds = MonotonicNanoseconds() - origin_.nanoseconds;
     while (nanoseconds < 1000000) {  // too short to tell the rate
       timespec pause = {0, 1000000};
       nanosleep(&pause, nullptr);
       nanoseconds = MonotonicNanoseconds() - origin_.nanoseconds;
     }
-    const double rate = static_cast<double>(nanoseconds) / static_cast<double>(Now() - origin_.now);
-    return static_cast<uint64_t>(static_cast<double>(ticks) * rate);
+    return static_cast<double>(nanoseconds) / static_cast<double>(Now() - origin_.now);
   }
 
- private:
   struct Origin {
     bool even = Even();
     uint64_t nanoseconds = MonotonicNanoseconds();

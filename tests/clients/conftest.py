@@ -1,6 +1,7 @@
-"""Clients import their helpers from beside them."""
+"""Clients import their helpers from beside them and from beside the other tests."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.with_name("python"))]
