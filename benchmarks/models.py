@@ -31,9 +31,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(bench: Benchmark, name: str, threads: int) -> None:
-    import onnx_models
+    import client_models
 
-    model = onnx_models.light_model(name, seed=1)
+    model = client_models.light_model(name, seed=1)
     del model.graph.output[1:]  # what the tests look at
     random = np.random.default_rng(2)
     feeds = {

@@ -12,9 +12,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import client_models
 import numpy as np
 import onnx
-import onnx_models
 import pytest
 from onnx import helper
 
@@ -118,7 +118,7 @@ def count(model: onnx.ModelProto, op: str) -> int:
 @pytest.mark.parametrize("name", ["squeezenet", "resnet50"])
 def test_light_models_run_whole_on_this_backend(run, name: str, kernels: str) -> None:
     seed = 20
-    model = onnx_models.light_model(name, seed)
+    model = client_models.light_model(name, seed)
     feeds = random_feeds(model, seed)
     report = run(model, feeds, kernels)
     convolutions = count(model, "Conv")
@@ -133,7 +133,7 @@ def test_light_models_run_whole_on_this_backend(run, name: str, kernels: str) ->
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_kind_of_convolution_runs_on_this_backend(run, seed: int) -> None:
-    model = onnx_models.conv_net(seed)
+    model = client_models.conv_net(seed)
     feeds = random_feeds(model, seed)
     report = run(model, feeds)
     assert set(report.assigned) == {PROVIDER}
@@ -144,7 +144,7 @@ def test_every_kind_of_convolution_runs_on_this_backend(run, seed: int) -> None:
 
 def test_a_node_that_the_backend_lacks_stays_with_onnxruntime(run) -> None:
     """Also shows that the record of who ran what is no constant."""
-    model = onnx_models.conv_net(7)
+    model = client_models.conv_net(7)
     mean = next(n for n in model.graph.node if n.op_type == "GlobalAveragePool")
     mean.input[0] = "h"
     model.graph.node.insert(
