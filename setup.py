@@ -130,7 +130,7 @@ def write_exports(script: Path, names: list[str], objects: list[Path]) -> Path:
 def to_cpp(extension: Extension, build: Path) -> list[str]:
     from Cython.Build import cythonize
 
-    return cythonize([extension], build_dir=str(build), show_all_warnings=WERROR)[0].sources
+    return cythonize([extension], build_dir=str(build))[0].sources
 
 
 def install(source: Path, target: Path) -> None:
