@@ -17,7 +17,7 @@ import qnnrt
 from qnnrt import qnn
 from qnnrt.model import Model, Node, Quantization, Tensor
 
-pytestmark = pytest.mark.foreign
+pytestmark = pytest.mark.other_fds
 
 HERE = Path(__file__).parent
 

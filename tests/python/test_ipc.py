@@ -18,7 +18,7 @@ METHODS = pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     # multiprocessing keeps its fork server, resource tracker and their pipes.
-    pytest.mark.foreign,
+    pytest.mark.other_fds,
 ]
 
 
