@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "other_fds: others keep fds and maps in this process: only qnnrt's own counters are compared",
+        "other_fds: others keep fds and maps here, so only qnnrt's own counters are compared",
     )
 
 
