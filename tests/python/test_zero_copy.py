@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 
 import numpy as np
@@ -13,6 +14,7 @@ import qnnrt
 from qnnrt import _core
 
 RUNS = 1000
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 
 
 def _faults() -> int:
@@ -51,7 +53,8 @@ def test_a_thousand_runs_copy_fault_and_allocate_nothing(model, io):
         assert stats.reserved_bytes == 0
         assert stats.registrations == 0
         assert allocations == 0
-        assert faults == 0
+        if not SANITIZED:  # its allocator never reuses memory at once, so a malloc is a fault
+            assert faults == 0
 
 
 def test_the_counters_see_a_copy_a_fault_and_an_allocation():
