@@ -2,6 +2,7 @@
 
 #include "api/functions.h"
 #include "memory/memory.h"
+#include "support/clock.h"
 
 namespace qnnrt::api {
 namespace {
@@ -78,6 +79,7 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
   return Guarded([&] {
     Result<ProfileCall> profile = ProfileCall::Begin(profile_handle, QNN_CONTEXT_ERROR_SET_PROFILE);
     if (!profile.ok()) return Report(profile.status());
+    uint64_t start = MonotonicNanoseconds();
     using Table = decltype(Runtime::contexts);
     std::unique_ptr<ContextObject> object;
     switch (Runtime::Get().contexts.Take(handle, &object)) {
@@ -97,6 +99,10 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
                                   "the context was freed with %u memory handles still registered; "
                                   "they are invalid now: deregister before contextFree",
                                   left);
+    }
+    if (profile->scope() != nullptr) {
+      profile->scope()->Add(QNN_PROFILE_EVENTTYPE_DEINIT, QNN_PROFILE_EVENTUNIT_MICROSEC,
+                            (MonotonicNanoseconds() - start) / 1000, start / 1000, "deinit");
     }
     return Qnn_ErrorHandle_t{QNN_SUCCESS};
   });

@@ -263,19 +263,21 @@ TEST(freeing_a_context_invalidates_what_was_registered_in_it) {
 TEST(profiles_hold_real_events_of_the_last_call) {
   Client c;
   REQUIRE(c.Open() == 0 && c.Build() == 0);
-  auto events = [&](const char* name) -> std::vector<uint64_t> {
+  auto events = [&](std::vector<std::string> names) -> std::vector<uint64_t> {
     const QnnProfile_EventId_t* ids = nullptr;
     uint32_t count = 0;
     CHECK_EQ(q.profileGetEvents(c.profile, &ids, &count), 0u);
-    QnnProfile_EventData_t data = {};
-    if (!CHECK(count == 1)) return {};
-    CHECK_EQ(q.profileGetEventData(ids[0], &data), 0u);
-    CHECK_EQ(std::string(data.identifier), name);
+    if (!CHECK(count == names.size())) return {};
+    for (uint32_t i = 0; i < count; ++i) {
+      QnnProfile_EventData_t data = {};
+      CHECK_EQ(q.profileGetEventData(ids[i], &data), 0u);
+      CHECK_EQ(std::string(data.identifier).substr(0, names[i].size()), names[i]);
+    }
     return {ids, ids + count};
   };
-  std::vector<uint64_t> finalized = events("finalize");
+  std::vector<uint64_t> finalized = events({"init", "finalize"});
   CHECK_EQ(c.Run(c.profile), 0u);
-  std::vector<uint64_t> executed = events("execute");
+  std::vector<uint64_t> executed = events({"execute"});
   REQUIRE(!executed.empty());
   const QnnProfile_EventId_t* nodes = nullptr;
   uint32_t count = 0;
@@ -286,13 +288,18 @@ TEST(profiles_hold_real_events_of_the_last_call) {
   CHECK_EQ(extended.v1.type, QNN_PROFILE_EVENTTYPE_NODE);
   CHECK(extended.v1.timestamp > 0);
   CHECK_EQ(q.profileSetConfig(c.profile, nullptr), 0u);
+  CHECK_EQ(q.contextFree(c.context, c.profile), 0u);
+  c.context = nullptr;
+  events({"deinit"});
   Qnn_ProfileHandle_t gone = c.profile;
   CHECK_EQ(q.profileFree(c.profile), 0u);
   c.profile = nullptr;
   QnnProfile_EventData_t data = {};
   CHECK_EQ(q.profileGetEventData(executed[0], &data),
            Qnn_ErrorHandle_t{QNN_PROFILE_ERROR_INVALID_HANDLE});
-  CHECK_EQ(c.Run(gone), Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_SET_PROFILE});
+  Client fresh;
+  REQUIRE(fresh.Open() == 0 && fresh.Build() == 0);
+  CHECK_EQ(fresh.Run(gone), Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_SET_PROFILE});
 }
 
 namespace {
