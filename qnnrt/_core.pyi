@@ -261,3 +261,17 @@ def graph_execute_async(
     signal: int = 0,
     keep: object = None,
 ) -> Pending: ...
+
+@disjoint_base
+class Environment:
+    def client_buffers(self) -> list[tuple[int, int]]: ...
+    def release(self) -> None: ...
+
+def graph_prepare_execution_environment(
+    library: Library,
+    graph: int,
+    option: int,
+    inputs: Sequence[tuple[Tensor, _Binding]],
+    outputs: Sequence[tuple[Tensor, _Binding]],
+    keep: object = None,
+) -> Environment: ...

@@ -99,9 +99,12 @@ class Owner:
         """Close what stands on it, then itself. Closing twice is harmless."""
         if not self._finalizer.alive or self._generation != _core.fork_generation():
             return
+        self._close_children()
+        self._finalizer()
+
+    def _close_children(self) -> None:
         for child in sorted(self._dependents or (), key=lambda c: int(c._rank)):
             child.close()
-        self._finalizer()
 
     def __enter__(self) -> Any:
         self.handle  # noqa: B018 - raises when closed

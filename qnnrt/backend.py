@@ -19,7 +19,7 @@ from ._options import context_options, qnn_log_level
 from ._owner import Options, Owner, choice, config, log
 from .context import Context
 from .errors import BackendNotFoundError, QnnError
-from .graph import Graph, params_of
+from .graph import ExecutionEnvironment, Graph, params_of
 from .memhandle import MemHandle
 from .profile import Profile, ProfileEvent, Signal
 
@@ -28,6 +28,7 @@ __all__ = [
     "Backend",
     "BackendVersion",
     "Context",
+    "ExecutionEnvironment",
     "Graph",
     "MemHandle",
     "Profile",

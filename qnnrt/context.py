@@ -161,6 +161,8 @@ class Context(Owner):
         Raises:
             MemError: 8001, one of them is not valid (any more).
         """
+        for h in handles:
+            h._close_children()
         try:
             self._library.mem_deregister([h._raw for h in handles])
         except MemError as e:

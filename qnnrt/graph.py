@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .context import Context
     from .profile import Profile, Signal
 
-__all__ = ["Graph", "Tensor"]
+__all__ = ["ExecutionEnvironment", "Graph", "Tensor"]
 
 Tensor: TypeAlias = _core.Tensor
 Buffer: TypeAlias = _core.Buffer
@@ -251,6 +251,21 @@ class Graph(Owner):
         )
         return _waiters().submit(_wait, self._library, pending)
 
+    def prepare_environment(
+        self,
+        inputs: Mapping[str, Binding] | Sequence[Binding],
+        outputs: Mapping[str, Binding] | Sequence[Binding],
+    ) -> ExecutionEnvironment:
+        """Bind memory handles to the graph before execution (BIND_MEM_HANDLES).
+
+        Ask ``backend.has_capability("bind_mem_handles")`` first. Close the result, or the graph's
+        context, to release them; the handles cannot be deregistered before.
+
+        Raises:
+            GraphError: 1000, the backend has no such option.
+        """
+        return ExecutionEnvironment(self, inputs, outputs)
+
     def set_config(self, **options: Any) -> None:
         """Change ``priority``, ``profile``, ``profiling_enabled``, ``num_profiling_executions`` or
         ``custom`` structs."""
@@ -263,6 +278,34 @@ class Graph(Owner):
     def describe(self) -> str | None:
         """The finalized steps as JSON; None from any backend but qnnrt's own."""
         return self._library.graph_describe(self.handle)
+
+
+class ExecutionEnvironment(Owner):
+    """Memory bound to a graph. Made by ``Graph.prepare_environment``."""
+
+    _rank = 0
+
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Binding] | Sequence[Binding],
+        outputs: Mapping[str, Binding] | Sequence[Binding],
+    ) -> None:
+        ins, keep_in = graph._bind(graph.inputs, inputs, False)
+        outs, keep_out = graph._bind(graph.outputs, outputs, True)
+        raw = _core.graph_prepare_execution_environment(
+            graph._library, graph.handle, 0, ins, outs, (keep_in, keep_out)
+        )
+        handles = [v for v in (*keep_in, *keep_out) if isinstance(v, MemHandle)]
+        # A child of the handles, so that it is released before any of them is deregistered.
+        self._own(
+            "an execution environment",
+            graph.handle,
+            lambda handle: raw.release(),
+            graph,
+            graph.context,
+            *handles,
+        )
 
 
 def _nothing(handle: int) -> None:

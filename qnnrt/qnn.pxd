@@ -1874,8 +1874,10 @@ cdef extern from "support/clock.h" namespace "qnnrt" nogil:
     cdef cppclass Ticks:
         @staticmethod
         uint64_t Now()
+
         @staticmethod
         uint64_t ToNanoseconds(uint64_t ticks)
+
         @staticmethod
         uint64_t In(uint64_t nanoseconds)
 

@@ -239,6 +239,18 @@ uint64_t ExecuteAsync(Qnn_GraphHandle_t, const Qnn_Tensor_t* in, uint32_t n, Qnn
   });
   return 0;
 }
+bool g_skip_environment = false;
+uint64_t PrepareEnvironment(Qnn_GraphHandle_t, QnnGraph_ExecuteEnvironment_t** e, uint32_t n) {
+  Note("prepareEnvironment n=%u option=%d in=%u out=%u", n, static_cast<int>(e[0]->option),
+       e[0]->tensorSet.v1.numInputs, e[0]->tensorSet.v1.numOutputs);
+  NoteTensor("prepare in", e[0]->tensorSet.v1.inputs[0]);
+  if (g_skip_environment) e[0]->tensorSet = Qnn_TensorSet_t{};
+  return 0;
+}
+uint64_t ReleaseEnvironment(Qnn_GraphHandle_t, const QnnGraph_ExecuteEnvironment_t** e, uint32_t) {
+  Note("releaseEnvironment out=%u", e[0]->tensorSet.v1.numOutputs);
+  return 0;
+}
 uint64_t Register(Qnn_ContextHandle_t, const Qnn_MemDescriptor_t* d, uint32_t n,
                   Qnn_MemHandle_t* out) {
   for (uint32_t i = 0; i < n; ++i) {
@@ -299,6 +311,8 @@ void Fill(QnnInterface_ImplementationV2_32_t* t) {
   t->graphFinalize = Finalize;
   t->graphExecute = Execute;
   t->graphExecuteAsync = ExecuteAsync;
+  t->graphPrepareExecutionEnvironment = PrepareEnvironment;
+  t->graphReleaseExecutionEnvironment = ReleaseEnvironment;
   t->memRegister = Register;
   t->memDeRegister = Deregister;
   t->errorGetMessage = GetMessage;
@@ -324,6 +338,7 @@ QNN_API void fake_no_slot(uint32_t slot) {
   slots[slot] = nullptr;
 }
 QNN_API void fake_execute_error(uint64_t error) { g_execute_error = error; }
+QNN_API void fake_skip_environment() { g_skip_environment = true; }
 QNN_API const char* fake_journal() { return g_journal.c_str(); }
 QNN_API void fake_forget() { g_journal.clear(); }
 QNN_API void fake_join() {

@@ -290,6 +290,30 @@ def test_asynchronous_executions_complete_their_futures(fake):
         fake.library.fake_join()
 
 
+def test_an_execution_environment_is_released_before_its_handles(fake):
+    with qnn.Backend.open(fake.path) as backend:
+        context = backend.create_context()
+        graph = context.create_graph("g")
+        x = graph.add_tensor("x", (16,), np.float32, type="app_write", mem_type="memhandle")
+        y = graph.add_tensor("y", (16,), np.float32, type="app_read", mem_type="memhandle")
+        graph.add_node("n", "Copy", [x], [y])
+        graph.finalize()
+        handles = [context.register(qnnrt.alloc(4096), (16,), np.float32) for _ in range(2)]
+        fake.journal()
+        environment = graph.prepare_environment(handles[:1], handles[1:])
+        assert fake.journal() == [
+            "prepareEnvironment n=1 option=0 in=1 out=1",
+            "prepare in x v1 type=0 dtype=0x0232 dims=16 mem=1 data=1",
+        ]
+        handles[0].close()
+        assert environment.closed
+        assert fake.journal() == ["releaseEnvironment out=1", "memDeRegister 1"]
+        fake.library.fake_skip_environment()
+        with pytest.raises(qnnrt.GraphError, match="left the option out") as e:
+            graph.prepare_environment({"x": handles[1]}, {"y": handles[1]})
+        assert e.value.code == 1000
+
+
 def test_the_newest_provider_that_fits_is_chosen(fake):
     fake.library.fake_provider(0, 2, 33)
     fake.library.fake_provider(1, 2, 41)

@@ -16,7 +16,7 @@ from qnnrt import memory
 METHODS = pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork"),
     # multiprocessing keeps its fork server, resource tracker and their pipes.
     pytest.mark.other_fds,
 ]
