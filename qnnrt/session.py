@@ -32,6 +32,7 @@ _OPTION_THREADS: Final = 1
 _OPTION_KERNELS: Final = 2
 _KERNELS: Final = {"auto": 0, "portable": 1}
 _RESERVED_AT: Final = {0: None, 1: "finalize", 2: "execute"}
+_FED: Final = "the array fed is not the bound memory"
 _OPTIONS: Final = ("kernels", "heap", "priority", "context", "graph_config")
 
 
@@ -139,6 +140,7 @@ class Session(_core.Runner):
         self._fallback: str | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = threading.Lock()
+        self._feeding = threading.Lock()
         self._heap: str | None = given.get("heap")
         self.context: Context = self.backend.create_context(**given.get("context", {}))
         try:
@@ -342,34 +344,38 @@ class Session(_core.Runner):
 
     def _run_feeds(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         self._usable_now()
-        copies = []
-        for name, value in feeds.items():
-            if name not in self.inputs:
-                raise KeyError(f"no input {name!r}; there are {', '.join(map(repr, self.inputs))}")
-            t = self.inputs[name]
-            array = np.asarray(value)
-            if array.shape != t.shape or array.dtype != t.dtype:
-                raise ValueError(
-                    f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
-                    f"{array.dtype}{list(array.shape)}"
-                )
-            if same_memory(array, t.array):
-                continue
-            reason = "the array fed is not the bound memory"
+        copies = [pair for pair in map(self._fed, feeds.items()) if pair is not None]
+        # From the first copy in to the last copy out: another thread's feeds come before or after.
+        with self._feeding:
+            for t, array in copies:
+                t.array[...] = array
+                self._count(t, "in", _FED)
+            self.run()
             if self.strict:
-                raise CopyError(name, f"{reason}: write into inputs[{name!r}].array, or bind it")
-            copies.append((t, array, reason))
-        for t, array, reason in copies:
-            t.array[...] = array
-            self._count(t, "in", reason)
-        self.run()
+                return {name: t.array for name, t in self.outputs.items()}
+            results = {}
+            for name, t in self.outputs.items():
+                results[name] = t.array.copy()
+                self._count(t, "out", "run(feeds) returns arrays of the caller's own")
+            return results
+
+    def _fed(self, feed: tuple[str, Any]) -> tuple[BoundTensor, np.ndarray] | None:
+        """What has to be copied into which tensor; None when it is the bound memory itself."""
+        name, value = feed
+        if name not in self.inputs:
+            raise KeyError(f"no input {name!r}; there are {', '.join(map(repr, self.inputs))}")
+        t = self.inputs[name]
+        array = np.asarray(value)
+        if array.shape != t.shape or array.dtype != t.dtype:
+            raise ValueError(
+                f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
+                f"{array.dtype}{list(array.shape)}"
+            )
+        if same_memory(array, t.array):
+            return None
         if self.strict:
-            return {name: t.array for name, t in self.outputs.items()}
-        results = {}
-        for name, t in self.outputs.items():
-            results[name] = t.array.copy()
-            self._count(t, "out", "run(feeds) returns arrays of the caller's own")
-        return results
+            raise CopyError(name, f"{_FED}: write into inputs[{name!r}].array, or bind it")
+        return t, array
 
     def _count(self, t: BoundTensor, direction: str, reason: str) -> None:
         key = (t.name, direction, reason)

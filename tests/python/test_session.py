@@ -325,6 +325,24 @@ def test_runs_of_one_session_queue():
         assert (s.outputs["y"].array == expected).all()
 
 
+def test_feeds_of_several_threads_do_not_mix():
+    wrong = []
+    with qnnrt.Session(relu_model((1, 4096))) as s:
+
+        def work(value: float) -> None:
+            x = np.full((1, 4096), value, np.float32)
+            outs = (s.run({"x": x})["y"] for _ in range(100))
+            wrong.extend(value for y in outs if not (y == value).all())
+
+        threads = [threading.Thread(target=work, args=(float(v),)) for v in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not wrong
+        assert s.stats.executes == 400
+
+
 def test_sessions_run_at_the_same_time():
     sessions = [qnnrt.Session(conv_model(seed)) for seed in range(3)]
     x = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
