@@ -156,7 +156,7 @@ class Session(_core.Runner):
             for i, n in enumerate(names)
         ]
         # Registering first: whether the backend takes handles decides how tensors are declared.
-        memory = [self._own_memory(t) for t in bound]
+        memory = list(map(self._own_memory, bound))  # no frame between, for the warning
         self.graph: Graph = self.context.create_graph(
             model.name or "model",
             priority=given.get("priority"),

@@ -70,8 +70,9 @@ def test_memory_handles_that_it_lacks_are_a_warning_once_and_an_error_under_stri
     session._warned.discard(simulator)
     with pytest.raises(qnnrt.CopyError, match="takes no memory handles"):
         qnnrt.Session(relu_model(), simulator, strict=True)
-    with pytest.warns(RuntimeWarning, match="takes no memory handles"):
+    with pytest.warns(RuntimeWarning, match="takes no memory handles") as caught:
         first = qnnrt.Session(relu_model(), simulator)
+    assert caught[0].filename == __file__  # it points at the caller
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         second = qnnrt.Session(relu_model(), simulator)
