@@ -203,7 +203,9 @@ def test_bound_memory_cannot_be_closed():
         "import builtins; builtins.kept = (s, x, b, view, capsule)",
         "cycle = [s, b]; cycle.append(cycle); del s, b",
         "f = s.run_async()",
-        "import threading; threading.Thread(target=s.run, daemon=True).start()",
+        # A thread that comes too late finds the session closed and says so: no matter here.
+        "import threading; threading.excepthook = lambda _: None; "
+        "threading.Thread(target=s.run, daemon=True).start()",
     ],
     ids=["plain", "exit", "mangled", "builtins", "cycle", "async", "daemon"],
 )
