@@ -34,7 +34,8 @@ def exported(library: Path) -> set[str]:
     lines = subprocess.run(
         ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
     ).stdout.splitlines()
-    return {line.split()[-1].partition("@")[0] for line in lines}
+    names = {line.split()[-1].partition("@")[0] for line in lines}
+    return {n for n in names if not n.startswith("__odr_asan")}  # the address sanitizer's own
 
 
 def dynamic(library: Path, tag: str) -> list[str]:
