@@ -10,6 +10,7 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kGrainBytes = 128 << 10;  // the least that is worth a thread
+constexpr size_t kMaxGather = 4096;        // elements of a block that is moved by a table
 constexpr size_t kTile = 16;               // elements on a side of a transposed tile
 
 template <typename T>
@@ -78,6 +79,17 @@ struct TransposeBand {
   }
 };
 
+// dst[i] = src[from[i]] for one block.
+template <typename T>
+struct GatherBlock {
+  static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t* from, size_t count) {
+    const T* s = reinterpret_cast<const T*>(src);
+    T* d = reinterpret_cast<T*>(dst);
+    QNNRT_SIMD
+    for (size_t i = 0; i < count; ++i) d[i] = s[from[i]];
+  }
+};
+
 }  // namespace
 
 StridedCopy::StridedCopy(size_t element_size, std::vector<CopyDim> dims, size_t src_offset,
@@ -125,7 +137,43 @@ StridedCopy::StridedCopy(size_t element_size, std::vector<CopyDim> dims, size_t 
       row_ = CopyChunks;
       break;
   }
-  PlanTiles();
+  if (!PlanGather()) PlanTiles();
+}
+
+// Channels shuffled within a pixel: a dense block on both sides, too narrow for tiles.
+bool StridedCopy::PlanGather() {
+  if (dims_.size() < 2) return false;
+  const CopyDim columns = dims_[dims_.size() - 2], rows = dims_.back();
+  const ptrdiff_t size = static_cast<ptrdiff_t>(chunk_);
+  const size_t count = columns.count * rows.count;
+  const bool dense = columns.src == size && rows.dst == size &&
+                     rows.src == static_cast<ptrdiff_t>(columns.count) * size &&
+                     columns.dst == static_cast<ptrdiff_t>(rows.count) * size;
+  if (!dense || std::min(columns.count, rows.count) >= kTile || count > kMaxGather) return false;
+  switch (chunk_) {
+    case 1:
+      gather_ = PickIsa<GatherBlock<uint8_t>>();
+      break;
+    case 2:
+      gather_ = PickIsa<GatherBlock<uint16_t>>();
+      break;
+    case 4:
+      gather_ = PickIsa<GatherBlock<uint32_t>>();
+      break;
+    case 8:
+      gather_ = PickIsa<GatherBlock<uint64_t>>();
+      break;
+    default:
+      return false;
+  }
+  for (size_t c = 0; c < columns.count; ++c) {
+    for (size_t r = 0; r < rows.count; ++r) {
+      from_.push_back(static_cast<int32_t>(r * columns.count + c));
+    }
+  }
+  units_ /= count;
+  unit_bytes_ = count * chunk_;
+  return true;
 }
 
 void StridedCopy::PlanTiles() {
@@ -165,6 +213,7 @@ void StridedCopy::Run(const Threads& threads, const void* src, void* dst) const 
   if (dims_.empty()) return ParallelCopy(threads, to, from, chunk_);
   threads.For(units_, std::max<size_t>(1, kGrainBytes / unit_bytes_),
               [&](size_t begin, size_t end) {
+                if (gather_ != nullptr) return RunGather(from, to, begin, end);
                 if (tile_ != nullptr) return RunTiles(from, to, begin, end);
                 RunRows(from, to, begin, end);
               });
@@ -197,6 +246,21 @@ void StridedCopy::RunRows(const char* src, char* dst, size_t begin, size_t end) 
       dst -= static_cast<ptrdiff_t>(dims_[i].count) * dims_[i].dst;
       index[i] = 0;
     }
+  }
+}
+
+void StridedCopy::RunGather(const char* src, char* dst, size_t begin, size_t end) const {
+  for (size_t unit = begin; unit < end; ++unit) {
+    size_t rest = unit;
+    const char* from = src;
+    char* to = dst;
+    for (size_t i = dims_.size() - 2; i-- > 0;) {
+      const ptrdiff_t index = static_cast<ptrdiff_t>(rest % dims_[i].count);
+      rest /= dims_[i].count;
+      from += index * dims_[i].src;
+      to += index * dims_[i].dst;
+    }
+    gather_(from, to, from_.data(), from_.size());
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "ops/op.h"
@@ -31,10 +32,13 @@ class StridedCopy {
                          size_t count, size_t bytes);
   using TileFn = void (*)(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride,
                           size_t rows, size_t columns);
+  using GatherFn = void (*)(const char* src, char* dst, const int32_t* from, size_t count);
   static constexpr size_t kMaxDims = 16;
 
+  bool PlanGather();
   void PlanTiles();
   void RunRows(const char* src, char* dst, size_t begin, size_t end) const;
+  void RunGather(const char* src, char* dst, size_t begin, size_t end) const;
   void RunTiles(const char* src, char* dst, size_t begin, size_t end) const;
 
   size_t chunk_;               // bytes that lie together on both sides
@@ -45,6 +49,9 @@ class StridedCopy {
   RowFn row_ = nullptr;
   // Transposing: the last two dims are (fastest in the source, fastest in the destination).
   TileFn tile_ = nullptr;
+  // Small dense blocks whose elements change places: where each one comes from.
+  GatherFn gather_ = nullptr;
+  std::vector<int32_t> from_;
   size_t band_ = 0, bands_ = 0;
 };
 

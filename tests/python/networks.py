@@ -92,6 +92,11 @@ def randomized(name: str, seed: int) -> onnx.ModelProto:
         kind, index = users[node.output[0]]
         weights[node.output[0]] = _value(kind, index, shape, rng)
         graph.node.remove(node)
+    read = {name for node in graph.node for name in node.input}
+    for initializer in [i for i in graph.initializer if i.name not in read]:  # of the fills
+        graph.initializer.remove(initializer)
+    for value_info in [i for i in graph.input if i.name not in read]:
+        graph.input.remove(value_info)
     last = [n for n in graph.node if n.op_type in ("Conv", "Gemm")][-1]
     softmax = [n for n in graph.node if n.op_type == "Softmax"]
     logits = softmax[0].input[0] if softmax else graph.output[0].name
