@@ -118,7 +118,7 @@ OpList ActivationOps() {
                    {{"in[0]", in}},
                    {{"out[0]", in, PortSpec::kOne, 0}},
                    {},
-                   Infer<SameShapeAsInput>,
+                   SameShapeAsInput,
                    Make,
                    flags});
     OpDef& def = ops.back();
@@ -128,7 +128,7 @@ OpList ActivationOps() {
     if (def.type == std::string(QNN_OP_RELU_MIN_MAX)) {
       def.params = {{"min_value", ParamSpec::kFloat, true, "at most max_value"},
                     {"max_value", ParamSpec::kFloat, true, ""}};
-      def.infer = Infer<InferMinMax>;
+      def.infer = InferMinMax;
     }
   }
   const TypeSet any = types::kFloat | types::kSigned;
@@ -145,14 +145,14 @@ OpList ActivationOps() {
                   {"max_value", ParamSpec::kFloat, false, "relu_min_max: default infinity"},
                   {"threshold", ParamSpec::kFloat, false,
                    "softplus: linear where beta x is above it; default -1, never"}},
-                 Infer<InferNeuron>,
+                 InferNeuron,
                  Make,
                  flags});
   ops.push_back({QNN_OP_PRELU,
                  {{"in[0]", types::kFloat}, {"in[1]", types::kFloat, PortSpec::kOne, 0}},
                  {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
                  {},
-                 Infer<InferPrelu>,
+                 InferPrelu,
                  MakePrelu,
                  flags});
   return ops;

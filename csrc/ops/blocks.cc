@@ -35,16 +35,11 @@ Status CheckDivides(const char* what, int64_t size, int64_t by) {
                  static_cast<long long>(size), static_cast<long long>(by));
 }
 
-Status CheckFits(const char* what, int64_t size) {
-  if (size >= 0 && size <= int64_t{UINT32_MAX}) return {};
-  return Invalid("%s of the output would be %lld", what, static_cast<long long>(size));
-}
-
 Status SetShape(int64_t n, int64_t h, int64_t w, int64_t c, Shape* out) {
-  QNNRT_RETURN_IF_ERROR(CheckFits("the batch", n));
-  QNNRT_RETURN_IF_ERROR(CheckFits("the height", h));
-  QNNRT_RETURN_IF_ERROR(CheckFits("the width", w));
-  QNNRT_RETURN_IF_ERROR(CheckFits("the depth", c));
+  QNNRT_RETURN_IF_ERROR(CheckSize("the batch", n));
+  QNNRT_RETURN_IF_ERROR(CheckSize("the height", h));
+  QNNRT_RETURN_IF_ERROR(CheckSize("the width", w));
+  QNNRT_RETURN_IF_ERROR(CheckSize("the depth", c));
   *out = {static_cast<uint32_t>(n), static_cast<uint32_t>(h), static_cast<uint32_t>(w),
           static_cast<uint32_t>(c)};
   return {};
@@ -132,7 +127,8 @@ Status InferSpaceToBatch(const Node& node, std::vector<Shape>* outputs) {
   const int64_t h = in[1] + pad[0] + pad[1], w = in[2] + pad[2] + pad[3];
   QNNRT_RETURN_IF_ERROR(CheckDivides("the padded height", h, b.h));
   QNNRT_RETURN_IF_ERROR(CheckDivides("the padded width", w, b.w));
-  if (b.h * b.w > int64_t{UINT32_MAX}) return CheckFits("the batch", b.h * b.w);
+  const int64_t most = int64_t{UINT32_MAX} / std::max<int64_t>(1, in[0]);
+  if (b.h > most / b.w) return Invalid("the batch of the output would be 2^32 or more");
   return SetShape(in[0] * (b.h * b.w), h / b.h, w / b.w, in[3], &(*outputs)[0]);
 }
 
@@ -204,28 +200,28 @@ OpList BlockOps() {
        {in},
        {out},
        {block, mode},
-       Infer<InferDepthToSpace>,
+       InferDepthToSpace,
        MakeDepthToSpace,
        flags},
       {QNN_OP_SPACE_TO_DEPTH,
        {in},
        {out},
        {block, mode},
-       Infer<InferSpaceToDepth>,
+       InferSpaceToDepth,
        MakeSpaceToDepth,
        flags},
       {QNN_OP_BATCH_TO_SPACE,
        {in},
        {out},
        {block, {"crops", ParamSpec::kInts, false, "[2, 2], default 0"}},
-       Infer<InferBatchToSpace>,
+       InferBatchToSpace,
        MakeBatchToSpace,
        flags},
       {QNN_OP_SPACE_TO_BATCH,
        {in},
        {out},
        {block, {"pad_amount", ParamSpec::kInts, false, "[2, 2], default 0"}},
-       Infer<InferSpaceToBatch>,
+       InferSpaceToBatch,
        MakeSpaceToBatch,
        flags},
   };

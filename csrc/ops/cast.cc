@@ -216,13 +216,13 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
 OpList CastOps() {
   const PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny};
   return {
-      {QNN_OP_CAST, {in}, {out}, {}, Infer<SameShapeAsInput>, Make, OpDef::kNativeHalf},
+      {QNN_OP_CAST, {in}, {out}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf},
       {QNN_OP_CONVERT,
        {in},
        {out},
        {{"dynamic_input_data", ParamSpec::kBool, false, "default false; no effect on floats"},
         {"dynamic_output_data", ParamSpec::kBool, false, "default false; no effect on floats"}},
-       Infer<SameShapeAsInput>,
+       SameShapeAsInput,
        Make,
        OpDef::kNativeHalf},
   };

@@ -1,7 +1,7 @@
 // Conv1d, Conv2d, Conv3d, DepthWiseConv1d, DepthWiseConv2d, TransposeConv2d: definitions.
 #include "ops/conv.h"
 
-#include "ops/check.h"
+#include "ops/rules.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -12,21 +12,21 @@ bool IsDepthwise(const Node& node) { return node.type.compare(0, 9, "DepthWise")
 // Spatial params come as a tensor, but as a scalar where there is one dimension.
 Status ReadSpatial(const Node& node, const char* name, size_t spatial, int64_t least,
                    ConvGeometry::Dims* dims) {
+  if (node.Find(name) == nullptr) return Status::Ok();
   std::vector<int64_t> values;
   if (spatial == 1) {
-    if (node.Find(name) == nullptr) return Status::Ok();
     values = {node.Int(name)};
-    QNNRT_RETURN_IF_ERROR(CheckRange(node, name, values[0], least, INT32_MAX));
+    QNNRT_RETURN_IF_ERROR(CheckRange(name, values[0], least, INT32_MAX));
   } else {
-    QNNRT_ASSIGN_OR_RETURN(values, IntsParam(node, name, spatial, least));
-    if (values.empty()) return Status::Ok();
+    QNNRT_RETURN_IF_ERROR(GetInts(node, name, spatial, least, &values));
   }
   for (size_t i = 0; i < spatial; ++i) (*dims)[3 - spatial + i] = values[i];
   return Status::Ok();
 }
 
 Status ReadPads(const Node& node, size_t spatial, ConvGeometry* g) {
-  QNNRT_ASSIGN_OR_RETURN(auto pads, IntsParam(node, "pad_amount", 2 * spatial, 0));
+  std::vector<int64_t> pads;
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * spatial, 0, &pads));
   for (size_t i = 0; i < spatial; ++i) {
     g->pad_before[3 - spatial + i] = pads[2 * i];
     g->pad_after[3 - spatial + i] = pads[2 * i + 1];
@@ -47,19 +47,19 @@ Status ReadCommon(const Node& node, ConvGeometry* g) {
   }
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] == 0) {
-      return OpError(node, "input 1 (weight) '%s' must not be empty, got shape %s",
+      return Invalid("input 1 (weight) '%s' must not be empty, got shape %s",
                      node.inputs[1]->name.c_str(), ShapeText(weights).c_str());
     }
   }
   if (g->cin == 0)
-    return OpError(node, "input 0 must have channels, got shape %s", ShapeText(in).c_str());
+    return Invalid("input 0 must have channels, got shape %s", ShapeText(in).c_str());
   QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "stride", spatial, 1, &g->stride));
   QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "dilation", spatial, 1, &g->dilation));
   QNNRT_RETURN_IF_ERROR(ReadPads(node, spatial, g));
   g->group = IsDepthwise(node) ? g->cin : node.Int("group", 1);
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "group", g->group, 1, INT32_MAX));
+  QNNRT_RETURN_IF_ERROR(CheckRange("group", g->group, 1, INT32_MAX));
   if (g->cin % g->group != 0) {
-    return OpError(node, "group %lld must divide the %lld input channels",
+    return Invalid("group %lld must divide the %lld input channels",
                    static_cast<long long>(g->group), static_cast<long long>(g->cin));
   }
   return Status::Ok();
@@ -73,7 +73,7 @@ Status ConvInfer(const Node& node, std::vector<Shape>* outputs) {
   for (size_t i = 0; i < spatial; ++i)
     shape.push_back(static_cast<uint32_t>(g.out[3 - spatial + i]));
   shape.push_back(static_cast<uint32_t>(g.cout));
-  outputs->push_back(std::move(shape));
+  (*outputs)[0] = std::move(shape);
   return Status::Ok();
 }
 
@@ -109,31 +109,30 @@ Result<ConvGeometry> ReadConv(const Node& node) {
   const int64_t expected = g.cin / g.group;
   g.cout = weights.back();
   if (weights[weights.size() - 2] != expected) {
-    return OpError(node,
-                   "input 1 (weight) '%s' has shape %s: dimension %zu must be %lld (%lld input "
-                   "channels in %lld groups)",
-                   node.inputs[1]->name.c_str(), ShapeText(weights).c_str(), weights.size() - 2,
-                   static_cast<long long>(expected), static_cast<long long>(g.cin),
-                   static_cast<long long>(g.group));
+    return Invalid(
+        "input 1 (weight) '%s' has shape %s: dimension %zu must be %lld (%lld input "
+        "channels in %lld groups)",
+        node.inputs[1]->name.c_str(), ShapeText(weights).c_str(), weights.size() - 2,
+        static_cast<long long>(expected), static_cast<long long>(g.cin),
+        static_cast<long long>(g.group));
   }
   if (g.cout % g.group != 0) {
-    return OpError(node,
-                   "%lld output channels (last dimension of the weight) must be a multiple "
-                   "of the %lld groups",
-                   static_cast<long long>(g.cout), static_cast<long long>(g.group));
+    return Invalid(
+        "%lld output channels (last dimension of the weight) must be a multiple "
+        "of the %lld groups",
+        static_cast<long long>(g.cout), static_cast<long long>(g.group));
   }
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {weights.back()}));
   for (size_t i = 0; i < 3; ++i) {
     const int64_t window = g.dilation[i] * (g.kernel[i] - 1) + 1;
     const int64_t room = g.in[i] + g.pad_before[i] + g.pad_after[i];
     if (room < window) {
-      return OpError(node, "the kernel spans %lld but the padded input %lld in the %s dimension",
-                     static_cast<long long>(window), static_cast<long long>(room),
-                     i == 0   ? "depth"
-                     : i == 1 ? "height"
-                              : "width");
+      return Invalid("the kernel spans %lld but %s of the padded input is %lld",
+                     static_cast<long long>(window), kSpatialNames[i],
+                     static_cast<long long>(room));
     }
     g.out[i] = (room - window) / g.stride[i] + 1;
+    QNNRT_RETURN_IF_ERROR(CheckSize(kSpatialNames[i], g.out[i]));
   }
   return g;
 }
@@ -144,27 +143,28 @@ Result<ConvGeometry> ReadTransposeConv(const Node& node) {
   const Shape& weights = node.inputs[1]->shape;
   g.cout = int64_t{weights[3]} * g.group;
   if (weights[2] != g.cin || g.cout > INT32_MAX) {
-    return OpError(
-        node, "input 1 (weight) '%s' must have shape [kH, kW, %lld, Cout / group], got %s",
-        node.inputs[1]->name.c_str(), static_cast<long long>(g.cin), ShapeText(weights).c_str());
+    return Invalid("input 1 (weight) '%s' must have shape [kH, kW, %lld, Cout / group], got %s",
+                   node.inputs[1]->name.c_str(), static_cast<long long>(g.cin),
+                   ShapeText(weights).c_str());
   }
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {static_cast<uint32_t>(g.cout)}));
-  QNNRT_ASSIGN_OR_RETURN(const auto extra, IntsParam(node, "output_padding", 2, 0, {0, 0}));
+  ConvGeometry::Dims extra{0, 0, 0};
+  QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "output_padding", 2, 0, &extra));
   for (size_t i = 1; i < 3; ++i) {
-    if (extra[i - 1] >= std::max(g.stride[i], g.dilation[i]) && extra[i - 1] != 0) {
-      return OpError(node, "output_padding %lld must be less than the stride %lld",
-                     static_cast<long long>(extra[i - 1]), static_cast<long long>(g.stride[i]));
+    if (extra[i] >= std::max(g.stride[i], g.dilation[i]) && extra[i] != 0) {
+      return Invalid("output_padding %lld must be less than the stride %lld",
+                     static_cast<long long>(extra[i]), static_cast<long long>(g.stride[i]));
     }
     uint64_t grown;
     const bool fits = CheckedMul(static_cast<uint64_t>(g.stride[i]),
                                  static_cast<uint64_t>(std::max<int64_t>(g.in[i] - 1, 0)), &grown);
     const int64_t size = fits && grown <= INT32_MAX
                              ? static_cast<int64_t>(grown) + g.dilation[i] * (g.kernel[i] - 1) + 1 +
-                                   extra[i - 1] - g.pad_before[i] - g.pad_after[i]
+                                   extra[i] - g.pad_before[i] - g.pad_after[i]
                              : -1;
     if (size < 1 || size > INT32_MAX) {
-      return OpError(node, "the output's %s comes out as %lld: lower pad_amount or stride",
-                     i == 1 ? "height" : "width", static_cast<long long>(size));
+      return Invalid("%s of the output comes out as %lld: lower pad_amount or stride",
+                     kSpatialNames[i], static_cast<long long>(size));
     }
     g.out[i] = size;
   }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/check.h"
 #include "ops/conv.h"
 #include "ops/isa.h"
 #include "ops/post_ops.h"
+#include "ops/rules.h"
 #include "ops/simd.h"
 
 namespace qnnrt {
@@ -32,7 +32,7 @@ class Depthwise final : public Kernel {
     std::unique_ptr<Depthwise> kernel(new Depthwise(node, g));
     // Serves as the pixel outside the input and as the bias that is not there.
     kernel->zeros_ = AlignedBytes::Make(static_cast<size_t>(g.cout) * sizeof(float));
-    if (!kernel->zeros_) return OutOfMemory(node);
+    if (!kernel->zeros_) return OutOfMemory();
     std::memset(kernel->zeros_->data(), 0, kernel->zeros_->size());
     return KernelPtr(std::move(kernel));
   }

@@ -1,8 +1,8 @@
 // Convolution as a matrix product whose left side is read where it lies: for each output pixel and
 // kernel tap a pointer to the input pixel's channels, or to zeros where the window hangs over.
-#include "ops/check.h"
 #include "ops/conv.h"
 #include "ops/gemm.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -127,11 +127,11 @@ class ConvGemm final : public Kernel {
   static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g) {
     std::unique_ptr<ConvGemm> kernel(new ConvGemm(node, g));
     kernel->zeros_ = AlignedBytes::Make(static_cast<size_t>(g.cin_per_group()) * sizeof(float));
-    if (!kernel->zeros_) return OutOfMemory(node);
+    if (!kernel->zeros_) return OutOfMemory();
     std::memset(kernel->zeros_->data(), 0, kernel->zeros_->size());
     if (node.inputs[1]->is_static()) {
       kernel->packed_ = AlignedBytes::Make(kernel->PackedBytes());
-      if (!kernel->packed_) return OutOfMemory(node);
+      if (!kernel->packed_) return OutOfMemory();
       kernel->Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(kernel->packed_->data()),
                    Threads(1));
     }

@@ -1,8 +1,8 @@
 // TransposeConv2d as one ordinary convolution for each phase: output pixels whose coordinates agree
 // modulo the stride see the same subset of the kernel, each tap at one input pixel.
-#include "ops/check.h"
 #include "ops/conv.h"
 #include "ops/gemm.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -55,11 +55,11 @@ class TransposeConv final : public Kernel {
   static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g) {
     std::unique_ptr<TransposeConv> kernel(new TransposeConv(node, g));
     kernel->zeros_ = AlignedBytes::Make(static_cast<size_t>(g.cin_per_group()) * sizeof(float));
-    if (!kernel->zeros_) return OutOfMemory(node);
+    if (!kernel->zeros_) return OutOfMemory();
     std::memset(kernel->zeros_->data(), 0, kernel->zeros_->size());
     if (node.inputs[1]->is_static()) {
       kernel->packed_ = AlignedBytes::Make(kernel->PackedBytes());
-      if (!kernel->packed_) return OutOfMemory(node);
+      if (!kernel->packed_) return OutOfMemory();
       kernel->Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(kernel->packed_->data()));
     }
     return KernelPtr(std::move(kernel));

@@ -134,7 +134,7 @@ OpDef BinaryDef(const BinaryRow& row) {
   def.inputs = {{"in[0]", in}, {"in[1]", in, PortSpec::kOne, 0}};
   def.outputs = {compare ? PortSpec{"out[0]", types::kBool}
                          : PortSpec{"out[0]", in, PortSpec::kOne, 0}};
-  def.infer = Infer<InferBroadcast>;
+  def.infer = InferBroadcast;
   def.portable = MakeBinary;
   def.flags = OpDef::kInPlace | OpDef::kNativeHalf;
   if (!compare && !IsLogic(row.op)) def.flags |= OpDef::kPostOps;
@@ -146,7 +146,7 @@ OpDef UnaryDef(const UnaryRow& row) {
   def.type = row.type;
   def.inputs = {{"in[0]", UnaryTypes(row.op)}};
   def.outputs = {{"out[0]", UnaryTypes(row.op), PortSpec::kOne, 0}};
-  def.infer = Infer<SameShapeAsInput>;
+  def.infer = SameShapeAsInput;
   def.portable = MakeUnary;
   def.flags = OpDef::kInPlace | OpDef::kNativeHalf;
   return def;
@@ -167,7 +167,7 @@ OpList ElementWiseOps() {
                    "7 greater_equal, 8 less, 9 less_equal, 10 maximum, 11 minimum, 12 mod, "
                    "13 multiply, 14 not_equal, 15 or, 16 power, 17 squared_difference, "
                    "18 subtract, 19 xor"}},
-                 Infer<InferBinary>,
+                 InferBinary,
                  MakeBinary,
                  flags});
   ops.push_back({QNN_OP_ELEMENT_WISE_UNARY,
@@ -176,7 +176,7 @@ OpList ElementWiseOps() {
                  {{"operation", ParamSpec::kInt, true,
                    "0 abs, 1 asin, 2 atan, 3 ceil, 4 cos, 5 exp, 6 floor, 7 log, 8 neg, 9 not, "
                    "10 reciprocal, 11 round (half to even), 12 rsqrt, 13 sign, 14 sin, 15 sqrt"}},
-                 Infer<InferUnary>,
+                 InferUnary,
                  MakeUnary,
                  flags});
   ops.push_back(SelectOp());
@@ -184,7 +184,7 @@ OpList ElementWiseOps() {
                  {{"in[0]", types::kFloat}},
                  {{"out[0]", types::kBool}},
                  {},
-                 Infer<SameShapeAsInput>,
+                 SameShapeAsInput,
                  MakeIsNan,
                  flags});
   ops.push_back({QNN_OP_IS_INF,
@@ -192,14 +192,14 @@ OpList ElementWiseOps() {
                  {{"out[0]", types::kBool}},
                  {{"detect_negative", ParamSpec::kBool, false, "default true"},
                   {"detect_positive", ParamSpec::kBool, false, "default true"}},
-                 Infer<SameShapeAsInput>,
+                 SameShapeAsInput,
                  MakeIsInf,
                  flags});
   ops.push_back({QNN_OP_LOGIT,
                  {{"in[0]", types::kFloat}},
                  {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
                  {},
-                 Infer<SameShapeAsInput>,
+                 SameShapeAsInput,
                  MakeLogit,
                  flags});
   return ops;

@@ -50,8 +50,7 @@ inline void Move(char* to, const char* from, size_t bytes) {
 class GatherKernel final : public Kernel {
  public:
   GatherKernel(const Node& node, size_t axis)
-      : label_(NodeLabel(node)),
-        reader_(node.inputs[1]->dtype),
+      : reader_(node.inputs[1]->dtype),
         axis_(axis),
         outer_(Product(node.inputs[0]->shape, 0, axis)),
         size_(node.inputs[0]->shape[axis]),
@@ -77,11 +76,10 @@ class GatherKernel final : public Kernel {
                        }
                      });
     if (!bad.any()) return {};
-    return BadIndex(label_, reader_.At(args.in[1], bad.position()), bad.position(), axis_, size_);
+    return BadIndex(reader_.At(args.in[1], bad.position()), bad.position(), axis_, size_);
   }
 
  private:
-  const std::string label_;
   const IndexReader reader_;
   const size_t axis_, outer_, size_, picks_, chunk_;
 };
@@ -112,8 +110,7 @@ Result<KernelPtr> MakeGather(const Node& node, const KernelOptions&) {
 class GatherElementsKernel final : public Kernel {
  public:
   GatherElementsKernel(const Node& node, size_t axis)
-      : label_(NodeLabel(node)),
-        reader_(node.inputs[1]->dtype),
+      : reader_(node.inputs[1]->dtype),
         shape_(node.inputs[1]->shape),
         axis_(axis),
         size_(node.inputs[0]->shape[axis]),
@@ -145,11 +142,10 @@ class GatherElementsKernel final : public Kernel {
       }
     });
     if (!bad.any()) return {};
-    return BadIndex(label_, reader_.At(args.in[1], bad.position()), bad.position(), axis_, size_);
+    return BadIndex(reader_.At(args.in[1], bad.position()), bad.position(), axis_, size_);
   }
 
  private:
-  const std::string label_;
   const IndexReader reader_;
   const Shape shape_;
   const size_t axis_, size_, element_;
@@ -182,8 +178,7 @@ Result<KernelPtr> MakeGatherElements(const Node& node, const KernelOptions&) {
 class GatherNdKernel final : public Kernel {
  public:
   GatherNdKernel(const Node& node, size_t batch_dims)
-      : label_(NodeLabel(node)),
-        reader_(node.inputs[1]->dtype),
+      : reader_(node.inputs[1]->dtype),
         shape_(node.inputs[0]->shape),
         first_(batch_dims),
         depth_(node.inputs[1]->shape.back()),
@@ -215,12 +210,10 @@ class GatherNdKernel final : public Kernel {
         });
     if (!bad.any()) return {};
     const size_t axis = first_ + bad.position() % depth_;
-    return BadIndex(label_, reader_.At(args.in[1], bad.position()), bad.position(), axis,
-                    shape_[axis]);
+    return BadIndex(reader_.At(args.in[1], bad.position()), bad.position(), axis, shape_[axis]);
   }
 
  private:
-  const std::string label_;
   const IndexReader reader_;
   const Shape shape_;
   const size_t first_, depth_, batches_, picks_, chunk_;
@@ -267,21 +260,21 @@ OpList GatherOps() {
        {in, indices},
        {out},
        {{"axis", ParamSpec::kInt, true, ""}},
-       Infer<InferGather>,
+       InferGather,
        MakeGather,
        OpDef::kNativeHalf},
       {QNN_OP_GATHER_ELEMENTS,
        {in, positions},
        {out},
        {{"axis", ParamSpec::kInt, false, "default 0"}},
-       Infer<InferGatherElements>,
+       InferGatherElements,
        MakeGatherElements,
        OpDef::kNativeHalf},
       {QNN_OP_GATHER_ND,
        {in, positions},
        {out},
        {{"batch_dims", ParamSpec::kInt, false, "leading dims that both inputs share; default 0"}},
-       Infer<InferGatherNd>,
+       InferGatherNd,
        MakeGatherNd,
        OpDef::kNativeHalf},
   };

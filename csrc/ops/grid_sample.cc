@@ -124,7 +124,7 @@ OpDef GridSampleOp() {
           {{"align_corners", ParamSpec::kBool, false, "default false"},
            {"mode", ParamSpec::kInt, false, "0 bilinear (default), 1 nearest (half to even)"},
            {"padding_mode", ParamSpec::kInt, false, "0 zeros (default), 1 border, 2 reflection"}},
-          Infer<Rule>,
+          Rule,
           Make};
 }
 

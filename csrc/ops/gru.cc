@@ -1,6 +1,6 @@
 // Gru: gates update (z), reset (r) and new (n); h' = (1 - z) n + z h.
-#include "ops/check.h"
 #include "ops/recurrent.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -35,7 +35,7 @@ Result<GruGeometry> ReadGru(const Node& node) {
   const uint32_t units = node.inputs[kUpdateR]->shape[0];
   const uint32_t input = static_cast<uint32_t>(g.sequence.input);
   const int64_t before = node.Int("linear_before_reset");
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "linear_before_reset", before, 0, 1));
+  QNNRT_RETURN_IF_ERROR(CheckRange("linear_before_reset", before, 0, 1));
   g.units = units;
   g.linear_before_reset = before == 1;
   for (size_t i = kUpdateW; i <= kNewW; ++i) {
@@ -60,9 +60,9 @@ Status Infer(const Node& node, std::vector<Shape>* shapes) {
   QNNRT_ASSIGN_OR_RETURN(const GruGeometry g, ReadGru(node));
   const uint32_t units = static_cast<uint32_t>(g.units);
   const uint32_t batch = static_cast<uint32_t>(g.sequence.batch);
-  shapes->push_back(g.sequence.OutputShape(node.inputs[kX]->shape, units));
   const bool flat = node.HasOutput(1) && node.outputs[1]->shape.size() == 2;
-  shapes->push_back(flat ? Shape{batch, units} : Shape{1, batch, units});
+  *shapes = {g.sequence.OutputShape(node.inputs[kX]->shape, units),
+             flat ? Shape{batch, units} : Shape{1, batch, units}};
   return Status::Ok();
 }
 
@@ -72,7 +72,7 @@ class Gru final : public Kernel {
     QNNRT_ASSIGN_OR_RETURN(const GruGeometry g, ReadGru(node));
     std::unique_ptr<Gru> kernel(new Gru(node, g));
     for (GateWeights* weights : {&kernel->w_, &kernel->r_gates_, &kernel->r_new_}) {
-      if (!weights->Prepare(node)) return OutOfMemory(node);
+      if (!weights->Prepare(node)) return OutOfMemory();
     }
     kernel->Plan();
     return KernelPtr(std::move(kernel));

@@ -1,6 +1,6 @@
 // FLOAT_16 through a float kernel: widen what is read, run, narrow what was written.
-#include "ops/check.h"
 #include "ops/op.h"
+#include "ops/rules.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -88,7 +88,7 @@ class HalfViaFloat final : public Kernel {
         wide->dtype = QNN_DATATYPE_FLOAT_32;
         if (tensor->data) {
           wide->data = AlignedBytes::Make(wide->bytes());
-          if (!wide->data) return OutOfMemory(node);
+          if (!wide->data) return OutOfMemory();
           HalfToFloat(tensor->data_as<uint16_t>(), static_cast<float*>(wide->data->data()),
                       wide->elements());
         }

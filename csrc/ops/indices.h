@@ -51,18 +51,13 @@ class FirstBad {
   std::atomic<size_t> position_{kNone};
 };
 
-// Who is speaking, kept by a kernel for the message of a failed run.
-inline std::string NodeLabel(const Node& node) { return node.type + " '" + node.name + "'"; }
-
 inline std::string BadIndexText(int64_t index, size_t position, size_t axis, size_t size) {
   return "index " + std::to_string(index) + " (element " + std::to_string(position) +
          " of the indices) is outside of [-" + std::to_string(size) + ", " + std::to_string(size) +
          "), the range of axis " + std::to_string(axis);
 }
-inline Status BadIndex(const std::string& label, int64_t index, size_t position, size_t axis,
-                       size_t size) {
-  return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT,
-                label + ": " + BadIndexText(index, position, axis, size));
+inline Status BadIndex(int64_t index, size_t position, size_t axis, size_t size) {
+  return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT, BadIndexText(index, position, axis, size));
 }
 
 // Checks a static index input once, when the node is made: all of its values against one size.

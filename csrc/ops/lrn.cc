@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/check.h"
 #include "ops/norm.h"
+#include "ops/rules.h"
 #include "ops/simd.h"
 
 namespace qnnrt {
@@ -108,13 +108,13 @@ class Lrn final : public Kernel {
 
 Status InferLrn(const Node& node, std::vector<Shape>* outputs) {
   const Shape& shape = node.inputs[0]->shape;
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "radius", node.Int("radius"), 0, INT32_MAX));
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "region", node.Int("region"), 0, 1));
+  QNNRT_RETURN_IF_ERROR(CheckRange("radius", node.Int("radius"), 0, INT32_MAX));
+  QNNRT_RETURN_IF_ERROR(CheckRange("region", node.Int("region"), 0, 1));
   if (node.Int("region") == 1 && shape.size() != 4) {
-    return OpError(node, "region 1 (within channel) needs an input of rank 4, got shape %s",
+    return Invalid("region 1 (within channel) needs an input of rank 4, got shape %s",
                    ShapeText(shape).c_str());
   }
-  outputs->push_back(shape);
+  (*outputs)[0] = shape;
   return Status::Ok();
 }
 

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/check.h"
 #include "ops/recurrent.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -65,27 +65,27 @@ Status CheckInputs(const Node& node, const LstmGeometry& g) {
   QNNRT_RETURN_IF_ERROR(CheckShape(node, kProjection, "projection", {outputs, units}));
   QNNRT_RETURN_IF_ERROR(CheckShape(node, kProjectionB, "projection bias", {outputs}));
   if (!g.projection && g.outputs != g.units) {
-    return OpError(node,
-                   "without projection weights (input 22) the recurrent weights must be "
-                   "[%u, %u], got %s",
-                   units, units, ShapeText(node.inputs[kForgetR]->shape).c_str());
+    return Invalid(
+        "without projection weights (input 22) the recurrent weights must be "
+        "[%u, %u], got %s",
+        units, units, ShapeText(node.inputs[kForgetR]->shape).c_str());
   }
   if (node.HasInput(kProjectionB) && !g.projection) {
-    return OpError(node, "projection bias (input 23) without projection weights (input 22)");
+    return Invalid("projection bias (input 23) without projection weights (input 22)");
   }
   if (node.HasInput(kInputW) != node.HasInput(kInputR)) {
-    return OpError(node, "inputs 16 and 17, the weights of the input gate, go together");
+    return Invalid("inputs 16 and 17, the weights of the input gate, go together");
   }
   if (!g.input_gate &&
       (node.HasInput(kInputPeep) || node.HasInput(kInputB) || node.HasInput(kInputNorm))) {
-    return OpError(node,
-                   "inputs 12, 18 and 21 belong to an input gate, but its weights (inputs 16 "
-                   "and 17) are left out");
+    return Invalid(
+        "inputs 12, 18 and 21 belong to an input gate, but its weights (inputs 16 "
+        "and 17) are left out");
   }
   const bool all_norms = node.HasInput(kForgetNorm) && node.HasInput(kCellNorm) &&
                          node.HasInput(kOutputNorm) && node.HasInput(kInputNorm) == g.input_gate;
   if (g.norm && !all_norms) {
-    return OpError(node, "layer normalization needs the weights (inputs 12 to 15) of every gate");
+    return Invalid("layer normalization needs the weights (inputs 12 to 15) of every gate");
   }
   return Status::Ok();
 }
@@ -102,7 +102,7 @@ Result<LstmGeometry> ReadLstm(const Node& node) {
   g.cell_clip = node.Float("cell_clip_threshold");
   g.output_clip = node.Float("output_clip_threshold");
   if (!(g.cell_clip >= 0) || !(g.output_clip >= 0)) {
-    return OpError(node, "clip thresholds must be 0 (none) or positive");
+    return Invalid("clip thresholds must be 0 (none) or positive");
   }
   QNNRT_RETURN_IF_ERROR(CheckInputs(node, g));
   return g;
@@ -117,7 +117,7 @@ Status Infer(const Node& node, std::vector<Shape>* shapes) {
   const Shape gate = g.sequence.OutputShape(in, units);
   const Shape out = g.sequence.OutputShape(in, outputs);
   if (g.projection && (node.HasOutput(6) || node.HasOutput(7))) {
-    return OpError(node, "outputs 6 and 7 are not available together with a projection");
+    return Invalid("outputs 6 and 7 are not available together with a projection");
   }
   *shapes = {out, {batch, units}, {batch, outputs}, gate, gate, gate, gate, gate};
   return Status::Ok();
@@ -133,7 +133,7 @@ class Lstm final : public Kernel {
     QNNRT_ASSIGN_OR_RETURN(const LstmGeometry g, ReadLstm(node));
     std::unique_ptr<Lstm> kernel(new Lstm(node, g));
     for (GateWeights* weights : kernel->AllWeights()) {
-      if (!weights->Prepare(node)) return OutOfMemory(node);
+      if (!weights->Prepare(node)) return OutOfMemory();
     }
     kernel->Plan();
     return KernelPtr(std::move(kernel));

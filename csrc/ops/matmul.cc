@@ -1,6 +1,6 @@
 // MatMul and FullyConnected.
-#include "ops/check.h"
 #include "ops/gemm.h"
+#include "ops/rules.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -38,8 +38,7 @@ Result<MatMulGeometry> ReadMatMul(const Node& node, Shape* output) {
   const uint32_t kb = g.transpose_b ? b.end()[-1] : b.end()[-2];
   const uint32_t n = g.transpose_b ? b.end()[-2] : b.end()[-1];
   if (ka != kb) {
-    return OpError(node,
-                   "the inner dimensions must agree: input 0 %s%s gives %u, input 1 %s%s gives %u",
+    return Invalid("the inner dimensions must agree: input 0 %s%s gives %u, input 1 %s%s gives %u",
                    ShapeText(a).c_str(), g.transpose_a ? " transposed" : "", ka,
                    ShapeText(b).c_str(), g.transpose_b ? " transposed" : "", kb);
   }
@@ -55,8 +54,8 @@ Result<MatMulGeometry> ReadMatMul(const Node& node, Shape* output) {
     const uint32_t da = a.size() >= from_end + 2 ? a[a.size() - 2 - from_end] : 1;
     const uint32_t db = b.size() >= from_end + 2 ? b[b.size() - 2 - from_end] : 1;
     if (da != db && da != 1 && db != 1) {
-      return OpError(node, "the batch dimensions of %s and %s do not broadcast",
-                     ShapeText(a).c_str(), ShapeText(b).c_str());
+      return Invalid("the batch dimensions of %s and %s do not broadcast", ShapeText(a).c_str(),
+                     ShapeText(b).c_str());
     }
     const uint32_t dim = da == 1 ? db : da;
     (*output)[i] = dim;
@@ -86,8 +85,7 @@ Result<MatMulGeometry> ReadFullyConnected(const Node& node, Shape* output) {
   const uint32_t outputs = weight[0], inputs = weight[1];
   const bool keep_dims = node.Bool("keep_dims");
   if (inputs == 0 || elements % inputs != 0 || (keep_dims && in.back() != inputs)) {
-    return OpError(node,
-                   keep_dims ? "with keep_dims the last dimension of input 0 %s must be the %u "
+    return Invalid(keep_dims ? "with keep_dims the last dimension of input 0 %s must be the %u "
                                "inputs of the weight %s"
                              : "the elements of input 0 %s must be a multiple of the %u inputs of "
                                "the weight %s",
@@ -103,7 +101,7 @@ Result<MatMulGeometry> ReadFullyConnected(const Node& node, Shape* output) {
     *output = in;
     output->back() = outputs;
   } else {
-    if (g.m > UINT32_MAX) return OpError(node, "%zu rows are too many", g.m);
+    if (g.m > UINT32_MAX) return Invalid("%zu rows are too many", g.m);
     *output = {static_cast<uint32_t>(g.m), outputs};
     // The page: [m] for an input of rank 1. [1, m] is taken as well, as it always was.
     if (in.size() == 1 && !(node.HasOutput(0) && node.outputs[0]->shape.size() == 2)) {
@@ -125,7 +123,7 @@ class MatMul final : public Kernel {
     if (b.is_static()) {
       kernel->b_matrices_ = g.k * g.n == 0 ? 0 : b.elements() / (g.k * g.n);
       kernel->packed_ = AlignedBytes::Make(kernel->b_matrices_ * kernel->packed_floats_ * 4);
-      if (!kernel->packed_) return OutOfMemory(node);
+      if (!kernel->packed_) return OutOfMemory();
       float* packed = static_cast<float*>(kernel->packed_->data());
       for (size_t i = 0; i < kernel->b_matrices_; ++i) {
         PackAll(kernel->View(b.data_as<float>() + i * g.k * g.n), g.k, g.n,
@@ -280,7 +278,7 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   Shape shape;
   QNNRT_ASSIGN_OR_RETURN(const MatMulGeometry g, Read(node, &shape));
   (void)g;
-  outputs->push_back(std::move(shape));
+  (*outputs)[0] = std::move(shape);
   return Status::Ok();
 }
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/check.h"
 #include "ops/post_ops.h"
+#include "ops/rules.h"
 #include "ops/simd.h"
 
 namespace qnnrt {
@@ -24,7 +24,7 @@ class Batchnorm final : public Kernel {
     std::unique_ptr<Batchnorm> kernel(new Batchnorm(node));
     if (!kernel->has_bias_) {
       kernel->zeros_ = AlignedBytes::Make(kernel->channels_ * sizeof(float));
-      if (!kernel->zeros_) return OutOfMemory(node);
+      if (!kernel->zeros_) return OutOfMemory();
       std::fill_n(static_cast<float*>(kernel->zeros_->data()), kernel->channels_, 0.0f);
     }
     return KernelPtr(std::move(kernel));
@@ -63,7 +63,7 @@ Status InferBatchnorm(const Node& node, std::vector<Shape>* outputs) {
   const Shape channels = {node.inputs[0]->shape.back()};
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 1, "weight", channels));
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", channels));
-  outputs->push_back(node.inputs[0]->shape);
+  (*outputs)[0] = node.inputs[0]->shape;
   return Status::Ok();
 }
 
@@ -111,18 +111,16 @@ Result<AxisGeometry> ReadAxes(const Node& node, bool with_offsets) {
     g.kind = node.type == "RmsNorm" ? AxisNorm::kRms : AxisNorm::kLayer;
     g.epsilon = node.Float("epsilon", g.kind == AxisNorm::kRms ? 1e-6f : 1e-3f);
   }
-  if (axes.empty()) return OpError(node, "param 'axes' must name at least one axis");
+  if (axes.empty()) return Invalid("param 'axes' must name at least one axis");
   std::vector<size_t> inner_axes, outer_axes;
   std::vector<bool> taken(rank, false);
   for (int64_t axis : axes) {
-    const int64_t at = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
-    if (at < 0 || at >= static_cast<int64_t>(rank) || taken[static_cast<size_t>(at)]) {
-      return OpError(node, "axis %lld must be in [0, %zu) and named once",
-                     static_cast<long long>(axis), rank);
-    }
-    taken[static_cast<size_t>(at)] = true;
-    inner_axes.push_back(static_cast<size_t>(at));
-    g.axes_shape.push_back(shape[static_cast<size_t>(at)]);
+    size_t at = 0;
+    QNNRT_RETURN_IF_ERROR(CheckAxis("axes", axis, rank, &at));
+    if (taken[at]) return Invalid("param 'axes' names axis %zu twice", at);
+    taken[at] = true;
+    inner_axes.push_back(at);
+    g.axes_shape.push_back(shape[at]);
     g.inner *= g.axes_shape.back();
   }
   for (size_t i = 0; i < rank; ++i) {
@@ -211,7 +209,7 @@ Status InferAlongAxes(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_ASSIGN_OR_RETURN(const AxisGeometry g, ReadAxes(node, false));
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 1, "weight", g.axes_shape));
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", g.axes_shape));
-  outputs->push_back(node.inputs[0]->shape);
+  (*outputs)[0] = node.inputs[0]->shape;
   return Status::Ok();
 }
 

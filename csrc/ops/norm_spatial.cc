@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/check.h"
 #include "ops/norm.h"
+#include "ops/rules.h"
 #include "ops/simd.h"
 
 namespace qnnrt {
@@ -141,9 +141,9 @@ SpatialNorm Dims(const Shape& shape) {
 
 Status InferInstanceNorm(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_RETURN_IF_ERROR(CheckVectors(node));
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "mode", node.Int("mode"), 0, 1));
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "region", node.Int("region"), 0, 2));
-  outputs->push_back(node.inputs[0]->shape);
+  QNNRT_RETURN_IF_ERROR(CheckRange("mode", node.Int("mode"), 0, 1));
+  QNNRT_RETURN_IF_ERROR(CheckRange("region", node.Int("region"), 0, 2));
+  (*outputs)[0] = node.inputs[0]->shape;
   return Status::Ok();
 }
 
@@ -164,12 +164,12 @@ Result<KernelPtr> MakeInstanceNorm(const Node& node, const KernelOptions&) {
 Status InferGroupNorm(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_RETURN_IF_ERROR(CheckVectors(node));
   const int64_t channels = node.inputs[0]->shape.back(), group = node.Int("group");
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "group", group, 1, INT32_MAX));
+  QNNRT_RETURN_IF_ERROR(CheckRange("group", group, 1, INT32_MAX));
   if (channels % group != 0) {
-    return OpError(node, "group %lld must divide the %lld channels", static_cast<long long>(group),
+    return Invalid("group %lld must divide the %lld channels", static_cast<long long>(group),
                    static_cast<long long>(channels));
   }
-  outputs->push_back(node.inputs[0]->shape);
+  (*outputs)[0] = node.inputs[0]->shape;
   return Status::Ok();
 }
 

@@ -91,7 +91,7 @@ OpDef OneHotOp() {
            {"axis", ParamSpec::kInt, false, "position of the new dim; default the last"},
            {"on_value", ParamSpec::kNumber, false, "default 1"},
            {"off_value", ParamSpec::kNumber, false, "default 0"}},
-          Infer<Rule>,
+          Rule,
           Make,
           OpDef::kNativeHalf};
 }

@@ -72,7 +72,8 @@ struct OpDef {
   std::vector<PortSpec> outputs;
   std::vector<ParamSpec> params;
   // The rule that ports and params cannot say: checks values and fills the shape of every output.
-  // Ports, param kinds, ranks and types were checked before. An op whose output shape is the
+  // Ports, param kinds, ranks and types were checked before, and `outputs` has an entry for each
+  // output of the node. An op whose output shape is the
   // client's choice (Reshape) copies the declared one after checking it.
   Status (*infer)(const Node&, std::vector<Shape>* outputs);
   MakeKernelFn portable;

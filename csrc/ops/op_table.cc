@@ -3,8 +3,8 @@
 
 #include <unordered_map>
 
-#include "ops/check.h"
 #include "ops/op.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -46,16 +46,16 @@ Status CheckPort(const Node& node, const PortSpec& port, const char* kind, size_
   const std::string where = PortText(port, kind, i, tensor);
   const TypeSet bit = TypeBit(tensor.dtype);
   if ((port.types & bit) == 0) {
-    return OpError(node, "%s has type %s; allowed: %s", where.c_str(), DataTypeName(tensor.dtype),
+    return Invalid("%s has type %s; allowed: %s", where.c_str(), DataTypeName(tensor.dtype),
                    TypeSetNames(port.types).c_str())
         .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
   }
   if (port.same_type_as >= 0 && node.HasInput(static_cast<size_t>(port.same_type_as))) {
     const Tensor& other = *node.inputs[static_cast<size_t>(port.same_type_as)];
     if (other.dtype != tensor.dtype) {
-      return OpError(node, "%s has type %s; it must be %s, the type of input %d '%s'",
-                     where.c_str(), DataTypeName(tensor.dtype), DataTypeName(other.dtype),
-                     port.same_type_as, other.name.c_str())
+      return Invalid("%s has type %s; it must be %s, the type of input %d '%s'", where.c_str(),
+                     DataTypeName(tensor.dtype), DataTypeName(other.dtype), port.same_type_as,
+                     other.name.c_str())
           .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
     }
   }
@@ -65,12 +65,12 @@ Status CheckPort(const Node& node, const PortSpec& port, const char* kind, size_
         port.min_rank == port.max_rank
             ? std::to_string(port.min_rank)
             : std::to_string(port.min_rank) + " to " + std::to_string(port.max_rank);
-    return OpError(node, "%s has rank %d (shape %s); allowed: %s", where.c_str(), rank,
+    return Invalid("%s has rank %d (shape %s); allowed: %s", where.c_str(), rank,
                    ShapeText(tensor.shape).c_str(), allowed.c_str());
   }
   uint64_t count;
   if (!ElementCount(tensor.shape, &count) || count > static_cast<uint64_t>(INT64_MAX) / 8) {
-    return OpError(node, "%s: shape %s has more elements than memory can hold", where.c_str(),
+    return Invalid("%s: shape %s has more elements than memory can hold", where.c_str(),
                    ShapeText(tensor.shape).c_str());
   }
   return Status::Ok();
@@ -80,14 +80,14 @@ Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, const ch
                   const std::vector<const Tensor*>& tensors) {
   const bool variadic = !ports.empty() && ports.back().count == PortSpec::kVariadic;
   if (tensors.size() > ports.size() && !variadic) {
-    return OpError(node, "%zu %ss given; it takes at most %zu", tensors.size(), kind, ports.size());
+    return Invalid("%zu %ss given; it takes at most %zu", tensors.size(), kind, ports.size());
   }
   for (size_t i = 0; i < std::max(ports.size(), tensors.size()); ++i) {
     const PortSpec& port = ports[std::min(i, ports.size() - 1)];
     const Tensor* tensor = i < tensors.size() ? tensors[i] : nullptr;
     if (LeftOut(port, tensor)) {
       if (port.count == PortSpec::kOptional) continue;
-      return OpError(node, "%s %zu (%s) is missing", kind, i, port.name);
+      return Invalid("%s %zu (%s) is missing", kind, i, port.name);
     }
     QNNRT_RETURN_IF_ERROR(CheckPort(node, port, kind, i, *tensor));
   }
@@ -148,22 +148,22 @@ Status CheckParams(const Node& node, const OpDef& def) {
       for (const ParamSpec& candidate : def.params) {
         known += (known.empty() ? "" : ", ") + std::string(candidate.name);
       }
-      return OpError(node, "unknown param '%s'; it takes: %s", param.name.c_str(),
+      return Invalid("unknown param '%s'; it takes: %s", param.name.c_str(),
                      known.empty() ? "none" : known.c_str());
     }
     for (size_t j = 0; j < i; ++j) {
       if (node.params[j].name == param.name) {
-        return OpError(node, "param '%s' is given twice", param.name.c_str());
+        return Invalid("param '%s' is given twice", param.name.c_str());
       }
     }
     if (!KindMatches(*spec, param)) {
-      return OpError(node, "param '%s' must be %s", spec->name, KindName(spec->kind));
+      return Invalid("param '%s' must be %s", spec->name, KindName(spec->kind));
     }
   }
   for (const ParamSpec& spec : def.params) {
     if (spec.required && node.Find(spec.name) == nullptr) {
-      return OpError(node, "param '%s' is missing; it must be %s, %s", spec.name,
-                     KindName(spec.kind), spec.rule);
+      return Invalid("param '%s' is missing; it must be %s, %s", spec.name, KindName(spec.kind),
+                     spec.rule);
     }
   }
   return Status::Ok();
@@ -194,6 +194,28 @@ bool HasHalf(const Node& node) {
   return false;
 }
 
+Status Validate(const Node& node, const OpDef& def) {
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.inputs, "input", node.inputs));
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.outputs, "output", node.outputs));
+  QNNRT_RETURN_IF_ERROR(CheckParams(node, def));
+  std::vector<Shape> shapes(node.outputs.size());
+  QNNRT_RETURN_IF_ERROR(def.infer(node, &shapes));
+  for (size_t i = 0; i < node.outputs.size() && i < shapes.size(); ++i) {
+    const Tensor* output = node.outputs[i];
+    if (output == nullptr ||
+        (output->elements() == 0 && ElementCount(shapes[i]) != 0 && i < def.outputs.size() &&
+         def.outputs[i].count == PortSpec::kOptional)) {
+      continue;
+    }
+    if (output->shape != shapes[i]) {
+      return Invalid("output %zu '%s' is declared as %s but comes out as %s", i,
+                     output->name.c_str(), ShapeText(output->shape).c_str(),
+                     ShapeText(shapes[i]).c_str());
+    }
+  }
+  return {};
+}
+
 Status UnknownOp(const Node& node) {
   return Error(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND,
                "node '%s': no op '%s' in package qti.aisw here; the op coverage page lists those "
@@ -214,26 +236,9 @@ const std::vector<const OpDef*>& AllOps() { return TheTable().list; }
 Status ValidateNode(const Node& node) {
   const OpDef* def = FindOp(node.type);
   if (def == nullptr) return UnknownOp(node);
-  if (HasEmptyOptional(node, *def)) return ValidateNode(WithoutEmptyOptionals(node, *def));
-  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def->inputs, "input", node.inputs));
-  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def->outputs, "output", node.outputs));
-  QNNRT_RETURN_IF_ERROR(CheckParams(node, *def));
-  std::vector<Shape> shapes;
-  QNNRT_RETURN_IF_ERROR(def->infer(node, &shapes));
-  for (size_t i = 0; i < node.outputs.size() && i < shapes.size(); ++i) {
-    const Tensor* output = node.outputs[i];
-    if (output == nullptr ||
-        (output->elements() == 0 && ElementCount(shapes[i]) != 0 && i < def->outputs.size() &&
-         def->outputs[i].count == PortSpec::kOptional)) {
-      continue;
-    }
-    if (output->shape != shapes[i]) {
-      return OpError(node, "output %zu '%s' is declared as %s but comes out as %s", i,
-                     output->name.c_str(), ShapeText(output->shape).c_str(),
-                     ShapeText(shapes[i]).c_str());
-    }
-  }
-  return Status::Ok();
+  const std::string label = node.type + " '" + node.name + "'";
+  if (!HasEmptyOptional(node, *def)) return Validate(node, *def).Within(label);
+  return Validate(WithoutEmptyOptionals(node, *def), *def).Within(label);
 }
 
 Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options) {

@@ -156,7 +156,7 @@ OpDef PadOp() {
             "0 constant, 1 mirror_symmetric, 2 mirror_reflect, 3 edge"},
            {"pad_amount", ParamSpec::kInts, true, "[rank, 2], before and after each dim"},
            {"pad_constant_value", ParamSpec::kNumber, false, "default 0"}},
-          Infer<Rule>,
+          Rule,
           Make,
           OpDef::kNativeHalf};
 }

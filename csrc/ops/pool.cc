@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "ops/check.h"
+#include "ops/rules.h"
 #include "ops/simd.h"
 
 namespace qnnrt {
@@ -29,10 +29,11 @@ Result<PoolGeometry> ReadPool(const Node& node) {
   g.channels = in.back();
   g.count_pads = node.Bool("count_pad_for_edges");
   const int64_t rounding = node.Int("rounding_mode", 0);
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "rounding_mode", rounding, 0, 1));
-  QNNRT_ASSIGN_OR_RETURN(const auto filter, IntsParam(node, "filter_size", spatial, 1));
-  QNNRT_ASSIGN_OR_RETURN(const auto stride, IntsParam(node, "stride", spatial, 1));
-  QNNRT_ASSIGN_OR_RETURN(const auto pads, IntsParam(node, "pad_amount", 2 * spatial, 0));
+  QNNRT_RETURN_IF_ERROR(CheckRange("rounding_mode", rounding, 0, 1));
+  std::vector<int64_t> filter, stride, pads;
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "filter_size", spatial, 1, &filter));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "stride", spatial, 1, &stride));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * spatial, 0, &pads));
   for (size_t i = 0; i < spatial; ++i) {
     const size_t at = 3 - spatial + i;
     g.in[at] = in[1 + i];
@@ -42,7 +43,7 @@ Result<PoolGeometry> ReadPool(const Node& node) {
     g.pad_after[at] = pads[2 * i + 1];
     const int64_t room = g.in[at] + g.pad_before[at] + g.pad_after[at] - g.kernel[at];
     if (room < 0) {
-      return OpError(node, "filter size %lld is larger than the padded input %lld",
+      return Invalid("filter size %lld is larger than the padded input %lld",
                      static_cast<long long>(g.kernel[at]),
                      static_cast<long long>(room + g.kernel[at]));
     }
@@ -54,6 +55,7 @@ Result<PoolGeometry> ReadPool(const Node& node) {
         node.outputs[0]->shape[1 + i] == size - 1) {
       --size;
     }
+    QNNRT_RETURN_IF_ERROR(CheckSize(kSpatialNames[at], size));
     g.out[at] = size;
   }
   return g;
@@ -64,7 +66,7 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   Shape shape = node.inputs[0]->shape;
   const size_t spatial = shape.size() - 2;
   for (size_t i = 0; i < spatial; ++i) shape[1 + i] = static_cast<uint32_t>(g.out[3 - spatial + i]);
-  outputs->push_back(std::move(shape));
+  (*outputs)[0] = std::move(shape);
   return Status::Ok();
 }
 

@@ -1,7 +1,7 @@
 // What Lstm (lstm.cc) and Gru (gru.cc) share.
 #include "ops/recurrent.h"
 
-#include "ops/check.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 
@@ -11,7 +11,7 @@ Result<Sequence> ReadSequence(const Node& node, bool time_major_default) {
   s.rank = in.size();
   s.time_major = s.rank == 2 || node.Bool("time_major", time_major_default);
   const int64_t direction = node.Int("direction");
-  QNNRT_RETURN_IF_ERROR(CheckRange(node, "direction", direction, 0, 1));
+  QNNRT_RETURN_IF_ERROR(CheckRange("direction", direction, 0, 1));
   s.reverse = direction == 1;
   s.input = in.back();
   s.batch = s.rank == 2 ? in[0] : s.time_major ? in[1] : in[0];

@@ -341,7 +341,7 @@ OpList ReduceOps() {
                    {{"out[0]", types::kNumber, PortSpec::kOne, 0}},
                    {{"axes", ParamSpec::kInts, true, "[M], none twice"},
                     {"keep_dims", ParamSpec::kBool, false, "default false"}},
-                   Infer<InferReduce>,
+                   InferReduce,
                    row.make});
   }
   for (OpDef& def : ArgOps()) ops.push_back(std::move(def));

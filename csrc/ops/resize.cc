@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/check.h"
+#include "ops/rules.h"
 #include "ops/simd.h"
 
 namespace qnnrt {
@@ -244,9 +244,9 @@ Result<ResizeRule> ReadRule(const Node& node) {
     const int64_t transform = node.Int("transformation_mode");
     const int64_t interpolation = node.Int("interpolation_mode");
     const int64_t nearest = node.Int("nearest_mode");
-    QNNRT_RETURN_IF_ERROR(CheckRange(node, "transformation_mode", transform, 0, 3));
-    QNNRT_RETURN_IF_ERROR(CheckRange(node, "interpolation_mode", interpolation, 0, 2));
-    QNNRT_RETURN_IF_ERROR(CheckRange(node, "nearest_mode", nearest, 0, 3));
+    QNNRT_RETURN_IF_ERROR(CheckRange("transformation_mode", transform, 0, 3));
+    QNNRT_RETURN_IF_ERROR(CheckRange("interpolation_mode", interpolation, 0, 2));
+    QNNRT_RETURN_IF_ERROR(CheckRange("nearest_mode", nearest, 0, 3));
     rule.transform = static_cast<Transform>(transform);
     rule.interpolation = static_cast<Interpolation>(interpolation);
     rule.nearest = static_cast<Nearest>(nearest);
@@ -256,9 +256,9 @@ Result<ResizeRule> ReadRule(const Node& node) {
   }
   const bool align = node.Bool("align_corners"), half = node.Bool("half_pixel_centers");
   if (align && half) {
-    return OpError(node, "align_corners and half_pixel_centers exclude each other");
+    return Invalid("align_corners and half_pixel_centers exclude each other");
   }
-  if (node.Bool("antialias")) return OpError(node, "antialias is not supported: set it to false");
+  if (node.Bool("antialias")) return Invalid("antialias is not supported: set it to false");
   rule.transform = align  ? Transform::kAlignCorners
                    : half ? Transform::kHalfPixel
                           : Transform::kAsymmetric;
@@ -276,8 +276,8 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
   if (rule.interpolation != Interpolation::kNearest && (TypeBit(in.dtype) & types::kFloat) == 0) {
-    return OpError(node, "input 0 '%s' has type %s; interpolation needs one of: %s",
-                   in.name.c_str(), DataTypeName(in.dtype), TypeSetNames(types::kFloat).c_str())
+    return Invalid("input 0 '%s' has type %s; interpolation needs one of: %s", in.name.c_str(),
+                   DataTypeName(in.dtype), TypeSetNames(types::kFloat).c_str())
         .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
   }
   // The output's size is the client's choice; batch and channels are not.
@@ -287,12 +287,12 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
     fits = in.shape[i] != 0 && out.shape[i] != 0;
   }
   if (!fits) {
-    return OpError(node,
-                   "output '%s' has shape %s; batch and channels must be those of input %s "
-                   "and no size 0",
-                   out.name.c_str(), ShapeText(out.shape).c_str(), ShapeText(in.shape).c_str());
+    return Invalid(
+        "output '%s' has shape %s; batch and channels must be those of input %s "
+        "and no size 0",
+        out.name.c_str(), ShapeText(out.shape).c_str(), ShapeText(in.shape).c_str());
   }
-  outputs->push_back(out.shape);
+  (*outputs)[0] = out.shape;
   return Status::Ok();
 }
 

@@ -23,25 +23,17 @@ Status GetInts(const Node& node, const char* param, size_t count, int64_t low,
                std::vector<int64_t>* result) {
   *result = node.Ints(param);
   if (result->size() != count) {
-    return Invalid("param '%s' has %zu values, expected %zu", param, result->size(), count);
+    return Invalid("param '%s' must hold %zu values, got %zu", param, count, result->size());
   }
-  for (int64_t v : *result) {
-    if (v < low || v > INT32_MAX) {
-      return Invalid("param '%s' holds %lld, expected values in [%lld, 2^31)", param,
-                     static_cast<long long>(v), static_cast<long long>(low));
-    }
-  }
+  for (int64_t value : *result) QNNRT_RETURN_IF_ERROR(CheckRange(param, value, low, INT32_MAX));
   return {};
 }
 
-Status GetEnum(const Node& node, const char* param, int64_t fallback, int64_t last,
-               int64_t* result) {
-  *result = node.Int(param, fallback);
-  if (*result < 0 || *result > last) {
-    return Invalid("param '%s' is %lld, expected a value in [0, %lld]", param,
-                   static_cast<long long>(*result), static_cast<long long>(last));
-  }
-  return {};
+Status CheckShape(const Node& node, size_t i, const char* what, const Shape& shape) {
+  if (!node.HasInput(i) || node.inputs[i]->shape == shape) return {};
+  return Invalid("input %zu (%s) '%s' must have shape %s, got %s", i, what,
+                 node.inputs[i]->name.c_str(), ShapeText(shape).c_str(),
+                 ShapeText(node.inputs[i]->shape).c_str());
 }
 
 bool BroadcastShape(const Shape& a, const Shape& b, Shape* out) {

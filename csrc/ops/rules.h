@@ -1,4 +1,5 @@
-// What the shape rules of the elementwise, reduction and data movement families have in common.
+// What the shape rules (OpDef::infer) of all families have in common. Messages name the param or
+// the input and the rule; ValidateNode puts the op and the node in front.
 #pragma once
 
 #include <string>
@@ -14,19 +15,27 @@ Status Invalid(const char* format, Args... args) {
   return Error(QNN_GRAPH_ERROR_INVALID_OP_CONFIG, format, args...);
 }
 
-// A shape rule as OpDef::infer wants it: *outputs has an entry for each output when `rule` begins,
-// and its message gets the op's type and the node's name in front.
-template <Status (*rule)(const Node&, std::vector<Shape>*)>
-Status Infer(const Node& node, std::vector<Shape>* outputs) {
-  outputs->assign(node.outputs.size(), Shape());
-  return rule(node, outputs).Within(node.type + " '" + node.name + "'");
+// ---- params ----------------------------------------------------------------------------------
+
+inline Status CheckRange(const char* param, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return {};
+  return Invalid("param '%s' must be in [%lld, %lld], got %lld", param,
+                 static_cast<long long>(least), static_cast<long long>(most),
+                 static_cast<long long>(value));
+}
+
+// An enumerated param: one of 0..last.
+inline Status GetEnum(const Node& node, const char* param, int64_t fallback, int64_t last,
+                      int64_t* result) {
+  *result = node.Int(param, fallback);
+  return CheckRange(param, *result, 0, last);
 }
 
 // An axis given as a param: [0, limit), or counted from the end when it is negative.
 inline Status CheckAxis(const char* param, int64_t axis, size_t limit, size_t* result) {
   const int64_t n = static_cast<int64_t>(limit);
   if (axis < -n || axis >= n) {
-    return Invalid("param '%s' is %lld, outside of [%lld, %lld)", param,
+    return Invalid("param '%s' names axis %lld, outside of [%lld, %lld)", param,
                    static_cast<long long>(axis), static_cast<long long>(-n),
                    static_cast<long long>(n));
   }
@@ -46,9 +55,24 @@ Status GetAxes(const Node& node, const char* param, size_t rank, std::vector<siz
 Status GetInts(const Node& node, const char* param, size_t count, int64_t low,
                std::vector<int64_t>* result);
 
-// An enumerated param: one of 0..last.
-Status GetEnum(const Node& node, const char* param, int64_t fallback, int64_t last,
-               int64_t* result);
+// A scalar param as raw bytes of an element type (pad and one-hot values).
+Status ScalarBytes(const Node& node, const char* param, double fallback, Qnn_DataType_t type,
+                   unsigned char bytes[8]);
+
+// ---- shapes ----------------------------------------------------------------------------------
+
+// Input i (a bias, weights, a state), if it is there, must have `shape`.
+Status CheckShape(const Node& node, size_t i, const char* what, const Shape& shape);
+
+// The spatial dims of a channel-last image or volume.
+constexpr const char* kSpatialNames[] = {"the depth", "the height", "the width"};
+
+// The size that a dim of the output gets by computation; what: "the width".
+inline Status CheckSize(const char* what, int64_t size) {
+  if (size >= 0 && size <= int64_t{UINT32_MAX}) return {};
+  return Invalid("%s of the output would be %lld, outside of [0, 2^32)", what,
+                 static_cast<long long>(size));
+}
 
 inline Status SameShapeAsInput(const Node& node, std::vector<Shape>* outputs) {
   (*outputs)[0] = node.inputs[0]->shape;
@@ -58,15 +82,17 @@ inline Status SameShapeAsInput(const Node& node, std::vector<Shape>* outputs) {
 // The shape both broadcast to, by numpy's rule; false when they do not.
 bool BroadcastShape(const Shape& a, const Shape& b, Shape* out);
 
-// A scalar param as raw bytes of an element type (pad and one-hot values).
-Status ScalarBytes(const Node& node, const char* param, double fallback, Qnn_DataType_t type,
-                   unsigned char bytes[8]);
-
 // Dims [first, last) multiplied.
 inline size_t Product(const Shape& shape, size_t first, size_t last) {
   size_t n = 1;
   for (size_t i = first; i < last; ++i) n *= shape[i];
   return n;
+}
+
+// ---- kernels ---------------------------------------------------------------------------------
+
+inline Status OutOfMemory() {
+  return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory while preparing the kernel");
 }
 
 }  // namespace qnnrt

@@ -94,7 +94,7 @@ OpDef CumulativeSumOp() {
           {{"axis", ParamSpec::kInt, true, ""},
            {"exclusive", ParamSpec::kBool, false, "default false: the element itself counts"},
            {"reverse", ParamSpec::kBool, false, "default false"}},
-          Infer<Rule>,
+          Rule,
           Make};
 }
 

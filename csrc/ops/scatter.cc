@@ -65,8 +65,7 @@ Combine PickCombine(Reduction r, Qnn_DataType_t type) {
 class ScatterElementsKernel final : public Kernel {
  public:
   ScatterElementsKernel(const Node& node, size_t axis)
-      : label_(NodeLabel(node)),
-        reader_(node.inputs[1]->dtype),
+      : reader_(node.inputs[1]->dtype),
         combine_(PickCombine(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype)),
         shape_(node.inputs[1]->shape),
         axis_(axis),
@@ -89,7 +88,7 @@ class ScatterElementsKernel final : public Kernel {
     ParallelCopy(args.threads, out, args.in[0], bytes_);
     for (size_t u = 0; u < count_; ++u) {
       const int64_t index = reader_.At(args.in[1], u, size_);
-      if (index < 0) return BadIndex(label_, reader_.At(args.in[1], u), u, axis_, size_);
+      if (index < 0) return BadIndex(reader_.At(args.in[1], u), u, axis_, size_);
       size_t to = static_cast<size_t>(index) * strides_[axis_], rest = u;
       for (size_t d = shape_.size(); d-- > 0;) {
         if (d != axis_) to += rest % shape_[d] * strides_[d];
@@ -101,7 +100,6 @@ class ScatterElementsKernel final : public Kernel {
   }
 
  private:
-  const std::string label_;
   const IndexReader reader_;
   const Combine combine_;
   const Shape shape_;
@@ -149,8 +147,7 @@ Result<KernelPtr> MakeScatterElements(const Node& node, const KernelOptions&) {
 class ScatterNdKernel final : public Kernel {
  public:
   explicit ScatterNdKernel(const Node& node)
-      : label_(NodeLabel(node)),
-        reader_(node.inputs[1]->dtype),
+      : reader_(node.inputs[1]->dtype),
         combine_(PickCombine(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype)),
         shape_(node.inputs[0]->shape),
         depth_(node.inputs[1]->shape.back()),
@@ -171,7 +168,7 @@ class ScatterNdKernel final : public Kernel {
         const size_t position = u * depth_ + d;
         const int64_t index = reader_.At(args.in[1], position, shape_[d]);
         if (index < 0) {
-          return BadIndex(label_, reader_.At(args.in[1], position), position, d, shape_[d]);
+          return BadIndex(reader_.At(args.in[1], position), position, d, shape_[d]);
         }
         at = at * shape_[d] + static_cast<size_t>(index);
       }
@@ -181,7 +178,6 @@ class ScatterNdKernel final : public Kernel {
   }
 
  private:
-  const std::string label_;
   const IndexReader reader_;
   const Combine combine_;
   const Shape shape_;
@@ -226,13 +222,13 @@ OpList ScatterOps() {
        {in, indices, updates},
        {out},
        {{"axis", ParamSpec::kInt, false, "default 0"}, reduction},
-       Infer<InferScatterElements>,
+       InferScatterElements,
        MakeScatterElements},
       {QNN_OP_SCATTER_ND,
        {in, indices, updates},
        {out},
        {reduction},
-       Infer<InferScatterNd>,
+       InferScatterNd,
        MakeScatterNd},
   };
 }

@@ -110,7 +110,7 @@ OpDef SelectOp() {
       {{"in[0]", types::kBool}, {"in[1]", types::kAny}, {"in[2]", types::kAny, PortSpec::kOne, 1}},
       {{"out[0]", types::kAny, PortSpec::kOne, 1}},
       {},
-      Infer<Rule>,
+      Rule,
       Make,
       OpDef::kInPlace | OpDef::kNativeHalf};
 }

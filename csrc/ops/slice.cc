@@ -15,11 +15,14 @@ struct Row {
   int64_t begin = 0, stride = 1, count = 1;
 };
 
+constexpr int64_t kLongest = int64_t{1} << 32;  // more than any dim has
+
 // A begin below 0 counts from the end, and so does an end below 0 when the stride is positive;
 // with a negative stride an end below 0 means "up to and with element 0". Both are clamped.
 Row Resolve(int64_t begin, int64_t end, int64_t stride, bool any_begin, bool any_end,
             int64_t size) {
   Row row;
+  stride = std::clamp(stride, -kLongest, kLongest);
   row.stride = stride;
   if (begin < 0) begin += size;
   if (stride > 0) {
@@ -33,6 +36,7 @@ Row Resolve(int64_t begin, int64_t end, int64_t stride, bool any_begin, bool any
     row.count = begin > end ? (begin - end - stride - 1) / -stride : 0;
   }
   row.begin = begin;
+  if (row.count <= 1) row.stride = 1;  // not taken; it could overflow what it is multiplied by
   return row;
 }
 
@@ -121,7 +125,7 @@ OpDef StridedSliceOp() {
        {"end_mask", ParamSpec::kInt, false, "bit i: row i ends where the dim does"},
        {"shrink_axes", ParamSpec::kInt, false, "bit i: row i takes element begin, the dim goes"},
        {"new_axes_mask", ParamSpec::kInt, false, "bit i: row i is a new dim of size 1"}},
-      Infer<Rule>,
+      Rule,
       Make,
       OpDef::kNativeHalf};
 }

@@ -40,7 +40,8 @@ Status FoldConstants(Ir* ir, const Threads& threads, int* changes) {
       constant &= t == nullptr || t->type == QNN_TENSOR_TYPE_NATIVE;
     if (!constant) continue;
     std::vector<std::shared_ptr<AlignedBytes>> results;
-    QNNRT_RETURN_IF_ERROR(Evaluate(node, threads, &results).Within("node '" + node.name + "'"));
+    QNNRT_RETURN_IF_ERROR(
+        Evaluate(node, threads, &results).Within("node '" + node.name + "' (" + node.type + ")"));
     std::vector<const Tensor*> outputs = node.outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o] == nullptr) continue;

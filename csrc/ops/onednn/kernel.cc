@@ -7,14 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "abi/qnn_errors.h"
 #include "ops/post_ops.h"
 
 namespace qnnrt::onednn {
 namespace {
-
-constexpr ErrorCode kOutOfMemory = 1002;
-constexpr ErrorCode kGeneral = 1100;
-constexpr ErrorCode kFinalizeFailed = 6022;
 
 // A second thread halves the time of a node, but costs 1 us when it is awake and up to 40 us when
 // it sleeps. So it is asked for from about 8 us on, which is this many multiply-adds of a dense
@@ -28,9 +25,10 @@ constexpr double kWorkPerElement = 8;
 constexpr size_t kPostOpGrain = 16384;
 
 Status DnnlError(const char* what, dnnl_status_t status) {
-  return Error(status == dnnl_out_of_memory ? kOutOfMemory : kFinalizeFailed,
-               "oneDNN could not %s: %s (%d); set QNNRT_ONEDNN=none to run without it", what,
-               StatusName(status), static_cast<int>(status));
+  return Error(
+      status == dnnl_out_of_memory ? QNN_GRAPH_ERROR_MEM_ALLOC : QNN_GRAPH_ERROR_FINALIZE_FAILED,
+      "oneDNN could not %s: %s (%d); set QNNRT_ONEDNN=none to run without it", what,
+      StatusName(status), static_cast<int>(status));
 }
 
 struct Eltwise {
@@ -109,7 +107,7 @@ class PrimitiveKernel final : public Kernel {
 
   Status Run(const ExecArgs& args) override {
     if (threads_ > 1 && Forked()) {
-      return Error(kGeneral,
+      return Error(QNN_GRAPH_ERROR_GENERAL,
                    "this graph was finalized before a fork and its threads are gone in the child; "
                    "build the graph again in the child process");
     }
@@ -198,7 +196,8 @@ Status PrimitiveKernel::Pack(const Arg& arg, const Tensor& tensor,
   size_t size = api.memory_desc_get_size(wanted);
   std::shared_ptr<AlignedBytes> bytes = AlignedBytes::Make(size);
   if (bytes == nullptr) {
-    return Error(kOutOfMemory, "no memory for %zu bytes of packed weights of tensor '%s'", size,
+    return Error(QNN_GRAPH_ERROR_MEM_ALLOC,
+                 "no memory for %zu bytes of packed weights of tensor '%s'", size,
                  tensor.name.c_str());
   }
   PrimitiveDesc desc;
