@@ -242,7 +242,7 @@ OpList NormOps() {
   OpList ops;
   ops.push_back(Def("Batchnorm", {In(1), Vector("weight", true), Vector("bias", false)}, {},
                     InferBatchnorm, Batchnorm::Make));
-  ops.back().flags = OpDef::kPostOps;
+  ops.back().flags = OpDef::kInPlace | OpDef::kPostOps;
   ops.push_back(Def("LayerNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
                     {{"epsilon", ParamSpec::kFloat, false, "default 0.001"}, axes}, InferAlongAxes,
                     MakeAlongAxes));

@@ -286,6 +286,37 @@ TEST(a_residual_block_becomes_two_steps) {
   CHECK_EQ(net.graph().plan()->steps().size(), 2u);
 }
 
+TEST(a_batchnorm_is_written_over_the_operand_that_it_is_the_last_to_read) {
+  // The image, or, where there is but one row, a computed weight or bias.
+  for (size_t over = 0; over < 3; ++over) {
+    const Shape shape = over == 0 ? Shape{37, 19} : Shape{19}, channels = {19};
+    Net plain(true), shared(false);
+    std::map<uint32_t, Floats> inputs;
+    const Tensor* results[2];
+    for (Net* net : {&plain, &shared}) {
+      const Tensor* operands[3];
+      for (size_t i = 0; i < 3; ++i) {
+        operands[i] = net->Input(i == 0 ? shape : channels);
+        inputs[operands[i]->id] = Random(static_cast<uint32_t>(i)).Values(operands[i]->elements());
+      }
+      const Tensor* computed = net->Inner(operands[over]->shape);
+      REQUIRE(net->Op("ElementWiseExp", {operands[over]}, {computed}).ok());
+      operands[over] = computed;
+      const Tensor *normed = net->Inner(shape), *y = net->Output(shape);
+      REQUIRE(net->Op("Batchnorm", {operands[0], operands[1], operands[2]}, {normed}).ok());
+      REQUIRE(net->Op("ElementWiseExp", {normed}, {y}).ok());
+      REQUIRE(net->Finalize().ok());
+      results[net == &shared] = y;
+    }
+    CHECK_EQ(shared.graph().plan()->steps().size(), 3u);
+    CHECK(shared.graph().plan()->arena().peak < 2 * ElementCount(shape) * sizeof(float));
+    std::map<uint32_t, Floats> x, y;
+    REQUIRE(plain.Run(inputs, &x).ok());
+    REQUIRE(shared.Run(inputs, &y).ok());
+    CHECK(Close(y[results[1]->id], x[results[0]->id]));
+  }
+}
+
 TEST(constants_fold_and_unused_nodes_go) {
   Net net(false);
   const Tensor* x = net.Input({2, 3});
