@@ -155,6 +155,17 @@ def pool(op: str, name: str, window: int, stride: int, pad: int, out: int, **mor
     return Case(name, op, [(1, 15, 15, 24)], (1, out, out, 24), params, fast=fast)
 
 
+def pool3d(op: str, name: str, size: int, out: int, **more: object) -> Case:
+    """A window of 3 x 2 x 3 in steps of 2 x 1 x 2 over `size` x 7 x 9, padded on some sides."""
+    params: dict[str, object] = {
+        "filter_size": u32([3, 2, 3]),
+        "stride": u32([2, 1, 2]),
+        "pad_amount": u32([(1, 0), (0, 1), (1, 1)]),
+        **more,
+    }
+    return Case(name, op, [(2, size, 7, 9, 19)], (2, out, 7, 5, 19), params)
+
+
 def matmul(name: str, a: Shape, b: Shape, out: Shape, *, tb: bool = False, **more: object) -> Case:
     params: dict[str, object] = {"transpose_in0": False, "transpose_in1": tb}
     return Case(name, "MatMul", [a, b], out, params, **more)  # type: ignore[arg-type]
@@ -226,6 +237,9 @@ CASES = [
     matmul("transposed", (2, 3, 40, 64), (2, 3, 48, 64), (2, 3, 40, 48), tb=True, static=()),
     matmul("broadcast", (2, 1, 40, 64), (3, 64, 48), (2, 3, 40, 48), static=(), tail=("Relu",)),
     matmul("few rows", (8, 512), (512, 512), (8, 512), static=(), fast=False),
+    matmul("few rows, small", (8, 200), (200, 300), (8, 300), static=()),
+    matmul("one row", (1, 1024), (1024, 768), (1, 768), static=(), fast=False),
+    matmul("one row, transposed", (1, 1024), (768, 1024), (1, 768), tb=True, static=()),
     pool("PoolMax2d", "max", 3, 2, 1, 8),
     pool("PoolMax2d", "max, rounded up", 2, 2, 0, 8, rounding_mode=np.uint32(1)),
     pool("PoolAvg2d", "avg", 3, 1, 1, 15),
@@ -242,6 +256,11 @@ CASES = [
         rounding_mode=np.uint32(1),
         fast=False,
     ),
+    pool3d("PoolMax3d", "max", 6, 3),
+    pool3d("PoolMax3d", "max, rounded up", 7, 4, rounding_mode=np.uint32(1)),
+    pool3d("PoolAvg3d", "avg", 6, 3),
+    pool3d("PoolAvg3d", "avg with padding", 6, 3, count_pad_for_edges=True),
+    pool3d("PoolAvg3d", "avg, rounded up", 7, 4, rounding_mode=np.uint32(1)),
     lrn("power 0.75", 0.75),
     lrn("power 0.5, for which oneDNN has its reference only", 0.5, fast=False),
 ]

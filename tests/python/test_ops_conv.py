@@ -183,6 +183,7 @@ def refusal(inputs: list[np.ndarray | None], shape: tuple[int, ...], **params: A
 def test_a_bad_convolution_is_refused_with_the_rule_it_breaks() -> None:
     x, w = np.zeros((1, 5, 5, 4), np.float32), np.zeros((3, 3, 4, 8), np.float32)
     good = {"stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
+    huge = pairs((2**31 - 1, 0), (2**31 - 1, 0))  # 2^32 + 1 rows, which is 1 in 32 bits
     shape = (1, 3, 3, 8)
     run_op("Conv2d", [x, w], [shape], good, static=[1])
     refused = [
@@ -195,6 +196,7 @@ def test_a_bad_convolution_is_refused_with_the_rule_it_breaks() -> None:
         ([x, w, np.zeros(7, np.float32)], shape, good, "bias"),
         ([x, np.zeros((7, 3, 4, 8), np.float32)], shape, good, "height"),
         ([x, w], (1, 4, 3, 8), good, "[1, 3, 3, 8]"),
+        ([x, w], (1, 1, 3, 8), good | {"pad_amount": huge}, "height of the output"),
         ([x, w.astype(np.float16)], shape, good, "FLOAT_16"),
         ([x.astype(np.int32), w], shape, good, "INT_32"),
         ([x[0], w], shape, good, "rank"),

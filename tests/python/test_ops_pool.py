@@ -93,6 +93,7 @@ def test_a_last_window_behind_the_input_follows_the_declared_output() -> None:
 def test_a_bad_pool_is_refused_with_the_rule_it_breaks() -> None:
     x = np.zeros((1, 5, 5, 2), np.float32)
     good = {"filter_size": u32(2, 2), "stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
+    huge = pairs((2**31 - 1, 0), (2**31 - 1, 0))  # 2^32 + 2 rows, which is 2 in 32 bits
     run_op("PoolMax2d", [x], [(1, 4, 4, 2)], good)
     refused: list[tuple[dict[str, Any], tuple[int, ...], str]] = [
         (good | {"filter_size": u32(6, 2)}, (1, 4, 4, 2), "filter size 6"),
@@ -100,6 +101,7 @@ def test_a_bad_pool_is_refused_with_the_rule_it_breaks() -> None:
         (good | {"rounding_mode": 2}, (1, 4, 4, 2), "rounding_mode"),
         (good | {"count_pad_for_edges": True}, (1, 4, 4, 2), "count_pad_for_edges"),
         (good, (1, 5, 4, 2), "[1, 4, 4, 2]"),
+        (good | {"pad_amount": huge}, (1, 2, 4, 2), "height of the output"),
         ({"stride": u32(1, 1), "pad_amount": good["pad_amount"]}, (1, 4, 4, 2), "filter_size"),
     ]
     for params, shape, word in refused:
