@@ -1,0 +1,59 @@
+"""The reports in results/ as Markdown tables: what docs/benchmarks.md shows.
+
+python benchmarks/_table.py [FILE.json ...]
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+ORDER = ("call_overhead", "large_io", "models", "allocator", "handoff")
+
+
+def time_text(seconds: float) -> str:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3f} us"
+
+
+def cell(way: dict[str, Any]) -> str:
+    """Median, and how many times the first way's."""
+    if "missing" in way:
+        return way["missing"]
+    return f"{time_text(way['seconds']['median'])} ({way['ratio']:.2f})"
+
+
+def print_tables(report: dict[str, Any]) -> None:
+    machine = report["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    print(f"### {report['benchmark']}\n")
+    print(
+        f"{machine['date']}, {machine['processor']}, {machine['cores']} cores, Python "
+        f"{machine['python']}; {versions}. Median of {report['rounds']} rounds (ratio to the "
+        "first column)."
+    )
+    columns: tuple[str, ...] | None = None
+    for case in report["cases"]:
+        names = tuple(way["name"] for way in case["ways"])
+        if names != columns:
+            columns = names
+            print(f"\n| | {' | '.join(names)} | others used |")
+            print("|---" * (len(names) + 2) + "|")
+        cells = " | ".join(cell(way) for way in case["ways"])
+        print(f"| {case['name']} | {cells} | {case['others_used_cores']:.1f} cores |")
+    print()
+
+
+def main() -> None:
+    files = [Path(name) for name in sys.argv[1:]]
+    files = files or [RESULTS / f"{name}.json" for name in ORDER]
+    for path in files:
+        if path.exists():
+            print_tables(json.loads(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()
