@@ -64,7 +64,7 @@ class Sender:
 
         def sample(n: int) -> float:
             total = 0
-            for _ in range(n):
+            for i in range(n + 1):
                 expected = (0.0, 0.0)
                 if array is not None:
                     self.value += 1
@@ -72,7 +72,8 @@ class Sender:
                 start = clock()
                 self.connection.send(message())
                 arrived, seen = self.connection.recv()
-                total += arrived - start
+                if i > 0:  # in the first one the receiver still puts away what came before
+                    total += arrived - start
                 if seen != expected:
                     raise RuntimeError(f"sent {expected}, but {seen} arrived")
             return total / n / 1e9

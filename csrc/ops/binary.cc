@@ -7,6 +7,7 @@
 #include "ops/broadcast.h"
 #include "ops/post_ops.h"
 #include "ops/rules.h"
+#include "ops/stream.h"
 
 namespace qnnrt {
 namespace {
@@ -191,7 +192,7 @@ class BinaryKernel final : public Kernel {
 Result<KernelPtr> MakeBinaryKernel(BinaryOp op, const Node& node) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
   const bool real = type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16;
-  const BinaryLoops loops = real ? FloatLoops(op) : OtherLoops(op, type);
+  BinaryLoops loops = real ? FloatLoops(op) : OtherLoops(op, type);
   if (loops.vv == nullptr) {
     return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
   }
@@ -199,6 +200,11 @@ Result<KernelPtr> MakeBinaryKernel(BinaryOp op, const Node& node) {
   if (!node.post_ops.empty() && !float_result) {
     return Invalid("post ops need a float result, output 0 is %s",
                    DataTypeName(node.outputs[0]->dtype));
+  }
+  // Post ops read the results back, and rows that repeat find theirs in the cache.
+  const bool plain = node.post_ops.empty() && node.inputs[0]->shape == node.inputs[1]->shape;
+  if (type == QNN_DATATYPE_FLOAT_32 && plain && node.outputs[0]->bytes() >= kStreamBytes) {
+    if (BinaryLoop stream = FloatStreamLoop(op)) loops.vv = stream;
   }
   return KernelPtr(std::make_unique<BinaryKernel>(node, loops));
 }

@@ -46,7 +46,8 @@ struct BinaryLoops {
   BinaryLoop vs = nullptr;  // null: the kernel repeats the value into a block and calls vv
   BinaryLoop sv = nullptr;
 };
-BinaryLoops FloatLoops(BinaryOp op);                     // FLOAT_32; compares give uint8_t
+BinaryLoops FloatLoops(BinaryOp op);      // FLOAT_32; compares give uint8_t
+BinaryLoop FloatStreamLoop(BinaryOp op);  // vv past the caches; null where it does not pay
 BinaryLoops OtherLoops(BinaryOp op, Qnn_DataType_t in);  // integers, FLOAT_64, BOOL_8
 
 // For validated nodes whose inputs 0 and 1 broadcast to output 0.

@@ -3,6 +3,7 @@
 
 #include "ops/binary.h"
 #include "ops/isa.h"
+#include "ops/stream.h"
 
 namespace qnnrt {
 namespace {
@@ -80,6 +81,15 @@ QNNRT_FLOAT_OP(Less, uint8_t, a < b)
 QNNRT_FLOAT_OP(LessEqual, uint8_t, a <= b)
 #undef QNNRT_FLOAT_OP
 
+template <typename Op>
+struct Stream {
+  static QNNRT_INLINE void Run(const void* a, const void* b, void* out, size_t n) {
+    const float* x = static_cast<const float*>(a);
+    const float* y = static_cast<const float*>(b);
+    StreamFloats(static_cast<float*>(out), n, [&](size_t i) { return Op::Do(x[i], y[i]); });
+  }
+};
+
 struct Fmod {  // sign of the dividend
   static QNNRT_INLINE float Do(float a, float b) { return std::fmod(a, b); }
 };
@@ -101,6 +111,26 @@ void PowerVs(const void* a, const void* b, void* out, size_t n) {
 }
 
 }  // namespace
+
+BinaryLoop FloatStreamLoop(BinaryOp op) {
+  if (!kCanStream) return nullptr;
+  switch (op) {
+    case BinaryOp::kAdd:
+      return PickIsa<Stream<Add>>();
+    case BinaryOp::kSubtract:
+      return PickIsa<Stream<Subtract>>();
+    case BinaryOp::kMultiply:
+      return PickIsa<Stream<Multiply>>();
+    case BinaryOp::kDivide:
+      return PickIsa<Stream<Divide>>();
+    case BinaryOp::kMaximum:
+      return PickIsa<Stream<Maximum>>();
+    case BinaryOp::kMinimum:
+      return PickIsa<Stream<Minimum>>();
+    default:
+      return nullptr;
+  }
+}
 
 BinaryLoops FloatLoops(BinaryOp op) {
   switch (op) {

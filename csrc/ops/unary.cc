@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/rules.h"
+#include "ops/stream.h"
 
 namespace qnnrt {
 namespace {
@@ -67,7 +68,10 @@ class UnaryKernel final : public Kernel {
 Result<KernelPtr> MakeUnaryKernel(UnaryOp op, const Node& node, UnaryParams params) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
   const bool real = type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16;
-  const UnaryLoop loop = real ? FloatLoop(op) : OtherLoop(op, type);
+  UnaryLoop loop = real ? FloatLoop(op) : OtherLoop(op, type);
+  if (type == QNN_DATATYPE_FLOAT_32 && node.outputs[0]->bytes() >= kStreamBytes) {
+    if (UnaryLoop stream = FloatStreamLoop(op)) loop = stream;
+  }
   if (loop == nullptr) {
     return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
   }

@@ -50,6 +50,7 @@ struct UnaryParams {
 // out may be in.
 using UnaryLoop = void (*)(const void* in, void* out, size_t count, UnaryParams params);
 UnaryLoop FloatLoop(UnaryOp op);                     // FLOAT_32; IsInf and IsNan give uint8_t
+UnaryLoop FloatStreamLoop(UnaryOp op);               // past the caches; null where it does not pay
 UnaryLoop OtherLoop(UnaryOp op, Qnn_DataType_t in);  // Abs, Neg, Sign, Relu of integers; Not
 
 // The types for which some loop exists; the result has the type of the input, or BOOL_8.

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "ops/isa.h"
+#include "ops/stream.h"
 #include "ops/unary.h"
 #include "ops/vector_math.h"
 
@@ -97,6 +98,14 @@ UnaryLoop Pick() {
   return PickIsa<Loop<Op, R>>();
 }
 
+template <typename Op>
+struct Stream {
+  static QNNRT_INLINE void Run(const void* in, void* out, size_t n, UnaryParams p) {
+    const float* x = static_cast<const float*>(in);
+    StreamFloats(static_cast<float*>(out), n, [&](size_t i) { return Op::Do(x[i], p); });
+  }
+};
+
 template <typename T, UnaryOp op>
 void IntLoop(const void* in, void* out, size_t n, UnaryParams) {
   using U = std::make_unsigned_t<T>;
@@ -136,6 +145,22 @@ void Not(const void* in, void* out, size_t n, UnaryParams) {
 }
 
 }  // namespace
+
+UnaryLoop FloatStreamLoop(UnaryOp op) {
+  if (!kCanStream) return nullptr;
+  switch (op) {
+    case UnaryOp::kAbs:
+      return PickIsa<Stream<Abs>>();
+    case UnaryOp::kNeg:
+      return PickIsa<Stream<Neg>>();
+    case UnaryOp::kRelu:
+      return PickIsa<Stream<Relu>>();
+    case UnaryOp::kReluMinMax:
+      return PickIsa<Stream<ReluMinMax>>();
+    default:
+      return nullptr;
+  }
+}
 
 UnaryLoop FloatLoop(UnaryOp op) {
   switch (op) {
