@@ -517,53 +517,6 @@ def address_of(obj, writable=False) -> tuple:
 
 # ---- DLPack: the two managed tensors and their capsules
 
-cdef extern from "client/dlpack.h" nogil:
-    ctypedef struct DLDevice:
-        int32_t device_type
-        int32_t device_id
-
-    ctypedef struct DLDataType:
-        uint8_t code
-        uint8_t bits
-        uint16_t lanes
-
-    ctypedef struct DLTensor:
-        void* data
-        DLDevice device
-        int32_t ndim
-        DLDataType dtype
-        int64_t* shape
-        int64_t* strides
-        uint64_t byte_offset
-
-    ctypedef struct DLManagedTensor:
-        DLTensor dl_tensor
-        void* manager_ctx
-        void (*deleter)(DLManagedTensor*) noexcept
-
-    ctypedef struct DLPackVersion:
-        uint32_t major
-        uint32_t minor
-
-    ctypedef struct DLManagedTensorVersioned:
-        DLPackVersion version
-        void* manager_ctx
-        void (*deleter)(DLManagedTensorVersioned*) noexcept
-        uint64_t flags
-        DLTensor dl_tensor
-
-    enum:
-        DLPACK_FLAG_BITMASK_READ_ONLY
-
-cdef extern from "Python.h":
-    object PyCapsule_New(void* pointer, const char* name, void (*destructor)(PyObject*) noexcept)
-    int PyCapsule_IsValid(PyObject* capsule, const char* name) nogil
-    void* PyCapsule_GetPointer(PyObject* capsule, const char* name) nogil
-    int Py_IsInitialized() nogil
-    ctypedef struct PyObject:
-        pass
-
-
 cdef struct _Managed:
     # The C struct that consumers see comes first in either form.
     DLManagedTensorVersioned versioned

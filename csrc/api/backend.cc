@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "abi/qnn_op_names.h"
 #include "api/convert.h"
@@ -26,11 +27,12 @@ Status ApplyPlatformOption(const char* text, GraphOptions* options) {
     if (item == "kernels:portable" || item == "kernels:auto") {
       options->portable_only = item == "kernels:portable";
     } else if (item.compare(0, 8, "threads:") == 0) {
-      int threads = std::atoi(item.c_str() + 8);
-      if (threads < 1 || threads > 1024)
+      char* rest;
+      long threads = std::strtol(item.c_str() + 8, &rest, 10);
+      if (*rest != '\0' || threads < 1 || threads > 1024)
         return Error(kBad, "platform option '%s': threads is a number from 1 to 1024",
                      item.c_str());
-      options->threads = threads;
+      options->threads = static_cast<int>(threads);
     } else {
       return Error(
           kBad,

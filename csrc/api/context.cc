@@ -11,12 +11,10 @@ Status StaleContext() {
   return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
 }
 
-Status ApplyConfig(const QnnContext_Config_t** config, Context* context) {
-  return ForEachConfig(config, [&](const QnnContext_Config_t& c) -> Status {
+Status CheckConfig(const QnnContext_Config_t** config) {
+  return ForEachConfig(config, [](const QnnContext_Config_t& c) -> Status {
     switch (c.option) {
-      case QNN_CONTEXT_CONFIG_OPTION_PRIORITY:
-        context->priority = c.priority;
-        return Status::Ok();
+      case QNN_CONTEXT_CONFIG_OPTION_PRIORITY:         // one CPU queue: nothing to reorder
       case QNN_CONTEXT_CONFIG_OPTION_ERROR_REPORTING:  // verbose messages are always kept
       case QNN_CONTEXT_CONFIG_MEMORY_LIMIT_HINT:       // a hint
         return Status::Ok();
@@ -42,7 +40,7 @@ Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t,
     auto context = std::make_shared<Context>();
     context->backend = backend->backend;
     context->id = runtime.next_context.fetch_add(1);
-    Status status = ApplyConfig(config, context.get());
+    Status status = CheckConfig(config);
     if (!status.ok()) return Report(status, context->backend->log.get());
     auto object = std::make_unique<ContextObject>();
     object->context = std::move(context);
@@ -57,7 +55,7 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_
   return Guarded([&] {
     auto object = Runtime::Get().contexts.Find(handle);
     if (!object) return Report(StaleContext());
-    return Report(ApplyConfig(config, object->context.get()), object->context->backend->log.get());
+    return Report(CheckConfig(config), object->context->backend->log.get());
   });
 }
 

@@ -7,20 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "memory/slot_table.h"
+#include "support/slot_table.h"
 
 namespace qnnrt {
 
-enum class HandleKind : uint64_t {
-  kBackend = 1,
-  kContext,
-  kGraph,
-  kLog,
-  kProfile,
-  kDevice,
-  kSignal,
-  kSystemContext
-};
+enum class HandleKind : uint64_t { kBackend = 1, kContext, kGraph, kLog, kProfile };
 
 // An object that stays as long as this does.
 template <typename Table>

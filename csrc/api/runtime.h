@@ -48,7 +48,6 @@ struct BackendObject {
 struct Context {
   std::shared_ptr<Backend> backend;
   uint64_t id;
-  Qnn_Priority_t priority = QNN_PRIORITY_NORMAL;
   std::mutex mutex;
   std::map<std::string, Qnn_GraphHandle_t> graphs;
 };

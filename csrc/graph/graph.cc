@@ -57,6 +57,7 @@ Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
 }
 
 Tensor* Graph::FindTensor(uint32_t id) {
+  auto lock = Lock();
   auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : found->second;
 }

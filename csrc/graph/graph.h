@@ -41,7 +41,7 @@ class Graph {
   // Ids count from 1 in every graph. Errors: 6024 after finalize, 7003 the
   // name is taken, 7004 no element type or shape that a tensor can have.
   Status AddTensor(Tensor tensor, uint32_t* id);
-  // A tensor of the context that this graph's nodes may use: a copy that shares its data.
+  // Null when this graph has no tensor of that id.
   Tensor* FindTensor(uint32_t id);
   // `node` points at tensors of this graph. Errors: 6005 with the op, the tensor and the rule.
   Status AddNode(Node node);

@@ -16,7 +16,7 @@
 #include "memory/counters.h"
 #include "memory/heap.h"
 #include "memory/mapping.h"
-#include "memory/slot_table.h"
+#include "support/slot_table.h"
 #include "support/status.h"
 
 namespace qnnrt {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "memory/buffer.h"
-#include "memory/slot_table.h"
+#include "support/slot_table.h"
 #include "support/status.h"
 
 namespace qnnrt {

@@ -34,17 +34,4 @@ auto VisitNumber(Qnn_DataType_t type, const F& f) {
   }
 }
 
-// f(T{}) for the T of an index type (types::kIndex).
-template <typename F>
-auto VisitIndex(Qnn_DataType_t type, const F& f) {
-  switch (type) {
-    case QNN_DATATYPE_INT_64:
-      return f(int64_t{});
-    case QNN_DATATYPE_UINT_32:
-      return f(uint32_t{});
-    default:
-      return f(int32_t{});
-  }
-}
-
 }  // namespace qnnrt
