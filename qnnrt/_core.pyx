@@ -2,7 +2,7 @@
 # cython: auto_pickle=False, autotestdict=False
 """The one binding: a QNN client for any backend library, and the owners of shared buffers.
 
-Everything here is thin. Objects with lifetimes and defaults are in backend.py and session.py; this
+Everything here is thin. Objects with lifetimes and defaults are in qnn.py and session.py; this
 module turns their arguments into the C structs, calls the function table without the interpreter
 lock, and turns error codes into exceptions.
 """
@@ -19,7 +19,7 @@ from cpython.buffer cimport (
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from qnnrt.qnn cimport *

@@ -487,11 +487,6 @@ def pool_trim(uint64_t keep_bytes=0) -> int:
     return freed
 
 
-def pool_set_limit(uint64_t nbytes) -> None:
-    """How much freed memory is kept for reuse, in bytes."""
-    qnnrt_pool_set_limit(nbytes)
-
-
 def memory_counts() -> dict:
     """Live memory objects of libqnnrt.so: buffers, maps, fds, handles; and misuse counters."""
     cdef qnnrt_memory_counts_t c

@@ -293,20 +293,12 @@ cdef class Environment:
 
     cdef QnnGraph_ExecuteEnvironment_t _environment
     cdef Qnn_Tensor_t* _tensors
-    cdef uint32_t _n_in, _n_out
     cdef Library _library
     cdef Qnn_GraphHandle_t _graph
     cdef object _keep
 
     def __dealloc__(self):
         PyMem_Free(self._tensors)
-
-    def client_buffers(self) -> list:
-        """(address, nbytes) of every tensor, inputs first: what POPULATE_CLIENT_BUFS filled in."""
-        cdef uint32_t i
-        return [(<uintptr_t>self._tensors[i].v1.clientBuf.data,
-                 self._tensors[i].v1.clientBuf.dataSize)
-                for i in range(self._n_in + self._n_out)]
 
     def release(self) -> None:
         """graphReleaseExecutionEnvironment."""
@@ -323,6 +315,8 @@ cdef class Environment:
 def graph_prepare_execution_environment(Library library not None, graph, uint32_t option, inputs,
                                         outputs, keep=None) -> Environment:
     """graphPrepareExecutionEnvironment for one option; inputs and outputs as for execute."""
+    cdef uint32_t n = <uint32_t>len(inputs)
+    cdef uint32_t m = <uint32_t>len(outputs)
     cdef Environment e = Environment.__new__(Environment)
     cdef QnnGraph_ExecuteEnvironment_t* one = &e._environment
     cdef uint64_t code
@@ -330,9 +324,7 @@ def graph_prepare_execution_environment(Library library not None, graph, uint32_
                   "graph_prepareExecutionEnvironment")
     e._library = library
     e._graph = _pointer(graph)
-    e._n_in = <uint32_t>len(inputs)
-    e._n_out = <uint32_t>len(outputs)
-    e._tensors = <Qnn_Tensor_t*>PyMem_Calloc(e._n_in + e._n_out + 1, sizeof(Qnn_Tensor_t))
+    e._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + m + 1, sizeof(Qnn_Tensor_t))
     if e._tensors == NULL:
         raise MemoryError
     for i, (tensor, binding) in enumerate([*inputs, *outputs]):
@@ -340,15 +332,15 @@ def graph_prepare_execution_environment(Library library not None, graph, uint32_
     e._keep = (inputs, outputs, keep)
     one.option = <QnnGraph_ExecuteEnvironmentOption_t>option
     one.tensorSet.version = QNN_TENSOR_SET_VERSION_1
-    one.tensorSet.v1.numInputs = e._n_in
+    one.tensorSet.v1.numInputs = n
     one.tensorSet.v1.inputs = e._tensors
-    one.tensorSet.v1.numOutputs = e._n_out
-    one.tensorSet.v1.outputs = e._tensors + e._n_in
+    one.tensorSet.v1.numOutputs = m
+    one.tensorSet.v1.outputs = e._tensors + n
     with nogil:
         code = library._fn.graphPrepareExecutionEnvironment(e._graph, &one, 1)
     library._check(code, "graph", "graphPrepareExecutionEnvironment")
     # A backend that skips an option says so by emptying the caller's struct.
-    if one.tensorSet.v1.numInputs != e._n_in or one.tensorSet.v1.numOutputs != e._n_out:
+    if one.tensorSet.v1.numInputs != n or one.tensorSet.v1.numOutputs != m:
         raise errors.make_error(1000, "graph", "graphPrepareExecutionEnvironment", "",
                                 "the backend left the option out")
     return e

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from ._owner import Options, choice
+
+_Table: TypeAlias = Mapping[str, tuple[int, Callable[[Any], Any]]]
 
 _PRIORITIES: Final = {"low": 0, "normal": 100, "default": 100, "normal_high": 150, "high": 200}
 
@@ -22,60 +24,56 @@ def qnn_log_level(level: str | int) -> int:
     return 3 if level >= logging.INFO else 5
 
 
-def context_options(
-    *,
-    priority: str | int | None = None,
-    oem_string: str | None = None,
-    async_queue_depth: int | None = None,
-    enable_graphs: Sequence[str] | None = None,
-    memory_limit_hint: int | None = None,
-    persistent_binary: bool | None = None,
-    binary_compatibility: str | None = None,
-    defer_graph_init: bool | None = None,
-    graph_retention_order: Sequence[str] | None = None,
-    error_reporting: tuple[int, int] | None = None,
-    custom: Sequence[bytes] = (),
-) -> Options:
+def _priority(value: str | int) -> int:
+    return choice("priority", value, _PRIORITIES)
+
+
+def _compatibility(value: str | int) -> int:
+    return choice("binary_compatibility", value, {"permissive": 0, "strict": 1})
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+# name -> (QNN_CONTEXT_CONFIG_*, its value as ``_core.Config`` takes it)
+_CONTEXT: Final[_Table] = {
+    "priority": (1, _priority),
+    "error_reporting": (2, tuple),
+    "oem_string": (3, _as_is),
+    "async_queue_depth": (4, lambda depth: (0, depth)),
+    "enable_graphs": (5, list),
+    "memory_limit_hint": (6, _as_is),
+    "persistent_binary": (7, int),
+    "binary_compatibility": (8, _compatibility),
+    "defer_graph_init": (9, int),
+    "graph_retention_order": (10, list),
+}
+# name -> (QNN_GRAPH_CONFIG_OPTION_*, likewise)
+_GRAPH: Final[_Table] = {
+    "priority": (3, _priority),
+    "profile": (4, _as_is),
+    "profiling_enabled": (5, lambda enabled: 1 if enabled else 2),
+    "num_profiling_executions": (6, _as_is),
+}
+
+
+def _entries(table: _Table, custom: Sequence[bytes], given: Mapping[str, Any]) -> Options:
+    if unknown := [name for name in given if name not in table]:
+        raise TypeError(f"unknown option {unknown[0]!r}; there are custom, {', '.join(table)}")
     options: Options = [(0, blob) for blob in custom]
-    if priority is not None:
-        options.append((1, choice("priority", priority, _PRIORITIES)))
-    if error_reporting is not None:
-        options.append((2, error_reporting))
-    if oem_string is not None:
-        options.append((3, oem_string))
-    if async_queue_depth is not None:
-        options.append((4, (0, async_queue_depth)))
-    if enable_graphs is not None:
-        options.append((5, list(enable_graphs)))
-    if memory_limit_hint is not None:
-        options.append((6, memory_limit_hint))
-    if persistent_binary is not None:
-        options.append((7, int(persistent_binary)))
-    if binary_compatibility is not None:
-        kinds = {"permissive": 0, "strict": 1}
-        options.append((8, choice("binary_compatibility", binary_compatibility, kinds)))
-    if defer_graph_init is not None:
-        options.append((9, int(defer_graph_init)))
-    if graph_retention_order is not None:
-        options.append((10, list(graph_retention_order)))
+    for name, value in given.items():
+        if value is not None:
+            option, convert = table[name]
+            options.append((option, convert(value)))
     return options
 
 
-def graph_options(
-    *,
-    priority: str | int | None = None,
-    profile: int | None = None,
-    profiling_enabled: bool | None = None,
-    num_profiling_executions: int | None = None,
-    custom: Sequence[bytes] = (),
-) -> Options:
-    options: Options = [(0, blob) for blob in custom]
-    if priority is not None:
-        options.append((3, choice("priority", priority, _PRIORITIES)))
-    if profile is not None:
-        options.append((4, profile))
-    if profiling_enabled is not None:
-        options.append((5, 1 if profiling_enabled else 2))
-    if num_profiling_executions is not None:
-        options.append((6, num_profiling_executions))
-    return options
+def context_options(*, custom: Sequence[bytes] = (), **given: Any) -> Options:
+    """Those of ``Backend.create_context``; None is not given."""
+    return _entries(_CONTEXT, custom, given)
+
+
+def graph_options(*, custom: Sequence[bytes] = (), **given: Any) -> Options:
+    """Those of ``Graph.set_config``; ``profile`` is a handle. None is not given."""
+    return _entries(_GRAPH, custom, given)

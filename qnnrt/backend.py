@@ -1,10 +1,4 @@
-"""The QNN objects as Python objects: Backend, Context, Graph, MemHandle, Profile.
-
-Same words, order and error codes as the C API. Each object owns one handle, keeps what it stands on
-alive, and is closed before that: memory handles, then graphs, then the context, the device, the
-backend and its log. Using one after it, or its parent, is closed raises ``ClosedError``; using one
-in a forked child raises ``ForkError``, and the parent's stay as they are.
-"""
+"""Backends: a QNN library opened, with its log and its device."""
 
 from __future__ import annotations
 
@@ -19,22 +13,10 @@ from ._options import context_options, qnn_log_level
 from ._owner import Options, Owner, choice, config, log
 from .context import Context
 from .errors import BackendNotFoundError, QnnError
-from .graph import ExecutionEnvironment, Graph, params_of
-from .memhandle import MemHandle
-from .profile import Profile, ProfileEvent, Signal
+from .graph import params_of
+from .profile import Profile, Signal
 
-__all__ = [
-    "CAPABILITIES",
-    "Backend",
-    "BackendVersion",
-    "Context",
-    "ExecutionEnvironment",
-    "Graph",
-    "MemHandle",
-    "Profile",
-    "ProfileEvent",
-    "Signal",
-]
+__all__ = ["CAPABILITIES", "Backend", "BackendVersion"]
 
 Tensor: TypeAlias = _core.Tensor
 
@@ -61,7 +43,13 @@ CAPABILITIES: Final = {
     "device_infrastructure": 1501,
 }
 
-_LIBRARIES: Final = {"cpu": "libQnnCpu.so", "htp": "libQnnHtp.so", "lpai": "libQnnLpai.so"}
+#: Backends that have a name -> the library of this package that they would be in.
+LIBRARIES: Final = {
+    "cpu": "libQnnCpu.so",
+    "htp": "libQnnHtp.so",
+    "lpai": "libQnnLpai.so",
+    "gpu": "libQnnGpu.so",
+}
 
 
 class BackendVersion(NamedTuple):
@@ -99,23 +87,18 @@ def library_path(name: str | os.PathLike[str]) -> str:
     text = os.fspath(name)
     if os.sep in text or ".so" in text:
         return text
-    if text in _LIBRARIES:
-        path = Path(__file__).parent / "lib" / _LIBRARIES[text]
-        if path.exists():
-            return str(path)
+    if text not in LIBRARIES:
         raise BackendNotFoundError(
-            f"backend {text!r}: this version of qnnrt has no {_LIBRARIES[text]} of its own; give "
-            "the path of a vendor library instead, or use 'cpu'"
+            f"unknown backend {text!r}: use {', '.join(map(repr, LIBRARIES))} or the path of a QNN "
+            "backend library"
         )
-    if text == "gpu":
+    path = Path(__file__).parent / "lib" / LIBRARIES[text]
+    if not path.exists():
         raise BackendNotFoundError(
-            "backend 'gpu' is not part of this version of qnnrt; give the path of a vendor library "
-            "instead, or use 'cpu'"
+            f"backend {text!r} is not part of this version of qnnrt: give the path of a vendor "
+            "library instead, or use 'cpu'"
         )
-    raise BackendNotFoundError(
-        f"unknown backend {text!r}: use {', '.join(map(repr, _LIBRARIES))} or the path of a QNN "
-        "backend library"
-    )
+    return str(path)
 
 
 _shared: weakref.WeakValueDictionary[tuple[str, int], Backend] = weakref.WeakValueDictionary()
@@ -254,6 +237,14 @@ class Backend(Owner):
         """
         op = _core.Op(name, package, type, list(params_of(params, None)), inputs, outputs)
         self.library.backend_validate_op_config(self.handle, op)
+
+    def set_config(self, options: Sequence[tuple[int, Any]]) -> None:
+        """Change QnnBackend_Config_t options, given as for ``open``.
+
+        Raises:
+            BackendError: 4003 or 4012, the backend does not take an option, or not this value.
+        """
+        self.library.backend_set_config(self.handle, config(list(options)))
 
     def register_op_package(self, path: str, provider: str, target: str | None = None) -> None:
         """Load an op package library."""

@@ -1,21 +1,20 @@
-"""The QNN objects, as the C API has them: ``qnnrt.qnn``."""
+"""The QNN objects, as the C API has them: ``qnnrt.qnn``.
+
+Same words, order and error codes as the C API. Each object owns one handle, keeps what it stands on
+alive, and is closed before that: memory handles, then graphs, then the context, the device, the
+backend and its log. Using one after it, or its parent, is closed raises ``ClosedError``; using one
+in a forked child raises ``ForkError``, and the parent's stay as they are.
+"""
 
 from __future__ import annotations
 
 from ._core import Tensor
-from .backend import (
-    CAPABILITIES,
-    Backend,
-    BackendVersion,
-    Context,
-    ExecutionEnvironment,
-    Graph,
-    MemHandle,
-    Profile,
-    ProfileEvent,
-    Signal,
-)
+from .backend import CAPABILITIES, Backend, BackendVersion
+from .context import Context
 from .dtypes import DATA_TYPES, data_type, data_type_name, numpy_dtype
+from .graph import ExecutionEnvironment, Graph
+from .memhandle import MemHandle
+from .profile import Profile, ProfileEvent, Signal
 
 __all__ = [
     "CAPABILITIES",

@@ -10,15 +10,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from . import _core
-from .backend import Backend, Context, Graph, MemHandle, Profile, ProfileEvent
+from .backend import Backend
 from .binding import BoundTensor, as_array, buffer_of_fd, check_layout, same_memory
+from .context import Context
 from .errors import BindError, ClosedError, CopyError, MemError
+from .graph import Graph
+from .memhandle import MemHandle
 from .memory import alloc, buffer_of
+from .profile import Profile, ProfileEvent
 
 if TYPE_CHECKING:
     from .model import Model
@@ -36,9 +40,15 @@ _FED: Final = "the array fed is not the bound memory"
 _OPTIONS: Final = ("kernels", "heap", "priority", "context", "graph_config")
 
 
-@dataclass(frozen=True)
-class Copy:
-    """Bytes copied for one tensor and one reason, in all."""
+class Copy(NamedTuple):
+    """Bytes copied for one tensor and one reason, in all.
+
+    Attributes:
+        tensor: its name.
+        direction: "in" or "out".
+        nbytes: the total.
+        reason: why its memory was not used as it is.
+    """
 
     tensor: str
     direction: str
@@ -53,7 +63,7 @@ class Stats:
     Attributes:
         executes: successful executions.
         copied_bytes: bytes copied that shared memory would have saved, in all.
-        copies: where they went: (tensor, direction, nbytes, reason).
+        copies: where they went: a ``Copy`` for each tensor, direction and reason.
         reserved_bytes: staging memory of the runtime's own.
         reserved_at: when it was reserved: "finalize", "execute" or None.
         registrations: memory handles made.
@@ -78,12 +88,14 @@ class Session(_core.Runner):
         inputs, outputs: name -> ``BoundTensor``, in the model's order; bound to shared buffers of
             their own from the start.
         backend, context, graph: the QNN objects underneath.
+        model: what it runs.
         io: how tensors are bound: "memhandle" or "raw". "raw" also where a backend takes no memory
             handles; ``stats.fallback`` then says why.
-        strict: see below.
+        prepare: the memory type that the graph was built with, likewise.
+        strict: whether an avoidable copy is an error.
     """
 
-    _rank = 0  # closed before what it stands on; see backend._Owner
+    _rank = 0  # closed before what it stands on; see _owner.Owner
 
     def __init__(
         self,

@@ -43,18 +43,22 @@ Status ApplyPlatformOption(const char* text, GraphOptions* options) {
   return Status::Ok();
 }
 
+// All of it or, after an error, nothing.
 Status ApplyConfig(const QnnBackend_Config_t** config, Backend* backend) {
-  return ForEachConfig(config, [&](const QnnBackend_Config_t& c) -> Status {
+  GraphOptions options = backend->graph_options;
+  QNNRT_RETURN_IF_ERROR(ForEachConfig(config, [&](const QnnBackend_Config_t& c) -> Status {
     switch (c.option) {
       case QNN_BACKEND_CONFIG_OPTION_PLATFORM:
-        return ApplyPlatformOption(c.platformOption, &backend->graph_options);
+        return ApplyPlatformOption(c.platformOption, &options);
       case QNN_BACKEND_CONFIG_OPTION_ERROR_REPORTING:
         return Status::Ok();  // verbose messages are always kept
       default:
         return Error(QNN_BACKEND_ERROR_NOT_SUPPORTED, "backend config option %d is not supported",
                      static_cast<int>(c.option));
     }
-  });
+  }));
+  backend->graph_options = options;
+  return Status::Ok();
 }
 
 Status StaleBackend() {

@@ -10,13 +10,12 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from ..errors import Error
+from ..backend import LIBRARIES, library_path
+from ..errors import BackendNotFoundError, Error
 from ._common import print_json
 from .paths import LIB_DIR
 
 PORTABLE = "portable"
-#: Backends that a session can name, and what to say of those that this version does not have.
-BACKENDS = {"cpu": "libQnnCpu.so", "htp": "libQnnHtp.so", "lpai": "libQnnLpai.so", "gpu": None}
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -58,7 +57,7 @@ def collect() -> dict[str, Any]:
         ],
         "kernels": kernels,
         "advice": [advice] if (advice := kernel_advice(kernels)) else [],
-        "backends": {name: backend(library) for name, library in BACKENDS.items()},
+        "backends": {name: backend(name) for name in LIBRARIES},
         "other_libraries": [str(path) for path in other_libraries()],
         "lib_dir": str(LIB_DIR),
     }
@@ -72,13 +71,14 @@ def kernel_advice(kernels: str) -> str | None:
     return "for fast kernels: install oneDNN of the system (libdnnl3 in Debian)"
 
 
-def backend(library: str | None) -> dict[str, Any]:
+def backend(name: str) -> dict[str, Any]:
     """Whether a backend of this package can be opened, and as what."""
     from .. import _core
 
-    if library is None or not (LIB_DIR / library).exists():
+    try:
+        path = library_path(name)
+    except BackendNotFoundError:
         return {"available": False, "reason": "not part of this version"}
-    path = str(LIB_DIR / library)
     try:
         opened = _core.Library.open(path)
     except Error as error:
@@ -98,12 +98,11 @@ def other_libraries() -> Iterator[Path]:
     spec = util.find_spec("onnxruntime_qnn")
     if spec is not None and spec.submodule_search_locations:
         folders += [Path(p) for p in spec.submodule_search_locations]
-    names = ("libQnnCpu.so", "libQnnHtp.so", "libQnnGpu.so", "libQnnLpai.so")
     seen: set[Path] = {LIB_DIR.resolve()}
     for folder in folders:
         if folder.resolve() not in seen:
             seen.add(folder.resolve())
-            yield from (folder / name for name in names if (folder / name).exists())
+            yield from (folder / n for n in LIBRARIES.values() if (folder / n).exists())
 
 
 def cpu_name() -> str:

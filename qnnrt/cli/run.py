@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
             samples.append(time.perf_counter() - start)
         outputs = {name: np.array(t.array) for name, t in session.outputs.items()}
         stats = asdict(session.stats)
+        stats["copies"] = [copy._asdict() for copy in session.stats.copies]
     files = write_outputs(outputs, options.output_dir) if options.output_dir else {}
 
     times = timing(samples)

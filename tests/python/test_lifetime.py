@@ -204,8 +204,10 @@ def test_bound_memory_cannot_be_closed():
         "cycle = [s, b]; cycle.append(cycle); del s, b",
         "f = s.run_async()",
         # A thread that comes too late finds the session closed and says so: no matter here.
-        "import threading; threading.excepthook = lambda _: None; "
-        "threading.Thread(target=s.run, daemon=True).start()",
+        (
+            "import threading; threading.excepthook = lambda _: None; "
+            "threading.Thread(target=s.run, daemon=True).start()"
+        ),
     ],
     ids=["plain", "exit", "mangled", "builtins", "cycle", "async", "daemon"],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 
 import numpy as np
 import pytest
@@ -260,6 +261,29 @@ def test_what_a_backend_has_not_is_1000(backend, context):
     with pytest.raises(qnnrt.QnnError) as e2:
         backend.create_signal(abort=True)
     assert e2.value.code == 1000
+
+
+@pytest.mark.parametrize("text", ["threads:2x", "threads:", "threads:0", "threads:1025", "fast:1"])
+def test_a_bad_platform_option_is_refused_and_changes_nothing(text):
+    with pytest.raises(qnnrt.BackendError):
+        qnn.Backend.open("cpu", options=[(2, text)])
+    with qnn.Backend.open("cpu", options=[(2, "threads:1")]) as backend:
+        backend.set_config([(2, "threads:3")])
+        with pytest.raises(qnnrt.BackendError, match=f"'{text}'") as e:
+            backend.set_config([(2, f"threads:2;{text}")])
+        assert e.value.code == 4012
+        graph = _relu(backend.create_context())
+        graph.finalize()
+        assert json.loads(graph.describe())["threads"] == 3
+
+
+def test_an_option_that_does_not_exist_is_a_type_error(backend, context):
+    with pytest.raises(TypeError, match=r"'colour'.*priority"):
+        context.set_config(colour="red")
+    with pytest.raises(TypeError, match=r"'colour'.*priority"):
+        _relu(context).set_config(colour="red")
+    with pytest.raises(TypeError, match="colour"):
+        backend.create_context(colour="red")
 
 
 def test_context_options_reach_the_backend(backend):
