@@ -68,6 +68,15 @@ def test_channel_shuffle() -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("groups", [2, 3, 4, 5, 8, 16])
+def test_channel_shuffle_within_pixels(groups: int, dtype: str) -> None:
+    for columns in (1, 3, 16, 17, 37):
+        x = values((3, 7, groups * columns), dtype)
+        expected = x.reshape(3, 7, groups, columns).swapaxes(2, 3).reshape(x.shape)
+        same("ChannelShuffle", x, expected, {"num_groups": groups, "axis": 2})
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_depth_to_space_and_back(dtype: str) -> None:
     for bh, bw in [(2, 2), (1, 3), (3, 2)]:
         n, h, w, c = 2, 3, 5, 4
