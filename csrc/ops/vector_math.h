@@ -1,7 +1,8 @@
 // exp, log, tanh, ... of one float, without branches or calls, so that a loop over them vectorizes.
-// Errors against the correctly rounded value, on normal results: about 1 ulp for Exp, Expm1, Log,
-// Sin, Cos, Atan; 2 for Tanh, Sigmoid, Softplus; 3 for Gelu in its central part. The polynomials
-// are minimax fits of this project (relative error below 2^-26 each).
+// Errors against the exact value where it is a normal float, as measured over every 977th float of
+// each function's range: 1 ulp for Exp and Log, 1.5 for Expm1, Atan, Sin, Cos, 2.3 for Log1p, Tanh,
+// Sigmoid, 2.6 for Softplus. Gelu: 7 from -3 on; below, rounding z^2 shows: 11 at -5, 66 at -13.
+// The polynomials are minimax fits of this project (relative error below 2^-26 each).
 #pragma once
 
 #include <cmath>
@@ -60,14 +61,13 @@ QNNRT_INLINE float Exp(float x) {
   return (1.0f + e.p) * Pow2(half) * Pow2(Minus(e.n, half));
 }
 
+// exp(x) - 1 for x <= 88; a larger x counts as 88
 QNNRT_INLINE float Expm1(float x) {
-  x = x > 88.0f ? std::numeric_limits<float>::infinity() : x;
-  const float low = x < -30.0f ? -30.0f : x;
-  const float y = low > 88.0f ? 88.0f : low;
-  const ExpParts e = ExpSplit(y);
+  x = x > 88.0f ? 88.0f : x;
+  x = x < -30.0f ? -30.0f : x;
+  const ExpParts e = ExpSplit(x);
   const float s = Pow2(e.n);
-  const float result = s * e.p + (s - 1.0f);
-  return x > 88.0f ? x : result;
+  return s * e.p + (s - 1.0f);
 }
 
 QNNRT_INLINE float Log(float x) {
