@@ -147,6 +147,7 @@ Range Inside(int64_t limit, int64_t step, int64_t offset, int64_t size) {
 // Between batched [(bh, bw, N), h, w, C] and image [N, h bh - border, w bw - border, C]; a copy for
 // each place (i, j) in the block.
 Result<KernelPtr> MakeBatchSpace(const Node& node, bool to_space) {
+  if (node.outputs[0]->elements() == 0) return MakeCopyKernel({});  // its blocks have no bound
   Block b{};
   std::vector<int64_t> border;
   QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));

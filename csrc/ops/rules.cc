@@ -81,12 +81,12 @@ Status ScalarBytes(const Node& node, const char* param, double fallback, Qnn_Dat
   int64_t i = static_cast<int64_t>(fallback);
   bool is_int = static_cast<double>(i) == fallback;
   if (const Param* p = node.Find(param)) {
-    if (const auto* v = std::get_if<int64_t>(&p->value)) {
-      i = *v, d = static_cast<double>(i), is_int = true;
-    } else if (const auto* v = std::get_if<double>(&p->value)) {
-      d = *v, is_int = false;
-    } else if (const auto* v = std::get_if<bool>(&p->value)) {
-      i = *v, d = *v, is_int = true;
+    if (const auto* whole = std::get_if<int64_t>(&p->value)) {
+      i = *whole, d = static_cast<double>(i), is_int = true;
+    } else if (const auto* real = std::get_if<double>(&p->value)) {
+      d = *real, is_int = false;
+    } else if (const auto* truth = std::get_if<bool>(&p->value)) {
+      i = *truth, d = *truth, is_int = true;
     } else {
       return Invalid("param '%s' is expected to be a scalar number", param);
     }
