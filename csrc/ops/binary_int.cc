@@ -8,6 +8,7 @@
 
 #include "ops/binary.h"
 #include "ops/isa.h"
+#include "ops/visit.h"
 
 namespace qnnrt {
 namespace {
@@ -172,40 +173,18 @@ BinaryLoop ForBool(BinaryOp op) {
 
 BinaryLoops OtherLoops(BinaryOp op, Qnn_DataType_t in) {
   BinaryLoops loops;
-  switch (in) {
-    case QNN_DATATYPE_INT_8:
-      loops.vv = For<int8_t>(op);
-      break;
-    case QNN_DATATYPE_INT_16:
-      loops.vv = For<int16_t>(op);
-      break;
-    case QNN_DATATYPE_INT_32:
-      loops.vv = For<int32_t>(op);
-      break;
-    case QNN_DATATYPE_INT_64:
-      loops.vv = For<int64_t>(op);
-      break;
-    case QNN_DATATYPE_UINT_8:
-      loops.vv = For<uint8_t>(op);
-      break;
-    case QNN_DATATYPE_UINT_16:
-      loops.vv = For<uint16_t>(op);
-      break;
-    case QNN_DATATYPE_UINT_32:
-      loops.vv = For<uint32_t>(op);
-      break;
-    case QNN_DATATYPE_UINT_64:
-      loops.vv = For<uint64_t>(op);
-      break;
-    case QNN_DATATYPE_FLOAT_64:
-      loops.vv = For<double>(op);
-      break;
-    case QNN_DATATYPE_BOOL_8:
-      loops.vv = ForBool(op);
-      break;
-    default:
-      break;
+  if (in == QNN_DATATYPE_BOOL_8) {
+    loops.vv = ForBool(op);
+    return loops;
   }
+  loops.vv = VisitNumber(in, [&](auto t) -> BinaryLoop {
+    using T = decltype(t);
+    if constexpr (std::is_same_v<T, float>) {
+      return nullptr;  // FloatLoops
+    } else {
+      return For<T>(op);
+    }
+  });
   return loops;
 }
 

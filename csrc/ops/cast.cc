@@ -11,6 +11,7 @@
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/strided_copy.h"
+#include "ops/visit.h"
 
 namespace qnnrt {
 namespace {
@@ -62,65 +63,14 @@ Loop Pick() {
   }
 }
 
-template <typename From>
-Loop To(Qnn_DataType_t to) {
-  switch (to) {
-    case QNN_DATATYPE_INT_8:
-      return Pick<From, int8_t>();
-    case QNN_DATATYPE_INT_16:
-      return Pick<From, int16_t>();
-    case QNN_DATATYPE_INT_32:
-      return Pick<From, int32_t>();
-    case QNN_DATATYPE_INT_64:
-      return Pick<From, int64_t>();
-    case QNN_DATATYPE_UINT_8:
-      return Pick<From, uint8_t>();
-    case QNN_DATATYPE_UINT_16:
-      return Pick<From, uint16_t>();
-    case QNN_DATATYPE_UINT_32:
-      return Pick<From, uint32_t>();
-    case QNN_DATATYPE_UINT_64:
-      return Pick<From, uint64_t>();
-    case QNN_DATATYPE_FLOAT_16:
-    case QNN_DATATYPE_FLOAT_32:
-      return Pick<From, float>();
-    case QNN_DATATYPE_FLOAT_64:
-      return Pick<From, double>();
-    case QNN_DATATYPE_BOOL_8:
-      return Pick<From, Bool>();
-    default:
-      return nullptr;
-  }
-}
-
+// FLOAT_16 goes through float.
 Loop FromTo(Qnn_DataType_t from, Qnn_DataType_t to) {
-  switch (from) {
-    case QNN_DATATYPE_INT_8:
-      return To<int8_t>(to);
-    case QNN_DATATYPE_INT_16:
-      return To<int16_t>(to);
-    case QNN_DATATYPE_INT_32:
-      return To<int32_t>(to);
-    case QNN_DATATYPE_INT_64:
-      return To<int64_t>(to);
-    case QNN_DATATYPE_UINT_8:
-      return To<uint8_t>(to);
-    case QNN_DATATYPE_UINT_16:
-      return To<uint16_t>(to);
-    case QNN_DATATYPE_UINT_32:
-      return To<uint32_t>(to);
-    case QNN_DATATYPE_UINT_64:
-      return To<uint64_t>(to);
-    case QNN_DATATYPE_FLOAT_16:
-    case QNN_DATATYPE_FLOAT_32:
-      return To<float>(to);
-    case QNN_DATATYPE_FLOAT_64:
-      return To<double>(to);
-    case QNN_DATATYPE_BOOL_8:
-      return To<Bool>(to);
-    default:
-      return nullptr;
-  }
+  const auto pick = [to](auto f) -> Loop {
+    using From = decltype(f);
+    if (to == QNN_DATATYPE_BOOL_8) return Pick<From, Bool>();
+    return VisitNumber(to, [](auto t) { return Pick<From, decltype(t)>(); });
+  };
+  return from == QNN_DATATYPE_BOOL_8 ? pick(Bool{}) : VisitNumber(from, pick);
 }
 
 // Rounded to odd, so that rounding once more to half precision gives what one rounding would.

@@ -1,6 +1,7 @@
 #include "ops/post_ops.h"
 
 #include "ops/isa.h"
+#include "ops/simd.h"
 #include "ops/vector_math.h"
 
 namespace qnnrt {
@@ -27,13 +28,6 @@ struct Row {
   static QNNRT_INLINE void Run(float* x, size_t count, float alpha, float beta) {
     QNNRT_SIMD
     for (size_t i = 0; i < count; ++i) x[i] = Activate<a>(x[i], alpha, beta);
-  }
-};
-
-struct AddRow {
-  static QNNRT_INLINE void Run(float* x, const float* y, size_t count) {
-    QNNRT_SIMD
-    for (size_t i = 0; i < count; ++i) x[i] += y[i];
   }
 };
 
@@ -65,10 +59,9 @@ void ApplyActivation(Activation a, float* x, size_t count, float alpha, float be
 }
 
 void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const {
-  static const auto add = PickIsa<AddRow>();
   for (const PostOp& op : ops_) {
     if (op.kind == PostOp::Kind::kAdd) {
-      add(values, static_cast<const float*>(args.in[op.input]) + offset, count);
+      Simd().add(values, static_cast<const float*>(args.in[op.input]) + offset, count);
     } else {
       ApplyActivation(op.activation, values, count, op.alpha, op.beta);
     }
