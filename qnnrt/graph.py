@@ -57,7 +57,9 @@ def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tenso
         elif isinstance(value, (np.ndarray, list, tuple)):
             array = np.asarray(value)
             if array.dtype == np.int64:  # from a list of Python ints
-                array = array.astype(np.int32 if (array < 0).any() else np.uint32)
+                narrow = array.astype(np.int32 if (array < 0).any() else np.uint32)
+                if (narrow == array).all():  # else the backend refuses it, and says why
+                    array = narrow
             array = np.ascontiguousarray(array)
             if make is None:
                 make = _detached_param
