@@ -124,6 +124,15 @@ def test_strided_slices_are_numpys(seed: int) -> None:
         done += 1
 
 
+@pytest.mark.parametrize("stride", [2**31, 2**32 + 1, 2**63 - 1])
+def test_a_stride_beyond_the_end_takes_one_element(stride: int) -> None:
+    x = np.arange(5, dtype=np.float32)
+    for begin, end, step in [(1, 5, stride), (3, 0, -stride), (4, 0, -stride - 1)]:
+        ranges = np.array([[begin, end, step]], np.int64)
+        (got,) = run_op("StridedSlice", [x], [(1,)], {"ranges": ranges})
+        np.testing.assert_array_equal(got, x[begin : begin + 1])
+
+
 def test_what_breaks_a_rule_is_refused() -> None:
     x = values((2, 3, 4), "int32")
     ranges = np.array([[0, 2, 1], [3, 4, 1], [0, 4, 1]], np.int32)
@@ -144,6 +153,7 @@ def test_what_breaks_a_rule_is_refused() -> None:
         ("Pad", [x], 1, {**pad, "pad_constant_value": 1.5}, "pad_constant_value"),
         ("StridedSlice", [x], 1, {"ranges": ranges[:2]}, "rows"),
         ("StridedSlice", [x], 1, {"ranges": no_stride}, "stride 0"),
+        ("Tile", [x], 1, {"multiples": np.array([1, 2**32 + 1, 1])}, "multiples"),
         ("StridedSlice", [x], 1, {"ranges": ranges, "shrink_axes": 2}, "element 3 of axis 1"),
     ]
     for op, inputs, outputs, params, message in cases:
