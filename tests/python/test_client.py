@@ -24,11 +24,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory) -> Path:
-    compiler = shlex.split(
-        os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or ""
-    )
-    if not compiler:
-        pytest.skip("no C++ compiler")
+    compiler = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
     out = tmp_path_factory.mktemp("fake") / "libQnnFake.so"
     flags = ["-std=c++17", "-shared", "-fPIC", "-pthread", f"-I{HERE.parents[1] / 'csrc'}"]
     subprocess.run(

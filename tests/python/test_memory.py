@@ -145,7 +145,9 @@ def test_from_fd_keeps_its_own_duplicate():
     os.ftruncate(fd, 4096)
     b = qnnrt.Buffer.from_fd(fd)
     os.close(fd)
+    assert os.fstat(b.fd).st_size == 4096
     memoryview(b)[0] = 1
+    assert os.pread(b.fd, 1, 0) == b"\1"
     b.close()
 
 

@@ -115,7 +115,8 @@ def test_a_handle_dies_with_its_last_reference(context):
     b = qnnrt.alloc(4096)
     context.register(b, (16,), np.float32)
     gc.collect()
-    context.register(b, (16,), np.float32).close()
+    assert b.holds()["registrations"] == 0
+    context.register(b, (16,), np.float32).close()  # else 8002
     b.close()
 
 

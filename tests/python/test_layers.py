@@ -1,0 +1,44 @@
+"""One way down: what docs/decisions/0001-layout.md says a part knows of is all that it includes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Folder of csrc -> the folders, or single headers, below it.
+BELOW = {
+    "abi": set(),
+    "support": {"abi"},
+    "memory": {"abi", "support"},
+    "ops": {"abi", "support", "graph/tensor.h", "graph/types.h"},
+    "graph": {"abi", "support", "memory", "ops"},
+    "backends": {"abi", "memory/descriptor.h"},
+    "api": {"abi", "support", "memory", "ops", "graph", "backends"},
+    "shims": {"abi", "memory/rpcmem.h"},
+    "client": {"abi", "support/clock.h"},
+}
+
+
+def test_every_folder_has_its_place() -> None:
+    assert {p.name for p in (ROOT / "csrc").iterdir() if p.is_dir()} == set(BELOW)
+
+
+@pytest.mark.parametrize("folder", BELOW)
+def test_nothing_includes_what_stands_above_it(folder: str) -> None:
+    files = [p for p in (ROOT / "csrc" / folder).rglob("*") if p.suffix in (".h", ".cc", ".inc")]
+    assert files
+    upward = []
+    for path in files:
+        for header in re.findall(r'^ *# *include "([^"]+)"', path.read_text(), re.MULTILINE):
+            parent = header.partition("/")[0] if "/" in header else folder
+            if parent != folder and not {parent, header} & BELOW[folder]:
+                upward.append(f"{path.relative_to(ROOT)} includes {header}")
+    assert upward == []
+
+
+def test_the_extension_declares_c_in_one_place() -> None:
+    sources = [p for p in (ROOT / "qnnrt").iterdir() if p.suffix in (".pyx", ".pxi", ".pxd")]
+    assert {p.name for p in sources if "cdef extern" in p.read_text()} == {"qnn.pxd"}
