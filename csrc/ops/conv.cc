@@ -1,6 +1,8 @@
 // Conv1d, Conv2d, Conv3d, DepthWiseConv1d, DepthWiseConv2d, TransposeConv2d: definitions.
 #include "ops/conv.h"
 
+#include <cstring>
+
 #include "ops/rules.h"
 #include "support/checked.h"
 
@@ -169,6 +171,29 @@ Result<ConvGeometry> ReadTransposeConv(const Node& node) {
     g.out[i] = size;
   }
   return g;
+}
+
+Status PackedConv::Init(const Node& node) {
+  zeros_ = AlignedBytes::Make(static_cast<size_t>(g_.cin_per_group()) * sizeof(float));
+  if (!zeros_) return OutOfMemory();
+  std::memset(zeros_->data(), 0, zeros_->size());
+  if (!node.inputs[1]->is_static()) return {};
+  packed_ = AlignedBytes::Make(PackedBytes());
+  if (!packed_) return OutOfMemory();
+  Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(packed_->data()), Threads(1));
+  return {};
+}
+
+const float* PackedConv::Packed(const ExecArgs& args) const {
+  if (packed_) return static_cast<const float*>(packed_->data());
+  float* scratch = static_cast<float*>(args.scratch);
+  Pack(static_cast<const float*>(args.in[1]), scratch, args.threads);
+  return scratch;
+}
+
+const float* PackedConv::BiasOf(const ExecArgs& args, size_t group) const {
+  if (!has_bias_) return nullptr;
+  return static_cast<const float*>(args.in[2]) + group * static_cast<size_t>(g_.cout_per_group());
 }
 
 OpList ConvOps() {

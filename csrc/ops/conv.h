@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ops/op.h"
+#include "ops/post_ops.h"
 
 namespace qnnrt {
 
@@ -24,6 +25,39 @@ struct ConvGeometry {
 Result<ConvGeometry> ReadConv(const Node& node);
 // The same for TransposeConv2d.
 Result<ConvGeometry> ReadTransposeConv(const Node& node);
+
+// What the kernels over matrix products share. Static weights are packed once, others into scratch
+// by each run.
+class PackedConv : public Kernel {
+ public:
+  size_t ScratchBytes() const final { return packed_ ? 0 : PackedBytes(); }
+  bool ReadsInput(size_t i) const final { return i != 1 || !packed_; }
+  const char* Name() const final { return "portable"; }
+  size_t WeightBytes() const final { return packed_ ? packed_->size() : 0; }
+
+ protected:
+  PackedConv(const Node& node, const ConvGeometry& g)
+      : g_(g), post_ops_(node), has_bias_(node.HasInput(2)) {}
+  Status Init(const Node& node);  // once group_floats_ is known
+
+  virtual void Pack(const float* weights, float* packed, const Threads& threads) const = 0;
+  const float* Packed(const ExecArgs& args) const;
+  const float* BiasOf(const ExecArgs& args, size_t group) const;  // null when there is none
+  // The channels of a pixel outside of the input.
+  const float* zeros() const { return static_cast<const float*>(zeros_->data()); }
+
+  const ConvGeometry g_;
+  const PostOps post_ops_;
+  size_t group_floats_ = 0;  // packed weights of one group
+
+ private:
+  size_t PackedBytes() const {
+    return group_floats_ * static_cast<size_t>(g_.group) * sizeof(float);
+  }
+
+  const bool has_bias_;
+  std::shared_ptr<AlignedBytes> packed_, zeros_;
+};
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeDepthwise(const Node& node, const ConvGeometry& geometry);

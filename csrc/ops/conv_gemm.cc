@@ -2,7 +2,6 @@
 // kernel tap a pointer to the input pixel's channels, or to zeros where the window hangs over.
 #include "ops/conv.h"
 #include "ops/gemm.h"
-#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -122,33 +121,17 @@ struct GatheredRows {
   }
 };
 
-class ConvGemm final : public Kernel {
+class ConvGemm final : public PackedConv {
  public:
   static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g) {
     std::unique_ptr<ConvGemm> kernel(new ConvGemm(node, g));
-    kernel->zeros_ = AlignedBytes::Make(static_cast<size_t>(g.cin_per_group()) * sizeof(float));
-    if (!kernel->zeros_) return OutOfMemory();
-    std::memset(kernel->zeros_->data(), 0, kernel->zeros_->size());
-    if (node.inputs[1]->is_static()) {
-      kernel->packed_ = AlignedBytes::Make(kernel->PackedBytes());
-      if (!kernel->packed_) return OutOfMemory();
-      kernel->Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(kernel->packed_->data()),
-                   Threads(1));
-    }
+    QNNRT_RETURN_IF_ERROR(kernel->Init(node));
     return KernelPtr(std::move(kernel));
   }
 
   Status Run(const ExecArgs& args) override {
-    const float* packed;
-    if (packed_) {
-      packed = static_cast<const float*>(packed_->data());
-    } else {
-      float* scratch = static_cast<float*>(args.scratch);
-      Pack(static_cast<const float*>(args.in[1]), scratch, args.threads);
-      packed = scratch;
-    }
+    const float* packed = Packed(args);
     const float* in = static_cast<const float*>(args.in[0]);
-    const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
     float* out = static_cast<float*>(args.out[0]);
     GemmShape shape;
     shape.m = static_cast<size_t>(g_.out_pixels());
@@ -158,51 +141,39 @@ class ConvGemm final : public Kernel {
     const GemmUnits units = CutGemm(shape, args.threads.limit());
     const FinishRows finish_all(post_ops_, args, out);
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
-    args.threads.For(
-        units.count() * static_cast<size_t>(g_.group), units.grain, [&](size_t begin, size_t end) {
-          float buffer[kGatherFloats * kMaxTileRows];
-          for (size_t i = begin; i < end; ++i) {
-            const size_t group = i / units.count();
-            GemmShape mine = shape;
-            mine.packed = packed + group * group_floats_;
-            mine.bias = bias != nullptr ? bias + group * shape.n : nullptr;
-            const float* group_in = in + group * depth;
-            float* group_out = out + group * shape.n;
-            if (gather_) {
-              RunGemmUnit(mine, units, i % units.count(),
-                          GatheredRows{g_, group_in, group_out, buffer}, finish_all);
-            } else {
-              RunGemmUnit(
-                  mine, units, i % units.count(),
-                  ConvRows{g_, group_in, group_out, static_cast<const float*>(zeros_->data())},
-                  finish_all);
-            }
-          }
-        });
+    args.threads.For(units.count() * static_cast<size_t>(g_.group), units.grain,
+                     [&](size_t begin, size_t end) {
+                       float buffer[kGatherFloats * kMaxTileRows];
+                       for (size_t i = begin; i < end; ++i) {
+                         const size_t group = i / units.count();
+                         GemmShape mine = shape;
+                         mine.packed = packed + group * group_floats_;
+                         mine.bias = BiasOf(args, group);
+                         const float* group_in = in + group * depth;
+                         float* group_out = out + group * shape.n;
+                         if (gather_) {
+                           RunGemmUnit(mine, units, i % units.count(),
+                                       GatheredRows{g_, group_in, group_out, buffer}, finish_all);
+                         } else {
+                           RunGemmUnit(mine, units, i % units.count(),
+                                       ConvRows{g_, group_in, group_out, zeros()}, finish_all);
+                         }
+                       }
+                     });
     return Status::Ok();
   }
 
-  size_t ScratchBytes() const override { return packed_ ? 0 : PackedBytes(); }
-  bool ReadsInput(size_t i) const override { return i != 1 || !packed_; }
-  const char* Name() const override { return "portable"; }
-  size_t WeightBytes() const override { return packed_ ? packed_->size() : 0; }
-
  private:
   ConvGemm(const Node& node, const ConvGeometry& g)
-      : g_(g),
-        post_ops_(node),
-        has_bias_(node.HasInput(2)),
+      : PackedConv(node, g),
         k_(static_cast<size_t>(g.taps() * g.cin_per_group())),
         gather_(g.taps() > 1 && g.cin_per_group() < kGatherBelow &&
-                static_cast<int64_t>(k_) <= kGatherFloats),
-        group_floats_(PackedFloats(k_, static_cast<size_t>(g.cout_per_group()))) {}
-
-  size_t PackedBytes() const {
-    return group_floats_ * static_cast<size_t>(g_.group) * sizeof(float);
+                static_cast<int64_t>(k_) <= kGatherFloats) {
+    group_floats_ = PackedFloats(k_, static_cast<size_t>(g.cout_per_group()));
   }
 
   // Weights are [taps, channels of the group, all output channels].
-  void Pack(const float* weights, float* packed, const Threads& threads) const {
+  void Pack(const float* weights, float* packed, const Threads& threads) const override {
     const size_t n = static_cast<size_t>(g_.cout_per_group());
     for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
       PackAll({weights + group * n, static_cast<size_t>(g_.cout), 1}, k_, n,
@@ -210,13 +181,8 @@ class ConvGemm final : public Kernel {
     }
   }
 
-  const ConvGeometry g_;
-  const PostOps post_ops_;
-  const bool has_bias_;
   const size_t k_;
   const bool gather_;
-  const size_t group_floats_;
-  std::shared_ptr<AlignedBytes> packed_, zeros_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 // modulo the stride see the same subset of the kernel, each tap at one input pixel.
 #include "ops/conv.h"
 #include "ops/gemm.h"
-#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -50,34 +49,20 @@ struct PhaseRows {
   }
 };
 
-class TransposeConv final : public Kernel {
+class TransposeConv final : public PackedConv {
  public:
   static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g) {
     std::unique_ptr<TransposeConv> kernel(new TransposeConv(node, g));
-    kernel->zeros_ = AlignedBytes::Make(static_cast<size_t>(g.cin_per_group()) * sizeof(float));
-    if (!kernel->zeros_) return OutOfMemory();
-    std::memset(kernel->zeros_->data(), 0, kernel->zeros_->size());
-    if (node.inputs[1]->is_static()) {
-      kernel->packed_ = AlignedBytes::Make(kernel->PackedBytes());
-      if (!kernel->packed_) return OutOfMemory();
-      kernel->Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(kernel->packed_->data()));
-    }
+    QNNRT_RETURN_IF_ERROR(kernel->Init(node));
     return KernelPtr(std::move(kernel));
   }
 
   Status Run(const ExecArgs& args) override {
-    const float* packed;
-    if (packed_) {
-      packed = static_cast<const float*>(packed_->data());
-    } else {
-      Pack(static_cast<const float*>(args.in[1]), static_cast<float*>(args.scratch));
-      packed = static_cast<const float*>(args.scratch);
-    }
+    const float* packed = Packed(args);
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
     const size_t n = static_cast<size_t>(g_.cout_per_group());
     const float* in = static_cast<const float*>(args.in[0]);
     float* out = static_cast<float*>(args.out[0]);
-    const float* zeros = static_cast<const float*>(zeros_->data());
     const FinishRows finish(post_ops_, args, out);
     for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
       for (const Phase& phase : phases_) {
@@ -87,22 +72,16 @@ class TransposeConv final : public Kernel {
         shape.taps = phase.taps.empty() ? 1 : phase.taps.size();
         shape.depth = phase.taps.empty() ? 0 : depth;  // no tap at all: the bias alone
         shape.packed = packed + group * group_floats_ + phase.packed_offset;
-        shape.bias = has_bias_ ? static_cast<const float*>(args.in[2]) + group * n : nullptr;
+        shape.bias = BiasOf(args, group);
         RunGemm(shape, args.threads,
-                PhaseRows{g_, phase, in + group * depth, out + group * n, zeros}, finish);
+                PhaseRows{g_, phase, in + group * depth, out + group * n, zeros()}, finish);
       }
     }
     return Status::Ok();
   }
 
-  size_t ScratchBytes() const override { return packed_ ? 0 : PackedBytes(); }
-  bool ReadsInput(size_t i) const override { return i != 1 || !packed_; }
-  const char* Name() const override { return "portable"; }
-  size_t WeightBytes() const override { return packed_ ? packed_->size() : 0; }
-
  private:
-  TransposeConv(const Node& node, const ConvGeometry& g)
-      : g_(g), post_ops_(node), has_bias_(node.HasInput(2)) {
+  TransposeConv(const Node& node, const ConvGeometry& g) : PackedConv(node, g) {
     // Output pixel o gets input pixel i through tap k when o = i * stride - pad + k.
     for (int64_t h0 = 0; h0 < std::min(g.stride[1], g.out[1]); ++h0) {
       for (int64_t w0 = 0; w0 < std::min(g.stride[2], g.out[2]); ++w0) {
@@ -128,13 +107,9 @@ class TransposeConv final : public Kernel {
     }
   }
 
-  size_t PackedBytes() const {
-    return group_floats_ * static_cast<size_t>(g_.group) * sizeof(float);
-  }
-
   // Weights are [kH, kW, input channels, output channels of a group]. A phase's taps are not evenly
   // spaced in it, so each panel is filled tap by tap.
-  void Pack(const float* weights, float* packed) const {
+  void Pack(const float* weights, float* packed, const Threads&) const override {
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
     const size_t n = static_cast<size_t>(g_.cout_per_group()), nr = Simd().columns;
     for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
@@ -158,12 +133,7 @@ class TransposeConv final : public Kernel {
     }
   }
 
-  const ConvGeometry g_;
-  const PostOps post_ops_;
-  const bool has_bias_;
   std::vector<Phase> phases_;
-  size_t group_floats_ = 0;
-  std::shared_ptr<AlignedBytes> packed_, zeros_;
 };
 
 }  // namespace

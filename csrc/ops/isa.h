@@ -1,7 +1,8 @@
 // One loop, compiled for several instruction sets of the same architecture. The caller writes
 //   struct Loop { static QNNRT_INLINE void Run(...) { plain loop that the compiler vectorizes } };
 // and takes PickIsa<Loop>(), a function pointer for the best set that this CPU has. Choose it when
-// the kernel is made, not when it runs.
+// the kernel is made, not when it runs. (simd.h has the loops that several families share, and
+// those that need registers laid out by hand; both follow CpuIsa.)
 #pragma once
 
 #include <cstdlib>
