@@ -2,7 +2,6 @@
 #include "ops/gather.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "abi/qnn_op_names.h"
@@ -21,6 +20,17 @@ Status CheckStaticIndices(const Node& node, size_t input, size_t axis, size_t si
     }
   }
   return {};
+}
+
+Status CheckElementIndices(const Node& node, size_t axis) {
+  const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape;
+  bool fits = in.size() == indices.size();
+  for (size_t i = 0; fits && i < in.size(); ++i) fits = i == axis || indices[i] <= in[i];
+  if (!fits) {
+    return Invalid("indices of shape %s do not fit the input's %s but for axis %zu",
+                   ShapeText(indices).c_str(), ShapeText(in).c_str(), axis);
+  }
+  return CheckStaticIndices(node, 1, axis, in[axis]);
 }
 
 namespace {
@@ -111,17 +121,9 @@ class GatherElementsKernel final : public Kernel {
  public:
   GatherElementsKernel(const Node& node, size_t axis)
       : reader_(node.inputs[1]->dtype),
-        shape_(node.inputs[1]->shape),
-        axis_(axis),
-        size_(node.inputs[0]->shape[axis]),
-        element_(ElementSize(node.inputs[0]->dtype)) {
-    size_t stride = 1;
-    for (size_t i = shape_.size(); i-- > 0;) {
-      strides_[i] = stride;
-      stride *= node.inputs[0]->shape[i];
-    }
-    count_ = node.inputs[1]->elements();
-  }
+        positions_(node.inputs[0]->shape, node.inputs[1]->shape, axis),
+        element_(ElementSize(node.inputs[0]->dtype)),
+        count_(node.inputs[1]->elements()) {}
 
   const char* Name() const override { return "portable"; }
 
@@ -131,40 +133,27 @@ class GatherElementsKernel final : public Kernel {
     FirstBad bad;
     args.threads.For(count_, 4 << 10, [&](size_t begin, size_t end) {
       for (size_t u = begin; u < end; ++u) {
-        const int64_t index = reader_.At(args.in[1], u, size_);
+        const int64_t index = reader_.At(args.in[1], u, positions_.size());
         if (index < 0) return bad.Note(u);
-        size_t from = static_cast<size_t>(index) * strides_[axis_], rest = u;
-        for (size_t d = shape_.size(); d-- > 0;) {
-          if (d != axis_) from += rest % shape_[d] * strides_[d];
-          rest /= shape_[d];
-        }
-        Move(out + u * element_, in + from * element_, element_);
+        Move(out + u * element_, in + positions_.At(u, index) * element_, element_);
       }
     });
     if (!bad.any()) return {};
-    return BadIndex(reader_.At(args.in[1], bad.position()), bad.position(), axis_, size_);
+    return BadIndex(reader_.At(args.in[1], bad.position()), bad.position(), positions_.axis(),
+                    positions_.size());
   }
 
  private:
   const IndexReader reader_;
-  const Shape shape_;
-  const size_t axis_, size_, element_;
-  size_t count_ = 0;
-  std::array<size_t, 8> strides_{};
+  const ElementPositions positions_;
+  const size_t element_, count_;
 };
 
 Status InferGatherElements(const Node& node, std::vector<Shape>* outputs) {
-  const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
-  bool fits = in.size() == indices.size();
-  for (size_t i = 0; fits && i < in.size(); ++i) fits = i == axis || indices[i] <= in[i];
-  if (!fits) {
-    return Invalid("indices of shape %s do not fit the input's %s but for axis %zu",
-                   ShapeText(indices).c_str(), ShapeText(in).c_str(), axis);
-  }
-  QNNRT_RETURN_IF_ERROR(CheckStaticIndices(node, 1, axis, in[axis]));
-  (*outputs)[0] = indices;
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(CheckElementIndices(node, axis));
+  (*outputs)[0] = node.inputs[1]->shape;
   return {};
 }
 

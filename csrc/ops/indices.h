@@ -2,6 +2,7 @@
 // An index below 0 counts from the end of its axis; one outside fails the run.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <string>
 
@@ -59,6 +60,37 @@ inline std::string BadIndexText(int64_t index, size_t position, size_t axis, siz
 inline Status BadIndex(int64_t index, size_t position, size_t axis, size_t size) {
   return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT, BadIndexText(index, position, axis, size));
 }
+
+// Where GatherElements reads and ScatterElements writes: element u of the indices says where along
+// `axis`; the other coordinates are those of u itself.
+class ElementPositions {
+ public:
+  ElementPositions(const Shape& data, const Shape& indices, size_t axis)
+      : shape_(indices), axis_(axis), size_(data[axis]) {
+    size_t stride = 1;
+    for (size_t i = data.size(); i-- > 0;) {
+      strides_[i] = stride;
+      stride *= data[i];
+    }
+  }
+  size_t axis() const { return axis_; }
+  size_t size() const { return size_; }  // of the axis
+  size_t At(size_t u, int64_t index) const {
+    size_t at = static_cast<size_t>(index) * strides_[axis_];
+    for (size_t d = shape_.size(); d-- > 0;) {
+      if (d != axis_) at += u % shape_[d] * strides_[d];
+      u /= shape_[d];
+    }
+    return at;
+  }
+
+ private:
+  const Shape shape_;
+  const size_t axis_, size_;
+  std::array<size_t, 8> strides_{};
+};
+// The rule of inputs 0 and 1 of these ops.
+Status CheckElementIndices(const Node& node, size_t axis);
 
 // Checks a static index input once, when the node is made: all of its values against one size.
 Status CheckStaticIndices(const Node& node, size_t input, size_t axis, size_t size);

@@ -1,7 +1,6 @@
 // ScatterElements and ScatterNd: the input with some elements replaced by, or combined with,
 // updates. Updates are applied in their order, on one thread, so that duplicates have one meaning.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -67,18 +66,10 @@ class ScatterElementsKernel final : public Kernel {
   ScatterElementsKernel(const Node& node, size_t axis)
       : reader_(node.inputs[1]->dtype),
         combine_(PickCombine(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype)),
-        shape_(node.inputs[1]->shape),
-        axis_(axis),
-        size_(node.inputs[0]->shape[axis]),
+        positions_(node.inputs[0]->shape, node.inputs[1]->shape, axis),
         element_(ElementSize(node.inputs[0]->dtype)),
         bytes_(node.inputs[0]->bytes()),
-        count_(node.inputs[1]->elements()) {
-    size_t stride = 1;
-    for (size_t i = shape_.size(); i-- > 0;) {
-      strides_[i] = stride;
-      stride *= node.inputs[0]->shape[i];
-    }
-  }
+        count_(node.inputs[1]->elements()) {}
 
   const char* Name() const override { return "portable"; }
 
@@ -87,14 +78,11 @@ class ScatterElementsKernel final : public Kernel {
     char* out = static_cast<char*>(args.out[0]);
     ParallelCopy(args.threads, out, args.in[0], bytes_);
     for (size_t u = 0; u < count_; ++u) {
-      const int64_t index = reader_.At(args.in[1], u, size_);
-      if (index < 0) return BadIndex(reader_.At(args.in[1], u), u, axis_, size_);
-      size_t to = static_cast<size_t>(index) * strides_[axis_], rest = u;
-      for (size_t d = shape_.size(); d-- > 0;) {
-        if (d != axis_) to += rest % shape_[d] * strides_[d];
-        rest /= shape_[d];
+      const int64_t index = reader_.At(args.in[1], u, positions_.size());
+      if (index < 0) {
+        return BadIndex(reader_.At(args.in[1], u), u, positions_.axis(), positions_.size());
       }
-      combine_(out + to * element_, updates + u * element_, 1);
+      combine_(out + positions_.At(u, index) * element_, updates + u * element_, 1);
     }
     return {};
   }
@@ -102,9 +90,8 @@ class ScatterElementsKernel final : public Kernel {
  private:
   const IndexReader reader_;
   const Combine combine_;
-  const Shape shape_;
-  const size_t axis_, size_, element_, bytes_, count_;
-  std::array<size_t, 8> strides_{};
+  const ElementPositions positions_;
+  const size_t element_, bytes_, count_;
 };
 
 Status CheckReduction(const Node& node, int64_t last) {
@@ -123,17 +110,11 @@ Status InferScatterElements(const Node& node, std::vector<Shape>* outputs) {
   size_t axis = 0;
   QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
   QNNRT_RETURN_IF_ERROR(CheckReduction(node, QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX));
-  bool fits = in.size() == indices.size();
-  for (size_t i = 0; fits && i < in.size(); ++i) fits = i == axis || indices[i] <= in[i];
-  if (!fits) {
-    return Invalid("indices of shape %s do not fit the input's %s but for axis %zu",
-                   ShapeText(indices).c_str(), ShapeText(in).c_str(), axis);
-  }
+  QNNRT_RETURN_IF_ERROR(CheckElementIndices(node, axis));
   if (updates != indices) {
     return Invalid("updates have shape %s, expected the indices' %s", ShapeText(updates).c_str(),
                    ShapeText(indices).c_str());
   }
-  QNNRT_RETURN_IF_ERROR(CheckStaticIndices(node, 1, axis, in[axis]));
   (*outputs)[0] = in;
   return {};
 }
