@@ -34,28 +34,35 @@ def test_a_thousand_runs_copy_fault_and_allocate_nothing(model, io):
             t.array[...] = 1
         for _ in range(20):
             s.run()
-        s.reset_stats()
-        gc.collect()
-        gc.disable()
-        try:
-            runs = range(RUNS)
-            allocations = _core.debug_allocations()
-            faults = _faults()
-            for _ in runs:
-                s.run()
-            faults = _faults() - faults
-            allocations = _core.debug_allocations() - allocations
-        finally:
-            gc.enable()
-        stats = s.stats
-        assert stats.executes == RUNS
-        assert stats.copied_bytes == 0
-        assert stats.copies == ()
-        assert stats.reserved_bytes == 0
-        assert stats.registrations == 0
-        assert allocations == 0
-        if not SANITIZED:  # its allocator never reuses memory at once, so a malloc is a fault
-            assert faults == 0
+        for _ in range(3):
+            s.reset_stats()
+            faults, allocations = _thousand_runs(s)
+            stats = s.stats
+            assert stats.executes == RUNS
+            assert stats.copied_bytes == 0
+            assert stats.copies == ()
+            assert stats.reserved_bytes == 0
+            assert stats.registrations == 0
+            assert allocations == 0
+            # The kernel may reclaim or move a page of anybody's meanwhile; a fault of ours would
+            # be there every time. Under a sanitizer a malloc is a fault: nothing is reused.
+            if faults == 0 or SANITIZED:
+                return
+        assert faults == 0
+
+
+def _thousand_runs(session):
+    gc.collect()
+    gc.disable()
+    try:
+        runs = range(RUNS)
+        allocations = _core.debug_allocations()
+        faults = _faults()
+        for _ in runs:
+            session.run()
+        return _faults() - faults, _core.debug_allocations() - allocations
+    finally:
+        gc.enable()
 
 
 def test_the_counters_see_a_copy_a_fault_and_an_allocation():
