@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "api/functions.h"
 
 namespace qnnrt::api {
@@ -21,37 +23,34 @@ struct FoundEvent {
   uint32_t index = 0;
 };
 
-bool FindEvent(QnnProfile_EventId_t id, FoundEvent* found) {
+std::optional<FoundEvent> FindEvent(QnnProfile_EventId_t id) {
   Runtime& runtime = Runtime::Get();
   Qnn_ProfileHandle_t handle = nullptr;
   {
     std::lock_guard<std::mutex> lock(runtime.profile_mutex);
     auto entry = runtime.profile_by_serial.find(id >> kIndexBits);
-    if (entry == runtime.profile_by_serial.end()) return false;
+    if (entry == runtime.profile_by_serial.end()) return std::nullopt;
     handle = entry->second;
   }
   auto profile = runtime.profiles.Find(handle);
-  if (!profile) return false;
+  if (!profile) return std::nullopt;
   std::unique_lock<std::mutex> lock(profile->mutex);
   uint64_t index = (id & kMostEvents) - 1;
-  if (index >= profile->events.events.size()) return false;
+  if (index >= profile->events.events.size()) return std::nullopt;
   const ProfileEvent* event = &profile->events.events[index];
-  new (found) FoundEvent{std::move(profile), std::move(lock), event, static_cast<uint32_t>(index)};
-  return true;
+  return FoundEvent{std::move(profile), std::move(lock), event, static_cast<uint32_t>(index)};
 }
 
 template <typename Body>
 Qnn_ErrorHandle_t WithEvent(QnnProfile_EventId_t id, Body body) {
   return Guarded([&] {
-    alignas(FoundEvent) unsigned char storage[sizeof(FoundEvent)];
-    auto* found = reinterpret_cast<FoundEvent*>(storage);
-    if (!FindEvent(id, found)) {
+    std::optional<FoundEvent> found = FindEvent(id);
+    if (!found) {
       return Report(Error(QNN_PROFILE_ERROR_INVALID_HANDLE,
                           "event %llu is of no live profile, or its profile was used again since",
                           static_cast<unsigned long long>(id)));
     }
     body(*found);
-    found->~FoundEvent();
     return Qnn_ErrorHandle_t{QNN_SUCCESS};
   });
 }
@@ -125,6 +124,7 @@ Qnn_ErrorHandle_t GetSubEvents(QnnProfile_EventId_t id, const QnnProfile_EventId
     // Kept with the profile, so that the pointer lives as long as the events do.
     auto& kept = found.profile->child_ids[found.index];
     if (kept.empty()) {
+      kept.reserve(found.event->children.size());  // all of them or none
       for (uint32_t child : found.event->children) kept.push_back(EventId(*found.profile, child));
     }
     *ids = kept.data();

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt import qnn
+from qnnrt import _core, qnn
 
 
 @pytest.fixture
@@ -250,6 +250,20 @@ def test_profiles_measure_finalize_and_execute(backend, context):
     assert "microseconds" in {event.unit for event in events}
     with pytest.raises(ValueError, match="level"):
         backend.create_profile("loud")
+
+
+def test_events_can_be_read_after_memory_ran_out_while_reading_them(backend, context):
+    graph = _relu(context)
+    profile = backend.create_profile("detailed")
+    graph.finalize(profile)
+    for n in range(1, 6):
+        _core.debug_fail_allocation(n)
+        try:
+            profile.events()  # without the parts that there was no memory for
+        finally:
+            _core.debug_fail_allocation(-1)
+    events = profile.events()
+    assert {part.identifier for part in events[1].events} == {"passes", "kernels and plan"}
 
 
 def test_what_a_backend_has_not_is_1000(backend, context):
