@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from . import qnn
+from . import _core, qnn
 from .errors import (
     BackendError,
     BackendNotFoundError,
@@ -34,7 +34,7 @@ from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
 from .model import Model
 from .session import BoundTensor, Copy, Session, Stats
 
-__version__ = "0.1.0"
+__version__: str = _core.version()
 
 __all__ = [
     "BackendError",

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -52,6 +53,27 @@ void FreeMappedAllocation(Allocation& allocation, Counters* counters) {
   UnmapCounted(allocation.base, allocation.base_size, counters);
   CloseCounted(allocation.fd, counters);
   allocation = Allocation();
+}
+
+Result<UniqueFd> DmaBufHeap::OpenDevice(int flags) {
+  UniqueFd device(open(device_.c_str(), flags | O_CLOEXEC), counters_);
+  if (!device.valid()) {
+    return Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "%s: %s", device_.c_str(), strerror(errno));
+  }
+  return device;
+}
+
+Result<int> DmaBufHeap::Request(int device, unsigned long request, void* argument, size_t size,
+                                const char* hint_for_invalid) {
+  int result;
+  do {
+    result = ioctl(device, request, argument);
+  } while (result < 0 && errno == EINTR);
+  if (result < 0) {
+    return Error(QNN_COMMON_ERROR_MEM_ALLOC, "%s: %zu bytes: %s%s", device_.c_str(), size,
+                 strerror(errno), errno == EINVAL ? hint_for_invalid : "");
+  }
+  return result;
 }
 
 Result<UniqueFd> NewSealedMemfd(size_t size, bool huge, Counters* counters) {

@@ -1,7 +1,8 @@
-// What the kernel-backed heaps share: checked rounding, and mapping an fresh fd as an Allocation.
+// What the kernel-backed heaps share: checked rounding, and mapping a fresh fd as an Allocation.
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "memory/heap.h"
 #include "memory/mapping.h"
@@ -15,6 +16,32 @@ Result<size_t> RoundAllocation(size_t size, size_t alignment, size_t granule);
 Result<Allocation> AllocationFromFd(UniqueFd fd, size_t size, size_t alignment, bool populate,
                                     Counters* counters);
 void FreeMappedAllocation(Allocation& allocation, Counters* counters);
+
+// A heap behind a device file that hands out dma-bufs.
+class DmaBufHeap : public Heap {
+ public:
+  DmaBufHeap(std::string device, Counters* counters)
+      : device_(std::move(device)), counters_(counters) {}
+
+  bool coherent() const override { return false; }
+  Status Sync(const Allocation& allocation, CpuAccess access, SyncPoint point) override {
+    return DmaBufSync(allocation.fd, access, point);
+  }
+  void Free(Allocation& allocation) override { FreeMappedAllocation(allocation, counters_); }
+
+ protected:
+  // Opened for each cold allocation: nothing to keep valid across a fork, and the pool makes it
+  // rare. Errors: 1010.
+  Result<UniqueFd> OpenDevice(int flags);
+  // Repeated when a signal interrupts it; what ioctl returns. Errors: 1002, with the size and hint.
+  Result<int> Request(int device, unsigned long request, void* argument, size_t size,
+                      const char* hint_for_invalid = "");
+  Counters* counters() const { return counters_; }
+
+ private:
+  const std::string device_;
+  Counters* const counters_;
+};
 
 // A memfd of `size` bytes that cannot shrink (F_SEAL_SHRINK), with huge pages of its own when
 // `huge` is set. Errors: 1002, 1003.

@@ -2,9 +2,7 @@
 
 #include "abi/qnn_types.h"
 
-#ifndef QNNRT_VERSION
 #define QNNRT_VERSION "0.1.0"
-#endif
 
 namespace qnnrt {
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,13 @@ def dynamic(library: Path, tag: str) -> list[str]:
 def documented() -> set[str]:
     lines = (ROOT / "csrc/exports.txt").read_text().splitlines()
     return {line for line in lines if line and not line.startswith("#")}
+
+
+def test_library_package_and_change_log_have_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert {project["version"], newest[1]} == {qnnrt.__version__}
 
 
 def test_the_library_exports_exactly_the_documented_symbols() -> None:
