@@ -66,6 +66,17 @@ class Context(Owner):
         )
         return cls(backend, handle)
 
+    @staticmethod
+    def validate_binary(backend: Backend, data: Any, **options: Any) -> None:
+        """Ask whether ``from_binary`` would take a context binary; options as for it.
+
+        Raises:
+            ContextError: it would not; or 1000, the backend cannot tell.
+        """
+        backend.library.context_validate_binary(
+            backend.handle, backend._device_handle, data, config(context_options(**options))
+        )
+
     def binary(self) -> bytes:
         """The context's finalized graphs, serialized."""
         return self._library.context_get_binary(self.handle)

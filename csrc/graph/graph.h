@@ -33,7 +33,6 @@ class Graph {
       : name_(std::move(name)), context_(context), options_(options) {}
 
   const std::string& name() const { return name_; }
-  uint64_t context() const { return context_; }
   bool finalized() const { return plan_ != nullptr; }
   void set_options(const GraphOptions& options) { options_ = options; }
   const GraphOptions& options() const { return options_; }

@@ -317,6 +317,8 @@ def test_a_damaged_context_binary_is_an_error(backend):
     for data in (b"", b"not a context binary", bytes(4096)):
         with pytest.raises(qnnrt.QnnError):
             qnn.Context.from_binary(backend, data)
+        with pytest.raises(qnnrt.ContextError):
+            qnn.Context.validate_binary(backend, data)
 
 
 def test_strings_with_nul_are_refused(context):
