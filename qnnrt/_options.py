@@ -14,6 +14,7 @@ _PRIORITIES: Final = {"low": 0, "normal": 100, "default": 100, "normal_high": 15
 
 
 def qnn_log_level(level: str | int) -> int:
+    """The QNN_LOG_LEVEL for a name or for a level of ``logging``."""
     names = {"error": 1, "warning": 2, "warn": 2, "info": 3, "verbose": 4, "debug": 5}
     if isinstance(level, str):
         return choice("log_level", level.lower(), names)

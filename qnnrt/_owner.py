@@ -19,10 +19,16 @@ Options: TypeAlias = list[tuple[int, Any]]
 
 
 def config(options: Options) -> _core.Config | None:
+    """The C config list; None, which is NULL there, when there is nothing to say."""
     return _core.Config(options) if options else None
 
 
 def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
+    """The number behind a name; numbers go as they are, for those that have no name here.
+
+    Raises:
+        ValueError: no such name; the message lists the names and calls the value ``what``.
+    """
     if isinstance(value, int):
         return value
     if value not in choices:

@@ -93,10 +93,12 @@ class BoundTensor:
 
 
 def same_memory(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays of one shape and type are the same elements in the same order."""
     return a.ctypes.data == b.ctypes.data and a.strides == b.strides
 
 
 def buffer_of_fd(t: BoundTensor, given: tuple[Any, ...]) -> Buffer:
+    """A buffer on (fd, nbytes) or (fd, nbytes, offset), large enough for the tensor."""
     if len(given) not in (2, 3) or not all(isinstance(n, int) for n in given):
         raise BindError(t.name, f"a tuple must be (fd, nbytes) or (fd, nbytes, offset): {given!r}")
     fd, nbytes = given[:2]
@@ -119,6 +121,7 @@ def as_array(t: BoundTensor, x: Any) -> np.ndarray:
 
 
 def check_layout(t: BoundTensor, array: np.ndarray) -> None:
+    """Raises ``BindError`` with what is needed and what came, unless the array fits as it is."""
     if array.dtype != t.dtype:
         raise BindError(t.name, f"needs elements of type {t.dtype}, not {array.dtype}")
     if array.shape != t.shape:

@@ -51,6 +51,7 @@ def _scalar(value: Any) -> tuple[int, Any]:
 
 
 def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
+    """Op parameters as ``_core.Op`` takes them; ``make`` turns an array into a static tensor."""
     for name, value in (params or {}).items():
         if isinstance(value, _core.Tensor):
             yield (name, value)

@@ -20,6 +20,7 @@ uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) 
   qnnrt::GraphStats counted = graph.stats();
   stats->executes = counted.executes;
   stats->execute_nanoseconds = counted.execute_ns;
+  auto lock = graph.Lock();  // graphFinalize may run on another thread
   if (graph.plan() == nullptr) return QNN_SUCCESS;
   stats->arena_bytes = graph.plan()->arena().peak;
   stats->arena_lower_bound = graph.plan()->arena().lower_bound;
@@ -48,8 +49,9 @@ uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
 
 const char* qnnrt_graph_describe(Qnn_GraphHandle_t handle) {
   auto object = Runtime::Get().graphs.Find(handle);
-  if (!object || !object->graph.finalized()) return nullptr;
-  return object->graph.Describe().c_str();
+  if (!object) return nullptr;
+  const std::string& description = object->graph.Describe();
+  return description.empty() ? nullptr : description.c_str();
 }
 
 void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts) {

@@ -110,6 +110,7 @@ Qnn_ErrorHandle_t SetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config_t** 
   return Guarded([&] {
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph());
+    auto lock = graph->graph.Lock();  // graphFinalize may run on another thread
     GraphOptions options = graph->graph.options();
     Status status = ApplyConfig(config, &options);
     bool changed = options.threads != graph->graph.options().threads ||

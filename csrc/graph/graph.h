@@ -60,7 +60,7 @@ class Graph {
   GraphStats stats();
   void ResetStats();
   const Plan* plan() const { return plan_.get(); }
-  const std::string& Describe();
+  const std::string& Describe();  // JSON; empty before Finalize
   const std::vector<PassReport>& passes() const { return passes_; }
   const std::vector<const Tensor*>& inputs() const { return inputs_; }
   const std::vector<const Tensor*>& outputs() const { return outputs_; }

@@ -142,7 +142,7 @@ def test_comparisons_give_bools(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOGIC)
-def test_logic(name: str) -> None:
+def test_logic_is_numpys(name: str) -> None:
     r = np.random.default_rng(2)
     for a, b in SHAPES:
         x, y = (r.integers(0, 2, s).astype(bool) for s in (a, b))
@@ -260,7 +260,7 @@ def test_nan_and_infinity_are_found() -> None:
             )
 
 
-def test_logit() -> None:
+def test_logit_follows_its_definition() -> None:
     x = np.linspace(0.001, 0.999, 4001).astype(np.float32)
     (got,) = run_op("Logit", [x], [x.shape])
     d = x.astype(np.float64)

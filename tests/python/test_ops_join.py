@@ -51,7 +51,7 @@ def test_pack_and_unpack_are_each_others_inverse(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_tile(dtype: str) -> None:
+def test_tile_repeats_as_numpy(dtype: str) -> None:
     x = values((3, 1, 4), dtype)
     for multiples in [(1, 1, 1), (2, 3, 4), (1, 50, 1), (3, 1, 1)]:
         expected = np.tile(x, multiples)
