@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+# Programs that tests start take the installed package, as the tests do: not the source tree that
+# happens to be their working directory, which may hold no built library.
+os.environ["PYTHONSAFEPATH"] = "1"
 
 
 def pytest_configure(config: pytest.Config) -> None:
