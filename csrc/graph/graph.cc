@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <unordered_set>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
@@ -11,13 +10,6 @@
 #include "support/clock.h"
 
 namespace qnnrt {
-namespace {
-
-bool IsAppTensor(Qnn_TensorType_t type) {
-  return type == QNN_TENSOR_TYPE_APP_WRITE || type == QNN_TENSOR_TYPE_APP_READ;
-}
-
-}  // namespace
 
 Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
   auto lock = Lock();
@@ -40,7 +32,7 @@ Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
                  "tensor '%s': no kernel of this backend works on the element type %s", name,
                  DataTypeName(tensor.dtype));
   }
-  if (IsAppTensor(tensor.type) && count == 0) {
+  if ((tensor.is_input() || tensor.is_output()) && count == 0) {
     return Error(
         QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
         "tensor '%s': shape %s is empty; graph inputs and outputs need at least one element", name,

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,13 +13,15 @@
 #include <climits>
 #include <new>
 
+#include "support/clock.h"
+
 namespace qnnrt {
 namespace {
 
 constexpr int kMaxWorkers = 255;
 // How long a thread polls before it sleeps. Long enough to bridge two ops of one graph, short
 // enough that a loaded machine does not lose a core to waiting.
-constexpr int64_t kSpinNanoseconds = 20 * 1000;
+constexpr uint64_t kSpinNanoseconds = 20 * 1000;
 // A thread gets this many pieces when the work allows, so that a late one does not hold up all.
 constexpr size_t kPiecesPerThread = 4;
 
@@ -37,12 +38,6 @@ void FutexWake(Word* word, int count) {
           0);
 }
 
-int64_t Now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
-}
-
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -54,12 +49,12 @@ void Pause() {
 // True as soon as ready() is; false when the spin time is over.
 template <typename Ready>
 bool SpinUntil(const Ready& ready) {
-  for (int64_t end = 0;;) {
+  for (uint64_t end = 0;;) {
     for (int i = 0; i < 64; ++i) {
       if (ready()) return true;
       Pause();
     }
-    const int64_t now = Now();
+    const uint64_t now = MonotonicNanoseconds();
     if (end == 0) end = now + kSpinNanoseconds;
     if (now >= end) return false;
   }
