@@ -213,6 +213,7 @@ class Benchmark:
         self.name = name
         self.machine = machine()
         self.cases: list[Case] = []
+        self.extra: dict[str, Any] = {}  # what a benchmark reports beside times
         print(f"{name}: {self.machine['processor']}, {self.machine['cores']} cores, ", end="")
         print(f"{self.options.rounds} rounds of {self.options.sample_ms:g} ms for each way")
 
@@ -250,6 +251,7 @@ class Benchmark:
                 {"name": c.name, "others_used_cores": round(c.strangers, 3), "ways": c.rows()}
                 for c in self.cases
             ],
+            **self.extra,
         }
         path.write_text(json.dumps(report, indent=1) + "\n")
         print(f"\nwritten to {path}")

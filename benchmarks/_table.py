@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-ORDER = ("call_overhead", "large_io", "models", "allocator", "handoff")
+ORDER = ("call_overhead", "large_io", "models", "allocator", "handoff", "qmem", "binary_load")
 
 
 def time_text(seconds: float) -> str:
@@ -44,6 +44,13 @@ def print_tables(report: dict[str, Any]) -> None:
             print("|---" * (len(names) + 2) + "|")
         cells = " | ".join(cell(way) for way in case["ways"])
         print(f"| {case['name']} | {cells} | {case['others_used_cores']:.1f} cores |")
+    for row in report.get("memory", ()):
+        if row is report["memory"][0]:
+            print("\n| processes | RSS each | private each | PSS, all | PSS before loading, all |")
+            print("|---" * 5 + "|")
+        fields = ("rss_each", "private_each", "pss_sum", "pss_sum_before_load")
+        cells = " | ".join(f"{row[field] / 2**20:.0f} MiB" for field in fields)
+        print(f"| {row['processes']} x {row['name']} | {cells} |")
     print()
 
 

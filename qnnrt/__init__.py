@@ -31,8 +31,9 @@ from .errors import (
     UnsupportedOpError,
 )
 from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
-from .model import Model
-from .session import BoundTensor, Copy, Session, Stats
+from .model import ContextBinary, Model
+from .session import BoundTensor, Session
+from .stats import Copy, Stats
 
 __version__: str = _core.version()
 
@@ -44,6 +45,7 @@ __all__ = [
     "Buffer",
     "BufferInUseError",
     "ClosedError",
+    "ContextBinary",
     "ContextError",
     "Copy",
     "CopyError",
@@ -74,13 +76,15 @@ __all__ = [
 os.environ.setdefault("QNNRT_PACKAGE_LIBS", os.path.join(sys.prefix, "lib"))
 
 
-def load(path: str | os.PathLike[str], **options: Any) -> Model:
+def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
     """Read a model file.
 
     Args:
-        path: an ``.onnx`` file.
+        path: an ``.onnx`` file, a ``.tflite`` file, or a context binary, ``.bin``.
         options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes`` and
-            ``constants``; see ``qnnrt.importers.onnx.load``.
+            ``constants``, see ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``
+            and ``variables``, see ``qnnrt.importers.tflite.load``. For a context binary
+            ``system``, the path of the QNN system library that knows its format.
 
     Raises:
         ModelError: damaged, inconsistent, or of a kind that this version cannot read.
@@ -89,11 +93,17 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model:
     """
     text = os.fspath(path)
     suffix = os.path.splitext(text)[1].lower()
-    if suffix != ".onnx":
-        raise ModelError(
-            f"{text}: cannot read {suffix or 'a file without a suffix'} models; this version reads "
-            ".onnx"
-        )
-    from .importers import onnx
+    if suffix == ".bin":
+        return ContextBinary(path, **options)
+    if suffix == ".onnx":
+        from .importers import onnx
 
-    return onnx.load(path, **options)
+        return onnx.load(path, **options)
+    if suffix == ".tflite":
+        from .importers import tflite
+
+        return tflite.load(path, **options)
+    kind = f"{suffix} models" if suffix else "files without a suffix"
+    raise ModelError(
+        f"{text}: cannot read {kind}; this version reads .onnx, .tflite and .bin (context binaries)"
+    )

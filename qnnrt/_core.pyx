@@ -19,8 +19,9 @@ from cpython.buffer cimport (
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from qnnrt.qnn cimport *
 
@@ -33,4 +34,6 @@ include "_core_memory.pxi"
 include "_core_dlpack.pxi"
 include "_core_tensor.pxi"
 include "_core_library.pxi"
+include "_core_device.pxi"
 include "_core_runner.pxi"
+include "_core_system.pxi"

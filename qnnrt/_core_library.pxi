@@ -342,22 +342,44 @@ cdef class Library:
             code = self._fn.contextSetConfig(h, <const QnnContext_Config_t**>c)
         self._check(code, "context", "contextSetConfig")
 
-    def context_get_binary(self, context) -> bytes:
+    def context_get_binary_size(self, context) -> int:
+        """How many bytes ``context_get_binary_into`` needs."""
         cdef Qnn_ContextHandle_t h = _pointer(context)
         cdef Qnn_ContextBinarySize_t size = 0
-        cdef Qnn_ContextBinarySize_t written = 0
         cdef uint64_t code
         self._need(<void*>self._fn.contextGetBinarySize, "context_getBinarySize")
-        self._need(<void*>self._fn.contextGetBinary, "context_getBinary")
         with nogil:
             code = self._fn.contextGetBinarySize(h, &size)
         self._check(code, "context", "contextGetBinarySize")
+        return size
+
+    def context_get_binary(self, context) -> bytes:
+        cdef Qnn_ContextHandle_t h = _pointer(context)
+        cdef Qnn_ContextBinarySize_t size = self.context_get_binary_size(context)
+        cdef Qnn_ContextBinarySize_t written = 0
+        cdef uint64_t code
+        self._need(<void*>self._fn.contextGetBinary, "context_getBinary")
         cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
         cdef void* target = <char*>data
         with nogil:
             code = self._fn.contextGetBinary(h, target, size, &written)
         self._check(code, "context", "contextGetBinary", f"{size} bytes")
         return data if written == size else data[:written]
+
+    def context_get_binary_into(self, context, data) -> int:
+        """Serialize into writable memory; how many bytes of it were written."""
+        cdef Qnn_ContextHandle_t h = _pointer(context)
+        cdef Qnn_ContextBinarySize_t written = 0
+        cdef Py_buffer view
+        cdef uint64_t code
+        self._need(<void*>self._fn.contextGetBinary, "context_getBinary")
+        PyObject_GetBuffer(data, &view, PyBUF_WRITABLE)
+        with nogil:
+            code = self._fn.contextGetBinary(h, view.buf, <uint64_t>view.len, &written)
+        size = view.len
+        PyBuffer_Release(&view)
+        self._check(code, "context", "contextGetBinary", f"{size} bytes")
+        return written
 
     def context_finalize(self, context, profile=0) -> None:
         cdef Qnn_ContextHandle_t h = _pointer(context)
@@ -578,7 +600,10 @@ cdef class Library:
         self._check(code, "profile", "profileSetConfig")
 
     def profile_get_events(self, profile) -> list:
-        """(type, unit, value, identifier, [sub-events]) tuples."""
+        """(type, unit, value, identifier, [sub-events], timestamp) tuples.
+
+        The timestamp is None unless the backend has extended events.
+        """
         cdef Qnn_ProfileHandle_t h = _pointer(profile)
         cdef const QnnProfile_EventId_t* ids = NULL
         cdef uint32_t n = 0
@@ -588,10 +613,14 @@ cdef class Library:
         with nogil:
             code = self._fn.profileGetEvents(h, &ids, &n)
         self._check(code, "profile", "profileGetEvents")
-        return self._events(ids, n, 8)
+        # Asked first: each refusal would be a line in the log.
+        extended = self._fn.profileGetExtendedEventData != NULL and (
+            self.property_has_capability(QNN_PROPERTY_PROFILE_SUPPORTS_EXTENDED_EVENT) == 0)
+        return self._events(ids, n, 8, extended)
 
-    cdef list _events(self, const QnnProfile_EventId_t* ids, uint32_t n, int depth):
+    cdef list _events(self, const QnnProfile_EventId_t* ids, uint32_t n, int depth, bint extended):
         cdef QnnProfile_EventData_t data
+        cdef QnnProfile_ExtendedEventData_t more
         cdef const QnnProfile_EventId_t* sub
         cdef uint32_t count, i
         out = []
@@ -604,8 +633,13 @@ cdef class Library:
             if depth and self._fn.profileGetSubEvents != NULL:
                 if self._fn.profileGetSubEvents(ids[i], &sub, &count) != 0:
                     count = 0
+            when = None
+            if extended:
+                memset(&more, 0, sizeof(more))
+                if self._fn.profileGetExtendedEventData(ids[i], &more) == 0 and more.v1.timestamp:
+                    when = more.v1.timestamp
             out.append((data.type, data.unit, data.value, _text(data.identifier),
-                        self._events(sub, count, depth - 1)))
+                        self._events(sub, count, depth - 1, extended), when))
         return out
 
     def profile_free(self, profile) -> None:
@@ -666,6 +700,9 @@ cdef class Library:
             "arena_bytes": s.arena_bytes, "arena_lower_bound": s.arena_lower_bound,
             "arena_sum": s.arena_sum, "weight_bytes": s.weight_bytes, "num_steps": s.num_steps,
             "execute_nanoseconds": s.execute_nanoseconds,
+            "reserved_at_finalize_bytes": s.reserved_at_finalize_bytes,
+            "reserved_at_execute_bytes": s.reserved_at_execute_bytes,
+            "copied_in_bytes": s.copied_in_bytes, "copied_out_bytes": s.copied_out_bytes,
         }
 
     def graph_copies(self, graph) -> list:

@@ -26,7 +26,9 @@ cdef class Runner:
     cdef bint _short            # the last run was
     cdef uint32_t _generation
     cdef int _state
-    cdef mutex _mutex
+    cdef mutex _mutex           # one synchronous run at a time
+    cdef mutex _tensors_mutex   # what is bound, and whether it is open; taken after _mutex
+    cdef Flight _flight         # asynchronous runs
 
     def __cinit__(self, *args, **kwargs):
         self._state = _CLOSED
@@ -73,11 +75,14 @@ cdef class Runner:
         self._bound[index]  # raises for a bad index before anything changes
         with nogil:
             self._mutex.lock()
+            self._tensors_mutex.lock()
         t.v1.memType = QNN_TENSORMEMTYPE_RAW
         t.v1.clientBuf.data = data
         t.v1.clientBuf.dataSize = size
-        self._mutex.unlock()
+        before = self._bound[index]
         self._bound[index] = keep
+        self._tensors_mutex.unlock()
+        self._mutex.unlock()
 
     def _bind_handle(self, uint32_t index, handle, keep) -> None:
         """Let tensor ``index`` use a registered memory handle; keeps ``keep``."""
@@ -87,21 +92,25 @@ cdef class Runner:
         self._bound[index]
         with nogil:
             self._mutex.lock()
+            self._tensors_mutex.lock()
         t.v1.clientBuf.data = NULL
         t.v1.clientBuf.dataSize = 0
         t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
         t.v1.memHandle = h
-        self._mutex.unlock()
+        before = self._bound[index]
         self._bound[index] = keep
+        self._tensors_mutex.unlock()
+        self._mutex.unlock()
 
-    cdef bint _execute_locked(self, Qnn_ProfileHandle_t profile, uint64_t* code) noexcept nogil:
+    cdef bint _execute_locked(self, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,
+                              uint64_t* code) noexcept nogil:
         """graphExecute, counted; ``_mutex`` is held. True when the session was closed meanwhile."""
         cdef uint64_t start
         if self._state == _CLOSED:
             return True
         start = Ticks.Now()
         code[0] = self._execute_fn(self._graph_handle, self._ins, self._n_in, self._outs,
-                                   self._n_out, profile, NULL)
+                                   self._n_out, profile, signal)
         start = Ticks.Now() - start
         self._short = start < self._short_ticks
         if code[0] == 0:
@@ -109,19 +118,20 @@ cdef class Runner:
             self._executes += 1
         return False
 
-    cdef int _execute(self, Qnn_ProfileHandle_t profile) except -1:
+    cdef int _execute(self, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) except -1:
         cdef uint64_t code = 0
         cdef bint closed = False
         if self._state == _CLOSED or self._generation != Generation():
             self._usable()
-        # Giving the interpreter lock away and taking it back costs as much as a tiny graph.
-        if self._short and self._mutex.try_lock():
-            closed = self._execute_locked(profile, &code)
+        # Giving the interpreter lock away and taking it back costs as much as a tiny graph. Behind
+        # asynchronous runs even that one waits.
+        if self._short and self._flight.count() == 0 and self._mutex.try_lock():
+            closed = self._execute_locked(profile, signal, &code)
             self._mutex.unlock()
         else:
             with nogil:
                 self._mutex.lock()
-                closed = self._execute_locked(profile, &code)
+                closed = self._execute_locked(profile, signal, &code)
                 self._mutex.unlock()
         if closed:
             self._usable()
@@ -150,17 +160,58 @@ cdef class Runner:
         """
         if feeds is not None:
             return self._run_feeds(feeds)
-        self._execute(NULL)
+        self._execute(NULL, NULL)
 
     def _run_profiled(self, profile) -> None:
-        self._execute(_pointer(profile))
+        self._execute(_pointer(profile), NULL)
+
+    def _run_signalled(self, signal) -> None:
+        self._execute(NULL, _pointer(signal))
+
+    def _run_async(self, signal, done) -> None:
+        """graphExecuteAsync on what is bound now; ``done(code, message)`` is called by
+        ``complete_next`` when it was executed, and not when this raises. Waits, without the
+        interpreter lock, while the backend's queue is full."""
+        cdef Pending pending = Pending.__new__(Pending)
+        cdef Qnn_SignalHandle_t s = _pointer(signal)
+        cdef uint32_t n = self._n_in + self._n_out
+        cdef uint64_t code
+        self._usable()
+        self._library._need(<void*>self._library._fn.graphExecuteAsync, "graph_executeAsync")
+        pending._done = done
+        # The backend may read the tensors until it is done; binding changes these here.
+        pending._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + 1, sizeof(Qnn_Tensor_t))
+        if pending._tensors == NULL:
+            raise MemoryError
+        with nogil:
+            self._tensors_mutex.lock()
+        if self._state == _CLOSED:
+            self._tensors_mutex.unlock()
+            self._usable()
+        memcpy(pending._tensors, self._ins, n * sizeof(Qnn_Tensor_t))
+        try:
+            pending._keep = (self, list(self._bound))
+        finally:
+            self._flight.Begin()
+            self._tensors_mutex.unlock()
+        code = _launch(self._library, self._graph_handle, pending, self._n_in, self._n_out, NULL, s,
+                       &self._flight)
+        if code != 0:
+            self._flight.Cancel()
+        if code != 0 or LogSink.Get().pending():
+            self._library._check(code, "graph", "graphExecuteAsync")
+
+    def _in_flight(self) -> int:
+        """How many asynchronous runs the backend has not reported yet."""
+        return self._flight.count()
 
     def _run_feeds(self, feeds):
         raise NotImplementedError
 
     def _counters(self) -> tuple:
         """(successful executions, nanoseconds spent in them) since the last reset."""
-        return self._executes, Ticks.ToNanoseconds(self._ticks)
+        return (self._executes + self._flight.executes(),
+                Ticks.ToNanoseconds(self._ticks + self._flight.ticks()))
 
     def _reset_counters(self) -> None:
         with nogil:
@@ -168,6 +219,7 @@ cdef class Runner:
         self._executes = 0
         self._ticks = 0
         self._mutex.unlock()
+        self._flight.ResetCounters()
 
     @property
     def closed(self):
@@ -175,44 +227,83 @@ cdef class Runner:
         return self._state == _CLOSED
 
     def _stop(self):
-        """Wait for a run in flight, let no other start, drop what was bound; False if closed."""
+        """Wait for runs in flight, let no other start, drop what was bound; False if closed."""
         cdef bint was_open
         if self._generation != Generation():
             self._state = _CLOSED
             return False
         with nogil:
             self._mutex.lock()
+            self._tensors_mutex.lock()
             was_open = self._state == _OPEN
             self._state = _CLOSED
+            self._tensors_mutex.unlock()
             self._mutex.unlock()
+            self._flight.WaitUntilDone()
         if was_open:
             self._bound = [None] * len(self._tensors)
         return was_open
 
 
 cdef class Pending:
-    """An asynchronous execution in flight; ``wait`` returns its error code."""
+    """An asynchronous execution in flight: what it needs, and whom to tell."""
 
-    cdef Completion* _completion
     cdef Qnn_Tensor_t* _tensors
+    cdef Flight _own_flight  # of executions that belong to no Runner
     cdef object _keep
-
-    def wait(self) -> int:
-        """Block until the backend has reported, without the interpreter lock."""
-        cdef uint64_t code
-        cdef Completion* completion = self._completion
-        with nogil:
-            code = completion.Wait()
-        self._keep = None
-        return code
+    cdef object _done
 
     def __dealloc__(self):
-        if self._completion != NULL:
-            # The backend still writes to the tensors until it has reported.
-            with nogil:
-                self._completion.Wait()
-            self._completion.Release()
         PyMem_Free(self._tensors)
+
+
+cdef uint64_t _launch(Library library, Qnn_GraphHandle_t graph, Pending pending, uint32_t n,
+                      uint32_t m, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,
+                      Flight* flight) except? 1:
+    """graphExecuteAsync. From 0 on ``pending`` lives until ``complete_next`` has seen it."""
+    cdef Completion* completion = new Completion(<void*>pending, flight)
+    cdef uint64_t code
+    if library.has_extensions:  # of others nobody says that a callback may ask
+        completion.get_message = library._fn.errorGetVerboseMessage
+        completion.free_message = library._fn.errorFreeVerboseMessage
+    Py_INCREF(pending)
+    Completions.Get().Begin()
+    with nogil:
+        code = library._fn.graphExecuteAsync(graph, pending._tensors, n, pending._tensors + n, m,
+                                             profile, signal, NotifyCallback, completion)
+    if code != 0:  # then the callback is not called
+        Completions.Get().Cancel()
+        del completion
+        Py_DECREF(pending)
+    return code
+
+
+def complete_next() -> bool:
+    """Wait for the next asynchronous execution of this process to be done, and tell whom it
+    concerns; False after ``stop_completing``, when all have been told."""
+    cdef Completion* completion
+    cdef Pending pending
+    cdef uint64_t code
+    with nogil:
+        completion = Completions.Get().Take()
+    if completion == NULL:
+        return False
+    pending = <Pending>completion.owner
+    Py_DECREF(pending)
+    code = completion.error
+    text = _text(completion.text)
+    del completion
+    done = pending._done
+    pending._done = pending._keep = None
+    pending = None  # whoever is told finds nothing held any more
+    _drain_log()
+    done(code, text)
+    return True
+
+
+def stop_completing() -> None:
+    """Let ``complete_next`` return False once everything in flight has been told."""
+    Completions.Get().Stop()
 
 
 cdef int _fill(Qnn_Tensor_t* out, Tensor tensor, binding) except -1:
@@ -257,16 +348,17 @@ def graph_execute(Library library not None, graph, inputs, outputs, profile=0, s
         PyMem_Free(tensors)
 
 
-def graph_execute_async(Library library not None, graph, inputs, outputs, profile=0, signal=0,
-                        keep=None) -> Pending:
-    """graphExecuteAsync; the result keeps tensors and ``keep`` alive until the backend reports."""
+def graph_execute_async(Library library not None, graph, inputs, outputs, done, profile=0,
+                        signal=0, keep=None) -> None:
+    """graphExecuteAsync. ``done(code, message)`` is called by ``complete_next`` when it was
+    executed, and not when this raises; tensors and ``keep`` are held until then. Waits, without
+    the interpreter lock, while the backend's queue is full."""
     cdef uint32_t n = <uint32_t>len(inputs)
     cdef uint32_t m = <uint32_t>len(outputs)
     cdef Qnn_GraphHandle_t g = _pointer(graph)
     cdef Qnn_ProfileHandle_t p = _pointer(profile)
     cdef Qnn_SignalHandle_t s = _pointer(signal)
     cdef uint64_t code
-    cdef Completion* completion
     cdef Pending pending = Pending.__new__(Pending)
     library._need(<void*>library._fn.graphExecuteAsync, "graph_executeAsync")
     pending._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + m + 1, sizeof(Qnn_Tensor_t))
@@ -275,17 +367,10 @@ def graph_execute_async(Library library not None, graph, inputs, outputs, profil
     for i, (tensor, binding) in enumerate([*inputs, *outputs]):
         _fill(&pending._tensors[<uint32_t>i], tensor, binding)
     pending._keep = (inputs, outputs, keep)
-    completion = new Completion()
-    with nogil:
-        code = library._fn.graphExecuteAsync(
-            g, pending._tensors, n, pending._tensors + n, m, p, s, NotifyCallback, completion)
-    if code != 0:  # then the callback is not called
-        completion.Release()
-        completion.Release()
-    else:
-        pending._completion = completion
+    pending._done = done
+    pending._own_flight.Begin()
+    code = _launch(library, g, pending, n, m, p, s, &pending._own_flight)
     library._check(code, "graph", "graphExecuteAsync")
-    return pending
 
 
 cdef class Environment:
@@ -299,6 +384,13 @@ cdef class Environment:
 
     def __dealloc__(self):
         PyMem_Free(self._tensors)
+
+    def addresses(self) -> list:
+        """(address, bytes) of each tensor's client buffer, inputs first: what the backend filled in
+        for POPULATE_CLIENT_BUFS."""
+        n = self._environment.tensorSet.v1.numInputs + self._environment.tensorSet.v1.numOutputs
+        return [(<uintptr_t>self._tensors[i].v1.clientBuf.data,
+                 self._tensors[i].v1.clientBuf.dataSize) for i in range(n)]
 
     def release(self) -> None:
         """graphReleaseExecutionEnvironment."""
@@ -314,7 +406,8 @@ cdef class Environment:
 
 def graph_prepare_execution_environment(Library library not None, graph, uint32_t option, inputs,
                                         outputs, keep=None) -> Environment:
-    """graphPrepareExecutionEnvironment for one option; inputs and outputs as for execute."""
+    """graphPrepareExecutionEnvironment for one option; inputs and outputs as for execute. A tensor
+    bound to (0, 0) is RAW without memory."""
     cdef uint32_t n = <uint32_t>len(inputs)
     cdef uint32_t m = <uint32_t>len(outputs)
     cdef Environment e = Environment.__new__(Environment)

@@ -62,6 +62,51 @@ def live_counts() -> dict:
     }
 
 
+def htp_domain() -> dict:
+    """What the ``htp`` backend of this process has mapped, in bytes.
+
+    Returns:
+        ``budget``, ``used`` and ``peak``; and ``holders``, the largest first: (what, who, bytes),
+        for example ``("staging of graph", "g", 4096)``. What and who are cut off where they are
+        longer than 31 and 95 bytes.
+    """
+    cdef Qnnrt_DomainInfo_t info
+    cdef Qnnrt_DomainHolder_t* held = NULL
+    cdef uint32_t n = 0
+    cdef uint32_t i, capacity
+    if qnnrt_htp_domain_info(&info) != 0 or qnnrt_htp_domain_holders(NULL, 0, &n) != 0:
+        raise MemoryError
+    capacity = n
+    if n != 0:
+        held = <Qnnrt_DomainHolder_t*>PyMem_Calloc(n, sizeof(Qnnrt_DomainHolder_t))
+        if held == NULL:
+            raise MemoryError
+    try:
+        if n != 0 and qnnrt_htp_domain_holders(held, capacity, &n) != 0:
+            raise MemoryError
+        return {
+            "budget": info.budget_bytes, "used": info.used_bytes, "peak": info.peak_bytes,
+            "holders": [
+                (held[i].what.decode("utf-8", "replace"), held[i].who.decode("utf-8", "replace"),
+                 held[i].bytes)
+                for i in range(min(n, capacity))
+            ],
+        }
+    finally:
+        PyMem_Free(held)
+
+
+def htp_set_domain_budget(nbytes: int) -> None:
+    """Set what the ``htp`` backend of this process may map, in bytes above 0.
+
+    A budget below what is used takes nothing away; nothing more is mapped until enough is given
+    back.
+    """
+    if not 0 < nbytes < 1 << 64:
+        raise ValueError(f"expected a number of bytes above 0, got {nbytes}")
+    qnnrt_htp_domain_set_budget(nbytes)
+
+
 def debug_allocations() -> int:
     """Heap allocations made by libqnnrt.so since it was loaded."""
     return qnnrt_debug_allocations()

@@ -53,7 +53,7 @@ _CONTEXT: Final[_Table] = {
 # name -> (QNN_GRAPH_CONFIG_OPTION_*, likewise)
 _GRAPH: Final[_Table] = {
     "priority": (3, _priority),
-    "profile": (4, _as_is),
+    "profile": (4, lambda profile: getattr(profile, "handle", profile)),
     "profiling_enabled": (5, lambda enabled: 1 if enabled else 2),
     "num_profiling_executions": (6, _as_is),
 }
@@ -76,5 +76,5 @@ def context_options(*, custom: Sequence[bytes] = (), **given: Any) -> Options:
 
 
 def graph_options(*, custom: Sequence[bytes] = (), **given: Any) -> Options:
-    """Those of ``Graph.set_config``; ``profile`` is a handle. None is not given."""
+    """Those of ``Graph.set_config``; ``profile`` is one, or a handle. None is not given."""
     return _entries(_GRAPH, custom, given)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from . import _core
+from . import _core, htp
 from ._options import context_options, qnn_log_level
 from ._owner import Options, Owner, choice, config, log
 from .context import Context
@@ -28,19 +28,25 @@ CAPABILITIES: Final = {
     "graph_config": 302,
     "signals": 303,
     "async_execution": 304,
+    "finalize_signal": 307,
+    "execute_signal": 308,
+    "execute_async_signal": 309,
     "subgraph": 314,
     "bind_mem_handles": 317,
+    "populate_client_bufs": 318,
     "finalize_deserialized_graph": 319,
     "online_prepare": 322,
     "tensor_mem_handle": 502,
     "context_tensors": 503,
     "dynamic_dimensions": 504,
-    "verbose_message": 1001,
+    "verbose_message": 1002,
     "mem_type_ion": 1102,
     "mem_type_custom": 1103,
     "mem_type_dma_buf": 1104,
-    "device": 1500,
-    "device_infrastructure": 1501,
+    "signal_abort": 1202,
+    "signal_timeout": 1203,
+    "device": 1501,
+    "device_infrastructure": 1502,
 }
 
 #: Backends that have a name -> the library of this package that they would be in.
@@ -75,7 +81,10 @@ class _Device(Owner):
     def __init__(self, backend: Backend, options: Options) -> None:
         library = backend.library
         handle = library.device_create(backend._log_handle, config(options))
-        self._own("a device", handle, library.device_free, backend)
+        # The backend keeps its device and closes it first. The other way round as well, neither
+        # would ever go: what a finalizer holds lives as long as the finalizer.
+        self._own("a device", handle, library.device_free)
+        backend._adopt(self)
 
 
 def library_path(name: str | os.PathLike[str]) -> str:
@@ -96,7 +105,7 @@ def library_path(name: str | os.PathLike[str]) -> str:
     if not path.exists():
         raise BackendNotFoundError(
             f"backend {text!r} is not part of this version of qnnrt: give the path of a vendor "
-            "library instead, or use 'cpu'"
+            "library instead, or use 'cpu' or 'htp'"
         )
     return str(path)
 
@@ -119,6 +128,7 @@ class Backend(Owner):
     ) -> None:
         self.library = library
         self._device: _Device | None = None
+        self._vote: htp.PerfVote | None = None
         self._log: _Log | None = None
         level = qnn_log_level(log.getEffectiveLevel() if log_level is None else log_level)
         try:
@@ -126,10 +136,18 @@ class Backend(Owner):
         except QnnError as e:
             log.debug("%s gives no log: %s", library.path, e)
         handle = library.backend_create(self._log_handle, config(list(options)))
-        # The log goes after the backend: held here, closed below.
-        self._own(f"backend {library.provider_name}", handle, library.backend_free, keep=self._log)
+        # The device goes before the backend, the log after it: held here, closed below.
+        held: list[_Device] = []
+
+        def free(handle: int) -> None:
+            while held:
+                held.pop().close()
+            library.backend_free(handle)
+
+        self._own(f"backend {library.provider_name}", handle, free, keep=self._log)
         try:
             self._device = _Device(self, list(device_options))
+            held.append(self._device)
         except QnnError as e:
             if device_options:
                 self.close()
@@ -144,6 +162,8 @@ class Backend(Owner):
         log_level: str | int | None = None,
         options: Sequence[tuple[int, Any]] = (),
         device_options: Sequence[tuple[int, Any]] = (),
+        soc_model: int | None = None,
+        htp_arch: int | None = None,
     ) -> Backend:
         """Load a backend library and create its backend and device.
 
@@ -153,12 +173,18 @@ class Backend(Owner):
                 of the logger ``qnnrt`` unless given. Lines of the backend go to that logger.
             options: QnnBackend_Config_t entries, as (option, value); see ``_core.Config``.
             device_options: QnnDevice_Config_t entries, likewise.
+            soc_model: what an htp device is to stand for: QNN_SOC_MODEL_*, for example 69.
+            htp_arch: the least architecture of an htp device, for example 79.
 
         Raises:
             BackendNotFoundError: no such library, or none that speaks this interface.
             BackendError: the backend could not start.
         """
         library = _core.Library.open(library_path(name_or_path))
+        device_options = [
+            *device_options,
+            *htp.device_configs(library.core_version, soc_model=soc_model, arch=htp_arch),
+        ]
         return cls(library, log_level=log_level, options=options, device_options=device_options)
 
     @classmethod
@@ -237,6 +263,56 @@ class Backend(Owner):
         """
         op = _core.Op(name, package, type, list(params_of(params, None)), inputs, outputs)
         self.library.backend_validate_op_config(self.handle, op)
+
+    def platform_info(self) -> tuple[htp.DeviceInfo, ...]:
+        """The platform's devices; none where the backend has no such thing."""
+        return htp.devices(self.library, self._log_handle)
+
+    def device_info(self) -> tuple[htp.DeviceInfo, ...]:
+        """What this backend's own device says that it is, after its configs."""
+        return htp.devices(self.library, device=self._device_handle) if self._device else ()
+
+    @property
+    def perf_profile(self) -> str | None:
+        """The profile that ``set_perf_profile`` asked for last."""
+        return self._vote.profile if self._vote is not None and not self._vote.closed else None
+
+    def set_perf_profile(
+        self,
+        profile: str,
+        *,
+        rpc_control_latency: int | None = None,
+        rpc_polling_time: int | None = None,
+    ) -> None:
+        """Vote for power and performance of the accelerator; in force until the backend closes.
+
+        Args:
+            profile: "burst", "sustained_high_performance", "high_performance", "balanced",
+                "low_balanced", "high_power_saver", "power_saver", "low_power_saver",
+                "extreme_power_saver", or "default" and "system_settings" to take the vote back.
+            rpc_control_latency: in microseconds.
+            rpc_polling_time: in microseconds; the profile's own unless given.
+
+        Raises:
+            ValueError: no such profile.
+            QnnError: 1000, the backend takes no votes.
+        """
+        vote = htp.PerfVote(self, self.library)
+        try:
+            vote.set(
+                profile, rpc_control_latency=rpc_control_latency, rpc_polling_time=rpc_polling_time
+            )
+        except BaseException:
+            vote.close()
+            raise
+        if self._vote is not None:
+            self._vote.close()  # after the new one: in between, the higher of the two holds
+        self._vote = vote
+
+    def describe(self) -> dict[str, Any] | None:
+        """What qnnrt's own htp backend keeps of devices and votes, by name: ``devices``,
+        ``power_configs``, ``memory_configs``, ``power_counts``. None of any other library."""
+        return htp.describe(self.library)
 
     def set_config(self, options: Sequence[tuple[int, Any]]) -> None:
         """Change QnnBackend_Config_t options, given as for ``open``.

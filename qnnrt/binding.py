@@ -27,9 +27,19 @@ class BoundTensor:
     Attributes:
         name, shape, dtype, quantization: as the model says.
         nbytes: size in bytes.
+        io: how it is bound: "memhandle" or "raw".
+        prepare: the memory type that the graph was built with, likewise.
     """
 
-    def __init__(self, session: Session, index: int, tensor: ModelTensor, output: bool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        index: int,
+        tensor: ModelTensor,
+        output: bool,
+        io: str,
+        prepare: str,
+    ) -> None:
         self._session = weakref.ref(session)
         self._index = index
         self._output = output
@@ -38,7 +48,9 @@ class BoundTensor:
         self.dtype: np.dtype[Any] = np.dtype(tensor.dtype)
         self.quantization = tensor.quantization
         self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        self._code = data_type(self.dtype, quantized=tensor.quantization is not None)
+        self.io = io
+        self.prepare = prepare
+        self._code = data_type_of(tensor)
         self._array: np.ndarray | None = None
         self._buffer: Buffer | None = None
         self._offset = 0
@@ -90,6 +102,14 @@ class BoundTensor:
         kind = "output" if self._output else "input"
         dims = "x".join(map(str, self.shape)) or "scalar"
         return f"<{kind} {self.name!r} {self.dtype}[{dims}]>"
+
+
+def data_type_of(tensor: ModelTensor) -> int:
+    """The QNN data type of a model's tensor: a binary says it, others follow from numpy's."""
+    code = getattr(tensor, "data_type", None)
+    if code is not None:
+        return int(code)
+    return data_type(tensor.dtype, quantized=tensor.quantization is not None)
 
 
 def same_memory(a: np.ndarray, b: np.ndarray) -> bool:

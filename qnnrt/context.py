@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import struct
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from . import _core
 from ._options import context_options, graph_options
-from ._owner import Owner, config
+from ._owner import Owner, choice, config, log
 from .dtypes import data_type
-from .errors import MemError
+from .errors import BackendNotFoundError, MemError, ModelError
 from .graph import Graph
 from .memhandle import MemHandle
+from .model.binary import (
+    BinaryGraph,
+    ContextBinary,
+    describe_binary,
+    graphs_of,
+    map_file,
+    new_file,
+    system_library,
+)
 
 if TYPE_CHECKING:
     from .backend import Backend
@@ -21,6 +33,15 @@ if TYPE_CHECKING:
 __all__ = ["Context"]
 
 Buffer: TypeAlias = _core.Buffer
+
+_CUSTOM: Final = 0  # QNN_CONTEXT_PROPERTY_OPTION_CUSTOM
+#: QnnHtpContext_GetPropertyOption_t
+_HTP_PROPERTIES: Final = {
+    "buffer_start_alignment": 1,
+    "spill_fill_buffer_size": 2,
+    "weights_buffer_size": 3,
+}
+_HTP_PROPERTY: Final = struct.Struct("=I4xQ")
 
 
 class Context(Owner):
@@ -33,46 +54,94 @@ class Context(Owner):
 
     _rank = 3
 
-    def __init__(self, backend: Backend, handle: int) -> None:
+    def __init__(self, backend: Backend, handle: int, *, keep: Any = None) -> None:
         self.backend = backend
         self.registrations = 0
         self._library = backend.library
         self._cache: weakref.WeakValueDictionary[tuple[Any, ...], MemHandle] = (
             weakref.WeakValueDictionary()
         )
+        self._graphs: Mapping[str, BinaryGraph] | None = None
+        self._profiles: dict[
+            str, Any
+        ] = {}  # of graphs: alive as long as the backend writes to them
+        self._unknown = ""  # why a binary's graphs are not known
         self._own(
             "a context",
             handle,
             self._library.context_free,
             backend,
             *([backend._device] if backend._device else []),
+            keep=keep,
         )
 
     @classmethod
     def from_binary(
-        cls, backend: Backend, data: Any, *, profile: Profile | None = None, **options: Any
+        cls,
+        backend: Backend,
+        data: Any,
+        *,
+        profile: Profile | None = None,
+        persistent_binary: bool | None = None,
+        **options: Any,
     ) -> Context:
-        """A context out of a context binary (bytes-like); options as for ``create_context``.
+        """A context out of a context binary.
+
+        Args:
+            backend: the kind that it was made for.
+            data: a ``ContextBinary``, the path of a file (mapped, not read), or bytes-like.
+            profile: what loading took.
+            persistent_binary: weights are used where they lie in ``data``, which the context keeps
+                alive; else the backend copies what it needs. Unless given, yes for mapped files on
+                qnnrt's own backends.
+            options: those of ``Backend.create_context``.
 
         Raises:
-            ContextError, SystemError_: the binary is damaged, or was made for something else.
+            ContextError: the binary is damaged, or was made for something else.
+            ModelError: the file is no context binary.
         """
+        if isinstance(data, (str, os.PathLike)):
+            data = ContextBinary(data, system=system_library(backend.library.path))
+        if persistent_binary is None and isinstance(data, ContextBinary):
+            persistent_binary = backend.library.has_extensions or None
+        described = data if isinstance(data, ContextBinary) else None
+        # The view also keeps a mapping from being closed while weights are read from it.
+        view = memoryview(described.data if described else data)
         handle = backend.library.context_create_from_binary(
             backend.handle,
             backend._device_handle,
-            data,
-            config(context_options(**options)),
+            view,
+            config(context_options(persistent_binary=persistent_binary, **options)),
             profile.handle if profile else 0,
         )
-        return cls(backend, handle)
+        context = cls(backend, handle, keep=view if persistent_binary else None)
+        context._describe(view, described)
+        return context
+
+    def _describe(self, view: memoryview, described: ContextBinary | None) -> None:
+        """Learn the inputs and outputs of the binary's graphs, where a system library can tell."""
+        if described is not None:
+            self._graphs = described._graphs
+            return
+        try:
+            system = system_library(self._library.path)
+            self._graphs = graphs_of(describe_binary(view, "the binary", system))
+        except (BackendNotFoundError, ModelError) as e:
+            self._unknown = str(e)
 
     @staticmethod
     def validate_binary(backend: Backend, data: Any, **options: Any) -> None:
-        """Ask whether ``from_binary`` would take a context binary; options as for it.
+        """Ask whether ``from_binary`` would take a context binary; arguments as for it.
+
+        Every weight is read and checked; ``from_binary`` leaves that to the first execution.
 
         Raises:
             ContextError: it would not; or 1000, the backend cannot tell.
         """
+        if isinstance(data, (str, os.PathLike)):
+            data = map_file(data)
+        elif isinstance(data, ContextBinary):
+            data = data.data
         backend.library.context_validate_binary(
             backend.handle, backend._device_handle, data, config(context_options(**options))
         )
@@ -80,6 +149,23 @@ class Context(Owner):
     def binary(self) -> bytes:
         """The context's finalized graphs, serialized."""
         return self._library.context_get_binary(self.handle)
+
+    def save_binary(self, path: str | os.PathLike[str]) -> None:
+        """Write ``binary()`` to a file, straight into its pages.
+
+        The file is there whole or not at all, and a new one: programs that have mapped a file of
+        this name keep what they have mapped.
+
+        Raises:
+            ContextError: a graph is not finalized, or the backend writes no binaries.
+            OSError: the file cannot be written.
+        """
+        size = self._library.context_get_binary_size(self.handle)
+        with new_file(path) as file:
+            os.posix_fallocate(file.fileno(), 0, size)  # a full disk shows here
+            with mmap.mmap(file.fileno(), size) as pages:
+                written = self._library.context_get_binary_into(self.handle, pages)
+            file.truncate(written)
 
     def set_config(self, **options: Any) -> None:
         """Change options of ``Backend.create_context`` that may change later."""
@@ -89,9 +175,30 @@ class Context(Owner):
         """Make the graphs of a context with ``defer_graph_init`` ready."""
         self._library.context_finalize(self.handle, profile.handle if profile else 0)
 
-    def get_property(self, option: int, data: bytearray) -> None:
-        """Let the backend fill in the struct of a custom property."""
-        self._library.context_get_property(self.handle, option, data)
+    def get_property(self, option: int | str, data: bytearray | None = None) -> int | None:
+        """A property of the context.
+
+        Args:
+            option: of the HTP backend, in bytes: "buffer_start_alignment" and
+                "weights_buffer_size" for a buffer of kind "weights", "spill_fill_buffer_size" for
+                one of kind "spill_fill". Or the number of an option of ``QnnContext_Property_t``.
+            data: with a number: the struct of a custom property, which the backend fills in.
+
+        Returns:
+            the value, for a name; None for a number.
+
+        Raises:
+            ContextError: the backend does not know it, or not in this state.
+        """
+        if isinstance(option, int):
+            if data is None:
+                raise TypeError("the number of an option needs the struct to be filled in")
+            self._library.context_get_property(self.handle, option, data)
+            return None
+        # QnnHtpContext_CustomProperty_t: an option and a union of 64-bit sizes.
+        struct_ = bytearray(_HTP_PROPERTY.pack(choice("option", option, _HTP_PROPERTIES), 0))
+        self._library.context_get_property(self.handle, _CUSTOM, struct_)
+        return int(_HTP_PROPERTY.unpack(struct_)[1])
 
     def create_graph(
         self,
@@ -113,17 +220,29 @@ class Context(Owner):
             priority=priority, profile=profile.handle if profile else None, custom=custom
         )
         handle = self._library.graph_create(self.handle, name, config(options))
+        if profile is not None:
+            self._profiles[name] = profile
         return Graph(self, name, handle)
 
     def graph(self, name: str) -> Graph:
-        """A graph of a context that came from a binary."""
-        return Graph(self, name, self._library.graph_retrieve(self.handle, name))
+        """A graph of a context that came from a binary, with its inputs and outputs.
+
+        Raises:
+            GraphError: no such graph.
+            ModelError: what it takes and gives is not known; the message says why.
+        """
+        graph = Graph(self, name, self._library.graph_retrieve(self.handle, name))
+        if self._graphs is None:
+            log.warning("the inputs and outputs of graph %r are not known: %s", name, self._unknown)
+        elif name in self._graphs:
+            graph._know(self._graphs[name])
+        return graph
 
     def register(
         self,
         buffer: Buffer,
-        shape: Sequence[int] | int,
-        dtype: Any,
+        shape: Sequence[int] | int = (),
+        dtype: Any = None,
         *,
         offset: int = 0,
         kind: str = "ion",
@@ -134,9 +253,11 @@ class Context(Owner):
             buffer: memory with an fd.
             shape: of the tensor.
             dtype: anything ``numpy.dtype`` takes, or a QNN data type.
-            offset: of the tensor in the buffer, in bytes; for ``shared_buffer`` only.
+            offset: of the tensor in the buffer, in bytes; not for "ion" and "dma_buf".
             kind: "ion" (one fd, one tensor), "shared_buffer" (many tensors in one buffer) or
-                "dma_buf".
+                "dma_buf". Memory for the backend to fill, on htp, without shape and type:
+                "weights" and "spill_fill", for a context with ``defer_graph_init``, before
+                ``finalize``; ``get_property`` has their sizes.
 
         Raises:
             ValueError: the tensor does not lie in the buffer, or the kind cannot express it.
@@ -149,8 +270,8 @@ class Context(Owner):
     def get_or_register(
         self,
         buffer: Buffer,
-        shape: Sequence[int] | int,
-        dtype: Any,
+        shape: Sequence[int] | int = (),
+        dtype: Any = None,
         *,
         offset: int = 0,
         kind: str = "ion",
@@ -160,7 +281,8 @@ class Context(Owner):
         The handle lives as long as somebody keeps it.
         """
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        key = (buffer.address, buffer.fd_offset, offset, dims, data_type(dtype), kind)
+        code = None if dtype is None else data_type(dtype)
+        key = (buffer.address, buffer.fd_offset, offset, dims, code, kind)
         found = self._cache.get(key)
         if found is None or found.closed or found.buffer is not buffer:
             found = self._cache[key] = self.register(buffer, dims, dtype, offset=offset, kind=kind)

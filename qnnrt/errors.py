@@ -469,17 +469,24 @@ _HINTS: Final = {
     "need, or reuse registered buffers",
     1005: "something else still uses the object: finish or release that first",
     1007: "the accelerator restarted: make a new session and try again",
+    1008: "the context binary was made for another machine's kernels: build it again on this one",
     1011: "the accelerator is gone: restart the process",
     3110: "the op does not take this combination of types, shapes or parameters",
     4000: "the backend found no device that it can drive",
     4005: "the op type or its package is unknown to this backend; see Backend.supported_ops",
     5004: "the context binary was made for another version: build it again",
-    5005: "the context binary is damaged, or was made for another backend or device",
+    5005: "the context binary is damaged, or not one of this library at all",
+    5008: "the context binary was made for another backend: build it again for this one",
+    5011: "the context binary runs, but not at its best, which STRICT refuses: build it again here",
     6004: "a tensor was not made in this graph, or its memory handle is null, stale, or of another "
     "context",
     6023: "call finalize() first",
     6024: "the graph is finalized: tensors and nodes can no longer be added",
+    5010: "an option of the context has a value that the backend does not take",
     6025: "wait for an execution in flight, or create the context with a larger queue depth",
+    6030: "give every execution in flight a signal of its own",
+    6031: "the execution was aborted through its signal",
+    6033: "the execution took longer than its signal allows",
     6039: "the graph's context has been freed",
     7003: "another tensor has this name: names are unique in a graph",
     8000: "the descriptor does not fit the buffer: for shared buffers `size` is the whole buffer "
@@ -491,7 +498,11 @@ _HINTS: Final = {
     "address space may be full",
     8004: "the shape is not acceptable, for example empty or misaligned",
     8005: "use one of the memory types that has_capability() reports",
-    30001: "the context binary is damaged, or not one at all",
+    9000: "wait for the execution that uses the signal",
+    9001: "nothing runs with this signal",
+    9005: "a signal is for abort or for a timeout, not both",
+    30010: "the context binary is damaged, not one at all, or of another maker: describe it with "
+    "that maker's libQnnSystem.so",
 }
 
 #: Every code that has a name: code -> (component, QNN name). Common codes are under "common".

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from . import _core
+from . import _async, _core
 from ._options import graph_options
 from ._owner import Owner, choice, config
 from .dtypes import data_type, numpy_dtype
-from .errors import make_error
 from .memhandle import MemHandle
 
 if TYPE_CHECKING:
     from .context import Context
+    from .model import BinaryGraph
     from .profile import Profile, Signal
 
 __all__ = ["ExecutionEnvironment", "Graph", "Tensor"]
@@ -33,6 +34,8 @@ _TENSOR_TYPES: Final = {
     "null": 5,
 }
 _MEM_TYPES: Final = {"raw": 0, "memhandle": 1}
+_BIND_MEM_HANDLES: Final = 0  # QnnGraph_ExecuteEnvironmentOption_t
+_POPULATE_CLIENT_BUFS: Final = 1
 
 
 def _scalar(value: Any) -> tuple[int, Any]:
@@ -145,6 +148,26 @@ class Graph(Owner):
             self.outputs.append(tensor)
         return tensor
 
+    def _know(self, described: BinaryGraph) -> None:
+        """The inputs and outputs of a graph that came out of a binary."""
+        for kind, tensors, made in (
+            ("app_write", described.inputs, self.inputs),
+            ("app_read", described.outputs, self.outputs),
+        ):
+            for t in tensors:
+                tensor = _core.Tensor(
+                    t.name,
+                    tuple(t.shape),
+                    t.data_type,
+                    _TENSOR_TYPES[kind],
+                    quantization=t.quantization,
+                    mem_type=_MEM_TYPES[t.mem_type],
+                    dtype=t.dtype,
+                    id=t.id,
+                )
+                self.tensors[t.name] = tensor
+                made.append(tensor)
+
     def add_node(
         self,
         name: str,
@@ -236,23 +259,31 @@ class Graph(Owner):
         profile: Profile | None = None,
         signal: Signal | None = None,
     ) -> Future[None]:
-        """As ``execute``, without waiting: the memory must stay untouched until the future is done.
+        """As ``execute``, without waiting for it; waits while the backend's queue is full.
+
+        The memory must stay untouched until the future is done, and can be neither closed nor
+        deregistered before.
 
         Raises:
-            GraphError: 1000, the backend has no asynchronous execution; 6025, its queue is full.
+            GraphError: 1000, the backend has no asynchronous execution; 6025, its queue is full and
+                it does not wait. What goes wrong later is in the future.
         """
         ins, keep_in = self._bind(self.inputs, inputs, False)
         outs, keep_out = self._bind(self.outputs, outputs, True)
-        pending = _core.graph_execute_async(
+        return _async.start(
             self._library,
-            self.handle,
-            ins,
-            outs,
-            profile.handle if profile else 0,
-            signal.handle if signal else 0,
-            (self, keep_in, keep_out),
+            lambda done: _core.graph_execute_async(
+                self._library,
+                self.handle,
+                ins,
+                outs,
+                done,
+                profile.handle if profile else 0,
+                signal.handle if signal else 0,
+                (self, keep_in, keep_out, _BuffersInFlight(self.name, (*keep_in, *keep_out))),
+            ),
+            keep=(profile, signal),
         )
-        return _waiters().submit(_wait, self._library, pending)
 
     def prepare_environment(
         self,
@@ -269,10 +300,46 @@ class Graph(Owner):
         """
         return ExecutionEnvironment(self, inputs, outputs)
 
+    def populate_environment(self, names: Sequence[str] | None = None) -> ExecutionEnvironment:
+        """Learn where the backend's own memory for inputs and outputs is (POPULATE_CLIENT_BUFS).
+
+        Executing with the arrays of the result copies nothing, even where RAW memory is staged: it
+        is the staging memory. Ask ``backend.has_capability("populate_client_bufs")`` first.
+
+        Args:
+            names: of inputs and outputs; all of them unless given.
+
+        Returns:
+            an environment whose ``arrays`` has a numpy array for each of them. Arrays stay valid
+            after it is closed; they are the backend's own memory as long as the graph is there.
+
+        Raises:
+            KeyError: no such input or output.
+            GraphError: 1000, the backend has no such option.
+        """
+        known = [t.name for t in (*self.inputs, *self.outputs)]
+        if unknown := [n for n in names or () if n not in known]:
+            raise KeyError(
+                f"graph {self.name!r} has no input or output {unknown[0]!r}; it has "
+                f"{', '.join(known)}"
+            )
+        return ExecutionEnvironment(self, populate=known if names is None else names)
+
     def set_config(self, **options: Any) -> None:
-        """Change ``priority``, ``profile``, ``profiling_enabled``, ``num_profiling_executions`` or
-        ``custom`` structs."""
+        """Change options.
+
+        Args:
+            options: ``priority``; ``profile``, a ``Profile`` that is this graph's alone and
+                collects the events of every execution from now on, or 0 to take it away;
+                ``profiling_enabled``, to pause it; ``num_profiling_executions``, after which it
+                stops; ``custom``, structs of the backend's own.
+
+        Raises:
+            GraphError: what the backend says; 6032, the profile is in use.
+        """
         self._library.graph_set_config(self.handle, config(graph_options(**options)))
+        if options.get("profile") is not None:
+            self.context._profiles[self.name] = options["profile"]
 
     def get_property(self, option: int, data: bytearray) -> None:
         """Let the backend fill in the struct of a custom property."""
@@ -284,20 +351,34 @@ class Graph(Owner):
 
 
 class ExecutionEnvironment(Owner):
-    """Memory bound to a graph. Made by ``Graph.prepare_environment``."""
+    """Memory settled with a graph before it executes. Made by ``Graph.prepare_environment`` and
+    ``Graph.populate_environment``.
+
+    Attributes:
+        arrays: by name, the backend's own memory, from ``populate_environment``.
+    """
 
     _rank = 0
 
     def __init__(
         self,
         graph: Graph,
-        inputs: Mapping[str, Binding] | Sequence[Binding],
-        outputs: Mapping[str, Binding] | Sequence[Binding],
+        inputs: Mapping[str, Binding] | Sequence[Binding] = (),
+        outputs: Mapping[str, Binding] | Sequence[Binding] = (),
+        *,
+        populate: Sequence[str] | None = None,
     ) -> None:
-        ins, keep_in = graph._bind(graph.inputs, inputs, False)
-        outs, keep_out = graph._bind(graph.outputs, outputs, True)
+        keep_in: Any = ()
+        keep_out: Any = ()
+        if populate is None:
+            ins, keep_in = graph._bind(graph.inputs, inputs, False)
+            outs, keep_out = graph._bind(graph.outputs, outputs, True)
+        else:
+            ins = [(t, (0, 0)) for t in graph.inputs if t.name in populate]
+            outs = [(t, (0, 0)) for t in graph.outputs if t.name in populate]
+        option = _BIND_MEM_HANDLES if populate is None else _POPULATE_CLIENT_BUFS
         raw = _core.graph_prepare_execution_environment(
-            graph._library, graph.handle, 0, ins, outs, (keep_in, keep_out)
+            graph._library, graph.handle, option, ins, outs, (keep_in, keep_out)
         )
         handles = [v for v in (*keep_in, *keep_out) if isinstance(v, MemHandle)]
         # A child of the handles, so that it is released before any of them is deregistered.
@@ -309,6 +390,32 @@ class ExecutionEnvironment(Owner):
             graph.context,
             *handles,
         )
+        self.arrays: dict[str, np.ndarray] = {}
+        if populate is not None:
+            for (tensor, _), (address, nbytes) in zip([*ins, *outs], raw.addresses(), strict=True):
+                self.arrays[tensor.name] = self._array(tensor, address, nbytes)
+
+    def _array(self, tensor: Tensor, address: int, nbytes: int) -> np.ndarray:
+        found = _core.lookup(address)
+        if found is not None:  # a shared buffer, which the array keeps
+            buffer, offset = found
+            return buffer.array(tensor.shape, tensor.dtype, offset)
+        memory = (ctypes.c_uint8 * nbytes).from_address(address)
+        memory._environment = self  # type: ignore[attr-defined]
+        return np.frombuffer(memoryview(memory), tensor.dtype).reshape(tensor.shape)
+
+
+class _BuffersInFlight:
+    """Tells the ``close`` of buffers that are bound as they are who uses them."""
+
+    def __init__(self, graph: str, values: Sequence[Binding]) -> None:
+        self.buffers = [v for v in values if isinstance(v, _core.Buffer)]
+        for buffer in self.buffers:
+            buffer._hold(id(self), ("an execution of graph {!r} in flight", graph))
+
+    def __del__(self) -> None:
+        for buffer in self.buffers:
+            buffer._unhold(id(self))
 
 
 def _nothing(handle: int) -> None:
@@ -341,22 +448,3 @@ def _binding(tensor: Tensor, value: Any, writable: bool) -> int | tuple[int, int
             f"{' and writable' if writable else ''}"
         )
     return value.ctypes.data, need
-
-
-def _wait(library: _core.Library, pending: _core.Pending) -> None:
-    code = pending.wait()
-    _core.drain_log()
-    if code:
-        raise make_error(code, "graph", "graphExecuteAsync", "", library.error_message(code))
-
-
-_executors: dict[int, ThreadPoolExecutor] = {}
-
-
-def _waiters() -> ThreadPoolExecutor:
-    """Threads that wait for backends to report; a forked child gets its own."""
-    generation = _core.fork_generation()
-    if generation not in _executors:
-        _executors.clear()
-        _executors[generation] = ThreadPoolExecutor(32, thread_name_prefix="qnnrt-async")
-    return _executors[generation]

@@ -20,7 +20,18 @@ __all__ = ["MemHandle"]
 Buffer: TypeAlias = _core.Buffer
 
 # kind -> (Qnn_MemType_t, QnnHtpMem_Type_t)
-_MEM_KINDS: Final = {"ion": (1, 0), "shared_buffer": (2, 1), "dma_buf": (3, 0)}
+_MEM_KINDS: Final = {
+    "ion": (1, 0),
+    "shared_buffer": (2, 1),
+    "dma_buf": (3, 0),
+    "weights": (2, 2),
+    "spill_fill": (2, 3),
+}
+#: Kinds that place memory by an offset into an fd; the others mean an fd from its start.
+_WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill")
+#: Kinds for the backend to fill: no tensor of the client's lies there.
+_FOR_BACKEND: Final = ("weights", "spill_fill")
+_UNDEFINED: Final = 0x7FFFFFFF  # QNN_DATATYPE_UNDEFINED
 
 
 class MemHandle(Owner):
@@ -28,9 +39,9 @@ class MemHandle(Owner):
 
     Attributes:
         context, buffer: what it stands on; kept alive, the buffer cannot be closed.
-        shape, dtype, offset, kind: as registered.
+        shape, dtype, offset, kind: as registered; no dtype for kinds that hold no tensor.
         data_type: the QNN data type.
-        nbytes: size of the tensor.
+        nbytes: size of the tensor; for kinds that hold none, of the buffer from the offset on.
     """
 
     _rank = 1
@@ -52,18 +63,29 @@ class MemHandle(Owner):
         self.context = context
         self.buffer = buffer
         self.shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        self.data_type = data_type(dtype)
-        self.dtype = numpy_dtype(self.data_type)
         self.offset = offset
         self.kind = kind
-        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
-        if offset < 0 or offset + self.nbytes > buffer.nbytes:
+        self.dtype: np.dtype[Any] | None = None
+        if kind in _FOR_BACKEND:
+            if self.shape or dtype is not None:
+                raise ValueError(
+                    f"kind {kind!r} is memory for the backend to fill: it has no shape or type"
+                )
+            self.data_type = _UNDEFINED
+            self.nbytes = buffer.nbytes - offset
+        else:
+            if dtype is None:
+                raise ValueError(f"kind {kind!r} needs the tensor's shape and type")
+            self.data_type = data_type(dtype)
+            self.dtype = numpy_dtype(self.data_type)
+            self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+        if offset < 0 or offset + self.nbytes > buffer.nbytes or self.nbytes < 0:
             raise ValueError(
-                f"{data_type_name(self.data_type)}{list(self.shape)} at offset {offset} needs "
-                f"{offset + self.nbytes} bytes, the buffer has {buffer.nbytes}"
+                f"{self._tensor_text()} at offset {offset} needs "
+                f"{offset + max(self.nbytes, 0)} bytes, the buffer has {buffer.nbytes}"
             )
         start = buffer.fd_offset + offset
-        if kind != "shared_buffer" and start:
+        if kind not in _WITH_OFFSET and start:
             raise ValueError(
                 f"kind {kind!r} names a whole fd from its start, not byte {start} of it: use "
                 "kind='shared_buffer'"
@@ -86,13 +108,25 @@ class MemHandle(Owner):
             handle,
             lambda h: library.mem_deregister([h]),
             context,
-            keep=_BufferHold(buffer, handle, self.shape, self.dtype),
+            keep=_BufferHold(buffer, handle, self.dtype or kind, self.shape),
         )
+
+    def _tensor_text(self) -> str:
+        """What lies there, in words for messages."""
+        if self.dtype is None:
+            return "memory for weights" if self.kind == "weights" else "memory for spill and fill"
+        return f"{data_type_name(self.data_type)}{list(self.shape)}"
 
     @property
     def array(self) -> np.ndarray:
-        """A numpy array on the registered memory."""
+        """A numpy array on the registered memory.
+
+        Raises:
+            ValueError: the kind holds no tensor.
+        """
         self.handle  # noqa: B018 - raises when closed
+        if self.dtype is None:
+            raise ValueError(f"a handle of kind {self.kind!r} holds no tensor")
         return self.buffer.array(self.shape, self.dtype, self.offset)
 
     def _forget(self) -> None:
@@ -102,9 +136,9 @@ class MemHandle(Owner):
 class _BufferHold:
     """Keeps a registered buffer alive and tells its ``close`` who holds it."""
 
-    def __init__(self, buffer: Buffer, handle: int, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, buffer: Buffer, handle: int, what: Any, shape: tuple[int, ...]) -> None:
         self.buffer = buffer
-        buffer._hold(id(self), ("memory handle {:#x} ({}{})", handle, dtype, list(shape)))
+        buffer._hold(id(self), ("memory handle {:#x} ({}{})", handle, what, list(shape)))
 
     def __del__(self) -> None:
         self.buffer._unhold(id(self))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from . import _core
 from ._owner import Options, Owner, choice, config
 
 if TYPE_CHECKING:
@@ -36,7 +37,24 @@ _EVENT_UNITS: Final = {
 }
 
 
-class Profile(Owner):
+class _Used(Owner):
+    """What a call can use: it cannot be closed meanwhile."""
+
+    _free: Callable[[int], None]
+
+    def close(self) -> None:
+        """Close it. Closing twice is harmless.
+
+        Raises:
+            QnnError: an execution in flight uses it; it stays open.
+        """
+        if not self._finalizer.alive or self._generation != _core.fork_generation():
+            return
+        self._free(self._raw)
+        self._finalizer.detach()
+
+
+class Profile(_Used):
     """A profile handle: pass it to ``finalize`` or ``execute``, then read ``events()``."""
 
     _rank = 6
@@ -45,7 +63,8 @@ class Profile(Owner):
         self._library = backend.library
         number = choice("level", level, _PROFILE_LEVELS)
         handle = self._library.profile_create(backend.handle, number)
-        self._own("a profile", handle, self._library.profile_free, backend)
+        self._free = self._library.profile_free
+        self._own("a profile", handle, self._free, backend)
 
     def set_config(self, *, max_events: int | None = None, optrace: bool | None = None) -> None:
         """How many events to keep, and whether to trace single operations."""
@@ -71,6 +90,8 @@ class ProfileEvent:
         value: in that unit.
         identifier: the node or phase it belongs to.
         events: its parts.
+        timestamp: when it began, in microseconds of the backend's monotonic clock; None where the
+            backend has no such.
     """
 
     type: int
@@ -78,12 +99,13 @@ class ProfileEvent:
     value: int
     identifier: str
     events: tuple[ProfileEvent, ...] = ()
+    timestamp: int | None = None
 
     @classmethod
-    def _make(cls, raw: tuple[int, int, int, str, list[Any]]) -> ProfileEvent:
-        type_, unit, value, identifier, parts = raw
+    def _make(cls, raw: tuple[int, int, int, str, list[Any], int | None]) -> ProfileEvent:
+        type_, unit, value, identifier, parts, when = raw
         name = _EVENT_UNITS.get(unit, f"backend unit {unit}")
-        return cls(type_, name, value, identifier, tuple(cls._make(p) for p in parts))
+        return cls(type_, name, value, identifier, tuple(cls._make(p) for p in parts), when)
 
     @property
     def kind(self) -> str:
@@ -99,7 +121,7 @@ class ProfileEvent:
             stack.extend((depth + 1, e) for e in reversed(event.events))
 
 
-class Signal(Owner):
+class Signal(_Used):
     """A signal: abort or time out an execution, where the backend supports it."""
 
     _rank = 6
@@ -114,7 +136,8 @@ class Signal(Owner):
             options.append((2, timeout_us))
         self._library = backend.library
         handle = self._library.signal_create(backend.handle, config(options))
-        self._own("a signal", handle, self._library.signal_free, backend)
+        self._free = self._library.signal_free
+        self._own("a signal", handle, self._free, backend)
 
     def trigger(self) -> None:
         """Abort what runs with it."""

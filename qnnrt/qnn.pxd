@@ -1209,6 +1209,83 @@ cdef extern from "abi/qnn_system.h" nogil:
         Qnn_LogHandle_t log, QnnLog_Level_t maxLevel) noexcept
     ctypedef Qnn_ErrorHandle_t (*QnnSystemLog_FreeFn_t)(Qnn_LogHandle_t log) noexcept
 
+    ctypedef enum QnnSystemProfile_SerializationTargetType_t:
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_FILE
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_UNDEFINED
+
+    ctypedef enum QnnSystemProfile_SerializationTargetConfigType_t:
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_MAX_NUM_MESSAGES
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_SERIALIZATION_HEADER
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_UNDEFINED
+
+    ctypedef enum QnnSystemProfile_Visibility_t:
+        QNN_SYSTEM_PROFILE_VISIBILITY_PUBLIC, QNN_SYSTEM_PROFILE_VISIBILITY_PRIVATE
+
+    ctypedef enum QnnSystemProfile_MethodType_t:
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_NONE, QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_EXECUTE
+
+    ctypedef enum QnnSystemProfile_EventDataType_t:
+        QNN_SYSTEM_PROFILE_EVENT_DATA, QNN_SYSTEM_PROFILE_EXTENDED_EVENT_DATA
+        QNN_SYSTEM_PROFILE_EVENT_DATA_UNDEFINED
+
+    ctypedef enum QnnSystemProfile_ProfileDataVersion_t:
+        QNN_SYSTEM_PROFILE_DATA_VERSION_1, QNN_SYSTEM_PROFILE_DATA_VERSION_UNDEFINED
+
+    ctypedef void* QnnSystemProfile_SerializationTargetHandle_t
+
+    ctypedef struct QnnSystemProfile_SerializationTargetFile_t:
+        const char* fileName
+        const char* fileDirectory
+
+    ctypedef struct QnnSystemProfile_SerializationTarget_t:
+        QnnSystemProfile_SerializationTargetType_t type
+        QnnSystemProfile_SerializationTargetFile_t file
+
+    ctypedef struct QnnSystemProfile_SerializationFileHeader_t:
+        const char* appName
+        const char* appVersion
+        const char* backendVersion
+
+    ctypedef struct QnnSystemProfile_SerializationTargetConfig_t:
+        QnnSystemProfile_SerializationTargetConfigType_t type
+        uint32_t maxNumMessages
+        QnnSystemProfile_SerializationFileHeader_t serializationHeader
+
+    ctypedef struct QnnSystemProfile_HeaderV1_t:
+        uint64_t startTime
+        uint64_t stopTime
+        uint64_t startMem
+        uint64_t stopMem
+        QnnSystemProfile_MethodType_t methodType
+        QnnSystemProfile_Visibility_t visibility
+        const char* graphName
+
+    ctypedef struct QnnSystemProfile_ProfileEventV1_t:
+        QnnSystemProfile_EventDataType_t type
+        QnnProfile_EventData_t eventData
+        QnnProfile_ExtendedEventData_t extendedEventData
+        QnnSystemProfile_ProfileEventV1_t* profileSubEventData
+        uint32_t numSubEvents
+
+    ctypedef struct QnnSystemProfile_ProfileDataV1_t:
+        QnnSystemProfile_HeaderV1_t header
+        QnnSystemProfile_ProfileEventV1_t* profilingEvents
+        uint32_t numProfilingEvents
+
+    ctypedef struct QnnSystemProfile_ProfileData_t:
+        QnnSystemProfile_ProfileDataVersion_t version
+        QnnSystemProfile_ProfileDataV1_t v1
+
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemProfile_CreateSerializationTargetFn_t)(
+        QnnSystemProfile_SerializationTarget_t target,
+        QnnSystemProfile_SerializationTargetConfig_t* configs, uint32_t numConfigs,
+        QnnSystemProfile_SerializationTargetHandle_t* handle) noexcept
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemProfile_SerializeEventDataFn_t)(
+        QnnSystemProfile_SerializationTargetHandle_t handle,
+        const QnnSystemProfile_ProfileData_t** data, uint32_t count) noexcept
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemProfile_FreeSerializationTargetFn_t)(
+        QnnSystemProfile_SerializationTargetHandle_t handle) noexcept
+
     ctypedef struct QnnSystemInterface_ImplementationV1_7_t:
         QnnSystemContext_CreateFn_t systemContextCreate
         QnnSystemContext_GetBinaryInfoFn_t systemContextGetBinaryInfo
@@ -1218,6 +1295,9 @@ cdef extern from "abi/qnn_system.h" nogil:
         QnnSystemLog_CreateFn_t systemLogCreate
         QnnSystemLog_SetLogLevelFn_t systemLogSetLogLevel
         QnnSystemLog_FreeFn_t systemLogFree
+        QnnSystemProfile_CreateSerializationTargetFn_t systemProfileCreateSerializationTarget
+        QnnSystemProfile_SerializeEventDataFn_t systemProfileSerializeEventData
+        QnnSystemProfile_FreeSerializationTargetFn_t systemProfileFreeSerializationTarget
 
     ctypedef struct QnnSystemInterface_t:
         uint32_t backendId
@@ -1721,13 +1801,14 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     enum:
         QNNRT_GRAPH_OPTION_NUM_THREADS, QNNRT_GRAPH_OPTION_KERNELS, QNNRT_KERNELS_AUTO
         QNNRT_KERNELS_PORTABLE, QNNRT_RESERVED_NONE, QNNRT_RESERVED_AT_FINALIZE
-        QNNRT_RESERVED_AT_EXECUTE, QNNRT_COPY_IN, QNNRT_COPY_OUT
+        QNNRT_RESERVED_AT_EXECUTE, QNNRT_COPY_IN, QNNRT_COPY_OUT, QNNRT_GRAPH_OPTION_STRICT
 
     ctypedef struct Qnnrt_GraphConfig_t:
         uint32_t magic
         uint32_t option
         uint32_t numThreads
         uint32_t kernels
+        uint32_t strict
 
     ctypedef struct Qnnrt_GraphStats_t:
         uint64_t executes
@@ -1740,6 +1821,10 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint64_t weight_bytes
         uint64_t num_steps
         uint64_t execute_nanoseconds
+        uint64_t reserved_at_finalize_bytes
+        uint64_t reserved_at_execute_bytes
+        uint64_t copied_in_bytes
+        uint64_t copied_out_bytes
 
     ctypedef struct Qnnrt_CopyRecord_t:
         const char* tensor
@@ -1748,6 +1833,17 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint64_t bytes
         uint64_t count
         const char* reason
+
+    ctypedef struct Qnnrt_DomainInfo_t:
+        uint64_t budget_bytes
+        uint64_t used_bytes
+        uint64_t peak_bytes
+        uint64_t num_holders
+
+    ctypedef struct Qnnrt_DomainHolder_t:
+        uint64_t bytes
+        char what[32]
+        char who[96]
 
     ctypedef struct Qnnrt_LiveCounts_t:
         uint64_t buffers
@@ -1767,12 +1863,18 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         Qnn_GraphHandle_t graph, Qnnrt_CopyRecord_t* out, uint32_t capacity, uint32_t* count)
     uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph)
     const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph)
+    uint64_t qnnrt_htp_domain_info(Qnnrt_DomainInfo_t* info)
+    uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes)
+    uint64_t qnnrt_htp_domain_holders(
+        Qnnrt_DomainHolder_t* out, uint32_t capacity, uint32_t* count)
     void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts)
     uint64_t qnnrt_debug_allocations()
     void qnnrt_debug_fail_allocation(int64_t n)
     const char* qnnrt_version()
     const char* qnnrt_kernel_library()
+    const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device)
     const char* qnnrt_op_coverage_json()
+    const char* qnnrt_config_table_json()
 
 
 cdef extern from "abi/rpcmem.h" nogil:
@@ -1895,10 +1997,31 @@ cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
         uint64_t TakeDropped()
         bool pending()
 
+    cdef cppclass Flight:
+        void Begin()
+        void Cancel()
+        void WaitUntilDone()
+        uint32_t count()
+        uint64_t executes()
+        uint64_t ticks()
+        void ResetCounters()
+
     cdef cppclass Completion:
-        Completion() except +
-        uint64_t Wait()
-        void Release()
+        Completion(void* owner, Flight* flight) except +
+        void* owner
+        Flight* flight
+        QnnError_GetVerboseMessageFn_t get_message
+        QnnError_FreeVerboseMessageFn_t free_message
+        uint64_t error
+        char* text
+
+    cdef cppclass Completions:
+        @staticmethod
+        Completions& Get()
+        void Begin()
+        void Cancel()
+        Completion* Take()
+        void Stop()
 
     void LogCallback(
         const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept

@@ -11,6 +11,12 @@ from __future__ import annotations
 from ._core import Tensor
 from .backend import CAPABILITIES, Backend, BackendVersion
 from .context import Context
+from .domain import (
+    DomainHolder,
+    ProcessDomain,
+    process_domain,
+    set_process_domain_budget,
+)
 from .dtypes import DATA_TYPES, data_type, data_type_name, numpy_dtype
 from .graph import ExecutionEnvironment, Graph
 from .memhandle import MemHandle
@@ -22,9 +28,11 @@ __all__ = [
     "Backend",
     "BackendVersion",
     "Context",
+    "DomainHolder",
     "ExecutionEnvironment",
     "Graph",
     "MemHandle",
+    "ProcessDomain",
     "Profile",
     "ProfileEvent",
     "Signal",
@@ -32,4 +40,6 @@ __all__ = [
     "data_type",
     "data_type_name",
     "numpy_dtype",
+    "process_domain",
+    "set_process_domain_budget",
 ]

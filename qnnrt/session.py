@@ -2,86 +2,38 @@
 
 from __future__ import annotations
 
-import struct
+import os
 import threading
-import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from os import PathLike
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from types import TracebackType
+from typing import Any, Final
 
 import numpy as np
 
-from . import _core
+from . import _async
+from ._build import Choice, add_model, check_choice, choices, graph_config
+from ._session_memory import SessionMemory
 from .backend import Backend
-from .binding import BoundTensor, as_array, buffer_of_fd, check_layout, same_memory
+from .binding import BoundTensor, same_memory
 from .context import Context
-from .errors import BindError, ClosedError, CopyError, MemError
-from .graph import Graph
-from .memhandle import MemHandle
-from .memory import alloc, buffer_of
-from .profile import Profile, ProfileEvent
-
-if TYPE_CHECKING:
-    from .model import Model
+from .errors import CopyError, ModelError
+from .model import BinaryTensor, ContextBinary, Model
+from .model.binary import system_library
+from .profile import Profile, ProfileEvent, Signal
+from .stats import RESERVED_AT, Copy, Stats
 
 __all__ = ["BoundTensor", "Copy", "Session", "Stats"]
 
-Buffer: TypeAlias = _core.Buffer
-
-_QNNRT_MAGIC: Final = 0x54524E51  # csrc/abi/qnnrt_ext.h
-_OPTION_THREADS: Final = 1
-_OPTION_KERNELS: Final = 2
-_KERNELS: Final = {"auto": 0, "portable": 1}
-_RESERVED_AT: Final = {0: None, 1: "finalize", 2: "execute"}
+_HTP: Final = 6  # QNN_BACKEND_ID_HTP
+_QUEUE_DEPTH: Final = 10  # unless the context says otherwise
 _FED: Final = "the array fed is not the bound memory"
-_OPTIONS: Final = ("kernels", "heap", "priority", "context", "graph_config")
+_OPTIONS: Final = ("kernels", "heap", "priority", "context", "graph_config", "graph")
 
 
-class Copy(NamedTuple):
-    """Bytes copied for one tensor and one reason, in all.
-
-    Attributes:
-        tensor: its name.
-        direction: "in" or "out".
-        nbytes: the total.
-        reason: why its memory was not used as it is.
-    """
-
-    tensor: str
-    direction: str
-    nbytes: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Stats:
-    """What a session did since it was made, or since ``reset_stats``.
-
-    Attributes:
-        executes: successful executions.
-        copied_bytes: bytes copied that shared memory would have saved, in all.
-        copies: where they went: a ``Copy`` for each tensor, direction and reason.
-        reserved_bytes: staging memory of the runtime's own.
-        reserved_at: when it was reserved: "finalize", "execute" or None.
-        registrations: memory handles made.
-        execute_seconds: time spent in the backend's execute call.
-        fallback: why tensors are bound as RAW memory although memory handles were asked for.
-    """
-
-    executes: int
-    copied_bytes: int
-    copies: tuple[Copy, ...]
-    reserved_bytes: int
-    reserved_at: str | None
-    registrations: int
-    execute_seconds: float
-    fallback: str | None = None
-
-
-class Session(_core.Runner):
+class Session(SessionMemory):
     """A model made ready on a backend, with its inputs and outputs bound to memory.
 
     Attributes:
@@ -89,8 +41,9 @@ class Session(_core.Runner):
             their own from the start.
         backend, context, graph: the QNN objects underneath.
         model: what it runs.
-        io: how tensors are bound: "memhandle" or "raw". "raw" also where a backend takes no memory
-            handles; ``stats.fallback`` then says why.
+        io: how tensors are bound: "memhandle" or "raw", or "mixed" when they differ; each tensor
+            has its own. "raw" also where a backend takes no memory handles; ``stats.fallback``
+            then says why.
         prepare: the memory type that the graph was built with, likewise.
         strict: whether an avoidable copy is an error.
     """
@@ -99,260 +52,193 @@ class Session(_core.Runner):
 
     def __init__(
         self,
-        model: Model | str | PathLike[str],
+        model: Model | ContextBinary | str | PathLike[str],
         backend: str | PathLike[str] | Backend = "cpu",
         *,
-        io: str = "memhandle",
-        prepare: str | None = None,
+        io: Choice = "memhandle",
+        prepare: Choice | None = None,
         strict: bool = False,
         threads: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Build, finalize and bind.
+        """Build, finalize and bind; or load a context binary, and bind.
 
         Args:
-            model: a ``Model``, or the path of a model file.
-            backend: "cpu", the path of a QNN backend library, or an open ``Backend``.
-            io: "memhandle" binds registered shared buffers, "raw" plain addresses.
-            prepare: the memory type declared when the graph is built; ``io`` unless given.
+            model: a ``Model``, a ``ContextBinary``, or the path of a model file.
+            backend: "cpu", "htp", the path of a QNN backend library, or an open ``Backend``.
+            io: "memhandle" binds registered shared buffers, "raw" plain addresses. A mapping from
+                names says it for single tensors; the others are "memhandle".
+            prepare: the memory type declared when the graph is built; ``io`` unless given, for the
+                tensors that a mapping leaves out too. With a context binary it can only be what
+                that says.
             strict: a copy that could have been avoided raises ``CopyError``.
             threads: kernel threads of this graph; qnnrt's own backends only.
             options: "kernels" ("auto" or "portable"; own backends only), "heap" (for the
                 buffers), "priority", "context" (a dict for ``Backend.create_context``),
-                "graph_config" (structs of the backend's own, as bytes).
+                "graph_config" (structs of the backend's own, as bytes), "graph" (which one of a
+                context binary's).
 
         Raises:
             ModelError, UnsupportedOpError: the model is not valid.
             BackendNotFoundError: no such backend.
             QnnError: the backend refuses the model.
-            CopyError: ``strict``, and the backend takes no memory handles.
+            CopyError: ``strict``, and the backend takes no memory handles, or would copy a tensor
+                with ``io`` "raw" in every run.
         """
-        for what, value in (("io", io), ("prepare", prepare or io)):
-            if value not in ("memhandle", "raw"):
-                raise ValueError(f"{what} must be 'memhandle' or 'raw', not {value!r}")
+        check_choice("io", io)
+        check_choice("prepare", prepare)
         given = dict(options or {})
         if unknown := [name for name in given if name not in _OPTIONS]:
             raise ValueError(f"unknown option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
-        if isinstance(model, (str, PathLike)):
-            from . import load
-
-            model = load(model)
-        model.check()
-        self.model = model
         self.strict = strict
-        self.prepare = prepare or io
-        self.io = io
-        self.backend = backend if isinstance(backend, Backend) else Backend.shared(backend)
-        # Backends of others know no tensors without dimensions.
-        self._scalar = () if self.backend.library.has_extensions else (1,)
         self._copies: dict[tuple[str, str, str], int] = {}
         self._registrations = 0
         self._fallback: str | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = threading.Lock()
+        self._runs: dict[Future[None], None] = {}  # those of run_async that are not done, in order
         self._feeding = threading.Lock()
         self._heap: str | None = given.get("heap")
-        self.context: Context = self.backend.create_context(**given.get("context", {}))
+        if isinstance(model, (str, PathLike)) and not _is_binary(model):
+            from . import load
+
+            model = load(model)
+        if isinstance(model, Model):
+            model.check()
+        self.backend = backend if isinstance(backend, Backend) else Backend.shared(backend)
+        self._queues_itself = self.backend.has_capability("async_execution")
+        self._queue_depth: int = given.get("context", {}).get("async_queue_depth") or _QUEUE_DEPTH
+        # Backends of others know no tensors without dimensions.
+        self._scalar = () if self.backend.library.has_extensions else (1,)
+        if isinstance(model, (str, PathLike)):
+            model = ContextBinary(model, system=system_library(self.backend.library.path))
+        self.model = model
+        if isinstance(model, ContextBinary):
+            self._load(model, io, prepare, threads, given)
+        else:
+            self._compose(model, io, prepare, threads, given)
+        self.context._adopt(self)
+
+    def _compose(
+        self,
+        model: Model,
+        io: Choice,
+        prepare: Choice | None,
+        threads: int | None,
+        given: dict[str, Any],
+    ) -> None:
+        """A graph out of a model."""
+        if "graph" in given:
+            raise ValueError("option 'graph' is for context binaries: a model is one graph")
+        names = [*model.inputs, *model.outputs]
+        ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
+        prepared = choices("prepare", prepare, names, ios)
+        config = graph_config(self.backend, threads, self.strict, given)
+        bound = [
+            BoundTensor(self, i, model.tensors[n], i >= len(model.inputs), ios[n], prepared[n])
+            for i, n in enumerate(names)
+        ]
+        self._refuse_copies(bound)
+        self.context = self.backend.create_context(**given.get("context", {}))
         try:
-            self._build(model, threads, given)
+            # Registering first: whether the backend takes handles decides how tensors are declared.
+            memory = list(map(self._own_memory, bound))
+            if self._fallback:
+                for t in bound:
+                    t.prepare = "raw"
+            self.graph = self.context.create_graph(
+                model.name or "model", priority=given.get("priority"), custom=config
+            )
+            add_model(self.graph, model, {t.name: t.prepare for t in bound}, self._scalar)
+            self.graph.finalize()
+            self._bind_all(bound, memory)
         except BaseException:
             self.context.close()
             raise
 
-    def _build(self, model: Model, threads: int | None, given: dict[str, Any]) -> None:
-        names = [*model.inputs, *model.outputs]
-        bound = [
-            BoundTensor(self, i, model.tensors[n], i >= len(model.inputs))
-            for i, n in enumerate(names)
-        ]
-        # Registering first: whether the backend takes handles decides how tensors are declared.
-        memory = list(map(self._own_memory, bound))  # no frame between, for the warning
-        self.graph: Graph = self.context.create_graph(
-            model.name or "model",
-            priority=given.get("priority"),
-            custom=self._graph_config(threads, given),
-        )
-        self._add(model)
-        self.graph.finalize()
-        order = {t.name: t for t in (*self.graph.inputs, *self.graph.outputs)}
-        self._prepare(
-            self.backend.library,
-            self.graph.handle,
-            [order[n] for n in model.inputs],
-            [order[n] for n in model.outputs],
-        )
-        for t, (array, buffer, handle) in zip(bound, memory, strict=True):
-            self._use(t, array, buffer, 0, handle)
-        self.inputs: Mapping[str, BoundTensor] = MappingProxyType(
-            {t.name: t for t in bound[: len(model.inputs)]}
-        )
-        self.outputs: Mapping[str, BoundTensor] = MappingProxyType(
-            {t.name: t for t in bound[len(model.inputs) :]}
-        )
-        self.context._adopt(self)
-
-    def _graph_config(self, threads: int | None, given: dict[str, Any]) -> list[bytes]:
-        config = [bytes(blob) for blob in given.get("graph_config", ())]
-        kernels = given.get("kernels")
-        if kernels is not None and kernels not in _KERNELS:
-            raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
-        own = [(_OPTION_THREADS, threads), (_OPTION_KERNELS, _KERNELS.get(kernels or ""))]
-        for option, value in own:
-            if value is None:
-                continue
-            if not self.backend.library.has_extensions:
+    def _load(
+        self,
+        binary: ContextBinary,
+        io: Choice,
+        prepare: Choice | None,
+        threads: int | None,
+        given: dict[str, Any],
+    ) -> None:
+        """A graph out of a context binary."""
+        made_for = binary.info["backend_id"]
+        if made_for != self.backend.id:
+            raise ModelError(
+                f"{binary.path} was made for {_backend_name(made_for)}, not for "
+                f"{_backend_name(self.backend.id)}"
+            )
+        if threads is not None or "kernels" in given:
+            raise ValueError(
+                f"threads and kernels were chosen when {binary.path} was made: leave them out"
+            )
+        described = binary.graph(given.get("graph"))
+        tensors: list[BinaryTensor] = [*described.inputs, *described.outputs]
+        names = [t.name for t in tensors]
+        prepared = {t.name: t.mem_type for t in tensors}
+        for name, word in choices("prepare", prepare, names, prepared).items():
+            if word != prepared[name]:
                 raise ValueError(
-                    f"{self.backend.library.path} is not qnnrt's own: it takes neither 'threads' "
-                    "nor 'kernels'; its own options go into options['graph_config']"
+                    f"tensor {name!r} of {binary.path} was prepared {prepared[name]}, not {word}: "
+                    "leave 'prepare' out, or make the binary anew"
                 )
-            config.append(struct.pack("=III", _QNNRT_MAGIC, option, value))
-        return config
-
-    def _add(self, model: Model) -> None:
-        """The model's tensors and nodes, into the graph."""
-        add = self.graph.add_tensor
-        types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(model.outputs, "app_read")
-        used = {n for node in model.nodes for n in (*node.inputs, *node.outputs) if n}
-        for name in (*model.inputs, *model.outputs, *sorted(used - types.keys())):
-            t = model.tensors[name]
-            kind = types.get(name, "native" if t.data is None else "static")
-            add(
-                name,
-                t.shape or self._scalar,
-                t.dtype,
-                type=kind,
-                data=None if t.data is None else np.ascontiguousarray(t.data),
-                quantization=t.quantization,
-                mem_type=self.prepare if kind.startswith("app") else "raw",
-            )
-        tensors = self.graph.tensors
-        for node in model.nodes:
-            self.graph.add_node(
-                node.name,
-                node.type,
-                [tensors[n] if n else None for n in node.inputs],
-                [tensors[n] if n else None for n in node.outputs],
-                node.params,
-            )
-
-    # ---- memory
-
-    def _own_memory(self, t: BoundTensor) -> tuple[np.ndarray, Buffer, MemHandle | None]:
-        buffer = alloc(max(t.nbytes, 1), heap=self._heap)
-        array = buffer.array(t.shape, t.dtype)
-        array[...] = 0
-        if self.io == "raw":
-            return array, buffer, None
+        ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
+        bound = [
+            BoundTensor(self, i, t, i >= len(described.inputs), ios[t.name], t.mem_type)
+            for i, t in enumerate(tensors)
+        ]
+        self._refuse_copies(bound)
+        options = dict(given.get("context", {}))
+        if len(binary.graphs) > 1 and self.backend.library.has_extensions:
+            options.setdefault("enable_graphs", [described.name])
+        self.context = Context.from_binary(self.backend, binary, **options)
         try:
-            return array, buffer, self._register(t, buffer, 0)
-        except MemError as e:
-            if e.code not in (1000, 8005):
-                raise
-            reason = f"{self.backend.name} takes no memory handles ({e.name})"
-            if self.strict:
+            if options.get("defer_graph_init"):
+                self.context.finalize()
+            self.graph = self.context.graph(described.name)
+            config = graph_config(self.backend, None, self.strict, given)
+            if config or given.get("priority") is not None:
+                self.graph.set_config(priority=given.get("priority"), custom=config)
+            self._bind_all(bound, list(map(self._own_memory, bound)))
+        except BaseException:
+            self.context.close()
+            raise
+
+    def _refuse_copies(self, bound: list[BoundTensor]) -> None:
+        """``strict``: RAW memory that the backend would copy in every run, before anything is
+        built."""
+        if not self.strict or self.backend.id != _HTP:
+            return
+        if not self.backend.has_capability("tensor_mem_handle"):
+            return  # no handle could save it
+        for t in bound:
+            if t.io == "raw":
                 raise CopyError(
                     t.name,
-                    f"{reason}, so its memory would be copied: use io='raw', or strict=False",
-                ) from e
-            self._fall_back(reason)
-            return array, buffer, None
+                    f"prepared {t.prepare}, executed raw: the accelerator sees shared buffers "
+                    f"alone, so its {t.nbytes} bytes would be copied in every run; use "
+                    "io='memhandle', or strict=False",
+                )
 
-    def _fall_back(self, reason: str) -> None:
-        self.io = self.prepare = "raw"
-        self._fallback = reason
-        path = self.backend.library.path
-        if path not in _warned:
-            _warned.add(path)
-            warnings.warn(
-                f"{reason}: tensors are bound as RAW memory, which it may copy. Use io='raw' to "
-                "say so, or strict=True to be told",
-                RuntimeWarning,
-                stacklevel=5,
-            )
+    def save_binary(self, path: str | PathLike[str]) -> None:
+        """Write the finalized graph as a context binary, for ``qnnrt.load`` and for C clients.
 
-    def _register(self, t: BoundTensor, buffer: Buffer, offset: int) -> MemHandle:
-        before = self.context.registrations
-        handle = self.context.get_or_register(
-            buffer, t.shape or (1,), t._code, offset=offset, kind="shared_buffer"
-        )
-        self._registrations += self.context.registrations - before
-        return handle
+        The file is written whole or not at all. It keeps the memory types that the graph was
+        prepared with, and the kernels' own form of the weights.
 
-    def _use(
-        self,
-        t: BoundTensor,
-        array: np.ndarray,
-        buffer: Buffer | None,
-        offset: int,
-        handle: MemHandle | None,
-    ) -> None:
-        if handle is not None:
-            self._bind_handle(t._index, handle.handle, (handle, array))
-        else:
-            self._bind_raw(t._index, array.ctypes.data, t.nbytes, (buffer, array))
-        t._array, t._buffer, t._offset, t._handle = array, buffer, offset, handle
-
-    def _bind(self, t: BoundTensor, x: Any) -> None:
+        Raises:
+            ContextError: the backend cannot.
+            OSError: the file cannot be written.
+        """
         self._usable_now()
-        if isinstance(x, MemHandle):
-            self._bind_mem_handle(t, x)
-            return
-        buffer: Buffer | None = None
-        offset = 0
-        if isinstance(x, BoundTensor):
-            x = x.array
-        elif isinstance(x, tuple):
-            x = buffer_of_fd(t, x)
-        if isinstance(x, Buffer):
-            buffer = x
-            if buffer.nbytes < t.nbytes:
-                raise BindError(t.name, f"needs {t.nbytes} bytes, the buffer has {buffer.nbytes}")
-            array = buffer.array(t.shape, t.dtype)
-        else:
-            array = as_array(t, x)
-            try:
-                buffer, offset = buffer_of(array)
-            except LookupError:
-                buffer = None
-        check_layout(t, array)
-        if self.io == "raw":
-            self._use(t, array, buffer, offset, None)
-            return
-        if buffer is None or buffer.heap == "wrapped":
-            raise BindError(
-                t.name,
-                f"the array at {array.ctypes.data:#x} is not on a shared buffer, which a memory "
-                "handle needs: make it with qnnrt.alloc_array(), bind a Buffer, or use io='raw'",
-            )
-        buffer.check_alive()
-        self._use(t, array, buffer, offset, self._register(t, buffer, offset))
-
-    def _bind_mem_handle(self, t: BoundTensor, handle: MemHandle) -> None:
-        if self.io == "raw":
-            raise BindError(t.name, "the session binds RAW memory (io='raw'), not memory handles")
-        if handle.context is not self.context:
-            raise BindError(
-                t.name,
-                "the memory handle belongs to another context: register the buffer with this "
-                "session's context",
-            )
-        if handle.shape != (t.shape or (1,)) or handle.data_type != t._code:
-            raise BindError(
-                t.name,
-                f"needs {t.dtype}{list(t.shape)}, the handle is for "
-                f"{handle.dtype}{list(handle.shape)}",
-            )
-        array = handle.array.reshape(t.shape)
-        self._use(t, array, handle.buffer, handle.offset, handle)
+        self.context.save_binary(path)
 
     # ---- running
-
-    def _usable_now(self) -> None:
-        self.context.handle  # noqa: B018 - raises when closed, or in a forked child
-        if self.closed:
-            raise ClosedError("this session is closed")
 
     def _run_feeds(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         self._usable_now()
@@ -393,25 +279,64 @@ class Session(_core.Runner):
         key = (t.name, direction, reason)
         self._copies[key] = self._copies.get(key, 0) + t.nbytes
 
-    def run_async(self, callback: Callable[[Future[None]], object] | None = None) -> Future[None]:
+    def run_async(
+        self,
+        callback: Callable[[Future[None]], object] | None = None,
+        *,
+        signal: Signal | None = None,
+    ) -> Future[None]:
         """Execute on the bound memory in the background; runs start in the order of these calls.
 
-        Leave the bound memory alone until the future is done. ``callback`` gets the future then.
+        Where the backend has asynchronous execution this is its own queue: the call waits, without
+        the interpreter lock, while as many runs are in flight as that takes (10, or what
+        ``options={"context": {"async_queue_depth": n}}`` says). Elsewhere a thread of the session
+        does the runs. In both cases the future cannot be cancelled: a run is ended by its signal.
+
+        Leave the bound memory alone until the future is done; binding other memory changes the runs
+        that are started after it, not those in flight. ``callback`` gets the future then, on a
+        thread of this package.
+
+        Args:
+            callback: called with the future when it is done.
+            signal: may abort the run or time it out, where the backend has signals.
+
+        Raises:
+            ClosedError, ForkError: as ``run``.
+            GraphError: the backend refuses the run; what goes wrong later is in the future.
         """
         self._usable_now()
-        with self._pool_lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix="qnnrt-run")
-            future: Future[None] = self._pool.submit(self.run)
+        if self._queues_itself:
+            handle = signal.handle if signal is not None else 0
+            future = _async.start(
+                self.backend.library, partial(self._run_async, handle), keep=signal
+            )
+        else:
+            future = self._run_on_pool(signal)
+        self._runs[future] = None
+        future.add_done_callback(self._runs.pop)
         if callback is not None:
             future.add_done_callback(callback)
         return future
 
-    async def run_awaitable(self) -> None:
-        """``run_async`` for ``await``."""
+    def _run_on_pool(self, signal: Signal | None) -> Future[None]:
+        with self._pool_lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="qnnrt-run")
+            if signal is None:
+                return self._pool.submit(self.run)
+            return self._pool.submit(self._run_signalled, signal.handle)
+
+    async def run_awaitable(self, *, signal: Signal | None = None) -> None:
+        """``run_async`` for ``await``: the event loop goes on, also while the queue is full.
+
+        Cancelling the task gives up waiting; a run that is in flight goes on, unless a signal ends
+        it.
+        """
         import asyncio
 
-        await asyncio.wrap_future(self.run_async())
+        while self._queues_itself and len(runs := list(self._runs)) >= self._queue_depth:
+            await _async.until_done(runs[0])
+        await asyncio.wrap_future(self.run_async(signal=signal))
 
     def profile(self, level: str = "detailed") -> list[ProfileEvent]:
         """Execute once with a profile handle and return what the backend measured.
@@ -434,11 +359,9 @@ class Session(_core.Runner):
         """Counters since the session was made, or since ``reset_stats``."""
         executes, nanoseconds = self._counters()
         copies = dict(self._copies)
-        reserved, reserved_at = 0, 0
+        raw: dict[str, int] = {}
         if not self.closed:
-            raw = self.backend.library.graph_stats(self.graph.handle)
-            if raw is not None:
-                reserved, reserved_at = raw["reserved_bytes"], raw["reserved_at"]
+            raw = self.backend.library.graph_stats(self.graph.handle) or {}
             for tensor, direction, nbytes, reason in self.backend.library.graph_copies(
                 self.graph.handle
             ):
@@ -448,11 +371,13 @@ class Session(_core.Runner):
             executes=executes,
             copied_bytes=sum(copies.values()),
             copies=tuple(Copy(t, d, n, r) for (t, d, r), n in copies.items()),
-            reserved_bytes=reserved,
-            reserved_at=_RESERVED_AT.get(reserved_at),
+            reserved_bytes=raw.get("reserved_bytes", 0),
+            reserved_at=RESERVED_AT.get(raw.get("reserved_at", 0)),
             registrations=self._registrations,
             execute_seconds=nanoseconds / 1e9,
             fallback=self._fallback,
+            reserved_at_finalize=raw.get("reserved_at_finalize_bytes", 0),
+            reserved_at_execute=raw.get("reserved_at_execute_bytes", 0),
         )
 
     def reset_stats(self) -> None:
@@ -475,6 +400,8 @@ class Session(_core.Runner):
         if pool is not None:
             pool.shutdown(wait=True)
         if self._stop():
+            if not _async.on_completing_thread():  # that one completes them after this
+                wait(list(self._runs))
             for t in (*self.inputs.values(), *self.outputs.values()):
                 t._array = t._buffer = t._handle = None
             self.context.close()
@@ -496,4 +423,13 @@ class Session(_core.Runner):
         return f"<qnnrt.Session {self.model.name!r} on {self.backend.name}{state}>"
 
 
-_warned: set[str] = set()
+_BACKEND_NAMES: Final = {3: "cpu", 4: "gpu", _HTP: "htp", 12: "lpai"}
+
+
+def _backend_name(number: int) -> str:
+    name = _BACKEND_NAMES.get(number)
+    return f"the {name} backend" if name else f"backend {number}"
+
+
+def _is_binary(path: str | PathLike[str]) -> bool:
+    return os.path.splitext(os.fspath(path))[1].lower() == ".bin"

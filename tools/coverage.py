@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Write docs/op-coverage.md: what the cpu backend and the ONNX importer can do.
+"""Write docs/op-coverage.md: what the cpu backend and the importers can do.
 
 Three sources, none of them written by hand for the page: the op table of libqnnrt
-(`qnnrt_op_coverage_json`), the importer's table, and the node test cases of the installed onnx
-package, which are run on the cpu backend before anything is written.
+(`qnnrt_op_coverage_json`), the importers' tables, and the test cases: the node cases of the
+installed onnx package, which are run on the cpu backend before anything is written, and the
+TFLite models of the tests.
 
     python tools/coverage.py            # run the cases, write the page
     python tools/coverage.py --check    # exit status 1 when the page is not up to date
@@ -31,6 +32,7 @@ import onnx_cases  # noqa: E402
 
 import qnnrt  # noqa: E402
 from qnnrt.importers import onnx as importer  # noqa: E402
+from qnnrt.importers import tflite as tflite_importer  # noqa: E402
 
 HEAD = """# Op coverage
 
@@ -137,8 +139,41 @@ listed one that passes fails the tests.
     return [*text.splitlines(), *rows]
 
 
+def tflite_section() -> list[str]:
+    """Every builtin operator of TFLite's schema."""
+    import tflite
+    import tflite_cases
+
+    table, refused = tflite_importer.supported_ops(), tflite_importer.refused_ops()
+    tried = tflite_cases.tried()
+    text = f"""## TFLite operators ({len(table) + len(refused)} in tflite {tflite.__version__})
+
+{len(table)} builtin operators are mapped onto QNN operations, in float32 and in the integer types
+that the QNN operation has; {len(refused)} are refused by name. Models: one-operator models that
+the tests run and compare with TFLite's own interpreter. See [TFLite files](tflite.md).
+
+| operator | becomes | models | limits |
+|---|---|---|---|"""
+    rows = [
+        f"| {op} | {to} | {tried[op]} | {note or '-'} |" for op, (to, note) in sorted(table.items())
+    ]
+    reasons: dict[str, list[str]] = {}
+    for op, reason in refused.items():
+        reasons.setdefault(reason, []).append(op)
+    lines = [f"- {reason}: {', '.join(ops)}" for reason, ops in sorted(reasons.items())]
+    return [
+        *text.splitlines(),
+        *rows,
+        "",
+        "Refused, with the reason that the error gives:",
+        "",
+        *lines,
+    ]
+
+
 def page() -> str:
-    return "\n".join([HEAD, *onnx_section(), "", *qnn_section()]) + "\n"
+    parts = [HEAD, *onnx_section(), "", *tflite_section(), "", *qnn_section()]
+    return "\n".join(parts) + "\n"
 
 
 def failures() -> list[str]:

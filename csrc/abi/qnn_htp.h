@@ -99,6 +99,8 @@ typedef struct QnnHtpDevice_UseSecureProcessDomain_t {
   bool useSecureProcessDomain;
 } QnnHtpDevice_UseSecureProcessDomain_t;
 
+// As of core API 2.32. In 2.40 the union stands at byte 8 (seen, with the vendor's library and with
+// ONNX Runtime).
 typedef struct QnnHtpDevice_CustomConfig_t {
   QnnHtpDevice_ConfigOption_t option;
   union {

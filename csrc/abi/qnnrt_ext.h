@@ -21,6 +21,7 @@ extern "C" {
 
 #define QNNRT_GRAPH_OPTION_NUM_THREADS 1u
 #define QNNRT_GRAPH_OPTION_KERNELS 2u
+#define QNNRT_GRAPH_OPTION_STRICT 3u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
@@ -31,6 +32,8 @@ typedef struct Qnnrt_GraphConfig_t {
   union {
     uint32_t numThreads;
     uint32_t kernels;  // one of QNNRT_KERNELS_*
+    uint32_t strict;  // 1: executing with RAW memory that would have to be copied is 6004; 0: it is
+                      // copied and counted. May be changed at any time
   };
 } Qnnrt_GraphConfig_t;
 
@@ -41,7 +44,10 @@ typedef struct Qnnrt_GraphConfig_t {
 #define QNNRT_RESERVED_AT_EXECUTE 2u
 
 // Sizes in bytes. arena_lower_bound is the largest sum of tensors alive at once, arena_sum what
-// they would take without sharing; arena_bytes lies between the two.
+// they would take without sharing; arena_bytes lies between the two. Staging memory is counted by
+// the bytes of the tensors that it was reserved for: reserved_bytes is the sum of the two numbers
+// at the end, and reserved_at says finalize when any of it came then. copied_bytes is the sum of
+// copied_in_bytes and copied_out_bytes.
 typedef struct Qnnrt_GraphStats_t {
   uint64_t executes;
   uint64_t copied_bytes;
@@ -53,12 +59,17 @@ typedef struct Qnnrt_GraphStats_t {
   uint64_t weight_bytes;
   uint64_t num_steps;
   uint64_t execute_nanoseconds;
+  uint64_t reserved_at_finalize_bytes;
+  uint64_t reserved_at_execute_bytes;
+  uint64_t copied_in_bytes;
+  uint64_t copied_out_bytes;
 } Qnnrt_GraphStats_t;
 
 #define QNNRT_COPY_IN 0u
 #define QNNRT_COPY_OUT 1u
 
-// A copy the client could have avoided. tensor and reason are owned by the graph.
+// Copies that the client could have avoided: of one tensor, in one direction, for one reason. bytes
+// of all `count` of them. tensor and reason are owned by the graph.
 typedef struct Qnnrt_CopyRecord_t {
   const char* tensor;
   uint32_t direction;  // QNNRT_COPY_IN or QNNRT_COPY_OUT
@@ -79,6 +90,36 @@ QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
 // The finalized steps as JSON (op, name, kernel, what was fused); owned by the graph. NULL when the
 // handle is not a finalized graph.
 QNN_API const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph);
+
+// ---- The process domain of the htp backend ----
+
+// What the accelerator of this process has mapped, in bytes: registered buffers (a file once),
+// staging memory, weights and arenas. Beyond budget_bytes mapping fails, with 8003 (1002 for
+// weights and arenas). The budget is 3,300,000,000 unless QNNRT_HTP_DOMAIN_BYTES or the platform
+// option "domain_bytes:N" of backendCreate says otherwise.
+typedef struct Qnnrt_DomainInfo_t {
+  uint64_t budget_bytes;
+  uint64_t used_bytes;
+  uint64_t peak_bytes;
+  uint64_t num_holders;
+} Qnnrt_DomainInfo_t;
+
+// A part of it: "staging of graph" 'name', "registered buffer" 'fd 5'. Cut off where it is longer.
+typedef struct Qnnrt_DomainHolder_t {
+  uint64_t bytes;
+  char what[32];
+  char who[96];
+} Qnnrt_DomainHolder_t;
+
+// These return 0, 1002 or 1004.
+QNN_API uint64_t qnnrt_htp_domain_info(Qnnrt_DomainInfo_t* info);
+// A budget below what is used takes nothing away; nothing more is mapped until enough is given
+// back.
+QNN_API uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes);
+// Writes at most capacity of them, the largest first; count receives how many there are. out may be
+// NULL when capacity is 0.
+QNN_API uint64_t qnnrt_htp_domain_holders(Qnnrt_DomainHolder_t* out, uint32_t capacity,
+                                          uint32_t* count);
 
 // ---- What the library holds ----
 
@@ -102,6 +143,24 @@ QNN_API uint64_t qnnrt_debug_allocations(void);
 // Makes the n-th allocation from now fail (1 is the next one); -1 switches that off.
 QNN_API void qnnrt_debug_fail_allocation(int64_t n);
 
+// What went wrong in this thread's last failed call, for interfaces without a function that says
+// so, as the system interface. Valid until the thread's next failure; "" when there was none.
+QNN_API const char* qnnrt_error_message(void);
+
+// ---- The htp backend's devices and votes ----
+
+// One device, or all of them for NULL, with the contexts and graphs on it, the configs and
+// priorities that these were given, what each graph has copied, and the power configs that clients
+// of the process have set, as JSON. The string is this thread's until its next call. NULL when the
+// handle is no device.
+QNN_API const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device);
+
+// ---- Context binaries ----
+
+// Whether a context binary is whole: header, description and every weight have their checksums. It
+// may still be for another backend or another machine's kernels. 0, 30001 null, 30010 it is not.
+QNN_API uint64_t qnnrt_binary_verify(const void* binary, uint64_t size);
+
 // ---- What the library is; the strings are static ----
 
 QNN_API const char* qnnrt_version(void);
@@ -109,6 +168,8 @@ QNN_API const char* qnnrt_version(void);
 QNN_API const char* qnnrt_kernel_library(void);
 // The op table as JSON.
 QNN_API const char* qnnrt_op_coverage_json(void);
+// Every config option that the runtime knows and what it does with it, as JSON.
+QNN_API const char* qnnrt_config_table_json(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -16,8 +16,10 @@ bool Contains(const uint32_t* ascending, uint32_t key) {
   return false;
 }
 
-// "threads:2;kernels:portable": what a client can say that has only strings to say it with.
-Status ApplyPlatformOption(const char* text, GraphOptions* options) {
+// "threads:2;kernels:portable;domain_bytes:1000000": what a client can say that has only strings to
+// say it with.
+Status ApplyPlatformOption(const char* text, const BackendTraits& traits, GraphOptions* options,
+                           uint64_t* domain_bytes) {
   constexpr ErrorCode kBad = QNN_BACKEND_ERROR_INVALID_CONFIG;
   std::string all = text == nullptr ? "" : text;
   for (size_t begin = 0; begin < all.size();) {
@@ -33,31 +35,31 @@ Status ApplyPlatformOption(const char* text, GraphOptions* options) {
         return Error(kBad, "platform option '%s': threads is a number from 1 to 1024",
                      item.c_str());
       options->threads = static_cast<int>(threads);
+    } else if (DomainOf(traits) != nullptr && item.compare(0, 13, "domain_bytes:") == 0) {
+      if (!ParseBytes(item.c_str() + 13, domain_bytes))
+        return Error(kBad, "platform option '%s': domain_bytes is a number of bytes above 0",
+                     item.c_str());
     } else {
       return Error(
-          kBad,
-          "platform option '%s' is unknown; known are 'threads:N' and 'kernels:auto|portable'",
-          item.c_str());
+          kBad, "platform option '%s' is unknown; known are 'threads:N', 'kernels:auto|portable'%s",
+          item.c_str(), DomainOf(traits) == nullptr ? "" : " and 'domain_bytes:N'");
     }
   }
   return Status::Ok();
 }
 
 // All of it or, after an error, nothing.
-Status ApplyConfig(const QnnBackend_Config_t** config, Backend* backend) {
-  GraphOptions options = backend->graph_options;
+Status ApplyConfig(const QnnBackend_Config_t** config, uint8_t call, Backend* backend) {
+  GraphOptions options = backend->graph_options();
+  uint64_t domain_bytes = 0;
   QNNRT_RETURN_IF_ERROR(ForEachConfig(config, [&](const QnnBackend_Config_t& c) -> Status {
-    switch (c.option) {
-      case QNN_BACKEND_CONFIG_OPTION_PLATFORM:
-        return ApplyPlatformOption(c.platformOption, &options);
-      case QNN_BACKEND_CONFIG_OPTION_ERROR_REPORTING:
-        return Status::Ok();  // verbose messages are always kept
-      default:
-        return Error(QNN_BACKEND_ERROR_NOT_SUPPORTED, "backend config option %d is not supported",
-                     static_cast<int>(c.option));
-    }
+    QNNRT_RETURN_IF_ERROR(
+        AdmitConfig(*backend->traits, ConfigScope::kBackend, c.option, call).status());
+    if (c.option != QNN_BACKEND_CONFIG_OPTION_PLATFORM) return Status::Ok();
+    return ApplyPlatformOption(c.platformOption, *backend->traits, &options, &domain_bytes);
   }));
-  backend->graph_options = options;
+  backend->set_graph_options(options);
+  if (domain_bytes != 0) DomainOf(*backend->traits)->SetBudget(domain_bytes);
   return Status::Ok();
 }
 
@@ -69,7 +71,7 @@ Qnn_ErrorHandle_t SetConfig(Qnn_BackendHandle_t handle, const QnnBackend_Config_
   return Guarded([&] {
     auto backend = Runtime::Get().backends.Find(handle);
     if (!backend) return Report(StaleBackend());
-    return Report(ApplyConfig(config, backend->backend.get()), backend->backend->log.get());
+    return Report(ApplyConfig(config, kAtSet, backend->backend.get()), backend->backend->log.get());
   });
 }
 
@@ -164,7 +166,7 @@ Qnn_ErrorHandle_t BackendCreate(const BackendTraits& traits, Qnn_LogHandle_t log
         return Report(Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "the log handle is not live"));
       backend->log = log->log;
     }
-    Status status = ApplyConfig(config, backend.get());
+    Status status = ApplyConfig(config, kAtCreate, backend.get());
     if (!status.ok()) return Report(status, backend->log.get());
     for (const OpDef* op : AllOps())
       backend->operations.push_back({QNN_OP_PACKAGE_NAME_QTI_AISW, op->type, "CPU"});
@@ -183,7 +185,7 @@ Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* v
   return QNN_SUCCESS;
 }
 
-void FillBackend(QnnInterface_ImplementationV2_32_t* table) {
+void FillBackend(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table) {
   table->backendSetConfig = SetConfig;
   table->backendGetBuildId = GetBuildId;
   Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendRegisterOpPackage);
@@ -191,7 +193,6 @@ void FillBackend(QnnInterface_ImplementationV2_32_t* table) {
   table->backendValidateOpConfig = ValidateOpConfig;
   table->backendFree = Free;
   Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendGetProperty);
-  Refuse<QNN_COMMON_ERROR_NOT_SUPPORTED>(&table->globalConfigSet);
 }
 
 }  // namespace qnnrt::api

@@ -11,22 +11,7 @@ Status StaleContext() {
   return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
 }
 
-Status CheckConfig(const QnnContext_Config_t** config) {
-  return ForEachConfig(config, [](const QnnContext_Config_t& c) -> Status {
-    switch (c.option) {
-      case QNN_CONTEXT_CONFIG_OPTION_PRIORITY:         // one CPU queue: nothing to reorder
-      case QNN_CONTEXT_CONFIG_OPTION_ERROR_REPORTING:  // verbose messages are always kept
-      case QNN_CONTEXT_CONFIG_MEMORY_LIMIT_HINT:       // a hint
-        return Status::Ok();
-      default:
-        return Error(QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE,
-                     "context config option %d is not supported by this backend",
-                     static_cast<int>(c.option));
-    }
-  });
-}
-
-Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t,
+Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
                          const QnnContext_Config_t** config, Qnn_ContextHandle_t* handle) {
   return Guarded([&] {
     if (handle == nullptr)
@@ -40,7 +25,11 @@ Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t,
     auto context = std::make_shared<Context>();
     context->backend = backend->backend;
     context->id = runtime.next_context.fetch_add(1);
-    Status status = CheckConfig(config);
+    Result<DeviceUse> use = UseDevice(*context->backend->traits, device);
+    if (!use.ok()) return Report(use.status(), context->backend->log.get());
+    context->device = std::move(*use);
+    Status status =
+        ReadContextConfig(*context->backend->traits, config, kAtCreate, &context->options);
     if (!status.ok()) return Report(status, context->backend->log.get());
     auto object = std::make_unique<ContextObject>();
     object->context = std::move(context);
@@ -55,22 +44,34 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_
   return Guarded([&] {
     auto object = Runtime::Get().contexts.Find(handle);
     if (!object) return Report(StaleContext());
-    return Report(CheckConfig(config), object->context->backend->log.get());
+    Context& context = *object->context;
+    std::lock_guard<std::mutex> lock(context.mutex);
+    return Report(ReadContextConfig(*context.backend->traits, config, kAtSet, &context.options),
+                  context.backend->log.get());
   });
 }
 
-// Waits for what runs on the graph, then takes it out of the table.
-void FreeGraph(Qnn_GraphHandle_t handle, Log* log) {
-  using Table = decltype(Runtime::graphs);
+// Takes the graph out of the table: nothing begins on it any more, and what runs is waited for.
+// What ran in the parent of a forked process will never be done here: its graph stays.
+void FreeGraph(Qnn_GraphHandle_t handle, bool forked, Log* log) {
   std::unique_ptr<GraphObject> graph;
-  while (Runtime::Get().graphs.Take(handle, &graph) == Table::Taken::kBusy) {
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+  Runtime::Get().graphs.TakeDrained(handle, &graph, [forked] {
+    if (!forked) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    return !forked;
+  });
   if (graph == nullptr || log == nullptr || !log->Wants(QNN_LOG_LEVEL_INFO)) return;
   GraphStats stats = graph->graph.stats();
   log->Write(QNN_LOG_LEVEL_INFO, "graph '%s' is freed after %llu executions in %llu us",
              graph->graph.name().c_str(), static_cast<unsigned long long>(stats.executes),
              static_cast<unsigned long long>(stats.execute_ns / 1000));
+  if (!graph->context->backend->traits->stages_raw) return;
+  const StagingStats& staging = stats.staging;
+  log->Write(
+      QNN_LOG_LEVEL_INFO,
+      "graph '%s' copied %llu bytes of RAW tensors through %llu bytes of staging memory",
+      graph->graph.name().c_str(),
+      static_cast<unsigned long long>(staging.copied_in + staging.copied_out),
+      static_cast<unsigned long long>(staging.reserved_at_finalize + staging.reserved_at_execute));
 }
 
 Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_handle) {
@@ -80,6 +81,11 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
     uint64_t start = MonotonicNanoseconds();
     using Table = decltype(Runtime::contexts);
     std::unique_ptr<ContextObject> object;
+    if (auto found = Runtime::Get().contexts.Find(handle);
+        found && found->context->queue->OnWorker()) {
+      return Report(Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                           "a notify callback cannot free its own context, which waits for it"));
+    }
     switch (Runtime::Get().contexts.Take(handle, &object)) {
       case Table::Taken::kYes:
         break;
@@ -90,7 +96,12 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
         return Report(StaleContext());
     }
     Context& context = *object->context;
-    for (const auto& graph : context.graphs) FreeGraph(graph.second, context.backend->log.get());
+    const bool forked = context.queue->forked();
+    if (!forked) context.queue->Close();
+    for (const auto& graph : context.graphs)
+      FreeGraph(graph.second, forked, context.backend->log.get());
+    // Now, not with the last one who still looks at the context: the device may be freed from here.
+    context.device = DeviceUse();
     uint32_t left = Memory::Get().registry().FreeContext(context.id);
     if (left > 0 && context.backend->log != nullptr) {
       context.backend->log->Write(QNN_LOG_LEVEL_WARN,
@@ -108,27 +119,11 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
 
 }  // namespace
 
-void FillContext(QnnInterface_ImplementationV2_32_t* table) {
-  constexpr ErrorCode kNo = QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE;
+void FillContext(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table) {
   table->contextCreate = Create;
   table->contextSetConfig = SetConfig;
   table->contextFree = Free;
-  Refuse<kNo>(&table->contextGetBinarySize);
-  Refuse<kNo>(&table->contextGetBinary);
-  Refuse<kNo>(&table->contextCreateFromBinary);
-  Refuse<kNo>(&table->contextValidateBinary);
-  Refuse<kNo>(&table->contextCreateFromBinaryWithSignal);
-  Refuse<kNo>(&table->contextCreateFromBinaryListAsync);
-  Refuse<kNo>(&table->contextGetBinarySectionSize);
-  Refuse<kNo>(&table->contextGetBinarySection);
-  Refuse<kNo>(&table->contextApplyBinarySection);
-  Refuse<kNo>(&table->contextGetProperty);
-  Refuse<kNo>(&table->contextGetIncrementalBinary);
-  Refuse<kNo>(&table->contextReleaseIncrementalBinary);
-  Refuse<kNo>(&table->contextFinalize);
-  Refuse<kNo>(&table->contextCreateFromBinaryWithCallback);
-  Refuse<kNo>(&table->contextGetBinarySectionUpdate);
-  Refuse<kNo>(&table->contextFreeBinarySectionUpdate);
+  FillBinary(traits, table);
 }
 
 }  // namespace qnnrt::api

@@ -1,6 +1,9 @@
 // qnnrt_ext.h: what this runtime says beside QNN.
 #include "abi/qnnrt_ext.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "api/runtime.h"
 #include "memory/memory.h"
 #include "ops/op_table.h"
@@ -20,6 +23,16 @@ uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) 
   qnnrt::GraphStats counted = graph.stats();
   stats->executes = counted.executes;
   stats->execute_nanoseconds = counted.execute_ns;
+  const qnnrt::StagingStats& staging = counted.staging;
+  stats->reserved_at_finalize_bytes = staging.reserved_at_finalize;
+  stats->reserved_at_execute_bytes = staging.reserved_at_execute;
+  stats->reserved_bytes = staging.reserved_at_finalize + staging.reserved_at_execute;
+  stats->reserved_at = staging.reserved_at_finalize != 0  ? QNNRT_RESERVED_AT_FINALIZE
+                       : staging.reserved_at_execute != 0 ? QNNRT_RESERVED_AT_EXECUTE
+                                                          : QNNRT_RESERVED_NONE;
+  stats->copied_in_bytes = staging.copied_in;
+  stats->copied_out_bytes = staging.copied_out;
+  stats->copied_bytes = staging.copied_in + staging.copied_out;
   auto lock = graph.Lock();  // graphFinalize may run on another thread
   if (graph.plan() == nullptr) return QNN_SUCCESS;
   stats->arena_bytes = graph.plan()->arena().peak;
@@ -30,14 +43,21 @@ uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) 
   return QNN_SUCCESS;
 }
 
-// On the cpu backend every buffer is used where it is: there is no place that could copy one, so
-// the list is empty by construction.
-uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t handle, Qnnrt_CopyRecord_t*, uint32_t,
+uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t handle, Qnnrt_CopyRecord_t* out, uint32_t capacity,
                             uint32_t* count) {
-  if (count == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-  if (!Runtime::Get().graphs.Find(handle)) return QNN_GRAPH_ERROR_INVALID_HANDLE;
-  *count = 0;
-  return QNN_SUCCESS;
+  if (count == nullptr || (out == nullptr && capacity != 0))
+    return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+    const std::vector<qnnrt::CopyRecord> copies = object->graph.Copies();
+    *count = static_cast<uint32_t>(copies.size());
+    for (uint32_t i = 0; i < std::min(*count, capacity); ++i) {
+      const qnnrt::CopyRecord& c = copies[i];
+      out[i] = {c.tensor, c.input ? QNNRT_COPY_IN : QNNRT_COPY_OUT, 0, c.bytes, c.count, c.reason};
+    }
+    return QNN_SUCCESS;
+  });
 }
 
 uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
@@ -50,8 +70,41 @@ uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
 const char* qnnrt_graph_describe(Qnn_GraphHandle_t handle) {
   auto object = Runtime::Get().graphs.Find(handle);
   if (!object) return nullptr;
-  const std::string& description = object->graph.Describe();
-  return description.empty() ? nullptr : description.c_str();
+  try {
+    const std::string& description = object->graph.Describe();
+    return description.empty() ? nullptr : description.c_str();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+uint64_t qnnrt_htp_domain_info(Qnnrt_DomainInfo_t* info) {
+  if (info == nullptr) return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+  *info = {};
+  const auto now = qnnrt::ProcessDomain::Htp().totals();
+  *info = {now.budget, now.used, now.peak, now.holders};
+  return QNN_SUCCESS;
+}
+
+uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes) {
+  if (bytes == 0) return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+  qnnrt::ProcessDomain::Htp().SetBudget(bytes);
+  return QNN_SUCCESS;
+}
+
+uint64_t qnnrt_htp_domain_holders(Qnnrt_DomainHolder_t* out, uint32_t capacity, uint32_t* count) {
+  if (count == nullptr || (out == nullptr && capacity != 0))
+    return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto held = qnnrt::ProcessDomain::Htp().Largest(SIZE_MAX);
+    *count = static_cast<uint32_t>(held.size());
+    for (uint32_t i = 0; i < std::min(*count, capacity); ++i) {
+      out[i].bytes = held[i].bytes;
+      std::snprintf(out[i].what, sizeof(out[i].what), "%s", held[i].what);
+      std::snprintf(out[i].who, sizeof(out[i].who), "%s", held[i].who.c_str());
+    }
+    return QNN_SUCCESS;
+  });
 }
 
 void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts) {
@@ -68,6 +121,23 @@ void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts) {
   counts->backends = runtime.backends.live();
   counts->profiles = runtime.profiles.live();
   counts->logs = runtime.logs.live();
+  counts->devices = runtime.devices.live();
+  counts->signals = runtime.signals.live();
+}
+
+const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device) {
+  thread_local std::string text;
+  try {
+    text = qnnrt::DescribeHtp(device);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  return text.empty() ? nullptr : text.c_str();
+}
+
+const char* qnnrt_config_table_json(void) {
+  static const std::string* json = new std::string(qnnrt::ConfigTableJson());
+  return json->c_str();
 }
 
 uint64_t qnnrt_debug_allocations(void) { return qnnrt::AllocationCount(); }

@@ -1,50 +1,23 @@
 #include "abi/qnnrt_ext.h"
 #include "api/convert.h"
 #include "api/functions.h"
+#include "support/clock.h"
 
 namespace qnnrt::api {
-namespace {
 
-Status StaleGraph() {
+Status StaleGraph(Qnn_GraphHandle_t handle) {
+  if (Runtime::Get().graphs.WasLive(handle)) {
+    return Status(QNN_GRAPH_ERROR_INVALID_CONTEXT,
+                  "the context of this graph has been freed, and the graph with it");
+  }
   return Status(QNN_GRAPH_ERROR_INVALID_HANDLE, "this is no live graph handle");
 }
 
-Status ApplyCustom(const void* custom, GraphOptions* options) {
-  constexpr ErrorCode kBad = QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-  const auto* c = static_cast<const Qnnrt_GraphConfig_t*>(custom);
-  if (c == nullptr || c->magic != QNNRT_GRAPH_CONFIG_MAGIC) {
-    return Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
-                  "this custom graph config is of another backend");
-  }
-  switch (c->option) {
-    case QNNRT_GRAPH_OPTION_NUM_THREADS:
-      if (c->numThreads < 1 || c->numThreads > 1024)
-        return Error(kBad, "numThreads is from 1 to 1024, got %u", c->numThreads);
-      options->threads = static_cast<int>(c->numThreads);
-      return Status::Ok();
-    case QNNRT_GRAPH_OPTION_KERNELS:
-      if (c->kernels > QNNRT_KERNELS_PORTABLE)
-        return Error(kBad, "kernels is AUTO (0) or PORTABLE (1), got %u", c->kernels);
-      options->portable_only = c->kernels == QNNRT_KERNELS_PORTABLE;
-      return Status::Ok();
-    default:
-      return Error(kBad, "graph option %u is unknown", c->option);
-  }
-}
+namespace {
 
-Status ApplyConfig(const QnnGraph_Config_t** config, GraphOptions* options) {
-  return ForEachConfig(config, [&](const QnnGraph_Config_t& c) -> Status {
-    switch (c.option) {
-      case QNN_GRAPH_CONFIG_OPTION_CUSTOM:
-        return ApplyCustom(c.customConfig, options);
-      case QNN_GRAPH_CONFIG_OPTION_PRIORITY:
-        return Status::Ok();  // one CPU queue: nothing to reorder
-      default:
-        return Error(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
-                     "graph config option %d is not supported by this backend",
-                     static_cast<int>(c.option));
-    }
-  });
+Status CheckSignals(const GraphObject& graph, Qnn_SignalHandle_t signal) {
+  if (signal == nullptr || graph.context->backend->traits->signals) return Status::Ok();
+  return Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "this backend has no signals");
 }
 
 Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
@@ -60,8 +33,10 @@ Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
     if (!object)
       return Report(Status(QNN_GRAPH_ERROR_INVALID_CONTEXT, "the context handle is not live"));
     Context& context = *object->context;
-    GraphOptions options = context.backend->graph_options;
-    Status status = ApplyConfig(config, &options);
+    GraphOptions options = context.backend->graph_options();
+    GraphSettings settings;
+    Status status =
+        ReadGraphConfig(*context.backend->traits, config, kAtCreate, &options, &settings);
     if (!status.ok()) return Report(status, context.backend->log.get());
     std::lock_guard<std::mutex> lock(context.mutex);
     if (context.graphs.count(name) != 0) {
@@ -72,8 +47,14 @@ Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
     // The name's entry first: once the graph is in the table nothing may fail any more.
     auto entry = context.graphs.emplace(name, nullptr).first;
     try {
-      entry->second =
-          Runtime::Get().graphs.Add(std::make_unique<GraphObject>(object->context, name, options));
+      auto graph = std::make_unique<GraphObject>(object->context, name, options);
+      status = graph->profile.Apply(settings);
+      if (!status.ok()) {
+        context.graphs.erase(entry);
+        return Report(status, context.backend->log.get());
+      }
+      graph->settings = std::move(settings);
+      entry->second = Runtime::Get().graphs.Add(std::move(graph));
     } catch (...) {
       context.graphs.erase(entry);
       throw;
@@ -109,17 +90,29 @@ Qnn_ErrorHandle_t Retrieve(Qnn_ContextHandle_t context_handle, const char* name,
 Qnn_ErrorHandle_t SetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config_t** config) {
   return Guarded([&] {
     auto graph = Runtime::Get().graphs.Find(handle);
-    if (!graph) return Report(StaleGraph());
+    if (!graph) return Report(StaleGraph(handle));
     auto lock = graph->graph.Lock();  // graphFinalize may run on another thread
     GraphOptions options = graph->graph.options();
-    Status status = ApplyConfig(config, &options);
+    GraphSettings settings;
+    {
+      std::lock_guard<std::mutex> settings_lock(graph->settings_mutex);
+      settings.priority = graph->settings.priority;
+      settings.record = graph->settings.record;
+    }
+    Status status =
+        ReadGraphConfig(*graph->context->backend->traits, config, kAtSet, &options, &settings);
     bool changed = options.threads != graph->graph.options().threads ||
                    options.portable_only != graph->graph.options().portable_only;
     if (status.ok() && changed && graph->graph.finalized()) {
       status = Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
                       "threads and kernels are chosen before graphFinalize");
     }
-    if (status.ok()) graph->graph.set_options(options);
+    if (status.ok()) status = graph->profile.Apply(settings);
+    if (status.ok()) {
+      graph->graph.set_options(options);
+      std::lock_guard<std::mutex> settings_lock(graph->settings_mutex);
+      graph->settings = std::move(settings);
+    }
     return Report(status, graph->context->backend->log.get());
   });
 }
@@ -147,7 +140,7 @@ Status ResolvePorts(GraphObject* graph, const Qnn_Tensor_t* tensors, uint32_t co
 Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
   return Guarded([&] {
     auto graph = Runtime::Get().graphs.Find(handle);
-    if (!graph) return Report(StaleGraph());
+    if (!graph) return Report(StaleGraph(handle));
     auto add = [&]() -> Status {
       Result<Node> read = NodeFromQnn(config);
       if (!read.ok()) return std::move(read).status().WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
@@ -182,17 +175,19 @@ void LogPlan(const Graph& graph, Log* log) {
 }
 
 Qnn_ErrorHandle_t Finalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile_handle,
-                           Qnn_SignalHandle_t signal) {
+                           Qnn_SignalHandle_t signal_handle) {
   return Guarded([&] {
     auto graph = Runtime::Get().graphs.Find(handle);
-    if (!graph) return Report(StaleGraph());
+    if (!graph) return Report(StaleGraph(handle));
     Log* log = graph->context->backend->log.get();
-    if (signal != nullptr)
-      return Report(Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "this backend has no signals"),
-                    log);
-    Result<ProfileCall> profile = ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE);
-    if (!profile.ok()) return Report(profile.status(), log);
-    Status status = graph->graph.Finalize(profile->scope());
+    auto finalize = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckSignals(*graph, signal_handle));
+      QNNRT_ASSIGN_OR_RETURN(SignalUse signal, SignalUse::Begin(signal_handle, kGraphSignalCodes));
+      QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
+                             ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE));
+      return graph->graph.Finalize(profile.scope(), signal.interrupt());
+    };
+    Status status = finalize();
     if (status.ok() && log != nullptr) LogPlan(graph->graph, log);
     return Report(status, log);
   });
@@ -203,19 +198,101 @@ Qnn_ErrorHandle_t Execute(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs, 
                           Qnn_ProfileHandle_t profile_handle, Qnn_SignalHandle_t signal) {
   return Guarded([&]() -> Qnn_ErrorHandle_t {
     auto graph = Runtime::Get().graphs.Find(handle);
-    if (!graph) return Report(StaleGraph());
+    if (!graph) return Report(StaleGraph(handle));
     if (profile_handle == nullptr && signal == nullptr) {
-      Status status = graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, nullptr);
+      Status status = graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, {});
       return status.ok() ? QNN_SUCCESS : Report(status, graph->context->backend->log.get());
     }
     Log* log = graph->context->backend->log.get();
-    if (signal != nullptr)
-      return Report(Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "this backend has no signals"),
-                    log);
+    Status no_signal = CheckSignals(*graph, signal);
+    if (!no_signal.ok()) return Report(no_signal, log);
     Result<ProfileCall> profile = ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE);
     if (!profile.ok()) return Report(profile.status(), log);
-    return Report(graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, profile->scope()),
-                  log);
+    RunOptions options;
+    options.profile = profile->scope();
+    return Report(graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, options), log);
+  });
+}
+
+Status PreparedOnly(const GraphObject& graph) {
+  return Error(QNN_GRAPH_ERROR_DISABLED,
+               "graph '%s' is in a context for preparing alone (PREPARE_ONLY): make a binary of it "
+               "and execute that",
+               graph.graph.name().c_str());
+}
+
+struct Turn {
+  ExecutionQueue* queue;
+  ~Turn() { queue->Leave(); }
+};
+
+// graphExecute of backends with a queue.
+Qnn_ErrorHandle_t ExecuteInTurn(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs,
+                                uint32_t num_inputs, Qnn_Tensor_t* outputs, uint32_t num_outputs,
+                                Qnn_ProfileHandle_t profile_handle,
+                                Qnn_SignalHandle_t signal_handle) {
+  return Guarded([&]() -> Qnn_ErrorHandle_t {
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph) return Report(StaleGraph(handle));
+    ExecutionQueue* queue = graph->context->queue.get();
+    if (graph->prepare_only) return Report(PreparedOnly(*graph));
+    if (profile_handle == nullptr && signal_handle == nullptr && !graph->profile.bound()) {
+      Status status = queue->Enter(nullptr);
+      if (status.ok()) {
+        Turn turn{queue};
+        status = graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, {});
+      }
+      return status.ok() ? QNN_SUCCESS : Report(status, graph->context->backend->log.get());
+    }
+    auto execute = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(graph->profile.CheckCall(profile_handle));
+      QNNRT_ASSIGN_OR_RETURN(SignalUse signal, SignalUse::Begin(signal_handle, kGraphSignalCodes));
+      QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
+                             ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE));
+      const uint64_t called = MonotonicNanoseconds();
+      QNNRT_RETURN_IF_ERROR(queue->Enter(signal_handle == nullptr ? nullptr : &signal));
+      Turn turn{queue};
+      if (profile_handle == nullptr) {
+        QNNRT_ASSIGN_OR_RETURN(profile, graph->profile.Begin());
+      }
+      const uint64_t waited = (MonotonicNanoseconds() - called) / 1000;
+      if (waited != 0 && profile.scope() != nullptr) {
+        profile.scope()->Add(QNN_PROFILE_EVENTTYPE_EXECUTE_QUEUE_WAIT,
+                             QNN_PROFILE_EVENTUNIT_MICROSEC, waited, called / 1000, "queue wait");
+      }
+      RunOptions options;
+      options.profile = profile.scope();
+      options.interrupt = signal.interrupt();
+      QNNRT_RETURN_IF_ERROR(
+          graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, options));
+      return signal.Conclude();
+    };
+    return Report(execute(), graph->context->backend->log.get());
+  });
+}
+
+Qnn_ErrorHandle_t ExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs,
+                               uint32_t num_inputs, Qnn_Tensor_t* outputs, uint32_t num_outputs,
+                               Qnn_ProfileHandle_t profile_handle, Qnn_SignalHandle_t signal_handle,
+                               Qnn_NotifyFn_t notify, void* notify_param) {
+  return Guarded([&]() -> Qnn_ErrorHandle_t {
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph) return Report(StaleGraph(handle));
+    const std::shared_ptr<Context> context = graph->context;  // the graph goes with the request
+    if (graph->prepare_only) return Report(PreparedOnly(*graph));
+    auto submit = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(graph->profile.CheckCall(profile_handle));
+      QNNRT_ASSIGN_OR_RETURN(SignalUse signal, SignalUse::Begin(signal_handle, kGraphSignalCodes));
+      QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
+                             ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE));
+      if (context->queue->depth() == 0) {
+        std::lock_guard<std::mutex> lock(context->mutex);
+        context->queue->set_depth(context->options.async_queue_depth);
+      }
+      return context->queue->Submit({std::move(graph), inputs, num_inputs, outputs, num_outputs,
+                                     std::move(signal), std::move(profile), notify, notify_param});
+    };
+    return Report(submit(), context->backend->log.get());
   });
 }
 
@@ -239,7 +316,7 @@ Qnn_ErrorHandle_t CreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tens
 
 }  // namespace
 
-void FillGraph(QnnInterface_ImplementationV2_32_t* table) {
+void FillGraph(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table) {
   constexpr ErrorCode kNo = QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE;
   table->graphCreate = Create;
   table->graphRetrieve = Retrieve;
@@ -249,12 +326,14 @@ void FillGraph(QnnInterface_ImplementationV2_32_t* table) {
   table->graphExecute = Execute;
   Refuse<kNo>(&table->graphCreateSubgraph);
   Refuse<kNo>(&table->graphExecuteAsync);
-  Refuse<kNo>(&table->graphPrepareExecutionEnvironment);
-  Refuse<kNo>(&table->graphReleaseExecutionEnvironment);
+  if (traits.async) {
+    table->graphExecute = ExecuteInTurn;
+    table->graphExecuteAsync = ExecuteAsync;
+  }
   Refuse<kNo>(&table->graphGetProperty);
 }
 
-void FillTensor(QnnInterface_ImplementationV2_32_t* table) {
+void FillTensor(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table) {
   constexpr ErrorCode kNo = QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE;
   table->tensorCreateGraphTensor = CreateGraphTensor;
   Refuse<kNo>(&table->tensorCreateContextTensor);

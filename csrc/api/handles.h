@@ -11,7 +11,17 @@
 
 namespace qnnrt {
 
-enum class HandleKind : uint64_t { kBackend = 1, kContext, kGraph, kLog, kProfile };
+enum class HandleKind : uint64_t {
+  kBackend = 1,
+  kContext,
+  kGraph,
+  kLog,
+  kProfile,
+  kSignal,
+  kDevice,
+  kSystemContext = 0x20,
+  kProfileLog
+};
 
 // An object that stays as long as this does.
 template <typename Table>
@@ -22,9 +32,17 @@ class Pinned {
       : table_(table), slot_(slot), object_(object) {}
   Pinned(Pinned&& o) noexcept
       : table_(o.table_), slot_(o.slot_), object_(std::exchange(o.object_, nullptr)) {}
-  Pinned& operator=(Pinned&&) = delete;
-  ~Pinned() {
-    if (object_ != nullptr) table_->Unpin(slot_);
+  Pinned& operator=(Pinned&& o) noexcept {
+    if (this == &o) return *this;
+    Reset();
+    table_ = o.table_;
+    slot_ = o.slot_;
+    object_ = std::exchange(o.object_, nullptr);
+    return *this;
+  }
+  ~Pinned() { Reset(); }
+  void Reset() {
+    if (std::exchange(object_, nullptr) != nullptr) table_->Unpin(slot_);
   }
   typename Table::Object* operator->() const { return object_; }
   typename Table::Object& operator*() const { return *object_; }
@@ -80,6 +98,36 @@ class HandleTable {
     slots_.Recycle(slot);
     --live_;
     return Taken::kYes;
+  }
+
+  // Takes an object that others may be using: from here on nobody finds it, so that the pins that
+  // there are come to an end however many threads go on asking. wait() is called until they have;
+  // false from it gives up, and the object stays for good (kBusy).
+  template <typename Wait>
+  Taken TakeDrained(const void* handle, std::unique_ptr<T>* object, Wait wait) {
+    SlotHandle slot;
+    if (!Slot(handle, &slot) || !slots_.Close(slot)) return Taken::kStale;
+    while (!slots_.Drained(slot)) {
+      if (!wait()) return Taken::kBusy;
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    *object = std::move(*slots_.Closed(slot));
+    slots_.Recycle(slot);
+    --live_;
+    return Taken::kYes;
+  }
+
+  // f(object) for each; no handle is added or taken meanwhile.
+  template <typename F>
+  void ForEach(F&& f) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    slots_.ForEachLive([&](SlotHandle, std::unique_ptr<T>& object) { f(*object); });
+  }
+
+  // It named an object that has gone since.
+  bool WasLive(const void* handle) const {
+    SlotHandle slot;
+    return Slot(handle, &slot) && slots_.WasLive(slot);
   }
 
   uint64_t live() {

@@ -16,6 +16,13 @@ struct Bound {
                                   Qnn_BackendHandle_t* backend) {
     return api::BackendCreate(kTraits(), log, config, backend);
   }
+  static Qnn_ErrorHandle_t CreateDevice(Qnn_LogHandle_t log, const QnnDevice_Config_t** config,
+                                        Qnn_DeviceHandle_t* device) {
+    return api::DeviceCreate(kTraits(), log, config, device);
+  }
+  static Qnn_ErrorHandle_t SetGlobalConfig(const QnnGlobalConfig_t** config) {
+    return qnnrt::SetGlobalConfig(kTraits(), config);
+  }
   static Qnn_ErrorHandle_t GetApiVersion(Qnn_ApiVersion_t* version) {
     return api::GetApiVersion(kTraits(), version);
   }
@@ -32,16 +39,19 @@ const QnnInterface_t* Provider() {
     QnnInterface_ImplementationV2_32_t* table = &p.interface.v2_32;
     table->propertyHasCapability = Bound<kTraits>::HasCapability;
     table->backendCreate = Bound<kTraits>::Create;
+    table->deviceCreate = Bound<kTraits>::CreateDevice;
+    table->globalConfigSet = Bound<kTraits>::SetGlobalConfig;
     table->backendGetApiVersion = Bound<kTraits>::GetApiVersion;
-    api::FillBackend(table);
-    api::FillContext(table);
-    api::FillGraph(table);
-    api::FillTensor(table);
+    api::FillBackend(kTraits(), table);
+    api::FillContext(kTraits(), table);
+    api::FillGraph(kTraits(), table);
+    api::FillTensor(kTraits(), table);
     api::FillLog(table);
     api::FillProfile(table);
-    api::FillMem(table);
-    api::FillDevice(table);
-    api::FillSignal(table);
+    api::FillMem(kTraits(), table);
+    api::FillDevice(kTraits(), table);
+    api::FillEnvironment(kTraits(), table);
+    api::FillSignal(kTraits(), table);
     api::FillError(table);
     return p;
   }();
@@ -61,16 +71,21 @@ Qnn_ErrorHandle_t List(const QnnInterface_t** providers, uint32_t count,
 
 extern "C" {
 
-// What libQnnCpu.so forwards to: each drop-in library offers its own backend alone.
+// What libQnnCpu.so and the others forward to: each drop-in library offers its own backend alone.
 QNN_API Qnn_ErrorHandle_t qnnrt_cpu_get_providers(const QnnInterface_t*** list, uint32_t* n) {
   static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>()};
+  return qnnrt::List(providers, 1, list, n);
+}
+QNN_API Qnn_ErrorHandle_t qnnrt_htp_get_providers(const QnnInterface_t*** list, uint32_t* n) {
+  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::HtpBackend>()};
   return qnnrt::List(providers, 1, list, n);
 }
 
 // Every backend of this library.
 Qnn_ErrorHandle_t QnnInterface_getProviders(const QnnInterface_t*** list, uint32_t* n) {
-  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>()};
-  return qnnrt::List(providers, 1, list, n);
+  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>(),
+                                              qnnrt::Provider<qnnrt::HtpBackend>()};
+  return qnnrt::List(providers, 2, list, n);
 }
 
 }  // extern "C"

@@ -35,6 +35,7 @@ std::optional<FoundEvent> FindEvent(QnnProfile_EventId_t id) {
   auto profile = runtime.profiles.Find(handle);
   if (!profile) return std::nullopt;
   std::unique_lock<std::mutex> lock(profile->mutex);
+  if (profile->recording) return std::nullopt;
   uint64_t index = (id & kMostEvents) - 1;
   if (index >= profile->events.events.size()) return std::nullopt;
   const ProfileEvent* event = &profile->events.events[index];
@@ -63,7 +64,8 @@ Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, QnnProfile_Level_t 
                            "the profile handle to fill in must not be null"));
     *handle = nullptr;
     Runtime& runtime = Runtime::Get();
-    if (!runtime.backends.Find(backend_handle))
+    auto backend = runtime.backends.Find(backend_handle);
+    if (!backend)
       return Report(Status(QNN_PROFILE_ERROR_INVALID_ARGUMENT, "the backend handle is not live"));
     if (level != QNN_PROFILE_LEVEL_BASIC && level != QNN_PROFILE_LEVEL_DETAILED) {
       return Report(Error(QNN_PROFILE_ERROR_INVALID_ARGUMENT,
@@ -73,7 +75,8 @@ Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, QnnProfile_Level_t 
     uint64_t serial = runtime.next_profile++;
     auto entry = runtime.profile_by_serial.emplace(serial, nullptr).first;
     try {
-      entry->second = runtime.profiles.Add(std::make_unique<Profile>(level, serial));
+      entry->second =
+          runtime.profiles.Add(std::make_unique<Profile>(*backend->backend->traits, level, serial));
     } catch (...) {
       runtime.profile_by_serial.erase(entry);
       throw;
@@ -93,10 +96,8 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ProfileHandle_t handle, const QnnProfile_Config_
     if (!profile) return Report(StaleProfile());
     std::lock_guard<std::mutex> lock(profile->mutex);
     return Report(ForEachConfig(config, [&](const QnnProfile_Config_t& c) -> Status {
-      if (c.option != QNN_PROFILE_CONFIG_OPTION_MAX_EVENTS) {
-        return Error(QNN_PROFILE_ERROR_UNSUPPORTED, "profile config option %d is not supported",
-                     static_cast<int>(c.option));
-      }
+      QNNRT_RETURN_IF_ERROR(
+          AdmitConfig(*profile->traits, ConfigScope::kProfile, c.option, kAtSet).status());
       profile->max_events = c.numMaxEvents == 0 ? kMostEvents : c.numMaxEvents;  // 0: no limit
       return Status::Ok();
     }));
@@ -111,6 +112,10 @@ Qnn_ErrorHandle_t GetEvents(Qnn_ProfileHandle_t handle, const QnnProfile_EventId
     auto profile = Runtime::Get().profiles.Find(handle);
     if (!profile) return Report(StaleProfile());
     std::lock_guard<std::mutex> lock(profile->mutex);
+    if (profile->recording) {
+      return Report(Status(QNN_PROFILE_ERROR_HANDLE_IN_USE,
+                           "a call records with the profile right now: read it after that call"));
+    }
     *ids = profile->top_ids.data();
     *count = static_cast<uint32_t>(profile->top_ids.size());
     return Qnn_ErrorHandle_t{QNN_SUCCESS};
@@ -164,8 +169,10 @@ Qnn_ErrorHandle_t Free(Qnn_ProfileHandle_t handle) {
       case Table::Taken::kYes:
         break;
       case Table::Taken::kBusy:
-        return Report(Status(QNN_PROFILE_ERROR_HANDLE_IN_USE,
-                             "the profile is in use by a call on another thread"));
+        return Report(
+            Status(QNN_PROFILE_ERROR_HANDLE_IN_USE,
+                   "the profile is in use: a call on another thread records with it, or it is a "
+                   "graph's own"));
       default:
         return Report(StaleProfile());
     }
@@ -176,36 +183,6 @@ Qnn_ErrorHandle_t Free(Qnn_ProfileHandle_t handle) {
 }
 
 }  // namespace
-
-Result<ProfileCall> ProfileCall::Begin(Qnn_ProfileHandle_t handle, ErrorCode code) {
-  if (handle == nullptr) return ProfileCall(Pin());
-  Pin profile = Runtime::Get().profiles.Find(handle);
-  if (!profile) return StaleProfile().WithCode(code);
-  ProfileCall call(std::move(profile));
-  std::unique_lock<std::mutex> lock(call.profile_->mutex, std::try_to_lock);
-  if (!lock.owns_lock())
-    return Status(QNN_GRAPH_ERROR_PROFILE_IN_USE,
-                  "the profile records another call right now; use one profile for each");
-  // One call's events at a time: a handle used again starts empty.
-  Profile& p = *call.profile_;
-  p.events = ProfileScope(p.level >= QNN_PROFILE_LEVEL_DETAILED,
-                          std::min<uint64_t>(p.max_events, kMostEvents));
-  p.top_ids.clear();
-  p.child_ids.clear();
-  call.lock_ = std::move(lock);
-  return call;
-}
-
-ProfileCall::~ProfileCall() {
-  if (!lock_.owns_lock() || !profile_) return;
-  try {
-    for (uint32_t index : profile_->events.top) {
-      profile_->top_ids.push_back(EventId(*profile_, index));
-    }
-  } catch (const std::bad_alloc&) {
-    profile_->top_ids.clear();  // the events are lost, the call they belong to is not
-  }
-}
 
 void FillProfile(QnnInterface_ImplementationV2_32_t* table) {
   table->profileCreate = Create;
@@ -218,3 +195,60 @@ void FillProfile(QnnInterface_ImplementationV2_32_t* table) {
 }
 
 }  // namespace qnnrt::api
+
+namespace qnnrt {
+
+// One call's events at a time: a handle used again starts empty.
+void Profile::Clear() {
+  events = ProfileScope(level >= QNN_PROFILE_LEVEL_DETAILED,
+                        std::min<uint64_t>(max_events, api::kMostEvents));
+  top_ids.clear();
+  child_ids.clear();
+}
+
+Result<ProfileCall> ProfileCall::Begin(Qnn_ProfileHandle_t handle, ErrorCode code) {
+  if (handle == nullptr) return ProfileCall();
+  ProfilePin profile = Runtime::Get().profiles.Find(handle);
+  if (!profile) return api::StaleProfile().WithCode(code);
+  std::lock_guard<std::mutex> lock(profile->mutex);
+  if (profile->recording || profile->bound) {
+    return Error(QNN_GRAPH_ERROR_PROFILE_IN_USE, "the profile %s; use one profile for each",
+                 profile->bound ? "belongs to a graph" : "records another call right now");
+  }
+  profile->Clear();
+  profile->recording = true;
+  return ProfileCall(std::move(profile));
+}
+
+Result<ProfileCall> ProfileCall::Continue(Qnn_ProfileHandle_t handle) {
+  ProfilePin profile = Runtime::Get().profiles.Find(handle);
+  if (!profile) return api::StaleProfile().WithCode(QNN_GRAPH_ERROR_SET_PROFILE);
+  std::lock_guard<std::mutex> lock(profile->mutex);
+  if (profile->recording) {
+    return Status(QNN_GRAPH_ERROR_PROFILE_IN_USE,
+                  "the graph's profile records another execution right now");
+  }
+  profile->recording = true;
+  return ProfileCall(std::move(profile));
+}
+
+ProfileScope* ProfileCall::scope() { return profile_ ? &profile_->events : nullptr; }
+
+void ProfileCall::End() {
+  if (!profile_) return;
+  {
+    std::lock_guard<std::mutex> lock(profile_->mutex);
+    profile_->recording = false;
+    try {
+      const std::vector<uint32_t>& top = profile_->events.top;
+      for (size_t i = profile_->top_ids.size(); i < top.size(); ++i) {
+        profile_->top_ids.push_back(api::EventId(*profile_, top[i]));
+      }
+    } catch (const std::bad_alloc&) {
+      profile_->top_ids.clear();  // the events are lost, the call they belong to is not
+    }
+  }
+  profile_.Reset();
+}
+
+}  // namespace qnnrt

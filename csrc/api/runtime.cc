@@ -29,8 +29,20 @@ void Log::Write(QnnLog_Level_t level, const char* format, ...) {
   va_end(args);
 }
 
-Profile::Profile(uint32_t profile_level, uint64_t profile_serial)
-    : level(profile_level),
+GraphHost HostOf(const Backend& backend) {
+  GraphHost host;
+  host.domain = DomainOf(*backend.traits);
+  if (host.domain != nullptr && backend.log != nullptr) {
+    host.warn = [log = backend.log](const char* line) {
+      log->Write(QNN_LOG_LEVEL_WARN, "%s", line);
+    };
+  }
+  return host;
+}
+
+Profile::Profile(const BackendTraits& backend, uint32_t profile_level, uint64_t profile_serial)
+    : traits(&backend),
+      level(profile_level),
       serial(profile_serial),
       max_events(UINT32_MAX),
       events(profile_level > QNN_PROFILE_LEVEL_BASIC, UINT32_MAX) {}

@@ -5,13 +5,20 @@
 #include <cstdarg>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_interface.h"
+#include "api/config.h"
+#include "api/device.h"
+#include "api/environment.h"
+#include "api/graph_profile.h"
 #include "api/handles.h"
+#include "api/queue.h"
+#include "api/signal.h"
 #include "backends/backend.h"
 #include "graph/graph.h"
 
@@ -38,39 +45,72 @@ struct LogObject {
 struct Backend {
   const BackendTraits* traits;
   std::shared_ptr<Log> log;  // null: nobody listens
-  GraphOptions graph_options;
   std::vector<QnnBackend_OperationName_t> operations;
+
+  // What graphs begin with; backendSetConfig may change it while others make graphs.
+  GraphOptions graph_options() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return graph_options_;
+  }
+  void set_graph_options(const GraphOptions& options) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    graph_options_ = options;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  GraphOptions graph_options_;
 };
 struct BackendObject {
   std::shared_ptr<Backend> backend;
 };
 
+struct LoadedBinary;  // binary.cc
+
 struct Context {
   std::shared_ptr<Backend> backend;
   uint64_t id;
   std::mutex mutex;
+  DeviceUse device;        // the device that it was created on, if any
+  ContextOptions options;  // under mutex once others can reach the context
   std::map<std::string, Qnn_GraphHandle_t> graphs;
+  std::shared_ptr<LoadedBinary> binary;      // that it came from; null: none
+  const QueuePtr queue{new ExecutionQueue};  // of backends with async
 };
 struct ContextObject {
   std::shared_ptr<Context> context;
 };
 
+// What graphs ask of their backend.
+GraphHost HostOf(const Backend& backend);
+
 struct GraphObject {
   std::shared_ptr<Context> context;
   Graph graph;
+  std::mutex settings_mutex;
+  GraphSettings settings;  // under settings_mutex
+  GraphProfile profile;
+  const bool prepare_only;
+  Environments environments;  // let go of before the graph
   GraphObject(std::shared_ptr<Context> owner, std::string name, const GraphOptions& options)
-      : context(std::move(owner)), graph(std::move(name), context->id, options) {}
+      : context(std::move(owner)),
+        graph(std::move(name), context->id, options, HostOf(*context->backend)),
+        prepare_only(context->options.prepare_only) {}
 };
 
 struct Profile {
+  const BackendTraits* traits;
   uint32_t level;
   uint64_t serial;  // the high part of its event ids
   uint64_t max_events;
   std::mutex mutex;
+  bool recording = false;  // a call writes events; nobody else reads them
+  bool bound = false;      // belongs to a graph, whose executions it collects
   ProfileScope events;
   std::vector<QnnProfile_EventId_t> top_ids;
   std::map<uint32_t, std::vector<QnnProfile_EventId_t>> child_ids;
-  Profile(uint32_t profile_level, uint64_t profile_serial);
+  Profile(const BackendTraits& backend, uint32_t profile_level, uint64_t profile_serial);
+  void Clear();
 };
 
 class Runtime {
@@ -82,6 +122,8 @@ class Runtime {
   HandleTable<ContextObject, HandleKind::kContext> contexts;
   HandleTable<GraphObject, HandleKind::kGraph> graphs;
   HandleTable<Profile, HandleKind::kProfile> profiles;
+  HandleTable<Signal, HandleKind::kSignal> signals;
+  HandleTable<DeviceObject, HandleKind::kDevice> devices;
   std::atomic<uint64_t> next_context{1};
 
   // Event ids name a profile by its serial.

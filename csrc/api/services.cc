@@ -1,4 +1,4 @@
-// Log, memory, device and signal: thin entries over what does the work.
+// Log, memory and device: thin entries over what does the work.
 #include "api/functions.h"
 #include "memory/memory.h"
 
@@ -64,7 +64,8 @@ Qnn_ErrorHandle_t MemRegister(Qnn_ContextHandle_t handle, const Qnn_MemDescripto
       return Report(Status(QNN_MEM_ERROR_INVALID_HANDLE, "this is no live context handle"));
     const Backend& backend = *object->context->backend;
     return Report(RegisterQnn(&Memory::Get().registry(), object->context->id, descriptors, count,
-                              backend.traits->custom_memory, backend.traits->memory_kinds, handles),
+                              backend.traits->custom_memory, backend.traits->memory_kinds, handles,
+                              DomainOf(*backend.traits)),
                   backend.log.get());
   });
 }
@@ -81,29 +82,9 @@ void FillLog(QnnInterface_ImplementationV2_32_t* table) {
   table->logFree = LogFree;
 }
 
-void FillMem(QnnInterface_ImplementationV2_32_t* table) {
+void FillMem(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table) {
   table->memRegister = MemRegister;
   table->memDeRegister = MemDeRegister;
-}
-
-// There is no device behind the cpu backend: propertyHasCapability(GROUP_DEVICE) says so.
-void FillDevice(QnnInterface_ImplementationV2_32_t* table) {
-  constexpr ErrorCode kNo = QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE;
-  Refuse<kNo>(&table->deviceGetPlatformInfo);
-  Refuse<kNo>(&table->deviceFreePlatformInfo);
-  Refuse<kNo>(&table->deviceGetInfrastructure);
-  Refuse<kNo>(&table->deviceCreate);
-  Refuse<kNo>(&table->deviceSetConfig);
-  Refuse<kNo>(&table->deviceGetInfo);
-  Refuse<kNo>(&table->deviceFree);
-}
-
-void FillSignal(QnnInterface_ImplementationV2_32_t* table) {
-  constexpr ErrorCode kNo = QNN_SIGNAL_ERROR_UNSUPPORTED;
-  Refuse<kNo>(&table->signalCreate);
-  Refuse<kNo>(&table->signalSetConfig);
-  Refuse<kNo>(&table->signalTrigger);
-  Refuse<kNo>(&table->signalFree);
 }
 
 }  // namespace qnnrt::api

@@ -6,21 +6,41 @@
 
 #include "abi/qnn_types.h"
 #include "memory/descriptor.h"
+#include "memory/process_domain.h"
 
 namespace qnnrt {
 
+// Which config options a backend takes: a column of the config table.
+enum class ConfigSet : uint8_t { kCpu, kHtp };
+
 struct BackendTraits {
-  uint32_t id;
-  const char* provider;
-  Qnn_Version_t api_version;
-  CustomMem custom_memory;       // what hangs behind customInfo of a CUSTOM memory descriptor
-  uint32_t memory_kinds;         // KindBit of what memRegister takes
-  const uint32_t* capabilities;  // property keys that are supported, ascending, 0 at the end
+  uint32_t id = 0;
+  const char* provider = nullptr;
+  Qnn_Version_t api_version = {0, 0, 0};
+  // What hangs behind customInfo of a CUSTOM memory descriptor, and which kinds (KindBit) register.
+  CustomMem custom_memory = CustomMem::kNone;
+  uint32_t memory_kinds = 0;
+  // RAW tensors are copied through buffers of the runtime's own, since the accelerator that this
+  // backend stands for sees shared buffers alone; what it maps counts against a process domain.
+  bool stages_raw = false;
+  bool has_device = false;  // device handles, platform info, performance votes
+  ConfigSet configs = ConfigSet::kCpu;
+  // Executions may be queued, signals may end them, and memory may be bound before them.
+  bool async = false;
+  bool signals = false;
+  bool environments = false;
+  const uint32_t* capabilities = nullptr;  // property keys supported, ascending, 0 at the end
 };
 
 // Every property key of the API, ascending, 0 at the end; what is not here is unknown.
 extern const uint32_t kKnownProperties[];
 
+// Where what the backend maps counts; null for one that maps nothing.
+inline ProcessDomain* DomainOf(const BackendTraits& traits) {
+  return traits.stages_raw ? &ProcessDomain::Htp() : nullptr;
+}
+
 const BackendTraits& CpuBackend();
+const BackendTraits& HtpBackend();
 
 }  // namespace qnnrt

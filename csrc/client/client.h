@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdarg>
@@ -90,6 +91,143 @@ inline void LogCallback(const char* format, QnnLog_Level_t level, uint64_t times
   LogSink::Get().Put(format, static_cast<uint32_t>(level), timestamp, args);
 }
 
+// ---- Asynchronous execution ----
+
+// The asynchronous executions of one owner that have not reported yet, and what they all took.
+class Flight {
+ public:
+  void Begin() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void Cancel() { End(); }
+  // Executions come one after another, so each took the time since the one before it was done, or
+  // since its own call.
+  void Done(uint64_t error, uint64_t called) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const uint64_t now = Ticks::Now();
+      if (error == 0) {
+        ++executes_;
+        ticks_ += now - std::max(called, last_done_);
+      }
+      last_done_ = now;
+    }
+    End();
+  }
+  void WaitUntilDone() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    done_.wait(lock, [this] { return count() == 0; });
+  }
+  uint32_t count() const { return count_.load(std::memory_order_acquire); }
+  uint64_t executes() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return executes_;
+  }
+  uint64_t ticks() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return ticks_;
+  }
+  void ResetCounters() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    executes_ = ticks_ = 0;
+  }
+
+ private:
+  void End() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable done_;
+  std::atomic<uint32_t> count_{0};
+  uint64_t executes_ = 0, ticks_ = 0, last_done_ = 0;
+};
+
+// One asynchronous execution: what its backend reported, for the thread that collects.
+struct Completion {
+  Completion(void* its_owner, Flight* its_flight) : owner(its_owner), flight(its_flight) {}
+  void* const owner;     // the binding's
+  Flight* const flight;  // lives as long as the owner
+  const uint64_t called = Ticks::Now();
+  // Null: the backend's own messages are not to be asked for from its callback.
+  QnnError_GetVerboseMessageFn_t get_message = nullptr;
+  QnnError_FreeVerboseMessageFn_t free_message = nullptr;
+  uint64_t error = 0;
+  char text[500] = "";
+  Completion* next = nullptr;
+};
+
+// Executions that have reported, in that order, until someone takes them.
+class Completions {
+ public:
+  // One for each process: a forked child has nothing of its parent's in flight.
+  static Completions& Get() {
+    Completions* all = instance_.load(std::memory_order_acquire);
+    if (all != nullptr) return *all;
+    auto* fresh = new Completions;  // never destroyed: backends may report at any time
+    if (instance_.compare_exchange_strong(all, fresh, std::memory_order_acq_rel)) return *fresh;
+    delete fresh;
+    return *all;
+  }
+  static void ForgetAfterFork() { instance_.store(nullptr, std::memory_order_release); }
+
+  void Begin() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++outstanding_;
+  }
+  void Cancel() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    --outstanding_;
+    changed_.notify_all();
+  }
+  void Put(Completion* completion) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    *end_ = completion;
+    end_ = &completion->next;
+    changed_.notify_one();
+  }
+  // Waits for the next one. Null after Stop, when all have been taken.
+  Completion* Take() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return first_ != nullptr || (stopped_ && outstanding_ == 0); });
+    Completion* taken = first_;
+    if (taken == nullptr) return nullptr;
+    first_ = taken->next;
+    if (first_ == nullptr) end_ = &first_;
+    --outstanding_;
+    return taken;
+  }
+  void Stop() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  inline static std::atomic<Completions*> instance_{nullptr};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Completion* first_ = nullptr;
+  Completion** end_ = &first_;
+  uint64_t outstanding_ = 0;
+  bool stopped_ = false;
+};
+
+inline void NotifyCallback(void* param, Qnn_NotifyStatus_t status) {
+  auto* completion = static_cast<Completion*>(param);
+  completion->error = status.error;
+  const char* text = nullptr;
+  // The backend's messages belong to the thread that failed, which is this one.
+  if (status.error != 0 && completion->get_message != nullptr &&
+      completion->get_message(status.error, &text) == 0 && text != nullptr) {
+    std::snprintf(completion->text, sizeof completion->text, "%s", text);
+    completion->free_message(text);
+  }
+  completion->flight->Done(status.error, completion->called);
+  Completions::Get().Put(completion);
+}
+
 // ---- Fork ----
 
 // How many forks lie between the process that loaded this and the calling one. Objects remember the
@@ -106,45 +244,11 @@ inline void WatchForks() {
     pthread_atfork([] { LogSink::Get().mutex().lock(); }, [] { LogSink::Get().mutex().unlock(); },
                    [] {
                      LogSink::Get().Clear();
+                     Completions::ForgetAfterFork();
                      LogSink::Get().mutex().unlock();
                      g_generation.fetch_add(1, std::memory_order_relaxed);
                    });
   });
-}
-
-// ---- Asynchronous execution ----
-
-// The outcome of one asynchronous call. Shared by the waiter and the backend's notification: each
-// gives up its half with Release.
-class Completion {
- public:
-  void Set(uint64_t error) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    error_ = error;
-    done_ = true;
-    changed_.notify_all();
-  }
-  uint64_t Wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
-    return error_;
-  }
-  void Release() {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  uint64_t error_ = 0;
-  std::atomic<int> references_{2};
-};
-
-inline void NotifyCallback(void* param, Qnn_NotifyStatus_t status) {
-  auto* completion = static_cast<Completion*>(param);
-  completion->Set(status.error);
-  completion->Release();
 }
 
 }  // namespace qnnrt::client

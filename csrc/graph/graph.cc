@@ -11,12 +11,22 @@
 
 namespace qnnrt {
 
-Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
-  auto lock = Lock();
-  const char* name = tensor.name.c_str();
-  if (finalized())
+// Whether a client may add to it.
+Status Graph::CheckOpen(const char* what) const {
+  if (finalized()) {
+    return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more %s",
+                 name_.c_str(), what);
+  }
+  if (declared_) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
-                 "graph '%s' is finalized: it takes no more tensors", name_.c_str());
+                 "graph '%s' comes from a context binary: it takes no more %s", name_.c_str(),
+                 what);
+  }
+  return Status::Ok();
+}
+
+Status Graph::CheckNew(const Tensor& tensor) const {
+  const char* name = tensor.name.c_str();
   if (by_name_.count(tensor.name) != 0) {
     return Error(QNN_TENSOR_ERROR_ALREADY_EXISTS, "graph '%s' has a tensor '%s' already",
                  name_.c_str(), name);
@@ -38,13 +48,26 @@ Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
         "tensor '%s': shape %s is empty; graph inputs and outputs need at least one element", name,
         ShapeText(tensor.shape).c_str());
   }
-  tensor.id = *id = static_cast<uint32_t>(tensors_.size()) + 1;
+  return Status::Ok();
+}
+
+Status Graph::Add(Tensor tensor) {
+  QNNRT_RETURN_IF_ERROR(CheckNew(tensor));
   tensors_.push_back(std::move(tensor));
   Tensor* added = &tensors_.back();
-  by_id_[*id] = added;
+  by_id_[added->id] = added;
   by_name_[added->name] = added;
   if (added->is_input()) inputs_.push_back(added);
   if (added->is_output()) outputs_.push_back(added);
+  return Status::Ok();
+}
+
+Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
+  auto lock = Lock();
+  QNNRT_RETURN_IF_ERROR(CheckOpen("tensors"));
+  tensor.id = static_cast<uint32_t>(tensors_.size()) + 1;
+  QNNRT_RETURN_IF_ERROR(Add(std::move(tensor)));
+  *id = static_cast<uint32_t>(tensors_.size());
   return Status::Ok();
 }
 
@@ -56,10 +79,7 @@ Tensor* Graph::FindTensor(uint32_t id) {
 
 Status Graph::AddNode(Node node) {
   auto lock = Lock();
-  if (finalized()) {
-    return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more nodes",
-                 name_.c_str());
-  }
+  QNNRT_RETURN_IF_ERROR(CheckOpen("nodes"));
   Status valid = ValidateNode(node);
   if (!valid.ok()) return std::move(valid).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
   for (const Tensor* t : node.outputs) {
@@ -124,242 +144,112 @@ Status Graph::CheckConnected(std::vector<Node>* ordered) const {
   return Status::Ok();
 }
 
-Status Graph::Finalize(ProfileScope* profile) {
+Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   auto lock = Lock();
   if (finalized())
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized already", name_.c_str());
+  if (declared_) {
+    return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
+                 "graph '%s' comes from a context binary whose graphs are deferred: "
+                 "contextFinalize makes it ready",
+                 name_.c_str());
+  }
   uint64_t begin = MonotonicNanoseconds();
   // Loads the fast kernels if nothing has yet: initialization, not this graph's own work.
   const char* library = options_.portable_only ? nullptr : OneDnnVersion();
   uint64_t start = MonotonicNanoseconds();
   std::vector<Node> ordered;
   QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
-  KernelOptions options;
-  options.portable_only = options_.portable_only;
-  options.threads = options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  PlanOptions options;
+  options.kernels.portable_only = options_.portable_only;
+  options.kernels.threads = options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  options.kernels.interrupt = interrupt;
   Ir ir(std::move(ordered));
   std::vector<PassReport> passes;
-  QNNRT_RETURN_IF_ERROR(RunPasses(&ir, Threads(options.threads), &passes));
+  QNNRT_RETURN_IF_ERROR(RunPasses(&ir, Threads(options.kernels.threads), &passes, interrupt));
   uint64_t optimized = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
                          Plan::Make(std::move(ir), inputs_, outputs_, options));
-  // All or nothing: what can run out of memory comes before the first change of this graph.
-  std::vector<AppTensor> app;
-  for (const auto* tensors : {&inputs_, &outputs_}) {
-    for (const Tensor* t : *tensors) app.push_back({t, t->bytes(), ElementSize(t->dtype) - 1});
-  }
-  pinned_.reserve(app.size());
-  step_times_.assign(plan->steps().size(), 0);
-  if (profile != nullptr) {
+  if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Conclude());
+  return Install(std::move(plan), std::move(passes), [&](const Staging* staging) {
+    if (profile == nullptr) return;
     uint64_t end = MonotonicNanoseconds();
     profile->Add(QNN_PROFILE_EVENTTYPE_INIT, QNN_PROFILE_EVENTUNIT_MICROSEC, (start - begin) / 1000,
                  begin / 1000,
                  library == nullptr ? "init: portable kernels" : std::string("init: ") + library);
     int top = profile->Add(QNN_PROFILE_EVENTTYPE_FINALIZE, QNN_PROFILE_EVENTUNIT_MICROSEC,
                            (end - start) / 1000, start / 1000, "finalize");
+    if (top >= 0 && staging != nullptr) {
+      profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_BYTES,
+                   staging->stats().reserved_at_finalize, end / 1000, "reserved for staging", top);
+    }
     if (top >= 0 && profile->detailed()) {
       profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_MICROSEC,
                    (optimized - start) / 1000, start / 1000, "passes", top);
       profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_MICROSEC,
                    (end - optimized) / 1000, optimized / 1000, "kernels and plan", top);
     }
+  });
+}
+
+Status Graph::Install(std::unique_ptr<Plan> plan, std::vector<PassReport> passes,
+                      FunctionRef<void(const Staging*)> note) {
+  // All or nothing: what can run out of memory comes before the first change of this graph.
+  std::vector<AppTensor> app;
+  for (const auto* tensors : {&inputs_, &outputs_}) {
+    for (const Tensor* t : *tensors) {
+      const uintptr_t bits = ElementSize(t->dtype) - 1;
+      app.push_back({t, t->bytes(), bits, host_.domain != nullptr ? 0 : bits});
+    }
   }
+  ProcessDomain::Share weights, arena;
+  std::unique_ptr<Staging> staging;
+  if (host_.domain != nullptr) {
+    constexpr ErrorCode kFull = QNN_COMMON_ERROR_MEM_ALLOC;
+    QNNRT_ASSIGN_OR_RETURN(
+        weights, host_.domain->Map(plan->own_weight_bytes(), "weights of graph", name_, kFull));
+    QNNRT_ASSIGN_OR_RETURN(
+        arena, host_.domain->Map(plan->own_arena_bytes(), "arena of graph", name_, kFull));
+    QNNRT_ASSIGN_OR_RETURN(staging,
+                           Staging::Make(name_, inputs_, outputs_, host_.domain, plan->threads()));
+    staging->set_strict(options_.strict);
+    unplaced_.reserve(app.size());
+  }
+  own_binding_.entries.resize(app.size());
+  own_binding_.pinned.reserve(app.size());
+  own_binding_.syncs.reserve(app.size());
+  patched_.assign(app.size(), nullptr);
+  step_times_.assign(plan->steps().size(), 0);
+  note(staging.get());
   app_ = std::move(app);
   passes_ = std::move(passes);
   plan_ = std::move(plan);
+  weights_share_ = std::move(weights);
+  arena_share_ = std::move(arena);
+  staging_ = std::move(staging);
   // Weights that were packed or folded are held twice until here; what no step reads goes now.
   for (Tensor& t : tensors_) {
     if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
   }
+  ready_.store(true, std::memory_order_release);
   return Status::Ok();
-}
-
-Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor) {
-  AppTensor& app = app_[app_tensor];
-  const Tensor& tensor = *app.tensor;
-  Registry& registry = Memory::Get().registry();
-  SlotHandle slot = HandleFromQnn(handle);
-  const MemRegistration* registration = registry.TryAcquire(slot, context_);
-  if (registration == nullptr) {
-    Result<const MemRegistration*> why = registry.Acquire(slot, context_);
-    if (!why.ok()) {
-      return std::move(why)
-          .status()
-          .WithCode(QNN_GRAPH_ERROR_INVALID_TENSOR)
-          .Within("tensor '" + tensor.name + "'");
-    }
-    registration = *why;  // it became valid in between
-  }
-  pinned_.push_back(slot);
-  if (app.handle == slot) return Status::Ok();
-  // First use of this handle here: what was registered has to be this tensor.
-  Shape shape(registration->dims, registration->dims + registration->rank);
-  // A registration has at least one dimension, so a scalar is registered as [1].
-  if (tensor.shape.empty() && shape.size() == 1 && shape[0] == 1) shape.clear();
-  if (registration->data_type != static_cast<uint32_t>(tensor.dtype) || shape != tensor.shape) {
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s' is %s %s, but its memory handle was registered as %s %s: register "
-                 "the buffer again "
-                 "with the tensor's own shape and type",
-                 tensor.name.c_str(), DataTypeName(tensor.dtype), ShapeText(tensor.shape).c_str(),
-                 DataTypeName(static_cast<Qnn_DataType_t>(registration->data_type)),
-                 ShapeText(shape).c_str());
-  }
-  if ((reinterpret_cast<uintptr_t>(registration->address) & app.misaligned) != 0) {
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s': its registered memory is not aligned to its elements of %zu bytes",
-                 tensor.name.c_str(), ElementSize(tensor.dtype));
-  }
-  if (tensor.is_output() && !registration->writable) {
-    return Error(
-        QNN_GRAPH_ERROR_INVALID_TENSOR,
-        "tensor '%s' is an output, but its registered memory is mapped read only: import the "
-        "fd from a descriptor that was opened for writing",
-        tensor.name.c_str());
-  }
-  app.handle = slot;
-  app.address = registration->address;
-  plan_->Bind(app_tensor, registration->address);
-  return Status::Ok();
-}
-
-Status Graph::WrongTensor(const Qnn_TensorV1_t& given, const Tensor& expected) const {
-  std::string shape =
-      given.dimensions == nullptr
-          ? "no dimensions"
-          : ShapeText(Shape(given.dimensions, given.dimensions + std::min(given.rank, 16u)));
-  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': expected %s %s, got %s %s",
-               expected.name.c_str(), DataTypeName(expected.dtype),
-               ShapeText(expected.shape).c_str(), DataTypeName(given.dataType), shape.c_str());
-}
-
-Status Graph::WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected) const {
-  const Tensor& tensor = *expected.tensor;
-  const char* name = tensor.name.c_str();
-  if (given.memType != QNN_TENSORMEMTYPE_RAW) {
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s': memory type %d is not supported; use RAW (0) or MEMHANDLE (1)", name,
-                 static_cast<int>(given.memType));
-  }
-  if (given.clientBuf.data == nullptr)
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': its client buffer is null", name);
-  if (given.clientBuf.dataSize < expected.bytes) {
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "tensor '%s': its client buffer has %u bytes, %s %s needs %" PRIu64, name,
-                 given.clientBuf.dataSize, DataTypeName(tensor.dtype),
-                 ShapeText(tensor.shape).c_str(), expected.bytes);
-  }
-  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-               "tensor '%s': its client buffer %p is not aligned to its elements of %zu bytes",
-               name, given.clientBuf.data, ElementSize(tensor.dtype));
-}
-
-Status Graph::BindOne(const Qnn_Tensor_t& given, size_t app_tensor) {
-  AppTensor& app = app_[app_tensor];
-  const Tensor& tensor = *app.tensor;
-  const Qnn_TensorV1_t& t = given.v1;  // version 2 begins with the same fields
-  bool fits = t.dataType == tensor.dtype;
-  if (t.dimensions != nullptr) {  // a client may leave them out; then the graph's own hold
-    fits &= t.rank == tensor.shape.size();
-    for (uint32_t d = 0; fits && d < t.rank; ++d) fits = t.dimensions[d] == tensor.shape[d];
-  }
-  if (!fits) return WrongTensor(t, tensor);
-  if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, app_tensor);
-  void* data = t.clientBuf.data;
-  // dataSize is 32 bits wide: for a larger tensor the client cannot say its size, nor can it be
-  // checked.
-  bool usable = t.memType == QNN_TENSORMEMTYPE_RAW && data != nullptr &&
-                (t.clientBuf.dataSize >= app.bytes || app.bytes > UINT32_MAX) &&
-                (reinterpret_cast<uintptr_t>(data) & app.misaligned) == 0;
-  if (!usable) return WrongBuffer(t, app);
-  if (app.address != data || app.handle != 0) {
-    app.address = data;
-    app.handle = 0;
-    plan_->Bind(app_tensor, data);
-  }
-  return Status::Ok();
-}
-
-Status Graph::BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end) {
-  const char* what = first == 0 ? "input" : "output";
-  size_t n = end - first;
-  if (count != n || (given == nullptr && n != 0)) {
-    return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "graph '%s' has %zu %ss, got %u", name_.c_str(),
-                 n, what, given == nullptr ? 0 : count);
-  }
-  for (size_t i = 0; i < n; ++i) {
-    // Most clients keep the order in which they created the tensors.
-    const Tensor& tensor = *app_[first + i].tensor;
-    const Qnn_Tensor_t* match = &given[i];
-    for (uint32_t j = 0; match->v1.id != tensor.id; ++j) {
-      if (j == count) {
-        return Error(
-            QNN_GRAPH_ERROR_INVALID_TENSOR,
-            "graph '%s': %s '%s' (id %u) is not among the tensors given; they are matched by id",
-            name_.c_str(), what, tensor.name.c_str(), tensor.id);
-      }
-      match = &given[j];
-    }
-    QNNRT_RETURN_IF_ERROR(BindOne(*match, first + i));
-  }
-  return Status::Ok();
-}
-
-void Graph::ReleaseHandles() {
-  Registry& registry = Memory::Get().registry();
-  for (SlotHandle handle : pinned_) registry.Release(handle);
-  pinned_.clear();
-}
-
-Status Graph::RunBound(ProfileScope* profile) {
-  const uint64_t first = Ticks::Now();
-  if (profile == nullptr) {
-    Status status = plan_->Run();
-    if (status.ok()) Count(first);
-    return status;
-  }
-  uint64_t start = MonotonicNanoseconds();
-  bool nodes = profile->detailed();
-  Status status = nodes ? plan_->RunTimed(step_times_.data()) : plan_->Run();
-  uint64_t end = MonotonicNanoseconds();
-  if (!status.ok()) return status;
-  Count(first);
-  int top = profile->Add(QNN_PROFILE_EVENTTYPE_EXECUTE, QNN_PROFILE_EVENTUNIT_MICROSEC,
-                         (end - start) / 1000, start / 1000, "execute");
-  uint64_t at = start;
-  for (size_t s = 0; nodes && top >= 0 && s < step_times_.size(); ++s) {
-    profile->Add(QNN_PROFILE_EVENTTYPE_NODE, QNN_PROFILE_EVENTUNIT_MICROSEC, step_times_[s] / 1000,
-                 at / 1000, plan_->node(s).name, top);
-    at += step_times_[s];
-  }
-  return status;
-}
-
-Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
-                      uint32_t num_outputs, ProfileScope* profile) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!finalized()) {
-    return Error(QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, "graph '%s' is not finalized", name_.c_str());
-  }
-  struct Release {  // whatever way the call ends
-    Graph* graph;
-    ~Release() {
-      if (!graph->pinned_.empty()) graph->ReleaseHandles();
-    }
-  } release{this};
-  QNNRT_RETURN_IF_ERROR(BindAll(inputs, num_inputs, 0, inputs_.size()));
-  QNNRT_RETURN_IF_ERROR(BindAll(outputs, num_outputs, inputs_.size(), app_.size()));
-  return RunBound(profile);
 }
 
 GraphStats Graph::stats() {
   auto lock = Lock();
-  return {executes_, Ticks::ToNanoseconds(execute_ticks_)};
+  return {executes_, Ticks::ToNanoseconds(execute_ticks_),
+          staging_ == nullptr ? StagingStats() : staging_->stats()};
+}
+
+std::vector<CopyRecord> Graph::Copies() {
+  auto lock = Lock();
+  return staging_ == nullptr ? std::vector<CopyRecord>() : staging_->Copies();
 }
 
 void Graph::ResetStats() {
   auto lock = Lock();
   executes_ = execute_ticks_ = 0;
+  if (staging_ != nullptr) staging_->ResetCounts();
 }
 
 const std::string& Graph::Describe() {

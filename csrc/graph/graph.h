@@ -3,15 +3,20 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "graph/binary.h"
 #include "graph/plan.h"
+#include "graph/staging.h"
+#include "memory/process_domain.h"
 #include "memory/registry.h"
 #include "support/clock.h"
+#include "support/interrupt.h"
 #include "support/profile.h"
 
 namespace qnnrt {
@@ -19,22 +24,69 @@ namespace qnnrt {
 struct GraphOptions {
   int threads = 0;  // 0: as many as this process may use
   bool portable_only = false;
+  bool strict = false;  // a RAW tensor that would have to be copied is refused
+};
+
+// What a graph asks of the backend that it runs for.
+struct GraphHost {
+  // Where the accelerator's mappings count; RAW tensors are staged then. Null: the graph uses
+  // whatever memory it is given where it is.
+  ProcessDomain* domain = nullptr;
+  // A line for the client's log. Called with no lock held.
+  std::function<void(const char*)> warn;
 };
 
 struct GraphStats {
   uint64_t executes = 0;
   uint64_t execute_ns = 0;
+  StagingStats staging;
+};
+
+// Where the weights of a graph from a context binary are, and how it uses memory.
+struct LoadOptions {
+  const uint8_t* weights = nullptr;        // in the binary or a copy of its weights
+  std::shared_ptr<const void> owner;       // of them; null: they stay as long as the graph
+  bool checked = false;                    // they were compared with their checksum
+  bool counted = false;                    // they are counted against the process domain already
+  std::shared_ptr<SharedArena> arena;      // null: an arena of its own
+  uint64_t most_bytes = PhysicalMemory();  // of the arena, and of any tensor
+};
+
+// What one execution was given, checked and pinned: the graph's inputs, then its outputs. Reused
+// from one execution to the next, a binding allocates nothing.
+struct Binding {
+  struct Entry {
+    void* address = nullptr;
+    SlotHandle handle = 0;  // 0: RAW memory
+  };
+  struct Sync {  // CPU access to memory that devices share without coherence
+    int fd;
+    CpuAccess access;
+  };
+  std::vector<Entry> entries;
+  std::vector<SlotHandle> pinned;
+  std::vector<Sync> syncs;
+};
+
+// How one execution goes; the default is the fast way.
+struct RunOptions {
+  ProfileScope* profile = nullptr;
+  const Interrupt* interrupt = nullptr;  // asked before every step
 };
 
 class Graph {
  public:
   // `context` is the id under which the registry knows this graph's context.
-  Graph(std::string name, uint64_t context, GraphOptions options)
-      : name_(std::move(name)), context_(context), options_(options) {}
+  Graph(std::string name, uint64_t context, GraphOptions options, GraphHost host = {})
+      : name_(std::move(name)), context_(context), host_(std::move(host)), options_(options) {}
 
   const std::string& name() const { return name_; }
   bool finalized() const { return plan_ != nullptr; }
-  void set_options(const GraphOptions& options) { options_ = options; }
+  // Under Lock(). Threads and kernels take effect in Finalize, strict from the next Bind on.
+  void set_options(const GraphOptions& options) {
+    options_ = options;
+    if (staging_ != nullptr) staging_->set_strict(options.strict);
+  }
   const GraphOptions& options() const { return options_; }
 
   // Ids count from 1 in every graph. Errors: 6024 after finalize, 7003 the
@@ -45,20 +97,52 @@ class Graph {
   // `node` points at tensors of this graph. Errors: 6005 with the op, the tensor and the rule.
   Status AddNode(Node node);
 
-  // Errors: 6024 twice, 6007 a tensor that nothing produces, 6022 no kernel, 1002 no memory.
-  Status Finalize(ProfileScope* profile);
+  // Errors: 6024 twice, 6007 a tensor that nothing produces, 6022 no kernel, 1002 no memory, or
+  // none left in the process domain for weights and arena, 8003 none left there for staging.
+  // Interrupted, it changes nothing.
+  Status Finalize(ProfileScope* profile, Interrupt* interrupt = nullptr);
 
-  // Bound by tensor id. A RAW tensor is used where it is; a handle must have been registered in
-  // this graph's context with the tensor's shape and type. Errors: 6023 before finalize, 6000 null
-  // arrays, 6004 with the tensor's name and what was wrong with it. Executions of one graph queue.
+  // A graph of a context binary: its inputs and outputs now, with the ids that they had; the rest
+  // by Load. It takes no tensors and nodes of a client's. On a graph without tensors.
+  Status Declare(const BinaryGraph& described);
+  // Makes a declared graph ready, as Finalize does, without reading its weights. Errors: 5005
+  // damaged, 1008 prepared for other kernels, 6022, 1002 no memory.
+  Status Load(const BinaryView& binary, const BinaryGraph& described, const LoadOptions& options);
+  // Before what a loaded graph has is written again: compares weights that nobody has read yet
+  // with their checksum. Under Lock(). Errors: 5005.
+  Status CheckWeights() { return plan_ == nullptr ? NotFinalized() : plan_->CheckWeights(); }
+
+  // Bind, Run and Release in one, on a binding of the graph's own. Executions of one graph queue.
   Status Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
-                 uint32_t num_outputs, ProfileScope* profile);
+                 uint32_t num_outputs, const RunOptions& options);
+
+  // Checks what an execution is given and pins its memory handles until Release. Bound by tensor
+  // id. A RAW tensor is used where it is, or staged in Run; a handle must have been registered in
+  // this graph's context with the tensor's shape and type. Waits for no execution. After an error
+  // nothing is pinned. Errors: 6023 before finalize, 6000 null arrays, 6004 with the tensor's name
+  // and what was wrong.
+  Status Bind(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+              uint32_t num_outputs, Binding* binding) const;
+  // The same for memory handles of some of the inputs and outputs, to keep them where they are.
+  Status BindHandles(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+                     uint32_t num_outputs, Binding* binding) const;
+  // Errors: what kernels and the interrupt say; 8003 and 1002 when a RAW tensor that has no place
+  // yet gets none. Outputs are untouched then.
+  Status Run(const Binding& binding, const RunOptions& options);
+  static void Release(Binding* binding);
 
   // Wait for a running execution; then no other one begins until the guard goes.
   std::unique_lock<std::mutex> Lock() { return std::unique_lock<std::mutex>(mutex_); }
 
+  // Where the runtime stages a graph input or output; reserved now if it was not, and there until
+  // the graph goes. A RAW tensor at that very address is used in place. Errors: 6023 before
+  // finalize, 6004 no such tensor, 1000 a graph that stages nothing, 8003 and 1002 as Run.
+  Result<void*> StagingAddress(uint32_t id);
+
   GraphStats stats();
+  std::vector<CopyRecord> Copies();
   void ResetStats();
+  bool Ready() const { return ready_.load(std::memory_order_acquire); }
   const Plan* plan() const { return plan_.get(); }
   const std::string& Describe();  // JSON; empty before Finalize
   const std::vector<PassReport>& passes() const { return passes_; }
@@ -66,30 +150,56 @@ class Graph {
   const std::vector<const Tensor*>& outputs() const { return outputs_; }
 
  private:
-  // A graph input or output: what execute checks every time, and what it was bound to last.
+  // A graph input or output: what every execution checks. Constant once the graph is finalized.
   struct AppTensor {
     const Tensor* tensor;
     uint64_t bytes;
-    uintptr_t misaligned;  // address bits that have to be zero for its elements
-    void* address = nullptr;
-    SlotHandle handle = 0;
+    uintptr_t misaligned;      // address bits that have to be zero for its elements
+    uintptr_t raw_misaligned;  // the same for RAW memory: none where that is copied
   };
 
+  Status NotFinalized() const;
+  Status CheckOpen(const char* what) const;
+  Status CheckNew(const Tensor& tensor) const;
+  Status Add(Tensor tensor);
+  // What Finalize and Load end with: the graph is ready, or nothing has changed. `note` writes down
+  // what was done, as the last thing that may run out of memory.
+  Status Install(std::unique_ptr<Plan> plan, std::vector<PassReport> passes,
+                 FunctionRef<void(const Staging*)> note);
   Status CheckConnected(std::vector<Node>* ordered) const;
-  Status BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end);
-  Status BindOne(const Qnn_Tensor_t& given, size_t app_tensor);
-  Status BindHandle(Qnn_MemHandle_t handle, size_t app_tensor);
+  Status BindBoth(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+                  uint32_t num_outputs, Binding* binding) const;
+  Status BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end,
+                 Binding* binding) const;
+  Status BindOne(const Qnn_Tensor_t& given, size_t app_tensor, Binding* binding) const;
+  Status BindSome(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end,
+                  Binding* binding) const;
+  Status BindHandle(Qnn_MemHandle_t handle, size_t app_tensor, Binding* binding) const;
   Status WrongTensor(const Qnn_TensorV1_t& given, const Tensor& expected) const;
   Status WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected) const;
-  Status RunBound(ProfileScope* profile);
+  void Apply(const Binding& binding);
+  void Patch(size_t app_tensor, void* address) {
+    if (patched_[app_tensor] == address) return;
+    patched_[app_tensor] = address;
+    plan_->Bind(app_tensor, address);
+  }
+  Status RunLocked(const Binding& binding, const RunOptions& options);
+  // graph_staged.cc
+  Status CheckStrict(const Binding& binding) const;
+  Status RunStaged(const Binding& binding, const RunOptions& options);
+  Status StageIn(const Binding& binding);
+  void StageOut(const Binding& binding);
+  void AddCopyEvents(const StagingStats& before, bool input, uint64_t start, uint64_t end,
+                     ProfileScope* profile, int top) const;
+  void TellNews();
   void Count(uint64_t first_tick) {
     ++executes_;
     execute_ticks_ += Ticks::Now() - first_tick;
   }
-  void ReleaseHandles();
 
   const std::string name_;
   const uint64_t context_;
+  const GraphHost host_;
   GraphOptions options_;
   std::mutex mutex_;
   std::deque<Tensor> tensors_;
@@ -98,9 +208,15 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<const Tensor*> inputs_, outputs_;
   std::unique_ptr<Plan> plan_;
+  bool declared_ = false;  // comes from a context binary
+  ProcessDomain::Share weights_share_, arena_share_;
+  std::unique_ptr<Staging> staging_;  // constant once the graph is finalized; null: stages nothing
+  std::vector<size_t> unplaced_;      // of RunStaged
   std::vector<PassReport> passes_;
   std::vector<AppTensor> app_;      // inputs, then outputs
-  std::vector<SlotHandle> pinned_;  // capacity for every app tensor: execute never allocates
+  std::atomic<bool> ready_{false};  // plan_ and app_ are there and constant
+  Binding own_binding_;             // of Execute
+  std::vector<void*> patched_;      // where the steps find each app tensor now
   std::vector<uint64_t> step_times_;
   std::string description_;
   uint64_t executes_ = 0, execute_ticks_ = 0;

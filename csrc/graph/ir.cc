@@ -96,10 +96,12 @@ std::vector<float> StaticFloats(const Tensor& tensor) {
   return values;
 }
 
-Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report) {
+Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
+                 const Interrupt* interrupt) {
   ir->Index();
   auto run = [&](const char* name, auto pass) -> Status {
     int changes = 0;
+    if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
     QNNRT_RETURN_IF_ERROR(pass(&changes).Within(name));
     if (changes > 0) report->push_back({name, changes});
     return Status::Ok();

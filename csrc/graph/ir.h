@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/tensor.h"
+#include "support/interrupt.h"
 #include "support/threads.h"
 
 namespace qnnrt {
@@ -46,13 +47,14 @@ std::vector<float> StaticFloats(const Tensor& tensor);
 
 // What each pass did, for the log and the profile.
 struct PassReport {
-  const char* name;
+  std::string name;
   int changes;
 };
 
 // Every pass in its order, once. Numerics stay within float rounding; app tensors are never
-// touched. Each lives in its own file under passes/.
-Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report);
+// touched. Each lives in its own file under passes/. The interrupt is asked between them.
+Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
+                 const Interrupt* interrupt = nullptr);
 
 Status FoldConstants(Ir* ir, const Threads& threads, int* changes);
 Status CancelTransposes(Ir* ir, int* changes);  // transposes and reshapes that undo each other

@@ -1,5 +1,8 @@
 #include "graph/plan.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
 #include <limits>
@@ -8,6 +11,7 @@
 
 #include "abi/qnn_errors.h"
 #include "support/clock.h"
+#include "support/crc32c.h"
 #include "support/json.h"
 
 namespace qnnrt {
@@ -37,6 +41,12 @@ constexpr int kNever = -1;
 
 }  // namespace
 
+uint64_t PhysicalMemory() {
+  static const uint64_t bytes =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 // Decides which tensors share memory, then asks the planner for offsets. A tensor's root is the
 // tensor whose memory it lives in; app tensors and static ones are always their own roots.
 class Plan::Layout {
@@ -56,7 +66,7 @@ class Plan::Layout {
     return tensor;
   }
 
-  Result<ArenaPlan> PlanMemory() {
+  Result<ArenaPlan> PlanMemory(const ArenaPlan* places) {
     std::vector<ArenaItem> items;
     for (size_t s = 0; s < ir_.nodes.size(); ++s) {
       for (const Tensor* t : ir_.nodes[s].outputs) {
@@ -70,6 +80,7 @@ class Plan::Layout {
       scratch_.push_back(items.size());
       items.push_back({step, step, kernels_[s]->ScratchBytes(), 64});
     }
+    if (places != nullptr && Fits(items, *places)) return *places;
     return PlanArena(items);
   }
 
@@ -83,6 +94,14 @@ class Plan::Layout {
   struct Life {
     int first = kNever, last = kNever;
   };
+
+  // Nothing of the places is believed: they come from a file.
+  static bool Fits(const std::vector<ArenaItem>& items, const ArenaPlan& places) {
+    for (uint64_t offset : places.offsets) {
+      if (offset > places.peak) return false;
+    }
+    return VerifyPlan(items, places.offsets, places.peak).ok();
+  }
 
   void Lifetimes() {
     for (size_t s = 0; s < ir_.nodes.size(); ++s) {
@@ -161,16 +180,31 @@ class Plan::Layout {
 
 Result<std::unique_ptr<Plan>> Plan::Make(Ir ir, const std::vector<const Tensor*>& inputs,
                                          const std::vector<const Tensor*>& outputs,
-                                         const KernelOptions& options) {
-  std::unique_ptr<Plan> plan(new Plan(std::move(ir), options.threads));
-  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(options));
-  QNNRT_RETURN_IF_ERROR(plan->LayOut(inputs, outputs));
-  plan->CountWeights();
+                                         const PlanOptions& options) {
+  std::unique_ptr<Plan> plan(new Plan(std::move(ir), options.kernels.threads));
+  plan->owner_ = options.owner;
+  plan->weights_counted_ = options.weights_counted;
+  plan->shared_arena_ = options.arena;
+  plan->check_ = options.check;
+  plan->guarded_ = options.check.has_value() || options.arena != nullptr;
+  KernelOptions kernels = options.kernels;
+  WeightRecorder recorder;
+  if (options.packed != nullptr) {
+    kernels.weights = options.packed;
+  } else {
+    kernels.weights = &recorder;
+  }
+  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(kernels));
+  if (options.packed != nullptr) QNNRT_RETURN_IF_ERROR(options.packed->Done());
+  plan->packed_ = options.packed != nullptr ? options.packed->Take() : recorder.Take();
+  QNNRT_RETURN_IF_ERROR(plan->LayOut(inputs, outputs, options));
+  plan->LetGo();
   return plan;
 }
 
 Status Plan::MakeKernels(const KernelOptions& options) {
   for (const Node& node : ir_.nodes) {
+    if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());
     if (IsAlias(node)) {
       kernels_.push_back(std::make_unique<CopyKernel>(node.outputs[0]->bytes()));
       continue;
@@ -185,15 +219,13 @@ Status Plan::MakeKernels(const KernelOptions& options) {
 }
 
 Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
-                    const std::vector<const Tensor*>& outputs) {
+                    const std::vector<const Tensor*>& outputs, const PlanOptions& options) {
   Layout layout(ir_, kernels_);
-  QNNRT_ASSIGN_OR_RETURN(arena_plan_, layout.PlanMemory());
-  arena_ = AlignedBytes::Make(arena_plan_.peak);
-  if (arena_ == nullptr) {
-    return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory: the arena needs %" PRIu64 " bytes",
-                 arena_plan_.peak);
-  }
-  char* base = static_cast<char*>(arena_->data());
+  QNNRT_ASSIGN_OR_RETURN(arena_plan_, layout.PlanMemory(options.places));
+  arena_order_ = arena_plan_.order;
+  arena_plan_.order = arena_order_.c_str();
+  QNNRT_RETURN_IF_ERROR(PlaceArena(options.most_bytes));
+  char* base = arena_base_;
 
   size_t count = 0;
   for (const Node& node : ir_.nodes) count += node.inputs.size() + node.outputs.size();
@@ -209,7 +241,7 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
     if (t == nullptr) return;
     const Tensor* root = layout.Root(t);
     if (root->is_static()) {
-      *slot = root->data->data();
+      *slot = root->data->data();  // null: packed, and of no use to this node (KeepStatic)
     } else if (layout.InArena(root)) {
       *slot = base + arena_plan_.offsets[layout.Item(root)];
     } else {
@@ -222,7 +254,14 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
         IsAlias(node) && layout.Root(node.inputs[0]) == layout.Root(node.outputs[0]);
     if (nothing_to_do) continue;
     void** in = next;
-    for (const Tensor* t : node.inputs) place(t);
+    weight_bytes_ += kernels_[s]->WeightBytes();
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Tensor* t = node.inputs[i];
+      const Tensor* root = t == nullptr ? nullptr : layout.Root(t);
+      if (root != nullptr && root->is_static() && kernels_[s]->ReadsInput(i))
+        QNNRT_RETURN_IF_ERROR(KeepStatic(node, *root));
+      place(t);
+    }
     void** out = next;
     for (const Tensor* t : node.outputs) place(t);
     void* scratch = base + arena_plan_.offsets[layout.ScratchItem(s)];
@@ -232,28 +271,100 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
   return Status::Ok();
 }
 
-void Plan::CountWeights() {
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    const Node& n = node(s);
-    weight_bytes_ += steps_[s].kernel->WeightBytes();
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      if (n.inputs[i] == nullptr || !n.inputs[i]->is_static() || !steps_[s].kernel->ReadsInput(i))
-        continue;
-      if (kept_.insert(n.inputs[i]->data.get()).second) weight_bytes_ += n.inputs[i]->data->size();
+Status Plan::PlaceArena(uint64_t most_bytes) {
+  const uint64_t bytes = arena_plan_.peak;
+  if (shared_arena_ != nullptr) {
+    if (shared_arena_->size < bytes) {
+      return Error(QNN_GRAPH_ERROR_MEM_ALLOC,
+                   "the spill-fill buffer has %" PRIu64 " bytes, but this graph needs %" PRIu64
+                   ": ask the context for MAX_SPILLFILL_BUFFER_SIZE",
+                   shared_arena_->size, bytes);
     }
+    arena_base_ = reinterpret_cast<char*>(shared_arena_->data);
+    return Status::Ok();
   }
-  // What was folded into other tensors or packed by kernels is held by nobody else from here on.
-  std::vector<std::unique_ptr<Tensor>>& owned = ir_.owned;
-  for (auto& tensor : owned) {
+  // More than the machine has would be promised all the same, and fail when it is used.
+  if (bytes <= most_bytes) arena_ = AlignedBytes::Make(bytes);
+  if (arena_ == nullptr) {
+    return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory: the arena needs %" PRIu64 " bytes",
+                 bytes);
+  }
+  arena_base_ = static_cast<char*>(arena_->data());
+  return Status::Ok();
+}
+
+// A step reads this static data in place.
+Status Plan::KeepStatic(const Node& node, const Tensor& tensor) {
+  if (tensor.data->data() == nullptr) {
+    return Error(QNN_CONTEXT_ERROR_CREATE_FROM_BINARY,
+                 "node '%s' reads the data of tensor '%s', which the context binary does not have: "
+                 "prepare the model again",
+                 node.name.c_str(), tensor.name.c_str());
+  }
+  if (kept_.insert(tensor.data.get()).second) weight_bytes_ += tensor.data->size();
+  return Status::Ok();
+}
+
+// What was folded into other tensors or packed by kernels is held by nobody else from here on.
+void Plan::LetGo() {
+  for (auto& tensor : ir_.owned) {
     if (tensor->is_static() && !Reads(tensor->data.get())) tensor->data = nullptr;
   }
 }
 
-Status Plan::RunTimed(uint64_t* times) {
-  uint64_t before = MonotonicNanoseconds();
+uint32_t Checksum(const uint8_t* data, uint64_t size, const Threads& threads, uint8_t* copy) {
+  // Pieces for the threads, on the stack: this may be a client's first execution.
+  constexpr size_t kMostPieces = 64;
+  constexpr uint64_t kLeastPiece = uint64_t{1} << 20;
+  const uint64_t pieces = std::clamp<uint64_t>(
+      std::min<uint64_t>(static_cast<uint64_t>(threads.limit()) * 8, size / kLeastPiece), 1,
+      kMostPieces);
+  const uint64_t piece = (size + pieces - 1) / pieces;
+  uint32_t sums[kMostPieces];
+  const auto begin_of = [&](uint64_t i) { return std::min(size, i * piece); };
+  threads.For(pieces, 1, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const uint64_t at = begin_of(i), bytes = begin_of(i + 1) - at;
+      if (copy != nullptr) std::memcpy(copy + at, data + at, bytes);
+      sums[i] = Crc32c((copy != nullptr ? copy : data) + at, bytes);
+    }
+  });
+  uint32_t sum = sums[0];
+  for (uint64_t i = 1; i < pieces; ++i)
+    sum = Crc32cCombine(sum, sums[i], begin_of(i + 1) - begin_of(i));
+  return sum;
+}
+
+Status WeightCheck::Check(const Threads& threads) const {
+  return Compare(Checksum(data, size, threads));
+}
+
+Status WeightCheck::Compare(uint32_t sum) const {
+  if (sum == checksum) return Status::Ok();
+  return Error(QNN_CONTEXT_ERROR_CREATE_FROM_BINARY,
+               "the weights of graph '%s' in the context binary do not have their checksum (%08x, "
+               "not %08x): the file was altered after it was written; prepare the model again",
+               graph.c_str(), sum, checksum);
+}
+
+Status Plan::CheckWeights() {
+  if (!check_) return Status::Ok();
+  QNNRT_RETURN_IF_ERROR(check_->Check(threads_));
+  check_.reset();
+  guarded_ = shared_arena_ != nullptr;
+  return Status::Ok();
+}
+
+Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
+  if (check_) QNNRT_RETURN_IF_ERROR(CheckWeights());
+  std::unique_lock<std::mutex> alone;
+  if (shared_arena_ != nullptr) alone = std::unique_lock<std::mutex>(*shared_arena_->turn);
+  uint64_t before = times == nullptr ? 0 : MonotonicNanoseconds();
   for (const Step& step : steps_) {
+    if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
     Status status = step.kernel->Run({step.in, step.out, step.scratch, threads_});
     if (!status.ok()) return Failed(step, std::move(status));
+    if (times == nullptr) continue;
     uint64_t now = MonotonicNanoseconds();
     *times++ = now - before;
     before = now;

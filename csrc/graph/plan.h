@@ -3,13 +3,17 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "graph/ir.h"
 #include "graph/planner.h"
+#include "graph/weights.h"
 #include "ops/op.h"
+#include "support/interrupt.h"
 
 namespace qnnrt {
 
@@ -20,13 +24,53 @@ struct Step {
   void* scratch;
 };
 
+// Memory of a client's that several graphs have their arenas in, one execution at a time.
+struct SharedArena {
+  uint8_t* data = nullptr;
+  uint64_t size = 0;
+  std::shared_ptr<const void> owner;
+  std::shared_ptr<std::mutex> turn;  // held while a graph executes; of every arena in that memory
+};
+
+// CRC-32C by several threads, of the copy when there is one to make.
+uint32_t Checksum(const uint8_t* data, uint64_t size, const Threads& threads,
+                  uint8_t* copy = nullptr);
+
+// Weights that were mapped and not read yet: compared with their checksum before the first run.
+struct WeightCheck {
+  const uint8_t* data = nullptr;
+  uint64_t size = 0;
+  uint32_t checksum = 0;
+  std::string graph;
+  // Errors: 5005, says which graph and what to do.
+  Status Check(const Threads& threads) const;
+  Status Compare(uint32_t sum) const;
+};
+
+// Bytes of this machine's memory: no plan takes more.
+uint64_t PhysicalMemory();
+
+struct PlanOptions {
+  KernelOptions kernels;                   // `weights` is the plan's own affair
+  WeightReader* packed = nullptr;          // weights that were packed before; null: pack them
+  std::optional<WeightCheck> check;        // of those weights
+  std::shared_ptr<const void> owner;       // of those weights; null: they stay anyway
+  bool weights_counted = false;            // in a buffer that counts as such
+  std::shared_ptr<SharedArena> arena;      // null: an arena of its own
+  uint64_t most_bytes = PhysicalMemory();  // of the arena
+  // Places in the arena that were found before: taken when they hold, found anew when not.
+  const ArenaPlan* places = nullptr;
+};
+
 class Plan {
  public:
   // Chooses kernels, plans memory and lays out the steps. `inputs` and `outputs` are the app
   // tensors in the client's order; static data that no kernel reads any more is let go.
+  // Errors: 6022 no kernel, 1002 no memory, 1008 the weights given were packed for other kernels,
+  // 5005 data that a kernel reads is not among them.
   static Result<std::unique_ptr<Plan>> Make(Ir ir, const std::vector<const Tensor*>& inputs,
                                             const std::vector<const Tensor*>& outputs,
-                                            const KernelOptions& options);
+                                            const PlanOptions& options);
 
   // Points the steps at an app tensor's memory: input i, or output i - inputs.size().
   void Bind(size_t app_tensor, void* address) {
@@ -34,19 +78,31 @@ class Plan {
   }
 
   Status Run() {
+    if (guarded_) return RunWatched(nullptr, nullptr);
     for (const Step& step : steps_) {
       Status status = step.kernel->Run({step.in, step.out, step.scratch, threads_});
       if (!status.ok()) return Failed(step, std::move(status));
     }
     return Status::Ok();
   }
-  // The same, with the time of each step in nanoseconds (times has room for steps().size()).
-  Status RunTimed(uint64_t* times);
+  // The same, with the time of each step in nanoseconds (times has room for steps().size(), or is
+  // null), and stopping before a step when the interrupt (which may be null) says so.
+  Status RunWatched(uint64_t* times, const Interrupt* interrupt);
 
   const std::vector<Step>& steps() const { return steps_; }
   const Node& node(size_t step) const { return ir_.nodes[step_nodes_[step]]; }
   const ArenaPlan& arena() const { return arena_plan_; }
   uint64_t weight_bytes() const { return weight_bytes_; }
+  int threads() const { return threads_.limit(); }
+  const std::vector<Node>& nodes() const { return ir_.nodes; }
+  // What kernels packed, in the order in which they were made.
+  const std::vector<PackedWeight>& packed() const { return packed_; }
+  // Compares mapped weights with their checksum, once; not while the plan runs.
+  Status CheckWeights();
+  // What counts against a process domain: not the parts that lie in buffers of the client's, which
+  // are counted as such.
+  uint64_t own_weight_bytes() const { return weights_counted_ ? 0 : weight_bytes_; }
+  uint64_t own_arena_bytes() const { return shared_arena_ != nullptr ? 0 : arena_plan_.peak; }
   // True when a step still reads this static data in place.
   bool Reads(const AlignedBytes* data) const { return kept_.count(data) != 0; }
   std::string Describe(const std::vector<PassReport>& passes) const;  // JSON
@@ -56,9 +112,11 @@ class Plan {
 
   explicit Plan(Ir ir, int threads) : ir_(std::move(ir)), threads_(threads) {}
   Status MakeKernels(const KernelOptions& options);
-  Status LayOut(const std::vector<const Tensor*>& inputs,
-                const std::vector<const Tensor*>& outputs);
-  void CountWeights();
+  Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
+                const PlanOptions& options);
+  Status PlaceArena(uint64_t most_bytes);
+  Status KeepStatic(const Node& node, const Tensor& tensor);
+  void LetGo();
   Status Failed(const Step& step, Status status) const;
 
   Ir ir_;
@@ -70,7 +128,15 @@ class Plan {
   std::vector<std::vector<void**>> patches_;  // for each app tensor the slots that hold its address
   std::unordered_set<const AlignedBytes*> kept_;
   ArenaPlan arena_plan_;
+  std::string arena_order_;  // what arena_plan_.order points at, in a plan from a binary
   std::shared_ptr<AlignedBytes> arena_;
+  std::shared_ptr<SharedArena> shared_arena_;
+  char* arena_base_ = nullptr;
+  std::vector<PackedWeight> packed_;
+  std::shared_ptr<const void> owner_;
+  std::optional<WeightCheck> check_;
+  bool weights_counted_ = false;
+  bool guarded_ = false;  // a run has to ask first: weights not checked yet, or a shared arena
   uint64_t weight_bytes_ = 0;
 };
 

@@ -61,7 +61,10 @@ std::shared_ptr<AlignedBytes> AlignedBytes::Make(size_t size) {
   // Size 0 still gets an address, so that "has a value" and "is not null" stay the same thing.
   if (!CheckedAlignUp(size == 0 ? 1 : size, kAlignment, &rounded)) return nullptr;
   void* data = std::aligned_alloc(kAlignment, rounded);
-  if (data == nullptr) return nullptr;
+  return data == nullptr ? nullptr : Wrap(data, size);
+}
+
+std::shared_ptr<AlignedBytes> AlignedBytes::Wrap(void* data, size_t size) {
   AlignedBytes* bytes = new (std::nothrow) AlignedBytes(data, size);
   if (bytes == nullptr) {
     std::free(data);
@@ -80,7 +83,21 @@ std::shared_ptr<AlignedBytes> AlignedBytes::Copy(const void* data, size_t size) 
   return bytes;
 }
 
-AlignedBytes::~AlignedBytes() { std::free(data_); }
+std::shared_ptr<AlignedBytes> AlignedBytes::Foreign(const void* data, size_t size,
+                                                    std::shared_ptr<const void> owner) {
+  std::shared_ptr<AlignedBytes> bytes = Absent(size);
+  if (bytes == nullptr) return nullptr;
+  bytes->data_ = const_cast<void*>(data);
+  bytes->foreign_ = true;
+  bytes->owner_ = std::move(owner);
+  return bytes;
+}
+
+std::shared_ptr<AlignedBytes> AlignedBytes::Absent(size_t size) { return Wrap(nullptr, size); }
+
+AlignedBytes::~AlignedBytes() {
+  if (!foreign_) std::free(data_);
+}
 
 const Param* Node::Find(const char* name) const {
   for (const Param& param : params) {

@@ -16,6 +16,11 @@ class AlignedBytes {
  public:
   static std::shared_ptr<AlignedBytes> Make(size_t size);  // null when out of memory
   static std::shared_ptr<AlignedBytes> Copy(const void* data, size_t size);
+  // Somebody else's bytes, which nothing writes to and which stay as long as `owner` is kept.
+  static std::shared_ptr<AlignedBytes> Foreign(const void* data, size_t size,
+                                               std::shared_ptr<const void> owner);
+  // So many bytes that are not here, since nobody reads them any more: data() is null.
+  static std::shared_ptr<AlignedBytes> Absent(size_t size);
   ~AlignedBytes();
   AlignedBytes(const AlignedBytes&) = delete;
   AlignedBytes& operator=(const AlignedBytes&) = delete;
@@ -25,8 +30,11 @@ class AlignedBytes {
 
  private:
   AlignedBytes(void* data, size_t size) : data_(data), size_(size) {}
+  static std::shared_ptr<AlignedBytes> Wrap(void* data, size_t size);
   void* data_;
   size_t size_;
+  bool foreign_ = false;
+  std::shared_ptr<const void> owner_;
 };
 
 // Quantization of a tensor, real = scale x (q + offset); axis -1: one pair for the whole tensor.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "support/checked.h"
+#include "support/cpu.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -85,7 +86,7 @@ __attribute__((target("avx,f16c"))) void WidenF16C(const uint16_t* in, float* ou
 bool HaveF16C() {
   static const bool have = [] {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
+    return CpuHasF16c() && __builtin_cpu_supports("avx");
   }();
   return have;
 }

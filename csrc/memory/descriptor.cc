@@ -82,7 +82,8 @@ Result<MemDescriptor> FromQnn(const Qnn_MemDescriptor_t& q, CustomMem custom) {
 }
 
 Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor_t* descriptors,
-                   uint32_t count, CustomMem custom, uint32_t kinds, Qnn_MemHandle_t* handles) {
+                   uint32_t count, CustomMem custom, uint32_t kinds, Qnn_MemHandle_t* handles,
+                   ProcessDomain* domain) {
   if (handles) std::fill_n(handles, count, nullptr);
   if (!descriptors || !handles || count == 0) {
     return Error(QNN_MEM_ERROR_INVALID_ARGUMENT,
@@ -91,7 +92,7 @@ Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor
   if (count == 1) {  // what nearly every client does
     QNNRT_ASSIGN_OR_RETURN(MemDescriptor d, FromQnn(descriptors[0], custom));
     SlotHandle handle;
-    QNNRT_RETURN_IF_ERROR(registry->Register(context, &d, 1, kinds, &handle));
+    QNNRT_RETURN_IF_ERROR(registry->Register(context, &d, 1, kinds, &handle, domain));
     handles[0] = HandleToQnn(handle);
     return Status::Ok();
   }
@@ -102,7 +103,8 @@ Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor
     parsed.push_back(*d);
   }
   std::vector<SlotHandle> made(count);
-  QNNRT_RETURN_IF_ERROR(registry->Register(context, parsed.data(), count, kinds, made.data()));
+  QNNRT_RETURN_IF_ERROR(
+      registry->Register(context, parsed.data(), count, kinds, made.data(), domain));
   std::transform(made.begin(), made.end(), handles, HandleToQnn);
   return Status::Ok();
 }

@@ -15,7 +15,8 @@ Result<MemDescriptor> FromQnn(const Qnn_MemDescriptor_t& descriptor, CustomMem c
 
 // Registers an array of them; the output is nulled first, all or nothing.
 Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor_t* descriptors,
-                   uint32_t count, CustomMem custom, uint32_t kinds, Qnn_MemHandle_t* handles);
+                   uint32_t count, CustomMem custom, uint32_t kinds, Qnn_MemHandle_t* handles,
+                   ProcessDomain* domain = nullptr);
 Status DeregisterQnn(Registry* registry, const Qnn_MemHandle_t* handles, uint32_t count);
 
 inline SlotHandle HandleFromQnn(Qnn_MemHandle_t handle) {

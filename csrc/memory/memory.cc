@@ -8,6 +8,7 @@
 #include <new>
 
 #include "abi/qnn_errors.h"
+#include "memory/process_domain.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -98,7 +99,7 @@ Status Memory::Close(SlotHandle buffer) {
   const uint32_t running = registered ? registry_.InFlight(b) : 0;
   buffers_.Unpin(b);
   if (running == 0) return status;
-  return Error(status.code(), "%s (%u of its memory handles in use by running executions)",
+  return Error(status.code(), "%s (executions in flight use %u of its memory handles)",
                status.message().c_str(), running);
 }
 
@@ -129,9 +130,11 @@ void Memory::BeforeFork() {
   g_memory->buffers_.mutex().lock();
   g_memory->pool_.mutex().lock();
   g_memory->client_maps_.mutex().lock();
+  ProcessDomain::Htp().mutex().lock();
 }
 
 void Memory::AfterForkParent() {
+  ProcessDomain::Htp().mutex().unlock();
   g_memory->client_maps_.mutex().unlock();
   g_memory->pool_.mutex().unlock();
   g_memory->buffers_.mutex().unlock();
@@ -139,6 +142,7 @@ void Memory::AfterForkParent() {
 }
 
 void Memory::AfterForkChild() {
+  new (&ProcessDomain::Htp().mutex()) std::mutex;
   new (&g_memory->client_maps_.mutex()) std::mutex;
   new (&g_memory->pool_.mutex()) std::mutex;
   new (&g_memory->buffers_.mutex()) std::shared_mutex;

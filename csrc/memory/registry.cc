@@ -16,7 +16,7 @@ using Ull = unsigned long long;
 // ---- Register ----
 
 Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, uint32_t count,
-                          uint32_t kinds, SlotHandle* handles) {
+                          uint32_t kinds, SlotHandle* handles, ProcessDomain* domain) {
   if (handles) std::fill_n(handles, count, SlotHandle{0});
   if (!descriptors || !handles || count == 0) {
     return Error(QNN_MEM_ERROR_INVALID_ARGUMENT,
@@ -24,7 +24,7 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
   }
   std::lock_guard<std::mutex> lock(mutex_);
   for (uint32_t i = 0; i < count; ++i) {
-    Status status = RegisterOne(context, descriptors[i], kinds, &handles[i]);
+    Status status = RegisterOne(context, descriptors[i], kinds, &handles[i], domain);
     if (status.ok()) continue;
     for (uint32_t k = 0; k < i; ++k) {  // nobody else has seen these: they cannot be pinned
       MemRegistration* r = slots_.Peek(handles[k]);
@@ -38,7 +38,7 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
 }
 
 Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds,
-                             SlotHandle* handle) {
+                             SlotHandle* handle, ProcessDomain* domain) {
   if (!(kinds & KindBit(d.kind)) || d.kind == MemKind::kQurt || d.kind == MemKind::kOpenCl) {
     return Error(QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "memory type %s is not supported here",
                  MemKindName(d.kind));
@@ -70,8 +70,11 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
     std::tie(entry, fresh) = registered_.try_emplace(KeyOf(r), SlotHandle{0});
     if (fresh) {
       by_context_.try_emplace(context, nullptr);
-      slot = slots_.Insert(&made);
-      if (!slot) status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many memory handles");
+      if (domain) status = MapFile(&r, domain);
+      if (status.ok()) {
+        slot = slots_.Insert(&made);
+        if (!slot) status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many memory handles");
+      }
     } else {
       status = Error(QNN_MEM_ERROR_ALREADY_REGISTERED,
                      "fd %d at offset %llu is registered in this context already, as handle 0x%llx",
@@ -81,6 +84,7 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
     status = Error(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory for a memory handle's record");
   }
   if (!status.ok()) {
+    UnmapFile(r);
     if (fresh) registered_.erase(entry);
     if (r.buffer) buffers_->Unpin(r.buffer);
     if (r.watch_fd >= 0) CloseCounted(r.watch_fd, counters_);
@@ -102,12 +106,43 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
   return Status::Ok();
 }
 
+// ---- Process domain ----
+
+Status Registry::MapFile(MemRegistration* r, ProcessDomain* domain) {
+  auto [entry, fresh] = mapped_.try_emplace(r->id);
+  if (fresh) {
+    Status status;
+    try {
+      Result<ProcessDomain::Share> share = domain->Map(
+          r->file_size, "registered buffer", "fd " + std::to_string(r->fd), QNN_MEM_ERROR_MAPPING);
+      if (share.ok()) entry->second.share = std::move(*share);
+      status = std::move(share).status();
+    } catch (const std::bad_alloc&) {
+      status = Error(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory for a memory handle's record");
+    }
+    if (!status.ok()) {
+      mapped_.erase(entry);
+      return status;
+    }
+  }
+  ++entry->second.registrations;
+  r->counted = true;
+  return Status::Ok();
+}
+
+void Registry::UnmapFile(const MemRegistration& r) {
+  if (!r.counted) return;
+  auto entry = mapped_.find(r.id);
+  if (--entry->second.registrations == 0) mapped_.erase(entry);
+}
+
 // ---- Deregister ----
 
 Registry::Key Registry::KeyOf(const MemRegistration& r) { return {r.context, r.id, r.offset}; }
 
 void Registry::Remove(MemRegistration* r) {
   registered_.erase(KeyOf(*r));
+  UnmapFile(*r);
   if (r->next) r->next->previous = r->previous;
   if (r->previous) {
     r->previous->next = r->next;
@@ -143,10 +178,13 @@ Status Registry::Deregister(const SlotHandle* handles, uint32_t count) {
         break;
       case Slots::Retired::kPinned:
         if (first.ok()) {
-          first =
-              Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
-                    "memory handle 0x%llx is in use by a running execution; deregister it after",
-                    Ull{handles[i]});
+          first = Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                        r->bound > 0
+                            ? "memory handle 0x%llx is bound to a graph by an execution "
+                              "environment; release that environment first"
+                            : "memory handle 0x%llx is in flight: an execution uses it that runs "
+                              "or waits in a queue; deregister it after",
+                        Ull{handles[i]});
         }
         break;
     }
@@ -193,12 +231,17 @@ uint32_t Registry::InFlight(const Buffer* buffer) {
   std::lock_guard<std::mutex> lock(mutex_);
   int64_t pins = 0;
   slots_.ForEachLive([&](SlotHandle handle, MemRegistration& r) {
-    if (r.buffer == buffer) pins += std::max<int64_t>(0, slots_.PinsOf(handle));
+    if (r.buffer == buffer) pins += std::max<int64_t>(0, slots_.PinsOf(handle) - r.bound);
   });
   return static_cast<uint32_t>(pins);
 }
 
 // ---- Execution ----
+
+void Registry::NoteBound(const std::vector<SlotHandle>& handles, bool bound) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (SlotHandle handle : handles) slots_.Peek(handle)->bound += bound ? 1 : -1;
+}
 
 bool Registry::StillCovered(const MemRegistration* r) const {
   Result<uint64_t> size = SizeOfFd(r->buffer ? r->buffer->fd : r->watch_fd);
@@ -234,10 +277,21 @@ Result<const MemRegistration*> Registry::Acquire(SlotHandle handle, uint64_t con
   return r;
 }
 
+Result<MemUse> Registry::AcquireKind(uint64_t context, MemKind kind) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = by_context_.find(context);
+  const MemRegistration* r = found == by_context_.end() ? nullptr : found->second;
+  while (r && r->kind != kind) r = r->next;
+  if (!r) return MemUse();
+  QNNRT_ASSIGN_OR_RETURN(const MemRegistration* pinned, Acquire(r->handle, context));
+  return MemUse(this, pinned);
+}
+
 void Registry::InvalidateAfterFork() {
   slots_.ForEachLive([this](SlotHandle handle, MemRegistration&) { slots_.ForceRetire(handle); });
   registered_.clear();
   by_context_.clear();
+  mapped_.clear();
   counters_->handles.store(0, std::memory_order_relaxed);
   forked_.store(true, std::memory_order_relaxed);
 }

@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "memory/buffer.h"
+#include "memory/process_domain.h"
+#include "support/fork.h"
 #include "support/slot_table.h"
 #include "support/status.h"
 
@@ -58,6 +61,7 @@ struct MemRegistration {
   uint64_t nbytes = 0;         // of the tensor: elements x element size
   uint64_t available = 0;      // bytes from address to the end of the buffer
   uint64_t offset = 0;         // of the tensor in fd
+  uint64_t file_size = 0;      // of what is behind fd: a device maps it whole
   MemKind kind = MemKind::kIon;
   uint32_t data_type = 0;
   uint32_t rank = 0;
@@ -69,20 +73,26 @@ struct MemRegistration {
       nullptr;              // held while registered; null for a kDmaBuf mapping of the client's own
   bool writable = true;     // false: fit for inputs only
   bool can_shrink = false;  // a foreign file nobody sealed: its size is checked at every Acquire
-  int watch_fd = -1;        // a dup for that check where there is no buffer
+  int watch_fd = -1;        // a dup where there is no buffer
+  bool counted = false;     // against a process domain
+  int sync_fd = -1;         // a dma-buf whose CPU access an execution has to bracket; not owned
+  uint32_t bound = 0;       // pins that NoteBound was told of
   MemRegistration* next = nullptr;  // the registry's: others of the context
   MemRegistration* previous = nullptr;
 };
+
+class MemUse;
 
 class Registry {
  public:
   Registry(BufferTable* buffers, Counters* counters) : buffers_(buffers), counters_(counters) {}
 
-  // `kinds`: which ones the backend takes (KindBit); others are 8005. All or nothing: handles[i]
-  // are 0 on any error. Errors: 8000, 8002, 8003, 8004, 8005 with the entry's number in the
-  // message.
+  // `kinds`: which ones the backend takes (KindBit); others are 8005. `domain`: where the files
+  // count as mapped, each once however many handles and contexts use it; null where nothing is
+  // mapped. All or nothing: handles[i] are 0 on any error. Errors: 8000, 8002, 8003, 8004, 8005
+  // with the entry's number in the message.
   Status Register(uint64_t context, const MemDescriptor* descriptors, uint32_t count,
-                  uint32_t kinds, SlotHandle* handles);
+                  uint32_t kinds, SlotHandle* handles, ProcessDomain* domain = nullptr);
 
   // Every valid handle goes, whatever the others are. Errors: 8001 a stale one, 1005 one in use by
   // an execution (that one stays registered).
@@ -100,12 +110,18 @@ class Registry {
     return nullptr;
   }
   void Release(SlotHandle handle) { slots_.Release(handle); }
+  // Some of the pins that these handles have are for as long as a client wants, not for an
+  // execution: so that Deregister can say which.
+  void NoteBound(const std::vector<SlotHandle>& handles, bool bound);
 
   // The context is going: its handles are stale from here on. Returns how many there were. Waits
   // for nothing: handles of running executions are counted in *in_use and stay.
   uint32_t FreeContext(uint64_t context, uint32_t* in_use = nullptr);
   // Drops every registration of the buffer that is not in use; returns how many went.
   uint32_t DeregisterBuffer(const Buffer* buffer, uint32_t* in_use);
+  // The context's newest registration of a kind that belongs to the context as a whole (kWeights,
+  // kSpillFill), pinned; empty when it has none.
+  Result<MemUse> AcquireKind(uint64_t context, MemKind kind);
   // How many executions use the buffer through handles right now; for messages.
   uint32_t InFlight(const Buffer* buffer);
 
@@ -128,7 +144,10 @@ class Registry {
              (k.offset * 0x165667B19E3779F9u >> 7);
     }
   };
-  Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds, SlotHandle* handle);
+  Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds, SlotHandle* handle,
+                     ProcessDomain* domain);
+  Status MapFile(MemRegistration* r, ProcessDomain* domain);
+  void UnmapFile(const MemRegistration& r);
   // Shape and type into r, and how many bytes they take.
   static Status CheckShape(const MemDescriptor& d, MemRegistration* r);
   // Address and limits into r, with a pin on the buffer.
@@ -140,12 +159,18 @@ class Registry {
   Status Stale(SlotHandle handle) const;
   static Key KeyOf(const MemRegistration& r);
 
+  struct MappedFile {  // in a process domain
+    ProcessDomain::Share share;
+    uint32_t registrations = 0;
+  };
+
   BufferTable* buffers_;
   Counters* counters_;
   std::mutex mutex_;
   Slots slots_;
   std::unordered_map<Key, SlotHandle, KeyHash> registered_;
   std::unordered_map<uint64_t, MemRegistration*> by_context_;  // first of a list
+  std::unordered_map<FileId, MappedFile, FileIdHash> mapped_;
   std::atomic<bool> forked_{false};
 };
 
@@ -153,19 +178,22 @@ class Registry {
 class MemUse {
  public:
   MemUse() = default;
-  MemUse(Registry* registry, const MemRegistration* r) : registry_(registry), registration_(r) {}
+  MemUse(Registry* registry, const MemRegistration* r)
+      : registry_(registry), registration_(r), forks_(ForkGeneration()) {}
   MemUse(MemUse&& o) noexcept { *this = std::move(o); }
   MemUse& operator=(MemUse&& o) noexcept {
     if (this != &o) {
       Reset();
       registry_ = o.registry_;
       registration_ = std::exchange(o.registration_, nullptr);
+      forks_ = o.forks_;
     }
     return *this;
   }
   ~MemUse() { Reset(); }
   void Reset() {
-    if (registration_) registry_->Release(registration_->handle);
+    // A forked child's registry has none of its parent's pins.
+    if (registration_ && forks_ == ForkGeneration()) registry_->Release(registration_->handle);
     registration_ = nullptr;
   }
   const MemRegistration* operator->() const { return registration_; }
@@ -174,6 +202,7 @@ class MemUse {
  private:
   Registry* registry_ = nullptr;
   const MemRegistration* registration_ = nullptr;
+  uint32_t forks_ = 0;
 };
 
 }  // namespace qnnrt

@@ -146,6 +146,16 @@ Status Registry::CheckShape(const MemDescriptor& d, MemRegistration* r) {
                  "shapeConfig '%s': UBWC layouts are not supported; leave it null", d.shape_config);
   }
   if (!IsTensorKind(d.kind)) {  // a whole buffer for the backend to fill
+    if (d.rank != 0) {
+      return Error(QNN_MEM_ERROR_INVALID_SHAPE,
+                   "%s: it holds no tensor, so its shape is empty; expected numDim 0, got %u",
+                   MemKindName(d.kind), d.rank);
+    }
+    if (d.data_type != QNN_DATATYPE_UNDEFINED) {
+      return Error(QNN_MEM_ERROR_INVALID_ARGUMENT,
+                   "%s: it holds no tensor; expected the data type UNDEFINED, got 0x%x",
+                   MemKindName(d.kind), d.data_type);
+    }
     if (d.size <= d.offset) {
       return Error(QNN_MEM_ERROR_INVALID_ARGUMENT,
                    "%s: offset %llu is not inside a buffer of %llu bytes", MemKindName(d.kind),
@@ -186,6 +196,8 @@ Status Registry::PlaceIn(Buffer* b, const MemDescriptor& d, MemRegistration* r) 
   }
   QNNRT_RETURN_IF_ERROR(CheckStatedSize(d, *b));
   const uint64_t from = d.offset - b->fd_offset;
+  // The stated size may count the last page whole; the backend fills what was asked for.
+  if (!IsTensorKind(d.kind) && from < b->nbytes) r->nbytes = std::min(r->nbytes, b->nbytes - from);
   if (from > b->nbytes || r->nbytes > b->nbytes - from) {
     return Error(
         QNN_MEM_ERROR_INVALID_ARGUMENT,
@@ -199,6 +211,12 @@ Status Registry::PlaceIn(Buffer* b, const MemDescriptor& d, MemRegistration* r) 
   r->buffer = b;
   r->can_shrink = b->Has(kBufferCanShrink);
   r->writable = !b->Has(kBufferReadOnly);
+  r->file_size = b->fd_size;
+  // The runtime's own access to memory that another device may have written, or will read. Memory
+  // of rpcmem_alloc is coherent by FastRPC's promise, and other memory of ours is the client's to
+  // bracket when it hands it to a device.
+  const bool foreign = b->Has(kBufferImported) || d.kind == MemKind::kDmaBuf;
+  if (foreign && !b->Has(kBufferCoherent) && !b->Has(kBufferRpcmem)) r->sync_fd = b->fd;
   return Status::Ok();
 }
 
@@ -271,13 +289,14 @@ Status Registry::LocateClientMapping(const MemDescriptor& d, MemRegistration* r)
   r->available = std::min(range.end - address, info.size - r->offset);
   r->writable = range.writable;
   r->can_shrink = info.can_shrink;
-  if (info.can_shrink) {
-    UniqueFd watch(fcntl(d.fd, F_DUPFD_CLOEXEC, 0), counters_);
-    if (!watch.valid()) {
-      return Error(QNN_MEM_ERROR_MAPPING, "fd %d: dup: %s", d.fd, strerror(errno));
-    }
-    r->watch_fd = watch.Release();
+  r->file_size = info.size;
+  // Whatever the client closes: the file stays this one, so that its identity does.
+  UniqueFd watch(fcntl(d.fd, F_DUPFD_CLOEXEC, 0), counters_);
+  if (!watch.valid()) {
+    return Error(QNN_MEM_ERROR_MAPPING, "fd %d: dup: %s", d.fd, strerror(errno));
   }
+  r->watch_fd = watch.Release();
+  if (info.kind == FdKind::kDmaBuf) r->sync_fd = r->watch_fd;
   return Status::Ok();
 }
 

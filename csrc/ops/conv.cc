@@ -173,14 +173,16 @@ Result<ConvGeometry> ReadTransposeConv(const Node& node) {
   return g;
 }
 
-Status PackedConv::Init(const Node& node) {
+Status PackedConv::Init(const Node& node, const KernelOptions& options) {
   zeros_ = AlignedBytes::Make(static_cast<size_t>(g_.cin_per_group()) * sizeof(float));
   if (!zeros_) return OutOfMemory();
   std::memset(zeros_->data(), 0, zeros_->size());
   if (!node.inputs[1]->is_static()) return {};
-  packed_ = AlignedBytes::Make(PackedBytes());
-  if (!packed_) return OutOfMemory();
-  Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(packed_->data()), Threads(1));
+  QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, PackedBytes(), Layout(), [&](void* packed) {
+                           Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(packed),
+                                Threads(1));
+                           return Status::Ok();
+                         }));
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include "ops/op.h"
 #include "ops/post_ops.h"
+#include "ops/weights.h"
 
 namespace qnnrt {
 
@@ -38,8 +39,10 @@ class PackedConv : public Kernel {
  protected:
   PackedConv(const Node& node, const ConvGeometry& g)
       : g_(g), post_ops_(node), has_bias_(node.HasInput(2)) {}
-  Status Init(const Node& node);  // once group_floats_ is known
+  Status Init(const Node& node, const KernelOptions& options);  // once group_floats_ is known
 
+  // What the order of the packed floats depends on, in words.
+  virtual std::string Layout() const = 0;
   virtual void Pack(const float* weights, float* packed, const Threads& threads) const = 0;
   const float* Packed(const ExecArgs& args) const;
   const float* BiasOf(const ExecArgs& args, size_t group) const;  // null when there is none
@@ -56,7 +59,8 @@ class PackedConv : public Kernel {
   }
 
   const bool has_bias_;
-  std::shared_ptr<AlignedBytes> packed_, zeros_;
+  SharedBytes packed_;
+  std::shared_ptr<AlignedBytes> zeros_;
 };
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);

@@ -123,9 +123,10 @@ struct GatheredRows {
 
 class ConvGemm final : public PackedConv {
  public:
-  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g) {
+  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g,
+                                const KernelOptions& options) {
     std::unique_ptr<ConvGemm> kernel(new ConvGemm(node, g));
-    QNNRT_RETURN_IF_ERROR(kernel->Init(node));
+    QNNRT_RETURN_IF_ERROR(kernel->Init(node, options));
     return KernelPtr(std::move(kernel));
   }
 
@@ -172,6 +173,11 @@ class ConvGemm final : public PackedConv {
     group_floats_ = PackedFloats(k_, static_cast<size_t>(g.cout_per_group()));
   }
 
+  std::string Layout() const override {
+    return PanelLayout("convolution of " + std::to_string(g_.group) + " groups", k_,
+                       static_cast<size_t>(g_.cout_per_group()));
+  }
+
   // Weights are [taps, channels of the group, all output channels].
   void Pack(const float* weights, float* packed, const Threads& threads) const override {
     const size_t n = static_cast<size_t>(g_.cout_per_group());
@@ -187,10 +193,10 @@ class ConvGemm final : public PackedConv {
 
 }  // namespace
 
-Result<KernelPtr> MakeConv(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
   if (g.cin_per_group() == 1 && g.group > 1) return MakeDepthwise(node, g);
-  return ConvGemm::Make(node, g);
+  return ConvGemm::Make(node, g, options);
 }
 
 }  // namespace qnnrt

@@ -51,9 +51,10 @@ struct PhaseRows {
 
 class TransposeConv final : public PackedConv {
  public:
-  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g) {
+  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g,
+                                const KernelOptions& options) {
     std::unique_ptr<TransposeConv> kernel(new TransposeConv(node, g));
-    QNNRT_RETURN_IF_ERROR(kernel->Init(node));
+    QNNRT_RETURN_IF_ERROR(kernel->Init(node, options));
     return KernelPtr(std::move(kernel));
   }
 
@@ -107,6 +108,13 @@ class TransposeConv final : public PackedConv {
     }
   }
 
+  std::string Layout() const override {
+    return PanelLayout("transposed convolution of " + std::to_string(g_.group) + " groups in " +
+                           std::to_string(phases_.size()) + " phases",
+                       static_cast<size_t>(g_.taps() * g_.cin_per_group()),
+                       static_cast<size_t>(g_.cout_per_group()));
+  }
+
   // Weights are [kH, kW, input channels, output channels of a group]. A phase's taps are not evenly
   // spaced in it, so each panel is filled tap by tap.
   void Pack(const float* weights, float* packed, const Threads&) const override {
@@ -138,9 +146,9 @@ class TransposeConv final : public PackedConv {
 
 }  // namespace
 
-Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadTransposeConv(node));
-  return TransposeConv::Make(node, g);
+  return TransposeConv::Make(node, g, options);
 }
 
 }  // namespace qnnrt

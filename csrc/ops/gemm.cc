@@ -2,6 +2,11 @@
 
 namespace qnnrt {
 
+std::string PanelLayout(const std::string& op, size_t k, size_t n) {
+  return op + " " + std::to_string(k) + "x" + std::to_string(n) + " in panels of " +
+         std::to_string(Simd().columns);
+}
+
 size_t PackedPanels(size_t n) { return (n + Simd().columns - 1) / Simd().columns; }
 
 size_t PackedFloats(size_t k, size_t n) { return PackedPanels(n) * Simd().columns * k; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
 
 #include "ops/post_ops.h"
 #include "ops/simd.h"
@@ -15,6 +16,10 @@ struct MatrixView {
   const float* data;
   size_t row_stride, column_stride;
 };
+
+// How floats packed for this machine's tiles lie, for WeightStore: "MatMul 64x1000 in panels of
+// 32".
+std::string PanelLayout(const std::string& op, size_t k, size_t n);
 
 // B packed into panels of Simd().columns columns, the last one padded with zeros.
 size_t PackedPanels(size_t n);

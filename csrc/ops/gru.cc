@@ -68,11 +68,11 @@ Status Infer(const Node& node, std::vector<Shape>* shapes) {
 
 class Gru final : public Kernel {
  public:
-  static Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  static Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
     QNNRT_ASSIGN_OR_RETURN(const GruGeometry g, ReadGru(node));
     std::unique_ptr<Gru> kernel(new Gru(node, g));
     for (GateWeights* weights : {&kernel->w_, &kernel->r_gates_, &kernel->r_new_}) {
-      if (!weights->Prepare(node)) return OutOfMemory();
+      QNNRT_RETURN_IF_ERROR(weights->Prepare(node, options));
     }
     kernel->Plan();
     return KernelPtr(std::move(kernel));

@@ -1,6 +1,9 @@
 // FLOAT_16 through a float kernel: widen what is read, run, narrow what was written.
+#include <cstring>
+
 #include "ops/op.h"
 #include "ops/rules.h"
+#include "ops/weights.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -28,6 +31,7 @@ class HalfViaFloat final : public Kernel {
       QNNRT_ASSIGN_OR_RETURN(kernel->inner_, def.portable(kernel->node_, options));
     }
     if (!kernel->inner_) return KernelPtr();
+    QNNRT_RETURN_IF_ERROR(kernel->KeepWidened(options));
     kernel->Layout();
     return KernelPtr(std::move(kernel));
   }
@@ -87,10 +91,14 @@ class HalfViaFloat final : public Kernel {
         auto wide = std::make_unique<Tensor>(*tensor);
         wide->dtype = QNN_DATATYPE_FLOAT_32;
         if (tensor->data) {
-          wide->data = AlignedBytes::Make(wide->bytes());
+          // Where the store has what became of it, nobody reads it here.
+          const bool absent = tensor->data->data() == nullptr;
+          wide->data =
+              absent ? AlignedBytes::Absent(wide->bytes()) : AlignedBytes::Make(wide->bytes());
           if (!wide->data) return OutOfMemory();
-          HalfToFloat(tensor->data_as<uint16_t>(), static_cast<float*>(wide->data->data()),
-                      wide->elements());
+          if (!absent)
+            HalfToFloat(tensor->data_as<uint16_t>(), static_cast<float*>(wide->data->data()),
+                        wide->elements());
         }
         tensor = wide.get();
         tensors_.push_back(std::move(wide));
@@ -108,18 +116,35 @@ class HalfViaFloat final : public Kernel {
     if (slot->convert) slot->elements = tensor->elements();
   }
 
+  // What the float kernel packed goes; the widened static inputs that it reads as they are stay.
+  Status KeepWidened(const KernelOptions& options) {
+    kept_.resize(inputs_.size());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!inputs_[i].convert || !node_.inputs[i]->data) continue;
+      const std::shared_ptr<AlignedBytes> wide = node_.inputs[i]->data;
+      if (inner_->ReadsInput(i)) {
+        const auto copy = [&](void* to) {
+          std::memcpy(to, wide->data(), wide->size());
+          return Status::Ok();
+        };
+        QNNRT_ASSIGN_OR_RETURN(kept_[i],
+                               PackWeights(options, wide->size(), "widened FLOAT_16", copy));
+      }
+    }
+    for (auto& tensor : tensors_) tensor->data.reset();
+    return Status::Ok();
+  }
+
   void Layout() {
     size_t offset = Aligned((inputs_.size() + outputs_.size()) * sizeof(void*));
     for (size_t i = 0; i < inputs_.size(); ++i) {
       Slot& slot = inputs_[i];
       if (!slot.convert) continue;
-      const Tensor& wide = *node_.inputs[i];
       if (!inner_->ReadsInput(i)) {
-        slot.convert = false;  // packed inside: let the widened copy go
-        Release(wide);
-      } else if (wide.data) {
-        slot.fixed = wide.data->data();
-        widened_bytes_ += wide.data->size();
+        slot.convert = false;  // packed inside
+      } else if (kept_[i]) {
+        slot.fixed = kept_[i]->data();
+        widened_bytes_ += kept_[i]->size();
       } else {
         slot.offset = offset;
         offset += Aligned(slot.elements * sizeof(float));
@@ -133,16 +158,11 @@ class HalfViaFloat final : public Kernel {
     inner_offset_ = offset;
   }
 
-  void Release(const Tensor& tensor) {
-    for (auto& owned : tensors_) {
-      if (owned.get() == &tensor) owned->data.reset();
-    }
-  }
-
   Node node_;  // in float; kept because kernels may look at it until they are made
   std::vector<std::unique_ptr<Tensor>> tensors_;
   KernelPtr inner_;
   std::vector<Slot> inputs_, outputs_;
+  std::vector<SharedBytes> kept_;  // by input
   size_t inner_offset_ = 0;
   size_t widened_bytes_ = 0;
 };

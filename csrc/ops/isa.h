@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "support/cpu.h"
+
 #define QNNRT_INLINE __attribute__((always_inline)) inline
 
 // Iterations do not depend on each other, although pointers may be equal (in place).
@@ -27,7 +29,7 @@ inline Isa CpuIsa() {
   static const Isa isa = [] {
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+                      __builtin_cpu_supports("bmi2") && CpuHasF16c();
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512cd");

@@ -129,11 +129,11 @@ void Clip(float* x, size_t count, float limit) {
 
 class Lstm final : public Kernel {
  public:
-  static Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  static Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
     QNNRT_ASSIGN_OR_RETURN(const LstmGeometry g, ReadLstm(node));
     std::unique_ptr<Lstm> kernel(new Lstm(node, g));
     for (GateWeights* weights : kernel->AllWeights()) {
-      if (!weights->Prepare(node)) return OutOfMemory();
+      QNNRT_RETURN_IF_ERROR(weights->Prepare(node, options));
     }
     kernel->Plan();
     return KernelPtr(std::move(kernel));

@@ -1,6 +1,7 @@
 // MatMul and FullyConnected.
 #include "ops/gemm.h"
 #include "ops/rules.h"
+#include "ops/weights.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -117,18 +118,23 @@ Result<MatMulGeometry> Read(const Node& node, Shape* output) {
 
 class MatMul final : public Kernel {
  public:
-  static Result<KernelPtr> Make(const Node& node, const MatMulGeometry& g, int threads) {
-    std::unique_ptr<MatMul> kernel(new MatMul(node, g, threads));
+  static Result<KernelPtr> Make(const Node& node, const MatMulGeometry& g,
+                                const KernelOptions& options) {
+    std::unique_ptr<MatMul> kernel(new MatMul(node, g, options.threads));
     const Tensor& b = *node.inputs[1];
     if (b.is_static()) {
       kernel->b_matrices_ = g.k * g.n == 0 ? 0 : b.elements() / (g.k * g.n);
-      kernel->packed_ = AlignedBytes::Make(kernel->b_matrices_ * kernel->packed_floats_ * 4);
-      if (!kernel->packed_) return OutOfMemory();
-      float* packed = static_cast<float*>(kernel->packed_->data());
-      for (size_t i = 0; i < kernel->b_matrices_; ++i) {
-        PackAll(kernel->View(b.data_as<float>() + i * g.k * g.n), g.k, g.n,
-                packed + i * kernel->packed_floats_, Threads(1));
-      }
+      const size_t floats = kernel->packed_floats_;
+      const auto pack = [&](void* to) {
+        for (size_t i = 0; i < kernel->b_matrices_; ++i) {
+          PackAll(kernel->View(b.data_as<float>() + i * g.k * g.n), g.k, g.n,
+                  static_cast<float*>(to) + i * floats, Threads(1));
+        }
+        return Status::Ok();
+      };
+      QNNRT_ASSIGN_OR_RETURN(kernel->packed_,
+                             PackWeights(options, kernel->b_matrices_ * floats * sizeof(float),
+                                         PanelLayout("MatMul", g.k, g.n), pack));
     }
     return KernelPtr(std::move(kernel));
   }
@@ -271,7 +277,7 @@ class MatMul final : public Kernel {
   bool in_place_ = false, stream_ = false;
   size_t packed_floats_ = 0, b_matrices_ = 0;
   size_t scratch_a_ = 0, scratch_b_ = 0, slots_ = 1;
-  std::shared_ptr<AlignedBytes> packed_;
+  SharedBytes packed_;
 };
 
 Status Infer(const Node& node, std::vector<Shape>* outputs) {
@@ -285,7 +291,7 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
 Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options) {
   Shape shape;
   QNNRT_ASSIGN_OR_RETURN(const MatMulGeometry g, Read(node, &shape));
-  return MatMul::Make(node, g, options.threads);
+  return MatMul::Make(node, g, options);
 }
 
 }  // namespace

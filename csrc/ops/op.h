@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/tensor.h"
+#include "support/interrupt.h"
 #include "support/status.h"
 #include "support/threads.h"
 
@@ -36,9 +37,12 @@ class Kernel {
   virtual size_t WeightBytes() const { return 0; }  // what it packed
 };
 
+class WeightStore;
 struct KernelOptions {
-  bool portable_only = false;  // leave the fast library out
-  int threads = 1;             // how many threads Run may use
+  bool portable_only = false;      // leave the fast library out
+  int threads = 1;                 // how many threads Run may use
+  WeightStore* weights = nullptr;  // weights.h; null: kernels keep what they pack to themselves
+  const Interrupt* interrupt = nullptr;  // asked between kernels
 };
 
 // A null pointer in a Result means "not for me": the next candidate is asked.

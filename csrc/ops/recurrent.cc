@@ -39,19 +39,23 @@ void Stack(const std::vector<const float*>& gates, size_t floats, float* out) {
 
 }  // namespace
 
-bool GateWeights::Prepare(const Node& node) {
+Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
   std::vector<const float*> gates;
   for (size_t i : inputs_) {
-    if (!node.inputs[i]->is_static()) return true;
+    if (!node.inputs[i]->is_static()) return Status::Ok();
     gates.push_back(node.inputs[i]->data_as<float>());
   }
-  auto stacked = AlignedBytes::Make(n_ * k_ * sizeof(float));
-  packed_ = AlignedBytes::Make(PackedFloats(k_, n_) * sizeof(float));
-  if (!stacked || !packed_) return false;
-  float* rows = static_cast<float*>(stacked->data());
-  Stack(gates, units_ * k_, rows);
-  PackAll({rows, 1, k_}, k_, n_, static_cast<float*>(packed_->data()), Threads(1));
-  return true;
+  const auto pack = [&](void* packed) -> Status {
+    auto stacked = AlignedBytes::Make(n_ * k_ * sizeof(float));
+    if (!stacked) return OutOfMemory();
+    float* rows = static_cast<float*>(stacked->data());
+    Stack(gates, units_ * k_, rows);
+    PackAll({rows, 1, k_}, k_, n_, static_cast<float*>(packed), Threads(1));
+    return Status::Ok();
+  };
+  QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, PackedFloats(k_, n_) * sizeof(float),
+                                              PanelLayout("gates", k_, n_), pack));
+  return Status::Ok();
 }
 
 size_t GateWeights::ScratchFloats() const {

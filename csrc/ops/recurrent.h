@@ -5,6 +5,7 @@
 
 #include "ops/gemm.h"
 #include "ops/op.h"
+#include "ops/weights.h"
 
 namespace qnnrt {
 
@@ -32,8 +33,8 @@ class GateWeights {
  public:
   // `inputs` are the node's input numbers, in the order of the gates.
   GateWeights(const Node& node, std::vector<size_t> inputs);
-  // Packs now when all are static. False: out of memory.
-  bool Prepare(const Node& node);
+  // Packs now when all are static.
+  Status Prepare(const Node& node, const KernelOptions& options);
   bool packed() const { return packed_ != nullptr; }
   bool Holds(size_t input) const;  // a static input that is not read any more
   size_t k() const { return k_; }
@@ -46,7 +47,7 @@ class GateWeights {
  private:
   std::vector<size_t> inputs_;
   size_t units_ = 0, k_ = 0, n_ = 0;
-  std::shared_ptr<AlignedBytes> packed_;
+  SharedBytes packed_;
 };
 
 // C rows [n0, n0 + weights.n()) (+)= A x weights. Row i of A is at a + i * lda, of C at c(i).

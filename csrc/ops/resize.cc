@@ -36,10 +36,10 @@ double SourceCoordinate(const ResizeRule& rule, size_t out, size_t in_size, size
       return out_size > 1 ? (x + 0.5) * scale - 0.5 : 0.0;
     case Transform::kHalfPixel:
       return (x + 0.5) * scale - 0.5;
+    // Multiplied first from here on: whole coordinates come out whole.
     case Transform::kHalfPixelRaw:  // the output pixel's centre, to be rounded down
-      return (x + 0.5) * scale;
+      return (x + 0.5) * static_cast<double>(in_size) / static_cast<double>(out_size);
     case Transform::kAlignCorners:
-      // Multiplied first: whole coordinates come out whole.
       return out_size > 1 ? x * static_cast<double>(in_size - 1) / static_cast<double>(out_size - 1)
                           : 0.0;
     case Transform::kAsymmetric:

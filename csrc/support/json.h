@@ -1,6 +1,8 @@
 // Writing JSON: enough for descriptions and reports. Commas and escapes are its business.
 #pragma once
 
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -46,12 +48,25 @@ class JsonWriter {
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
   JsonWriter& Number(T value) {
     Separate();
-    text_ += std::to_string(value);
+    if constexpr (std::is_floating_point_v<T>) {
+      char digits[40];  // the fewest that read back as the same number, in any locale
+      auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+      const char* quote = std::isfinite(value) ? "" : "\"";  // JSON has no infinities and no NaN
+      text_ += quote + std::string(digits, end) + quote;
+    } else {
+      text_ += std::to_string(value);
+    }
     return *this;
   }
   JsonWriter& Bool(bool value) {
     Separate();
     text_ += value ? "true" : "false";
+    return *this;
+  }
+  // A value that is JSON already.
+  JsonWriter& Raw(const std::string& json) {
+    Separate();
+    text_ += json;
     return *this;
   }
   std::string Take() { return std::move(text_); }

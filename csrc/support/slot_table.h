@@ -86,11 +86,34 @@ class SlotTable {
     }
     return expected >> 32 == handle >> 32 ? Retired::kPinned : Retired::kStale;
   }
+  // No new pins from here on, whatever pins there are: the value stays until Drained. False: stale.
+  bool Close(SlotHandle handle) {
+    Slot* slot = Find(handle);
+    if (!slot) return false;
+    uint64_t word = slot->word.load(std::memory_order_relaxed);
+    do {
+      if (word >> 32 != handle >> 32) return false;
+    } while (!slot->word.compare_exchange_weak(
+        word, word + (uint64_t{1} << 32), std::memory_order_acq_rel, std::memory_order_relaxed));
+    return true;
+  }
+  // After Close: the last pin has gone, and the value belongs to the caller until Recycle.
+  bool Drained(SlotHandle handle) const {
+    const uint64_t word = SlotAt(IndexOf(handle))->word.load(std::memory_order_acquire);
+    return static_cast<uint32_t>(word) == 0;
+  }
+  // The value of a slot that is closed.
+  T* Closed(SlotHandle handle) { return &SlotAt(IndexOf(handle))->value; }
   void Recycle(SlotHandle handle) {
     // A slot whose generations are used up stays empty: its first handles must not come true again.
     if (static_cast<uint32_t>(handle >> 32) < UINT32_MAX - 2) free_.push_back(IndexOf(handle));
   }
 
+  // It was published once, and retired since.
+  bool WasLive(SlotHandle handle) const {
+    const Slot* slot = Find(handle);
+    return slot && slot->word.load(std::memory_order_acquire) >> 32 > handle >> 32;
+  }
   bool Live(SlotHandle handle) const { return PinsOf(handle) >= 0; }
   // -1 when stale.
   int64_t PinsOf(SlotHandle handle) const {

@@ -6,13 +6,27 @@ Exit status: 0 done, 1 the work failed, 2 a bad option or file (one line on stde
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from ..errors import BackendNotFoundError, Error, ModelError
-from . import bench, demo, info, paths, run
+from . import (
+    bench,
+    context_binary_generator,
+    context_binary_utility,
+    demo,
+    info,
+    net_run,
+    paths,
+    platform_validator,
+    profile_viewer,
+    run,
+    throughput_net_run,
+)
 from ._common import UsageError
 
 __all__ = ["main"]
@@ -32,17 +46,37 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=_Parser
     )
-    for module in (info, run, bench, demo, paths):
+    for module in (
+        info,
+        run,
+        bench,
+        demo,
+        context_binary_generator,
+        context_binary_utility,
+        net_run,
+        throughput_net_run,
+        profile_viewer,
+        platform_validator,
+        paths,
+    ):
         module.add(commands)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status."""
-    options = _parser().parse_args(argv)
+    """Runs one command, the process's own unless given; returns its exit status."""
+    if argv is None:
+        _keep_stdout()
+    parser = _parser()
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        arguments = " ".join(unknown)
+        parser.prog += f" {options.command}"
+        parser.error(f"unrecognized arguments: {arguments}")
     try:
         status: int = options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the caller
+            sys.stdout.flush()
         return status
     except UsageError as error:
         return _report(options.command, error, 2)
@@ -57,6 +91,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(options.command, error, 1)
     except KeyboardInterrupt:
         return 130
+
+
+def _keep_stdout() -> None:
+    """Leaves stdout to the command alone: some backend libraries print there, which would spoil
+    --json. Whatever else writes to file descriptor 1 from now on ends on stderr."""
+    old = sys.stdout
+    if not isinstance(old, io.TextIOWrapper):
+        return
+    with suppress(OSError, ValueError):
+        if old.fileno() == 1:
+            old.flush()
+            os.fstat(2)
+            new = open(os.dup(1), "w", encoding=old.encoding, errors=old.errors)  # noqa: SIM115
+            new.reconfigure(line_buffering=old.line_buffering, write_through=old.write_through)
+            os.dup2(2, 1)
+            sys.stdout = new
 
 
 def _report(command: str, error: Exception, status: int) -> int:

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..model import Model
+from ..backend import library_path
+from ..model import ContextBinary, Model
+from ..model.binary import system_library
 from ..session import Session
 
 T = TypeVar("T")
@@ -36,7 +38,7 @@ def count(text: str) -> int:
 
 def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     """The options of every command that runs a model."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx file")
+    parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx, .tflite or .bin file")
     parser.add_argument(
         "--input",
         metavar="[NAME=]FILE",
@@ -51,9 +53,14 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         default=[],
         help="sizes that the model leaves open: of an input, or of a symbolic dimension",
     )
+    parser.add_argument(
+        "--graph", metavar="NAME", help="which graph of a context binary that has several"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     parser.add_argument(
-        "--backend", default="cpu", help="cpu, or the path of a QNN backend library (default cpu)"
+        "--backend",
+        default="cpu",
+        help="cpu, htp, or the path of a QNN backend library (default cpu)",
     )
     parser.add_argument(
         "--iterations",
@@ -66,14 +73,34 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def load_model(options: argparse.Namespace) -> Model:
+def load_model(options: argparse.Namespace) -> Model | ContextBinary:
     """`qnnrt.load` of the model that the options name."""
     from .. import load
 
     if not options.model.is_file():
         raise UsageError(f"{options.model}: no such file")
     shapes = dict(shape(text) for text in options.shape)
+    if options.model.suffix.lower() == ".bin":
+        if shapes:
+            raise UsageError(f"--shape: the shapes in {options.model} were chosen when it was made")
+        if options.threads is not None:
+            raise UsageError(f"--threads: {options.model} was made for a number of threads")
+        # Binaries are told by the system library beside their maker's backend library.
+        binary = ContextBinary(options.model, system=system_library(library_path(options.backend)))
+        try:
+            options.graph = binary.graph(options.graph).name
+        except ValueError as error:
+            raise UsageError(f"--graph: {error}") from None
+        return binary
+    if options.graph is not None:
+        raise UsageError(f"--graph: {options.model} is one graph; only context binaries have more")
     return load(options.model, **({"shapes": shapes} if shapes else {}))
+
+
+def session_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Keywords of `Session` out of the options of `add_model_options`, after `load_model`."""
+    given: dict[str, Any] = {"backend": options.backend, "threads": options.threads}
+    return given | ({"options": {"graph": options.graph}} if options.graph is not None else {})
 
 
 def shape(text: str) -> tuple[str, int | tuple[int, ...]]:

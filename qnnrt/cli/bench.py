@@ -1,4 +1,4 @@
-"""``qnnrt bench``: shared buffers against copies, and against ONNX Runtime when it is installed."""
+"""``qnnrt bench``: shared buffers against copies, and the file's own runtime when installed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from ._common import (
     interleave,
     load_model,
     print_json,
+    session_options,
     size,
 )
 
 ZERO_COPY = "zero-copy"
 COPYING = "copying"
 ONNXRUNTIME = "onnxruntime"
+LITERT = "ai-edge-litert"
 MEANING = {
     ZERO_COPY: "bound shared buffers: Session.run()",
     COPYING: "arrays in, arrays out: Session.run({...})",
     ONNXRUNTIME: "ONNX Runtime's run(None, {...}) on its CPU provider",
+    LITERT: "TFLite's set_tensor, invoke, get_tensor with its default delegate",
 }
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
-    text = "time a model over shared buffers, with copies, and in ONNX Runtime when installed"
+    text = "time a model over shared buffers, with copies, and in its own runtime when installed"
     parser = commands.add_parser("bench", help=text, description=text.capitalize() + ".")
     add_model_options(parser, iterations=50)
     parser.set_defaults(run=run)
@@ -39,10 +42,8 @@ def run(options: argparse.Namespace) -> int:
     from ..session import Session
 
     model = load_model(options)
-    with (
-        Session(model, backend=options.backend, threads=options.threads) as bound,
-        Session(model, backend=options.backend, threads=options.threads) as copying,
-    ):
+    given = session_options(options)
+    with Session(model, **given) as bound, Session(model, **given) as copying:
         feeds = input_arrays(bound, options)
         for name, array in feeds.items():
             bound.inputs[name].array[...] = array
@@ -50,9 +51,11 @@ def run(options: argparse.Namespace) -> int:
             ZERO_COPY: bound.run,
             COPYING: lambda: copying.run(feeds),
         }
-        other = onnxruntime_way(options, feeds)
+        runtime = ONNXRUNTIME if options.model.suffix == ".onnx" else LITERT
+        make = onnxruntime_way if runtime == ONNXRUNTIME else litert_way
+        other = make(options, feeds)
         if other is not None:
-            ways[ONNXRUNTIME] = other
+            ways[runtime] = other
         bound.reset_stats()
         times = interleave(ways, options.iterations, "timing")
         copied = bound.stats.copied_bytes
@@ -76,10 +79,10 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print(f"{options.model}: {size(moved)} of input, {options.iterations} calls each, in turns")
     for name, t in times.items():
-        print(f"{name:12} {t!s:34} x{t.median / base:.2f}  {MEANING[name]}")
+        print(f"{name:14} {t!s:34} x{t.median / base:.2f}  {MEANING[name]}")
     print(f"copied on the zero-copy way: {copied} bytes")
-    if other is None:
-        print("onnxruntime is not installed: `pip install onnxruntime` adds it to the comparison")
+    if other is None and options.model.suffix in (".onnx", ".tflite"):
+        print(f"{runtime} is not installed: `pip install {runtime}` adds it to the comparison")
     return 0
 
 
@@ -97,3 +100,32 @@ def onnxruntime_way(
         str(options.model), settings, providers=["CPUExecutionProvider"]
     )
     return lambda: session.run(None, feeds)
+
+
+def litert_way(
+    options: argparse.Namespace, feeds: dict[str, np.ndarray]
+) -> Callable[[], object] | None:
+    """Inputs by position: they are in the file's order on both sides."""
+    if options.model.suffix != ".tflite" or util.find_spec("ai_edge_litert") is None:
+        return None
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(model_path=str(options.model), num_threads=options.threads)
+    arrays = list(feeds.values())
+    for detail, array in zip(runner.get_input_details(), arrays, strict=True):
+        if tuple(detail["shape"]) != array.shape and detail["shape"].size:
+            runner.resize_tensor_input(detail["index"], array.shape)
+    runner.allocate_tensors()
+    inputs = [
+        (d["index"], array.reshape(tuple(d["shape"])))
+        for d, array in zip(runner.get_input_details(), arrays, strict=True)
+    ]
+    outputs = [d["index"] for d in runner.get_output_details()]
+
+    def run() -> object:
+        for index, array in inputs:
+            runner.set_tensor(index, array)
+        runner.invoke()
+        return [runner.get_tensor(index) for index in outputs]
+
+    return run

@@ -17,6 +17,7 @@ from ._common import (
     load_model,
     print_json,
     progress,
+    session_options,
     size,
     timing,
 )
@@ -41,13 +42,8 @@ def run(options: argparse.Namespace) -> int:
     from ..session import Session
 
     model = load_model(options)
-    with Session(
-        model,
-        backend=options.backend,
-        io=options.io,
-        strict=options.strict,
-        threads=options.threads,
-    ) as session:
+    given = session_options(options)
+    with Session(model, io=options.io, strict=options.strict, **given) as session:
         for name, array in input_arrays(session, options).items():
             session.inputs[name].array[...] = array
         samples = []

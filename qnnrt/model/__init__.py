@@ -15,7 +15,15 @@ import numpy as np
 
 from ..errors import ModelError
 
-__all__ = ["Model", "Node", "Quantization", "Tensor"]
+__all__ = [
+    "BinaryGraph",
+    "BinaryTensor",
+    "ContextBinary",
+    "Model",
+    "Node",
+    "Quantization",
+    "Tensor",
+]
 
 #: Element types that a QNN tensor can have (numpy's names).
 ELEMENT_TYPES = frozenset(
@@ -212,3 +220,7 @@ def _param_text(value: object) -> str:
     if isinstance(value, np.ndarray):
         return str(value.tolist())
     return str(value.item() if isinstance(value, np.generic) else value)
+
+
+# Below what it is made of: a binary's tensors are tensors.
+from .binary import BinaryGraph, BinaryTensor, ContextBinary  # noqa: E402

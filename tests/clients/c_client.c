@@ -330,7 +330,7 @@ int main(int argc, char** argv) {
   rpc_free(x_memory);
   rpc_free(shared);
   OK(qnn.contextFree(context, NULL));
-  REFUSED(qnn.graphExecute(graph, inputs, 2, &y, 1, NULL, NULL), QNN_GRAPH_ERROR_INVALID_HANDLE);
+  REFUSED(qnn.graphExecute(graph, inputs, 2, &y, 1, NULL, NULL), QNN_GRAPH_ERROR_INVALID_CONTEXT);
   OK(qnn.backendFree(backend));
   OK(qnn.logFree(log));
   Qnnrt_LiveCounts_t live;

@@ -1,11 +1,12 @@
 """ONNX Runtime as a client of a QNN backend library, in a process of its own.
 
-    python ort_client.py MODEL BACKEND_LIBRARY INPUTS.npz OUTPUTS.npz RUNS
+    python ort_client.py MODEL BACKEND_LIBRARY INPUTS.npz OUTPUTS.npz RUNS [OPTIONS.json]
 
 runs the model with the QNN execution provider on that library by its path, writes the outputs of
 the last run, and prints one JSON line: which provider got which ops, and what the backend
 library's own live-object counters said before, during and after the session. The log of both,
-with everything that the backend says, goes to standard error.
+with everything that the backend says, goes to standard error. The options are a JSON object with
+"provider" and "session", each an object of strings.
 """
 
 import ctypes
@@ -39,13 +40,26 @@ def assignment(session: ort.InferenceSession) -> dict[str, Counter[str]]:
     return assigned
 
 
-def main(model: str, backend: str, inputs: str, outputs: str, runs: str) -> None:
+def described(library: ctypes.CDLL) -> dict | None:
+    """What the htp backend keeps of devices, contexts and votes."""
+    library.qnnrt_htp_describe.restype = ctypes.c_char_p
+    return json.loads(library.qnnrt_htp_describe(None))
+
+
+def main(
+    model: str, backend: str, inputs: str, outputs: str, runs: str, more: str | None = None
+) -> None:
+    given = json.loads(Path(more).read_text()) if more else {}
     ort.set_default_logger_severity(0)
     ort.register_execution_provider_library(ort_qnn.EP_NAME, ort_qnn.get_library_path())
     devices = [d for d in ort.get_ep_devices() if d.ep_name == ort_qnn.EP_NAME]
     options = ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    options.add_provider_for_devices(devices[:1], {"backend_path": backend})
+    for name, value in given.get("session", {}).items():
+        options.add_session_config_entry(name, value)
+    options.add_provider_for_devices(
+        devices[:1], {"backend_path": backend, **given.get("provider", {})}
+    )
 
     # The same library that the provider opens: the counters are those of its one instance.
     runtime = ctypes.CDLL(str(Path(backend).with_name("libqnnrt.so")))
@@ -56,11 +70,13 @@ def main(model: str, backend: str, inputs: str, outputs: str, runs: str) -> None
     for _ in range(int(runs)):
         results = session.run(None, feeds)
     during = live_counts(runtime)
+    htp = described(runtime)
     np.savez(outputs, *results)
     del session
     gc.collect()
     after = live_counts(runtime)
-    print(json.dumps({"assigned": assigned, "before": before, "during": during, "after": after}))
+    counts = {"before": before, "during": during, "after": after}
+    print(json.dumps({"assigned": assigned, "htp": htp, **counts}))
 
 
 if __name__ == "__main__":

@@ -360,8 +360,12 @@ LAYOUT(Qnnrt_PaddedInterface_t, 608 + 64 * 8, AT(interface, 0) AT(spare, 608))
 LAYOUT(Qnnrt_PaddedSystemInterface_t, 160 + 64 * 8, AT(interface, 0) AT(spare, 160))
 
 // Our own records.
-LAYOUT(Qnnrt_GraphConfig_t, 12, AT(magic, 0) AT(option, 4) AT(numThreads, 8) AT(kernels, 8))
-LAYOUT(Qnnrt_GraphStats_t, 80, AT(executes, 0) AT(reserved_at, 24) AT(execute_nanoseconds, 72))
+LAYOUT(Qnnrt_GraphConfig_t, 12, AT(magic, 0) AT(option, 4) AT(numThreads, 8) AT(kernels, 8)
+       AT(strict, 8))
+LAYOUT(Qnnrt_GraphStats_t, 112, AT(executes, 0) AT(reserved_at, 24) AT(execute_nanoseconds, 72)
+       AT(reserved_at_finalize_bytes, 80) AT(copied_out_bytes, 104))
+LAYOUT(Qnnrt_DomainInfo_t, 32, AT(budget_bytes, 0) AT(num_holders, 24))
+LAYOUT(Qnnrt_DomainHolder_t, 136, AT(bytes, 0) AT(what, 8) AT(who, 40))
 LAYOUT(Qnnrt_CopyRecord_t, 40, AT(tensor, 0) AT(direction, 8) AT(reserved, 12) AT(bytes, 16)
        AT(count, 24) AT(reason, 32))
 LAYOUT(Qnnrt_LiveCounts_t, 88, AT(buffers, 0) AT(signals, 80))
@@ -513,7 +517,7 @@ VALUE(RPCMEM_HEAP_ID_SYSTEM, 25)
 // clang-format on
 
 int main() {
-  constexpr int kExpected = 1067;  // a check that is lost must not go unnoticed
+  constexpr int kExpected = 1077;  // a check that is lost must not go unnoticed
   std::printf("abi layout: %d checks\n", g_checked);
   return g_checked == kExpected ? 0 : 1;
 }

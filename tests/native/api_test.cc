@@ -235,8 +235,14 @@ TEST(stale_and_foreign_handles_are_refused_by_every_component) {
   CHECK_EQ(q.logFree(backend), Qnn_ErrorHandle_t{QNN_LOG_ERROR_INVALID_HANDLE});
   c.Close();
   CHECK_EQ(q.graphFinalize(graph, nullptr, nullptr),
-           Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_INVALID_HANDLE});
+           Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_INVALID_CONTEXT});
   CHECK_EQ(q.graphExecute(graph, nullptr, 0, nullptr, 0, nullptr, nullptr),
+           Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_INVALID_CONTEXT});
+  auto never = reinterpret_cast<Qnn_GraphHandle_t>(reinterpret_cast<uintptr_t>(graph) +
+                                                   (uintptr_t{1000} << 33));
+  CHECK_EQ(q.graphExecute(never, nullptr, 0, nullptr, 0, nullptr, nullptr),
+           Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_INVALID_HANDLE});
+  CHECK_EQ(q.graphExecute(context, nullptr, 0, nullptr, 0, nullptr, nullptr),
            Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_INVALID_HANDLE});
   CHECK_EQ(q.graphExecute(nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr),
            Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_INVALID_HANDLE});
@@ -410,6 +416,32 @@ TEST(execute_allocates_nothing) {
   uint64_t before = qnnrt_debug_allocations();
   for (int i = 0; i < 1000; ++i) REQUIRE(c.Run() == 0);
   CHECK_EQ(qnnrt_debug_allocations() - before, 0u);
+}
+
+// For the thread sanitizer most of all.
+TEST(a_backend_may_be_configured_while_graphs_are_made) {
+  Qnn_BackendHandle_t backend = nullptr;
+  CHECK_EQ(q.backendCreate(nullptr, nullptr, &backend), 0u);
+  std::atomic<bool> stop{false};
+  std::thread configurer([&] {
+    for (int i = 0; !stop || i < 100; ++i) {
+      QnnBackend_Config_t config = {};
+      config.option = QNN_BACKEND_CONFIG_OPTION_PLATFORM;
+      config.platformOption = i % 2 == 0 ? "threads:1;kernels:portable" : "threads:2;kernels:auto";
+      const QnnBackend_Config_t* list[] = {&config, nullptr};
+      CHECK_EQ(q.backendSetConfig(backend, list), 0u);
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    Qnn_ContextHandle_t context = nullptr;
+    Qnn_GraphHandle_t graph = nullptr;
+    CHECK_EQ(q.contextCreate(backend, nullptr, nullptr, &context), 0u);
+    CHECK_EQ(q.graphCreate(context, "g", nullptr, &graph), 0u);
+    CHECK_EQ(q.contextFree(context, nullptr), 0u);
+  }
+  stop = true;
+  configurer.join();
+  CHECK_EQ(q.backendFree(backend), 0u);
 }
 
 CHECK_MAIN("api_test")

@@ -62,7 +62,7 @@ class Net {
       (*outputs)[t->id].assign(t->elements(), NAN);
       out.push_back(Raw(*t, &(*outputs)[t->id]));
     }
-    return graph_.Execute(in.data(), in.size(), out.data(), out.size(), nullptr);
+    return graph_.Execute(in.data(), in.size(), out.data(), out.size(), {});
   }
   Graph& graph() { return graph_; }
 

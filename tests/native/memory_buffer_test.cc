@@ -142,7 +142,7 @@ TEST(CloseSaysWhoHoldsIt) {
     qnnrt::MemUse use(&registry, registry.TryAcquire(h, 9));
     CHECK_EQ(qnnrt_buffer_close(b), kBusy);
     CHECK(Says("1 registered memory handle"));
-    CHECK(Says("running executions"));
+    CHECK(Says("executions in flight"));
   }
   CHECK_OK(registry.Deregister(&h, 1));
   CHECK_EQ(qnnrt_buffer_close(b), 0u);

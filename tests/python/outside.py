@@ -10,6 +10,9 @@ from pathlib import Path
 
 import qnnrt
 
+#: The tests run under the address sanitizer, whose own memory shows in what a process holds.
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+
 _PATHS = [str(Path(qnnrt.__file__).parent.parent), str(Path(__file__).parent)]
 
 

@@ -175,7 +175,8 @@ def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> No
         (["--threads", "many"], "'many' is not a whole number of at least 1"),
         (["--io", "magic"], "invalid choice: 'magic'"),
         (["--backend", "libNothing.so"], "libNothing.so"),
-        (["--no-such-option"], "unrecognized arguments: --no-such-option"),
+        (["--no-such-option"], "run: error: unrecognized arguments: --no-such-option"),
+        (["--no-such-option"], "(see qnnrt run --help)"),
     ],
 )
 def test_a_bad_option_is_one_line_and_status_2(

@@ -140,4 +140,4 @@ def test_a_library_that_is_no_backend_is_named():
     with pytest.raises(qnnrt.BackendNotFoundError, match="QnnInterface_getProviders"):
         qnn.Backend.open(_ctypes.__file__)
     with pytest.raises(qnnrt.BackendNotFoundError, match="version"):
-        qnnrt.Session(relu_model(), "htp")
+        qnnrt.Session(relu_model(), "gpu")

@@ -29,16 +29,20 @@ def test_an_example_runs_as_it_stands(script: str, tmp_path: Path) -> None:
     assert not done.stderr
 
 
+@pytest.mark.parametrize(
+    ("library", "provider"),
+    [("libQnnCpu.so", "CPU_QTI_AISW"), ("libQnnHtp.so", "HTP_QTI_AISW")],
+)
 @pytest.mark.parametrize("warnings", [["-Wall", "-Wextra", "-Werror"]])
 def test_a_c_program_runs_on_the_installed_headers_and_libraries(
-    tmp_path: Path, warnings: list[str]
+    tmp_path: Path, warnings: list[str], library: str, provider: str
 ) -> None:
     program = tmp_path / "embed"
     source = EXAMPLES / "embed.c"
     command = ["gcc", "-std=c11", *warnings, source, "-o", program, f"-I{INCLUDE_DIR}", "-ldl"]
     subprocess.run(command, check=True)
     done = subprocess.run(
-        [program, "libQnnCpu.so"],
+        [program, library],
         env=os.environ | {"LD_LIBRARY_PATH": str(LIB_DIR)},
         capture_output=True,
         text=True,
@@ -48,4 +52,4 @@ def test_a_c_program_runs_on_the_installed_headers_and_libraries(
     rows = [line for line in done.stdout.splitlines() if line.startswith("y =")]
     expected = [[max(0, i - 2 * k) for i in range(8)] for k in range(3)]
     assert rows == ["y = " + " ".join(map(str, row)) for row in expected]
-    assert done.stdout.startswith("CPU_QTI_AISW, core API 2.")
+    assert done.stdout.startswith(f"{provider}, core API 2.")

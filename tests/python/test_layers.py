@@ -15,7 +15,7 @@ BELOW = {
     "memory": {"abi", "support"},
     "ops": {"abi", "support", "graph/tensor.h", "graph/types.h"},
     "graph": {"abi", "support", "memory", "ops"},
-    "backends": {"abi", "memory/descriptor.h"},
+    "backends": {"abi", "memory/descriptor.h", "memory/process_domain.h"},
     "api": {"abi", "support", "memory", "ops", "graph", "backends"},
     "shims": {"abi", "memory/rpcmem.h"},
     "client": {"abi", "support/clock.h"},

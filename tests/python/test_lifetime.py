@@ -126,6 +126,18 @@ def test_dropping_everything_frees_everything():
     )
 
 
+@pytest.mark.parametrize("name", ["cpu", "htp"])
+def test_a_backend_goes_with_its_device_and_log_when_nobody_uses_it(name):
+    before = _core.live_counts()
+    backend = qnn.Backend.open(name)
+    assert backend.has_device == (name == "htp")
+    context = backend.create_context()
+    assert _core.live_counts()["backends"] == before["backends"] + 1
+    del backend, context
+    gc.collect()
+    assert _core.live_counts() == before
+
+
 def test_sessions_die_by_reference_count_alone():
     gc.disable()
     try:

@@ -33,13 +33,24 @@ def test_the_page_is_up_to_date(coverage: ModuleType) -> None:
         assert text.endswith("\n".join(coverage.qnn_section()) + "\n"), again
 
 
-def test_everything_that_the_importer_emits_is_in_the_op_table(coverage: ModuleType) -> None:
+def test_everything_that_the_importers_emit_is_in_the_op_table(coverage: ModuleType) -> None:
     known = {op["type"] for op in coverage.op_table()}
     named = {
         word
-        for target in coverage.importer.supported_ops().values()
+        for target in (
+            *coverage.importer.supported_ops().values(),
+            *(to for to, _ in coverage.tflite_importer.supported_ops().values()),
+        )
         for word in target.replace(",", " ").split()
         if word[0].isupper()
     }
     assert named
     assert named <= known
+
+
+def test_every_mapped_tflite_operator_is_compared_with_the_interpreter(
+    coverage: ModuleType,
+) -> None:
+    import tflite_cases
+
+    assert set(coverage.tflite_importer.supported_ops()) == set(tflite_cases.tried())

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(qnnrt.__file__).parent
 SHIMS = {
     "libQnnCpu.so": {"QnnInterface_getProviders"},
+    "libQnnHtp.so": {"QnnInterface_getProviders"},
+    "libQnnSystem.so": {"QnnSystemInterface_getProviders"},
     "libcdsprpc.so": {
         name
         for name in re.findall(r"\b(\w+)\(", (ROOT / "csrc/abi/rpcmem.h").read_text())

@@ -304,8 +304,10 @@ def test_an_option_that_does_not_exist_is_a_type_error(backend, context):
 def test_context_options_reach_the_backend(backend):
     with backend.create_context(priority="high"):
         pass
-    with pytest.raises(qnnrt.ContextError, match="option 3") as e:
-        backend.create_context(oem_string="tag")
+    with backend.create_context(oem_string="tag") as context:
+        context.set_config(priority="low")
+    with pytest.raises(qnnrt.ContextError, match="QUEUE_DEPTH is not supported") as e:
+        backend.create_context(async_queue_depth=5)
     assert e.value.code == 1000
     with pytest.raises(ValueError, match="priority"):
         backend.create_context(priority="urgent")

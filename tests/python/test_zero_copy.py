@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import gc
 import mmap
-import os
 import resource
 
 import numpy as np
 import pytest
+from outside import SANITIZED
 from toy import add_model, conv_model, relu_model
 
 import qnnrt
 from qnnrt import _core
 
 RUNS = 1000
-SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 
 
 def _faults() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
 
 
-@pytest.mark.parametrize("io", ["memhandle", "raw"])
+@pytest.mark.parametrize(
+    ("backend", "io"), [("cpu", "memhandle"), ("cpu", "raw"), ("htp", "memhandle")]
+)
 @pytest.mark.parametrize(
     "model",
     [relu_model((1, 16)), add_model(), conv_model(), relu_model((1, 512, 512, 4))],
     ids=["relu", "add", "conv", "relu-4MiB"],
 )
-def test_a_thousand_runs_copy_fault_and_allocate_nothing(model, io):
-    with qnnrt.Session(model, io=io, strict=True) as s:
+def test_a_thousand_runs_copy_fault_and_allocate_nothing(model, backend, io):
+    with qnnrt.Session(model, backend, io=io, strict=True) as s:
         for t in s.inputs.values():
             t.array[...] = 1
         for _ in range(20):

@@ -90,7 +90,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
 
   if (work < kLeastWork) return KernelPtr();
 
-  Problem problem{node, ThreadsFor(node, options, work), {}, &dst};
+  Problem problem{node, ThreadsFor(node, options, work), {}, &dst, options.weights};
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
                   {DNNL_ARG_DST, Arg::kOut, 0, &dst}};

@@ -9,6 +9,7 @@
 
 #include "abi/qnn_errors.h"
 #include "ops/post_ops.h"
+#include "ops/weights.h"
 
 namespace qnnrt::onednn {
 namespace {
@@ -98,6 +99,39 @@ std::string OptimizedName(const PrimitiveDesc& desc) {
   return name;
 }
 
+std::string DimsText(const_dnnl_memory_desc_t desc, dnnl_query_t what, int count) {
+  const dnnl_dims_t* values = nullptr;
+  TheApi().memory_desc_query(desc, what, &values);
+  std::string text;
+  for (int i = 0; values != nullptr && i < count; ++i)
+    text += (i == 0 ? "" : ",") + std::to_string((*values)[i]);
+  return text;
+}
+
+// Everything that the meaning of packed bytes depends on, for WeightStore: two descriptors with the
+// same text hold the same bytes. A layout that oneDNN does not describe is known by its version.
+std::string LayoutText(const_dnnl_memory_desc_t desc) {
+  const Api& api = TheApi();
+  dnnl_format_kind_t format = dnnl_format_kind_undef;
+  dnnl_data_type_t type = dnnl_data_type_undef;
+  int rank = 0, blocks = 0;
+  dnnl_dim_t offset = 0;
+  api.memory_desc_query(desc, dnnl_query_format_kind, &format);
+  api.memory_desc_query(desc, dnnl_query_data_type, &type);
+  api.memory_desc_query(desc, dnnl_query_ndims_s32, &rank);
+  std::string text = "oneDNN type " + std::to_string(static_cast<int>(type)) + " [" +
+                     DimsText(desc, dnnl_query_dims, rank) + "]";
+  if (format != dnnl_blocked) {
+    return text + " format " + std::to_string(static_cast<int>(format)) + " of " + OneDnnVersion();
+  }
+  api.memory_desc_query(desc, dnnl_query_inner_nblks_s32, &blocks);
+  api.memory_desc_query(desc, dnnl_query_submemory_offset_s64, &offset);
+  return text + " padded [" + DimsText(desc, dnnl_query_padded_dims, rank) + "] strides [" +
+         DimsText(desc, dnnl_query_strides, rank) + "] blocks [" +
+         DimsText(desc, dnnl_query_inner_blks, blocks) + "] of [" +
+         DimsText(desc, dnnl_query_inner_idxs, blocks) + "] at " + std::to_string(offset);
+}
+
 class PrimitiveKernel final : public Kernel {
  public:
   PrimitiveKernel(int threads, const std::string& implementation)
@@ -155,7 +189,8 @@ class PrimitiveKernel final : public Kernel {
   // Makes the memory object of an argument and returns it; null on failure.
   Result<dnnl_memory_t> AddMemory(int id, const_dnnl_memory_desc_t desc, void* data);
   Status Bind(int id, const_dnnl_memory_desc_t desc, uint8_t port, uint32_t index);
-  Status Pack(const Arg& arg, const Tensor& tensor, const_dnnl_memory_desc_t wanted);
+  Status Pack(const Arg& arg, const Tensor& tensor, const_dnnl_memory_desc_t wanted,
+              WeightStore* weights);
 
   int threads_;
   std::string name_;
@@ -164,7 +199,7 @@ class PrimitiveKernel final : public Kernel {
   std::vector<Memory> memories_;
   std::vector<dnnl_exec_arg_t> exec_args_;
   std::vector<Binding> bindings_;
-  std::vector<std::shared_ptr<AlignedBytes>> packed_;
+  std::vector<SharedBytes> packed_;
   std::vector<uint32_t> reads_;
   std::optional<PostOps> second_pass_;
   size_t output_elements_ = 0;
@@ -190,31 +225,35 @@ Status PrimitiveKernel::Bind(int id, const_dnnl_memory_desc_t desc, uint8_t port
   return Status::Ok();
 }
 
-Status PrimitiveKernel::Pack(const Arg& arg, const Tensor& tensor,
-                             const_dnnl_memory_desc_t wanted) {
+Status PrimitiveKernel::Pack(const Arg& arg, const Tensor& tensor, const_dnnl_memory_desc_t wanted,
+                             WeightStore* weights) {
   const Api& api = TheApi();
-  size_t size = api.memory_desc_get_size(wanted);
-  std::shared_ptr<AlignedBytes> bytes = AlignedBytes::Make(size);
-  if (bytes == nullptr) {
-    return Error(QNN_GRAPH_ERROR_MEM_ALLOC,
-                 "no memory for %zu bytes of packed weights of tensor '%s'", size,
-                 tensor.name.c_str());
-  }
-  PrimitiveDesc desc;
-  dnnl_status_t status = api.reorder_primitive_desc_create(desc.out(), arg.layout->get(),
-                                                           api.engine, wanted, api.engine, nullptr);
-  Primitive reorder;
-  if (status == dnnl_success) status = api.primitive_create(reorder.out(), desc.get());
-  Memory from;
-  if (status == dnnl_success) {
-    status = api.memory_create(from.out(), arg.layout->get(), api.engine,
-                               const_cast<void*>(tensor.data->data()));
-  }
-  if (status != dnnl_success) return DnnlError("pack weights", status);
-  QNNRT_ASSIGN_OR_RETURN(dnnl_memory_t to, AddMemory(arg.id, wanted, bytes->data()));
-  const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to}};
-  status = api.primitive_execute(reorder.get(), stream_.get(), 2, args);
-  if (status != dnnl_success) return DnnlError("pack weights", status);
+  const size_t size = api.memory_desc_get_size(wanted);
+  const auto reorder = [&](void* data) -> Status {
+    PrimitiveDesc desc;
+    dnnl_status_t status = api.reorder_primitive_desc_create(
+        desc.out(), arg.layout->get(), api.engine, wanted, api.engine, nullptr);
+    Primitive primitive;
+    if (status == dnnl_success) status = api.primitive_create(primitive.out(), desc.get());
+    Memory from, to;
+    if (status == dnnl_success) {
+      status = api.memory_create(from.out(), arg.layout->get(), api.engine,
+                                 const_cast<void*>(tensor.data->data()));
+    }
+    if (status == dnnl_success) status = api.memory_create(to.out(), wanted, api.engine, data);
+    if (status == dnnl_success) {
+      const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
+      status = api.primitive_execute(primitive.get(), stream_.get(), 2, args);
+    }
+    return status == dnnl_success ? Status::Ok() : DnnlError("pack weights", status);
+  };
+  KernelOptions options;
+  options.weights = weights;
+  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes,
+                         PackWeights(options, size, LayoutText(wanted), reorder));
+  // The primitive only reads it.
+  void* data = const_cast<void*>(bytes->data());
+  QNNRT_RETURN_IF_ERROR(AddMemory(arg.id, wanted, data).status());
   weight_bytes_ += size;
   packed_.push_back(std::move(bytes));
   return Status::Ok();
@@ -235,7 +274,7 @@ Status PrimitiveKernel::Init(const Problem& problem, const PrimitiveDesc& desc,
         api.primitive_desc_query_md(desc.get(), dnnl_query_exec_arg_md, arg.id);
     bool as_it_lies = api.memory_desc_equal(wanted, arg.layout->get()) != 0;
     if (arg.port == Arg::kIn && !as_it_lies && node.inputs[arg.index]->is_static()) {
-      QNNRT_RETURN_IF_ERROR(Pack(arg, *node.inputs[arg.index], wanted));
+      QNNRT_RETURN_IF_ERROR(Pack(arg, *node.inputs[arg.index], wanted, problem.weights));
     } else if (as_it_lies) {
       QNNRT_RETURN_IF_ERROR(Bind(arg.id, wanted, arg.port, arg.index));
     } else {

@@ -77,7 +77,8 @@ struct Problem {
   const Node& node;
   int threads;  // for this node, from ThreadsFor
   std::vector<Arg> args;
-  const MemoryDesc* output;  // layout of output 0, which post ops are applied to
+  const MemoryDesc* output;        // layout of output 0, which post ops are applied to
+  WeightStore* weights = nullptr;  // where packed static inputs come from
 };
 
 // Describes the primitive with the given attributes.

@@ -28,6 +28,7 @@ namespace qnnrt::onednn {
   X(memory_desc_destroy)                         \
   X(memory_desc_equal)                           \
   X(memory_desc_get_size)                        \
+  X(memory_desc_query)                           \
   X(memory_create)                               \
   X(memory_destroy)                              \
   X(memory_set_data_handle)                      \

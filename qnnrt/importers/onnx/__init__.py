@@ -17,7 +17,9 @@ import onnx
 import onnx.inliner
 
 from ...errors import ModelError, UnsupportedOpError
-from ...model import Model, Node, Tensor
+from ...model import Model
+from .. import passes
+from ..graph import Edge, finish
 from . import (  # noqa: F401  (the modules fill the table of operators)
     op_activation,
     op_conv,
@@ -30,14 +32,13 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_reduce,
     op_resize,
     op_shape,
-    passes,
     patterns,
 )
 from .lower import FOLDED_OPS, Lowering
 from .nodes import TABLE, TARGETS
 from .reader import opset_of, read
 from .types import graph_inputs
-from .values import Builder, Edge, Op, channel_last, identity
+from .values import Builder, channel_last, identity
 
 __all__ = ["FOLDED_OPS", "load", "supported_ops"]
 
@@ -101,7 +102,7 @@ def load(
         outputs.append(_output(walk, name, layout, {*given, *outputs}))
     lowered = passes.Graph(walk.b.ops, given, outputs)
     passes.run(lowered)
-    model = _finish(lowered.ops, given, outputs, graph.name or "graph")
+    model = finish(lowered.ops, given, outputs, graph.name or "graph")
     model.source = where
     model.check()
     return model
@@ -163,47 +164,3 @@ def _output(walk: Lowering, name: str, layout: str, taken: set[Edge]) -> Edge:
         edge = b.raw("Reshape", [edge], [(edge.shape, edge.dtype)])[0]
     edge.name = name
     return edge
-
-
-def _finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) -> Model:
-    """Names for everything, and the Model."""
-    used: set[str] = set()
-    names: dict[Edge, str] = {}
-    for edge in (*inputs, *outputs):
-        names[edge] = edge.name
-        used.add(edge.name)
-    model = Model(name)
-    for edge in inputs:
-        if edge in names and edge.name not in model.tensors:
-            model.tensors[edge.name] = Tensor(edge.name, edge.shape, edge.dtype)
-            model.inputs.append(edge.name)
-    node_names: set[str] = set()
-    for op in ops:
-        node_name = _unique(op.name or op.type, node_names)
-        for found in filter(None, (*op.inputs, *op.outputs)):
-            if found not in names:
-                kind = "const" if found.data is not None else "out"
-                names[found] = _unique(found.name or f"{node_name}.{kind}", used)
-            label = names[found]
-            if label not in model.tensors:
-                model.tensors[label] = Tensor(label, found.shape, found.dtype, found.data)
-        model.nodes.append(
-            Node(
-                node_name,
-                op.type,
-                ["" if e is None else names[e] for e in op.inputs],
-                ["" if e is None else names[e] for e in op.outputs],
-                op.params,
-            )
-        )
-    model.outputs = [names[edge] for edge in outputs]
-    return model
-
-
-def _unique(name: str, used: set[str]) -> str:
-    found, count = name, 1
-    while found in used:
-        count += 1
-        found = f"{name}.{count}"
-    used.add(found)
-    return found

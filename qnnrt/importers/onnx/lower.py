@@ -11,13 +11,14 @@ import onnx
 from onnx import shape_inference
 
 from ...errors import ModelError, UnsupportedNode
+from ..graph import Edge
 from . import fold
 from .functions import function_body, instantiate
 from .nodes import TABLE, OnnxNode, Result, Unsupported
 from .patterns import OWN_DOMAIN
 from .reader import array_of
 from .types import TypeOf, type_of, type_proto
-from .values import Builder, Edge, Value, constant
+from .values import Builder, Value, constant
 
 #: Constants of at most this many elements take part in shape inference.
 _INFERENCE_ELEMENTS = 4096

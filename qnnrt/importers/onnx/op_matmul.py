@@ -14,11 +14,13 @@ from .values import Value, constant, identity
 
 def fully_connected(c: Lowering, x: Value, w: np.ndarray, bias: np.ndarray | None) -> Value:
     """x [M, K] times constant w [K, N]. Rows of `w` are put into the order that x is held in."""
+    rows = w.T  # as FullyConnected has them, [N, K]
     if (held := c.b.flat_rows(x)) is not None:
         x, index = held
-        w = w[index]
+        # Taken along K of [N, K]: as rows of w they would be gathered and then turned around.
+        rows = np.take(rows, index, axis=1)
     x = c.b.plain(x)
-    inputs = [x, constant(w.T)]
+    inputs = [x, constant(rows)]
     if bias is not None:
         inputs.append(constant(bias))
     return c.b.op("FullyConnected", inputs, (x.shape[0], w.shape[1]))

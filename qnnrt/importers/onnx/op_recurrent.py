@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..graph import Edge
 from .common import add, cast, concat, strided, unary  # noqa: F401
 from .lower import Lowering
 from .nodes import OnnxNode, Result, Unsupported, lowers
 from .op_matmul import matmul
-from .values import Edge, Value, constant
+from .values import Value, constant
 
 
 class Recurrent:

@@ -17,7 +17,8 @@ from typing import cast
 
 import numpy as np
 
-Shape = tuple[int, ...]
+from ..graph import Edge, Op, Shape, physical
+
 Perm = tuple[int, ...]
 
 
@@ -39,25 +40,6 @@ def inverse(perm: Perm) -> Perm:
     for i, p in enumerate(perm):
         out[p] = i
     return tuple(out)
-
-
-@dataclass(eq=False)
-class Edge:
-    """A tensor of the graph being built: physical shape, and constant data if it is static."""
-
-    shape: Shape
-    dtype: np.dtype
-    data: np.ndarray | None = None
-    name: str = ""
-
-
-@dataclass(eq=False)
-class Op:
-    type: str
-    inputs: list[Edge | None]
-    outputs: list[Edge | None]
-    params: dict[str, object]
-    name: str = ""
 
 
 @dataclass(eq=False)
@@ -347,8 +329,3 @@ class Builder:
                 v = self.reshape(self.plain(v), (1,) * (rank - v.rank) + v.shape)
             out.append(self.with_perm(v, perm))
         return out, perm
-
-
-def physical(shape: Sequence[int]) -> Shape:
-    """The shape of the tensor: QNN tensors have at least one dimension."""
-    return tuple(int(d) for d in shape) or (1,)

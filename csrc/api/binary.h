@@ -1,0 +1,70 @@
+// Contexts out of binaries: what binary.cc, binary_load.cc and binary_get.cc share.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "api/runtime.h"
+#include "graph/binary.h"
+
+namespace qnnrt {
+
+// The binary that a context came from.
+struct LoadedBinary {
+  uint64_t weights_size = 0;     // of the graphs that were made
+  uint64_t spill_fill_size = 0;  // the largest arena among them
+  // Until contextFinalize, where graphs are deferred.
+  bool deferred = false;
+  BinaryView view;
+  std::shared_ptr<const AlignedBytes> copy;  // what the view is of; null: the client keeps it
+};
+
+namespace api {
+
+// Opens a binary for a backend and makes its graphs.
+class Loader {
+ public:
+  Loader(const Backend& backend, const ContextOptions& options)
+      : backend_(backend), options_(options) {}
+
+  // What to look at before anything is made.
+  Status Open(const void* data, uint64_t size);
+
+  const BinaryView& view() const { return view_; }
+  const std::vector<const BinaryGraph*>& graphs() const { return graphs_; }
+  uint64_t weights_size() const;
+  uint64_t spill_fill_size() const;
+
+  // The graph with its weights in the binary, or in a copy when the client does not keep that.
+  // `check`: compare them now, not before the first execution.
+  Status Load(const BinaryGraph& described, bool check, Graph* graph) const;
+  void Tell(uint64_t nanoseconds) const;
+
+ private:
+  Status CheckBackend() const;
+  Status ChooseGraphs();
+  Status CheckSuitable();
+  bool Wants(QnnLog_Level_t level) const {
+    return backend_.log != nullptr && backend_.log->Wants(level);
+  }
+
+  const Backend& backend_;
+  const ContextOptions& options_;
+  BinaryView view_;
+  std::vector<const BinaryGraph*> graphs_;
+  bool in_place_ = false;
+};
+
+// How a graph of a binary runs: as it was prepared, for the rest as the backend has it.
+GraphOptions OptionsFor(const Backend& backend, const BinaryGraph& graph);
+
+// The graphs' memory from here on, in the client's buffers where the context has such.
+Status FinalizeDeferred(Context* context);
+
+// binary_get.cc
+Qnn_ErrorHandle_t GetBinarySize(Qnn_ContextHandle_t handle, Qnn_ContextBinarySize_t* size);
+Qnn_ErrorHandle_t GetBinary(Qnn_ContextHandle_t handle, void* buffer, Qnn_ContextBinarySize_t size,
+                            Qnn_ContextBinarySize_t* written);
+
+}  // namespace api
+}  // namespace qnnrt

@@ -1,0 +1,237 @@
+// Graphs out of a binary, at once or deferred.
+#include <algorithm>
+#include <cinttypes>
+#include <iterator>
+#include <unordered_map>
+
+#include "api/binary.h"
+#include "memory/memory.h"
+
+namespace qnnrt::api {
+
+Status Loader::CheckBackend() const {
+  const BinaryHeader& header = view_.header();
+  if (header.backend_id == backend_.traits->id) return Status::Ok();
+  return Error(QNN_CONTEXT_ERROR_BINARY_CONFIGURATION,
+               "this context binary was made for the backend with id %u, this is %s with id %u: "
+               "prepare the model again for it",
+               header.backend_id, backend_.traits->provider, backend_.traits->id);
+}
+
+Status Loader::ChooseGraphs() {
+  if (!options_.enable_graphs) {
+    for (const BinaryGraph& graph : view_.graphs()) graphs_.push_back(&graph);
+    return Status::Ok();
+  }
+  for (const std::string& name : *options_.enable_graphs) {
+    const BinaryGraph* graph = view_.Find(name);
+    if (graph == nullptr) {
+      std::string there;
+      for (const BinaryGraph& g : view_.graphs())
+        there += (there.empty() ? "'" : ", '") + g.name + "'";
+      return Error(QNN_CONTEXT_ERROR_INVALID_CONFIG,
+                   "ENABLE_GRAPHS: the context binary has no graph '%s'; it has %s", name.c_str(),
+                   there.empty() ? "none" : there.c_str());
+    }
+    if (std::find(graphs_.begin(), graphs_.end(), graph) == graphs_.end()) graphs_.push_back(graph);
+  }
+  return Status::Ok();
+}
+
+// What works, but not as well as it could: told, or with STRICT refused.
+Status Loader::CheckSuitable() {
+  constexpr ErrorCode kCode = QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL;
+  std::string why;
+  const bool aligned = reinterpret_cast<uintptr_t>(view_.data()) % kBinaryBlobAlignment == 0;
+  in_place_ = options_.persistent_binary && aligned;
+  if (options_.persistent_binary && !aligned) {
+    why = "the persistent binary does not begin on a boundary of " +
+          std::to_string(kBinaryBlobAlignment) + " bytes, so that its weights are copied";
+  }
+  const int asked = backend_.graph_options().threads;
+  const int threads = asked > 0 ? asked : Threads::DefaultLimit();
+  for (const BinaryGraph* graph : graphs_) {
+    if (graph->threads == threads || !why.empty()) continue;
+    why = "graph '" + graph->name + "' was prepared for " + std::to_string(graph->threads) +
+          " threads and runs with those, where " + std::to_string(threads) + " are wanted";
+  }
+  bool portable_only = true;
+  for (const BinaryGraph* graph : graphs_) portable_only = portable_only && graph->portable_only;
+  const std::string here = KernelIdentity(portable_only);
+  if (why.empty() && !graphs_.empty() && graphs_.size() == view_.graphs().size() &&
+      here != view_.header().kernels) {
+    why = "it was prepared with the kernels " + view_.header().kernels + ", here are " + here;
+  }
+  if (why.empty()) return Status::Ok();
+  if (options_.strict_compatibility) {
+    return Error(kCode,
+                 "this context binary is not the best for this machine: %s; prepare the "
+                 "model again, or ask for PERMISSIVE compatibility",
+                 why.c_str());
+  }
+  if (Wants(QNN_LOG_LEVEL_WARN))
+    backend_.log->Write(QNN_LOG_LEVEL_WARN, "context binary: %s", why.c_str());
+  return Status::Ok();
+}
+
+Status Loader::Open(const void* data, uint64_t size) {
+  QNNRT_ASSIGN_OR_RETURN(view_, BinaryView::Open(data, size));
+  QNNRT_RETURN_IF_ERROR(CheckBackend());
+  QNNRT_RETURN_IF_ERROR(ChooseGraphs());
+  return CheckSuitable();
+}
+
+uint64_t Loader::weights_size() const {
+  uint64_t size = 0;  // cannot overflow: parts of one binary, but a graph's could be given twice
+  for (const BinaryGraph* graph : graphs_) size += graph->weights_size;
+  return size;
+}
+
+uint64_t Loader::spill_fill_size() const {
+  uint64_t size = 0;
+  for (const BinaryGraph* graph : graphs_) size = std::max(size, graph->arena_bytes);
+  return size;
+}
+
+Status Loader::Load(const BinaryGraph& described, bool check, Graph* graph) const {
+  LoadOptions load;
+  load.weights = view_.data() + described.weights_offset;
+  const WeightCheck expected{load.weights, described.weights_size, described.weights_checksum,
+                             described.name};
+  const Threads threads(described.threads);
+  if (!in_place_) {
+    std::shared_ptr<AlignedBytes> copy = AlignedBytes::Make(described.weights_size);
+    if (copy == nullptr) {
+      return Error(QNN_CONTEXT_ERROR_MEM_ALLOC,
+                   "out of memory: the weights of graph '%s' have %" PRIu64
+                   " bytes; with a persistent binary they are not copied",
+                   described.name.c_str(), described.weights_size);
+    }
+    uint8_t* to = static_cast<uint8_t*>(copy->data());
+    QNNRT_RETURN_IF_ERROR(
+        expected.Compare(Checksum(load.weights, described.weights_size, threads, to)));
+    load.weights = to;
+    load.owner = std::move(copy);
+    load.checked = true;
+  } else if (check) {
+    QNNRT_RETURN_IF_ERROR(expected.Check(threads));
+    load.checked = true;
+  }
+  return graph->Load(view_, described, load);
+}
+
+void Loader::Tell(uint64_t nanoseconds) const {
+  if (!Wants(QNN_LOG_LEVEL_INFO)) return;
+  const BinaryHeader& header = view_.header();
+  backend_.log->Write(QNN_LOG_LEVEL_INFO,
+                      "context binary of %" PRIu64
+                      " bytes by %s, prepared with %s: %zu graphs in "
+                      "%" PRIu64 " us, %" PRIu64 " bytes of weights %s",
+                      header.size, header.build_id.c_str(), header.kernels.c_str(), graphs_.size(),
+                      nanoseconds / 1000, weights_size(), in_place_ ? "used in place" : "copied");
+  if (!Wants(QNN_LOG_LEVEL_VERBOSE)) return;
+  for (const BinaryGraph* graph : graphs_) {
+    backend_.log->Write(QNN_LOG_LEVEL_VERBOSE,
+                        "graph '%s' of the context binary: %zu inputs, %zu outputs, %" PRIu64
+                        " bytes of weights, arena %" PRIu64 " bytes, %d threads",
+                        graph->name.c_str(), graph->inputs.size(), graph->outputs.size(),
+                        graph->weights_size, graph->arena_bytes, graph->threads);
+  }
+}
+
+GraphOptions OptionsFor(const Backend& backend, const BinaryGraph& graph) {
+  GraphOptions options = backend.graph_options();
+  options.threads = graph.threads;
+  options.portable_only = graph.portable_only;
+  return options;
+}
+
+namespace {
+
+// Where the client wants the graphs' memory.
+struct ClientBuffers {
+  std::shared_ptr<MemUse> weights, spill_fill;  // null: none registered
+
+  static Result<std::shared_ptr<MemUse>> Find(uint64_t context, MemKind kind, uint64_t needed) {
+    QNNRT_ASSIGN_OR_RETURN(MemUse use, Memory::Get().registry().AcquireKind(context, kind));
+    if (!use) return std::shared_ptr<MemUse>();
+    const bool aligned = reinterpret_cast<uintptr_t>(use->address) % kBinaryBlobAlignment == 0;
+    if (use->available < needed || !aligned || !use->writable) {
+      return Error(QNN_CONTEXT_ERROR_INVALID_ARGUMENT,
+                   "the %s of the context has %" PRIu64 " bytes at %p%s; needed are %" PRIu64
+                   " writable ones on a boundary of %" PRIu64,
+                   MemKindName(kind), use->available, static_cast<void*>(use->address),
+                   use->writable ? "" : ", read only", needed, kBinaryBlobAlignment);
+    }
+    return std::make_shared<MemUse>(std::move(use));
+  }
+};
+
+// What executions take turns by whose arenas lie in the same file: contexts, and offsets in it, may
+// be several.
+std::shared_ptr<std::mutex> TurnOf(const FileId& file) {
+  using Turns = std::unordered_map<FileId, std::weak_ptr<std::mutex>, FileIdHash>;
+  static std::mutex* mutex = new std::mutex;
+  static Turns* turns = new Turns;
+  std::lock_guard<std::mutex> lock(*mutex);
+  for (auto entry = turns->begin(); entry != turns->end();)
+    entry = entry->second.expired() ? turns->erase(entry) : std::next(entry);
+  std::weak_ptr<std::mutex>& kept = (*turns)[file];
+  std::shared_ptr<std::mutex> turn = kept.lock();
+  if (turn == nullptr) kept = turn = std::make_shared<std::mutex>();
+  return turn;
+}
+
+}  // namespace
+
+Status FinalizeDeferred(Context* context) {
+  LoadedBinary& binary = *context->binary;
+  ClientBuffers buffers;
+  QNNRT_ASSIGN_OR_RETURN(buffers.weights,
+                         ClientBuffers::Find(context->id, MemKind::kWeights, binary.weights_size));
+  QNNRT_ASSIGN_OR_RETURN(buffers.spill_fill, ClientBuffers::Find(context->id, MemKind::kSpillFill,
+                                                                 binary.spill_fill_size));
+  std::shared_ptr<SharedArena> arena;
+  if (buffers.spill_fill != nullptr) {
+    arena = std::make_shared<SharedArena>();
+    arena->data = (*buffers.spill_fill)->address;
+    arena->size = (*buffers.spill_fill)->available;
+    arena->owner = buffers.spill_fill;
+    arena->turn = TurnOf((*buffers.spill_fill)->id);
+  }
+  uint64_t offset = 0;  // in the weights buffer
+  for (const auto& entry : context->graphs) {
+    auto object = Runtime::Get().graphs.Find(entry.second);
+    const BinaryGraph* described = binary.view.Find(entry.first);
+    if (!object || described == nullptr) continue;
+    LoadOptions load;
+    load.weights = binary.view.data() + described->weights_offset;
+    load.owner = binary.copy;
+    load.arena = arena;
+    const WeightCheck expected{load.weights, described->weights_size, described->weights_checksum,
+                               described->name};
+    const Threads threads(described->threads);
+    if (buffers.weights != nullptr) {
+      uint8_t* to = (*buffers.weights)->address + offset;
+      offset += described->weights_size;
+      if (object->graph.Ready()) continue;  // by a call before this one, which failed later
+      QNNRT_RETURN_IF_ERROR(
+          expected.Compare(Checksum(load.weights, described->weights_size, threads, to)));
+      load.weights = to;
+      load.owner = buffers.weights;
+      load.checked = load.counted = true;
+    } else if (object->graph.Ready()) {
+      continue;
+    } else if (context->options.strict_compatibility) {
+      QNNRT_RETURN_IF_ERROR(expected.Check(threads));
+      load.checked = true;
+    }
+    QNNRT_RETURN_IF_ERROR(object->graph.Load(binary.view, *described, load));
+  }
+  binary.deferred = false;
+  binary.view = BinaryView();
+  binary.copy = nullptr;
+  return Status::Ok();
+}
+
+}  // namespace qnnrt::api

@@ -1,0 +1,64 @@
+// Config lists of the API, checked and read into plain values, once.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "abi/qnn_context.h"
+#include "abi/qnn_objects.h"
+#include "api/config_table.h"
+#include "graph/graph.h"
+
+namespace qnnrt {
+
+inline constexpr uint32_t kDefaultQueueDepth = 10;
+inline constexpr uint32_t kMaxQueueDepth = 300;
+
+struct ContextOptions {
+  Qnn_Priority_t priority = QNN_PRIORITY_NORMAL;
+  std::string oem_string;
+  uint32_t async_queue_depth = kDefaultQueueDepth;  // 1 to kMaxQueueDepth
+  uint64_t memory_limit_hint_mb = 0;                // 0: none
+
+  // Create from binary.
+  std::optional<std::vector<std::string>> enable_graphs;  // none: all of them
+  std::vector<std::string> graph_retention_order;
+  bool persistent_binary = false;
+  bool strict_compatibility = false;
+  bool defer_graph_init = false;
+
+  // The htp backend's own.
+  bool prepare_only = false;
+  bool weight_sharing = false;
+  uint64_t file_read_budget_mb = 0;  // 0: none
+
+  ConfigRecord record;  // everything that was given, also what has no field here
+};
+
+// Reads a list into `options`, all of it or, after an error, nothing. `call` is one of kAt*.
+// Errors: 1000 an option that this backend does not take, 5010 a value out of range or an option in
+// a call that does not take it.
+Status ReadContextConfig(const BackendTraits& traits, const QnnContext_Config_t** config,
+                         uint8_t call, ContextOptions* options);
+
+inline constexpr int kMaxThreads = 1024;
+
+struct GraphSettings {
+  Qnn_Priority_t priority = QNN_PRIORITY_NORMAL;
+  ConfigRecord record;
+  // What this call asks for, to be carried out by GraphProfile.
+  std::optional<Qnn_ProfileHandle_t> profile;
+  std::optional<bool> profiling;
+  std::optional<uint32_t> profiled_executions;
+};
+
+// Likewise. Errors: 1000, and 6000 in place of 5010.
+Status ReadGraphConfig(const BackendTraits& traits, const QnnGraph_Config_t** config, uint8_t call,
+                       GraphOptions* options, GraphSettings* settings);
+
+// One of the four. Errors: the row's scope.
+Status CheckPriority(const ConfigRow& row, Qnn_Priority_t priority);
+const char* PriorityName(Qnn_Priority_t priority);
+
+}  // namespace qnnrt

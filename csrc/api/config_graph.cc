@@ -1,0 +1,174 @@
+#include <cmath>
+#include <cstring>
+
+#include "abi/qnn_htp.h"
+#include "abi/qnnrt_ext.h"
+#include "api/config.h"
+#include "api/functions.h"
+
+namespace qnnrt {
+namespace {
+
+std::string Json(bool value) { return value ? "true" : "false"; }
+std::string Json(uint64_t value) { return std::to_string(value); }
+std::string Json(const std::string& value) { return JsonWriter().String(value).Take(); }
+
+Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t& c,
+                                GraphOptions* options) {
+  switch (c.option) {
+    case QNNRT_GRAPH_OPTION_NUM_THREADS:
+      if (c.numThreads < 1 || c.numThreads > kMaxThreads)
+        return InvalidConfig(row, "numThreads is from 1 to " + std::to_string(kMaxThreads) +
+                                      ", got " + std::to_string(c.numThreads));
+      options->threads = static_cast<int>(c.numThreads);
+      return Json(uint64_t{c.numThreads});
+    case QNNRT_GRAPH_OPTION_KERNELS:
+      if (c.kernels > QNNRT_KERNELS_PORTABLE)
+        return InvalidConfig(
+            row, "kernels is AUTO (0) or PORTABLE (1), got " + std::to_string(c.kernels));
+      options->portable_only = c.kernels == QNNRT_KERNELS_PORTABLE;
+      return Json(std::string(options->portable_only ? "PORTABLE" : "AUTO"));
+    default:  // STRICT
+      if (c.strict > 1)
+        return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));
+      options->strict = c.strict == 1;
+      return Json(options->strict);
+  }
+}
+
+Result<std::string> ReadOptimization(const ConfigRow& row,
+                                     const QnnHtpGraph_OptimizationOption_t& c,
+                                     const std::string& before) {
+  static const char* const kNames[] = {
+      "SCHEDULE_THRESHOLD",  "FINALIZE_RETRIES",    "FINALIZE_OPTIMIZATION_FLAG",
+      "ENABLE_DLBC",         "ENABLE_DLBC_WEIGHTS", "ENABLE_SPARSE_WEIGHTS_COMPRESSION",
+      "ENABLE_SLC_ALLOCATOR"};
+  if (c.type < QNN_HTP_GRAPH_OPTIMIZATION_TYPE_SCHEDULE_THRESHOLD ||
+      c.type > QNN_HTP_GRAPH_OPTIMIZATION_TYPE_ENABLE_SLC_ALLOCATOR)
+    return InvalidConfig(row, "an optimization type is from 1 to 7, got " +
+                                  std::to_string(static_cast<int>(c.type)));
+  if (!std::isfinite(c.floatValue)) return InvalidConfig(row, "its value must be a finite number");
+  // One config, seven values: those of other types stay.
+  const std::string key = Json(std::string(kNames[c.type - 1])) + ":";
+  std::string others = before.empty() ? "" : before.substr(1, before.size() - 2);
+  if (const size_t at = others.find(key); at != std::string::npos) {
+    const size_t end = others.find(',', at);
+    others.erase(at, end == std::string::npos ? end : end + 1 - at);
+    if (!others.empty() && others.back() == ',') others.pop_back();
+  }
+  return "{" + others + (others.empty() ? "" : ",") + key +
+         JsonWriter().Number(c.floatValue).Take() + "}";
+}
+
+Result<std::string> ReadFinalize(const ConfigRow& row, const QnnHtpGraph_FinalizeConfig_t& c) {
+  if (c.key == nullptr || *c.key == '\0') return InvalidConfig(row, "its key must not be empty");
+  return JsonWriter().Object().Key(c.key).Number(c.value.uint64Value).End().Take();
+}
+
+Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpGraph_CustomConfig_t& c,
+                            const std::string& before, GraphOptions* options) {
+  switch (c.option) {
+    case QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION:
+      return ReadOptimization(row, c.optimizationOption, before);
+    case QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION:
+      if (c.precision != QNN_PRECISION_FLOAT32 && c.precision != QNN_PRECISION_FLOAT16)
+        return InvalidConfig(row, "the precision is FLOAT32 (0) or FLOAT16 (1), got " +
+                                      std::to_string(static_cast<int>(c.precision)));
+      return Json(std::string(c.precision == QNN_PRECISION_FLOAT16 ? "FLOAT16" : "FLOAT32"));
+    case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB:
+      return Json(uint64_t{c.vtcmSizeInMB});
+    case QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS:
+      if (c.numHvxThreads > static_cast<uint64_t>(kMaxThreads))
+        return InvalidConfig(row, "numHvxThreads is from 0 (all) to " +
+                                      std::to_string(kMaxThreads) + ", got " +
+                                      std::to_string(c.numHvxThreads));
+      options->threads = std::min(static_cast<int>(c.numHvxThreads), Threads::DefaultLimit());
+      return Json(c.numHvxThreads);
+    case QNN_HTP_GRAPH_CONFIG_OPTION_FINALIZE_CONFIG:
+      return ReadFinalize(row, c.finalizeConfig);
+    case QNN_HTP_GRAPH_CONFIG_OPTION_NUM_CORES:
+      return Json(uint64_t{c.numCores});
+    case QNN_HTP_GRAPH_CONFIG_OPTION_PARALLEL_GRAPH_EXECUTION_CONFIG:
+      if (c.parallelGraphExecutionConfig.concurrency != QNN_HTP_GRAPH_CONCURRENCY_OPTION_DEFAULT &&
+          c.parallelGraphExecutionConfig.concurrency != QNN_HTP_GRAPH_CONCURRENCY_OPTION_ALL_SHARED)
+        return InvalidConfig(row, "concurrency is DEFAULT (0) or ALL_SHARED (1)");
+      return Json(uint64_t{c.parallelGraphExecutionConfig.concurrency});
+    case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_BYTES:
+      return Json(uint64_t{c.vtcmSizeInBytes});
+    case QNN_HTP_GRAPH_CONFIG_OPTION_HMX_BOUNDING:
+      return JsonWriter()
+          .Array()
+          .Number(c.hmxBoundingInfo.targetHmxFreqHz)
+          .Number(c.hmxBoundingInfo.targetDspCoreFreq)
+          .End()
+          .Take();
+    default:
+      return Json(c.weightsPacking);  // the others are all one bool
+  }
+}
+
+Status ReadCustom(const BackendTraits& traits, const void* custom, uint8_t call,
+                  GraphOptions* options, GraphSettings* settings) {
+  uint32_t first;  // our magic, or the backend's own option
+  std::memcpy(&first, custom, sizeof(first));
+  if (first == QNNRT_GRAPH_CONFIG_MAGIC) {
+    const auto& c = *static_cast<const Qnnrt_GraphConfig_t*>(custom);
+    QNNRT_ASSIGN_OR_RETURN(const ConfigRow* row,
+                           AdmitConfig(traits, ConfigScope::kRuntimeGraph, c.option, call));
+    QNNRT_ASSIGN_OR_RETURN(settings->record[row], ReadRuntime(*row, c, options));
+    return Status::Ok();
+  }
+  QNNRT_ASSIGN_OR_RETURN(const ConfigRow* row,
+                         AdmitConfig(traits, ConfigScope::kHtpGraph, first, call));
+  const auto& c = *static_cast<const QnnHtpGraph_CustomConfig_t*>(custom);
+  QNNRT_ASSIGN_OR_RETURN(std::string value, ReadHtp(*row, c, settings->record[row], options));
+  settings->record[row] = std::move(value);
+  return Status::Ok();
+}
+
+Result<std::string> Read(const ConfigRow& row, const QnnGraph_Config_t& c,
+                         GraphSettings* settings) {
+  switch (c.option) {
+    case QNN_GRAPH_CONFIG_OPTION_PRIORITY:
+      QNNRT_RETURN_IF_ERROR(CheckPriority(row, c.priority));
+      settings->priority = c.priority;
+      return Json(std::string(PriorityName(c.priority)));
+    case QNN_GRAPH_CONFIG_OPTION_PROFILE_HANDLE:
+      settings->profile = c.profileHandle;
+      return Json(c.profileHandle != nullptr);
+    case QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_STATE:
+      if (c.profilingState != QNN_GRAPH_PROFILING_STATE_ENABLED &&
+          c.profilingState != QNN_GRAPH_PROFILING_STATE_DISABLED)
+        return InvalidConfig(row, "the state is ENABLED (1) or DISABLED (2), got " +
+                                      std::to_string(static_cast<int>(c.profilingState)));
+      settings->profiling = c.profilingState == QNN_GRAPH_PROFILING_STATE_ENABLED;
+      return Json(*settings->profiling);
+    default:  // SET_PROFILING_NUM_EXECUTIONS
+      settings->profiled_executions = c.numProfilingExecutions;
+      return Json(uint64_t{c.numProfilingExecutions});
+  }
+}
+
+}  // namespace
+
+Status ReadGraphConfig(const BackendTraits& traits, const QnnGraph_Config_t** config, uint8_t call,
+                       GraphOptions* options, GraphSettings* settings) {
+  GraphOptions read_options = *options;
+  GraphSettings read = *settings;
+  QNNRT_RETURN_IF_ERROR(api::ForEachConfig(config, [&](const QnnGraph_Config_t& c) -> Status {
+    QNNRT_ASSIGN_OR_RETURN(const ConfigRow* row,
+                           AdmitConfig(traits, ConfigScope::kGraph, c.option, call));
+    if (c.option == QNN_GRAPH_CONFIG_OPTION_CUSTOM) {
+      if (c.customConfig == nullptr)
+        return InvalidConfig(*row, "the custom config must not be null");
+      return ReadCustom(traits, c.customConfig, call, &read_options, &read);
+    }
+    QNNRT_ASSIGN_OR_RETURN(read.record[row], Read(*row, c, &read));
+    return Status::Ok();
+  }));
+  *options = read_options;
+  *settings = std::move(read);
+  return Status::Ok();
+}
+
+}  // namespace qnnrt

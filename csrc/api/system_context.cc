@@ -1,0 +1,321 @@
+// What a context binary holds, as the C structs of the system interface.
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <new>
+
+#include "abi/qnn_htp.h"
+#include "abi/qnnrt_ext.h"
+#include "api/device.h"
+#include "api/runtime.h"
+#include "api/system.h"
+#include "graph/binary.h"
+#include "support/crc32c.h"
+
+namespace qnnrt::system {
+namespace {
+
+// ---- descriptions ----
+
+// A described binary: structs and all that they point at, nothing of it in the binary itself.
+class Description {
+ public:
+  static std::unique_ptr<Description> Make(const BinaryView& view);
+  const QnnSystemContext_BinaryInfo_t* info() const { return info_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  // n zeroed values; null when n is 0.
+  template <typename T>
+  T* Array(size_t n) {
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    if (n == 0) return nullptr;
+    blocks_.push_back(std::make_unique<uint8_t[]>(n * sizeof(T)));  // zeroed
+    bytes_ += n * sizeof(T);
+    return reinterpret_cast<T*>(blocks_.back().get());
+  }
+  char* Text(const std::string& text) {
+    char* copy = Array<char>(text.size() + 1);
+    std::memcpy(copy, text.c_str(), text.size());
+    return copy;
+  }
+  Qnn_Tensor_t* Tensors(const std::vector<Tensor>& tensors, uint32_t* count);
+  void Quantize(const Quantization& q, Qnn_QuantizeParams_t* out);
+  void Graph(const BinaryGraph& graph, bool htp, QnnSystemContext_GraphInfo_t* out);
+  void Htp(const BinaryGraph& graph, QnnSystemContext_GraphInfoV3_t* out);
+  void Htp(QnnSystemContext_BinaryInfoV3_t* out);
+
+  std::unique_ptr<PlatformInfo> platform_;
+  std::vector<std::unique_ptr<uint8_t[]>> blocks_;
+  uint64_t bytes_ = 0;
+  QnnSystemContext_BinaryInfo_t* info_ = nullptr;
+};
+
+void Description::Quantize(const Quantization& q, Qnn_QuantizeParams_t* out) {
+  out->encodingDefinition = q.defined ? QNN_DEFINITION_DEFINED : QNN_DEFINITION_UNDEFINED;
+  out->quantizationEncoding = q.defined ? q.encoding : QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  size_t n = std::min(q.scales.size(), q.offsets.size());
+  if (!q.defined || n == 0) return;
+  switch (q.encoding) {
+    case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
+      out->scaleOffsetEncoding = {q.scales[0], q.offsets[0]};
+      break;
+    case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET:
+      out->bwScaleOffsetEncoding = {q.bitwidth, q.scales[0], q.offsets[0]};
+      break;
+    case QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET: {
+      auto* pairs = Array<Qnn_ScaleOffset_t>(n);
+      for (size_t i = 0; i < n; ++i) pairs[i] = {q.scales[i], q.offsets[i]};
+      out->axisScaleOffsetEncoding = {q.axis, static_cast<uint32_t>(n), pairs};
+      break;
+    }
+    case QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET: {
+      auto* scales = Array<float>(n);
+      auto* offsets = Array<int32_t>(n);
+      std::copy_n(q.scales.begin(), n, scales);
+      std::copy_n(q.offsets.begin(), n, offsets);
+      out->bwAxisScaleOffsetEncoding = {q.bitwidth, q.axis, static_cast<uint32_t>(n), scales,
+                                        offsets};
+      break;
+    }
+    default:  // a binary has none but these
+      out->encodingDefinition = QNN_DEFINITION_UNDEFINED;
+      out->quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  }
+}
+
+Qnn_Tensor_t* Description::Tensors(const std::vector<Tensor>& tensors, uint32_t* count) {
+  *count = static_cast<uint32_t>(tensors.size());
+  auto* out = Array<Qnn_Tensor_t>(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    out[i].version = QNN_TENSOR_VERSION_1;
+    Qnn_TensorV1_t& t = out[i].v1;
+    t.id = tensor.id;
+    t.name = Text(tensor.name);
+    t.type = tensor.type;
+    t.dataType = tensor.dtype;
+    Quantize(tensor.quantization, &t.quantizeParams);
+    t.rank = static_cast<uint32_t>(tensor.shape.size());
+    t.dimensions = Array<uint32_t>(tensor.shape.size());
+    std::copy(tensor.shape.begin(), tensor.shape.end(), t.dimensions);
+    t.memType = tensor.mem_type;  // with no buffer and no handle: both come at execution
+  }
+  return out;
+}
+
+uint64_t Bytes(const std::vector<Tensor>& tensors) {
+  uint64_t sum = 0;
+  for (const Tensor& t : tensors) sum += t.bytes();
+  return sum;
+}
+
+// Both versions of the blob, the older first, as the vendor's system library lays them out. What
+// this runtime has not (vector memory, threads and channels of the accelerator) is 0.
+void Description::Htp(const BinaryGraph& graph, QnnSystemContext_GraphInfoV3_t* out) {
+  struct Blobs {
+    QnnHtpSystemContext_GraphBlobInfo_t v1;
+    QnnHtpSystemContext_GraphBlobInfoV2_t v2;
+  };
+  auto* blobs = Array<Blobs>(1);
+  blobs->v1.version = QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V1;
+  blobs->v1.contextBinaryGraphBlobInfoV1.spillFillBufferSize = graph.arena_bytes;
+  blobs->v2.version = QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V2;
+  blobs->v2.ioTensorSize = Bytes(graph.inputs) + Bytes(graph.outputs);
+  blobs->v2.opDataSize = graph.nodes_size;
+  blobs->v2.constSize = graph.weights_size;
+  blobs->v2.ddrTensorSize = graph.arena_bytes;
+  out->graphBlobInfoSize = sizeof(Blobs);
+  out->graphBlobInfo = blobs;
+}
+
+// A binary runs on any device of the htp backend, whatever SoC that one stands for: described is
+// the one that nobody configured.
+void Description::Htp(QnnSystemContext_BinaryInfoV3_t* out) {
+  platform_ = std::make_unique<PlatformInfo>(DeviceOptions());
+  bytes_ += sizeof(PlatformInfo);
+  out->platformInfo = &platform_->info;
+  auto* blob = Array<QnnHtpSystemContext_ContextBlobInfo_t>(1);
+  blob->version = QNN_SYSTEM_CONTEXT_HTP_CONTEXT_INFO_BLOB_VERSION_V1;
+  blob->contextBinaryContextBlobInfoV1.dspArch = DeviceOptions().arch();
+  out->contextMetadata = blob;
+  out->contextMetadataSize = sizeof(*blob);
+}
+
+void Description::Graph(const BinaryGraph& graph, bool htp, QnnSystemContext_GraphInfo_t* out) {
+  out->version = QNN_SYSTEM_CONTEXT_GRAPH_INFO_VERSION_3;
+  QnnSystemContext_GraphInfoV3_t& g = out->graphInfoV3;
+  g.graphName = Text(graph.name);
+  g.graphInputs = Tensors(graph.inputs, &g.numGraphInputs);
+  g.graphOutputs = Tensors(graph.outputs, &g.numGraphOutputs);
+  if (htp) Htp(graph, &g);
+}
+
+std::unique_ptr<Description> Description::Make(const BinaryView& view) {
+  const BinaryHeader& header = view.header();
+  auto made = std::make_unique<Description>();
+  Description& d = *made;
+  auto* info = d.Array<QnnSystemContext_BinaryInfo_t>(1);
+  info->version = QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3;
+  QnnSystemContext_BinaryInfoV3_t& v3 = info->contextBinaryInfoV3;
+  v3.backendId = header.backend_id;
+  v3.buildId = d.Text(header.build_id);
+  v3.coreApiVersion = header.core_api;
+  v3.backendApiVersion = header.backend_api;
+  v3.socVersion = d.Text("");  // graphs run on the host's processor
+  v3.contextBlobVersion = {header.format, 0, 0};
+  v3.contextBlobSize = header.size - kBinaryHeaderSize;
+  v3.numGraphs = static_cast<uint32_t>(view.graphs().size());
+  v3.graphs = d.Array<QnnSystemContext_GraphInfo_t>(view.graphs().size());
+  bool htp = header.backend_id == QNN_BACKEND_ID_HTP;
+  if (htp) d.Htp(&v3);
+  for (size_t i = 0; i < view.graphs().size(); ++i) d.Graph(view.graphs()[i], htp, &v3.graphs[i]);
+  d.info_ = info;
+  return made;
+}
+
+// ---- what is no binary of ours ----
+
+struct Magic {
+  size_t at;
+  const char* bytes;
+  size_t size;
+  const char* what;
+};
+constexpr Magic kMagics[] = {
+    {0, "\0\0\0\2\0\0\0\3", 8,
+     "a context binary that the vendor's libraries made: their libQnnSystem.so describes it"},
+    {4, "TFL3", 4, "a TFLite model: make a context binary of it first"},
+    {0, "PK\3\4", 4, "a zip archive, as the vendor's DLC files are: make a context binary first"},
+    {0, "\177ELF", 4, "a shared library or program"},
+};
+
+// 30010 for whatever is wrong with the binary: this interface has one code for it.
+Status Malformed(Status opened, const uint8_t* data, uint64_t size) {
+  if (BinaryView::HasMagic(data, size))
+    return std::move(opened).WithCode(QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY);
+  for (const Magic& m : kMagics) {
+    if (size >= m.at + m.size && std::memcmp(data + m.at, m.bytes, m.size) == 0)
+      return Error(QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY,
+                   "this is no qnnrt context binary, but %s", m.what);
+  }
+  return Error(QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY,
+               "these %" PRIu64
+               " bytes are no qnnrt context binary; if the vendor's libraries made them, their "
+               "libQnnSystem.so describes them",
+               size);
+}
+
+Result<BinaryView> Open(const void* binary, uint64_t size) {
+  if (binary == nullptr || size == 0)
+    return Status(QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT, "the binary is null or empty");
+  Result<BinaryView> view = BinaryView::Open(binary, size);
+  if (view.ok()) return view;
+  return Malformed(std::move(view).status(), static_cast<const uint8_t*>(binary), size);
+}
+
+Status Verify(const void* binary, uint64_t size) {
+  QNNRT_ASSIGN_OR_RETURN(BinaryView view, Open(binary, size));
+  for (const BinaryGraph& graph : view.graphs()) {
+    if (Crc32c(view.data() + graph.weights_offset, graph.weights_size) != graph.weights_checksum)
+      return Error(
+          QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY,
+          "the weights of graph '%s' do not have their checksum: the binary was altered or "
+          "did not arrive whole; copy it again",
+          graph.name.c_str());
+  }
+  return Status::Ok();
+}
+
+// ---- the entries ----
+
+// Owns what its last successful call described.
+struct SystemContext {
+  std::mutex mutex;
+  std::unique_ptr<Description> description;
+};
+
+using Contexts = HandleTable<SystemContext, HandleKind::kSystemContext>;
+Contexts& AllContexts() {
+  static Contexts* contexts = new Contexts;
+  return *contexts;
+}
+
+Status Stale() {
+  return Status(QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE, "this is no live system context handle");
+}
+
+Qnn_ErrorHandle_t Create(QnnSystemContext_Handle_t* handle) {
+  return Guarded([&] {
+    if (handle == nullptr)
+      return ReportToLogs(Status(QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT,
+                                 "the system context handle to fill in must not be null"));
+    *handle = nullptr;
+    *handle = AllContexts().Add(std::make_unique<SystemContext>());
+    if (*handle == nullptr)
+      return ReportToLogs(
+          Status(QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED, "too many live system contexts"));
+    return Qnn_ErrorHandle_t{QNN_SUCCESS};
+  });
+}
+
+Status Describe(QnnSystemContext_Handle_t handle, const void* binary, uint64_t size,
+                const QnnSystemContext_BinaryInfo_t** info, uint64_t* info_size) {
+  if (info == nullptr)
+    return Status(QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT, "the info to fill in is null");
+  *info = nullptr;
+  auto context = AllContexts().Find(handle);
+  if (!context) return Stale();
+  QNNRT_ASSIGN_OR_RETURN(BinaryView view, Open(binary, size));
+  std::unique_ptr<Description> made = Description::Make(view);
+  std::lock_guard<std::mutex> lock(context->mutex);
+  context->description = std::move(made);
+  *info = context->description->info();
+  if (info_size != nullptr) *info_size = context->description->bytes();
+  return Status::Ok();
+}
+
+Qnn_ErrorHandle_t GetBinaryInfo(QnnSystemContext_Handle_t handle, void* binary, uint64_t size,
+                                const QnnSystemContext_BinaryInfo_t** info,
+                                Qnn_ContextBinarySize_t* info_size) {
+  return Guarded([&] {
+    if (info_size != nullptr) *info_size = 0;
+    return ReportToLogs(Describe(handle, binary, size, info, info_size));
+  });
+}
+
+Qnn_ErrorHandle_t GetMetaData(QnnSystemContext_Handle_t handle, const void* binary, uint64_t size,
+                              const QnnSystemContext_BinaryInfo_t** info) {
+  return Guarded([&] { return ReportToLogs(Describe(handle, binary, size, info, nullptr)); });
+}
+
+Qnn_ErrorHandle_t Free(QnnSystemContext_Handle_t handle) {
+  return Guarded([&] {
+    std::unique_ptr<SystemContext> context;
+    switch (AllContexts().Take(handle, &context)) {
+      case Contexts::Taken::kYes:
+        return Qnn_ErrorHandle_t{QNN_SUCCESS};
+      case Contexts::Taken::kBusy:
+        return ReportToLogs(Status(QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED,
+                                   "another thread is using this system context"));
+      default:
+        return ReportToLogs(Stale());
+    }
+  });
+}
+
+}  // namespace
+
+void FillContext(QnnSystemInterface_ImplementationV1_7_t* table) {
+  table->systemContextCreate = Create;
+  table->systemContextGetBinaryInfo = GetBinaryInfo;
+  table->systemContextGetMetaData = GetMetaData;
+  table->systemContextFree = Free;
+}
+
+}  // namespace qnnrt::system
+
+uint64_t qnnrt_binary_verify(const void* binary, uint64_t size) {
+  namespace system = qnnrt::system;
+  return qnnrt::Guarded([&] { return system::ReportToLogs(system::Verify(binary, size)); });
+}

@@ -1,0 +1,272 @@
+// How a graph is executed: what it is given is checked and pinned, the steps are pointed at it.
+#include <algorithm>
+#include <cinttypes>
+
+#include "abi/qnn_errors.h"
+#include "abi/qnn_objects.h"
+#include "graph/graph.h"
+#include "memory/descriptor.h"
+#include "memory/memory.h"
+
+namespace qnnrt {
+namespace {
+
+struct Unpin {  // whatever way the call ends, an exception included
+  Binding* binding;
+  ~Unpin() {
+    if (binding != nullptr) Graph::Release(binding);
+  }
+};
+
+}  // namespace
+
+Status Graph::NotFinalized() const {
+  return Error(QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, "graph '%s' is not finalized", name_.c_str());
+}
+
+Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor, Binding* binding) const {
+  const AppTensor& app = app_[app_tensor];
+  Binding::Entry& entry = binding->entries[app_tensor];
+  const Tensor& tensor = *app.tensor;
+  Registry& registry = Memory::Get().registry();
+  SlotHandle slot = HandleFromQnn(handle);
+  const MemRegistration* registration = registry.TryAcquire(slot, context_);
+  if (registration == nullptr) {
+    Result<const MemRegistration*> why = registry.Acquire(slot, context_);
+    if (!why.ok()) {
+      return std::move(why)
+          .status()
+          .WithCode(QNN_GRAPH_ERROR_INVALID_TENSOR)
+          .Within("tensor '" + tensor.name + "'");
+    }
+    registration = *why;  // it became valid in between
+  }
+  binding->pinned.push_back(slot);
+  if (registration->sync_fd >= 0) {
+    binding->syncs.push_back(
+        {registration->sync_fd, tensor.is_output() ? CpuAccess::kReadWrite : CpuAccess::kRead});
+  }
+  if (entry.handle == slot) return Status::Ok();
+  // First use of this handle here: what was registered has to be this tensor.
+  Shape shape(registration->dims, registration->dims + registration->rank);
+  // A registration has at least one dimension, so a scalar is registered as [1].
+  if (tensor.shape.empty() && shape.size() == 1 && shape[0] == 1) shape.clear();
+  if (registration->data_type != static_cast<uint32_t>(tensor.dtype) || shape != tensor.shape) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s' is %s %s, but its memory handle was registered as %s %s: register "
+                 "the buffer again "
+                 "with the tensor's own shape and type",
+                 tensor.name.c_str(), DataTypeName(tensor.dtype), ShapeText(tensor.shape).c_str(),
+                 DataTypeName(static_cast<Qnn_DataType_t>(registration->data_type)),
+                 ShapeText(shape).c_str());
+  }
+  if ((reinterpret_cast<uintptr_t>(registration->address) & app.misaligned) != 0) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': its registered memory is not aligned to its elements of %zu bytes",
+                 tensor.name.c_str(), ElementSize(tensor.dtype));
+  }
+  if (tensor.is_output() && !registration->writable) {
+    return Error(
+        QNN_GRAPH_ERROR_INVALID_TENSOR,
+        "tensor '%s' is an output, but its registered memory is mapped read only: import the "
+        "fd from a descriptor that was opened for writing",
+        tensor.name.c_str());
+  }
+  entry = {registration->address, slot};
+  return Status::Ok();
+}
+
+Status Graph::WrongTensor(const Qnn_TensorV1_t& given, const Tensor& expected) const {
+  std::string shape =
+      given.dimensions == nullptr
+          ? "no dimensions"
+          : ShapeText(Shape(given.dimensions, given.dimensions + std::min(given.rank, 16u)));
+  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': expected %s %s, got %s %s",
+               expected.name.c_str(), DataTypeName(expected.dtype),
+               ShapeText(expected.shape).c_str(), DataTypeName(given.dataType), shape.c_str());
+}
+
+Status Graph::WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected) const {
+  const Tensor& tensor = *expected.tensor;
+  const char* name = tensor.name.c_str();
+  if (given.memType != QNN_TENSORMEMTYPE_RAW) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': memory type %d is not supported; use RAW (0) or MEMHANDLE (1)", name,
+                 static_cast<int>(given.memType));
+  }
+  if (given.clientBuf.data == nullptr)
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': its client buffer is null", name);
+  if (given.clientBuf.dataSize < expected.bytes) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': its client buffer has %u bytes, %s %s needs %" PRIu64, name,
+                 given.clientBuf.dataSize, DataTypeName(tensor.dtype),
+                 ShapeText(tensor.shape).c_str(), expected.bytes);
+  }
+  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+               "tensor '%s': its client buffer %p is not aligned to its elements of %zu bytes",
+               name, given.clientBuf.data, ElementSize(tensor.dtype));
+}
+
+Status Graph::BindOne(const Qnn_Tensor_t& given, size_t app_tensor, Binding* binding) const {
+  const AppTensor& app = app_[app_tensor];
+  const Tensor& tensor = *app.tensor;
+  const Qnn_TensorV1_t& t = given.v1;  // version 2 begins with the same fields
+  bool fits = t.dataType == tensor.dtype;
+  if (t.dimensions != nullptr) {  // a client may leave them out; then the graph's own hold
+    fits &= t.rank == tensor.shape.size();
+    for (uint32_t d = 0; fits && d < t.rank; ++d) fits = t.dimensions[d] == tensor.shape[d];
+  }
+  if (!fits) return WrongTensor(t, tensor);
+  if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, app_tensor, binding);
+  void* data = t.clientBuf.data;
+  // dataSize is 32 bits wide: for a larger tensor the client cannot say its size, nor can it be
+  // checked.
+  bool usable = t.memType == QNN_TENSORMEMTYPE_RAW && data != nullptr &&
+                (t.clientBuf.dataSize >= app.bytes || app.bytes > UINT32_MAX) &&
+                (reinterpret_cast<uintptr_t>(data) & app.raw_misaligned) == 0;
+  if (!usable) return WrongBuffer(t, app);
+  binding->entries[app_tensor] = {data, 0};
+  return Status::Ok();
+}
+
+Status Graph::BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end,
+                      Binding* binding) const {
+  const char* what = first == 0 ? "input" : "output";
+  size_t n = end - first;
+  if (count != n || (given == nullptr && n != 0)) {
+    return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "graph '%s' has %zu %ss, got %u", name_.c_str(),
+                 n, what, given == nullptr ? 0 : count);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    // Most clients keep the order in which they created the tensors.
+    const Tensor& tensor = *app_[first + i].tensor;
+    const Qnn_Tensor_t* match = &given[i];
+    for (uint32_t j = 0; match->v1.id != tensor.id; ++j) {
+      if (j == count) {
+        return Error(
+            QNN_GRAPH_ERROR_INVALID_TENSOR,
+            "graph '%s': %s '%s' (id %u) is not among the tensors given; they are matched by id",
+            name_.c_str(), what, tensor.name.c_str(), tensor.id);
+      }
+      match = &given[j];
+    }
+    QNNRT_RETURN_IF_ERROR(BindOne(*match, first + i, binding));
+  }
+  return Status::Ok();
+}
+
+Status Graph::BindBoth(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+                       uint32_t num_outputs, Binding* binding) const {
+  QNNRT_RETURN_IF_ERROR(BindAll(inputs, num_inputs, 0, inputs_.size(), binding));
+  QNNRT_RETURN_IF_ERROR(BindAll(outputs, num_outputs, inputs_.size(), app_.size(), binding));
+  return staging_ != nullptr && staging_->strict() ? CheckStrict(*binding) : Status::Ok();
+}
+
+Status Graph::Bind(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+                   uint32_t num_outputs, Binding* binding) const {
+  if (!ready_.load(std::memory_order_acquire)) return NotFinalized();
+  binding->entries.resize(app_.size());
+  binding->pinned.reserve(app_.size());
+  binding->syncs.reserve(app_.size());
+  Unpin unpin{binding};
+  Status status = BindBoth(inputs, num_inputs, outputs, num_outputs, binding);
+  if (status.ok()) unpin.binding = nullptr;
+  return status;
+}
+
+Status Graph::BindSome(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end,
+                       Binding* binding) const {
+  for (uint32_t i = 0; i < count; ++i) {
+    size_t match = first;
+    while (match < end && app_[match].tensor->id != given[i].v1.id) ++match;
+    if (match == end) {
+      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "graph '%s' has no %s of id %u", name_.c_str(),
+                   first == 0 ? "input" : "output", given[i].v1.id);
+    }
+    if (given[i].v1.memType != QNN_TENSORMEMTYPE_MEMHANDLE) {
+      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                   "tensor '%s': only memory handles can be bound ahead; its memory type is %d",
+                   app_[match].tensor->name.c_str(), static_cast<int>(given[i].v1.memType));
+    }
+    QNNRT_RETURN_IF_ERROR(BindOne(given[i], match, binding));
+  }
+  return Status::Ok();
+}
+
+Status Graph::BindHandles(const Qnn_Tensor_t* inputs, uint32_t num_inputs,
+                          const Qnn_Tensor_t* outputs, uint32_t num_outputs,
+                          Binding* binding) const {
+  if (!ready_.load(std::memory_order_acquire)) return NotFinalized();
+  binding->entries.resize(app_.size());
+  binding->pinned.reserve(size_t{num_inputs} + num_outputs);
+  Unpin unpin{binding};
+  QNNRT_RETURN_IF_ERROR(BindSome(inputs, num_inputs, 0, inputs_.size(), binding));
+  QNNRT_RETURN_IF_ERROR(BindSome(outputs, num_outputs, inputs_.size(), app_.size(), binding));
+  unpin.binding = nullptr;
+  return Status::Ok();
+}
+
+void Graph::Release(Binding* binding) {
+  if (binding->pinned.empty()) return;
+  Registry& registry = Memory::Get().registry();
+  for (SlotHandle handle : binding->pinned) registry.Release(handle);
+  binding->pinned.clear();
+  binding->syncs.clear();
+}
+
+void Graph::Apply(const Binding& binding) {
+  for (size_t i = 0; i < patched_.size(); ++i) Patch(i, binding.entries[i].address);
+}
+
+Status Graph::RunLocked(const Binding& binding, const RunOptions& options) {
+  if (staging_ != nullptr || !binding.syncs.empty()) return RunStaged(binding, options);
+  Apply(binding);
+  const uint64_t first = Ticks::Now();
+  ProfileScope* profile = options.profile;
+  if (profile == nullptr) {
+    Status status =
+        options.interrupt == nullptr ? plan_->Run() : plan_->RunWatched(nullptr, options.interrupt);
+    if (status.ok()) Count(first);
+    return status;
+  }
+  uint64_t start = MonotonicNanoseconds();
+  bool nodes = profile->detailed();
+  Status status = plan_->RunWatched(nodes ? step_times_.data() : nullptr, options.interrupt);
+  uint64_t end = MonotonicNanoseconds();
+  if (!status.ok()) return status;
+  Count(first);
+  int top = profile->Add(QNN_PROFILE_EVENTTYPE_EXECUTE, QNN_PROFILE_EVENTUNIT_MICROSEC,
+                         (end - start) / 1000, start / 1000, "execute");
+  uint64_t at = start;
+  for (size_t s = 0; nodes && top >= 0 && s < step_times_.size(); ++s) {
+    profile->Add(QNN_PROFILE_EVENTTYPE_NODE, QNN_PROFILE_EVENTUNIT_MICROSEC, step_times_[s] / 1000,
+                 at / 1000, plan_->node(s).name, top);
+    at += step_times_[s];
+  }
+  return status;
+}
+
+Status Graph::Run(const Binding& binding, const RunOptions& options) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Status status = RunLocked(binding, options);
+  lock.unlock();
+  if (staging_ != nullptr && staging_->HasNews()) TellNews();
+  return status;
+}
+
+Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
+                      uint32_t num_outputs, const RunOptions& options) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!finalized()) return NotFinalized();
+  Status status;
+  {
+    Unpin unpin{&own_binding_};
+    QNNRT_RETURN_IF_ERROR(BindBoth(inputs, num_inputs, outputs, num_outputs, &own_binding_));
+    status = RunLocked(own_binding_, options);
+  }
+  lock.unlock();
+  if (staging_ != nullptr && staging_->HasNews()) TellNews();
+  return status;
+}
+
+}  // namespace qnnrt

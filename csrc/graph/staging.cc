@@ -1,0 +1,177 @@
+#include "graph/staging.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "abi/qnn_errors.h"
+#include "memory/memory.h"
+#include "support/checked.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr uint64_t kAlignment = 64;          // of a place: a cache line, the widest vector
+constexpr size_t kPiece = size_t{64} << 10;  // what copying in parallel is divided into
+
+}  // namespace
+
+Result<std::unique_ptr<Staging>> Staging::Make(const std::string& graph,
+                                               const std::vector<const Tensor*>& inputs,
+                                               const std::vector<const Tensor*>& outputs,
+                                               ProcessDomain* domain, int threads) {
+  std::unique_ptr<Staging> staging(new Staging(graph, domain, threads));
+  staging->count_ = inputs.size() + outputs.size();
+  staging->places_ = std::make_unique<Place[]>(staging->count_);
+  std::vector<size_t> raw;
+  for (size_t i = 0; i < staging->count_; ++i) {
+    Place& place = staging->places_[i];
+    place.input = i < inputs.size();
+    place.tensor = place.input ? inputs[i] : outputs[i - inputs.size()];
+    place.bytes = place.tensor->bytes();
+    if (place.tensor->mem_type != QNN_TENSORMEMTYPE_MEMHANDLE) raw.push_back(i);
+  }
+  QNNRT_ASSIGN_OR_RETURN(staging->stats_.reserved_at_finalize, staging->Reserve(raw));
+  return staging;
+}
+
+Staging::~Staging() {
+  for (const Block& block : blocks_) (void)Memory::Get().buffers().Release(block.buffer);
+}
+
+Result<uint64_t> Staging::Reserve(const std::vector<size_t>& tensors) {
+  uint64_t bytes = 0, size = 0, mapped = 0;
+  for (size_t i : tensors) {
+    uint64_t place;
+    if (address(i) != nullptr) continue;
+    if (!CheckedAlignUp(places_[i].bytes, kAlignment, &place) || !CheckedAdd(size, place, &size))
+      return Error(QNN_COMMON_ERROR_MEM_ALLOC, "graph '%s': its tensors are beyond any memory",
+                   graph_.c_str());
+    bytes += places_[i].bytes;
+  }
+  if (size == 0) return uint64_t{0};
+  if (!CheckedAlignUp(size, PageSize(), &mapped)) mapped = size;
+  blocks_.reserve(blocks_.size() + 1);
+  Block block;
+  QNNRT_ASSIGN_OR_RETURN(block.share,
+                         domain_->Map(mapped, "staging of graph", graph_, QNN_MEM_ERROR_MAPPING));
+  Memory& memory = Memory::Get();
+  Result<SlotHandle> buffer = memory.Allocate(nullptr, size, 0);
+  if (!buffer.ok()) return std::move(buffer).status().Within("staging of graph '" + graph_ + "'");
+  block.buffer = *buffer;
+  Buffer* pinned = memory.buffers().Pin(block.buffer);  // ours alone: it is there
+  uint8_t* next = pinned->address;
+  memory.buffers().Unpin(pinned);
+  blocks_.push_back(std::move(block));
+  for (size_t i : tensors) {
+    Place& place = places_[i];
+    if (address(i) != nullptr) continue;
+    place.address.store(next, std::memory_order_release);
+    next += (place.bytes + kAlignment - 1) & ~(kAlignment - 1);
+  }
+  return bytes;
+}
+
+Status Staging::ReserveFor(const std::vector<size_t>& tensors) {
+  QNNRT_ASSIGN_OR_RETURN(uint64_t bytes, Reserve(tensors));
+  stats_.reserved_at_execute += bytes;
+  return Status::Ok();
+}
+
+Status Staging::CheckOwned() const {
+  if (forks_ == ForkGeneration()) return Status::Ok();
+  return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+               "graph '%s' was made in the parent process, with which this one shares its staging "
+               "memory: make a graph of this process's own after a fork",
+               graph_.c_str());
+}
+
+// ---- Copies ----
+
+void Staging::Copy(void* to, const void* from, uint64_t bytes) {
+  // At least this much for each thread: below it waking one costs as much as it saves.
+  constexpr size_t kGrain = 16;
+  if (bytes < 2 * kGrain * kPiece) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  auto* target = static_cast<uint8_t*>(to);
+  auto* source = static_cast<const uint8_t*>(from);
+  const size_t pieces = static_cast<size_t>((bytes + kPiece - 1) / kPiece);
+  threads_.For(pieces, kGrain, [&](size_t begin, size_t end) {
+    const size_t first = begin * kPiece;
+    const size_t last = std::min<size_t>(end * kPiece, static_cast<size_t>(bytes));
+    std::memcpy(target + first, source + first, last - first);
+  });
+}
+
+void Staging::Count(Place* place) {
+  place->copied_bytes += place->bytes;
+  ++place->count;
+  (place->input ? stats_.copied_in : stats_.copied_out) += place->bytes;
+  if (!place->told) news_.store(true, std::memory_order_relaxed);
+}
+
+void Staging::CopyIn(size_t i, const void* from) {
+  Place& place = places_[i];
+  void* to = address(i);
+  if (from == to) return;
+  Copy(to, from, place.bytes);
+  Count(&place);
+}
+
+void Staging::CopyOut(size_t i, void* to) {
+  Place& place = places_[i];
+  const void* from = address(i);
+  if (from == to) return;
+  Copy(to, from, place.bytes);
+  Count(&place);
+}
+
+// ---- What is told about them ----
+
+const char* Staging::Reason(size_t i) const {
+  return places_[i].tensor->mem_type == QNN_TENSORMEMTYPE_MEMHANDLE
+             ? "prepared memhandle, executed raw"
+             : "prepared raw, executed raw";
+}
+
+Status Staging::Refuse(size_t i) const {
+  const Place& place = places_[i];
+  return Error(
+      QNN_GRAPH_ERROR_INVALID_TENSOR,
+      "tensor '%s' would have to be copied (%s, %llu bytes) and the graph is strict: pass a "
+      "memory handle of registered memory",
+      place.tensor->name.c_str(), Reason(i), static_cast<unsigned long long>(place.bytes));
+}
+
+std::vector<CopyRecord> Staging::Copies() const {
+  std::vector<CopyRecord> copies;
+  for (size_t i = 0; i < count_; ++i) {
+    const Place& p = places_[i];
+    if (p.count == 0) continue;
+    copies.push_back({p.tensor->name.c_str(), p.input, Reason(i), p.copied_bytes, p.count});
+  }
+  return copies;
+}
+
+void Staging::ResetCounts() {
+  stats_.copied_in = stats_.copied_out = 0;
+  for (size_t i = 0; i < count_; ++i) places_[i].copied_bytes = places_[i].count = 0;
+}
+
+std::vector<std::string> Staging::TakeNews() {
+  std::vector<std::string> lines;
+  news_.store(false, std::memory_order_relaxed);
+  for (size_t i = 0; i < count_; ++i) {
+    Place& p = places_[i];
+    if (p.told || p.count == 0) continue;
+    lines.push_back("graph '" + graph_ + "': " + (p.input ? "input '" : "output '") +
+                    p.tensor->name + "' is copied " + (p.input ? "in before" : "out after") +
+                    " each execution, " + std::to_string(p.bytes) + " bytes: " + Reason(i) +
+                    "; register its memory and pass the handle to avoid that");
+    p.told = true;
+  }
+  return lines;
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,50 @@
+// The weight stores of a graph: one that remembers what kernels packed, so that it can be written
+// to a context binary, and one that gives them what such a binary holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/weights.h"
+
+namespace qnnrt {
+
+struct PackedWeight {
+  std::string layout;
+  SharedBytes bytes;
+};
+
+// Packs, and keeps a share of what was packed, in order.
+class WeightRecorder final : public WeightStore {
+ public:
+  Result<SharedBytes> Packed(uint64_t size, const std::string& layout, Fill fill) override;
+  std::vector<PackedWeight> Take() { return std::move(packed_); }
+
+ private:
+  std::vector<PackedWeight> packed_;
+};
+
+// Hands out what was packed before, in the same order. Errors: 1008 when this machine's kernels ask
+// for something else.
+class WeightReader final : public WeightStore {
+ public:
+  // `made_with`: the KernelIdentity that the weights were packed for.
+  WeightReader(std::vector<PackedWeight> packed, std::string made_with, bool portable_only)
+      : packed_(std::move(packed)),
+        made_with_(std::move(made_with)),
+        portable_only_(portable_only) {}
+  Result<SharedBytes> Packed(uint64_t size, const std::string& layout, Fill fill) override;
+  // After the last kernel was made. Errors: 1008 when weights are left over.
+  Status Done() const;
+  std::vector<PackedWeight> Take() { return std::move(packed_); }
+
+ private:
+  Status Mismatch(const std::string& wanted, const std::string& there) const;
+
+  std::vector<PackedWeight> packed_;
+  size_t next_ = 0;
+  const std::string made_with_;
+  const bool portable_only_;
+};
+
+}  // namespace qnnrt

@@ -1,0 +1,16 @@
+#include "ops/weights.h"
+
+#include "ops/rules.h"
+
+namespace qnnrt {
+
+Result<SharedBytes> PackWeights(const KernelOptions& options, uint64_t size,
+                                const std::string& layout, WeightStore::Fill fill) {
+  if (options.weights != nullptr) return options.weights->Packed(size, layout, fill);
+  std::shared_ptr<AlignedBytes> bytes = AlignedBytes::Make(size);
+  if (bytes == nullptr) return OutOfMemory();
+  QNNRT_RETURN_IF_ERROR(fill(bytes->data()));
+  return SharedBytes(std::move(bytes));
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,341 @@
+"""Config files of the SDK's tools: what they say, checked key by key.
+
+The outer file has ``backend_extensions``, ``context_configs`` and ``graph_configs``; the first
+names an inner file with the htp backend's own ``graphs``, ``devices`` and ``context``.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .. import _core
+from ..htp import device_configs
+from ._common import UsageError
+from ._json_checks import (
+    Check,
+    an_object,
+    check_keys,
+    flag,
+    objects,
+    one_of,
+    read_json,
+    text,
+    texts,
+    whole,
+)
+
+HTP = 6  # QNN's number of the backend that the inner file is for
+
+# ---- the outer file ------------------------------------------------------------------------------
+
+PERF_PROFILES = (
+    "low_balanced",
+    "balanced",
+    "default",
+    "high_performance",
+    "sustained_high_performance",
+    "burst",
+    "extreme_power_saver",
+    "low_power_saver",
+    "power_saver",
+    "high_power_saver",
+    "system_settings",
+)
+_PRIORITY = one_of("low", "normal", "normal_high", "high")
+_OUTER: Mapping[str, Check] = {
+    "backend_extensions": an_object,
+    "context_configs": an_object,
+    "graph_configs": objects,
+}
+_EXTENSIONS: Mapping[str, Check] = {"shared_library_path": text, "config_file_path": text}
+# key -> how Backend.create_context calls it, and its QnnContext_ConfigOption_t
+_CONTEXT_NAMES = {
+    "context_priority": ("priority", 1),
+    "async_execute_queue_depth": ("async_queue_depth", 4),
+    "enable_graphs": ("enable_graphs", 5),
+    "memory_limit_hint": ("memory_limit_hint", 6),
+    "is_persistent_binary": ("persistent_binary", 7),
+    "cache_compatibility_mode": ("binary_compatibility", 8),
+}
+# key -> how Context.create_graph and Graph.set_config call it, and its QnnGraph_ConfigOption_t
+_GRAPH_NAMES = {
+    "graph_priority": ("priority", 3),
+    "graph_profiling_state": ("profiling_enabled", 5),
+    "graph_profiling_num_executions": ("num_profiling_executions", 6),
+}
+_FROM_BINARY = ("enable_graphs", "persistent_binary", "binary_compatibility")
+CONTEXT_KEYS: Mapping[str, Check] = {
+    "context_priority": _PRIORITY,
+    "async_execute_queue_depth": whole(1),
+    "enable_graphs": texts,
+    "memory_limit_hint": whole(0, 2**63),
+    "is_persistent_binary": flag,
+    "cache_compatibility_mode": one_of("permissive", "strict"),
+}
+_GRAPH: Mapping[str, Check] = {
+    "graph_name": text,
+    "graph_priority": _PRIORITY,
+    "graph_profiling_state": one_of("enabled", "disabled"),
+    "graph_profiling_num_executions": whole(1),
+}
+
+# ---- the inner file ------------------------------------------------------------------------------
+
+_INNER: Mapping[str, Check] = {"graphs": objects, "devices": objects, "context": an_object}
+
+
+def _word(option: int, value: int) -> bytes:
+    """A QnnHtpGraph_CustomConfig_t: 56 bytes, the option at 0, its value at 8."""
+    return struct.pack("=IIQ", option, 0, value).ljust(56, b"\0")
+
+
+def _optimization(kind: int, value: float) -> bytes:
+    return struct.pack("=IIIf", 1, 0, kind, value).ljust(56, b"\0")
+
+
+# key -> (its check, its QnnHtpGraph_CustomConfig_t)
+_HTP_GRAPH: Mapping[str, tuple[Check, Callable[[Any], bytes]]] = {
+    "vtcm_mb": (whole(0), lambda v: _word(3, v)),
+    "vtcm_size_in_bytes": (whole(0), lambda v: _word(10, v)),
+    "O": (whole(1, 3), lambda v: _optimization(3, v)),
+    "dlbc": (whole(0, 1), lambda v: _optimization(4, v)),
+    "dlbc_weights": (whole(0, 1), lambda v: _optimization(5, v)),
+    "fp16_relaxed_precision": (flag, lambda v: _word(2, int(v))),
+    "hvx_threads": (whole(1), lambda v: _word(6, v)),
+    "num_cores": (whole(1), lambda v: _word(8, v)),
+    "weights_packing": (flag, lambda v: _word(12, int(v))),
+    "assume_same_quant": (flag, lambda v: _word(13, int(v))),
+    "advanced_activation_fusion": (flag, lambda v: _word(15, int(v))),
+    "fold_relu_activation_into_conv_off": (flag, lambda v: _word(4, int(v))),
+    "short_depth_conv_on_hmx_off": (flag, lambda v: _word(5, int(v))),
+}
+# key -> (its check, its option in QnnHtpContext_CustomConfig_t: 24 bytes)
+_HTP_CONTEXT: Mapping[str, tuple[Check, int]] = {
+    "weight_sharing_enabled": (flag, 1),
+    "file_read_memory_budget_in_mb": (whole(0), 3),
+    "extended_udma": (flag, 11),
+}
+_ARCH = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
+_DEVICE: Mapping[str, Check] = {
+    "device_id": whole(0),
+    "soc_id": whole(0),
+    "soc_model": whole(0),
+    "dsp_arch": one_of(*_ARCH),
+    "pd_session": one_of("signed", "unsigned"),
+    "profiling_level": one_of("basic", "detailed", "linting"),
+    "cores": objects,
+}
+_CORE: Mapping[str, Check] = {
+    "core_id": whole(0),
+    "perf_profile": one_of(*PERF_PROFILES),
+    "rpc_control_latency": whole(0),
+    "rpc_polling_time": whole(0),
+    "hmx_timeout_us": whole(0),
+}
+
+
+@dataclass
+class ToolConfig:
+    """What the config files say, in this package's words.
+
+    Attributes:
+        path: the outer file; None when there is none.
+        perf_profile, rpc, profiling_level: of the inner file's device; ``rpc`` as
+            ``Backend.set_perf_profile`` takes it.
+        device: arguments of ``Backend.open``.
+        warn: where warnings go.
+        recorded: options that the backend keeps without effect: (scope, number) -> why.
+    """
+
+    path: Path | None = None
+    perf_profile: str | None = None
+    profiling_level: str | None = None
+    rpc: dict[str, int] = field(default_factory=dict)
+    device: dict[str, Any] = field(default_factory=dict)
+    _context: dict[str, Any] = field(default_factory=dict)
+    _context_custom: list[bytes] = field(default_factory=list)
+    _graphs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _custom: dict[str, list[bytes]] = field(default_factory=dict)
+    warn: Callable[[str], None] = print
+    recorded: Mapping[tuple[str, int], str] = field(default_factory=dict)
+
+    def note(self, where: str, scope: str, option: int) -> None:
+        """Warn when a key stands for an option that changes nothing on this backend."""
+        if (scope, option) in self.recorded:
+            why = self.recorded[scope, option]
+            self.warn(f"{where} has no effect here{': ' if why else ''}{why}")
+
+    def with_context(self, given: Mapping[str, Any]) -> ToolConfig:
+        """The same with more context_configs, given by the keys of the file."""
+        more = {_CONTEXT_NAMES[key][0]: value for key, value in given.items()}
+        return replace(self, _context={**self._context, **more})
+
+    def check_graphs(self, names: Sequence[str]) -> None:
+        """Raises ``UsageError`` unless every graph that is named is one of these."""
+        enabled = self._context.get("enable_graphs") or ()
+        for name in (*self._graphs, *self._custom, *enabled):
+            if name not in names:
+                raise UsageError(
+                    f"{self.path}: unable to find graphName {name!r}; there are {', '.join(names)}"
+                )
+
+    def context(self, *, from_binary: bool) -> dict[str, Any]:
+        """Options for ``create_context`` or ``Context.from_binary``."""
+        found = dict(self._context)
+        if not from_binary:
+            for name in [name for name in _FROM_BINARY if name in found]:
+                del found[name]
+                self.warn(f"{self.path}: {name} has no effect where a model is prepared")
+        if self._context_custom:
+            found["custom"] = list(self._context_custom)
+        return found
+
+    def graph(self, name: str) -> dict[str, Any]:
+        """Options for a graph that is composed."""
+        options = dict(self._graphs.get(name, {}))
+        if name in self._custom:
+            options["custom"] = list(self._custom[name])
+        return options
+
+    def retrieved_graph(self, name: str) -> dict[str, Any]:
+        """Options for a graph out of a binary."""
+        if name in self._custom:
+            self.warn(
+                f"{self.path}: the htp options of graph {name} have no effect: it is prepared "
+                "already, give them to context-binary-generator"
+            )
+        return dict(self._graphs.get(name, {}))
+
+
+def read_config(
+    path: Path | None,
+    library: _core.Library,
+    warn: Callable[[str], None],
+    device_options: str = "",
+) -> ToolConfig:
+    """Read ``--config_file`` and the file that it names, for a backend.
+
+    A key that changes nothing on this backend is warned about, as far as the backend tells.
+
+    Raises:
+        UsageError: a file that is not there or not JSON, an unknown key, a value of the wrong kind.
+    """
+    settings = ToolConfig(path, warn=warn, recorded=_recorded(library))
+    if device_options:
+        _check_device_options(device_options)
+    if path is None:
+        return settings
+    outer = read_json(path)
+    if outer and not outer.keys() - _INNER.keys():
+        raise UsageError(
+            f"{path}: this is a backend's own config: name it in another file as "
+            '{"backend_extensions": {"config_file_path": "..."}} and give that one'
+        )
+    outer = check_keys(str(path), outer, _OUTER)
+    context = check_keys(f"{path}: context_configs", outer.get("context_configs", {}), CONTEXT_KEYS)
+    for key, value in context.items():
+        name, option = _CONTEXT_NAMES[key]
+        settings._context[name] = value
+        settings.note(f"{path}: context_configs: {key}", "context", option)
+    for item in outer.get("graph_configs", []):
+        _outer_graph(settings, f"{path}: graph_configs", item)
+    extensions = check_keys(
+        f"{path}: backend_extensions", outer.get("backend_extensions", {}), _EXTENSIONS
+    )
+    if "config_file_path" in extensions:
+        _inner(settings, _beside(path, Path(extensions["config_file_path"])), library)
+    return settings
+
+
+def _recorded(library: _core.Library) -> dict[tuple[str, int], str]:
+    """What a backend of this package keeps without effect; of others nothing is known."""
+    if not library.has_extensions:
+        return {}
+    column = "htp" if library.backend_id == HTP else "cpu"
+    rows = json.loads(_core.config_table())
+    return {(r["scope"], r["option"]): r["note"] for r in rows if r[column] == "recorded"}
+
+
+def _beside(outer: Path, inner: Path) -> Path:
+    """As the SDK has it, from the working directory; else from the outer file's folder."""
+    return inner if inner.exists() or inner.is_absolute() else outer.parent / inner
+
+
+def _check_device_options(given: str) -> None:
+    for item in filter(None, given.split(";")):
+        key, separator, value = item.partition(":")
+        if key not in ("device_id", "core_id") or not separator or not value.isdecimal():
+            raise UsageError(f"--device_options {item}: expected device_id:N or core_id:N")
+        if int(value):
+            raise UsageError(f"--device_options {item}: there is one {key[:-3]}, number 0")
+
+
+def _outer_graph(settings: ToolConfig, where: str, item: dict[str, Any]) -> None:
+    given = check_keys(where, item, _GRAPH, ["graph_name"])
+    name = given.pop("graph_name")
+    if name in settings._graphs:
+        raise UsageError(f"{where}: graph {name!r} is there twice")
+    options: dict[str, Any] = {}
+    for key, value in given.items():
+        word, option = _GRAPH_NAMES[key]
+        options[word] = value == "enabled" if key == "graph_profiling_state" else value
+        settings.note(f"{where}: {key}", "graph", option)
+    settings._graphs[name] = options
+
+
+def _inner(settings: ToolConfig, path: Path, library: _core.Library) -> None:
+    given = check_keys(str(path), read_json(path), _INNER)
+    if library.backend_id != HTP:
+        settings.warn(f"{path} has no effect: it is for the htp backend")
+        return
+    for item in given.get("graphs", []):
+        known: dict[str, Check] = {"graph_names": texts}
+        known |= {key: check for key, (check, _) in _HTP_GRAPH.items()}
+        values = check_keys(f"{path}: graphs", item, known, ["graph_names"])
+        blobs = [_HTP_GRAPH[key][1](v) for key, v in values.items() if key != "graph_names"]
+        for key in filter(_HTP_GRAPH.__contains__, values):
+            option = struct.unpack_from("=I", _HTP_GRAPH[key][1](values[key]))[0]
+            settings.note(f"{path}: graphs: {key}", "htp graph", option)
+        for name in values["graph_names"]:
+            settings._custom.setdefault(name, []).extend(blobs)
+    checks = {key: check for key, (check, _) in _HTP_CONTEXT.items()}
+    for key, value in check_keys(f"{path}: context", given.get("context", {}), checks).items():
+        blob = struct.pack("=IIQ", _HTP_CONTEXT[key][1], 0, int(value)).ljust(24, b"\0")
+        settings._context_custom.append(blob)
+        settings.note(f"{path}: context: {key}", "htp context", _HTP_CONTEXT[key][1])
+    devices = given.get("devices", [])
+    if len(devices) > 1:
+        raise UsageError(f"{path}: devices: there is one device, {len(devices)} are given")
+    for item in devices:
+        _device(settings, f"{path}: devices", item, library.core_version)
+
+
+def _device(
+    settings: ToolConfig, where: str, item: dict[str, Any], core_version: tuple[int, int, int]
+) -> None:
+    given = check_keys(where, item, _DEVICE)
+    if given.get("device_id", 0) != 0:
+        raise UsageError(f"{where}: device_id: there is one device, number 0")
+    settings.profiling_level = given.get("profiling_level")
+    soc = given.get("soc_model", given.get("soc_id"))
+    if soc is not None:
+        settings.device["soc_model"] = soc
+    if "dsp_arch" in given:
+        settings.device["htp_arch"] = int(given["dsp_arch"][1:])
+    if "pd_session" in given:
+        signed = given["pd_session"] == "signed"
+        settings.device["device_options"] = device_configs(core_version, signed_pd=signed)
+        settings.note(f"{where}: pd_session", "htp device", 2)
+    for number, core in enumerate(given.get("cores", [])):
+        values = check_keys(f"{where}: cores", core, _CORE)
+        if values.pop("core_id", number) != 0:
+            raise UsageError(f"{where}: cores: core_id: there is one core, number 0")
+        if values.pop("hmx_timeout_us", None) is not None:
+            settings.warn(f"{where}: cores: hmx_timeout_us has no effect here")
+        settings.perf_profile = values.pop("perf_profile", None)
+        settings.rpc = values

@@ -1,0 +1,168 @@
+"""The htp backend's own words: performance profiles, device configs, SoC and architecture.
+
+They work with qnnrt's htp backend, which checks, keeps and shows the votes but changes no clock,
+and with a vendor's, which acts on them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, Final, NamedTuple
+
+from . import _core
+from ._owner import Owner, choice
+from .errors import QnnError
+
+__all__ = ["PERF_PROFILES", "DeviceInfo", "PerfVote", "device_configs"]
+
+_DCVS_V3, _RPC_CONTROL_LATENCY, _RPC_POLLING_TIME = 1, 2, 3
+_POWER_SAVER, _PERFORMANCE = 4, 16  # QNN_HTP_PERF_INFRASTRUCTURE_POWERMODE_*
+
+
+class _Vote(NamedTuple):
+    """What a profile asks for: a voltage corner (DCVS_VOLTAGE_*), the sleep latency in
+    microseconds, whether the clock may go up and down by itself, and the RPC polling time."""
+
+    corner: int
+    sleep_latency: int
+    dcvs: bool
+    mode: int = _PERFORMANCE
+    polling: int | None = None
+
+
+#: Profiles of ``Backend.set_perf_profile``; None asks for nothing. The votes are those that ONNX
+#: Runtime's QNN provider makes for its modes of the same names.
+_PROFILES: Final[dict[str, _Vote | None]] = {
+    "default": None,
+    "system_settings": None,
+    "burst": _Vote(160, 40, False, polling=9999),
+    "sustained_high_performance": _Vote(160, 40, False),
+    "high_performance": _Vote(128, 100, False),
+    "balanced": _Vote(112, 1000, True),
+    "low_balanced": _Vote(96, 1000, True),
+    "high_power_saver": _Vote(80, 1000, True),
+    "power_saver": _Vote(64, 1000, True),
+    "low_power_saver": _Vote(48, 1000, True),
+    "extreme_power_saver": _Vote(16, 1000, True, mode=_POWER_SAVER),
+}
+
+PERF_PROFILES: Final = tuple(_PROFILES)
+
+
+class DeviceInfo(NamedTuple):
+    """A device of a platform: the SoC's model number, the accelerator's architecture (for example
+    68) and its memory (VTCM) in MiB; None where the backend does not say."""
+
+    device_id: int
+    cores: tuple[int, ...]
+    soc_model: int | None
+    arch: int | None
+    vtcm_mb: int | None
+
+    @classmethod
+    def of(cls, found: dict[str, Any]) -> DeviceInfo:
+        return cls(
+            found["device_id"],
+            tuple(core["core_id"] for core in found["cores"]),
+            found.get("soc_model"),
+            found.get("arch"),
+            found.get("vtcm_mb"),
+        )
+
+
+class PerfVote(Owner):
+    """A vote for power and performance, in force until it is closed."""
+
+    _rank = 6
+
+    def __init__(self, backend: Owner, library: _core.Library) -> None:
+        power_id = _core.power_config_create(library)
+        self.library = library
+        self.profile = "default"
+        self._own(
+            "a performance vote",
+            power_id,
+            lambda number: _core.power_config_destroy(library, number),
+            backend,
+        )
+
+    def set(
+        self,
+        profile: str,
+        *,
+        rpc_control_latency: int | None = None,
+        rpc_polling_time: int | None = None,
+    ) -> None:
+        """Vote for a profile; see ``Backend.set_perf_profile``."""
+        configs = power_configs(profile, self.handle, rpc_control_latency, rpc_polling_time)
+        if configs:
+            _core.power_config_set(self.library, self.handle, configs)
+        self.profile = profile
+
+
+def power_configs(
+    profile: str,
+    power_id: int,
+    rpc_control_latency: int | None = None,
+    rpc_polling_time: int | None = None,
+) -> list[tuple[int, tuple[int, ...]]]:
+    """The entries of a profile for ``_core.power_config_set``.
+
+    Raises:
+        ValueError: no such profile.
+    """
+    choice("perf profile", profile, dict.fromkeys(_PROFILES, 0))
+    vote = _PROFILES[profile]
+    configs: list[tuple[int, tuple[int, ...]]] = []
+    if vote is not None:
+        corners = (1, vote.corner, vote.corner, vote.corner)
+        sleep = (1, vote.sleep_latency, 0, 0)
+        words = (power_id, 1, int(vote.dcvs), vote.mode, *sleep, *corners, *corners)
+        configs.append((_DCVS_V3, words))
+        if rpc_polling_time is None:
+            rpc_polling_time = vote.polling
+    if rpc_control_latency is not None:
+        configs.append((_RPC_CONTROL_LATENCY, (rpc_control_latency,)))
+    if rpc_polling_time is not None:
+        configs.append((_RPC_POLLING_TIME, (rpc_polling_time,)))
+    return configs
+
+
+def device_configs(
+    core_version: tuple[int, int, int],
+    *,
+    soc_model: int | None = None,
+    arch: int | None = None,
+    signed_pd: bool | None = None,
+) -> list[tuple[int, Any]]:
+    """QnnDevice_Config_t entries with QnnHtpDevice_CustomConfig_t structs for ``Backend.open``.
+
+    Args:
+        core_version: of the library that they are for. The struct's union moved from byte 4 (2.32)
+            to byte 8 (seen with 2.40).
+    """
+    head = "=I" if core_version < (2, 40, 0) else "=I4x"
+    found = []
+    if soc_model is not None:
+        found.append(struct.pack(head + "I", 0, soc_model))
+    if arch is not None:
+        found.append(struct.pack(head + "II", 1, 0, arch))
+    if signed_pd is not None:
+        found.append(struct.pack(head + "I?", 2, 0, signed_pd))
+    return [(0, blob.ljust(24, b"\0")) for blob in found]
+
+
+def describe(library: _core.Library, device: int = 0) -> dict[str, Any] | None:
+    """What qnnrt's own htp backend keeps of devices and votes; None of any other library."""
+    text = _core.htp_describe(library, device)
+    return None if text is None else json.loads(text)
+
+
+def devices(library: _core.Library, log: int = 0, device: int = 0) -> tuple[DeviceInfo, ...]:
+    """The platform's devices, or those of one device handle; none where there is no such thing."""
+    try:
+        found = _core.device_info(library, device) if device else _core.platform_info(library, log)
+    except QnnError:
+        return ()
+    return tuple(map(DeviceInfo.of, found))

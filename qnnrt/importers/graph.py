@@ -1,0 +1,88 @@
+"""The graph that an importer builds: QNN operations over edges, before they have names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model import Model, Node, Quantization, Tensor
+
+Shape = tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Edge:
+    """A tensor of the graph being built: physical shape, and constant data if it is static."""
+
+    shape: Shape
+    dtype: np.dtype
+    data: np.ndarray | None = None
+    name: str = ""
+    quantization: Quantization | None = None
+
+
+@dataclass(eq=False)
+class Op:
+    """A QNN operation. None stands for an input or output that is left out."""
+
+    type: str
+    inputs: list[Edge | None]
+    outputs: list[Edge | None]
+    params: dict[str, object]
+    name: str = ""
+
+
+def physical(shape: Sequence[int]) -> Shape:
+    """The shape of the tensor: QNN tensors have at least one dimension."""
+    return tuple(int(d) for d in shape) or (1,)
+
+
+def finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) -> Model:
+    """Names for everything, and the Model. The names of `inputs` and `outputs` are kept."""
+    used: set[str] = set()
+    names: dict[Edge, str] = {}
+    for edge in (*inputs, *outputs):
+        names[edge] = edge.name
+        used.add(edge.name)
+    model = Model(name)
+    for edge in inputs:
+        if edge.name not in model.tensors:
+            model.tensors[edge.name] = _tensor(edge, edge.name)
+            model.inputs.append(edge.name)
+    node_names: set[str] = set()
+    for op in ops:
+        node_name = unique(op.name or op.type, node_names)
+        for found in filter(None, (*op.inputs, *op.outputs)):
+            if found not in names:
+                kind = "const" if found.data is not None else "out"
+                names[found] = unique(found.name or f"{node_name}.{kind}", used)
+            label = names[found]
+            if label not in model.tensors:
+                model.tensors[label] = _tensor(found, label)
+        model.nodes.append(
+            Node(
+                node_name,
+                op.type,
+                ["" if e is None else names[e] for e in op.inputs],
+                ["" if e is None else names[e] for e in op.outputs],
+                op.params,
+            )
+        )
+    model.outputs = [names[edge] for edge in outputs]
+    return model
+
+
+def unique(name: str, used: set[str]) -> str:
+    """`name`, with a number when it is taken; adds it to `used`."""
+    found, count = name, 1
+    while found in used:
+        count += 1
+        found = f"{name}.{count}"
+    used.add(found)
+    return found
+
+
+def _tensor(edge: Edge, name: str) -> Tensor:
+    return Tensor(name, edge.shape, edge.dtype, edge.data, edge.quantization)

@@ -1,0 +1,222 @@
+"""Clean-up of the lowered graph: what only became visible once every node was lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from .graph import Edge, Op
+
+
+class Graph:
+    """Operations with producer and consumer lookup. `outputs` are kept whatever happens."""
+
+    def __init__(self, ops: list[Op], inputs: Iterable[Edge], outputs: Iterable[Edge]) -> None:
+        self.ops = ops
+        self.inputs = set(inputs)
+        self.outputs = set(outputs)
+        self.index()
+
+    def index(self) -> None:
+        self.producer: dict[Edge, Op] = {}
+        self.consumers: dict[Edge, list[Op]] = {}
+        for op in self.ops:
+            for edge in op.outputs:
+                if edge is not None:
+                    self.producer[edge] = op
+            for edge in op.inputs:
+                if edge is not None:
+                    self.consumers.setdefault(edge, []).append(op)
+
+    def only_consumer(self, edge: Edge | None) -> Op | None:
+        """The one operation that reads `edge`, when nothing else needs it."""
+        if edge is None or edge in self.outputs:
+            return None
+        found = self.consumers.get(edge, [])
+        return found[0] if len(found) == 1 else None
+
+    def replace(self, old: Edge, new: Edge) -> None:
+        for op in self.consumers.pop(old, []):
+            op.inputs = [new if e is old else e for e in op.inputs]
+            self.consumers.setdefault(new, []).append(op)
+
+    def keep(self, dropped: set[int]) -> None:
+        self.ops = [op for op in self.ops if id(op) not in dropped]
+        self.index()
+
+
+def run(graph: Graph) -> None:
+    """All passes, in the order in which they help each other."""
+    drop_dead(graph)
+    merge_reshapes(graph)
+    channel_shuffles(graph)
+    merge_affine(graph)
+    narrow_doubles(graph)
+    drop_dead(graph)
+
+
+def drop_dead(graph: Graph) -> None:
+    """Operations of which no output is needed."""
+    needed = set(graph.outputs)
+    dropped: set[int] = set()
+    for op in reversed(graph.ops):
+        if any(e in needed for e in op.outputs if e is not None):
+            needed.update(e for e in op.inputs if e is not None)
+        else:
+            dropped.add(id(op))
+    graph.keep(dropped)
+
+
+def merge_reshapes(graph: Graph) -> None:
+    """Reshape of a reshape reads the first one's input; a reshape to the same shape goes."""
+    for op in graph.ops:
+        if op.type != "Reshape":
+            continue
+        source = op.inputs[0]
+        while source in graph.producer and graph.producer[source].type == "Reshape":
+            source = graph.producer[source].inputs[0]
+        if source is not op.inputs[0] and source is not None:
+            op.inputs = [source]
+            graph.index()
+        out = op.outputs[0]
+        if source is not None and out is not None:
+            kept = out in graph.outputs
+            if source.shape == out.shape and not kept:
+                graph.replace(out, source)
+    drop_dead(graph)
+
+
+def channel_shuffles(graph: Graph) -> None:
+    """[.., C] -> [.., g, k] -> [.., k, g] -> [.., C] is one ChannelShuffle of g groups."""
+    dropped: set[int] = set()
+    for op in graph.ops:
+        if op.type != "Reshape" or op.inputs[0] is None or op.outputs[0] is None:
+            continue
+        middle = graph.only_consumer(op.outputs[0])
+        if middle is None or middle.type != "Transpose":
+            continue
+        last = graph.only_consumer(middle.outputs[0])
+        if last is None or last.type != "Reshape":
+            continue
+        before, split, after = op.inputs[0].shape, op.outputs[0].shape, last.outputs[0]
+        rank = len(before)
+        swap = [*range(rank - 1), rank, rank - 1]
+        if (
+            after is not None
+            and after.shape == before
+            and split[:-2] == before[:-1]
+            and len(split) == rank + 1
+            and np.array_equal(np.asarray(middle.params["perm"]), swap)
+        ):
+            last.type = "ChannelShuffle"
+            last.inputs = [op.inputs[0]]
+            last.params = {"num_groups": np.uint32(split[-2]), "axis": np.uint32(rank - 1)}
+            dropped |= {id(op), id(middle)}
+    graph.keep(dropped)
+
+
+def _channel_constant(edge: Edge | None, channels: int, rank: int) -> np.ndarray | None:
+    """A constant with one element for each channel (the last dimension), or one for all."""
+    if edge is None or edge.data is None or len(edge.shape) > rank:
+        return None
+    if edge.data.size == 1 or (edge.data.size == channels == edge.shape[-1]):
+        return np.broadcast_to(edge.data.ravel(), (channels,))
+    return None
+
+
+def merge_affine(graph: Graph) -> None:
+    """A multiplication or addition by channel constants after a Batchnorm goes into it.
+
+    Models converted from other frameworks write the scale of a normalization as nodes of its own.
+    """
+    dropped: set[int] = set()
+    for op in graph.ops:
+        if op.type != "Batchnorm" or id(op) in dropped:
+            continue
+        weight, bias = op.inputs[1], (op.inputs[2] if len(op.inputs) > 2 else None)
+        if weight is None or weight.data is None or (bias is not None and bias.data is None):
+            continue
+        w = weight.data.astype(np.float64)
+        c = np.zeros_like(w) if bias is None or bias.data is None else bias.data.astype(np.float64)
+        changed = False
+        while True:
+            out = op.outputs[0]
+            after = graph.only_consumer(out)
+            if after is None or out is None:
+                break
+            if after.type not in ("ElementWiseMultiply", "ElementWiseAdd", "Batchnorm"):
+                break
+            other = [e for e in after.inputs if e is not out]
+            target = after.outputs[0]
+            if (after.inputs[0] is not out and after.type == "Batchnorm") or target is None:
+                break
+            values = [_channel_constant(e, out.shape[-1], len(out.shape)) for e in other if e]
+            if not values or any(v is None for v in values) or target.shape != out.shape:
+                break
+            first = np.asarray(values[0], np.float64)
+            if after.type == "ElementWiseAdd":
+                c = c + first
+            else:
+                w, c = w * first, c * first
+                if after.type == "Batchnorm" and len(values) > 1:
+                    c = c + np.asarray(values[1], np.float64)
+            op.outputs = [target]
+            dropped.add(id(after))
+            graph.producer[target] = op
+            changed = True
+        if changed:
+            fresh = [Edge(weight.shape, weight.dtype, x.astype(weight.dtype)) for x in (w, c)]
+            op.inputs = [op.inputs[0], *fresh]
+    graph.keep(dropped)
+
+
+#: Operations that move, compare or count, for which a 64-bit float is as good as any other type.
+_ANY_FLOAT = {
+    "Argmax", "Argmin", "Cast", "ChannelShuffle", "Concat", "CumulativeSum", "DepthToSpace",
+    "ElementWiseAbs", "ElementWiseAdd", "ElementWiseBinary", "ElementWiseDivide",
+    "ElementWiseEqual", "ElementWiseGreater", "ElementWiseGreaterEqual", "ElementWiseLess",
+    "ElementWiseLessEqual", "ElementWiseMaximum", "ElementWiseMinimum", "ElementWiseMultiply",
+    "ElementWiseSelect", "ElementWiseSubtract", "Gather", "GatherElements", "GatherNd", "OneHot",
+    "Pad", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape",
+    "ScatterElements", "ScatterNd", "SpaceToDepth", "Split", "StridedSlice", "Tile", "TopK",
+    "Transpose",
+}  # fmt: skip
+
+_DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+
+
+def narrow_doubles(graph: Graph) -> None:
+    """QNN computes in 32 bits at most: other operations on doubles get casts around them."""
+    ops: list[Op] = []
+    wide_of: dict[Edge, Edge] = {}  # a double -> the single that it was widened from
+    narrow_of: dict[Edge, Edge] = {}
+    for op in graph.ops:
+        if op.type in _ANY_FLOAT or not any(
+            e is not None and e.dtype == _DOUBLE for e in (*op.inputs, *op.outputs)
+        ):
+            ops.append(op)
+            continue
+        for i, edge in enumerate(op.inputs):
+            if edge is None or edge.dtype != _DOUBLE:
+                continue
+            if edge in wide_of:
+                op.inputs[i] = wide_of[edge]
+                continue
+            if edge not in narrow_of:
+                single = Edge(edge.shape, _SINGLE, name=f"{edge.name}.single" if edge.name else "")
+                if edge.data is not None:
+                    single.data = edge.data.astype(_SINGLE)
+                else:
+                    ops.append(Op("Cast", [edge], [single], {}, op.name))
+                narrow_of[edge] = single
+            op.inputs[i] = narrow_of[edge]
+        ops.append(op)
+        for i, edge in enumerate(op.outputs):
+            if edge is not None and edge.dtype == _DOUBLE:
+                single = Edge(edge.shape, _SINGLE)
+                op.outputs[i] = single
+                wide_of[edge] = single
+                ops.append(Op("Cast", [single], [edge], {}, op.name))
+    graph.ops = ops
+    graph.index()

@@ -1,0 +1,175 @@
+"""TFLite models: builtin operators of the float families onto QNN's operations.
+
+Both are channel-last, so an operator becomes one QNN operation, mostly. Shapes are worked out
+again from the inputs' (what a file says of the tensors in between is not relied on), as TFLite's
+own interpreter does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from ...errors import ModelError, UnsupportedOpError
+from ...model import Model
+from .. import passes
+from ..graph import Edge, finish, unique
+from . import (  # noqa: F401  (the modules fill the table of operators)
+    op_activation,
+    op_conv,
+    op_elementwise,
+    op_gather,
+    op_matmul,
+    op_pool,
+    op_recurrent,
+    op_reduce,
+    op_resize,
+    op_shape,
+)
+from .lower import Lowering, given_shapes
+from .nodes import TABLE
+from .options import Options
+from .reasons import reason_for
+from .schema import OPERATORS, FileInfo, OperatorInfo, SignatureInfo, SubgraphInfo, read
+from .values import Value
+
+__all__ = ["load", "refused_ops", "supported_ops"]
+
+
+def supported_ops() -> dict[str, tuple[str, str]]:
+    """Builtin operator -> the QNN operations that it becomes, and its limits ("" for none)."""
+    return {op: (TABLE[op].to, TABLE[op].note) for op in sorted(TABLE)}
+
+
+def refused_ops() -> dict[str, str]:
+    """Every other builtin operator that the schema names -> why it is refused."""
+    found = {}
+    for op in sorted(set(OPERATORS.values()) - set(TABLE)):
+        reason = reason_for(OperatorInfo(0, op, 1, [], [], Options("", {})))
+        assert reason is not None
+        found[op] = reason
+    return found
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    signature: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    variables: Literal["reset", "io"] = "reset",
+) -> Model:
+    """The model of a ``.tflite`` file (or its bytes).
+
+    - `signature`: the key of the signature to load, for files with several. Left out: the first
+      subgraph. Inputs and outputs have the names of the signature when there is one, else those
+      of the tensors; their order is the subgraph's.
+    - `shapes`: other sizes for inputs, by name, where the file leaves dimensions open (``-1`` in
+      its shape signature). Left out: the sizes that the file was saved with, which are what
+      TFLite's interpreter starts with too (a batch of 1, mostly).
+    - `variables`: what becomes of state that recurrent operators keep between runs. ``"reset"``:
+      every run starts from zeros, as after ``reset_all_variables``. ``"io"``: each variable
+      tensor is an input under its name, and an output with ``.next`` behind it.
+
+    Raises `ModelError` for a file that cannot be used, and `UnsupportedOpError` with every
+    operator that has no counterpart in QNN.
+    """
+    if variables not in ("reset", "io"):
+        raise ValueError(f"variables must be 'reset' or 'io', not {variables!r}")
+    file = read(source)
+    graph, entry = _entry(file, signature)
+    walk = Lowering(file, graph, variables)
+    given = _inputs(walk, entry, shapes or {})
+    with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
+        walk.run(_needed(walk, graph))
+    if walk.unsupported:
+        raise UnsupportedOpError(walk.unsupported, file.where)
+    outputs = _outputs(walk, entry, given)
+    lowered = passes.Graph(walk.b.ops, given, outputs)
+    passes.run(lowered)
+    model = finish(lowered.ops, given, outputs, entry.key if entry else graph.name or "main")
+    model.source = file.where
+    model.check()
+    return model
+
+
+def _entry(file: FileInfo, key: str | None) -> tuple[SubgraphInfo, SignatureInfo | None]:
+    """The subgraph to load, and the signature that names its inputs and outputs."""
+    if key is not None:
+        for found in file.signatures:
+            if found.key == key:
+                return file.subgraphs[found.subgraph], found
+        there = ", ".join(repr(s.key) for s in file.signatures) or "none"
+        raise ModelError(f"{file.where} has no signature {key!r}; there are: {there}")
+    graph = file.subgraphs[0]
+    mine = [s for s in file.signatures if s.subgraph == 0]
+    default = [s for s in mine if s.key == "serving_default"]
+    return graph, next(iter(default or mine), None)
+
+
+def _needed(walk: Lowering, graph: SubgraphInfo) -> list[OperatorInfo]:
+    """The operators that an output, or state that is an output, depends on."""
+    wanted = set(graph.outputs)
+    kept = []
+    for operator in reversed(graph.operators):
+        changes = walk.variables == "io" and any(
+            i >= 0 and graph.tensors[i].variable for i in operator.inputs
+        )
+        if changes or not wanted.isdisjoint(operator.outputs):
+            wanted.update(operator.inputs)
+            kept.append(operator)
+    return kept[::-1]
+
+
+def _names(
+    walk: Lowering, tensors: Sequence[int], given: Mapping[int, str], used: set[str]
+) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for i in tensors:
+        if i not in names:
+            name = given.get(i) or walk.graph.tensors[i].name or f"tensor_{i}"
+            names[i] = unique(name, used)
+    return names
+
+
+def _inputs(
+    walk: Lowering, entry: SignatureInfo | None, shapes: Mapping[str, Sequence[int]]
+) -> list[Edge]:
+    graph = walk.graph
+    for i in graph.inputs:
+        if graph.tensors[i].data is not None:
+            raise ModelError(f"{walk.where}: input {walk.label(i)} is a constant")
+    names = _names(walk, graph.inputs, entry.inputs if entry else {}, walk.used)
+    sizes = given_shapes(walk.file, graph, names, shapes)
+    return [walk.add_input(i, name, sizes[i]) for i, name in names.items()]
+
+
+def _outputs(walk: Lowering, entry: SignatureInfo | None, given: list[Edge]) -> list[Edge]:
+    """The tensors of the outputs, each produced by an operation and listed once."""
+    graph = walk.graph
+    if not graph.outputs:
+        raise ModelError(f"{walk.where}: subgraph {graph.index} has no output")
+    names = _names(walk, graph.outputs, entry.outputs if entry else {}, walk.used)
+    given += walk.state_inputs
+    wanted: list[tuple[str, Value]] = []
+    for i, name in names.items():
+        value = walk.tensor(i)
+        if value is None:
+            raise ModelError(f"{walk.where}: nothing produces the output {name!r}")
+        wanted.append((name, value))
+    wanted += walk.state_outputs
+    found: list[Edge] = []
+    for name, value in wanted:
+        if 0 in value.shape:
+            raise ModelError(
+                f"{walk.where}: output {name!r} of shape {list(value.shape)} has no elements"
+            )
+        walk.b.scope = name
+        edge = walk.b.edge(value)
+        if edge.data is not None or edge in given or edge in found:
+            edge = walk.b.edge(walk.b.op("Reshape", [value], value.shape))
+        edge.name = name
+        found.append(edge)
+    return found

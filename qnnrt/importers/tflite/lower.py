@@ -1,0 +1,338 @@
+"""The walk over a subgraph: constants resolved, each operator lowered or its refusal noted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from ...errors import ModelError, UnsupportedNode
+from ...model import Quantization
+from ..graph import Edge, Op, physical, unique
+from . import fold
+from .nodes import TABLE, Damaged, Result, TfliteNode, Unsupported
+from .reasons import reason_for
+from .schema import FileInfo, OperatorInfo, SubgraphInfo
+from .types import TensorInfo
+from .values import Builder, Value, constant
+
+#: What constants made while importing may take: a small file must not ask for much memory.
+_LEAST_BUDGET = 64 * 2**20
+_BUDGET_FACTOR = 32
+
+_FIXED_POINT = "fixed-point (quantized) tensors are not executable in this version"
+
+
+class Lowering:
+    """State of one import: the builder, and what is known of every tensor.
+
+    `fixed_point`: whether quantized tensors can be run. Their parameters are carried along either
+    way: QNN's operations are the same ones for floats and for fixed point.
+    """
+
+    fixed_point: ClassVar[bool] = False
+
+    def __init__(self, file: FileInfo, graph: SubgraphInfo, variables: str = "reset") -> None:
+        self.file = file
+        self.graph = graph
+        self.where = file.where
+        self.variables = variables
+        self.b = Builder()
+        self.env: dict[int, Value] = {}
+        self.guessed: set[int] = set()  # tensors that depend on an operator that was refused
+        self.unsupported: list[UnsupportedNode] = []
+        self.used: set[str] = set()  # names of inputs and outputs
+        self.state_inputs: list[Edge] = []
+        self.state_outputs: list[tuple[str, Value]] = []
+        self._states: dict[int, str] = {}  # variable tensor -> name of its input
+        self._budget = max(_LEAST_BUDGET, _BUDGET_FACTOR * file.size)
+        self._floats: dict[Value, Value] = {}
+
+    # ---- tensors -----------------------------------------------------------------------------
+
+    def label(self, index: int) -> str:
+        name = self.graph.tensors[index].name
+        return repr(name) if name else f"tensor {index}"
+
+    def add_input(self, index: int, name: str, shape: tuple[int, ...]) -> Edge:
+        tensor = self.graph.tensors[index]
+        if tensor.dtype is None:
+            raise ModelError(
+                f"{self.where}: input {name!r} is {tensor.type}, an element type that QNN does "
+                "not have"
+            )
+        quantization = _quantization(tensor)
+        edge = Edge(physical(shape), tensor.dtype, name=name, quantization=quantization)
+        self.env[index] = Value(shape, tensor.dtype, edge, None, quantization)
+        return edge
+
+    def materialize(self, nbytes: int, what: str) -> None:
+        """A constant of `nbytes` is about to be made."""
+        self._budget -= nbytes
+        if self._budget < 0:
+            raise ModelError(
+                f"{self.where}: {what} would be a constant of {nbytes} bytes, out of proportion "
+                f"to the {self.file.size} bytes of the file"
+            )
+
+    def tensor(self, index: int) -> Value | None:
+        """The value of a tensor, None for one without."""
+        if index in self.env:
+            return self.env[index]
+        info = self.graph.tensors[index]
+        if info.variable or info.dtype is None:
+            return None
+        data = info.data
+        if data is None and 0 in info.shape and -1 not in info.shape:
+            data = np.empty(info.shape, info.dtype)  # a constant without elements has no buffer
+        if data is None:
+            return None
+        self.env[index] = constant(data, _quantization(info), info.name)
+        return self.env[index]
+
+    def real(self, v: Value) -> Value:
+        """A quantized constant as the float32 numbers that it stands for."""
+        if v.data is None or v.quantization is None:
+            return v
+        if v not in self._floats:
+            self.materialize(4 * v.size, "a constant turned into float32")
+            # TFLite computes scale * (q - zero_point) in float32.
+            scale, offset = (
+                _along(p, v.quantization.axis, v.rank)
+                for p in (v.quantization.scale, v.quantization.offset)
+            )
+            shifted = v.data.astype(np.int64) + offset.astype(np.int64)
+            data = shifted.astype(np.float32) * scale.astype(np.float32)
+            self._floats[v] = constant(data, None, v.name)
+        return self._floats[v]
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def state(self, node: TfliteNode, position: int, shape: tuple[int, ...]) -> Value | None:
+        """The state that `node` starts from, None for zeros.
+
+        A tensor that is no variable is a state given by the graph itself.
+        """
+        tensor = node.tensors[position] if position < len(node.tensors) else None
+        if tensor is None or tensor.dtype is None:
+            raise Damaged(f"its state (input {position}) is missing")
+        if not tensor.variable:
+            return self.b.reshape(node.input(position), shape)
+        if self.variables == "reset":
+            return None
+        if tensor.index in self._states:
+            raise Unsupported(f"its state {self.label(tensor.index)} belongs to another operator")
+        name = unique(tensor.name or f"state_{tensor.index}", self.used)
+        self._states[tensor.index] = name
+        edge = Edge(physical(shape), tensor.dtype, name=name)
+        self.state_inputs.append(edge)
+        return Value(shape, tensor.dtype, edge)
+
+    def next_state(self, node: TfliteNode, position: int, value: Value) -> None:
+        """The state that `node` leaves behind."""
+        tensor = node.tensors[position]
+        if tensor is not None and tensor.index in self._states:
+            name = unique(f"{self._states[tensor.index]}.next", self.used)
+            self.state_outputs.append((name, value))
+
+    # ---- operators ---------------------------------------------------------------------------
+
+    def run(self, operators: list[OperatorInfo]) -> None:
+        for operator in operators:
+            self.operator(operator)
+
+    def operator(self, info: OperatorInfo) -> None:
+        outputs = [self.graph.tensors[i] for i in info.outputs]
+        for i in info.outputs:
+            if i in self.env or self.graph.tensors[i].data is not None:
+                raise ModelError(
+                    f"{self.where}: {info.name} writes {self.label(i)}, which has a value already"
+                )
+        values = [None if i < 0 else self._input(i, info) for i in info.inputs]
+        node = TfliteNode(
+            info.name,
+            info.op,
+            info.index,
+            info.version,
+            values,
+            [None if i < 0 else self.graph.tensors[i] for i in info.inputs],
+            outputs,
+            info.options,
+        )
+        if not outputs:
+            raise self._wrong(info, node, "it has no output")
+        guessing = not self.guessed.isdisjoint(info.inputs)
+        results: list[Value] = []
+        mark = len(self.b.ops)
+        try:
+            if (reason := reason_for(info)) is not None:
+                raise Unsupported(reason)
+            results = self._lower(node, info)
+        except Unsupported as exc:
+            self._refuse(info, node, str(exc))
+            guessing = True
+        except (Damaged, ValueError, IndexError, TypeError, ArithmeticError) as exc:
+            if not guessing:
+                raise self._wrong(info, node, str(exc)) from exc
+        if guessing:
+            self._guess(info.outputs)
+            return
+        if outputs[0].quantized is not None:
+            self._quantize(self.b.ops[mark:], outputs[0])
+        for i, tensor, value in zip(info.outputs, outputs, results, strict=False):
+            self._set(info, i, tensor, value)
+
+    def _guess(self, outputs: list[int]) -> None:
+        """What the file says of the outputs of a refused operator.
+
+        It stands in for them while the operators behind are looked at: all that have to be refused
+        are to be listed, and nothing else comes of a model with a refused operator.
+        """
+        self.guessed.update(outputs)
+        for i in outputs:
+            tensor = self.graph.tensors[i]
+            shape = tuple(max(d, 1) for d in tensor.shape)
+            dtype = tensor.dtype if tensor.dtype is not None else np.dtype(np.float32)
+            edge = Edge(physical(shape), dtype)
+            self.env[i] = Value(shape, dtype, edge, None, _quantization(tensor))
+
+    def _input(self, index: int, info: OperatorInfo) -> Value | None:
+        value = self.tensor(index)
+        tensor = self.graph.tensors[index]
+        if value is None and not tensor.variable:
+            if tensor.sparse or tensor.dtype is None or info.op not in TABLE:
+                return None  # the operator is refused, or refuses this
+            raise ModelError(
+                f"{self.where}: {info.name} reads {self.label(index)}, which is neither an input, "
+                "a constant, nor the output of an earlier operator"
+            )
+        return value
+
+    def _lower(self, node: TfliteNode, info: OperatorInfo) -> list[Value]:
+        mapping = TABLE[node.op]
+        if mapping.options and node.options.table not in ("", mapping.options):
+            raise Damaged(f"it has {node.options.table} instead of {mapping.options}")
+        for what, tensor in (
+            *((f"input {i}", t) for i, t in enumerate(node.tensors) if t is not None),
+            *((f"output {i}", t) for i, t in enumerate(node.outputs)),
+        ):
+            if tensor.dtype is None:
+                raise Unsupported(
+                    f"{what} is {tensor.type}, an element type that QNN does not have"
+                )
+            if tensor.sparse:
+                raise Unsupported(f"{what} is stored as a sparse tensor")
+        self._check_quantization(node)
+        self.b.scope = node.name
+        if all(v is None or v.data is not None for v in node.inputs):
+            folded = fold.fold(self, node)
+            if folded is not None:
+                return folded
+        mark = len(self.b.ops)
+        try:
+            return _listed(mapping.lower(self, node))
+        except Unsupported:
+            del self.b.ops[mark:]
+            raise
+
+    def _check_quantization(self, node: TfliteNode) -> None:
+        """Float operators get their quantized constants as floats; all else is refused."""
+        if self.fixed_point:
+            return
+        moving = [t for t, v in zip(node.tensors, node.inputs, strict=True) if v and v.data is None]
+        if any(t is not None and t.quantized is not None for t in moving):
+            raise Unsupported(_FIXED_POINT)
+        if all(t.quantized is None for t in node.outputs):
+            node.inputs = [None if v is None else self.real(v) for v in node.inputs]
+        elif not all(v is None or v.data is not None for v in node.inputs):
+            raise Unsupported(_FIXED_POINT)
+
+    def _set(self, info: OperatorInfo, index: int, tensor: TensorInfo, value: Value) -> None:
+        if value.data is not None and 0 in value.shape:
+            self.env[index] = value
+            return
+        if value.data is not None and not value.name:
+            value.name = tensor.name
+        if tensor.dtype is not None and value.dtype != tensor.dtype:
+            raise ModelError(
+                f"{self.where}: {info.name} gives {value.dtype.name}; its output "
+                f"{self.label(index)} is declared {tensor.type}"
+            )
+        if value.edge is not None and value.edge.data is None and not value.edge.name:
+            value.edge.name = tensor.name
+            value.edge.quantization = value.quantization = _quantization(tensor)
+        self.env[index] = value
+
+    @staticmethod
+    def _quantize(ops: list[Op], tensor: TensorInfo) -> None:
+        """What lies between the operations of one operator is of its output's quantization."""
+        for edge in (e for op in ops for e in op.outputs):
+            if edge is not None and edge.quantization is None and edge.dtype == tensor.dtype:
+                edge.quantization = _quantization(tensor)
+
+    def _refuse(self, info: OperatorInfo, node: TfliteNode, reason: str) -> None:
+        types = ", ".join("-" if t is None else str(t) for t in node.tensors)
+        op = f"CUSTOM {info.custom!r}" if info.op == "CUSTOM" else info.op
+        self.unsupported.append(UnsupportedNode(info.name, op, types, reason))
+
+    def _wrong(self, info: OperatorInfo, node: TfliteNode, text: str) -> ModelError:
+        types = ", ".join(
+            "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs
+        )
+        return ModelError(f"{self.where}: {info.name} ({types}) is not valid: {text}")
+
+
+def _quantization(tensor: TensorInfo) -> Quantization | None:
+    return None if tensor.quantized is None else tensor.quantized.model(tensor.bits)
+
+
+def _along(values: float | int | np.ndarray, axis: int | None, rank: int) -> np.ndarray:
+    """One value, or one for each index along `axis`, ready to be broadcast."""
+    found = np.asarray(values)
+    if axis is None or found.ndim == 0:
+        return found
+    return found.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+def _listed(result: Result) -> list[Value]:
+    return result if isinstance(result, list) else [result]
+
+
+def given_shapes(
+    file: FileInfo,
+    graph: SubgraphInfo,
+    names: dict[int, str],
+    shapes: Mapping[str, object],
+) -> dict[int, tuple[int, ...]]:
+    """The shape of every input: the file's, or the one in `shapes`."""
+    stray = sorted(set(shapes) - set(names.values()))
+    if stray:
+        there = ", ".join(map(repr, names.values()))
+        raise ModelError(
+            f"{file.where} has no input named {', '.join(map(repr, stray))}; there are {there}"
+        )
+    found: dict[int, tuple[int, ...]] = {}
+    open_: list[str] = []
+    for index, name in names.items():
+        tensor = graph.tensors[index]
+        shape = tensor.shape
+        if name in shapes:
+            shape = tuple(int(d) for d in np.asarray(shapes[name]).reshape(-1))
+            fits = len(shape) == len(tensor.shape) and all(
+                d > 0 and s in (-1, d) for d, s in zip(shape, tensor.signature, strict=True)
+            )
+            if not fits:
+                raise ModelError(
+                    f"{file.where}: input {name!r} is {list(tensor.signature)}, where -1 is open; "
+                    f"shapes= gives it {list(shape)}"
+                )
+        elif any(d <= 0 for d in shape):
+            open_.append(f"{name!r} {list(tensor.signature)}")
+        found[index] = shape
+    if open_:
+        raise ModelError(
+            f"{file.where}: the shape of {'an input' if len(open_) == 1 else 'some inputs'} is not "
+            f"fixed: {', '.join(open_)}. Give it when loading: shapes={{name: (d0, d1, ...)}}"
+        )
+    return found

@@ -1,0 +1,85 @@
+"""Builtin options of an operator as a dictionary, whatever their table is."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tflite
+
+if TYPE_CHECKING:
+    from .schema import Reader
+
+#: BuiltinOptions' number -> the name of the table.
+TABLES: dict[int, str] = {
+    code: name for name, code in vars(tflite.BuiltinOptions).items() if isinstance(code, int)
+}
+
+
+class Options:
+    """Fields of an options table by their accessor's name: ``options.integer("StrideW")``.
+
+    `table` is the table's name, "" for none; fields that are left out have their defaults, which
+    a missing table has for all.
+    """
+
+    def __init__(self, table: str, fields: dict[str, Any]) -> None:
+        self.table = table
+        self.fields = fields
+
+    def integer(self, name: str, default: int = 0) -> int:
+        return int(self.fields.get(name, default))
+
+    def flag(self, name: str) -> bool:
+        return bool(self.fields.get(name, False))
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        return float(self.fields.get(name, default))
+
+    def integers(self, name: str) -> list[int]:
+        return [int(v) for v in self.fields.get(name, ())]
+
+    def text(self, name: str) -> str:
+        value = self.fields.get(name) or b""
+        return bytes(value).decode("utf-8", "replace")
+
+
+@functools.cache
+def _fields(cls: type) -> tuple[tuple[str, bool], ...]:
+    """(accessor, is a vector of numbers), read off the generated class."""
+    names = [n for n in vars(cls) if not n.startswith(("_", "GetRootAs")) and n != "Init"]
+    vectors = {n.removesuffix("AsNumpy") for n in names if n.endswith("AsNumpy")}
+    helpers = {f"{n}Length" for n in names} | {f"{n}IsNone" for n in names}
+    found = []
+    for name in names:
+        if name.endswith(("AsNumpy", "BufferHasIdentifier")) or name in helpers:
+            continue
+        if name in vectors:
+            found.append((name, True))
+        elif f"{name}Length" not in names:  # a vector of tables is of no op that is mapped
+            found.append((name, False))
+    return tuple(found)
+
+
+def read_options(reader: Reader, operator: Any, what: str) -> Options:
+    """The options of `operator`, all fields read now, so that damage shows now."""
+    kind = int(operator.BuiltinOptionsType())
+    if kind == 0:
+        return Options("", {})
+    if kind not in TABLES:
+        return Options(f"BuiltinOptions {kind}", {})
+    raw = operator.BuiltinOptions()
+    if raw is None:
+        raise reader.fail(f"{what} has no {TABLES[kind]}, which it announces")
+    cls = getattr(tflite, TABLES[kind])
+    table = cls()
+    table.Init(raw.Bytes, raw.Pos)
+    values: dict[str, Any] = {}
+    for name, vector in _fields(cls):
+        if vector:
+            count = reader.spend(getattr(table, f"{name}Length")(), 1, f"{name} of {what}")
+            values[name] = getattr(table, f"{name}AsNumpy")() if count else np.empty(0, np.int32)
+        else:
+            values[name] = getattr(table, name)()
+    return Options(TABLES[kind], values)

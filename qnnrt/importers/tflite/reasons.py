@@ -1,0 +1,56 @@
+"""Why an operator is not mapped, in words that say what to do where something can be done."""
+
+from __future__ import annotations
+
+from .nodes import TABLE
+from .schema import OperatorInfo
+
+_CONTROL = "control flow: a QNN graph runs every operation once, in order"
+_RANDOM = "random numbers: a QNN graph gives the same outputs for the same inputs"
+_DATA = "the shape of its result depends on the data; a QNN graph has fixed shapes"
+_TABLES = "tables of strings or keys are outside QNN's tensors"
+_COMPLEX = "complex numbers: QNN has no such element type"
+_BITS = "QNN has no operations on bits"
+_NONE = "no QNN operation corresponds to it yet"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE"),
+                    _CONTROL),
+    **dict.fromkeys(
+        ("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL",
+         "STABLEHLO_RNG_BIT_GENERATOR"),
+        _RANDOM,
+    ),
+    **dict.fromkeys(
+        ("UNIQUE", "WHERE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), _DATA
+    ),
+    **dict.fromkeys(
+        ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP",
+         "LSH_PROJECTION", "SKIP_GRAM", "EMBEDDING_LOOKUP_SPARSE", "CONCAT_EMBEDDINGS"),
+        _TABLES,
+    ),
+    **dict.fromkeys(("RFFT2D", "IMAG", "REAL", "COMPLEX_ABS"), _COMPLEX),
+    **dict.fromkeys(("BITCAST", "BITWISE_XOR", "RIGHT_SHIFT", "STABLEHLO_SHIFT_LEFT"), _BITS),
+    **dict.fromkeys(
+        ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
+        "resource variables keep state between runs, and a QNN graph keeps nothing",
+    ),
+    "QUANTIZE": "fixed-point (quantized) tensors are not executable in this version",
+    "DELEGATE": "it stands for a part that a delegate had taken; load the model as converted",
+    "PLACEHOLDER_FOR_GREATER_OP_CODES": "the file names the placeholder itself as an operator",
+}  # fmt: skip
+
+
+def reason_for(info: OperatorInfo) -> str | None:
+    """None when the operator is mapped."""
+    if info.op in TABLE:
+        return None
+    if info.op == "CUSTOM":
+        return "custom operators have kernels of their own, which a .tflite file does not hold"
+    if info.op in REASONS:
+        return REASONS[info.op]
+    if info.op.startswith("BUILTIN_"):
+        return "a builtin operator that is newer than the installed tflite package"
+    if info.op.startswith("STABLEHLO_"):
+        return "StableHLO operators are not mapped; convert the model to TFLite's own operators"
+    return _NONE

@@ -1,0 +1,252 @@
+"""TFLite files to checked Python records: every way in which a file can be bad is one ModelError.
+
+The flatbuffer is read through the accessors of the ``tflite`` package, which follow whatever
+offsets they find. Three guards make that safe: whatever they raise becomes a `ModelError`, the
+elements read are counted against the size of the file (a file cannot hold more than it has bytes,
+so a vector that claims more is a wild one), and every index is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tflite
+
+from ...errors import ModelError
+from .options import Options, read_options
+from .types import TensorInfo, read_buffer, read_tensor
+
+#: Vectors may be shared between tables; more sharing than this is taken for damage.
+_SHARING = 16
+
+IDENTIFIER = b"TFL3"
+
+
+@dataclass
+class OperatorInfo:
+    """One operator. Tensors are given by index; -1 is an optional input left out."""
+
+    index: int
+    op: str  # BuiltinOperator's name; for custom operators "CUSTOM"
+    version: int
+    inputs: list[int]
+    outputs: list[int]
+    options: Options
+    custom: str = ""  # the custom operator's own name
+
+    @property
+    def name(self) -> str:
+        return f"{self.op}_{self.index}"
+
+
+@dataclass
+class SubgraphInfo:
+    """One subgraph, with every index checked."""
+
+    index: int
+    name: str
+    tensors: list[TensorInfo]
+    inputs: list[int]
+    outputs: list[int]
+    operators: list[OperatorInfo]
+
+
+@dataclass
+class SignatureInfo:
+    """One entry point: its key, its subgraph, and names for inputs and outputs by tensor."""
+
+    key: str
+    subgraph: int
+    inputs: dict[int, str] = field(default_factory=dict)
+    outputs: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class FileInfo:
+    """All that is used of a file."""
+
+    where: str
+    size: int
+    subgraphs: list[SubgraphInfo]
+    signatures: list[SignatureInfo]
+
+
+class Reader:
+    """Reads one file. `left` is what may still be read before the file contradicts its size."""
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self.data = data
+        self.where = where
+        self.left = _SHARING * (len(data) + 64)
+
+    def fail(self, text: str) -> ModelError:
+        return ModelError(f"{self.where} is damaged: {text}")
+
+    def spend(self, count: int, size: int, what: str) -> int:
+        """`count` elements of at least `size` bytes are about to be read."""
+        if count * size > len(self.data):
+            raise self.fail(
+                f"{what} claims {count} entries, more than its {len(self.data)} bytes can hold"
+            )
+        self.left -= count * size
+        if self.left < 0:
+            raise self.fail("its tables overlap: together they claim more than the file has")
+        return count
+
+    def tables(self, owner: Any, field_name: str, what: str) -> Iterator[Any]:
+        """The tables of a vector."""
+        count = self.spend(getattr(owner, f"{field_name}Length")(), 4, what)
+        entry: Callable[[int], Any] = getattr(owner, field_name)
+        for i in range(count):
+            self.spend(1, 4, what)  # each table has an offset of its own at least
+            found = entry(i)
+            if found is None:
+                raise self.fail(f"entry {i} of {what} is missing")
+            yield found
+
+    def ints(self, owner: Any, field_name: str, what: str) -> list[int]:
+        """The numbers of a vector."""
+        count = self.spend(getattr(owner, f"{field_name}Length")(), 4, what)
+        if count == 0:
+            return []
+        return [int(v) for v in getattr(owner, f"{field_name}AsNumpy")()]
+
+    def text(self, value: bytes | None, what: str) -> str:
+        if value is None:
+            return ""
+        self.spend(len(value), 1, what)
+        return value.decode("utf-8", "replace").partition("\0")[0]
+
+    # ---- the file ----------------------------------------------------------------------------
+
+    def file(self) -> FileInfo:
+        model = tflite.Model.GetRootAs(self.data, 0)
+        if model.Version() != 3:
+            raise ModelError(
+                f"{self.where} is of TFLite schema version {model.Version()}; version 3, which "
+                "every converter since 2017 writes, is understood"
+            )
+        codes = [self.operator_code(c) for c in self.tables(model, "OperatorCodes", "the op codes")]
+        buffers = [
+            read_buffer(self, b, i)
+            for i, b in enumerate(self.tables(model, "Buffers", "the buffers"))
+        ]
+        subgraphs = [
+            self.subgraph(s, i, codes, buffers)
+            for i, s in enumerate(self.tables(model, "Subgraphs", "the subgraphs"))
+        ]
+        if not subgraphs:
+            raise ModelError(f"{self.where} has no subgraph: there is nothing to run")
+        signatures = [
+            self.signature(s, subgraphs)
+            for s in self.tables(model, "SignatureDefs", "the signatures")
+        ]
+        return FileInfo(self.where, len(self.data), subgraphs, signatures)
+
+    def operator_code(self, code: Any) -> tuple[str, int, str]:
+        # Codes above 127 are in the newer field; older writers fill the older one only.
+        number = max(int(code.DeprecatedBuiltinCode()), int(code.BuiltinCode()))
+        name = OPERATORS.get(number, f"BUILTIN_{number}")
+        custom = self.text(code.CustomCode(), "a custom code")
+        return name, int(code.Version()), custom
+
+    def subgraph(
+        self,
+        table: Any,
+        index: int,
+        codes: list[tuple[str, int, str]],
+        buffers: list[np.ndarray | None],
+    ) -> SubgraphInfo:
+        what = f"subgraph {index}"
+        tensors = [
+            read_tensor(self, t, i, buffers, what)
+            for i, t in enumerate(self.tables(table, "Tensors", f"the tensors of {what}"))
+        ]
+        count = len(tensors)
+        operators = []
+        for i, op in enumerate(self.tables(table, "Operators", f"the operators of {what}")):
+            code = int(op.OpcodeIndex())
+            if not 0 <= code < len(codes):
+                raise self.fail(f"operator {i} of {what} uses op code {code} of {len(codes)}")
+            name, version, custom = codes[code]
+            label = f"operator {i} ({name}) of {what}"
+            operators.append(
+                OperatorInfo(
+                    i,
+                    name,
+                    version,
+                    self.indices(op, "Inputs", f"the inputs of {label}", count, optional=True),
+                    self.indices(op, "Outputs", f"the outputs of {label}", count),
+                    read_options(self, op, label),
+                    custom,
+                )
+            )
+        inputs = self.indices(table, "Inputs", f"the inputs of {what}", count)
+        outputs = self.indices(table, "Outputs", f"the outputs of {what}", count)
+        name = self.text(table.Name(), "a subgraph's name")
+        return SubgraphInfo(index, name, tensors, inputs, outputs, operators)
+
+    def indices(
+        self, owner: Any, field_name: str, what: str, count: int, optional: bool = False
+    ) -> list[int]:
+        found = self.ints(owner, field_name, what)
+        for i in found:
+            if not (0 <= i < count or (optional and i == -1)):
+                raise self.fail(f"{what} name tensor {i}; there are {count}")
+        return found
+
+    def signature(self, table: Any, subgraphs: list[SubgraphInfo]) -> SignatureInfo:
+        key = self.text(table.SignatureKey(), "a signature's key")
+        at = int(table.SubgraphIndex())
+        if not 0 <= at < len(subgraphs):
+            raise self.fail(f"signature {key!r} names subgraph {at}; there are {len(subgraphs)}")
+        result = SignatureInfo(key, at)
+        for field_name, names in (("Inputs", result.inputs), ("Outputs", result.outputs)):
+            for entry in self.tables(table, field_name, f"the names of signature {key!r}"):
+                tensor = int(entry.TensorIndex())
+                if not 0 <= tensor < len(subgraphs[at].tensors):
+                    raise self.fail(f"signature {key!r} names tensor {tensor} of subgraph {at}")
+                names.setdefault(tensor, self.text(entry.Name(), "a name in a signature"))
+        return result
+
+
+#: BuiltinOperator's number -> name.
+OPERATORS: dict[int, str] = {
+    code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)
+}
+
+
+@contextmanager
+def _guarded(where: str, size: int) -> Iterator[None]:
+    """Whatever reading a damaged flatbuffer raises, as one ModelError."""
+    try:
+        yield
+    except (struct.error, ValueError, TypeError, IndexError, OverflowError, AttributeError) as exc:
+        raise ModelError(
+            f"{where} is damaged: a table or vector lies outside its {size} bytes, or is not what "
+            f"it should be ({exc})"
+        ) from exc
+
+
+def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> FileInfo:
+    """Everything that is used of a file, with every index and size checked.
+
+    Raises `ModelError`, and `OSError` when the file cannot be opened.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        data, where = bytes(source), f"the given bytes ({len(source)})"
+    else:
+        path = Path(source)
+        data, where = path.read_bytes(), str(path)
+    if len(data) < 8 or data[4:8] != IDENTIFIER:
+        what = "is empty" if not data else f"has {len(data)} bytes, without the mark {IDENTIFIER!r}"
+        raise ModelError(f"{where} is not a TFLite model: it {what}")
+    with _guarded(where, len(data)):
+        return Reader(data, where).file()

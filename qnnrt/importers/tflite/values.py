@@ -1,0 +1,153 @@
+"""Values of a TFLite graph, and the builder that emits QNN operations on them.
+
+TFLite is channel-last as QNN is, so a value lies in memory as its shape says. A value is a
+constant until an operation needs it as a tensor: parameters of QNN operations are read off it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...model import Quantization
+from ..graph import Edge, Op, Shape, physical
+from .refusal import Unsupported
+
+
+@dataclass(eq=False)
+class Value:
+    """A constant (`data`) or a tensor (`edge`); `shape` is TFLite's, () for a scalar."""
+
+    shape: Shape
+    dtype: np.dtype
+    edge: Edge | None = None
+    data: np.ndarray | None = None
+    quantization: Quantization | None = None
+    name: str = ""  # of a constant, from the file
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def const(self) -> np.ndarray:
+        """The data of a constant."""
+        assert self.data is not None
+        return self.data
+
+
+def constant(array: np.ndarray, quantization: Quantization | None = None, name: str = "") -> Value:
+    return Value(tuple(array.shape), array.dtype, None, array, quantization, name)
+
+
+class Builder:
+    """Collects operations; every method takes and returns `Value`s."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.scope = ""  # name of the operator being lowered
+        self._small: dict[tuple[bytes, Shape, str], Edge] = {}
+        # Constants that several operators want in the same other form are converted once.
+        self._reshaped: dict[tuple[Value, Shape], Value] = {}
+        self._transposed: dict[tuple[Value, tuple[int, ...]], Value] = {}
+
+    def edge(self, v: Value) -> Edge:
+        """The tensor that holds `v`."""
+        if 0 in v.shape:
+            raise Unsupported("a tensor has no elements, which QNN tensors must have")
+        if v.edge is None:
+            data = np.ascontiguousarray(v.const).reshape(physical(v.shape))
+            edge = Edge(data.shape, v.dtype, data, v.name, v.quantization)
+            if data.nbytes <= 256 and v.quantization is None:
+                edge = self._small.setdefault((data.tobytes(), data.shape, data.dtype.str), edge)
+            v.edge = edge
+        return v.edge
+
+    def ops_of(
+        self,
+        type_: str,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[tuple[Sequence[int], np.dtype] | None],
+        **params: object,
+    ) -> list[Value]:
+        """One operation with any number of outputs, None for one that is left out."""
+        if any(o is not None and 0 in o[0] for o in outputs):
+            raise Unsupported("its result has no elements, which QNN tensors must have")
+        edges = [None if o is None else Edge(physical(o[0]), np.dtype(o[1])) for o in outputs]
+        given = [None if v is None else self.edge(v) for v in inputs]
+        self.ops.append(Op(type_, given, list(edges), params, self.scope))
+        return [
+            Value(tuple(int(d) for d in o[0]), np.dtype(o[1]), edge)
+            for o, edge in zip(outputs, edges, strict=True)
+            if o is not None
+        ]
+
+    def op(
+        self,
+        type_: str,
+        inputs: Sequence[Value | None],
+        shape: Sequence[int],
+        dtype: np.dtype | type | None = None,
+        **params: object,
+    ) -> Value:
+        """One operation with one output; its element type is the first input's unless given."""
+        kind = dtype if dtype is not None else next(v for v in inputs if v is not None).dtype
+        return self.ops_of(type_, inputs, [(shape, np.dtype(kind))], **params)[0]
+
+    def reshape(self, v: Value, shape: Sequence[int]) -> Value:
+        """The same elements under another shape."""
+        shape = tuple(int(d) for d in shape)
+        if math.prod(shape) != v.size:
+            raise ValueError(f"cannot reshape {list(v.shape)} to {list(shape)}")
+        if shape == v.shape:
+            return v
+        if v.data is not None:
+            if (v, shape) not in self._reshaped:
+                scales = _reshaped(v.quantization, v.shape, shape)
+                self._reshaped[v, shape] = constant(v.data.reshape(shape), scales, v.name)
+            return self._reshaped[v, shape]
+        if physical(shape) == physical(v.shape):
+            return Value(shape, v.dtype, v.edge, None, v.quantization)
+        out = self.op("Reshape", [v], shape)
+        out.quantization = v.quantization
+        return out
+
+    def transpose(self, v: Value, perm: Sequence[int]) -> Value:
+        """Dimension i of the result is dimension ``perm[i]`` of `v`."""
+        perm = tuple(int(p) for p in perm)
+        if perm == tuple(range(v.rank)):
+            return v
+        if v.data is not None:
+            if (v, perm) not in self._transposed:
+                scales = _transposed(v.quantization, perm)
+                self._transposed[v, perm] = constant(v.data.transpose(perm), scales, v.name)
+            return self._transposed[v, perm]
+        shape = [v.shape[p] for p in perm]
+        kept = [p for p in perm if v.shape[p] != 1]
+        if kept == sorted(kept):
+            return self.reshape(v, shape)
+        return self.op("Transpose", [v], shape, perm=np.array(perm, np.uint32))
+
+
+def _transposed(q: Quantization | None, perm: Sequence[int]) -> Quantization | None:
+    if q is None or q.axis is None:
+        return q
+    return replace(q, axis=perm.index(q.axis))
+
+
+def _reshaped(q: Quantization | None, old: Shape, new: Shape) -> Quantization | None:
+    """The dimension with scales of its own must stay one, with as many elements before it."""
+    if q is None or q.axis is None:
+        return q
+    before = math.prod(old[: q.axis])
+    for axis, size in enumerate(new):
+        if size == old[q.axis] and math.prod(new[:axis]) == before:
+            return replace(q, axis=axis)
+    raise Unsupported(f"scales along dimension {q.axis} of {list(old)}, reshaped to {list(new)}")

@@ -1,0 +1,249 @@
+"""ONNX Runtime's QNN execution provider on libQnnHtp.so: it believes in an accelerator.
+
+What was copied, registered, voted and written is read from this runtime: its counters and its log
+lines in the client's process, and the files that the client leaves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import client_models
+import numpy as np
+import onnx
+import pytest
+from test_devices import VOTES
+from test_ort_qnn import PROVIDER, RUNS, assert_close, count, random_feeds, reference
+
+import qnnrt
+from qnnrt import _core, qnn
+from qnnrt.model import ContextBinary
+
+pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
+
+pytestmark = pytest.mark.foreign
+
+LIB = Path(qnnrt.__file__).parent / "lib"
+HERE = Path(__file__).parent
+LIVE = ("mem_handles", "buffers", "contexts", "graphs", "devices", "backends", "profiles", "logs")
+COPIED = re.compile(
+    r"graph '[^']*' copied (\d+) bytes of RAW tensors through (\d+) bytes of staging memory", re.M
+)
+
+
+class Run:
+    """What one process with ONNX Runtime in it did and said."""
+
+    def __init__(self, process: subprocess.CompletedProcess[str], outputs: Path) -> None:
+        self.log = process.stderr
+        tail = process.stderr[-4000:]
+        assert process.returncode == 0, f"exit status {process.returncode}\n{tail}"
+        self.said: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+        contexts = self.said["htp"]["contexts"]
+        self.graphs = [graph for context in contexts for graph in context["graphs"]]
+        self.executions = [graph["executes"] for graph in self.graphs]
+        self.copied = [(graph["copied_bytes"], graph["reserved_bytes"]) for graph in self.graphs]
+        with np.load(outputs) as arrays:
+            self.outputs = [arrays[name] for name in arrays.files]
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    def run(
+        client: str, model: onnx.ModelProto | Path, feeds: dict[str, np.ndarray], case: Any
+    ) -> Run:
+        files = {n: tmp_path / n for n in ("model.onnx", "in.npz", "out.npz", "case.json")}
+        if isinstance(model, Path):
+            files["model.onnx"] = model
+        else:
+            onnx.save(model, files["model.onnx"])
+        np.savez(files["in.npz"], **feeds)
+        files["case.json"].write_text(json.dumps(case))
+        # The provider finds libcdsprpc.so by its bare name.
+        environment = dict(
+            os.environ,
+            LD_LIBRARY_PATH=str(LIB),
+            QNNRT_PACKAGE_LIBS=str(Path(sys.prefix, "lib")),
+        )
+        arguments = [files["model.onnx"], LIB / "libQnnHtp.so", files["in.npz"], files["out.npz"]]
+        process = subprocess.run(
+            [
+                sys.executable,
+                str(HERE / client),
+                *map(str, arguments),
+                str(RUNS),
+                str(files["case.json"]),
+            ],
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=600,
+            check=False,
+        )
+        return Run(process, files["out.npz"])
+
+    return run
+
+
+def shapes(values: Any) -> dict[str, list[int]]:
+    return {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "resnet50"])
+def test_light_models_run_whole_and_every_copied_byte_is_told(run, name: str) -> None:
+    model = client_models.light_model(name, 21)
+    feeds = random_feeds(model, 21)
+    ran = run("ort_client.py", model, feeds, {})
+    assigned = {name: Counter(ops) for name, ops in ran.said["assigned"].items()}
+    assert set(assigned) == {PROVIDER}
+    assert assigned[PROVIDER]["Conv"] == count(model, "Conv")
+    assert ran.executions == [RUNS]
+    assert_close(ran.outputs, reference(model, feeds))
+    all_bytes = sum(array.nbytes for array in (*feeds.values(), *ran.outputs))
+    assert ran.copied == [(RUNS * all_bytes, all_bytes)]
+    # The same in the log, for who has only that.
+    (told,) = COPIED.findall(ran.log)
+    assert tuple(map(int, told)) == ran.copied[0]
+    during, after = ran.said["during"], ran.said["after"]
+    assert (during["contexts"], during["graphs"], during["devices"]) == (1, 1, 1)
+    for what in LIVE:  # the memory pool may keep a map and its fd
+        assert after[what] == 0, what
+    assert ran.said["htp"]["devices"][0]["contexts"] == 1
+
+
+@pytest.fixture
+def net() -> onnx.ModelProto:
+    return client_models.conv_net(22)
+
+
+SHARED = {"enable_htp_shared_memory_allocator": "1"}
+
+
+@pytest.mark.parametrize("inputs", ["Cpu", "QnnHtpShared"])
+@pytest.mark.parametrize("outputs", ["Cpu", "QnnHtpShared"])
+def test_tensors_in_shared_memory_are_registered_and_not_copied(
+    run, net, inputs: str, outputs: str
+) -> None:
+    feeds = random_feeds(net, 22)
+    results = shapes(net.graph.output)
+    memory = dict.fromkeys(feeds, inputs) | dict.fromkeys(results, outputs)
+    case = {"memory": memory, "outputs": results, "provider": SHARED}
+    ran = run("ort_shared_client.py", net, feeds, case)
+    assert_close(ran.outputs, reference(net, feeds))
+    given = sum(feed.nbytes for feed in feeds.values()) if inputs == "Cpu" else 0
+    got = sum(array.nbytes for array in ran.outputs) if outputs == "Cpu" else 0
+    copied = given + got
+    # The graph was prepared for handles, so staging memory is there for RAW tensors alone.
+    assert ran.copied == [(RUNS * copied, copied)]
+    handles = list(memory.values()).count("QnnHtpShared")
+    assert ran.said["during"]["mem_handles"] == handles
+    # Freeing a tensor deregisters it, before its memory goes.
+    assert ran.said["freed"]["mem_handles"] == 0
+    for what in LIVE:
+        assert ran.said["after"][what] == 0, what
+    assert ran.executions == [RUNS]
+
+
+@pytest.mark.parametrize("mode", [*VOTES, "default"])
+def test_performance_modes_are_votes_that_are_told(run, mode: str) -> None:
+    model = client_models.conv_net(23)
+    case = {"provider": {"htp_performance_mode": mode, "rpc_control_latency": "100"}}
+    (vote,) = run("ort_client.py", model, random_feeds(model, 23), case).said["htp"][
+        "power_configs"
+    ]
+    assert vote["configs"]["RPC_CONTROL_LATENCY"] == 100
+    dcvs = vote["configs"].get("DCVS_V3")
+    if mode == "default":
+        assert dcvs is None
+        return
+    # The same vote as our own profile of that name makes.
+    corner, latency, enabled = VOTES[mode]
+    assert dcvs["core"] == dcvs["bus"] == [corner] * 3
+    assert (dcvs["sleepLatency"], dcvs["dcvsEnable"]) == (latency, enabled)
+    with qnn.Backend.open("htp") as backend:
+        backend.set_perf_profile(mode)
+        (own,) = backend.describe()["power_configs"]
+    for configs in (own["configs"]["DCVS_V3"], dcvs):
+        configs.pop("contextId")
+    assert own["configs"]["DCVS_V3"] == dcvs
+    assert own["configs"].get("RPC_POLLING_TIME") == vote["configs"].get("RPC_POLLING_TIME")
+
+
+def test_device_context_and_graph_options_arrive_by_their_names(run) -> None:
+    model = client_models.conv_net(24)
+    feeds = random_feeds(model, 24)
+    case = {
+        "provider": {
+            "soc_model": "69",
+            "htp_arch": "79",
+            "vtcm_mb": "4",
+            "htp_graph_finalization_optimization_mode": "3",
+            "qnn_context_priority": "high",
+        }
+    }
+    ran = run("ort_client.py", model, feeds, case)
+    (device,) = ran.said["htp"]["devices"]
+    assert (device["soc_model"], device["arch"], device["vtcm_mb"]) == (69, 79, 8)
+    (context,) = ran.said["htp"]["contexts"]
+    assert context["priority"] == "high"
+    (graph,) = context["graphs"]
+    assert graph["configs"]["VTCM_SIZE_IN_MB"] == 4
+    assert graph["configs"]["OPTIMIZATION"]["FINALIZE_OPTIMIZATION_FLAG"] == 3
+    assert_close(ran.outputs, reference(model, feeds))
+
+
+@pytest.mark.parametrize("embedded", ["0", "1"])
+def test_a_context_model_is_written_and_read_back(run, tmp_path, embedded: str) -> None:
+    """Through our libQnnSystem.so, which tells the provider what the binary holds."""
+    model = client_models.conv_net(25)
+    feeds = random_feeds(model, 25)
+    context = tmp_path / "made.onnx"
+    case = {
+        "session": {
+            "ep.context_enable": "1",
+            "ep.context_file_path": str(context),
+            "ep.context_embed_mode": embedded,
+        }
+    }
+    made = run("ort_client.py", model, feeds, case)
+    nodes = [n for n in onnx.load(context).graph.node if n.op_type == "EPContext"]
+    assert len(nodes) == 1
+    (cache,) = (a for a in nodes[0].attribute if a.name == "ep_cache_context")
+    data = cache.s if embedded == "1" else (tmp_path / cache.s.decode()).read_bytes()
+    info = _core.SystemLibrary.open().binary_info(data)
+    assert info["backend_id"] == 6
+    (graph,) = info["graphs"]
+    assert {t["name"] for t in graph["inputs"]} == set(feeds)
+
+    again = run("ort_client.py", context, feeds, {})
+    assert set(again.said["assigned"]) == {PROVIDER}
+    assert again.executions == [RUNS]
+    for one, other in zip(again.outputs, made.outputs, strict=True):
+        np.testing.assert_array_equal(one, other)
+    if embedded == "0":
+        binary = ContextBinary(tmp_path / cache.s.decode())
+        with qnnrt.Session(binary, "htp") as s:  # whoever made it
+            results = s.run(feeds)
+            for name, other in zip(s.outputs, made.outputs, strict=True):
+                np.testing.assert_array_equal(results[name], other)
+
+
+@pytest.mark.parametrize("level", ["basic", "detailed"])
+def test_a_profile_is_written_to_a_file(run, tmp_path, level: str) -> None:
+    model = client_models.conv_net(26)
+    path = tmp_path / "profile.csv"
+    case = {"provider": {"profiling_level": level, "profiling_file_path": str(path)}}
+    ran = run("ort_client.py", model, random_feeds(model, 26), case)
+    assert ran.executions == [RUNS]
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("Msg Timestamp,Message,Time,Unit of Measurement")
+    events = [line for line in lines if "execute" in line]
+    assert len(events) >= RUNS, path.read_text()[:2000]

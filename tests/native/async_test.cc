@@ -1,0 +1,602 @@
+// Asynchronous executions: one FIFO, its depth, its callbacks, and who holds what until when.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "async_client.h"
+#include "memory/memory.h"
+
+using namespace async_test;
+
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_THREAD_SANITIZER 1  // it cannot follow threads started after a fork
+#endif
+
+namespace {
+
+constexpr uint32_t kN = 64;
+
+// The worker, held in the callback of an execution until Open.
+struct Hold {
+  Event gate;
+  Done first;
+  Memory in, out;
+  Hold(const Client& client, GraphOf* graph) : in(client.context, kN), out(client.context, kN) {
+    first.gate = &gate;
+    CHECK_EQ(graph->Async(in, out, &first), 0u);
+    first.entered.Wait();
+  }
+  void Open() { gate.Set(); }
+  ~Hold() {
+    gate.Set();
+    first.returned.Wait();
+  }
+};
+
+void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+
+}  // namespace
+
+TEST(an_execution_runs_on_another_thread_and_says_when_it_is_done) {
+  Client client;
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  in.data[3] = 41.0f;
+  Done done;
+  REQUIRE(graph.Async(in, out, &done) == 0);
+  done.returned.Wait();
+  CHECK_EQ(done.code, 0u);
+  CHECK(done.thread != std::this_thread::get_id());
+  CHECK_EQ(out.data[3], 42.0f);
+  in.data[3] = 1.0f;
+  CHECK_EQ(graph.Async(in, out, nullptr), 0u);  // without a callback
+  client.FreeContext();
+  CHECK_EQ(out.data[3], 2.0f);
+}
+
+TEST(the_depth_is_from_1_to_300_and_said_at_creation) {
+  Client client;
+  for (uint32_t depth : {0u, 301u, UINT32_MAX}) {
+    Qnn_ContextHandle_t context = nullptr;
+    CHECK_EQ(CreateContext(client.backend, depth, &context), 5010u);
+    CHECK(context == nullptr);
+  }
+  for (uint32_t depth : {1u, 300u}) {
+    Qnn_ContextHandle_t context = nullptr;
+    CHECK_EQ(CreateContext(client.backend, depth, &context), 0u);
+    CHECK_EQ(q.contextFree(context, nullptr), 0u);
+  }
+  QnnContext_Config_t config;
+  std::memset(&config, 0, sizeof(config));
+  config.option = QNN_CONTEXT_CONFIG_ASYNC_EXECUTION_QUEUE_DEPTH;
+  config.asyncExeQueueDepth.depth = 5;
+  const QnnContext_Config_t* list[] = {&config, nullptr};
+  CHECK_EQ(q.contextSetConfig(client.context, list), 5010u);
+}
+
+TEST(a_full_queue_blocks_the_caller) {
+  for (uint32_t depth : {1u, 2u, 10u}) {
+    Client client(depth);
+    GraphOf graph(client.context, "g", kN);
+    Memory in(client.context, kN), out(client.context, kN);
+    std::vector<Done> done(depth);
+    {
+      Hold hold(client, &graph);  // takes one slot, until its callback returns
+      for (uint32_t i = 0; i + 1 < depth; ++i) CHECK_EQ(graph.Async(in, out, &done[i]), 0u);
+      Event returned;
+      std::thread caller([&] {
+        CHECK_EQ(graph.Async(in, out, &done[depth - 1]), 0u);
+        returned.Set();
+      });
+      Pause();
+      CHECK(!returned.IsSet());
+      hold.Open();
+      returned.Wait();
+      caller.join();
+    }
+    for (Done& d : done) d.returned.Wait();
+    client.FreeContext();
+  }
+}
+
+// Every execution adds 1 to the result of the one before: any other order gives another number.
+TEST(executions_start_in_the_order_of_the_calls) {
+  Client client(3);
+  GraphOf graph(client.context, "g", kN), other(client.context, "h", kN);
+  std::vector<Memory> chain;
+  constexpr int kSteps = 400;
+  for (int i = 0; i < 8; ++i) chain.emplace_back(client.context, kN);
+  std::mt19937 random(7);
+  std::vector<Done> done(kSteps);
+  int sync = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    GraphOf& g = random() % 2 == 0 ? graph : other;
+    const Memory &from = chain[i % 8], &to = chain[(i + 1) % 8];
+    if (random() % 4 == 0) {
+      CHECK_EQ(g.Sync(from, to), 0u);
+      CHECK_EQ(to.data[0], static_cast<float>(i + 1));  // so all before are done
+      done[i].returned.Set();
+      ++sync;
+    } else {
+      CHECK_EQ(g.Async(from, to, &done[i]), 0u);
+    }
+  }
+  for (Done& d : done) d.returned.Wait();
+  CHECK(sync > 50 && sync < 150);
+  for (int i = 0; i < 8; ++i) {
+    CHECK_EQ(chain[(kSteps - i) % 8].data[kN - 1], static_cast<float>(kSteps - i));
+  }
+  client.FreeContext();
+}
+
+TEST(a_synchronous_call_waits_for_what_came_before) {
+  Client client;
+  GraphOf graph(client.context, "g", kN);
+  Memory a(client.context, kN), b(client.context, kN), c(client.context, kN);
+  Done done;
+  Event returned;
+  std::thread caller;
+  {
+    Hold hold(client, &graph);
+    CHECK_EQ(graph.Async(a, b, &done), 0u);  // waits for the worker
+    caller = std::thread([&] {
+      CHECK_EQ(graph.Sync(b, c), 0u);
+      returned.Set();
+    });
+    Pause();
+    CHECK(!returned.IsSet());
+    CHECK_EQ(b.data[0], 0.0f);
+  }
+  caller.join();
+  CHECK_EQ(c.data[0], 2.0f);
+  done.returned.Wait();
+  client.FreeContext();
+}
+
+TEST(an_uncontended_synchronous_call_allocates_nothing) {
+  Client client;
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  CHECK_EQ(graph.Sync(in, out), 0u);
+  uint64_t before = qnnrt_debug_allocations();
+  for (int i = 0; i < 100; ++i) CHECK_EQ(graph.Sync(in, out), 0u);
+  CHECK_EQ(qnnrt_debug_allocations(), before);
+}
+
+TEST(errors_come_from_the_call_and_then_nobody_is_notified) {
+  Client client(1);
+  GraphOf graph(client.context, "g", kN), unfinished(client.context, "u", kN, 0, false);
+  GraphOf narrow(client.context, "n", kN / 2);
+  Memory in(client.context, kN), out(client.context, kN);
+  Done never;
+  CHECK_EQ(unfinished.Async(in, out, &never), 6023u);
+  Memory stale(client.context, kN);
+  CHECK_EQ(q.memDeRegister(&stale.handle, 1), 0u);
+  CHECK_EQ(graph.Async(in, stale, &never), 6004u);
+  CHECK_EQ(narrow.Async(in, out, &never), 6004u);
+  Qnn_Tensor_t x = GraphOf::With(graph.x, in), y = GraphOf::With(graph.y, out);
+  CHECK_EQ(
+      q.graphExecuteAsync(graph.handle, nullptr, 1, &y, 1, nullptr, nullptr, Done::Notify, &never),
+      6000u);
+  CHECK_EQ(q.graphExecuteAsync(graph.handle, &x, 1, &y, 2, nullptr, nullptr, Done::Notify, &never),
+           6000u);
+  CHECK_EQ(q.graphExecuteAsync(nullptr, &x, 1, &y, 1, nullptr, nullptr, Done::Notify, &never),
+           6001u);
+  // What refused them holds nothing: slots (there is one), memory handles.
+  Done done;
+  for (int i = 0; i < 3; ++i) CHECK_EQ(graph.Async(in, out, i == 2 ? &done : nullptr), 0u);
+  done.returned.Wait();
+  CHECK_EQ(q.memDeRegister(&in.handle, 1), 0u);
+  stale.handle = in.handle = nullptr;
+  CHECK(!never.entered.IsSet());
+  client.FreeContext();
+}
+
+// A job that served one graph says nothing to another one, whatever the first had checked.
+TEST(a_handle_is_checked_for_each_graph) {
+  Client client(1);
+  GraphOf graph(client.context, "g", kN), wide(client.context, "w", 4 * kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  for (int i = 0; i < 4; ++i) {
+    Done done;
+    CHECK_EQ(graph.Async(in, out, &done), 0u);
+    done.returned.Wait();
+    CHECK_EQ(wide.Async(in, out, &done), 6004u);
+  }
+  client.FreeContext();
+}
+
+TEST(memory_in_flight_stays) {
+  Client client;
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  Done done;
+  {
+    Hold hold(client, &graph);
+    // Before its callback an execution lets go of everything.
+    CHECK_EQ(q.memDeRegister(&hold.out.handle, 1), 0u);
+    hold.out.handle = nullptr;
+    CHECK_EQ(graph.Async(in, out, &done), 0u);
+    CHECK_EQ(q.memDeRegister(&in.handle, 1), 1005u);
+    CHECK(Has(Message(1005), "in flight"));
+    CHECK_EQ(q.memDeRegister(&out.handle, 1), 1005u);
+    qnnrt::Buffer* buffer = qnnrt::Memory::Get().buffers().PinByAddress(in.data);
+    REQUIRE(buffer != nullptr);
+    const qnnrt::SlotHandle handle = buffer->handle;
+    qnnrt::Memory::Get().buffers().Unpin(buffer);
+    qnnrt::Status closed = qnnrt::Memory::Get().Close(handle);
+    CHECK_EQ(closed.code(), 1005u);
+    CHECK(Has(closed.message(), "executions in flight use 1 of its memory handles"));
+  }
+  done.returned.Wait();
+  CHECK_EQ(out.data[0], 1.0f);
+  CHECK_EQ(q.memDeRegister(&in.handle, 1), 0u);
+  in.handle = nullptr;
+  client.FreeContext();
+}
+
+TEST(contextFree_waits_for_everything_in_flight) {
+  for (int round = 0; round < 20; ++round) {
+    Client client(10);
+    GraphOf graph(client.context, "g", kN);
+    Memory in(client.context, kN);
+    std::vector<Memory> outs;
+    std::vector<Done> done(10);
+    for (int i = 0; i < 10; ++i) outs.emplace_back(client.context, kN);
+    for (int i = 0; i < 10; ++i) CHECK_EQ(graph.Async(in, outs[i], &done[i]), 0u);
+    client.FreeContext();
+    for (int i = 0; i < 10; ++i) {
+      CHECK(done[i].returned.IsSet());
+      CHECK_EQ(done[i].code, 0u);
+      CHECK_EQ(outs[i].data[kN - 1], 1.0f);
+    }
+    CHECK_EQ(graph.Async(in, outs[0], nullptr), 6039u);
+  }
+}
+
+// Threads that never leave a graph alone must not keep it for ever.
+TEST(contextFree_ends_however_many_threads_go_on_executing) {
+  for (int round = 0; round < 5; ++round) {
+    Client client;
+    GraphOf graph(client.context, "g", 64);
+    std::vector<float> x(64), y(64);
+    Qnn_Tensor_t in = graph.x, out = graph.y;
+    for (Qnn_Tensor_t* t : {&in, &out}) t->v1.memType = QNN_TENSORMEMTYPE_RAW;
+    in.v1.clientBuf = {x.data(), 256};
+    std::atomic<int> running{0};
+    std::vector<Qnn_ErrorHandle_t> last(8, 0);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < last.size(); ++i) {
+      threads.emplace_back([&, i] {
+        std::vector<float> mine(64);
+        Qnn_Tensor_t to = out;
+        to.v1.clientBuf = {mine.data(), 256};
+        ++running;
+        while (last[i] == 0)
+          last[i] = q.graphExecute(graph.handle, &in, 1, &to, 1, nullptr, nullptr);
+      });
+    }
+    while (running != static_cast<int>(last.size())) std::this_thread::yield();
+    client.FreeContext();
+    for (std::thread& thread : threads) thread.join();
+    for (Qnn_ErrorHandle_t code : last) CHECK_EQ(code, QNN_GRAPH_ERROR_INVALID_CONTEXT);
+  }
+}
+
+TEST(contextFree_sends_callers_away_that_wait_for_a_slot) {
+  Client client(1);
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  std::vector<std::thread> callers;
+  std::atomic<int> refused{0};
+  {
+    Hold hold(client, &graph);
+    Event begun;
+    for (int i = 0; i < 3; ++i) {
+      callers.emplace_back([&] {
+        begun.Set();
+        Qnn_ErrorHandle_t code = graph.Async(in, out, nullptr);
+        CHECK(code == 0 || code == 6039);
+        refused += code != 0;
+      });
+    }
+    begun.Wait();
+    Pause();
+    std::thread closer([&] { client.FreeContext(); });
+    Pause();
+    hold.Open();
+    closer.join();
+  }
+  for (std::thread& t : callers) t.join();
+  CHECK(refused > 0);
+}
+
+TEST(memory_may_run_out_anywhere) {
+  int refused = 0, failed = 0;
+  for (int64_t n = 1; n < 1000; ++n) {
+    Client client(2);
+    GraphOf graph(client.context, "g", kN);
+    Memory in(client.context, kN), out(client.context, kN);
+    Qnn_SignalHandle_t signal = MakeSignal(client.backend, QNN_SIGNAL_CONFIG_OPTION_ABORT);
+    Qnn_ProfileHandle_t profile = nullptr;
+    CHECK_EQ(q.profileCreate(client.backend, QNN_PROFILE_LEVEL_DETAILED, &profile), 0u);
+    Done done;
+    const uint64_t before = qnnrt_debug_allocations();
+    qnnrt_debug_fail_allocation(n);
+    Qnn_ErrorHandle_t code = graph.Async(in, out, &done, signal, profile);
+    if (code == 0) done.returned.Wait();
+    qnnrt_debug_fail_allocation(-1);
+    const bool all = qnnrt_debug_allocations() - before < static_cast<uint64_t>(n);
+    CHECK(code == 0 || code == 1002);
+    refused += code != 0;
+    if (code == 0) {
+      CHECK(done.code == 0 || done.code == 1002);
+      failed += done.code != 0;
+    }
+    // Whatever happened, nothing is held and the queue goes on.
+    CHECK_EQ(q.signalFree(signal), 0u);
+    CHECK_EQ(q.profileFree(profile), 0u);
+    CHECK_EQ(q.memDeRegister(&out.handle, 1), 0u);
+    out.handle = nullptr;
+    Memory other(client.context, kN);
+    Done again[3];
+    for (Done& d : again) CHECK_EQ(graph.Async(in, other, &d), 0u);
+    for (Done& d : again) d.returned.Wait();
+    CHECK_EQ(other.data[0], 1.0f);
+    if (all) break;
+  }
+  CHECK(refused > 0);
+  std::printf("  %d calls refused, %d executions failed\n", refused, failed);
+}
+
+// ---- Callbacks ----
+
+namespace {
+
+struct Chain {  // a callback that starts the next execution, until there are enough
+  GraphOf* graph;
+  Memory *in, *out;
+  std::atomic<int> left;
+  Done done;
+  Event end;
+  static void Next(Done* d) {
+    Chain* chain = static_cast<Chain*>(d->param);
+    CHECK_EQ(d->code, 0u);
+    if (--chain->left == 0) {
+      chain->end.Set();
+      return;
+    }
+    CHECK_EQ(chain->graph->Async(*chain->in, *chain->out, &chain->done), 0u);
+  }
+};
+
+}  // namespace
+
+TEST(a_callback_may_start_the_next_execution_however_full_the_queue_is) {
+  constexpr int kChains = 4;  // as many as the queue takes: it is full all the time
+  Client client(kChains);
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN);
+  std::vector<Memory> outs;
+  std::vector<std::unique_ptr<Chain>> chains;
+  std::atomic<bool> stop{false};
+  for (int i = 0; i < kChains; ++i) outs.emplace_back(client.context, kN);
+  for (int i = 0; i < kChains; ++i) {
+    chains.push_back(std::make_unique<Chain>());
+    Chain& c = *chains.back();
+    c.graph = &graph;
+    c.in = &in;
+    c.out = &outs[i];
+    c.left = 500;
+    c.done.param = &c;
+    c.done.body = Chain::Next;
+  }
+  Memory rival(client.context, kN);
+  std::thread caller([&] {  // waits for slots that the chains give up at their ends
+    while (!stop) CHECK_EQ(graph.Async(in, rival, nullptr), 0u);
+  });
+  for (auto& c : chains) CHECK_EQ(graph.Async(in, *c->out, &c->done), 0u);
+  for (auto& c : chains) c->end.Wait();
+  stop = true;
+  caller.join();
+  client.FreeContext();
+}
+
+TEST(a_second_start_from_a_callback_needs_a_free_slot) {
+  struct Try {
+    GraphOf* graph;
+    Memory *in, *out;
+    Qnn_ErrorHandle_t codes[3];
+  };
+  for (uint32_t depth : {1u, 2u}) {
+    Client client(depth);
+    GraphOf graph(client.context, "g", kN);
+    Memory in(client.context, kN), out(client.context, kN);
+    Try t{&graph, &in, &out, {}};
+    Done done;
+    done.param = &t;
+    done.body = [](Done* d) {
+      Try* t = static_cast<Try*>(d->param);
+      for (Qnn_ErrorHandle_t& code : t->codes) code = t->graph->Async(*t->in, *t->out, nullptr);
+      CHECK(Has(Message(6025), "in flight"));
+    };
+    CHECK_EQ(graph.Async(in, out, &done), 0u);
+    done.returned.Wait();
+    CHECK_EQ(t.codes[0], 0u);
+    CHECK_EQ(t.codes[1], depth == 1 ? 6025u : 0u);
+    CHECK_EQ(t.codes[2], 6025u);
+    client.FreeContext();
+  }
+}
+
+TEST(a_callback_finds_everything_of_its_execution_free) {
+  struct Mine {
+    Client* client;
+    GraphOf* graph;
+    Memory *in, *out;
+    Qnn_SignalHandle_t signal;
+    Qnn_ProfileHandle_t profile;
+  };
+  Client client;
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  Mine mine{&client, &graph, &in, &out, MakeSignal(client.backend, QNN_SIGNAL_CONFIG_OPTION_ABORT),
+            nullptr};
+  REQUIRE(q.profileCreate(client.backend, QNN_PROFILE_LEVEL_BASIC, &mine.profile) == 0);
+  Done done;
+  done.param = &mine;
+  done.body = [](Done* d) {
+    Mine* m = static_cast<Mine*>(d->param);
+    const QnnProfile_EventId_t* ids = nullptr;
+    uint32_t count = 0;
+    CHECK_EQ(q.profileGetEvents(m->profile, &ids, &count), 0u);
+    CHECK(count >= 2);
+    CHECK_EQ(q.profileFree(m->profile), 0u);
+    CHECK_EQ(q.signalTrigger(m->signal), 9001u);
+    CHECK_EQ(q.signalFree(m->signal), 0u);
+    CHECK_EQ(q.memDeRegister(&m->in->handle, 1), 0u);
+    m->in->handle = nullptr;
+    // What would wait for this very thread is refused.
+    CHECK_EQ(m->graph->Sync(*m->out, *m->out), 1005u);
+    CHECK_EQ(q.contextFree(m->client->context, nullptr), 1005u);
+  };
+  CHECK_EQ(graph.Async(in, out, &done, mine.signal, mine.profile), 0u);
+  done.returned.Wait();
+  CHECK_EQ(done.code, 0u);
+  CHECK_EQ(graph.Sync(out, out), 0u);
+  client.FreeContext();
+}
+
+// ---- Profile ----
+
+TEST(a_profile_in_flight_is_in_use_and_says_how_long_the_queue_took) {
+  Client client;
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  Qnn_ProfileHandle_t profile = nullptr;
+  REQUIRE(q.profileCreate(client.backend, QNN_PROFILE_LEVEL_BASIC, &profile) == 0);
+  Done done, never;
+  const QnnProfile_EventId_t* ids = nullptr;
+  uint32_t count = 0;
+  {
+    Hold hold(client, &graph);
+    CHECK_EQ(graph.Async(in, out, &done, nullptr, profile), 0u);
+    CHECK_EQ(graph.Async(in, out, &never, nullptr, profile), 6032u);
+    CHECK_EQ(graph.Sync(in, out, nullptr, profile), 6032u);
+    CHECK_EQ(q.profileGetEvents(profile, &ids, &count), 12001u);
+    CHECK_EQ(q.profileFree(profile), 12001u);
+    Pause();
+  }
+  done.returned.Wait();
+  CHECK_EQ(q.profileGetEvents(profile, &ids, &count), 0u);
+  uint64_t waited = 0, executed = UINT64_MAX;
+  for (uint32_t i = 0; i < count; ++i) {
+    QnnProfile_EventData_t data;
+    CHECK_EQ(q.profileGetEventData(ids[i], &data), 0u);
+    if (data.type == QNN_PROFILE_EVENTTYPE_EXECUTE_QUEUE_WAIT) {
+      waited = data.value;
+      CHECK_EQ(data.unit, QNN_PROFILE_EVENTUNIT_MICROSEC);
+    }
+    if (data.type == QNN_PROFILE_EVENTTYPE_EXECUTE) executed = data.value;
+  }
+  CHECK(waited >= 30000);  // the pause
+  CHECK(executed < waited);
+  CHECK_EQ(q.profileFree(profile), 0u);
+  client.FreeContext();
+}
+
+// ---- Many ----
+
+TEST(a_hundred_thousand_executions_from_eight_threads) {
+  constexpr int kThreads = 8, kEach = 12500;
+  Client client(10);
+  GraphOf graph(client.context, "g", kN), other(client.context, "h", kN);
+  std::atomic<int> wrong{0}, counted{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      constexpr int kSlots = 4;
+      Memory in[kSlots], out[kSlots];
+      std::vector<std::unique_ptr<Done>> done(kSlots);
+      float expected[kSlots] = {};
+      for (int s = 0; s < kSlots; ++s) {
+        in[s] = Memory(client.context, kN);
+        out[s] = Memory(client.context, kN);
+      }
+      const auto finish = [&](int s) {
+        if (!done[s]) return;
+        done[s]->returned.Wait();
+        wrong += done[s]->code != 0 || out[s].data[0] != expected[s] ||
+                 out[s].data[kN - 1] != expected[s];
+        ++counted;
+        done[s].reset();
+      };
+      for (int i = 0; i < kEach; ++i) {
+        const int s = i % kSlots;
+        finish(s);
+        const float value = static_cast<float>(t * kEach + i);
+        in[s].data[0] = in[s].data[kN - 1] = value;
+        expected[s] = value + 1;
+        GraphOf& g = (i ^ t) & 1 ? graph : other;
+        if (i % 16 == 7) {
+          wrong += g.Sync(in[s], out[s]) != 0 || out[s].data[0] != expected[s];
+          ++counted;
+        } else {
+          done[s] = std::make_unique<Done>();
+          wrong += g.Async(in[s], out[s], done[s].get()) != 0;
+        }
+      }
+      for (int s = 0; s < kSlots; ++s) finish(s);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  CHECK_EQ(wrong.load(), 0);
+  CHECK_EQ(counted.load(), kThreads * kEach);
+  Qnnrt_GraphStats_t a, b;
+  CHECK_EQ(qnnrt_graph_stats(graph.handle, &a), 0u);
+  CHECK_EQ(qnnrt_graph_stats(other.handle, &b), 0u);
+  CHECK_EQ(a.executes + b.executes, uint64_t{kThreads} * kEach);
+  client.FreeContext();
+}
+
+#if !defined(UNDER_THREAD_SANITIZER)
+TEST(a_forked_child_is_refused_and_can_free_what_it_inherited) {
+  Client client;
+  GraphOf graph(client.context, "g", kN);
+  Memory in(client.context, kN), out(client.context, kN);
+  Done queued;
+  {
+    Hold hold(client, &graph);
+    CHECK_EQ(graph.Async(in, out, &queued), 0u);
+    pid_t pid = fork();
+    if (pid == 0) {
+      alarm(60);
+      bool ok = graph.Async(in, out, nullptr) == 1005 && Has(Message(1005), "forked") &&
+                graph.Sync(in, out) == 1005 && q.contextFree(client.context, nullptr) == 0;
+      // A context of its own works.
+      Qnn_ContextHandle_t context = nullptr;
+      ok = ok && q.contextCreate(client.backend, nullptr, nullptr, &context) == 0;
+      if (ok) {
+        GraphOf own(context, "own", kN);
+        Memory a(context, kN), b(context, kN);
+        Done done;
+        ok = own.Async(a, b, &done) == 0;
+        done.returned.Wait();
+        ok = ok && done.code == 0 && b.data[0] == 1.0f && q.contextFree(context, nullptr) == 0;
+        a.handle = b.handle = nullptr;
+      }
+      _exit(ok && check::failures == 0 ? 0 : 1);
+    }
+    int status = 0;
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+  }
+  queued.returned.Wait();
+  CHECK_EQ(queued.code, 0u);
+  CHECK_EQ(out.data[0], 1.0f);
+  client.FreeContext();
+}
+#endif
+
+CHECK_MAIN("async_test")

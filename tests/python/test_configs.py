@@ -1,0 +1,621 @@
+"""Every config option does what the table says, and the page says what the table says.
+
+Each row of the runtime's table is tried on each backend and in each call, with a good value and,
+where there is one, with a bad one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import struct
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from c_table import Configs, Table
+
+import qnnrt
+from qnnrt import _core, qnn
+from qnnrt.backend import library_path
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE: list[dict[str, Any]] = json.loads(_core.config_table())
+ROWS = {(row["scope"], row["short"]): row for row in TABLE}
+
+
+def htp_graph(option: int, payload: bytes) -> bytes:
+    return struct.pack("=II", option, 0) + payload.ljust(48, b"\0")
+
+
+def htp_context(option: int, payload: bytes) -> bytes:
+    return struct.pack("=II", option, 0) + payload.ljust(16, b"\0")
+
+
+def htp_device(option: int, *words: int) -> bytes:
+    return struct.pack("=III", option, *words).ljust(16, b"\0")
+
+
+def own_graph(option: int, value: int) -> bytes:
+    return struct.pack("=III", 0x54524E51, option, value)
+
+
+BOOL = struct.pack("=?", True)
+KEY = ctypes.create_string_buffer(b"P")
+PLATFORM_CORE = ctypes.create_string_buffer(struct.pack("=IxxxxIIQ", 1, 0, 0, 0), 24)
+
+
+def platform(devices: int, device_id: int) -> bytes:
+    hardware = struct.pack(
+        "=IxxxxIIIxxxxQQ", 1, device_id, 0, 1, ctypes.addressof(PLATFORM_CORE), 0
+    )
+    buffer = ctypes.create_string_buffer(hardware, 40)
+    KEEP.append(buffer)
+    return struct.pack("=IxxxxIxxxxQ", 1, devices, ctypes.addressof(buffer))
+
+
+KEEP: list[Any] = []
+
+# (scope, option) -> (what to give, a value that is refused as an invalid config or None)
+VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
+    ("global", "SOC_MODEL"): (30, 9999),
+    ("backend", "CUSTOM"): (b"\0" * 16, None),
+    ("backend", "ERROR_REPORTING"): ((1, 16), None),
+    ("backend", "PLATFORM"): ("threads:1;kernels:auto", "threads:none"),
+    ("device", "CUSTOM"): (htp_device(0, 30, 0), 0),
+    ("device", "PLATFORM_INFO"): (platform(1, 0), platform(1, 3)),
+    ("htp device", "SOC"): (htp_device(0, 43, 0), htp_device(0, 9999, 0)),
+    ("htp device", "ARCH"): (htp_device(1, 0, 73), htp_device(1, 0, 74)),
+    ("htp device", "SIGNEDPD"): (htp_device(2, 0, 1), htp_device(2, 5, 1)),
+    ("htp device", "SECUREPD"): (htp_device(3, 0, 0), htp_device(3, 0, 1)),
+    ("context", "CUSTOM"): (htp_context(1, BOOL), 0),
+    ("context", "PRIORITY"): (150, 50),
+    ("context", "ERROR_REPORTING"): ((1, 16), None),
+    ("context", "OEM_STRING"): ("maker", 0),
+    ("context", "ASYNC_EXECUTION_QUEUE_DEPTH"): ((0, 300), (0, 301)),
+    ("context", "ENABLE_GRAPHS"): (["g"], 0),
+    ("context", "MEMORY_LIMIT_HINT"): (100, None),
+    ("context", "PERSISTENT_BINARY"): (1, None),
+    ("context", "BINARY_COMPATIBILITY"): (1, 2),
+    ("context", "DEFER_GRAPH_INIT"): (1, None),
+    ("context", "GRAPH_RETENTION_ORDER"): (["g"], 0),
+    ("htp context", "REGISTER_MULTI_CONTEXTS"): (
+        htp_context(2, struct.pack("=QQ", 0, 4096)),
+        htp_context(2, struct.pack("=QQ", 1, 4096)),
+    ),
+    ("htp context", "FILE_READ_MEMORY_BUDGET"): (htp_context(3, struct.pack("=Q", 64)), None),
+    ("htp context", "SHARE_RESOURCES_OPTIMIZATION_TYPE"): (
+        htp_context(10, struct.pack("=I", 2)),
+        htp_context(10, struct.pack("=I", 3)),
+    ),
+    ("htp context", "REGISTER_CONCURRENT_RESOURCE_SHARING"): (
+        htp_context(12, struct.pack("=QQ", 0, 4096)),
+        htp_context(12, struct.pack("=QQ", 1, 4096)),
+    ),
+    ("graph", "CUSTOM"): (own_graph(1, 2), 0),
+    ("graph", "PRIORITY"): (200, 201),
+    ("graph", "PROFILE_HANDLE"): (0, None),  # a handle: see the tests of continuous profiling
+    ("graph", "SET_PROFILING_STATE"): (2, 3),
+    ("graph", "SET_PROFILING_NUM_EXECUTIONS"): (5, None),
+    ("graph", "ENABLE_BINARY_SECTION_WEIGHTS_UPDATES"): (1, None),
+    ("qnnrt graph", "NUM_THREADS"): (own_graph(1, 2), own_graph(1, 0)),
+    ("qnnrt graph", "KERNELS"): (own_graph(2, 1), own_graph(2, 2)),
+    ("qnnrt graph", "STRICT"): (own_graph(3, 1), own_graph(3, 2)),
+    ("htp graph", "OPTIMIZATION"): (
+        htp_graph(1, struct.pack("=If", 3, 2.0)),
+        htp_graph(1, struct.pack("=If", 8, 2.0)),
+    ),
+    ("htp graph", "PRECISION"): (
+        htp_graph(2, struct.pack("=I", 1)),
+        htp_graph(2, struct.pack("=I", 2)),
+    ),
+    ("htp graph", "VTCM_SIZE_IN_MB"): (htp_graph(3, struct.pack("=I", 4)), None),
+    ("htp graph", "NUM_HVX_THREADS"): (
+        htp_graph(6, struct.pack("=Q", 1)),
+        htp_graph(6, struct.pack("=Q", 1025)),
+    ),
+    ("htp graph", "FINALIZE_CONFIG"): (
+        htp_graph(7, struct.pack("=QIxxxxQ", ctypes.addressof(KEY), 0x0132, 1)),
+        htp_graph(7, struct.pack("=QIxxxxQ", 0, 0x0132, 1)),
+    ),
+    ("htp graph", "NUM_CORES"): (htp_graph(8, struct.pack("=I", 1)), None),
+    ("htp graph", "PARALLEL_GRAPH_EXECUTION_CONFIG"): (
+        htp_graph(9, struct.pack("=I", 1)),
+        htp_graph(9, struct.pack("=I", 2)),
+    ),
+    ("htp graph", "VTCM_SIZE_IN_BYTES"): (htp_graph(10, struct.pack("=I", 1 << 20)), None),
+    ("htp graph", "HMX_BOUNDING"): (htp_graph(11, struct.pack("=ff", 1e9, 1e9)), None),
+    ("profile", "CUSTOM"): (b"\0" * 16, None),
+    ("profile", "MAX_EVENTS"): (10, None),
+    ("profile", "ENABLE_OPTRACE"): (1, None),
+}
+for _row in TABLE:  # the rest are single bools
+    _kind = {"htp context": htp_context, "htp graph": htp_graph}.get(_row["scope"])
+    if _kind and _row["values"] == "bool":
+        VALUES[_row["scope"], _row["short"]] = (_kind(_row["option"], BOOL), None)
+
+VOTES = {"htp power", "htp memory"}  # test_devices.py
+
+# Options with an effect -> (file, test): where the effect is shown
+EFFECTS = {
+    ("global", "SOC_MODEL"): ("test_configs", "test_the_global_soc_is_that_of_later_devices"),
+    ("backend", "PLATFORM"): ("test_qmem_rules", "domain_bytes:"),
+    ("device", "CUSTOM"): ("test_devices", "test_a_device_stands_for_the_soc_that_was_asked_for"),
+    ("device", "PLATFORM_INFO"): ("test_configs", "test_a_platform_info_chooses_the_soc"),
+    ("htp device", "SOC"): ("test_devices", "test_a_device_stands_for_the_soc_that_was_asked_for"),
+    ("htp device", "ARCH"): ("test_devices", "test_a_device_stands_for_the_soc_that_was_asked_for"),
+    ("context", "CUSTOM"): ("test_configs", "test_a_context_for_preparing_alone_executes_nothing"),
+    ("context", "ASYNC_EXECUTION_QUEUE_DEPTH"): (
+        "test_async",
+        "the_depth_is_from_1_to_300_and_said_at_creation",
+    ),
+    ("context", "ENABLE_GRAPHS"): ("test_configs", "test_only_enabled_graphs_come_out_of_a_binary"),
+    ("context", "PERSISTENT_BINARY"): ("test_binary", "persistent_binary"),
+    ("context", "BINARY_COMPATIBILITY"): (
+        "test_configs",
+        "test_strict_compatibility_checks_weights_when_loading",
+    ),
+    ("context", "DEFER_GRAPH_INIT"): ("test_binary", "defer_graph_init"),
+    ("htp context", "PREPARE_ONLY"): (
+        "test_configs",
+        "test_a_context_for_preparing_alone_executes_nothing",
+    ),
+    ("graph", "CUSTOM"): ("test_configs", "test_the_number_of_hvx_threads_is_one_of_kernel_thr"),
+    ("graph", "PROFILE_HANDLE"): ("test_configs", "test_a_graphs_own_profile_collects"),
+    ("graph", "SET_PROFILING_STATE"): ("test_configs", "test_a_graphs_own_profile_can_pause"),
+    ("graph", "SET_PROFILING_NUM_EXECUTIONS"): (
+        "test_configs",
+        "test_a_graphs_own_profile_stops_after_so_many",
+    ),
+    ("qnnrt graph", "NUM_THREADS"): ("test_session", "threads"),
+    ("qnnrt graph", "KERNELS"): ("test_onednn", "portable"),
+    ("qnnrt graph", "STRICT"): ("test_qmem", "strict"),
+    ("htp graph", "NUM_HVX_THREADS"): (
+        "test_configs",
+        "test_the_number_of_hvx_threads_is_one_of_kernel_threads",
+    ),
+    ("profile", "MAX_EVENTS"): ("test_configs", "test_a_profile_keeps_no_more_events_than_it_may"),
+}
+
+
+class Calls:
+    """The calls that carry configs, on one backend; each returns its error code."""
+
+    def __init__(self, name: str) -> None:
+        self.backend = qnn.Backend.open(name)
+        self.table = Table(library_path(name))
+        with self.backend.create_context() as context, context.create_graph("g") as graph:
+            relu(graph)
+            self.binary = context.binary()
+
+    def close(self) -> None:
+        self.backend.close()
+
+    def __call__(self, scope: str, call: str, option: int, value: Any) -> int:
+        entry = (option, value)
+        if scope.startswith(("htp ", "qnnrt ")):
+            entry = (0, value)
+        method = getattr(self, f"_{scope.split()[-1]}_{call}")
+        return method(Configs([entry], 8 if scope == "global" else 16))
+
+    def _global_set(self, configs: Configs) -> int:
+        return self.table.globalConfigSet(configs)
+
+    def _created(self, function: str, free: str, *args: Any, more: tuple[Any, ...] = ()) -> int:
+        handle = ctypes.c_void_p(0xDEAD)
+        code = getattr(self.table, function)(*args, ctypes.byref(handle), *more)
+        if code:
+            assert not handle.value, "after an error there is no handle"
+        else:
+            extra = (None,) if free == "contextFree" else ()
+            assert getattr(self.table, free)(handle, *extra) == 0
+        return code
+
+    def _backend_create(self, configs: Configs) -> int:
+        return self._created("backendCreate", "backendFree", None, configs)
+
+    def _backend_set(self, configs: Configs) -> int:
+        return self.table.backendSetConfig(self.backend.handle, configs)
+
+    def _device_create(self, configs: Configs) -> int:
+        return self._created("deviceCreate", "deviceFree", None, configs)
+
+    def _device_set(self, configs: Configs) -> int:
+        if not self.backend.has_device:
+            return self.table.deviceSetConfig(0, configs)
+        return self.table.deviceSetConfig(self.backend._device_handle, configs)
+
+    def _context_create(self, configs: Configs) -> int:
+        return self._created("contextCreate", "contextFree", self.backend.handle, None, configs)
+
+    def _context_binary(self, configs: Configs) -> int:
+        data = ctypes.create_string_buffer(bytes(self.binary), len(self.binary))
+        sized = (ctypes.byref(data), len(self.binary))
+        args = (self.backend.handle, None, configs, *sized)
+        return self._created("contextCreateFromBinary", "contextFree", *args, more=(None,))
+
+    def _context_set(self, configs: Configs) -> int:
+        with self.backend.create_context() as context:
+            return self.table.contextSetConfig(context.handle, configs)
+
+    def _graph_create(self, configs: Configs) -> int:
+        with self.backend.create_context() as context:
+            handle = ctypes.c_void_p()
+            name = ctypes.c_char_p(b"g")
+            code = self.table.graphCreate(context.handle, name, configs, ctypes.byref(handle))
+            assert bool(handle.value) == (code == 0)
+            return code
+
+    def _graph_set(self, configs: Configs) -> int:
+        with self.backend.create_context() as context, context.create_graph("g") as graph:
+            return self.table.graphSetConfig(graph.handle, configs)
+
+    def _profile_set(self, configs: Configs) -> int:
+        with self.backend.create_profile() as profile:
+            return self.table.profileSetConfig(profile.handle, configs)
+
+
+def relu(graph: qnn.Graph) -> None:
+    x = graph.add_tensor("x", (1, 64), np.float32, type="app_write")
+    y = graph.add_tensor("y", (1, 64), np.float32, type="app_read")
+    graph.add_node("relu", "Relu", [x], [y])
+    graph.finalize()
+
+
+@pytest.fixture(params=["cpu", "htp"])
+def calls(request):
+    calls = Calls(request.param)
+    calls.name = request.param
+    yield calls
+    calls.close()
+
+
+@pytest.fixture
+def htp():
+    with qnn.Backend.open("htp") as backend:
+        yield backend
+
+
+CALLS = {
+    "global": ["set"],
+    "backend": ["create", "set"],
+    "device": ["create", "set"],
+    "context": ["create", "binary", "set"],
+    "graph": ["create", "set"],
+    "profile": ["set"],
+}
+TRIED = [key for key, row in ROWS.items() if row["scope"] not in VOTES]
+
+
+def test_every_row_has_a_value_to_try() -> None:
+    assert set(VALUES) == set(TRIED)
+    assert {row["scope"] for row in TABLE} == VOTES | {
+        scope + base
+        for base in CALLS
+        for scope in ("", "htp ", "qnnrt ")
+        if (scope + base) in {s for s, _ in VALUES}
+    }
+
+
+@pytest.mark.parametrize("key", TRIED, ids=" ".join)
+def test_each_option_does_what_the_table_says(calls: Calls, key: tuple[str, str]) -> None:
+    row = ROWS[key]
+    good, bad = VALUES[key]
+    for call in CALLS[key[0].split()[-1]]:
+        code = calls(key[0], call, row["option"], good)
+        if row[calls.name] == "refused":
+            assert code == row["refused"], call
+        elif call not in row["calls"]:
+            assert code == row["invalid"], call
+        else:
+            assert code == 0, call
+            if bad is not None:
+                assert calls(key[0], call, row["option"], bad) == row["invalid"], call
+
+
+@pytest.mark.parametrize(
+    ("scope", "code", "value"),
+    [
+        ("global", {"cpu": 1000, "htp": 1000}, 1),
+        ("backend", {"cpu": 4003, "htp": 4003}, 1),
+        ("device", {"cpu": 1000, "htp": 14001}, 1),
+        ("htp device", {"cpu": 1000, "htp": 14001}, htp_device(9, 0, 0)),
+        ("context", {"cpu": 1000, "htp": 1000}, 1),
+        ("htp context", {"cpu": 1000, "htp": 5010}, htp_context(14, b"")),
+        ("graph", {"cpu": 1000, "htp": 1000}, 1),
+        ("htp graph", {"cpu": 1000, "htp": 1000}, htp_graph(18, b"")),
+        ("qnnrt graph", {"cpu": 6000, "htp": 6000}, own_graph(99, 0)),
+        ("profile", {"cpu": 1000, "htp": 1000}, 1),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_an_option_that_is_on_no_list_is_refused(calls: Calls, scope, code, value) -> None:
+    for call in CALLS[scope.split()[-1]]:
+        assert calls(scope, call, 77, value) == code[calls.name], call
+
+
+def test_every_effect_is_shown_by_a_test() -> None:
+    shown = {key for key, row in ROWS.items() if "effect" in (row["cpu"], row["htp"])}
+    assert shown == set(EFFECTS)
+    for (scope, option), (stem, words) in EFFECTS.items():
+        own = stem == Path(__file__).stem
+        files = [
+            *ROOT.glob(f"tests/python/{stem}.py" if own else "tests/python/test_*.py"),
+            *([] if own else ROOT.glob("tests/native/*.cc")),
+        ]
+        if not own:
+            files.remove(Path(__file__))
+        texts = [path.read_text() for path in files]
+        wanted = f"def {words}" if own else words  # the name alone is in the list above
+        assert any(wanted in text for text in texts), f"{scope} {option}: {stem}, {words}"
+
+
+def test_what_is_recorded_is_reported(htp) -> None:
+    """Each good value of contexts and graphs comes back by its name."""
+    for key in TRIED:
+        row = ROWS[key]
+        kind = key[0].split()[-1]
+        if kind not in ("context", "graph") or row["htp"] == "refused" or key[1] == "CUSTOM":
+            continue
+        value = VALUES[key][0]
+        entry = (0, value) if key[0] != kind else (row["option"], value)
+        if kind == "context" and "create" in row["calls"]:
+            handle = htp.library.context_create(htp.handle, 0, _core.Config([entry]))
+            (context,) = htp.describe()["contexts"]
+            htp.library.context_free(handle)
+            assert key[1] in context["configs"], key
+        elif kind == "graph":
+            with htp.create_context() as context, context.create_graph("g") as graph:
+                htp.library.graph_set_config(graph.handle, _core.Config([entry]))
+                ((described,),) = (c["graphs"] for c in htp.describe()["contexts"])
+            assert key[1] in described["configs"], key
+    with htp.create_context(priority="high") as context:
+        context.create_graph("g", priority="low")
+        (described,) = htp.describe()["contexts"]
+        assert described["priority"] == "high"
+        assert [g["priority"] for g in described["graphs"]] == ["low"]
+        context.set_config(priority="normal_high")
+        assert htp.describe()["contexts"][0]["priority"] == "normal_high"
+
+
+def test_a_bad_config_changes_nothing_of_a_list(htp) -> None:
+    with htp.create_context(priority="high", memory_limit_hint=7) as context:
+        with pytest.raises(qnnrt.ContextError):
+            htp.library.context_set_config(
+                context.handle, _core.Config([(6, 9), (1, 100), (1, 50)])
+            )
+        (described,) = htp.describe()["contexts"]
+        assert described["priority"] == "high"
+        assert described["configs"]["MEMORY_LIMIT_HINT"] == 7
+
+
+def test_the_global_soc_is_that_of_later_devices() -> None:
+    table = Table(library_path("htp"))
+    try:
+        assert table.globalConfigSet(Configs([(0, 69)], 8)) == 0
+        with qnn.Backend.open("htp") as backend:
+            assert backend.platform_info()[0][2:] == (69, 79, 8)
+            assert backend.device_info()[0][2:] == (69, 79, 8)
+        with qnn.Backend.open("htp", soc_model=43) as backend:
+            assert backend.device_info()[0].soc_model == 43
+    finally:
+        assert table.globalConfigSet(Configs([(0, 30)], 8)) == 0
+
+
+def test_a_platform_info_chooses_the_soc() -> None:
+    chip = struct.pack("=IxxxxQI??xxI", 0, 8, 57, False, False, 75).ljust(32, b"\0")
+    extension = ctypes.create_string_buffer(chip, 32)
+    hardware = ctypes.create_string_buffer(
+        struct.pack("=IxxxxIIIxxxxQQ", 1, 0, 0, 0, 0, ctypes.addressof(extension)), 40
+    )
+    info = struct.pack("=IxxxxIxxxxQ", 1, 1, ctypes.addressof(hardware))
+    with qnn.Backend.open("htp", device_options=[(1, info)]) as backend:
+        assert backend.device_info()[0][2:] == (57, 75, 8)
+
+
+def test_a_context_for_preparing_alone_executes_nothing(htp) -> None:
+    with htp.create_context(custom=[htp_context(7, BOOL)]) as context:
+        graph = context.create_graph("g")
+        relu(graph)
+        data = np.zeros((1, 64), np.float32)
+        with pytest.raises(qnnrt.GraphError, match="PREPARE_ONLY") as e:
+            graph.execute([data], [data.copy()])
+        assert e.value.code == 6035
+        with pytest.raises(qnnrt.GraphError) as e:
+            graph.execute_async([data], [data.copy()]).result()
+        assert e.value.code == 6035
+        binary = context.binary()
+    with qnn.Context.from_binary(htp, binary) as context:
+        given = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
+        out = np.empty_like(given)
+        context.graph("g").execute([given], [out])
+        np.testing.assert_array_equal(out, np.maximum(given, 0))
+
+
+@pytest.mark.parametrize("name", ["cpu", "htp"])
+def test_only_enabled_graphs_come_out_of_a_binary(name: str) -> None:
+    with qnn.Backend.open(name) as backend:
+        with backend.create_context() as context:
+            for graph in ("one", "two"):
+                relu(context.create_graph(graph))
+            binary = context.binary()
+        with qnn.Context.from_binary(backend, binary, enable_graphs=["two"]) as context:
+            data = np.ones((1, 64), np.float32)
+            context.graph("two").execute([data], [data.copy()])
+            with pytest.raises(qnnrt.GraphError) as e:
+                backend.library.graph_retrieve(context.handle, "one")
+            assert e.value.code == 6002
+        with pytest.raises(qnnrt.ContextError, match="three"):
+            qnn.Context.from_binary(backend, binary, enable_graphs=["two", "three"])
+
+
+@pytest.mark.parametrize("name", ["cpu", "htp"])
+def test_strict_compatibility_checks_weights_when_loading(name: str, tmp_path: Path) -> None:
+    weights = np.random.default_rng(5).standard_normal((64, 64)).astype(np.float32)
+    with qnn.Backend.open(name) as backend:
+        with backend.create_context() as context, context.create_graph("g") as graph:
+            x = graph.add_tensor("x", (1, 64), np.float32, type="app_write")
+            w = graph.add_tensor("w", weights.shape, np.float32, type="static", data=weights)
+            y = graph.add_tensor("y", (1, 64), np.float32, type="app_read")
+            graph.add_node("product", "MatMul", [x, w], [y])
+            graph.finalize()
+            binary = bytearray(context.binary())
+        with qnn.Context.from_binary(backend, bytes(binary), binary_compatibility="strict"):
+            pass
+        binary[-2048] ^= 0x40  # the weights stand at the end
+        data = np.ones((1, 64), np.float32)
+        with pytest.raises(qnnrt.ContextError):
+            qnn.Context.from_binary(backend, bytes(binary), binary_compatibility="strict")
+        # Mapped, and used where they lie: nobody looks at weights before the first execution.
+        (tmp_path / "altered.bin").write_bytes(binary)
+        given = {"binary_compatibility": "permissive"}
+        with (
+            qnn.Context.from_binary(backend, tmp_path / "altered.bin", **given) as context,
+            pytest.raises(qnnrt.QnnError, match="checksum"),
+        ):
+            context.graph("g").execute([data], [data.copy()])
+
+
+def test_a_profile_keeps_no_more_events_than_it_may(htp) -> None:
+    with Profiled(htp, "detailed") as p:
+        p.run(profile=p.profile)
+        assert sum(1 for event in p.profile.events() for _ in event.walk()) > 1
+        p.profile.set_config(max_events=1)
+        p.run(profile=p.profile)
+        assert sum(1 for event in p.profile.events() for _ in event.walk()) == 1
+
+
+def test_the_number_of_hvx_threads_is_one_of_kernel_threads(htp) -> None:
+    for count in (1, 4, 1000):
+        with htp.create_context() as context:
+            blob = htp_graph(6, struct.pack("=Q", count))
+            graph = context.create_graph("g", custom=[blob])
+            relu(graph)
+            with pytest.raises(qnnrt.GraphError) as e:  # it is chosen before finalize
+                graph.set_config(custom=[own_graph(1, 77)])
+            assert e.value.code == 6024
+            graph.set_config(custom=[blob])  # the same again is none
+
+
+# ---- continuous profiling
+
+
+class Profiled:
+    """A graph with a profile of its own, and what that has seen."""
+
+    def __init__(self, backend: qnn.Backend, level: str = "basic") -> None:
+        self.context = backend.create_context()
+        self.profile = backend.create_profile(level)
+        self.graph = self.context.create_graph("g")
+        relu(self.graph)
+        self.data = np.ones((1, 64), np.float32)
+        self.out = np.zeros((1, 64), np.float32)
+
+    def run(self, times: int = 1, **given: Any) -> None:
+        for _ in range(times):
+            self.graph.execute([self.data], [self.out], **given)
+
+    def seen(self) -> int:
+        return sum(event.kind == "execute" for event in self.profile.events())
+
+    def __enter__(self) -> Profiled:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.context.close()
+        self.profile.close()
+
+
+def test_a_graphs_own_profile_collects_its_executions(htp) -> None:
+    with Profiled(htp, "detailed") as p:
+        p.run()
+        p.graph.set_config(profile=p.profile)
+        assert p.seen() == 0
+        p.run(3)
+        assert p.seen() == 3
+        p.graph.execute_async([p.data], [p.out]).result()
+        assert p.seen() == 4
+        assert all(event.events for event in p.profile.events() if event.kind == "execute")
+
+
+def test_a_graphs_own_profile_excludes_one_for_a_call(htp) -> None:
+    with Profiled(htp) as p, htp.create_profile() as other:
+        p.graph.set_config(profile=p.profile)
+        with pytest.raises(qnnrt.GraphError, match="profile of its own") as e:
+            p.run(profile=other)
+        assert e.value.code == 6006
+        with pytest.raises(qnnrt.GraphError) as e:
+            p.run(profile=p.profile)
+        assert e.value.code == 6006
+        with pytest.raises(qnnrt.QnnError) as e:  # nor is it for another call
+            second = p.context.create_graph("second", profile=p.profile)
+        assert e.value.code == 6032
+        second = p.context.create_graph("second")
+        with pytest.raises(qnnrt.QnnError, match="belongs to a graph") as e:
+            second.finalize(profile=p.profile)
+        assert e.value.code == 6032
+        with pytest.raises(qnnrt.QnnError) as e:
+            htp.library.profile_free(p.profile.handle)
+        assert e.value.code == 12001
+        p.run()
+        assert p.seen() == 1
+        table = Table(library_path("htp"))
+        assert table.graphSetConfig(p.graph.handle, Configs([(4, 0)])) == 0
+        p.run(profile=other)  # nothing is the graph's own any more
+        p.run()
+        assert p.seen() == 1
+        assert table.graphSetConfig(p.graph.handle, Configs([(4, 0x1234)])) == 6006
+
+
+def test_a_graphs_own_profile_can_pause(htp) -> None:
+    with Profiled(htp) as p:
+        p.graph.set_config(profile=p.profile)
+        p.run(2)
+        p.graph.set_config(profiling_enabled=False)
+        p.run(2)
+        assert p.seen() == 2
+        p.graph.set_config(profiling_enabled=True)
+        p.run()
+        assert p.seen() == 3
+
+
+def test_a_graphs_own_profile_stops_after_so_many_executions(htp) -> None:
+    with Profiled(htp) as p:
+        p.graph.set_config(profile=p.profile, num_profiling_executions=2)
+        p.run(5)
+        assert p.seen() == 2
+        p.graph.set_config(num_profiling_executions=1)
+        p.run(5)
+        assert p.seen() == 3
+
+
+def test_a_graph_lets_its_profile_go_with_its_context(htp) -> None:
+    with Profiled(htp) as p:
+        p.graph.set_config(profile=p.profile)
+        p.run()
+        p.context.close()
+        assert p.seen() == 1
+        p.profile.close()
+        assert _core.live_counts()["profiles"] == 0
+
+
+# ---- the page
+
+
+@pytest.fixture(scope="module")
+def page() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("configs_page", ROOT / "tools" / "configs.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date(page: ModuleType) -> None:
+    again = "run python tools/configs.py"
+    assert (ROOT / "docs" / "configs.md").read_text() == page.page(), again
+    assert set(page.TITLES) == {row["scope"] for row in TABLE}
