@@ -158,8 +158,8 @@ class NodeReader {
       if (storage == kStored) {
         QNNRT_ASSIGN_OR_RETURN(tensor->data, Weights(name, offset, tensor->bytes()));
       } else if (storage == kAbsent) {
-        // Only float weights are packed; what is read while a graph is prepared is always there.
-        if ((TypeBit(tensor->dtype) & types::kFloat) == 0)
+        // Only weights are packed; what is read while a graph is prepared is always there.
+        if ((TypeBit(tensor->dtype) & (types::kFloat | types::kFixed)) == 0)
           return DamagedBinary(name + " has no data");
         tensor->data = AlignedBytes::Absent(tensor->bytes());
         if (tensor->data == nullptr) return NoMemory();

@@ -42,6 +42,12 @@ Status Graph::CheckNew(const Tensor& tensor) const {
                  "tensor '%s': no kernel of this backend works on the element type %s", name,
                  DataTypeName(tensor.dtype));
   }
+  if (IsFixed(tensor.dtype) && tensor.quantization.scales.empty()) {
+    return Error(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
+                 "tensor '%s': %s needs an encoding: a scale and an offset, for the tensor or for "
+                 "each index of an axis",
+                 name, DataTypeName(tensor.dtype));
+  }
   if ((tensor.is_input() || tensor.is_output()) && count == 0) {
     return Error(
         QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,

@@ -34,7 +34,8 @@ class CopyKernel : public Kernel {
 
 bool IsAlias(const Node& node) {
   const OpDef* def = FindOp(node.type);
-  return def != nullptr && (def->flags & OpDef::kAlias) != 0;
+  return def != nullptr && (def->flags & OpDef::kAlias) != 0 &&
+         SameEncoding(*node.inputs[0], *node.outputs[0]);
 }
 
 constexpr int kNever = -1;

@@ -154,4 +154,12 @@ std::vector<float> Node::Floats(const char* name) const {
   return values;
 }
 
+bool SameEncoding(const Tensor& a, const Tensor& b) {
+  if (a.dtype != b.dtype) return false;
+  if (!IsFixed(a.dtype)) return true;
+  return a.quantization.axis == b.quantization.axis &&
+         a.quantization.scales == b.quantization.scales &&
+         a.quantization.offsets == b.quantization.offsets;
+}
+
 }  // namespace qnnrt

@@ -68,6 +68,10 @@ struct Tensor {
   }
 };
 
+// Whether equal bytes stand for equal values in both: one element type and, of fixed-point numbers,
+// one encoding.
+bool SameEncoding(const Tensor& a, const Tensor& b);
+
 // One op parameter. Scalars of every integer type are widened, so that a rule asks for a number
 // and not for the exact type that the client chose.
 struct Param {

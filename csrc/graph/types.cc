@@ -34,12 +34,12 @@ constexpr TypeRow kRows[] = {
     {QNN_DATATYPE_BOOL_8, "BOOL_8", 1, types::kBool},
     {QNN_DATATYPE_BFLOAT_16, "BFLOAT_16", 2, 0},
     {QNN_DATATYPE_SFIXED_POINT_4, "SFIXED_POINT_4", 0, 0},
-    {QNN_DATATYPE_SFIXED_POINT_8, "SFIXED_POINT_8", 1, 0},
-    {QNN_DATATYPE_SFIXED_POINT_16, "SFIXED_POINT_16", 2, 0},
-    {QNN_DATATYPE_SFIXED_POINT_32, "SFIXED_POINT_32", 4, 0},
+    {QNN_DATATYPE_SFIXED_POINT_8, "SFIXED_POINT_8", 1, types::kSQ8},
+    {QNN_DATATYPE_SFIXED_POINT_16, "SFIXED_POINT_16", 2, types::kSQ16},
+    {QNN_DATATYPE_SFIXED_POINT_32, "SFIXED_POINT_32", 4, types::kSQ32},
     {QNN_DATATYPE_UFIXED_POINT_4, "UFIXED_POINT_4", 0, 0},
-    {QNN_DATATYPE_UFIXED_POINT_8, "UFIXED_POINT_8", 1, 0},
-    {QNN_DATATYPE_UFIXED_POINT_16, "UFIXED_POINT_16", 2, 0},
+    {QNN_DATATYPE_UFIXED_POINT_8, "UFIXED_POINT_8", 1, types::kUQ8},
+    {QNN_DATATYPE_UFIXED_POINT_16, "UFIXED_POINT_16", 2, types::kUQ16},
     {QNN_DATATYPE_UFIXED_POINT_32, "UFIXED_POINT_32", 4, 0},
     {QNN_DATATYPE_STRING, "STRING", 0, 0},
     {QNN_DATATYPE_UNDEFINED, "UNDEFINED", 0, 0},
@@ -107,6 +107,23 @@ const char* DataTypeName(Qnn_DataType_t type) {
 TypeSet TypeBit(Qnn_DataType_t type) {
   const TypeRow* row = Find(type);
   return row ? row->bit : 0;
+}
+
+Qnn_DataType_t StorageType(Qnn_DataType_t type) {
+  switch (type) {
+    case QNN_DATATYPE_SFIXED_POINT_8:
+      return QNN_DATATYPE_INT_8;
+    case QNN_DATATYPE_SFIXED_POINT_16:
+      return QNN_DATATYPE_INT_16;
+    case QNN_DATATYPE_SFIXED_POINT_32:
+      return QNN_DATATYPE_INT_32;
+    case QNN_DATATYPE_UFIXED_POINT_8:
+      return QNN_DATATYPE_UINT_8;
+    case QNN_DATATYPE_UFIXED_POINT_16:
+      return QNN_DATATYPE_UINT_16;
+    default:
+      return type;
+  }
 }
 
 std::string TypeSetNames(TypeSet set) {

@@ -23,6 +23,10 @@ namespace types {
 constexpr TypeSet kI8 = 1u << 0, kI16 = 1u << 1, kI32 = 1u << 2, kI64 = 1u << 3;
 constexpr TypeSet kU8 = 1u << 4, kU16 = 1u << 5, kU32 = 1u << 6, kU64 = 1u << 7;
 constexpr TypeSet kF16 = 1u << 8, kF32 = 1u << 9, kF64 = 1u << 10, kBool = 1u << 11;
+constexpr TypeSet kUQ8 = 1u << 12, kUQ16 = 1u << 13;                    // UFIXED_POINT_8, _16
+constexpr TypeSet kSQ8 = 1u << 14, kSQ16 = 1u << 15, kSQ32 = 1u << 16;  // SFIXED_POINT_8, ...
+constexpr TypeSet kFixed8 = kUQ8 | kSQ8, kFixed16 = kUQ16 | kSQ16;
+constexpr TypeSet kFixed = kFixed8 | kFixed16 | kSQ32;
 constexpr TypeSet kSigned = kI8 | kI16 | kI32 | kI64;
 constexpr TypeSet kUnsigned = kU8 | kU16 | kU32 | kU64;
 constexpr TypeSet kInt = kSigned | kUnsigned;
@@ -31,7 +35,10 @@ constexpr TypeSet kIndex = kI32 | kU32 | kI64;  // what an index input may be
 constexpr TypeSet kNumber = kInt | kFloat | kF64;
 constexpr TypeSet kAny = kNumber | kBool;
 }  // namespace types
-TypeSet TypeBit(Qnn_DataType_t type);   // 0 for a type that no op takes
+TypeSet TypeBit(Qnn_DataType_t type);  // 0 for a type that no op takes
+inline bool IsFixed(Qnn_DataType_t type) { return (TypeBit(type) & types::kFixed) != 0; }
+// The integers that fixed-point numbers are stored as; other types are themselves.
+Qnn_DataType_t StorageType(Qnn_DataType_t type);
 std::string TypeSetNames(TypeSet set);  // "FLOAT_16, FLOAT_32"
 
 // Number of elements; false when it does not fit 63 bits.

@@ -195,7 +195,7 @@ OpList BlockOps() {
   in.min_rank = in.max_rank = 4;
   const ParamSpec block{"block_size", ParamSpec::kInts, true, "[2], height and width, positive"};
   const ParamSpec mode{"mode", ParamSpec::kInt, false, "0 DCR (default), 1 CRD"};
-  const uint32_t flags = OpDef::kNativeHalf;
+  const uint32_t flags = OpDef::kNativeHalf, moves = flags | OpDef::kMoves;
   return {
       {QNN_OP_DEPTH_TO_SPACE,
        {in},
@@ -203,21 +203,21 @@ OpList BlockOps() {
        {block, mode},
        InferDepthToSpace,
        MakeDepthToSpace,
-       flags},
+       moves},
       {QNN_OP_SPACE_TO_DEPTH,
        {in},
        {out},
        {block, mode},
        InferSpaceToDepth,
        MakeSpaceToDepth,
-       flags},
+       moves},
       {QNN_OP_BATCH_TO_SPACE,
        {in},
        {out},
        {block, {"crops", ParamSpec::kInts, false, "[2, 2], default 0"}},
        InferBatchToSpace,
        MakeBatchToSpace,
-       flags},
+       moves},
       {QNN_OP_SPACE_TO_BATCH,
        {in},
        {out},

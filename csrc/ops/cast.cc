@@ -165,8 +165,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
 
 OpList CastOps() {
   const PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny};
+  const PortSpec real{"in[0]", types::kFloat}, fixed{"out[0]", types::kFixed};
+  const PortSpec code{"in[0]", types::kFixed}, decoded{"out[0]", types::kFloat};
   return {
-      {QNN_OP_CAST, {in}, {out}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf},
+      {QNN_OP_CAST, {in}, {out}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf | OpDef::kIntegers},
       {QNN_OP_CONVERT,
        {in},
        {out},
@@ -175,6 +177,8 @@ OpList CastOps() {
        SameShapeAsInput,
        Make,
        OpDef::kNativeHalf},
+      {QNN_OP_QUANTIZE, {real}, {fixed}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf},
+      {QNN_OP_DEQUANTIZE, {code}, {decoded}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf},
   };
 }
 

@@ -201,7 +201,7 @@ OpList JoinOps() {
   const PortSpec outs{"out[0..m]", types::kAny, PortSpec::kVariadic, 0};
   PortSpec joined{"in[0..m]", types::kAny, PortSpec::kVariadic, 0, 1};
   PortSpec packed{"in[0..m]", types::kAny, PortSpec::kVariadic, 0, 0, 7};
-  const uint32_t flags = OpDef::kNativeHalf;
+  const uint32_t flags = OpDef::kNativeHalf | OpDef::kMoves;
   OpList ops = {
       {QNN_OP_CONCAT,
        {joined},

@@ -63,6 +63,11 @@ struct PortSpec {
   int min_rank = 0, max_rank = 8;
 };
 
+// What a port takes: fixed-point numbers stand for real ones, so they go where floats go.
+inline TypeSet AcceptedTypes(const PortSpec& port) {
+  return port.types | ((port.types & types::kF32) != 0 ? types::kFixed : 0);
+}
+
 struct ParamSpec {
   const char* name;
   enum Kind : uint8_t { kInt, kFloat, kBool, kNumber, kInts, kFloats } kind;  // kNumber: any scalar
@@ -88,14 +93,19 @@ struct OpDef {
     kInPlace = 1u << 1,     // output 0 may be written over any input of its own size (elementwise)
     kPostOps = 1u << 2,     // portable and fast kernels apply Node::post_ops
     kNativeHalf = 1u << 3,  // the portable kernel takes FLOAT_16 itself; else it is run in float
+    kMoves = 1u << 4,       // moves elements without looking at them: fixed-point numbers go as the
+                            // integers that they are, where all encodings are alike
+    kIntegers = 1u << 5,    // takes fixed-point numbers as integers, whatever their encodings
   };
   uint32_t flags = kNone;
 };
 
-// Portable kernels for FLOAT_16 nodes of an op without kNativeHalf: inputs are widened into
-// scratch, the float kernel runs, outputs are narrowed. Static inputs are widened once, here.
-Result<KernelPtr> MakeHalfViaFloat(const OpDef& def, const Node& node,
-                                   const KernelOptions& options);
+// Kernels for FLOAT_16 nodes of an op without kNativeHalf, and for fixed-point nodes that have no
+// kernel of their own: inputs become FLOAT_32 in scratch, the float kernel runs, outputs are
+// rounded back. Static inputs are converted once, here.
+Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelOptions& options);
+// Kernels that compute on fixed-point numbers as they are (fixed.cc); null when there is none.
+Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options);
 
 // ---- the table -------------------------------------------------------------------------------
 

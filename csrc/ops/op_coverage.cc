@@ -35,7 +35,7 @@ std::string PortJson(const PortSpec& port) {
                       : port.count == PortSpec::kOptional ? "optional"
                                                           : "variadic";
   std::string out = "{\"name\": " + Quoted(port.name) + ", \"count\": " + Quoted(count) +
-                    ", \"types\": " + Array(TypeNames(port.types), Quoted);
+                    ", \"types\": " + Array(TypeNames(AcceptedTypes(port)), Quoted);
   if (port.same_type_as >= 0) out += ", \"type_of_input\": " + std::to_string(port.same_type_as);
   return out + ", \"min_rank\": " + std::to_string(port.min_rank) +
          ", \"max_rank\": " + std::to_string(port.max_rank) + "}";

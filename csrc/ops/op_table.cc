@@ -45,14 +45,16 @@ Status CheckPort(const Node& node, const PortSpec& port, const char* kind, size_
                  const Tensor& tensor) {
   const std::string where = PortText(port, kind, i, tensor);
   const TypeSet bit = TypeBit(tensor.dtype);
-  if ((port.types & bit) == 0) {
+  const TypeSet allowed = AcceptedTypes(port);
+  if ((allowed & bit) == 0) {
     return Invalid("%s has type %s; allowed: %s", where.c_str(), DataTypeName(tensor.dtype),
-                   TypeSetNames(port.types).c_str())
+                   TypeSetNames(allowed).c_str())
         .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
   }
   if (port.same_type_as >= 0 && node.HasInput(static_cast<size_t>(port.same_type_as))) {
     const Tensor& other = *node.inputs[static_cast<size_t>(port.same_type_as)];
-    if (other.dtype != tensor.dtype) {
+    const bool both_fixed = IsFixed(other.dtype) && IsFixed(tensor.dtype);
+    if (other.dtype != tensor.dtype && !both_fixed) {
       return Invalid("%s has type %s; it must be %s, the type of input %d '%s'", where.c_str(),
                      DataTypeName(tensor.dtype), DataTypeName(other.dtype), port.same_type_as,
                      other.name.c_str())
@@ -185,13 +187,57 @@ Node WithoutEmptyOptionals(const Node& node, const OpDef& def) {
   return copy;
 }
 
-bool HasHalf(const Node& node) {
+bool HasType(const Node& node, TypeSet types) {
   for (const auto* tensors : {&node.inputs, &node.outputs}) {
     for (const Tensor* tensor : *tensors) {
-      if (tensor != nullptr && tensor->dtype == QNN_DATATYPE_FLOAT_16) return true;
+      if (tensor != nullptr && (TypeBit(tensor->dtype) & types) != 0) return true;
     }
   }
   return false;
+}
+
+bool FixedEncodingsAlike(const Node& node) {
+  const Tensor* first = nullptr;
+  for (const auto* tensors : {&node.inputs, &node.outputs}) {
+    for (const Tensor* tensor : *tensors) {
+      if (tensor == nullptr || !IsFixed(tensor->dtype)) continue;
+      if (first == nullptr) first = tensor;
+      // Along an axis the scales would have to move with the elements.
+      if (tensor->quantization.axis >= 0 || !SameEncoding(*first, *tensor)) return false;
+    }
+  }
+  return true;
+}
+
+// The portable kernel of an op that sees the integers which fixed-point numbers are stored as.
+Result<KernelPtr> MakeOnIntegers(const OpDef& def, const Node& node, const KernelOptions& options) {
+  Node copy = node;
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  for (auto* ports : {&copy.inputs, &copy.outputs}) {
+    for (const Tensor*& tensor : *ports) {
+      if (tensor == nullptr || !IsFixed(tensor->dtype)) continue;
+      tensors.push_back(std::make_unique<Tensor>(*tensor));
+      tensors.back()->dtype = StorageType(tensor->dtype);
+      tensor = tensors.back().get();
+    }
+  }
+  return def.portable(copy, options);
+}
+
+Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelOptions& options) {
+  if (HasType(node, types::kFixed)) {
+    if ((def.flags & OpDef::kIntegers) != 0 ||
+        ((def.flags & OpDef::kMoves) != 0 && FixedEncodingsAlike(node))) {
+      return MakeOnIntegers(def, node, options);
+    }
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr fixed, MakeFixedKernel(node, options));
+    if (fixed) return fixed;
+    return MakeViaFloat(def, node, options);
+  }
+  if ((def.flags & OpDef::kNativeHalf) == 0 && HasType(node, types::kF16)) {
+    return MakeViaFloat(def, node, options);
+  }
+  return def.portable(node, options);
 }
 
 Status Validate(const Node& node, const OpDef& def) {
@@ -247,9 +293,7 @@ Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options) {
   if (HasEmptyOptional(node, *def)) return MakeKernel(WithoutEmptyOptionals(node, *def), options);
   QNNRT_ASSIGN_OR_RETURN(KernelPtr fast, MakeOneDnnKernel(node, options));
   if (fast) return fast;
-  const bool via_float = (def->flags & OpDef::kNativeHalf) == 0 && HasHalf(node);
-  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, via_float ? MakeHalfViaFloat(*def, node, options)
-                                                     : def->portable(node, options));
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakePortable(*def, node, options));
   if (!kernel) {
     return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, "%s '%s': no kernel for these types",
                  node.type.c_str(), node.name.c_str());

@@ -302,7 +302,7 @@ Result<KernelPtr> MakeResize(const Node& node, const KernelOptions& options) {
     return KernelPtr(new NearestKernel(node, rule));
   }
   if (node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16) {
-    return MakeHalfViaFloat(*FindOp(node.type), node, options);
+    return MakeViaFloat(*FindOp(node.type), node, options);
   }
   return KernelPtr(new BlendKernel(node, rule, options.threads));
 }

@@ -112,7 +112,7 @@ OpDef SelectOp() {
       {},
       Rule,
       Make,
-      OpDef::kInPlace | OpDef::kNativeHalf};
+      OpDef::kInPlace | OpDef::kNativeHalf | OpDef::kMoves};
 }
 
 }  // namespace qnnrt

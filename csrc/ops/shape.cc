@@ -157,7 +157,7 @@ OpList ShapeOps() {
   const PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny, PortSpec::kOne, 0};
   PortSpec ranked = in;
   ranked.min_rank = 1;
-  const uint32_t alias = OpDef::kAlias | OpDef::kNativeHalf;
+  const uint32_t moves = OpDef::kMoves | OpDef::kNativeHalf, alias = OpDef::kAlias | moves;
   OpList ops = {
       {QNN_OP_RESHAPE, {in}, {out}, {}, InferReshape, MakeAlias, alias},
       {QNN_OP_SQUEEZE,
@@ -181,7 +181,7 @@ OpList ShapeOps() {
        {{"perm", ParamSpec::kInts, true, "[rank], a permutation: out dim i is in dim perm[i]"}},
        InferTranspose,
        MakeTranspose,
-       OpDef::kNativeHalf},
+       moves},
       {QNN_OP_CHANNEL_SHUFFLE,
        {ranked},
        {out},
@@ -189,7 +189,7 @@ OpList ShapeOps() {
         {"axis", ParamSpec::kInt, false, "default the last"}},
        InferChannelShuffle,
        MakeChannelShuffle,
-       OpDef::kNativeHalf},
+       moves},
   };
   for (OpDef& def : BlockOps()) ops.push_back(std::move(def));
   return ops;

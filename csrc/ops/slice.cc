@@ -127,7 +127,7 @@ OpDef StridedSliceOp() {
        {"new_axes_mask", ParamSpec::kInt, false, "bit i: row i is a new dim of size 1"}},
       Rule,
       Make,
-      OpDef::kNativeHalf};
+      OpDef::kNativeHalf | OpDef::kMoves};
 }
 
 }  // namespace qnnrt

@@ -7,9 +7,15 @@
 namespace qnnrt {
 namespace {
 
-bool IsTranspose(const Node& node) { return node.type == "Transpose" && node.post_ops.empty(); }
+// Moves values and leaves them as they are: with another encoding it would compute, too.
+bool Keeps(const Node& node) {
+  return node.post_ops.empty() && SameEncoding(*node.inputs[0], *node.outputs[0]) &&
+         node.inputs[0]->quantization.axis < 0;
+}
+bool IsTranspose(const Node& node) { return node.type == "Transpose" && Keeps(node); }
 bool IsReshape(const Node& node) {
-  return node.type == "Reshape" || node.type == "Squeeze" || node.type == "ExpandDims";
+  return (node.type == "Reshape" || node.type == "Squeeze" || node.type == "ExpandDims") &&
+         Keeps(node);
 }
 
 void MakeReshape(Node* node) {

@@ -1,6 +1,8 @@
-// FLOAT_16 through a float kernel: widen what is read, run, narrow what was written.
+// FLOAT_16 and fixed-point numbers through a float kernel: convert what is read, run, round what
+// was written.
 #include <cstring>
 
+#include "ops/fixed.h"
 #include "ops/op.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
@@ -16,15 +18,16 @@ size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 struct Slot {
   bool convert = false;
+  Codec codec;
   size_t elements = 0;
   size_t offset = 0;            // in scratch
   const void* fixed = nullptr;  // a static input, widened when the kernel was made
 };
 
-class HalfViaFloat final : public Kernel {
+class ViaFloat final : public Kernel {
  public:
   static Result<KernelPtr> Make(const OpDef& def, const Node& node, const KernelOptions& options) {
-    std::unique_ptr<HalfViaFloat> kernel(new HalfViaFloat);
+    std::unique_ptr<ViaFloat> kernel(new ViaFloat);
     QNNRT_RETURN_IF_ERROR(kernel->Widen(node));
     QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeOneDnnKernel(kernel->node_, options));
     if (!kernel->inner_) {
@@ -50,9 +53,8 @@ class HalfViaFloat final : public Kernel {
         continue;
       }
       float* wide = reinterpret_cast<float*>(scratch + slot.offset);
-      const uint16_t* half = static_cast<const uint16_t*>(args.in[i]);
       args.threads.For(slot.elements, kGrain, [&](size_t begin, size_t end) {
-        HalfToFloat(half + begin, wide + begin, end - begin);
+        slot.codec.Decode(args.in[i], wide, begin, end);
       });
       in[i] = wide;
     }
@@ -64,9 +66,8 @@ class HalfViaFloat final : public Kernel {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (!outputs_[i].convert) continue;
       const float* wide = static_cast<const float*>(out[i]);
-      uint16_t* half = static_cast<uint16_t*>(args.out[i]);
       args.threads.For(outputs_[i].elements, kGrain, [&](size_t begin, size_t end) {
-        FloatToHalf(wide + begin, half + begin, end - begin);
+        outputs_[i].codec.Encode(wide, args.out[i], begin, end);
       });
     }
     return Status::Ok();
@@ -80,25 +81,27 @@ class HalfViaFloat final : public Kernel {
   size_t WeightBytes() const override { return inner_->WeightBytes() + widened_bytes_; }
 
  private:
-  HalfViaFloat() = default;
+  ViaFloat() = default;
 
   Status Widen(const Node& node) {
     node_ = node;
     tensors_.reserve(node.inputs.size() + node.outputs.size());
     for (auto* ports : {&node_.inputs, &node_.outputs}) {
       for (const Tensor*& tensor : *ports) {
-        if (tensor == nullptr || tensor->dtype != QNN_DATATYPE_FLOAT_16) continue;
+        if (tensor == nullptr || !Codec::Needs(*tensor)) continue;
         auto wide = std::make_unique<Tensor>(*tensor);
         wide->dtype = QNN_DATATYPE_FLOAT_32;
+        wide->quantization = {};
         if (tensor->data) {
           // Where the store has what became of it, nobody reads it here.
           const bool absent = tensor->data->data() == nullptr;
           wide->data =
               absent ? AlignedBytes::Absent(wide->bytes()) : AlignedBytes::Make(wide->bytes());
           if (!wide->data) return OutOfMemory();
-          if (!absent)
-            HalfToFloat(tensor->data_as<uint16_t>(), static_cast<float*>(wide->data->data()),
-                        wide->elements());
+          if (!absent) {
+            Codec(*tensor).Decode(tensor->data->data(), static_cast<float*>(wide->data->data()), 0,
+                                  wide->elements());
+          }
         }
         tensor = wide.get();
         tensors_.push_back(std::move(wide));
@@ -112,8 +115,10 @@ class HalfViaFloat final : public Kernel {
   }
 
   static void Describe(const Tensor* tensor, Slot* slot) {
-    slot->convert = tensor != nullptr && tensor->dtype == QNN_DATATYPE_FLOAT_16;
-    if (slot->convert) slot->elements = tensor->elements();
+    slot->convert = tensor != nullptr && Codec::Needs(*tensor);
+    if (!slot->convert) return;
+    slot->codec = Codec(*tensor);
+    slot->elements = tensor->elements();
   }
 
   // What the float kernel packed goes; the widened static inputs that it reads as they are stay.
@@ -127,8 +132,7 @@ class HalfViaFloat final : public Kernel {
           std::memcpy(to, wide->data(), wide->size());
           return Status::Ok();
         };
-        QNNRT_ASSIGN_OR_RETURN(kept_[i],
-                               PackWeights(options, wide->size(), "widened FLOAT_16", copy));
+        QNNRT_ASSIGN_OR_RETURN(kept_[i], PackWeights(options, wide->size(), "as FLOAT_32", copy));
       }
     }
     for (auto& tensor : tensors_) tensor->data.reset();
@@ -169,9 +173,8 @@ class HalfViaFloat final : public Kernel {
 
 }  // namespace
 
-Result<KernelPtr> MakeHalfViaFloat(const OpDef& def, const Node& node,
-                                   const KernelOptions& options) {
-  return HalfViaFloat::Make(def, node, options);
+Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelOptions& options) {
+  return ViaFloat::Make(def, node, options);
 }
 
 }  // namespace qnnrt

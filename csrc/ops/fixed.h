@@ -1,0 +1,38 @@
+// Fixed-point numbers, real = scale x (q + offset), and the floats that they stand for.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace qnnrt {
+
+// Reads the elements of a FLOAT_16 or fixed-point tensor as floats, and rounds floats to them: half
+// to even, limited to what the type (and the encoding's bit width) can hold; NaN becomes real 0.
+class Codec {
+ public:
+  Codec() = default;
+  explicit Codec(const Tensor& tensor);
+  static bool Needs(const Tensor& tensor) {
+    return tensor.dtype == QNN_DATATYPE_FLOAT_16 || IsFixed(tensor.dtype);
+  }
+
+  // Elements [begin, end) of the tensor at `elements`; `values` is that of element 0, too.
+  void Decode(const void* elements, float* values, size_t begin, size_t end) const;
+  void Encode(const float* values, void* elements, size_t begin, size_t end) const;
+
+ private:
+  Qnn_DataType_t dtype_ = QNN_DATATYPE_UNDEFINED;
+  std::shared_ptr<const Quantization> quantization_;
+  size_t inner_ = 1, axis_ = 1;  // elements behind one index of the axis; its size
+};
+
+// The least and the greatest integer of a fixed-point tensor.
+struct FixedRange {
+  int64_t low, high;
+};
+FixedRange RangeOf(Qnn_DataType_t type, uint32_t bitwidth);
+
+}  // namespace qnnrt
