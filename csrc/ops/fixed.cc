@@ -2,60 +2,79 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
+#include "ops/fixed_math.h"
 #include "ops/isa.h"
-#include "ops/op.h"
 
 namespace qnnrt {
 namespace {
 
 template <typename T>
 struct DecodeRun {
-  static QNNRT_INLINE void Run(const T* in, float* out, size_t n, float scale, int32_t offset) {
+  static QNNRT_INLINE void Run(const T* in, float* out, size_t n, const fixed::Decoder& decoder) {
+    const fixed::Decoder d = decoder;
     QNNRT_SIMD
-    for (size_t i = 0; i < n; ++i) {
-      // In 16 bits the sum is exact as a float; in 32 bits the float rounds it.
-      out[i] = scale * (static_cast<float>(in[i]) + static_cast<float>(offset));
-    }
+    for (size_t i = 0; i < n; ++i) out[i] = d(in[i]);
   }
 };
 
 template <typename T>
 struct EncodeRun {
-  static QNNRT_INLINE void Run(const float* in, T* out, size_t n, float scale, int32_t offset,
-                               int32_t low, int32_t high) {
-    const float shift = static_cast<float>(offset);
-    const float least = static_cast<float>(low) + shift, most = static_cast<float>(high) + shift;
-    QNNRT_SIMD
-    for (size_t i = 0; i < n; ++i) {
-      float x = in[i] / scale;
-      x = x == x ? x : 0.0f;
-      x = std::min(std::max(x, least), most);
-      out[i] = static_cast<T>(static_cast<int32_t>(std::nearbyintf(x)) - offset);
+  template <bool fma>
+  struct With {
+    static QNNRT_INLINE void Run(const float* in, T* out, size_t n, const fixed::Encoder& encoder) {
+      const fixed::Encoder e = encoder;
+      QNNRT_SIMD
+      for (size_t i = 0; i < n; ++i) out[i] = e.Code<T, fma>(in[i]);
     }
-  }
+  };
 };
 
-void EncodeWide(const float* in, int32_t* out, size_t n, float scale, int32_t offset,
-                FixedRange range) {
+// 32 bits, which need doubles, and encodings that an Encoder does not take.
+template <typename T>
+void EncodeWide(const float* in, T* out, size_t n, float scale, int32_t offset, FixedRange range) {
+  using Quotient = std::conditional_t<sizeof(T) == 4, double, float>;
   for (size_t i = 0; i < n; ++i) {
-    double x = std::nearbyint(static_cast<double>(in[i]) / scale) - offset;
-    if (x != x) x = -static_cast<double>(offset);
+    double x = static_cast<Quotient>(in[i]) / static_cast<Quotient>(scale);
+    x = x == x ? std::nearbyint(x) - offset : -static_cast<double>(offset);
     x = std::min(std::max(x, static_cast<double>(range.low)), static_cast<double>(range.high));
-    out[i] = static_cast<int32_t>(x);
+    out[i] = static_cast<T>(x);
   }
 }
 
 template <typename T>
 void Decode(const T* in, float* out, size_t n, float scale, int32_t offset) {
   static const auto run = PickIsa<DecodeRun<T>>();
-  run(in, out, n, scale, offset);
+  run(in, out, n, {scale, offset});
 }
 
 template <typename T>
 void Encode(const float* in, T* out, size_t n, float scale, int32_t offset, FixedRange range) {
-  static const auto run = PickIsa<EncodeRun<T>>();
-  run(in, out, n, scale, offset, static_cast<int32_t>(range.low), static_cast<int32_t>(range.high));
+  if constexpr (sizeof(T) < 4) {
+    static const auto run = fixed::PickFma<EncodeRun<T>::template With>();
+    if (fixed::Encoder::Takes(scale, offset, range.low, range.high)) {
+      return run(in, out, n, {scale, offset, range.low, range.high});
+    }
+  }
+  EncodeWide(in, out, n, scale, offset, range);
+}
+
+// fn(T{}) for the integer type that a fixed-point type is stored as.
+template <typename Fn>
+void Visit(Qnn_DataType_t type, const Fn& fn) {
+  switch (type) {
+    case QNN_DATATYPE_UFIXED_POINT_8:
+      return fn(uint8_t{});
+    case QNN_DATATYPE_SFIXED_POINT_8:
+      return fn(int8_t{});
+    case QNN_DATATYPE_UFIXED_POINT_16:
+      return fn(uint16_t{});
+    case QNN_DATATYPE_SFIXED_POINT_16:
+      return fn(int16_t{});
+    default:
+      return fn(int32_t{});
+  }
 }
 
 // Calls fn(index of the scale, begin, end) for every run of elements with one scale.
@@ -89,64 +108,31 @@ Codec::Codec(const Tensor& tensor) : dtype_(tensor.dtype) {
   for (size_t d = axis + 1; d < tensor.shape.size(); ++d) inner_ *= tensor.shape[d];
 }
 
-void Codec::Decode(const void* elements, float* values, size_t begin, size_t end) const {
+void Codec::Read(const void* elements, size_t begin, size_t count, float* values) const {
   if (dtype_ == QNN_DATATYPE_FLOAT_16) {
-    return HalfToFloat(static_cast<const uint16_t*>(elements) + begin, values + begin, end - begin);
+    return HalfToFloat(static_cast<const uint16_t*>(elements) + begin, values, count);
   }
   const Quantization& q = *quantization_;
-  ForRuns(q, inner_, axis_, begin, end, [&](size_t which, size_t from, size_t to) {
-    const float scale = q.scales[which];
-    const int32_t offset = q.offsets[which];
-    const auto run = [&](auto zero) {
-      using T = decltype(zero);
-      qnnrt::Decode(static_cast<const T*>(elements) + from, values + from, to - from, scale,
-                    offset);
-    };
-    switch (dtype_) {
-      case QNN_DATATYPE_UFIXED_POINT_8:
-        return run(uint8_t{});
-      case QNN_DATATYPE_SFIXED_POINT_8:
-        return run(int8_t{});
-      case QNN_DATATYPE_UFIXED_POINT_16:
-        return run(uint16_t{});
-      case QNN_DATATYPE_SFIXED_POINT_16:
-        return run(int16_t{});
-      default:
-        return run(int32_t{});
-    }
+  ForRuns(q, inner_, axis_, begin, begin + count, [&](size_t which, size_t from, size_t to) {
+    Visit(dtype_, [&](auto zero) {
+      qnnrt::Decode(static_cast<const decltype(zero)*>(elements) + from, values + (from - begin),
+                    to - from, q.scales[which], q.offsets[which]);
+    });
   });
 }
 
-void Codec::Encode(const float* values, void* elements, size_t begin, size_t end) const {
+void Codec::Write(const float* values, void* elements, size_t begin, size_t count) const {
   if (dtype_ == QNN_DATATYPE_FLOAT_16) {
-    return FloatToHalf(values + begin, static_cast<uint16_t*>(elements) + begin, end - begin);
+    return FloatToHalf(values, static_cast<uint16_t*>(elements) + begin, count);
   }
   const Quantization& q = *quantization_;
   const FixedRange range = RangeOf(dtype_, q.bitwidth);
-  ForRuns(q, inner_, axis_, begin, end, [&](size_t which, size_t from, size_t to) {
-    const float scale = q.scales[which];
-    const int32_t offset = q.offsets[which];
-    const auto run = [&](auto zero) {
-      using T = decltype(zero);
-      qnnrt::Encode(values + from, static_cast<T*>(elements) + from, to - from, scale, offset,
-                    range);
-    };
-    switch (dtype_) {
-      case QNN_DATATYPE_UFIXED_POINT_8:
-        return run(uint8_t{});
-      case QNN_DATATYPE_SFIXED_POINT_8:
-        return run(int8_t{});
-      case QNN_DATATYPE_UFIXED_POINT_16:
-        return run(uint16_t{});
-      case QNN_DATATYPE_SFIXED_POINT_16:
-        return run(int16_t{});
-      default:
-        return EncodeWide(values + from, static_cast<int32_t*>(elements) + from, to - from, scale,
-                          offset, range);
-    }
+  ForRuns(q, inner_, axis_, begin, begin + count, [&](size_t which, size_t from, size_t to) {
+    Visit(dtype_, [&](auto zero) {
+      qnnrt::Encode(values + (from - begin), static_cast<decltype(zero)*>(elements) + from,
+                    to - from, q.scales[which], q.offsets[which], range);
+    });
   });
 }
-
-Result<KernelPtr> MakeFixedKernel(const Node&, const KernelOptions&) { return KernelPtr(); }
 
 }  // namespace qnnrt

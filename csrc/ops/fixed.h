@@ -19,9 +19,17 @@ class Codec {
     return tensor.dtype == QNN_DATATYPE_FLOAT_16 || IsFixed(tensor.dtype);
   }
 
+  // `count` elements from number `begin` on of the tensor at `elements`; values[0] is the first.
+  void Read(const void* elements, size_t begin, size_t count, float* values) const;
+  void Write(const float* values, void* elements, size_t begin, size_t count) const;
+
   // Elements [begin, end) of the tensor at `elements`; `values` is that of element 0, too.
-  void Decode(const void* elements, float* values, size_t begin, size_t end) const;
-  void Encode(const float* values, void* elements, size_t begin, size_t end) const;
+  void Decode(const void* elements, float* values, size_t begin, size_t end) const {
+    Read(elements, begin, end - begin, values + begin);
+  }
+  void Encode(const float* values, void* elements, size_t begin, size_t end) const {
+    Write(values + begin, elements, begin, end - begin);
+  }
 
  private:
   Qnn_DataType_t dtype_ = QNN_DATATYPE_UNDEFINED;

@@ -35,13 +35,16 @@ def run_op(
     kernels: str = "portable",
     threads: int = 2,
     then: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    encodings: Mapping[str, Any] | None = None,
 ) -> list[np.ndarray]:
     """The outputs of one node.
 
     inputs: None for one left out. outputs: shapes. static: numbers of the constant inputs.
     dtype: of the outputs (a list: of each one), input 0's when not given. then: (type, params) of
-    elementwise ops after output 0, which the graph may merge into the node.
+    elementwise ops after output 0, which the graph may merge into the node. encodings: how the
+    integers of fixed-point tensors stand for real numbers, by tensor: "in0", "out1", "then0".
     """
+    encoding = (encodings or {}).get
     if dtype is None:
         dtype = inputs[0].dtype
     dtypes = [np.dtype(d) for d in (dtype if isinstance(dtype, list) else [dtype] * len(outputs))]
@@ -56,7 +59,16 @@ def run_op(
             value = np.ascontiguousarray(value).reshape(np.shape(value))  # rank 0 stays rank 0
             kind = "static" if i in static else "app_write"
             data = value if i in static else None
-            ins.append(graph.add_tensor(f"in{i}", value.shape, value.dtype, type=kind, data=data))
+            ins.append(
+                graph.add_tensor(
+                    f"in{i}",
+                    value.shape,
+                    value.dtype,
+                    type=kind,
+                    data=data,
+                    quantization=encoding(f"in{i}"),
+                )
+            )
             if i not in static:
                 feeds.append(value)
         outs: list[Any] = []
@@ -66,13 +78,17 @@ def run_op(
                 outs.append(None)
                 continue
             kind = "native" if i == 0 and then else "app_read"
-            outs.append(graph.add_tensor(f"out{i}", shape, dtypes[i], type=kind))
+            q = encoding(f"out{i}")
+            outs.append(graph.add_tensor(f"out{i}", shape, dtypes[i], type=kind, quantization=q))
             results.append(np.full(shape, 77, dtypes[i]))
         graph.add_node("node", op, ins, outs, params)
         last = outs[0]
         for i, (after, after_params) in enumerate(then):
             kind = "app_read" if i + 1 == len(then) else "native"
-            tensor = graph.add_tensor(f"then{i}", outputs[0] or (), dtypes[0], type=kind)
+            q = encoding(f"then{i}")
+            tensor = graph.add_tensor(
+                f"then{i}", outputs[0] or (), dtypes[0], type=kind, quantization=q
+            )
             graph.add_node(f"after{i}", after, [last], [tensor], after_params)
             last = tensor
         if then:

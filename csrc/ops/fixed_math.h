@@ -1,0 +1,75 @@
+// The arithmetic of one fixed-point number, for loops that the compiler vectorizes.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "ops/isa.h"
+
+namespace qnnrt::fixed {
+
+// In 16 bits the sum is exact as a float; in 32 bits the float rounds it.
+struct Decoder {
+  float scale = 1, shift = 0;
+  Decoder() = default;
+  Decoder(float scale, int32_t offset) : scale(scale), shift(static_cast<float>(offset)) {}
+  template <typename T>
+  QNNRT_INLINE float operator()(T code) const {
+    return scale * (static_cast<float>(code) + shift);
+  }
+};
+
+// Rounds half to even what IEEE division by the scale gives, within the codes [low, high]; NaN
+// becomes real 0. For codes of 16 bits and encodings that Takes() is true of.
+struct Encoder {
+  float scale = 1, inverse = 1;
+  float least = 0, most = 0;  // the real numbers of the first and the last code
+  int32_t bias = 0;           // what rounding by addition leaves, and the offset
+
+  static constexpr float kMagic = 12582912.0f;  // 1.5 x 2^23: adding it rounds to an integer
+  static bool Takes(float scale, int32_t offset, int64_t low, int64_t high) {
+    // Far from the floats' limits, and sums that kMagic rounds.
+    return scale > 0x1p-100f && scale < 0x1p100f && low + offset > -(1 << 21) &&
+           high + offset < (1 << 21);
+  }
+  Encoder() = default;
+  Encoder(float scale, int32_t offset, int64_t low, int64_t high)
+      : scale(scale),
+        inverse(1.0f / scale),
+        least(scale * static_cast<float>(low + offset)),
+        most(scale * static_cast<float>(high + offset)) {
+    std::memcpy(&bias, &kMagic, sizeof(bias));
+    bias += offset;
+  }
+
+  template <typename T, bool fma>
+  QNNRT_INLINE T Code(float x) const {
+    x = x == x ? x : 0.0f;
+    x = std::min(std::max(x, least), most);  // their quotients round to the first and last code
+    const float sum = Quotient<fma>(x) + kMagic;
+    int32_t bits;
+    std::memcpy(&bits, &sum, sizeof(bits));
+    return static_cast<T>(bits - bias);
+  }
+
+ private:
+  // With fused multiply-adds two steps of refinement replace the slow division: the residue is
+  // exact, and what it corrects the product by rounds as the quotient does.
+  template <bool fma>
+  QNNRT_INLINE float Quotient(float x) const {
+    if constexpr (!fma) return x / scale;
+    const float q = x * inverse;
+    const float rest = __builtin_fmaf(-q, scale, x);
+    return __builtin_fmaf(rest, inverse, q);
+  }
+};
+
+// `Loop<fma>` for this CPU: only the base instruction set has no fused multiply-add.
+template <template <bool> class Loop>
+auto PickFma() {
+  return CpuIsa() == Isa::kBase ? PickIsa<Loop<false>>() : PickIsa<Loop<true>>();
+}
+
+}  // namespace qnnrt::fixed
