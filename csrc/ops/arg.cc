@@ -229,15 +229,16 @@ OpList ArgOps() {
   const std::vector<ParamSpec> params = {{"axis", ParamSpec::kInt, true, ""},
                                          {"keep_dims", ParamSpec::kBool, false, "default false"}};
   return {
-      {QNN_OP_ARGMAX, {in}, {index}, params, InferArg, MakeArg<true>},
-      {QNN_OP_ARGMIN, {in}, {index}, params, InferArg, MakeArg<false>},
+      {QNN_OP_ARGMAX, {in}, {index}, params, InferArg, MakeArg<true>, OpDef::kMoves},
+      {QNN_OP_ARGMIN, {in}, {index}, params, InferArg, MakeArg<false>, OpDef::kMoves},
       {QNN_OP_TOP_K,
        {in},
        {{"out[0]", types::kNumber, PortSpec::kOne, 0}, {"out[1]", types::kIndex}},
        {{"k", ParamSpec::kInt, true, "at most the size of the last axis"},
         {"largest", ParamSpec::kBool, false, "default true; false: the smallest, smallest first"}},
        InferTopK,
-       MakeTopK},
+       MakeTopK,
+       OpDef::kMoves},
   };
 }
 

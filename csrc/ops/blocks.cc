@@ -177,8 +177,10 @@ Result<KernelPtr> MakeBatchSpace(const Node& node, bool to_space) {
                                    to_space ? from : to, to_space ? to : from)});
     }
   }
-  const bool padded = !to_space && border != std::vector<int64_t>(4, 0);
-  return MakeCopyKernel(std::move(tasks), padded ? node.outputs[0]->bytes() : 0);
+  if (to_space || border == std::vector<int64_t>(4, 0)) return MakeCopyKernel(std::move(tasks));
+  CopyFill fill{node.outputs[0]->elements(), ElementSize(node.outputs[0]->dtype)};
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "", 0, *node.outputs[0], fill.value));
+  return MakeCopyKernel(std::move(tasks), fill);
 }
 
 Result<KernelPtr> MakeBatchToSpace(const Node& node, const KernelOptions&) {
@@ -195,7 +197,7 @@ OpList BlockOps() {
   in.min_rank = in.max_rank = 4;
   const ParamSpec block{"block_size", ParamSpec::kInts, true, "[2], height and width, positive"};
   const ParamSpec mode{"mode", ParamSpec::kInt, false, "0 DCR (default), 1 CRD"};
-  const uint32_t flags = OpDef::kNativeHalf, moves = flags | OpDef::kMoves;
+  const uint32_t moves = OpDef::kNativeHalf | OpDef::kMoves;
   return {
       {QNN_OP_DEPTH_TO_SPACE,
        {in},
@@ -224,7 +226,7 @@ OpList BlockOps() {
        {block, {"pad_amount", ParamSpec::kInts, false, "[2, 2], default 0"}},
        InferSpaceToBatch,
        MakeSpaceToBatch,
-       flags},
+       moves},
   };
 }
 

@@ -9,4 +9,9 @@ namespace qnnrt {
 
 Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&);  // fixed_convert.cc
 
+// fixed_move.cc: an op with OpDef::kMoves, and any op on the integers that fixed-point numbers are.
+Result<KernelPtr> MakeFixedMove(const OpDef& def, const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeOnIntegers(const OpDef& def, const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&);  // fixed_join.cc
+
 }  // namespace qnnrt

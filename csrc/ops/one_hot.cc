@@ -48,10 +48,16 @@ class OneHotKernel final : public Kernel {
   unsigned char on_[8], off_[8];
 };
 
+// The defaults of a fixed-point output are the stored integers 1 and 0, not the real numbers, as on
+// the vendor's HTP backend.
 Status OnOff(const Node& node, unsigned char on[8], unsigned char off[8]) {
-  const Qnn_DataType_t type = node.outputs[0]->dtype;
-  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "on_value", 1, type, on));
-  return ScalarBytes(node, "off_value", 0, type, off);
+  Tensor stored;
+  stored.dtype = StorageType(node.outputs[0]->dtype);
+  const auto like = [&](const char* param) -> const Tensor& {
+    return node.Find(param) != nullptr ? *node.outputs[0] : stored;
+  };
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "on_value", 1, like("on_value"), on));
+  return ScalarBytes(node, "off_value", 0, like("off_value"), off);
 }
 
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
@@ -93,7 +99,7 @@ OpDef OneHotOp() {
            {"off_value", ParamSpec::kNumber, false, "default 0"}},
           Rule,
           Make,
-          OpDef::kNativeHalf};
+          OpDef::kNativeHalf | OpDef::kMoves};
 }
 
 }  // namespace qnnrt

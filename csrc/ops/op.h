@@ -93,8 +93,8 @@ struct OpDef {
     kInPlace = 1u << 1,     // output 0 may be written over any input of its own size (elementwise)
     kPostOps = 1u << 2,     // portable and fast kernels apply Node::post_ops
     kNativeHalf = 1u << 3,  // the portable kernel takes FLOAT_16 itself; else it is run in float
-    kMoves = 1u << 4,       // moves elements without looking at them: fixed-point numbers go as the
-                            // integers that they are, where all encodings are alike
+    kMoves = 1u << 4,       // moves elements, at most comparing them: fixed-point numbers go as the
+                            // integers that they are (fixed_move.cc)
     kIntegers = 1u << 5,    // takes fixed-point numbers as integers, whatever their encodings
   };
   uint32_t flags = kNone;

@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 
+#include "ops/fixed_kernels.h"
 #include "ops/op.h"
 #include "ops/rules.h"
 
@@ -196,41 +197,15 @@ bool HasType(const Node& node, TypeSet types) {
   return false;
 }
 
-bool FixedEncodingsAlike(const Node& node) {
-  const Tensor* first = nullptr;
-  for (const auto* tensors : {&node.inputs, &node.outputs}) {
-    for (const Tensor* tensor : *tensors) {
-      if (tensor == nullptr || !IsFixed(tensor->dtype)) continue;
-      if (first == nullptr) first = tensor;
-      // Along an axis the scales would have to move with the elements.
-      if (tensor->quantization.axis >= 0 || !SameEncoding(*first, *tensor)) return false;
-    }
-  }
-  return true;
-}
-
-// The portable kernel of an op that sees the integers which fixed-point numbers are stored as.
-Result<KernelPtr> MakeOnIntegers(const OpDef& def, const Node& node, const KernelOptions& options) {
-  Node copy = node;
-  std::vector<std::unique_ptr<Tensor>> tensors;
-  for (auto* ports : {&copy.inputs, &copy.outputs}) {
-    for (const Tensor*& tensor : *ports) {
-      if (tensor == nullptr || !IsFixed(tensor->dtype)) continue;
-      tensors.push_back(std::make_unique<Tensor>(*tensor));
-      tensors.back()->dtype = StorageType(tensor->dtype);
-      tensor = tensors.back().get();
-    }
-  }
-  return def.portable(copy, options);
-}
-
 Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelOptions& options) {
   if (HasType(node, types::kFixed)) {
-    if ((def.flags & OpDef::kIntegers) != 0 ||
-        ((def.flags & OpDef::kMoves) != 0 && FixedEncodingsAlike(node))) {
-      return MakeOnIntegers(def, node, options);
+    if ((def.flags & OpDef::kIntegers) != 0) return MakeOnIntegers(def, node, options);
+    KernelPtr fixed;
+    if ((def.flags & OpDef::kMoves) != 0) {
+      QNNRT_ASSIGN_OR_RETURN(fixed, MakeFixedMove(def, node, options));
+      if (fixed) return fixed;
     }
-    QNNRT_ASSIGN_OR_RETURN(KernelPtr fixed, MakeFixedKernel(node, options));
+    QNNRT_ASSIGN_OR_RETURN(fixed, MakeFixedKernel(node, options));
     if (fixed) return fixed;
     return MakeViaFloat(def, node, options);
   }

@@ -7,6 +7,7 @@
 #include "abi/qnn_op_values.h"
 #include "ops/join.h"
 #include "ops/rules.h"
+#include "ops/strided_copy.h"
 
 namespace qnnrt {
 namespace {
@@ -26,16 +27,6 @@ int64_t SourceIndex(int64_t i, int64_t before, int64_t size, int64_t scheme) {
       return at < 0 ? 0 : size - 1;
     default:
       return -1;
-  }
-}
-
-void Fill(char* to, const unsigned char* value, size_t element, size_t bytes) {
-  if (bytes == 0) return;
-  std::memcpy(to, value, element);
-  for (size_t done = element; done < bytes;) {
-    const size_t n = std::min(done, bytes - done);
-    std::memcpy(to + done, to, n);
-    done += n;
   }
 }
 
@@ -84,7 +75,7 @@ class PadKernel final : public Kernel {
     for (size_t d = rank_ > 0 ? rank_ - 1 : 0; d-- > 0;) {
       const int64_t index = maps_[d][row % counts_[d]];
       row /= counts_[d];
-      if (index < 0) return Fill(out, value_, element_, row_chunks_ * chunk_);
+      if (index < 0) return FillElements(out, value_, element_, row_chunks_ * chunk_);
       in += static_cast<size_t>(index) * strides_[d];
     }
     Border(in, out, 0, before_);
@@ -95,7 +86,7 @@ class PadKernel final : public Kernel {
   void Border(const char* in, char* out, size_t begin, size_t end) const {
     if (begin == end) return;
     if (maps_[rank_ - 1][begin] < 0) {
-      return Fill(out + begin * chunk_, value_, element_, (end - begin) * chunk_);
+      return FillElements(out + begin * chunk_, value_, element_, (end - begin) * chunk_);
     }
     for (size_t i = begin; i < end; ++i) {
       std::memcpy(out + i * chunk_, in + static_cast<size_t>(maps_[rank_ - 1][i]) * chunk_, chunk_);
@@ -116,7 +107,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   unsigned char value[8];
   QNNRT_RETURN_IF_ERROR(GetEnum(node, "scheme", 0, 3, &scheme));
   QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * in.size(), 0, &amount));
-  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, node.inputs[0]->dtype, value));
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, *node.inputs[0], value));
   for (size_t d = 0; d < in.size(); ++d) {
     const int64_t before = amount[2 * d], after = amount[2 * d + 1], size = in[d];
     const int64_t most = scheme == QNN_OP_PAD_SCHEME_MIRROR_REFLECT ? std::max<int64_t>(size - 1, 0)
@@ -142,7 +133,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   std::vector<int64_t> amount;
   unsigned char value[8];
   QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * node.inputs[0]->shape.size(), 0, &amount));
-  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, node.inputs[0]->dtype, value));
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, *node.inputs[0], value));
   return KernelPtr(std::make_unique<PadKernel>(node, amount, node.Int("scheme"), value));
 }
 
@@ -158,7 +149,7 @@ OpDef PadOp() {
            {"pad_constant_value", ParamSpec::kNumber, false, "default 0"}},
           Rule,
           Make,
-          OpDef::kNativeHalf};
+          OpDef::kNativeHalf | OpDef::kMoves};
 }
 
 }  // namespace qnnrt

@@ -325,14 +325,15 @@ OpList ReduceOps() {
   struct Entry {
     const char* type;
     MakeKernelFn make;
+    uint32_t flags;
   };
   const Entry rows[] = {
-      {QNN_OP_REDUCE_MAX, Make<Reduction::kMax>},
-      {QNN_OP_REDUCE_MEAN, Make<Reduction::kMean>},
-      {QNN_OP_REDUCE_MIN, Make<Reduction::kMin>},
-      {QNN_OP_REDUCE_PROD, Make<Reduction::kProd>},
-      {QNN_OP_REDUCE_SUM, Make<Reduction::kSum>},
-      {QNN_OP_REDUCE_SUM_SQUARE, Make<Reduction::kSumSquare>},
+      {QNN_OP_REDUCE_MAX, Make<Reduction::kMax>, OpDef::kMoves},
+      {QNN_OP_REDUCE_MEAN, Make<Reduction::kMean>, OpDef::kNone},
+      {QNN_OP_REDUCE_MIN, Make<Reduction::kMin>, OpDef::kMoves},
+      {QNN_OP_REDUCE_PROD, Make<Reduction::kProd>, OpDef::kNone},
+      {QNN_OP_REDUCE_SUM, Make<Reduction::kSum>, OpDef::kNone},
+      {QNN_OP_REDUCE_SUM_SQUARE, Make<Reduction::kSumSquare>, OpDef::kNone},
   };
   OpList ops;
   for (const Entry& row : rows) {
@@ -342,7 +343,8 @@ OpList ReduceOps() {
                    {{"axes", ParamSpec::kInts, true, "[M], none twice"},
                     {"keep_dims", ParamSpec::kBool, false, "default false"}},
                    InferReduce,
-                   row.make});
+                   row.make,
+                   row.flags});
   }
   for (OpDef& def : ArgOps()) ops.push_back(std::move(def));
   ops.push_back(CumulativeSumOp());

@@ -275,9 +275,10 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_ASSIGN_OR_RETURN(const ResizeRule rule, ReadRule(node));
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
-  if (rule.interpolation != Interpolation::kNearest && (TypeBit(in.dtype) & types::kFloat) == 0) {
+  constexpr TypeSet kReal = types::kFloat | types::kFixed;
+  if (rule.interpolation != Interpolation::kNearest && (TypeBit(in.dtype) & kReal) == 0) {
     return Invalid("input 0 '%s' has type %s; interpolation needs one of: %s", in.name.c_str(),
-                   DataTypeName(in.dtype), TypeSetNames(types::kFloat).c_str())
+                   DataTypeName(in.dtype), TypeSetNames(kReal).c_str())
         .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
   }
   // The output's size is the client's choice; batch and channels are not.
@@ -327,9 +328,9 @@ OpList ResizeOps() {
   ops.back().params = {align, half, {"antialias", ParamSpec::kBool, false, "only false"}};
   ops.push_back(Def("ResizeNearestNeighbor", types::kAny, 4, 4));
   ops.back().params = {align, half};
-  ops.back().flags = OpDef::kNativeHalf;
+  ops.back().flags = OpDef::kNativeHalf | OpDef::kMoves;
   ops.push_back(Def("Resize", types::kAny, 3, 5));
-  ops.back().flags = OpDef::kNativeHalf;
+  ops.back().flags = OpDef::kNativeHalf | OpDef::kMoves;
   ops.back().params = {
       {"exclude_outside", ParamSpec::kBool, false, "cubic: leave outside pixels out"},
       {"transformation_mode", ParamSpec::kInt, false,

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/fixed.h"
+
 namespace qnnrt {
 
 Status GetAxes(const Node& node, const char* param, size_t rank, std::vector<size_t>* result) {
@@ -73,16 +75,25 @@ Status StoreInt(const char* param, int64_t i, double d, bool is_int, unsigned ch
   return {};
 }
 
+// A real number in the encoding of a tensor; along an axis, in that of its first index.
+void EncodeScalar(const Tensor& like, float value, unsigned char* bytes) {
+  Tensor one;
+  one.dtype = like.dtype;
+  one.quantization = like.quantization;
+  one.quantization.axis = -1;
+  Codec(one).Encode(&value, bytes, 0, 1);
+}
+
 }  // namespace
 
-Status ScalarBytes(const Node& node, const char* param, double fallback, Qnn_DataType_t type,
+Status ScalarBytes(const Node& node, const char* param, double fallback, const Tensor& like,
                    unsigned char bytes[8]) {
   double d = fallback;
   int64_t i = static_cast<int64_t>(fallback);
-  bool is_int = static_cast<double>(i) == fallback;
+  bool is_int = static_cast<double>(i) == fallback, given_whole = false;
   if (const Param* p = node.Find(param)) {
     if (const auto* whole = std::get_if<int64_t>(&p->value)) {
-      i = *whole, d = static_cast<double>(i), is_int = true;
+      i = *whole, d = static_cast<double>(i), is_int = given_whole = true;
     } else if (const auto* real = std::get_if<double>(&p->value)) {
       d = *real, is_int = false;
     } else if (const auto* truth = std::get_if<bool>(&p->value)) {
@@ -92,6 +103,11 @@ Status ScalarBytes(const Node& node, const char* param, double fallback, Qnn_Dat
     }
   }
   std::memset(bytes, 0, 8);
+  if (IsFixed(like.dtype) && !given_whole) {
+    EncodeScalar(like, static_cast<float>(d), bytes);
+    return {};
+  }
+  const Qnn_DataType_t type = StorageType(like.dtype);
   switch (type) {
     case QNN_DATATYPE_FLOAT_16:
       Store(FloatToHalf(static_cast<float>(d)), bytes);

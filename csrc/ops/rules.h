@@ -55,8 +55,10 @@ Status GetAxes(const Node& node, const char* param, size_t rank, std::vector<siz
 Status GetInts(const Node& node, const char* param, size_t count, int64_t low,
                std::vector<int64_t>* result);
 
-// A scalar param as raw bytes of an element type (pad and one-hot values).
-Status ScalarBytes(const Node& node, const char* param, double fallback, Qnn_DataType_t type,
+// A scalar param as the raw bytes of an element of `like` (pad and one-hot values). Of a
+// fixed-point tensor, an integer param is the stored integer itself; a floating-point one, and the
+// fallback, are real numbers.
+Status ScalarBytes(const Node& node, const char* param, double fallback, const Tensor& like,
                    unsigned char bytes[8]);
 
 // ---- shapes ----------------------------------------------------------------------------------

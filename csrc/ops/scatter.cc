@@ -204,13 +204,15 @@ OpList ScatterOps() {
        {out},
        {{"axis", ParamSpec::kInt, false, "default 0"}, reduction},
        InferScatterElements,
-       MakeScatterElements},
+       MakeScatterElements,
+       OpDef::kMoves},
       {QNN_OP_SCATTER_ND,
        {in, indices, updates},
        {out},
        {reduction},
        InferScatterNd,
-       MakeScatterNd},
+       MakeScatterNd,
+       OpDef::kMoves},
   };
 }
 

@@ -315,6 +315,16 @@ void StridedCopy::RunTiles(const char* src, char* dst, size_t begin, size_t end)
   }
 }
 
+void FillElements(char* to, const unsigned char* value, size_t element, size_t bytes) {
+  if (bytes == 0) return;
+  std::memcpy(to, value, element);
+  for (size_t done = element; done < bytes;) {
+    const size_t n = std::min(done, bytes - done);
+    std::memcpy(to + done, to, n);
+    done += n;
+  }
+}
+
 void ParallelCopy(const Threads& threads, void* dst, const void* src, size_t bytes) {
   if (dst == src) return;
   if (bytes < 2 * kGrainBytes) {
@@ -339,23 +349,27 @@ namespace {
 
 class CopyKernel final : public Kernel {
  public:
-  CopyKernel(std::vector<CopyTask> tasks, size_t clear) : tasks_(std::move(tasks)), clear_(clear) {}
+  CopyKernel(std::vector<CopyTask> tasks, const CopyFill& fill)
+      : tasks_(std::move(tasks)), fill_(fill) {}
   const char* Name() const override { return "portable"; }
   Status Run(const ExecArgs& args) override {
-    if (clear_ != 0) std::memset(args.out[0], 0, clear_);
+    if (fill_.count != 0) {
+      FillElements(static_cast<char*>(args.out[0]), fill_.value, fill_.element_size,
+                   fill_.count * fill_.element_size);
+    }
     for (const CopyTask& t : tasks_) t.copy.Run(args.threads, args.in[t.input], args.out[t.output]);
     return {};
   }
 
  private:
   const std::vector<CopyTask> tasks_;
-  const size_t clear_;
+  const CopyFill fill_;
 };
 
 }  // namespace
 
-KernelPtr MakeCopyKernel(std::vector<CopyTask> tasks, size_t clear_output_bytes) {
-  return std::make_unique<CopyKernel>(std::move(tasks), clear_output_bytes);
+KernelPtr MakeCopyKernel(std::vector<CopyTask> tasks, const CopyFill& fill) {
+  return std::make_unique<CopyKernel>(std::move(tasks), fill);
 }
 
 }  // namespace qnnrt

@@ -55,6 +55,9 @@ class StridedCopy {
   size_t band_ = 0, bands_ = 0;
 };
 
+// One value of `element` bytes over and over, `bytes` in all.
+void FillElements(char* to, const unsigned char* value, size_t element, size_t bytes);
+
 // memcpy by several threads when it is worth it
 void ParallelCopy(const Threads& threads, void* dst, const void* src, size_t bytes);
 
@@ -66,7 +69,11 @@ struct CopyTask {
   size_t input, output;
   StridedCopy copy;
 };
-// clear_output: output 0 is set to zero bytes first.
-KernelPtr MakeCopyKernel(std::vector<CopyTask> tasks, size_t clear_output_bytes = 0);
+// What output 0 is filled with before the copies: so many elements, each with this value.
+struct CopyFill {
+  size_t count = 0, element_size = 1;
+  unsigned char value[8] = {};
+};
+KernelPtr MakeCopyKernel(std::vector<CopyTask> tasks, const CopyFill& fill = {});
 
 }  // namespace qnnrt

@@ -1,0 +1,81 @@
+#include "ops/requantize.h"
+
+#include <algorithm>
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kBlock = 1024;  // elements as floats between the two types, on the stack
+
+template <typename From, typename To>
+struct Between {
+  template <bool fma>
+  struct Loop {
+    static QNNRT_INLINE void Run(const void* in, void* out, size_t n, const fixed::Decoder& decode,
+                                 const fixed::Encoder& encode) {
+      const From* x = static_cast<const From*>(in);
+      To* o = static_cast<To*>(out);
+      const fixed::Decoder d = decode;
+      const fixed::Encoder e = encode;
+      QNNRT_SIMD
+      for (size_t i = 0; i < n; ++i) o[i] = e.template Code<To, fma>(d(x[i]));
+    }
+  };
+};
+
+using AnyLoop = decltype(&Between<uint8_t, uint8_t>::Loop<false>::Run);
+
+template <typename Fn>
+AnyLoop VisitNarrow(Qnn_DataType_t type, const Fn& fn) {
+  switch (type) {
+    case QNN_DATATYPE_UFIXED_POINT_8:
+      return fn(uint8_t{});
+    case QNN_DATATYPE_SFIXED_POINT_8:
+      return fn(int8_t{});
+    case QNN_DATATYPE_UFIXED_POINT_16:
+      return fn(uint16_t{});
+    case QNN_DATATYPE_SFIXED_POINT_16:
+      return fn(int16_t{});
+    default:
+      return nullptr;
+  }
+}
+
+AnyLoop PickLoop(Qnn_DataType_t from, Qnn_DataType_t to) {
+  return VisitNarrow(from, [to](auto f) {
+    using From = decltype(f);
+    return VisitNarrow(to, [](auto t) -> AnyLoop {
+      return fixed::PickFma<Between<From, decltype(t)>::template Loop>();
+    });
+  });
+}
+
+}  // namespace
+
+Requantizer::Requantizer(const Tensor& from, const Tensor& to)
+    : from_size_(ElementSize(from.dtype)), to_size_(ElementSize(to.dtype)), from_(from), to_(to) {
+  const Quantization &a = from.quantization, &b = to.quantization;
+  if (!OneScale(a) || !OneScale(b)) return;
+  const FixedRange range = RangeOf(to.dtype, b.bitwidth);
+  if (!fixed::Encoder::Takes(b.scales[0], b.offsets[0], range.low, range.high)) return;
+  decode_ = fixed::Decoder(a.scales[0], a.offsets[0]);
+  encode_ = fixed::Encoder(b.scales[0], b.offsets[0], range.low, range.high);
+  loop_ = PickLoop(from.dtype, to.dtype);
+}
+
+void Requantizer::Run(const void* in, void* out, size_t begin, size_t end) const {
+  if (loop_ == nullptr) return ThroughFloats(in, out, begin, end);
+  loop_(static_cast<const char*>(in) + begin * from_size_,
+        static_cast<char*>(out) + begin * to_size_, end - begin, decode_, encode_);
+}
+
+void Requantizer::ThroughFloats(const void* in, void* out, size_t begin, size_t end) const {
+  alignas(64) float block[kBlock];
+  for (size_t i = begin; i < end; i += kBlock) {
+    const size_t count = std::min(kBlock, end - i);
+    from_.Read(in, i, count, block);
+    to_.Write(block, out, i, count);
+  }
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,35 @@
+// From one fixed-point encoding to another, in one pass: what decoding to floats and encoding them
+// gives, to the bit.
+#pragma once
+
+#include "ops/fixed.h"
+#include "ops/fixed_math.h"
+
+namespace qnnrt {
+
+inline bool OneScale(const Quantization& q) { return q.axis < 0 && q.scales.size() == 1; }
+
+class Requantizer {
+ public:
+  Requantizer() = default;
+  // Two fixed-point tensors, of one shape where one of them has a scale for each index of an axis.
+  Requantizer(const Tensor& from, const Tensor& to);
+
+  // Elements [begin, end); both pointers are those of element 0. They may be equal where the
+  // elements are equally large.
+  void Run(const void* in, void* out, size_t begin, size_t end) const;
+
+ private:
+  using Loop = void (*)(const void* in, void* out, size_t n, const fixed::Decoder& decode,
+                        const fixed::Encoder& encode);
+
+  void ThroughFloats(const void* in, void* out, size_t begin, size_t end) const;
+
+  size_t from_size_ = 0, to_size_ = 0;
+  fixed::Decoder decode_;
+  fixed::Encoder encode_;
+  Loop loop_ = nullptr;  // null: through floats
+  Codec from_, to_;
+};
+
+}  // namespace qnnrt
