@@ -1,5 +1,6 @@
 // Which families have fast kernels, and when they are asked.
 #include "ops/onednn/kernel.h"
+#include "ops/onednn/split16.h"
 #include "ops/op.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
@@ -47,6 +48,8 @@ Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& option
     if (node.type != entry.type) continue;
     if (IsEmpty(node.inputs) || IsEmpty(node.outputs)) return KernelPtr();
     if (onednn::Load() == nullptr) return KernelPtr();
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr split, onednn::MakeSplit16(node, options));
+    if (split) return split;
     return entry.make(node, options);
   }
   return KernelPtr();

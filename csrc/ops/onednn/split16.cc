@@ -1,0 +1,374 @@
+// Conv2d, FullyConnected and MatMul of 16-bit activations on 8-bit matrix units. A number is taken
+// apart into its two bytes, x = 256 * high + low; the planes of high and of low bytes run as two
+// images of one 8-bit primitive, whose exact 32-bit sums are put together again in double precision
+// and rounded once. Done in tiles of output rows, so that what lies between stays in the cache.
+// docs/decisions/0011-sixteen-bit.md has the measurements against the float kernels.
+#include "ops/onednn/split16.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "ops/conv.h"
+#include "ops/fixed.h"
+#include "ops/isa.h"
+#include "ops/weights.h"
+
+namespace qnnrt::onednn {
+namespace {
+
+// Products in one sum from which on two 8-bit passes and the work around them are faster than one
+// pass in float; and for how many the sum of bytes times weights fits 32 bits in any case.
+constexpr int64_t kLeastDepth = 64, kMostDepth = 65000;
+constexpr double kLeastWork = 1e6;  // multiply-adds
+// 32-bit sums of a tile: they stay in the cache of one core. Fewer pixels would have the weights
+// read too often.
+constexpr int64_t kTileBytes = 512 * 1024, kTilePixels = 64;
+constexpr size_t kAlignment = 64;
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct SplitRun {
+  // `flip` makes signed numbers unsigned ones, 32768 higher.
+  static QNNRT_INLINE void Run(const uint16_t* in, uint8_t* high, uint8_t* low, size_t n,
+                               uint16_t flip) {
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) {
+      const uint16_t x = in[i] ^ flip;
+      high[i] = static_cast<uint8_t>(x >> 8);
+      low[i] = static_cast<uint8_t>(x);
+    }
+  }
+};
+
+struct Requantize {
+  double least, most;  // of the result without its offset
+  int32_t offset;
+};
+
+struct JoinRun {
+  static QNNRT_INLINE void Run(const int32_t* high, const int32_t* low, const double* constants,
+                               const double* factors, uint16_t* out, size_t n, Requantize to) {
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) {
+      const double sum = 256.0 * high[i] + low[i] + constants[i];  // exact
+      const double x = std::min(std::max(sum * factors[i], to.least), to.most);
+      out[i] = static_cast<uint16_t>(static_cast<int32_t>(std::nearbyint(x)) - to.offset);
+    }
+  }
+};
+
+// The problem as images of rows of pixels. A matrix product has one image with pixels for rows.
+struct Shape16 {
+  int64_t images = 1, in_rows, out_rows, in_width = 1, out_width = 1, cin, cout, group = 1;
+  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  int64_t top = 0, left = 0, padded_width = 1;  // with both sides
+  bool product = false;
+  bool padded = false;
+  size_t channel_axis = 0;           // of the weights
+  Dims weight_dims, weight_strides;  // in oneDNN's order
+
+  int64_t tile = 1;  // output rows
+  int64_t TileIn() const { return (tile - 1) * stride_h + (kernel_h - 1) * dilation_h + 1; }
+  int64_t depth() const { return kernel_h * kernel_w * (cin / group); }
+  int64_t in_row() const { return in_width * cin; }  // elements
+  int64_t padded_row() const { return padded_width * cin; }
+  int64_t out_row() const { return out_width * cout; }
+};
+
+class Split16 final : public Kernel {
+ public:
+  static Result<KernelPtr> Make(const Node& node, const KernelOptions& options, Shape16 shape);
+
+  Status Run(const ExecArgs& args) override {
+    const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
+    uint16_t* out = static_cast<uint16_t*>(args.out[0]);
+    char* scratch = static_cast<char*>(args.scratch);
+    uint8_t* planes = reinterpret_cast<uint8_t*>(scratch);
+    int32_t* sums = reinterpret_cast<int32_t*>(scratch + sums_offset_);
+    const void* inner_in[] = {planes, args.in[1]};
+    void* inner_out[] = {sums};
+    const ExecArgs inner{inner_in, inner_out, scratch + inner_offset_, args.threads};
+    for (int64_t image = 0; image < s_.images; ++image) {
+      for (int64_t row = 0; row < s_.out_rows; row += s_.tile) {
+        // The last tile is as high as the others and computes some rows again.
+        const int64_t first = std::min(row, s_.out_rows - s_.tile);
+        SplitTile(in + image * s_.in_rows * s_.in_row(), first, planes, args.threads);
+        QNNRT_RETURN_IF_ERROR(inner_->Run(inner));
+        JoinTile(sums, out + (image * s_.out_rows + first) * s_.out_row(), args.threads);
+      }
+    }
+    return Status::Ok();
+  }
+
+  size_t ScratchBytes() const override { return inner_offset_ + inner_->ScratchBytes(); }
+  bool ReadsInput(size_t i) const override { return i == 0 || (i == 1 && inner_->ReadsInput(1)); }
+  const char* Name() const override { return name_.c_str(); }
+  size_t WeightBytes() const override { return inner_->WeightBytes() + constants_->size(); }
+
+ private:
+  Split16(const Shape16& shape) : s_(shape) {}
+  void SplitTile(const uint16_t* in, int64_t first, uint8_t* planes, const Threads& threads) const;
+  void JoinTile(const int32_t* sums, uint16_t* out, const Threads& threads) const;
+  Status Constants(const Node& node, const KernelOptions& options);
+
+  const Shape16 s_;
+  KernelPtr inner_;
+  std::string name_;
+  uint16_t flip_ = 0;
+  uint8_t zero_high_ = 0, zero_low_ = 0;  // of the number that stands for 0
+  int32_t in_offset_ = 0;                 // of the unsigned numbers
+  Requantize to_{};
+  // For each output channel: what belongs to the sum beside the products of the bytes, and the
+  // scale of the sum in steps of the output.
+  SharedBytes constants_;
+  size_t sums_offset_ = 0, inner_offset_ = 0;
+  decltype(PickIsa<SplitRun>()) split_ = PickIsa<SplitRun>();
+  decltype(PickIsa<JoinRun>()) join_ = PickIsa<JoinRun>();
+};
+
+void Split16::SplitTile(const uint16_t* in, int64_t first, uint8_t* planes,
+                        const Threads& threads) const {
+  const int64_t rows = s_.TileIn(), row_bytes = s_.padded_row();
+  const size_t grain = static_cast<size_t>(std::max<int64_t>(1, 32768 / row_bytes));
+  threads.For(static_cast<size_t>(rows), grain, [&](size_t begin, size_t end) {
+    for (size_t r = begin; r < end; ++r) {
+      uint8_t* high = planes + static_cast<int64_t>(r) * row_bytes;
+      uint8_t* low = high + rows * row_bytes;
+      const int64_t y = first * s_.stride_h - s_.top + static_cast<int64_t>(r);
+      const bool inside = y >= 0 && y < s_.in_rows;
+      if (!inside || s_.padded_width != s_.in_width) {
+        std::memset(high, zero_high_, static_cast<size_t>(row_bytes));
+        std::memset(low, zero_low_, static_cast<size_t>(row_bytes));
+      }
+      if (!inside) continue;
+      // A stride may leave pixels behind the last window that are not read: they are cut.
+      const int64_t width = std::clamp<int64_t>(s_.padded_width - s_.left, 0, s_.in_width);
+      split_(in + y * s_.in_row(), high + s_.left * s_.cin, low + s_.left * s_.cin,
+             static_cast<size_t>(width * s_.cin), flip_);
+    }
+  });
+}
+
+void Split16::JoinTile(const int32_t* sums, uint16_t* out, const Threads& threads) const {
+  const size_t pixels = static_cast<size_t>(s_.tile * s_.out_width);
+  const size_t channels = static_cast<size_t>(s_.cout);
+  const double* constants = static_cast<const double*>(constants_->data());
+  const int32_t* low = sums + pixels * channels;
+  threads.For(pixels, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
+    for (size_t p = begin * channels; p < end * channels; p += channels) {
+      join_(sums + p, low + p, constants, constants + channels, out + p, channels, to_);
+    }
+  });
+}
+
+bool IsWide(const Tensor& tensor) {
+  return (tensor.dtype == QNN_DATATYPE_UFIXED_POINT_16 ||
+          tensor.dtype == QNN_DATATYPE_SFIXED_POINT_16) &&
+         tensor.quantization.axis < 0 && tensor.quantization.scales.size() == 1;
+}
+
+int32_t UnsignedOffset(const Tensor& tensor) {
+  const int32_t flip = tensor.dtype == QNN_DATATYPE_SFIXED_POINT_16 ? 32768 : 0;
+  return tensor.quantization.offsets[0] - flip;
+}
+
+// 8-bit weights around 0.
+bool SignedWeights(const Tensor& weights) {
+  const Quantization& q = weights.quantization;
+  if (weights.dtype != QNN_DATATYPE_SFIXED_POINT_8) return false;
+  if (q.encoding > QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET) return false;  // in blocks
+  return std::all_of(q.offsets.begin(), q.offsets.end(), [](int32_t o) { return o == 0; });
+}
+
+// Per tensor, or per output channel.
+bool ScalesByChannel(const Quantization& q, const Shape16& s) {
+  if (q.axis < 0) return q.scales.size() == 1;
+  return static_cast<size_t>(q.axis) == s.channel_axis &&
+         static_cast<int64_t>(q.scales.size()) == s.cout;
+}
+
+float ScaleOf(const Quantization& q, size_t channel) { return q.scales[q.axis < 0 ? 0 : channel]; }
+
+Status Split16::Constants(const Node& node, const KernelOptions& options) {
+  const Tensor& weights = *node.inputs[1];
+  const Tensor* bias = Bias(node);
+  const size_t channels = static_cast<size_t>(s_.cout);
+  const double in_scale = node.inputs[0]->quantization.scales[0];
+  const double out_scale = node.outputs[0]->quantization.scales[0];
+  const auto fill = [&](void* data) {
+    double* constants = static_cast<double*>(data);
+    std::vector<int64_t> sums(channels);
+    const int8_t* w = weights.data_as<int8_t>();
+    const bool inmost = s_.channel_axis + 1 == weights.shape.size();
+    const uint64_t depth = weights.elements() / channels;
+    for (uint64_t i = 0; i < weights.elements(); ++i)
+      sums[inmost ? i % channels : i / depth] += w[i];
+    for (size_t c = 0; c < channels; ++c) {
+      const double scale = in_scale * ScaleOf(weights.quantization, c);
+      constants[c] = static_cast<double>(in_offset_ * sums[c]);
+      constants[channels + c] = scale / out_scale;
+      if (bias == nullptr) continue;
+      const Quantization& q = bias->quantization;
+      const double b =
+          bias->data_as<int32_t>()[c] + static_cast<double>(q.offsets[q.axis < 0 ? 0 : c]);
+      // A bias in steps of the sum, as it should be, is added as the integer that it is.
+      const double steps = ScaleOf(q, c) / scale;
+      constants[c] += std::abs(steps - 1) < 1e-4 ? b : b * steps;
+    }
+    return Status::Ok();
+  };
+  QNNRT_ASSIGN_OR_RETURN(constants_, PackWeights(options, 2 * channels * sizeof(double),
+                                                 "constants and factors of 16-bit sums", fill));
+  return Status::Ok();
+}
+
+bool Exact(const std::string& implementation) {
+  // Units without these add pairs of products in 16 bits, and saturate.
+  return implementation.find("vnni") != std::string::npos ||
+         implementation.find("amx") != std::string::npos;
+}
+
+Result<KernelPtr> MakeInner(const Node& node, const KernelOptions& options, const Shape16& s) {
+  Tensor in, weights = *node.inputs[1], out;
+  in.dtype = QNN_DATATYPE_UINT_8;
+  out.dtype = QNN_DATATYPE_INT_32;
+  Node inner;
+  inner.type = node.type;
+  inner.name = node.name;
+  MemoryDesc src, dst, weights_any, weights_lie;
+  weights_lie = MemoryDesc::Strided(s.weight_dims, s.weight_strides, dnnl_s8);
+  weights_any = MemoryDesc::Any(s.weight_dims, dnnl_s8);
+  const auto u32 = [](int64_t value) { return static_cast<uint32_t>(value); };
+  if (s.product) {
+    in.shape = {u32(2 * s.tile), u32(s.cin)};
+    out.shape = {u32(2 * s.tile), u32(s.cout)};
+    src = MemoryDesc::Dense({2 * s.tile, s.cin}, dnnl_u8);
+    dst = MemoryDesc::Dense({2 * s.tile, s.cout}, dnnl_s32);
+  } else {
+    in.shape = {2, u32(s.TileIn()), u32(s.padded_width), u32(s.cin)};
+    out.shape = {2, u32(s.tile), u32(s.out_width), u32(s.cout)};
+    src = ChannelLast(in, dnnl_u8);
+    dst = ChannelLast(out, dnnl_s32);
+  }
+  inner.inputs = {&in, &weights};
+  inner.outputs = {&out};
+  const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
+  Problem problem{inner, ThreadsFor(inner, options, work / 8), {}, &dst, options.weights};
+  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
+                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
+                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
+  const Dims strides{s.stride_h, s.stride_w}, gaps{s.dilation_h - 1, s.dilation_w - 1}, none{0, 0};
+  const Api& api = TheApi();
+  return MakePrimitiveKernel(
+      problem, [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
+        if (s.product) {
+          return api.matmul_primitive_desc_create(desc, api.engine, src.get(), weights_any.get(),
+                                                  nullptr, dst.get(), attr);
+        }
+        return api.convolution_forward_primitive_desc_create(
+            desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct, src.get(),
+            weights_any.get(), nullptr, dst.get(), strides.data(), gaps.data(), none.data(),
+            none.data(), attr);
+      });
+}
+
+Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, Shape16 s) {
+  const Tensor& in = *node.inputs[0];
+  const Tensor& weights = *node.inputs[1];
+  const Tensor& out = *node.outputs[0];
+  const Tensor* bias = Bias(node);
+  if (!IsWide(in) || !IsWide(out) || !weights.is_static() || !SignedWeights(weights) ||
+      !ScalesByChannel(weights.quantization, s) || !node.post_ops.empty() ||
+      (bias != nullptr && (!bias->is_static() || bias->dtype != QNN_DATATYPE_SFIXED_POINT_32))) {
+    return KernelPtr();
+  }
+  const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
+  const int32_t zero = -UnsignedOffset(in);
+  if (s.depth() < kLeastDepth || s.depth() > kMostDepth || work < kLeastWork ||
+      (s.padded && (zero < 0 || zero > 65535))) {
+    return KernelPtr();
+  }
+  const int64_t bytes = kTileBytes * std::max(options.threads, 1);
+  const int64_t pixels = std::max(bytes / (8 * s.cout), kTilePixels);
+  const int64_t most = std::max<int64_t>(1, std::min(s.out_rows, pixels / s.out_width));
+  const int64_t tiles = (s.out_rows + most - 1) / most;
+  s.tile = (s.out_rows + tiles - 1) / tiles;
+
+  std::unique_ptr<Split16> kernel(new Split16(s));
+  QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeInner(node, options, s));
+  if (!kernel->inner_ || !Exact(kernel->inner_->Name())) return KernelPtr();
+  kernel->name_ = std::string(kernel->inner_->Name()) + " on bytes";
+  kernel->flip_ = in.dtype == QNN_DATATYPE_SFIXED_POINT_16 ? 0x8000 : 0;
+  kernel->in_offset_ = UnsignedOffset(in);
+  kernel->zero_high_ = static_cast<uint8_t>(zero >> 8);
+  kernel->zero_low_ = static_cast<uint8_t>(zero);
+  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
+  const int32_t offset = out.quantization.offsets[0];
+  kernel->to_ = {static_cast<double>(range.low + offset), static_cast<double>(range.high + offset),
+                 offset};
+  QNNRT_RETURN_IF_ERROR(kernel->Constants(node, options));
+  kernel->sums_offset_ = Aligned(static_cast<size_t>(2 * s.TileIn() * s.padded_row()));
+  kernel->inner_offset_ = kernel->sums_offset_ +
+                          Aligned(static_cast<size_t>(2 * s.tile * s.out_row()) * sizeof(int32_t));
+  return KernelPtr(std::move(kernel));
+}
+
+Result<KernelPtr> MakeConv16(const Node& node, const KernelOptions& options) {
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
+  Shape16 s;
+  s.images = g.batch;
+  s.in_rows = g.in[1], s.out_rows = g.out[1];
+  s.in_width = g.in[2], s.out_width = g.out[2];
+  s.cin = g.cin, s.cout = g.cout, s.group = g.group;
+  s.kernel_h = g.kernel[1], s.kernel_w = g.kernel[2];
+  s.stride_h = g.stride[1], s.stride_w = g.stride[2];
+  s.dilation_h = g.dilation[1], s.dilation_w = g.dilation[2];
+  s.top = g.pad_before[1], s.left = g.pad_before[2];
+  s.padded_width = (s.out_width - 1) * s.stride_w + (s.kernel_w - 1) * s.dilation_w + 1;
+  s.padded = g.pad_before != ConvGeometry::Dims{} || g.pad_after != ConvGeometry::Dims{};
+  s.channel_axis = 3;
+  const int64_t cin = g.cin_per_group(), cout = g.cout_per_group();
+  s.weight_dims = {cout, cin, s.kernel_h, s.kernel_w};
+  s.weight_strides = {1, g.cout, s.kernel_w * cin * g.cout, cin * g.cout};
+  if (g.group > 1) {
+    s.weight_dims.insert(s.weight_dims.begin(), g.group);
+    s.weight_strides.insert(s.weight_strides.begin(), cout);
+  }
+  return Split16::Make(node, options, s);
+}
+
+Result<KernelPtr> MakeProduct16(const Node& node, const KernelOptions& options) {
+  const Shape& b = node.inputs[1]->shape;
+  const bool fully = node.type == "FullyConnected";
+  // One matrix of weights: a batch only adds rows.
+  if (b.size() < 2 || node.Bool("transpose_in0") ||
+      !std::all_of(b.begin(), b.end() - 2, [](uint32_t d) { return d == 1; })) {
+    return KernelPtr();
+  }
+  const bool transposed = fully || node.Bool("transpose_in1");
+  Shape16 s;
+  s.product = true;
+  s.cin = b[b.size() - (transposed ? 1 : 2)];
+  s.cout = b[b.size() - (transposed ? 2 : 1)];
+  s.channel_axis = b.size() - (transposed ? 2 : 1);
+  s.in_rows = s.out_rows = static_cast<int64_t>(node.outputs[0]->elements()) / s.cout;
+  s.weight_dims = {s.cin, s.cout};
+  s.weight_strides = transposed ? Dims{1, s.cin} : Dims{s.cout, 1};
+  return Split16::Make(node, options, s);
+}
+
+}  // namespace
+
+Result<KernelPtr> MakeSplit16(const Node& node, const KernelOptions& options) {
+  if (!IsWide(*node.inputs[0])) return KernelPtr();
+  if (node.type == "Conv2d") return MakeConv16(node, options);
+  if (node.type == "FullyConnected" || node.type == "MatMul") return MakeProduct16(node, options);
+  return KernelPtr();
+}
+
+}  // namespace qnnrt::onednn
+
+#endif  // QNNRT_ONEDNN_HEADERS
