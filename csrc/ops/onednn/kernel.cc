@@ -9,6 +9,7 @@
 
 #include "abi/qnn_errors.h"
 #include "ops/post_ops.h"
+#include "ops/rules.h"
 #include "ops/weights.h"
 
 namespace qnnrt::onednn {
@@ -67,22 +68,43 @@ Eltwise EltwiseOf(const PostOp& op) {
   return {dnnl_alg_kind_undef, 0, 0};
 }
 
-dnnl_status_t MakeAttr(const Problem& problem, bool with_post_ops, Attr* attr) {
+// What the primitive does behind its product.
+std::vector<ChainStep> ChainOf(const Problem& problem) {
+  if (problem.integers != nullptr) return problem.integers->chain;
+  std::vector<ChainStep> chain;
+  for (const PostOp& op : problem.node.post_ops) {
+    if (op.kind == PostOp::Kind::kAdd) {
+      chain.push_back({dnnl_binary_add, 0, 0, static_cast<int>(op.input), problem.output});
+    } else {
+      const Eltwise e = EltwiseOf(op);
+      chain.push_back({e.kind, e.alpha, e.beta});
+    }
+  }
+  return chain;
+}
+
+dnnl_status_t MakeAttr(const Problem& problem, const std::vector<ChainStep>& chain, Attr* attr) {
   const Api& api = TheApi();
   dnnl_status_t status = api.primitive_attr_create(attr->out());
   if (status != dnnl_success) return status;
   status = api.primitive_attr_set_scratchpad_mode(attr->get(), dnnl_scratchpad_mode_user);
-  if (status != dnnl_success || !with_post_ops || problem.node.post_ops.empty()) return status;
+  if (status == dnnl_success && problem.integers != nullptr) {
+    status = api.primitive_attr_set_scales_mask(attr->get(), DNNL_ARG_WEIGHTS,
+                                                problem.integers->scales_mask);
+    for (int id : problem.integers->zero_points) {
+      if (status == dnnl_success) {
+        status = api.primitive_attr_set_zero_points_mask(attr->get(), id, 0);
+      }
+    }
+  }
+  if (status != dnnl_success || chain.empty()) return status;
   PostOpsHandle ops;
   status = api.post_ops_create(ops.out());
-  for (const PostOp& op : problem.node.post_ops) {
+  for (const ChainStep& step : chain) {
     if (status != dnnl_success) return status;
-    if (op.kind == PostOp::Kind::kAdd) {
-      status = api.post_ops_append_binary(ops.get(), dnnl_binary_add, problem.output->get());
-    } else {
-      Eltwise e = EltwiseOf(op);
-      status = api.post_ops_append_eltwise(ops.get(), e.kind, e.alpha, e.beta);
-    }
+    status = step.input >= 0
+                 ? api.post_ops_append_binary(ops.get(), step.kind, step.layout->get())
+                 : api.post_ops_append_eltwise(ops.get(), step.kind, step.alpha, step.beta);
   }
   return status == dnnl_success ? api.primitive_attr_set_post_ops(attr->get(), ops.get()) : status;
 }
@@ -99,45 +121,15 @@ std::string OptimizedName(const PrimitiveDesc& desc) {
   return name;
 }
 
-std::string DimsText(const_dnnl_memory_desc_t desc, dnnl_query_t what, int count) {
-  const dnnl_dims_t* values = nullptr;
-  TheApi().memory_desc_query(desc, what, &values);
-  std::string text;
-  for (int i = 0; values != nullptr && i < count; ++i)
-    text += (i == 0 ? "" : ",") + std::to_string((*values)[i]);
-  return text;
-}
-
-// Everything that the meaning of packed bytes depends on, for WeightStore: two descriptors with the
-// same text hold the same bytes. A layout that oneDNN does not describe is known by its version.
-std::string LayoutText(const_dnnl_memory_desc_t desc) {
-  const Api& api = TheApi();
-  dnnl_format_kind_t format = dnnl_format_kind_undef;
-  dnnl_data_type_t type = dnnl_data_type_undef;
-  int rank = 0, blocks = 0;
-  dnnl_dim_t offset = 0;
-  api.memory_desc_query(desc, dnnl_query_format_kind, &format);
-  api.memory_desc_query(desc, dnnl_query_data_type, &type);
-  api.memory_desc_query(desc, dnnl_query_ndims_s32, &rank);
-  std::string text = "oneDNN type " + std::to_string(static_cast<int>(type)) + " [" +
-                     DimsText(desc, dnnl_query_dims, rank) + "]";
-  if (format != dnnl_blocked) {
-    return text + " format " + std::to_string(static_cast<int>(format)) + " of " + OneDnnVersion();
-  }
-  api.memory_desc_query(desc, dnnl_query_inner_nblks_s32, &blocks);
-  api.memory_desc_query(desc, dnnl_query_submemory_offset_s64, &offset);
-  return text + " padded [" + DimsText(desc, dnnl_query_padded_dims, rank) + "] strides [" +
-         DimsText(desc, dnnl_query_strides, rank) + "] blocks [" +
-         DimsText(desc, dnnl_query_inner_blks, blocks) + "] of [" +
-         DimsText(desc, dnnl_query_inner_idxs, blocks) + "] at " + std::to_string(offset);
-}
-
 class PrimitiveKernel final : public Kernel {
  public:
   PrimitiveKernel(int threads, const std::string& implementation)
       : threads_(threads), name_("onednn:" + implementation) {}
 
-  Status Init(const Problem& problem, const PrimitiveDesc& desc, bool native_post_ops);
+  Status Init(const Problem& problem, const PrimitiveDesc& desc,
+              const std::vector<ChainStep>& chain);
+  // The post ops of a float node that the primitive does not take, as a second pass.
+  void AddSecondPass(const Node& node);
 
   Status Run(const ExecArgs& args) override {
     if (threads_ > 1 && Forked()) {
@@ -189,8 +181,8 @@ class PrimitiveKernel final : public Kernel {
   // Makes the memory object of an argument and returns it; null on failure.
   Result<dnnl_memory_t> AddMemory(int id, const_dnnl_memory_desc_t desc, void* data);
   Status Bind(int id, const_dnnl_memory_desc_t desc, uint8_t port, uint32_t index);
-  Status Pack(const Arg& arg, const Tensor& tensor, const_dnnl_memory_desc_t wanted,
-              WeightStore* weights);
+  Status Pack(const Arg& arg, const Problem& problem, const_dnnl_memory_desc_t wanted);
+  Status Reorder(const Arg& arg, const void* lying, const_dnnl_memory_desc_t wanted, void* data);
 
   int threads_;
   std::string name_;
@@ -199,7 +191,7 @@ class PrimitiveKernel final : public Kernel {
   std::vector<Memory> memories_;
   std::vector<dnnl_exec_arg_t> exec_args_;
   std::vector<Binding> bindings_;
-  std::vector<SharedBytes> packed_;
+  std::vector<SharedBytes> packed_;  // and constants
   std::vector<uint32_t> reads_;
   std::optional<PostOps> second_pass_;
   size_t output_elements_ = 0;
@@ -225,32 +217,43 @@ Status PrimitiveKernel::Bind(int id, const_dnnl_memory_desc_t desc, uint8_t port
   return Status::Ok();
 }
 
-Status PrimitiveKernel::Pack(const Arg& arg, const Tensor& tensor, const_dnnl_memory_desc_t wanted,
-                             WeightStore* weights) {
+Status PrimitiveKernel::Reorder(const Arg& arg, const void* lying, const_dnnl_memory_desc_t wanted,
+                                void* data) {
   const Api& api = TheApi();
-  const size_t size = api.memory_desc_get_size(wanted);
-  const auto reorder = [&](void* data) -> Status {
-    PrimitiveDesc desc;
-    dnnl_status_t status = api.reorder_primitive_desc_create(
-        desc.out(), arg.layout->get(), api.engine, wanted, api.engine, nullptr);
-    Primitive primitive;
-    if (status == dnnl_success) status = api.primitive_create(primitive.out(), desc.get());
-    Memory from, to;
-    if (status == dnnl_success) {
-      status = api.memory_create(from.out(), arg.layout->get(), api.engine,
-                                 const_cast<void*>(tensor.data->data()));
-    }
-    if (status == dnnl_success) status = api.memory_create(to.out(), wanted, api.engine, data);
-    if (status == dnnl_success) {
-      const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
-      status = api.primitive_execute(primitive.get(), stream_.get(), 2, args);
-    }
-    return status == dnnl_success ? Status::Ok() : DnnlError("pack weights", status);
+  PrimitiveDesc desc;
+  dnnl_status_t status = api.reorder_primitive_desc_create(desc.out(), arg.layout->get(),
+                                                           api.engine, wanted, api.engine, nullptr);
+  Primitive primitive;
+  if (status == dnnl_success) status = api.primitive_create(primitive.out(), desc.get());
+  Memory from, to;
+  if (status == dnnl_success) {
+    status = api.memory_create(from.out(), arg.layout->get(), api.engine, const_cast<void*>(lying));
+  }
+  if (status == dnnl_success) status = api.memory_create(to.out(), wanted, api.engine, data);
+  if (status == dnnl_success) {
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
+    status = api.primitive_execute(primitive.get(), stream_.get(), 2, args);
+  }
+  return status == dnnl_success ? Status::Ok() : DnnlError("pack weights", status);
+}
+
+Status PrimitiveKernel::Pack(const Arg& arg, const Problem& problem,
+                             const_dnnl_memory_desc_t wanted) {
+  const size_t size = TheApi().memory_desc_get_size(wanted);
+  const Tensor& tensor = *problem.node.inputs[arg.index];
+  std::string layout = LayoutText(wanted);
+  // Integers may bring sums along, in a place and for a purpose that the description hides.
+  if (problem.integers != nullptr) layout += " for " + name_ + " of " + OneDnnVersion();
+  const auto fill = [&](void* data) -> Status {
+    if (problem.integers == nullptr) return Reorder(arg, tensor.data->data(), wanted, data);
+    const auto lying = AlignedBytes::Make(tensor.elements());
+    if (!lying) return OutOfMemory();
+    QNNRT_RETURN_IF_ERROR(problem.integers->weights(static_cast<int8_t*>(lying->data())));
+    return Reorder(arg, lying->data(), wanted, data);
   };
   KernelOptions options;
-  options.weights = weights;
-  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes,
-                         PackWeights(options, size, LayoutText(wanted), reorder));
+  options.weights = problem.weights;
+  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes, PackWeights(options, size, layout, fill));
   // The primitive only reads it.
   void* data = const_cast<void*>(bytes->data());
   QNNRT_RETURN_IF_ERROR(AddMemory(arg.id, wanted, data).status());
@@ -260,7 +263,7 @@ Status PrimitiveKernel::Pack(const Arg& arg, const Tensor& tensor, const_dnnl_me
 }
 
 Status PrimitiveKernel::Init(const Problem& problem, const PrimitiveDesc& desc,
-                             bool native_post_ops) {
+                             const std::vector<ChainStep>& chain) {
   const Api& api = TheApi();
   const Node& node = problem.node;
   dnnl_status_t status = api.primitive_create(primitive_.out(), desc.get());
@@ -273,26 +276,29 @@ Status PrimitiveKernel::Init(const Problem& problem, const PrimitiveDesc& desc,
     const_dnnl_memory_desc_t wanted =
         api.primitive_desc_query_md(desc.get(), dnnl_query_exec_arg_md, arg.id);
     bool as_it_lies = api.memory_desc_equal(wanted, arg.layout->get()) != 0;
-    if (arg.port == Arg::kIn && !as_it_lies && node.inputs[arg.index]->is_static()) {
-      QNNRT_RETURN_IF_ERROR(Pack(arg, *node.inputs[arg.index], wanted, problem.weights));
+    const bool is_static = arg.port == Arg::kIn && node.inputs[arg.index]->is_static();
+    const bool rewritten =
+        problem.integers != nullptr && problem.integers->weights && arg.id == DNNL_ARG_WEIGHTS;
+    if (is_static && (!as_it_lies || rewritten)) {
+      QNNRT_RETURN_IF_ERROR(Pack(arg, problem, wanted));
     } else if (as_it_lies) {
       QNNRT_RETURN_IF_ERROR(Bind(arg.id, wanted, arg.port, arg.index));
     } else {
       return DnnlError("keep the layout of an activation", dnnl_invalid_arguments);
     }
   }
-  if (native_post_ops) {
-    for (size_t i = 0; i < node.post_ops.size(); ++i) {
-      if (node.post_ops[i].kind != PostOp::Kind::kAdd) continue;
-      int id = DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1;
-      QNNRT_RETURN_IF_ERROR(Bind(id, problem.output->get(), Arg::kIn, node.post_ops[i].input));
+  if (problem.integers != nullptr) {
+    for (const Constant& constant : problem.integers->constants) {
+      void* data = const_cast<void*>(constant.bytes->data());  // it is only read
+      QNNRT_RETURN_IF_ERROR(AddMemory(constant.id, constant.layout.get(), data).status());
+      packed_.push_back(constant.bytes);
     }
-  } else {
-    second_pass_.emplace(node);
-    output_elements_ = node.outputs[0]->elements();
-    for (const PostOp& op : node.post_ops) {
-      if (op.kind == PostOp::Kind::kAdd) reads_.push_back(op.input);
-    }
+  }
+  for (size_t i = 0; i < chain.size(); ++i) {
+    if (chain[i].input < 0) continue;
+    const int id = DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1;
+    QNNRT_RETURN_IF_ERROR(
+        Bind(id, chain[i].layout->get(), Arg::kIn, static_cast<uint32_t>(chain[i].input)));
   }
   const_dnnl_memory_desc_t scratch =
       api.primitive_desc_query_md(desc.get(), dnnl_query_scratchpad_md, 0);
@@ -301,46 +307,15 @@ Status PrimitiveKernel::Init(const Problem& problem, const PrimitiveDesc& desc,
   return Bind(DNNL_ARG_SCRATCHPAD, scratch, kScratch, 0);
 }
 
-}  // namespace
-
-MemoryDesc MemoryDesc::Strided(const Dims& dims, const Dims& strides, dnnl_data_type_t type) {
-  MemoryDesc md;
-  if (dims.size() > DNNL_MAX_NDIMS || dims.size() != strides.size()) return md;
-  TheApi().memory_desc_create_with_strides(md.handle_.out(), static_cast<int>(dims.size()),
-                                           dims.data(), type, strides.data());
-  return md;
-}
-
-MemoryDesc MemoryDesc::Dense(const Dims& dims, dnnl_data_type_t type) {
-  Dims strides(dims.size(), 1);
-  for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
-  return Strided(dims, strides, type);
-}
-
-MemoryDesc MemoryDesc::Any(const Dims& dims, dnnl_data_type_t type) {
-  MemoryDesc md;
-  if (dims.size() > DNNL_MAX_NDIMS) return md;
-  TheApi().memory_desc_create_with_tag(md.handle_.out(), static_cast<int>(dims.size()), dims.data(),
-                                       type, dnnl_format_tag_any);
-  return md;
-}
-
-MemoryDesc ChannelLast(const Tensor& tensor, dnnl_data_type_t type) {
-  const Shape& s = tensor.shape;
-  const size_t rank = s.size();
-  Dims dims(rank), strides(rank);
-  dims[0] = s[0];
-  dims[1] = s[rank - 1];
-  strides[1] = 1;
-  int64_t stride = s[rank - 1];
-  for (size_t i = rank - 1; i-- > 1;) {
-    dims[i + 1] = s[i];
-    strides[i + 1] = stride;
-    stride *= s[i];
+void PrimitiveKernel::AddSecondPass(const Node& node) {
+  second_pass_.emplace(node);
+  output_elements_ = node.outputs[0]->elements();
+  for (const PostOp& op : node.post_ops) {
+    if (op.kind == PostOp::Kind::kAdd) reads_.push_back(op.input);
   }
-  strides[0] = stride;
-  return MemoryDesc::Strided(dims, strides, type);
 }
+
+}  // namespace
 
 Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create) {
   for (const Arg& arg : problem.args) {
@@ -348,12 +323,13 @@ Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create)
   }
   // The choice of an implementation and its blocking are made for the number of threads.
   ThreadCount scope(problem.threads);
-  const bool has_post_ops = !problem.node.post_ops.empty();
+  const std::vector<ChainStep> whole = ChainOf(problem);
   const bool can_add_pass = problem.node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_32;
   for (bool native : {true, false}) {
-    if (!native && !(has_post_ops && can_add_pass)) break;
+    if (!native && (whole.empty() || !can_add_pass)) break;
+    const std::vector<ChainStep> chain = native ? whole : std::vector<ChainStep>();
     Attr attr;
-    dnnl_status_t status = MakeAttr(problem, native, &attr);
+    dnnl_status_t status = MakeAttr(problem, chain, &attr);
     PrimitiveDesc desc;
     if (status == dnnl_success) status = create(desc.out(), attr.get());
     if (status == dnnl_unimplemented || status == dnnl_invalid_arguments) continue;
@@ -361,7 +337,8 @@ Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create)
     std::string implementation = OptimizedName(desc);
     if (implementation.empty()) continue;
     auto kernel = std::make_unique<PrimitiveKernel>(problem.threads, implementation);
-    QNNRT_RETURN_IF_ERROR(kernel->Init(problem, desc, native || !has_post_ops));
+    QNNRT_RETURN_IF_ERROR(kernel->Init(problem, desc, chain));
+    if (!native) kernel->AddSecondPass(problem.node);
     return KernelPtr(std::move(kernel));
   }
   return KernelPtr();
@@ -373,6 +350,10 @@ int ThreadsFor(const Node& node, const KernelOptions& options, double multiply_a
     elements += t != nullptr ? static_cast<double>(t->elements()) : 0;
   for (const Tensor* t : node.outputs)
     elements += t != nullptr ? static_cast<double>(t->elements()) : 0;
+  return ThreadsForWork(options, multiply_adds, elements);
+}
+
+int ThreadsForWork(const KernelOptions& options, double multiply_adds, double elements) {
   const double work = std::max(multiply_adds, elements * kWorkPerElement);
   return work < kParallelWork || Forked() ? 1 : std::max(options.threads, 1);
 }

@@ -6,11 +6,14 @@
 #ifdef QNNRT_ONEDNN_HEADERS
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "ops/op.h"
+#include "ops/weights.h"
 #include "support/threads.h"
 
 namespace qnnrt::onednn {
@@ -62,6 +65,10 @@ class MemoryDesc {
   MemoryDescHandle handle_;
 };
 
+// Everything that the meaning of packed bytes depends on, for WeightStore: two descriptors with the
+// same text hold the same bytes. A layout that oneDNN does not describe is known by its version.
+std::string LayoutText(const_dnnl_memory_desc_t desc);
+
 // QNN's channel-last order [N, spatial.., C] as oneDNN's [N, C, spatial..].
 MemoryDesc ChannelLast(const Tensor& tensor, dnnl_data_type_t type);
 
@@ -73,12 +80,37 @@ struct Arg {
   const MemoryDesc* layout;
 };
 
+// One step of what follows the product, in oneDNN's terms.
+struct ChainStep {
+  dnnl_alg_kind_t kind;  // an eltwise one with alpha and beta, or a binary one with `input`
+  float alpha = 0, beta = 0;
+  int input = -1;                      // of the node
+  const MemoryDesc* layout = nullptr;  // of that input
+};
+
+// A value that a primitive reads beside the node's tensors: scales, a zero point, a folded bias.
+struct Constant {
+  int id;  // DNNL_ARG_...
+  MemoryDesc layout;
+  SharedBytes bytes;
+};
+
+// What a problem of integers has beside the tensors; fixed.h says how it is made.
+struct IntegerProblem {
+  int scales_mask = 0;           // of the scales that weights have: which dimensions they differ by
+  std::vector<int> zero_points;  // ids of the arguments that have one
+  std::vector<Constant> constants;
+  std::vector<ChainStep> chain;
+  std::function<Status(int8_t*)> weights;  // writes static weights as they enter the product
+};
+
 struct Problem {
   const Node& node;
   int threads;  // for this node, from ThreadsFor
   std::vector<Arg> args;
   const MemoryDesc* output;        // layout of output 0, which post ops are applied to
   WeightStore* weights = nullptr;  // where packed static inputs come from
+  const IntegerProblem* integers = nullptr;
 };
 
 // Describes the primitive with the given attributes.
@@ -92,6 +124,9 @@ Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create)
 // How many threads a node is worth that does so many multiply-adds, on top of reading its inputs
 // and writing its outputs.
 int ThreadsFor(const Node& node, const KernelOptions& options, double multiply_adds);
+
+// The same from the parts: multiply-adds of floats, and activations to move.
+int ThreadsForWork(const KernelOptions& options, double multiply_adds, double elements);
 
 // FLOAT_32 -> dnnl_f32, ...; dnnl_data_type_undef for a type that no kernel here takes.
 dnnl_data_type_t DataType(const Tensor& tensor);
@@ -110,6 +145,12 @@ Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options);
+
+// The same on fixed-point numbers.
+Result<KernelPtr> MakeFixedConv(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeFixedTransposeConv(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeFixedFullyConnected(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeFixedMatMul(const Node& node, const KernelOptions& options);
 
 }  // namespace qnnrt::onednn
 

@@ -19,6 +19,7 @@ namespace qnnrt::onednn {
 // Only what is stable over oneDNN 3.x. The name in the library is "dnnl_" + this one.
 #define QNNRT_DNNL_FUNCTIONS(X)                  \
   X(version)                                     \
+  X(get_effective_cpu_isa)                       \
   X(engine_create)                               \
   X(stream_create)                               \
   X(stream_destroy)                              \
@@ -36,6 +37,8 @@ namespace qnnrt::onednn {
   X(primitive_attr_destroy)                      \
   X(primitive_attr_set_post_ops)                 \
   X(primitive_attr_set_scratchpad_mode)          \
+  X(primitive_attr_set_zero_points_mask)         \
+  X(primitive_attr_set_scales_mask)              \
   X(post_ops_create)                             \
   X(post_ops_destroy)                            \
   X(post_ops_append_eltwise)                     \

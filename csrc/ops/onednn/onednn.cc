@@ -5,6 +5,7 @@
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
+#include <algorithm>
 #include <cstring>
 
 namespace qnnrt {
@@ -13,17 +14,18 @@ namespace {
 struct Entry {
   const char* type;
   MakeKernelFn make;
+  MakeKernelFn make_fixed = nullptr;
 };
 
 constexpr Entry kEntries[] = {
-    {"Conv1d", onednn::MakeConv},
-    {"Conv2d", onednn::MakeConv},
-    {"Conv3d", onednn::MakeConv},
-    {"DepthWiseConv1d", onednn::MakeConv},
-    {"DepthWiseConv2d", onednn::MakeConv},
-    {"TransposeConv2d", onednn::MakeTransposeConv},
-    {"FullyConnected", onednn::MakeFullyConnected},
-    {"MatMul", onednn::MakeMatMul},
+    {"Conv1d", onednn::MakeConv, onednn::MakeFixedConv},
+    {"Conv2d", onednn::MakeConv, onednn::MakeFixedConv},
+    {"Conv3d", onednn::MakeConv, onednn::MakeFixedConv},
+    {"DepthWiseConv1d", onednn::MakeConv, onednn::MakeFixedConv},
+    {"DepthWiseConv2d", onednn::MakeConv, onednn::MakeFixedConv},
+    {"TransposeConv2d", onednn::MakeTransposeConv, onednn::MakeFixedTransposeConv},
+    {"FullyConnected", onednn::MakeFullyConnected, onednn::MakeFixedFullyConnected},
+    {"MatMul", onednn::MakeMatMul, onednn::MakeFixedMatMul},
     {"PoolAvg2d", onednn::MakePool},
     {"PoolAvg3d", onednn::MakePool},
     {"PoolMax2d", onednn::MakePool},
@@ -40,6 +42,11 @@ bool IsEmpty(const std::vector<const Tensor*>& tensors) {
   return false;
 }
 
+bool HasFixed(const std::vector<const Tensor*>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor* t) { return t != nullptr && IsFixed(t->dtype); });
+}
+
 }  // namespace
 
 Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& options) {
@@ -47,10 +54,13 @@ Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& option
   for (const Entry& entry : kEntries) {
     if (node.type != entry.type) continue;
     if (IsEmpty(node.inputs) || IsEmpty(node.outputs)) return KernelPtr();
+    const bool fixed = HasFixed(node.inputs);
+    if (fixed && entry.make_fixed == nullptr) return KernelPtr();
     if (onednn::Load() == nullptr) return KernelPtr();
+    if (!fixed) return entry.make(node, options);
     QNNRT_ASSIGN_OR_RETURN(KernelPtr split, onednn::MakeSplit16(node, options));
     if (split) return split;
-    return entry.make(node, options);
+    return entry.make_fixed(node, options);
   }
   return KernelPtr();
 }

@@ -1,0 +1,64 @@
+// 8-bit products on oneDNN's integer kernels. Encodings are folded into one factor and one addend
+// for each output channel, in steps of the output:
+//   q_out = round(factor[c] x sum(q_in x w) + addend[c]),  w = q_weight + offset_weight
+// so that no implementation needs zero points of its own, which cost up to half of the speed.
+#pragma once
+
+#include "ops/onednn/kernel.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <optional>
+
+namespace qnnrt::onednn {
+
+// Which output channel a weight belongs to, by its place in memory: the channels of a group lie
+// `inner` elements apart and start again after the last one; after `rows` such turns comes the next
+// group.
+struct ChannelOrder {
+  int64_t channels = 1;  // of all groups
+  int32_t axis = 0;      // of the weights' shape: where an encoding per channel has its scales
+  uint64_t inner = 1, rows = 1, groups = 1;
+
+  uint64_t Of(uint64_t i) const {
+    const uint64_t per_group = static_cast<uint64_t>(channels) / groups;
+    const uint64_t turn = i / inner / per_group;
+    return i / inner % per_group + turn / rows % groups * per_group;
+  }
+};
+
+// dnnl_u8 or dnnl_s8; undef for anything but 8 bits with one scale for the whole tensor.
+dnnl_data_type_t WholeEncoding8(const Tensor& tensor);
+
+// Whether this processor has what multiplies 8-bit integers without saturating in between.
+bool HasIntegerProducts();
+
+// The encoding of static weights that can be shifted into s8, by output channel.
+struct SignedWeights {
+  std::vector<float> scales;
+  std::vector<int32_t> shifts;  // added to each element
+};
+std::optional<SignedWeights> AsSigned(const Tensor& weights, const ChannelOrder& order);
+
+// Writes static weights with `shift` added to each.
+std::function<Status(int8_t*)> ShiftedBy(const Tensor& weights, int32_t shift);
+
+// Fills in factors, addends and how weights are written, for a product with static weights.
+Status FoldEncodings(const Node& node, const KernelOptions& options, const ChannelOrder& order,
+                     const SignedWeights& weights, const Dims& bias_dims, int scales_mask,
+                     IntegerProblem* integers);
+
+// The same where both sides are computed, or differ from batch to batch: one factor, and oneDNN's
+// zero points. `weights_offset` is that of the weights as s8.
+Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t weights_offset,
+                     const Dims& bias_dims, IntegerProblem* integers);
+
+// Limits an output that is narrower than its type.
+void LimitOutput(const Tensor& out, IntegerProblem* integers);
+
+// ThreadsFor, of integers: multiplying them is faster, moving them is not.
+int ThreadsForIntegers(const Node& node, const KernelOptions& options, double multiply_adds);
+
+}  // namespace qnnrt::onednn
+
+#endif  // QNNRT_ONEDNN_HEADERS

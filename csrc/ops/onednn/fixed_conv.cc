@@ -1,0 +1,108 @@
+// Convolutions of 8-bit activations with static 8-bit weights.
+#include "ops/onednn/fixed.h"
+#include "ops/onednn/shapes.h"
+#include "ops/onednn/staged.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <algorithm>
+
+#include "ops/fixed.h"
+
+namespace qnnrt::onednn {
+namespace {
+
+// Sums of more products might not fit 32 bits.
+constexpr double kMostProducts = 65536;
+
+ChannelOrder OrderOf(const ConvShape& c, const Tensor& weights) {
+  ChannelOrder order;
+  order.channels = c.cout;
+  order.axis = static_cast<int32_t>(weights.shape.size()) - 1;
+  if (c.transposed) {
+    order.groups = static_cast<uint64_t>(c.groups);
+    order.rows = static_cast<uint64_t>(c.cin / c.groups);
+  }
+  return order;
+}
+
+bool HasPadding(const ConvShape& c) {
+  const auto any = [](const Dims& pads) {
+    return std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; });
+  };
+  return any(c.before) || any(c.after);
+}
+
+Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool transposed) {
+  const Tensor& in = *node.inputs[0];
+  const Tensor& weights = *node.inputs[1];
+  const Tensor* bias = Bias(node);
+  const Tensor& out = *node.outputs[0];
+  const dnnl_data_type_t type = WholeEncoding8(in), out_type = WholeEncoding8(out);
+  if (type == dnnl_data_type_undef || out_type == dnnl_data_type_undef || !weights.is_static() ||
+      (bias != nullptr && !bias->is_static()) || !HasIntegerProducts()) {
+    return KernelPtr();
+  }
+  std::optional<ConvShape> c = ReadConvShape(node, transposed);
+  if (!c) return KernelPtr();
+  const ChannelOrder order = OrderOf(*c, weights);
+  const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
+  const double products = static_cast<double>(weights.elements()) / static_cast<double>(c->cout);
+  if (!as_signed || products > kMostProducts) {
+    return KernelPtr();
+  }
+
+  // Padding stands for a real zero, which oneDNN writes as the integer 0.
+  const int64_t zero = -int64_t{in.quantization.offsets[0]};
+  const FixedRange range = RangeOf(in.dtype, 0);
+  // What a transposed convolution adds up differs from place to place.
+  if (zero != 0 && transposed) return KernelPtr();
+  const bool pad = zero != 0 && HasPadding(*c);
+  if (pad && (zero < range.low || zero > range.high)) return KernelPtr();
+  const Dims before = c->before, after = c->after;
+  Tensor padded;
+  padded.shape = in.shape;
+  if (pad) {
+    for (size_t i = 0; i < c->spatial; ++i) {
+      const int64_t size = before[i] + in.shape[i + 1] + after[i];
+      padded.shape[i + 1] = static_cast<uint32_t>(size);
+      c->before[i] = c->after[i] = 0;
+    }
+  }
+
+  const MemoryDesc src = ChannelLast(padded, type);
+  const MemoryDesc dst = ChannelLast(out, out_type);
+  const MemoryDesc weights_lie = MemoryDesc::Strided(c->weights, c->weight_strides, dnnl_s8);
+  const MemoryDesc weights_any = MemoryDesc::Any(c->weights, dnnl_s8);
+  const MemoryDesc bias_md = MemoryDesc::Dense({c->cout}, dnnl_f32);
+  IntegerProblem integers;
+  QNNRT_RETURN_IF_ERROR(FoldEncodings(node, options, order, *as_signed, {c->cout},
+                                      c->groups == 1 ? 1 : 3, &integers));
+  LimitOutput(out, &integers);
+  Problem problem{node, ThreadsForIntegers(node, options, c->work), {}, &dst, options.weights};
+  problem.integers = &integers;
+  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
+                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
+                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel,
+                         MakePrimitiveKernel(problem, [&](dnnl_primitive_desc_t* desc,
+                                                          const_dnnl_primitive_attr_t attr) {
+                           return c->Describe(desc, attr, src, weights_any, bias_md, dst);
+                         }));
+  if (!kernel || !pad) return kernel;
+  return MakePadded(std::move(kernel), node, before, after, static_cast<uint8_t>(zero));
+}
+
+}  // namespace
+
+Result<KernelPtr> MakeFixedConv(const Node& node, const KernelOptions& options) {
+  return Make(node, options, false);
+}
+
+Result<KernelPtr> MakeFixedTransposeConv(const Node& node, const KernelOptions& options) {
+  return Make(node, options, true);
+}
+
+}  // namespace qnnrt::onednn
+
+#endif  // QNNRT_ONEDNN_HEADERS

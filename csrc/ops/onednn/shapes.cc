@@ -1,0 +1,160 @@
+#include "ops/onednn/shapes.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <algorithm>
+#include <cstring>
+
+namespace qnnrt::onednn {
+namespace {
+
+// A spatial param: [spatial] values, or one scalar in the 1-d ops.
+Dims Spatial(const Node& node, const char* name, size_t count, int64_t fallback) {
+  const Param* param = node.Find(name);
+  if (param == nullptr) return Dims(count, fallback);
+  if (std::holds_alternative<Tensor>(param->value)) return node.Ints(name);
+  return Dims(count, node.Int(name, fallback));
+}
+
+// QNN's weights as oneDNN's [g, Cout/g, Cin/g, k..].
+void LayOutWeights(const Tensor& weights, ConvShape* shape) {
+  const ConvShape& c = *shape;
+  const int64_t cout_g = c.cout / c.groups, cin_g = c.cin / c.groups;
+  shape->weights = {c.groups, cout_g, cin_g};
+  // Elements at one position of the filter; the group is the outer part of the grouped channel.
+  const int64_t plane = c.transposed ? c.cin * cout_g : cin_g * c.cout;
+  shape->weight_strides = c.transposed ? Dims{cin_g * cout_g, 1, cout_g} : Dims{cout_g, 1, c.cout};
+  Dims kernel_strides(c.spatial);
+  int64_t stride = plane;
+  for (size_t i = c.spatial; i-- > 0;) {
+    kernel_strides[i] = stride;
+    stride *= weights.shape[i];
+  }
+  for (size_t i = 0; i < c.spatial; ++i) {
+    shape->weights.push_back(weights.shape[i]);
+    shape->weight_strides.push_back(kernel_strides[i]);
+  }
+  if (c.groups > 1) return;
+  shape->weights.erase(shape->weights.begin());
+  shape->weight_strides.erase(shape->weight_strides.begin());
+}
+
+// [batch.., rows, cols] of a tensor that lies [batch.., rows, cols], or [batch.., cols, rows] when
+// `transposed`; ones are put before the batch until it has `rank` dimensions.
+void MatrixLayout(const Shape& shape, bool transposed, size_t rank, Dims* dims, Dims* strides) {
+  dims->assign(rank, 1);
+  strides->assign(rank, 1);
+  const size_t shift = rank - shape.size();
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    (*dims)[shift + i] = shape[i];
+    (*strides)[shift + i] = stride;
+    stride *= shape[i];
+  }
+  for (size_t i = 0; i < shift; ++i) (*strides)[i] = stride;
+  if (transposed) {
+    std::swap((*dims)[rank - 1], (*dims)[rank - 2]);
+    std::swap((*strides)[rank - 1], (*strides)[rank - 2]);
+  }
+}
+
+}  // namespace
+
+std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
+  const Tensor& in = *node.inputs[0];
+  const Tensor& weights = *node.inputs[1];
+  const Tensor& out = *node.outputs[0];
+  ConvShape c;
+  c.spatial = in.shape.size() - 2;
+  c.cin = in.shape.back();
+  c.cout = out.shape.back();
+  c.groups = std::strncmp(node.type.c_str(), "DepthWise", 9) == 0 ? c.cin : node.Int("group", 1);
+  c.transposed = transposed;
+  c.strides = Spatial(node, "stride", c.spatial, 1);
+  c.gaps = Spatial(node, "dilation", c.spatial, 1);
+  for (int64_t& d : c.gaps) d -= 1;
+  const Dims pads = node.Find("pad_amount") ? node.Ints("pad_amount") : Dims(2 * c.spatial, 0);
+  if (c.strides.size() != c.spatial || c.gaps.size() != c.spatial || pads.size() != 2 * c.spatial)
+    return std::nullopt;
+  for (size_t i = 0; i < c.spatial; ++i) {
+    c.before.push_back(pads[2 * i]);
+    c.after.push_back(pads[2 * i + 1]);
+  }
+  LayOutWeights(weights, &c);
+  const int64_t channels = transposed ? c.cin : c.cout;
+  const double taps = static_cast<double>(weights.elements()) / static_cast<double>(channels);
+  c.work = taps * static_cast<double>(transposed ? in.elements() : out.elements());
+  return c;
+}
+
+dnnl_status_t ConvShape::Describe(dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr,
+                                  const MemoryDesc& src, const MemoryDesc& weights_md,
+                                  const MemoryDesc& bias, const MemoryDesc& dst) const {
+  const Api& api = TheApi();
+  return transposed ? api.deconvolution_forward_primitive_desc_create(
+                          desc, api.engine, dnnl_forward_inference, dnnl_deconvolution_direct,
+                          src.get(), weights_md.get(), bias.get(), dst.get(), strides.data(),
+                          gaps.data(), before.data(), after.data(), attr)
+                    : api.convolution_forward_primitive_desc_create(
+                          desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct,
+                          src.get(), weights_md.get(), bias.get(), dst.get(), strides.data(),
+                          gaps.data(), before.data(), after.data(), attr);
+}
+
+double MatMulShape::work() const {
+  double product = static_cast<double>(src.back());
+  for (int64_t d : dst) product *= static_cast<double>(d);
+  return product;
+}
+
+dnnl_status_t MatMulShape::Describe(dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr,
+                                    const MemoryDesc& src_md, const MemoryDesc& weights_md,
+                                    const MemoryDesc& bias, const MemoryDesc& dst_md) const {
+  const Api& api = TheApi();
+  return api.matmul_primitive_desc_create(desc, api.engine, src_md.get(), weights_md.get(),
+                                          bias.get(), dst_md.get(), attr);
+}
+
+std::optional<MatMulShape> ReadFullyConnectedShape(const Node& node) {
+  const Tensor& weights = *node.inputs[1];
+  if (weights.shape.size() != 2) return std::nullopt;
+  const int64_t m = weights.shape[0], n = weights.shape[1];
+  const int64_t rows = static_cast<int64_t>(node.inputs[0]->elements()) / n;
+  MatMulShape o;
+  o.src = {rows, n};
+  o.src_strides = {n, 1};
+  o.weights = {n, m};
+  o.weight_strides = {1, n};
+  o.dst = {rows, m};
+  return o;
+}
+
+std::optional<MatMulShape> ReadMatMulShape(const Node& node) {
+  const Shape& a = node.inputs[0]->shape;
+  const Shape& b = node.inputs[1]->shape;
+  const Shape& out = node.outputs[0]->shape;
+  const bool transpose_a = node.Bool("transpose_in0"), transpose_b = node.Bool("transpose_in1");
+  if (a.size() < 2 || b.size() < 2 || out.size() != std::max(a.size(), b.size())) {
+    return std::nullopt;
+  }
+  MatMulShape o;
+  const bool one_matrix =
+      std::all_of(b.begin(), b.end() - 2, [](uint32_t d) { return d == 1; }) && !transpose_a;
+  if (one_matrix) {  // the batch only adds rows
+    const int64_t k = a.back(), n = out.back();
+    const int64_t rows = static_cast<int64_t>(node.outputs[0]->elements()) / n;
+    MatrixLayout({b[b.size() - 2], b[b.size() - 1]}, transpose_b, 2, &o.weights, &o.weight_strides);
+    o.src = {rows, k};
+    o.src_strides = {k, 1};
+    o.dst = {rows, n};
+  } else {
+    MatrixLayout(a, transpose_a, out.size(), &o.src, &o.src_strides);
+    MatrixLayout(b, transpose_b, out.size(), &o.weights, &o.weight_strides);
+    o.dst.assign(out.begin(), out.end());
+  }
+  return o;
+}
+
+}  // namespace qnnrt::onednn
+
+#endif  // QNNRT_ONEDNN_HEADERS

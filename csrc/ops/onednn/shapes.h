@@ -1,0 +1,42 @@
+// Shapes of convolutions and matrix products in oneDNN's terms, whatever the element type.
+#pragma once
+
+#include "ops/onednn/kernel.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <optional>
+
+namespace qnnrt::onednn {
+
+struct ConvShape {
+  size_t spatial;  // 1, 2 or 3
+  int64_t groups, cin, cout;
+  bool transposed;               // weights [k.., Cin, Cout/g] instead of [k.., Cin/g, Cout]
+  Dims strides, gaps;            // gaps: dilation - 1
+  Dims before, after;            // padding
+  Dims weights, weight_strides;  // [g, Cout/g, Cin/g, k..], without g where there is one group
+  double work;                   // multiply-adds
+
+  dnnl_status_t Describe(dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr,
+                         const MemoryDesc& src, const MemoryDesc& weights_md,
+                         const MemoryDesc& bias, const MemoryDesc& dst) const;
+};
+// Nothing for a node whose params have another form than expected.
+std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed);
+
+// dst[.., m, n] = src[.., m, k] x weights[.., k, n]
+struct MatMulShape {
+  Dims src, src_strides, weights, weight_strides, dst;
+  double work() const;
+
+  dnnl_status_t Describe(dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr,
+                         const MemoryDesc& src_md, const MemoryDesc& weights_md,
+                         const MemoryDesc& bias, const MemoryDesc& dst_md) const;
+};
+std::optional<MatMulShape> ReadFullyConnectedShape(const Node& node);
+std::optional<MatMulShape> ReadMatMulShape(const Node& node);
+
+}  // namespace qnnrt::onednn
+
+#endif  // QNNRT_ONEDNN_HEADERS
