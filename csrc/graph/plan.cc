@@ -150,7 +150,11 @@ class Plan::Layout {
       const Tensor* out = Root(node.outputs[0]);
       if (!InArena(out)) continue;
       for (const Tensor* t : node.inputs) {
-        if (t == nullptr || t->bytes() != node.outputs[0]->bytes()) continue;
+        // Elements of another size would be overwritten before they are read.
+        if (t == nullptr || t->bytes() != node.outputs[0]->bytes() ||
+            t->elements() != node.outputs[0]->elements()) {
+          continue;
+        }
         const Tensor* in = Root(t);
         bool dies_here = life_[in].last == static_cast<int>(s);
         bool same_size = in->bytes() == out->bytes();

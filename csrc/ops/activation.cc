@@ -77,9 +77,10 @@ Status InferNeuron(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_RETURN_IF_ERROR(GetEnum(node, "operation", 0, 8, &operation));
   const UnaryOp op = kNeurons[operation];
   const Qnn_DataType_t type = node.inputs[0]->dtype;
-  if ((TypeBit(type) & UnaryTypes(op)) == 0) {
+  const TypeSet allowed = WithFixed(UnaryTypes(op));
+  if ((TypeBit(type) & allowed) == 0) {
     return Invalid("input 0 is %s, expected one of %s for operation %lld", DataTypeName(type),
-                   TypeSetNames(UnaryTypes(op)).c_str(), static_cast<long long>(operation));
+                   TypeSetNames(allowed).c_str(), static_cast<long long>(operation));
   }
   if (op == UnaryOp::kReluMinMax) QNNRT_RETURN_IF_ERROR(CheckMinMax(node));
   if (op == UnaryOp::kSoftplus && node.Find("beta") != nullptr && !(node.Float("beta") > 0.0f)) {

@@ -39,6 +39,8 @@ constexpr bool IsLogic(BinaryOp op) {
   return op == BinaryOp::kAnd || op == BinaryOp::kOr || op == BinaryOp::kXor;
 }
 
+BinaryOp BinaryOpOf(const Node& node);  // of a validated node of such an op, Prelu too
+
 // out[i] = a[i] op b[i]; in vs b, in sv a is a single value. out may be a or b.
 using BinaryLoop = void (*)(const void* a, const void* b, void* out, size_t count);
 struct BinaryLoops {

@@ -51,12 +51,6 @@ constexpr UnaryRow kUnary[] = {
 };
 
 // Of a validated node: the operation it stands for.
-BinaryOp BinaryOpOf(const Node& node) {
-  for (const BinaryRow& row : kBinary) {
-    if (node.type == row.type) return row.op;
-  }
-  return static_cast<BinaryOp>(node.Int("operation"));
-}
 UnaryOp UnaryOpOf(const Node& node) {
   for (const UnaryRow& row : kUnary) {
     if (node.type == row.type) return row.op;
@@ -80,12 +74,14 @@ Status InferBroadcast(const Node& node, std::vector<Shape>* outputs) {
 // ElementWiseBinary and ElementWiseUnary: which types are right depends on `operation`.
 Status CheckOperationTypes(const Node& node, TypeSet inputs, bool bool_result) {
   const Qnn_DataType_t in = node.inputs[0]->dtype, out = node.outputs[0]->dtype;
+  inputs = WithFixed(inputs);
   if ((TypeBit(in) & inputs) == 0) {
     return Invalid("input 0 is %s, expected one of %s for operation %lld", DataTypeName(in),
                    TypeSetNames(inputs).c_str(), static_cast<long long>(node.Int("operation")));
   }
   const Qnn_DataType_t expected = bool_result ? QNN_DATATYPE_BOOL_8 : in;
-  if (out != expected) {
+  const bool both_fixed = IsFixed(expected) && IsFixed(out);
+  if (out != expected && !both_fixed) {
     return Invalid("output 0 is %s, expected %s for operation %lld", DataTypeName(out),
                    DataTypeName(expected), static_cast<long long>(node.Int("operation")));
   }
@@ -153,6 +149,14 @@ OpDef UnaryDef(const UnaryRow& row) {
 }
 
 }  // namespace
+
+BinaryOp BinaryOpOf(const Node& node) {
+  if (node.type == QNN_OP_PRELU) return BinaryOp::kPrelu;
+  for (const BinaryRow& row : kBinary) {
+    if (node.type == row.type) return row.op;
+  }
+  return static_cast<BinaryOp>(node.Int("operation"));
+}
 
 OpList ElementWiseOps() {
   OpList ops;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "ops/fixed_math.h"
@@ -109,6 +110,10 @@ Codec::Codec(const Tensor& tensor) : dtype_(tensor.dtype) {
 }
 
 void Codec::Read(const void* elements, size_t begin, size_t count, float* values) const {
+  if (dtype_ == QNN_DATATYPE_FLOAT_32) {
+    std::memcpy(values, static_cast<const float*>(elements) + begin, count * sizeof(float));
+    return;
+  }
   if (dtype_ == QNN_DATATYPE_FLOAT_16) {
     return HalfToFloat(static_cast<const uint16_t*>(elements) + begin, values, count);
   }
@@ -122,6 +127,10 @@ void Codec::Read(const void* elements, size_t begin, size_t count, float* values
 }
 
 void Codec::Write(const float* values, void* elements, size_t begin, size_t count) const {
+  if (dtype_ == QNN_DATATYPE_FLOAT_32) {
+    std::memcpy(static_cast<float*>(elements) + begin, values, count * sizeof(float));
+    return;
+  }
   if (dtype_ == QNN_DATATYPE_FLOAT_16) {
     return FloatToHalf(values, static_cast<uint16_t*>(elements) + begin, count);
   }

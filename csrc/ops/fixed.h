@@ -9,8 +9,9 @@
 
 namespace qnnrt {
 
-// Reads the elements of a FLOAT_16 or fixed-point tensor as floats, and rounds floats to them: half
-// to even, limited to what the type (and the encoding's bit width) can hold; NaN becomes real 0.
+// Reads the elements of a floating-point or fixed-point tensor as floats, and rounds floats to
+// them: half to even, limited to what the type (and the encoding's bit width) can hold; NaN becomes
+// real 0.
 class Codec {
  public:
   Codec() = default;

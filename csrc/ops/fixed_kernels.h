@@ -7,7 +7,11 @@
 
 namespace qnnrt {
 
-Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&);  // fixed_convert.cc
+Result<KernelPtr> MakeFixedBatchnorm(const Node& node, const KernelOptions&);
+Result<KernelPtr> MakeFixedBinary(const Node& node, const KernelOptions&);
+Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&);
+Result<KernelPtr> MakeFixedSelect(const Node& node, const KernelOptions&);
+Result<KernelPtr> MakeFixedUnary(const Node& node, const KernelOptions& options);
 
 // fixed_move.cc: an op with OpDef::kMoves, and any op on the integers that fixed-point numbers are.
 Result<KernelPtr> MakeFixedMove(const OpDef& def, const Node& node, const KernelOptions& options);

@@ -63,10 +63,12 @@ struct PortSpec {
   int min_rank = 0, max_rank = 8;
 };
 
-// What a port takes: fixed-point numbers stand for real ones, so they go where floats go.
-inline TypeSet AcceptedTypes(const PortSpec& port) {
-  return port.types | ((port.types & types::kF32) != 0 ? types::kFixed : 0);
+// Fixed-point numbers stand for real ones, so they go where floats go.
+inline TypeSet WithFixed(TypeSet set) {
+  return set | ((set & types::kF32) != 0 ? types::kFixed : 0);
 }
+// What a port takes.
+inline TypeSet AcceptedTypes(const PortSpec& port) { return WithFixed(port.types); }
 
 struct ParamSpec {
   const char* name;
@@ -90,7 +92,7 @@ struct OpDef {
   enum Flags : uint32_t {
     kNone = 0,
     kAlias = 1u << 0,       // output 0 is input 0 under another shape: no work if memory is shared
-    kInPlace = 1u << 1,     // output 0 may be written over any input of its own size (elementwise)
+    kInPlace = 1u << 1,     // output 0 may be written over any input of its shape and element size
     kPostOps = 1u << 2,     // portable and fast kernels apply Node::post_ops
     kNativeHalf = 1u << 3,  // the portable kernel takes FLOAT_16 itself; else it is run in float
     kMoves = 1u << 4,       // moves elements, at most comparing them: fixed-point numbers go as the

@@ -1,0 +1,92 @@
+#include "ops/lookup.h"
+
+#include <cstring>
+
+#include "ops/isa.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace qnnrt {
+namespace {
+
+void Bytes(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {  // eight loads and one store
+    uint64_t x, y = 0;
+    std::memcpy(&x, in + i, sizeof(x));
+    for (int k = 0; k < 64; k += 8) y |= uint64_t{table[(x >> k) & 0xff]} << k;
+    std::memcpy(out + i, &y, sizeof(y));
+  }
+  for (; i < count; ++i) out[i] = table[in[i]];
+}
+
+void Words(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
+  for (size_t i = 0; i < count; ++i) std::memcpy(out + 2 * i, table + 2 * size_t{in[i]}, 2);
+}
+
+#if defined(__x86_64__)
+#define QNNRT_VBMI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")))
+
+// 256 bytes in four registers: two permutations of 128, and the top bit chooses.
+struct ByteTable {
+  __m512i part[4];
+  QNNRT_VBMI explicit ByteTable(const uint8_t* table) {
+    for (int k = 0; k < 4; ++k) part[k] = _mm512_loadu_si512(table + 64 * k);
+  }
+  QNNRT_VBMI __m512i operator()(__m512i x) const {
+    const __m512i low = _mm512_permutex2var_epi8(part[0], x, part[1]);
+    const __m512i high = _mm512_permutex2var_epi8(part[2], x, part[3]);
+    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
+  }
+};
+
+QNNRT_VBMI __mmask64 First(size_t count) {
+  return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
+}
+
+QNNRT_VBMI void BytesVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
+  const ByteTable look(table);
+  for (size_t i = 0; i < count; i += 64) {
+    const __mmask64 mask = First(count - i);
+    _mm512_mask_storeu_epi8(out + i, mask, look(_mm512_maskz_loadu_epi8(mask, in + i)));
+  }
+}
+
+QNNRT_VBMI void WordsVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
+  alignas(64) uint8_t halves[2][256];
+  for (size_t i = 0; i < 512; ++i) halves[i % 2][i / 2] = table[i];
+  const ByteTable low(halves[0]), high(halves[1]);
+  // Interleaving works within 128 bits: the quarters are put where it leaves them in order.
+  const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+  for (size_t i = 0; i < count; i += 64) {
+    const __m512i codes = _mm512_maskz_loadu_epi8(First(count - i), in + i);
+    const __m512i x = _mm512_maskz_permutexvar_epi64(0xff, order, codes);
+    const __m512i l = low(x), h = high(x);
+    const size_t bytes = 2 * (count - i);
+    _mm512_mask_storeu_epi8(out + 2 * i, First(bytes), _mm512_unpacklo_epi8(l, h));
+    if (bytes <= 64) break;
+    _mm512_mask_storeu_epi8(out + 2 * i + 64, First(bytes - 64), _mm512_unpackhi_epi8(l, h));
+  }
+}
+
+bool HasVbmi() { return CpuIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx512vbmi"); }
+#endif
+
+}  // namespace
+
+Lookup PickLookup8() {
+#if defined(__x86_64__)
+  if (HasVbmi()) return BytesVbmi;
+#endif
+  return Bytes;
+}
+
+Lookup PickLookup16() {
+#if defined(__x86_64__)
+  if (HasVbmi()) return WordsVbmi;
+#endif
+  return Words;
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,286 @@
+"""Elementwise ops, select and batchnorm on fixed-point tensors: float results, encoded."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from fixed import Fixed, run_fixed, via_float, within
+from op_runner import graph_options
+
+from qnnrt import qnn
+
+U8 = Fixed("uint8", 0.037, -117)
+S8 = Fixed("int8", 0.0213, 12)
+U16 = Fixed("uint16", 1.7e-4, -30011)
+S16 = Fixed("int16", 3.3e-4, 0)
+S32 = Fixed("int32", 2.5e-7, 0)
+TYPES = (U8, S8, U16, S16)
+
+BINARY = {
+    "ElementWiseAdd": 0,
+    "ElementWiseDivide": 2,
+    "ElementWiseFloorDiv": 4,
+    "Fmod": 5,
+    "ElementWiseMaximum": 10,
+    "ElementWiseMinimum": 11,
+    "ElementWiseMod": 12,
+    "ElementWiseMultiply": 13,
+    "ElementWisePower": 16,
+    "ElementWiseSquaredDifference": 17,
+    "ElementWiseSubtract": 18,
+}
+COMPARE = {
+    "ElementWiseEqual": 3,
+    "ElementWiseGreater": 6,
+    "ElementWiseGreaterEqual": 7,
+    "ElementWiseLess": 8,
+    "ElementWiseLessEqual": 9,
+    "ElementWiseNotEqual": 14,
+}
+UNARY: list[tuple[str, dict[str, Any]]] = [
+    *(
+        (f"ElementWise{name}", {})
+        for name in [
+            "Abs",
+            "Asin",
+            "Atan",
+            "Ceil",
+            "Cos",
+            "Exp",
+            "Floor",
+            "Log",
+            "Neg",
+            "Round",
+            "Rsqrt",
+            "Sign",
+            "Sin",
+            "SquareRoot",
+        ]
+    ),
+    *(
+        (name, {})
+        for name in ["Gelu", "HardSwish", "Logit", "Relu", "Relu1", "Relu6", "Sigmoid", "Tanh"]
+    ),
+    ("Elu", {"alpha": 0.7}),
+    ("ReluMinMax", {"min_value": -0.31, "max_value": 1.7}),
+    *(("ElementWiseNeuron", {"operation": n}) for n in range(9) if n != 5),
+    ("ElementWiseNeuron", {"operation": 5, "min_value": -0.2, "max_value": 0.9}),
+    *(("ElementWiseUnary", {"operation": n}) for n in range(16) if n != 9),
+]
+
+
+def names(case: Any) -> str | None:
+    if isinstance(case, Fixed):
+        return str(case.dtype)
+    return "-".join(map(str, case.values())) if isinstance(case, dict) else None
+
+
+def check(
+    op: str,
+    inputs: list[Any],
+    outputs: list[Any],
+    params: dict[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """A node gives what the float op gives."""
+    with np.errstate(all="ignore"):
+        expected = via_float(op, inputs, outputs, params, **options)
+    got = run_fixed(op, inputs, outputs, params, **options)
+    for mine, right in zip(got, expected, strict=True):
+        within(mine, right)
+
+
+def every_pair(a: Fixed, b: Fixed, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of 8-bit codes, or as many of wider ones."""
+    n = 65536
+    if a.codes().size == 256 and b.codes().size == 256:
+        x, y = np.meshgrid(a.codes(), b.codes())
+        return x.ravel(), y.ravel()
+    return a.random(rng, (n,)), b.random(rng, (n,))
+
+
+@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize(
+    ("a", "b", "out"),
+    [(U8, U8, U8), (S8, U8, S8), (U8, S16, U16), (S16, U16, S16), (U16, S8, U8)],
+    ids=names,
+)
+def test_binary(op: str, a: Fixed, b: Fixed, out: Fixed) -> None:
+    x, y = every_pair(a, b, np.random.default_rng(1))
+    params = {"operation": BINARY[op]}
+    check("ElementWiseBinary", [(x, a), (y, b)], [(x.shape, out)], params)
+    if op.startswith("ElementWise"):
+        check(op, [(x, a), (y, b)], [(x.shape, out)])
+
+
+@pytest.mark.parametrize("op", COMPARE)
+@pytest.mark.parametrize("of", TYPES, ids=names)
+def test_compare(op: str, of: Fixed) -> None:
+    x, y = every_pair(of, of, np.random.default_rng(2))
+    [got] = run_fixed(op, [(x, of), (y, of)], [(x.shape, np.bool_)])
+    integers = {
+        "ElementWiseEqual": x == y,
+        "ElementWiseGreater": x > y,
+        "ElementWiseGreaterEqual": x >= y,
+        "ElementWiseLess": x < y,
+        "ElementWiseLessEqual": x <= y,
+        "ElementWiseNotEqual": x != y,
+    }
+    np.testing.assert_array_equal(got, integers[op])
+    for other in (U8, S16):
+        y = other.random(np.random.default_rng(3), x.shape)
+        check(op, [(x, of), (y, other)], [(x.shape, np.bool_)])
+        params = {"operation": COMPARE[op]}
+        check("ElementWiseBinary", [(x, of), (y, other)], [(x.shape, np.bool_)], params)
+
+
+def test_compare_tells_neighbours_of_32_bits_apart() -> None:
+    x = np.int32([2**30, 2**30 + 1, -(2**31), 5])
+    y = np.int32([2**30 + 1, 2**30 + 1, 2**31 - 1, 4])
+    [got] = run_fixed("ElementWiseLess", [(x, S32), (y, S32)], [((4,), np.bool_)])
+    np.testing.assert_array_equal(got, x < y)
+
+
+SHAPES = [
+    ((1,), (1,)),
+    ((3, 5, 7), (3, 5, 7)),
+    ((2, 3, 1025), (1,)),
+    ((1, 1), (4, 1023)),
+    ((3, 37, 3), (3,)),
+    ((5,), (700, 5)),
+    ((3, 1500), (1500,)),
+    ((4, 1, 33), (1, 9, 33)),
+    ((4, 6, 1), (4, 1, 50)),
+    ((2, 3, 4, 5), (3, 1, 5)),
+    ((257, 129), (257, 1)),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+@pytest.mark.parametrize("op", ["ElementWiseSubtract", "ElementWiseGreater", "ElementWiseMaximum"])
+def test_broadcast(op: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    shape = np.broadcast_shapes(left, right)
+    out: Any = np.bool_ if op == "ElementWiseGreater" else U16
+    for a, b in ((U8, U8), (U8, S16), (S16, S8)):
+        x, y = a.random(rng, left), b.random(rng, right)
+        check(op, [(x, a), (y, b)], [(shape, out)])
+        check(op, [(x, a), (y, b)], [(shape, out)], static=(1,), threads=1)
+
+
+@pytest.mark.parametrize("op", ["ElementWiseMaximum", "ElementWiseMinimum"])
+@pytest.mark.parametrize("of", TYPES, ids=names)
+def test_one_encoding_picks_integers(op: str, of: Fixed) -> None:
+    x, y = every_pair(of, of, np.random.default_rng(4))
+    [got] = run_fixed(op, [(x, of), (y, of)], [(x.shape, of)])
+    within(got, np.maximum(x, y) if op.endswith("Maximum") else np.minimum(x, y))
+
+
+@pytest.mark.parametrize("shape", [(1,), (5, 6), (2, 7, 19)])
+def test_prelu(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(8)
+    for of, slopes in ((U8, S8), (S16, U16), (S8, S8)):
+        x, slope = of.random(rng, shape), slopes.random(rng, shape[-1:])
+        check("Prelu", [(x, of), (slope, slopes)], [(shape, of)])
+        check("Prelu", [(x, of), (slope, slopes)], [(shape, U8)], static=(1,))
+
+
+@pytest.mark.parametrize(("op", "params"), UNARY, ids=names)
+def test_unary_all_codes(op: str, params: dict[str, Any]) -> None:
+    for of, out in product((U8, S8), (U8, S8, U16, S16)):
+        x = np.concatenate([of.codes(), of.codes()[::-1][:77]])
+        check(op, [(x, of)], [(x.shape, out)], params)
+    for of, out in ((U16, S16), (S16, S16), (U16, U8)):
+        x = of.codes()[: 65536 - 13]
+        check(op, [(x, of)], [(x.shape, out)], params)
+
+
+@pytest.mark.parametrize("op", ["Relu", "Relu6", "Relu1"])
+@pytest.mark.parametrize("of", TYPES, ids=names)
+def test_limits_with_one_encoding(op: str, of: Fixed) -> None:
+    x = of.random(np.random.default_rng(6), (40009,))
+    low, high = {"Relu": (0, np.inf), "Relu6": (0, 6), "Relu1": (-1, 1)}[op]
+    [got] = run_fixed(op, [(x, of)], [(x.shape, of)])
+    within(got, of.quantize(np.clip(of.dequantize(x), low, high)))
+
+
+def test_nan_and_infinity_are_no_fixed_point_numbers() -> None:
+    for op, of in product(("IsNan", "IsInf"), (U8, S16)):
+        x = of.random(np.random.default_rng(0), (3000,))
+        [got] = run_fixed(op, [(x, of)], [(x.shape, np.bool_)])
+        assert not got.any()
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 129, 1000, 140001])
+def test_tables_of_any_length(count: int) -> None:
+    for of, out in ((U8, S8), (S8, U16)):
+        x = of.random(np.random.default_rng(count), (count,))
+        check("Tanh", [(x, of)], [(x.shape, out)])
+
+
+def test_along_an_axis() -> None:
+    rng = np.random.default_rng(5)
+    shape = (3, 5, 11)
+    for axis in range(3):
+        n = shape[axis]
+        scale = rng.uniform(0.01, 0.05, n).astype(np.float32)
+        of = Fixed("int8", scale, rng.integers(-9, 9, n), axis)
+        x, y = of.random(rng, shape), U8.random(rng, shape)
+        check("ElementWiseAdd", [(x, of), (y, U8)], [(shape, S16)])
+        check("ElementWiseMaximum", [(x, of), (x[::-1].copy(), of)], [(shape, of)])
+        check("Sigmoid", [(x, of)], [(shape, U8)])
+        check("Sigmoid", [(y, U8)], [(shape, of)])
+
+
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+def test_select(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(9)
+    shape = np.broadcast_shapes(left, right)
+    for condition in (left, right, shape, (1,)):
+        truth = rng.random(condition) < 0.4
+        for a, b, out in ((U8, S8, U8), (S16, U8, U16), (U8, U8, U8)):
+            x, y = a.random(rng, left), b.random(rng, right)
+            check("ElementWiseSelect", [truth, (x, a), (y, b)], [(shape, out)])
+
+
+@pytest.mark.parametrize("channels", [1, 3, 64, 1000, 1025])
+def test_batchnorm(channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    shape = (2, 9, channels)
+    weight = rng.normal(1, 0.5, channels).astype(np.float32)
+    bias = rng.normal(0, 0.5, channels).astype(np.float32)
+    w8, b32 = Fixed.covering("uint8", -1, 3), Fixed("int32", 1e-6, 0)
+    for of, out in ((U8, U8), (S16, U16), (U16, S8)):
+        x = (of.random(rng, shape), of)
+        fixed = [(w8.quantize(weight), w8), (b32.quantize(bias), b32)]
+        for static in ((1, 2), ()):
+            check("Batchnorm", [x, *fixed], [(shape, out)], static=static)
+        check("Batchnorm", [x, fixed[0]], [(shape, out)])
+
+
+def test_a_result_is_never_written_over_elements_of_another_size() -> None:
+    """A row of 16 bits has as many bytes as two rows of 8: it must outlive both."""
+    n = 4000
+    rng = np.random.default_rng(11)
+    x, y = S16.random(rng, (1, n)), U8.random(rng, (2, n))
+    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g", custom=graph_options("portable", 2))
+        a = graph.add_tensor("a", (1, n), "int16", type="app_write", quantization=S16.quantization)
+        b = graph.add_tensor("b", (2, n), "uint8", type="app_write", quantization=U8.quantization)
+        row = graph.add_tensor("row", (1, n), "int16", quantization=S16.quantization)
+        total = graph.add_tensor("sum", (2, n), "uint8", quantization=U8.quantization)
+        out = graph.add_tensor(
+            "out", (2, n), "uint8", type="app_read", quantization=U8.quantization
+        )
+        graph.add_node("0", "Relu", [a], [row])
+        graph.add_node("1", "ElementWiseAdd", [b, row], [total])
+        graph.add_node("2", "Relu6", [total], [out])
+        graph.finalize()
+        got = np.zeros((2, n), np.uint8)
+        graph.execute([x, y], [got])
+    rows = S16.dequantize(S16.quantize(np.maximum(S16.dequantize(x), 0)))
+    sums = U8.dequantize(U8.quantize(U8.dequantize(y) + rows))
+    within(got, U8.quantize(np.clip(sums, 0, 6)))
