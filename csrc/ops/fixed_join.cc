@@ -79,6 +79,11 @@ class FixedJoin final : public Kernel {
 }  // namespace
 
 Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&) {
+  for (const auto* ports : {&node.inputs, &node.outputs}) {
+    for (const Tensor* tensor : *ports) {
+      if (!OneScale(tensor->quantization)) return KernelPtr();
+    }
+  }
   const bool pack = node.type == QNN_OP_PACK;
   const size_t rank = node.inputs[0]->shape.size();
   size_t axis = 0;

@@ -164,7 +164,8 @@ Result<KernelPtr> MakeFixedMove(const OpDef& def, const Node& node, const Kernel
   if (!e.one_scale || !MovesOnly(node)) return KernelPtr();
   if (e.alike || e.output == nullptr) return OnIntegers(def, node, nullptr, options);
   if ((def.flags & OpDef::kAlias) != 0) return MakeFixedConvert(node, options);
-  if (node.type == QNN_OP_CONCAT || node.type == QNN_OP_PACK) return MakeFixedJoin(node, options);
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr own, MakeFixedKernel(node, options));
+  if (own) return own;
   auto kernel = std::make_unique<FixedMove>(node);
   // Equal values where there were none before could turn the order of TopK's indices.
   const bool only_output = node.outputs.size() == 1;

@@ -1,9 +1,11 @@
 // PoolMax2d, PoolMax3d, PoolAvg2d, PoolAvg3d.
+#include "ops/pool.h"
+
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <type_traits>
 
+#include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
 
@@ -12,14 +14,7 @@ namespace {
 
 enum class PoolKind { kMax, kAverage };
 
-// Two-dimensional pools are three-dimensional ones with a depth of 1.
-struct PoolGeometry {
-  using Dims = std::array<int64_t, 3>;
-  int64_t batch = 0, channels = 0;
-  Dims in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1};
-  Dims pad_before{0, 0, 0}, pad_after{0, 0, 0};
-  bool count_pads = false;
-};
+}  // namespace
 
 Result<PoolGeometry> ReadPool(const Node& node) {
   const Shape& in = node.inputs[0]->shape;
@@ -61,6 +56,18 @@ Result<PoolGeometry> ReadPool(const Node& node) {
   return g;
 }
 
+PoolSpan SpanOf(const PoolGeometry& g, size_t dim, int64_t index) {
+  const int64_t start = index * g.stride[dim] - g.pad_before[dim];
+  const int64_t stop = start + g.kernel[dim];
+  PoolSpan span;
+  span.begin = std::max<int64_t>(start, 0);
+  span.end = std::max(span.begin, std::min(stop, g.in[dim]));
+  span.padded = std::max<int64_t>(0, std::min(stop, g.in[dim] + g.pad_after[dim]) - start);
+  return span;
+}
+
+namespace {
+
 Status Infer(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
   Shape shape = node.inputs[0]->shape;
@@ -70,32 +77,44 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   return Status::Ok();
 }
 
-// The part of a window that lies inside the input, in one dimension.
-struct Span {
-  int64_t begin, end;
-  int64_t padded;  // its length when the padding counts, though not what hangs over the padding
-};
-
-Span SpanOf(const PoolGeometry& g, size_t dim, int64_t index) {
-  const int64_t start = index * g.stride[dim] - g.pad_before[dim];
-  const int64_t stop = start + g.kernel[dim];
-  Span span;
-  span.begin = std::max<int64_t>(start, 0);
-  span.end = std::max(span.begin, std::min(stop, g.in[dim]));
-  span.padded = std::max<int64_t>(0, std::min(stop, g.in[dim] + g.pad_after[dim]) - start);
-  return span;
-}
-
 template <typename T>
 T Lowest() {
   if constexpr (std::is_same_v<T, float>) return -std::numeric_limits<float>::infinity();
   return std::numeric_limits<T>::lowest();
 }
 
+// The greatest of each channel over a window, a block of channels in one pass. Pixels of few
+// channels, and floats, are taken tap by tap.
+template <typename T>
+struct MaxWindow {
+  static constexpr size_t kBlock = 64 / sizeof(T);
+  static QNNRT_INLINE void Run(const T* in, const PoolWindow& window, size_t channels, T* out) {
+    size_t c = 0;
+    for (; c + kBlock <= channels; c += kBlock) Block<kBlock>(in + c, window, out + c);
+    for (; c + 16 <= channels; c += 16) Block<16>(in + c, window, out + c);
+    for (; c < channels; ++c) Block<1>(in + c, window, out + c);
+  }
+  template <size_t n>
+  static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, T* out) {
+    T best[n];
+    for (size_t k = 0; k < n; ++k) best[k] = Lowest<T>();
+    for (size_t z = 0; z < w.planes; ++z) {
+      for (size_t y = 0; y < w.rows; ++y) {
+        const T* x = in + z * w.plane_stride + y * w.row_stride;
+        for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
+          for (size_t k = 0; k < n; ++k) best[k] = x[k] > best[k] ? x[k] : best[k];
+        }
+      }
+    }
+    for (size_t k = 0; k < n; ++k) out[k] = best[k];
+  }
+};
+
 template <typename T, PoolKind kKind>
 class Pool final : public Kernel {
  public:
   explicit Pool(const PoolGeometry& g) : g_(g) {}
+  static constexpr bool kByWindow = kKind == PoolKind::kMax && sizeof(T) <= 2;
 
   Status Run(const ExecArgs& args) override {
     const T* in = static_cast<const T*>(args.in[0]);
@@ -107,8 +126,8 @@ class Pool final : public Kernel {
     args.threads.For(static_cast<size_t>(lines), grain, [&](size_t begin, size_t end) {
       for (int64_t line = static_cast<int64_t>(begin); line < static_cast<int64_t>(end); ++line) {
         const int64_t n = line / (g_.out[0] * g_.out[1]);
-        const Span d = SpanOf(g_, 0, line / g_.out[1] % g_.out[0]);
-        const Span h = SpanOf(g_, 1, line % g_.out[1]);
+        const PoolSpan d = SpanOf(g_, 0, line / g_.out[1] % g_.out[0]);
+        const PoolSpan h = SpanOf(g_, 1, line % g_.out[1]);
         for (int64_t x = 0; x < g_.out[2]; ++x) {
           Window(in + n * g_.in[0] * g_.in[1] * g_.in[2] * g_.channels, d, h, SpanOf(g_, 2, x),
                  out + (line * g_.out[2] + x) * g_.channels);
@@ -121,8 +140,11 @@ class Pool final : public Kernel {
   const char* Name() const override { return "portable"; }
 
  private:
-  void Window(const T* in, const Span& d, const Span& h, const Span& w, T* out) const {
+  void Window(const T* in, const PoolSpan& d, const PoolSpan& h, const PoolSpan& w, T* out) const {
     const size_t channels = static_cast<size_t>(g_.channels);
+    if constexpr (kByWindow) {
+      return max_(in + WindowStart(g_, d, h, w), WindowOf(g_, d, h, w), channels, out);
+    }
     std::fill_n(out, channels, kKind == PoolKind::kMax ? Lowest<T>() : T{0});
     for (int64_t z = d.begin; z < d.end; ++z) {
       for (int64_t y = h.begin; y < h.end; ++y) {
@@ -150,7 +172,16 @@ class Pool final : public Kernel {
     }
   }
 
+  static auto PickMax() {
+    if constexpr (kByWindow) {
+      return PickIsa<MaxWindow<T>>();
+    } else {
+      return nullptr;
+    }
+  }
+
   const PoolGeometry g_;
+  const decltype(PickMax()) max_ = PickMax();
 };
 
 template <typename T>
@@ -201,6 +232,7 @@ OpDef Def(const char* type, int spatial, PoolKind kind) {
   }
   def.infer = Infer;
   def.portable = MakePool;
+  if (kind == PoolKind::kMax) def.flags = OpDef::kMoves;
   return def;
 }
 
