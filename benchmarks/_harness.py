@@ -238,6 +238,16 @@ class Benchmark:
                 line += f"  {row['gigabytes_per_second']:6.1f} GB/s"
             print(line, flush=True)
 
+    def means(self, ratios: dict[str, list[float]]) -> None:
+        """Shows and reports the geometric mean of each list of ratios."""
+        rows = self.extra.setdefault("geometric_means", [])
+        for name, values in ratios.items():
+            mean = statistics.geometric_mean(values)
+            rows.append({"name": name, "ratio": mean, "cases": len(values)})
+            if len(rows) == 1:
+                print("\ngeometric means of the ratios")
+            print(f"  {name:60}{mean:6.2f}  of {len(values)}")
+
     def finish(self) -> None:
         """Writes the JSON report."""
         path = self.options.json or RESULTS / f"{self.name}{'-smoke' * self.smoke}.json"

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-ORDER = ("call_overhead", "large_io", "models", "allocator", "handoff", "qmem", "binary_load")
+ORDER = (
+    "call_overhead",
+    "large_io",
+    "models",
+    "models-int8",
+    "kernels",
+    "allocator",
+    "handoff",
+    "qmem",
+    "binary_load",
+)
 
 
 def time_text(seconds: float) -> str:
@@ -44,6 +54,11 @@ def print_tables(report: dict[str, Any]) -> None:
             print("|---" * (len(names) + 2) + "|")
         cells = " | ".join(cell(way) for way in case["ways"])
         print(f"| {case['name']} | {cells} | {case['others_used_cores']:.1f} cores |")
+    for row in report.get("geometric_means", ()):
+        if row is report["geometric_means"][0]:
+            print("\n| geometric mean of the ratios | | cases |")
+            print("|---" * 3 + "|")
+        print(f"| {row['name']} | {row['ratio']:.2f} | {row['cases']} |")
     for row in report.get("memory", ()):
         if row is report["memory"][0]:
             print("\n| processes | RSS each | private each | PSS, all | PSS before loading, all |")
