@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from qnnrt.model import Model, Node
+from qnnrt.model import Model, Node, Tensor
 
 Arrays = list[np.ndarray | None]
 OPS: dict[str, Callable[..., object]] = {}
@@ -26,7 +26,10 @@ def run(model: Model, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     last = {name: i for i, node in enumerate(model.nodes) for name in node.inputs if name}
     with np.errstate(all="ignore"):
         for i, node in enumerate(model.nodes):
-            inputs = [values[name] if name else None for name in node.inputs]
+            inputs = [
+                _real(model.tensors[name], values[name], node) if name else None
+                for name in node.inputs
+            ]
             if node.type.startswith("Resize"):  # the output's shape is the client's choice
                 inputs.append(np.array(model.tensors[node.outputs[0]].shape))
             found = OPS[node.type](node, *inputs)
@@ -40,11 +43,35 @@ def run(model: Model, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
                 if node.type in ("Reshape", "Lstm", "Gru", "Gather", "MatMul"):
                     y = y.reshape(tensor.shape)
                 assert y.shape == tensor.shape, f"{node.type} {node.name}: {y.shape} {tensor}"
-                values[name] = y.astype(tensor.dtype)
+                values[name] = _stored(tensor, y, node)
             for name in node.inputs:
                 if name and last[name] == i and name not in model.outputs:
                     values.pop(name, None)
     return {name: values[name] for name in model.outputs}
+
+
+def _encoding(tensor: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    q = tensor.quantization
+    shape = [-1 if i == q.axis else 1 for i in range(len(tensor.shape))]
+    return np.reshape(q.scale, shape), np.reshape(q.offset, shape)
+
+
+def _real(tensor: Tensor, x: np.ndarray, node: Node) -> np.ndarray:
+    """What the elements of a fixed-point tensor stand for; a Cast takes them as integers."""
+    if tensor.quantization is None or node.type == "Cast":
+        return x
+    scale, offset = _encoding(tensor)
+    return (scale * (x.astype(np.float64) + offset)).astype(np.float32)
+
+
+def _stored(tensor: Tensor, y: np.ndarray, node: Node) -> np.ndarray:
+    if tensor.quantization is None or node.type == "Cast":
+        return y.astype(tensor.dtype)
+    scale, offset = _encoding(tensor)
+    codes = np.rint(y.astype(np.float32) / scale.astype(np.float32)).astype(np.float64) - offset
+    bits = tensor.quantization.bitwidth or 8 * tensor.dtype.itemsize
+    low = -(2 ** (bits - 1)) if tensor.dtype.kind == "i" else 0
+    return np.clip(codes, low, low + 2**bits - 1).astype(tensor.dtype)
 
 
 def op(*names: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
@@ -112,7 +139,7 @@ OPS |= {
         (np.isposinf(x) & _b(n, "detect_positive", True))
         | (np.isneginf(x) & _b(n, "detect_negative", True))
     ),
-    "Cast": lambda n, x: x,
+    **dict.fromkeys(("Cast", "Convert", "Dequantize", "Quantize"), lambda n, x: x),
 }
 
 

@@ -18,7 +18,7 @@ import onnx.inliner
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
-from .. import passes
+from .. import passes, quantized
 from ..graph import Edge, finish
 from . import (  # noqa: F401  (the modules fill the table of operators)
     op_activation,
@@ -28,6 +28,7 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_matmul,
     op_norm,
     op_pool,
+    op_quantize,
     op_recurrent,
     op_reduce,
     op_resize,
@@ -35,7 +36,7 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     patterns,
 )
 from .lower import FOLDED_OPS, Lowering
-from .nodes import TABLE, TARGETS
+from .nodes import TARGETS
 from .reader import opset_of, read
 from .types import graph_inputs
 from .values import Builder, channel_last, identity
@@ -45,7 +46,7 @@ __all__ = ["FOLDED_OPS", "load", "supported_ops"]
 
 def supported_ops() -> dict[str, str]:
     """ONNX operator -> the QNN operations that it becomes."""
-    return {name: TARGETS[name] for name in sorted(TABLE)}
+    return {name: TARGETS[name] for name in sorted(TARGETS)}
 
 
 def load(
@@ -54,6 +55,7 @@ def load(
     layout: Literal["keep", "nhwc"] = "keep",
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    quantized_io: bool = False,
 ) -> Model:
     """The model of an ONNX file (or its bytes, or a ModelProto).
 
@@ -64,6 +66,9 @@ def load(
       order) or by the name of a symbolic dimension (one size). Nothing is guessed.
     - `constants`: values for inputs that decide shapes or parameters (the shape of a Reshape, the
       axes of a reduction): QNN has these fixed in the graph. They are no inputs of the model then.
+
+    - `quantized_io`: an input that a quantized model quantizes first, and an output that it
+      dequantizes last, is a fixed-point tensor with its `quantization` instead of a float one.
 
     An initializer that is also listed as an input is a constant. Inputs and outputs keep the
     element types of the file; what is 64-bit float inside is computed in 32 bits where QNN has no
@@ -101,6 +106,7 @@ def load(
     for name in _output_names(graph, where):
         outputs.append(_output(walk, name, layout, {*given, *outputs}))
     lowered = passes.Graph(walk.b.ops, given, outputs)
+    quantized.run(lowered, quantized_io)
     passes.run(lowered)
     model = finish(lowered.ops, given, outputs, graph.name or "graph")
     model.source = where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,13 @@ from . import fold
 from .functions import function_body, instantiate
 from .nodes import TABLE, OnnxNode, Result, Unsupported
 from .patterns import OWN_DOMAIN
+from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import array_of
 from .types import TypeOf, type_of, type_proto
 from .values import Builder, Value, constant
+
+#: What keeps a constant with an encoding as the integers that it is.
+_KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
 #: Constants of at most this many elements take part in shape inference.
 _INFERENCE_ELEMENTS = 4096
@@ -58,9 +62,9 @@ class Lowering:
     def scalar(self, name: str) -> float | None:
         """The value of a constant with one element."""
         value = self.env.get(name)
-        if value is None or value.data is None or value.data.size != 1:
+        if value is None or not value.is_const or math.prod(value.shape) != 1:
             return None
-        return float(value.data.reshape(-1)[0])
+        return float(value.const.reshape(-1)[0])
 
     def add_initializers(self, graph: onnx.GraphProto) -> None:
         for tensor in graph.initializer:
@@ -122,6 +126,8 @@ class Lowering:
     def _known(self, node: OnnxNode) -> bool:
         if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
             return True
+        if node.op in LINEAR or (node.domain, node.op) in BODIES:
+            return True
         schema = self._schema(node)
         return bool(
             schema is not None and (schema.has_function or schema.has_context_dependent_function)
@@ -147,9 +153,14 @@ class Lowering:
             return [constant(self._constant(node))]
         if node.domain == "" and node.op == "If":
             return self._branch(node, opsets)
+        if node.op in LINEAR and node.domain in ("", MICROSOFT, OWN_DOMAIN):
+            self.b.scope = node.name
+            return _listed(TABLE[node.op](self, node))
         if node.domain == OWN_DOMAIN:
             self.b.scope = node.name
             return _listed(TABLE[node.op](self, node))
+        if (node.domain, node.op) in BODIES:
+            return self._inline(node, BODIES[node.domain, node.op](node), opsets)
         schema = self._schema(node)
         if schema is None:
             raise Unsupported(
@@ -170,7 +181,8 @@ class Lowering:
         except shape_inference.InferenceError:
             if not folds:  # evaluating is more lenient: Range takes tensors of one element
                 raise
-        if folds:
+        codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
+        if folds and not codes:
             return self._fold(node, opsets)
         lower = TABLE.get(node.op) if node.domain == "" else None
         refusal: Unsupported | None = None
@@ -204,8 +216,8 @@ class Lowering:
             if not name or value is None:
                 continue
             types[name] = type_proto(value)
-            if value.data is not None and value.data.size <= _INFERENCE_ELEMENTS:
-                data[name] = onnx.numpy_helper.from_array(np.array(value.data), name)
+            if value.is_const and math.prod(value.shape) <= _INFERENCE_ELEMENTS:
+                data[name] = onnx.numpy_helper.from_array(np.array(value.const), name)
         imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]
         found = shape_inference.infer_node_outputs(
             schema, node.proto, types, data, opset_imports=imports
@@ -266,14 +278,24 @@ class Lowering:
         function = function_body(node, schema)
         if function is None:
             return None
-        self._calls += 1
-        prefix = f"{node.name}.{self._calls}."
-        names = dict(zip(function.input, node.proto.input, strict=False))
-        names |= dict.fromkeys(list(function.input)[len(node.proto.input) :], "")
         attributes = {a.name: a for a in node.proto.attribute}
         for key, attribute in schema.attributes.items():
             if key not in attributes and attribute.default_value.type:
                 attributes[key] = attribute.default_value
+        return self._inline(node, function, opsets, attributes)
+
+    def _inline(
+        self,
+        node: OnnxNode,
+        function: onnx.FunctionProto,
+        opsets: dict[str, int],
+        attributes: Mapping[str, onnx.AttributeProto] | None = None,
+    ) -> list[Value | None]:
+        """The body of a function in the node's place."""
+        self._calls += 1
+        prefix = f"{node.name}.{self._calls}."
+        names = dict(zip(function.input, node.proto.input, strict=False))
+        names |= dict.fromkeys(list(function.input)[len(node.proto.input) :], "")
 
         def renamed(name: str) -> str:
             return names.get(name, prefix + name) if name else ""
@@ -283,7 +305,7 @@ class Lowering:
         }
         mark = len(self.unsupported)
         for index, body in enumerate(function.node):
-            proto = instantiate(body, renamed, attributes)
+            proto = instantiate(body, renamed, attributes or {})
             self.node(proto, inner, f"{prefix}{body.op_type}_{index}")
         inner_errors = self.unsupported[mark:]
         if inner_errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,20 +10,23 @@ import numpy as np
 from .common import add, mul, reduce, times
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, lowers
-from .values import Value, constant, identity
+from .values import Value, coded_constant, constant, identity
 
 
-def fully_connected(c: Lowering, x: Value, w: np.ndarray, bias: np.ndarray | None) -> Value:
+def fully_connected(c: Lowering, x: Value, w: Value, bias: Value | None) -> Value:
     """x [M, K] times constant w [K, N]. Rows of `w` are put into the order that x is held in."""
-    rows = w.T  # as FullyConnected has them, [N, K]
-    if (held := c.b.flat_rows(x)) is not None:
-        x, index = held
+    rows = c.b.transpose(w, (1, 0))  # as FullyConnected has them, [N, K]
+    if (found := c.b.flat_rows(x)) is not None:
+        x, index = found
         # Taken along K of [N, K]: as rows of w they would be gathered and then turned around.
-        rows = np.take(rows, index, axis=1)
+        if rows.coded is not None:
+            rows = coded_constant(rows.coded.take(index, axis=1))
+        else:
+            rows = constant(np.take(rows.const, index, axis=1))
     x = c.b.plain(x)
-    inputs = [x, constant(rows)]
+    inputs = [x, rows]
     if bias is not None:
-        inputs.append(constant(bias))
+        inputs.append(bias)
     return c.b.op("FullyConnected", inputs, (x.shape[0], w.shape[1]))
 
 
@@ -53,8 +57,8 @@ def matmul(c: Lowering, a: Value, b: Value) -> Value:
         b = c.b.reshape(b, (*b.shape, 1))
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(f"cannot multiply {list(a.shape)} by {list(b.shape)}")
-    if a.rank == b.rank == 2 and b.data is not None:
-        return c.b.reshape(fully_connected(c, a, b.data, None), shape)
+    if a.rank == b.rank == 2 and b.is_const:
+        return c.b.reshape(fully_connected(c, a, b, None), shape)
     left, turn_left = _operand(c, a)
     right, turn_right = _operand(c, b)
     rank = max(left.rank, right.rank)
@@ -106,13 +110,13 @@ def gemm(c: Lowering, n: OnnxNode) -> Value:
     if a.dtype.kind != "f" and (alpha != 1 or beta != 1):
         raise Unsupported("integer matrices with alpha or beta")
     columns = b.shape[0] if n.integer("transB") else b.shape[1]
-    if b.data is not None and a.dtype.kind == "f":
-        w = b.data.T if n.integer("transB") else b.data
+    if b.is_const and a.dtype.kind == "f":
+        w = c.b.transpose(b, (1, 0)) if n.integer("transB") else b
         if a.shape[1] != w.shape[0]:
             raise ValueError(f"cannot multiply {list(a.shape)} by {list(w.shape)}")
         if alpha != 1:
-            w = (w * alpha).astype(b.dtype)
-        row = _row(bias, columns, beta)
+            w = _scaled(w, alpha)
+        row = _row(c, bias, columns, beta)
         y = fully_connected(c, a, w, row)
         if row is not None or bias is None:
             return y
@@ -125,16 +129,26 @@ def gemm(c: Lowering, n: OnnxNode) -> Value:
     return add(c, y, times(c, bias, beta))
 
 
-def _row(bias: Value | None, columns: int, beta: float) -> np.ndarray | None:
+def _scaled(v: Value, factor: float) -> Value:
+    """A constant times a number."""
+    coded = None if v.coded is None else v.coded.times(factor)
+    return constant((v.const * factor).astype(v.dtype)) if coded is None else coded_constant(coded)
+
+
+def _row(c: Lowering, bias: Value | None, columns: int, beta: float) -> Value | None:
     """A constant bias that is the same for every row."""
-    if bias is None or bias.data is None or bias.data.size not in (1, columns):
+    if bias is None or not bias.is_const:
         return None
-    if bias.rank and bias.shape[-1] not in (1, columns):
+    size = math.prod(bias.shape)
+    if size not in (1, columns) or (bias.rank and bias.shape[-1] not in (1, columns)):
         return None
-    if bias.data.size == columns and bias.rank and bias.shape[-1] != columns:
+    if size == columns and bias.rank and bias.shape[-1] != columns:
         return None
-    row = np.broadcast_to(bias.data.ravel(), (columns,))
-    return row if beta == 1 else (row * beta).astype(bias.dtype)
+    if size == columns:
+        row = c.b.reshape(bias, (columns,))
+    else:
+        row = constant(np.broadcast_to(bias.const.ravel(), (columns,)))
+    return row if beta == 1 else _scaled(row, beta)
 
 
 @lowers("Einsum", to="MatMul, Transpose, ReduceSum, ElementWiseMultiply")

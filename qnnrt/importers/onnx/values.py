@@ -17,6 +17,7 @@ from typing import cast
 
 import numpy as np
 
+from ..encodings import Coded
 from ..graph import Edge, Op, Shape, physical
 
 Perm = tuple[int, ...]
@@ -44,13 +45,13 @@ def inverse(perm: Perm) -> Perm:
 
 @dataclass(eq=False)
 class Value:
-    """An ONNX value: a constant (`data`), a tensor in some order, or a pending reshape."""
+    """An ONNX value: a constant (`held`), a tensor in some order, or a pending reshape."""
 
     shape: Shape
     dtype: np.dtype
     edge: Edge | None = None
     perm: Perm = ()
-    data: np.ndarray | None = None
+    held: np.ndarray | Coded | None = None  # in logical order
     base: Value | None = None
     statics: dict[tuple[Perm, Shape], Edge] = field(default_factory=dict)
 
@@ -60,7 +61,17 @@ class Value:
 
     @property
     def is_const(self) -> bool:
-        return self.data is not None
+        return self.held is not None
+
+    @property
+    def data(self) -> np.ndarray | None:
+        """The data of a constant, in logical order; computed when it is held as integers."""
+        return self.held.real if isinstance(self.held, Coded) else self.held
+
+    @property
+    def coded(self) -> Coded | None:
+        """A constant that is held as integers with an encoding."""
+        return self.held if isinstance(self.held, Coded) else None
 
     @property
     def const(self) -> np.ndarray:
@@ -69,7 +80,12 @@ class Value:
 
 
 def constant(array: np.ndarray) -> Value:
-    return Value(tuple(array.shape), array.dtype, perm=identity(array.ndim), data=array)
+    return Value(tuple(array.shape), array.dtype, perm=identity(array.ndim), held=array)
+
+
+def coded_constant(coded: Coded) -> Value:
+    shape = tuple(int(d) for d in coded.codes.shape)
+    return Value(shape, coded.dtype, perm=identity(len(shape)), held=coded)
 
 
 def blocks(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]] | None:
@@ -147,7 +163,7 @@ class Builder:
 
     def edge(self, v: Value) -> Edge:
         """The tensor that holds `v`, in the order that `v.perm` says."""
-        if v.data is not None:
+        if v.is_const:
             return self._static(v)
         if v.base is not None:
             raise AssertionError("a pending reshape has no tensor; call real() or plain() first")
@@ -155,6 +171,8 @@ class Builder:
 
     def _static(self, v: Value) -> Edge:
         key = (v.perm, v.shape)
+        if key not in v.statics and v.coded is not None:
+            v.statics[key] = self._decoded(v.coded, v.perm)
         if key not in v.statics:
             data = np.ascontiguousarray(v.const.transpose(v.perm))
             data = data.reshape(physical(data.shape))
@@ -167,15 +185,23 @@ class Builder:
                 v.statics[key] = self._small[small]
         return v.statics[key]
 
+    def _decoded(self, coded: Coded, perm: Perm) -> Edge:
+        """The integers as a tensor and a Dequantize behind it."""
+        held = coded.transpose(perm)
+        codes = np.ascontiguousarray(held.codes).reshape(physical(held.codes.shape))
+        shape = tuple(int(d) for d in codes.shape)
+        edge = Edge(shape, codes.dtype, codes, quantization=held.quantization)
+        return self.raw("Dequantize", [edge], [(shape, coded.dtype)])[0]
+
     # ---- order of dimensions -------------------------------------------------------------------
 
     def with_perm(self, v: Value, perm: Perm) -> Value:
         """`v` held in order `perm`."""
-        if v.data is not None:
+        if v.is_const:
             return (
                 v
                 if v.perm == perm
-                else Value(v.shape, v.dtype, perm=perm, data=v.data, statics=v.statics)
+                else Value(v.shape, v.dtype, perm=perm, held=v.held, statics=v.statics)
             )
         if v.base is not None:
             if perm == identity(v.rank):
@@ -251,6 +277,9 @@ class Builder:
         shape = tuple(int(d) for d in shape)
         if math.prod(shape) != math.prod(v.shape):
             raise ValueError(f"cannot reshape {list(v.shape)} to {list(shape)}")
+        if v.coded is not None:
+            coded = v.coded.reshape(shape)
+            return constant(v.const.reshape(shape)) if coded is None else coded_constant(coded)
         if v.data is not None:
             return constant(v.data.reshape(shape))
         if v.base is not None:
@@ -275,6 +304,8 @@ class Builder:
     def transpose(self, v: Value, perm: Sequence[int]) -> Value:
         """ONNX Transpose: only the order changes, no data moves yet."""
         perm = tuple(int(p) for p in perm)
+        if v.coded is not None:
+            return coded_constant(v.coded.transpose(perm))
         if v.data is not None:
             return constant(v.data.transpose(perm))
         v = self.real(v)

@@ -1,0 +1,115 @@
+"""Quantized constants and the arithmetic of encodings: ``real = scale * (q + offset)``."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..model import Quantization
+from .graph import Shape
+
+
+def along(values: float | int | np.ndarray, axis: int | None, rank: int) -> np.ndarray:
+    """One value, or one for each index along `axis`, ready to be broadcast."""
+    found = np.asarray(values)
+    if axis is None or found.ndim == 0:
+        return found
+    return found.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+def transposed(q: Quantization, perm: Sequence[int]) -> Quantization:
+    return q if q.axis is None else replace(q, axis=list(perm).index(q.axis))
+
+
+def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
+    """The dimension with scales of its own must stay one, with as many elements before it.
+
+    None when it does not.
+    """
+    if q.axis is None:
+        return q
+    before = math.prod(old[: q.axis])
+    for axis, size in enumerate(new):
+        if size == old[q.axis] and math.prod(new[:axis]) == before:
+            return replace(q, axis=axis)
+    return None
+
+
+def alike(a: Quantization | None, b: Quantization | None) -> bool:
+    """The same real number for every integer; only for encodings of whole tensors."""
+    if a is None or b is None or a.axis is not None or b.axis is not None:
+        return False
+    return (float(a.scale), int(a.offset), a.bitwidth) == (
+        float(b.scale),
+        int(b.offset),
+        b.bitwidth,
+    )
+
+
+def limits(dtype: np.dtype, bitwidth: int | None) -> tuple[int, int]:
+    """The least and the largest integer of a fixed-point type."""
+    bits = bitwidth or 8 * dtype.itemsize
+    if dtype.kind == "i":
+        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return 0, (1 << bits) - 1
+
+
+def decode(codes: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
+    """The real numbers, computed in 32 bits as ONNX and TFLite do."""
+    scale, offset = (along(p, q.axis, codes.ndim) for p in (q.scale, q.offset))
+    if codes.dtype.itemsize <= 2:  # exact as floats
+        shifted = codes.astype(np.float32)
+        if np.any(offset):
+            shifted += offset.astype(np.float32)
+    else:
+        shifted = (codes.astype(np.int64) + offset.astype(np.int64)).astype(np.float32)
+    shifted *= scale.astype(np.float32)
+    return shifted.astype(dtype, copy=False)
+
+
+def encode(real: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
+    """The nearest integers, ties to even, saturated."""
+    scale, offset = (along(p, q.axis, real.ndim) for p in (q.scale, q.offset))
+    low, high = limits(dtype, q.bitwidth)
+    found = np.rint(np.asarray(real, np.float32) / scale.astype(np.float32)).astype(np.float64)
+    return np.asarray(np.clip(np.nan_to_num(found) - offset, low, high), dtype)
+
+
+@dataclass(eq=False, frozen=True)
+class Coded:
+    """A constant held as integers; `dtype` is that of the real numbers."""
+
+    codes: np.ndarray
+    quantization: Quantization
+    dtype: np.dtype
+
+    @functools.cached_property
+    def real(self) -> np.ndarray:
+        return decode(self.codes, self.quantization, self.dtype)
+
+    def transpose(self, perm: Sequence[int]) -> Coded:
+        return Coded(self.codes.transpose(perm), transposed(self.quantization, perm), self.dtype)
+
+    def reshape(self, shape: Sequence[int]) -> Coded | None:
+        """None when the scales would no longer lie along a dimension."""
+        shape = tuple(int(d) for d in shape)
+        found = reshaped(self.quantization, self.codes.shape, shape)
+        return None if found is None else Coded(self.codes.reshape(shape), found, self.dtype)
+
+    def take(self, index: np.ndarray, axis: int) -> Coded:
+        q = self.quantization
+        if q.axis == axis:
+            q = replace(q, scale=np.asarray(q.scale)[index], offset=np.asarray(q.offset)[index])
+        return Coded(np.take(self.codes, index, axis=axis), q, self.dtype)
+
+    def times(self, factor: float) -> Coded | None:
+        """None when the factor cannot go into the scales."""
+        if factor <= 0:
+            return None
+        scale = np.asarray(self.quantization.scale) * factor
+        kept = float(scale) if scale.ndim == 0 else scale
+        return replace(self, quantization=replace(self.quantization, scale=kept))

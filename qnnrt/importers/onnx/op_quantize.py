@@ -1,0 +1,185 @@
+"""QuantizeLinear and DequantizeLinear, each as QNN's operation of its own.
+
+Which of them vanish into fixed-point operations is decided once the whole graph is there, by
+`qnnrt.importers.quantized`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from ...model import Quantization
+from ..encodings import Coded, along, encode, limits
+from .common import add, cast, div, mul, nary, scalar, sub, unary
+from .lower import Lowering
+from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .values import Value, coded_constant, constant
+
+_FLOAT = np.dtype(np.float32)
+
+#: Types of fewer bits -> the type that holds them, and how many bits they have.
+_NARROW = {
+    f"{sign}int{bits}": (np.dtype(f"{sign}int8"), bits) for sign in ("", "u") for bits in (2, 4)
+}
+
+
+def _storage(dtype: np.dtype) -> tuple[np.dtype, int | None]:
+    if dtype.name in _NARROW:
+        return _NARROW[dtype.name]
+    if dtype.kind not in "iu" or dtype.itemsize > 4:
+        raise Unsupported(f"the type {dtype.name}, which QNN does not have")
+    return dtype, None
+
+
+def _per_element(values: np.ndarray, n: OnnxNode, shape: tuple[int, ...]) -> np.ndarray:
+    """Scales or zero points, ready to be broadcast against a tensor of `shape`."""
+    if values.size == 1:
+        return values.reshape(())
+    axis = axis_of(n.integer("axis", 1), len(shape))
+    block = n.integer("block_size")
+    if values.ndim == 1 and not block:
+        if values.size != shape[axis]:
+            raise ValueError(
+                f"{values.size} scales or zero points for dimension {axis} of {list(shape)}"
+            )
+        return along(values, axis, len(shape))
+    if block:
+        values = np.repeat(values, block, axis)
+        values = values[(slice(None),) * axis + (slice(shape[axis]),)]
+    return np.broadcast_to(values, np.broadcast_shapes(values.shape, shape))
+
+
+def _zeros(n: OnnxNode) -> Value:
+    zero = n.optional(2)
+    return constant(np.zeros((), np.int32)) if zero is None else zero
+
+
+def _parameters(n: OnnxNode) -> tuple[np.ndarray, np.ndarray] | None:
+    """Scales and zero points as they are given; None when they are computed by the graph."""
+    scale, zero = n.input(1), _zeros(n)
+    if scale.data is None or zero.data is None:
+        return None
+    return scale.data.astype(np.float64), zero.data.astype(np.int64)
+
+
+def _encoding(
+    n: OnnxNode, shape: tuple[int, ...], bitwidth: int | None, per_axis: bool
+) -> Quantization | None:
+    """The encoding that the node's scales and zero points are; None when QNN has none for them."""
+    found = _parameters(n)
+    if found is None:
+        return None
+    scale, zero = found
+    if not np.all(np.isfinite(scale)) or np.any(scale < 0):
+        raise ValueError(f"scales have to be positive, and are {scale.ravel()[:4].tolist()}")
+    if scale.size == zero.size == 1:
+        if scale == 0:
+            return None
+        return Quantization(float(scale.reshape(())), -int(zero.reshape(())), None, bitwidth)
+    if not per_axis or n.integer("block_size") or max(scale.ndim, zero.ndim) > 1:
+        return None
+    axis = axis_of(n.integer("axis", 1), len(shape))
+    try:
+        scales, offsets = (np.broadcast_to(v.ravel(), (shape[axis],)) for v in (scale, -zero))
+    except ValueError:
+        raise ValueError(
+            f"{scale.size} scales and {zero.size} zero points for dimension {axis} of {list(shape)}"
+        ) from None
+    # Nothing is left of what has the scale 0: any scale that can be divided by will do.
+    return Quantization(
+        np.where(scales == 0, 1.0, scales), offsets.astype(np.int32), axis, bitwidth
+    )
+
+
+def _real_type(n: OnnxNode) -> np.dtype:
+    wanted = n.integer("output_dtype")
+    if wanted:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(wanted))
+    return n.input(1).dtype
+
+
+def _below(x: Value, build: Callable[[Value], Value]) -> Value:
+    """An operation on every element, below a pending reshape if there is one."""
+    if x.base is None:
+        return build(x)
+    inner = _below(x.base, build)
+    return Value(x.shape, inner.dtype, perm=x.perm, base=inner)
+
+
+def _emit(c: Lowering, op: str, x: Value, dtype: np.dtype, q: Quantization | None) -> Value:
+    """`op` on `x`; its result has the element type `dtype` and the encoding `q`."""
+
+    def build(v: Value) -> Value:
+        y = c.b.op(op, [v], v.shape, dtype if q is None else _storage(dtype)[0], v.perm)
+        assert y.edge is not None
+        y.edge.quantization = q
+        return Value(v.shape, dtype, y.edge, v.perm)
+
+    return _below(x, build)
+
+
+@lowers("DequantizeLinear", to="Dequantize")
+def dequantize(c: Lowering, n: OnnxNode) -> Value:
+    x, real = n.input(0), _real_type(n)
+    if x.data is not None:
+        return _constant(n, x.data, real)
+    if q := _encoding(n, x.shape, _storage(x.dtype)[1], False):
+        return _emit(c, "Dequantize", _emit(c, "Cast", x, x.dtype, q), real, None)
+    y = sub(c, cast(c, x, _FLOAT), _factor(c, n, _zeros(n), x.shape))
+    return cast(c, mul(c, y, _factor(c, n, n.input(1), x.shape)), real)
+
+
+def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
+    found = _parameters(n)
+    if found is None:
+        raise Unsupported("the scale of a constant is computed by the graph")
+    scale, zero = (_per_element(v, n, codes.shape) for v in found)
+    if codes.dtype.name in _NARROW or codes.dtype.kind in "iu":
+        dtype, bitwidth = _storage(codes.dtype)
+        if (q := _encoding(n, codes.shape, bitwidth, True)) is not None:
+            return coded_constant(Coded(codes.astype(dtype), q, real))
+        codes = codes.astype(np.int64) - zero
+    return constant((codes.astype(_FLOAT) * scale.astype(_FLOAT)).astype(real))
+
+
+def _factor(c: Lowering, n: OnnxNode, v: Value, shape: tuple[int, ...]) -> Value:
+    """Scales or zero points in float32, to be broadcast against a tensor of `shape`."""
+    if v.data is not None:
+        return constant(_per_element(v.data.astype(_FLOAT), n, shape))
+    v = cast(c, v, _FLOAT)
+    if math.prod(v.shape) == 1:
+        return c.b.reshape(v, ())
+    if v.rank != 1 or n.integer("block_size"):
+        raise Unsupported("scales of blocks that are computed by the graph")
+    axis = axis_of(n.integer("axis", 1), len(shape))
+    return c.b.reshape(v, [-1 if i == axis else 1 for i in range(len(shape))])
+
+
+def _code_type(n: OnnxNode) -> np.dtype:
+    if n.has(2):
+        return n.input(2).dtype
+    wanted = n.integer("output_dtype")
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(wanted) if wanted else np.uint8)
+
+
+@lowers("QuantizeLinear", to="Quantize")
+def quantize(c: Lowering, n: OnnxNode) -> Value:
+    x, code = n.input(0), _code_type(n)
+    dtype, bitwidth = _storage(code)
+    q = _encoding(n, x.shape, bitwidth, x.is_const)
+    if x.data is not None and q is not None:
+        return constant(encode(x.data, q, dtype).astype(code))
+    x = cast(c, x, _FLOAT) if x.dtype.kind != "f" else x
+    if q is not None:
+        return _emit(c, "Quantize", x, code, q)
+    ratio = div(c, cast(c, x, _FLOAT), _factor(c, n, n.input(1), x.shape))
+    y = add(c, unary(c, "ElementWiseRound", ratio), _factor(c, n, _zeros(n), x.shape))
+    if bitwidth is not None:
+        raise Unsupported(f"{code.name} with scales of channels, blocks or of the graph's own")
+    low, high = limits(dtype, None)
+    y = nary(c, "ElementWiseMaximum", [y, scalar(low, _FLOAT)])
+    return cast(c, nary(c, "ElementWiseMinimum", [y, scalar(high, _FLOAT)]), dtype)

@@ -1,0 +1,195 @@
+"""Operators on quantized tensors as what they stand for: DequantizeLinear, the operator, and
+QuantizeLinear.
+
+They are the operators of ONNX Runtime's QOperator format and of its dynamic quantization; their
+definitions are those of ONNX and of ONNX Runtime's contrib operators (domain com.microsoft).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from .nodes import TARGETS, OnnxNode
+from .patterns import OWN_DOMAIN
+
+MICROSOFT = "com.microsoft"
+
+#: The same in every domain, and with the types that the newest operator set allows.
+LINEAR = {"DequantizeLinear", "QuantizeLinear"}
+
+BodyFn = Callable[[OnnxNode], onnx.FunctionProto]
+
+#: (domain, operator) -> the body that takes the place of a node.
+BODIES: dict[tuple[str, str], BodyFn] = {}
+
+
+class _Body:
+    """A function under construction. Inputs are called i0, i1, ..."""
+
+    def __init__(self, node: OnnxNode) -> None:
+        self.node = node
+        self.nodes: list[onnx.NodeProto] = []
+
+    def given(self, index: int) -> str:
+        """The name of an input, "" when it is left out."""
+        return f"i{index}" if self.node.has(index) else ""
+
+    def op(self, op: str, inputs: Iterable[str], domain: str = "", **attrs: Any) -> str:
+        name = f"t{len(self.nodes)}"
+        proto = helper.make_node(op, list(inputs), [name], domain=domain, **attrs)
+        self.nodes.append(proto)
+        return name
+
+    def like(self, op: str, inputs: Iterable[str], *left_out: str, **attrs: Any) -> str:
+        """`op` with the attributes of the node itself."""
+        name = self.op(op, inputs, "", **attrs)
+        own = [a for a in self.node.proto.attribute if a.name not in (*left_out, *attrs)]
+        self.nodes[-1].attribute.extend(own)
+        return name
+
+    def number(self, value: float) -> str:
+        return self.op("Constant", [], value_float=value)
+
+    def real(self, index: int, *parameters: int, axis: int = 0) -> str:
+        """Input `index`, of which the scale and the zero point are the inputs `parameters`."""
+        scale, zero = parameters or (index + 1, index + 2)
+        return self.decoded(self.given(index), self.given(scale), self.given(zero), axis)
+
+    def decoded(self, x: str, scale: str, zero: str = "", axis: int = 0) -> str:
+        return self.op("DequantizeLinear", [x, scale, zero], OWN_DOMAIN, axis=axis)
+
+    def coded(self, x: str, scale: int) -> str:
+        """`x` quantized; its scale is input `scale`, the zero point the one behind it."""
+        inputs = [x, self.given(scale), self.given(scale + 1)]
+        return self.op("QuantizeLinear", inputs, OWN_DOMAIN)
+
+    def proto(self, *outputs: str, opset: int = 0) -> onnx.FunctionProto:
+        inputs = [f"i{i}" for i in range(len(self.node.inputs))]
+        imports = [helper.make_opsetid("", opset)] if opset else []
+        return helper.make_function(OWN_DOMAIN, self.node.op, inputs, outputs, self.nodes, imports)
+
+
+def _body(domain: str, *ops: str, to: str = "") -> Callable[[BodyFn], BodyFn]:
+    """Register the body of `ops`; `to` names their QNN operations for the documentation."""
+
+    def register(fn: BodyFn) -> BodyFn:
+        BODIES.update({(domain, op): fn for op in ops})
+        if to:
+            TARGETS.update(dict.fromkeys(ops, to))
+        return fn
+
+    return register
+
+
+@_body("", "QLinearConv", to="Conv2d, DepthWiseConv2d, Conv3d in fixed point")
+def _conv(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    inputs = [b.real(0), b.real(3)]
+    if n.has(8):
+        inputs.append(b.decoded(b.given(8), b.op("Mul", [b.given(1), b.given(4)])))
+    return b.proto(b.coded(b.like("Conv", inputs), 6))
+
+
+@_body("", "QLinearMatMul", to="FullyConnected, MatMul in fixed point")
+def _matmul(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    product = b.op("MatMul", [b.real(0, axis=-2), b.real(3, axis=-1)])
+    return b.proto(b.coded(product, 6))
+
+
+@_body("", "ConvInteger", to="Dequantize, Conv2d, Cast")
+def _conv_integer(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    one = b.number(1.0)
+    inputs = [b.decoded(b.given(i), one, b.given(i + 2)) for i in (0, 1)]
+    return b.proto(b.op("Cast", [b.like("Conv", inputs)], to=onnx.TensorProto.INT32))
+
+
+@_body("", "MatMulInteger", to="Dequantize, MatMul, Cast")
+def _matmul_integer(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    one = b.number(1.0)
+    inputs = [b.decoded(b.given(i), one, b.given(i + 2), axis) for i, axis in ((0, -2), (1, -1))]
+    return b.proto(b.op("Cast", [b.op("MatMul", inputs)], to=onnx.TensorProto.INT32))
+
+
+# ---- ONNX Runtime's contrib operators --------------------------------------------------------
+
+
+@_body(MICROSOFT, "QLinearAdd", "QLinearMul")
+def _binary(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    return b.proto(b.coded(b.op(n.op.removeprefix("QLinear"), [b.real(0), b.real(3)]), 6))
+
+
+@_body(MICROSOFT, "QLinearSigmoid", "QLinearLeakyRelu", "QLinearReduceMean")
+def _unary(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    # The axes of ReduceMean are an attribute, as up to opset 17.
+    opset = 13 if n.op == "QLinearReduceMean" else 0
+    return b.proto(b.coded(b.like(n.op.removeprefix("QLinear"), [b.real(0)]), 3), opset=opset)
+
+
+@_body(MICROSOFT, "QLinearSoftmax")
+def _softmax(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    y = b.like("Softmax", [b.real(0)], "opset")
+    return b.proto(b.coded(y, 3), opset=n.integer("opset"))
+
+
+@_body(MICROSOFT, "QLinearAveragePool", "QLinearGlobalAveragePool")
+def _pool(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    x, rank, last = b.real(0), n.input(0).rank, n.integer("channels_last")
+    if last:
+        x = b.op("Transpose", [x], perm=[0, rank - 1, *range(1, rank - 1)])
+    y = b.like(n.op.removeprefix("QLinear"), [x], "channels_last")
+    if last:
+        y = b.op("Transpose", [y], perm=[0, *range(2, rank), 1])
+    return b.proto(b.coded(y, 3))
+
+
+@_body(MICROSOFT, "QLinearConcat")
+def _concat(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    parts = [b.real(i) for i in range(2, len(n.inputs), 3)]
+    return b.proto(b.coded(b.like("Concat", parts), 0))
+
+
+@_body(MICROSOFT, "QLinearWhere")
+def _where(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    return b.proto(b.coded(b.op("Where", [b.given(0), b.real(1), b.real(4)]), 7))
+
+
+@_body(MICROSOFT, "QGemm")
+def _gemm(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    inputs = [b.real(0), b.real(3, axis=0 if n.integer("transB") else 1)]
+    if n.has(6):
+        scale = b.op("Mul", [b.given(1), b.given(4)])
+        if n.number("alpha", 1.0) != 1:
+            scale = b.op("Mul", [scale, b.number(n.number("alpha"))])
+        inputs.append(b.decoded(b.given(6), scale))
+    y = b.like("Gemm", inputs)
+    return b.proto(b.coded(y, 7) if n.has(7) else y)
+
+
+@_body(MICROSOFT, "DynamicQuantizeMatMul")
+def _dynamic_matmul(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    codes, scale, zero = "codes", "scale", "zero"
+    b.nodes.append(helper.make_node("DynamicQuantizeLinear", [b.given(0)], [codes, scale, zero]))
+    y = b.op("MatMul", [b.decoded(codes, scale, zero), b.real(1, 2, 3, axis=-1)])
+    return b.proto(b.op("Add", [y, b.given(4)]) if n.has(4) else y)
+
+
+@_body(MICROSOFT, "MatMulIntegerToFloat")
+def _matmul_to_float(n: OnnxNode) -> onnx.FunctionProto:
+    b = _Body(n)
+    y = b.op("MatMul", [b.real(0, 2, 4, axis=-2), b.real(1, 3, 5, axis=-1)])
+    return b.proto(b.op("Add", [y, b.given(6)]) if n.has(6) else y)

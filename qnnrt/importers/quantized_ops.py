@@ -1,0 +1,194 @@
+"""Operations between Dequantize and Quantize as fixed-point operations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..model import Quantization
+from .encodings import alike, decode
+from .graph import Edge, Op
+from .passes import Graph
+
+#: Operations that have a fixed-point form when all that they read and write is fixed-point.
+_COMPUTE = {
+    "Concat", "Conv2d", "Conv3d", "CumulativeSum", "DepthWiseConv2d", "ElementWiseAbs",
+    "ElementWiseAdd", "ElementWiseAsin", "ElementWiseAtan", "ElementWiseBinary", "ElementWiseCeil",
+    "ElementWiseCos", "ElementWiseDivide", "ElementWiseExp", "ElementWiseFloor", "ElementWiseLog",
+    "ElementWiseMaximum", "ElementWiseMinimum", "ElementWiseMultiply", "ElementWiseNeg",
+    "ElementWiseNeuron", "ElementWisePower", "ElementWiseRound", "ElementWiseSelect",
+    "ElementWiseSign", "ElementWiseSin", "ElementWiseSquareRoot", "ElementWiseSubtract", "Elu",
+    "FullyConnected", "Gelu", "GroupNorm", "HardSwish", "InstanceNorm", "L2Norm", "LayerNorm",
+    "LogSoftmax", "Lrn", "MatMul", "Pad", "PoolAvg2d", "Prelu", "ReduceMean", "ReduceProd",
+    "ReduceSum", "Relu", "ReluMinMax", "ResizeBilinear", "RmsNorm", "ScatterElements", "ScatterNd",
+    "Sigmoid", "Softmax", "Tanh", "TransposeConv2d",
+}  # fmt: skip
+
+#: Operations with a bias of 32 bits behind the weights -> the dimension of the weights that may
+#: have scales of its own, from the end.
+_WEIGHTED = {
+    "Conv2d": -1, "Conv3d": -1, "DepthWiseConv2d": -1, "FullyConnected": 0, "TransposeConv2d": -1,
+}  # fmt: skip
+
+_INT32 = np.dtype(np.int32)
+
+
+def fuse(graph: Graph) -> None:
+    """Operations that read from Dequantize and write to Quantize only become fixed-point ones."""
+    codes: dict[Edge, Edge] = {}
+    dropped: set[int] = set()
+    ops: list[Op] = []
+    for op in graph.ops:
+        if op.type == "Dequantize" and op.inputs[0] is not None and op.outputs[0] is not None:
+            codes[op.outputs[0]] = op.inputs[0]
+        readers = _readers(graph, op)
+        made = None if not readers else _fixed(op, codes, _result(readers[0]))
+        if made is None:
+            ops.append(op)
+            continue
+        out = _result(readers[0])
+        for reader in readers:
+            dropped.add(id(reader))
+            if (other := _result(reader)) is not out:
+                graph.replace(other, out)
+        ops += made
+    graph.ops = ops
+    graph.keep(dropped)
+
+
+def _result(op: Op) -> Edge:
+    assert op.outputs[0] is not None
+    return op.outputs[0]
+
+
+def _readers(graph: Graph, op: Op) -> list[Op]:
+    """The Quantize operations that read what `op` writes, if there is nothing else that does."""
+    if op.type not in _COMPUTE and op.type != "Batchnorm":
+        return []
+    out = op.outputs[0]
+    if len(op.outputs) != 1 or out is None or out in graph.outputs or out.dtype.kind != "f":
+        return []
+    readers = graph.consumers.get(out, [])
+    if not readers or any(r.type != "Quantize" for r in readers):
+        return []
+    first = _result(readers[0])
+    others = [_result(r) for r in readers[1:]]
+    if any(e.dtype != first.dtype or not alike(e.quantization, first.quantization) for e in others):
+        return []
+    return [] if any(e in graph.outputs for e in others) else readers
+
+
+def _fixed(op: Op, codes: dict[Edge, Edge], out: Edge) -> list[Op] | None:
+    """The operations on fixed-point tensors that write `out`; None when there are none."""
+    first = codes.get(op.inputs[0]) if op.inputs[0] is not None else None
+    if op.type == "Batchnorm":
+        return None if first is None else _batchnorm(op, first, out)
+    inputs: list[Edge | None] = list(op.inputs)
+    kinds = [codes[e].dtype for e in op.inputs if e is not None and e in codes]
+    if not kinds:
+        return None
+    for i, edge in enumerate(op.inputs):
+        if edge is None or edge.dtype.kind != "f" or (i == 2 and op.type in _WEIGHTED):
+            continue
+        fixed = codes.get(edge)
+        if fixed is None:
+            fixed = _exact_constant(edge, kinds[0])
+        if fixed is None or not _fits(op, i, fixed):
+            return None
+        inputs[i] = fixed
+    if all(e is None or e.data is not None for e in inputs):
+        return None
+    if op.type in _WEIGHTED and len(inputs) > 2 and inputs[2] is not None:
+        assert inputs[0] is not None
+        assert inputs[1] is not None
+        bias = _bias(codes.get(inputs[2], inputs[2]), inputs[0], inputs[1])
+        if bias is None:
+            return None
+        inputs[2] = bias
+    return [replace(op, inputs=inputs, outputs=[out])]
+
+
+def _fits(op: Op, i: int, edge: Edge) -> bool:
+    """Whether input `i` may have this encoding."""
+    q = edge.quantization
+    assert q is not None
+    if q.axis is None:
+        # 32 bits are for biases.
+        return edge.dtype.itemsize <= 2 or (i == 2 and op.type.endswith("Norm"))
+    if edge.data is None or i != 1:
+        return False
+    rank = len(edge.shape)
+    if op.type == "MatMul":
+        return q.axis == rank - (2 if op.params.get("transpose_in1", False) else 1)
+    return op.type in _WEIGHTED and q.axis == _WEIGHTED[op.type] % rank
+
+
+def _exact_constant(edge: Edge, dtype: np.dtype) -> Edge | None:
+    """A constant of one value, or of one and 0, without loss in any integer type."""
+    if edge.data is None:
+        return None
+    data = edge.data.astype(np.float32)
+    found = np.unique(data[data != 0])
+    if found.size > 1 or not np.all(np.isfinite(data)):
+        return None
+    value = float(found[0]) if found.size else 1.0
+    # real = |value| * q, or |value| * (q - 1) for a negative value.
+    below = int(value < 0)
+    held = ((data != 0) ^ bool(below)).astype(dtype)
+    return Edge(edge.shape, dtype, held, quantization=Quantization(abs(value), -below))
+
+
+def _bias(given: Edge, x: Edge, w: Edge) -> Edge | None:
+    """The bias in 32 bits with the product of the scales of input and weights."""
+    if given.data is None or x.quantization is None or w.quantization is None:
+        return None
+    scale = np.float64(x.quantization.scale) * np.asarray(w.quantization.scale, np.float64)
+    return _coded_bias(given, scale.astype(np.float32).astype(np.float64))
+
+
+def _coded_bias(given: Edge, scale: np.ndarray) -> Edge | None:
+    data, q = given.data, given.quantization
+    assert data is not None
+    kept = q is not None and data.dtype == _INT32 and not np.any(np.asarray(q.offset))
+    if q is not None and kept and np.allclose(np.asarray(q.scale), scale, rtol=1e-5, atol=0):
+        codes = data.astype(np.float64)
+    else:
+        real = data if q is None else decode(data, q, np.dtype(np.float32))
+        codes = np.rint(real.astype(np.float64) / scale)
+    if not np.all(np.isfinite(codes)) or np.any(np.abs(codes) > np.iinfo(np.int32).max):
+        return None
+    if scale.ndim == 0:
+        encoding = Quantization(float(scale), 0)
+    else:
+        encoding = Quantization(scale, np.zeros(scale.shape, np.int32), 0)
+    return Edge(given.shape, _INT32, codes.astype(np.int32), given.name, encoding)
+
+
+def _batchnorm(op: Op, x: Edge, out: Edge) -> list[Op] | None:
+    """A scale and an offset for each channel as a depthwise convolution of one tap.
+
+    With a scale for each channel the weights are exact, which 8 bits for all would not be.
+    """
+    weight, bias = op.inputs[1], (op.inputs[2] if len(op.inputs) > 2 else None)
+    if len(x.shape) != 4 or x.quantization is None or weight is None or weight.data is None:
+        return None
+    if x.quantization.axis is not None or (bias is not None and bias.data is None):
+        return None
+    w = weight.data.astype(np.float64)
+    b = np.zeros_like(w) if bias is None or bias.data is None else bias.data.astype(np.float64)
+    # The bias has to fit 32 bits beside a weight that is next to nothing.
+    least = np.abs(b) / (float(x.quantization.scale) * 2**30)
+    scale = np.maximum(np.abs(w) / 127, least)
+    scale = np.where(scale == 0, 1.0, scale).astype(np.float32).astype(np.float64)
+    codes = np.clip(np.rint(w / scale), -127, 127).astype(np.int8).reshape(1, 1, 1, -1)
+    encoding = Quantization(scale, np.zeros(scale.shape, np.int32), 3)
+    inputs: list[Edge | None] = [x, Edge(codes.shape, codes.dtype, codes, quantization=encoding)]
+    if bias is not None:
+        product = (scale * float(x.quantization.scale)).astype(np.float32).astype(np.float64)
+        inputs.append(_coded_bias(bias, product))
+        if inputs[2] is None:
+            return None
+    ones, zeros = np.ones(2, np.uint32), np.zeros((2, 2), np.uint32)
+    params: dict[str, object] = {"stride": ones, "pad_amount": zeros, "dilation": ones}
+    return [Op("DepthWiseConv2d", inputs, [out], params, op.name)]
