@@ -14,6 +14,9 @@
 #include "ops/conv.h"
 #include "ops/fixed.h"
 #include "ops/isa.h"
+#include "ops/onednn/fixed.h"
+#include "ops/onednn/shapes.h"
+#include "ops/rules.h"
 #include "ops/weights.h"
 
 namespace qnnrt::onednn {
@@ -67,7 +70,7 @@ struct Shape16 {
   int64_t top = 0, left = 0, padded_width = 1;  // with both sides
   bool product = false;
   bool padded = false;
-  size_t channel_axis = 0;           // of the weights
+  ChannelOrder order;                // of the weights
   Dims weight_dims, weight_strides;  // in oneDNN's order
 
   int64_t tile = 1;  // output rows
@@ -88,7 +91,7 @@ class Split16 final : public Kernel {
     char* scratch = static_cast<char*>(args.scratch);
     uint8_t* planes = reinterpret_cast<uint8_t*>(scratch);
     int32_t* sums = reinterpret_cast<int32_t*>(scratch + sums_offset_);
-    const void* inner_in[] = {planes, args.in[1]};
+    const void* inner_in[] = {planes, nullptr};
     void* inner_out[] = {sums};
     const ExecArgs inner{inner_in, inner_out, scratch + inner_offset_, args.threads};
     for (int64_t image = 0; image < s_.images; ++image) {
@@ -104,7 +107,7 @@ class Split16 final : public Kernel {
   }
 
   size_t ScratchBytes() const override { return inner_offset_ + inner_->ScratchBytes(); }
-  bool ReadsInput(size_t i) const override { return i == 0 || (i == 1 && inner_->ReadsInput(1)); }
+  bool ReadsInput(size_t i) const override { return i == 0; }
   const char* Name() const override { return name_.c_str(); }
   size_t WeightBytes() const override { return inner_->WeightBytes() + constants_->size(); }
 
@@ -112,7 +115,7 @@ class Split16 final : public Kernel {
   Split16(const Shape16& shape) : s_(shape) {}
   void SplitTile(const uint16_t* in, int64_t first, uint8_t* planes, const Threads& threads) const;
   void JoinTile(const int32_t* sums, uint16_t* out, const Threads& threads) const;
-  Status Constants(const Node& node, const KernelOptions& options);
+  Status Constants(const Node& node, const KernelOptions& options, const SignedWeights& as_signed);
 
   const Shape16 s_;
   KernelPtr inner_;
@@ -175,24 +178,8 @@ int32_t UnsignedOffset(const Tensor& tensor) {
   return tensor.quantization.offsets[0] - flip;
 }
 
-// 8-bit weights around 0.
-bool SignedWeights(const Tensor& weights) {
-  const Quantization& q = weights.quantization;
-  if (weights.dtype != QNN_DATATYPE_SFIXED_POINT_8) return false;
-  if (q.encoding > QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET) return false;  // in blocks
-  return std::all_of(q.offsets.begin(), q.offsets.end(), [](int32_t o) { return o == 0; });
-}
-
-// Per tensor, or per output channel.
-bool ScalesByChannel(const Quantization& q, const Shape16& s) {
-  if (q.axis < 0) return q.scales.size() == 1;
-  return static_cast<size_t>(q.axis) == s.channel_axis &&
-         static_cast<int64_t>(q.scales.size()) == s.cout;
-}
-
-float ScaleOf(const Quantization& q, size_t channel) { return q.scales[q.axis < 0 ? 0 : channel]; }
-
-Status Split16::Constants(const Node& node, const KernelOptions& options) {
+Status Split16::Constants(const Node& node, const KernelOptions& options,
+                          const SignedWeights& as_signed) {
   const Tensor& weights = *node.inputs[1];
   const Tensor* bias = Bias(node);
   const size_t channels = static_cast<size_t>(s_.cout);
@@ -202,12 +189,10 @@ Status Split16::Constants(const Node& node, const KernelOptions& options) {
     double* constants = static_cast<double*>(data);
     std::vector<int64_t> sums(channels);
     const int8_t* w = weights.data_as<int8_t>();
-    const bool inmost = s_.channel_axis + 1 == weights.shape.size();
-    const uint64_t depth = weights.elements() / channels;
-    for (uint64_t i = 0; i < weights.elements(); ++i)
-      sums[inmost ? i % channels : i / depth] += w[i];
+    const uint64_t count = weights.elements();
+    for (uint64_t i = 0; i < count; ++i) sums[s_.order.Of(i)] += w[i];
     for (size_t c = 0; c < channels; ++c) {
-      const double scale = in_scale * ScaleOf(weights.quantization, c);
+      const double scale = in_scale * as_signed.scales[c];
       constants[c] = static_cast<double>(in_offset_ * sums[c]);
       constants[channels + c] = scale / out_scale;
       if (bias == nullptr) continue;
@@ -215,7 +200,7 @@ Status Split16::Constants(const Node& node, const KernelOptions& options) {
       const double b =
           bias->data_as<int32_t>()[c] + static_cast<double>(q.offsets[q.axis < 0 ? 0 : c]);
       // A bias in steps of the sum, as it should be, is added as the integer that it is.
-      const double steps = ScaleOf(q, c) / scale;
+      const double steps = q.scales[q.axis < 0 ? 0 : c] / scale;
       constants[c] += std::abs(steps - 1) < 1e-4 ? b : b * steps;
     }
     return Status::Ok();
@@ -225,14 +210,32 @@ Status Split16::Constants(const Node& node, const KernelOptions& options) {
   return Status::Ok();
 }
 
-bool Exact(const std::string& implementation) {
-  // Units without these add pairs of products in 16 bits, and saturate.
-  return implementation.find("vnni") != std::string::npos ||
-         implementation.find("amx") != std::string::npos;
+// The weights as signed integers around 0.
+Result<std::unique_ptr<Tensor>> Shifted(const Tensor& weights, const ChannelOrder& order,
+                                        const SignedWeights& as_signed) {
+  auto shifted = std::make_unique<Tensor>(weights);
+  shifted->dtype = QNN_DATATYPE_SFIXED_POINT_8;
+  // Where the store has what became of them, nobody reads them here.
+  const bool absent = weights.data->data() == nullptr;
+  const bool plain = weights.dtype == shifted->dtype &&
+                     std::all_of(as_signed.shifts.begin(), as_signed.shifts.end(),
+                                 [](int32_t shift) { return shift == 0; });
+  if (absent || plain) return shifted;
+  shifted->data = AlignedBytes::Make(weights.bytes());
+  if (!shifted->data) return OutOfMemory();
+  const uint8_t* from = weights.data_as<uint8_t>();
+  int8_t* to = static_cast<int8_t*>(shifted->data->data());
+  const uint64_t count = weights.elements();
+  // Modulo 256 the sum is that of signed and of unsigned bytes.
+  for (uint64_t i = 0; i < count; ++i) {
+    to[i] = static_cast<int8_t>(from[i] + as_signed.shifts[order.Of(i)]);
+  }
+  return shifted;
 }
 
+// The primitive for one tile. `node` has the weights that Shifted made.
 Result<KernelPtr> MakeInner(const Node& node, const KernelOptions& options, const Shape16& s) {
-  Tensor in, weights = *node.inputs[1], out;
+  Tensor in, out;
   in.dtype = QNN_DATATYPE_UINT_8;
   out.dtype = QNN_DATATYPE_INT_32;
   Node inner;
@@ -253,10 +256,10 @@ Result<KernelPtr> MakeInner(const Node& node, const KernelOptions& options, cons
     src = ChannelLast(in, dnnl_u8);
     dst = ChannelLast(out, dnnl_s32);
   }
-  inner.inputs = {&in, &weights};
+  inner.inputs = {&in, node.inputs[1]};
   inner.outputs = {&out};
   const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
-  Problem problem{inner, ThreadsFor(inner, options, work / 8), {}, &dst, options.weights};
+  Problem problem{inner, ThreadsForIntegers(inner, options, work), {}, &dst, options.weights};
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
                   {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
@@ -280,11 +283,13 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   const Tensor& weights = *node.inputs[1];
   const Tensor& out = *node.outputs[0];
   const Tensor* bias = Bias(node);
-  if (!IsWide(in) || !IsWide(out) || !weights.is_static() || !SignedWeights(weights) ||
-      !ScalesByChannel(weights.quantization, s) || !node.post_ops.empty() ||
-      (bias != nullptr && (!bias->is_static() || bias->dtype != QNN_DATATYPE_SFIXED_POINT_32))) {
+  if (!IsWide(in) || !IsWide(out) || !weights.is_static() || !node.post_ops.empty() ||
+      (bias != nullptr && (!bias->is_static() || bias->dtype != QNN_DATATYPE_SFIXED_POINT_32)) ||
+      !HasIntegerProducts()) {
     return KernelPtr();
   }
+  const std::optional<SignedWeights> as_signed = AsSigned(weights, s.order);
+  if (!as_signed) return KernelPtr();
   const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
   const int32_t zero = -UnsignedOffset(in);
   if (s.depth() < kLeastDepth || s.depth() > kMostDepth || work < kLeastWork ||
@@ -298,8 +303,13 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   s.tile = (s.out_rows + tiles - 1) / tiles;
 
   std::unique_ptr<Split16> kernel(new Split16(s));
-  QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeInner(node, options, s));
-  if (!kernel->inner_ || !Exact(kernel->inner_->Name())) return KernelPtr();
+  Node shifted = node;
+  QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
+                         Shifted(weights, s.order, *as_signed));
+  shifted.inputs[1] = signed_weights.get();
+  QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeInner(shifted, options, s));
+  // What it reads at run time is not what was shifted.
+  if (!kernel->inner_ || kernel->inner_->ReadsInput(1)) return KernelPtr();
   kernel->name_ = std::string(kernel->inner_->Name()) + " on bytes";
   kernel->flip_ = in.dtype == QNN_DATATYPE_SFIXED_POINT_16 ? 0x8000 : 0;
   kernel->in_offset_ = UnsignedOffset(in);
@@ -309,7 +319,7 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   const int32_t offset = out.quantization.offsets[0];
   kernel->to_ = {static_cast<double>(range.low + offset), static_cast<double>(range.high + offset),
                  offset};
-  QNNRT_RETURN_IF_ERROR(kernel->Constants(node, options));
+  QNNRT_RETURN_IF_ERROR(kernel->Constants(shifted, options, *as_signed));
   kernel->sums_offset_ = Aligned(static_cast<size_t>(2 * s.TileIn() * s.padded_row()));
   kernel->inner_offset_ = kernel->sums_offset_ +
                           Aligned(static_cast<size_t>(2 * s.tile * s.out_row()) * sizeof(int32_t));
@@ -329,7 +339,8 @@ Result<KernelPtr> MakeConv16(const Node& node, const KernelOptions& options) {
   s.top = g.pad_before[1], s.left = g.pad_before[2];
   s.padded_width = (s.out_width - 1) * s.stride_w + (s.kernel_w - 1) * s.dilation_w + 1;
   s.padded = g.pad_before != ConvGeometry::Dims{} || g.pad_after != ConvGeometry::Dims{};
-  s.channel_axis = 3;
+  s.order.channels = s.cout;
+  s.order.axis = 3;
   const int64_t cin = g.cin_per_group(), cout = g.cout_per_group();
   s.weight_dims = {cout, cin, s.kernel_h, s.kernel_w};
   s.weight_strides = {1, g.cout, s.kernel_w * cin * g.cout, cin * g.cout};
@@ -341,22 +352,20 @@ Result<KernelPtr> MakeConv16(const Node& node, const KernelOptions& options) {
 }
 
 Result<KernelPtr> MakeProduct16(const Node& node, const KernelOptions& options) {
-  const Shape& b = node.inputs[1]->shape;
-  const bool fully = node.type == "FullyConnected";
-  // One matrix of weights: a batch only adds rows.
-  if (b.size() < 2 || node.Bool("transpose_in0") ||
-      !std::all_of(b.begin(), b.end() - 2, [](uint32_t d) { return d == 1; })) {
-    return KernelPtr();
-  }
-  const bool transposed = fully || node.Bool("transpose_in1");
+  const std::optional<MatMulShape> shape =
+      node.type == "MatMul" ? ReadMatMulShape(node) : ReadFullyConnectedShape(node);
+  if (!shape || shape->dst.size() != 2 || node.Bool("transpose_in0")) return KernelPtr();
+  const int32_t rank = static_cast<int32_t>(node.inputs[1]->shape.size());
+  const bool inmost = shape->weight_strides[1] == 1;  // the output channel
   Shape16 s;
   s.product = true;
-  s.cin = b[b.size() - (transposed ? 1 : 2)];
-  s.cout = b[b.size() - (transposed ? 2 : 1)];
-  s.channel_axis = b.size() - (transposed ? 2 : 1);
-  s.in_rows = s.out_rows = static_cast<int64_t>(node.outputs[0]->elements()) / s.cout;
-  s.weight_dims = {s.cin, s.cout};
-  s.weight_strides = transposed ? Dims{1, s.cin} : Dims{s.cout, 1};
+  s.in_rows = s.out_rows = shape->dst[0];
+  s.cin = shape->src[1];
+  s.cout = s.order.channels = shape->dst[1];
+  s.order.axis = rank - (inmost ? 1 : 2);
+  s.order.inner = inmost ? 1 : static_cast<uint64_t>(s.cin);
+  s.weight_dims = shape->weights;
+  s.weight_strides = shape->weight_strides;
   return Split16::Make(node, options, s);
 }
 
