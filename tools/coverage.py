@@ -148,9 +148,10 @@ def tflite_section() -> list[str]:
     tried = tflite_cases.tried()
     text = f"""## TFLite operators ({len(table) + len(refused)} in tflite {tflite.__version__})
 
-{len(table)} builtin operators are mapped onto QNN operations, in float32 and in the integer types
-that the QNN operation has; {len(refused)} are refused by name. Models: one-operator models that
-the tests run and compare with TFLite's own interpreter. See [TFLite files](tflite.md).
+{len(table)} builtin operators are mapped onto QNN operations, in float32, in the integer types that
+the QNN operation has, and quantized (int8, uint8, int16); {len(refused)} are refused by name.
+Models: one-operator models that the tests run and compare with TFLite's own interpreter; those of
+floats run quantized in the three types, too. See [TFLite files](tflite.md).
 
 | operator | becomes | models | limits |
 |---|---|---|---|"""

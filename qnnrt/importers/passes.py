@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .graph import Edge, Op
+from .graph import Edge, Op, same_encoding
 
 
 class Graph:
@@ -69,12 +69,15 @@ def drop_dead(graph: Graph) -> None:
 
 
 def merge_reshapes(graph: Graph) -> None:
-    """Reshape of a reshape reads the first one's input; a reshape to the same shape goes."""
+    """Reshape of a reshape reads the first one's input; a reshape to the same shape goes.
+
+    One between different encodings converts numbers, so it stays where it is.
+    """
     for op in graph.ops:
         if op.type != "Reshape":
             continue
         source = op.inputs[0]
-        while source in graph.producer and graph.producer[source].type == "Reshape":
+        while source in graph.producer and _only_reshapes(graph.producer[source]):
             source = graph.producer[source].inputs[0]
         if source is not op.inputs[0] and source is not None:
             op.inputs = [source]
@@ -82,9 +85,17 @@ def merge_reshapes(graph: Graph) -> None:
         out = op.outputs[0]
         if source is not None and out is not None:
             kept = out in graph.outputs
-            if source.shape == out.shape and not kept:
+            alike = same_encoding(source.quantization, out.quantization)
+            if source.shape == out.shape and alike and not kept:
                 graph.replace(out, source)
     drop_dead(graph)
+
+
+def _only_reshapes(op: Op) -> bool:
+    source, out = op.inputs[0], op.outputs[0]
+    if op.type != "Reshape" or source is None or out is None:
+        return False
+    return same_encoding(source.quantization, out.quantization)
 
 
 def channel_shuffles(graph: Graph) -> None:
@@ -108,6 +119,8 @@ def channel_shuffles(graph: Graph) -> None:
             and split[:-2] == before[:-1]
             and len(split) == rank + 1
             and np.array_equal(np.asarray(middle.params["perm"]), swap)
+            and _only_reshapes(op)
+            and _only_reshapes(last)
         ):
             last.type = "ChannelShuffle"
             last.inputs = [op.inputs[0]]

@@ -13,7 +13,7 @@ pytest.importorskip("ai_edge_litert")
 import tflite_reference as reference
 from ai_edge_litert import schema_py_generated as schema
 from tflite_builder import ModelBuilder
-from tflite_models import dense_int8, open_batch, quantized_relu, two_entries
+from tflite_models import dense_int8, open_batch, two_entries
 from tflite_networks import NETWORKS, Layers
 
 import qnnrt
@@ -161,16 +161,7 @@ def test_integer_weights_are_within_the_interpreters_own_rounding() -> None:
     assert np.abs(found - wanted).max() <= step * np.abs(weights).sum(axis=1).max()
 
 
-def test_quantized_operators_are_refused_each_by_name() -> None:
-    with pytest.raises(UnsupportedOpError, match="fixed-point") as info:
-        importer.load(quantized_relu().build())
-    assert [n.op for n in info.value.nodes] == ["RELU", "DEQUANTIZE"]
-    assert info.value.nodes[0].types == "int8[1, 4]"
-
-
-def test_quantization_is_carried_into_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executing it is another matter; see the test above."""
-    monkeypatch.setattr("qnnrt.importers.tflite.lower.Lowering.fixed_point", True)
+def test_quantization_is_carried_into_the_model() -> None:
     b = ModelBuilder()
     r = rng()
     x = b.input((1, 6, 6, 4), np.int8, name="x", scale=0.5, zero=3)

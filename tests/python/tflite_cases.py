@@ -26,6 +26,7 @@ from tflite_case import (
     w,
     x,
 )
+from tflite_quantized import KINDS
 from tflite_shape_cases import gather_cases, resize_cases, shape_cases
 
 from qnnrt.importers.tflite.schema import read
@@ -335,4 +336,6 @@ def tried() -> Counter[str]:
     found = Counter(case.op for case in cases())
     for data in (tflite_recurrent.STATEFUL | tflite_recurrent.FILTERS).values():
         found[read(data).subgraphs[0].operators[0].op] += 1
+    found["QUANTIZE"] += len(KINDS) * (1 + len(KINDS))  # from floats and from each other
+    found["DEQUANTIZE"] += len(KINDS)
     return found

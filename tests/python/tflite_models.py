@@ -31,15 +31,6 @@ def dense_int8(per_channel: bool, explicit: bool, bits: int = 8) -> tuple[bytes,
     return b.build(), q * scale[:, None]
 
 
-def quantized_relu() -> ModelBuilder:
-    b = ModelBuilder()
-    x = b.input((1, 4), np.int8, scale=0.5, zero=3)
-    (y,) = b.op("RELU", [x], [b.tensor((1, 4), np.int8, scale=0.25, zero=-128)])
-    (z,) = b.op("DEQUANTIZE", [y], [((1, 4), F32)], "DequantizeOptions")
-    b.output(*b.op("EXP", [z], [((1, 4), F32)]))
-    return b
-
-
 def two_entries() -> bytes:
     b = ModelBuilder()
     x, y = b.input((2, 3), name="serving_x:0"), b.input((2, 3), name="serving_y:0")

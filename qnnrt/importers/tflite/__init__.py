@@ -1,4 +1,4 @@
-"""TFLite models: builtin operators of the float families onto QNN's operations.
+"""TFLite models, of floats and of fixed-point numbers: builtin operators onto QNN's operations.
 
 Both are channel-last, so an operator becomes one QNN operation, mostly. Shapes are worked out
 again from the inputs' (what a file says of the tensors in between is not relied on), as TFLite's
@@ -169,7 +169,7 @@ def _outputs(walk: Lowering, entry: SignatureInfo | None, given: list[Edge]) -> 
         walk.b.scope = name
         edge = walk.b.edge(value)
         if edge.data is not None or edge in given or edge in found:
-            edge = walk.b.edge(walk.b.op("Reshape", [value], value.shape))
+            edge = walk.b.edge(walk.b.copy(value, value.shape))
         edge.name = name
         found.append(edge)
     return found

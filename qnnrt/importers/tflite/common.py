@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tflite
 
+from ...model import Quantization
 from .nodes import Damaged, TfliteNode, Unsupported
 from .values import Value, constant
 
@@ -20,6 +21,16 @@ SAME, VALID = int(tflite.Padding.SAME), int(tflite.Padding.VALID)
 def scalar(value: float, dtype: np.dtype) -> Value:
     """A constant that broadcasts against anything."""
     return constant(np.array(value, dtype))
+
+
+def scalar_like(value: float, x: Value) -> Value:
+    """The same as an operand of `x`: where that is quantized, one step of a scale of its own."""
+    if x.quantization is None:
+        return scalar(value, x.dtype)
+    step = int(np.sign(value))
+    offset = 0 if x.dtype.kind == "i" else min(step, 0)
+    encoding = Quantization(abs(value) or 1.0, offset)
+    return constant(np.array(step - offset, x.dtype), encoding)
 
 
 def u32(values: Sequence[int] | Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
@@ -76,11 +87,11 @@ def cut(c: Lowering, x: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
 
 
 def padded(c: Lowering, x: Value, pads: Sequence[Sequence[int]], value: float = 0) -> Value:
-    """Constant padding: (before, after) of every dimension."""
+    """Constant padding with a real number: (before, after) of every dimension."""
     if not any(b or e for b, e in pads):
         return x
     kind: object
-    if x.dtype.kind == "f":
+    if x.dtype.kind == "f" or x.quantization is not None:
         kind = np.float32(value)
     elif x.dtype.kind == "b":
         kind = np.bool_(value)
@@ -104,12 +115,38 @@ def rank_is(x: Value, *ranks: int) -> Value:
     return x
 
 
-def float_weights(node: TfliteNode, index: int, x: Value) -> Value:
-    """Weights of the element type that they are multiplied with."""
+def weights(node: TfliteNode, index: int, x: Value) -> Value:
+    """Weights, fixed-point ones when `x` is; of its element type when it is not."""
     w = node.input(index)
-    if w.dtype != x.dtype and w.quantization is None:
+    if w.quantization is None and (w.dtype != x.dtype or x.quantization is not None):
         raise Unsupported(f"{w.dtype.name} weights without scales, for a {x.dtype.name} input")
     return w
+
+
+def bias(node: TfliteNode, index: int, x: Value, w: Value, axis: int, count: int) -> list[Value]:
+    """The bias of `count` outputs, if there is one; those lie along `axis` of `w`.
+
+    In fixed point its step is that of the products, whatever the file says of it: TFLite's kernels
+    add it to them as it is.
+    """
+    given = node.optional(index)
+    if given is None:
+        return []
+    if given.size != count:
+        raise Damaged(f"a bias of {given.size} elements for {count} outputs")
+    products = x.quantization is not None and w.quantization is not None
+    if not products or given.data is None or given.dtype not in (np.int32, np.int64):
+        return [given]
+    assert x.quantization is not None
+    assert w.quantization is not None
+    if w.quantization.axis not in (None, axis):
+        raise Unsupported(f"weights with scales along dimension {w.quantization.axis}")
+    along = None if w.quantization.axis is None else 0
+    scale = np.float32(x.quantization.scale) * np.asarray(w.quantization.scale, np.float32)
+    encoding = Quantization(float(scale) if along is None else scale, 0, along)
+    if np.abs(given.data.astype(np.int64)).max(initial=0) > np.iinfo(np.int32).max:
+        raise Unsupported("a bias beyond 32 bits, the most that QNN has")
+    return [constant(given.data.astype(np.int32).reshape(-1), encoding, given.name)]
 
 
 def window(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
 from ...errors import ModelError, UnsupportedNode
-from ...model import Quantization
-from ..graph import Edge, Op, physical, unique
+from ..graph import Edge, Op, physical, same_encoding, unique
 from . import fold
-from .nodes import TABLE, Damaged, Result, TfliteNode, Unsupported
+from .nodes import TABLE, Damaged, LowerFn, Result, TfliteNode, Unsupported
 from .reasons import reason_for
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
 from .types import TensorInfo
@@ -21,17 +20,9 @@ from .values import Builder, Value, constant
 _LEAST_BUDGET = 64 * 2**20
 _BUDGET_FACTOR = 32
 
-_FIXED_POINT = "fixed-point (quantized) tensors are not executable in this version"
-
 
 class Lowering:
-    """State of one import: the builder, and what is known of every tensor.
-
-    `fixed_point`: whether quantized tensors can be run. Their parameters are carried along either
-    way: QNN's operations are the same ones for floats and for fixed point.
-    """
-
-    fixed_point: ClassVar[bool] = False
+    """State of one import: the builder, and what is known of every tensor."""
 
     def __init__(self, file: FileInfo, graph: SubgraphInfo, variables: str = "reset") -> None:
         self.file = file
@@ -62,9 +53,9 @@ class Lowering:
                 f"{self.where}: input {name!r} is {tensor.type}, an element type that QNN does "
                 "not have"
             )
-        quantization = _quantization(tensor)
-        edge = Edge(physical(shape), tensor.dtype, name=name, quantization=quantization)
-        self.env[index] = Value(shape, tensor.dtype, edge, None, quantization)
+        encoding = tensor.encoding
+        edge = Edge(physical(shape), tensor.dtype, name=name, quantization=encoding)
+        self.env[index] = Value(shape, tensor.dtype, edge, None, encoding)
         return edge
 
     def materialize(self, nbytes: int, what: str) -> None:
@@ -88,7 +79,7 @@ class Lowering:
             data = np.empty(info.shape, info.dtype)  # a constant without elements has no buffer
         if data is None:
             return None
-        self.env[index] = constant(data, _quantization(info), info.name)
+        self.env[index] = constant(data, info.encoding, info.name)
         return self.env[index]
 
     def real(self, v: Value) -> Value:
@@ -125,15 +116,17 @@ class Lowering:
             raise Unsupported(f"its state {self.label(tensor.index)} belongs to another operator")
         name = unique(tensor.name or f"state_{tensor.index}", self.used)
         self._states[tensor.index] = name
-        edge = Edge(physical(shape), tensor.dtype, name=name)
+        edge = Edge(physical(shape), tensor.dtype, name=name, quantization=tensor.encoding)
         self.state_inputs.append(edge)
-        return Value(shape, tensor.dtype, edge)
+        return self.b.dequantize(Value(shape, tensor.dtype, edge, None, tensor.encoding))
 
     def next_state(self, node: TfliteNode, position: int, value: Value) -> None:
         """The state that `node` leaves behind."""
         tensor = node.tensors[position]
         if tensor is not None and tensor.index in self._states:
             name = unique(f"{self._states[tensor.index]}.next", self.used)
+            if tensor.encoding is not None and tensor.dtype is not None:
+                value = self.b.quantize(value, tensor.dtype, tensor.encoding)
             self.state_outputs.append((name, value))
 
     # ---- operators ---------------------------------------------------------------------------
@@ -178,10 +171,11 @@ class Lowering:
         if guessing:
             self._guess(info.outputs)
             return
+        made = self.b.ops[mark:]
         if outputs[0].quantized is not None:
-            self._quantize(self.b.ops[mark:], outputs[0])
+            self._encode(made, outputs[0])
         for i, tensor, value in zip(info.outputs, outputs, results, strict=False):
-            self._set(info, i, tensor, value)
+            self._set(info, i, tensor, value, made)
 
     def _guess(self, outputs: list[int]) -> None:
         """What the file says of the outputs of a refused operator.
@@ -195,7 +189,7 @@ class Lowering:
             shape = tuple(max(d, 1) for d in tensor.shape)
             dtype = tensor.dtype if tensor.dtype is not None else np.dtype(np.float32)
             edge = Edge(physical(shape), dtype)
-            self.env[i] = Value(shape, dtype, edge, None, _quantization(tensor))
+            self.env[i] = Value(shape, dtype, edge, None, tensor.encoding)
 
     def _input(self, index: int, info: OperatorInfo) -> Value | None:
         value = self.tensor(index)
@@ -223,53 +217,79 @@ class Lowering:
                 )
             if tensor.sparse:
                 raise Unsupported(f"{what} is stored as a sparse tensor")
-        self._check_quantization(node)
         self.b.scope = node.name
+        floats = self._is_float(node)
+        if floats:
+            node.inputs = [None if v is None else self.real(v) for v in node.inputs]
         if all(v is None or v.data is not None for v in node.inputs):
             folded = fold.fold(self, node)
             if folded is not None:
                 return folded
         mark = len(self.b.ops)
         try:
+            if mapping.steps and not floats:
+                return self._through_floats(mapping.lower, node)
             return _listed(mapping.lower(self, node))
         except Unsupported:
             del self.b.ops[mark:]
             raise
 
-    def _check_quantization(self, node: TfliteNode) -> None:
-        """Float operators get their quantized constants as floats; all else is refused."""
-        if self.fixed_point:
-            return
-        moving = [t for t, v in zip(node.tensors, node.inputs, strict=True) if v and v.data is None]
-        if any(t is not None and t.quantized is not None for t in moving):
-            raise Unsupported(_FIXED_POINT)
-        if all(t.quantized is None for t in node.outputs):
-            node.inputs = [None if v is None else self.real(v) for v in node.inputs]
-        elif not all(v is None or v.data is not None for v in node.inputs):
-            raise Unsupported(_FIXED_POINT)
+    @staticmethod
+    def _is_float(node: TfliteNode) -> bool:
+        """No fixed-point number goes in or comes out; quantized constants are numbers with scales.
 
-    def _set(self, info: OperatorInfo, index: int, tensor: TensorInfo, value: Value) -> None:
+        CAST and the like are not of this kind: they take quantized constants as they are.
+        """
+        moving = [t for t, v in zip(node.tensors, node.inputs, strict=True) if v and v.data is None]
+        return all(t is None or t.quantized is None for t in (*moving, *node.outputs))
+
+    def _through_floats(self, lower: LowerFn, node: TfliteNode) -> list[Value]:
+        """An operator that takes several operations, whose results in between have no encoding."""
+        wanted = node.outputs
+        node.inputs = [None if v is None else self.b.dequantize(self.real(v)) for v in node.inputs]
+        single = np.dtype(np.float32)
+        node.outputs = [
+            t if t.quantized is None else replace(t, dtype=single, quantized=None) for t in wanted
+        ]
+        found = _listed(lower(self, node))
+        return [
+            self.b.quantize(value, tensor.dtype, tensor.encoding)
+            if tensor.encoding is not None and tensor.dtype is not None
+            else value
+            for value, tensor in zip(found, wanted, strict=False)
+        ]
+
+    def _set(
+        self, info: OperatorInfo, index: int, tensor: TensorInfo, value: Value, made: list[Op]
+    ) -> None:
         if value.data is not None and 0 in value.shape:
             self.env[index] = value
             return
         if value.data is not None and not value.name:
             value.name = tensor.name
+        own = any(value.edge is e for op in made for e in op.outputs)
         if tensor.dtype is not None and value.dtype != tensor.dtype:
-            raise ModelError(
-                f"{self.where}: {info.name} gives {value.dtype.name}; its output "
-                f"{self.label(index)} is declared {tensor.type}"
-            )
-        if value.edge is not None and value.edge.data is None and not value.edge.name:
-            value.edge.name = tensor.name
-            value.edge.quantization = value.quantization = _quantization(tensor)
+            if not own or value.edge is None or tensor.quantized is None:
+                raise ModelError(
+                    f"{self.where}: {info.name} gives {value.dtype.name}; its output "
+                    f"{self.label(index)} is declared {tensor.type}"
+                )
+            value.dtype = value.edge.dtype = tensor.dtype  # of 8 bits in, of 16 out
+        if value.edge is not None and value.edge.data is None:
+            if own:
+                value.edge.quantization = value.quantization = tensor.encoding
+            elif not same_encoding(value.quantization, tensor.encoding):
+                value = self.b.convert(value, tensor.encoding)
+            if value.edge is not None and not value.edge.name:
+                value.edge.name = tensor.name
         self.env[index] = value
 
     @staticmethod
-    def _quantize(ops: list[Op], tensor: TensorInfo) -> None:
-        """What lies between the operations of one operator is of its output's quantization."""
+    def _encode(ops: list[Op], tensor: TensorInfo) -> None:
+        """What lies between the operations of one operator has its output's encoding."""
         for edge in (e for op in ops for e in op.outputs):
             if edge is not None and edge.quantization is None and edge.dtype == tensor.dtype:
-                edge.quantization = _quantization(tensor)
+                edge.quantization = tensor.encoding
 
     def _refuse(self, info: OperatorInfo, node: TfliteNode, reason: str) -> None:
         types = ", ".join("-" if t is None else str(t) for t in node.tensors)
@@ -281,10 +301,6 @@ class Lowering:
             "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs
         )
         return ModelError(f"{self.where}: {info.name} ({types}) is not valid: {text}")
-
-
-def _quantization(tensor: TensorInfo) -> Quantization | None:
-    return None if tensor.quantized is None else tensor.quantized.model(tensor.bits)
 
 
 def _along(values: float | int | np.ndarray, axis: int | None, rank: int) -> np.ndarray:

@@ -40,18 +40,25 @@ class Mapping:
     to: str  # the QNN ops that it becomes, for the coverage page
     options: str  # its options table; "" when it has none that matters
     note: str  # limits, for the coverage page
+    steps: bool  # fixed-point tensors become floats before it and fixed-point numbers behind it
 
 
 #: BuiltinOperator -> how it is lowered.
 TABLE: dict[str, Mapping] = {}
 
 
-def lowers(*ops: str, to: str, options: str = "", note: str = "") -> Callable[[LowerFn], LowerFn]:
-    """Register a lowering for builtin operators `ops`."""
+def lowers(
+    *ops: str, to: str, options: str = "", note: str = "", steps: bool = False
+) -> Callable[[LowerFn], LowerFn]:
+    """Register a lowering for builtin operators `ops`.
+
+    `steps`: it computes in several operations (or with constants of its own), so that fixed-point
+    tensors have to become floats around it.
+    """
 
     def register(fn: LowerFn) -> LowerFn:
         for op in ops:
-            TABLE[op] = Mapping(fn, to, options, note)
+            TABLE[op] = Mapping(fn, to, options, note, steps)
         return fn
 
     return register

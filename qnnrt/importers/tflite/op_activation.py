@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .activations import RELU, RELU6, RELU_N1_TO_1, activate, fused
-from .common import add, mul, nary, plus, rank_is, scalar, times, unary
+from .common import add, mul, nary, plus, rank_is, scalar_like, times, unary
 from .nodes import Damaged, Result, TfliteNode, Unsupported, lowers
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def relu(c: Lowering, node: TfliteNode) -> Result:
     if node.op == "RELU_0_TO_1":
         return c.b.op("ReluMinMax", [x], x.shape, min_value=np.float32(0), max_value=np.float32(1))
     kinds = {"RELU": RELU, "RELU6": RELU6, "RELU_N1_TO_1": RELU_N1_TO_1}
-    return activate(c, kinds[node.op], x)
+    return activate(c, kinds[node.op], x, x.quantization is not None)
 
 
 @lowers("LOGISTIC", to="Sigmoid")
@@ -47,7 +47,7 @@ def elu(c: Lowering, node: TfliteNode) -> Result:
 @lowers("LEAKY_RELU", to="Prelu", options="LeakyReluOptions")
 def leaky_relu(c: Lowering, node: TfliteNode) -> Result:
     x = node.input()
-    alpha = scalar(node.options.number("Alpha"), x.dtype)
+    alpha = scalar_like(node.options.number("Alpha"), x)
     return c.b.op("Prelu", [x, alpha], x.shape)
 
 
@@ -59,7 +59,7 @@ def prelu(c: Lowering, node: TfliteNode) -> Result:
     return nary(c, "Prelu", [x, slopes])
 
 
-@lowers("GELU", to="Gelu, or Tanh and elementwise", options="GeluOptions")
+@lowers("GELU", to="Gelu, or Tanh and elementwise", options="GeluOptions", steps=True)
 def gelu(c: Lowering, node: TfliteNode) -> Result:
     x = node.input()
     if not node.options.flag("Approximate"):

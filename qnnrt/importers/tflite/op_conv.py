@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .activations import fused
-from .common import SAME, float_weights, rank_is, u32, window
+from .common import SAME, bias, rank_is, u32, weights, window
 from .nodes import Damaged, Result, TfliteNode, Unsupported, lowers
 from .values import Value
 
 if TYPE_CHECKING:
     from .lower import Lowering
-
-
-def _bias(node: TfliteNode, index: int, channels: int) -> list[Value]:
-    bias = node.optional(index)
-    if bias is None:
-        return []
-    if bias.size != channels:
-        raise Damaged(f"a bias of {bias.size} elements for {channels} channels")
-    return [bias]
 
 
 def _windows(
@@ -42,7 +33,7 @@ def _windows(
 @lowers("CONV_2D", to="Conv2d", options="Conv2DOptions")
 def conv_2d(c: Lowering, node: TfliteNode) -> Result:
     x = rank_is(node.input(), 4)
-    w = rank_is(float_weights(node, 1, x), 4)
+    w = rank_is(weights(node, 1, x), 4)
     outputs, kh, kw, inner = w.shape
     if x.shape[3] % inner:
         raise Damaged(f"weights for {inner} channels, an input of {x.shape[3]}")
@@ -52,7 +43,7 @@ def conv_2d(c: Lowering, node: TfliteNode) -> Result:
     size, stride, dilation, pads = _windows(node, x, (kh, kw))
     out = c.b.op(
         "Conv2d",
-        [x, c.b.transpose(w, (1, 2, 3, 0)), *_bias(node, 2, outputs)],
+        [x, c.b.transpose(w, (1, 2, 3, 0)), *bias(node, 2, x, w, 0, outputs)],
         [x.shape[0], *size, outputs],
         stride=u32(stride),
         pad_amount=u32(pads),
@@ -65,7 +56,7 @@ def conv_2d(c: Lowering, node: TfliteNode) -> Result:
 @lowers("DEPTHWISE_CONV_2D", to="DepthWiseConv2d", options="DepthwiseConv2DOptions")
 def depthwise_conv_2d(c: Lowering, node: TfliteNode) -> Result:
     x = rank_is(node.input(), 4)
-    w = rank_is(float_weights(node, 1, x), 4)
+    w = rank_is(weights(node, 1, x), 4)
     one, kh, kw, outputs = w.shape
     # The multiplier in the options is what old files left out: the shapes say it.
     if one != 1 or outputs % x.shape[3]:
@@ -73,7 +64,7 @@ def depthwise_conv_2d(c: Lowering, node: TfliteNode) -> Result:
     size, stride, dilation, pads = _windows(node, x, (kh, kw))
     out = c.b.op(
         "DepthWiseConv2d",
-        [x, c.b.reshape(w, (kh, kw, 1, outputs)), *_bias(node, 2, outputs)],
+        [x, c.b.reshape(w, (kh, kw, 1, outputs)), *bias(node, 2, x, w, 3, outputs)],
         [x.shape[0], *size, outputs],
         stride=u32(stride),
         pad_amount=u32(pads),
@@ -86,7 +77,7 @@ def depthwise_conv_2d(c: Lowering, node: TfliteNode) -> Result:
 def conv_3d(c: Lowering, node: TfliteNode) -> Result:
     """Weights are [kD, kH, kW, Cin, Cout] in both."""
     x = rank_is(node.input(), 5)
-    w = rank_is(float_weights(node, 1, x), 5)
+    w = rank_is(weights(node, 1, x), 5)
     if w.shape[3] == 0 or x.shape[4] != w.shape[3]:
         raise Damaged(f"weights for {w.shape[3]} channels, an input of {x.shape[4]}")
     o = node.options
@@ -98,7 +89,7 @@ def conv_3d(c: Lowering, node: TfliteNode) -> Result:
     ]
     out = c.b.op(
         "Conv3d",
-        [x, w, *_bias(node, 2, w.shape[4])],
+        [x, w, *bias(node, 2, x, w, 4, w.shape[4])],
         [x.shape[0], *(f[0] for f in found), w.shape[4]],
         stride=u32(stride),
         pad_amount=u32([f[1] for f in found]),
@@ -112,7 +103,7 @@ def transpose_conv(c: Lowering, node: TfliteNode) -> Result:
     """The gradient of a convolution from the wanted output size, which gives the padding."""
     wanted = node.ints(0, "the output shape")
     x = rank_is(node.input(2), 4)
-    w = rank_is(float_weights(node, 1, x), 4)
+    w = rank_is(weights(node, 1, x), 4)
     outputs, kh, kw, inner = w.shape
     if len(wanted) != 4 or wanted[0] != x.shape[0] or wanted[3] != outputs or inner != x.shape[3]:
         raise Damaged(f"{list(x.shape)} and weights {list(w.shape)} to {wanted}")
@@ -131,7 +122,7 @@ def transpose_conv(c: Lowering, node: TfliteNode) -> Result:
         extra.append(max(-after, 0))
     result = c.b.op(
         "TransposeConv2d",
-        [x, c.b.transpose(w, (1, 2, 3, 0)), *_bias(node, 3, outputs)],
+        [x, c.b.transpose(w, (1, 2, 3, 0)), *bias(node, 3, x, w, 0, outputs)],
         wanted,
         stride=u32(stride),
         pad_amount=u32(pads),

@@ -90,7 +90,7 @@ def _register() -> None:
 _register()
 
 
-@lowers("ADD_N", to="ElementWiseAdd")
+@lowers("ADD_N", to="ElementWiseAdd", steps=True)
 def add_n(c: Lowering, node: TfliteNode) -> Result:
     values = node.all_inputs()
     total = values[0]
@@ -99,13 +99,13 @@ def add_n(c: Lowering, node: TfliteNode) -> Result:
     return total if len(values) > 1 else unary(c, "Reshape", total)
 
 
-@lowers("SQUARE", to="ElementWiseMultiply")
+@lowers("SQUARE", to="ElementWiseMultiply", steps=True)
 def square(c: Lowering, node: TfliteNode) -> Result:
     x = node.input()
     return mul(c, x, x)
 
 
-@lowers("ATAN2", to="ElementWiseAtan and elementwise")
+@lowers("ATAN2", to="ElementWiseAtan and elementwise", steps=True)
 def atan2(c: Lowering, node: TfliteNode) -> Result:
     """The angle of (x, y) from atan(y / x): pi is added to, or taken from, it left of the y axis.
 
@@ -145,12 +145,14 @@ def select(c: Lowering, node: TfliteNode) -> Result:
 @lowers("CAST", to="Cast", options="CastOptions")
 def cast_(c: Lowering, node: TfliteNode) -> Result:
     x = node.input()
-    if x.dtype == node.dtype():
-        return unary(c, "Reshape", x)
-    return cast(c, x, node.dtype())
+    if x.dtype != node.dtype():
+        return cast(c, x, node.dtype())
+    # The integers as they are, whatever they stand for.
+    plain = x.quantization is None and node.outputs[0].quantized is None
+    return unary(c, "Reshape" if plain else "Cast", x)
 
 
-@lowers("ZEROS_LIKE", to="folded into constants")
+@lowers("ZEROS_LIKE", to="folded into constants", steps=True)
 def zeros_like(c: Lowering, node: TfliteNode) -> Result:
     x = node.input()
     c.materialize(x.size * x.dtype.itemsize, f"the result of {node.name}")
@@ -161,6 +163,7 @@ def zeros_like(c: Lowering, node: TfliteNode) -> Result:
     "BUCKETIZE",
     to="ElementWiseGreaterEqual, Cast, ReduceSum",
     options="BucketizeOptions",
+    steps=True,
 )
 def bucketize(c: Lowering, node: TfliteNode) -> Result:
     """The number of boundaries that are not above the element."""
@@ -204,9 +207,23 @@ def fake_quant(c: Lowering, node: TfliteNode) -> Result:
     return plus(c, times(c, whole, float(step)), float(bottom))
 
 
-@lowers("DEQUANTIZE", to="Cast", note="half-precision tensors; quantized constants are folded")
+@lowers("DEQUANTIZE", to="Dequantize, Cast", note="Cast: of half precision")
 def dequantize(c: Lowering, node: TfliteNode) -> Result:
     x = node.input()
+    if x.quantization is not None:
+        return c.b.dequantize(x, node.dtype())
     if x.dtype != np.float16:
         raise Unsupported(f"{x.dtype.name} without a scale")
     return cast(c, x, node.dtype())
+
+
+@lowers("QUANTIZE", to="Quantize, Convert")
+def quantize(c: Lowering, node: TfliteNode) -> Result:
+    x, encoding = node.input(), node.outputs[0].encoding
+    if encoding is None:
+        raise Damaged("its output has no scale")
+    if x.quantization is not None:
+        return c.b.convert(x, encoding, node.dtype())
+    if x.dtype.kind != "f":
+        raise Damaged(f"{x.dtype.name} without a scale")
+    return c.b.quantize(x, node.dtype(), encoding)

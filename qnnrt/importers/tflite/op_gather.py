@@ -78,7 +78,7 @@ def embedding_lookup(c: Lowering, node: TfliteNode) -> Result:
     return take(c, table, ids, 0)
 
 
-@lowers("SCATTER_ND", to="ScatterNd")
+@lowers("SCATTER_ND", to="ScatterNd", steps=True)
 def scatter_nd(c: Lowering, node: TfliteNode) -> Result:
     """Into zeros; what meets at one place is added."""
     index, updates = node.input(), node.input(1)
@@ -132,7 +132,7 @@ def _between(c: Lowering, hot: Value, on: Value, off: Value) -> Value:
     return nary(c, "ElementWiseSelect", [condition, on, off], on.dtype)
 
 
-@lowers("SEGMENT_SUM", to="ScatterNd", note="constant segment ids")
+@lowers("SEGMENT_SUM", to="ScatterNd", note="constant segment ids", steps=True)
 def segment_sum(c: Lowering, node: TfliteNode) -> Result:
     x, ids = node.input(), node.ints(1, "the segment ids")
     steps = np.diff([0, *ids])
@@ -185,7 +185,7 @@ def reverse_sequence(c: Lowering, node: TfliteNode) -> Result:
     return c.b.transpose(out, [order.index(i) for i in range(x.rank)])
 
 
-@lowers("SPARSE_TO_DENSE", to="ScatterNd")
+@lowers("SPARSE_TO_DENSE", to="ScatterNd", steps=True)
 def sparse_to_dense(c: Lowering, node: TfliteNode) -> Result:
     """Values at some places, one other value everywhere else."""
     index, values = node.input(), node.input(2)
@@ -214,7 +214,7 @@ def _diagonal(c: Lowering, node: TfliteNode, rows: int, columns: int) -> Value:
     return constant(np.eye(rows, columns, dtype=np.bool_))
 
 
-@lowers("MATRIX_DIAG", to="ElementWiseSelect")
+@lowers("MATRIX_DIAG", to="ElementWiseSelect", steps=True)
 def matrix_diag(c: Lowering, node: TfliteNode) -> Result:
     x = node.input()
     if x.rank == 0:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .activations import fused
-from .common import float_weights
+from .common import bias, weights
 from .nodes import Damaged, Result, TfliteNode, Unsupported, lowers
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def fully_connected(c: Lowering, node: TfliteNode) -> Result:
     """[.., n] by [m, n]: rows of n elements, or, with keep_num_dims, the input's own rows."""
     x, o = node.input(), node.options
-    w = float_weights(node, 1, x)
+    w = weights(node, 1, x)
     if o.integer("WeightsFormat"):
         raise Unsupported("shuffled weights, which only quantized inputs take")
     if w.rank != 2:
@@ -33,18 +33,15 @@ def fully_connected(c: Lowering, node: TfliteNode) -> Result:
     else:
         shape = (x.size // inner, units)
     rows = c.b.reshape(x, (x.size // inner, inner))
-    bias = node.optional(2)
-    if bias is not None and bias.size != units:
-        raise Damaged(f"a bias of {bias.size} elements for {units} units")
-    inputs = [rows, w, *([] if bias is None else [c.b.reshape(bias, (units,))])]
-    out = c.b.op("FullyConnected", inputs, (x.size // inner, units))
+    added = [c.b.reshape(v, (units,)) for v in bias(node, 2, x, w, 0, units)]
+    out = c.b.op("FullyConnected", [rows, w, *added], (x.size // inner, units))
     return c.b.reshape(fused(c, node, out), shape)
 
 
 @lowers("BATCH_MATMUL", to="MatMul", options="BatchMatMulOptions")
 def batch_matmul(c: Lowering, node: TfliteNode) -> Result:
     a, o = node.input(), node.options
-    b = float_weights(node, 1, a)
+    b = weights(node, 1, a)
     if a.rank < 2 or b.rank < 2:
         raise Damaged(f"{list(a.shape)} by {list(b.shape)}")
     # adjoint: for real numbers, the transpose

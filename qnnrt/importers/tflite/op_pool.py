@@ -49,7 +49,7 @@ def max_pool(c: Lowering, node: TfliteNode) -> Result:
     return fused(c, node, _pool(c, node, "PoolMax2d", rank_is(node.input(), 4)))
 
 
-@lowers("L2_POOL_2D", to="PoolAvg2d, ElementWiseSquareRoot", options="Pool2DOptions")
+@lowers("L2_POOL_2D", to="PoolAvg2d, ElementWiseSquareRoot", options="Pool2DOptions", steps=True)
 def l2_pool(c: Lowering, node: TfliteNode) -> Result:
     """The root of the mean square; padding does not count."""
     x = rank_is(node.input(), 4)

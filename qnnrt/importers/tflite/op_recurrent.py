@@ -81,6 +81,7 @@ def _lstm(
     to="Lstm",
     options="UnidirectionalSequenceLSTMOptions",
     note="state: [TFLite files](tflite.md#state)",
+    steps=True,
 )
 def unidirectional_lstm(c: Lowering, node: TfliteNode) -> Result:
     x = rank_is(node.input(), 3)
@@ -95,6 +96,7 @@ def unidirectional_lstm(c: Lowering, node: TfliteNode) -> Result:
     to="Lstm, Concat",
     options="BidirectionalSequenceLSTMOptions",
     note="state: [TFLite files](tflite.md#state)",
+    steps=True,
 )
 def bidirectional_lstm(c: Lowering, node: TfliteNode) -> Result:
     x = rank_is(node.input(), 3)
@@ -114,7 +116,13 @@ def _merged(c: Lowering, node: TfliteNode, forward: Value, backward: Value) -> R
     return c.b.op("Concat", [forward, backward], shape, axis=np.uint32(len(shape) - 1))
 
 
-@lowers("LSTM", to="Lstm", options="LSTMOptions", note="state: [TFLite files](tflite.md#state)")
+@lowers(
+    "LSTM",
+    to="Lstm",
+    options="LSTMOptions",
+    note="state: [TFLite files](tflite.md#state)",
+    steps=True,
+)
 def lstm(c: Lowering, node: TfliteNode) -> Result:
     """One step. The basic kernel has its states as ordinary inputs and outputs."""
     if node.options.integer("KernelType") == int(tflite.LSTMKernelType.BASIC):
@@ -194,6 +202,7 @@ def _rnn(
     to="FullyConnected, ElementWiseAdd",
     options="RNNOptions",
     note="state: [TFLite files](tflite.md#state)",
+    steps=True,
 )
 def rnn(c: Lowering, node: TfliteNode) -> Result:
     x = rank_is(node.input(), 2)
@@ -206,6 +215,7 @@ def rnn(c: Lowering, node: TfliteNode) -> Result:
     to="FullyConnected, ElementWiseAdd",
     options="SequenceRNNOptions",
     note="state: [TFLite files](tflite.md#state)",
+    steps=True,
 )
 def sequence_rnn(c: Lowering, node: TfliteNode) -> Result:
     return _rnn(c, node, rank_is(node.input(), 3), 1, False, node.options.flag("TimeMajor"))
@@ -216,6 +226,7 @@ def sequence_rnn(c: Lowering, node: TfliteNode) -> Result:
     to="FullyConnected, ElementWiseAdd",
     options="BidirectionalSequenceRNNOptions",
     note="state: [TFLite files](tflite.md#state)",
+    steps=True,
 )
 def bidirectional_rnn(c: Lowering, node: TfliteNode) -> Result:
     x, major = rank_is(node.input(), 3), node.options.flag("TimeMajor")
@@ -231,6 +242,7 @@ def bidirectional_rnn(c: Lowering, node: TfliteNode) -> Result:
     to="FullyConnected, Concat, ReduceSum and elementwise",
     options="SVDFOptions",
     note='needs `variables="io"`',
+    steps=True,
 )
 def svdf(c: Lowering, node: TfliteNode) -> Result:
     """Features of the last frames, filtered in time, summed over the rank."""

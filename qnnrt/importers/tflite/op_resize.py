@@ -65,6 +65,12 @@ def tflite_sources(size: int, out: int, align: bool, half: bool) -> np.ndarray:
     return np.asarray(np.clip(found, 0, size - 1), np.int32)
 
 
+def byte_sources(size: int, out: int) -> np.ndarray:
+    """The same for numbers of 8 bits, where TFLite's scale has 16 bits behind the point."""
+    found = np.arange(out, dtype=np.int64) * ((size << 16) // out + 1) >> 16
+    return np.asarray(np.minimum(found, size - 1), np.int32)
+
+
 @lowers(
     "RESIZE_NEAREST_NEIGHBOR",
     to="ResizeNearestNeighbor, Gather",
@@ -79,7 +85,10 @@ def resize_nearest(c: Lowering, node: TfliteNode) -> Result:
     for i, out in enumerate(size):
         c.materialize(64 * out, f"the coordinates of {node.name}")
         before = x.shape[1 + i]
-        sources = tflite_sources(before, out, align, half)
+        if x.dtype.itemsize == 1 and not align and not half:
+            sources = byte_sources(before, out)
+        else:
+            sources = tflite_sources(before, out, align, half)
         if not np.array_equal(sources, exact_sources(before, out, align, half)):
             gathered[1 + i], exact[i] = sources, before
     if len(gathered) < 2:

@@ -35,8 +35,20 @@ def _only_constants(c: Lowering, node: TfliteNode) -> Result:
     raise Unsupported("a result of a quantized type")
 
 
-for _op, _options in (("FILL", ""), ("RANGE", ""), ("BROADCAST_ARGS", "")):
-    lowers(_op, to=FOLDED, options=_options)(_only_constants)
+for _op in ("RANGE", "BROADCAST_ARGS"):
+    lowers(_op, to=FOLDED)(_only_constants)
+
+
+@lowers("FILL", to=FOLDED)
+def fill(c: Lowering, node: TfliteNode) -> Result:
+    """Of fixed-point numbers here; of all others where constants are folded."""
+    shape = node.ints(0, "the shape")
+    node.const(1, "the value")
+    value = node.input(1)
+    if value.size != 1 or any(d < 0 for d in shape):
+        raise Damaged(f"{value.size} values for {shape}")
+    c.materialize(math.prod(shape) * value.dtype.itemsize, f"the result of {node.name}")
+    return constant(np.full(shape, value.const.reshape(-1)[0]), value.quantization)
 
 
 @lowers("RESHAPE", to="Reshape", options="ReshapeOptions")
@@ -184,7 +196,8 @@ def pad(c: Lowering, node: TfliteNode) -> Result:
     pads = _pads(node, x)
     value = 0.0
     if node.op == "PADV2":
-        found = node.const(2, "the padding's value").reshape(-1)
+        node.const(2, "the padding's value")
+        found = c.real(node.input(2)).const.reshape(-1)
         if found.size != 1:
             raise Damaged(f"{found.size} padding values")
         value = found[0]

@@ -35,7 +35,6 @@ REASONS: dict[str, str] = {
         ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
         "resource variables keep state between runs, and a QNN graph keeps nothing",
     ),
-    "QUANTIZE": "fixed-point (quantized) tensors are not executable in this version",
     "DELEGATE": "it stands for a part that a delegate had taken; load the model as converted",
     "PLACEHOLDER_FOR_GREATER_OP_CODES": "the file names the placeholder itself as an operator",
 }  # fmt: skip

@@ -74,6 +74,11 @@ class TensorInfo:
     sparse: bool = False
     bits: int | None = None  # of an element, when fewer than its type has
 
+    @property
+    def encoding(self) -> Quantization | None:
+        """How its integers stand for real numbers, None when they stand for themselves."""
+        return None if self.quantized is None else self.quantized.model(self.bits)
+
     def __str__(self) -> str:
         return f"{self.type}[{', '.join(map(str, self.shape))}]"
 

@@ -115,9 +115,7 @@ class Builder:
             return self._reshaped[v, shape]
         if physical(shape) == physical(v.shape):
             return Value(shape, v.dtype, v.edge, None, v.quantization)
-        out = self.op("Reshape", [v], shape)
-        out.quantization = v.quantization
-        return out
+        return self.copy(v, shape)
 
     def transpose(self, v: Value, perm: Sequence[int]) -> Value:
         """Dimension i of the result is dimension ``perm[i]`` of `v`."""
@@ -133,7 +131,41 @@ class Builder:
         kept = [p for p in perm if v.shape[p] != 1]
         if kept == sorted(kept):
             return self.reshape(v, shape)
-        return self.op("Transpose", [v], shape, perm=np.array(perm, np.uint32))
+        return self._moved(self.op("Transpose", [v], shape, perm=np.array(perm, np.uint32)), v)
+
+    def copy(self, v: Value, shape: Sequence[int]) -> Value:
+        """A tensor of its own with the elements of `v`."""
+        return self._moved(self.op("Reshape", [v], shape), v)
+
+    @staticmethod
+    def _moved(out: Value, source: Value) -> Value:
+        """Elements in other places have the encoding that they had."""
+        assert out.edge is not None
+        out.quantization = out.edge.quantization = source.quantization
+        return out
+
+    # ---- fixed point -------------------------------------------------------------------------
+
+    def dequantize(self, v: Value, dtype: np.dtype | type = np.float32) -> Value:
+        """The real numbers that `v` stands for; itself when it is not quantized."""
+        return v if v.quantization is None else self.op("Dequantize", [v], v.shape, dtype)
+
+    def quantize(self, v: Value, dtype: np.dtype, encoding: Quantization) -> Value:
+        """Real numbers as fixed-point ones of the type and encoding given."""
+        out = self.op("Quantize", [v], v.shape, dtype)
+        assert out.edge is not None
+        out.quantization = out.edge.quantization = encoding
+        return out
+
+    def convert(
+        self, v: Value, encoding: Quantization | None, dtype: np.dtype | None = None
+    ) -> Value:
+        """The same real numbers in another encoding; a plain integer has none."""
+        known = v.quantization is not None and encoding is not None
+        out = self.op("Convert" if known else "Cast", [v], v.shape, dtype)
+        assert out.edge is not None
+        out.quantization = out.edge.quantization = encoding
+        return out
 
 
 def _transposed(q: Quantization | None, perm: Sequence[int]) -> Quantization | None:

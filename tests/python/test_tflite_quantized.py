@@ -1,0 +1,270 @@
+"""Quantized TFLite files equal TFLite's own interpreter to one step, and real arithmetic too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert")
+
+import tflite_cases
+import tflite_reference as reference
+from tflite_builder import ModelBuilder
+from tflite_case import Case, w, x
+from tflite_networks import NETWORKS
+from tflite_quantized import ENCODINGS, F32, KINDS, conversion, quantize
+from tflite_quantizer import quantized_network
+
+import qnnrt
+from qnnrt.errors import UnsupportedOpError
+from qnnrt.importers import tflite as importer
+
+pytestmark = pytest.mark.foreign
+
+SEED = 20261121
+
+
+def has_floats(case: Case) -> bool:
+    given = [g for g in case.inputs if g is not None]
+    return any(np.dtype(g.dtype if g.values is None else g.values.dtype) == F32 for g in given)
+
+
+CASES: dict[str, list[Case]] = {}
+for _case in filter(has_floats, tflite_cases.cases()):
+    CASES.setdefault(_case.op, []).append(_case)
+
+#: LiteRT has no kernel for them: what real numbers give, rounded once, is the reference.
+NO_KERNEL = {
+    "int8": {"REVERSE_SEQUENCE"},
+    "uint8": {
+        "ABS", "BATCH_MATMUL", "ELU", "EXP", "LOG", "REDUCE_PROD", "RSQRT", "SQRT",
+        "SQUARED_DIFFERENCE",
+    },
+    "int16": {
+        "ARG_MAX", "ARG_MIN", "DEPTH_TO_SPACE", "ELU", "HARD_SWISH", "L2_NORMALIZATION",
+        "LOG_SOFTMAX", "ONE_HOT", "RELU_0_TO_1", "RELU_N1_TO_1", "SPACE_TO_DEPTH",
+        "SPARSE_TO_DENSE", "SQUARED_DIFFERENCE",
+    },
+}  # fmt: skip
+NEVER = {
+    "ADD_N", "ATAN2", "BUCKETIZE", "CEIL", "COS", "CUMSUM", "FLOOR", "L2_POOL_2D",
+    "LOCAL_RESPONSE_NORMALIZATION", "POW", "ROUND", "SEGMENT_SUM", "SIGN", "SIN", "SQUARE",
+}  # fmt: skip
+#: LiteRT's kernels take the integers as they are, or fill with the integer 0.
+PLAIN_INTEGERS = {"FLOOR_DIV", "FLOOR_MOD", "MATRIX_DIAG", "NEG", "SCATTER_ND"}
+#: LiteRT's own kernels are further off: they resize with 10 bits of coordinates behind the point,
+#: compare 16-bit numbers with 8 bits behind it, and scale negative ones wrongly in PRELU.
+OFF = {
+    "int8": {"RESIZE_BILINEAR"},
+    "uint8": set[str](),
+    "int16": {
+        "EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL", "PRELU",
+        "RESIZE_BILINEAR",
+    },
+}  # fmt: skip
+#: Steps that LiteRT's 16-bit kernels are off: a table of 513 entries, interpolated, or products
+#: rounded one after the other.
+STEPS_IN_16_BITS = {
+    "EXP": 4, "GELU": 74, "LOG": 42, "REDUCE_PROD": 8, "RSQRT": 640, "SOFTMAX": 2, "TANH": 2,
+}  # fmt: skip
+#: No float model's kernels: CAST hands the integers on, and for 8 bits the pixels are others.
+ONLY_LITERT = {"CAST", "RESIZE_NEAREST_NEIGHBOR"}
+#: FAKE_QUANT makes LiteRT write beyond its memory; constants make no operator of the others.
+LEFT_OUT = {"CONV_3D", "FAKE_QUANT", "RANGE", "ZEROS_LIKE"}
+
+
+def apart(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> int:
+    """The most steps between two results of the same types."""
+    assert [a.dtype for a in found] == [b.dtype for b in wanted]
+    pairs = [
+        (a.reshape(-1).astype(np.float64), b.reshape(-1).astype(np.float64))
+        for a, b in zip(found, wanted, strict=True)
+    ]
+    return int(max(np.abs(a - b).max(initial=0) for a, b in pairs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", sorted(CASES.keys() - LEFT_OUT))
+def test_an_operator_is_within_a_step_of_the_interpreter(op: str, kind: str) -> None:
+    there = op not in NO_KERNEL[kind] | NEVER | PLAIN_INTEGERS | OFF[kind]
+    unequal = total = 0
+    for case in CASES[op]:
+        q = quantize(case, kind)
+        found = reference.run(importer.load(q.data), q.feeds)
+        if there:
+            steps = STEPS_IN_16_BITS.get(op, 1) if kind == "int16" else 1
+            assert apart(found, reference.reference(q.data, q.feeds)) <= steps, case.label
+        if op not in ONLY_LITERT:
+            assert apart(found, q.exact) <= 1, case.label
+            pairs = zip(found, q.exact, strict=True)
+            unequal += sum(int((a != b.reshape(a.shape)).sum()) for a, b in pairs)
+            total += sum(a.size for a in found)
+    # What lies between two steps may go either way; that is rare but for products in 16 bits.
+    assert unequal <= (0.05 if kind == "int16" else 0.01) * total
+
+
+CONV = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+LAYERS = {
+    "conv": Case("CONV_2D", [x(1, 7, 6, 8), w(5, 3, 3, 8), w(5)], "Conv2DOptions", CONV),
+    "dense": Case("FULLY_CONNECTED", [x(3, 16), w(6, 16), w(6)], "FullyConnectedOptions"),
+}
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_weights_of_4_bits_and_of_one_scale(layer: str, bits: int) -> None:
+    for per_channel in (False, True):
+        q = quantize(LAYERS[layer], "int8", per_channel=per_channel, bits=bits)
+        model = importer.load(q.data)
+        found = reference.run(model, q.feeds)
+        assert apart(found, reference.reference(q.data, q.feeds)) <= 1
+        weights = next(t for t in model.constants() if t.dtype == np.int8)
+        assert weights.quantization is not None
+        assert weights.quantization.bitwidth == (4 if bits == 4 else None)
+        assert (weights.quantization.axis is None) != per_channel
+
+
+# ---- QUANTIZE, DEQUANTIZE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_floats_become_fixed_point_numbers_and_come_back(kind: str) -> None:
+    values = np.random.default_rng(SEED).uniform(-8, 8, (3, 50)).astype(F32)
+    data = conversion("QUANTIZE", (F32,), (kind, *ENCODINGS[kind]))
+    (q,) = reference.run(importer.load(data), [values])
+    assert apart([q], reference.reference(data, [values])) <= 1
+    data = conversion("DEQUANTIZE", (kind, *ENCODINGS[kind]), (F32,))
+    model = reference.agree(data, [q])
+    assert model.op_counts() == {"Dequantize": 1}
+
+
+@pytest.mark.parametrize("to", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_fixed_point_numbers_change_their_encoding(kind: str, to: str) -> None:
+    scale, zero = ENCODINGS[to]
+    data = conversion("QUANTIZE", (kind, *ENCODINGS[kind]), (to, 2 * scale, zero and zero + 3))
+    info = np.iinfo(kind)
+    q = np.random.default_rng(SEED).integers(info.min, info.max + 1, (3, 50)).astype(kind)
+    model = importer.load(data)
+    assert model.op_counts() == {"Convert": 1}
+    found = reference.run(model, [q])
+    if (kind, to) not in (("uint8", "int16"), ("int16", "uint8")):  # LiteRT has no such kernels
+        assert apart(found, reference.reference(data, [q])) <= 1
+    real = ENCODINGS[kind][0] * (q.astype(np.float64) - ENCODINGS[kind][1])
+    limits = np.iinfo(to)
+    exact = np.rint(real / (2 * scale)) + (zero and zero + 3)
+    assert apart(found, [np.clip(exact, limits.min, limits.max).astype(to)]) <= 1
+
+
+# ---- what importing does
+
+
+def test_float_operators_around_quantized_ones() -> None:
+    b = ModelBuilder()
+    given = b.input((1, 4), np.int8, scale=0.5, zero=3)
+    (y,) = b.op("RELU", [given], [b.tensor((1, 4), np.int8, scale=0.25, zero=-128)])
+    (z,) = b.op("DEQUANTIZE", [y], [((1, 4), F32)], "DequantizeOptions")
+    b.output(*b.op("EXP", [z], [((1, 4), F32)]))
+    q = np.array([[-9, 3, 5, 8]], np.int8)
+    model = reference.agree(b.build(), [q])
+    assert model.op_counts() == {"Relu": 1, "Dequantize": 1, "ElementWiseExp": 1}
+
+
+def test_a_move_between_encodings_keeps_the_real_numbers() -> None:
+    """Converters write equal encodings around them; TFLite would copy the bytes."""
+    b = ModelBuilder()
+    given = b.input((2, 6), np.int8, scale=0.5, zero=0)
+    steps = [((2, 6), 0.5, 0), ((3, 4), 0.25, 4), ((3, 4), 0.25, 4), ((3, 4), 1.0, 0)]
+    t = given
+    for shape, scale, zero in steps:
+        made = b.tensor(shape, np.int8, scale=scale, zero=zero)
+        (t,) = b.op("RESHAPE", [t, b.const(shape, np.int32)], [made], "ReshapeOptions")
+    b.output(t)
+    model = importer.load(b.build())
+    q = np.arange(-6, 6, dtype=np.int8).reshape(2, 6)
+    (found,) = reference.run(model, [q])
+    np.testing.assert_array_equal(found.reshape(-1), np.rint(q.reshape(-1) * 0.5))
+
+
+def biased(bias: np.ndarray, scale: float, kind: Any = np.int16) -> bytes:
+    b = ModelBuilder()
+    given = b.input((1, 4), kind, scale=0.5, zero=0)
+    weights = b.const(np.eye(2, 4, dtype=np.int8), scale=0.25)
+    added = b.const(bias, scale=scale)
+    out = b.tensor((1, 2), kind, scale=0.125, zero=0)
+    b.output(*b.op("FULLY_CONNECTED", [given, weights, added], [out], "FullyConnectedOptions"))
+    return b.build()
+
+
+def test_a_bias_is_counted_in_products_whatever_its_own_scale() -> None:
+    data = biased(np.array([8, -16], np.int64), 0.1251)
+    model = importer.load(data)
+    bias = model.tensors[model.nodes[0].inputs[2]]
+    assert bias.dtype == np.int32
+    assert bias.quantization is not None
+    assert (bias.quantization.scale, bias.quantization.offset) == (0.125, 0)
+    (found,) = reference.run(model, [np.array([[4, 8, 0, 0]], np.int16)])
+    np.testing.assert_array_equal(found, [[4 + 8, 8 - 16]])
+    assert apart([found], reference.reference(data, [np.array([[4, 8, 0, 0]], np.int16)])) == 0
+
+
+def test_a_bias_of_more_than_32_bits_is_refused() -> None:
+    with pytest.raises(UnsupportedOpError, match="a bias beyond 32 bits"):
+        importer.load(biased(np.array([1 << 31, 0], np.int64), 0.125))
+
+
+def test_weights_without_scales_are_refused() -> None:
+    b = ModelBuilder()
+    given = b.input((1, 4), np.int8, scale=0.5, zero=0)
+    weights = b.const(np.eye(2, 4, dtype=np.int8))
+    out = b.tensor((1, 2), np.int8, scale=0.125, zero=0)
+    b.output(*b.op("FULLY_CONNECTED", [given, weights, -1], [out], "FullyConnectedOptions"))
+    with pytest.raises(UnsupportedOpError, match="int8 weights without scales"):
+        importer.load(b.build())
+
+
+# ---- networks
+
+
+def network(name: str, kind: str, float_io: bool = False) -> tuple[bytes, np.ndarray]:
+    data, shape = NETWORKS[name]()
+    values = np.random.default_rng(SEED).standard_normal(shape).astype(F32)
+    return quantized_network(data, values, kind, float_io=float_io)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_is_within_a_step_of_the_interpreter(name: str, kind: str) -> None:
+    data, q = network(name, kind)
+    (wanted,) = reference.reference(data, [q])
+    assert wanted.std() > 3, "the output is degenerate; the test would show nothing"
+    model = importer.load(data)
+    for kernels in ("auto", "portable"):
+        with qnnrt.Session(model, options={"kernels": kernels}) as session:
+            found = session.run({model.inputs[0]: q})[model.outputs[0]]
+        assert apart([found], [wanted]) <= 1
+    assert not model.op_counts().keys() & {"Quantize", "Dequantize", "Convert"}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_of_float_inputs_and_outputs(name: str) -> None:
+    data, values = network(name, "int8", float_io=True)
+    model = importer.load(data)
+    assert [model.tensors[t].dtype for t in (*model.inputs, *model.outputs)] == [F32, F32]
+    (found,), (wanted,) = reference.run(model, [values]), reference.reference(data, [values])
+    assert np.abs(found - wanted).max() <= 1 / 256
+
+
+def test_a_network_gives_the_same_bytes_on_the_htp_backend() -> None:
+    data, q = network("convolutional", "uint8")
+    model, found = importer.load(data), []
+    for backend in ("cpu", "htp"):
+        with qnnrt.Session(model, backend, threads=1) as session:
+            session.inputs[model.inputs[0]].array[...] = q
+            session.run()
+            found.append(session.outputs[model.outputs[0]].array.tobytes())
+            assert session.stats.copied_bytes == 0
+    assert found[0] == found[1]
