@@ -20,6 +20,16 @@ struct DecodeRun {
   }
 };
 
+// One scale for each element.
+template <typename T>
+struct DecodeEach {
+  static QNNRT_INLINE void Run(const T* in, float* out, size_t n, const float* scales,
+                               const int32_t* offsets) {
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) out[i] = fixed::Decoder(scales[i], offsets[i])(in[i]);
+  }
+};
+
 template <typename T>
 struct EncodeRun {
   template <bool fma>
@@ -48,6 +58,17 @@ template <typename T>
 void Decode(const T* in, float* out, size_t n, float scale, int32_t offset) {
   static const auto run = PickIsa<DecodeRun<T>>();
   run(in, out, n, {scale, offset});
+}
+
+template <typename T>
+void DecodeRows(const T* in, float* out, size_t begin, size_t count, const Quantization& q) {
+  static const auto run = PickIsa<DecodeEach<T>>();
+  const size_t axis = q.scales.size();
+  for (size_t i = 0; i < count;) {
+    const size_t at = (begin + i) % axis, n = std::min(axis - at, count - i);
+    run(in + begin + i, out + i, n, &q.scales[at], &q.offsets[at]);
+    i += n;
+  }
 }
 
 template <typename T>
@@ -118,6 +139,11 @@ void Codec::Read(const void* elements, size_t begin, size_t count, float* values
     return HalfToFloat(static_cast<const uint16_t*>(elements) + begin, values, count);
   }
   const Quantization& q = *quantization_;
+  if (q.axis >= 0 && inner_ == 1) {  // channels last: a scale for each element
+    return Visit(dtype_, [&](auto zero) {
+      DecodeRows(static_cast<const decltype(zero)*>(elements), values, begin, count, q);
+    });
+  }
   ForRuns(q, inner_, axis_, begin, begin + count, [&](size_t which, size_t from, size_t to) {
     Visit(dtype_, [&](auto zero) {
       qnnrt::Decode(static_cast<const decltype(zero)*>(elements) + from, values + (from - begin),

@@ -3,6 +3,7 @@
 
 #include "ops/fixed.h"
 #include "ops/fixed_kernels.h"
+#include "ops/lookup.h"
 #include "ops/strided_copy.h"
 
 namespace qnnrt {
@@ -55,6 +56,35 @@ class FixedConvert final : public Kernel {
   const size_t count_, size_;
 };
 
+// From one fixed-point type of 8 bits to another type: a table.
+class Recode final : public Kernel {
+ public:
+  explicit Recode(const Node& node)
+      : count_(node.inputs[0]->elements()), table_(ElementSize(node.outputs[0]->dtype)) {
+    uint8_t codes[256];
+    for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
+    float reals[256];
+    Codec(*node.inputs[0]).Read(codes, 0, 256, reals);
+    Codec(*node.outputs[0]).Write(reals, table_.entries(), 0, 256);
+  }
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    table_.Run(args.threads, args.in[0], args.out[0], count_);
+    return {};
+  }
+
+ private:
+  const size_t count_;
+  ByteTable table_;
+};
+
+bool Tabulated(const Tensor& in, const Tensor& out) {
+  return ElementSize(in.dtype) == 1 && ElementSize(out.dtype) <= 2 && in.quantization.axis < 0 &&
+         out.quantization.axis < 0 && !SameEncoding(in, out);
+}
+
 bool Real(Qnn_DataType_t type) {
   return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16 || IsFixed(type);
 }
@@ -63,6 +93,9 @@ bool Real(Qnn_DataType_t type) {
 
 Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&) {
   if (!Real(node.inputs[0]->dtype) || !Real(node.outputs[0]->dtype)) return KernelPtr();
+  if (Tabulated(*node.inputs[0], *node.outputs[0])) {
+    return KernelPtr(std::make_unique<Recode>(node));
+  }
   return KernelPtr(std::make_unique<FixedConvert>(node));
 }
 

@@ -22,7 +22,8 @@ struct Decoder {
 };
 
 // Rounds half to even what IEEE division by the scale gives, within the codes [low, high]; NaN
-// becomes real 0. For codes of 16 bits and encodings that Takes() is true of.
+// becomes real 0 (`finite`: there is none). For codes of 16 bits and encodings that Takes() is true
+// of.
 struct Encoder {
   float scale = 1, inverse = 1;
   float least = 0, most = 0;  // the real numbers of the first and the last code
@@ -44,9 +45,9 @@ struct Encoder {
     bias += offset;
   }
 
-  template <typename T, bool fma>
+  template <typename T, bool fma, bool finite = false>
   QNNRT_INLINE T Code(float x) const {
-    x = x == x ? x : 0.0f;
+    if constexpr (!finite) x = x == x ? x : 0.0f;
     x = std::min(std::max(x, least), most);  // their quotients round to the first and last code
     const float sum = Quotient<fma>(x) + kMagic;
     int32_t bits;

@@ -90,27 +90,20 @@ class InBlocks final : public Kernel {
 
 class Table final : public Kernel {
  public:
-  Table(const Node& node, size_t out_size)
-      : out_size_(out_size),
-        count_(node.inputs[0]->elements()),
-        lookup_(out_size == 1 ? PickLookup8() : PickLookup16()) {}
+  explicit Table(const Node& node)
+      : count_(node.inputs[0]->elements()), table_(ElementSize(node.outputs[0]->dtype)) {}
 
   const char* Name() const override { return "portable"; }
-  uint8_t* entries() { return entries_; }
+  ByteTable& table() { return table_; }
 
   Status Run(const ExecArgs& args) override {
-    const uint8_t* in = static_cast<const uint8_t*>(args.in[0]);
-    uint8_t* out = static_cast<uint8_t*>(args.out[0]);
-    args.threads.For(count_, 2 * kGrain, [&](size_t begin, size_t end) {
-      lookup_(entries_, in + begin, out + begin * out_size_, end - begin);
-    });
+    table_.Run(args.threads, args.in[0], args.out[0], count_);
     return {};
   }
 
  private:
-  const size_t out_size_, count_;
-  const Lookup lookup_;
-  alignas(64) uint8_t entries_[512];  // by the bits of the code
+  const size_t count_;
+  ByteTable table_;
 };
 
 // Codes number `first` to first + kBlock as the elements of the input's type, results for them.
@@ -202,8 +195,8 @@ Result<KernelPtr> MakeFixedUnary(const Node& node, const KernelOptions& options)
   const size_t in_size = ElementSize(in.dtype), out_size = ElementSize(out.dtype);
   const bool one_scale = in.quantization.axis < 0 && out.quantization.axis < 0;
   if (one_scale && in_size == 1 && out_size <= 2) {
-    auto table = std::make_unique<Table>(node, out_size);
-    QNNRT_RETURN_IF_ERROR(Evaluate(node, block, 0, 256, table->entries()));
+    auto table = std::make_unique<Table>(node);
+    QNNRT_RETURN_IF_ERROR(Evaluate(node, block, 0, 256, table->table().entries()));
     return KernelPtr(std::move(table));
   }
   if (one_scale && in_size == 2 && in.dtype == out.dtype && SameEncoding(in, out)) {

@@ -29,9 +29,9 @@ void Words(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) 
 #define QNNRT_VBMI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")))
 
 // 256 bytes in four registers: two permutations of 128, and the top bit chooses.
-struct ByteTable {
+struct Permutation {
   __m512i part[4];
-  QNNRT_VBMI explicit ByteTable(const uint8_t* table) {
+  QNNRT_VBMI explicit Permutation(const uint8_t* table) {
     for (int k = 0; k < 4; ++k) part[k] = _mm512_loadu_si512(table + 64 * k);
   }
   QNNRT_VBMI __m512i operator()(__m512i x) const {
@@ -46,7 +46,7 @@ QNNRT_VBMI __mmask64 First(size_t count) {
 }
 
 QNNRT_VBMI void BytesVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
-  const ByteTable look(table);
+  const Permutation look(table);
   for (size_t i = 0; i < count; i += 64) {
     const __mmask64 mask = First(count - i);
     _mm512_mask_storeu_epi8(out + i, mask, look(_mm512_maskz_loadu_epi8(mask, in + i)));
@@ -56,7 +56,7 @@ QNNRT_VBMI void BytesVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out,
 QNNRT_VBMI void WordsVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
   alignas(64) uint8_t halves[2][256];
   for (size_t i = 0; i < 512; ++i) halves[i % 2][i / 2] = table[i];
-  const ByteTable low(halves[0]), high(halves[1]);
+  const Permutation low(halves[0]), high(halves[1]);
   // Interleaving works within 128 bits: the quarters are put where it leaves them in order.
   const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
   for (size_t i = 0; i < count; i += 64) {
@@ -87,6 +87,15 @@ Lookup PickLookup16() {
   if (HasVbmi()) return WordsVbmi;
 #endif
   return Words;
+}
+
+void ByteTable::Run(const Threads& threads, const void* in, void* out, size_t count) const {
+  constexpr size_t kGrain = 64 * 1024;  // bytes worth a thread
+  const uint8_t* x = static_cast<const uint8_t*>(in);
+  uint8_t* o = static_cast<uint8_t*>(out);
+  threads.For(count, kGrain, [&](size_t begin, size_t end) {
+    lookup_(entries_, x + begin, o + begin * entry_size_, end - begin);
+  });
 }
 
 }  // namespace qnnrt

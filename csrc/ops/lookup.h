@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "support/threads.h"
+
 namespace qnnrt {
 
 // out[i] = table[in[i]]: entries of one byte, or of two. The table lies on a 64-byte boundary; with
@@ -11,5 +13,19 @@ namespace qnnrt {
 using Lookup = void (*)(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count);
 Lookup PickLookup8();
 Lookup PickLookup16();
+
+// What a function of one byte gives for all of them.
+class ByteTable {
+ public:
+  explicit ByteTable(size_t entry_size)  // 1 or 2
+      : entry_size_(entry_size), lookup_(entry_size == 1 ? PickLookup8() : PickLookup16()) {}
+  uint8_t* entries() { return entries_; }
+  void Run(const Threads& threads, const void* in, void* out, size_t count) const;
+
+ private:
+  const size_t entry_size_;
+  const Lookup lookup_;
+  alignas(64) uint8_t entries_[512];
+};
 
 }  // namespace qnnrt

@@ -1,0 +1,20 @@
+// Arithmetic of two fixed-point numbers from codes to codes, without a stop in between.
+#pragma once
+
+#include "ops/binary.h"
+#include "ops/fixed_math.h"
+
+namespace qnnrt::fixed {
+
+struct Encodings {
+  Decoder a, b;
+  Encoder out;
+};
+
+// out[i] = a[i] op b[i], all of one type; out may be a or b.
+using FusedLoop = void (*)(const void* a, const void* b, void* out, size_t count,
+                           const Encodings& encodings);
+// Null where there is none, or where an Encoder does not take the output's encoding.
+FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings);
+
+}  // namespace qnnrt::fixed
