@@ -109,6 +109,7 @@ Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report
   QNNRT_RETURN_IF_ERROR(run("remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
   QNNRT_RETURN_IF_ERROR(
       run("fold constants", [&](int* n) { return FoldConstants(ir, threads, n); }));
+  QNNRT_RETURN_IF_ERROR(run("merge conversions", [&](int* n) { return MergeConversions(ir, n); }));
   QNNRT_RETURN_IF_ERROR(run("cancel transposes", [&](int* n) { return CancelTransposes(ir, n); }));
   QNNRT_RETURN_IF_ERROR(run("fold scales", [&](int* n) { return FoldScales(ir, n); }));
   QNNRT_RETURN_IF_ERROR(run("fuse activations", [&](int* n) { return FuseActivations(ir, n); }));

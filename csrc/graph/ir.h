@@ -57,6 +57,7 @@ Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report
                  const Interrupt* interrupt = nullptr);
 
 Status FoldConstants(Ir* ir, const Threads& threads, int* changes);
+Status MergeConversions(Ir* ir, int* changes);  // of fixed-point numbers, and limits without effect
 Status CancelTransposes(Ir* ir, int* changes);  // transposes and reshapes that undo each other
 Status FoldScales(Ir* ir, int* changes);  // batchnorm, per-channel multiply and add, into weights
 Status FuseActivations(Ir* ir, int* changes);  // activation and residual add into the producer

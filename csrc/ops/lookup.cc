@@ -75,6 +75,14 @@ bool HasVbmi() { return CpuIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx5
 
 }  // namespace
 
+bool HasFastLookup8() {
+#if defined(__x86_64__)
+  return HasVbmi();
+#else
+  return false;
+#endif
+}
+
 Lookup PickLookup8() {
 #if defined(__x86_64__)
   if (HasVbmi()) return BytesVbmi;

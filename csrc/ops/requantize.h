@@ -2,8 +2,11 @@
 // gives, to the bit.
 #pragma once
 
+#include <array>
+
 #include "ops/fixed.h"
 #include "ops/fixed_math.h"
+#include "ops/lookup.h"
 
 namespace qnnrt {
 
@@ -28,7 +31,9 @@ class Requantizer {
   size_t from_size_ = 0, to_size_ = 0;
   fixed::Decoder decode_;
   fixed::Encoder encode_;
-  Loop loop_ = nullptr;  // null: through floats
+  Loop loop_ = nullptr;      // null: through floats
+  Lookup lookup_ = nullptr;  // from 8 bits to 8, where that is faster
+  alignas(64) std::array<uint8_t, 256> table_{};
   Codec from_, to_;
 };
 
