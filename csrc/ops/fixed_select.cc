@@ -17,7 +17,10 @@ struct Choose {
   static QNNRT_INLINE void Run(const uint8_t* condition, const float* a, const float* b, float* out,
                                size_t n) {
     QNNRT_SIMD
-    for (size_t i = 0; i < n; ++i) out[i] = condition[i] != 0 ? a[i] : b[i];
+    for (size_t i = 0; i < n; ++i) {
+      const float x = a[i], y = b[i];  // both, or the compiler would have to branch
+      out[i] = condition[i] != 0 ? x : y;
+    }
   }
 };
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -284,3 +289,44 @@ def test_a_result_is_never_written_over_elements_of_another_size() -> None:
     rows = S16.dequantize(S16.quantize(np.maximum(S16.dequantize(x), 0)))
     sums = U8.dequantize(U8.quantize(U8.dequantize(y) + rows))
     within(got, U8.quantize(np.clip(sums, 0, 6)))
+
+
+def digest() -> str:
+    """Of what the kernels with loops of their own give."""
+    rng = np.random.default_rng(12)
+    seen = hashlib.sha256()
+    for a, b in product((U8, S8, U16, S16), (U8, U16)):
+        x, y = (a.random(rng, (3001,)), a), (b.random(rng, (3001,)), b)
+        one = (b.random(rng, (1,)), b)
+        for op, inputs in (
+            ("Convert", [x]),
+            ("Relu", [x]),
+            ("ElementWiseAdd", [x, y]),
+            ("ElementWiseAdd", [x, x]),
+            ("ElementWiseSubtract", [x, one]),
+            ("ElementWiseMultiply", [x, x]),
+            ("ElementWiseDivide", [x, y]),
+        ):
+            for out in (a, b):
+                seen.update(run_fixed(op, inputs, [((3001,), out)])[0].tobytes())
+        real = rng.normal(0, 3, 3001).astype(np.float32)
+        seen.update(run_fixed("Quantize", [real], [((3001,), a)])[0].tobytes())
+        seen.update(run_fixed("Dequantize", [x], [((3001,), np.float32)])[0].tobytes())
+    return seen.hexdigest()
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+def test_every_instruction_set_gives_the_same_integers(isa: str) -> None:
+    """On a machine that has only the named one there is nothing to tell apart."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import test_fixed_elementwise as t; print(t.digest())"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "QNNRT_ISA": isa},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.strip() == digest()
