@@ -16,9 +16,10 @@ Result<KernelPtr> MakeFixedUnary(const Node& node, const KernelOptions& options)
 // fixed_move.cc: an op with OpDef::kMoves, and any op on the integers that fixed-point numbers are.
 Result<KernelPtr> MakeFixedMove(const OpDef& def, const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeOnIntegers(const OpDef& def, const Node& node, const KernelOptions& options);
-Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&);          // fixed_join.cc
-Result<KernelPtr> MakeFixedPoolAvg(const Node& node, const KernelOptions&);       // fixed_pool.cc
-Result<KernelPtr> MakeFixedReduceSum(const Node& node, const KernelOptions&);     // fixed_pool.cc
-Result<KernelPtr> MakeFixedRows(const Node& node, const KernelOptions& options);  // fixed_rows.cc
+Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&);            // fixed_join.cc
+Result<KernelPtr> MakeFixedPoolAvg(const Node& node, const KernelOptions&);         // fixed_pool.cc
+Result<KernelPtr> MakeFixedReduceSum(const Node& node, const KernelOptions&);       // fixed_pool.cc
+Result<KernelPtr> MakeFixedResize(const Node& node, const KernelOptions& options);  // resize.cc
+Result<KernelPtr> MakeFixedRows(const Node& node, const KernelOptions& options);    // fixed_rows.cc
 
 }  // namespace qnnrt

@@ -74,6 +74,8 @@ Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options
       {QNN_OP_RELU1, MakeFixedUnary},
       {QNN_OP_RELU6, MakeFixedUnary},
       {QNN_OP_RELU_MIN_MAX, MakeFixedUnary},
+      {QNN_OP_RESIZE, MakeFixedResize},
+      {QNN_OP_RESIZE_BILINEAR, MakeFixedResize},
       {QNN_OP_RMS_NORM, MakeFixedRows},
       {QNN_OP_SIGMOID, MakeFixedUnary},
       {QNN_OP_SOFTMAX, MakeFixedRows},

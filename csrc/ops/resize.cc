@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/fixed.h"
+#include "ops/fixed_kernels.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
 
@@ -174,14 +176,19 @@ class NearestKernel final : public Kernel {
   const size_t pixel_;
 };
 
-// Input lines are blended into one in scratch, then its pixels along the line.
+// Input lines are blended into one in scratch, then its pixels along the line. Lines of fixed-point
+// numbers are read and written through lines of floats, in scratch too.
 class BlendKernel final : public Kernel {
  public:
   BlendKernel(const Node& node, const ResizeRule& rule, int threads)
       : g_(MakeGeometry(node, rule)),
+        fixed_(IsFixed(node.inputs[0]->dtype)),
+        in_(*node.inputs[0]),
+        out_(*node.outputs[0]),
+        in_line_(Padded(g_.in[2] * g_.channels)),
         slots_(std::min<size_t>(static_cast<size_t>(std::max(1, threads)) * 4,
                                 std::max<size_t>(1, Lines(g_)))),
-        slot_floats_((g_.in[2] * g_.channels + 15) / 16 * 16) {}
+        slot_floats_(fixed_ ? 2 * in_line_ + Padded(g_.out[2] * g_.channels) : in_line_) {}
 
   Status Run(const ExecArgs& args) override {
     const size_t lines = Lines(g_);
@@ -199,21 +206,39 @@ class BlendKernel final : public Kernel {
   const char* Name() const override { return "portable"; }
 
  private:
+  static size_t Padded(size_t floats) { return (floats + 15) / 16 * 16; }
+
+  // A line of the input as floats.
+  const float* Source(const ExecArgs& args, size_t line, float* wide) const {
+    const size_t row = g_.in[2] * g_.channels;
+    if (!fixed_) return static_cast<const float*>(args.in[0]) + line * row;
+    in_.Read(args.in[0], line * row, row, wide);
+    return wide;
+  }
+
   void One(const ExecArgs& args, size_t line, float* blended) const {
+    const size_t row = g_.out[2] * g_.channels;
+    if (!fixed_) return Blend(args, line, blended, static_cast<float*>(args.out[0]) + line * row);
+    float* out = blended + 2 * in_line_;
+    Blend(args, line, blended, out);
+    out_.Write(out, args.out[0], line * row, row);
+  }
+
+  void Blend(const ExecArgs& args, size_t line, float* blended, float* out) const {
     const SimdKernels& simd = Simd();
     const Line at = LineAt(g_, line);
     const size_t row = g_.in[2] * g_.channels;
-    const float* image =
-        static_cast<const float*>(args.in[0]) + at.batch * g_.in[0] * g_.in[1] * row;
+    const size_t image = at.batch * g_.in[0];
+    float* wide = blended + in_line_;
     const Taps &depth = g_.taps[0][at.d], &height = g_.taps[1][at.h];
     const float* source = blended;
     if (depth.count == 1 && height.count == 1) {
-      source = image + (depth.at[0] * g_.in[1] + height.at[0]) * row;
+      source = Source(args, (image + depth.at[0]) * g_.in[1] + height.at[0], wide);
     } else {
       bool first = true;
       for (size_t i = 0; i < depth.count; ++i) {
         for (size_t j = 0; j < height.count; ++j) {
-          const float* from = image + (depth.at[i] * g_.in[1] + height.at[j]) * row;
+          const float* from = Source(args, (image + depth.at[i]) * g_.in[1] + height.at[j], wide);
           const float weight = depth.weight[i] * height.weight[j];
           if (first) {
             simd.scale(blended, from, weight, row);
@@ -224,7 +249,6 @@ class BlendKernel final : public Kernel {
         }
       }
     }
-    float* out = static_cast<float*>(args.out[0]) + line * g_.out[2] * g_.channels;
     for (const Taps& taps : g_.taps[2]) {
       simd.scale(out, source + taps.at[0] * g_.channels, taps.weight[0], g_.channels);
       for (size_t i = 1; i < taps.count; ++i) {
@@ -235,7 +259,9 @@ class BlendKernel final : public Kernel {
   }
 
   const ResizeGeometry g_;
-  const size_t slots_, slot_floats_;
+  const bool fixed_;
+  const Codec in_, out_;
+  const size_t in_line_, slots_, slot_floats_;
 };
 
 Result<ResizeRule> ReadRule(const Node& node) {
@@ -307,6 +333,16 @@ Result<KernelPtr> MakeResize(const Node& node, const KernelOptions& options) {
   }
   return KernelPtr(new BlendKernel(node, rule, options.threads));
 }
+
+}  // namespace
+
+Result<KernelPtr> MakeFixedResize(const Node& node, const KernelOptions& options) {
+  QNNRT_ASSIGN_OR_RETURN(const ResizeRule rule, ReadRule(node));
+  if (rule.interpolation == Interpolation::kNearest) return KernelPtr();
+  return KernelPtr(new BlendKernel(node, rule, options.threads));
+}
+
+namespace {
 
 OpDef Def(const char* type, TypeSet accepted, int min_rank, int max_rank) {
   OpDef def;
