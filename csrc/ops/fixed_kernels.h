@@ -10,6 +10,7 @@ namespace qnnrt {
 Result<KernelPtr> MakeFixedBatchnorm(const Node& node, const KernelOptions&);
 Result<KernelPtr> MakeFixedBinary(const Node& node, const KernelOptions&);
 Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&);
+Result<KernelPtr> MakeFixedSoftmax(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeFixedSelect(const Node& node, const KernelOptions&);
 Result<KernelPtr> MakeFixedUnary(const Node& node, const KernelOptions& options);
 

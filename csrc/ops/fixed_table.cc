@@ -59,7 +59,7 @@ Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options
       {QNN_OP_L2_NORM, MakeFixedRows},
       {QNN_OP_LAYER_NORM, MakeFixedRows},
       {QNN_OP_LOGIT, MakeFixedUnary},
-      {QNN_OP_LOG_SOFTMAX, MakeFixedRows},
+      {QNN_OP_LOG_SOFTMAX, MakeFixedSoftmax},
       {QNN_OP_LRN, MakeFixedRows},
       {QNN_OP_PACK, MakeFixedJoin},
       {QNN_OP_POOL_AVG_2D, MakeFixedPoolAvg},
@@ -78,7 +78,7 @@ Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options
       {QNN_OP_RESIZE_BILINEAR, MakeFixedResize},
       {QNN_OP_RMS_NORM, MakeFixedRows},
       {QNN_OP_SIGMOID, MakeFixedUnary},
-      {QNN_OP_SOFTMAX, MakeFixedRows},
+      {QNN_OP_SOFTMAX, MakeFixedSoftmax},
       {QNN_OP_TANH, MakeFixedUnary},
   };
   const auto entry = table->find(node.type);

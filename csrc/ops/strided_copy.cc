@@ -43,6 +43,21 @@ void CopyChunks(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_
   }
 }
 
+// Chunks for which calling memcpy takes as long as copying: of at least one block, and not many.
+constexpr size_t kCopyBlock = 32, kMostBlocks = 16;
+struct CopyShortChunks {
+  static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst,
+                               ptrdiff_t dst_stride, size_t count, size_t bytes) {
+    const size_t last = bytes - kCopyBlock;  // its block overlaps the one before
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t b = 0; b < last; b += kCopyBlock) std::memcpy(dst + b, src + b, kCopyBlock);
+      std::memcpy(dst + last, src + last, kCopyBlock);
+      src += src_stride;
+      dst += dst_stride;
+    }
+  }
+};
+
 // dst[c][r] = src[r][c] for a band of at most kTile columns, through a small block: whole lines
 // are read and written whatever the strides are.
 template <typename T>
@@ -167,7 +182,8 @@ StridedCopy::StridedCopy(size_t element_size, std::vector<CopyDim> dims, size_t 
       row_ = CopyRow<Sixteen>;
       break;
     default:
-      row_ = CopyChunks;
+      row_ = chunk_ >= kCopyBlock && chunk_ <= kMostBlocks * kCopyBlock ? PickIsa<CopyShortChunks>()
+                                                                        : CopyChunks;
       break;
   }
   if (!PlanGather()) PlanTiles();

@@ -26,7 +26,9 @@ def test_softmax(op, shape, axis, dtype, kernels):
         params = {"axis": np.uint32(axis), "beta": np.float32(beta)}
         case = [(x, of)], [(shape, to)], params
         got = run_fixed(op, *case, kernels=kernels)[0]
-        within(got, via_float(op, *case, kernels="portable")[0], 1 if kernels == "auto" else 0)
+        # Rows of 8 bits have a kernel of their own; what it rounds may be close to a tie.
+        table = of.codes().size == 256 and beta > 0 and np.prod(shape[axis + 1 :]) == 1
+        within(got, via_float(op, *case, kernels="portable")[0], 1 if table else 0)
 
 
 def cases(of: Fixed, rng: np.random.Generator) -> list[tuple[str, list[Any], Any, dict[str, Any]]]:
@@ -65,4 +67,4 @@ def test_normalizations(dtype, static, kernels):
         case = inputs, [(shape, to)], params
         got = run_fixed(op, *case, static=constant, kernels=kernels)[0]
         expected = via_float(op, *case, kernels="portable")[0]
-        within(got, expected, 1 if kernels == "auto" else 0)
+        within(got, expected)
