@@ -18,8 +18,6 @@ constexpr size_t kBlock = 1024;       // elements of a block, on the stack
 constexpr size_t kGrain = 32 * 1024;  // elements worth a thread
 constexpr size_t kShortRun = 256;     // elements; below, runs are gathered into blocks
 
-bool OneScale(const Tensor& tensor) { return tensor.quantization.axis < 0; }
-
 // What all forms have in common.
 struct Operands {
   Operands(BinaryOp op, const Node& node)
@@ -242,7 +240,7 @@ bool IntegersWillDo(BinaryOp op, const Node& node) {
   const bool picks = op == BinaryOp::kMaximum || op == BinaryOp::kMinimum;
   if (!picks && !IsCompare(op)) return false;
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1];
-  if (!OneScale(a) || !SameEncoding(a, b)) return false;
+  if (!OneScale(a.quantization) || !SameEncoding(a, b)) return false;
   return IsCompare(op) || (SameEncoding(a, *node.outputs[0]) &&
                            a.quantization.bitwidth == node.outputs[0]->quantization.bitwidth);
 }
@@ -266,7 +264,8 @@ KernelPtr MakeOnReals(BinaryOp op, const Node& node) {
   }
   Operands operands(op, node);
   const BroadcastPlan<2> plan = operands.plan;
-  const bool one_scale = OneScale(a) && OneScale(b) && OneScale(out);
+  const bool one_scale =
+      OneScale(a.quantization) && OneScale(b.quantization) && OneScale(out.quantization);
   for (size_t i = 0; i < 2; ++i) {
     const size_t size = ElementSize(node.inputs[1 - i]->dtype);
     if (one_scale && plan.rank == 1 && plan.total >= kBlock && plan.inner_stride(i) == 0 &&

@@ -59,7 +59,7 @@ FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1], &out = *node.outputs[0];
   if (a.dtype != b.dtype || a.dtype != out.dtype) return nullptr;
   for (const Tensor* tensor : {&a, &b, &out}) {
-    if (tensor->quantization.axis >= 0) return nullptr;
+    if (!OneScale(tensor->quantization)) return nullptr;
     if (tensor->quantization.scales[0] > 0x1p40f) return nullptr;  // results stay finite
   }
   const float scale = out.quantization.scales[0];

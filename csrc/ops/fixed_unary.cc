@@ -193,7 +193,7 @@ Result<KernelPtr> MakeFixedUnary(const Node& node, const KernelOptions& options)
   QNNRT_ASSIGN_OR_RETURN(FloatBlock block, FloatBlock::Make(node, options));
   if (!block) return KernelPtr();
   const size_t in_size = ElementSize(in.dtype), out_size = ElementSize(out.dtype);
-  const bool one_scale = in.quantization.axis < 0 && out.quantization.axis < 0;
+  const bool one_scale = OneScale(in.quantization) && OneScale(out.quantization);
   if (one_scale && in_size == 1 && out_size <= 2) {
     auto table = std::make_unique<Table>(node);
     QNNRT_RETURN_IF_ERROR(Evaluate(node, block, 0, 256, table->table().entries()));

@@ -12,8 +12,8 @@ namespace qnnrt {
 // one-byte entries out may be in.
 using Lookup = void (*)(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count);
 Lookup PickLookup8();
-bool HasFastLookup8();  // a look-up takes less than arithmetic would
 Lookup PickLookup16();
+bool HasFastLookup8();  // both take less than arithmetic would
 
 // What a function of one byte gives for all of them.
 class ByteTable {

@@ -18,7 +18,7 @@ struct Between {
       const fixed::Decoder d = decode;
       const fixed::Encoder e = encode;
       QNNRT_SIMD
-      for (size_t i = 0; i < n; ++i) o[i] = e.template Code<To, fma>(d(x[i]));
+      for (size_t i = 0; i < n; ++i) o[i] = e.template Code<To, fma, true>(d(x[i]));
     }
   };
 };
@@ -61,17 +61,17 @@ Requantizer::Requantizer(const Tensor& from, const Tensor& to)
   decode_ = fixed::Decoder(a.scales[0], a.offsets[0]);
   encode_ = fixed::Encoder(b.scales[0], b.offsets[0], range.low, range.high);
   loop_ = PickLoop(from.dtype, to.dtype);
-  if (loop_ == nullptr || from_size_ != 1 || to_size_ != 1 || !HasFastLookup8()) return;
+  if (loop_ == nullptr || from_size_ != 1 || !HasFastLookup8()) return;
   std::array<uint8_t, 256> codes;
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
   loop_(codes.data(), table_.data(), codes.size(), decode_, encode_);
-  lookup_ = PickLookup8();
+  lookup_ = to_size_ == 1 ? PickLookup8() : PickLookup16();
 }
 
 void Requantizer::Run(const void* in, void* out, size_t begin, size_t end) const {
   if (lookup_ != nullptr) {
     return lookup_(table_.data(), static_cast<const uint8_t*>(in) + begin,
-                   static_cast<uint8_t*>(out) + begin, end - begin);
+                   static_cast<uint8_t*>(out) + begin * to_size_, end - begin);
   }
   if (loop_ == nullptr) return ThroughFloats(in, out, begin, end);
   loop_(static_cast<const char*>(in) + begin * from_size_,

@@ -10,8 +10,6 @@
 
 namespace qnnrt {
 
-inline bool OneScale(const Quantization& q) { return q.axis < 0 && q.scales.size() == 1; }
-
 class Requantizer {
  public:
   Requantizer() = default;
@@ -32,8 +30,8 @@ class Requantizer {
   fixed::Decoder decode_;
   fixed::Encoder encode_;
   Loop loop_ = nullptr;      // null: through floats
-  Lookup lookup_ = nullptr;  // from 8 bits to 8, where that is faster
-  alignas(64) std::array<uint8_t, 256> table_{};
+  Lookup lookup_ = nullptr;  // from 8 bits, where that is faster
+  alignas(64) std::array<uint8_t, 512> table_{};
   Codec from_, to_;
 };
 
