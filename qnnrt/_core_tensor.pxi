@@ -1,5 +1,18 @@
 # Part of _core.pyx: tensor descriptions and operations as C structs with owners.
 
+cdef tuple _pairs_of(q):
+    """The scales and offsets of an encoding with more than one, in row-major order."""
+    scales = [float(s) for s in getattr(q.scale, "flat", q.scale)]
+    # One offset may stand for all.
+    try:
+        offsets = [int(o) for o in getattr(q.offset, "flat", q.offset)]
+    except TypeError:
+        offsets = [int(q.offset)] * len(scales)
+    if len(offsets) != len(scales):
+        raise ValueError(f"quantization: {len(scales)} scales but {len(offsets)} offsets")
+    return scales, offsets
+
+
 cdef class Tensor:
     """A tensor of a graph or context, with everything its C description points at.
 
@@ -13,6 +26,9 @@ cdef class Tensor:
     cdef Qnn_ScaleOffset_t* _pairs
     cdef float* _scales
     cdef int32_t* _offsets
+    cdef uint32_t* _block
+    cdef Qnn_BlockwiseExpansion_t* _expansion
+    cdef object _block_scales
     cdef Py_buffer _data
     cdef bint _has_data
     cdef readonly tuple shape
@@ -55,6 +71,8 @@ cdef class Tensor:
         PyMem_Free(self._pairs)
         PyMem_Free(self._scales)
         PyMem_Free(self._offsets)
+        PyMem_Free(self._block)
+        PyMem_Free(self._expansion)
 
     cdef int _set_data(self, data, name) except -1:
         PyObject_GetBuffer(data, &self._data, PyBUF_SIMPLE)
@@ -74,6 +92,10 @@ cdef class Tensor:
         if q is None:
             return 0
         p.encodingDefinition = QNN_DEFINITION_DEFINED
+        if getattr(q, "block", None) is not None:
+            return self._quantize_blocks(q)
+        if getattr(q, "block_scales", None) is not None:
+            return self._quantize_expansion(q)
         if q.axis is None and q.bitwidth is None:
             p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
             p.scaleOffsetEncoding.scale = q.scale
@@ -85,22 +107,10 @@ cdef class Tensor:
             p.bwScaleOffsetEncoding.scale = q.scale
             p.bwScaleOffsetEncoding.offset = q.offset
             return 0
-        scales = [float(s) for s in q.scale]
+        scales, offsets = _pairs_of(q)
         n = <uint32_t>len(scales)
-        # One offset may stand for the whole axis.
-        try:
-            offsets = [int(o) for o in q.offset]
-        except TypeError:
-            offsets = [int(q.offset)] * n
-        if len(offsets) != n:
-            raise ValueError(f"quantization along an axis: {n} scales but {len(offsets)} offsets")
         if q.bitwidth is None:
-            self._pairs = <Qnn_ScaleOffset_t*>PyMem_Calloc(n + 1, sizeof(Qnn_ScaleOffset_t))
-            if self._pairs == NULL:
-                raise MemoryError
-            for i in range(n):
-                self._pairs[i].scale = scales[i]
-                self._pairs[i].offset = offsets[i]
+            self._set_pairs(scales, offsets)
             p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
             p.axisScaleOffsetEncoding.axis = q.axis
             p.axisScaleOffsetEncoding.numScaleOffsets = n
@@ -119,6 +129,73 @@ cdef class Tensor:
         p.bwAxisScaleOffsetEncoding.numElements = n
         p.bwAxisScaleOffsetEncoding.scales = self._scales
         p.bwAxisScaleOffsetEncoding.offsets = self._offsets
+        return 0
+
+    cdef int _set_pairs(self, list scales, list offsets) except -1:
+        cdef Py_ssize_t i, n = len(scales)
+        self._pairs = <Qnn_ScaleOffset_t*>PyMem_Calloc(n + 1, sizeof(Qnn_ScaleOffset_t))
+        if self._pairs == NULL:
+            raise MemoryError
+        for i in range(n):
+            self._pairs[i].scale = scales[i]
+            self._pairs[i].offset = offsets[i]
+        return 0
+
+    cdef int _quantize_blocks(self, q) except -1:
+        cdef Qnn_QuantizeParams_t* p = &self._t.v1.quantizeParams
+        cdef Py_ssize_t d, rank = len(self.shape)
+        cdef Py_ssize_t blocks = 1
+        if len(q.block) != rank:
+            raise ValueError(f"quantization in blocks of {tuple(q.block)}: the tensor has {rank} "
+                             "dimensions")
+        self._block = <uint32_t*>PyMem_Calloc(rank + 1, sizeof(uint32_t))
+        if self._block == NULL:
+            raise MemoryError
+        for d in range(rank):
+            self._block[d] = q.block[d]
+            if self._block[d] == 0 or self.shape[d] % self._block[d] != 0:
+                raise ValueError(f"quantization in blocks of {tuple(q.block)}: they do not divide "
+                                 f"the shape {self.shape}")
+            blocks *= self.shape[d] // self._block[d]
+        scales, offsets = _pairs_of(q)
+        # The C struct does not say how many there are: the backend goes by the shape.
+        if len(scales) != blocks:
+            raise ValueError(f"quantization in blocks of {tuple(q.block)}: {blocks} blocks but "
+                             f"{len(scales)} scales")
+        self._set_pairs(scales, offsets)
+        p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_BLOCK
+        p.blockEncoding.blockSize = self._block
+        p.blockEncoding.scaleOffset = self._pairs
+        return 0
+
+    cdef int _quantize_expansion(self, q) except -1:
+        cdef Qnn_QuantizeParams_t* p = &self._t.v1.quantizeParams
+        scales, offsets = _pairs_of(q)
+        if q.axis is None or not 0 <= q.axis < len(self.shape):
+            raise ValueError(f"quantization with block scales: axis {q.axis} is none of the "
+                             f"{len(self.shape)} axes")
+        table = q.block_scales
+        if (table.ndim != 2 or table.dtype.kind != "u" or table.dtype.itemsize > 2
+                or not len(scales) == len(table) == self.shape[q.axis]):
+            raise ValueError("quantization with block scales: they are a uint8 or uint16 array of "
+                             f"[{self.shape[q.axis]}, blocks], with {self.shape[q.axis]} scales; "
+                             f"not {table.dtype}{list(table.shape)} with {len(scales)} scales")
+        self._block_scales = table.tobytes()
+        self._set_pairs(scales, offsets)
+        self._expansion = <Qnn_BlockwiseExpansion_t*>PyMem_Calloc(
+            1, sizeof(Qnn_BlockwiseExpansion_t))
+        if self._expansion == NULL:
+            raise MemoryError
+        self._expansion.axis = q.axis
+        self._expansion.scaleOffsets = self._pairs
+        self._expansion.numBlocksPerAxis = table.shape[1]
+        self._expansion.blockScaleBitwidth = q.block_scale_bits
+        self._expansion.blockScaleStorageType = (
+            QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_8 if table.dtype.itemsize == 1
+            else QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_16)
+        self._expansion.blocksScale8 = <uint8_t*><char*>(<bytes>self._block_scales)
+        p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_BLOCKWISE_EXPANSION
+        p.blockwiseExpansion = self._expansion
         return 0
 
     def release_data(self) -> None:

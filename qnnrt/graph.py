@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -78,6 +79,19 @@ def _detached_param(name: str, array: np.ndarray) -> Tensor:
     )
 
 
+def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]:
+    """``ml_dtypes.int4`` and ``uint4`` as what carries them: 8 bits of which 4 are used."""
+    name = getattr(dtype, "name", getattr(dtype, "__name__", dtype))
+    if name not in ("int4", "uint4") or quantization is None:
+        return dtype, data, quantization
+    wide = np.dtype(name.replace("4", "8"))
+    if data is not None:
+        data = np.ascontiguousarray(np.asarray(data).astype(wide))
+    if quantization.bitwidth is None and quantization.block_scales is None:
+        quantization = replace(quantization, bitwidth=4)
+    return wide, data, quantization
+
+
 #: What a tensor can be bound to in ``Graph.execute``.
 Binding: TypeAlias = "np.ndarray | MemHandle | Buffer"
 
@@ -121,13 +135,16 @@ class Graph(Owner):
             dtype: anything ``numpy.dtype`` takes, or a QNN data type.
             type: "app_write" (input), "app_read" (output), "native" or "static" (constant).
             data: a static tensor's C-contiguous values; used until ``finalize``.
-            quantization: an object with ``scale``, ``offset``, ``axis`` and ``bitwidth``:
-                real = scale * (q + offset). Integer types become fixed-point ones.
+            quantization: a ``qnnrt.model.Quantization``: real = scale * (q + offset). Integer
+                types become fixed-point ones. 4-bit constants are int8 or uint8 with bitwidth 4,
+                ``ml_dtypes.int4`` or ``uint4``, or "SFIXED_POINT_4" or "UFIXED_POINT_4" with
+                `data` of two elements in a byte, the first one in its low half.
             mem_type: "raw" or "memhandle": how it will be bound at run time.
 
         Raises:
             TensorError: the backend does not take it.
         """
+        dtype, data, quantization = _four_bits(dtype, data, quantization)
         code = data_type(dtype, quantized=quantization is not None)
         kind = choice("type", type, _TENSOR_TYPES)
         tensor = _core.Tensor(

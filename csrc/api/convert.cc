@@ -2,6 +2,7 @@
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
+#include "api/encoding.h"
 
 namespace qnnrt {
 namespace {
@@ -11,63 +12,6 @@ constexpr uint32_t kMostDims = 16;
 Status Bad(const char* tensor, const std::string& what) {
   return Status(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
                 std::string("tensor '") + tensor + "': " + what);
-}
-
-void AddPairs(const Qnn_ScaleOffset_t* pairs, uint32_t count, Quantization* q) {
-  for (uint32_t i = 0; i < count; ++i) {
-    q->scales.push_back(pairs[i].scale);
-    q->offsets.push_back(pairs[i].offset);
-  }
-}
-
-void AddArrays(const float* scales, const int32_t* offsets, uint32_t count, Quantization* q) {
-  for (uint32_t i = 0; i < count; ++i) {
-    q->scales.push_back(scales[i]);
-    q->offsets.push_back(offsets == nullptr ? 0 : offsets[i]);
-  }
-}
-
-Status QuantizationFromQnn(const char* name, const Qnn_QuantizeParams_t& params, Quantization* q) {
-  if (params.encodingDefinition != QNN_DEFINITION_DEFINED) return Status::Ok();
-  q->defined = true;
-  q->encoding = params.quantizationEncoding;
-  switch (params.quantizationEncoding) {
-    case QNN_QUANTIZATION_ENCODING_UNDEFINED:
-      q->defined = false;
-      return Status::Ok();
-    case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
-      AddPairs(&params.scaleOffsetEncoding, 1, q);
-      return Status::Ok();
-    case QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET: {
-      const Qnn_AxisScaleOffset_t& e = params.axisScaleOffsetEncoding;
-      if (e.numScaleOffsets > 0 && e.scaleOffset == nullptr)
-        return Bad(name, "its per-axis scales are null");
-      q->axis = e.axis;
-      AddPairs(e.scaleOffset, e.numScaleOffsets, q);
-      return Status::Ok();
-    }
-    case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET: {
-      const Qnn_BwScaleOffset_t& e = params.bwScaleOffsetEncoding;
-      q->bitwidth = e.bitwidth;
-      AddArrays(&e.scale, &e.offset, 1, q);
-      return Status::Ok();
-    }
-    case QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET: {
-      const Qnn_BwAxisScaleOffset_t& e = params.bwAxisScaleOffsetEncoding;
-      if (e.numElements > 0 && e.scales == nullptr)
-        return Bad(name, "its per-axis scales are null");
-      q->axis = e.axis;
-      q->bitwidth = e.bitwidth;
-      AddArrays(e.scales, e.offsets, e.numElements, q);
-      return Status::Ok();
-    }
-    default:
-      return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
-                   "tensor '%s': quantization encoding %d is not supported; use a scale and offset "
-                   "for the tensor or "
-                   "for each index of an axis (0 to 3)",
-                   name, static_cast<int>(params.quantizationEncoding));
-  }
 }
 
 bool IsSupportedType(Qnn_TensorType_t type) {
@@ -82,22 +26,60 @@ bool IsSupportedType(Qnn_TensorType_t type) {
   }
 }
 
-Status CopyData(const Qnn_TensorV1_t& t, const char* name, Tensor* tensor) {
-  uint64_t bytes = tensor->bytes();
+// `packed`: two elements in a byte.
+Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, Tensor* tensor) {
+  const uint64_t bytes = packed ? (tensor->elements() + 1) / 2 : tensor->bytes();
   if (t.memType != QNN_TENSORMEMTYPE_RAW)
     return Bad(name, "a static tensor brings its data as RAW memory");
   if (bytes > 0 && t.clientBuf.data == nullptr)
     return Bad(name, "it is static but its data pointer is null");
-  // dataSize is 32 bits wide: beyond that it cannot say the size, and is not compared.
-  if (bytes <= UINT32_MAX && t.clientBuf.dataSize < bytes) {
+  // dataSize is 32 bits wide: beyond that it cannot say the size, and is not compared. Elements
+  // that come unpacked would be read as others: their size has to be the exact one.
+  if (bytes <= UINT32_MAX &&
+      (t.clientBuf.dataSize < bytes || (packed && t.clientBuf.dataSize != bytes))) {
     return Bad(name, "its data has " + std::to_string(t.clientBuf.dataSize) + " bytes, " +
-                         DataTypeName(tensor->dtype) + " " + ShapeText(tensor->shape) + " needs " +
-                         std::to_string(bytes));
+                         DataTypeName(t.dataType) + " " + ShapeText(tensor->shape) + " needs " +
+                         std::to_string(bytes) + (packed ? ", two elements in each" : ""));
   }
-  tensor->data = AlignedBytes::Copy(t.clientBuf.data, bytes);
+  if (packed) {
+    tensor->data = AlignedBytes::Make(tensor->bytes());
+    if (tensor->data != nullptr) {
+      Unpack4(static_cast<const uint8_t*>(t.clientBuf.data), tensor->elements(),
+              t.dataType == QNN_DATATYPE_SFIXED_POINT_4,
+              static_cast<uint8_t*>(tensor->data->data()));
+    }
+  } else {
+    tensor->data = AlignedBytes::Copy(t.clientBuf.data, bytes);
+  }
   if (tensor->data == nullptr)
     return Error(QNN_COMMON_ERROR_MEM_ALLOC, "tensor '%s': out of memory for its data", name);
+  const uint32_t bits = tensor->quantization.bitwidth;
+  if (!packed && bits != 0 && bits < 8 && IsFixed(tensor->dtype) &&
+      ElementSize(tensor->dtype) == 1) {
+    KeepLowBits(bits, bytes, tensor->dtype == QNN_DATATYPE_SFIXED_POINT_8,
+                static_cast<uint8_t*>(tensor->data->data()));
+  }
   return Status::Ok();
+}
+
+// 4-bit elements are kept in 8 bits; only constants can come as such.
+Status SetWidth4(Qnn_DataType_t packed, Tensor* tensor) {
+  if (tensor->type != QNN_TENSOR_TYPE_STATIC) {
+    return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                 "tensor '%s': %s is for STATIC tensors, two elements in a byte; use %s with a "
+                 "BW_SCALE_OFFSET encoding of bit width 4",
+                 tensor->name.c_str(), DataTypeName(packed), DataTypeName(tensor->dtype));
+  }
+  Quantization& q = tensor->quantization;
+  if (q.bitwidth == 0) q.bitwidth = 4;
+  if (q.encoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET)
+    q.encoding = QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET;
+  if (q.encoding == QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET)
+    q.encoding = QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET;
+  if (q.bitwidth <= 4) return Status::Ok();
+  return Bad(tensor->name.c_str(), "the bit width of its quantization is " +
+                                       std::to_string(q.bitwidth) +
+                                       ", but its elements have 4 bits");
 }
 
 }  // namespace
@@ -150,7 +132,8 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data) {
   result.dtype = t.dataType;
   result.shape.assign(t.dimensions, t.dimensions + t.rank);
   result.mem_type = t.memType;
-  QNNRT_RETURN_IF_ERROR(QuantizationFromQnn(name, t.quantizeParams, &result.quantization));
+  const bool packed = IsPacked4(t.dataType);
+  if (packed) result.dtype = UnpackedType(t.dataType);
   uint64_t count, bytes;
   if (!ElementCount(result.shape, &count) ||
       __builtin_mul_overflow(count, ElementSize(result.dtype), &bytes) ||
@@ -158,8 +141,10 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data) {
     return Bad(name,
                "shape " + ShapeText(result.shape) + " has more elements than memory can hold");
   }
+  QNNRT_RETURN_IF_ERROR(ReadEncoding(t.quantizeParams, &result));
+  if (packed) QNNRT_RETURN_IF_ERROR(SetWidth4(t.dataType, &result));
   if (t.type == QNN_TENSOR_TYPE_STATIC && with_data)
-    QNNRT_RETURN_IF_ERROR(CopyData(t, name, &result));
+    QNNRT_RETURN_IF_ERROR(CopyData(t, name, packed, &result));
   return result;
 }
 

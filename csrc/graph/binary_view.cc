@@ -6,6 +6,7 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
 #include "graph/binary_io.h"
+#include "graph/encoding.h"
 #include "ops/op.h"
 #include "ops/simd.h"
 #include "support/crc32c.h"
@@ -147,10 +148,59 @@ bool IsDataType(uint32_t type) {
     case QNN_DATATYPE_FLOAT_32:
     case QNN_DATATYPE_FLOAT_64:
     case QNN_DATATYPE_BOOL_8:
+    case QNN_DATATYPE_UFIXED_POINT_8:
+    case QNN_DATATYPE_UFIXED_POINT_16:
+    case QNN_DATATYPE_SFIXED_POINT_8:
+    case QNN_DATATYPE_SFIXED_POINT_16:
+    case QNN_DATATYPE_SFIXED_POINT_32:
       return true;
     default:
       return false;
   }
+}
+
+// Whether the encoding is one that has the fields which are there.
+bool FieldsFit(uint32_t encoding, const Quantization& q) {
+  switch (encoding) {
+    case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
+      return q.per_tensor() && q.bitwidth == 0;
+    case QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET:
+      return q.axis >= 0 && !q.in_blocks() && q.bitwidth == 0;
+    case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET:
+      return q.per_tensor() && q.bitwidth != 0;
+    case QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET:
+      return q.axis >= 0 && !q.in_blocks() && q.bitwidth != 0;
+    case QNN_QUANTIZATION_ENCODING_BLOCK:
+    case QNN_QUANTIZATION_ENCODING_BLOCKWISE_EXPANSION:
+      return q.axis == -1 && q.in_blocks();
+    default:
+      return false;
+  }
+}
+
+Status ReadQuantization(ByteReader* in, const std::string& name, Tensor* tensor) {
+  Quantization& q = tensor->quantization;
+  const uint32_t scales = in->Count(sizeof(float) + sizeof(int32_t));
+  if (in->ok() && scales != 0) {
+    q.defined = true;
+    const uint32_t encoding = in->Get<uint32_t>();
+    q.axis = in->Get<int32_t>();
+    q.bitwidth = in->Get<uint32_t>();
+    q.block.resize(in->Count(sizeof(uint32_t)));
+    for (uint32_t& size : q.block) size = in->Get<uint32_t>();
+    if (!in->ok() || !FieldsFit(encoding, q))
+      return DamagedBinary(name + " has no valid quantization");
+    q.encoding = static_cast<Qnn_QuantizationEncoding_t>(encoding);
+    q.scales.resize(scales);
+    q.offsets.resize(scales);
+    for (float& scale : q.scales) scale = in->Get<float>();
+    for (int32_t& offset : q.offsets) offset = in->Get<int32_t>();
+  }
+  if (!in->ok()) return Status::Ok();  // for the caller to ask
+  if (!IsFixed(tensor->dtype) && (scales > 1 || !q.per_tensor()))
+    return DamagedBinary(name + " has a quantization that its type does not take");
+  const Status sound = CheckEncoding(*tensor);
+  return sound.ok() ? Status::Ok() : DamagedBinary(sound.message());
 }
 
 bool IsTensorType(uint32_t type) {
@@ -186,6 +236,8 @@ void WriteTensor(const Tensor& tensor, ByteWriter* out) {
   out->Put(static_cast<uint32_t>(q.encoding));
   out->Put(q.axis);
   out->Put(q.bitwidth);
+  out->Put(static_cast<uint32_t>(q.block.size()));
+  for (uint32_t size : q.block) out->Put(size);
   for (size_t i = 0; i < count; ++i) out->Put(q.scales[i]);
   for (size_t i = 0; i < count; ++i) out->Put(q.offsets[i]);
 }
@@ -209,21 +261,7 @@ Status ReadTensor(ByteReader* in, Tensor* tensor) {
   uint64_t count;
   if (!ElementCount(tensor->shape, &count) || count > (uint64_t{1} << 48))
     return DamagedBinary(name + " is larger than any memory");
-  Quantization& q = tensor->quantization;
-  const uint32_t scales = in->Count(sizeof(float) + sizeof(int32_t));
-  if (!in->ok() || scales == 0) return Status::Ok();
-  q.defined = true;
-  const uint32_t encoding = in->Get<uint32_t>();
-  q.axis = in->Get<int32_t>();
-  q.bitwidth = in->Get<uint32_t>();
-  if (encoding > QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET)
-    return DamagedBinary(name + " has no valid quantization");
-  q.encoding = static_cast<Qnn_QuantizationEncoding_t>(encoding);
-  q.scales.resize(scales);
-  q.offsets.resize(scales);
-  for (float& scale : q.scales) scale = in->Get<float>();
-  for (int32_t& offset : q.offsets) offset = in->Get<int32_t>();
-  return Status::Ok();
+  return ReadQuantization(in, name, tensor);
 }
 
 std::string KernelIdentity(bool portable_only) {

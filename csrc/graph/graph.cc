@@ -5,6 +5,7 @@
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
+#include "graph/encoding.h"
 #include "memory/descriptor.h"
 #include "memory/memory.h"
 #include "support/clock.h"
@@ -42,12 +43,7 @@ Status Graph::CheckNew(const Tensor& tensor) const {
                  "tensor '%s': no kernel of this backend works on the element type %s", name,
                  DataTypeName(tensor.dtype));
   }
-  if (IsFixed(tensor.dtype) && tensor.quantization.scales.empty()) {
-    return Error(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
-                 "tensor '%s': %s needs an encoding: a scale and an offset, for the tensor or for "
-                 "each index of an axis",
-                 name, DataTypeName(tensor.dtype));
-  }
+  QNNRT_RETURN_IF_ERROR(CheckEncoding(tensor));
   if ((tensor.is_input() || tensor.is_output()) && count == 0) {
     return Error(
         QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,

@@ -158,6 +158,7 @@ bool SameEncoding(const Tensor& a, const Tensor& b) {
   if (a.dtype != b.dtype) return false;
   if (!IsFixed(a.dtype)) return true;
   return a.quantization.axis == b.quantization.axis &&
+         a.quantization.block == b.quantization.block &&
          a.quantization.scales == b.quantization.scales &&
          a.quantization.offsets == b.quantization.offsets;
 }

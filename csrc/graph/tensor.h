@@ -37,7 +37,9 @@ class AlignedBytes {
   std::shared_ptr<const void> owner_;
 };
 
-// Quantization of a tensor, real = scale x (q + offset); axis -1: one pair for the whole tensor.
+// Quantization of a tensor, real = scale x (q + offset): one pair for the whole tensor, one for
+// each index of an axis, or one for each block of elements (of static tensors only, in row-major
+// order of the blocks, and axis is -1).
 struct Quantization {
   bool defined = false;
   Qnn_QuantizationEncoding_t encoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
@@ -45,6 +47,10 @@ struct Quantization {
   uint32_t bitwidth = 0;  // 0: all bits of the type
   std::vector<float> scales;
   std::vector<int32_t> offsets;
+  std::vector<uint32_t> block{};  // size of a block along each dim; empty: no blocks
+
+  bool per_tensor() const { return axis < 0 && block.empty(); }
+  bool in_blocks() const { return !block.empty(); }
 };
 
 struct Tensor {

@@ -99,31 +99,45 @@ void Visit(Qnn_DataType_t type, const Fn& fn) {
   }
 }
 
-// Calls fn(index of the scale, begin, end) for every run of elements with one scale.
-template <typename Fn>
-void ForRuns(const Quantization& q, size_t inner, size_t axis, size_t begin, size_t end, Fn fn) {
-  if (q.axis < 0) return fn(size_t{0}, begin, end);
-  while (begin < end) {
-    const size_t stop = std::min(end, (begin / inner + 1) * inner);
-    fn(begin / inner % axis, begin, stop);
-    begin = stop;
+// The block that element i lies in, and how many elements from i on lie in it one after the other.
+size_t BlockOf(const Shape& shape, const std::vector<uint32_t>& block, size_t i, size_t* run) {
+  size_t number = 0, blocks = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    const size_t at = i % shape[d];
+    if (d + 1 == shape.size()) *run = block[d] - at % block[d];
+    number += at / block[d] * blocks;
+    blocks *= shape[d] / block[d];
+    i /= shape[d];
   }
+  return number;
 }
 
 }  // namespace
 
-FixedRange RangeOf(Qnn_DataType_t type, uint32_t bitwidth) {
-  const bool is_signed = type == QNN_DATATYPE_SFIXED_POINT_8 ||
-                         type == QNN_DATATYPE_SFIXED_POINT_16 ||
-                         type == QNN_DATATYPE_SFIXED_POINT_32;
-  const uint32_t bits = bitwidth != 0 ? bitwidth : static_cast<uint32_t>(8 * ElementSize(type));
-  if (is_signed) return {-(int64_t{1} << (bits - 1)), (int64_t{1} << (bits - 1)) - 1};
-  return {0, (int64_t{1} << bits) - 1};
+// Calls fn(index of the scale, begin, end) for every run of elements with one scale.
+template <typename Fn>
+void Codec::ForRuns(size_t begin, size_t end, Fn fn) const {
+  const Quantization& q = *quantization_;
+  if (q.per_tensor()) return fn(size_t{0}, begin, end);
+  while (begin < end) {
+    size_t which, stop;
+    if (q.in_blocks()) {
+      size_t run = 1;
+      which = BlockOf(shape_, q.block, begin, &run);
+      stop = std::min(end, begin + run);
+    } else {
+      which = begin / inner_ % axis_;
+      stop = std::min(end, (begin / inner_ + 1) * inner_);
+    }
+    fn(which, begin, stop);
+    begin = stop;
+  }
 }
 
 Codec::Codec(const Tensor& tensor) : dtype_(tensor.dtype) {
   if (!IsFixed(dtype_)) return;
   quantization_ = std::make_shared<const Quantization>(tensor.quantization);
+  if (quantization_->in_blocks()) shape_ = tensor.shape;
   if (quantization_->axis < 0) return;
   const size_t axis = static_cast<size_t>(quantization_->axis);
   axis_ = tensor.shape[axis];
@@ -144,7 +158,7 @@ void Codec::Read(const void* elements, size_t begin, size_t count, float* values
       DecodeRows(static_cast<const decltype(zero)*>(elements), values, begin, count, q);
     });
   }
-  ForRuns(q, inner_, axis_, begin, begin + count, [&](size_t which, size_t from, size_t to) {
+  ForRuns(begin, begin + count, [&](size_t which, size_t from, size_t to) {
     Visit(dtype_, [&](auto zero) {
       qnnrt::Decode(static_cast<const decltype(zero)*>(elements) + from, values + (from - begin),
                     to - from, q.scales[which], q.offsets[which]);
@@ -162,7 +176,7 @@ void Codec::Write(const float* values, void* elements, size_t begin, size_t coun
   }
   const Quantization& q = *quantization_;
   const FixedRange range = RangeOf(dtype_, q.bitwidth);
-  ForRuns(q, inner_, axis_, begin, begin + count, [&](size_t which, size_t from, size_t to) {
+  ForRuns(begin, begin + count, [&](size_t which, size_t from, size_t to) {
     Visit(dtype_, [&](auto zero) {
       qnnrt::Encode(values + (from - begin), static_cast<decltype(zero)*>(elements) + from,
                     to - from, q.scales[which], q.offsets[which], range);

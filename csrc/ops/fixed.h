@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/tensor.h"
+#include "graph/encoding.h"
 
 namespace qnnrt {
 
@@ -36,15 +36,13 @@ class Codec {
   }
 
  private:
+  template <typename Fn>
+  void ForRuns(size_t begin, size_t end, Fn fn) const;
+
   Qnn_DataType_t dtype_ = QNN_DATATYPE_UNDEFINED;
   std::shared_ptr<const Quantization> quantization_;
   size_t inner_ = 1, axis_ = 1;  // elements behind one index of the axis; its size
+  Shape shape_;                  // of a tensor in blocks
 };
-
-// The least and the greatest integer of a fixed-point tensor.
-struct FixedRange {
-  int64_t low, high;
-};
-FixedRange RangeOf(Qnn_DataType_t type, uint32_t bitwidth);
 
 }  // namespace qnnrt

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "ops/fixed_kernels.h"
+#include "ops/fixed_rules.h"
 #include "ops/op.h"
 #include "ops/rules.h"
 
@@ -197,7 +198,16 @@ bool HasType(const Node& node, TypeSet types) {
   return false;
 }
 
+// Weights in blocks of which each has its scale: only a Codec knows them.
+bool HasBlocks(const Node& node) {
+  for (const Tensor* tensor : node.inputs) {
+    if (tensor != nullptr && tensor->quantization.in_blocks()) return true;
+  }
+  return false;
+}
+
 Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelOptions& options) {
+  if (HasBlocks(node)) return MakeViaFloat(def, node, options);
   if (HasType(node, types::kFixed)) {
     if ((def.flags & OpDef::kIntegers) != 0) return MakeOnIntegers(def, node, options);
     KernelPtr fixed;
@@ -219,6 +229,7 @@ Status Validate(const Node& node, const OpDef& def) {
   QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.inputs, "input", node.inputs));
   QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.outputs, "output", node.outputs));
   QNNRT_RETURN_IF_ERROR(CheckParams(node, def));
+  QNNRT_RETURN_IF_ERROR(CheckFixedPoint(node, def));
   std::vector<Shape> shapes(node.outputs.size());
   QNNRT_RETURN_IF_ERROR(def.infer(node, &shapes));
   for (size_t i = 0; i < node.outputs.size() && i < shapes.size(); ++i) {
@@ -266,8 +277,10 @@ Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options) {
   const OpDef* def = FindOp(node.type);
   if (def == nullptr) return UnknownOp(node);
   if (HasEmptyOptional(node, *def)) return MakeKernel(WithoutEmptyOptionals(node, *def), options);
-  QNNRT_ASSIGN_OR_RETURN(KernelPtr fast, MakeOneDnnKernel(node, options));
-  if (fast) return fast;
+  if (!HasBlocks(node)) {
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr fast, MakeOneDnnKernel(node, options));
+    if (fast) return fast;
+  }
   QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakePortable(*def, node, options));
   if (!kernel) {
     return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, "%s '%s': no kernel for these types",

@@ -49,15 +49,29 @@ ELEMENT_TYPES = frozenset(
 class Quantization:
     """How integers stand for real numbers: ``real = scale * (q + offset)``.
 
-    `scale` and `offset` are one pair for the tensor when `axis` is None, else arrays with one
-    pair for each index along `axis`. `bitwidth` is given when fewer bits than the element type
-    has are used.
+    An ONNX or TFLite zero point ``z`` is the offset ``-z``.
+
+    Attributes:
+        scale, offset: one pair for the tensor; with `axis` arrays with a pair for each index along
+            it; with `block` arrays with a pair for each block, shaped like the grid of blocks. One
+            offset may stand for all.
+        axis: the axis of an encoding along one.
+        bitwidth: how many bits are used, when those are fewer than the element type has: 4-bit
+            weights are int8 arrays with bitwidth 4.
+        block: constants only: the size of a block along each dimension, which it divides.
+        block_scales: constants only, with `axis`: uint8 or uint16 factors ``[size of axis,
+            blocks]``. Each index of the axis is divided into blocks along the last other
+            dimension; a block's scale is its factor times the scale of the index.
+        block_scale_bits: how many bits the factors have.
     """
 
     scale: float | np.ndarray
     offset: int | np.ndarray
     axis: int | None = None
     bitwidth: int | None = None
+    block: tuple[int, ...] | None = None
+    block_scales: np.ndarray | None = None
+    block_scale_bits: int = 4
 
 
 @dataclass

@@ -91,6 +91,7 @@ inline std::vector<TestGraph> Graphs() {
   constexpr auto kRaw = QNN_TENSORMEMTYPE_RAW, kHandle = QNN_TENSORMEMTYPE_MEMHANDLE;
   auto quantized = [](qnnrt::Tensor t, Qnn_QuantizationEncoding_t encoding, int32_t axis,
                       uint32_t bitwidth, std::vector<float> scales, std::vector<int32_t> offsets) {
+    t.dtype = offsets[0] < 0 ? QNN_DATATYPE_UFIXED_POINT_8 : QNN_DATATYPE_SFIXED_POINT_8;
     t.quantization = {true, encoding, axis, bitwidth, std::move(scales), std::move(offsets)};
     return t;
   };

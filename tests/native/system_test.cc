@@ -142,7 +142,7 @@ TEST(ABinaryIsDescribedFieldByField) {
   CHECK_EQ(per_tensor.id, 1u);
   CHECK_EQ(std::string(per_tensor.name), "per tensor");
   CHECK_EQ(per_tensor.type, QNN_TENSOR_TYPE_APP_WRITE);
-  CHECK_EQ(per_tensor.dataType, QNN_DATATYPE_UINT_8);
+  CHECK_EQ(per_tensor.dataType, QNN_DATATYPE_UFIXED_POINT_8);
   CHECK_EQ(per_tensor.memType, QNN_TENSORMEMTYPE_MEMHANDLE);
   CHECK(per_tensor.memHandle == nullptr);
   REQUIRE(per_tensor.rank == 3);

@@ -105,6 +105,36 @@ EVIDENCE: dict[str, tuple[tuple[str, ...], str, str]] = {
     ),
     "GRAPH_SUPPORT_ONLINE_PREPARE": (BOTH, "native", "graphFinalize("),
     "TENSOR_SUPPORT_MEMHANDLE_TYPE": (BOTH, "python", "memhandle"),
+    "TENSOR_SUPPORT_QUANTIZATION_ENCODING_SCALE_OFFSET": (
+        BOTH,
+        "python",
+        "test_zero_is_one_of_the_integers",
+    ),
+    "TENSOR_SUPPORT_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET": (
+        BOTH,
+        "python",
+        "test_a_bias_has_the_scale_of_the_products",
+    ),
+    "TENSOR_SUPPORT_QUANTIZATION_ENCODING_BW_SCALE_OFFSET": (
+        BOTH,
+        "python",
+        "test_four_bits_are_the_same_however_they_come",
+    ),
+    "TENSOR_SUPPORT_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET": (
+        BOTH,
+        "python",
+        "test_four_bits_are_the_same_however_they_come",
+    ),
+    "TENSOR_SUPPORT_QUANTIZATION_ENCODING_BLOCK": (
+        BOTH,
+        "python",
+        "test_each_block_has_its_scale_and_offset",
+    ),
+    "TENSOR_SUPPORT_QUANTIZATION_ENCODING_BLOCKWISE_EXPANSION": (
+        BOTH,
+        "python",
+        "test_an_expansion_multiplies_the_scales_of_an_axis",
+    ),
     "ERROR_GET_VERBOSE_MESSAGE": (BOTH, "native", "errorGetVerboseMessage"),
     "MEMORY_SUPPORT_MEM_TYPE_ION": (BOTH, "native", "QNN_MEM_TYPE_ION"),
     "MEMORY_SUPPORT_MEM_TYPE_CUSTOM": (BOTH, "native", "QNN_MEM_TYPE_CUSTOM"),

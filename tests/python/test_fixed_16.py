@@ -165,7 +165,6 @@ CASES = [
     conv("first layer", (33, 31), (3, 16), (3, 3), split=False),
     conv("wide weights", (9, 8), (16, 24), (3, 3), axis=None, weight_type=S16, split=False),
     conv("weights around 3", (15, 14), (32, 48), (3, 3), axis=None, weight_zero=3, split=False),
-    conv("0 is no number", (15, 14), (32, 48), (3, 3), pads=SAME, zero=-40, split=False),
     fully("small", 3, 64, 48, split=False),
 ]
 

@@ -10,7 +10,7 @@ namespace {
 // Moves values and leaves them as they are: with another encoding it would compute, too.
 bool Keeps(const Node& node) {
   return node.post_ops.empty() && SameEncoding(*node.inputs[0], *node.outputs[0]) &&
-         node.inputs[0]->quantization.axis < 0;
+         node.inputs[0]->quantization.per_tensor();
 }
 bool IsTranspose(const Node& node) { return node.type == "Transpose" && Keeps(node); }
 bool IsReshape(const Node& node) {

@@ -1,0 +1,13 @@
+// What the op definitions cannot say of nodes with fixed-point tensors.
+#pragma once
+
+#include "ops/op.h"
+
+namespace qnnrt {
+
+// Encodings are sound; real numbers are all floats or all fixed-point, but for ops that convert;
+// where products are summed, activations have one scale and a SFIXED_POINT_32 bias has that of the
+// products. Ports were checked before. Errors: 3110, with the tensor's name and the rule.
+Status CheckFixedPoint(const Node& node, const OpDef& def);
+
+}  // namespace qnnrt
