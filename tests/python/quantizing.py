@@ -1,4 +1,4 @@
-"""Models quantized by ONNX Runtime's own quantizer, and its two ways of running them."""
+"""Quantized models: made by ONNX Runtime's own quantizer, or node by node, and run by both."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import qnn_numpy
+from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
@@ -16,6 +18,15 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 from onnxruntime.quantization.shape_inference import quant_pre_process
+
+import qnnrt
+from qnnrt.importers import onnx as importer
+from qnnrt.model import Model
+
+FLOAT = TensorProto.FLOAT
+
+SEED = 20261122
+KERNELS = ("auto", "portable")
 
 Feeds = dict[str, np.ndarray]
 
@@ -71,3 +82,121 @@ def reference(proto: onnx.ModelProto, feeds: Feeds, fused: bool = False) -> list
         proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     return session.run(None, feeds)
+
+
+# ---- node by node -----------------------------------------------------------------------------
+
+
+def make(
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, tuple[int, ...]],
+    outputs: list[str],
+    constants: dict[str, np.ndarray],
+    opset: int = 17,
+    types: dict[str, int] | None = None,
+) -> onnx.ModelProto:
+    types = types or {}
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(k, types.get(k, FLOAT), v) for k, v in inputs.items()],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    for output in graph.output:
+        output.type.tensor_type.elem_type = types.get(output.name, TensorProto.FLOAT)
+    domains = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=10)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def node(op: str, inputs: list[str], outputs: list[str], **attrs: object) -> onnx.NodeProto:
+    return helper.make_node(op, inputs, outputs, **attrs)
+
+
+def run(model: Model, feeds: dict[str, np.ndarray], kernels: str = "auto") -> list[np.ndarray]:
+    with qnnrt.Session(model, backend="cpu", options={"kernels": kernels}) as session:
+        found = session.run({name: feeds[name] for name in model.inputs})
+    return [found[name] for name in model.outputs]
+
+
+def conversions(model: Model) -> dict[str, int]:
+    counts = model.op_counts()
+    return {op: counts[op] for op in ("Quantize", "Dequantize", "Convert") if op in counts}
+
+
+class Graph:
+    """A quantized graph under construction, node by node."""
+
+    def __init__(self, opset: int = 21) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.opset = opset
+
+    def op(self, op: str, inputs: list[str], count: int = 1, **attrs: object) -> str:
+        outputs = [f"{op.lower()}{len(self.nodes)}.{i}" for i in range(count)]
+        self.nodes.append(node(op, inputs, outputs, **attrs))
+        return outputs[0]
+
+    def const(self, value: np.ndarray) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def q(self, x: str, scale: float, zero: int = 0, dtype: type = np.uint8) -> str:
+        return self.op(
+            "QuantizeLinear", [x, self.const(np.float32(scale)), self.const(dtype(zero))]
+        )
+
+    def dq(self, x: str, scale: float, zero: int = 0, dtype: type = np.uint8) -> str:
+        return self.op(
+            "DequantizeLinear", [x, self.const(np.float32(scale)), self.const(dtype(zero))]
+        )
+
+    def qdq(self, x: str, scale: float, zero: int = 0, dtype: type = np.uint8) -> str:
+        return self.dq(self.q(x, scale, zero, dtype), scale, zero, dtype)
+
+    def weights(self, codes: np.ndarray, scale: np.ndarray | float, axis: int = 0) -> str:
+        scales = np.asarray(scale, np.float32)
+        inputs = [self.const(codes), self.const(scales)]
+        inputs.append(self.const(np.zeros(scales.shape, codes.dtype)))
+        return self.op("DequantizeLinear", inputs, axis=axis)
+
+    def proto(
+        self, inputs: dict[str, tuple[int, ...]], outputs: list[str], **types: int
+    ) -> onnx.ModelProto:
+        return make(self.nodes, inputs, outputs, self.constants, self.opset, types)
+
+
+def check(
+    proto: onnx.ModelProto,
+    feeds: dict[str, np.ndarray],
+    step: float,
+    steps: float = 1.01,
+    **options: object,
+) -> Model:
+    """The model gives what ONNX Runtime gives, `steps` of `step` apart at most."""
+    wanted = reference(proto, feeds)
+    model = importer.load(proto, **options)
+    for kernels in KERNELS:
+        for y, ref in zip(run(model, feeds, kernels), wanted, strict=True):
+            found = np.abs(y.reshape(ref.shape).astype(np.float64) - ref.astype(np.float64))
+            assert found.max() <= steps * step, f"{kernels}: {found.max() / step} steps"
+    plain = qnn_numpy.run(model, {name: feeds[name] for name in model.inputs})
+    for name, ref in zip(model.outputs, wanted, strict=True):
+        found = np.abs(plain[name].reshape(ref.shape).astype(np.float64) - ref.astype(np.float64))
+        assert found.max() <= steps * step, f"numpy: {found.max() / step} steps"
+    return model
+
+
+def types(model: Model) -> list[str]:
+    return [n.type for n in model.nodes]
+
+
+def image(*shape: int) -> np.ndarray:
+    return np.random.default_rng(SEED).standard_normal(shape, np.float32)
+
+
+def codes(*shape: int, dtype: type = np.int8) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return np.random.default_rng(SEED + 1).integers(info.min, info.max + 1, shape).astype(dtype)

@@ -8,58 +8,27 @@ import numpy as np
 import onnx
 import pytest
 import quantizing
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from quantizing import (
+    KERNELS,
+    SEED,
+    Graph,
+    check,
+    codes,
+    conversions,
+    image,
+    make,
+    node,
+    run,
+    types,
+)
 
 import qnnrt
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
 
-SEED = 20261122
-
 #: ONNX Runtime keeps fds and maps of its own.
 pytestmark = pytest.mark.foreign
-
-KERNELS = ("auto", "portable")
-
-FLOAT = TensorProto.FLOAT
-
-
-def make(
-    nodes: list[onnx.NodeProto],
-    inputs: dict[str, tuple[int, ...]],
-    outputs: list[str],
-    constants: dict[str, np.ndarray],
-    opset: int = 17,
-    types: dict[str, int] | None = None,
-) -> onnx.ModelProto:
-    types = types or {}
-    graph = helper.make_graph(
-        nodes,
-        "test",
-        [helper.make_tensor_value_info(k, types.get(k, FLOAT), v) for k, v in inputs.items()],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
-    )
-    for output in graph.output:
-        output.type.tensor_type.elem_type = types.get(output.name, FLOAT)
-    domains = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=domains, ir_version=10)
-    return onnx.shape_inference.infer_shapes(model)
-
-
-def node(op: str, inputs: list[str], outputs: list[str], **attrs: object) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, **attrs)
-
-
-def run(model: Model, feeds: dict[str, np.ndarray], kernels: str = "auto") -> list[np.ndarray]:
-    with qnnrt.Session(model, backend="cpu", options={"kernels": kernels}) as session:
-        found = session.run({name: feeds[name] for name in model.inputs})
-    return [found[name] for name in model.outputs]
-
-
-def conversions(model: Model) -> dict[str, int]:
-    counts = model.op_counts()
-    return {op: counts[op] for op in ("Quantize", "Dequantize", "Convert") if op in counts}
 
 
 # ---- networks of ONNX Runtime's quantizer ----------------------------------------------------
@@ -122,3 +91,330 @@ def test_a_quantized_residual_network_is_fixed_point_inside(
     for kernels in KERNELS:
         y = run(model, feeds, kernels)[0]
         assert np.abs(y - wanted).max() <= 1.01 * scale, kernels
+
+
+# ---- single nodes and what lies between them -------------------------------------------------
+
+
+MOVES = [
+    ("Transpose", [], {"perm": [0, 3, 1, 2]}),
+    ("Reshape", [np.array([2, -1])], {}),
+    ("Slice", [np.array([1]), np.array([3]), np.array([2])], {}),
+    ("Squeeze", [np.array([0])], {}),
+    ("Gather", [np.array([2, 0, 1])], {"axis": 1}),
+    ("Pad", [np.array([0, 0, 1, 1, 0, 0, 0, 2])], {}),
+    ("Pad", [np.array([0, 0, 1, 1, 0, 0, 0, 2]), np.float32(0.25)], {}),
+    ("Pad", [np.array([0, 0, 1, 1, 0, 0, 0, 2])], {"mode": "reflect"}),
+    ("DepthToSpace", [], {"blocksize": 2}),
+    ("SpaceToDepth", [], {"blocksize": 2}),
+    ("Tile", [np.array([1, 1, 2, 1])], {}),
+    ("MaxPool", [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    ("Relu", [], {}),
+    ("ReduceMax", [np.array([2, 3])], {}),
+]
+
+
+@pytest.mark.parametrize("zero", [0, 128])
+@pytest.mark.parametrize(("op", "parameters", "attrs"), MOVES)
+def test_moves_are_made_of_the_integers(
+    op: str, parameters: list[np.ndarray], attrs: dict[str, object], zero: int
+) -> None:
+    """In front of a fixed-point operation, and behind one."""
+    for behind in (False, True):
+        g = Graph()
+        inputs = [g.const(p) for p in parameters]
+        x = g.qdq("x", 1 / 32, zero)
+        if behind:
+            x = g.op("Sigmoid", [x])
+        y = g.op(op, [x, *inputs], **attrs)
+        y = g.qdq(y if behind else g.op("Sigmoid", [y]), 1 / 256)
+        model = check(g.proto({"x": (1, 4, 6, 8)}, [y]), {"x": 2 * image(1, 4, 6, 8)}, 1 / 256)
+        assert conversions(model) == {"Quantize": 1, "Dequantize": 1}, (behind, types(model))
+
+
+def test_split_and_concat_keep_one_encoding() -> None:
+    g = Graph()
+    x = g.op("Sigmoid", [g.qdq("x", 1 / 32, 128)])
+    g.op("Split", [x], count=2, axis=1, num_outputs=2)
+    parts = list(g.nodes[-1].output)
+    joined = g.op("Concat", parts[::-1], axis=1)
+    proto = g.proto({"x": (1, 4, 6, 8)}, [g.qdq(joined, 1 / 256)])
+    model = check(proto, {"x": image(1, 4, 6, 8)}, 1 / 256)
+    assert types(model) == ["Quantize", "Sigmoid", "Split", "Concat", "Dequantize"]
+
+
+def convolution(g: Graph, x: str, scale: float = 1 / 100, bias: str = "", **attrs: object) -> str:
+    """Four channels in and out; each output channel has a scale of its own."""
+    scales = scale * np.array([1, 0.5, 2, 0.25], np.float32)
+    w = g.weights(codes(4, 4, 3, 3), scales)
+    return g.op("Conv", [x, w, *([bias] if bias else [])], pads=[1] * 4, **attrs)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+def test_an_activation_behind_a_convolution_is_its_range(dtype: type) -> None:
+    """A Relu that the encoding cannot go below is nothing; another one stays, in fixed point."""
+    info = np.iinfo(dtype)
+    step = 64.0 / (info.max - info.min)
+    middle = (int(info.max) + int(info.min) + 1) // 2
+    for zero, op in ((int(info.min), None), (middle, "Relu")):
+        g = Graph()
+        y = g.op(
+            "Relu", [convolution(g, g.qdq("x", 8 / (info.max - info.min), middle, dtype), 1 / 300)]
+        )
+        y = g.qdq(y, step, zero, dtype)
+        model = check(g.proto({"x": (1, 4, 8, 8)}, [y]), {"x": image(1, 4, 8, 8)}, step)
+        assert (op in types(model)) == (op is not None)
+        assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+
+
+@pytest.mark.parametrize("limits", [(0.0, 6.0), (-1.0, 3.3), (-100.0, 100.0)])
+def test_a_clip_behind_a_convolution(limits: tuple[float, float]) -> None:
+    g = Graph()
+    y = convolution(g, g.qdq("x", 1 / 32, 128))
+    y = g.op("Clip", [y, *(g.const(np.float32(v)) for v in limits)])
+    y = g.op("MaxPool", [y], kernel_shape=[2, 2])
+    proto = g.proto({"x": (1, 4, 8, 8)}, [g.qdq(y, 1 / 16, 100)])
+    model = check(proto, {"x": image(1, 4, 8, 8)}, 1 / 16)
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+    assert ("ReluMinMax" in types(model)) == (limits[1] < 50)
+
+
+def test_what_is_read_twice_is_shared() -> None:
+    """A Dequantize and weights with several readers, a bias with two scales."""
+    g = Graph()
+    x = g.qdq("x", 1 / 32, 128)
+    w = g.weights(codes(4, 4, 1, 1), np.float32(1 / 64))
+    bias = g.const(image(4))
+    a = g.qdq(g.op("Conv", [x, w, bias]), 1 / 8, 128)
+    b = g.qdq(g.op("Conv", [a, w, bias]), 1 / 4, 128)
+    y = g.qdq(g.op("Add", [g.op("Add", [x, a]), b]), 1 / 4, 128)
+    model = importer.load(g.proto({"x": (1, 4, 8, 8)}, [y, a]))
+    found = model.op_counts()
+    # The inner sum has no scale: it is computed in float.
+    assert found["Conv2d"] == 2
+    assert len({n.inputs[1] for n in model.nodes if n.type == "Conv2d"}) == 1
+    scales = [
+        float(model.tensors[n.inputs[2]].quantization.scale)
+        for n in model.nodes
+        if n.type == "Conv2d"
+    ]
+    assert scales == [1 / 32 / 64, 1 / 8 / 64]
+    check(g.proto({"x": (1, 4, 8, 8)}, [y, a]), {"x": image(1, 4, 8, 8)}, 1 / 4)
+
+
+def bias_of(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    conv = next(n for n in model.nodes if n.type in ("Conv2d", "FullyConnected"))
+    tensor = model.tensors[conv.inputs[2]]
+    assert tensor.data is not None
+    assert tensor.quantization is not None
+    assert tensor.dtype == np.int32
+    assert not np.any(tensor.quantization.offset)
+    return tensor.data, np.asarray(tensor.quantization.scale)
+
+
+@pytest.mark.parametrize("kind", ["float", "matching", "other"])
+def test_a_bias_gets_the_product_of_the_scales(kind: str) -> None:
+    g = Graph()
+    values = np.array([1.5, -0.75, 0.0, 3.0], np.float32)
+    product = np.float32(1 / 32) * (np.float32(1 / 100) * np.array([1, 0.5, 2, 0.25], np.float32))
+    if kind == "float":
+        bias = g.const(values)
+    elif kind == "matching":
+        bias = g.weights(np.rint(values / product).astype(np.int32), product)
+    else:
+        bias = g.weights(np.array([150, -75, 0, 300], np.int32), np.float32(0.01))
+    y = g.qdq(convolution(g, g.qdq("x", 1 / 32, 128), bias=bias), 1 / 8, 128)
+    model = check(g.proto({"x": (1, 4, 8, 8)}, [y]), {"x": image(1, 4, 8, 8)}, 1 / 8)
+    found, scale = bias_of(model)
+    np.testing.assert_allclose(scale, product, rtol=1e-6)
+    np.testing.assert_array_equal(found, np.rint(values / product))
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+
+
+def test_a_bias_beyond_32_bits_leaves_the_operation_in_float() -> None:
+    g = Graph()
+    bias = g.const(np.full(4, 1e9, np.float32))
+    y = g.qdq(convolution(g, g.qdq("x", 1 / 32, 128), 1e-4, bias), 1e7, 0)
+    model = check(g.proto({"x": (1, 4, 8, 8)}, [y]), {"x": image(1, 4, 8, 8)}, 1e7)
+    assert "Dequantize" in types(model)[: types(model).index("Conv2d")]
+
+
+def test_a_normalization_is_a_depthwise_convolution() -> None:
+    g = Graph()
+    parts = [g.const(v) for v in (image(4), image(4) * 2, image(4) / 3, np.abs(image(4)) + 0.1)]
+    y = g.op("Relu", [g.op("BatchNormalization", [g.qdq("x", 1 / 32, 128), *parts])])
+    proto = g.proto({"x": (2, 4, 6, 6)}, [g.qdq(y, 1 / 16)])
+    model = check(proto, {"x": image(2, 4, 6, 6)}, 1 / 16)
+    assert model.op_counts()["DepthWiseConv2d"] == 1
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+
+
+@pytest.mark.parametrize("held", ["plain", "turned"])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_fully_connected_layers_keep_their_weights(held: str, per_channel: bool) -> None:
+    """Behind a flattened image the rows are permuted, and a transposed matrix is turned."""
+    g = Graph()
+    x = g.qdq(convolution(g, g.qdq("x", 1 / 32, 128)), 1 / 8, 128)
+    flat = g.op("Flatten", [x])
+    scales = np.linspace(0.5, 2, 5) / 4096 if per_channel else 1 / 4096
+    if held == "plain":
+        w = g.weights(codes(4 * 64, 5), scales, axis=1)
+        y = g.op("MatMul", [flat, w])
+    else:
+        w = g.op("Transpose", [g.weights(codes(5, 4 * 64), scales, axis=0)], perm=[1, 0])
+        y = g.op("Gemm", [flat, w, g.const(image(5))])
+    proto = g.proto({"x": (1, 4, 8, 8)}, [g.qdq(y, 1 / 16, 128)])
+    model = check(proto, {"x": image(1, 4, 8, 8)}, 1 / 16)
+    layer = next(n for n in model.nodes if n.type == "FullyConnected")
+    weights = model.tensors[layer.inputs[1]]
+    assert weights.dtype == np.int8
+    assert weights.quantization is not None
+    assert weights.quantization.axis == (0 if per_channel else None)
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+@pytest.mark.parametrize("signed", [False, True])
+def test_weights_of_all_widths(bits: int, signed: bool) -> None:
+    rng = np.random.default_rng(SEED)
+    low = -(1 << (bits - 1)) if signed else 0
+    values = rng.integers(low, low + (1 << bits), (8, 16))
+    kind = getattr(TensorProto, f"{'' if signed else 'U'}INT{bits}")
+    g = Graph()
+    x = g.qdq("x", 1 / 32, 128)
+    g.nodes.append(node("DequantizeLinear", ["w", g.const(np.float32(2.0**-bits)), "wz"], ["wr"]))
+    y = g.qdq(g.op("Gemm", [x, "wr"], transB=1), 1 / 8, 128)
+    proto = g.proto({"x": (3, 16)}, [y])
+    zero = [0 if signed else 1 << (bits - 1)]
+    proto.graph.initializer.append(helper.make_tensor("w", kind, (8, 16), values.ravel()))
+    proto.graph.initializer.append(helper.make_tensor("wz", kind, (), zero))
+    model = check(proto, {"x": image(3, 16)}, 1 / 8)
+    layer = next(n for n in model.nodes if n.type == "FullyConnected")
+    weights = model.tensors[layer.inputs[1]]
+    assert weights.quantization is not None
+    assert weights.quantization.bitwidth == (4 if bits == 4 else None)
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+
+
+def test_weights_in_blocks_become_real_numbers() -> None:
+    g = Graph()
+    scales = np.random.default_rng(SEED).uniform(0.001, 0.01, (8, 4)).astype(np.float32)
+    inputs = [g.const(codes(8, 16)), g.const(scales), g.const(np.zeros((8, 4), np.int8))]
+    w = g.op("DequantizeLinear", inputs, axis=1, block_size=4)
+    y = g.op("Gemm", ["x", w], transB=1)
+    check(g.proto({"x": (3, 16)}, [y]), {"x": image(3, 16)}, 1e-5)
+
+
+def test_float_islands_stay_float() -> None:
+    """Two operations in a row, with no scale between them."""
+    g = Graph()
+    y = g.op("Exp", [g.op("Sin", [g.qdq("x", 1 / 32, 128)])])
+    y = g.op("Sigmoid", [g.qdq(y, 1 / 64)])
+    proto = g.proto({"x": (2, 8)}, [g.qdq(y, 1 / 256)])
+    model = check(proto, {"x": image(2, 8)}, 1 / 256)
+    assert types(model) == [
+        "Quantize", "Dequantize", "ElementWiseSin", "ElementWiseExp", "Quantize", "Sigmoid",
+        "Dequantize",
+    ]  # fmt: skip
+
+
+def test_another_encoding_is_a_convert() -> None:
+    g = Graph()
+    y = g.op("Transpose", [g.qdq("x", 1 / 32, 128)], perm=[1, 0])
+    proto = g.proto({"x": (4, 8)}, [g.qdq(y, 1 / 20, 3, np.int8)])
+    model = check(proto, {"x": image(4, 8)}, 1 / 20)
+    assert types(model) == ["Quantize", "Convert", "Transpose", "Dequantize"]
+
+
+def test_numbers_that_fit_are_constants_in_fixed_point() -> None:
+    """A factor, and a mask of two values, are exact with a scale of their own."""
+    g = Graph()
+    mask = np.where(image(4, 8) > 0, np.float32(-10000), np.float32(0))
+    y = g.op("Mul", [g.qdq("x", 1 / 32, 128), g.const(np.float32(0.125))])
+    y = g.op("Add", [g.qdq(y, 1 / 256, 128), g.const(mask)])
+    y = g.op("Softmax", [g.qdq(y, 40, 255)])
+    proto = g.proto({"x": (4, 8)}, [g.qdq(y, 1 / 256)])
+    model = check(proto, {"x": image(4, 8)}, 1 / 256)
+    assert types(model) == [
+        "Quantize", "ElementWiseMultiply", "ElementWiseAdd", "Softmax", "Dequantize"
+    ]  # fmt: skip
+
+
+def test_layer_normalization_and_attention_in_fixed_point() -> None:
+    g = Graph()
+    x = g.qdq("x", 1 / 32, 128)
+    gamma = g.weights(codes(8, dtype=np.uint8), np.float32(1 / 256))
+    beta = g.weights(np.arange(-4, 4, dtype=np.int32) * 100, np.float32(1 / 32 / 256))
+    n = g.qdq(g.op("LayerNormalization", [x, gamma, beta]), 1 / 32, 128)
+    product = g.qdq(g.op("MatMul", [n, g.op("Transpose", [n], perm=[0, 2, 1])]), 1 / 8, 128)
+    heads = g.qdq(g.op("Softmax", [product], axis=1), 1 / 256)
+    y = g.qdq(g.op("MatMul", [heads, n]), 1 / 32, 128)
+    model = check(g.proto({"x": (2, 6, 8)}, [y]), {"x": image(2, 6, 8)}, 1 / 32, 2.01)
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+    assert "Transpose" not in types(model)
+
+
+def test_integers_that_are_no_quantized_numbers() -> None:
+    """Codes that a graph computes with are plain integers to it."""
+    g = Graph()
+    q = g.q("x", 1 / 32, 128)
+    y = g.op("Cast", [q], to=TensorProto.INT32)
+    z = g.op("Equal", [q, g.const(np.uint8(128))])
+    proto = g.proto({"x": (4, 8)}, [y, z], **{y: TensorProto.INT32, z: TensorProto.BOOL})
+    check(proto, {"x": image(4, 8)}, 1, 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_scales_along_an_axis_of_an_activation(axis: int) -> None:
+    """QNN has no such activations: they are computed with."""
+    g = Graph()
+    count = (3, 4, 5)[axis]
+    parameters = [g.const(np.linspace(0.01, 0.05, count, dtype=np.float32))]
+    parameters.append(g.const(np.arange(count, dtype=np.uint8) + 100))
+    q = g.op("QuantizeLinear", ["x", *parameters], axis=axis)
+    y = g.op("DequantizeLinear", [q, *parameters], axis=axis)
+    check(g.proto({"x": (3, 4, 5)}, [y]), {"x": image(3, 4, 5)}, 0.05)
+
+
+def test_quantized_inputs_and_outputs() -> None:
+    g = Graph()
+    y = g.qdq(convolution(g, g.qdq("x", 1 / 32, 128)), 1 / 8, 100)
+    proto = g.proto({"x": (1, 4, 8, 8)}, [y])
+    x = image(1, 4, 8, 8)
+    model = importer.load(proto)
+    wanted = run(model, {"x": x})[0]
+    for layout in ("keep", "nhwc"):
+        fixed = importer.load(proto, quantized_io=True, layout=layout)
+        assert conversions(fixed) == {}
+        assert fixed.inputs == model.inputs
+        assert fixed.outputs == model.outputs
+        given, result = fixed.tensors["x"], fixed.tensors[fixed.outputs[0]]
+        assert (given.dtype, result.dtype) == (np.uint8, np.uint8)
+        assert given.quantization is not None
+        assert result.quantization is not None
+        assert (given.quantization.scale, given.quantization.offset) == (1 / 32, -128)
+        assert (result.quantization.scale, result.quantization.offset) == (1 / 8, -100)
+        feed = np.clip(np.rint(x * 32) + 128, 0, 255).astype(np.uint8)
+        if layout == "nhwc":
+            feed = np.ascontiguousarray(feed.transpose(0, 2, 3, 1))
+        found = run(fixed, {"x": feed})[0]
+        if layout == "nhwc":
+            found = found.transpose(0, 3, 1, 2)
+        np.testing.assert_array_equal((found.astype(np.float32) - 100) / 8, wanted)
+
+
+def test_models_whose_inputs_are_integers() -> None:
+    """An 8-bit input behind which there is a DequantizeLinear, an 8-bit output."""
+    g = Graph()
+    y = g.q(convolution(g, g.dq("x", 1 / 32, 128)), 1 / 8, 100)
+    proto = g.proto({"x": (1, 4, 8, 8)}, [y], x=TensorProto.UINT8, **{y: TensorProto.UINT8})
+    model = check(proto, {"x": codes(1, 4, 8, 8, dtype=np.uint8)}, 1)
+    assert conversions(model) == {}
+    assert model.tensors["x"].quantization is not None
+
+
+def test_a_scale_that_is_none_is_refused() -> None:
+    g = Graph()
+    proto = g.proto({"x": (4,)}, [g.qdq("x", -1.0)])
+    with pytest.raises(qnnrt.ModelError, match=r"QuantizeLinear.*scales have to be positive"):
+        importer.load(proto)

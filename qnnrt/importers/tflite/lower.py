@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import ModelError, UnsupportedNode
+from ..encodings import decode
 from ..graph import Edge, Op, physical, same_encoding, unique
 from . import fold
 from .nodes import TABLE, Damaged, LowerFn, Result, TfliteNode, Unsupported
@@ -88,13 +89,7 @@ class Lowering:
             return v
         if v not in self._floats:
             self.materialize(4 * v.size, "a constant turned into float32")
-            # TFLite computes scale * (q - zero_point) in float32.
-            scale, offset = (
-                _along(p, v.quantization.axis, v.rank)
-                for p in (v.quantization.scale, v.quantization.offset)
-            )
-            shifted = v.data.astype(np.int64) + offset.astype(np.int64)
-            data = shifted.astype(np.float32) * scale.astype(np.float32)
+            data = decode(v.data, v.quantization, np.dtype(np.float32))
             self._floats[v] = constant(data, None, v.name)
         return self._floats[v]
 
@@ -301,14 +296,6 @@ class Lowering:
             "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs
         )
         return ModelError(f"{self.where}: {info.name} ({types}) is not valid: {text}")
-
-
-def _along(values: float | int | np.ndarray, axis: int | None, rank: int) -> np.ndarray:
-    """One value, or one for each index along `axis`, ready to be broadcast."""
-    found = np.asarray(values)
-    if axis is None or found.ndim == 0:
-        return found
-    return found.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
 def _listed(result: Result) -> list[Value]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...model import Quantization
+from ..encodings import reshaped, transposed
 from ..graph import Edge, Op, Shape, physical
 from .refusal import Unsupported
 
@@ -124,7 +125,8 @@ class Builder:
             return v
         if v.data is not None:
             if (v, perm) not in self._transposed:
-                scales = _transposed(v.quantization, perm)
+                q = v.quantization
+                scales = None if q is None else transposed(q, perm)
                 self._transposed[v, perm] = constant(v.data.transpose(perm), scales, v.name)
             return self._transposed[v, perm]
         shape = [v.shape[p] for p in perm]
@@ -168,18 +170,10 @@ class Builder:
         return out
 
 
-def _transposed(q: Quantization | None, perm: Sequence[int]) -> Quantization | None:
-    if q is None or q.axis is None:
-        return q
-    return replace(q, axis=perm.index(q.axis))
-
-
 def _reshaped(q: Quantization | None, old: Shape, new: Shape) -> Quantization | None:
-    """The dimension with scales of its own must stay one, with as many elements before it."""
-    if q is None or q.axis is None:
-        return q
-    before = math.prod(old[: q.axis])
-    for axis, size in enumerate(new):
-        if size == old[q.axis] and math.prod(new[:axis]) == before:
-            return replace(q, axis=axis)
-    raise Unsupported(f"scales along dimension {q.axis} of {list(old)}, reshaped to {list(new)}")
+    found = None if q is None else reshaped(q, old, new)
+    if q is not None and found is None:
+        raise Unsupported(
+            f"scales along dimension {q.axis} of {list(old)}, reshaped to {list(new)}"
+        )
+    return found
