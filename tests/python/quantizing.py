@@ -30,9 +30,6 @@ KERNELS = ("auto", "portable")
 
 Feeds = dict[str, np.ndarray]
 
-UNSIGNED, SIGNED, WIDE = QuantType.QUInt8, QuantType.QInt8, QuantType.QUInt16
-QDQ, QOPERATOR = QuantFormat.QDQ, QuantFormat.QOperator
-
 
 class _Reader(CalibrationDataReader):
     def __init__(self, samples: list[Feeds]) -> None:
@@ -47,9 +44,9 @@ def quantized(
     samples: list[Feeds],
     folder: Path,
     *,
-    activations: QuantType = UNSIGNED,
-    weights: QuantType = SIGNED,
-    form: QuantFormat = QDQ,
+    activations: QuantType = QuantType.QUInt8,
+    weights: QuantType = QuantType.QInt8,
+    form: QuantFormat = QuantFormat.QDQ,
     prepare: bool = False,
     **options: object,
 ) -> onnx.ModelProto:
