@@ -2,6 +2,7 @@
 
 #include "abi/qnn_errors.h"
 #include "ops/op.h"
+#include "ops/post_ops.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -257,8 +258,12 @@ class NodeReader {
     const std::string who = "node '" + node.name + "'";
     const Tensor* out = node.HasOutput(0) ? node.outputs[0] : nullptr;
     if ((def.flags & OpDef::kPostOps) == 0 || node.outputs.size() != 1 || out == nullptr ||
-        (TypeBit(out->dtype) & types::kFloat) == 0) {
+        (TypeBit(out->dtype) & (types::kFloat | types::kFixed)) == 0) {
       return DamagedBinary(who + " takes no post ops");
+    }
+    for (const PostOp& op : node.post_ops) {
+      if (IsFixed(out->dtype) && !TakesFixedPostOp(node, op))
+        return DamagedBinary(who + " takes no " + PostOpName(op) + " after fixed-point numbers");
     }
     std::vector<bool> used(node.inputs.size(), false);
     for (const PostOp& op : node.post_ops) {

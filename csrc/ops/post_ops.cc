@@ -1,5 +1,8 @@
 #include "ops/post_ops.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "ops/isa.h"
 #include "ops/simd.h"
 #include "ops/vector_math.h"
@@ -66,6 +69,22 @@ void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t c
       ApplyActivation(op.activation, values, count, op.alpha, op.beta);
     }
   }
+}
+
+bool TakesFixedPostOp(const Node& node, const PostOp& op) {
+  const bool clamps = op.kind == PostOp::Kind::kActivation &&
+                      (op.activation == Activation::kRelu || op.activation == Activation::kRelu6 ||
+                       op.activation == Activation::kReluMinMax);
+  const auto is_8_bit = [](const Tensor* t) {
+    return t != nullptr && (TypeBit(t->dtype) & types::kFixed8) != 0;
+  };
+  static constexpr const char* kProducts[] = {
+      "Conv1d",          "Conv2d",          "Conv3d",         "DepthWiseConv1d",
+      "DepthWiseConv2d", "TransposeConv2d", "FullyConnected", "MatMul"};
+  const bool product = std::any_of(std::begin(kProducts), std::end(kProducts),
+                                   [&](const char* type) { return node.type == type; });
+  return clamps && product && node.inputs.size() > 1 && is_8_bit(node.inputs[0]) &&
+         is_8_bit(node.inputs[1]) && node.HasOutput(0) && is_8_bit(node.outputs[0]);
 }
 
 }  // namespace qnnrt

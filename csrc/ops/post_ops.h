@@ -24,4 +24,8 @@ class PostOps {
   std::vector<PostOp> ops_;
 };
 
+// Whether a fixed-point node may carry the post op: clamps behind 8-bit products, since rounding a
+// clamped result is clamping the rounded one.
+bool TakesFixedPostOp(const Node& node, const PostOp& op);
+
 }  // namespace qnnrt

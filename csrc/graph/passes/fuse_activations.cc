@@ -5,6 +5,7 @@
 #include "abi/qnn_op_values.h"
 #include "graph/ir.h"
 #include "ops/op.h"
+#include "ops/post_ops.h"
 
 namespace qnnrt {
 namespace {
@@ -66,11 +67,16 @@ bool IsFloat(const Tensor& t) {
   return t.dtype == QNN_DATATYPE_FLOAT_32 || t.dtype == QNN_DATATYPE_FLOAT_16;
 }
 
-// The node that writes `tensor`, if it can take one more post op and nobody else reads the tensor.
-Node* Fusable(Ir* ir, const Tensor* tensor, const Tensor* result) {
-  if (tensor == nullptr || !ir->IsPrivate(tensor) || !IsFloat(*tensor)) return nullptr;
+// The node that writes `tensor`, if it can take `op` as one more post op and nobody else reads the
+// tensor.
+Node* Fusable(Ir* ir, const Tensor* tensor, const Tensor* result, const PostOp& op) {
+  if (tensor == nullptr || !ir->IsPrivate(tensor)) return nullptr;
   if (tensor->shape != result->shape || tensor->dtype != result->dtype) return nullptr;
   Node* producer = &ir->nodes[ir->Producer(tensor)];
+  // Fixed-point results must stay what they are, bit by bit: there is no rounding in between.
+  if (!IsFloat(*tensor) && !(SameEncoding(*tensor, *result) && TakesFixedPostOp(*producer, op))) {
+    return nullptr;
+  }
   const OpDef* def = FindOp(producer->type);
   bool takes = def != nullptr && (def->flags & OpDef::kPostOps) != 0;
   if (!takes || producer->outputs.size() != 1 || producer->post_ops.size() >= kMostPostOps)
@@ -92,17 +98,17 @@ Status FuseActivations(Ir* ir, int* changes) {
     const Tensor* residual = nullptr;
     if (std::optional<PostOp> activation = AsActivation(node)) {
       op = *activation;
-      producer = Fusable(ir, node.inputs[0], node.outputs[0]);
+      producer = Fusable(ir, node.inputs[0], node.outputs[0], op);
     } else if (node.type == "ElementWiseAdd" && node.post_ops.empty() &&
                node.inputs[0] != node.inputs[1] && node.inputs[0]->shape == node.inputs[1]->shape) {
-      Node* candidates[2] = {Fusable(ir, node.inputs[0], node.outputs[0]),
-                             Fusable(ir, node.inputs[1], node.outputs[0])};
+      op.kind = PostOp::Kind::kAdd;
+      Node* candidates[2] = {Fusable(ir, node.inputs[0], node.outputs[0], op),
+                             Fusable(ir, node.inputs[1], node.outputs[0], op)};
       int which = candidates[1] != nullptr && (candidates[0] == nullptr || !IsHeavy(*candidates[0]))
                       ? 1
                       : 0;
       producer = candidates[which];
       residual = node.inputs[1 - which];
-      op.kind = PostOp::Kind::kAdd;
     }
     if (producer == nullptr) continue;
     if (residual != nullptr) {

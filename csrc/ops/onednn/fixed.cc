@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "ops/fixed.h"
 #include "ops/rules.h"
 
 namespace qnnrt::onednn {
@@ -14,6 +13,8 @@ namespace {
 // How many times faster than floats 8-bit integers are multiplied: with tiles of 16 x 64, and with
 // vectors. Seen: 16 to 20, and 3 to 4.
 constexpr double kTileSpeed = 16, kVectorSpeed = 4;
+// Of weights: zero is one of their integers, or close by.
+constexpr int32_t kMostOffset = 1024;
 // What reading a weight costs, in multiply-adds of floats.
 constexpr double kWorkPerWeight = 2;
 
@@ -69,14 +70,30 @@ int32_t Stored(const Tensor& weights, uint64_t i) {
 }
 
 std::vector<double> SumsOf(const Tensor& weights, const ChannelOrder& order,
-                           const std::vector<int32_t>& shifts) {
+                           const SignedWeights& encoding) {
   std::vector<int64_t> sums(static_cast<size_t>(order.channels), 0);
   const uint64_t count = weights.elements();
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t channel = order.Of(i);
-    sums[channel] += Stored(weights, i) + shifts[channel];
+    sums[channel] += Stored(weights, i) + encoding.shifts[channel] + encoding.rests[channel];
   }
   return {sums.begin(), sums.end()};
+}
+
+int64_t Encoded(float value, const Tensor& tensor) {
+  uint8_t code = 0;
+  Codec(tensor).Encode(&value, &code, 0, 1);
+  return tensor.dtype == QNN_DATATYPE_SFIXED_POINT_8 ? int64_t{static_cast<int8_t>(code)} : code;
+}
+
+// What is left of a range of integers behind a clamp of the numbers that they stand for.
+FixedRange Clamped(FixedRange range, const PostOp& op, const Tensor& tensor) {
+  const bool relu = op.activation == Activation::kRelu;
+  const bool given = op.activation == Activation::kReluMinMax;
+  const int64_t least = Encoded(given ? op.alpha : 0.0f, tensor);
+  const int64_t most = relu ? range.high : Encoded(given ? op.beta : 6.0f, tensor);
+  const auto clamp = [&](int64_t x) { return std::min(std::max(x, least), most); };
+  return {clamp(range.low), clamp(range.high)};
 }
 
 }  // namespace
@@ -108,9 +125,12 @@ std::optional<SignedWeights> AsSigned(const Tensor& weights, const ChannelOrder&
   SignedWeights result;
   for (size_t c = 0; c < channels; ++c) {
     const int32_t offset = q.offsets[c % count];
-    if (range.low + offset < INT8_MIN || range.high + offset > INT8_MAX) return std::nullopt;
+    if (offset < -kMostOffset || offset > kMostOffset) return std::nullopt;
+    const bool fits = range.low + offset >= INT8_MIN && range.high + offset <= INT8_MAX;
+    const int32_t centered = weights.dtype == QNN_DATATYPE_UFIXED_POINT_8 ? INT8_MIN : 0;
     result.scales.push_back(q.scales[c % count]);
-    result.shifts.push_back(offset);
+    result.shifts.push_back(fits ? offset : centered);
+    result.rests.push_back(fits ? 0 : offset - centered);
   }
   return result;
 }
@@ -147,7 +167,7 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
   const auto fill = [&](void* data) {
     const std::vector<double> bias = RealBias(node, channels);
     std::vector<double> sums(channels, 0);
-    if (in.offsets[0] != 0) sums = SumsOf(stored, order, weights.shifts);
+    if (in.offsets[0] != 0) sums = SumsOf(stored, order, weights);
     for (size_t c = 0; c < channels; ++c) {
       static_cast<float*>(data)[c] =
           static_cast<float>(bias[c] / static_cast<double>(out.scales[0]) +
@@ -208,9 +228,16 @@ Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t wei
   return Status::Ok();
 }
 
-void LimitOutput(const Tensor& out, IntegerProblem* integers) {
-  const FixedRange whole = RangeOf(out.dtype, 0);
-  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
+FixedRange OutputRange(const Node& node) {
+  const Tensor& out = *node.outputs[0];
+  FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
+  for (const PostOp& op : node.post_ops) range = Clamped(range, op, out);
+  return range;
+}
+
+void LimitOutput(const Node& node, IntegerProblem* integers) {
+  const FixedRange whole = RangeOf(node.outputs[0]->dtype, 0);
+  const FixedRange range = OutputRange(node);
   if (range.low == whole.low && range.high == whole.high) return;
   integers->chain.push_back(
       {dnnl_eltwise_clip, static_cast<float>(range.low), static_cast<float>(range.high)});

@@ -4,10 +4,12 @@
 // so that no implementation needs zero points of its own, which cost up to half of the speed.
 #pragma once
 
+#include "ops/fixed.h"
 #include "ops/onednn/kernel.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
+#include <algorithm>
 #include <optional>
 
 namespace qnnrt::onednn {
@@ -33,11 +35,17 @@ dnnl_data_type_t WholeEncoding8(const Tensor& tensor);
 // Whether this processor has what multiplies 8-bit integers without saturating in between.
 bool HasIntegerProducts();
 
-// The encoding of static weights that can be shifted into s8, by output channel.
+// Static weights as s8, by output channel: real = scale x (stored + shift + rest), where the first
+// sum fits. There is a rest where the integers are unsigned and 0 does not stand in their middle.
 struct SignedWeights {
   std::vector<float> scales;
-  std::vector<int32_t> shifts;  // added to each element
+  std::vector<int32_t> shifts, rests;
+
+  bool has_rest() const {
+    return std::any_of(rests.begin(), rests.end(), [](int32_t r) { return r != 0; });
+  }
 };
+// Nothing where the encoding is none of 8 bits along the output channels.
 std::optional<SignedWeights> AsSigned(const Tensor& weights, const ChannelOrder& order);
 
 // Writes static weights with `shift` added to each.
@@ -53,8 +61,14 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
 Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t weights_offset,
                      const Dims& bias_dims, IntegerProblem* integers);
 
-// Limits an output that is narrower than its type.
-void LimitOutput(const Tensor& out, IntegerProblem* integers);
+// The integers that an output may hold: fewer than its type where it is narrower, or clamps follow.
+FixedRange OutputRange(const Node& node);
+void LimitOutput(const Node& node, IntegerProblem* integers);
+
+// The sums of inputs that a convolution's weights with a rest need, and the rounding: `inner`
+// writes all but that to FLOAT_32, in steps of the output.
+Result<KernelPtr> MakeWithRest(KernelPtr inner, const Node& node, const SignedWeights& weights,
+                               int64_t zero);
 
 // ThreadsFor, of integers: multiplying them is faster, moving them is not.
 int ThreadsForIntegers(const Node& node, const KernelOptions& options, double multiply_adds);

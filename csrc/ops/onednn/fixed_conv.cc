@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-#include "ops/fixed.h"
-
 namespace qnnrt::onednn {
 namespace {
 
@@ -56,7 +54,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const int64_t zero = -int64_t{in.quantization.offsets[0]};
   const FixedRange range = RangeOf(in.dtype, 0);
   // What a transposed convolution adds up differs from place to place.
-  if (zero != 0 && transposed) return KernelPtr();
+  if ((zero != 0 || as_signed->has_rest()) && transposed) return KernelPtr();
+  // Per channel, the sums of inputs cost what the convolution does.
+  const bool rest = as_signed->has_rest();
+  if (rest && c->cin == c->groups) return KernelPtr();
   const bool pad = zero != 0 && HasPadding(*c);
   if (pad && (zero < range.low || zero > range.high)) return KernelPtr();
   const Dims before = c->before, after = c->after;
@@ -71,14 +72,14 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   }
 
   const MemoryDesc src = ChannelLast(padded, type);
-  const MemoryDesc dst = ChannelLast(out, out_type);
+  const MemoryDesc dst = ChannelLast(out, rest ? dnnl_f32 : out_type);
   const MemoryDesc weights_lie = MemoryDesc::Strided(c->weights, c->weight_strides, dnnl_s8);
   const MemoryDesc weights_any = MemoryDesc::Any(c->weights, dnnl_s8);
   const MemoryDesc bias_md = MemoryDesc::Dense({c->cout}, dnnl_f32);
   IntegerProblem integers;
   QNNRT_RETURN_IF_ERROR(FoldEncodings(node, options, order, *as_signed, {c->cout},
                                       c->groups == 1 ? 1 : 3, &integers));
-  LimitOutput(out, &integers);
+  if (!rest) LimitOutput(node, &integers);
   Problem problem{node, ThreadsForIntegers(node, options, c->work), {}, &dst, options.weights};
   problem.integers = &integers;
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
@@ -89,8 +90,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
                                                           const_dnnl_primitive_attr_t attr) {
                            return c->Describe(desc, attr, src, weights_any, bias_md, dst);
                          }));
-  if (!kernel || !pad) return kernel;
-  return MakePadded(std::move(kernel), node, before, after, static_cast<uint8_t>(zero));
+  if (!kernel) return kernel;
+  if (pad) {
+    kernel = MakePadded(std::move(kernel), node, before, after, static_cast<uint8_t>(zero));
+  }
+  return rest ? MakeWithRest(std::move(kernel), node, *as_signed, zero) : std::move(kernel);
 }
 
 }  // namespace

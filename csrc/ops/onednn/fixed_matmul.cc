@@ -5,8 +5,6 @@
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
-#include "ops/fixed.h"
-
 namespace qnnrt::onednn {
 namespace {
 
@@ -60,7 +58,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   l.bias = MemoryDesc::Dense(bias_dims, dnnl_f32);
   l.dst = MemoryDesc::Dense(o.dst, out_type);
   IntegerProblem integers;
-  LimitOutput(out, &integers);
+  LimitOutput(node, &integers);
 
   const uint64_t matrix = static_cast<uint64_t>(o.src.back() * o.dst.back());
   if (weights.is_static() && weights.elements() == matrix) {
@@ -68,7 +66,8 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
     order.channels = o.dst.back();
     order.axis = static_cast<int32_t>(weights.shape.size()) - (columns_outside ? 2 : 1);
     order.inner = columns_outside ? static_cast<uint64_t>(o.src.back()) : 1;
-    if (const std::optional<SignedWeights> as_signed = AsSigned(weights, order)) {
+    const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
+    if (as_signed && !as_signed->has_rest()) {
       QNNRT_RETURN_IF_ERROR(
           FoldEncodings(node, options, order, *as_signed, bias_dims, 1 << (rank - 1), &integers));
       return MakeProduct(node, options, o, l, integers);

@@ -289,7 +289,7 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
     return KernelPtr();
   }
   const std::optional<SignedWeights> as_signed = AsSigned(weights, s.order);
-  if (!as_signed) return KernelPtr();
+  if (!as_signed || as_signed->has_rest()) return KernelPtr();
   const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
   const int32_t zero = -UnsignedOffset(in);
   if (s.depth() < kLeastDepth || s.depth() > kMostDepth || work < kLeastWork ||
