@@ -4,121 +4,40 @@
 #include <array>
 #include <cstring>
 
-#include "ops/isa.h"
+#include "ops/strided_loops.h"
 
 namespace qnnrt {
 namespace {
 
 constexpr size_t kGrainBytes = 128 << 10;  // the least that is worth a thread
 constexpr size_t kMaxGather = 4096;        // elements of a block that is moved by a table
-constexpr size_t kTile = 16;               // elements on a side of a transposed tile
+constexpr size_t kInterleaveBand = 4096;   // columns of a few rows that are interleaved at a time
 
+using BandFn = void (*)(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride,
+                        size_t rows, size_t columns);
+
+// Null where tiles do as well.
 template <typename T>
-void CopyRow(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride, size_t count,
-             size_t) {
-  const ptrdiff_t n = static_cast<ptrdiff_t>(count);
-  if (src_stride == 0 && dst_stride == static_cast<ptrdiff_t>(sizeof(T))) {
-    T value;
-    std::memcpy(&value, src, sizeof(T));
-    for (ptrdiff_t i = 0; i < n; ++i) {
-      std::memcpy(dst + i * static_cast<ptrdiff_t>(sizeof(T)), &value, sizeof(T));
-    }
-    return;
-  }
-  for (ptrdiff_t i = 0; i < n; ++i) {
-    std::memcpy(dst + i * dst_stride, src + i * src_stride, sizeof(T));
+BandFn PickInterleave(size_t rows) {
+  switch (rows) {
+    case 2:
+      return PickIsa<InterleaveBand<T, 2>>();
+    case 3:
+      return PickIsa<InterleaveBand<T, 3>>();
+    case 4:
+      return PickIsa<InterleaveBand<T, 4>>();
+    default:
+      return nullptr;
   }
 }
 
-struct Sixteen {
-  char bytes[16];
-};
-
-void CopyChunks(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride,
-                size_t count, size_t bytes) {
-  for (size_t i = 0; i < count; ++i) {
-    std::memcpy(dst, src, bytes);
-    src += src_stride;
-    dst += dst_stride;
-  }
+template <typename T>
+BandFn PickBand(bool interleaved, size_t rows, size_t* width) {
+  const BandFn interleave = interleaved ? PickInterleave<T>(rows) : nullptr;
+  *width = interleave != nullptr ? kInterleaveBand : kTile;
+  if (interleave != nullptr) return interleave;
+  return rows >= 4 ? PickIsa<TransposeBand<T>>() : nullptr;
 }
-
-// Chunks for which calling memcpy takes as long as copying: of at least one block, and not many.
-constexpr size_t kCopyBlock = 32, kMostBlocks = 16;
-struct CopyShortChunks {
-  static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst,
-                               ptrdiff_t dst_stride, size_t count, size_t bytes) {
-    const size_t last = bytes - kCopyBlock;  // its block overlaps the one before
-    for (size_t i = 0; i < count; ++i) {
-      for (size_t b = 0; b < last; b += kCopyBlock) std::memcpy(dst + b, src + b, kCopyBlock);
-      std::memcpy(dst + last, src + last, kCopyBlock);
-      src += src_stride;
-      dst += dst_stride;
-    }
-  }
-};
-
-// dst[c][r] = src[r][c] for a band of at most kTile columns, through a small block: whole lines
-// are read and written whatever the strides are.
-template <typename T>
-struct TransposeBand {
-  static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst,
-                               ptrdiff_t dst_stride, size_t rows, size_t columns) {
-    alignas(64) T block[kTile * kTile];
-    for (size_t r = 0; r < rows; r += kTile) {
-      const size_t height = std::min(kTile, rows - r);
-      const char* from = src + static_cast<ptrdiff_t>(r) * src_stride;
-      if (height == kTile && columns == kTile) {
-        for (size_t i = 0; i < kTile; ++i) {
-          T line[kTile];
-          std::memcpy(line, from + static_cast<ptrdiff_t>(i) * src_stride, sizeof(line));
-          for (size_t k = 0; k < kTile; ++k) block[k * kTile + i] = line[k];
-        }
-        for (size_t k = 0; k < kTile; ++k) {
-          std::memcpy(dst + static_cast<ptrdiff_t>(k) * dst_stride + r * sizeof(T),
-                      block + k * kTile, kTile * sizeof(T));
-        }
-        continue;
-      }
-      for (size_t i = 0; i < height; ++i) {
-        const char* line = from + static_cast<ptrdiff_t>(i) * src_stride;
-        for (size_t k = 0; k < columns; ++k) {
-          std::memcpy(block + k * kTile + i, line + k * sizeof(T), sizeof(T));
-        }
-      }
-      for (size_t k = 0; k < columns; ++k) {
-        std::memcpy(dst + static_cast<ptrdiff_t>(k) * dst_stride + r * sizeof(T), block + k * kTile,
-                    height * sizeof(T));
-      }
-    }
-  }
-};
-
-// dst[i] = src[from[i]] for one block.
-template <typename T>
-struct GatherBlock {
-  static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t* from, size_t count) {
-    const T* s = reinterpret_cast<const T*>(src);
-    T* d = reinterpret_cast<T*>(dst);
-    QNNRT_SIMD
-    for (size_t i = 0; i < count; ++i) d[i] = s[from[i]];
-  }
-};
-
-// The same for a block of kRows rows that are interleaved, which compilers turn into shuffles: a
-// third of what the table takes.
-template <typename T, size_t kRows>
-struct InterleaveBlock {
-  static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t*, size_t count) {
-    const T* s = reinterpret_cast<const T*>(src);
-    T* d = reinterpret_cast<T*>(dst);
-    const size_t columns = count / kRows;
-    QNNRT_SIMD
-    for (size_t c = 0; c < columns; ++c) {
-      for (size_t r = 0; r < kRows; ++r) d[c * kRows + r] = s[r * columns + c];
-    }
-  }
-};
 
 using BlockFn = void (*)(const char* src, char* dst, const int32_t* from, size_t count);
 
@@ -227,29 +146,30 @@ bool StridedCopy::PlanGather() {
 
 void StridedCopy::PlanTiles() {
   const ptrdiff_t size = static_cast<ptrdiff_t>(chunk_);
-  if (dims_.size() < 2 || dims_.back().dst != size || dims_.back().count < 4) return;
+  if (dims_.size() < 2 || dims_.back().dst != size) return;
   const auto fastest =
       std::find_if(dims_.begin(), dims_.end() - 1, [&](const CopyDim& d) { return d.src == size; });
   if (fastest == dims_.end() - 1) return;
+  const CopyDim columns = *fastest, rows = dims_.back();
+  const bool interleaved = columns.dst == static_cast<ptrdiff_t>(rows.count) * size;
   switch (chunk_) {
     case 1:
-      tile_ = PickIsa<TransposeBand<uint8_t>>();
+      tile_ = PickBand<uint8_t>(interleaved, rows.count, &band_);
       break;
     case 2:
-      tile_ = PickIsa<TransposeBand<uint16_t>>();
+      tile_ = PickBand<uint16_t>(interleaved, rows.count, &band_);
       break;
     case 4:
-      tile_ = PickIsa<TransposeBand<uint32_t>>();
+      tile_ = PickBand<uint32_t>(interleaved, rows.count, &band_);
       break;
     case 8:
-      tile_ = PickIsa<TransposeBand<uint64_t>>();
+      tile_ = PickBand<uint64_t>(interleaved, rows.count, &band_);
       break;
     default:
       return;
   }
+  if (tile_ == nullptr) return;
   std::rotate(fastest, fastest + 1, dims_.end() - 1);  // next to the last
-  const CopyDim columns = dims_[dims_.size() - 2], rows = dims_.back();
-  band_ = kTile;
   bands_ = (columns.count + band_ - 1) / band_;
   units_ = units_ / columns.count / rows.count * bands_;
   unit_bytes_ = std::min(band_, columns.count) * rows.count * chunk_;

@@ -58,6 +58,15 @@ def test_large_transposes_on_threads(shape: tuple[int, ...]) -> None:
         same("Transpose", x, x.transpose(perm), {"perm": u32(*perm)})
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_planes_become_channels(dtype: str) -> None:
+    """Two to four planes are interleaved in bands; bands and vectors both leave a rest."""
+    for planes in (2, 3, 4, 5):
+        for pixels in [(1, 7), (65, 67), (64, 64), (91, 97)]:
+            x = values((2, planes, *pixels), dtype)
+            same("Transpose", x, x.transpose(0, 2, 3, 1), {"perm": u32(0, 2, 3, 1)})
+
+
 def test_channel_shuffle() -> None:
     x = values((2, 5, 24, 3))
     for axis, groups in [(2, 4), (2, 24), (1, 5), (3, 3), (0, 2), (2, 1)]:

@@ -1,0 +1,141 @@
+// The inner loops of StridedCopy: rows of chunks, tiles that are transposed, rows that are
+// interleaved.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "ops/isa.h"
+
+namespace qnnrt {
+
+constexpr size_t kTile = 16;  // elements on a side of a transposed tile
+
+template <typename T>
+void CopyRow(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride, size_t count,
+             size_t) {
+  const ptrdiff_t n = static_cast<ptrdiff_t>(count);
+  if (src_stride == 0 && dst_stride == static_cast<ptrdiff_t>(sizeof(T))) {
+    T value;
+    std::memcpy(&value, src, sizeof(T));
+    for (ptrdiff_t i = 0; i < n; ++i) {
+      std::memcpy(dst + i * static_cast<ptrdiff_t>(sizeof(T)), &value, sizeof(T));
+    }
+    return;
+  }
+  for (ptrdiff_t i = 0; i < n; ++i) {
+    std::memcpy(dst + i * dst_stride, src + i * src_stride, sizeof(T));
+  }
+}
+
+struct Sixteen {
+  char bytes[16];
+};
+
+inline void CopyChunks(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride,
+                       size_t count, size_t bytes) {
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(dst, src, bytes);
+    src += src_stride;
+    dst += dst_stride;
+  }
+}
+
+// Chunks for which calling memcpy takes as long as copying: of at least one block, and not many.
+constexpr size_t kCopyBlock = 32, kMostBlocks = 16;
+struct CopyShortChunks {
+  static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst,
+                               ptrdiff_t dst_stride, size_t count, size_t bytes) {
+    const size_t last = bytes - kCopyBlock;  // its block overlaps the one before
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t b = 0; b < last; b += kCopyBlock) std::memcpy(dst + b, src + b, kCopyBlock);
+      std::memcpy(dst + last, src + last, kCopyBlock);
+      src += src_stride;
+      dst += dst_stride;
+    }
+  }
+};
+
+// dst[c][r] = src[r][c] for a band of at most kTile columns, through a small block: whole lines
+// are read and written whatever the strides are.
+template <typename T>
+struct TransposeBand {
+  static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst,
+                               ptrdiff_t dst_stride, size_t rows, size_t columns) {
+    alignas(64) T block[kTile * kTile];
+    for (size_t r = 0; r < rows; r += kTile) {
+      const size_t height = std::min(kTile, rows - r);
+      const char* from = src + static_cast<ptrdiff_t>(r) * src_stride;
+      if (height == kTile && columns == kTile) {
+        for (size_t i = 0; i < kTile; ++i) {
+          T line[kTile];
+          std::memcpy(line, from + static_cast<ptrdiff_t>(i) * src_stride, sizeof(line));
+          for (size_t k = 0; k < kTile; ++k) block[k * kTile + i] = line[k];
+        }
+        for (size_t k = 0; k < kTile; ++k) {
+          std::memcpy(dst + static_cast<ptrdiff_t>(k) * dst_stride + r * sizeof(T),
+                      block + k * kTile, kTile * sizeof(T));
+        }
+        continue;
+      }
+      for (size_t i = 0; i < height; ++i) {
+        const char* line = from + static_cast<ptrdiff_t>(i) * src_stride;
+        for (size_t k = 0; k < columns; ++k) {
+          std::memcpy(block + k * kTile + i, line + k * sizeof(T), sizeof(T));
+        }
+      }
+      for (size_t k = 0; k < columns; ++k) {
+        std::memcpy(dst + static_cast<ptrdiff_t>(k) * dst_stride + r * sizeof(T), block + k * kTile,
+                    height * sizeof(T));
+      }
+    }
+  }
+};
+
+// dst[i] = src[from[i]] for one block.
+template <typename T>
+struct GatherBlock {
+  static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t* from, size_t count) {
+    const T* s = reinterpret_cast<const T*>(src);
+    T* d = reinterpret_cast<T*>(dst);
+    QNNRT_SIMD
+    for (size_t i = 0; i < count; ++i) d[i] = s[from[i]];
+  }
+};
+
+// The same for a block of kRows rows that are interleaved, which compilers turn into shuffles: a
+// third of what the table takes.
+template <typename T, size_t kRows>
+struct InterleaveBlock {
+  static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t*, size_t count) {
+    const T* s = reinterpret_cast<const T*>(src);
+    T* d = reinterpret_cast<T*>(dst);
+    const size_t columns = count / kRows;
+    QNNRT_SIMD
+    for (size_t c = 0; c < columns; ++c) {
+      for (size_t r = 0; r < kRows; ++r) d[c * kRows + r] = s[r * columns + c];
+    }
+  }
+};
+
+// A band of as many columns as there are, of kRows rows that are interleaved: the planes of an
+// image that become the channels of its pixels.
+template <typename T, size_t kRows>
+struct InterleaveBand {
+  static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t, size_t,
+                               size_t columns) {
+    const T* rows[kRows];
+    for (size_t r = 0; r < kRows; ++r) {
+      rows[r] = reinterpret_cast<const T*>(src + static_cast<ptrdiff_t>(r) * src_stride);
+    }
+    T* d = reinterpret_cast<T*>(dst);
+    QNNRT_SIMD
+    for (size_t c = 0; c < columns; ++c) {
+      for (size_t r = 0; r < kRows; ++r) d[c * kRows + r] = rows[r][c];
+    }
+  }
+};
+
+}  // namespace qnnrt
