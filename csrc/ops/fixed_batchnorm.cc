@@ -65,7 +65,8 @@ class FixedBatchnorm final : public Kernel {
 }  // namespace
 
 Result<KernelPtr> MakeFixedBatchnorm(const Node& node, const KernelOptions&) {
-  if (!node.post_ops.empty() || !IsFixed(node.inputs[0]->dtype)) return KernelPtr();
+  const Tensor& in = *node.inputs[0];
+  if (!node.post_ops.empty() || !IsFixed(in.dtype) || in.shape.back() == 0) return KernelPtr();
   return KernelPtr(std::make_unique<FixedBatchnorm>(node));
 }
 
