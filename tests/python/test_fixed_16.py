@@ -209,3 +209,14 @@ def test_results_saturate() -> None:
     assert (got[wide > 40000 // 50 * 2] == 65535).all()
     assert (got[wide < -40000 // 50 * 2] == 0).all()
     assert {0, 65535} <= set(got.ravel())
+
+
+def test_a_context_binary_brings_the_packed_weights(tmp_path: Path) -> None:
+    case = CASES[0]
+    expected, _ = run(case, "auto", 1)
+    with qnnrt.Session(case.model(), threads=1) as session:
+        session.save_binary(tmp_path / "net.bin")
+    with qnnrt.Session(tmp_path / "net.bin") as session:
+        session.inputs["x"].array[...] = case.values()[0]
+        session.run()
+        within(session.outputs["y"].array.copy(), expected)
