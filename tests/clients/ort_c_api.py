@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-FLOAT = 1  # ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT
+# ONNX_TENSOR_ELEMENT_DATA_TYPE_*
+ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5}
 API_VERSION = 22
 FUNCTIONS = {
     "GetErrorMessage": 2,
@@ -120,15 +121,19 @@ class Session:
             self._allocators[memory] = (info, self.api.make("CreateAllocator", self.session, info))
         return self._allocators[memory]
 
-    def tensor(self, shape: Sequence[int], memory: str) -> tuple[ctypes.c_void_p, np.ndarray]:
+    def tensor(
+        self, shape: Sequence[int], memory: str, dtype: str = "float32"
+    ) -> tuple[ctypes.c_void_p, np.ndarray]:
         """(value, a view of its memory)."""
         dims = (ctypes.c_int64 * len(shape))(*shape)
         _, allocator = self.allocator(memory)
-        value = self.api.make("CreateTensorAsOrtValue", allocator, dims, len(shape), FLOAT)
+        kind = ELEMENT_TYPES[dtype]
+        value = self.api.make("CreateTensorAsOrtValue", allocator, dims, len(shape), kind)
         self._values.append(value)
         data = self.api.make("GetTensorMutableData", value)
-        flat = (ctypes.c_float * int(np.prod(shape))).from_address(data.value or 0)
-        return value, np.frombuffer(flat, np.float32).reshape(shape)
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        flat = (ctypes.c_uint8 * size).from_address(data.value or 0)
+        return value, np.frombuffer(flat, dtype).reshape(shape)
 
     def binding(
         self, inputs: Mapping[str, ctypes.c_void_p], outputs: Mapping[str, ctypes.c_void_p]

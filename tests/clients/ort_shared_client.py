@@ -30,7 +30,11 @@ def main(model: str, backend: str, inputs: str, outputs: str, runs: str, case: s
     session = Session(model, ort_qnn.EP_NAME, ort_qnn.get_library_path(), options, severity=1)
     feeds = dict(np.load(inputs))
     shapes = {name: feed.shape for name, feed in feeds.items()} | given["outputs"]
-    tensors = {n: session.tensor(s, given["memory"].get(n, "Cpu")) for n, s in shapes.items()}
+    types = {name: feed.dtype.name for name, feed in feeds.items()} | given.get("types", {})
+    tensors = {
+        n: session.tensor(s, given["memory"].get(n, "Cpu"), types.get(n, "float32"))
+        for n, s in shapes.items()
+    }
     for name, feed in feeds.items():
         tensors[name][1][...] = feed
     values = {name: value for name, (value, _) in tensors.items()}

@@ -44,6 +44,7 @@ class Report:
         said = json.loads(process.stdout.splitlines()[-1])
         self.assigned = {name: Counter(ops) for name, ops in said["assigned"].items()}
         self.before, self.during, self.after = said["before"], said["during"], said["after"]
+        self.log = process.stderr
         self.steps = STEP.findall(process.stderr)
         self.executions = [int(n) for n in FREED.findall(process.stderr)]
         with np.load(outputs) as arrays:

@@ -48,6 +48,7 @@ def quantized(
     weights: QuantType = QuantType.QInt8,
     form: QuantFormat = QuantFormat.QDQ,
     prepare: bool = False,
+    per_channel: bool = True,
     **options: object,
 ) -> onnx.ModelProto:
     """`proto` quantized statically; `prepare` folds normalizations into convolutions before."""
@@ -63,7 +64,7 @@ def quantized(
         quant_format=form,
         activation_type=activations,
         weight_type=weights,
-        per_channel=True,
+        per_channel=per_channel,
         **options,
     )
     return onnx.load(target)
