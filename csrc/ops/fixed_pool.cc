@@ -4,6 +4,7 @@
 // tie.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
@@ -42,20 +43,48 @@ QNNRT_INLINE To Round(int32_t sum, const Rounding& r) {
 // The sums of each channel over a window, in integers of type S.
 template <typename T, typename S>
 struct SumWindow {
+  // Channels in one pass. Loops over less than a block do not become vector code: what is left is
+  // added up in short vectors, the last ones again.
+  static constexpr size_t kBlock = 64, kShort = 16;
   static QNNRT_INLINE void Run(const void* in, const PoolWindow& window, size_t channels,
                                const Rounding& rounding, void* out) {
     const T* x = static_cast<const T*>(in);
     T* o = static_cast<T*>(out);
     if (channels == 1) return One(x, window, rounding, o);
     size_t c = 0;
-    for (; c + 64 <= channels; c += 64) Block<64>(x + c, window, rounding, o + c);
-    for (; c + 16 <= channels; c += 16) Block<16>(x + c, window, rounding, o + c);
-    for (; c < channels; ++c) Block<1>(x + c, window, rounding, o + c);
+    for (; c + kBlock <= channels; c += kBlock) Block(x + c, window, rounding, kBlock, o + c);
+    if (c == channels) return;
+    if (channels < kShort) return Block(x, window, rounding, channels, o);
+    int32_t sums[kBlock];
+    const size_t rest = channels - c, first = rest < kShort ? channels - kShort : c;
+    for (; c + kShort <= channels; c += kShort) Short(x + c, window, sums + (c - first));
+    const size_t n = channels - first;
+    if (c < channels) Short(x + channels - kShort, window, sums + (n - kShort));
+    const Rounding r = rounding;
+    for (size_t k = 0; k < n; ++k) o[first + k] = Round<T>(sums[k], r);
   }
-  template <size_t n>
+  static QNNRT_INLINE void Short(const T* in, const PoolWindow& w, int32_t* sums) {
+    typedef T Narrow __attribute__((vector_size(kShort * sizeof(T))));
+    typedef S Wide __attribute__((vector_size(kShort * sizeof(S))));
+    Wide sum{};
+    Narrow v;
+    for (size_t z = 0; z < w.planes; ++z) {
+      for (size_t y = 0; y < w.rows; ++y) {
+        const T* x = in + z * w.plane_stride + y * w.row_stride;
+        for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
+          std::memcpy(&v, x, sizeof(v));
+          sum += __builtin_convertvector(v, Wide);
+        }
+      }
+    }
+    typedef int32_t Whole __attribute__((vector_size(kShort * sizeof(int32_t))));
+    const Whole whole = __builtin_convertvector(sum, Whole);
+    std::memcpy(sums, &whole, sizeof(whole));
+  }
   static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, const Rounding& rounding,
-                                 T* out) {
-    S sum[n] = {};
+                                 size_t n, T* out) {
+    S sum[kBlock];
+    for (size_t k = 0; k < n; ++k) sum[k] = 0;
     for (size_t z = 0; z < w.planes; ++z) {
       for (size_t y = 0; y < w.rows; ++y) {
         const T* x = in + z * w.plane_stride + y * w.row_stride;

@@ -2,6 +2,7 @@
 #include "ops/pool.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -83,20 +84,36 @@ T Lowest() {
   return std::numeric_limits<T>::lowest();
 }
 
-// The greatest of each channel over a window, a block of channels in one pass. Pixels of few
-// channels, and floats, are taken tap by tap.
+// The greatest of each channel over a window, a block of channels in one pass. Loops over less than
+// a block do not become vector code: what is left is taken 16 bytes at a time, the last ones again.
 template <typename T>
 struct MaxWindow {
-  static constexpr size_t kBlock = 64 / sizeof(T);
+  static constexpr size_t kBlock = 64 / sizeof(T), kShort = 16 / sizeof(T);
   static QNNRT_INLINE void Run(const T* in, const PoolWindow& window, size_t channels, T* out) {
     size_t c = 0;
-    for (; c + kBlock <= channels; c += kBlock) Block<kBlock>(in + c, window, out + c);
-    for (; c + 16 <= channels; c += 16) Block<16>(in + c, window, out + c);
-    for (; c < channels; ++c) Block<1>(in + c, window, out + c);
+    for (; c + kBlock <= channels; c += kBlock) Block(in + c, window, kBlock, out + c);
+    for (; c + kShort <= channels; c += kShort) Short(in + c, window, out + c);
+    if (c == channels) return;
+    if (c == 0) return Block(in, window, channels, out);
+    Short(in + channels - kShort, window, out + channels - kShort);
   }
-  template <size_t n>
-  static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, T* out) {
-    T best[n];
+  static QNNRT_INLINE void Short(const T* in, const PoolWindow& w, T* out) {
+    typedef T Vector __attribute__((vector_size(16)));
+    Vector best, v;
+    for (size_t k = 0; k < kShort; ++k) best[k] = Lowest<T>();
+    for (size_t z = 0; z < w.planes; ++z) {
+      for (size_t y = 0; y < w.rows; ++y) {
+        const T* x = in + z * w.plane_stride + y * w.row_stride;
+        for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
+          std::memcpy(&v, x, sizeof(v));
+          best = v > best ? v : best;
+        }
+      }
+    }
+    std::memcpy(out, &best, sizeof(best));
+  }
+  static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, size_t n, T* out) {
+    T best[kBlock];
     for (size_t k = 0; k < n; ++k) best[k] = Lowest<T>();
     for (size_t z = 0; z < w.planes; ++z) {
       for (size_t y = 0; y < w.rows; ++y) {

@@ -22,6 +22,19 @@ SHAPE = (2, 6, 4, 5)
 CASES: dict[str, tuple[str, list[tuple[int, ...]], list[tuple[int, ...]], dict[str, Any]]] = {
     "reshape": ("Reshape", [SHAPE], [(12, 20)], {}),
     "transpose": ("Transpose", [SHAPE], [(2, 5, 6, 4)], {"perm": u32(0, 3, 1, 2)}),
+    "planes_to_pixels": (
+        "Transpose",
+        [(2, 3, 61, 70)],
+        [(2, 61, 70, 3)],
+        {"perm": u32(0, 2, 3, 1)},
+    ),
+    "pixels_to_planes": (
+        "Transpose",
+        [(1, 61, 70, 4)],
+        [(1, 4, 61, 70)],
+        {"perm": u32(0, 3, 1, 2)},
+    ),
+    "two_rows_in_turn": ("Transpose", [(2, 5000)], [(5000, 2)], {"perm": u32(1, 0)}),
     "concat_last": ("Concat", [(3, 7, 5), (3, 7, 64), (3, 7, 33)], [(3, 7, 102)], {}),
     "concat_first": ("Concat", [(2, 9), (3, 9)], [(5, 9)], {"axis": np.uint32(0)}),
     "pack": ("Pack", [(5, 7), (5, 7)], [(5, 2, 7)], {"axis": np.uint32(1)}),

@@ -53,6 +53,7 @@ def cases(of: Fixed, rng: np.random.Generator) -> list[tuple[str, list[Any], Any
             {"group": u32(6)[0], "epsilon": np.float32(1e-3)},
         ),
         ("Lrn", [image], (3, 5, 4, 66), {"radius": np.int32(2)}),
+        ("Lrn", [image], (3, 5, 4, 66), {"radius": np.int32(40), "beta": np.float32(0.3)}),
         ("Lrn", [image], (3, 5, 4, 66), {"radius": np.int32(1), "region": u32(1)[0]}),
     ]
 
