@@ -38,10 +38,21 @@ bool Fills(const Node& node) {
          node.type == QNN_OP_ONE_HOT;
 }
 
+// An integer to pad with is one of the input's encoding: its real number holds in any other.
+void MakePadReal(const Tensor& input, Param* param) {
+  const auto* code = std::get_if<int64_t>(&param->value);
+  if (param->name != "pad_constant_value" || code == nullptr) return;
+  const Quantization& q = input.quantization;
+  param->value = q.scales[0] * (static_cast<double>(*code) + q.offsets[0]);
+}
+
 // The op's portable kernel for all fixed-point tensors in one encoding.
 Result<KernelPtr> OnIntegers(const OpDef& def, const Node& node, const Tensor* encoding,
                              const KernelOptions& options) {
   Node copy = node;
+  if (encoding != nullptr && node.type == QNN_OP_PAD) {
+    for (Param& param : copy.params) MakePadReal(*node.inputs[0], &param);
+  }
   std::vector<std::unique_ptr<Tensor>> tensors;
   for (auto* ports : {&copy.inputs, &copy.outputs}) {
     for (const Tensor*& tensor : *ports) {

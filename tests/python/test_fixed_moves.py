@@ -163,6 +163,15 @@ def test_pad_takes_real_numbers_and_stored_integers(value, code):
     assert got.tolist() == [[code, 50, 51], [code, code, code]]
 
 
+def test_an_integer_to_pad_with_is_in_the_encoding_of_the_input():
+    of, to = Fixed(np.uint8, 0.5, -10), Fixed(np.uint8, 1.0, -20)
+    x = np.array([[50, 52]], np.uint8)
+    params = {"scheme": np.uint32(0), "pad_amount": pairs((0, 1), (0, 0))}
+    params["pad_constant_value"] = np.int32(100)  # real 45
+    (got,) = run_fixed("Pad", [(x, of)], [((1, 3), to)], params)
+    assert got.tolist() == [[65, 40, 41]]
+
+
 def test_one_hot_writes_the_integers_of_its_values():
     of = Fixed(np.int8, 0.25, 3)
     (got,) = run_fixed("OneHot", [np.array([2, 0], np.int32)], [((2, 3), of)], {"depth": u32(3)[0]})
