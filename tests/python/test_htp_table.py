@@ -1,0 +1,60 @@
+"""Our htp backend beside the vendor's HTP simulator: no worse than docs/htp-fixed-point.md says."""
+
+from __future__ import annotations
+
+import htp_page
+import numpy as np
+import pytest
+from htp_nodes import Case, Operand
+from htp_process import run_cases
+from htp_sweep import Cell, sweep, trials
+from vendor import vendor_library
+
+pytestmark = pytest.mark.foreign
+
+
+def test_one_form_of_every_op_is_as_near_to_the_simulator_as_the_page_says():
+    table = sweep(trials(quick=True))
+    assert not htp_page.worse(table)
+    assert not htp_page.unexplained(table)
+
+
+@pytest.mark.slow
+def test_every_form_of_every_op_is_as_near_to_the_simulator_as_the_page_says():
+    table = sweep(trials())
+    assert not htp_page.worse(table)
+    assert set(htp_page.read(htp_page.PAGE.read_text())) == set(table)
+
+
+def test_the_page_reads_back_as_the_table_that_it_was_written_from():
+    table = {
+        ("Relu", "", "u8"): Cell("exact"),
+        ("Relu", "", "s16"): Cell("not taken", code="validate 3110"),
+        ("Conv2d", "s4 per channel", "u16"): Cell("differs", 13.0, 0.5, 13.2, 0.5),
+        ("Conv2d", "s8", "u16"): Cell("within 1", 1.0),
+        ("Cast", "", "u8 to s8"): Cell("differs", 128.0, 1.0),
+    }
+    text = htp_page.page(table)
+    read = htp_page.read(text)
+    assert {k: (c.verdict, c.worst) for k, c in read.items()} == {
+        k: (c.verdict, c.worst) for k, c in table.items()
+    }
+    assert not htp_page.worse(table, text)
+    nearer = {**table, ("Conv2d", "s4 per channel", "u16"): Cell("exact")}
+    assert not htp_page.worse(nearer, text)
+    further = {**table, ("Relu", "", "u8"): Cell("within 1", 1.0)}
+    assert htp_page.worse(further, text) == ["Relu, u8: 1 (), the page says exact"]
+    assert htp_page.unexplained({("Relu", "", "u8"): Cell("differs", 9.0)}) == ["Relu, u8: 9 "]
+
+
+def test_a_node_that_crashes_the_simulator_costs_only_itself():
+    q = Operand("u8", (1, 4)).q
+    x = Operand("f32", (1, 4), q, np.ones((1, 4), np.float32))
+    fine = Case("Relu", [x], [Operand("f32", (1, 4))])
+    crash = next(
+        t.case
+        for t in trials(quick=True)
+        if (t.label, t.weights, t.type) == ("MatMul", "s8 per channel", "u8")
+    )
+    outcomes = run_cases(vendor_library("libQnnHtp.so"), [fine, crash, fine])
+    assert [o.stage for o in outcomes] == ["ran", "crash", "ran"]
