@@ -39,15 +39,20 @@ def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
     return None
 
 
-def alike(a: Quantization | None, b: Quantization | None) -> bool:
-    """The same real number for every integer; only for encodings of whole tensors."""
-    if a is None or b is None or a.axis is not None or b.axis is not None:
-        return False
-    return (float(a.scale), int(a.offset), a.bitwidth) == (
-        float(b.scale),
-        int(b.offset),
-        b.bitwidth,
+def same(a: Quantization | None, b: Quantization | None) -> bool:
+    """The same real number for every integer; without encodings, the integer itself."""
+    if a is None or b is None:
+        return a is b
+    return (
+        (a.axis, a.bitwidth) == (b.axis, b.bitwidth)
+        and np.array_equal(a.scale, b.scale)
+        and np.array_equal(a.offset, b.offset)
     )
+
+
+def alike(a: Quantization | None, b: Quantization | None) -> bool:
+    """Both are there, are encodings of whole tensors, and are the same."""
+    return a is not None and a.axis is None and same(a, b)
 
 
 def limits(dtype: np.dtype, bitwidth: int | None) -> tuple[int, int]:

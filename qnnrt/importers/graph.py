@@ -39,17 +39,6 @@ def physical(shape: Sequence[int]) -> Shape:
     return tuple(int(d) for d in shape) or (1,)
 
 
-def same_encoding(a: Quantization | None, b: Quantization | None) -> bool:
-    """Equal integers stand for equal real numbers."""
-    if a is None or b is None:
-        return a is b
-    return (
-        (a.axis, a.bitwidth) == (b.axis, b.bitwidth)
-        and np.array_equal(a.scale, b.scale)
-        and np.array_equal(a.offset, b.offset)
-    )
-
-
 def finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) -> Model:
     """Names for everything, and the Model. The names of `inputs` and `outputs` are kept."""
     used: set[str] = set()

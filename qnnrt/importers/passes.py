@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .graph import Edge, Op, same_encoding
+from . import encodings
+from .graph import Edge, Op
 
 
 class Graph:
@@ -85,8 +86,8 @@ def merge_reshapes(graph: Graph) -> None:
         out = op.outputs[0]
         if source is not None and out is not None:
             kept = out in graph.outputs
-            alike = same_encoding(source.quantization, out.quantization)
-            if source.shape == out.shape and alike and not kept:
+            same = encodings.same(source.quantization, out.quantization)
+            if source.shape == out.shape and same and not kept:
                 graph.replace(out, source)
     drop_dead(graph)
 
@@ -95,7 +96,7 @@ def _only_reshapes(op: Op) -> bool:
     source, out = op.inputs[0], op.outputs[0]
     if op.type != "Reshape" or source is None or out is None:
         return False
-    return same_encoding(source.quantization, out.quantization)
+    return encodings.same(source.quantization, out.quantization)
 
 
 def channel_shuffles(graph: Graph) -> None:

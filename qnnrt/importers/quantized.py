@@ -57,9 +57,14 @@ def run(graph: Graph, quantized_io: bool = False) -> None:
         passes.drop_dead(graph)
         _real_constants(graph)
     if quantized_io:
-        _inputs(graph)
-        _outputs(graph)
-        passes.drop_dead(graph)
+        fixed_io(graph)
+
+
+def fixed_io(graph: Graph) -> None:
+    """Inputs that are quantized first and outputs that are dequantized last become fixed-point."""
+    _inputs(graph)
+    _outputs(graph)
+    passes.drop_dead(graph)
 
 
 def encoded(edge: Edge | None) -> Quantization | None:

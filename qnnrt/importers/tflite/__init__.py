@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
-from .. import passes
+from .. import passes, quantized
 from ..graph import Edge, finish, unique
 from . import (  # noqa: F401  (the modules fill the table of operators)
     op_activation,
@@ -60,6 +60,7 @@ def load(
     signature: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     variables: Literal["reset", "io"] = "reset",
+    quantized_io: bool = False,
 ) -> Model:
     """The model of a ``.tflite`` file (or its bytes).
 
@@ -72,6 +73,8 @@ def load(
     - `variables`: what becomes of state that recurrent operators keep between runs. ``"reset"``:
       every run starts from zeros, as after ``reset_all_variables``. ``"io"``: each variable
       tensor is an input under its name, and an output with ``.next`` behind it.
+    - `quantized_io`: a float input that is quantized first, and a float output that is dequantized
+      last, is a fixed-point tensor with its `quantization`.
 
     Raises `ModelError` for a file that cannot be used, and `UnsupportedOpError` with every
     operator that has no counterpart in QNN.
@@ -88,6 +91,8 @@ def load(
         raise UnsupportedOpError(walk.unsupported, file.where)
     outputs = _outputs(walk, entry, given)
     lowered = passes.Graph(walk.b.ops, given, outputs)
+    if quantized_io:
+        quantized.fixed_io(lowered)
     passes.run(lowered)
     model = finish(lowered.ops, given, outputs, entry.key if entry else graph.name or "main")
     model.source = file.where

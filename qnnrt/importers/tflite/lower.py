@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import ModelError, UnsupportedNode
-from ..encodings import decode
-from ..graph import Edge, Op, physical, same_encoding, unique
+from ..encodings import decode, same
+from ..graph import Edge, Op, physical, unique
 from . import fold
 from .nodes import TABLE, Damaged, LowerFn, Result, TfliteNode, Unsupported
 from .reasons import reason_for
@@ -273,7 +273,7 @@ class Lowering:
         if value.edge is not None and value.edge.data is None:
             if own:
                 value.edge.quantization = value.quantization = tensor.encoding
-            elif not same_encoding(value.quantization, tensor.encoding):
+            elif not same(value.quantization, tensor.encoding):
                 value = self.b.convert(value, tensor.encoding)
             if value.edge is not None and not value.edge.name:
                 value.edge.name = tensor.name
