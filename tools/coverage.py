@@ -136,7 +136,13 @@ listed one that passes fails the tests.
 
 | operator | becomes | node cases | not covered (cases) |
 |---|---|---|---|"""
-    return [*text.splitlines(), *rows]
+    contrib = ", ".join(f"`{name}`" for name in importer.contrib_ops())
+    more = [
+        "",
+        "Of ONNX Runtime's own operators (domain com.microsoft) those that its quantizer writes:",
+        f"{contrib}.",
+    ]
+    return [*text.splitlines(), *rows, *more]
 
 
 def tflite_section() -> list[str]:

@@ -4,6 +4,9 @@ NCHW graphs become QNN's channel-last operations without transposes in between: 
 remembers the order in which its dimensions are held, operations that do not care work in that
 order, and a Transpose is emitted only where an operation needs another one. The model's own inputs
 and outputs keep their layout unless ``layout="nhwc"`` asks otherwise.
+
+In quantized models QuantizeLinear and DequantizeLinear become encodings of tensors, and what lies
+between them fixed-point operations.
 """
 
 from __future__ import annotations
@@ -37,16 +40,22 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
 )
 from .lower import FOLDED_OPS, Lowering
 from .nodes import TARGETS
+from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import opset_of, read
 from .types import graph_inputs
 from .values import Builder, channel_last, identity
 
-__all__ = ["FOLDED_OPS", "load", "supported_ops"]
+__all__ = ["FOLDED_OPS", "contrib_ops", "load", "supported_ops"]
 
 
 def supported_ops() -> dict[str, str]:
     """ONNX operator -> the QNN operations that it becomes."""
     return {name: TARGETS[name] for name in sorted(TARGETS)}
+
+
+def contrib_ops() -> list[str]:
+    """The operators of ONNX Runtime's domain, com.microsoft."""
+    return sorted(LINEAR | {op for domain, op in BODIES if domain == MICROSOFT})
 
 
 def load(
