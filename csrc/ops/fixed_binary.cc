@@ -89,8 +89,10 @@ class Rows final : public Kernel {
     const auto &row = plan.strides[row_input], &full = plan.strides[1 - row_input];
     return plan.rank == 2 && row[0] == 0 && row[1] == 1 && full[1] == 1 && full[0] == plan.inner();
   }
-  Rows(Operands operands, size_t row_input)
+  Rows(Operands operands, size_t row_input, BinaryOp op, const Node& node)
       : o_(std::move(operands)),
+        fused_(fixed::PickFusedRow(op, node, row_input, &encodings_)),
+        size_(ElementSize(node.outputs[0]->dtype)),
         input_(row_input),
         row_(o_.plan.inner() * std::max<size_t>(1, kBlock / o_.plan.inner())) {}
 
@@ -103,14 +105,10 @@ class Rows final : public Kernel {
     o_.in[input_].Read(args.in[input_], 0, inner, row);
     for (size_t i = inner; i < row_; ++i) row[i] = row[i - inner];
     args.threads.For(o_.plan.total, kGrain, [&](size_t begin, size_t end) {
-      alignas(64) float full[kBlock];
       for (size_t at = begin; at < end;) {
         const size_t phase = at % inner;
         const size_t n = std::min({end - at, row_ - phase, kBlock});
-        o_.in[1 - input_].Read(args.in[1 - input_], at, n, full);
-        const float *a = full, *b = row + phase;
-        if (input_ == 0) std::swap(a, b);
-        o_.Finish(o_.loops.vv, a, b, full, args.out[0], at, n);
+        RunPiece(args, row + phase, at, n);
         at += n;
       }
     });
@@ -118,7 +116,23 @@ class Rows final : public Kernel {
   }
 
  private:
+  void RunPiece(const ExecArgs& args, const float* row, size_t at, size_t n) const {
+    const void* codes = args.in[1 - input_];
+    if (fused_ != nullptr) {
+      return fused_(static_cast<const char*>(codes) + at * size_, row,
+                    static_cast<char*>(args.out[0]) + at * size_, n, encodings_);
+    }
+    alignas(64) float full[kBlock];
+    o_.in[1 - input_].Read(codes, at, n, full);
+    const float *a = full, *b = row;
+    if (input_ == 0) std::swap(a, b);
+    o_.Finish(o_.loops.vv, a, b, full, args.out[0], at, n);
+  }
+
   const Operands o_;
+  fixed::Encodings encodings_;
+  const fixed::FusedRow fused_;  // null: through blocks of floats
+  const size_t size_;
   const size_t input_, row_;  // which one, and its elements in scratch
 };
 
@@ -272,7 +286,7 @@ KernelPtr MakeOnReals(BinaryOp op, const Node& node) {
         size == 1 && ElementSize(out.dtype) <= 2) {
       return std::make_unique<OneValue>(std::move(operands), i, ElementSize(out.dtype));
     }
-    if (Rows::Takes(plan, i)) return std::make_unique<Rows>(std::move(operands), i);
+    if (Rows::Takes(plan, i)) return std::make_unique<Rows>(std::move(operands), i, op, node);
   }
   if (one_scale && plan.rank > 1 && plan.inner() < kShortRun) {
     return std::make_unique<Gathered>(std::move(operands), node);

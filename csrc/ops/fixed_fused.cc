@@ -11,6 +11,9 @@ struct Add {
 struct Subtract {
   static QNNRT_INLINE float Do(float a, float b) { return a - b; }
 };
+struct SubtractFrom {
+  static QNNRT_INLINE float Do(float a, float b) { return b - a; }
+};
 struct Multiply {
   static QNNRT_INLINE float Do(float a, float b) { return a * b; }
 };
@@ -33,47 +36,89 @@ struct Fused {
   };
 };
 
-template <typename Op>
-FusedLoop Pick(Qnn_DataType_t type) {
+template <typename Op, typename T>
+struct Row {
+  template <bool fma>
+  struct With {
+    static QNNRT_INLINE void Run(const void* a, const float* row, void* out, size_t n,
+                                 const Encodings& encodings) {
+      const T* x = static_cast<const T*>(a);
+      T* o = static_cast<T*>(out);
+      const Encodings e = encodings;
+      QNNRT_SIMD
+      for (size_t i = 0; i < n; ++i) o[i] = e.out.Code<T, fma, true>(Op::Do(e.a(x[i]), row[i]));
+    }
+  };
+};
+
+// `Loop<Op, T>` for the type; null for 32 bits.
+template <template <typename, typename> class Loop, typename Op>
+auto Pick(Qnn_DataType_t type) -> decltype(&Loop<Op, uint8_t>::template With<false>::Run) {
   switch (type) {
     case QNN_DATATYPE_UFIXED_POINT_8:
-      return PickFma<Fused<Op, uint8_t>::template With>();
+      return PickFma<Loop<Op, uint8_t>::template With>();
     case QNN_DATATYPE_SFIXED_POINT_8:
-      return PickFma<Fused<Op, int8_t>::template With>();
+      return PickFma<Loop<Op, int8_t>::template With>();
     case QNN_DATATYPE_UFIXED_POINT_16:
-      return PickFma<Fused<Op, uint16_t>::template With>();
+      return PickFma<Loop<Op, uint16_t>::template With>();
     case QNN_DATATYPE_SFIXED_POINT_16:
-      return PickFma<Fused<Op, int16_t>::template With>();
+      return PickFma<Loop<Op, int16_t>::template With>();
     default:
       return nullptr;
   }
+}
+
+// Whether results stay finite and an Encoder takes them.
+bool Takes(const Node& node) {
+  const Tensor& out = *node.outputs[0];
+  for (const Tensor* tensor : {node.inputs[0], node.inputs[1], &out}) {
+    const Quantization& q = tensor->quantization;
+    if (!OneScale(q) || q.scales[0] > 0x1p40f) return false;
+  }
+  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
+  return Encoder::Takes(out.quantization.scales[0], out.quantization.offsets[0], range.low,
+                        range.high);
 }
 
 Decoder DecoderOf(const Tensor& tensor) {
   return {tensor.quantization.scales[0], tensor.quantization.offsets[0]};
 }
 
+Encoder EncoderOf(const Tensor& tensor) {
+  const Quantization& q = tensor.quantization;
+  const FixedRange range = RangeOf(tensor.dtype, q.bitwidth);
+  return {q.scales[0], q.offsets[0], range.low, range.high};
+}
+
 }  // namespace
 
 FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1], &out = *node.outputs[0];
-  if (a.dtype != b.dtype || a.dtype != out.dtype) return nullptr;
-  for (const Tensor* tensor : {&a, &b, &out}) {
-    if (!OneScale(tensor->quantization)) return nullptr;
-    if (tensor->quantization.scales[0] > 0x1p40f) return nullptr;  // results stay finite
-  }
-  const float scale = out.quantization.scales[0];
-  const int32_t offset = out.quantization.offsets[0];
-  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
-  if (!Encoder::Takes(scale, offset, range.low, range.high)) return nullptr;
-  *encodings = {DecoderOf(a), DecoderOf(b), {scale, offset, range.low, range.high}};
+  if (a.dtype != b.dtype || a.dtype != out.dtype || !Takes(node)) return nullptr;
+  *encodings = {DecoderOf(a), DecoderOf(b), EncoderOf(out)};
   switch (op) {
     case BinaryOp::kAdd:
-      return Pick<Add>(out.dtype);
+      return Pick<Fused, Add>(out.dtype);
     case BinaryOp::kSubtract:
-      return Pick<Subtract>(out.dtype);
+      return Pick<Fused, Subtract>(out.dtype);
     case BinaryOp::kMultiply:
-      return Pick<Multiply>(out.dtype);
+      return Pick<Fused, Multiply>(out.dtype);
+    default:
+      return nullptr;
+  }
+}
+
+FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings) {
+  const Tensor &a = *node.inputs[1 - row_input], &out = *node.outputs[0];
+  if (a.dtype != out.dtype || !Takes(node)) return nullptr;
+  *encodings = {DecoderOf(a), {}, EncoderOf(out)};
+  switch (op) {
+    case BinaryOp::kAdd:
+      return Pick<Row, Add>(out.dtype);
+    case BinaryOp::kSubtract:
+      return row_input == 0 ? Pick<Row, SubtractFrom>(out.dtype) : Pick<Row, Subtract>(out.dtype);
+    case BinaryOp::kMultiply:
+      return Pick<Row, Multiply>(out.dtype);
     default:
       return nullptr;
   }

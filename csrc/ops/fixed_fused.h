@@ -7,7 +7,7 @@
 namespace qnnrt::fixed {
 
 struct Encodings {
-  Decoder a, b;
+  Decoder a, b;  // b: not of a row
   Encoder out;
 };
 
@@ -16,5 +16,10 @@ using FusedLoop = void (*)(const void* a, const void* b, void* out, size_t count
                            const Encodings& encodings);
 // Null where there is none, or where an Encoder does not take the output's encoding.
 FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings);
+
+// out[i] = a[i] op row[i], or row[i] op a[i], where `row` is input number `row_input`, decoded.
+using FusedRow = void (*)(const void* a, const float* row, void* out, size_t count,
+                          const Encodings& encodings);
+FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings);
 
 }  // namespace qnnrt::fixed

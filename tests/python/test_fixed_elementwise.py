@@ -176,6 +176,20 @@ def test_broadcast(op: str, left: tuple[int, ...], right: tuple[int, ...]) -> No
         check(op, [(x, a), (y, b)], [(shape, out)], static=(1,), threads=1)
 
 
+@pytest.mark.parametrize("of", TYPES, ids=names)
+@pytest.mark.parametrize("channels", [3, 64, 129, 1030])
+def test_rows(of: Fixed, channels: int) -> None:
+    """One value for each channel, before and behind the operator."""
+    rng = np.random.default_rng(channels)
+    x = of.random(rng, (2, 35, channels))
+    other = Fixed(of.dtype, of.scale * 1.37, of.offset)
+    for row_type in (of, other, U8, S32):
+        row = row_type.random(rng, (channels,))
+        for op in ("ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"):
+            check(op, [(x, of), (row, row_type)], [(x.shape, other)])
+            check(op, [(row, row_type), (x, of)], [(x.shape, of)], static=(0,))
+
+
 @pytest.mark.parametrize("op", ["ElementWiseMaximum", "ElementWiseMinimum"])
 @pytest.mark.parametrize("of", TYPES, ids=names)
 def test_one_encoding_picks_integers(op: str, of: Fixed) -> None:
