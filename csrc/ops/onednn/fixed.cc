@@ -16,7 +16,7 @@ constexpr double kTileSpeed = 16, kVectorSpeed = 4;
 // Of weights: zero is one of their integers, or close by.
 constexpr int32_t kMostOffset = 1024;
 // What reading a weight costs, in multiply-adds of floats.
-constexpr double kWorkPerWeight = 2;
+constexpr double kWorkPerWeight = 1;
 
 bool HasIsa(unsigned wanted) {
   return (static_cast<unsigned>(TheApi().get_effective_cpu_isa()) & wanted) == wanted;
@@ -145,6 +145,16 @@ std::function<Status(int8_t*)> ShiftedBy(const Tensor& weights, int32_t shift) {
   };
 }
 
+Status KeepZero(int argument, int32_t offset, IntegerProblem* integers) {
+  if (offset == 0) return Status::Ok();
+  const int32_t zero = -offset;
+  QNNRT_ASSIGN_OR_RETURN(Constant point, MakeConstant(DNNL_ARG_ATTR_ZERO_POINTS | argument, {1},
+                                                      dnnl_s32, &zero, sizeof zero));
+  integers->constants.push_back(std::move(point));
+  integers->zero_points.push_back(argument);
+  return Status::Ok();
+}
+
 Status FoldEncodings(const Node& node, const KernelOptions& options, const ChannelOrder& order,
                      const SignedWeights& weights, const Dims& bias_dims, int scales_mask,
                      IntegerProblem* integers) {
@@ -164,10 +174,13 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
   integers->constants.push_back(std::move(factor));
   integers->scales_mask = scales_mask;
 
+  const std::vector<int>& kept = integers->zero_points;
+  const bool fold_input =
+      in.offsets[0] != 0 && std::find(kept.begin(), kept.end(), DNNL_ARG_SRC) == kept.end();
   const auto fill = [&](void* data) {
     const std::vector<double> bias = RealBias(node, channels);
     std::vector<double> sums(channels, 0);
-    if (in.offsets[0] != 0) sums = SumsOf(stored, order, weights);
+    if (fold_input) sums = SumsOf(stored, order, weights);
     for (size_t c = 0; c < channels; ++c) {
       static_cast<float*>(data)[c] =
           static_cast<float>(bias[c] / static_cast<double>(out.scales[0]) +
@@ -202,16 +215,8 @@ Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t wei
   QNNRT_ASSIGN_OR_RETURN(Constant scale, MakeConstant(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, {1},
                                                       dnnl_f32, &factor, sizeof factor));
   integers->constants.push_back(std::move(scale));
-  const std::pair<int, int32_t> zeros[] = {{DNNL_ARG_SRC, -in.offsets[0]},
-                                           {DNNL_ARG_WEIGHTS, -weights_offset}};
-  for (const auto& zero : zeros) {
-    if (zero.second == 0) continue;
-    QNNRT_ASSIGN_OR_RETURN(Constant point,
-                           MakeConstant(DNNL_ARG_ATTR_ZERO_POINTS | zero.first, {1}, dnnl_s32,
-                                        &zero.second, sizeof zero.second));
-    integers->constants.push_back(std::move(point));
-    integers->zero_points.push_back(zero.first);
-  }
+  QNNRT_RETURN_IF_ERROR(KeepZero(DNNL_ARG_SRC, in.offsets[0], integers));
+  QNNRT_RETURN_IF_ERROR(KeepZero(DNNL_ARG_WEIGHTS, weights_offset, integers));
   const size_t columns = static_cast<size_t>(bias_dims.back());
   const auto fill = [&](void* data) {
     const std::vector<double> bias = RealBias(node, columns);

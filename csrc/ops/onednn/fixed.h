@@ -51,7 +51,11 @@ std::optional<SignedWeights> AsSigned(const Tensor& weights, const ChannelOrder&
 // Writes static weights with `shift` added to each.
 std::function<Status(int8_t*)> ShiftedBy(const Tensor& weights, int32_t shift);
 
+// Leaves the zero of an argument (DNNL_ARG_SRC, _WEIGHTS) to oneDNN.
+Status KeepZero(int argument, int32_t offset, IntegerProblem* integers);
+
 // Fills in factors, addends and how weights are written, for a product with static weights.
+// The zero of the input is folded into the addends unless it is kept.
 Status FoldEncodings(const Node& node, const KernelOptions& options, const ChannelOrder& order,
                      const SignedWeights& weights, const Dims& bias_dims, int scales_mask,
                      IntegerProblem* integers);

@@ -10,6 +10,8 @@
 namespace qnnrt::onednn {
 namespace {
 
+// Multiply-adds below which converting to floats and back is done before oneDNN has started.
+constexpr double kLeastWork = 4000;
 // Sums of more products might not fit 32 bits.
 constexpr double kMostProducts = 65536;
 
@@ -42,7 +44,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
     return KernelPtr();
   }
   std::optional<ConvShape> c = ReadConvShape(node, transposed);
-  if (!c) return KernelPtr();
+  if (!c || c->work < kLeastWork) return KernelPtr();
   const ChannelOrder order = OrderOf(*c, weights);
   const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
   const double products = static_cast<double>(weights.elements()) / static_cast<double>(c->cout);
@@ -53,12 +55,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   // Padding stands for a real zero, which oneDNN writes as the integer 0.
   const int64_t zero = -int64_t{in.quantization.offsets[0]};
   const FixedRange range = RangeOf(in.dtype, 0);
-  // What a transposed convolution adds up differs from place to place.
-  if ((zero != 0 || as_signed->has_rest()) && transposed) return KernelPtr();
+  if (transposed && as_signed->has_rest()) return KernelPtr();
   // Per channel, the sums of inputs cost what the convolution does.
   const bool rest = as_signed->has_rest();
   if (rest && c->cin == c->groups) return KernelPtr();
-  const bool pad = zero != 0 && HasPadding(*c);
+  const bool pad = zero != 0 && !transposed && HasPadding(*c);
   if (pad && (zero < range.low || zero > range.high)) return KernelPtr();
   const Dims before = c->before, after = c->after;
   Tensor padded;
@@ -77,6 +78,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const MemoryDesc weights_any = MemoryDesc::Any(c->weights, dnnl_s8);
   const MemoryDesc bias_md = MemoryDesc::Dense({c->cout}, dnnl_f32);
   IntegerProblem integers;
+  // What a transposed convolution adds up differs from place to place.
+  if (transposed) {
+    QNNRT_RETURN_IF_ERROR(KeepZero(DNNL_ARG_SRC, in.quantization.offsets[0], &integers));
+  }
   QNNRT_RETURN_IF_ERROR(FoldEncodings(node, options, order, *as_signed, {c->cout},
                                       c->groups == 1 ? 1 : 3, &integers));
   if (!rest) LimitOutput(node, &integers);

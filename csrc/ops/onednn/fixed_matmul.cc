@@ -8,6 +8,8 @@
 namespace qnnrt::onednn {
 namespace {
 
+// Multiply-adds below which converting to floats and back is done before oneDNN has started.
+constexpr double kLeastWork = 20000;
 // Sums of more products might not fit 32 bits.
 constexpr int64_t kMostProducts = 65536;
 
@@ -44,7 +46,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const dnnl_data_type_t type = WholeEncoding8(in), out_type = WholeEncoding8(out);
   if (!shape || type == dnnl_data_type_undef || out_type == dnnl_data_type_undef ||
       (bias != nullptr && !bias->is_static()) || !HasIntegerProducts() ||
-      shape->src.back() > kMostProducts) {
+      shape->src.back() > kMostProducts || shape->work() < kLeastWork) {
     return KernelPtr();
   }
   const MatMulShape& o = *shape;

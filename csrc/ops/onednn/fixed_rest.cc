@@ -159,9 +159,10 @@ class WithRest final : public Kernel {
     if (from == nullptr || end < begin) begin = end = 0;
     for (int64_t i = 0; i < begin * groups; ++i) window[i] += outside;
     for (int64_t i = end * groups; i < width * groups; ++i) window[i] += outside;
-    const int32_t* in = from == nullptr ? nullptr : from + (begin * stride + first) * groups;
-    add_(in, window + begin * groups, static_cast<size_t>(end - begin),
-         static_cast<size_t>(stride * groups), static_cast<size_t>(groups));
+    if (begin == end) return;
+    add_(from + (begin * stride + first) * groups, window + begin * groups,
+         static_cast<size_t>(end - begin), static_cast<size_t>(stride * groups),
+         static_cast<size_t>(groups));
   }
 
   void RoundRow(const float* in, const int32_t* window, uint8_t* out) const {
