@@ -117,6 +117,93 @@ class Sample {
   int ops_ = 0;
 };
 
+Quantization Encoded(Qnn_QuantizationEncoding_t encoding, std::vector<float> scales,
+                     int32_t offset = 0, int32_t axis = -1, uint32_t bitwidth = 0,
+                     std::vector<uint32_t> block = {}) {
+  std::vector<int32_t> offsets(scales.size(), offset);
+  return {true, encoding, axis, bitwidth, std::move(scales), std::move(offsets), std::move(block)};
+}
+
+// y = conv(x) with weights of some encoding, d = dequantize(c) of scales along an axis.
+class FixedSample {
+ public:
+  explicit FixedSample(Quantization weights) : graph_("fixed", 1, Options()) {
+    constexpr auto kIn = QNN_TENSOR_TYPE_APP_WRITE, kOut = QNN_TENSOR_TYPE_APP_READ,
+                   kStatic = QNN_TENSOR_TYPE_STATIC;
+    constexpr auto kPlain = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
+    const Tensor* x =
+        Add("x", kIn, QNN_DATATYPE_UFIXED_POINT_8, {1, 2, 2, 4}, Encoded(kPlain, {0.1f}, -128));
+    const Tensor* w =
+        Add("w", kStatic, QNN_DATATYPE_SFIXED_POINT_8, {1, 1, 4, 2}, std::move(weights));
+    const Tensor* y = Add("y", kOut, QNN_DATATYPE_UFIXED_POINT_16, {1, 2, 2, 2},
+                          Encoded(kPlain, {1e-4f}, -30000));
+    Op("Conv2d", {x, w}, y,
+       {Words("stride", {2}, {1, 1}), Words("pad_amount", {2, 2}, {0, 0, 0, 0})});
+    const Tensor* c =
+        Add("c", kIn, QNN_DATATYPE_SFIXED_POINT_8, {2, 3},
+            Encoded(QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET, {1, 2, 3}, 5, 1, 4));
+    Op("Dequantize", {c}, Add("d", kOut, QNN_DATATYPE_FLOAT_32, {2, 3}, {}), {});
+    CHECK_OK(graph_.Finalize(nullptr));
+  }
+  const Graph& graph() const { return graph_; }
+
+ private:
+  static GraphOptions Options() {
+    GraphOptions options;
+    options.portable_only = true;
+    options.threads = 1;
+    return options;
+  }
+  const Tensor* Add(const char* name, Qnn_TensorType_t type, Qnn_DataType_t dtype, Shape shape,
+                    Quantization quantization) {
+    Tensor t;
+    t.name = name;
+    t.type = type;
+    t.dtype = dtype;
+    t.shape = std::move(shape);
+    t.quantization = std::move(quantization);
+    if (type == QNN_TENSOR_TYPE_STATIC) {
+      t.data = AlignedBytes::Make(t.bytes());
+      std::memset(t.data->data(), 3, t.bytes());
+    }
+    uint32_t id = 0;
+    CHECK_OK(graph_.AddTensor(std::move(t), &id));
+    return graph_.FindTensor(id);
+  }
+  static Param Words(const char* name, Shape shape, const std::vector<uint32_t>& values) {
+    Tensor t;
+    t.name = name;
+    t.type = QNN_TENSOR_TYPE_STATIC;
+    t.dtype = QNN_DATATYPE_UINT_32;
+    t.shape = std::move(shape);
+    t.data = AlignedBytes::Copy(values.data(), values.size() * 4);
+    return {name, t};
+  }
+  void Op(const char* type, std::vector<const Tensor*> inputs, const Tensor* output,
+          std::vector<Param> params) {
+    Node node;
+    node.name = node.type = type;
+    node.package = "qti.aisw";
+    node.params = std::move(params);
+    node.inputs = std::move(inputs);
+    node.outputs = {output};
+    CHECK_OK(graph_.AddNode(std::move(node)));
+  }
+
+  Graph graph_;
+};
+
+// One for each encoding of weights.
+std::vector<Quantization> WeightEncodings() {
+  return {
+      Encoded(QNN_QUANTIZATION_ENCODING_SCALE_OFFSET, {0.5f}),
+      Encoded(QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET, {0.5f, 0.25f}, 0, 3),
+      Encoded(QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET, {0.5f}, -2, -1, 4),
+      Encoded(QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET, {0.5f, 0.25f}, 0, 3, 4),
+      Encoded(QNN_QUANTIZATION_ENCODING_BLOCK, {1, 2, 3, 4}, 0, -1, 0, {1, 1, 2, 1}),
+      Encoded(QNN_QUANTIZATION_ENCODING_BLOCKWISE_EXPANSION, {1, 2, 3, 4}, 0, -1, 4, {1, 1, 2, 1})};
+}
+
 Bytes Written(const std::vector<const Graph*>& graphs) {
   BinaryWriter writer({6, {2, 40, 0}, {5, 43, 0}}, graphs);
   Bytes bytes(writer.size(), 0xEE);
@@ -400,6 +487,53 @@ TEST(EditsWithFittingChecksumsNeverDoHarm) {
     CHECK(seen[QNN_CONTEXT_ERROR_CREATE_FROM_BINARY] > 100);  // most are found
   } else {
     CHECK(!seen.empty());
+  }
+}
+
+// Each byte of the metadata replaced, checksums made to fit: encodings that mean nothing are found
+// before anything reads by them.
+TEST(EveryByteOfFixedPointMetadataMayBeWrong) {
+  for (const Quantization& weights : WeightEncodings()) {
+    FixedSample sample(weights);
+    const Bytes sound = Written({&sample.graph()});
+    CHECK_EQ(Run(sound, false), 0u);
+    size_t end = kBinaryPageAlignment;  // of what is not padding
+    while (sound[end - 1] == 0) --end;
+    std::map<ErrorCode, int> seen;
+    for (size_t at = kBinaryHeaderSize; at < end; ++at) {
+      for (const uint8_t value : {0x00, 0x01, 0x7F, 0x80, 0xFF}) {
+        if (sound[at] == value) continue;
+        Bytes bytes = sound;
+        bytes[at] = value;
+        Repair(&bytes);
+        ++seen[Run(bytes, true)];
+      }
+    }
+    for (const auto& entry : seen) std::printf("  code %u: %d times\n", entry.first, entry.second);
+    CHECK(seen[0] > 0);
+    CHECK(seen[QNN_CONTEXT_ERROR_CREATE_FROM_BINARY] > 500);
+  }
+}
+
+TEST(EncodingsComeBackAsTheyWereWritten) {
+  for (const Quantization& weights : WeightEncodings()) {
+    FixedSample sample(weights);
+    const Bytes bytes = Written({&sample.graph()});
+    Result<BinaryView> view = BinaryView::Open(bytes.data(), bytes.size());
+    REQUIRE(view.ok());
+    Status status;
+    const std::unique_ptr<Graph> graph = Loaded(*view, 0, &status);
+    CHECK_OK(std::move(status));
+    const Tensor* found = nullptr;
+    for (const Node& node : graph->plan()->nodes()) {
+      if (node.type == "Conv2d") found = node.inputs[1];
+    }
+    REQUIRE(found != nullptr);
+    const Quantization& q = found->quantization;
+    CHECK_EQ(q.encoding, weights.encoding);
+    CHECK_EQ(q.axis, weights.axis);
+    CHECK_EQ(q.bitwidth, weights.bitwidth);
+    CHECK(q.scales == weights.scales && q.offsets == weights.offsets && q.block == weights.block);
   }
 }
 
