@@ -21,15 +21,31 @@ def along(values: float | int | np.ndarray, axis: int | None, rank: int) -> np.n
     return found.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
+def spread(values: float | int | np.ndarray, q: Quantization, shape: Shape) -> np.ndarray:
+    """The scales or offsets of an encoding, ready to be broadcast against a tensor of `shape`."""
+    found = along(values, q.axis, len(shape))
+    if q.block is not None and found.ndim:
+        for axis, size in enumerate(q.block):
+            found = np.repeat(found, size, axis)
+    return found
+
+
 def transposed(q: Quantization, perm: Sequence[int]) -> Quantization:
+    if q.block is not None:
+        scale, offset = (
+            p if p.ndim == 0 else p.transpose(perm) for p in map(np.asarray, (q.scale, q.offset))
+        )
+        return replace(q, scale=scale, offset=offset, block=tuple(q.block[i] for i in perm))
     return q if q.axis is None else replace(q, axis=list(perm).index(q.axis))
 
 
 def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
     """The dimension with scales of its own must stay one, with as many elements before it.
 
-    None when it does not.
+    None when it does not. Under blocks, only dimensions of 1 may come and go.
     """
+    if q.block is not None:
+        return _reshaped_blocks(q, q.block, old, new)
     if q.axis is None:
         return q
     before = math.prod(old[: q.axis])
@@ -39,12 +55,24 @@ def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
     return None
 
 
+def _reshaped_blocks(q: Quantization, block: Shape, old: Shape, new: Shape) -> Quantization | None:
+    if [d for d in old if d != 1] != [d for d in new if d != 1]:
+        return None
+    left = iter([b for d, b in zip(old, block, strict=True) if d != 1])
+    sizes = tuple(1 if d == 1 else next(left) for d in new)
+    grid = [d // b for d, b in zip(new, sizes, strict=True)]
+    scale, offset = (
+        p if p.ndim == 0 else p.reshape(grid) for p in map(np.asarray, (q.scale, q.offset))
+    )
+    return replace(q, scale=scale, offset=offset, block=sizes)
+
+
 def same(a: Quantization | None, b: Quantization | None) -> bool:
     """The same real number for every integer; without encodings, the integer itself."""
     if a is None or b is None:
         return a is b
     return (
-        (a.axis, a.bitwidth) == (b.axis, b.bitwidth)
+        (a.axis, a.bitwidth, a.block) == (b.axis, b.bitwidth, b.block)
         and np.array_equal(a.scale, b.scale)
         and np.array_equal(a.offset, b.offset)
     )
@@ -52,7 +80,7 @@ def same(a: Quantization | None, b: Quantization | None) -> bool:
 
 def alike(a: Quantization | None, b: Quantization | None) -> bool:
     """Both are there, are encodings of whole tensors, and are the same."""
-    return a is not None and a.axis is None and same(a, b)
+    return a is not None and a.axis is None and a.block is None and same(a, b)
 
 
 def limits(dtype: np.dtype, bitwidth: int | None) -> tuple[int, int]:
@@ -65,7 +93,7 @@ def limits(dtype: np.dtype, bitwidth: int | None) -> tuple[int, int]:
 
 def decode(codes: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
     """The real numbers, computed in 32 bits as ONNX and TFLite do."""
-    scale, offset = (along(p, q.axis, codes.ndim) for p in (q.scale, q.offset))
+    scale, offset = (spread(p, q, codes.shape) for p in (q.scale, q.offset))
     if codes.dtype.itemsize <= 2:  # exact as floats
         shifted = codes.astype(np.float32)
         if np.any(offset):
@@ -78,7 +106,7 @@ def decode(codes: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
 
 def encode(real: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
     """The nearest integers, ties to even, saturated."""
-    scale, offset = (along(p, q.axis, real.ndim) for p in (q.scale, q.offset))
+    scale, offset = (spread(p, q, real.shape) for p in (q.scale, q.offset))
     low, high = limits(dtype, q.bitwidth)
     found = np.rint(np.asarray(real, np.float32) / scale.astype(np.float32)).astype(np.float64)
     return np.asarray(np.clip(np.nan_to_num(found) - offset, low, high), dtype)
@@ -105,8 +133,11 @@ class Coded:
         found = reshaped(self.quantization, self.codes.shape, shape)
         return None if found is None else Coded(self.codes.reshape(shape), found, self.dtype)
 
-    def take(self, index: np.ndarray, axis: int) -> Coded:
+    def take(self, index: np.ndarray, axis: int) -> Coded | None:
+        """None when the elements of a block would no longer lie together."""
         q = self.quantization
+        if q.block is not None:
+            return None
         if q.axis == axis:
             q = replace(q, scale=np.asarray(q.scale)[index], offset=np.asarray(q.offset)[index])
         return Coded(np.take(self.codes, index, axis=axis), q, self.dtype)

@@ -70,7 +70,7 @@ def fixed_io(graph: Graph) -> None:
 def encoded(edge: Edge | None) -> Quantization | None:
     """The encoding of a fixed-point tensor that has one for all of it."""
     q = None if edge is None else edge.quantization
-    return q if q is not None and q.axis is None else None
+    return q if q is not None and q.axis is None and q.block is None else None
 
 
 # ---- integers and fixed-point numbers --------------------------------------------------------

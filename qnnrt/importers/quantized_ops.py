@@ -113,6 +113,8 @@ def _fits(op: Op, i: int, edge: Edge) -> bool:
     """Whether input `i` may have this encoding."""
     q = edge.quantization
     assert q is not None
+    if q.block is not None:
+        return edge.data is not None and i == 1 and (op.type in _WEIGHTED or op.type == "MatMul")
     if q.axis is None:
         # 32 bits are for biases.
         return edge.dtype.itemsize <= 2 or (i == 2 and op.type.endswith("Norm"))
@@ -143,7 +145,10 @@ def _bias(given: Edge, x: Edge, w: Edge) -> Edge | None:
     """The bias in 32 bits with the product of the scales of input and weights."""
     if given.data is None or x.quantization is None or w.quantization is None:
         return None
-    scale = np.float64(x.quantization.scale) * np.asarray(w.quantization.scale, np.float64)
+    weights = np.asarray(w.quantization.scale, np.float64)
+    if w.quantization.block is not None:  # a sum has many scales; 32 bits have room for them all
+        weights = weights.max()
+    scale = np.float64(x.quantization.scale) * weights
     return _coded_bias(given, scale.astype(np.float32).astype(np.float64))
 
 

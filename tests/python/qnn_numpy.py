@@ -6,6 +6,7 @@ and the same mistake in a kernel cannot cancel.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -52,6 +53,11 @@ def run(model: Model, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _encoding(tensor: Tensor) -> tuple[np.ndarray, np.ndarray]:
     q = tensor.quantization
+    if q.block is not None:
+        ones = [np.ones(b) for b in q.block]
+        one = functools.reduce(np.multiply.outer, ones)
+        grid = [d // b for d, b in zip(tensor.shape, q.block, strict=True)]
+        return np.kron(q.scale, one), np.kron(np.broadcast_to(q.offset, grid), one)
     shape = [-1 if i == q.axis else 1 for i in range(len(tensor.shape))]
     return np.reshape(q.scale, shape), np.reshape(q.offset, shape)
 

@@ -319,13 +319,36 @@ def test_weights_of_all_widths(bits: int, signed: bool) -> None:
     assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
 
 
-def test_weights_in_blocks_become_real_numbers() -> None:
+@pytest.mark.parametrize(("op", "shape"), [("Gemm", (3, 16)), ("MatMul", (2, 3, 16))])
+@pytest.mark.parametrize("size", [4, 5])
+def test_weights_in_blocks(size: int, op: str, shape: tuple[int, ...]) -> None:
+    """Blocks that divide their dimension are an encoding; others become real numbers."""
+    g = Graph()
+    rng = np.random.default_rng(SEED)
+    grid = (-(-16 // size), 8)
+    scales = rng.uniform(0.001, 0.01, grid).astype(np.float32)
+    inputs = [g.const(codes(16, 8)), g.const(scales), g.const(np.zeros(grid, np.int8))]
+    w = g.op("DequantizeLinear", inputs, axis=0, block_size=size)
+    bias = [g.const(image(8))] if op == "Gemm" else []
+    y = g.op(op, [g.qdq("x", 1 / 32, 128), w, *bias])
+    model = check(g.proto({"x": shape}, [g.qdq(y, 1 / 8, 128)]), {"x": image(*shape)}, 1 / 8)
+    product = next(n for n in model.nodes if n.type in ("FullyConnected", "MatMul"))
+    weights = model.tensors[product.inputs[1]]
+    assert (weights.dtype == np.int8) == (size == 4)
+    if size == 4:
+        assert weights.quantization is not None
+        assert sorted(weights.quantization.block or ()) == [*[1] * (len(shape) - 1), 4]
+        assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+
+
+def test_weights_in_blocks_behind_floats_become_real_numbers() -> None:
     g = Graph()
     scales = np.random.default_rng(SEED).uniform(0.001, 0.01, (8, 4)).astype(np.float32)
     inputs = [g.const(codes(8, 16)), g.const(scales), g.const(np.zeros((8, 4), np.int8))]
     w = g.op("DequantizeLinear", inputs, axis=1, block_size=4)
     y = g.op("Gemm", ["x", w], transB=1)
-    check(g.proto({"x": (3, 16)}, [y]), {"x": image(3, 16)}, 1e-5)
+    model = check(g.proto({"x": (3, 16)}, [y]), {"x": image(3, 16)}, 1e-5)
+    assert types(model) == ["FullyConnected"]
 
 
 def test_float_islands_stay_float() -> None:

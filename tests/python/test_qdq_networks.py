@@ -82,7 +82,7 @@ def _steps(network: Network, found: dict[str, np.ndarray], wanted: list[np.ndarr
 
 def test_a_quantized_network_gives_what_onnxruntime_gives(network: Network) -> None:
     """Single roundings differ, and random weights amplify them from layer to layer: ONNX Runtime's
-    own two ways of running a model are as far apart, see docs/decisions/0013-onnx-qdq.md."""
+    own two ways of running a model are as far apart, see docs/decisions/0012-onnx-qdq.md."""
     plain = quantizing.reference(network.proto, network.feeds)
     for kernels in KERNELS:
         with qnnrt.Session(network.model, backend="cpu", options={"kernels": kernels}) as session:

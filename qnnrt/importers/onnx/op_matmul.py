@@ -19,8 +19,9 @@ def fully_connected(c: Lowering, x: Value, w: Value, bias: Value | None) -> Valu
     if (found := c.b.flat_rows(x)) is not None:
         x, index = found
         # Taken along K of [N, K]: as rows of w they would be gathered and then turned around.
-        if rows.coded is not None:
-            rows = coded_constant(rows.coded.take(index, axis=1))
+        coded = None if rows.coded is None else rows.coded.take(index, axis=1)
+        if coded is not None:
+            rows = coded_constant(coded)
         else:
             rows = constant(np.take(rows.const, index, axis=1))
     x = c.b.plain(x)

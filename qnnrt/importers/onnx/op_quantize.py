@@ -80,19 +80,24 @@ def _encoding(
         if scale == 0:
             return None
         return Quantization(float(scale.reshape(())), -int(zero.reshape(())), None, bitwidth)
-    if not per_axis or n.integer("block_size") or max(scale.ndim, zero.ndim) > 1:
+    if not per_axis or np.any(scale == 0):
         return None
     axis = axis_of(n.integer("axis", 1), len(shape))
+    if size := n.integer("block_size"):
+        block = tuple(size if i == axis else 1 for i in range(len(shape)))
+        grid = tuple(d // b for d, b in zip(shape, block, strict=True))
+        whole = shape[axis] % size == 0 and scale.shape == grid and zero.shape in ((), grid)
+        # The types of fewer bits are in range of those that hold them.
+        return Quantization(scale, (-zero).astype(np.int32), block=block) if whole else None
+    if max(scale.ndim, zero.ndim) > 1:
+        return None
     try:
         scales, offsets = (np.broadcast_to(v.ravel(), (shape[axis],)) for v in (scale, -zero))
     except ValueError:
         raise ValueError(
             f"{scale.size} scales and {zero.size} zero points for dimension {axis} of {list(shape)}"
         ) from None
-    # Nothing is left of what has the scale 0: any scale that can be divided by will do.
-    return Quantization(
-        np.where(scales == 0, 1.0, scales), offsets.astype(np.int32), axis, bitwidth
-    )
+    return Quantization(np.array(scales), offsets.astype(np.int32), axis, bitwidth)
 
 
 def _real_type(n: OnnxNode) -> np.dtype:
