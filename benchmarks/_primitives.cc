@@ -1,8 +1,8 @@
 // oneDNN's primitives called directly, with the layouts that QNN has: what kernels.py compares
 // with. Channels last, weights packed once as the primitive likes them, the scratchpad kept.
 #include <omp.h>
-
 #include <time.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
