@@ -6,6 +6,7 @@ weights one scale for each output channel, biases the scale of the products.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import flatbuffers
@@ -13,15 +14,22 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tflite_builder import TYPES
-from tflite_quantized import BIAS, F32, WEIGHTS, Encoding, prescribed, spanning, symmetric
+from tflite_quantized import (
+    BIAS,
+    F32,
+    SAME_ENCODING,
+    WEIGHTS,
+    Encoding,
+    prescribed,
+    spanning,
+    symmetric,
+)
 
 _NAMES = {code: name for name, code in vars(schema.BuiltinOperator).items() if name.isupper()}
-#: Their inputs and their output have one encoding.
-_SHARE = {"MAX_POOL_2D", "AVERAGE_POOL_2D", "CONCATENATION", "RESHAPE"}
 
 
-def ranges(data: bytes, x: np.ndarray) -> dict[int, np.ndarray]:
-    """Every tensor of the float network, for the input `x`."""
+def ranges(data: bytes, feeds: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    """Every tensor of the float network, for these inputs."""
     runner = Interpreter(
         model_content=data,
         num_threads=1,
@@ -29,7 +37,8 @@ def ranges(data: bytes, x: np.ndarray) -> dict[int, np.ndarray]:
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
     runner.allocate_tensors()
-    runner.set_tensor(runner.get_input_details()[0]["index"], x)
+    for detail, x in zip(runner.get_input_details(), feeds, strict=True):
+        runner.set_tensor(detail["index"], x)
     runner.invoke()
     return {
         d["index"]: np.array(runner.get_tensor(d["index"])) for d in runner.get_tensor_details()
@@ -39,14 +48,15 @@ def ranges(data: bytes, x: np.ndarray) -> dict[int, np.ndarray]:
 class Quantizer:
     """`float_io`: inputs and outputs stay float32, with QUANTIZE and DEQUANTIZE at the edges."""
 
-    def __init__(self, data: bytes, x: np.ndarray, dtype: Any, float_io: bool) -> None:
+    def __init__(
+        self, data: bytes, feeds: Sequence[np.ndarray], dtype: Any, float_io: bool
+    ) -> None:
         self.model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
         self.graph = self.model.subgraphs[0]
         self.kind = np.dtype(dtype)
-        self.values = ranges(data, x)
+        self.values = ranges(data, feeds)
         self.encodings: dict[int, Encoding] = {}
-        for op in self.graph.operators:
-            self.activations(op)
+        self.activations()
         for op in self.graph.operators:
             self.constants(op)
         for index, encoding in self.encodings.items():
@@ -60,17 +70,29 @@ class Quantizer:
     def is_constant(self, index: int) -> bool:
         return self.model.buffers[self.graph.tensors[index].buffer].data is not None
 
-    def activations(self, op: Any) -> None:
-        name, out = self.name(op), op.outputs[0]
-        given = [i for i in op.inputs if self.values[i].dtype == F32 and not self.is_constant(i)]
-        for i in given:
-            self.encodings.setdefault(i, spanning(self.kind, self.values[i]))
-        if name in _SHARE:
-            shared = spanning(self.kind, *(self.values[i] for i in given))
-            for i in (*given, out):
-                self.encodings[i] = shared
-        else:
-            self.encodings[out] = prescribed(name, self.kind, self.values[out])
+    def activations(self) -> None:
+        """One encoding for all that operators of one encoding join."""
+        groups: dict[int, list[int]] = {}
+        outputs: dict[int, str] = {}
+        for op in self.graph.operators:
+            name = self.name(op)
+            given = [i for i in op.inputs if i >= 0 and self.values[i].dtype == F32]
+            if name in WEIGHTS:
+                given = given[:1]
+            together = [*given, *op.outputs] if name in SAME_ENCODING else []
+            for i in (*given, *op.outputs):
+                groups.setdefault(i, [i])
+            for i in together[1:]:
+                first, other = groups[together[0]], groups[i]
+                if first is not other:
+                    first += other
+                    groups.update(dict.fromkeys(other, first))
+            outputs.update(dict.fromkeys(op.outputs, name))
+        for i, group in groups.items():
+            encoding = spanning(self.kind, *(self.values[j] for j in group))
+            if len(group) == 1 and i in outputs:
+                encoding = prescribed(outputs[i], self.kind, self.values[i])
+            self.encodings[i] = encoding
 
     def constants(self, op: Any) -> None:
         name = self.name(op)
@@ -126,9 +148,13 @@ class Quantizer:
 
 
 def quantized_network(
-    data: bytes, x: np.ndarray, dtype: Any, *, float_io: bool = False
-) -> tuple[bytes, np.ndarray]:
-    """The file, and `x` as its input."""
-    found = Quantizer(data, x, dtype, float_io)
-    first = found.encodings[0]
-    return found.build(), x if float_io else first.encode(x)
+    data: bytes, feeds: Sequence[np.ndarray], dtype: Any, *, float_io: bool = False
+) -> tuple[bytes, list[np.ndarray]]:
+    """The file, and `feeds` as its inputs."""
+    found = Quantizer(data, feeds, dtype, float_io)
+    if float_io:
+        return found.build(), list(feeds)
+    codes = [found.encodings.get(i) for i in found.graph.inputs]
+    return found.build(), [
+        x if c is None else c.encode(x) for c, x in zip(codes, feeds, strict=True)
+    ]

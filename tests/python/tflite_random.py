@@ -11,12 +11,14 @@ from tflite_builder import ModelBuilder
 
 F32, I32 = np.float32, np.int32
 Shape = tuple[int, ...]
+UNARY = ("RELU", "TANH", "LOGISTIC", "ABS", "NEG", "RELU6", "SIN")
 
 
 class Network:
     """Tensors that are there, and steps that add more."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, unary: tuple[str, ...]) -> None:
+        self.unaries = unary
         self.b = ModelBuilder()
         self.chance = random.Random(seed)
         self.rng = np.random.default_rng(seed)
@@ -76,7 +78,7 @@ class Network:
 
     def unary(self) -> None:
         x = self.pick()
-        kind = self.chance.choice(("RELU", "TANH", "LOGISTIC", "ABS", "NEG", "RELU6", "SIN"))
+        kind = self.chance.choice(self.unaries)
         self.add(kind, [x], self.shapes[x])
 
     def binary(self) -> None:
@@ -139,13 +141,18 @@ class Network:
         self.add("SOFTMAX", [x], self.shapes[x], "SoftmaxOptions", beta=1.0)
 
 
-def random_network(seed: int) -> tuple[bytes, list[Shape]]:
-    """A file, and the shapes of its inputs. What nothing reads is an output."""
-    n = Network(seed)
+def random_network(seed: int, fixed: bool = False) -> tuple[bytes, list[Shape]]:
+    """A file, and the shapes of its inputs. What nothing reads is an output.
+
+    `fixed`: only operators that have any encoding in a quantized file, and kernels for it.
+    """
+    n = Network(seed, ("RELU", "ABS", "RELU6", "ELU") if fixed else UNARY)
     steps: list[Callable[[], None]] = [
         n.conv, n.conv, n.pool, n.unary, n.unary, n.binary, n.binary, n.reshape, n.transpose,
         n.join, n.cut, n.pad, n.mean, n.dense, n.softmax,
     ]  # fmt: skip
+    if fixed:
+        steps.pop()
     for _ in range(n.chance.randint(6, 16)):
         if max(math.prod(s) for s in n.shapes.values()) < 20_000:
             n.chance.choice(steps)()

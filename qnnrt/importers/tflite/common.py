@@ -9,7 +9,7 @@ import numpy as np
 import tflite
 
 from ...model import Quantization
-from .nodes import Damaged, TfliteNode, Unsupported
+from .nodes import Damaged, NotFixed, TfliteNode, Unsupported
 from .values import Value, constant
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def bias(node: TfliteNode, index: int, x: Value, w: Value, axis: int, count: int
     scale = np.float32(x.quantization.scale) * np.asarray(w.quantization.scale, np.float32)
     encoding = Quantization(float(scale) if along is None else scale, 0, along)
     if np.abs(given.data.astype(np.int64)).max(initial=0) > np.iinfo(np.int32).max:
-        raise Unsupported("a bias beyond 32 bits, the most that QNN has")
+        raise NotFixed("a bias beyond 32 bits, the most that QNN has")
     return [constant(given.data.astype(np.int32).reshape(-1), encoding, given.name)]
 
 

@@ -11,7 +11,7 @@ from ...errors import ModelError, UnsupportedNode
 from ..encodings import decode, same
 from ..graph import Edge, Op, physical, unique
 from . import fold
-from .nodes import TABLE, Damaged, LowerFn, Result, TfliteNode, Unsupported
+from .nodes import TABLE, Damaged, LowerFn, NotFixed, Result, TfliteNode, Unsupported
 from .reasons import reason_for
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
 from .types import TensorInfo
@@ -224,7 +224,11 @@ class Lowering:
         try:
             if mapping.steps and not floats:
                 return self._through_floats(mapping.lower, node)
-            return _listed(mapping.lower(self, node))
+            try:
+                return _listed(mapping.lower(self, node))
+            except NotFixed:
+                del self.b.ops[mark:]
+                return self._through_floats(mapping.lower, node)
         except Unsupported:
             del self.b.ops[mark:]
             raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .options import Options
-from .refusal import Damaged, Unsupported
+from .refusal import Damaged, NotFixed, Unsupported
 from .types import TensorInfo
 from .values import Value
 
@@ -18,6 +18,7 @@ __all__ = [
     "Damaged",
     "LowerFn",
     "Mapping",
+    "NotFixed",
     "Result",
     "TfliteNode",
     "Unsupported",
