@@ -90,22 +90,27 @@ Encoder EncoderOf(const Tensor& tensor) {
   return {q.scales[0], q.offsets[0], range.low, range.high};
 }
 
+FusedLoop OfOp(BinaryOp op, Qnn_DataType_t type) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return Pick<Fused, Add>(type);
+    case BinaryOp::kSubtract:
+      return Pick<Fused, Subtract>(type);
+    case BinaryOp::kMultiply:
+      return Pick<Fused, Multiply>(type);
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1], &out = *node.outputs[0];
   if (a.dtype != b.dtype || a.dtype != out.dtype || !Takes(node)) return nullptr;
   *encodings = {DecoderOf(a), DecoderOf(b), EncoderOf(out)};
-  switch (op) {
-    case BinaryOp::kAdd:
-      return Pick<Fused, Add>(out.dtype);
-    case BinaryOp::kSubtract:
-      return Pick<Fused, Subtract>(out.dtype);
-    case BinaryOp::kMultiply:
-      return Pick<Fused, Multiply>(out.dtype);
-    default:
-      return nullptr;
-  }
+  const FusedLoop loop = OfOp(op, out.dtype);
+  return loop == nullptr ? nullptr : PickFused8(op, out, loop, encodings);
 }
 
 FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings) {

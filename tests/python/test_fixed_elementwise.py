@@ -176,6 +176,20 @@ def test_broadcast(op: str, left: tuple[int, ...], right: tuple[int, ...]) -> No
         check(op, [(x, a), (y, b)], [(shape, out)], static=(1,), threads=1)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_every_pair_of_8_bits(seed: int) -> None:
+    """Whatever the encodings: ties in great numbers, saturation, sums that nothing survives."""
+    rng = np.random.default_rng(seed)
+    ratios = ([1.0, 1.0, 2.0], [0.5, 0.25, 1.0], [1.0, 1.0, 1e-7], [1e-6, 1e5, 1.0])
+    scales = ratios[seed // 2] if seed < 8 else np.exp(rng.normal(0, 2, 3))
+    name = ("uint8", "int8")[seed % 2]
+    low = np.iinfo(name).min
+    a, b, out = (Fixed(name, np.float32(s), -int(rng.integers(256)) - low) for s in scales)
+    x, y = every_pair(a, b, rng)
+    for op in ("ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"):
+        check(op, [(x[:-7], a), (y[:-7], b)], [((x.size - 7,), out)])
+
+
 @pytest.mark.parametrize("of", TYPES, ids=names)
 @pytest.mark.parametrize("channels", [3, 64, 129, 1030])
 def test_rows(of: Fixed, channels: int) -> None:
