@@ -94,7 +94,7 @@ def _mark(graph: Graph) -> None:
             for out in op.outputs:
                 if out is not None and source is not None and out.dtype == source.dtype:
                     out.quantization = q
-        elif op.type not in ("Cast", "Dequantize"):
+        elif op.type not in ("Cast", "Dequantize") and op.type not in _POSITIONS:
             for i, edge in enumerate(op.inputs):
                 if edge is None or edge.quantization is None:
                     continue

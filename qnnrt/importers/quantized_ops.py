@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -176,7 +177,7 @@ def _batchnorm(op: Op, x: Edge, out: Edge) -> list[Op] | None:
     With a scale for each channel the weights are exact, which 8 bits for all would not be.
     """
     weight, bias = op.inputs[1], (op.inputs[2] if len(op.inputs) > 2 else None)
-    if len(x.shape) != 4 or x.quantization is None or weight is None or weight.data is None:
+    if x.quantization is None or weight is None or weight.data is None:
         return None
     if x.quantization.axis is not None or (bias is not None and bias.data is None):
         return None
@@ -188,12 +189,29 @@ def _batchnorm(op: Op, x: Edge, out: Edge) -> list[Op] | None:
     scale = np.where(scale == 0, 1.0, scale).astype(np.float32).astype(np.float64)
     codes = np.clip(np.rint(w / scale), -127, 127).astype(np.int8).reshape(1, 1, 1, -1)
     encoding = Quantization(scale, np.zeros(scale.shape, np.int32), 3)
-    inputs: list[Edge | None] = [x, Edge(codes.shape, codes.dtype, codes, quantization=encoding)]
+    offset = None
     if bias is not None:
         product = (scale * float(x.quantization.scale)).astype(np.float32).astype(np.float64)
-        inputs.append(_coded_bias(bias, product))
-        if inputs[2] is None:
+        offset = _coded_bias(bias, product)
+        if offset is None:
             return None
+    ops: list[Op] = []
+    image, result = _as_image(x), _as_image(out)
+    if image is not x:
+        ops.append(Op("Reshape", [x], [image], {}, op.name))
+    kernel = Edge(codes.shape, codes.dtype, codes, quantization=encoding)
     ones, zeros = np.ones(2, np.uint32), np.zeros((2, 2), np.uint32)
     params: dict[str, object] = {"stride": ones, "pad_amount": zeros, "dilation": ones}
-    return [Op("DepthWiseConv2d", inputs, [out], params, op.name)]
+    inputs: list[Edge | None] = [image, kernel, *([] if offset is None else [offset])]
+    ops.append(Op("DepthWiseConv2d", inputs, [result], params, op.name))
+    if result is not out:
+        ops.append(Op("Reshape", [result], [out], {}, op.name))
+    return ops
+
+
+def _as_image(edge: Edge) -> Edge:
+    """[..., C] as [N, H, W, C]."""
+    if len(edge.shape) == 4:
+        return edge
+    shape = (1, 1, math.prod(edge.shape[:-1]), edge.shape[-1])
+    return Edge(shape, edge.dtype, quantization=edge.quantization)

@@ -71,6 +71,7 @@ def residual_network(rng: np.random.Generator) -> onnx.ModelProto:
     return make(nodes, {"x": (1, 3, 16, 16)}, ["y"], constants)
 
 
+HALF = TensorProto.FLOAT16
 U8, S8, U16, S4 = QuantType.QUInt8, QuantType.QInt8, QuantType.QUInt16, QuantType.QInt4
 
 #: Settings of the quantizer, and whether a Relu is left of them.
@@ -262,14 +263,27 @@ def test_a_bias_beyond_32_bits_leaves_the_operation_in_float() -> None:
     assert "Dequantize" in types(model)[: types(model).index("Conv2d")]
 
 
-def test_a_normalization_is_a_depthwise_convolution() -> None:
+@pytest.mark.parametrize("shape", [(2, 4, 6, 6), (2, 4, 6), (3, 4), (1, 4, 2, 3, 3)])
+def test_a_normalization_is_a_depthwise_convolution(shape: tuple[int, ...]) -> None:
     g = Graph()
     parts = [g.const(v) for v in (image(4), image(4) * 2, image(4) / 3, np.abs(image(4)) + 0.1)]
     y = g.op("Relu", [g.op("BatchNormalization", [g.qdq("x", 1 / 32, 128), *parts])])
-    proto = g.proto({"x": (2, 4, 6, 6)}, [g.qdq(y, 1 / 16)])
-    model = check(proto, {"x": image(2, 4, 6, 6)}, 1 / 16)
+    proto = g.proto({"x": shape}, [g.qdq(y, 1 / 16)])
+    model = check(proto, {"x": image(*shape)}, 1 / 16)
     assert model.op_counts()["DepthWiseConv2d"] == 1
     assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+
+
+def test_channels_that_a_normalization_drops() -> None:
+    """A weight of 0, and one of next to nothing beside a large offset."""
+    g = Graph()
+    scale = np.array([0, 1e-9, 1, -2], np.float32)
+    offset = np.array([1.5, 3, 0, 1], np.float32)
+    parts = [g.const(v) for v in (scale, offset, np.zeros(4, np.float32), np.ones(4, np.float32))]
+    y = g.op("BatchNormalization", [g.qdq("x", 1 / 32, 128), *parts], epsilon=0.0)
+    proto = g.proto({"x": (1, 4, 5, 5)}, [g.qdq(y, 1 / 16, 128)])
+    model = check(proto, {"x": image(1, 4, 5, 5)}, 1 / 16)
+    assert model.op_counts()["DepthWiseConv2d"] == 1
 
 
 @pytest.mark.parametrize("held", ["plain", "turned"])
@@ -398,6 +412,31 @@ def test_layer_normalization_and_attention_in_fixed_point() -> None:
     model = check(g.proto({"x": (2, 6, 8)}, [y]), {"x": image(2, 6, 8)}, 1 / 32, 2.01)
     assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
     assert "Transpose" not in types(model)
+
+
+def test_positions_of_extremes_are_those_of_the_integers() -> None:
+    g = Graph()
+    q = g.q("x", 1 / 32, 128)
+    a = g.op("ArgMax", [g.dq(q, 1 / 32, 128)], axis=1)
+    b = g.op("ArgMin", [q], axis=1)
+    proto = g.proto({"x": (4, 8)}, [a, b], **dict.fromkeys((a, b), TensorProto.INT64))
+    model = check(proto, {"x": image(4, 8)}, 1, 0)
+    assert types(model)[0] == "Quantize"
+    assert conversions(model) == {"Quantize": 1}
+
+
+def test_half_precision_around_fixed_point() -> None:
+    g = Graph()
+    scale, zero = g.const(np.float16(1 / 32)), g.const(np.uint8(128))
+    x = g.op("DequantizeLinear", [g.op("QuantizeLinear", ["x", scale, zero]), scale, zero])
+    w = [g.const(codes(4, 4, 3, 3)), g.const(np.float16(1 / 256)), g.const(np.int8(0))]
+    y = g.op("Conv", [x, g.op("DequantizeLinear", w), g.const(image(4).astype(np.float16))])
+    scale = g.const(np.float16(1 / 8))
+    y = g.op("DequantizeLinear", [g.op("QuantizeLinear", [y, scale, zero]), scale, zero])
+    proto = g.proto({"x": (1, 4, 8, 8)}, [y], x=HALF, **{y: HALF})
+    model = check(proto, {"x": image(1, 4, 8, 8).astype(np.float16)}, 1 / 8)
+    assert model.tensors[y].dtype == np.float16
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
 
 
 def test_integers_that_are_no_quantized_numbers() -> None:
