@@ -64,18 +64,25 @@ std::vector<double> RealBias(const Node& node, size_t channels) {
   return values;
 }
 
-int32_t Stored(const Tensor& weights, uint64_t i) {
-  return weights.dtype == QNN_DATATYPE_UFIXED_POINT_8 ? weights.data_as<uint8_t>()[i]
-                                                      : weights.data_as<int8_t>()[i];
+// The sum of all weights of each channel, as they lie.
+template <typename T>
+std::vector<int64_t> StoredSums(const T* weights, uint64_t count, const ChannelOrder& order) {
+  std::vector<int64_t> sums(static_cast<size_t>(order.channels), 0);
+  order.ForRuns(count, [&](uint64_t channel, uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; ++i) sums[channel] += weights[i];
+  });
+  return sums;
 }
 
 std::vector<double> SumsOf(const Tensor& weights, const ChannelOrder& order,
                            const SignedWeights& encoding) {
-  std::vector<int64_t> sums(static_cast<size_t>(order.channels), 0);
   const uint64_t count = weights.elements();
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t channel = order.Of(i);
-    sums[channel] += Stored(weights, i) + encoding.shifts[channel] + encoding.rests[channel];
+  std::vector<int64_t> sums = weights.dtype == QNN_DATATYPE_UFIXED_POINT_8
+                                  ? StoredSums(weights.data_as<uint8_t>(), count, order)
+                                  : StoredSums(weights.data_as<int8_t>(), count, order);
+  const int64_t products = static_cast<int64_t>(count) / order.channels;
+  for (size_t c = 0; c < sums.size(); ++c) {
+    sums[c] += products * (encoding.shifts[c] + encoding.rests[c]);
   }
   return {sums.begin(), sums.end()};
 }
@@ -135,12 +142,21 @@ std::optional<SignedWeights> AsSigned(const Tensor& weights, const ChannelOrder&
   return result;
 }
 
+void WriteShifted(const Tensor& weights, const ChannelOrder& order,
+                  const std::vector<int32_t>& shifts, int8_t* to) {
+  const uint8_t* from = weights.data_as<uint8_t>();
+  // Modulo 256 the sum is that of signed and of unsigned bytes.
+  order.ForRuns(weights.elements(), [&](uint64_t channel, uint64_t begin, uint64_t end) {
+    const int32_t shift = shifts[channel];
+    for (uint64_t i = begin; i < end; ++i) to[i] = static_cast<int8_t>(from[i] + shift);
+  });
+}
+
 std::function<Status(int8_t*)> ShiftedBy(const Tensor& weights, int32_t shift) {
   return [&weights, shift](int8_t* to) {
+    const uint8_t* from = weights.data_as<uint8_t>();
     const uint64_t count = weights.elements();
-    for (uint64_t i = 0; i < count; ++i) {
-      to[i] = static_cast<int8_t>(Stored(weights, i) + shift);
-    }
+    for (uint64_t i = 0; i < count; ++i) to[i] = static_cast<int8_t>(from[i] + shift);
     return Status::Ok();
   };
 }
@@ -195,10 +211,7 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
       {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(addends)});
 
   integers->weights = [&stored, order, shifts = weights.shifts](int8_t* to) {
-    const uint64_t count = stored.elements();
-    for (uint64_t i = 0; i < count; ++i) {
-      to[i] = static_cast<int8_t>(Stored(stored, i) + shifts[order.Of(i)]);
-    }
+    WriteShifted(stored, order, shifts, to);
     return Status::Ok();
   };
   return Status::Ok();

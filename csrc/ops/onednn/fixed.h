@@ -22,10 +22,15 @@ struct ChannelOrder {
   int32_t axis = 0;      // of the weights' shape: where an encoding per channel has its scales
   uint64_t inner = 1, rows = 1, groups = 1;
 
-  uint64_t Of(uint64_t i) const {
+  // Calls fn(channel, begin, end) for runs of weights of one channel, in order, up to `count`.
+  template <typename Fn>
+  void ForRuns(uint64_t count, Fn fn) const {
     const uint64_t per_group = static_cast<uint64_t>(channels) / groups;
-    const uint64_t turn = i / inner / per_group;
-    return i / inner % per_group + turn / rows % groups * per_group;
+    uint64_t i = 0;
+    for (uint64_t turn = 0; i < count; ++turn) {
+      const uint64_t first = turn / rows % groups * per_group;
+      for (uint64_t c = first; c < first + per_group; ++c, i += inner) fn(c, i, i + inner);
+    }
   }
 };
 
@@ -48,7 +53,9 @@ struct SignedWeights {
 // Nothing where the encoding is none of 8 bits along the output channels.
 std::optional<SignedWeights> AsSigned(const Tensor& weights, const ChannelOrder& order);
 
-// Writes static weights with `shift` added to each.
+// Writes static weights with the shift of their channel added to each, or `shift` to all.
+void WriteShifted(const Tensor& weights, const ChannelOrder& order,
+                  const std::vector<int32_t>& shifts, int8_t* to);
 std::function<Status(int8_t*)> ShiftedBy(const Tensor& weights, int32_t shift);
 
 // Leaves the zero of an argument (DNNL_ARG_SRC, _WEIGHTS) to oneDNN.

@@ -189,8 +189,9 @@ Status Split16::Constants(const Node& node, const KernelOptions& options,
     double* constants = static_cast<double*>(data);
     std::vector<int64_t> sums(channels);
     const int8_t* w = weights.data_as<int8_t>();
-    const uint64_t count = weights.elements();
-    for (uint64_t i = 0; i < count; ++i) sums[s_.order.Of(i)] += w[i];
+    s_.order.ForRuns(weights.elements(), [&](uint64_t channel, uint64_t begin, uint64_t end) {
+      for (uint64_t i = begin; i < end; ++i) sums[channel] += w[i];
+    });
     for (size_t c = 0; c < channels; ++c) {
       const double scale = in_scale * as_signed.scales[c];
       constants[c] = static_cast<double>(in_offset_ * sums[c]);
@@ -223,13 +224,7 @@ Result<std::unique_ptr<Tensor>> Shifted(const Tensor& weights, const ChannelOrde
   if (absent || plain) return shifted;
   shifted->data = AlignedBytes::Make(weights.bytes());
   if (!shifted->data) return OutOfMemory();
-  const uint8_t* from = weights.data_as<uint8_t>();
-  int8_t* to = static_cast<int8_t*>(shifted->data->data());
-  const uint64_t count = weights.elements();
-  // Modulo 256 the sum is that of signed and of unsigned bytes.
-  for (uint64_t i = 0; i < count; ++i) {
-    to[i] = static_cast<int8_t>(from[i] + as_signed.shifts[order.Of(i)]);
-  }
+  WriteShifted(weights, order, as_signed.shifts, static_cast<int8_t*>(shifted->data->data()));
   return shifted;
 }
 
