@@ -53,7 +53,8 @@ class Case:
             w = Fixed(self.weight_type, 0.0021, -self.weight_zero)
         else:
             scales = rng.uniform(1e-3, 3e-3, channels).astype(np.float32)
-            w = Fixed(self.weight_type, scales, np.zeros(channels, np.int32), self.axis)
+            offsets = np.full(channels, -self.weight_zero, np.int32)
+            w = Fixed(self.weight_type, scales, offsets, self.axis)
         scale = np.float32(x.scale) * np.asarray(w.scale, np.float32)
         many = None if self.axis is None else 0
         b = Fixed(np.int32, scale, np.zeros_like(np.asarray(w.offset)), many)
@@ -161,10 +162,28 @@ CASES = [
     fully("rows in tiles", 300, 70, 1024, axis=None),
     matmul("static", (2, 90, 64), (64, 96)),
     matmul("transposed", (2, 90, 64), (1, 96, 64), turned=True, kinds=(S16, S16), zero=5),
+    conv("weights around 3", (15, 14), (32, 48), (3, 3), axis=None, weight_zero=3),
+    conv(
+        "unsigned weights around 99",
+        (30, 28),
+        (64, 48),
+        (3, 2),
+        group=2,
+        stride=2,
+        dilation=2,
+        batch=2,
+        pads=[[1, 0], [2, 1]],
+        kinds=(S16, S16),
+        zero=-3,
+        weight_type=np.uint8,
+        weight_zero=99,
+    ),
+    conv("in tiles, around 99", (64, 60), (64, 64), (3, 3), weight_type=np.uint8, weight_zero=99),
+    fully("unsigned weights around 0", 90, 70, 300, weight_type=np.uint8, axis=None),
+    fully("unsigned weights around 255", 300, 70, 128, weight_type=np.uint8, weight_zero=255),
     # What stays in float.
     conv("first layer", (33, 31), (3, 16), (3, 3), split=False),
     conv("wide weights", (9, 8), (16, 24), (3, 3), axis=None, weight_type=S16, split=False),
-    conv("weights around 3", (15, 14), (32, 48), (3, 3), axis=None, weight_zero=3, split=False),
     fully("small", 3, 64, 48, split=False),
 ]
 

@@ -13,9 +13,9 @@
 
 #include "ops/conv.h"
 #include "ops/fixed.h"
-#include "ops/isa.h"
 #include "ops/onednn/fixed.h"
 #include "ops/onednn/shapes.h"
+#include "ops/onednn/split16_loops.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
 
@@ -32,36 +32,6 @@ constexpr int64_t kTileBytes = 512 * 1024, kTilePixels = 64;
 constexpr size_t kAlignment = 64;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-struct SplitRun {
-  // `flip` makes signed numbers unsigned ones, 32768 higher.
-  static QNNRT_INLINE void Run(const uint16_t* in, uint8_t* high, uint8_t* low, size_t n,
-                               uint16_t flip) {
-    QNNRT_SIMD
-    for (size_t i = 0; i < n; ++i) {
-      const uint16_t x = in[i] ^ flip;
-      high[i] = static_cast<uint8_t>(x >> 8);
-      low[i] = static_cast<uint8_t>(x);
-    }
-  }
-};
-
-struct Requantize {
-  double least, most;  // of the result without its offset
-  int32_t offset;
-};
-
-struct JoinRun {
-  static QNNRT_INLINE void Run(const int32_t* high, const int32_t* low, const double* constants,
-                               const double* factors, uint16_t* out, size_t n, Requantize to) {
-    QNNRT_SIMD
-    for (size_t i = 0; i < n; ++i) {
-      const double sum = 256.0 * high[i] + low[i] + constants[i];  // exact
-      const double x = std::min(std::max(sum * factors[i], to.least), to.most);
-      out[i] = static_cast<uint16_t>(static_cast<int32_t>(std::nearbyint(x)) - to.offset);
-    }
-  }
-};
 
 // The problem as images of rows of pixels. A matrix product has one image with pixels for rows.
 struct Shape16 {
@@ -100,7 +70,14 @@ class Split16 final : public Kernel {
         const int64_t first = std::min(row, s_.out_rows - s_.tile);
         SplitTile(in + image * s_.in_rows * s_.in_row(), first, planes, args.threads);
         QNNRT_RETURN_IF_ERROR(inner_->Run(inner));
-        JoinTile(sums, out + (image * s_.out_rows + first) * s_.out_row(), args.threads);
+        uint16_t* to = out + (image * s_.out_rows + first) * s_.out_row();
+        if (rests_.empty()) {
+          JoinTile(sums, to, args.threads);
+        } else {
+          int64_t* inputs = reinterpret_cast<int64_t*>(scratch + inputs_offset_);
+          SumInputs(planes, inputs, args.threads);
+          JoinTile(sums, inputs, to, args.threads);
+        }
       }
     }
     return Status::Ok();
@@ -115,6 +92,11 @@ class Split16 final : public Kernel {
   Split16(const Shape16& shape) : s_(shape) {}
   void SplitTile(const uint16_t* in, int64_t first, uint8_t* planes, const Threads& threads) const;
   void JoinTile(const int32_t* sums, uint16_t* out, const Threads& threads) const;
+  // With rests: `inputs` are what SumInputs wrote, of every pixel of the padded tile and group.
+  void SumInputs(const uint8_t* planes, int64_t* inputs, const Threads& threads) const;
+  int64_t SumWindow(const int64_t* inputs, size_t pixel, size_t group) const;
+  void JoinTile(const int32_t* sums, const int64_t* inputs, uint16_t* out,
+                const Threads& threads) const;
   Status Constants(const Node& node, const KernelOptions& options, const SignedWeights& as_signed);
 
   const Shape16 s_;
@@ -127,9 +109,12 @@ class Split16 final : public Kernel {
   // For each output channel: what belongs to the sum beside the products of the bytes, and the
   // scale of the sum in steps of the output.
   SharedBytes constants_;
-  size_t sums_offset_ = 0, inner_offset_ = 0;
+  std::vector<double> rests_;  // by output channel; empty when there are none
+  size_t sums_offset_ = 0, inputs_offset_ = 0, inner_offset_ = 0;
   decltype(PickIsa<SplitRun>()) split_ = PickIsa<SplitRun>();
   decltype(PickIsa<JoinRun>()) join_ = PickIsa<JoinRun>();
+  decltype(PickIsa<JoinRestRun>()) join_rest_ = PickIsa<JoinRestRun>();
+  decltype(PickIsa<SumRun>()) sum_ = PickIsa<SumRun>();
 };
 
 void Split16::SplitTile(const uint16_t* in, int64_t first, uint8_t* planes,
@@ -167,6 +152,49 @@ void Split16::JoinTile(const int32_t* sums, uint16_t* out, const Threads& thread
   });
 }
 
+void Split16::SumInputs(const uint8_t* planes, int64_t* inputs, const Threads& threads) const {
+  const size_t channels = static_cast<size_t>(s_.cin / s_.group);
+  const size_t sums = static_cast<size_t>(s_.TileIn() * s_.padded_width * s_.group);
+  const uint8_t* low = planes + s_.TileIn() * s_.padded_row();
+  threads.For(sums, std::max<size_t>(1, 65536 / channels), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      inputs[i] = sum_(planes + i * channels, low + i * channels, channels);
+    }
+  });
+}
+
+int64_t Split16::SumWindow(const int64_t* inputs, size_t pixel, size_t group) const {
+  const int64_t y = static_cast<int64_t>(pixel) / s_.out_width * s_.stride_h;
+  const int64_t x = static_cast<int64_t>(pixel) % s_.out_width * s_.stride_w;
+  int64_t sum = 0;
+  for (int64_t ky = 0; ky < s_.kernel_h; ++ky) {
+    const int64_t row = (y + ky * s_.dilation_h) * s_.padded_width + x;
+    for (int64_t kx = 0; kx < s_.kernel_w; ++kx) {
+      sum += inputs[(row + kx * s_.dilation_w) * s_.group + static_cast<int64_t>(group)];
+    }
+  }
+  return sum;
+}
+
+void Split16::JoinTile(const int32_t* sums, const int64_t* inputs, uint16_t* out,
+                       const Threads& threads) const {
+  const size_t pixels = static_cast<size_t>(s_.tile * s_.out_width);
+  const size_t groups = static_cast<size_t>(s_.group);
+  const size_t channels = static_cast<size_t>(s_.cout);
+  const size_t part = channels / groups;
+  const double* constants = static_cast<const double*>(constants_->data());
+  const int32_t* low = sums + pixels * channels;
+  threads.For(pixels, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
+    for (size_t p = begin; p < end; ++p) {
+      for (size_t g = 0; g < groups; ++g) {
+        const size_t c = g * part, at = p * channels + c;
+        join_rest_(sums + at, low + at, constants + c, constants + channels + c, rests_.data() + c,
+                   static_cast<double>(SumWindow(inputs, p, g)), out + at, part, to_);
+      }
+    }
+  });
+}
+
 bool IsWide(const Tensor& tensor) {
   return (tensor.dtype == QNN_DATATYPE_UFIXED_POINT_16 ||
           tensor.dtype == QNN_DATATYPE_SFIXED_POINT_16) &&
@@ -194,6 +222,7 @@ Status Split16::Constants(const Node& node, const KernelOptions& options,
     });
     for (size_t c = 0; c < channels; ++c) {
       const double scale = in_scale * as_signed.scales[c];
+      sums[c] += s_.depth() * as_signed.rests[c];
       constants[c] = static_cast<double>(in_offset_ * sums[c]);
       constants[channels + c] = scale / out_scale;
       if (bias == nullptr) continue;
@@ -284,7 +313,7 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
     return KernelPtr();
   }
   const std::optional<SignedWeights> as_signed = AsSigned(weights, s.order);
-  if (!as_signed || as_signed->has_rest()) return KernelPtr();
+  if (!as_signed) return KernelPtr();
   const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
   const int32_t zero = -UnsignedOffset(in);
   if (s.depth() < kLeastDepth || s.depth() > kMostDepth || work < kLeastWork ||
@@ -316,8 +345,14 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
                  offset};
   QNNRT_RETURN_IF_ERROR(kernel->Constants(shifted, options, *as_signed));
   kernel->sums_offset_ = Aligned(static_cast<size_t>(2 * s.TileIn() * s.padded_row()));
-  kernel->inner_offset_ = kernel->sums_offset_ +
-                          Aligned(static_cast<size_t>(2 * s.tile * s.out_row()) * sizeof(int32_t));
+  kernel->inputs_offset_ = kernel->sums_offset_ +
+                           Aligned(static_cast<size_t>(2 * s.tile * s.out_row()) * sizeof(int32_t));
+  kernel->inner_offset_ = kernel->inputs_offset_;
+  if (as_signed->has_rest()) {
+    kernel->rests_.assign(as_signed->rests.begin(), as_signed->rests.end());
+    const int64_t inputs = s.TileIn() * s.padded_width * s.group;
+    kernel->inner_offset_ += Aligned(static_cast<size_t>(inputs) * sizeof(int64_t));
+  }
   return KernelPtr(std::move(kernel));
 }
 
