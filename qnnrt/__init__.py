@@ -32,6 +32,7 @@ from .errors import (
 )
 from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
 from .model import ContextBinary, Model
+from .quantization import dequantize, quantize
 from .session import BoundTensor, Session
 from .stats import Copy, Stats
 
@@ -66,9 +67,11 @@ __all__ = [
     "alloc",
     "alloc_array",
     "buffer_of",
+    "dequantize",
     "heaps",
     "load",
     "qnn",
+    "quantize",
 ]
 
 # Where pip puts oneDNN's library, for installs that are not beside it (editable ones); the native

@@ -1,7 +1,7 @@
 #include "api/encoding.h"
 
 #include "abi/qnn_errors.h"
-#include "graph/encoding.h"
+#include "ops/encoding.h"
 
 namespace qnnrt {
 namespace {

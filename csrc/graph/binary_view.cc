@@ -6,7 +6,7 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
 #include "graph/binary_io.h"
-#include "graph/encoding.h"
+#include "ops/encoding.h"
 #include "ops/op.h"
 #include "ops/simd.h"
 #include "support/crc32c.h"

@@ -5,9 +5,9 @@
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
-#include "graph/encoding.h"
 #include "memory/descriptor.h"
 #include "memory/memory.h"
+#include "ops/encoding.h"
 #include "support/clock.h"
 
 namespace qnnrt {

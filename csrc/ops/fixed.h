@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/encoding.h"
+#include "ops/encoding.h"
 
 namespace qnnrt {
 

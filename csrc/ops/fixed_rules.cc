@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "abi/qnn_op_names.h"
-#include "graph/encoding.h"
+#include "ops/encoding.h"
 #include "ops/rules.h"
 
 namespace qnnrt {

@@ -10,15 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..model import Quantization
+from ..quantization import along, limits
 from .graph import Shape
-
-
-def along(values: float | int | np.ndarray, axis: int | None, rank: int) -> np.ndarray:
-    """One value, or one for each index along `axis`, ready to be broadcast."""
-    found = np.asarray(values)
-    if axis is None or found.ndim == 0:
-        return found
-    return found.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
 def spread(values: float | int | np.ndarray, q: Quantization, shape: Shape) -> np.ndarray:
@@ -81,14 +74,6 @@ def same(a: Quantization | None, b: Quantization | None) -> bool:
 def alike(a: Quantization | None, b: Quantization | None) -> bool:
     """Both are there, are encodings of whole tensors, and are the same."""
     return a is not None and a.axis is None and a.block is None and same(a, b)
-
-
-def limits(dtype: np.dtype, bitwidth: int | None) -> tuple[int, int]:
-    """The least and the largest integer of a fixed-point type."""
-    bits = bitwidth or 8 * dtype.itemsize
-    if dtype.kind == "i":
-        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    return 0, (1 << bits) - 1
 
 
 def decode(codes: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:

@@ -15,8 +15,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..model import Quantization
+from ..quantization import limits
 from . import passes, quantized_ops
-from .encodings import alike, decode, encode, limits
+from .encodings import alike, decode, encode
 from .graph import Edge, Op
 from .passes import Graph
 

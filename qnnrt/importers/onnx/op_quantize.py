@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 
 from ...model import Quantization
-from ..encodings import Coded, along, encode, limits
+from ...quantization import along, limits
+from ..encodings import Coded, encode
 from .common import add, cast, div, mul, nary, scalar, sub, unary
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, axis_of, lowers

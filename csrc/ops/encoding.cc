@@ -1,4 +1,4 @@
-#include "graph/encoding.h"
+#include "ops/encoding.h"
 
 #include <cmath>
 
