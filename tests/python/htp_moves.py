@@ -19,7 +19,7 @@ def _alike(spec: Spec) -> list[Spec]:
 def moves() -> list[Spec]:
     def one(op: str, x: Any, y: Any, note: str = "", **p: Any) -> list[Spec]:
         outs = y if isinstance(y, list) else [y]
-        return _alike(Spec(op, [Act(x)], outs, p, note=note))
+        return _alike(Spec(op, [Act(x)], outs, p, note=note, exact=note != "integer"))
 
     two = u32(2, 2)
     part = np.array([[0, 2, 1], [0, 6, 2], [0, 8, 1]], np.int32)
@@ -72,7 +72,14 @@ def joins() -> list[Spec]:
         *_alike(Spec("Gather", [table, Plain(index)], [(4, 8)], {"axis": zero})),
         *_alike(Spec("GatherElements", [table, Plain(tiled)], [(4, 8)], {"axis": 0})),
         *_alike(Spec("GatherNd", [table, Plain(index[:, None])], [(4, 8)], {"batch_dims": 0})),
-        Spec("OneHot", [Plain(index, False)], [(4, 8)], {"depth": 8, "axis": 1}, range=(0, 1)),
+        Spec(
+            "OneHot",
+            [Plain(index, False)],
+            [(4, 8)],
+            {"depth": 8, "axis": 1},
+            range=(0, 1),
+            exact=False,
+        ),
     ]
     for reduction, note in enumerate(("none", "add", "multiply", "max")):
         inputs = [table, Plain(tiled[:2]), Act((2, 8))]

@@ -14,7 +14,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "htp-fixed-point.md"
 _HEAD = """# Fixed point on the htp backend, beside the vendor's simulator
 
 This page is generated: `python tools/htp_table.py`. A test runs the same nodes and fails where a
-result is worse than the page says.
+result is worse than the page says. What encodings are stands in
+[Quantized networks](quantization.md).
 
 What is compared: one node at a time, with seeded random integers over the whole range of the type,
 on our htp backend and on the x86 HTP simulator of the package `onnxruntime-qnn` 2.7.0
@@ -45,22 +46,26 @@ way, or that its own error carried it over a boundary.
 - All inputs and outputs of a node have one fixed-point type, Convert, Cast and MatMul excepted.
   Here they may be mixed.
 - Activations have one scale and offset. Weights may have one for each output channel, with
-  offset 0 (unsigned ones: with the offset that makes them symmetric).
-- The bias of Conv2d and FullyConnected is SFIXED_POINT_32 with offset 0. It is read at its real
-  value, whatever its scale.
+  offset 0 (unsigned ones: with the offset that makes them symmetric); those of a MatMul crash the
+  simulator.
+- The bias of Conv2d and FullyConnected is SFIXED_POINT_32 with offset 0. The simulator reads it at
+  its real value, whatever its scale; here its scale must be that of the input times that of the
+  weights.
 - 4-bit weights come as SFIXED_POINT_8 or UFIXED_POINT_8 with a bit width of 4; tensors of the type
-  SFIXED_POINT_4 are refused (7004).
+  SFIXED_POINT_4 are refused (7004). Here both run.
 - Pad takes its constant as an INT_32, an integer in the input's encoding, or as a FLOAT_32, a real
   number; OneHot to a fixed-point type takes no values and writes the integers 1 and 0. The same
   holds here.
 - Softmax to SFIXED_POINT_8 always writes with offset 128, whatever the output's encoding says.
+- Gru with SFIXED_POINT_32 biases; of more than one step it computes only the first. Lstm with
+  fixed-point numbers is refused in every form that was tried.
 - TopK lists equal values with the last index first; here the first index comes first, as in ONNX.
 
 ## The table
 
 "exact": every element is equal. "1": within one step of the output's encoding. A greater number: so
 many steps apart, and why is said below. "-": the simulator refuses the node when it checks it
-(3110) or finalizes the graph (1002). "crash": it takes the process with it.
+(3110) or finalizes the graph (1002).
 
 | op | weights | u8 | s8 | u16 | s16 |
 |---|---|---|---|---|---|"""
@@ -139,19 +144,15 @@ def _conversions(table: Table) -> list[str]:
     return lines
 
 
-def _distance(cell: Cell, key: tuple[str, str, str]) -> tuple[str, str]:
-    if key[0] == "Cast":
-        return "", ""  # what is exact is the question
-    return f"{cell.theirs:.1f}", f"{cell.ours:.1f}"
-
-
 def _differences(table: Table) -> list[str]:
     lines = []
     for key, cell in table.items():
         if cell.verdict != "differs":
             continue
         label, weights, type = key
-        theirs, ours = _distance(cell, key)
+        theirs, ours = f"{cell.theirs:.1f}", f"{cell.ours:.1f}"
+        if label == "Cast":
+            theirs = ours = ""  # what is exact is the question
         lines.append(
             f"| {label} | {weights} | {type} | {_number(cell.worst)} | {100 * cell.share:.1f} % | "
             f"{theirs} | {ours} | {reason(*key)} |"

@@ -69,9 +69,10 @@ TEXTS = {
 #: (name, op with its form, weights, types): regular expressions that match all of the text.
 RULES = [
     ("4 bits along channels", r"Conv3d", r"u4 per channel", r".*"),
-    ("byte products", r".*(Conv2d|Conv3d|FullyConnected|MatMul|Batchnorm)", r"[us]16.*", r".*"),
+    ("byte products", r".*(Conv2d|Conv3d|FullyConnected|MatMul|Batchnorm).*", r"[us]16.*", r".*"),
     ("byte products", r"MatMul", r"", r"[us]16"),
-    ("low bits", r".*(Conv2d|Conv3d|FullyConnected|MatMul)", r".*", r"[us]16"),
+    ("low bits", r".*(Conv2d|Conv3d|FullyConnected|MatMul).*", r".*", r"[us]16"),
+    ("approximation", r"Gru", r".*", r"[us]16"),
     ("two roundings", r".*SquaredDifference|.*Prelu|Scatter.*multiply.*", r".*", r".*"),
     ("integers copied", _COPIES, r".*", r".*"),
     ("cast", r"Cast", r".*", r".*"),

@@ -25,11 +25,12 @@ class Act:
 
 @dataclass
 class Weight:
-    """A constant; ``axis`` is that of its output channels where encodings go along one."""
+    """Weights; ``axis`` is that of their output channels where encodings go along one."""
 
     shape: tuple[int, ...]
     axis: int | None = None
     high: float = 1.0
+    static: bool = True
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Spec:
     same: all activations have input 0's encoding (ops that only move elements).
     range: of the outputs that have one of their own, whatever goes in.
     note: what tells this form of the op from the others in the table.
+    exact: the float op on the real numbers says what the result is.
     """
 
     op: str
@@ -65,6 +67,7 @@ class Spec:
     same: bool = False
     range: tuple[float, float] | None = None
     note: str = ""
+    exact: bool = True
 
     @property
     def label(self) -> str:
