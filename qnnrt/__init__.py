@@ -86,8 +86,9 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
         path: an ``.onnx`` file, a ``.tflite`` file, or a context binary, ``.bin``.
         options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
             ``constants`` and ``quantized_io``, see ``qnnrt.importers.onnx.load``; for TFLite
-            ``signature``, ``shapes`` and ``variables``, see ``qnnrt.importers.tflite.load``. For
-            a context binary ``system``, the path of the QNN system library that knows its format.
+            ``signature``, ``shapes``, ``variables`` and ``quantized_io``, see
+            ``qnnrt.importers.tflite.load``. For a context binary ``system``, the path of the QNN
+            system library that knows its format.
 
     Raises:
         ModelError: damaged, inconsistent, or of a kind that this version cannot read.

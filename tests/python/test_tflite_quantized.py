@@ -16,7 +16,7 @@ import tflite_reference as reference
 from tflite_builder import ModelBuilder
 from tflite_case import Case, w, x
 from tflite_networks import NETWORKS
-from tflite_quantized import ENCODINGS, F32, KINDS, conversion, quantize
+from tflite_quantized import ENCODINGS, F32, KINDS, conversion, hybrid, quantize
 from tflite_quantizer import Quantizer, quantized_network
 from tflite_random import random_network
 
@@ -127,6 +127,18 @@ def test_weights_of_4_bits_and_of_one_scale(layer: str, bits: int) -> None:
         assert weights.quantization is not None
         assert weights.quantization.bitwidth == (4 if bits == 4 else None)
         assert (weights.quantization.axis is None) != per_channel
+
+
+@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+def test_integer_weights_under_floats_are_the_numbers_they_stand_for(op: str) -> None:
+    """TFLite rounds the activations to 8 bits as well; nothing is rounded here."""
+    for case in CASES[op][:8]:
+        data, exact, feeds = hybrid(case)
+        (found,) = reference.run(importer.load(data), feeds)
+        (wanted,) = reference.reference(exact, feeds)
+        reference.close(found, wanted)
+        (rounded,) = reference.reference(data, feeds)
+        assert np.abs(found - rounded).max() <= 0.02 * np.abs(wanted).max(), case.label
 
 
 # ---- QUANTIZE, DEQUANTIZE

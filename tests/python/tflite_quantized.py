@@ -164,6 +164,21 @@ def quantize(case: Case, dtype: Any, *, per_channel: bool = True, bits: int = 8)
     return Quantized(*_build(case, arrays, encodings, outputs), exact)
 
 
+def hybrid(case: Case) -> tuple[bytes, bytes, list[np.ndarray]]:
+    """`case` with integer weights under float activations; with the numbers that these stand for;
+    and inputs."""
+    rng = np.random.default_rng(zlib.crc32(f"{case.op} {case.label}".encode()))
+    arrays = [None if g is None else g.array(rng) for g in case.inputs]
+    at, axis = WEIGHTS[case.op]
+    given = arrays[at]
+    assert given is not None
+    weights = symmetric(given, axis)
+    encodings = [weights if i == at else None for i in range(len(arrays))]
+    data, feeds = _build(case, arrays, encodings, [None])
+    arrays[at] = weights.decode(weights.encode(given))
+    return data, _build(case, arrays, [None] * len(arrays), [None])[0], feeds
+
+
 def _build(
     case: Case,
     arrays: Sequence[np.ndarray | None],
