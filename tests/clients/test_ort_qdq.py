@@ -31,6 +31,7 @@ pytestmark = pytest.mark.foreign
 
 on_htp, on_cpu = test_ort_htp.run, test_ort_qnn.run  # fixtures
 
+STEP = re.compile(r"step \d+ is (\w+) '[^']*'.* by kernel (\S+)", re.M)
 ENCODINGS = re.compile(
     r"dataType=QNN_DATATYPE_(\wFIXED_POINT_\d+) "
     r".*quantizationEncoding=QNN_QUANTIZATION_ENCODING_(\w+)"
@@ -76,6 +77,43 @@ def net() -> onnx.ModelProto:
 def samples() -> list[dict[str, np.ndarray]]:
     rng = np.random.default_rng(32)
     return [{"x": rng.standard_normal((1, 3, 31, 27), dtype=np.float32)} for _ in range(3)]
+
+
+def attention() -> onnx.ModelProto:
+    """A layer of a transformer: two heads on eight tokens of 16 numbers."""
+    rng = np.random.default_rng(34)
+    weights: dict[str, np.ndarray] = {
+        "gain": rng.uniform(0.5, 1.5, 16).astype(np.float32),
+        "shift": rng.normal(0, 0.1, 16).astype(np.float32),
+        "heads": np.array([1, 8, 2, 8]),
+        "joined": np.array([1, 8, 16]),
+    }
+    nodes: list[onnx.NodeProto] = []
+
+    def node(op: str, inputs: list[str], output: str, **attributes: object) -> str:
+        nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
+        return output
+
+    def dense(x: str, name: str) -> str:
+        weights[name + "_w"] = rng.normal(0, 0.2, (16, 16)).astype(np.float32)
+        weights[name + "_b"] = rng.normal(0, 0.2, 16).astype(np.float32)
+        return node("Add", [node("MatMul", [x, name + "_w"], name + "_m"), name + "_b"], name)
+
+    def heads(name: str, perm: list[int]) -> str:
+        split = node("Reshape", [dense("normal", name), "heads"], name + "_r")
+        return node("Transpose", [split], name + "_t", perm=perm)
+
+    node("LayerNormalization", ["x", "gain", "shift"], "normal", axis=-1, epsilon=1e-5)
+    scores = node("MatMul", [heads("q", [0, 2, 1, 3]), heads("k", [0, 2, 3, 1])], "scores")
+    shares = node("Softmax", [scores], "shares", axis=-1)
+    mixed = node("MatMul", [shares, heads("v", [0, 2, 1, 3])], "mixed")
+    turned = node("Transpose", [mixed], "turned", perm=[0, 2, 1, 3])
+    node("Add", [dense(node("Reshape", [turned, "joined"], "o"), "p"), "x"], "sum")
+    node("Add", [dense(node("Gelu", [dense("sum", "f")], "gelu"), "g"), "sum"], "y")
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8, 16]) for n in ("x", "y")]
+    constants = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "attention", values[:1], values[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
 def make(tmp_path: Path, kind: str, integer_io: bool = False) -> onnx.ModelProto:
@@ -156,6 +194,20 @@ def test_float_inputs_are_quantized_by_either_of_them(on_htp, tmp_path, kind, of
     ops = {op for name, ops in ran.said["assigned"].items() if name != PROVIDER for op in ops}
     assert ops == ({"QuantizeLinear", "DequantizeLinear"} if offload == "1" else set())
     within_a_step(ran.outputs, reference(model, feeds), output_scale(model))
+
+
+@pytest.mark.parametrize(("activations", "steps"), [(U8, 1), (U16, 256)])
+def test_a_layer_of_a_transformer_runs_whole(on_htp, tmp_path, activations, steps: int) -> None:
+    rng = np.random.default_rng(35)
+    feeds = [{"x": rng.standard_normal((1, 8, 16), dtype=np.float32)} for _ in range(4)]
+    model = quantized(attention(), feeds, tmp_path, activations=activations, per_channel=False)
+    case = {"provider": {"offload_graph_io_quantization": "0"}}
+    ran = on_htp("ort_client.py", model, feeds[0], case)
+    assert set(ran.said["assigned"]) == {PROVIDER}
+    # In 16 bits the provider itself has the second operand of a product of two activations
+    # converted to 8, of which a step is 256 of 16 bits.
+    assert ("Convert" in {op for op, _ in STEP.findall(ran.log)}) == (activations == U16)
+    within_a_step(ran.outputs, reference(model, feeds[0]), steps * output_scale(model))
 
 
 @pytest.mark.parametrize("kind", ["u8 s8", "u16 s8"])
