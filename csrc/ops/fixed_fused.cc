@@ -103,6 +103,19 @@ FusedLoop OfOp(BinaryOp op, Qnn_DataType_t type) {
   }
 }
 
+FusedRow RowOfOp(BinaryOp op, Qnn_DataType_t type, size_t row_input) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return Pick<Row, Add>(type);
+    case BinaryOp::kSubtract:
+      return row_input == 0 ? Pick<Row, SubtractFrom>(type) : Pick<Row, Subtract>(type);
+    case BinaryOp::kMultiply:
+      return Pick<Row, Multiply>(type);
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
@@ -110,23 +123,15 @@ FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
   if (a.dtype != b.dtype || a.dtype != out.dtype || !Takes(node)) return nullptr;
   *encodings = {DecoderOf(a), DecoderOf(b), EncoderOf(out)};
   const FusedLoop loop = OfOp(op, out.dtype);
-  return loop == nullptr ? nullptr : PickFused8(op, out, loop, encodings);
+  return loop == nullptr ? nullptr : PickFused8(op, node, loop, encodings);
 }
 
 FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings) {
   const Tensor &a = *node.inputs[1 - row_input], &out = *node.outputs[0];
   if (a.dtype != out.dtype || !Takes(node)) return nullptr;
   *encodings = {DecoderOf(a), {}, EncoderOf(out)};
-  switch (op) {
-    case BinaryOp::kAdd:
-      return Pick<Row, Add>(out.dtype);
-    case BinaryOp::kSubtract:
-      return row_input == 0 ? Pick<Row, SubtractFrom>(out.dtype) : Pick<Row, Subtract>(out.dtype);
-    case BinaryOp::kMultiply:
-      return Pick<Row, Multiply>(out.dtype);
-    default:
-      return nullptr;
-  }
+  const FusedRow loop = RowOfOp(op, out.dtype, row_input);
+  return loop == nullptr ? nullptr : PickFusedRow8(op, node, row_input, loop);
 }
 
 }  // namespace qnnrt::fixed

@@ -16,13 +16,15 @@ using FusedLoop = void (*)(const void* a, const void* b, void* out, size_t count
                            const Encodings& encodings);
 // Null where there is none, or where an Encoder does not take the output's encoding.
 FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings);
-// fixed_fused_avx512.cc: a faster loop that gives the codes of `exact` for every pair of inputs,
-// and the constants that make it do so; `exact` where there is none.
-FusedLoop PickFused8(BinaryOp op, const Tensor& out, FusedLoop exact, Encodings* encodings);
 
 // out[i] = a[i] op row[i], or row[i] op a[i], where `row` is input number `row_input`, decoded.
 using FusedRow = void (*)(const void* a, const float* row, void* out, size_t count,
                           const Encodings& encodings);
 FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings);
+
+// fixed_fused_avx512.cc: the same of 8 bits, faster; `any` where there is nothing. What two tensors
+// get may need other constants, which were tried on every pair of codes.
+FusedLoop PickFused8(BinaryOp op, const Node& node, FusedLoop any, Encodings* encodings);
+FusedRow PickFusedRow8(BinaryOp op, const Node& node, size_t row_input, FusedRow any);
 
 }  // namespace qnnrt::fixed

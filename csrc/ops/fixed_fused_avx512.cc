@@ -20,13 +20,14 @@ namespace {
   __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd"))) inline
 
 struct Constants {
-  __m512 scale_a, shift_a, scale_b, shift_b, inverse, magic;
+  __m512 scale_a, shift_a, scale_b, shift_b, scale, inverse, magic;
   __m512i bias, order;
   QNNRT_AVX512_INLINE explicit Constants(const Encodings& e)
       : scale_a(_mm512_set1_ps(e.a.scale)),
         shift_a(_mm512_set1_ps(e.a.shift)),
         scale_b(_mm512_set1_ps(e.b.scale)),
         shift_b(_mm512_set1_ps(e.b.shift)),
+        scale(_mm512_set1_ps(e.out.scale)),
         inverse(_mm512_set1_ps(e.out.inverse)),
         magic(_mm512_set1_ps(Encoder::kMagic)),
         bias(_mm512_set1_epi32(e.out.bias)),
@@ -43,81 +44,154 @@ QNNRT_AVX512_INLINE __m512 Load(const uint8_t* codes) {
   return _mm512_maskz_cvtepi32_ps(0xffff, wide);
 }
 
-template <BinaryOp op, bool is_signed>
-QNNRT_AVX512_INLINE __m512i Sixteen(const Constants& c, const uint8_t* a, const uint8_t* b) {
-  const __m512 x = _mm512_mul_ps(c.scale_a, _mm512_add_ps(Load<is_signed>(a), c.shift_a));
-  const __m512 y = _mm512_mul_ps(c.scale_b, _mm512_add_ps(Load<is_signed>(b), c.shift_b));
-  const __m512 real = op == BinaryOp::kAdd        ? _mm512_add_ps(x, y)
-                      : op == BinaryOp::kSubtract ? _mm512_sub_ps(x, y)
-                                                  : _mm512_mul_ps(x, y);
-  const __m512 rounded = _mm512_fmadd_ps(real, c.inverse, c.magic);
+template <BinaryOp op>
+QNNRT_AVX512_INLINE __m512 Do(__m512 x, __m512 y) {
+  if constexpr (op == BinaryOp::kAdd) return _mm512_add_ps(x, y);
+  if constexpr (op == BinaryOp::kSubtract) return _mm512_sub_ps(x, y);
+  if constexpr (op == BinaryOp::kMultiply) return _mm512_mul_ps(x, y);
+}
+
+// The code of a real number, before it saturates. Divided as an Encoder does it, or, `once`,
+// multiplied by the inverse and rounded once.
+template <bool once>
+QNNRT_AVX512_INLINE __m512i Code(const Constants& c, __m512 real) {
+  __m512 rounded;
+  if constexpr (once) {
+    rounded = _mm512_fmadd_ps(real, c.inverse, c.magic);
+  } else {
+    const __m512 near = _mm512_mul_ps(real, c.inverse);
+    const __m512 rest = _mm512_fnmadd_ps(near, c.scale, real);
+    rounded = _mm512_add_ps(_mm512_fmadd_ps(rest, c.inverse, near), c.magic);
+  }
   return _mm512_sub_epi32(_mm512_castps_si512(rounded), c.bias);
 }
 
-template <BinaryOp op, bool is_signed>
-QNNRT_AVX512_INLINE void Block(const Constants& c, const uint8_t* a, const uint8_t* b,
-                               uint8_t* out) {
-  const __m512i low = _mm512_packs_epi32(Sixteen<op, is_signed>(c, a, b),
-                                         Sixteen<op, is_signed>(c, a + 16, b + 16));
-  const __m512i high = _mm512_packs_epi32(Sixteen<op, is_signed>(c, a + 32, b + 32),
-                                          Sixteen<op, is_signed>(c, a + 48, b + 48));
+template <BinaryOp op, bool is_signed, bool once>
+struct TwoCodes {
+  using Second = uint8_t;
+  static QNNRT_AVX512_INLINE __m512i Sixteen(const Constants& c, const uint8_t* a,
+                                             const uint8_t* b) {
+    const __m512 x = _mm512_mul_ps(c.scale_a, _mm512_add_ps(Load<is_signed>(a), c.shift_a));
+    const __m512 y = _mm512_mul_ps(c.scale_b, _mm512_add_ps(Load<is_signed>(b), c.shift_b));
+    return Code<once>(c, Do<op>(x, y));
+  }
+};
+
+template <BinaryOp op, bool is_signed, bool row_first>
+struct CodesAndRow {
+  using Second = float;
+  static QNNRT_AVX512_INLINE __m512i Sixteen(const Constants& c, const uint8_t* a,
+                                             const float* row) {
+    const __m512 x = _mm512_mul_ps(c.scale_a, _mm512_add_ps(Load<is_signed>(a), c.shift_a));
+    const __m512 y = _mm512_loadu_ps(row);
+    return Code<false>(c, row_first ? Do<op>(y, x) : Do<op>(x, y));
+  }
+};
+
+template <typename Codes, bool is_signed>
+QNNRT_AVX512_INLINE void Block(const Constants& c, const uint8_t* a,
+                               const typename Codes::Second* b, uint8_t* out) {
+  const __m512i low =
+      _mm512_packs_epi32(Codes::Sixteen(c, a, b), Codes::Sixteen(c, a + 16, b + 16));
+  const __m512i high =
+      _mm512_packs_epi32(Codes::Sixteen(c, a + 32, b + 32), Codes::Sixteen(c, a + 48, b + 48));
   const __m512i bytes = is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
   _mm512_storeu_si512(out, _mm512_maskz_permutexvar_epi32(0xffff, c.order, bytes));
 }
 
-template <BinaryOp op, bool is_signed>
-QNNRT_AVX512 void Run(const void* a, const void* b, void* out, size_t n,
-                      const Encodings& encodings) {
+template <typename Codes, bool is_signed>
+QNNRT_AVX512_INLINE void RunBlocks(const void* a, const typename Codes::Second* b, void* out,
+                                   size_t n, const Encodings& encodings) {
   const Constants c(encodings);
   const uint8_t* x = static_cast<const uint8_t*>(a);
-  const uint8_t* y = static_cast<const uint8_t*>(b);
   uint8_t* o = static_cast<uint8_t*>(out);
   size_t i = 0;
-  for (; i + 64 <= n; i += 64) Block<op, is_signed>(c, x + i, y + i, o + i);
+  for (; i + 64 <= n; i += 64) Block<Codes, is_signed>(c, x + i, b + i, o + i);
   if (i == n) return;
-  alignas(64) uint8_t rest[3][64] = {};
-  std::memcpy(rest[0], x + i, n - i);
-  std::memcpy(rest[1], y + i, n - i);
-  Block<op, is_signed>(c, rest[0], rest[1], rest[2]);
-  std::memcpy(o + i, rest[2], n - i);
+  alignas(64) uint8_t codes[64] = {}, results[64];
+  alignas(64) typename Codes::Second second[64] = {};
+  std::memcpy(codes, x + i, n - i);
+  std::memcpy(second, b + i, (n - i) * sizeof(second[0]));
+  Block<Codes, is_signed>(c, codes, second, results);
+  std::memcpy(o + i, results, n - i);
 }
 
-template <BinaryOp op>
-FusedLoop OfType(Qnn_DataType_t type) {
-  if (type == QNN_DATATYPE_UFIXED_POINT_8) return Run<op, false>;
-  return type == QNN_DATATYPE_SFIXED_POINT_8 ? Run<op, true> : nullptr;
+template <BinaryOp op, bool is_signed, bool once>
+QNNRT_AVX512 void Run(const void* a, const void* b, void* out, size_t n,
+                      const Encodings& encodings) {
+  RunBlocks<TwoCodes<op, is_signed, once>, is_signed>(a, static_cast<const uint8_t*>(b), out, n,
+                                                      encodings);
 }
 
-FusedLoop Of(BinaryOp op, Qnn_DataType_t type) {
+template <BinaryOp op, bool is_signed, bool row_first>
+QNNRT_AVX512 void RunRow(const void* a, const float* row, void* out, size_t n,
+                         const Encodings& encodings) {
+  RunBlocks<CodesAndRow<op, is_signed, row_first>, is_signed>(a, row, out, n, encodings);
+}
+
+template <bool is_signed>
+FusedRow RowOf(BinaryOp op, bool row_first) {
   switch (op) {
     case BinaryOp::kAdd:
-      return OfType<BinaryOp::kAdd>(type);
+      return RunRow<BinaryOp::kAdd, is_signed, false>;
     case BinaryOp::kSubtract:
-      return OfType<BinaryOp::kSubtract>(type);
+      return row_first ? RunRow<BinaryOp::kSubtract, is_signed, true>
+                       : RunRow<BinaryOp::kSubtract, is_signed, false>;
     case BinaryOp::kMultiply:
-      return OfType<BinaryOp::kMultiply>(type);
+      return RunRow<BinaryOp::kMultiply, is_signed, false>;
     default:
       return nullptr;
   }
 }
 
-// The largest sum, or product, that codes of 8 bits can make, as codes of the result.
-bool RoundsEverywhere(const Encodings& e) {
-  const float a = e.a.scale * (std::fabs(e.a.shift) + 256.0f);
-  const float b = e.b.scale * (std::fabs(e.b.shift) + 256.0f);
-  return std::fmax(a + b, a * b) < e.out.scale * 0x1p20f;
+template <bool is_signed, bool once>
+FusedLoop LoopOf(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return Run<BinaryOp::kAdd, is_signed, once>;
+    case BinaryOp::kSubtract:
+      return Run<BinaryOp::kSubtract, is_signed, once>;
+    case BinaryOp::kMultiply:
+      return Run<BinaryOp::kMultiply, is_signed, once>;
+    default:
+      return nullptr;
+  }
+}
+
+// The greatest real number, regardless of its sign, that a code stands for; about.
+float Largest(const Tensor& tensor) {
+  const FixedRange range = RangeOf(tensor.dtype, tensor.quantization.bitwidth);
+  const float offset = static_cast<float>(tensor.quantization.offsets[0]);
+  return tensor.quantization.scales[0] *
+         (std::fabs(offset) + std::fmax(std::fabs(static_cast<float>(range.low)),
+                                        std::fabs(static_cast<float>(range.high))));
+}
+
+// Whether these loops serve: all results have codes that floats round to, and whatever saturates
+// does so where a byte ends.
+bool Suits(const Node& node) {
+  const Tensor& out = *node.outputs[0];
+  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
+  const float a = Largest(*node.inputs[0]), b = Largest(*node.inputs[1]);
+  return CpuIsa() == Isa::kAvx512 && ElementSize(out.dtype) == 1 && range.high - range.low == 255 &&
+         std::fmax(a + b, a * b) < out.quantization.scales[0] * 0x1p20f;
 }
 
 }  // namespace
 
-FusedLoop PickFused8(BinaryOp op, const Tensor& out, FusedLoop exact, Encodings* encodings) {
-  const FusedLoop fast = CpuIsa() == Isa::kAvx512 ? Of(op, out.dtype) : nullptr;
-  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
-  if (fast == nullptr || range.high - range.low != 255 || !RoundsEverywhere(*encodings)) {
-    return exact;
-  }
-  // Multiplying by the inverse and rounding once is not dividing and rounding twice. But there are
-  // no more than 65536 pairs: one inverse of three gives the right code for all of them, or none.
+FusedRow PickFusedRow8(BinaryOp op, const Node& node, size_t row_input, FusedRow any) {
+  if (!Suits(node)) return any;
+  const bool is_signed = node.outputs[0]->dtype == QNN_DATATYPE_SFIXED_POINT_8;
+  return is_signed ? RowOf<true>(op, row_input == 0) : RowOf<false>(op, row_input == 0);
+}
+
+FusedLoop PickFused8(BinaryOp op, const Node& node, FusedLoop any, Encodings* encodings) {
+  if (!Suits(node)) return any;
+  const bool is_signed = node.outputs[0]->dtype == QNN_DATATYPE_SFIXED_POINT_8;
+  const FusedLoop exact = is_signed ? LoopOf<true, false>(op) : LoopOf<false, false>(op);
+  const FusedLoop once = is_signed ? LoopOf<true, true>(op) : LoopOf<false, true>(op);
+  // Rounding once is not dividing and rounding twice. But there are no more than 65536 pairs: one
+  // inverse of three gives the right code for all of them, or none.
   constexpr size_t kPairs = 65536;
   const std::shared_ptr<AlignedBytes> memory = AlignedBytes::Make(4 * kPairs);
   if (!memory) return exact;
@@ -131,15 +205,16 @@ FusedLoop PickFused8(BinaryOp op, const Tensor& out, FusedLoop exact, Encodings*
   for (const float candidate :
        {inverse, std::nextafter(inverse, 0.0f), std::nextafter(inverse, INFINITY)}) {
     tried.out.inverse = candidate;
-    fast(a, b, got, kPairs, tried);
+    once(a, b, got, kPairs, tried);
     if (std::memcmp(right, got, kPairs) != 0) continue;
     *encodings = tried;
-    return fast;
+    return once;
   }
   return exact;
 }
 #else
-FusedLoop PickFused8(BinaryOp, const Tensor&, FusedLoop exact, Encodings*) { return exact; }
+FusedLoop PickFused8(BinaryOp, const Node&, FusedLoop any, Encodings*) { return any; }
+FusedRow PickFusedRow8(BinaryOp, const Node&, size_t, FusedRow any) { return any; }
 #endif
 
 }  // namespace qnnrt::fixed
