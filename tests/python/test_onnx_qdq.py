@@ -71,7 +71,7 @@ def residual_network(rng: np.random.Generator) -> onnx.ModelProto:
     return make(nodes, {"x": (1, 3, 16, 16)}, ["y"], constants)
 
 
-HALF = TensorProto.FLOAT16
+HALF, UINT8 = TensorProto.FLOAT16, TensorProto.UINT8
 U8, S8, U16, S4 = QuantType.QUInt8, QuantType.QInt8, QuantType.QUInt16, QuantType.QInt4
 
 #: Settings of the quantizer, and whether a Relu is left of them.
@@ -492,14 +492,40 @@ def test_models_whose_inputs_are_integers() -> None:
     """An 8-bit input behind which there is a DequantizeLinear, an 8-bit output."""
     g = Graph()
     y = g.q(convolution(g, g.dq("x", 1 / 32, 128)), 1 / 8, 100)
-    proto = g.proto({"x": (1, 4, 8, 8)}, [y], x=TensorProto.UINT8, **{y: TensorProto.UINT8})
+    proto = g.proto({"x": (1, 4, 8, 8)}, [y], x=UINT8, **{y: UINT8})
     model = check(proto, {"x": codes(1, 4, 8, 8, dtype=np.uint8)}, 1)
     assert conversions(model) == {}
     assert model.tensors["x"].quantization is not None
 
 
-def test_a_scale_that_is_none_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("parameters", "attrs", "message"),
+    [
+        ([np.float32(-1)], {}, "scales have to be positive"),
+        ([np.float32(np.nan)], {}, "scales have to be positive"),
+        ([np.ones(5, np.float32)], {}, r"5 scales .* for dimension 1 of \[4, 6\]"),
+        ([np.ones(6, np.float32)], {"axis": 2}, "axis 2 is not one of"),
+        ([np.ones((4, 5), np.float32)], {"block_size": 4}, r"\[4, 5\] for blocks of 4 along"),
+        ([np.ones((4, 2), np.float32)], {"block_size": -4}, "blocks of -4"),
+    ],
+)
+def test_bad_encodings_are_refused(
+    parameters: list[np.ndarray], attrs: dict[str, object], message: str
+) -> None:
+    for name, source in (("QuantizeLinear", "x"), ("DequantizeLinear", "c0")):
+        g = Graph()
+        weights = g.const(codes(4, 6))
+        y = g.op(name, [source, *(g.const(p) for p in parameters)], **attrs)
+        y = y if source == "x" else g.op("Add", ["x", y])
+        kinds = {y: UINT8} if source == "x" else {}
+        assert weights == "c0"
+        with pytest.raises(qnnrt.ModelError, match=f"{name}.*{message}"):
+            importer.load(g.proto({"x": (4, 6)}, [y], **kinds))
+
+
+def test_types_that_qnn_does_not_have_are_refused() -> None:
     g = Graph()
-    proto = g.proto({"x": (4,)}, [g.qdq("x", -1.0)])
-    with pytest.raises(qnnrt.ModelError, match=r"QuantizeLinear.*scales have to be positive"):
-        importer.load(proto)
+    g.op("QuantizeLinear", ["x", g.const(np.float32(1))], output_dtype=TensorProto.FLOAT8E4M3FN)
+    y = g.op("DequantizeLinear", [g.nodes[-1].output[0], g.const(np.float32(1))])
+    with pytest.raises(qnnrt.UnsupportedOpError, match="the type float8_e4m3fn, which QNN does"):
+        importer.load(g.proto({"x": (4, 6)}, [y]))

@@ -149,6 +149,25 @@ def test_a_product_of_integers_as_a_float() -> None:
     check(proto, {"x": codes(3, 8, dtype=np.uint8)}, 1e-3)
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_weights_of_4_bits_beside_floats(zeros: bool, bias: bool) -> None:
+    """Two in a byte, in blocks of 32; the last block is not full."""
+    rows, depth, size = 24, 80, 32
+    blocks = 3
+    packed = codes(rows, blocks, size // 2, dtype=np.uint8)
+    scales = np.random.default_rng(1).uniform(0.01, 0.1, rows * blocks).astype(np.float32)
+    g = Graph(17)
+    inputs = ["x", g.const(packed), g.const(scales)]
+    inputs.append(g.const(codes(rows * 2, dtype=np.uint8)) if zeros else "")
+    inputs += ["", g.const(image(rows)) if bias else ""]
+    while not inputs[-1]:
+        inputs.pop()
+    y = dense(g, "MatMulNBits", inputs, K=depth, N=rows, bits=4, block_size=size)
+    model = check(g.proto({"x": (2, 3, depth)}, [y]), {"x": image(2, 3, depth)}, 1e-3)
+    assert types(model) == ["MatMul", *["ElementWiseAdd"] * bias]
+
+
 @pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
 def test_a_dynamically_quantized_network(tmp_path: Path, weights: QuantType) -> None:
     g = Graph(17)

@@ -49,6 +49,12 @@ def _per_element(values: np.ndarray, n: OnnxNode, shape: tuple[int, ...]) -> np.
             )
         return along(values, axis, len(shape))
     if block:
+        grid = [-(-d // block) if i == axis else d for i, d in enumerate(shape)]
+        if block < 0 or list(values.shape) != grid:
+            raise ValueError(
+                f"scales or zero points {list(values.shape)} for blocks of {block} along "
+                f"dimension {axis} of {list(shape)}"
+            )
         values = np.repeat(values, block, axis)
         values = values[(slice(None),) * axis + (slice(shape[axis]),)]
     return np.broadcast_to(values, np.broadcast_shapes(values.shape, shape))

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import helper
 
-from .nodes import TARGETS, OnnxNode
+from .nodes import TARGETS, OnnxNode, Unsupported
 from .patterns import OWN_DOMAIN
 
 MICROSOFT = "com.microsoft"
@@ -186,6 +187,41 @@ def _dynamic_matmul(n: OnnxNode) -> onnx.FunctionProto:
     b.nodes.append(helper.make_node("DynamicQuantizeLinear", [b.given(0)], [codes, scale, zero]))
     y = b.op("MatMul", [b.decoded(codes, scale, zero), b.real(1, 2, 3, axis=-1)])
     return b.proto(b.op("Add", [y, b.given(4)]) if n.has(4) else y)
+
+
+@_body(MICROSOFT, "MatMulNBits")
+def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
+    """Weights of few bits in blocks, two or more of them in a byte, beside activations in float."""
+    b = _Body(n)
+    if n.has(4):
+        raise Unsupported("weights in another order (g_idx)")
+    given = [n.const_input(i, what) for i, what in ((1, "B"), (2, "scales"), (3, "zero_points"))]
+    codes, scales, zeros = given
+    assert codes is not None
+    assert scales is not None
+    rows, depth, bits, size = (n.integer(name) for name in ("N", "K", "bits", "block_size"))
+    blocks = -(-depth // size)
+    q = _unpacked(codes, bits).reshape(rows, blocks, -1)[..., :size].astype(np.float32)
+    if zeros is None:
+        offset = np.full((rows, blocks), 1 << (bits - 1), np.float32)
+    elif zeros.dtype == np.uint8:
+        offset = _unpacked(zeros.reshape(rows, -1), bits)[:, :blocks].astype(np.float32)
+    else:
+        offset = zeros.reshape(rows, blocks).astype(np.float32)
+    real = (q - offset[..., None]) * scales.reshape(rows, blocks, 1).astype(np.float32)
+    weights = real.reshape(rows, -1)[:, :depth].T.astype(scales.dtype)
+    value = onnx.numpy_helper.from_array(np.ascontiguousarray(weights))
+    y = b.op("MatMul", [b.given(0), b.op("Constant", [], value=value)])
+    return b.proto(b.op("Add", [y, b.given(5)]) if n.has(5) else y)
+
+
+def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers in bytes, the lowest bits first, along the last dimension."""
+    if bits not in (2, 4, 8):
+        raise Unsupported(f"weights of {bits} bits")
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts = (data[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return np.asarray(parts.reshape(*data.shape[:-1], -1))
 
 
 @_body(MICROSOFT, "MatMulIntegerToFloat")
