@@ -146,7 +146,7 @@ class _Graph:
         return self.norm(self.op("Add", [out, x], f"{key}.sum"), f"{key}.output.LayerNorm")
 
 
-def build(source: Path, path: Path, length: int, layers: int = LAYERS) -> None:
+def build(source: Path, path: Path, length: int) -> None:
     """The encoder for sentences of `length` tokens: mean over tokens, to length 1."""
     g = _Graph(weights(source / "model.safetensors"))
     words = g.const("words", g.tensors["embeddings.word_embeddings.weight"])
@@ -159,7 +159,7 @@ def build(source: Path, path: Path, length: int, layers: int = LAYERS) -> None:
     low = g.op("Mul", [less, g.const("low", np.array(-MASK, np.float32))], "mask.low")
     shape = g.const("over.heads", np.array([1, 1, 1, length]))
     low = g.op("Reshape", [low, shape], "mask.scores")
-    for i in range(layers):
+    for i in range(LAYERS):
         x = g.layer(x, f"encoder.layer.{i}", low, length)
     shape = g.const("a.row", np.array([1, 1, length]))
     row = g.op("Reshape", ["mask", shape], "mask.row")

@@ -80,9 +80,11 @@ def encoders() -> dict[str, Encoder]:
 
 
 def run(path: Path, feeds: list[dict[str, np.ndarray]]) -> Encoder:
-    with qnnrt.Session(path) as session:
+    with qnnrt.Session(path, threads=1) as session:
         ours = unit([session.run(f)["sentence"][0].copy() for f in feeds])
-    other = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    other = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     theirs = unit([other.run(None, f)[0][0] for f in feeds])
     return Encoder(ours, theirs, path.stat().st_size)
 
