@@ -4,6 +4,7 @@
 // so that no implementation needs zero points of its own, which cost up to half of the speed.
 #pragma once
 
+#include "ops/conv.h"
 #include "ops/fixed.h"
 #include "ops/onednn/kernel.h"
 
@@ -76,10 +77,10 @@ Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t wei
 FixedRange OutputRange(const Node& node);
 void LimitOutput(const Node& node, IntegerProblem* integers);
 
-// The sums of inputs that a convolution's weights with a rest need, and the rounding: `inner`
-// writes all but that to FLOAT_32, in steps of the output.
-Result<KernelPtr> MakeWithRest(KernelPtr inner, const Node& node, const SignedWeights& weights,
-                               int64_t zero);
+// The sums of inputs that weights with a rest need, and the rounding: `inner` writes all but that
+// to FLOAT_32, in steps of the output. `zero` is what the convolution is padded with.
+Result<KernelPtr> MakeWithRest(KernelPtr inner, const Node& node, const ConvGeometry& geometry,
+                               const SignedWeights& weights, int64_t zero);
 
 // ThreadsFor, of integers: multiplying them is faster, moving them is not.
 int ThreadsForIntegers(const Node& node, const KernelOptions& options, double multiply_adds);

@@ -99,7 +99,9 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   if (pad) {
     kernel = MakePadded(std::move(kernel), node, before, after, static_cast<uint8_t>(zero));
   }
-  return rest ? MakeWithRest(std::move(kernel), node, *as_signed, zero) : std::move(kernel);
+  if (!rest) return kernel;
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
+  return MakeWithRest(std::move(kernel), node, geometry, *as_signed, zero);
 }
 
 }  // namespace

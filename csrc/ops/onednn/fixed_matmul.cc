@@ -19,6 +19,20 @@ bool HoldsZero(const Tensor& tensor) {
   return zero >= range.low && zero <= range.high;
 }
 
+bool HasDenseRows(const MatMulShape& o) {
+  return o.dst.size() == 2 && o.src_strides == Dims{o.src[1], 1};
+}
+
+// A product of rows as a 1x1 convolution of a column of pixels.
+ConvGeometry AsConvolution(const MatMulShape& o) {
+  ConvGeometry g;
+  g.batch = 1;
+  g.cin = o.src[1];
+  g.cout = o.dst[1];
+  g.in[1] = g.out[1] = o.src[0];
+  return g;
+}
+
 struct Layouts {
   MemoryDesc src, weights_lie, weights_any, bias, dst;
 };
@@ -60,7 +74,6 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   l.bias = MemoryDesc::Dense(bias_dims, dnnl_f32);
   l.dst = MemoryDesc::Dense(o.dst, out_type);
   IntegerProblem integers;
-  LimitOutput(node, &integers);
 
   const uint64_t matrix = static_cast<uint64_t>(o.src.back() * o.dst.back());
   if (weights.is_static() && weights.elements() == matrix) {
@@ -69,12 +82,23 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
     order.axis = static_cast<int32_t>(weights.shape.size()) - (columns_outside ? 2 : 1);
     order.inner = columns_outside ? static_cast<uint64_t>(o.src.back()) : 1;
     const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
-    if (as_signed && !as_signed->has_rest()) {
+    const bool rest = as_signed && as_signed->has_rest();
+    // With one scale, oneDNN's zero point of the weights is faster than a second pass.
+    const bool second_pass = rest && weights.quantization.axis >= 0 && HasDenseRows(o);
+    if (as_signed && (!rest || second_pass)) {
       QNNRT_RETURN_IF_ERROR(
           FoldEncodings(node, options, order, *as_signed, bias_dims, 1 << (rank - 1), &integers));
-      return MakeProduct(node, options, o, l, integers);
+      if (!rest) {
+        LimitOutput(node, &integers);
+        return MakeProduct(node, options, o, l, integers);
+      }
+      l.dst = MemoryDesc::Dense(o.dst, dnnl_f32);
+      QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeProduct(node, options, o, l, integers));
+      if (!kernel) return kernel;
+      return MakeWithRest(std::move(kernel), node, AsConvolution(o), *as_signed, 0);
     }
   }
+  LimitOutput(node, &integers);
 
   const dnnl_data_type_t weights_type = WholeEncoding8(weights);
   if (weights_type == dnnl_data_type_undef || !HoldsZero(in) || !HoldsZero(weights)) {

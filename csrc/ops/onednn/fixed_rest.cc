@@ -1,4 +1,4 @@
-// Convolutions whose weights do not fit s8: w = w8 + rest, with one rest for each output channel.
+// Products whose weights do not fit s8: w = w8 + rest, with one rest for each output channel.
 //   sum(q x w) = sum(q x w8) + rest x sum(q)
 // The first sum is oneDNN's; the second is one number for each pixel and group.
 #include "ops/onednn/fixed.h"
@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/conv.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 
@@ -187,9 +186,8 @@ class WithRest final : public Kernel {
 
 }  // namespace
 
-Result<KernelPtr> MakeWithRest(KernelPtr inner, const Node& node, const SignedWeights& weights,
-                               int64_t zero) {
-  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
+Result<KernelPtr> MakeWithRest(KernelPtr inner, const Node& node, const ConvGeometry& geometry,
+                               const SignedWeights& weights, int64_t zero) {
   auto kernel = std::make_unique<WithRest>(std::move(inner), geometry, node, zero);
   QNNRT_RETURN_IF_ERROR(kernel->TakeFactors(node, weights));
   return KernelPtr(std::move(kernel));
