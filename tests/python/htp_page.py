@@ -35,7 +35,7 @@ weights.
 | convolutions, matrix products | exact sums in 8 bits; scaled with about 16 bits | exact sums, \
 scaled in float |
 | functions of one number, 8 bits | a table of the correctly rounded results | the same |
-| functions of one number, 16 bits | approximations in 16-bit integers | float, rounded once |
+| functions of one number, 16 bits | approximations | float, rounded once |
 
 Results here are within half a step of the exact result, which is what the column "here" of the
 second table shows. So a difference of one step means that the simulator rounded a tie the other
@@ -43,10 +43,10 @@ way, or that its own error carried it over a boundary.
 
 ## What the simulator takes
 
-- All inputs and outputs of a node have one fixed-point type, Convert, Cast and MatMul excepted.
+- All activations of a node have one fixed-point type, those of Convert, Cast and MatMul excepted.
   Here they may be mixed.
-- Activations have one scale and offset. Weights may have one for each output channel, with
-  offset 0 (unsigned ones: with the offset that makes them symmetric); those of a MatMul crash the
+- Activations have one scale and offset. Weights may have a scale for each output channel, with
+  offset 0 (UFIXED_POINT_8: -128); here with any offset. Such weights of a MatMul crash the
   simulator.
 - The bias of Conv2d and FullyConnected is SFIXED_POINT_32 with offset 0. The simulator reads it at
   its real value, whatever its scale; here its scale must be that of the input times that of the
