@@ -157,7 +157,10 @@ std::vector<float> Node::Floats(const char* name) const {
 bool SameEncoding(const Tensor& a, const Tensor& b) {
   if (a.dtype != b.dtype) return false;
   if (!IsFixed(a.dtype)) return true;
-  return a.quantization.axis == b.quantization.axis &&
+  const auto bits = [](const Tensor& t) -> size_t {
+    return t.quantization.bitwidth != 0 ? t.quantization.bitwidth : 8 * ElementSize(t.dtype);
+  };
+  return bits(a) == bits(b) && a.quantization.axis == b.quantization.axis &&
          a.quantization.block == b.quantization.block &&
          a.quantization.scales == b.quantization.scales &&
          a.quantization.offsets == b.quantization.offsets;

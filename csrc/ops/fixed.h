@@ -10,7 +10,7 @@
 namespace qnnrt {
 
 // One pair of scale and offset for the whole tensor.
-inline bool OneScale(const Quantization& q) { return q.axis < 0 && q.scales.size() == 1; }
+inline bool OneScale(const Quantization& q) { return q.per_tensor() && q.scales.size() == 1; }
 
 // Reads the elements of a floating-point or fixed-point tensor as floats, and rounds floats to
 // them: half to even, limited to what the type (and the encoding's bit width) can hold; NaN becomes

@@ -114,7 +114,7 @@ Result<KernelPtr> MakeFixedRows(const Node& node, const KernelOptions& options) 
   if (node.outputs.size() != 1 || in.is_static() || in.elements() == 0 || out.elements() == 0) {
     return KernelPtr();
   }
-  if (in.quantization.axis >= 0 || out.quantization.axis >= 0) return KernelPtr();
+  if (!in.quantization.per_tensor() || !out.quantization.per_tensor()) return KernelPtr();
   QNNRT_ASSIGN_OR_RETURN(const size_t lead, LeadingDims(node));
   if (lead == 0 || Product(in.shape, 0, lead) == 1) return KernelPtr();
   auto kernel = std::make_unique<FixedRows>(node, lead, options.threads);

@@ -224,3 +224,12 @@ def test_top_k_keeps_the_order_of_what_the_output_cannot_tell_apart(to):
     expected = np.argsort(-x.astype(np.int64), axis=1, kind="stable")[:, :7]
     np.testing.assert_array_equal(indices, expected)
     within(values, coarse.quantize(of.dequantize(np.take_along_axis(x, expected, 1))))
+
+
+def test_equal_scales_of_fewer_bits_are_another_encoding():
+    of, narrow = Fixed(np.int8, 0.5, 0), Fixed(np.int8, 0.5, 0, bitwidth=4)
+    x = of.codes().reshape(16, 16)
+    for op, params in (("Transpose", {"perm": u32(1, 0)}), ("Concat", {}), ("Reshape", {})):
+        (got,) = run_fixed(op, [(x, of)], [((16, 16), narrow)], params)
+        expected = x.T if op == "Transpose" else x
+        np.testing.assert_array_equal(got, np.clip(expected, -8, 7))

@@ -15,14 +15,6 @@ bool IsNarrow(const Tensor& t) {  // few enough codes to try all of them
   return (TypeBit(t.dtype) & (types::kFixed8 | types::kFixed16)) != 0 && OneScale(t.quantization);
 }
 
-// Every code of one is a code of the other, for the same value.
-bool Alike(const Tensor& a, const Tensor& b) {
-  if (!SameEncoding(a, b)) return false;
-  const FixedRange x = RangeOf(a.dtype, a.quantization.bitwidth);
-  const FixedRange y = RangeOf(b.dtype, b.quantization.bitwidth);
-  return x.low == y.low && x.high == y.high;
-}
-
 struct Limits {
   float low, high;
 };
@@ -70,8 +62,7 @@ bool LimitsNothing(const Tensor& tensor, const Limits& limits) {
 bool ChangesNothing(const Node& node) {
   if (!node.post_ops.empty() || node.inputs.empty() || node.inputs[0] == nullptr) return false;
   const Tensor &in = *node.inputs[0], &out = *node.outputs[0];
-  if (in.shape != out.shape || !IsFixed(in.dtype)) return false;
-  if (!Alike(in, out)) return false;
+  if (in.shape != out.shape || !IsFixed(in.dtype) || !SameEncoding(in, out)) return false;
   if (node.type == "Convert") return true;
   const std::optional<Limits> limits = LimitsOf(node);
   return limits && IsNarrow(in) && LimitsNothing(in, *limits);
