@@ -74,8 +74,8 @@ struct Tensor {
   }
 };
 
-// Whether both hold the same values, as the same bytes: one element type and, of fixed-point numbers,
-// one encoding of as many bits.
+// Whether both hold the same values, as the same bytes: one element type and, of fixed-point
+// numbers, one encoding of as many bits.
 bool SameEncoding(const Tensor& a, const Tensor& b);
 
 // One op parameter. Scalars of every integer type are widened, so that a rule asks for a number
