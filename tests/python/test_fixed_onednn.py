@@ -299,6 +299,7 @@ CASES = [
     conv("s8", (14, 13), (16, 32), (3, 3), pads=SAME, types=(S8, S8, S8)),
     conv("s8 odd, per channel", (9, 8), (19, 21), (3, 3), pads=UNEVEN, types=(S8, S8, S8), axis=3),
     conv("s8 to u8, zero is 0", (9, 8), (32, 48), (3, 3), pads=SAME, types=(S8, S8, U8), zero=0),
+    conv("mostly padding", (2, 3), (32, 32), (3, 3), pads=((30, 20), (9, 14)), fast=False),
     conv("u8 weights", (14, 13), (16, 32), (3, 3), pads=SAME, types=(U8, U8, U8)),
     conv("u8 weights, s8 out", (9, 8), (16, 32), (1, 1), types=(U8, U8, S8), axis=3),
     conv("4-bit weights", (9, 8), (32, 32), (3, 3), pads=SAME, bitwidth=4, axis=3),

@@ -12,6 +12,8 @@ namespace {
 
 // Multiply-adds below which converting to floats and back is done before oneDNN has started.
 constexpr double kLeastWork = 4000;
+// A copy with so much padding is not worth its memory.
+constexpr double kMostPadding = 64;
 // Sums of more products might not fit 32 bits.
 constexpr double kMostProducts = 65536;
 
@@ -33,16 +35,33 @@ bool HasPadding(const ConvShape& c) {
   return any(c.before) || any(c.after);
 }
 
+// Makes the padding of the convolution a part of its input; false when that is too large.
+bool MovePadding(ConvShape* c, Shape* input) {
+  double grown = 1;  // how many times as large the input becomes
+  for (size_t i = 0; i < c->spatial; ++i) {
+    uint32_t& dim = (*input)[i + 1];
+    const int64_t size = c->before[i] + dim + c->after[i];
+    if (size > INT32_MAX) return false;
+    grown *= static_cast<double>(size) / dim;
+    dim = static_cast<uint32_t>(size);
+    c->before[i] = c->after[i] = 0;
+  }
+  return grown <= kMostPadding;
+}
+
+// Whether the types are those of an 8-bit convolution with constant weights.
+bool Suits(const Node& node) {
+  const Tensor* bias = Bias(node);
+  return WholeEncoding8(*node.inputs[0]) != dnnl_data_type_undef &&
+         WholeEncoding8(*node.outputs[0]) != dnnl_data_type_undef && node.inputs[1]->is_static() &&
+         (bias == nullptr || bias->is_static()) && HasIntegerProducts();
+}
+
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool transposed) {
   const Tensor& in = *node.inputs[0];
   const Tensor& weights = *node.inputs[1];
-  const Tensor* bias = Bias(node);
   const Tensor& out = *node.outputs[0];
-  const dnnl_data_type_t type = WholeEncoding8(in), out_type = WholeEncoding8(out);
-  if (type == dnnl_data_type_undef || out_type == dnnl_data_type_undef || !weights.is_static() ||
-      (bias != nullptr && !bias->is_static()) || !HasIntegerProducts()) {
-    return KernelPtr();
-  }
+  if (!Suits(node)) return KernelPtr();
   std::optional<ConvShape> c = ReadConvShape(node, transposed);
   if (!c || c->work < kLeastWork) return KernelPtr();
   const ChannelOrder order = OrderOf(*c, weights);
@@ -64,16 +83,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const Dims before = c->before, after = c->after;
   Tensor padded;
   padded.shape = in.shape;
-  if (pad) {
-    for (size_t i = 0; i < c->spatial; ++i) {
-      const int64_t size = before[i] + in.shape[i + 1] + after[i];
-      padded.shape[i + 1] = static_cast<uint32_t>(size);
-      c->before[i] = c->after[i] = 0;
-    }
-  }
+  if (pad && !MovePadding(&*c, &padded.shape)) return KernelPtr();
 
-  const MemoryDesc src = ChannelLast(padded, type);
-  const MemoryDesc dst = ChannelLast(out, rest ? dnnl_f32 : out_type);
+  const MemoryDesc src = ChannelLast(padded, WholeEncoding8(in));
+  const MemoryDesc dst = ChannelLast(out, rest ? dnnl_f32 : WholeEncoding8(out));
   const MemoryDesc weights_lie = MemoryDesc::Strided(c->weights, c->weight_strides, dnnl_s8);
   const MemoryDesc weights_any = MemoryDesc::Any(c->weights, dnnl_s8);
   const MemoryDesc bias_md = MemoryDesc::Dense({c->cout}, dnnl_f32);
