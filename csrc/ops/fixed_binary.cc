@@ -255,8 +255,7 @@ bool IntegersWillDo(BinaryOp op, const Node& node) {
   if (!picks && !IsCompare(op)) return false;
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1];
   if (!OneScale(a.quantization) || !SameEncoding(a, b)) return false;
-  return IsCompare(op) || (SameEncoding(a, *node.outputs[0]) &&
-                           a.quantization.bitwidth == node.outputs[0]->quantization.bitwidth);
+  return IsCompare(op) || SameEncoding(a, *node.outputs[0]);
 }
 
 Result<KernelPtr> MakeOnCodes(BinaryOp op, const Node& node) {

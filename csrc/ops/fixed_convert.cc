@@ -95,9 +95,7 @@ Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&) {
   if (!IsFixed(in.dtype) || !IsFixed(out.dtype)) {
     return KernelPtr(std::make_unique<WithFloats>(node));
   }
-  if (SameEncoding(in, out) && in.quantization.bitwidth == out.quantization.bitwidth) {
-    return KernelPtr(std::make_unique<Copy>(node));
-  }
+  if (SameEncoding(in, out)) return KernelPtr(std::make_unique<Copy>(node));
   return KernelPtr(std::make_unique<Requantize>(node));
 }
 
