@@ -204,10 +204,11 @@ Result<KernelPtr> Make(const Node& node, const PoolGeometry& g, bool mean) {
                    range = RangeOf(out.dtype, out.quantization.bitwidth);
   if (!fixed::Encoder::Takes(scale, offset, range.low, range.high)) return KernelPtr();
   // The sums of codes, of offsets and of both must fit 32 bits.
-  const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
+  const double taps = static_cast<double>(g.kernel[0]) * static_cast<double>(g.kernel[1]) *
+                      static_cast<double>(g.kernel[2]);
   const int64_t most =
       std::max(codes.high, -codes.low) + std::abs(int64_t{in.quantization.offsets[0]});
-  if (taps > INT32_MAX / most) return KernelPtr();
+  if (taps > static_cast<double>(INT32_MAX / most)) return KernelPtr();
   const SumFn sum = PickSum(in.dtype, static_cast<size_t>(taps));
   if (sum == nullptr) return KernelPtr();
   Rounding rounding;
