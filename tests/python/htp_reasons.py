@@ -73,6 +73,7 @@ RULES = [
     ("byte products", r"MatMul", r"", r"[us]16"),
     ("low bits", r".*(Conv2d|Conv3d|FullyConnected|MatMul).*", r".*", r"[us]16"),
     ("approximation", r"Gru", r".*", r"[us]16"),
+    ("two roundings", r"GridSample.*|CumulativeSum", r".*", r"[us]16"),
     ("two roundings", r".*SquaredDifference|.*Prelu|Scatter.*multiply.*", r".*", r".*"),
     ("integers copied", _COPIES, r".*", r".*"),
     ("cast", r"Cast", r".*", r".*"),
@@ -86,7 +87,6 @@ RULES = [
         r".*",
         r"[us]16",
     ),
-    ("low bits", r"GridSample.*|ResizeBilinear.*|CumulativeSum|Lrn", r".*", r"[us]16"),
 ]
 
 
