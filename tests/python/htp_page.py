@@ -65,8 +65,8 @@ way, or that its own error carried it over a boundary.
 
 "exact": every element is equal. "1": within one step of the output's encoding. A greater number: so
 many steps apart, and why is said below. With other random numbers those in 16 bits come out higher
-or lower, and a few more of them above 1, for the same reasons. "-": the simulator refuses the node when it checks it
-(3110) or finalizes the graph (1002).
+or lower, and a few more of them above 1, for the same reasons. "-": the simulator refuses the node
+when it checks it (3110) or finalizes the graph (1002).
 
 | op | weights | u8 | s8 | u16 | s16 |
 |---|---|---|---|---|---|"""
