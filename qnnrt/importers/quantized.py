@@ -85,7 +85,7 @@ def _mark(graph: Graph) -> None:
     ops: list[Op] = []
     plain: dict[Edge, Edge] = {}
     for op in graph.ops:
-        source = op.inputs[0]
+        source = op.inputs[0] if op.inputs else None
         q = encoded(source)
         if op.type == "Cast" and q is not None and alike(q, encoded(op.outputs[0])):
             assert source is not None

@@ -20,7 +20,7 @@ _PATHS = [str(Path(qnnrt.__file__).parent.parent), str(Path(__file__).parent)]
 
 
 def run_cases(
-    library: str, cases: Sequence[Case], timeout: float = 300, **device: Any
+    library: str, cases: Sequence[Case], timeout: float = 1800, **device: Any
 ) -> list[Outcome]:
     """The outcome of every case, in order; "crash" for one that took the process with it.
 

@@ -14,7 +14,6 @@ import qnnrt
 from qnnrt.errors import QnnError
 from qnnrt.model import ContextBinary, Model, Node, Quantization, Tensor
 
-RNG = np.random.default_rng(41)
 X, H, Y = Fixed("uint8", 0.05, -128), Fixed("uint8", 0.1, -120), Fixed("uint16", 2**-15, 0)
 CHANNELS = Fixed("int8", np.array([0.5, 0.25, 2.0], np.float32), np.array([0, -4, 9]), axis=1)
 NARROW = Fixed("int8", 0.25, 1, bitwidth=4)
@@ -68,8 +67,8 @@ def encoded_model() -> Model:
 
 
 def feeds() -> dict[str, np.ndarray]:
-    shapes = {"x": (1, 4, 4, 16)}
-    return {name: of.random(RNG, shapes.get(name, (2, 3))) for name, of in INPUTS.items()}
+    shapes, rng = {"x": (1, 4, 4, 16)}, np.random.default_rng(41)
+    return {name: of.random(rng, shapes.get(name, (2, 3))) for name, of in INPUTS.items()}
 
 
 @pytest.fixture(scope="module")

@@ -503,6 +503,7 @@ def test_models_whose_inputs_are_integers() -> None:
     [
         ([np.float32(-1)], {}, "scales have to be positive"),
         ([np.float32(np.nan)], {}, "scales have to be positive"),
+        ([np.int32(1)], {}, "scales have to be floats, and are int32"),
         ([np.ones(5, np.float32)], {}, r"5 scales .* for dimension 1 of \[4, 6\]"),
         ([np.ones(6, np.float32)], {"axis": 2}, "axis 2 is not one of"),
         ([np.ones((4, 5), np.float32)], {"block_size": 4}, r"\[4, 5\] for blocks of 4 along"),
@@ -529,3 +530,20 @@ def test_types_that_qnn_does_not_have_are_refused() -> None:
     y = g.op("DequantizeLinear", [g.nodes[-1].output[0], g.const(np.float32(1))])
     with pytest.raises(qnnrt.UnsupportedOpError, match="the type float8_e4m3fn, which QNN does"):
         importer.load(g.proto({"x": (4, 6)}, [y]))
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_zero_point_of_another_type_is_refused(constant: bool) -> None:
+    g = Graph()
+    source = g.const(codes(4, 6, dtype=np.uint8)) if constant else "x"
+    y = g.op("DequantizeLinear", [source, g.const(np.float32(0.5)), g.const(np.int8(-3))])
+    with pytest.raises(qnnrt.ModelError, match="the zero point is int8; it has to be uint8"):
+        importer.load(g.proto({"x": (4, 6)}, [y], x=UINT8))
+
+
+def test_a_zero_point_without_a_negative_is_refused() -> None:
+    g = Graph()
+    zero = g.const(np.int32(-(1 << 31)))
+    y = g.op("DequantizeLinear", ["x", g.const(np.float32(0.5)), zero])
+    with pytest.raises(qnnrt.UnsupportedOpError, match="the zero point -2147483648"):
+        importer.load(g.proto({"x": (4, 6)}, [y], x=TensorProto.INT32))

@@ -12,6 +12,7 @@ from onnx import TensorProto
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from quantizing import Graph, check, codes, conversions, image, types
 
+import qnnrt
 from qnnrt.importers import onnx as importer
 
 #: ONNX Runtime keeps fds and maps of its own.
@@ -166,6 +167,23 @@ def test_weights_of_4_bits_beside_floats(zeros: bool, bias: bool) -> None:
     y = dense(g, "MatMulNBits", inputs, K=depth, N=rows, bits=4, block_size=size)
     model = check(g.proto({"x": (2, 3, depth)}, [y]), {"x": image(2, 3, depth)}, 1e-3)
     assert types(model) == ["MatMul", *["ElementWiseAdd"] * bias]
+
+
+@pytest.mark.parametrize(
+    ("count", "attrs", "message"),
+    [
+        (2, {"K": 64, "N": 8, "block_size": 32}, "B and scales are missing"),
+        (3, {"K": 64, "N": 8, "bits": 2, "block_size": 32}, "256 bytes for 8 x 2 blocks of 32"),
+        (3, {"K": 64, "N": 8}, "block_size have to be positive, and are"),
+        (3, {"K": -64, "N": 8, "block_size": 32}, "K and block_size have to be positive, and are"),
+    ],
+)
+def test_bad_weights_of_4_bits_are_refused(count: int, attrs: dict[str, int], message: str) -> None:
+    g = Graph(17)
+    inputs = ["x", g.const(codes(8, 2, 16, dtype=np.uint8)), g.const(np.ones(16, np.float32))]
+    y = dense(g, "MatMulNBits", inputs[:count], **attrs)
+    with pytest.raises(qnnrt.ModelError, match=message):
+        importer.load(g.proto({"x": (2, 64)}, [y]))
 
 
 @pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])

@@ -115,7 +115,7 @@ class Lowering:
         except Exception as exc:
             raise ModelError(
                 f"{self.where}: node {name!r} ({node.op}) on {self._types(node)} is not valid: "
-                f"{exc or type(exc).__name__}"
+                f"{str(exc) or type(exc).__name__}"
             ) from exc
         for out, value in zip(node.outputs, results, strict=False):
             if out and value is not None:

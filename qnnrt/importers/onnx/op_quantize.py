@@ -68,8 +68,12 @@ def _zeros(n: OnnxNode) -> Value:
 def _parameters(n: OnnxNode) -> tuple[np.ndarray, np.ndarray] | None:
     """Scales and zero points as they are given; None when they are computed by the graph."""
     scale, zero = n.input(1), _zeros(n)
+    if scale.dtype.kind in "iub":
+        raise ValueError(f"scales have to be floats, and are {scale.dtype.name}")
     if scale.data is None or zero.data is None:
         return None
+    if zero.dtype == np.int32 and np.any(zero.data == np.iinfo(np.int32).min):
+        raise Unsupported("the zero point -2147483648, of which QNN has not the negative")
     return scale.data.astype(np.float64), zero.data.astype(np.int64)
 
 
@@ -137,6 +141,8 @@ def _emit(c: Lowering, op: str, x: Value, dtype: np.dtype, q: Quantization | Non
 @lowers("DequantizeLinear", to="Dequantize")
 def dequantize(c: Lowering, n: OnnxNode) -> Value:
     x, real = n.input(0), _real_type(n)
+    if n.has(2) and _storage(n.input(2).dtype)[0] != _storage(x.dtype)[0]:
+        raise ValueError(f"the zero point is {n.input(2).dtype.name}; it has to be {x.dtype.name}")
     if x.data is not None:
         return _constant(n, x.data, real)
     if q := _encoding(n, x.shape, _storage(x.dtype)[1], False):

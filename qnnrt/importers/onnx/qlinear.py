@@ -197,10 +197,15 @@ def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
         raise Unsupported("weights in another order (g_idx)")
     given = [n.const_input(i, what) for i, what in ((1, "B"), (2, "scales"), (3, "zero_points"))]
     codes, scales, zeros = given
-    assert codes is not None
-    assert scales is not None
-    rows, depth, bits, size = (n.integer(name) for name in ("N", "K", "bits", "block_size"))
+    if codes is None or scales is None:
+        raise ValueError("B and scales are missing, or one of them")
+    rows, depth, size = (n.integer(name) for name in ("N", "K", "block_size"))
+    if min(rows, depth, size) < 1:
+        raise ValueError(f"N, K and block_size have to be positive, and are {rows, depth, size}")
+    bits = n.integer("bits", 4)
     blocks = -(-depth // size)
+    if codes.size != rows * blocks * size * bits // 8:
+        raise ValueError(f"B has {codes.size} bytes for {rows} x {blocks} blocks of {size}")
     q = _unpacked(codes, bits).reshape(rows, blocks, -1)[..., :size].astype(np.float32)
     if zeros is None:
         offset = np.full((rows, blocks), 1 << (bits - 1), np.float32)
