@@ -50,7 +50,7 @@ struct SumWindow {
                                const Rounding& rounding, void* out) {
     const T* x = static_cast<const T*>(in);
     T* o = static_cast<T*>(out);
-    if (channels == 1) return One(x, window, rounding, o);
+    if (window.column_stride == 1) return One(x, window, rounding, o);
     size_t c = 0;
     for (; c + kBlock <= channels; c += kBlock) Block(x + c, window, rounding, kBlock, o + c);
     if (c == channels) return;
@@ -96,7 +96,7 @@ struct SumWindow {
     const Rounding r = rounding;
     for (size_t k = 0; k < n; ++k) out[k] = Round<T>(static_cast<int32_t>(sum[k]), r);
   }
-  // Of one channel the pixels of a row lie together.
+  // Where the input has one channel, the pixels of a row lie together.
   static QNNRT_INLINE void One(const T* in, const PoolWindow& w, const Rounding& rounding, T* out) {
     int32_t sum = 0;
     for (size_t z = 0; z < w.planes; ++z) {
