@@ -127,7 +127,7 @@ void Split16::SplitTile(const uint16_t* in, int64_t first, uint8_t* planes,
       uint8_t* low = high + rows * row_bytes;
       const int64_t y = first * s_.stride_h - s_.top + static_cast<int64_t>(r);
       const bool inside = y >= 0 && y < s_.in_rows;
-      if (!inside || s_.padded_width != s_.in_width) {
+      if (!inside || s_.left != 0 || s_.padded_width > s_.in_width) {
         std::memset(high, zero_high_, static_cast<size_t>(row_bytes));
         std::memset(low, zero_low_, static_cast<size_t>(row_bytes));
       }
