@@ -35,7 +35,8 @@ class CopyKernel : public Kernel {
 bool IsAlias(const Node& node) {
   const OpDef* def = FindOp(node.type);
   return def != nullptr && (def->flags & OpDef::kAlias) != 0 &&
-         SameEncoding(*node.inputs[0], *node.outputs[0]);
+         SameEncoding(*node.inputs[0], *node.outputs[0]) &&
+         node.inputs[0]->quantization.per_tensor();  // an axis is another one in another shape
 }
 
 constexpr int kNever = -1;

@@ -143,6 +143,13 @@ def test_a_scale_for_each_index_of_an_axis_moves_by_its_real_values():
     within(got, to.quantize(of.dequantize(x).T))
 
 
+def test_a_reshape_computes_where_the_same_axis_has_other_elements():
+    of = Fixed(np.uint8, np.array([0.5, 1, 2, 4], np.float32), np.array([0, -1, -2, -3]), axis=1)
+    x = of.random(np.random.default_rng(2), (4, 4))
+    (got,) = run_fixed("Reshape", [(x, of)], [((2, 4, 2), of)])
+    within(got, of.quantize(of.dequantize(x).reshape(2, 4, 2)))
+
+
 @pytest.mark.parametrize(
     ("value", "code"),
     [
