@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fixed import Fixed
+from fixed import Fixed, run_fixed
 from numpy.lib.stride_tricks import sliding_window_view
 
 import qnnrt
@@ -445,6 +445,22 @@ def test_an_activation_with_another_encoding_is_left_alone() -> None:
     plain, _ = run(case.model(), "auto", 1, case.arrays())
     real = np.maximum(case.fixed["out"].dequantize(plain), 0)
     np.testing.assert_array_equal(got, wider.quantize(real))
+
+
+@pytest.mark.parametrize("static", [[], [1]])
+@pytest.mark.parametrize("zero", [0, 128, 255])
+def test_sums_that_32_bits_do_not_hold_are_right(zero: int, static: list[int]) -> None:
+    depth = 60000
+    x, w = Fixed(U8, 1e-3, 0), Fixed(U8, 1e-3, -zero)
+    values, weights = (
+        np.full((1, depth), 255, U8),
+        np.full((16, depth), 255 if zero == 0 else 0, U8),
+    )
+    real = depth * 0.255 * (1e-3 * (int(weights[0, 0]) - zero))
+    to = Fixed(np.dtype(np.int8), 40.0, 0)
+    inputs = [(values, x), (weights, w)]
+    (got,) = run_fixed("FullyConnected", inputs, [((1, 16), to)], kernels="auto", static=static)
+    np.testing.assert_array_equal(got, np.full((1, 16), round(real / 40), np.int8))
 
 
 PROBE = """

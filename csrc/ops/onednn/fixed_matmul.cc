@@ -12,6 +12,8 @@ namespace {
 constexpr double kLeastWork = 20000;
 // Sums of more products might not fit 32 bits.
 constexpr int64_t kMostProducts = 65536;
+// The same where both numbers of a product may be 255 from their zeros.
+constexpr int64_t kMostWithZero = INT32_MAX / (255 * 255);
 
 bool HoldsZero(const Tensor& tensor) {
   const int64_t zero = -int64_t{tensor.quantization.offsets[0]};
@@ -105,6 +107,8 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
     return KernelPtr();
   }
   const int32_t shift = weights_type == dnnl_u8 ? 128 : 0;
+  const bool weights_have_zero = weights.quantization.offsets[0] + shift != 0;
+  if (weights_have_zero && o.src.back() > kMostWithZero) return KernelPtr();
   QNNRT_RETURN_IF_ERROR(
       KeepEncodings(node, options, weights.quantization.offsets[0] + shift, bias_dims, &integers));
   if (weights.is_static()) integers.weights = ShiftedBy(weights, -shift);
