@@ -23,7 +23,8 @@ Result<size_t> LeadingDims(const Node& node) {
   if (node.Find("axes") != nullptr) {
     std::vector<size_t> axes;
     QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", rank, &axes));
-    return axes.empty() ? rank : axes[0];
+    // Without any axis, L2Norm goes by the param that names one.
+    if (!axes.empty() || node.type != QNN_OP_L2_NORM) return axes.empty() ? rank : axes[0];
   }
   size_t axis = 0;
   const int64_t fallback = node.type == QNN_OP_SOFTMAX ? -1 : 0;

@@ -45,6 +45,7 @@ def cases(of: Fixed, rng: np.random.Generator) -> list[tuple[str, list[Any], Any
         ("RmsNorm", [x, vector(65), vector(65)], (37, 3, 65), last),
         ("L2Norm", [x], (37, 3, 65), last),
         ("L2Norm", [x], (37, 3, 65), {"axis": u32(1)[0]}),
+        ("L2Norm", [x], (37, 3, 65), {"axis": u32(1)[0], "axes": u32()}),
         ("InstanceNorm", [image, vector(66), vector(66)], (3, 5, 4, 66), {}),
         (
             "GroupNorm",
