@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fixed import Fixed, run_fixed
 from numpy.lib.stride_tricks import sliding_window_view
+from op_runner import pairs
 
 import qnnrt
 from qnnrt import _core
@@ -461,6 +462,26 @@ def test_sums_that_32_bits_do_not_hold_are_right(zero: int, static: list[int]) -
     inputs = [(values, x), (weights, w)]
     (got,) = run_fixed("FullyConnected", inputs, [((1, 16), to)], kernels="auto", static=static)
     np.testing.assert_array_equal(got, np.full((1, 16), round(real / 40), np.int8))
+
+
+@pytest.mark.parametrize("scales", [(1e15, 1e10, 1e-13), (1e5, 1e5, 1.0), (1e30, 1e-30, 1e-6)])
+@pytest.mark.parametrize("value", [3, 10])
+def test_scales_far_from_that_of_the_output_saturate_or_give_zero(
+    value: int, scales: tuple[float, float, float]
+) -> None:
+    x, w, to = (Fixed(U8, scales[0], -3), Fixed(S8, scales[1]), Fixed(U8, scales[2], -5))
+    rows = np.full((8, 128), value, U8)
+    weights = np.random.default_rng(3).integers(-128, 128, (64, 128)).astype(S8)
+    sums = (rows.astype(np.int64) - 3) @ weights.T.astype(np.int64)
+    expected = np.where(sums == 0, 5, np.where(sums > 0, 255, 0)).astype(U8)
+    inputs = [(rows, x), (weights, w)]
+    (got,) = run_fixed("FullyConnected", inputs, [((8, 64), to)], kernels="auto", static=[1])
+    np.testing.assert_array_equal(got, expected)
+    inputs = [(rows.reshape(1, 2, 4, 128), x), (weights.T.reshape(1, 1, 128, 64), w)]
+    params = {"stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
+    out = [((1, 2, 4, 64), to)]
+    (got,) = run_fixed("Conv2d", inputs, out, params, kernels="auto", static=[1])
+    np.testing.assert_array_equal(got.reshape(8, 64), expected)
 
 
 PROBE = """

@@ -15,6 +15,9 @@ namespace {
 constexpr double kTileSpeed = 16, kVectorSpeed = 4;
 // Of weights: zero is one of their integers, or close by.
 constexpr int32_t kMostOffset = 1024;
+// Steps of the output for each product, times the number of products: more would round sums, as
+// floats, by more than a quarter of a step where they cancel out the zero of the input.
+constexpr double kMostSteps = 128;
 // What reading a weight costs, in multiply-adds of floats.
 constexpr double kWorkPerWeight = 1;
 
@@ -110,6 +113,13 @@ dnnl_data_type_t WholeEncoding8(const Tensor& tensor) {
   if (q.axis >= 0 || q.scales.size() != 1 || !IsPlainEncoding(q)) return dnnl_data_type_undef;
   if (tensor.dtype == QNN_DATATYPE_UFIXED_POINT_8) return dnnl_u8;
   return tensor.dtype == QNN_DATATYPE_SFIXED_POINT_8 ? dnnl_s8 : dnnl_data_type_undef;
+}
+
+bool StepsFitFloats(const Node& node, const std::vector<float>& weight_scales, double products) {
+  const double most = *std::max_element(weight_scales.begin(), weight_scales.end());
+  const double steps = static_cast<double>(node.inputs[0]->quantization.scales[0]) * most /
+                       static_cast<double>(node.outputs[0]->quantization.scales[0]);
+  return steps * products <= kMostSteps;
 }
 
 bool HasIntegerProducts() {

@@ -41,6 +41,10 @@ dnnl_data_type_t WholeEncoding8(const Tensor& tensor);
 // Whether this processor has what multiplies 8-bit integers without saturating in between.
 bool HasIntegerProducts();
 
+// Whether sums of so many products, in steps of the output, may be computed as floats: their scales
+// are not far from those of the output.
+bool StepsFitFloats(const Node& node, const std::vector<float>& weight_scales, double products);
+
 // Static weights as s8, by output channel: real = scale x (stored + shift + rest), where the first
 // sum fits. There is a rest where the integers are unsigned and 0 does not stand in their middle.
 struct SignedWeights {

@@ -67,7 +67,8 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const ChannelOrder order = OrderOf(*c, weights);
   const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
   const double products = static_cast<double>(weights.elements()) / static_cast<double>(c->cout);
-  if (!as_signed || products > kMostProducts) {
+  if (!as_signed || products > kMostProducts ||
+      !StepsFitFloats(node, as_signed->scales, products)) {
     return KernelPtr();
   }
 

@@ -62,7 +62,8 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const dnnl_data_type_t type = WholeEncoding8(in), out_type = WholeEncoding8(out);
   if (!shape || type == dnnl_data_type_undef || out_type == dnnl_data_type_undef ||
       (bias != nullptr && !bias->is_static()) || !HasIntegerProducts() ||
-      shape->src.back() > kMostProducts || shape->work() < kLeastWork) {
+      shape->src.back() > kMostProducts || shape->work() < kLeastWork ||
+      !StepsFitFloats(node, weights.quantization.scales, static_cast<double>(shape->src.back()))) {
     return KernelPtr();
   }
   const MatMulShape& o = *shape;
