@@ -44,6 +44,9 @@ ELEMENT_TYPES = frozenset(
     )
 )
 
+#: Those that have a fixed-point form.
+_FIXED_POINT = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32))
+
 
 @dataclass(frozen=True)
 class Quantization:
@@ -167,10 +170,11 @@ class Model:
     def check(self) -> None:
         """Raise `ModelError` with every rule that this model breaks.
 
-        The rules: names are known and their own; shapes and types are given; a constant has the
-        bytes it declares; inputs are neither constant nor produced; every other tensor that is
-        read is a constant or the output of an earlier node; an output of the model is produced
-        by exactly one node and listed once; node names are unique.
+        The rules: names are known and their own; shapes and types are given; what has an encoding
+        is of a type that has a fixed-point form; a constant has the bytes it declares; inputs are
+        neither constant nor produced; every other tensor that is read is a constant or the output
+        of an earlier node; an output of the model is produced by exactly one node and listed once;
+        node names are unique.
         """
         problems = [*self._check_tensors(), *self._check_edges(), *self._check_nodes()]
         if problems:
@@ -187,6 +191,11 @@ class Model:
                 yield f"tensor {key!r}: every dimension must be a positive integer, not {t.shape}"
             if np.dtype(t.dtype) not in ELEMENT_TYPES:
                 yield f"tensor {key!r}: element type {t.dtype} is not one that QNN has"
+            elif t.quantization is not None and np.dtype(t.dtype) not in _FIXED_POINT:
+                yield (
+                    f"tensor {key!r} has an encoding, but fixed-point numbers are integers of 8, "
+                    f"16 or 32 bits, not {t.dtype}"
+                )
             if t.data is not None and (t.data.shape != t.shape or t.data.dtype != t.dtype):
                 yield (
                     f"constant {key!r} is declared {t.dtype}{list(t.shape)} but holds "

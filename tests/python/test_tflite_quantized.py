@@ -21,7 +21,7 @@ from tflite_quantizer import Quantizer, quantized_network
 from tflite_random import random_network
 
 import qnnrt
-from qnnrt.errors import UnsupportedOpError
+from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import tflite as importer
 
 pytestmark = pytest.mark.foreign
@@ -233,6 +233,25 @@ def test_a_layer_whose_bias_takes_more_than_32_bits_computes_in_floats() -> None
     (found,) = reference.run(model, [q])
     np.testing.assert_array_equal(found, [[16384, 0]])
     assert apart([found], reference.reference(data, [q])) == 0
+
+
+def test_a_bias_of_64_bits_beside_floats_is_refused() -> None:
+    b = ModelBuilder()
+    given = b.input((1, 4), F32)
+    weights = b.const(np.eye(2, 4, dtype=np.int8), scale=0.25)
+    added = b.const(np.array([1, 2], np.int64), scale=0.125)
+    out = b.tensor((1, 2), np.int16, scale=0.5, zero=0)
+    b.output(*b.op("FULLY_CONNECTED", [given, weights, added], [out], "FullyConnectedOptions"))
+    with pytest.raises(ModelError, match=r"has an encoding, .* 8, 16 or 32 bits, not int64"):
+        importer.load(b.build())
+
+
+def test_scales_that_are_no_numbers_are_named_once() -> None:
+    b = ModelBuilder()
+    given = b.input((1, 4), np.int8, scale=float("nan"), zero=0)
+    b.output(*b.op("RELU", [given], [b.tensor((1, 4), np.int8, scale=0.5, zero=0)]))
+    with pytest.raises(ModelError, match=r"has a scale that is negative or not finite$"):
+        importer.load(b.build())
 
 
 def test_weights_without_scales_are_refused() -> None:

@@ -228,6 +228,8 @@ def _guarded(where: str, size: int) -> Iterator[None]:
     """Whatever reading a damaged flatbuffer raises, as one ModelError."""
     try:
         yield
+    except ModelError:
+        raise
     except (struct.error, ValueError, TypeError, IndexError, OverflowError, AttributeError) as exc:
         raise ModelError(
             f"{where} is damaged: a table or vector lies outside its {size} bytes, or is not what "
