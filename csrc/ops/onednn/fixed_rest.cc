@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/isa.h"
+#include "ops/onednn/split16_loops.h"
 #include "ops/rules.h"
 
 namespace qnnrt::onednn {
@@ -18,17 +18,6 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kGrainBytes = 64 * 1024;  // worth a thread
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-template <typename T>
-struct SumRun {
-  static QNNRT_INLINE int32_t Run(const void* from, size_t count) {
-    const T* in = static_cast<const T*>(from);
-    int32_t sum = 0;
-    QNNRT_SIMD
-    for (size_t i = 0; i < count; ++i) sum += in[i];
-    return sum;
-  }
-};
 
 // `count` times `groups` sums, from every `step` numbers on.
 struct AddRun {

@@ -1,7 +1,8 @@
-// Conv2d, FullyConnected and MatMul of 16-bit activations on 8-bit matrix units. A number is taken
-// apart into its two bytes, x = 256 * high + low; the planes of high and of low bytes run as two
-// images of one 8-bit primitive, whose exact 32-bit sums are put together again in double precision
-// and rounded once. Done in tiles of output rows, so that what lies between stays in the cache.
+// Conv2d, FullyConnected and MatMul with activations of 16 bits on 8-bit matrix units. A number is
+// taken apart into its two bytes, x = 256 * high + low; the planes of high and of low bytes run as
+// two images of one 8-bit primitive, whose exact 32-bit sums are put together again in double
+// precision and rounded once. Done in tiles of output rows, so that what lies between stays in the
+// cache. The same with one plane serves inputs of 8 bits and outputs of 16.
 // docs/decisions/0011-sixteen-bit.md has the measurements against the float kernels.
 #include "ops/onednn/split16.h"
 
@@ -11,66 +12,56 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/conv.h"
 #include "ops/fixed.h"
-#include "ops/onednn/fixed.h"
-#include "ops/onednn/shapes.h"
 #include "ops/onednn/split16_loops.h"
+#include "ops/onednn/split16_tile.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
 
 namespace qnnrt::onednn {
 namespace {
 
-// Products in one sum from which on two 8-bit passes and the work around them are faster than one
-// pass in float; and for how many the sum of bytes times weights fits 32 bits in any case.
-constexpr int64_t kLeastDepth = 64, kMostDepth = 65000;
-constexpr double kLeastWork = 1e6;  // multiply-adds
+// Products in one sum from which on 8-bit passes and the work around them are faster than one pass
+// in float, with one plane and with two; and for how many the sum of bytes times weights fits 32
+// bits in any case.
+constexpr int64_t kLeastBytes = 32, kLeastSplit = 64, kMostDepth = 65000;
+constexpr double kLeastProduct = 2e5, kLeastConv = 1e6;  // multiply-adds
 // 32-bit sums of a tile: they stay in the cache of one core. Fewer pixels would have the weights
 // read too often.
 constexpr int64_t kTileBytes = 512 * 1024, kTilePixels = 64;
 constexpr size_t kAlignment = 64;
+constexpr size_t kBlockRows = 16;  // that are transposed together
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// The problem as images of rows of pixels. A matrix product has one image with pixels for rows.
-struct Shape16 {
-  int64_t images = 1, in_rows, out_rows, in_width = 1, out_width = 1, cin, cout, group = 1;
-  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
-  int64_t top = 0, left = 0, padded_width = 1;  // with both sides
-  bool product = false;
-  bool padded = false;
-  ChannelOrder order;                // of the weights
-  Dims weight_dims, weight_strides;  // in oneDNN's order
-
-  int64_t tile = 1;  // output rows
-  int64_t TileIn() const { return (tile - 1) * stride_h + (kernel_h - 1) * dilation_h + 1; }
-  int64_t depth() const { return kernel_h * kernel_w * (cin / group); }
-  int64_t in_row() const { return in_width * cin; }  // elements
-  int64_t padded_row() const { return padded_width * cin; }
-  int64_t out_row() const { return out_width * cout; }
-};
 
 class Split16 final : public Kernel {
  public:
   static Result<KernelPtr> Make(const Node& node, const KernelOptions& options, Shape16 shape);
 
   Status Run(const ExecArgs& args) override {
-    const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
-    uint16_t* out = static_cast<uint16_t*>(args.out[0]);
+    const uint8_t* in = static_cast<const uint8_t*>(args.in[0]);
+    uint8_t* out = static_cast<uint8_t*>(args.out[0]);
     char* scratch = static_cast<char*>(args.scratch);
-    uint8_t* planes = reinterpret_cast<uint8_t*>(scratch);
+    uint8_t* staged = reinterpret_cast<uint8_t*>(scratch);
     int32_t* sums = reinterpret_cast<int32_t*>(scratch + sums_offset_);
-    const void* inner_in[] = {planes, nullptr};
     void* inner_out[] = {sums};
-    const ExecArgs inner{inner_in, inner_out, scratch + inner_offset_, args.threads};
     for (int64_t image = 0; image < s_.images; ++image) {
+      const uint8_t* from = in + image * s_.in_rows * s_.in_row() * s_.planes;
       for (int64_t row = 0; row < s_.out_rows; row += s_.tile) {
         // The last tile is as high as the others and computes some rows again.
         const int64_t first = std::min(row, s_.out_rows - s_.tile);
-        SplitTile(in + image * s_.in_rows * s_.in_row(), first, planes, args.threads);
-        QNNRT_RETURN_IF_ERROR(inner_->Run(inner));
-        uint16_t* to = out + (image * s_.out_rows + first) * s_.out_row();
+        const uint8_t* planes = staged;
+        if (s_.Direct()) {
+          planes = from + first * s_.stride_h * s_.in_row();
+        } else if (s_.columns) {
+          StageColumns(from, first, staged, args.threads);
+        } else {
+          StageRows(from, first, staged, args.threads);
+        }
+        const void* inner_in[] = {planes, nullptr};
+        QNNRT_RETURN_IF_ERROR(
+            inner_->Run({inner_in, inner_out, scratch + inner_offset_, args.threads}));
+        uint8_t* to = out + (image * s_.out_rows + first) * s_.out_row() * out_bytes_;
         if (rests_.empty()) {
           JoinTile(sums, to, args.threads);
         } else {
@@ -90,13 +81,21 @@ class Split16 final : public Kernel {
 
  private:
   Split16(const Shape16& shape) : s_(shape) {}
-  void SplitTile(const uint16_t* in, int64_t first, uint8_t* planes, const Threads& threads) const;
-  void JoinTile(const int32_t* sums, uint16_t* out, const Threads& threads) const;
+  void StageRows(const uint8_t* in, int64_t first, uint8_t* planes, const Threads& threads) const;
+  void StageColumns(const uint8_t* in, int64_t first, uint8_t* planes,
+                    const Threads& threads) const;
+  void JoinTile(const int32_t* sums, uint8_t* out, const Threads& threads) const;
   // With rests: `inputs` are what SumInputs wrote, of every pixel of the padded tile and group.
   void SumInputs(const uint8_t* planes, int64_t* inputs, const Threads& threads) const;
   int64_t SumWindow(const int64_t* inputs, size_t pixel, size_t group) const;
-  void JoinTile(const int32_t* sums, const int64_t* inputs, uint16_t* out,
+  void JoinTile(const int32_t* sums, const int64_t* inputs, uint8_t* out,
                 const Threads& threads) const;
+  void PickLoops();
+  template <typename T, bool split>
+  void PickJoins() {
+    join_ = PickIsa<JoinRun<T, split>>();
+    join_rest_ = PickIsa<JoinRestRun<T, split>>();
+  }
   Status Constants(const Node& node, const KernelOptions& options, const SignedWeights& as_signed);
 
   const Shape16 s_;
@@ -104,7 +103,8 @@ class Split16 final : public Kernel {
   std::string name_;
   uint16_t flip_ = 0;
   uint8_t zero_high_ = 0, zero_low_ = 0;  // of the number that stands for 0
-  int32_t in_offset_ = 0;                 // of the unsigned numbers
+  int32_t in_offset_ = 0;                 // of the numbers that the bytes are of
+  int64_t out_bytes_ = 2;                 // of a number
   Requantize to_{};
   // For each output channel: what belongs to the sum beside the products of the bytes, and the
   // scale of the sum in steps of the output.
@@ -112,42 +112,71 @@ class Split16 final : public Kernel {
   std::vector<double> rests_;  // by output channel; empty when there are none
   size_t sums_offset_ = 0, inputs_offset_ = 0, inner_offset_ = 0;
   decltype(PickIsa<SplitRun>()) split_ = PickIsa<SplitRun>();
-  decltype(PickIsa<JoinRun>()) join_ = PickIsa<JoinRun>();
-  decltype(PickIsa<JoinRestRun>()) join_rest_ = PickIsa<JoinRestRun>();
-  decltype(PickIsa<SumRun>()) sum_ = PickIsa<SumRun>();
+  decltype(PickIsa<SplitColumnsRun>()) split_columns_ = PickIsa<SplitColumnsRun>();
+  decltype(PickIsa<CopyColumnsRun>()) copy_columns_ = PickIsa<CopyColumnsRun>();
+  decltype(PickIsa<SumRun<uint8_t>>()) sum_ = nullptr;
+  decltype(PickIsa<JoinRun<uint16_t, true>>()) join_ = nullptr;
+  decltype(PickIsa<JoinRestRun<uint16_t, true>>()) join_rest_ = nullptr;
 };
 
-void Split16::SplitTile(const uint16_t* in, int64_t first, uint8_t* planes,
+void Split16::StageRows(const uint8_t* in, int64_t first, uint8_t* planes,
                         const Threads& threads) const {
   const int64_t rows = s_.TileIn(), row_bytes = s_.padded_row();
+  const bool split = s_.planes == 2;
   const size_t grain = static_cast<size_t>(std::max<int64_t>(1, 32768 / row_bytes));
   threads.For(static_cast<size_t>(rows), grain, [&](size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
+      uint8_t* low = planes + ((split ? rows : 0) + static_cast<int64_t>(r)) * row_bytes;
       uint8_t* high = planes + static_cast<int64_t>(r) * row_bytes;
-      uint8_t* low = high + rows * row_bytes;
       const int64_t y = first * s_.stride_h - s_.top + static_cast<int64_t>(r);
       const bool inside = y >= 0 && y < s_.in_rows;
       if (!inside || s_.left != 0 || s_.padded_width > s_.in_width) {
-        std::memset(high, zero_high_, static_cast<size_t>(row_bytes));
+        if (split) std::memset(high, zero_high_, static_cast<size_t>(row_bytes));
         std::memset(low, zero_low_, static_cast<size_t>(row_bytes));
       }
       if (!inside) continue;
       // A stride may leave pixels behind the last window that are not read: they are cut.
       const int64_t width = std::clamp<int64_t>(s_.padded_width - s_.left, 0, s_.in_width);
-      split_(in + y * s_.in_row(), high + s_.left * s_.cin, low + s_.left * s_.cin,
-             static_cast<size_t>(width * s_.cin), flip_);
+      const size_t count = static_cast<size_t>(width * s_.cin);
+      const uint8_t* from = in + y * s_.in_row() * s_.planes;
+      high += s_.left * s_.cin;
+      low += s_.left * s_.cin;
+      if (split) {
+        split_(reinterpret_cast<const uint16_t*>(from), high, low, count, flip_);
+      } else if (count > 0) {
+        std::memcpy(low, from, count);
+      }
     }
   });
 }
 
-void Split16::JoinTile(const int32_t* sums, uint16_t* out, const Threads& threads) const {
+void Split16::StageColumns(const uint8_t* in, int64_t first, uint8_t* planes,
+                           const Threads& threads) const {
+  const size_t channels = static_cast<size_t>(s_.cin), pixels = static_cast<size_t>(s_.in_rows);
+  const size_t rows = static_cast<size_t>(s_.tile), skipped = static_cast<size_t>(first);
+  const size_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  threads.For(blocks, 32768 / (kBlockRows * channels) + 1, [&](size_t begin, size_t end) {
+    for (size_t b = begin; b < end; ++b) {
+      const size_t row = b * kBlockRows, last = std::min(rows, row + kBlockRows);
+      uint8_t* high = planes + row * channels;
+      if (s_.planes == 2) {
+        split_columns_(reinterpret_cast<const uint16_t*>(in), high, high + rows * channels, pixels,
+                       skipped + row, skipped + last, channels, flip_);
+      } else {
+        copy_columns_(in, high, pixels, skipped + row, skipped + last, channels);
+      }
+    }
+  });
+}
+
+void Split16::JoinTile(const int32_t* sums, uint8_t* out, const Threads& threads) const {
   const size_t pixels = static_cast<size_t>(s_.tile * s_.out_width);
-  const size_t channels = static_cast<size_t>(s_.cout);
+  const size_t channels = static_cast<size_t>(s_.cout), bytes = static_cast<size_t>(out_bytes_);
   const double* constants = static_cast<const double*>(constants_->data());
-  const int32_t* low = sums + pixels * channels;
+  const int32_t* low = s_.planes == 2 ? sums + pixels * channels : sums;
   threads.For(pixels, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
     for (size_t p = begin * channels; p < end * channels; p += channels) {
-      join_(sums + p, low + p, constants, constants + channels, out + p, channels, to_);
+      join_({sums + p, low + p}, constants, constants + channels, out + p * bytes, channels, to_);
     }
   });
 }
@@ -158,7 +187,8 @@ void Split16::SumInputs(const uint8_t* planes, int64_t* inputs, const Threads& t
   const uint8_t* low = planes + s_.TileIn() * s_.padded_row();
   threads.For(sums, std::max<size_t>(1, 65536 / channels), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      inputs[i] = sum_(planes + i * channels, low + i * channels, channels);
+      inputs[i] = sum_(planes + i * channels, channels);
+      if (s_.planes == 2) inputs[i] = 256 * inputs[i] + sum_(low + i * channels, channels);
     }
   });
 }
@@ -176,20 +206,21 @@ int64_t Split16::SumWindow(const int64_t* inputs, size_t pixel, size_t group) co
   return sum;
 }
 
-void Split16::JoinTile(const int32_t* sums, const int64_t* inputs, uint16_t* out,
+void Split16::JoinTile(const int32_t* sums, const int64_t* inputs, uint8_t* out,
                        const Threads& threads) const {
   const size_t pixels = static_cast<size_t>(s_.tile * s_.out_width);
   const size_t groups = static_cast<size_t>(s_.group);
   const size_t channels = static_cast<size_t>(s_.cout);
   const size_t part = channels / groups;
   const double* constants = static_cast<const double*>(constants_->data());
-  const int32_t* low = sums + pixels * channels;
+  const int32_t* low = s_.planes == 2 ? sums + pixels * channels : sums;
   threads.For(pixels, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
     for (size_t p = begin; p < end; ++p) {
       for (size_t g = 0; g < groups; ++g) {
         const size_t c = g * part, at = p * channels + c;
-        join_rest_(sums + at, low + at, constants + c, constants + channels + c, rests_.data() + c,
-                   static_cast<double>(SumWindow(inputs, p, g)), out + at, part, to_);
+        join_rest_({sums + at, low + at}, constants + c, constants + channels + c,
+                   rests_.data() + c, static_cast<double>(SumWindow(inputs, p, g)),
+                   out + at * static_cast<size_t>(out_bytes_), part, to_);
       }
     }
   });
@@ -201,7 +232,13 @@ bool IsWide(const Tensor& tensor) {
          tensor.quantization.axis < 0 && tensor.quantization.scales.size() == 1;
 }
 
-int32_t UnsignedOffset(const Tensor& tensor) {
+// Of one scale, and 8 or 16 bits.
+bool IsActivation(const Tensor& tensor) {
+  return IsWide(tensor) || WholeEncoding8(tensor) != dnnl_data_type_undef;
+}
+
+// Of the numbers that the planes of bytes are of, which are unsigned where there are two.
+int32_t PlainOffset(const Tensor& tensor) {
   const int32_t flip = tensor.dtype == QNN_DATATYPE_SFIXED_POINT_16 ? 32768 : 0;
   return tensor.quantization.offsets[0] - flip;
 }
@@ -240,6 +277,15 @@ Status Split16::Constants(const Node& node, const KernelOptions& options,
   return Status::Ok();
 }
 
+void Split16::PickLoops() {
+  sum_ = s_.bytes == dnnl_u8 ? PickIsa<SumRun<uint8_t>>() : PickIsa<SumRun<int8_t>>();
+  if (s_.planes == 2) {
+    out_bytes_ == 2 ? PickJoins<uint16_t, true>() : PickJoins<uint8_t, true>();
+  } else {
+    out_bytes_ == 2 ? PickJoins<uint16_t, false>() : PickJoins<uint8_t, false>();
+  }
+}
+
 // The weights as signed integers around 0.
 Result<std::unique_ptr<Tensor>> Shifted(const Tensor& weights, const ChannelOrder& order,
                                         const SignedWeights& as_signed) {
@@ -257,57 +303,15 @@ Result<std::unique_ptr<Tensor>> Shifted(const Tensor& weights, const ChannelOrde
   return shifted;
 }
 
-// The primitive for one tile. `node` has the weights that Shifted made.
-Result<KernelPtr> MakeInner(const Node& node, const KernelOptions& options, const Shape16& s) {
-  Tensor in, out;
-  in.dtype = QNN_DATATYPE_UINT_8;
-  out.dtype = QNN_DATATYPE_INT_32;
-  Node inner;
-  inner.type = node.type;
-  inner.name = node.name;
-  MemoryDesc src, dst, weights_any, weights_lie;
-  weights_lie = MemoryDesc::Strided(s.weight_dims, s.weight_strides, dnnl_s8);
-  weights_any = MemoryDesc::Any(s.weight_dims, dnnl_s8);
-  const auto u32 = [](int64_t value) { return static_cast<uint32_t>(value); };
-  if (s.product) {
-    in.shape = {u32(2 * s.tile), u32(s.cin)};
-    out.shape = {u32(2 * s.tile), u32(s.cout)};
-    src = MemoryDesc::Dense({2 * s.tile, s.cin}, dnnl_u8);
-    dst = MemoryDesc::Dense({2 * s.tile, s.cout}, dnnl_s32);
-  } else {
-    in.shape = {2, u32(s.TileIn()), u32(s.padded_width), u32(s.cin)};
-    out.shape = {2, u32(s.tile), u32(s.out_width), u32(s.cout)};
-    src = ChannelLast(in, dnnl_u8);
-    dst = ChannelLast(out, dnnl_s32);
-  }
-  inner.inputs = {&in, node.inputs[1]};
-  inner.outputs = {&out};
-  const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
-  Problem problem{inner, ThreadsForIntegers(inner, options, work), {}, &dst, options.weights};
-  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
-                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
-                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
-  const Dims strides{s.stride_h, s.stride_w}, gaps{s.dilation_h - 1, s.dilation_w - 1}, none{0, 0};
-  const Api& api = TheApi();
-  return MakePrimitiveKernel(
-      problem, [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-        if (s.product) {
-          return api.matmul_primitive_desc_create(desc, api.engine, src.get(), weights_any.get(),
-                                                  nullptr, dst.get(), attr);
-        }
-        return api.convolution_forward_primitive_desc_create(
-            desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct, src.get(),
-            weights_any.get(), nullptr, dst.get(), strides.data(), gaps.data(), none.data(),
-            none.data(), attr);
-      });
-}
-
 Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, Shape16 s) {
   const Tensor& in = *node.inputs[0];
   const Tensor& weights = *node.inputs[1];
   const Tensor& out = *node.outputs[0];
   const Tensor* bias = Bias(node);
-  if (!IsWide(in) || !IsWide(out) || !weights.is_static() || !node.post_ops.empty() ||
+  // Clamps may follow where all is of 8 bits.
+  const bool wide = IsWide(in) || IsWide(out);
+  if (!IsActivation(in) || !IsActivation(out) || !weights.is_static() ||
+      (wide && !node.post_ops.empty()) ||
       (bias != nullptr && (!bias->is_static() || bias->dtype != QNN_DATATYPE_SFIXED_POINT_32)) ||
       !HasIntegerProducts()) {
     return KernelPtr();
@@ -315,13 +319,18 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   const std::optional<SignedWeights> as_signed = AsSigned(weights, s.order);
   if (!as_signed) return KernelPtr();
   const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
-  const int32_t zero = -UnsignedOffset(in);
-  if (s.depth() < kLeastDepth || s.depth() > kMostDepth || work < kLeastWork ||
-      (s.padded && (zero < 0 || zero > 65535))) {
+  s.planes = IsWide(in) ? 2 : 1;
+  s.bytes = s.planes == 2 ? dnnl_u8 : WholeEncoding8(in);
+  const int32_t zero = -PlainOffset(in);
+  const FixedRange zeros = s.planes == 2 ? FixedRange{0, 65535} : RangeOf(in.dtype, 0);
+  const int64_t least_depth = s.planes == 2 ? kLeastSplit : kLeastBytes;
+  const double least_work = s.product ? kLeastProduct : kLeastConv;
+  if (s.depth() < least_depth || s.depth() > kMostDepth || work < least_work ||
+      (s.padded && (zero < zeros.low || zero > zeros.high))) {
     return KernelPtr();
   }
   const int64_t bytes = kTileBytes * std::max(options.threads, 1);
-  const int64_t pixels = std::max(bytes / (8 * s.cout), kTilePixels);
+  const int64_t pixels = std::max(bytes / (s.planes * 4 * s.cout), kTilePixels);
   const int64_t most = std::max<int64_t>(1, std::min(s.out_rows, pixels / s.out_width));
   const int64_t tiles = (s.out_rows + most - 1) / most;
   s.tile = (s.out_rows + tiles - 1) / tiles;
@@ -331,22 +340,26 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
                          Shifted(weights, s.order, *as_signed));
   shifted.inputs[1] = signed_weights.get();
-  QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeInner(shifted, options, s));
+  QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeTileKernel(shifted, options, s));
   // What it reads at run time is not what was shifted.
   if (!kernel->inner_ || kernel->inner_->ReadsInput(1)) return KernelPtr();
   kernel->name_ = std::string(kernel->inner_->Name()) + " on bytes";
   kernel->flip_ = in.dtype == QNN_DATATYPE_SFIXED_POINT_16 ? 0x8000 : 0;
-  kernel->in_offset_ = UnsignedOffset(in);
+  kernel->in_offset_ = PlainOffset(in);
   kernel->zero_high_ = static_cast<uint8_t>(zero >> 8);
   kernel->zero_low_ = static_cast<uint8_t>(zero);
-  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
+  kernel->out_bytes_ = IsWide(out) ? 2 : 1;
+  kernel->PickLoops();
+  const FixedRange range = OutputRange(node);
   const int32_t offset = out.quantization.offsets[0];
   kernel->to_ = {static_cast<double>(range.low + offset), static_cast<double>(range.high + offset),
                  offset};
   QNNRT_RETURN_IF_ERROR(kernel->Constants(shifted, options, *as_signed));
-  kernel->sums_offset_ = Aligned(static_cast<size_t>(2 * s.TileIn() * s.padded_row()));
-  kernel->inputs_offset_ = kernel->sums_offset_ +
-                           Aligned(static_cast<size_t>(2 * s.tile * s.out_row()) * sizeof(int32_t));
+  const int64_t staged = s.Direct() ? 0 : s.planes * s.TileIn() * s.padded_row();
+  kernel->sums_offset_ = Aligned(static_cast<size_t>(staged));
+  kernel->inputs_offset_ =
+      kernel->sums_offset_ +
+      Aligned(static_cast<size_t>(s.planes * s.tile * s.out_row()) * sizeof(int32_t));
   kernel->inner_offset_ = kernel->inputs_offset_;
   if (as_signed->has_rest()) {
     kernel->rests_.assign(as_signed->rests.begin(), as_signed->rests.end());
@@ -356,56 +369,14 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   return KernelPtr(std::move(kernel));
 }
 
-Result<KernelPtr> MakeConv16(const Node& node, const KernelOptions& options) {
-  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
-  Shape16 s;
-  s.images = g.batch;
-  s.in_rows = g.in[1], s.out_rows = g.out[1];
-  s.in_width = g.in[2], s.out_width = g.out[2];
-  s.cin = g.cin, s.cout = g.cout, s.group = g.group;
-  s.kernel_h = g.kernel[1], s.kernel_w = g.kernel[2];
-  s.stride_h = g.stride[1], s.stride_w = g.stride[2];
-  s.dilation_h = g.dilation[1], s.dilation_w = g.dilation[2];
-  s.top = g.pad_before[1], s.left = g.pad_before[2];
-  s.padded_width = (s.out_width - 1) * s.stride_w + (s.kernel_w - 1) * s.dilation_w + 1;
-  s.padded = g.pad_before != ConvGeometry::Dims{} || g.pad_after != ConvGeometry::Dims{};
-  s.order.channels = s.cout;
-  s.order.axis = 3;
-  const int64_t cin = g.cin_per_group(), cout = g.cout_per_group();
-  s.weight_dims = {cout, cin, s.kernel_h, s.kernel_w};
-  s.weight_strides = {1, g.cout, s.kernel_w * cin * g.cout, cin * g.cout};
-  if (g.group > 1) {
-    s.weight_dims.insert(s.weight_dims.begin(), g.group);
-    s.weight_strides.insert(s.weight_strides.begin(), cout);
-  }
-  return Split16::Make(node, options, s);
-}
-
-Result<KernelPtr> MakeProduct16(const Node& node, const KernelOptions& options) {
-  const std::optional<MatMulShape> shape =
-      node.type == "MatMul" ? ReadMatMulShape(node) : ReadFullyConnectedShape(node);
-  if (!shape || shape->dst.size() != 2 || node.Bool("transpose_in0")) return KernelPtr();
-  const int32_t rank = static_cast<int32_t>(node.inputs[1]->shape.size());
-  const bool inmost = shape->weight_strides[1] == 1;  // the output channel
-  Shape16 s;
-  s.product = true;
-  s.in_rows = s.out_rows = shape->dst[0];
-  s.cin = shape->src[1];
-  s.cout = s.order.channels = shape->dst[1];
-  s.order.axis = rank - (inmost ? 1 : 2);
-  s.order.inner = inmost ? 1 : static_cast<uint64_t>(s.cin);
-  s.weight_dims = shape->weights;
-  s.weight_strides = shape->weight_strides;
-  return Split16::Make(node, options, s);
-}
-
 }  // namespace
 
 Result<KernelPtr> MakeSplit16(const Node& node, const KernelOptions& options) {
-  if (!IsWide(*node.inputs[0])) return KernelPtr();
-  if (node.type == "Conv2d") return MakeConv16(node, options);
-  if (node.type == "FullyConnected" || node.type == "MatMul") return MakeProduct16(node, options);
-  return KernelPtr();
+  // oneDNN's matrix products of bytes want rows; here they are transposed on the way.
+  const bool columns = node.type == "MatMul" && node.Bool("transpose_in0");
+  if (!IsWide(*node.inputs[0]) && !IsWide(*node.outputs[0]) && !columns) return KernelPtr();
+  QNNRT_ASSIGN_OR_RETURN(const std::optional<Shape16> shape, ReadShape16(node));
+  return shape ? Split16::Make(node, options, *shape) : KernelPtr();
 }
 
 }  // namespace qnnrt::onednn

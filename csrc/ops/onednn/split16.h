@@ -1,4 +1,4 @@
-// 16-bit activations as two planes of bytes, for 8-bit matrix units.
+// 16-bit activations, or 8-bit ones with 16-bit results, on 8-bit matrix units.
 #pragma once
 
 #include "ops/onednn/kernel.h"
@@ -7,7 +7,8 @@
 
 namespace qnnrt::onednn {
 
-// Null when the node's input 0 is not of 16-bit fixed point, and where float is faster.
+// Null for nodes of 8 bits alone, except for products of transposed inputs; and where float is
+// faster.
 Result<KernelPtr> MakeSplit16(const Node& node, const KernelOptions& options);
 
 }  // namespace qnnrt::onednn
