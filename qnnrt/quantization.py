@@ -66,10 +66,17 @@ def dequantize(codes: Any, quantization: Quantization) -> np.ndarray:
         ValueError: `quantization` does not fit the shape.
     """
     given = np.asarray(codes)
-    _integers(given.dtype)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"fixed-point numbers are integers, not {given.dtype}")
     scale, offset = _grid(quantization, given.shape)
-    sums = given.astype(np.int64) + offset  # exact as floats but of 32 bits
-    return np.asarray(scale.astype(np.float32) * sums.astype(np.float32), np.float32)
+    if given.dtype.itemsize <= 2:  # exact as floats
+        sums = given.astype(np.float32)
+        if np.any(offset):
+            sums += offset.astype(np.float32)
+    else:
+        sums = (given.astype(np.int64) + offset).astype(np.float32)
+    sums *= scale.astype(np.float32)
+    return sums
 
 
 def _integers(dtype: Any) -> np.dtype[Any]:

@@ -10,17 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..model import Quantization
-from ..quantization import along, limits
+from ..quantization import dequantize
 from .graph import Shape
-
-
-def spread(values: float | int | np.ndarray, q: Quantization, shape: Shape) -> np.ndarray:
-    """The scales or offsets of an encoding, ready to be broadcast against a tensor of `shape`."""
-    found = along(values, q.axis, len(shape))
-    if q.block is not None and found.ndim:
-        for axis, size in enumerate(q.block):
-            found = np.repeat(found, size, axis)
-    return found
 
 
 def transposed(q: Quantization, perm: Sequence[int]) -> Quantization:
@@ -78,23 +69,7 @@ def alike(a: Quantization | None, b: Quantization | None) -> bool:
 
 def decode(codes: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
     """The real numbers, computed in 32 bits as ONNX and TFLite do."""
-    scale, offset = (spread(p, q, codes.shape) for p in (q.scale, q.offset))
-    if codes.dtype.itemsize <= 2:  # exact as floats
-        shifted = codes.astype(np.float32)
-        if np.any(offset):
-            shifted += offset.astype(np.float32)
-    else:
-        shifted = (codes.astype(np.int64) + offset.astype(np.int64)).astype(np.float32)
-    shifted *= scale.astype(np.float32)
-    return shifted.astype(dtype, copy=False)
-
-
-def encode(real: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
-    """The nearest integers, ties to even, saturated."""
-    scale, offset = (spread(p, q, real.shape) for p in (q.scale, q.offset))
-    low, high = limits(dtype, q.bitwidth)
-    found = np.rint(np.asarray(real, np.float32) / scale.astype(np.float32)).astype(np.float64)
-    return np.asarray(np.clip(np.nan_to_num(found) - offset, low, high), dtype)
+    return dequantize(codes, q).astype(dtype, copy=False)
 
 
 @dataclass(eq=False, frozen=True)

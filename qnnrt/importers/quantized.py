@@ -15,9 +15,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..model import Quantization
-from ..quantization import limits
+from ..quantization import limits, quantize
 from . import passes, quantized_ops
-from .encodings import alike, decode, encode
+from .encodings import alike, decode
 from .graph import Edge, Op
 from .passes import Graph
 
@@ -167,14 +167,14 @@ def _exact(values: list[float], edge: Edge) -> bool:
     assert q is not None
     low, high = (float(q.scale) * (end + int(q.offset)) for end in limits(edge.dtype, q.bitwidth))
     inside = np.array([v for v in values if low < v < high], np.float32)
-    return bool(np.all(decode(encode(inside, q, edge.dtype), q, inside.dtype) == inside))
+    return bool(np.all(decode(quantize(inside, q, edge.dtype), q, inside.dtype) == inside))
 
 
 def _idle(op: Op, edge: Edge) -> bool:
     """A clamp that lets every number of the encoding through."""
     q = encoded(edge)
     assert q is not None
-    ends = encode(np.array(_bounds(op), np.float32), q, edge.dtype)
+    ends = quantize(np.array(_bounds(op), np.float32), q, edge.dtype)
     return tuple(int(e) for e in ends) == limits(edge.dtype, q.bitwidth)
 
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
+from ... import quantization
 from ...model import Quantization
 from ...quantization import along, limits
-from ..encodings import Coded, encode
+from ..encodings import Coded
 from .common import add, cast, div, mul, nary, scalar, sub, unary
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, axis_of, lowers
@@ -190,7 +191,7 @@ def quantize(c: Lowering, n: OnnxNode) -> Value:
     dtype, bitwidth = _storage(code)
     q = _encoding(n, x.shape, bitwidth, x.is_const)
     if x.data is not None and q is not None:
-        return constant(encode(x.data, q, dtype).astype(code))
+        return constant(quantization.quantize(x.data, q, dtype).astype(code))
     x = cast(c, x, _FLOAT) if x.dtype.kind != "f" else x
     if q is not None:
         return _emit(c, "Quantize", x, code, q)
