@@ -19,6 +19,8 @@ namespace {
 
 constexpr size_t kGrainElements = 16 << 10;
 constexpr size_t kCodes = 256;
+constexpr double kLeastTerm = 1e-30;
+constexpr float kLeastScale = 1e-20f;
 constexpr size_t kLanes = 16;  // partial sums, so that it vectorizes
 
 struct Greatest {
@@ -77,9 +79,13 @@ class FixedSoftmax final : public Kernel {
                    ? fixed::PickFma<Codes<int8_t>::Loop>()
                    : fixed::PickFma<Codes<uint8_t>::Loop>()) {
     const double step = beta * double{node.inputs[0]->quantization.scales[0]};
+    // What counts neither in a sum nor in a step of the output is 0: denormal numbers would slow
+    // each row down.
+    const double least = node.outputs[0]->quantization.scales[0] > kLeastScale ? kLeastTerm : 0;
     for (size_t i = 0; i < kCodes; ++i) {  // entry kCodes - 1 is the greatest of the row
-      logs_[i] = static_cast<float>(-step * static_cast<double>(kCodes - 1 - i));
-      exponentials_[i] = static_cast<float>(std::exp(-step * static_cast<double>(kCodes - 1 - i)));
+      const double log = -step * static_cast<double>(kCodes - 1 - i), term = std::exp(log);
+      logs_[i] = static_cast<float>(log);
+      exponentials_[i] = term < least ? 0.0f : static_cast<float>(term);
     }
   }
 

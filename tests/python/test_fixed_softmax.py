@@ -31,6 +31,18 @@ def test_softmax(op, shape, axis, dtype, kernels):
         within(got, via_float(op, *case, kernels="portable")[0], 1 if table else 0)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("scale", [1 / 255, 1e-6, 1e-30])
+@pytest.mark.parametrize("step", [0.3, 0.6, 40.0])
+def test_softmax_of_rows_with_masks(step, scale, dtype):
+    """Steps are large behind a mask of -10000: most exponentials are as good as 0, or denormal."""
+    of, to = Fixed.covering(dtype, -255 * step, 0.0), Fixed(dtype, scale, 0)
+    x = of.random(np.random.default_rng(6), (300, 24))
+    case = [(x, of)], [((300, 24), to)], {"axis": np.uint32(1)}
+    got = run_fixed("Softmax", *case)[0]
+    within(got, via_float("Softmax", *case, kernels="portable")[0], 1)
+
+
 def cases(of: Fixed, rng: np.random.Generator) -> list[tuple[str, list[Any], Any, dict[str, Any]]]:
     weight = Fixed.covering(np.uint8, -1.0, 2.0)
 
