@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from op_runner import run_op
 
+from qnnrt import _core
 from qnnrt.model import Quantization
+
+
+def integer_products() -> bool:
+    """Whether oneDNN is here and adds products of bytes without an intermediate 16-bit sum."""
+    info = Path("/proc/cpuinfo")
+    flags = info.read_text() if info.exists() else ""
+    there = "avx512_vnni" in flags or "avx_vnni" in flags
+    return there and _core.kernel_library().startswith("oneDNN")
 
 
 @dataclass(frozen=True)

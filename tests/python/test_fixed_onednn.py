@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fixed import Fixed, run_fixed
+from fixed import Fixed, integer_products, run_fixed
 from numpy.lib.stride_tricks import sliding_window_view
 from op_runner import pairs
 
 import qnnrt
-from qnnrt import _core
 from qnnrt.model import Model, Node, Tensor
 
 Shape = tuple[int, ...]
@@ -24,14 +23,6 @@ U8, S8 = np.dtype(np.uint8), np.dtype(np.int8)
 
 # How far from half a step a rounded result may be: factors and sums are floats.
 ROUNDING = 0.5 + 2e-3
-
-
-def integer_products() -> bool:
-    """Whether oneDNN serves the nodes below here: it is there, and so is the processor's part."""
-    info = Path("/proc/cpuinfo")
-    flags = info.read_text() if info.exists() else ""
-    there = "avx512_vnni" in flags or "avx_vnni" in flags
-    return there and _core.kernel_library().startswith("oneDNN")
 
 
 @dataclass
