@@ -12,10 +12,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kGrain = 32 * 1024;  // elements worth a thread
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 bool FixedPort(const Tensor* tensor) { return tensor != nullptr && IsFixed(tensor->dtype); }
 
@@ -75,7 +72,7 @@ class FixedMove final : public Kernel {
   explicit FixedMove(const Node& node)
       : inputs_(node.inputs.size()),
         outputs_(node.outputs.size()),
-        offset_(Aligned(inputs_ * sizeof(void*))) {}
+        offset_(ScratchRoom(inputs_ * sizeof(void*))) {}
 
   Status Run(const ExecArgs& args) override {
     char* scratch = static_cast<char*>(args.scratch);
@@ -104,7 +101,7 @@ class FixedMove final : public Kernel {
       if (!FixedPort(node.inputs[i]) || SameEncoding(*node.inputs[i], to)) continue;
       const size_t count = node.inputs[i]->elements();
       before_.push_back({i, count, offset_, Requantizer(*node.inputs[i], to)});
-      offset_ += Aligned(count * ElementSize(to.dtype));
+      offset_ += ScratchRoom(count * ElementSize(to.dtype));
     }
     QNNRT_ASSIGN_OR_RETURN(inner_, OnIntegers(def, node, &to, options));
     return {};

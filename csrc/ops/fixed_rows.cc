@@ -11,9 +11,6 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kBlockElements = 8 * 1024;  // of rows that go together: 32 KiB as floats
-constexpr size_t kAlignment = 64;
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // The leading dims whose every index has an input and an output of its own.
 Result<size_t> LeadingDims(const Node& node) {
@@ -53,8 +50,8 @@ class FixedRows final : public Kernel {
       QNNRT_RETURN_IF_ERROR(MakeInner(node, total_ % rows_, options, &rest_));
     }
     const size_t inner = std::max(block_->ScratchBytes(), rest_ ? rest_->ScratchBytes() : 0);
-    pointers_ = Aligned(ports_ * sizeof(void*));
-    slot_ = pointers_ + Aligned(inner);
+    pointers_ = ScratchRoom(ports_ * sizeof(void*));
+    slot_ = pointers_ + ScratchRoom(inner);
     return {};
   }
 

@@ -22,6 +22,8 @@ struct ExecArgs {
   void* scratch;  // ScratchBytes() bytes, 64-byte aligned
   const Threads& threads;
 };
+// What so many bytes of scratch take up, so that what follows them is aligned, too.
+inline size_t ScratchRoom(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The executable form of one node: everything that can be decided, packed or allocated is done by
 // the time it exists. Run must not allocate, and must not keep state between two runs.
@@ -106,7 +108,8 @@ struct OpDef {
 // kernel of their own: inputs become FLOAT_32 in scratch, the float kernel runs, outputs are
 // rounded back. Static inputs are converted once, here.
 Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelOptions& options);
-// Kernels that compute on fixed-point numbers as they are (fixed.cc); null when there is none.
+// Kernels that compute on fixed-point numbers as they are (fixed_table.cc); null when there is
+// none.
 Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options);
 
 // ---- the table -------------------------------------------------------------------------------

@@ -11,10 +11,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kGrain = 16 * 1024;  // elements worth a thread
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 struct Slot {
   bool convert = false;
@@ -140,7 +137,7 @@ class ViaFloat final : public Kernel {
   }
 
   void Layout() {
-    size_t offset = Aligned((inputs_.size() + outputs_.size()) * sizeof(void*));
+    size_t offset = ScratchRoom((inputs_.size() + outputs_.size()) * sizeof(void*));
     for (size_t i = 0; i < inputs_.size(); ++i) {
       Slot& slot = inputs_[i];
       if (!slot.convert) continue;
@@ -151,13 +148,13 @@ class ViaFloat final : public Kernel {
         widened_bytes_ += kept_[i]->size();
       } else {
         slot.offset = offset;
-        offset += Aligned(slot.elements * sizeof(float));
+        offset += ScratchRoom(slot.elements * sizeof(float));
       }
     }
     for (Slot& slot : outputs_) {
       if (!slot.convert) continue;
       slot.offset = offset;
-      offset += Aligned(slot.elements * sizeof(float));
+      offset += ScratchRoom(slot.elements * sizeof(float));
     }
     inner_offset_ = offset;
   }

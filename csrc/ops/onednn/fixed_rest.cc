@@ -14,10 +14,7 @@
 namespace qnnrt::onednn {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kGrainBytes = 64 * 1024;  // worth a thread
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // `count` times `groups` sums, from every `step` numbers on.
 struct AddRun {
@@ -58,9 +55,9 @@ class WithRest final : public Kernel {
                                                                 : PickIsa<SumRun<int8_t>>();
     add_ = PickIsa<AddRun>();
     round_ = PickIsa<RoundRun>();
-    floats_bytes_ = Aligned(node.outputs[0]->elements() * sizeof(float));
-    sums_bytes_ = Aligned(Pixels() * Groups() * sizeof(int32_t));
-    rows_bytes_ = Aligned(OutRows() * RowSums() * sizeof(int32_t));
+    floats_bytes_ = ScratchRoom(node.outputs[0]->elements() * sizeof(float));
+    sums_bytes_ = ScratchRoom(Pixels() * Groups() * sizeof(int32_t));
+    rows_bytes_ = ScratchRoom(OutRows() * RowSums() * sizeof(int32_t));
   }
 
   Status TakeFactors(const Node& node, const SignedWeights& weights) {

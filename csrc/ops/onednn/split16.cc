@@ -29,10 +29,7 @@ constexpr double kLeastProduct = 2e5, kLeastConv = 1e6;  // multiply-adds
 // 32-bit sums of a tile: they stay in the cache of one core. Fewer pixels would have the weights
 // read too often.
 constexpr int64_t kTileBytes = 512 * 1024, kTilePixels = 64;
-constexpr size_t kAlignment = 64;
 constexpr size_t kBlockRows = 16;  // that are transposed together
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 class Split16 final : public Kernel {
  public:
@@ -356,15 +353,15 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
                  offset};
   QNNRT_RETURN_IF_ERROR(kernel->Constants(shifted, options, *as_signed));
   const int64_t staged = s.Direct() ? 0 : s.planes * s.TileIn() * s.padded_row();
-  kernel->sums_offset_ = Aligned(static_cast<size_t>(staged));
+  kernel->sums_offset_ = ScratchRoom(static_cast<size_t>(staged));
   kernel->inputs_offset_ =
       kernel->sums_offset_ +
-      Aligned(static_cast<size_t>(s.planes * s.tile * s.out_row()) * sizeof(int32_t));
+      ScratchRoom(static_cast<size_t>(s.planes * s.tile * s.out_row()) * sizeof(int32_t));
   kernel->inner_offset_ = kernel->inputs_offset_;
   if (as_signed->has_rest()) {
     kernel->rests_.assign(as_signed->rests.begin(), as_signed->rests.end());
     const int64_t inputs = s.TileIn() * s.padded_width * s.group;
-    kernel->inner_offset_ += Aligned(static_cast<size_t>(inputs) * sizeof(int64_t));
+    kernel->inner_offset_ += ScratchRoom(static_cast<size_t>(inputs) * sizeof(int64_t));
   }
   return KernelPtr(std::move(kernel));
 }

@@ -5,10 +5,7 @@
 namespace qnnrt::onednn {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kGrainBytes = 128 * 1024;  // worth a thread
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // The input as [batch, depth, height, width x channels]; padding in the same terms.
 struct PaddedShape {
@@ -79,8 +76,8 @@ StagedInput::StagedInput(KernelPtr inner, size_t inputs, size_t input, size_t by
     : inner_(std::move(inner)),
       inputs_(inputs),
       input_(input),
-      pointers_bytes_(Aligned(inputs * sizeof(void*))),
-      staged_bytes_(Aligned(bytes)) {}
+      pointers_bytes_(ScratchRoom(inputs * sizeof(void*))),
+      staged_bytes_(ScratchRoom(bytes)) {}
 
 size_t StagedInput::ScratchBytes() const {
   return pointers_bytes_ + staged_bytes_ + inner_->ScratchBytes();
