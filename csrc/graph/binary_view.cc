@@ -159,15 +159,16 @@ bool IsDataType(uint32_t type) {
   }
 }
 
-// Whether the encoding is one that has the fields which are there.
-bool FieldsFit(uint32_t encoding, const Quantization& q) {
+// Whether the encoding is one that has the fields which are there. The bit width is that of a
+// fixed-point type; other types may name the encoding without one.
+bool FieldsFit(uint32_t encoding, const Quantization& q, bool fixed) {
   switch (encoding) {
     case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
       return q.per_tensor() && q.bitwidth == 0;
     case QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET:
       return q.axis >= 0 && !q.in_blocks() && q.bitwidth == 0;
     case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET:
-      return q.per_tensor() && q.bitwidth != 0;
+      return q.per_tensor() && (q.bitwidth != 0 || !fixed);
     case QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET:
       return q.axis >= 0 && !q.in_blocks() && q.bitwidth != 0;
     case QNN_QUANTIZATION_ENCODING_BLOCK:
@@ -188,7 +189,7 @@ Status ReadQuantization(ByteReader* in, const std::string& name, Tensor* tensor)
     q.bitwidth = in->Get<uint32_t>();
     q.block.resize(in->Count(sizeof(uint32_t)));
     for (uint32_t& size : q.block) size = in->Get<uint32_t>();
-    if (!in->ok() || !FieldsFit(encoding, q))
+    if (!in->ok() || !FieldsFit(encoding, q, IsFixed(tensor->dtype)))
       return DamagedBinary(name + " has no valid quantization");
     q.encoding = static_cast<Qnn_QuantizationEncoding_t>(encoding);
     q.scales.resize(scales);

@@ -81,6 +81,42 @@ TEST(what_a_client_gets_wrong_is_told) {
   CHECK_EQ(q.contextGetProperty(net.context, nullptr), QNN_CONTEXT_ERROR_INVALID_ARGUMENT);
 }
 
+// A type that is not fixed-point has no use for an encoding, but it may come with one.
+TEST(an_encoding_of_floats_does_not_spoil_the_binary) {
+  for (const Qnn_QuantizationEncoding_t encoding :
+       {QNN_QUANTIZATION_ENCODING_SCALE_OFFSET, QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET,
+        QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET}) {
+    Net net;
+    CHECK_EQ(net.Open(), 0u);
+    CHECK_EQ(net.Compose(kRaw, kRaw, kRaw), 0u);
+    Qnn_GraphHandle_t graph = nullptr;
+    CHECK_EQ(q.graphCreate(net.context, "encoded", nullptr, &graph), 0u);
+    Qnn_Tensor_t x = net.t[0], y = net.t[2];
+    x.v1.name = "x";
+    x.v1.quantizeParams = {};
+    x.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_DEFINED;
+    x.v1.quantizeParams.quantizationEncoding = encoding;
+    if (encoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET)
+      x.v1.quantizeParams.scaleOffsetEncoding = {0.5f, 0};
+    if (encoding == QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET)
+      x.v1.quantizeParams.bwScaleOffsetEncoding = {8, 0.5f, 0};
+    CHECK_EQ(q.tensorCreateGraphTensor(graph, &x), 0u);
+    CHECK_EQ(q.tensorCreateGraphTensor(graph, &y), 0u);
+    Qnn_OpConfig_t op = {};
+    op.version = QNN_OPCONFIG_VERSION_1;
+    op.v1 = {"relu", "qti.aisw", "Relu", 0, nullptr, 1, &x, 1, &y};
+    CHECK_EQ(q.graphAddNode(graph, op), 0u);
+    CHECK_EQ(q.graphFinalize(graph, nullptr, nullptr), 0u);
+    CHECK_EQ(net.Finalize(), 0u);
+    const Bytes bytes = BinaryOf(net.context);
+    Qnn_ContextHandle_t context = nullptr;
+    CHECK_EQ(q.contextCreateFromBinary(net.backend, nullptr, nullptr, bytes.data(), bytes.size(),
+                                       &context, nullptr),
+             0u);
+    CHECK_EQ(q.contextFree(context, nullptr), 0u);
+  }
+}
+
 TEST(what_is_not_offered_is_1000) {
   Source source;
   Net& net = source.net;
