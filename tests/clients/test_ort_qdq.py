@@ -160,7 +160,12 @@ def integer_feeds(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     return {given.name: rng.integers(info.min, info.max, shape, dtype, endpoint=True)}
 
 
-def within_a_step(got: list[np.ndarray], expected: list[np.ndarray], step: float = 1) -> None:
+def steps(kind: str) -> int:
+    """How many may lie between two runtimes: those of 16 bits are so fine that they add up."""
+    return 3 if KINDS[kind][0] == U16 else 1
+
+
+def within_steps(got: list[np.ndarray], expected: list[np.ndarray], step: float = 1) -> None:
     for one, other in zip(got, expected, strict=True):
         assert one.dtype == other.dtype
         assert np.ptp(other) > 20 * step, "a result without contrast shows nothing"
@@ -181,7 +186,7 @@ def test_a_quantized_network_runs_whole_and_gives_the_integers(on_htp, tmp_path,
     assert KINDS[kind][3] in sent
     axis = "AXIS_" if KINDS[kind][2] else ""
     assert ("SFIXED_POINT_32", f"{axis}SCALE_OFFSET") in sent
-    within_a_step(ran.outputs, reference(model, feeds))
+    within_steps(ran.outputs, reference(model, feeds), steps(kind))
 
 
 @pytest.mark.parametrize("kind", ["u8 s8", "u16 s8"])
@@ -193,7 +198,7 @@ def test_float_inputs_are_quantized_by_either_of_them(on_htp, tmp_path, kind, of
     ran = on_htp("ort_client.py", model, feeds, case)
     ops = {op for name, ops in ran.said["assigned"].items() if name != PROVIDER for op in ops}
     assert ops == ({"QuantizeLinear", "DequantizeLinear"} if offload == "1" else set())
-    within_a_step(ran.outputs, reference(model, feeds), output_scale(model))
+    within_steps(ran.outputs, reference(model, feeds), steps(kind) * output_scale(model))
 
 
 @pytest.mark.parametrize(("activations", "steps"), [(U8, 1), (U16, 256)])
@@ -207,7 +212,7 @@ def test_a_layer_of_a_transformer_runs_whole(on_htp, tmp_path, activations, step
     # In 16 bits the provider itself has the second operand of a product of two activations
     # converted to 8, of which a step is 256 of 16 bits.
     assert ("Convert" in {op for op, _ in STEP.findall(ran.log)}) == (activations == U16)
-    within_a_step(ran.outputs, reference(model, feeds[0]), steps * output_scale(model))
+    within_steps(ran.outputs, reference(model, feeds[0]), steps * output_scale(model))
 
 
 @pytest.mark.parametrize("kind", ["u8 s8", "u16 s8"])
@@ -227,7 +232,7 @@ def test_integers_in_shared_memory_are_not_copied(on_htp, tmp_path, kind: str) -
     assert ran.said["during"]["mem_handles"] == 2
     for what in LIVE:
         assert ran.said["after"][what] == 0, what
-    within_a_step(ran.outputs, reference(model, feeds))
+    within_steps(ran.outputs, reference(model, feeds), steps(kind))
 
 
 @pytest.mark.parametrize("kind", ["u8 s8", "u16 s4"])
@@ -263,4 +268,4 @@ def test_what_the_provider_lets_through_to_a_cpu_backend_is_quantized_there(
         "Mul": 1, "Sigmoid": 1, "Add": 1, "Gemm": 1, "Softmax": 1,
     }  # fmt: skip
     assert "Data type 2 is not supported for Conv operator in CPU backend" in report.log
-    within_a_step(report.outputs, reference(model, feeds))
+    within_steps(report.outputs, reference(model, feeds))
