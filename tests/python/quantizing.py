@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import onnx
@@ -68,6 +70,17 @@ def quantized(
         **options,
     )
     return onnx.load(target)
+
+
+def example() -> ModuleType:
+    """examples/quantize.py."""
+    path = Path(__file__).resolve().parents[2] / "examples/quantize.py"
+    spec = importlib.util.spec_from_file_location("quantize", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def reference(proto: onnx.ModelProto, feeds: Feeds, fused: bool = False) -> list[np.ndarray]:

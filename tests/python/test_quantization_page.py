@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -13,6 +12,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime")
+
+import quantizing
 
 from qnnrt.cli import main
 from qnnrt.errors import Error
@@ -28,11 +29,7 @@ PAGE = (ROOT / "docs/quantization.md").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """model.onnx, as the example quantizes it, and a sample."""
-    spec = importlib.util.spec_from_file_location("quantize", ROOT / "examples/quantize.py")
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = quantizing.example()
     found = tmp_path_factory.mktemp("page")
     samples = example.toy(found / "model.onnx")
     example.quantize(found / "model.onnx", found / "model.quantized.onnx", samples)

@@ -6,9 +6,7 @@ file as a program to print them.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,27 +17,20 @@ import numpy as np
 import pytest
 import sentences
 
-import qnnrt
+pytest.importorskip("onnxruntime")
 
-onnxruntime = pytest.importorskip("onnxruntime")
+import onnxruntime
+import quantizing
+
+import qnnrt
 
 pytestmark = [pytest.mark.foreign, pytest.mark.slow]
 
-ROOT = Path(__file__).resolve().parents[2]
 LENGTH = 24  # tokens, more than any of the sentences has
 #: What adds up from layer to layer, and what is added to it.
 WIDE = r"^LayerNormalization|^Gelu|^Gemm|sum$|embedded|\.dense\.|gemm_"
 #: Bits of activations, and the tensors of 16 bits among them.
 SETTINGS: dict[str, tuple[int, str | None]] = {"8": (8, None), "mixed": (8, WIDE), "16": (16, None)}
-
-
-def example() -> Callable[..., None]:
-    spec = importlib.util.spec_from_file_location("quantize", ROOT / "examples/quantize.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.quantize
 
 
 @dataclass
@@ -70,7 +61,7 @@ def encoders() -> dict[str, Encoder]:
         model = Path(folder) / "float.onnx"
         minilm.build(source, model, LENGTH)
         found["float"] = run(model, feeds)
-        quantize = example()
+        quantize = quantizing.example().quantize
         for name, (bits, wide) in SETTINGS.items():
             output = Path(folder) / f"{name}.onnx"
             samples = [tokens(text, LENGTH) for text in sentences.CALIBRATION]
