@@ -12,7 +12,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrain = 32 * 1024;  // elements worth a thread
+constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
 
 bool FixedPort(const Tensor* tensor) { return tensor != nullptr && IsFixed(tensor->dtype); }
 

@@ -18,7 +18,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrainElements = 64 * 1024;  // read by one thread, at least
+constexpr size_t kGrainElements = 256 * 1024;  // read by one thread, at least
 constexpr size_t kPart = 256;                 // channels that one thread takes of few pixels
 constexpr size_t kNarrowTaps = 256;           // codes of 8 bits whose sum fits 16
 
