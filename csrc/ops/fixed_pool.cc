@@ -19,8 +19,8 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kGrainElements = 256 * 1024;  // read by one thread, at least
-constexpr size_t kPart = 256;                 // channels that one thread takes of few pixels
-constexpr size_t kNarrowTaps = 256;           // codes of 8 bits whose sum fits 16
+constexpr size_t kPart = 256;                  // channels that one thread takes of few pixels
+constexpr size_t kNarrowTaps = 256;            // codes of 8 bits whose sum fits 16
 
 // From a sum of codes to a code.
 struct Rounding {
