@@ -95,7 +95,7 @@ Qnn_ErrorHandle_t GetSupportedOperations(Qnn_BackendHandle_t handle, uint32_t* c
   });
 }
 
-Status ValidateConfig(const Qnn_OpConfig_t& config) {
+Status ValidateConfig(const BackendTraits& traits, const Qnn_OpConfig_t& config) {
   QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config));
   std::deque<Tensor> tensors;
   auto take = [&](const Qnn_Tensor_t* from, uint32_t n, std::vector<const Tensor*>* to) -> Status {
@@ -112,14 +112,15 @@ Status ValidateConfig(const Qnn_OpConfig_t& config) {
   };
   QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &node.inputs));
   QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &node.outputs));
-  return ValidateNode(node);
+  QNNRT_RETURN_IF_ERROR(ValidateNode(node));
+  return traits.admit == nullptr ? Status::Ok() : traits.admit(node);
 }
 
 Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t config) {
   return Guarded([&] {
     auto backend = Runtime::Get().backends.Find(handle);
     if (!backend) return Report(StaleBackend());
-    Status status = ValidateConfig(config);
+    Status status = ValidateConfig(*backend->backend->traits, config);
     Log* log = backend->backend->log.get();
     // A client asks for every node of a model: a no is an answer here, not a fault.
     if (!status.ok() && log != nullptr)

@@ -32,6 +32,7 @@ void Log::Write(QnnLog_Level_t level, const char* format, ...) {
 GraphHost HostOf(const Backend& backend) {
   GraphHost host;
   host.domain = DomainOf(*backend.traits);
+  host.admit = backend.traits->admit;
   if (host.domain != nullptr && backend.log != nullptr) {
     host.warn = [log = backend.log](const char* line) {
       log->Write(QNN_LOG_LEVEL_WARN, "%s", line);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/qnn_types.h"
+#include "graph/tensor.h"
 #include "memory/descriptor.h"
 #include "memory/process_domain.h"
 
@@ -24,6 +25,8 @@ struct BackendTraits {
   // backend stands for sees shared buffers alone; what it maps counts against a process domain.
   bool stages_raw = false;
   bool has_device = false;  // device handles, platform info, performance votes
+  // Takes less than the op table: whether a valid node is for this backend. Null: all of them.
+  Status (*admit)(const Node& node) = nullptr;
   ConfigSet configs = ConfigSet::kCpu;
   // Executions may be queued, signals may end them, and memory may be bound before them.
   bool async = false;

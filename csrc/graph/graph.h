@@ -32,6 +32,8 @@ struct GraphHost {
   // Where the accelerator's mappings count; RAW tensors are staged then. Null: the graph uses
   // whatever memory it is given where it is.
   ProcessDomain* domain = nullptr;
+  // Whether the backend takes this (valid) node; null: every one. Errors: 6005, says what it takes.
+  Status (*admit)(const Node& node) = nullptr;
   // A line for the client's log. Called with no lock held.
   std::function<void(const char*)> warn;
 };

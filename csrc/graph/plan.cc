@@ -12,7 +12,6 @@
 #include "abi/qnn_errors.h"
 #include "support/clock.h"
 #include "support/crc32c.h"
-#include "support/json.h"
 
 namespace qnnrt {
 namespace {
@@ -231,6 +230,7 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
   arena_order_ = arena_plan_.order;
   arena_plan_.order = arena_order_.c_str();
   QNNRT_RETURN_IF_ERROR(PlaceArena(options.most_bytes));
+  QNNRT_RETURN_IF_ERROR(PlacePersistent(options.most_bytes));
   char* base = arena_base_;
 
   size_t count = 0;
@@ -254,6 +254,7 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
       patches_[app.at(root)].push_back(slot);
     }
   };
+  uint64_t state = 0;  // offset of the next kernel's part
   for (size_t s = 0; s < ir_.nodes.size(); ++s) {
     const Node& node = ir_.nodes[s];
     bool nothing_to_do =
@@ -271,7 +272,10 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
     void** out = next;
     for (const Tensor* t : node.outputs) place(t);
     void* scratch = base + arena_plan_.offsets[layout.ScratchItem(s)];
-    steps_.push_back({kernels_[s].get(), in, out, scratch});
+    const uint64_t bytes = kernels_[s]->PersistentBytes();
+    void* persistent = bytes == 0 ? nullptr : static_cast<char*>(persistent_->data()) + state;
+    state += ScratchRoom(bytes);
+    steps_.push_back({kernels_[s].get(), in, out, scratch, persistent});
     step_nodes_.push_back(s);
   }
   return Status::Ok();
@@ -297,6 +301,24 @@ Status Plan::PlaceArena(uint64_t most_bytes) {
   }
   arena_base_ = static_cast<char*>(arena_->data());
   return Status::Ok();
+}
+
+Status Plan::PlacePersistent(uint64_t most_bytes) {
+  for (const KernelPtr& kernel : kernels_)
+    persistent_bytes_ += ScratchRoom(kernel->PersistentBytes());
+  if (persistent_bytes_ == 0) return Status::Ok();
+  if (persistent_bytes_ <= most_bytes) persistent_ = AlignedBytes::Make(persistent_bytes_);
+  if (persistent_ == nullptr) {
+    return Error(QNN_GRAPH_ERROR_MEM_ALLOC,
+                 "out of memory: the state of the graph needs %" PRIu64 " bytes",
+                 persistent_bytes_);
+  }
+  ResetState();
+  return Status::Ok();
+}
+
+void Plan::ResetState() {
+  if (persistent_bytes_ != 0) std::memset(persistent_->data(), 0, persistent_bytes_);
 }
 
 // A step reads this static data in place.
@@ -368,7 +390,7 @@ Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
   uint64_t before = times == nullptr ? 0 : MonotonicNanoseconds();
   for (const Step& step : steps_) {
     if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
-    Status status = step.kernel->Run({step.in, step.out, step.scratch, threads_});
+    Status status = step.kernel->Run({step.in, step.out, step.scratch, threads_, step.persistent});
     if (!status.ok()) return Failed(step, std::move(status));
     if (times == nullptr) continue;
     uint64_t now = MonotonicNanoseconds();
@@ -381,37 +403,6 @@ Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
 Status Plan::Failed(const Step& step, Status status) const {
   const Node& n = node(static_cast<size_t>(&step - steps_.data()));
   return std::move(status).Within("node '" + n.name + "' (" + n.type + ")");
-}
-
-std::string Plan::Describe(const std::vector<PassReport>& passes) const {
-  JsonWriter json;
-  json.Object();
-  json.Key("passes").Array();
-  for (const PassReport& pass : passes) {
-    json.Object().Key("name").String(pass.name).Key("changes").Number(pass.changes).End();
-  }
-  json.End();
-  json.Key("arena").Object();
-  json.Key("peak").Number(arena_plan_.peak).Key("lower_bound").Number(arena_plan_.lower_bound);
-  json.Key("sum").Number(arena_plan_.sum).Key("order").String(arena_plan_.order).End();
-  json.Key("weight_bytes").Number(weight_bytes_);
-  json.Key("threads").Number(threads_.limit());
-  json.Key("steps").Array();
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    const Node& n = node(s);
-    json.Object().Key("name").String(n.name).Key("op").String(n.type);
-    json.Key("kernel").String(steps_[s].kernel->Name());
-    json.Key("fused").Array();
-    for (const PostOp& op : n.post_ops) json.String(PostOpName(op));
-    json.End();
-    json.Key("inputs").Array();
-    for (const Tensor* t : n.inputs) json.String(t == nullptr ? "" : t->name);
-    json.End().Key("outputs").Array();
-    for (const Tensor* t : n.outputs) json.String(t == nullptr ? "" : t->name);
-    json.End().End();
-  }
-  json.End().End();
-  return json.Take();
 }
 
 }  // namespace qnnrt

@@ -22,6 +22,7 @@ struct Step {
   const void* const* in;
   void* const* out;
   void* scratch;
+  void* persistent;  // null: the kernel keeps no state
 };
 
 // Memory of a client's that several graphs have their arenas in, one execution at a time.
@@ -80,7 +81,8 @@ class Plan {
   Status Run() {
     if (guarded_) return RunWatched(nullptr, nullptr);
     for (const Step& step : steps_) {
-      Status status = step.kernel->Run({step.in, step.out, step.scratch, threads_});
+      Status status =
+          step.kernel->Run({step.in, step.out, step.scratch, threads_, step.persistent});
       if (!status.ok()) return Failed(step, std::move(status));
     }
     return Status::Ok();
@@ -93,6 +95,10 @@ class Plan {
   const Node& node(size_t step) const { return ir_.nodes[step_nodes_[step]]; }
   const ArenaPlan& arena() const { return arena_plan_; }
   uint64_t weight_bytes() const { return weight_bytes_; }
+  // State that survives executions: every kernel's own part, one behind the other.
+  uint64_t persistent_bytes() const { return persistent_bytes_; }
+  // All state is as before the first execution. Not while the plan runs.
+  void ResetState();
   int threads() const { return threads_.limit(); }
   const std::vector<Node>& nodes() const { return ir_.nodes; }
   // What kernels packed, in the order in which they were made.
@@ -115,6 +121,7 @@ class Plan {
   Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
                 const PlanOptions& options);
   Status PlaceArena(uint64_t most_bytes);
+  Status PlacePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
   void LetGo();
   Status Failed(const Step& step, Status status) const;
@@ -132,6 +139,8 @@ class Plan {
   std::shared_ptr<AlignedBytes> arena_;
   std::shared_ptr<SharedArena> shared_arena_;
   char* arena_base_ = nullptr;
+  std::shared_ptr<AlignedBytes> persistent_;
+  uint64_t persistent_bytes_ = 0;
   std::vector<PackedWeight> packed_;
   std::shared_ptr<const void> owner_;
   std::optional<WeightCheck> check_;

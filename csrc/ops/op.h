@@ -21,18 +21,23 @@ struct ExecArgs {
   void* const* out;
   void* scratch;  // ScratchBytes() bytes, 64-byte aligned
   const Threads& threads;
+  // PersistentBytes() bytes, 64-byte aligned: what this kernel left there in its last run, zeros
+  // before the first one and after a reset.
+  void* persistent = nullptr;
 };
 // What so many bytes of scratch take up, so that what follows them is aligned, too.
 inline size_t ScratchRoom(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The executable form of one node: everything that can be decided, packed or allocated is done by
-// the time it exists. Run must not allocate, and must not keep state between two runs.
+// the time it exists. Run must not allocate, and must keep no state between two runs but in
+// args.persistent.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   // Only a value in the data can make it fail (an index out of range): then a Status that says so.
   virtual Status Run(const ExecArgs& args) = 0;
   virtual size_t ScratchBytes() const { return 0; }
+  virtual size_t PersistentBytes() const { return 0; }  // state of ops like Lstm, Gru and Buffer
   // False when the kernel keeps its own (packed) form of static input i and never reads in[i].
   virtual bool ReadsInput(size_t /*i*/) const { return true; }
   virtual const char* Name() const = 0;             // "portable", "onednn:brgemm", ...

@@ -58,8 +58,9 @@ class ViaFloat final : public Kernel {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       out[i] = outputs_[i].convert ? scratch + outputs_[i].offset : args.out[i];
     }
-    QNNRT_RETURN_IF_ERROR(inner_->Run(
-        {in, out, inner_->ScratchBytes() ? scratch + inner_offset_ : nullptr, args.threads}));
+    QNNRT_RETURN_IF_ERROR(
+        inner_->Run({in, out, inner_->ScratchBytes() ? scratch + inner_offset_ : nullptr,
+                     args.threads, args.persistent}));
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (!outputs_[i].convert) continue;
       const float* wide = static_cast<const float*>(out[i]);
@@ -71,6 +72,7 @@ class ViaFloat final : public Kernel {
   }
 
   size_t ScratchBytes() const override { return inner_offset_ + inner_->ScratchBytes(); }
+  size_t PersistentBytes() const override { return inner_->PersistentBytes(); }
   bool ReadsInput(size_t i) const override {
     return inner_->ReadsInput(i) && (i >= inputs_.size() || inputs_[i].fixed == nullptr);
   }
