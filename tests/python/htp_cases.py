@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from fixed import BINARY, COMPARE, UNARY, UNARY_OPS
 from htp_moves import joins, moves
 from htp_spec import IMAGE, SMALL, Act, Bias, Plain, Spec, Weight
 from op_runner import pairs, u32
@@ -197,21 +198,9 @@ def elementwise() -> list[Spec]:
     specs += binary("ElementWiseFloorDiv", b=(0.5, 4))
     specs += binary("ElementWiseMod", b=(0.5, 4))
     specs += binary("ElementWisePower", a=(0, 3), b=(0, 2))
-    for op in ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual"):
+    for op in COMPARE:
         specs += binary("ElementWise" + op, b=(-4, 4), out="bool")
-    for number, note in (
-        (0, "Add"),
-        (2, "Divide"),
-        (4, "FloorDiv"),
-        (5, "Fmod"),
-        (10, "Maximum"),
-        (11, "Minimum"),
-        (12, "Mod"),
-        (13, "Multiply"),
-        (16, "Power"),
-        (17, "SquaredDifference"),
-        (18, "Subtract"),
-    ):
+    for note, number in BINARY.items():
         b = (0.5, 4) if note in ("Divide", "FloorDiv", "Mod", "Fmod") else (-3, 5)
         a = (-4, 4)
         if note == "Power":
@@ -225,14 +214,7 @@ def elementwise() -> list[Spec]:
                 note=note,
             )
         )
-    for number, note in (
-        (3, "Equal"),
-        (6, "Greater"),
-        (7, "GreaterEqual"),
-        (8, "Less"),
-        (9, "LessEqual"),
-        (14, "NotEqual"),
-    ):
+    for note, number in COMPARE.items():
         specs.append(
             Spec(
                 "ElementWiseBinary",
@@ -251,44 +233,10 @@ def elementwise() -> list[Spec]:
         "Logit": (0.02, 0.98),
         "Reciprocal": (0.25, 4),
     }
-    for op in (
-        "Abs",
-        "Asin",
-        "Atan",
-        "Ceil",
-        "Cos",
-        "Exp",
-        "Floor",
-        "Log",
-        "Neg",
-        "Round",
-        "Rsqrt",
-        "Sign",
-        "Sin",
-        "SquareRoot",
-    ):
+    for op in UNARY_OPS:
         specs += unary("ElementWise" + op, *ranges.get(op, (-4, 4)))
     specs += unary("Logit", 0.02, 0.98)
-    for number, note in enumerate(
-        (
-            "Abs",
-            "Asin",
-            "Atan",
-            "Ceil",
-            "Cos",
-            "Exp",
-            "Floor",
-            "Log",
-            "Neg",
-            "Not",
-            "Reciprocal",
-            "Round",
-            "Rsqrt",
-            "Sign",
-            "Sin",
-            "SquareRoot",
-        )
-    ):
+    for number, note in enumerate(UNARY):
         if note != "Not":
             specs.append(
                 Spec(
