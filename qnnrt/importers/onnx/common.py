@@ -7,17 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..shorthand import Shorthand, number, u32
 from .lower import Lowering
 from .values import Value, constant
-
-
-def scalar(value: float, dtype: np.dtype) -> Value:
-    """A constant that broadcasts against anything."""
-    return constant(np.array(value, dtype))
-
-
-def u32(values: Sequence[int] | Sequence[tuple[int, int]] | np.ndarray) -> np.ndarray:
-    return np.array(values, np.uint32)
 
 
 def unary(
@@ -45,37 +37,15 @@ def nary(
     return c.b.op(type_, aligned, shape, dtype, perm, **params)
 
 
-def add(c: Lowering, a: Value, b: Value) -> Value:
-    return nary(c, "ElementWiseAdd", [a, b])
-
-
-def sub(c: Lowering, a: Value, b: Value) -> Value:
-    return nary(c, "ElementWiseSubtract", [a, b])
-
-
-def mul(c: Lowering, a: Value, b: Value) -> Value:
-    return nary(c, "ElementWiseMultiply", [a, b])
-
-
-def div(c: Lowering, a: Value, b: Value) -> Value:
-    return nary(c, "ElementWiseDivide", [a, b])
-
-
-def times(c: Lowering, a: Value, factor: float) -> Value:
-    return a if factor == 1 else mul(c, a, scalar(factor, a.dtype))
-
-
-def plus(c: Lowering, a: Value, term: float) -> Value:
-    return a if term == 0 else add(c, a, scalar(term, a.dtype))
-
-
-def cast(c: Lowering, x: Value, dtype: np.dtype) -> Value:
-    dtype = np.dtype(dtype)
-    if x.dtype == dtype:
-        return x
-    if x.data is not None:
-        return constant(x.data.astype(dtype))
-    return unary(c, "Cast", x, dtype)
+_short: Shorthand[Lowering, Value] = Shorthand(constant, unary, nary)
+add = _short.add
+cast = _short.cast
+div = _short.div
+mul = _short.mul
+plus = _short.plus
+scalar = _short.scalar
+sub = _short.sub
+times = _short.times
 
 
 def select(c: Lowering, condition: Value, a: Value, b: Value) -> Value:
@@ -149,13 +119,6 @@ def pad_constant(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: 
     pads = [(max(b, 0), max(e, 0)) for b, e in pads]
     if not any(map(any, pads)):
         return x
-    kind: object
-    if x.dtype.kind == "f":
-        kind = np.float32(value)
-    elif x.dtype.kind == "b":
-        kind = np.bool_(value)
-    else:
-        kind = np.int32(value) if x.dtype.kind == "i" else np.uint32(value)
     shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
     return c.b.op(
         "Pad",
@@ -165,5 +128,5 @@ def pad_constant(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: 
         x.perm,
         scheme=np.uint32(0),
         pad_amount=u32([pads[p] for p in x.perm]),
-        pad_constant_value=kind,
+        pad_constant_value=number(value, x.dtype),
     )

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .common import gather_const, pad_constant, strided, u32
+from ..shorthand import u32
+from .common import gather_const, pad_constant, strided
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, lowers
 from .values import Value, constant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import add, cast, nary, scalar, select, u32  # noqa: F401
+from .common import add, cast, nary, scalar, select
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant, identity

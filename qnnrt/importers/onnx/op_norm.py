@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import add, div, mul, nary, plus, reduce, scalar, sub, u32, unary
+from ..shorthand import u32
+from .common import add, div, mul, nary, plus, reduce, scalar, sub, unary
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant

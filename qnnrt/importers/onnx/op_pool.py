@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .common import mul, nary, pad_constant, reduce, scalar, strided, times, u32, unary
+from ..shorthand import u32
+from .common import mul, nary, pad_constant, reduce, scalar, strided, times, unary
 from .lower import Lowering
 from .nodes import OnnxNode, Unsupported, lowers
 from .op_conv import list_attr, padding, widen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import cast, div, mul, nary, plus, reduce, scalar, sub, u32, unary  # noqa: F401
+from .common import cast, div, mul, nary, plus, reduce, scalar, sub, unary  # noqa: F401
 from .lower import Lowering
 from .nodes import OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, identity

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .common import concat, gather_const, pad_constant, select, strided, u32
+from ..shorthand import u32
+from .common import concat, gather_const, pad_constant, select, strided
 from .fold import bounds, reshape_target
 from .lower import Lowering
 from .nodes import OnnxNode, Result, Unsupported, axis_of, lowers

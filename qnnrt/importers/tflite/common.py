@@ -9,6 +9,7 @@ import numpy as np
 import tflite
 
 from ...model import Quantization
+from ..shorthand import Shorthand, number, u32
 from .nodes import Damaged, NotFixed, TfliteNode, Unsupported
 from .values import Value, constant
 
@@ -16,25 +17,6 @@ if TYPE_CHECKING:
     from .lower import Lowering
 
 SAME, VALID = int(tflite.Padding.SAME), int(tflite.Padding.VALID)
-
-
-def scalar(value: float, dtype: np.dtype) -> Value:
-    """A constant that broadcasts against anything."""
-    return constant(np.array(value, dtype))
-
-
-def scalar_like(value: float, x: Value) -> Value:
-    """The same as an operand of `x`: where that is quantized, one step of a scale of its own."""
-    if x.quantization is None:
-        return scalar(value, x.dtype)
-    step = int(np.sign(value))
-    offset = 0 if x.dtype.kind == "i" else min(step, 0)
-    encoding = Quantization(abs(value) or 1.0, offset)
-    return constant(np.array(step - offset, x.dtype), encoding)
-
-
-def u32(values: Sequence[int] | Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
-    return np.array(values, np.uint32)
 
 
 def unary(
@@ -49,33 +31,24 @@ def nary(c: Lowering, type_: str, values: Sequence[Value], dtype: np.dtype | Non
     return c.b.op(type_, values, shape, dtype if dtype is not None else values[0].dtype)
 
 
-def add(c: Lowering, a: Value, b: Value) -> Value:
-    return nary(c, "ElementWiseAdd", [a, b])
+_short: Shorthand[Lowering, Value] = Shorthand(constant, unary, nary)
+add = _short.add
+cast = _short.cast
+mul = _short.mul
+plus = _short.plus
+scalar = _short.scalar
+sub = _short.sub
+times = _short.times
 
 
-def sub(c: Lowering, a: Value, b: Value) -> Value:
-    return nary(c, "ElementWiseSubtract", [a, b])
-
-
-def mul(c: Lowering, a: Value, b: Value) -> Value:
-    return nary(c, "ElementWiseMultiply", [a, b])
-
-
-def times(c: Lowering, a: Value, factor: float) -> Value:
-    return a if factor == 1 else mul(c, a, scalar(factor, a.dtype))
-
-
-def plus(c: Lowering, a: Value, term: float) -> Value:
-    return a if term == 0 else add(c, a, scalar(term, a.dtype))
-
-
-def cast(c: Lowering, x: Value, dtype: np.dtype | type) -> Value:
-    dtype = np.dtype(dtype)
-    if x.dtype == dtype:
-        return x
-    if x.data is not None:
-        return constant(x.data.astype(dtype))
-    return unary(c, "Cast", x, dtype)
+def scalar_like(value: float, x: Value) -> Value:
+    """A constant to go with `x`: where that is quantized, one step of a scale of its own."""
+    if x.quantization is None:
+        return scalar(value, x.dtype)
+    step = int(np.sign(value))
+    offset = 0 if x.dtype.kind == "i" else min(step, 0)
+    encoding = Quantization(abs(value) or 1.0, offset)
+    return constant(np.array(step - offset, x.dtype), encoding)
 
 
 def cut(c: Lowering, x: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
@@ -90,13 +63,7 @@ def padded(c: Lowering, x: Value, pads: Sequence[Sequence[int]], value: float = 
     """Constant padding with a real number: (before, after) of every dimension."""
     if not any(b or e for b, e in pads):
         return x
-    kind: object
-    if x.dtype.kind == "f" or x.quantization is not None:
-        kind = np.float32(value)
-    elif x.dtype.kind == "b":
-        kind = np.bool_(value)
-    else:
-        kind = np.int32(value) if x.dtype.kind == "i" else np.uint32(value)
+    real = x.quantization is not None
     shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
     return c.b.op(
         "Pad",
@@ -104,7 +71,7 @@ def padded(c: Lowering, x: Value, pads: Sequence[Sequence[int]], value: float = 
         shape,
         scheme=np.uint32(0),
         pad_amount=u32(pads),
-        pad_constant_value=kind,
+        pad_constant_value=np.float32(value) if real else number(value, x.dtype),
     )
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..shorthand import u32
 from .activations import fused
-from .common import SAME, bias, rank_is, u32, weights, window
+from .common import SAME, bias, rank_is, weights, window
 from .nodes import Damaged, Result, TfliteNode, Unsupported, lowers
 from .values import Value
 

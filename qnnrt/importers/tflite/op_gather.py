@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import cast, nary, padded, scalar, u32
+from ..shorthand import u32
+from .common import cast, nary, padded, scalar
 from .nodes import Damaged, Result, TfliteNode, Unsupported, axis_of, lowers
 from .values import Value, constant
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..shorthand import u32
 from .activations import fused
-from .common import mul, rank_is, u32, unary, window
+from .common import mul, rank_is, unary, window
 from .nodes import Result, TfliteNode, lowers
 from .values import Value
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tflite
 
+from ..shorthand import u32
 from .activations import TANH, activate, fused_of
-from .common import add, cut, mul, rank_is, u32
+from .common import add, cut, mul, rank_is
 from .nodes import Damaged, Result, TfliteNode, Unsupported, lowers
 from .values import Value, constant
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tflite
 
+from ..shorthand import u32
 from . import slicing
 from .activations import fused
-from .common import cut, padded, rank_is, u32
+from .common import cut, padded, rank_is
 from .nodes import Damaged, Result, TfliteNode, Unsupported, axis_of, lowers
 from .values import Value, constant
 
