@@ -10,6 +10,7 @@
 #include "../fuzz/binary_harness.h"
 #include "abi/qnn_errors.h"
 #include "check.h"
+#include "test_graph.h"
 
 using namespace qnnrt;
 using binary_harness::LoadAndRun;
@@ -24,10 +25,10 @@ const int kPlainKernels = setenv("QNNRT_ISA", "base", 0);
 
 // y = relu(conv(x) + r), z = x picked by constant indices, s = reshape(softmax(matmul)): packed
 // weights, data that is read in place, post ops with an operand, aliases.
-class Sample {
+class Sample : public TestGraph {
  public:
   explicit Sample(const std::string& name, bool portable, float scale = 0.1f)
-      : graph_(name, 1, Options(portable)) {
+      : TestGraph(name, portable, 1) {
     const Tensor* x = Add("x", QNN_TENSOR_TYPE_APP_WRITE, {1, 8, 8, 4});
     const Tensor* r = Add("r", QNN_TENSOR_TYPE_APP_WRITE, {1, 8, 8, 8});
     const Tensor* weight = Static("weight", {3, 3, 4, 8}, scale);
@@ -35,36 +36,28 @@ class Sample {
     const Tensor* c = Add("c", QNN_TENSOR_TYPE_NATIVE, {1, 8, 8, 8});
     const Tensor* sum = Add("sum", QNN_TENSOR_TYPE_NATIVE, {1, 8, 8, 8});
     const Tensor* y = Add("y", QNN_TENSOR_TYPE_APP_READ, {1, 8, 8, 8});
-    Op("Conv2d", {x, weight, bias}, {c},
-       {Words("stride", {1, 1}), Words("pad_amount", {1, 1, 1, 1}, {2, 2})});
-    Op("ElementWiseAdd", {c, r}, {sum});
-    Op("Relu", {sum}, {y});
+    CHECK_OK(Op("Conv2d", {x, weight, bias}, {c},
+                {Words("stride", {1, 1}), Words("pad_amount", {1, 1, 1, 1}, {2, 2})}));
+    CHECK_OK(Op("ElementWiseAdd", {c, r}, {sum}));
+    CHECK_OK(Op("Relu", {sum}, {y}));
     const Tensor* rows = Add("rows", QNN_TENSOR_TYPE_NATIVE, {64, 8});
     const Tensor* table = Static("table", {8, 16}, scale);
     const Tensor* product = Add("product", QNN_TENSOR_TYPE_NATIVE, {64, 16});
     const Tensor* soft = Add("soft", QNN_TENSOR_TYPE_NATIVE, {64, 16});
     const Tensor* s = Add("s", QNN_TENSOR_TYPE_APP_READ, {8, 128});
-    Op("Reshape", {y}, {rows});
-    Op("MatMul", {rows, table}, {product});
-    Op("Softmax", {product}, {soft});
-    Op("Reshape", {soft}, {s});
+    CHECK_OK(Op("Reshape", {y}, {rows}));
+    CHECK_OK(Op("MatMul", {rows, table}, {product}));
+    CHECK_OK(Op("Softmax", {product}, {soft}));
+    CHECK_OK(Op("Reshape", {soft}, {s}));
     const uint32_t picked[] = {3, 0, 7};
     const Tensor* indices = Add("indices", QNN_TENSOR_TYPE_STATIC, {3}, QNN_DATATYPE_UINT_32,
                                 AlignedBytes::Copy(picked, sizeof picked));
     const Tensor* z = Add("z", QNN_TENSOR_TYPE_APP_READ, {1, 3, 8, 4});
-    Op("Gather", {x, indices}, {z}, {{"axis", int64_t{1}}});
-    CHECK_OK(graph_.Finalize(nullptr));
+    CHECK_OK(Op("Gather", {x, indices}, {z}, {{"axis", int64_t{1}}}));
+    CHECK_OK(graph().Finalize(nullptr));
   }
-
-  Graph& graph() { return graph_; }
 
  private:
-  static GraphOptions Options(bool portable) {
-    GraphOptions options;
-    options.portable_only = portable;
-    options.threads = 1;
-    return options;
-  }
   const Tensor* Add(const char* name, Qnn_TensorType_t type, const Shape& shape,
                     Qnn_DataType_t dtype = QNN_DATATYPE_FLOAT_32,
                     std::shared_ptr<AlignedBytes> data = nullptr) {
@@ -81,9 +74,7 @@ class Sample {
       t.quantization.scales = {0.5f};
       t.quantization.offsets = {-3};
     }
-    uint32_t id = 0;
-    CHECK_OK(graph_.AddTensor(std::move(t), &id));
-    return graph_.FindTensor(id);
+    return TestGraph::Add(std::move(t));
   }
   const Tensor* Static(const char* name, const Shape& shape, float scale) {
     std::vector<float> values(ElementCount(shape));
@@ -92,29 +83,6 @@ class Sample {
     return Add(name, QNN_TENSOR_TYPE_STATIC, shape, QNN_DATATYPE_FLOAT_32,
                AlignedBytes::Copy(values.data(), values.size() * sizeof(float)));
   }
-  static Param Words(const char* name, const std::vector<uint32_t>& values, Shape shape = {}) {
-    Tensor t;
-    t.name = name;
-    t.type = QNN_TENSOR_TYPE_STATIC;
-    t.dtype = QNN_DATATYPE_UINT_32;
-    t.shape = shape.empty() ? Shape{static_cast<uint32_t>(values.size())} : shape;
-    t.data = AlignedBytes::Copy(values.data(), values.size() * 4);
-    return {name, t};
-  }
-  void Op(const std::string& type, std::vector<const Tensor*> inputs,
-          std::vector<const Tensor*> outputs, std::vector<Param> params = {}) {
-    Node node;
-    node.name = type + std::to_string(ops_++);
-    node.package = "qti.aisw";
-    node.type = type;
-    node.params = std::move(params);
-    node.inputs = std::move(inputs);
-    node.outputs = std::move(outputs);
-    CHECK_OK(graph_.AddNode(std::move(node)));
-  }
-
-  Graph graph_;
-  int ops_ = 0;
 };
 
 Quantization Encoded(Qnn_QuantizationEncoding_t encoding, std::vector<float> scales,
@@ -125,9 +93,9 @@ Quantization Encoded(Qnn_QuantizationEncoding_t encoding, std::vector<float> sca
 }
 
 // y = conv(x) with weights of some encoding, d = dequantize(c) of scales along an axis.
-class FixedSample {
+class FixedSample : public TestGraph {
  public:
-  explicit FixedSample(Quantization weights) : graph_("fixed", 1, Options()) {
+  explicit FixedSample(Quantization weights) : TestGraph("fixed", true, 1) {
     constexpr auto kIn = QNN_TENSOR_TYPE_APP_WRITE, kOut = QNN_TENSOR_TYPE_APP_READ,
                    kStatic = QNN_TENSOR_TYPE_STATIC;
     constexpr auto kPlain = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
@@ -137,23 +105,16 @@ class FixedSample {
         Add("w", kStatic, QNN_DATATYPE_SFIXED_POINT_8, {1, 1, 4, 2}, std::move(weights));
     const Tensor* y = Add("y", kOut, QNN_DATATYPE_UFIXED_POINT_16, {1, 2, 2, 2},
                           Encoded(kPlain, {1e-4f}, -30000));
-    Op("Conv2d", {x, w}, y,
-       {Words("stride", {2}, {1, 1}), Words("pad_amount", {2, 2}, {0, 0, 0, 0})});
+    CHECK_OK(Op("Conv2d", {x, w}, {y},
+                {Words("stride", {1, 1}), Words("pad_amount", {0, 0, 0, 0}, {2, 2})}));
     const Tensor* c =
         Add("c", kIn, QNN_DATATYPE_SFIXED_POINT_8, {2, 3},
             Encoded(QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET, {1, 2, 3}, 5, 1, 4));
-    Op("Dequantize", {c}, Add("d", kOut, QNN_DATATYPE_FLOAT_32, {2, 3}, {}), {});
-    CHECK_OK(graph_.Finalize(nullptr));
+    CHECK_OK(Op("Dequantize", {c}, {Add("d", kOut, QNN_DATATYPE_FLOAT_32, {2, 3}, {})}));
+    CHECK_OK(graph().Finalize(nullptr));
   }
-  const Graph& graph() const { return graph_; }
 
  private:
-  static GraphOptions Options() {
-    GraphOptions options;
-    options.portable_only = true;
-    options.threads = 1;
-    return options;
-  }
   const Tensor* Add(const char* name, Qnn_TensorType_t type, Qnn_DataType_t dtype, Shape shape,
                     Quantization quantization) {
     Tensor t;
@@ -166,31 +127,8 @@ class FixedSample {
       t.data = AlignedBytes::Make(t.bytes());
       std::memset(t.data->data(), 3, t.bytes());
     }
-    uint32_t id = 0;
-    CHECK_OK(graph_.AddTensor(std::move(t), &id));
-    return graph_.FindTensor(id);
+    return TestGraph::Add(std::move(t));
   }
-  static Param Words(const char* name, Shape shape, const std::vector<uint32_t>& values) {
-    Tensor t;
-    t.name = name;
-    t.type = QNN_TENSOR_TYPE_STATIC;
-    t.dtype = QNN_DATATYPE_UINT_32;
-    t.shape = std::move(shape);
-    t.data = AlignedBytes::Copy(values.data(), values.size() * 4);
-    return {name, t};
-  }
-  void Op(const char* type, std::vector<const Tensor*> inputs, const Tensor* output,
-          std::vector<Param> params) {
-    Node node;
-    node.name = node.type = type;
-    node.package = "qti.aisw";
-    node.params = std::move(params);
-    node.inputs = std::move(inputs);
-    node.outputs = {output};
-    CHECK_OK(graph_.AddNode(std::move(node)));
-  }
-
-  Graph graph_;
 };
 
 // One for each encoding of weights.

@@ -1,7 +1,5 @@
 // Passes, sharing of memory and the step list against the plainest execution there is: the same
 // graph with every tensor an output, where nothing can be folded, fused, shared or left out.
-#include "graph/graph.h"
-
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -9,6 +7,8 @@
 
 #include "abi/qnn_errors.h"
 #include "check.h"
+#include "graph/graph.h"
+#include "test_graph.h"
 
 using namespace qnnrt;
 
@@ -17,10 +17,10 @@ namespace {
 using Floats = std::vector<float>;
 
 // Builds the same graph twice: `exposed` makes every intermediate tensor a graph output.
-class Net {
+class Net : public TestGraph {
  public:
   explicit Net(bool exposed, bool portable = true)
-      : exposed_(exposed), graph_("net", 1, Options(portable)) {}
+      : TestGraph("net", portable, 2), exposed_(exposed) {}
 
   const Tensor* Input(const Shape& shape) { return Add(QNN_TENSOR_TYPE_APP_WRITE, shape, nullptr); }
   const Tensor* Static(const Shape& shape, const Floats& values) {
@@ -31,58 +31,26 @@ class Net {
     return exposed_ ? Output(shape) : Add(QNN_TENSOR_TYPE_NATIVE, shape, nullptr);
   }
 
-  Status Op(const std::string& type, std::vector<const Tensor*> inputs,
-            std::vector<const Tensor*> outputs, std::vector<Param> params = {}) {
-    Node node;
-    node.name = type + std::to_string(nodes_++);
-    node.package = "qti.aisw";
-    node.type = type;
-    node.params = std::move(params);
-    node.inputs = std::move(inputs);
-    node.outputs = std::move(outputs);
-    return graph_.AddNode(std::move(node));
-  }
-  static Param Words(const char* name, const std::vector<uint32_t>& values, Shape shape = {}) {
-    Tensor t;
-    t.name = name;
-    t.type = QNN_TENSOR_TYPE_STATIC;
-    t.dtype = QNN_DATATYPE_UINT_32;
-    t.shape = shape.empty() ? Shape{static_cast<uint32_t>(values.size())} : shape;
-    t.data = AlignedBytes::Copy(values.data(), values.size() * 4);
-    return {name, t};
-  }
-
-  Status Finalize() { return graph_.Finalize(nullptr); }
+  Status Finalize() { return graph().Finalize(nullptr); }
   // Values of the inputs by id; results of every graph output by id.
   Status Run(const std::map<uint32_t, Floats>& inputs, std::map<uint32_t, Floats>* outputs) {
     std::vector<Qnn_Tensor_t> in, out;
     std::map<uint32_t, Floats> values = inputs;
-    for (const Tensor* t : graph_.inputs()) in.push_back(Raw(*t, &values.at(t->id)));
-    for (const Tensor* t : graph_.outputs()) {
+    for (const Tensor* t : graph().inputs()) in.push_back(Raw(*t, &values.at(t->id)));
+    for (const Tensor* t : graph().outputs()) {
       (*outputs)[t->id].assign(t->elements(), NAN);
       out.push_back(Raw(*t, &(*outputs)[t->id]));
     }
-    return graph_.Execute(in.data(), in.size(), out.data(), out.size(), {});
+    return graph().Execute(in.data(), in.size(), out.data(), out.size(), {});
   }
-  Graph& graph() { return graph_; }
 
  private:
-  static GraphOptions Options(bool portable) {
-    GraphOptions options;
-    options.portable_only = portable;
-    options.threads = 2;
-    return options;
-  }
   const Tensor* Add(Qnn_TensorType_t type, const Shape& shape, const float* data) {
     Tensor t;
-    t.name = "t" + std::to_string(tensors_++);
     t.type = type;
     t.shape = shape;
     if (data != nullptr) t.data = AlignedBytes::Copy(data, ElementCount(shape) * sizeof(float));
-    uint32_t id = 0;
-    Status status = graph_.AddTensor(std::move(t), &id);
-    if (!CHECK(status.ok())) std::fprintf(stderr, "  %s\n", status.message().c_str());
-    return graph_.FindTensor(id);
+    return TestGraph::Add(std::move(t));
   }
   static Qnn_Tensor_t Raw(const Tensor& t, Floats* values) {
     Qnn_Tensor_t raw;
@@ -98,8 +66,6 @@ class Net {
   }
 
   bool exposed_;
-  Graph graph_;
-  int tensors_ = 0, nodes_ = 0;
 };
 
 class Random {
