@@ -31,15 +31,6 @@ class CopyKernel : public Kernel {
   size_t bytes_;
 };
 
-bool IsAlias(const Node& node) {
-  const OpDef* def = FindOp(node.type);
-  return def != nullptr && (def->flags & OpDef::kAlias) != 0 &&
-         SameEncoding(*node.inputs[0], *node.outputs[0]) &&
-         node.inputs[0]->quantization.per_tensor();  // an axis is another one in another shape
-}
-
-constexpr int kNever = -1;
-
 }  // namespace
 
 uint64_t PhysicalMemory() {
@@ -47,141 +38,6 @@ uint64_t PhysicalMemory() {
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return bytes;
 }
-
-// Decides which tensors share memory, then asks the planner for offsets. A tensor's root is the
-// tensor whose memory it lives in; app tensors and static ones are always their own roots.
-class Plan::Layout {
- public:
-  Layout(const Ir& ir, const std::vector<KernelPtr>& kernels) : ir_(ir), kernels_(kernels) {
-    Lifetimes();
-    ShareAliases();
-    ShareInPlace();
-  }
-
-  const Tensor* Root(const Tensor* tensor) const {
-    auto found = root_.find(tensor);
-    while (found != root_.end()) {
-      tensor = found->second;
-      found = root_.find(tensor);
-    }
-    return tensor;
-  }
-
-  Result<ArenaPlan> PlanMemory(const ArenaPlan* places) {
-    std::vector<ArenaItem> items;
-    for (size_t s = 0; s < ir_.nodes.size(); ++s) {
-      for (const Tensor* t : ir_.nodes[s].outputs) {
-        if (t == nullptr || Root(t) != t || !InArena(t)) continue;
-        item_[t] = items.size();
-        const Life& life = life_[t];
-        items.push_back(
-            {static_cast<uint32_t>(life.first), static_cast<uint32_t>(life.last), t->bytes(), 64});
-      }
-      uint32_t step = static_cast<uint32_t>(s);
-      scratch_.push_back(items.size());
-      items.push_back({step, step, kernels_[s]->ScratchBytes(), 64});
-    }
-    if (places != nullptr && Fits(items, *places)) return *places;
-    return PlanArena(items);
-  }
-
-  bool InArena(const Tensor* root) const {
-    return root->type == QNN_TENSOR_TYPE_NATIVE && !root->is_static();
-  }
-  size_t Item(const Tensor* root) const { return item_.at(root); }
-  size_t ScratchItem(size_t step) const { return scratch_[step]; }
-
- private:
-  struct Life {
-    int first = kNever, last = kNever;
-  };
-
-  // Nothing of the places is believed: they come from a file.
-  static bool Fits(const std::vector<ArenaItem>& items, const ArenaPlan& places) {
-    for (uint64_t offset : places.offsets) {
-      if (offset > places.peak) return false;
-    }
-    return VerifyPlan(items, places.offsets, places.peak).ok();
-  }
-
-  void Lifetimes() {
-    for (size_t s = 0; s < ir_.nodes.size(); ++s) {
-      int step = static_cast<int>(s);
-      for (const Tensor* t : ir_.nodes[s].outputs) {
-        if (t != nullptr) life_[t] = {step, step};
-      }
-      for (const Tensor* t : ir_.nodes[s].inputs) {
-        if (t != nullptr) life_[t].last = step;
-      }
-    }
-  }
-
-  // `tensor` moves into `root`'s memory, which now has to last for both.
-  void Share(const Tensor* tensor, const Tensor* root) {
-    root_[tensor] = root;
-    Life& life = life_[root];
-    const Life& joined = life_[tensor];
-    if (life.first == kNever || (joined.first != kNever && joined.first < life.first))
-      life.first = joined.first;
-    life.last = std::max(life.last, joined.last);
-  }
-
-  void ShareAliases() {
-    // Backwards, so that a chain that ends in an app output is written there from its start.
-    for (size_t s = ir_.nodes.size(); s-- > 0;) {
-      const Node& node = ir_.nodes[s];
-      if (!IsAlias(node)) continue;
-      const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
-      if (in != out && InArena(in) && (out->is_output() || InArena(out))) Share(in, out);
-    }
-    for (const Node& node : ir_.nodes) {
-      if (!IsAlias(node)) continue;
-      const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
-      if (in != out && InArena(out) && (in->is_static() || in->is_input())) Share(out, in);
-    }
-  }
-
-  void ShareInPlace() {
-    for (size_t s = 0; s < ir_.nodes.size(); ++s) {
-      const Node& node = ir_.nodes[s];
-      const OpDef* def = FindOp(node.type);
-      if (def == nullptr || (def->flags & OpDef::kInPlace) == 0 || node.outputs.size() != 1)
-        continue;
-      const Tensor* out = Root(node.outputs[0]);
-      if (!InArena(out)) continue;
-      for (const Tensor* t : node.inputs) {
-        // Elements of another size would be overwritten before they are read.
-        if (t == nullptr || t->bytes() != node.outputs[0]->bytes() ||
-            t->elements() != node.outputs[0]->elements()) {
-          continue;
-        }
-        const Tensor* in = Root(t);
-        bool dies_here = life_[in].last == static_cast<int>(s);
-        bool same_size = in->bytes() == out->bytes();
-        if (in == out || !InArena(in) || !dies_here || !same_size || ReadByPostOp(node, in))
-          continue;
-        if (life_[out].first < static_cast<int>(s)) continue;  // its memory is in use already
-        Share(out, in);
-        break;
-      }
-    }
-  }
-
-  // Post ops read their operand after the node has written: it must still be what it was.
-  bool ReadByPostOp(const Node& node, const Tensor* root) const {
-    for (const PostOp& op : node.post_ops) {
-      if (op.kind == PostOp::Kind::kAdd && Root(node.inputs[op.input]) == root) return true;
-    }
-    return false;
-  }
-
-  const Ir& ir_;
-  const std::vector<KernelPtr>& kernels_;
-  std::unordered_map<const Tensor*, const Tensor*> root_;
-  std::unordered_map<const Tensor*, Life> life_;
-  std::unordered_map<const Tensor*, size_t> item_;
-  std::vector<size_t> scratch_;
-};
 
 Result<std::unique_ptr<Plan>> Plan::Make(Ir ir, const std::vector<const Tensor*>& inputs,
                                          const std::vector<const Tensor*>& outputs,
@@ -227,6 +83,8 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
                     const std::vector<const Tensor*>& outputs, const PlanOptions& options) {
   Layout layout(ir_, kernels_);
   QNNRT_ASSIGN_OR_RETURN(arena_plan_, layout.PlanMemory(options.places));
+  arena_items_ = layout.items();
+  arena_uses_ = layout.uses();
   arena_order_ = arena_plan_.order;
   arena_plan_.order = arena_order_.c_str();
   QNNRT_RETURN_IF_ERROR(PlaceArena(options.most_bytes));

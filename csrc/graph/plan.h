@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/ir.h"
+#include "graph/layout.h"
 #include "graph/planner.h"
 #include "graph/weights.h"
 #include "ops/op.h"
@@ -94,6 +95,8 @@ class Plan {
   const std::vector<Step>& steps() const { return steps_; }
   const Node& node(size_t step) const { return ir_.nodes[step_nodes_[step]]; }
   const ArenaPlan& arena() const { return arena_plan_; }
+  const std::vector<ArenaItem>& arena_items() const { return arena_items_; }
+  const std::vector<ArenaUse>& arena_uses() const { return arena_uses_; }  // of each item
   uint64_t weight_bytes() const { return weight_bytes_; }
   // State that survives executions: every kernel's own part, one behind the other.
   uint64_t persistent_bytes() const { return persistent_bytes_; }
@@ -114,8 +117,6 @@ class Plan {
   std::string Describe(const std::vector<PassReport>& passes) const;  // JSON
 
  private:
-  class Layout;
-
   explicit Plan(Ir ir, int threads) : ir_(std::move(ir)), threads_(threads) {}
   Status MakeKernels(const KernelOptions& options);
   Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
@@ -135,6 +136,8 @@ class Plan {
   std::vector<std::vector<void**>> patches_;  // for each app tensor the slots that hold its address
   std::unordered_set<const AlignedBytes*> kept_;
   ArenaPlan arena_plan_;
+  std::vector<ArenaItem> arena_items_;
+  std::vector<ArenaUse> arena_uses_;
   std::string arena_order_;  // what arena_plan_.order points at, in a plan from a binary
   std::shared_ptr<AlignedBytes> arena_;
   std::shared_ptr<SharedArena> shared_arena_;

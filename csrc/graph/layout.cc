@@ -1,0 +1,141 @@
+#include "graph/layout.h"
+
+#include <algorithm>
+
+namespace qnnrt {
+namespace {
+
+// Nothing of the places is believed: they come from a file.
+bool Fits(const std::vector<ArenaItem>& items, const ArenaPlan& places) {
+  for (uint64_t offset : places.offsets) {
+    if (offset > places.peak) return false;
+  }
+  return VerifyPlan(items, places.offsets, places.peak).ok();
+}
+
+}  // namespace
+
+bool IsAlias(const Node& node) {
+  const OpDef* def = FindOp(node.type);
+  return def != nullptr && (def->flags & OpDef::kAlias) != 0 &&
+         SameEncoding(*node.inputs[0], *node.outputs[0]) &&
+         node.inputs[0]->quantization.per_tensor();  // an axis is another one in another shape
+}
+
+Layout::Layout(const Ir& ir, const std::vector<KernelPtr>& kernels) : ir_(ir), kernels_(kernels) {
+  Lifetimes();
+  ShareAliases();
+  ShareInPlace();
+}
+
+const Tensor* Layout::Root(const Tensor* tensor) const {
+  auto found = root_.find(tensor);
+  while (found != root_.end()) {
+    tensor = found->second;
+    found = root_.find(tensor);
+  }
+  return tensor;
+}
+
+void Layout::AddIo(const Tensor* tensor, uint64_t alignment) { io_.push_back({tensor, alignment}); }
+
+void Layout::AddItem(const ArenaItem& item, const ArenaUse& use) {
+  items_.push_back(item);
+  uses_.push_back(use);
+}
+
+Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* places) {
+  for (size_t s = 0; s < ir_.nodes.size(); ++s) {
+    for (const Tensor* t : ir_.nodes[s].outputs) {
+      if (t == nullptr || Root(t) != t || !InArena(t)) continue;
+      item_[t] = items_.size();
+      const Life& life = life_[t];
+      AddItem({static_cast<uint32_t>(life.first), static_cast<uint32_t>(life.last), t->bytes(), 64},
+              {t, s});
+    }
+    uint32_t step = static_cast<uint32_t>(s);
+    scratch_.push_back(items_.size());
+    AddItem({step, step, kernels_[s]->ScratchBytes(), 64}, {nullptr, s});
+  }
+  const int end = std::max(static_cast<int>(ir_.nodes.size()) - 1, 0);
+  for (const Io& io : io_) {
+    const Life& life = life_[io.tensor];
+    const int first = io.tensor->is_input() ? 0 : std::max(life.first, 0);
+    const int last = io.tensor->is_output() ? end : std::max(life.last, 0);
+    item_[io.tensor] = items_.size();
+    AddItem({static_cast<uint32_t>(first), static_cast<uint32_t>(last), io.tensor->bytes(),
+             io.alignment},
+            {io.tensor, static_cast<size_t>(first)});
+  }
+  if (places != nullptr && Fits(items_, *places)) return *places;
+  return PlanArena(items_);
+}
+
+void Layout::Lifetimes() {
+  for (size_t s = 0; s < ir_.nodes.size(); ++s) {
+    int step = static_cast<int>(s);
+    for (const Tensor* t : ir_.nodes[s].outputs) {
+      if (t != nullptr) life_[t] = {step, step};
+    }
+    for (const Tensor* t : ir_.nodes[s].inputs) {
+      if (t != nullptr) life_[t].last = step;
+    }
+  }
+}
+
+void Layout::Share(const Tensor* tensor, const Tensor* root) {
+  root_[tensor] = root;
+  Life& life = life_[root];
+  const Life& joined = life_[tensor];
+  if (life.first == kNever || (joined.first != kNever && joined.first < life.first))
+    life.first = joined.first;
+  life.last = std::max(life.last, joined.last);
+}
+
+void Layout::ShareAliases() {
+  // Backwards, so that a chain that ends in an app output is written there from its start.
+  for (size_t s = ir_.nodes.size(); s-- > 0;) {
+    const Node& node = ir_.nodes[s];
+    if (!IsAlias(node)) continue;
+    const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
+    if (in != out && InArena(in) && (out->is_output() || InArena(out))) Share(in, out);
+  }
+  for (const Node& node : ir_.nodes) {
+    if (!IsAlias(node)) continue;
+    const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
+    if (in != out && InArena(out) && (in->is_static() || in->is_input())) Share(out, in);
+  }
+}
+
+void Layout::ShareInPlace() {
+  for (size_t s = 0; s < ir_.nodes.size(); ++s) {
+    const Node& node = ir_.nodes[s];
+    const OpDef* def = FindOp(node.type);
+    if (def == nullptr || (def->flags & OpDef::kInPlace) == 0 || node.outputs.size() != 1) continue;
+    const Tensor* out = Root(node.outputs[0]);
+    if (!InArena(out)) continue;
+    for (const Tensor* t : node.inputs) {
+      // Elements of another size would be overwritten before they are read.
+      if (t == nullptr || t->bytes() != node.outputs[0]->bytes() ||
+          t->elements() != node.outputs[0]->elements()) {
+        continue;
+      }
+      const Tensor* in = Root(t);
+      bool dies_here = life_[in].last == static_cast<int>(s);
+      bool same_size = in->bytes() == out->bytes();
+      if (in == out || !InArena(in) || !dies_here || !same_size || ReadByPostOp(node, in)) continue;
+      if (life_[out].first < static_cast<int>(s)) continue;  // its memory is in use already
+      Share(out, in);
+      break;
+    }
+  }
+}
+
+bool Layout::ReadByPostOp(const Node& node, const Tensor* root) const {
+  for (const PostOp& op : node.post_ops) {
+    if (op.kind == PostOp::Kind::kAdd && Root(node.inputs[op.input]) == root) return true;
+  }
+  return false;
+}
+
+}  // namespace qnnrt
