@@ -121,7 +121,7 @@ FusedRow RowOfOp(BinaryOp op, Qnn_DataType_t type, size_t row_input) {
 FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1], &out = *node.outputs[0];
   if (a.dtype != b.dtype || a.dtype != out.dtype || !Takes(node)) return nullptr;
-  *encodings = {DecoderOf(a), DecoderOf(b), EncoderOf(out)};
+  *encodings = {DecoderOf(a), DecoderOf(b), EncoderOf(out), {}};
   const FusedLoop loop = OfOp(op, out.dtype);
   return loop == nullptr ? nullptr : PickFused8(op, node, loop, encodings);
 }
@@ -129,7 +129,7 @@ FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
 FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings) {
   const Tensor &a = *node.inputs[1 - row_input], &out = *node.outputs[0];
   if (a.dtype != out.dtype || !Takes(node)) return nullptr;
-  *encodings = {DecoderOf(a), {}, EncoderOf(out)};
+  *encodings = {DecoderOf(a), {}, EncoderOf(out), {}};
   const FusedRow loop = RowOfOp(op, out.dtype, row_input);
   return loop == nullptr ? nullptr : PickFusedRow8(op, node, row_input, loop);
 }

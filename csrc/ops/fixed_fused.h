@@ -9,6 +9,10 @@ namespace qnnrt::fixed {
 struct Encodings {
   Decoder a, b;  // b: not of a row
   Encoder out;
+  // Where codes are added up without a detour: in steps of the output, before its offset.
+  struct Steps {
+    float a = 0, b = 0, constant = 0;
+  } steps;
 };
 
 // out[i] = a[i] op b[i], all of one type; out may be a or b.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "ops/fixed.h"
 #include "ops/fixed_fused.h"
@@ -20,8 +21,8 @@ namespace {
   __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd"))) inline
 
 struct Constants {
-  __m512 scale_a, shift_a, scale_b, shift_b, scale, inverse, magic;
-  __m512i bias, order;
+  __m512 scale_a, shift_a, scale_b, shift_b, scale, inverse, magic, steps_a, steps_b, constant;
+  __m512i bias, zero, order;
   QNNRT_AVX512_INLINE explicit Constants(const Encodings& e)
       : scale_a(_mm512_set1_ps(e.a.scale)),
         shift_a(_mm512_set1_ps(e.a.shift)),
@@ -30,7 +31,11 @@ struct Constants {
         scale(_mm512_set1_ps(e.out.scale)),
         inverse(_mm512_set1_ps(e.out.inverse)),
         magic(_mm512_set1_ps(Encoder::kMagic)),
+        steps_a(_mm512_set1_ps(e.steps.a)),
+        steps_b(_mm512_set1_ps(e.steps.b)),
+        constant(_mm512_set1_ps(e.steps.constant)),
         bias(_mm512_set1_epi32(e.out.bias)),
+        zero(_mm512_set1_epi16(static_cast<int16_t>(-e.out.offset()))),
         // packing works within 128 bits: this puts the quarters behind one another
         order(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)) {}
 };
@@ -66,8 +71,13 @@ QNNRT_AVX512_INLINE __m512i Code(const Constants& c, __m512 real) {
   return _mm512_sub_epi32(_mm512_castps_si512(rounded), c.bias);
 }
 
+// What follows on Sixteen(): the offset of the output, if that is not in it yet.
+struct WithOffset {
+  static QNNRT_AVX512_INLINE __m512i Finish(const Constants&, __m512i words) { return words; }
+};
+
 template <BinaryOp op, bool is_signed, bool once>
-struct TwoCodes {
+struct TwoCodes : WithOffset {
   using Second = uint8_t;
   static QNNRT_AVX512_INLINE __m512i Sixteen(const Constants& c, const uint8_t* a,
                                              const uint8_t* b) {
@@ -77,8 +87,22 @@ struct TwoCodes {
   }
 };
 
+// A sum or a difference straight from the codes: two thirds of the instructions.
+template <bool is_signed>
+struct Sum {
+  using Second = uint8_t;
+  static QNNRT_AVX512_INLINE __m512i Sixteen(const Constants& c, const uint8_t* a,
+                                             const uint8_t* b) {
+    const __m512 y = _mm512_fmadd_ps(Load<is_signed>(b), c.steps_b, c.constant);
+    return _mm512_maskz_cvtps_epi32(0xffff, _mm512_fmadd_ps(Load<is_signed>(a), c.steps_a, y));
+  }
+  static QNNRT_AVX512_INLINE __m512i Finish(const Constants& c, __m512i words) {
+    return _mm512_adds_epi16(words, c.zero);
+  }
+};
+
 template <BinaryOp op, bool is_signed, bool row_first>
-struct CodesAndRow {
+struct CodesAndRow : WithOffset {
   using Second = float;
   static QNNRT_AVX512_INLINE __m512i Sixteen(const Constants& c, const uint8_t* a,
                                              const float* row) {
@@ -91,10 +115,10 @@ struct CodesAndRow {
 template <typename Codes, bool is_signed>
 QNNRT_AVX512_INLINE void Block(const Constants& c, const uint8_t* a,
                                const typename Codes::Second* b, uint8_t* out) {
-  const __m512i low =
-      _mm512_packs_epi32(Codes::Sixteen(c, a, b), Codes::Sixteen(c, a + 16, b + 16));
-  const __m512i high =
-      _mm512_packs_epi32(Codes::Sixteen(c, a + 32, b + 32), Codes::Sixteen(c, a + 48, b + 48));
+  const __m512i low = Codes::Finish(
+      c, _mm512_packs_epi32(Codes::Sixteen(c, a, b), Codes::Sixteen(c, a + 16, b + 16)));
+  const __m512i high = Codes::Finish(
+      c, _mm512_packs_epi32(Codes::Sixteen(c, a + 32, b + 32), Codes::Sixteen(c, a + 48, b + 48)));
   const __m512i bytes = is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
   _mm512_storeu_si512(out, _mm512_maskz_permutexvar_epi32(0xffff, c.order, bytes));
 }
@@ -121,6 +145,12 @@ QNNRT_AVX512 void Run(const void* a, const void* b, void* out, size_t n,
                       const Encodings& encodings) {
   RunBlocks<TwoCodes<op, is_signed, once>, is_signed>(a, static_cast<const uint8_t*>(b), out, n,
                                                       encodings);
+}
+
+template <bool is_signed>
+QNNRT_AVX512 void RunSum(const void* a, const void* b, void* out, size_t n,
+                         const Encodings& encodings) {
+  RunBlocks<Sum<is_signed>, is_signed>(a, static_cast<const uint8_t*>(b), out, n, encodings);
 }
 
 template <BinaryOp op, bool is_signed, bool row_first>
@@ -177,6 +207,67 @@ bool Suits(const Node& node) {
          std::fmax(a + b, a * b) < out.quantization.scales[0] * 0x1p20f;
 }
 
+// Rounding once is not dividing and rounding twice. But there are no more than 65536 pairs of
+// codes: constants that give the right code for all of them are as good.
+class Pairs {
+ public:
+  static std::optional<Pairs> Of(FusedLoop exact, const Encodings& encodings) {
+    Pairs pairs;
+    pairs.memory_ = AlignedBytes::Make(4 * kCount);
+    if (!pairs.memory_) return std::nullopt;
+    uint8_t *a = pairs.At(0), *b = pairs.At(1);
+    for (size_t i = 0; i < kCount; ++i) a[i] = static_cast<uint8_t>(i);
+    for (size_t i = 0; i < kCount; ++i) b[i] = static_cast<uint8_t>(i >> 8);
+    exact(a, b, pairs.At(2), kCount, encodings);
+    return pairs;
+  }
+  bool Agree(FusedLoop loop, const Encodings& encodings) const {
+    loop(At(0), At(1), At(3), kCount, encodings);
+    return std::memcmp(At(2), At(3), kCount) == 0;
+  }
+
+ private:
+  static constexpr size_t kCount = 65536;
+  uint8_t* At(size_t part) const { return static_cast<uint8_t*>(memory_->data()) + part * kCount; }
+
+  std::shared_ptr<AlignedBytes> memory_;  // both codes, the right results, those of a loop
+};
+
+// A constant is tried as it is, and as the floats beside it.
+constexpr int kNudges[] = {0, -1, 1};
+float Nudged(float value, int by) {
+  return by == 0 ? value : std::nextafter(value, by < 0 ? -INFINITY : INFINITY);
+}
+
+FusedLoop SumOf(bool is_signed) { return is_signed ? RunSum<true> : RunSum<false>; }
+
+// Finds the steps of a sum or a difference; true if there are such that are right.
+bool TryStepsOf(BinaryOp op, const Node& node, const Pairs& pairs, Encodings* encodings) {
+  const Tensor& out = *node.outputs[0];
+  double steps[2], constant = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    const Quantization& q = node.inputs[i]->quantization;
+    steps[i] = static_cast<double>(q.scales[0]) / static_cast<double>(out.quantization.scales[0]);
+    if (i == 1 && op == BinaryOp::kSubtract) steps[i] = -steps[i];
+    constant += steps[i] * q.offsets[0];
+  }
+  Encodings tried = *encodings;
+  const FusedLoop sum = SumOf(out.dtype == QNN_DATATYPE_SFIXED_POINT_8);
+  for (int a : kNudges) {
+    for (int b : kNudges) {
+      for (int c : kNudges) {
+        tried.steps = {Nudged(static_cast<float>(steps[0]), a),
+                       Nudged(static_cast<float>(steps[1]), b),
+                       Nudged(static_cast<float>(constant), c)};
+        if (!pairs.Agree(sum, tried)) continue;
+        *encodings = tried;
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 FusedRow PickFusedRow8(BinaryOp op, const Node& node, size_t row_input, FusedRow any) {
@@ -189,24 +280,16 @@ FusedLoop PickFused8(BinaryOp op, const Node& node, FusedLoop any, Encodings* en
   if (!Suits(node)) return any;
   const bool is_signed = node.outputs[0]->dtype == QNN_DATATYPE_SFIXED_POINT_8;
   const FusedLoop exact = is_signed ? LoopOf<true, false>(op) : LoopOf<false, false>(op);
+  const std::optional<Pairs> pairs = Pairs::Of(exact, *encodings);
+  if (!pairs) return exact;
+  if (op != BinaryOp::kMultiply && TryStepsOf(op, node, *pairs, encodings)) {
+    return SumOf(is_signed);
+  }
   const FusedLoop once = is_signed ? LoopOf<true, true>(op) : LoopOf<false, true>(op);
-  // Rounding once is not dividing and rounding twice. But there are no more than 65536 pairs: one
-  // inverse of three gives the right code for all of them, or none.
-  constexpr size_t kPairs = 65536;
-  const std::shared_ptr<AlignedBytes> memory = AlignedBytes::Make(4 * kPairs);
-  if (!memory) return exact;
-  uint8_t* a = static_cast<uint8_t*>(memory->data());
-  uint8_t *b = a + kPairs, *right = b + kPairs, *got = right + kPairs;
-  for (size_t i = 0; i < kPairs; ++i) a[i] = static_cast<uint8_t>(i);
-  for (size_t i = 0; i < kPairs; ++i) b[i] = static_cast<uint8_t>(i >> 8);
-  exact(a, b, right, kPairs, *encodings);
   Encodings tried = *encodings;
-  const float inverse = encodings->out.inverse;
-  for (const float candidate :
-       {inverse, std::nextafter(inverse, 0.0f), std::nextafter(inverse, INFINITY)}) {
-    tried.out.inverse = candidate;
-    once(a, b, got, kPairs, tried);
-    if (std::memcmp(right, got, kPairs) != 0) continue;
+  for (int nudge : kNudges) {
+    tried.out.inverse = Nudged(encodings->out.inverse, nudge);
+    if (!pairs->Agree(once, tried)) continue;
     *encodings = tried;
     return once;
   }

@@ -45,6 +45,12 @@ struct Encoder {
     bias += offset;
   }
 
+  int32_t offset() const {
+    int32_t magic;
+    std::memcpy(&magic, &kMagic, sizeof(magic));
+    return bias - magic;
+  }
+
   template <typename T, bool fma, bool finite = false>
   QNNRT_INLINE T Code(float x) const {
     if constexpr (!finite) x = x == x ? x : 0.0f;
