@@ -22,13 +22,16 @@ PAGE = ROOT / "docs" / "configs.md"
 TITLES = {
     "global": "Global: `QnnGlobalConfig_t`",
     "backend": "Backend: `QnnBackend_Config_t`",
+    "lpai backend": "Backend, LPAI's own: `QnnLpaiBackend_CustomConfig_t`",
     "device": "Device: `QnnDevice_Config_t`",
     "htp device": "Device, HTP's own: `QnnHtpDevice_CustomConfig_t`",
     "context": "Context: `QnnContext_Config_t`",
     "htp context": "Context, HTP's own: `QnnHtpContext_CustomConfig_t`",
+    "lpai context": "Context, LPAI's own: `QnnLpaiContext_CustomConfig_t`",
     "graph": "Graph: `QnnGraph_Config_t`",
     "qnnrt graph": "Graph, this runtime's own: `Qnnrt_GraphConfig_t`",
     "htp graph": "Graph, HTP's own: `QnnHtpGraph_CustomConfig_t`",
+    "lpai graph": "Graph, LPAI's own: `QnnLpaiGraph_CustomConfig_t`",
     "profile": "Profile: `QnnProfile_Config_t`",
     "htp power": "HTP power votes: `QnnHtpPerfInfrastructure_PowerConfig_t`",
     "htp memory": "HTP memory votes: `QnnHtpPerfInfrastructure_MemoryConfig_t`",
@@ -42,15 +45,19 @@ the table that the runtime itself asks; `tests/python/test_configs.py` gives eac
 value and a bad one, to each backend, in each call.
 
 - **effect**: it changes what the runtime does.
-- **recorded**: it is checked, kept and reported (`qnnrt_htp_describe`, `Backend.describe()`), and
-  has no effect, for the reason given. Refusing it would only keep programs from running here.
+- **recorded**: it is checked, kept and reported (`qnnrt_htp_describe`, `qnnrt_lpai_describe`,
+  `Backend.describe()`), and has no effect, for the reason given. Refusing it would only keep
+  programs from running here.
 - **refused**: with the code given; nothing else of the list is applied either.
 
 A list of configs is applied whole or not at all. A value out of range, and an option in a call that
 does not take it, is an *invalid config*: 4012 for backends, 5010 for contexts, 6000 for graphs,
 14001 for devices, 15000 for the global config, 1004 for profiles, 13001 for votes. Options that
-are on no list are refused: 4003, 1000 (contexts, graphs, profiles), 5010 (HTP's own of contexts),
-14001, 13002.
+are on no list are refused: 4003, 1000 (contexts, graphs, profiles), 5010 (HTP's and LPAI's own of
+contexts), 14001, 13002.
+
+A backend takes its own custom structs alone. Nothing in them says whose they are, so that
+another backend's is read as one of its own; only this runtime's `Qnnrt_GraphConfig_t` has a mark.
 
 Calls: *create*, *binary* (create from binary, validate binary), *set*.
 
@@ -76,8 +83,8 @@ def verdict(row: dict[str, Any], backend: str) -> str:
 def section(scope: str, rows: list[dict[str, Any]]) -> list[str]:
     lines = ["", f"## {TITLES[scope]}", ""]
     lines += [
-        "| # | option | values | calls | cpu | htp | notes |",
-        "|---|---|---|---|---|---|---|",
+        "| # | option | values | calls | cpu | htp | lpai | notes |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         cells = [
@@ -87,6 +94,7 @@ def section(scope: str, rows: list[dict[str, Any]]) -> list[str]:
             ", ".join(row["calls"]),
             verdict(row, "cpu"),
             verdict(row, "htp"),
+            verdict(row, "lpai"),
             row["note"],
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstdlib>
-
 #include "abi/qnn_op_names.h"
 #include "api/convert.h"
 #include "api/functions.h"
@@ -16,50 +13,15 @@ bool Contains(const uint32_t* ascending, uint32_t key) {
   return false;
 }
 
-// "threads:2;kernels:portable;domain_bytes:1000000": what a client can say that has only strings to
-// say it with.
-Status ApplyPlatformOption(const char* text, const BackendTraits& traits, GraphOptions* options,
-                           uint64_t* domain_bytes) {
-  constexpr ErrorCode kBad = QNN_BACKEND_ERROR_INVALID_CONFIG;
-  std::string all = text == nullptr ? "" : text;
-  for (size_t begin = 0; begin < all.size();) {
-    size_t end = std::min(all.find(';', begin), all.size());
-    std::string item = all.substr(begin, end - begin);
-    begin = end + 1;
-    if (item == "kernels:portable" || item == "kernels:auto") {
-      options->portable_only = item == "kernels:portable";
-    } else if (item.compare(0, 8, "threads:") == 0) {
-      char* rest;
-      long threads = std::strtol(item.c_str() + 8, &rest, 10);
-      if (*rest != '\0' || threads < 1 || threads > 1024)
-        return Error(kBad, "platform option '%s': threads is a number from 1 to 1024",
-                     item.c_str());
-      options->threads = static_cast<int>(threads);
-    } else if (DomainOf(traits) != nullptr && item.compare(0, 13, "domain_bytes:") == 0) {
-      if (!ParseBytes(item.c_str() + 13, domain_bytes))
-        return Error(kBad, "platform option '%s': domain_bytes is a number of bytes above 0",
-                     item.c_str());
-    } else {
-      return Error(
-          kBad, "platform option '%s' is unknown; known are 'threads:N', 'kernels:auto|portable'%s",
-          item.c_str(), DomainOf(traits) == nullptr ? "" : " and 'domain_bytes:N'");
-    }
-  }
-  return Status::Ok();
-}
-
-// All of it or, after an error, nothing.
 Status ApplyConfig(const QnnBackend_Config_t** config, uint8_t call, Backend* backend) {
-  GraphOptions options = backend->graph_options();
-  uint64_t domain_bytes = 0;
-  QNNRT_RETURN_IF_ERROR(ForEachConfig(config, [&](const QnnBackend_Config_t& c) -> Status {
-    QNNRT_RETURN_IF_ERROR(
-        AdmitConfig(*backend->traits, ConfigScope::kBackend, c.option, call).status());
-    if (c.option != QNN_BACKEND_CONFIG_OPTION_PLATFORM) return Status::Ok();
-    return ApplyPlatformOption(c.platformOption, *backend->traits, &options, &domain_bytes);
-  }));
-  backend->set_graph_options(options);
-  if (domain_bytes != 0) DomainOf(*backend->traits)->SetBudget(domain_bytes);
+  BackendOptions options;
+  options.graph = backend->graph_options();
+  QNNRT_RETURN_IF_ERROR(ReadBackendConfig(*backend->traits, config, call, &options));
+  backend->set_graph_options(options.graph);
+  if (options.domain_bytes != 0) DomainOf(*backend->traits)->SetBudget(options.domain_bytes);
+  if (call != kAtCreate) return Status::Ok();
+  backend->lpai = options.lpai;
+  backend->record = std::move(options.record);
   return Status::Ok();
 }
 
@@ -169,8 +131,10 @@ Qnn_ErrorHandle_t BackendCreate(const BackendTraits& traits, Qnn_LogHandle_t log
     }
     Status status = ApplyConfig(config, kAtCreate, backend.get());
     if (!status.ok()) return Report(status, backend->log.get());
-    for (const OpDef* op : AllOps())
-      backend->operations.push_back({QNN_OP_PACKAGE_NAME_QTI_AISW, op->type, "CPU"});
+    for (const OpDef* op : AllOps()) {
+      if (traits.takes_op == nullptr || traits.takes_op(op->type))
+        backend->operations.push_back({QNN_OP_PACKAGE_NAME_QTI_AISW, op->type, "CPU"});
+    }
     auto object = std::make_unique<BackendObject>();
     object->backend = std::move(backend);
     *handle = Runtime::Get().backends.Add(std::move(object));
@@ -186,7 +150,7 @@ Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* v
   return QNN_SUCCESS;
 }
 
-void FillBackend(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table) {
+void FillBackend(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table) {
   table->backendSetConfig = SetConfig;
   table->backendGetBuildId = GetBuildId;
   Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendRegisterOpPackage);
@@ -194,6 +158,7 @@ void FillBackend(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table
   table->backendValidateOpConfig = ValidateOpConfig;
   table->backendFree = Free;
   Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendGetProperty);
+  if (traits.configs == ConfigSet::kLpai) table->backendGetProperty = GetLpaiBackendProperty;
 }
 
 }  // namespace qnnrt::api

@@ -72,7 +72,7 @@ Status MakeContext(const CreateArgs& args, std::shared_ptr<Backend> backend, Pro
   QNNRT_ASSIGN_OR_RETURN(context->device, UseDevice(traits, args.device));
   const ContextOptions& options = context->options;
   QNNRT_RETURN_IF_ERROR(
-      ReadContextConfig(traits, args.config, kAtCreateFromBinary, &context->options));
+      ReadContextConfig(*context->backend, args.config, kAtCreateFromBinary, &context->options));
   auto binary = std::make_shared<LoadedBinary>();
   binary->deferred = options.defer_graph_init;
   const void* data = args.data;
@@ -163,7 +163,7 @@ Qnn_ErrorHandle_t ValidateBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceH
       const Backend& b = *backend->backend;
       QNNRT_RETURN_IF_ERROR(UseDevice(*b.traits, device).status());
       ContextOptions options;
-      QNNRT_RETURN_IF_ERROR(ReadContextConfig(*b.traits, config, kAtCreateFromBinary, &options));
+      QNNRT_RETURN_IF_ERROR(ReadContextConfig(b, config, kAtCreateFromBinary, &options));
       options.persistent_binary = true;  // the memory is there until this returns
       Loader loader(b, options);
       QNNRT_RETURN_IF_ERROR(loader.Open(data, size));

@@ -8,9 +8,25 @@
 #include "abi/qnn_context.h"
 #include "abi/qnn_objects.h"
 #include "api/config_table.h"
+#include "backends/lpai.h"
 #include "graph/graph.h"
 
 namespace qnnrt {
+
+struct Backend;
+
+struct BackendOptions {
+  GraphOptions graph;         // what graphs begin with
+  uint64_t domain_bytes = 0;  // the process domain's budget; 0: as it is
+  LpaiSettings lpai;          // of backendCreate alone
+  ConfigRecord record;
+};
+
+// Reads a list into `options`, all of it or, after an error, nothing. `call` is one of kAt*.
+// Errors: 4003 an option that this backend does not take, 4012 a value out of range or an option in
+// a call that does not take it.
+Status ReadBackendConfig(const BackendTraits& traits, const QnnBackend_Config_t** config,
+                         uint8_t call, BackendOptions* options);
 
 inline constexpr uint32_t kDefaultQueueDepth = 10;
 inline constexpr uint32_t kMaxQueueDepth = 300;
@@ -33,19 +49,30 @@ struct ContextOptions {
   bool weight_sharing = false;
   uint64_t file_read_budget_mb = 0;  // 0: none
 
+  // The lpai backend's own.
+  QnnLpaiMem_MemType_t lpai_model_memory = QNN_LPAI_MEM_TYPE_DDR;
+
   ConfigRecord record;  // everything that was given, also what has no field here
 };
 
-// Reads a list into `options`, all of it or, after an error, nothing. `call` is one of kAt*.
-// Errors: 1000 an option that this backend does not take, 5010 a value out of range or an option in
-// a call that does not take it.
-Status ReadContextConfig(const BackendTraits& traits, const QnnContext_Config_t** config,
-                         uint8_t call, ContextOptions* options);
+// Likewise. Errors: 1000 an option that this backend does not take, 5010 a value out of range or an
+// option in a call that does not take it.
+Status ReadContextConfig(const Backend& backend, const QnnContext_Config_t** config, uint8_t call,
+                         ContextOptions* options);
 
 inline constexpr int kMaxThreads = 1024;
 
+// As clients of the vendor's backend have them unless they say otherwise.
+struct LpaiGraphSettings {
+  QnnLpaiGraph_PerfCfg_t perf = {1, 10, QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_REAL_TIME};
+  QnnLpaiGraph_CoreAffinity_t affinity = {QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT, 0};
+};
+std::string LpaiJson(const QnnLpaiGraph_PerfCfg_t& perf);
+std::string LpaiJson(const QnnLpaiGraph_CoreAffinity_t& affinity);
+
 struct GraphSettings {
   Qnn_Priority_t priority = QNN_PRIORITY_NORMAL;
+  LpaiGraphSettings lpai;
   ConfigRecord record;
   // What this call asks for, to be carried out by GraphProfile.
   std::optional<Qnn_ProfileHandle_t> profile;
@@ -54,7 +81,7 @@ struct GraphSettings {
 };
 
 // Likewise. Errors: 1000, and 6000 in place of 5010.
-Status ReadGraphConfig(const BackendTraits& traits, const QnnGraph_Config_t** config, uint8_t call,
+Status ReadGraphConfig(const Backend& backend, const QnnGraph_Config_t** config, uint8_t call,
                        GraphOptions* options, GraphSettings* settings);
 
 // One of the four. Errors: the row's scope.

@@ -1,5 +1,5 @@
 #include "abi/qnn_htp.h"
-#include "api/config.h"
+#include "api/config_lpai.h"
 #include "api/functions.h"
 
 namespace qnnrt {
@@ -142,8 +142,9 @@ Status CheckPriority(const ConfigRow& row, Qnn_Priority_t priority) {
                std::to_string(static_cast<int>(priority)));
 }
 
-Status ReadContextConfig(const BackendTraits& traits, const QnnContext_Config_t** config,
-                         uint8_t call, ContextOptions* options) {
+Status ReadContextConfig(const Backend& backend, const QnnContext_Config_t** config, uint8_t call,
+                         ContextOptions* options) {
+  const BackendTraits& traits = *backend.traits;
   ContextOptions read = *options;
   QNNRT_RETURN_IF_ERROR(api::ForEachConfig(config, [&](const QnnContext_Config_t& c) -> Status {
     const bool custom = c.option == QNN_CONTEXT_CONFIG_OPTION_CUSTOM;
@@ -152,6 +153,8 @@ Status ReadContextConfig(const BackendTraits& traits, const QnnContext_Config_t*
     if (custom) {
       if (c.customConfig == nullptr)
         return InvalidConfig(*row, "the custom config must not be null");
+      if (traits.configs == ConfigSet::kLpai)
+        return ReadLpaiContextConfig(backend, c.customConfig, call, &read);
       const auto& htp = *static_cast<const QnnHtpContext_CustomConfig_t*>(c.customConfig);
       QNNRT_ASSIGN_OR_RETURN(row, AdmitConfig(traits, ConfigScope::kHtpContext, htp.option, call));
       QNNRT_ASSIGN_OR_RETURN(read.record[row], ReadHtp(*row, htp, &read));

@@ -3,7 +3,7 @@
 
 #include "abi/qnn_htp.h"
 #include "abi/qnnrt_ext.h"
-#include "api/config.h"
+#include "api/config_lpai.h"
 #include "api/functions.h"
 
 namespace qnnrt {
@@ -107,8 +107,9 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpGraph_CustomConfig
   }
 }
 
-Status ReadCustom(const BackendTraits& traits, const void* custom, uint8_t call,
-                  GraphOptions* options, GraphSettings* settings) {
+Status ReadCustom(const Backend& backend, const void* custom, uint8_t call, GraphOptions* options,
+                  GraphSettings* settings) {
+  const BackendTraits& traits = *backend.traits;
   uint32_t first;  // our magic, or the backend's own option
   std::memcpy(&first, custom, sizeof(first));
   if (first == QNNRT_GRAPH_CONFIG_MAGIC) {
@@ -118,6 +119,8 @@ Status ReadCustom(const BackendTraits& traits, const void* custom, uint8_t call,
     QNNRT_ASSIGN_OR_RETURN(settings->record[row], ReadRuntime(*row, c, options));
     return Status::Ok();
   }
+  if (traits.configs == ConfigSet::kLpai)
+    return ReadLpaiGraphConfig(backend, custom, call, settings);
   QNNRT_ASSIGN_OR_RETURN(const ConfigRow* row,
                          AdmitConfig(traits, ConfigScope::kHtpGraph, first, call));
   const auto& c = *static_cast<const QnnHtpGraph_CustomConfig_t*>(custom);
@@ -151,8 +154,9 @@ Result<std::string> Read(const ConfigRow& row, const QnnGraph_Config_t& c,
 
 }  // namespace
 
-Status ReadGraphConfig(const BackendTraits& traits, const QnnGraph_Config_t** config, uint8_t call,
+Status ReadGraphConfig(const Backend& backend, const QnnGraph_Config_t** config, uint8_t call,
                        GraphOptions* options, GraphSettings* settings) {
+  const BackendTraits& traits = *backend.traits;
   GraphOptions read_options = *options;
   GraphSettings read = *settings;
   QNNRT_RETURN_IF_ERROR(api::ForEachConfig(config, [&](const QnnGraph_Config_t& c) -> Status {
@@ -161,7 +165,7 @@ Status ReadGraphConfig(const BackendTraits& traits, const QnnGraph_Config_t** co
     if (c.option == QNN_GRAPH_CONFIG_OPTION_CUSTOM) {
       if (c.customConfig == nullptr)
         return InvalidConfig(*row, "the custom config must not be null");
-      return ReadCustom(traits, c.customConfig, call, &read_options, &read);
+      return ReadCustom(backend, c.customConfig, call, &read_options, &read);
     }
     QNNRT_ASSIGN_OR_RETURN(read.record[row], Read(*row, c, &read));
     return Status::Ok();

@@ -15,10 +15,13 @@ namespace qnnrt {
 enum class ConfigScope : uint8_t {
   kGlobal,
   kBackend,
+  kLpaiBackend,  // QnnLpaiBackend_CustomConfig_t
   kContext,
-  kHtpContext,  // QnnHtpContext_CustomConfig_t
+  kHtpContext,   // QnnHtpContext_CustomConfig_t
+  kLpaiContext,  // QnnLpaiContext_CustomConfig_t
   kGraph,
   kHtpGraph,      // QnnHtpGraph_CustomConfig_t
+  kLpaiGraph,     // QnnLpaiGraph_CustomConfig_t
   kRuntimeGraph,  // Qnnrt_GraphConfig_t
   kDevice,
   kHtpDevice,  // QnnHtpDevice_CustomConfig_t
@@ -45,6 +48,7 @@ struct ConfigRow {
   const char* values;  // what is accepted
   Verdict cpu;
   Verdict htp;
+  Verdict lpai;
   uint8_t calls;     // where it is taken, of kAt*; anywhere else it is refused as an invalid config
   ErrorCode refuse;  // the code of a backend that refuses it
   const char* note;
@@ -63,7 +67,8 @@ using ConfigRecord = std::map<const ConfigRow*, std::string>;
 // "name": value, ... into an open object.
 void WriteRecord(const ConfigRecord& record, JsonWriter* json);
 
-// The table: an array of objects with scope, option, name, values, cpu, htp, calls, error, note.
+// The table: an array of objects with scope, option, name, values, cpu, htp, lpai, calls, error,
+// note.
 std::string ConfigTableJson();
 
 }  // namespace qnnrt

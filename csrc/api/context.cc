@@ -28,8 +28,7 @@ Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t 
     Result<DeviceUse> use = UseDevice(*context->backend->traits, device);
     if (!use.ok()) return Report(use.status(), context->backend->log.get());
     context->device = std::move(*use);
-    Status status =
-        ReadContextConfig(*context->backend->traits, config, kAtCreate, &context->options);
+    Status status = ReadContextConfig(*context->backend, config, kAtCreate, &context->options);
     if (!status.ok()) return Report(status, context->backend->log.get());
     auto object = std::make_unique<ContextObject>();
     object->context = std::move(context);
@@ -46,7 +45,7 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_
     if (!object) return Report(StaleContext());
     Context& context = *object->context;
     std::lock_guard<std::mutex> lock(context.mutex);
-    return Report(ReadContextConfig(*context.backend->traits, config, kAtSet, &context.options),
+    return Report(ReadContextConfig(*context.backend, config, kAtSet, &context.options),
                   context.backend->log.get());
   });
 }

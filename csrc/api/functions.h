@@ -15,6 +15,10 @@ Qnn_ErrorHandle_t DeviceCreate(const BackendTraits& traits, Qnn_LogHandle_t log,
                                const QnnDevice_Config_t** config, Qnn_DeviceHandle_t* device);
 Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* version);
 
+// The lpai backend's properties.
+Qnn_ErrorHandle_t GetLpaiBackendProperty(Qnn_BackendHandle_t backend,
+                                         QnnBackend_Property_t** properties);
+
 // Graphs go with their context alone, so a handle that named one once says that the context is
 // gone.
 Status StaleGraph(Qnn_GraphHandle_t handle);

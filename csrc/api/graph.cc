@@ -35,8 +35,7 @@ Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
     Context& context = *object->context;
     GraphOptions options = context.backend->graph_options();
     GraphSettings settings;
-    Status status =
-        ReadGraphConfig(*context.backend->traits, config, kAtCreate, &options, &settings);
+    Status status = ReadGraphConfig(*context.backend, config, kAtCreate, &options, &settings);
     if (!status.ok()) return Report(status, context.backend->log.get());
     std::lock_guard<std::mutex> lock(context.mutex);
     if (context.graphs.count(name) != 0) {
@@ -97,10 +96,10 @@ Qnn_ErrorHandle_t SetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config_t** 
     {
       std::lock_guard<std::mutex> settings_lock(graph->settings_mutex);
       settings.priority = graph->settings.priority;
+      settings.lpai = graph->settings.lpai;
       settings.record = graph->settings.record;
     }
-    Status status =
-        ReadGraphConfig(*graph->context->backend->traits, config, kAtSet, &options, &settings);
+    Status status = ReadGraphConfig(*graph->context->backend, config, kAtSet, &options, &settings);
     bool changed = options.threads != graph->graph.options().threads ||
                    options.portable_only != graph->graph.options().portable_only;
     if (status.ok() && changed && graph->graph.finalized()) {
@@ -236,6 +235,8 @@ Qnn_ErrorHandle_t ExecuteInTurn(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* in
     if (!graph) return Report(StaleGraph(handle));
     ExecutionQueue* queue = graph->context->queue.get();
     if (graph->prepare_only) return Report(PreparedOnly(*graph));
+    Status no_signal = CheckSignals(*graph, signal_handle);
+    if (!no_signal.ok()) return Report(no_signal, graph->context->backend->log.get());
     if (profile_handle == nullptr && signal_handle == nullptr && !graph->profile.bound()) {
       Status status = queue->Enter(nullptr);
       if (status.ok()) {
@@ -281,6 +282,7 @@ Qnn_ErrorHandle_t ExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inp
     const std::shared_ptr<Context> context = graph->context;  // the graph goes with the request
     if (graph->prepare_only) return Report(PreparedOnly(*graph));
     auto submit = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckSignals(*graph, signal_handle));
       QNNRT_RETURN_IF_ERROR(graph->profile.CheckCall(profile_handle));
       QNNRT_ASSIGN_OR_RETURN(SignalUse signal, SignalUse::Begin(signal_handle, kGraphSignalCodes));
       QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,

@@ -80,12 +80,17 @@ QNN_API Qnn_ErrorHandle_t qnnrt_htp_get_providers(const QnnInterface_t*** list, 
   static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::HtpBackend>()};
   return qnnrt::List(providers, 1, list, n);
 }
+QNN_API Qnn_ErrorHandle_t qnnrt_lpai_get_providers(const QnnInterface_t*** list, uint32_t* n) {
+  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::LpaiBackend>()};
+  return qnnrt::List(providers, 1, list, n);
+}
 
 // Every backend of this library.
 Qnn_ErrorHandle_t QnnInterface_getProviders(const QnnInterface_t*** list, uint32_t* n) {
   static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>(),
-                                              qnnrt::Provider<qnnrt::HtpBackend>()};
-  return qnnrt::List(providers, 2, list, n);
+                                              qnnrt::Provider<qnnrt::HtpBackend>(),
+                                              qnnrt::Provider<qnnrt::LpaiBackend>()};
+  return qnnrt::List(providers, 3, list, n);
 }
 
 }  // extern "C"

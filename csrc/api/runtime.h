@@ -46,6 +46,8 @@ struct Backend {
   const BackendTraits* traits;
   std::shared_ptr<Log> log;  // null: nobody listens
   std::vector<QnnBackend_OperationName_t> operations;
+  LpaiSettings lpai;    // constant once it is created, as what follows
+  ConfigRecord record;  // of backendCreate
 
   // What graphs begin with; backendSetConfig may change it while others make graphs.
   GraphOptions graph_options() const {

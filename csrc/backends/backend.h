@@ -12,7 +12,7 @@
 namespace qnnrt {
 
 // Which config options a backend takes: a column of the config table.
-enum class ConfigSet : uint8_t { kCpu, kHtp };
+enum class ConfigSet : uint8_t { kCpu, kHtp, kLpai };
 
 struct BackendTraits {
   uint32_t id = 0;
@@ -25,8 +25,13 @@ struct BackendTraits {
   // backend stands for sees shared buffers alone; what it maps counts against a process domain.
   bool stages_raw = false;
   bool has_device = false;  // device handles, platform info, performance votes
-  // Takes less than the op table: whether a valid node is for this backend. Null: all of them.
+  // The client brings the memory that graphs work in, and graphFinalize takes it: of graphs from a
+  // binary, too.
+  bool client_memory = false;
+  // Takes less than the op table: whether a valid node is for this backend, and whether any node of
+  // an op type is. Null: all of them.
   Status (*admit)(const Node& node) = nullptr;
+  bool (*takes_op)(const char* type) = nullptr;
   ConfigSet configs = ConfigSet::kCpu;
   // Executions may be queued, signals may end them, and memory may be bound before them.
   bool async = false;
@@ -45,5 +50,6 @@ inline ProcessDomain* DomainOf(const BackendTraits& traits) {
 
 const BackendTraits& CpuBackend();
 const BackendTraits& HtpBackend();
+const BackendTraits& LpaiBackend();
 
 }  // namespace qnnrt

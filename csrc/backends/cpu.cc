@@ -8,7 +8,8 @@
 namespace qnnrt {
 namespace {
 
-constexpr auto kCapabilities = WithCommonCapabilities({});
+constexpr std::array kMore = {QNN_PROPERTY_CONTEXT_SUPPORT_DEFERRED_GRAPH_INIT};
+constexpr auto kCapabilities = WithCommonCapabilities(kMore);
 
 }  // namespace
 

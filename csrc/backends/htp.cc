@@ -9,6 +9,7 @@ namespace qnnrt {
 namespace {
 
 constexpr std::array kMore = {QNN_PROPERTY_CONTEXT_SUPPORT_CREATE_FROM_BINARY_WITH_SIGNALS,
+                              QNN_PROPERTY_CONTEXT_SUPPORT_DEFERRED_GRAPH_INIT,
                               QNN_PROPERTY_CONTEXT_SUPPORT_CUSTOM_PROPERTY,
                               QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS,
                               QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,

@@ -84,7 +84,8 @@ Status Graph::AddNode(Node node) {
   QNNRT_RETURN_IF_ERROR(CheckOpen("nodes"));
   Status valid = ValidateNode(node);
   if (!valid.ok()) return std::move(valid).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
-  if (host_.admit != nullptr) QNNRT_RETURN_IF_ERROR(host_.admit(node));
+  if (host_.admit != nullptr)
+    QNNRT_RETURN_IF_ERROR(host_.admit(node).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG));
   for (const Tensor* t : node.outputs) {
     if (t != nullptr && (t->is_input() || t->is_static())) {
       return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,

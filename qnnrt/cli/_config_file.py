@@ -30,6 +30,7 @@ from ._json_checks import (
 )
 
 HTP = 6  # QNN's number of the backend that the inner file is for
+LPAI = 12
 
 # ---- the outer file ------------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ def _recorded(library: _core.Library) -> dict[tuple[str, int], str]:
     """What a backend of this package keeps without effect; of others nothing is known."""
     if not library.has_extensions:
         return {}
-    column = "htp" if library.backend_id == HTP else "cpu"
+    column = {HTP: "htp", LPAI: "lpai"}.get(library.backend_id, "cpu")
     rows = json.loads(_core.config_table())
     return {(r["scope"], r["option"]): r["note"] for r in rows if r[column] == "recorded"}
 

@@ -15,6 +15,7 @@
 extern "C" {
 Qnn_ErrorHandle_t qnnrt_cpu_get_providers(const QnnInterface_t*** list, uint32_t* count);
 Qnn_ErrorHandle_t qnnrt_htp_get_providers(const QnnInterface_t*** list, uint32_t* count);
+Qnn_ErrorHandle_t qnnrt_lpai_get_providers(const QnnInterface_t*** list, uint32_t* count);
 Qnn_ErrorHandle_t qnnrt_system_get_providers(const QnnSystemInterface_t*** list, uint32_t* count);
 }
 
@@ -217,11 +218,11 @@ struct World {
   explicit World(const Core& table) : q(table) {
     CHECK_EQ(q.logCreate(nullptr, QNN_LOG_LEVEL_ERROR, &log), 0u);
     CHECK_EQ(q.backendCreate(nullptr, nullptr, &backend), 0u);
-    q.deviceCreate(nullptr, nullptr, &device);  // cpu has none
+    q.deviceCreate(nullptr, nullptr, &device);  // cpu and lpai have none
     CHECK_EQ(q.contextCreate(backend, nullptr, nullptr, &context), 0u);
     CHECK_EQ(q.graphCreate(context, "g", nullptr, &graph), 0u);
     CHECK_EQ(q.profileCreate(backend, QNN_PROFILE_LEVEL_BASIC, &profile), 0u);
-    q.signalCreate(backend, nullptr, &signal);  // nor this
+    q.signalCreate(backend, nullptr, &signal);  // nor these
   }
   ~World() {
     q.contextFree(context, nullptr);
@@ -272,6 +273,7 @@ Qnnrt_LiveCounts_t Live() {
 
 TEST(the_cpu_backend_takes_any_argument) { TryBackend(Table(qnnrt_cpu_get_providers)); }
 TEST(the_htp_backend_takes_any_argument) { TryBackend(Table(qnnrt_htp_get_providers)); }
+TEST(the_lpai_backend_takes_any_argument) { TryBackend(Table(qnnrt_lpai_get_providers)); }
 
 TEST(the_system_library_takes_any_argument) {
   const System& q = SystemTable();
@@ -319,7 +321,8 @@ TEST(the_runtimes_own_entries_take_any_argument) {
 
 // Whatever was made on the way out of these calls is gone but for what zeros asked for.
 TEST(refused_calls_leave_nothing) {
-  for (auto providers : {qnnrt_cpu_get_providers, qnnrt_htp_get_providers}) {
+  for (auto providers :
+       {qnnrt_cpu_get_providers, qnnrt_htp_get_providers, qnnrt_lpai_get_providers}) {
     const Core& q = Table(providers);
     const Qnnrt_LiveCounts_t before = Live();
     CallAll(q, {});

@@ -21,6 +21,7 @@ from c_table import Configs, Table
 import qnnrt
 from qnnrt import _core, qnn
 from qnnrt.backend import library_path
+from qnnrt.model import Quantization
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE: list[dict[str, Any]] = json.loads(_core.config_table())
@@ -43,6 +44,16 @@ def own_graph(option: int, value: int) -> bytes:
     return struct.pack("=III", 0x54524E51, option, value)
 
 
+def lpai(option: int, config: bytes | None) -> bytes:
+    """A custom config of the lpai backend, with its option's struct behind it."""
+    if config is None:
+        return struct.pack("=IxxxxQ", option, 0)
+    buffer = ctypes.create_string_buffer(config, len(config))
+    KEEP.append(buffer)
+    return struct.pack("=IxxxxQ", option, ctypes.addressof(buffer))
+
+
+KEEP: list[Any] = []
 BOOL = struct.pack("=?", True)
 KEY = ctypes.create_string_buffer(b"P")
 PLATFORM_CORE = ctypes.create_string_buffer(struct.pack("=IxxxxIIQ", 1, 0, 0, 0), 24)
@@ -57,12 +68,14 @@ def platform(devices: int, device_id: int) -> bytes:
     return struct.pack("=IxxxxIxxxxQ", 1, devices, ctypes.addressof(buffer))
 
 
-KEEP: list[Any] = []
-
 # (scope, option) -> (what to give, a value that is refused as an invalid config or None)
 VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("global", "SOC_MODEL"): (30, 9999),
     ("backend", "CUSTOM"): (b"\0" * 16, None),
+    ("lpai backend", "HW_INFO"): (
+        lpai(0, struct.pack("=II", 2, 65541)),
+        lpai(0, struct.pack("=II", 2, 8)),
+    ),
     ("backend", "ERROR_REPORTING"): ((1, 16), None),
     ("backend", "PLATFORM"): ("threads:1;kernels:auto", "threads:none"),
     ("device", "CUSTOM"): (htp_device(0, 30, 0), 0),
@@ -94,6 +107,23 @@ VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("htp context", "REGISTER_CONCURRENT_RESOURCE_SHARING"): (
         htp_context(12, struct.pack("=QQ", 0, 4096)),
         htp_context(12, struct.pack("=QQ", 1, 4096)),
+    ),
+    ("lpai context", "MODEL_BUFFER_MEM_TYPE"): (
+        lpai(1, struct.pack("=I", 1)),
+        lpai(1, struct.pack("=I", 2)),
+    ),
+    ("lpai context", "ENABLE_ISLAND"): (lpai(11, BOOL), None),
+    ("lpai graph", "PERF_CFG"): (
+        lpai(201, struct.pack("=III", 30, 10, 2)),
+        lpai(201, struct.pack("=III", 0, 10, 2)),
+    ),
+    ("lpai graph", "CORE_AFFINITY"): (
+        lpai(301, struct.pack("=II", 2, 2)),
+        lpai(301, struct.pack("=II", 2, 4)),
+    ),
+    ("lpai graph", "PREPARE"): (
+        lpai(10001, struct.pack("=IxxxxQ", 1, 0)),
+        lpai(10001, struct.pack("=IxxxxQ", 2, 0)),
     ),
     ("graph", "CUSTOM"): (own_graph(1, 2), 0),
     ("graph", "PRIORITY"): (200, 201),
@@ -139,9 +169,27 @@ for _row in TABLE:  # the rest are single bools
 
 VOTES = {"htp power", "htp memory"}  # test_devices.py
 
+# What lpai takes behind the generic CUSTOM; its numbers mean others' structs to other backends.
+LPAI_CUSTOM = {
+    "backend": VALUES["lpai backend", "HW_INFO"],
+    "context": (lpai(11, BOOL), 0),
+    "graph": (lpai(201, struct.pack("=III", 30, 10, 2)), 0),
+}
+# backend -> scopes whose structs it would read as its own
+FOREIGN = {
+    "cpu": (),
+    "htp": ("lpai context", "lpai graph"),
+    "lpai": ("htp context", "htp graph"),
+}
+
 # Options with an effect -> (file, test): where the effect is shown
 EFFECTS = {
     ("global", "SOC_MODEL"): ("test_configs", "test_the_global_soc_is_that_of_later_devices"),
+    ("backend", "CUSTOM"): ("test_configs", "test_the_cores_are_those_of_the_hardware_version"),
+    ("lpai backend", "HW_INFO"): (
+        "test_configs",
+        "test_the_cores_are_those_of_the_hardware_version",
+    ),
     ("backend", "PLATFORM"): ("test_qmem_rules", "domain_bytes:"),
     ("device", "CUSTOM"): ("test_devices", "test_a_device_stands_for_the_soc_that_was_asked_for"),
     ("device", "PLATFORM_INFO"): ("test_configs", "test_a_platform_info_chooses_the_soc"),
@@ -188,7 +236,7 @@ class Calls:
         self.backend = qnn.Backend.open(name)
         self.table = Table(library_path(name))
         with self.backend.create_context() as context, context.create_graph("g") as graph:
-            relu(graph)
+            relu(graph, FLOAT if name != "lpai" else BYTES)
             self.binary = context.binary()
 
     def close(self) -> None:
@@ -196,7 +244,7 @@ class Calls:
 
     def __call__(self, scope: str, call: str, option: int, value: Any) -> int:
         entry = (option, value)
-        if scope.startswith(("htp ", "qnnrt ")):
+        if scope.startswith(("htp ", "lpai ", "qnnrt ")):
             entry = (0, value)
         method = getattr(self, f"_{scope.split()[-1]}_{call}")
         return method(Configs([entry], 8 if scope == "global" else 16))
@@ -258,14 +306,18 @@ class Calls:
             return self.table.profileSetConfig(profile.handle, configs)
 
 
-def relu(graph: qnn.Graph) -> None:
-    x = graph.add_tensor("x", (1, 64), np.float32, type="app_write")
-    y = graph.add_tensor("y", (1, 64), np.float32, type="app_read")
+FLOAT: dict[str, Any] = {"dtype": np.float32}
+BYTES: dict[str, Any] = {"dtype": np.uint8, "quantization": Quantization(0.5, -128)}
+
+
+def relu(graph: qnn.Graph, kind: dict[str, Any] = FLOAT) -> None:
+    x = graph.add_tensor("x", (1, 64), **kind, type="app_write")
+    y = graph.add_tensor("y", (1, 64), **kind, type="app_read")
     graph.add_node("relu", "Relu", [x], [y])
     graph.finalize()
 
 
-@pytest.fixture(params=["cpu", "htp"])
+@pytest.fixture(params=["cpu", "htp", "lpai"])
 def calls(request):
     calls = Calls(request.param)
     calls.name = request.param
@@ -295,21 +347,27 @@ def test_every_row_has_a_value_to_try() -> None:
     assert {row["scope"] for row in TABLE} == VOTES | {
         scope + base
         for base in CALLS
-        for scope in ("", "htp ", "qnnrt ")
+        for scope in ("", "htp ", "lpai ", "qnnrt ")
         if (scope + base) in {s for s, _ in VALUES}
     }
 
 
 @pytest.mark.parametrize("key", TRIED, ids=" ".join)
 def test_each_option_does_what_the_table_says(calls: Calls, key: tuple[str, str]) -> None:
+    if key[0] in FOREIGN[calls.name]:
+        return
     row = ROWS[key]
     good, bad = VALUES[key]
+    if calls.name == "lpai" and key[1] == "CUSTOM":
+        good, bad = LPAI_CUSTOM.get(key[0], (good, bad))
     for call in CALLS[key[0].split()[-1]]:
         code = calls(key[0], call, row["option"], good)
         if row[calls.name] == "refused":
             assert code == row["refused"], call
         elif call not in row["calls"]:
             assert code == row["invalid"], call
+        elif key == ("backend", "CUSTOM") and call == "set":
+            assert code == row["invalid"], "all of lpai's are for creating"
         else:
             assert code == 0, call
             if bad is not None:
@@ -319,26 +377,29 @@ def test_each_option_does_what_the_table_says(calls: Calls, key: tuple[str, str]
 @pytest.mark.parametrize(
     ("scope", "code", "value"),
     [
-        ("global", {"cpu": 1000, "htp": 1000}, 1),
-        ("backend", {"cpu": 4003, "htp": 4003}, 1),
-        ("device", {"cpu": 1000, "htp": 14001}, 1),
-        ("htp device", {"cpu": 1000, "htp": 14001}, htp_device(9, 0, 0)),
-        ("context", {"cpu": 1000, "htp": 1000}, 1),
-        ("htp context", {"cpu": 1000, "htp": 5010}, htp_context(14, b"")),
-        ("graph", {"cpu": 1000, "htp": 1000}, 1),
-        ("htp graph", {"cpu": 1000, "htp": 1000}, htp_graph(18, b"")),
-        ("qnnrt graph", {"cpu": 6000, "htp": 6000}, own_graph(99, 0)),
-        ("profile", {"cpu": 1000, "htp": 1000}, 1),
+        ("global", (1000, 1000, 1000), 1),
+        ("backend", (4003, 4003, 4003), 1),
+        ("lpai backend", (4003, 4003, 4003), lpai(1, BOOL)),
+        ("device", (1000, 14001, 1000), 1),
+        ("htp device", (1000, 14001, 1000), htp_device(9, 0, 0)),
+        ("context", (1000, 1000, 1000), 1),
+        ("htp context", (1000, 5010, 5010), htp_context(14, b"")),
+        ("lpai context", (1000, 5010, 5010), lpai(99, BOOL)),
+        ("graph", (1000, 1000, 1000), 1),
+        ("htp graph", (1000, 1000, 1000), htp_graph(18, b"")),
+        ("lpai graph", (1000, 1000, 1000), lpai(99, BOOL)),
+        ("qnnrt graph", (6000, 6000, 6000), own_graph(99, 0)),
+        ("profile", (1000, 1000, 1000), 1),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_an_option_that_is_on_no_list_is_refused(calls: Calls, scope, code, value) -> None:
     for call in CALLS[scope.split()[-1]]:
-        assert calls(scope, call, 77, value) == code[calls.name], call
+        assert calls(scope, call, 77, value) == code[list(FOREIGN).index(calls.name)], call
 
 
 def test_every_effect_is_shown_by_a_test() -> None:
-    shown = {key for key, row in ROWS.items() if "effect" in (row["cpu"], row["htp"])}
+    shown = {key for key, row in ROWS.items() if "effect" in (row["cpu"], row["htp"], row["lpai"])}
     assert shown == set(EFFECTS)
     for (scope, option), (stem, words) in EFFECTS.items():
         own = stem == Path(__file__).stem
@@ -403,6 +464,40 @@ def test_the_global_soc_is_that_of_later_devices() -> None:
             assert backend.device_info()[0].soc_model == 43
     finally:
         assert table.globalConfigSet(Configs([(0, 30)], 8)) == 0
+
+
+def test_the_cores_are_those_of_the_hardware_version() -> None:
+    """Stand-ins of this runtime's: docs/decisions/0016-lpai-backend.md."""
+    found = {}
+    for version in (1, 2, 3, 4, 5, 65541, 6, 7):
+        hardware = lpai(0, struct.pack("=II", 2, version))
+        with qnn.Backend.open("lpai", options=[(0, hardware)]) as backend:
+            found[version] = backend_cores(backend)
+    assert found == {
+        1: [(32, 1)],
+        2: [(64, 2)],
+        3: [(128, 3)],
+        4: [(256, 4)],
+        5: [(512, 5)],
+        65541: [(512, 65541)],
+        6: [(512, 6)] * 2,
+        7: [(1024, 7)] * 2,
+    }
+    with qnn.Backend.open("lpai") as backend:
+        assert backend_cores(backend) == found[6]
+    with qnn.Backend.open("lpai", options=[(2, "enpu_cores:3;enpu_macs:9")]) as backend:
+        assert backend_cores(backend) == [(9, 6)] * 3
+
+
+def backend_cores(backend: qnn.Backend) -> list[tuple[int, int]]:
+    """(multipliers, version) of each core."""
+    count, cores = ctypes.c_uint32(), []
+    backend.get_property(0, bytearray(struct.pack("=IxxxxQ", 200, ctypes.addressof(count))))
+    for index in range(count.value):
+        info = (ctypes.c_uint32 * 3)(index)
+        backend.get_property(0, bytearray(struct.pack("=IxxxxQ", 300, ctypes.addressof(info))))
+        cores.append((info[1], info[2]))
+    return cores
 
 
 def test_a_platform_info_chooses_the_soc() -> None:

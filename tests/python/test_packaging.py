@@ -21,6 +21,7 @@ PACKAGE = Path(qnnrt.__file__).parent
 SHIMS = {
     "libQnnCpu.so": {"QnnInterface_getProviders"},
     "libQnnHtp.so": {"QnnInterface_getProviders"},
+    "libQnnLpai.so": {"QnnInterface_getProviders"},
     "libQnnSystem.so": {"QnnSystemInterface_getProviders"},
     "libcdsprpc.so": {
         name

@@ -1,0 +1,75 @@
+// What the lpai backend answers: properties of backends and graphs.
+#include "abi/qnn_lpai.h"
+#include "api/functions.h"
+
+namespace qnnrt::api {
+namespace {
+
+Status Answer(const LpaiSettings& lpai, uint32_t option, void* property) {
+  constexpr ErrorCode kBad = QNN_BACKEND_ERROR_INVALID_ARGUMENT;
+  if (property == nullptr) {
+    return Error(kBad, "lpai backend property %u: the place for its value must not be null",
+                 option);
+  }
+  switch (option) {
+    case QNN_LPAI_BACKEND_GET_PROP_ALIGNMENT_REQ:
+      *static_cast<QnnLpaiBackend_BufferAlignmentReq_t*>(property) = {lpai.start_alignment,
+                                                                      lpai.size_alignment};
+      return Status::Ok();
+    case QNN_LPAI_BACKEND_GET_PROP_REQUIRE_PERSISTENT_BINARY:
+      *static_cast<uint32_t*>(property) = lpai.direct_mode ? 1 : 0;
+      return Status::Ok();
+    case QNN_LPAI_BACKEND_GET_PROP_ENPU_CORE_NUM:
+      *static_cast<uint32_t*>(property) = lpai.CoreCount();
+      return Status::Ok();
+    case QNN_LPAI_BACKEND_GET_PROP_ENPU_CORE_INFO: {
+      auto& core = *static_cast<QnnLpaiBackend_eNPUCoreInfo_t*>(property);
+      if (core.coreIndex >= lpai.CoreCount()) {
+        return Error(kBad, "ENPU_CORE_INFO: coreIndex is from 0 to %u, got %u",
+                     lpai.CoreCount() - 1, core.coreIndex);
+      }
+      core.macCnt = lpai.MacCount();
+      core.version = lpai.version;
+      return Status::Ok();
+    }
+    default:
+      return Error(QNN_BACKEND_ERROR_NOT_SUPPORTED,
+                   "lpai backend property %u is not known; ALIGNMENT_REQ (0), "
+                   "REQUIRE_PERSISTENT_BINARY (1), ENPU_CORE_NUM (200) and ENPU_CORE_INFO (300) "
+                   "are",
+                   option);
+  }
+}
+
+}  // namespace
+
+Qnn_ErrorHandle_t GetLpaiBackendProperty(Qnn_BackendHandle_t handle,
+                                         QnnBackend_Property_t** properties) {
+  return Guarded([&] {
+    auto object = Runtime::Get().backends.Find(handle);
+    if (!object) {
+      return Report(Status(QNN_BACKEND_ERROR_INVALID_HANDLE, "this is no live backend handle"));
+    }
+    const Backend& backend = *object->backend;
+    auto answer = [&]() -> Status {
+      if (properties == nullptr)
+        return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "the properties must not be null");
+      for (; *properties != nullptr; ++properties) {
+        if ((*properties)->option != QNN_BACKEND_PROPERTY_OPTION_CUSTOM) {
+          return Error(QNN_BACKEND_ERROR_NOT_SUPPORTED, "backend property %d is not known",
+                       static_cast<int>((*properties)->option));
+        }
+        const auto* custom =
+            static_cast<const QnnLpaiBackend_CustomProperty_t*>((*properties)->customProperty);
+        if (custom == nullptr) {
+          return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "the custom property must not be null");
+        }
+        QNNRT_RETURN_IF_ERROR(Answer(backend.lpai, custom->option, custom->property));
+      }
+      return Status::Ok();
+    };
+    return Report(answer(), backend.log.get());
+  });
+}
+
+}  // namespace qnnrt::api

@@ -1,0 +1,295 @@
+// The lpai backend: quantized graphs whose memory the client brings. Numbers that the vendor does
+// not publish are stand-ins: docs/decisions/0016-lpai-backend.md.
+#include "backends/lpai.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+
+#include "abi/qnn_errors.h"
+#include "abi/qnn_interface.h"
+#include "abi/qnn_op_values.h"
+#include "backends/backend.h"
+#include "backends/capabilities.h"
+
+namespace qnnrt {
+namespace {
+
+// ---- which nodes it takes ----
+
+constexpr const char* kOps[] = {
+    "Argmax",
+    "Argmin",
+    "BatchToSpace",
+    "Batchnorm",
+    "Buffer",
+    "Cast",
+    "ChannelShuffle",
+    "Concat",
+    "Conv2d",
+    "Convert",
+    "DepthToSpace",
+    "DepthWiseConv2d",
+    "Dequantize",
+    "ElementWiseAdd",
+    "ElementWiseBinary",
+    "ElementWiseDivide",
+    "ElementWiseExp",
+    "ElementWiseLog",
+    "ElementWiseMaximum",
+    "ElementWiseMinimum",
+    "ElementWiseMultiply",
+    "ElementWiseNeg",
+    "ElementWiseNeuron",
+    "ElementWisePower",
+    "ElementWiseSquareRoot",
+    "ElementWiseSubtract",
+    "ElementWiseUnary",
+    "ExpandDims",
+    "FullyConnected",
+    "Gather",
+    "Gelu",
+    "Gru",
+    "HardSwish",
+    "LayerNorm",
+    "LogSoftmax",
+    "Lstm",
+    "MatMul",
+    "Pack",
+    "Pad",
+    "PoolAvg2d",
+    "PoolAvg3d",
+    "PoolMax2d",
+    "PoolMax3d",
+    "Prelu",
+    "Quantize",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+    "Relu",
+    "Relu1",
+    "Relu6",
+    "ReluMinMax",
+    "Reshape",
+    "Resize",
+    "ResizeBilinear",
+    "ResizeNearestNeighbor",
+    "RmsNorm",
+    "Sigmoid",
+    "Softmax",
+    "SpaceToBatch",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "StridedSlice",
+    "Tanh",
+    "Tile",
+    "Transpose",
+    "TransposeConv2d",
+    "UnPack",
+    // Not on the vendor's list; AlexNet, GoogLeNet and ZFNet are nothing without it.
+    "Lrn",
+};
+
+bool TakesOp(const char* type) {
+  for (const char* op : kOps) {
+    if (std::strcmp(op, type) == 0) return true;
+  }
+  return false;
+}
+
+// Ops with an `operation` stand for several; the same ones are taken as by their own names.
+struct Operations {
+  const char* op;
+  uint32_t taken;  // one bit for each value of `operation`
+};
+constexpr uint32_t Bit(uint32_t operation) { return 1u << operation; }
+constexpr Operations kOperations[] = {
+    {"ElementWiseBinary", Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_ADD) |
+                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_DIVIDE) |
+                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_MAXIMUM) |
+                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_MINIMUM) |
+                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_MULTIPLY) |
+                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_POWER) |
+                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_SUBTRACT)},
+    {"ElementWiseNeuron", Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_GELU) |
+                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SWISH) |
+                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU) |
+                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU_MIN_MAX) |
+                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SIGMOID) |
+                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_TANH)},
+    {"ElementWiseUnary", Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_EXP) |
+                             Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_LOG) |
+                             Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_NEG) |
+                             Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_SQRT)},
+};
+
+bool TakesOperation(const Node& node) {
+  for (const Operations& operations : kOperations) {
+    if (node.type == operations.op)
+      return (operations.taken >> (node.Int("operation") & 31) & 1) != 0;
+  }
+  return true;
+}
+
+// What brings numbers in and takes them out has a float side.
+bool MayBeFloat(const Node& node, bool input, size_t port) {
+  return port == 0 && node.type == (input ? "Quantize" : "Dequantize");
+}
+
+std::string FloatTensors(const Node& node) {
+  std::string names;
+  for (const bool input : {true, false}) {
+    const auto& tensors = input ? node.inputs : node.outputs;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Tensor* t = tensors[i];
+      if (t == nullptr || t->elements() == 0 || MayBeFloat(node, input, i)) continue;
+      if ((TypeBit(t->dtype) & (types::kFloat | types::kF64)) == 0) continue;
+      names += (names.empty() ? "'" : ", '") + t->name + "' (" + DataTypeName(t->dtype) + ")";
+    }
+  }
+  return names;
+}
+
+Status Admit(const Node& node) {
+  if (!TakesOp(node.type.c_str())) {
+    return Error(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND,
+                 "node '%s': the lpai backend has no op '%s'; backendGetSupportedOperations lists "
+                 "those it has",
+                 node.name.c_str(), node.type.c_str());
+  }
+  if (!TakesOperation(node)) {
+    return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE,
+                 "%s '%s': the lpai backend does not take operation %lld", node.type.c_str(),
+                 node.name.c_str(), static_cast<long long>(node.Int("operation")));
+  }
+  const std::string floats = FloatTensors(node);
+  if (floats.empty()) return Status::Ok();
+  return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE,
+               "%s '%s': the lpai backend computes with quantized tensors alone, and these are "
+               "float: %s; quantize the model (float is taken as the input of Quantize and the "
+               "output of Dequantize)",
+               node.type.c_str(), node.name.c_str(), floats.c_str());
+}
+
+// ---- the accelerator ----
+
+struct LpaiHardware {
+  QnnLpaiBackend_HwVersion_t version;
+  const char* name;
+  uint32_t cores, macs;
+};
+
+// Stand-ins: no page of the vendor's says how many cores and multipliers a version has.
+constexpr LpaiHardware kHardware[] = {
+    {QNN_LPAI_BACKEND_HW_VERSION_V1, "V1", 1, 32},
+    {QNN_LPAI_BACKEND_HW_VERSION_V2, "V2", 1, 64},
+    {QNN_LPAI_BACKEND_HW_VERSION_V3, "V3", 1, 128},
+    {QNN_LPAI_BACKEND_HW_VERSION_V4, "V4", 1, 256},
+    {QNN_LPAI_BACKEND_HW_VERSION_V5, "V5", 1, 512},
+    {QNN_LPAI_BACKEND_HW_VERSION_V5_1, "V5_1", 1, 512},
+    {QNN_LPAI_BACKEND_HW_VERSION_V6, "V6", 2, 512},
+    {QNN_LPAI_BACKEND_HW_VERSION_V7, "V7", 2, 1024},
+};
+
+const LpaiHardware* Find(QnnLpaiBackend_HwVersion_t version) {
+  for (const LpaiHardware& hardware : kHardware) {
+    if (hardware.version == version) return &hardware;
+  }
+  return nullptr;
+}
+
+// ---- platform options ----
+
+Status BadOption(const std::string& key, const std::string& value, const std::string& wanted) {
+  return Error(QNN_BACKEND_ERROR_INVALID_CONFIG, "platform option '%s:%s': expected %s",
+               key.c_str(), value.c_str(), wanted.c_str());
+}
+
+Result<uint32_t> ReadNumber(const std::string& key, const std::string& value, uint32_t most) {
+  uint32_t number = 0;
+  const char* end = value.data() + value.size();
+  const auto [rest, error] = std::from_chars(value.data(), end, number);
+  if (error != std::errc() || rest != end || number < 1 || number > most)
+    return BadOption(key, value, "a number from 1 to " + std::to_string(most));
+  return number;
+}
+
+constexpr uint32_t kMostAlignment = 4096;
+
+Result<uint32_t> ReadAlignment(const std::string& key, const std::string& value) {
+  Result<uint32_t> bytes = ReadNumber(key, value, kMostAlignment);
+  if (!bytes.ok() || (*bytes & (*bytes - 1)) != 0)
+    return BadOption(key, value, "a power of two from 1 to " + std::to_string(kMostAlignment));
+  return bytes;
+}
+
+// ---- traits ----
+
+constexpr std::array kMore = {QNN_PROPERTY_BACKEND_SUPPORT_CUSTOM_PROPERTY,
+                              QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION};
+constexpr auto kCapabilities = WithCommonCapabilities(kMore);
+
+}  // namespace
+
+uint32_t LpaiSettings::CoreCount() const { return cores.value_or(Find(version)->cores); }
+uint32_t LpaiSettings::MacCount() const { return macs.value_or(Find(version)->macs); }
+
+Result<bool> ReadLpaiOption(const std::string& key, const std::string& value,
+                            LpaiSettings* settings) {
+  if (key == "direct_mode") {
+    if (value != "adsp") return BadOption(key, value, "adsp");
+    settings->direct_mode = true;
+  } else if (key == "start_alignment") {
+    QNNRT_ASSIGN_OR_RETURN(settings->start_alignment, ReadAlignment(key, value));
+  } else if (key == "size_alignment") {
+    QNNRT_ASSIGN_OR_RETURN(settings->size_alignment, ReadAlignment(key, value));
+  } else if (key == "enpu_cores") {
+    QNNRT_ASSIGN_OR_RETURN(settings->cores, ReadNumber(key, value, kMaxLpaiCores));
+  } else if (key == "enpu_macs") {
+    QNNRT_ASSIGN_OR_RETURN(settings->macs, ReadNumber(key, value, 1u << 20));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+const char* LpaiVersionName(QnnLpaiBackend_HwVersion_t version) {
+  const LpaiHardware* hardware = Find(version);
+  return hardware == nullptr ? nullptr : hardware->name;
+}
+
+const char* LpaiTargetName(QnnLpaiBackend_Target_t target) {
+  static const char* const kNames[] = {"X86", "ARM", "ADSP", "TENSILICA"};
+  return target >= 0 && target <= QNN_LPAI_BACKEND_TARGET_TENSILICA ? kNames[target] : nullptr;
+}
+
+const char* LpaiMemTypeName(QnnLpaiMem_MemType_t type) {
+  static const char* const kNames[] = {nullptr, "DDR", "LLC", "TCM", "PSRAM"};
+  return type >= 0 && type <= QNN_LPAI_MEM_TYPE_PSRAM ? kNames[type] : nullptr;
+}
+
+const BackendTraits& LpaiBackend() {
+  static const BackendTraits traits = [] {
+    BackendTraits t;
+    t.id = QNN_BACKEND_ID_LPAI;
+    t.provider = QNN_PROVIDER_NAME_LPAI;
+    t.api_version = {2, 26, 0};
+    t.custom_memory = CustomMem::kLpai;
+    t.memory_kinds =
+        KindBit(MemKind::kIon) | KindBit(MemKind::kDmaBuf) | KindBit(MemKind::kLpaiCustom);
+    t.client_memory = true;
+    t.takes_op = TakesOp;
+    t.admit = Admit;
+    t.configs = ConfigSet::kLpai;
+    t.async = true;
+    t.capabilities = kCapabilities.data();
+    return t;
+  }();
+  return traits;
+}
+
+}  // namespace qnnrt
