@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from . import _core, qnn
+from . import _core, lpai, qnn
 from .errors import (
     BackendError,
     BackendNotFoundError,
@@ -70,6 +70,7 @@ __all__ = [
     "dequantize",
     "heaps",
     "load",
+    "lpai",
     "qnn",
     "quantize",
 ]

@@ -22,14 +22,15 @@ _QNNRT_MAGIC: Final = 0x54524E51  # csrc/abi/qnnrt_ext.h
 _OPTION_THREADS: Final = 1
 _OPTION_KERNELS: Final = 2
 _OPTION_STRICT: Final = 3
+_OPTION_EXCLUDE_IO: Final = 4
 _KERNELS: Final = {"auto": 0, "portable": 1}
 
 
 def check_choice(what: str, value: Choice | None) -> None:
-    """Raises ``ValueError`` for a word that is neither "memhandle" nor "raw"."""
+    """Raises ``ValueError`` for a word that is neither "memhandle" nor "raw", nor "scratch"."""
     words = value.items() if isinstance(value, Mapping) else [("", value or "raw")]
     for name, word in words:
-        if word not in MEM_TYPES:
+        if word not in MEM_TYPES and not (what == "io" and word == "scratch"):
             where = f"{what}[{name!r}]" if name else what
             raise ValueError(f"{where} must be 'memhandle' or 'raw', not {word!r}")
 
@@ -59,9 +60,15 @@ def one_word(words: Iterable[str]) -> str:
 
 
 def graph_config(
-    backend: Backend, threads: int | None, strict: bool, given: Mapping[str, Any]
+    backend: Backend,
+    threads: int | None,
+    strict: bool,
+    given: Mapping[str, Any],
+    exclude_io: bool = False,
 ) -> list[bytes]:
     """Custom config structs of a graph: the caller's own, then qnnrt's.
+
+    ``exclude_io``: the graph keeps no places for inputs and outputs in its scratch memory.
 
     Raises:
         ValueError: an option of qnnrt's own for a backend of others.
@@ -82,6 +89,8 @@ def graph_config(
         config.append(_own(option, value))
     if strict and backend.library.has_extensions:
         config.append(_own(_OPTION_STRICT, 1))
+    if exclude_io and backend.library.has_extensions:
+        config.append(_own(_OPTION_EXCLUDE_IO, 1))
     return config
 
 

@@ -505,7 +505,7 @@ cdef class Library:
         """Register memory, all or nothing.
 
         A descriptor is (dims, data type, memory type, fd, htp type, size, offset, address): the
-        HTP type is used for CUSTOM, the address for DMA_BUF.
+        HTP type is used for CUSTOM, -1 is LPAI's struct; the address for DMA_BUF.
         """
         cdef Qnn_ContextHandle_t ctx = _pointer(context)
         cdef list items = list(descriptors)
@@ -514,13 +514,16 @@ cdef class Library:
         cdef uint64_t code
         cdef Qnn_MemDescriptor_t* d = NULL
         cdef QnnMemHtp_Descriptor_t* htp = NULL
+        cdef QnnLpaiMem_MemInfoCustom_t* lpai = NULL
         cdef Qnn_MemHandle_t* handles = NULL
         self._need(<void*>self._fn.memRegister, "mem_register")
         try:
             d = <Qnn_MemDescriptor_t*>PyMem_Calloc(n + 1, sizeof(Qnn_MemDescriptor_t))
             htp = <QnnMemHtp_Descriptor_t*>PyMem_Calloc(n + 1, sizeof(QnnMemHtp_Descriptor_t))
             handles = <Qnn_MemHandle_t*>PyMem_Calloc(n + 1, sizeof(Qnn_MemHandle_t))
-            if d == NULL or htp == NULL or handles == NULL:
+            lpai = <QnnLpaiMem_MemInfoCustom_t*>PyMem_Calloc(
+                n + 1, sizeof(QnnLpaiMem_MemInfoCustom_t))
+            if d == NULL or htp == NULL or lpai == NULL or handles == NULL:
                 raise MemoryError
             for i in range(n):
                 dims, data_type, mem_type, fd, htp_type, size, offset, address = items[i]
@@ -532,7 +535,11 @@ cdef class Library:
                     d[i].memShape.dimSize[j] = dims[j]
                 d[i].dataType = <Qnn_DataType_t><uint32_t>data_type
                 d[i].memType = <Qnn_MemType_t><uint32_t>mem_type
-                if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM:
+                if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and htp_type < 0:
+                    lpai[i].fd = fd
+                    lpai[i].offset = offset
+                    d[i].customInfo = &lpai[i]
+                elif mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM:
                     htp[i].type = <QnnHtpMem_Type_t><uint32_t>htp_type
                     htp[i].size = size
                     htp[i].sharedBufferConfig.fd = fd
@@ -555,6 +562,7 @@ cdef class Library:
                     PyMem_Free(d[i].memShape.dimSize)
             PyMem_Free(d)
             PyMem_Free(htp)
+            PyMem_Free(lpai)
             PyMem_Free(handles)
 
     def mem_deregister(self, handles) -> None:

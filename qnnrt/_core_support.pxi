@@ -143,8 +143,8 @@ cdef class Config:
     """A QNN config list: (option, value) pairs.
 
     A value is an int (any scalar member), a pair of uint32 (a struct of two), a str (a C string), a
-    list of str (a NULL-terminated array of C strings), or a bytes-like object (a pointer to a
-    struct, for CUSTOM options).
+    list of str (a NULL-terminated array of C strings), or a bytes-like object or an ``LpaiConfig``
+    (a pointer to a struct, for CUSTOM options).
     """
 
     cdef _Option* _items
@@ -175,6 +175,9 @@ cdef class Config:
             data = _utf8(value, "a config string")
             self._keep.append(data)
             return <uint64_t><uintptr_t><char*>data
+        if isinstance(value, LpaiConfig):
+            self._keep.append(value)
+            return <uint64_t><uintptr_t>&(<LpaiConfig>value)._c
         if isinstance(value, list):
             texts = [_utf8(text, "a config string") for text in value]
             array = bytearray(8 * (len(texts) + 1))

@@ -6,7 +6,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from . import _core
 from ._owner import Options, choice
+
+#: A struct of a backend's own, for its CUSTOM options.
+Custom: TypeAlias = "bytes | _core.LpaiConfig"
 
 _Table: TypeAlias = Mapping[str, tuple[int, Callable[[Any], Any]]]
 
@@ -59,7 +63,7 @@ _GRAPH: Final[_Table] = {
 }
 
 
-def _entries(table: _Table, custom: Sequence[bytes], given: Mapping[str, Any]) -> Options:
+def _entries(table: _Table, custom: Sequence[Custom], given: Mapping[str, Any]) -> Options:
     if unknown := [name for name in given if name not in table]:
         raise TypeError(f"unknown option {unknown[0]!r}; there are custom, {', '.join(table)}")
     options: Options = [(0, blob) for blob in custom]
@@ -70,11 +74,11 @@ def _entries(table: _Table, custom: Sequence[bytes], given: Mapping[str, Any]) -
     return options
 
 
-def context_options(*, custom: Sequence[bytes] = (), **given: Any) -> Options:
+def context_options(*, custom: Sequence[Custom] = (), **given: Any) -> Options:
     """Those of ``Backend.create_context``; None is not given."""
     return _entries(_CONTEXT, custom, given)
 
 
-def graph_options(*, custom: Sequence[bytes] = (), **given: Any) -> Options:
+def graph_options(*, custom: Sequence[Custom] = (), **given: Any) -> Options:
     """Those of ``Graph.set_config``; ``profile`` is one, or a handle. None is not given."""
     return _entries(_GRAPH, custom, given)

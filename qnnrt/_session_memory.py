@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import _core
-from ._build import one_word
+from . import _core, lpai
+from ._build import Choice, graph_config, one_word
 from .backend import Backend
 from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
 from .context import Context
@@ -21,6 +21,8 @@ from .memhandle import MemHandle
 from .memory import alloc, buffer_of
 
 Buffer: TypeAlias = _core.Buffer
+#: What a tensor is bound to; nothing while it lies in scratch memory.
+_Memory: TypeAlias = "tuple[np.ndarray | None, Buffer | None, MemHandle | None]"
 
 
 class SessionMemory(_core.Runner):
@@ -35,10 +37,11 @@ class SessionMemory(_core.Runner):
     _heap: str | None
     _registrations: int
     _fallback: str | None
+    _lpai: lpai.Options | None
 
     @property
     def io(self) -> str:
-        """How tensors are bound: "memhandle", "raw" or "mixed"."""
+        """How tensors are bound: "memhandle", "raw", "scratch" or "mixed"."""
         return one_word(t.io for t in (*self.inputs.values(), *self.outputs.values()))
 
     @property
@@ -51,8 +54,78 @@ class SessionMemory(_core.Runner):
         if self.closed:
             raise ClosedError("this session is closed")
 
-    def _own_memory(self, t: BoundTensor) -> tuple[np.ndarray, Buffer, MemHandle | None]:
-        buffer = alloc(max(t.nbytes, 1), heap=self._heap)
+    # ---- LPAI
+
+    def _check_scratch(self, io: Choice) -> None:
+        words = io.values() if isinstance(io, Mapping) else [io]
+        if self._lpai is None and "scratch" in words:
+            raise ValueError(
+                f"io='scratch' is for LPAI backends: {self.backend.name} has no scratch memory of "
+                "the client's"
+            )
+
+    def _graph_config(
+        self, threads: int | None, ios: Mapping[str, str], given: Mapping[str, Any]
+    ) -> list[bytes]:
+        """Custom config structs of the graph; whether tensors have places in scratch memory."""
+        own_io = self._lpai is not None and "scratch" not in ios.values()
+        return graph_config(self.backend, threads, self.strict, given, own_io)
+
+    def _context_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        options = dict(given.get("context", {}))
+        if self._lpai is not None and (custom := self._lpai.for_context()):
+            options["custom"] = [*options.get("custom", ()), *custom]
+        return options
+
+    def _give_pools(self) -> None:
+        if self._lpai is not None:
+            self._lpai.prepare(self.graph, heap=self._heap)
+
+    def set_scratch(self, memory: Any) -> None:
+        """Let the graph use other scratch memory from now on, on lpai. Waits for a run in flight.
+
+        With io="scratch" inputs and outputs move with it: take ``.array`` anew, write the inputs
+        again.
+
+        Args:
+            memory: a ``Buffer`` or an array, aligned and large enough.
+
+        Raises:
+            ValueError: the backend is not LPAI.
+            GraphError: it is too small, or not aligned. The old memory stays.
+        """
+        self._usable_now()
+        if self._lpai is None:
+            raise ValueError(f"{self.backend.name} has no scratch memory of the client's")
+        lpai.set_scratch(self.graph, memory)
+
+    def reset_state(self) -> None:
+        """Let the next run start afresh: zero the state that nodes such as Lstm keep between runs.
+        Waits for a run in flight.
+
+        Raises:
+            GraphError: 1000, the backend is not qnnrt's own.
+        """
+        self._usable_now()
+        self.graph.reset_state()
+
+    def _scratch_array(self, t: BoundTensor) -> np.ndarray:
+        return lpai.io_array(self.graph, t.name)
+
+    def _alignment(self) -> lpai.Alignment:
+        """What the address and size of a bound buffer must be multiples of."""
+        if self._lpai is None:
+            return lpai.Alignment(1, 1)
+        return lpai.alignment(self.backend)
+
+    # ---- binding
+
+    def _own_memory(self, t: BoundTensor) -> _Memory:
+        if t.io == "scratch":
+            return None, None, None
+        needed = self._alignment()
+        nbytes = needed.round_up(max(t.nbytes, 1))
+        buffer = alloc(nbytes, heap=self._heap, alignment=max(needed.start, 4096))
         array = buffer.array(t.shape, t.dtype)
         array[...] = 0
         if t.io == "raw" or self._fallback:
@@ -88,7 +161,11 @@ class SessionMemory(_core.Runner):
     def _register(self, t: BoundTensor, buffer: Buffer, offset: int) -> MemHandle:
         before = self.context.registrations
         handle = self.context.get_or_register(
-            buffer, t.shape or (1,), t._code, offset=offset, kind="shared_buffer"
+            buffer,
+            t.shape or (1,),
+            t._code,
+            offset=offset,
+            kind="shared_buffer" if self._lpai is None else "lpai",
         )
         self._registrations += self.context.registrations - before
         return handle
@@ -96,12 +173,14 @@ class SessionMemory(_core.Runner):
     def _use(
         self,
         t: BoundTensor,
-        array: np.ndarray,
+        array: np.ndarray | None,
         buffer: Buffer | None,
         offset: int,
         handle: MemHandle | None,
     ) -> None:
-        if handle is not None:
+        if array is None:
+            self._bind_raw(t._index, 0, 0, None)
+        elif handle is not None:
             self._bind_handle(t._index, handle.handle, (handle, array))
         else:
             self._bind_raw(t._index, array.ctypes.data, t.nbytes, (buffer, array))
@@ -109,6 +188,12 @@ class SessionMemory(_core.Runner):
 
     def _bind(self, t: BoundTensor, x: Any) -> None:
         self._usable_now()
+        if t.io == "scratch":
+            raise BindError(
+                t.name,
+                "lies in the scratch memory (io='scratch'), where session.set_scratch() moves it: "
+                "use io='memhandle' or 'raw' to bind memory of your own",
+            )
         if isinstance(x, MemHandle):
             self._bind_mem_handle(t, x)
             return
@@ -129,7 +214,7 @@ class SessionMemory(_core.Runner):
                 buffer, offset = buffer_of(array)
             except LookupError:
                 buffer = None
-        check_layout(t, array)
+        check_layout(t, array, self._alignment().start)
         if t.io == "raw":
             self._use(t, array, buffer, offset, None)
             return
@@ -158,12 +243,13 @@ class SessionMemory(_core.Runner):
                 f"{handle.dtype}{list(handle.shape)}",
             )
         array = handle.array.reshape(t.shape)
+        check_layout(t, array, self._alignment().start)
         self._use(t, array, handle.buffer, handle.offset, handle)
 
     def _bind_all(
         self,
         bound: list[BoundTensor],
-        memory: list[tuple[np.ndarray, Buffer, MemHandle | None]],
+        memory: list[_Memory],
     ) -> None:
         order = {t.name: t for t in (*self.graph.inputs, *self.graph.outputs)}
         inputs = [t for t in bound if not t._output]
@@ -178,6 +264,9 @@ class SessionMemory(_core.Runner):
             self._use(t, array, buffer, 0, handle)
         self.inputs = MappingProxyType({t.name: t for t in inputs})
         self.outputs = MappingProxyType({t.name: t for t in outputs})
+        for t in bound:
+            if t.io == "scratch":
+                t.array[...] = 0
 
 
 _warned: set[str] = set()

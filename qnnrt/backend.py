@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from . import _core, htp
-from ._options import context_options, qnn_log_level
+from ._options import Custom, context_options, qnn_log_level
 from ._owner import Options, Owner, choice, config, log
 from .context import Context
 from .errors import BackendNotFoundError, QnnError
@@ -56,6 +56,8 @@ LIBRARIES: Final = {
     "lpai": "libQnnLpai.so",
     "gpu": "libQnnGpu.so",
 }
+
+_LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 
 
 class BackendVersion(NamedTuple):
@@ -145,6 +147,8 @@ class Backend(Owner):
             library.backend_free(handle)
 
         self._own(f"backend {library.provider_name}", handle, free, keep=self._log)
+        if library.backend_id == _LPAI and not device_options:
+            return  # it has no devices, and says so in its log when asked for one
         try:
             self._device = _Device(self, list(device_options))
             held.append(self._device)
@@ -356,7 +360,7 @@ class Backend(Owner):
         defer_graph_init: bool | None = None,
         graph_retention_order: Sequence[str] | None = None,
         error_reporting: tuple[int, int] | None = None,
-        custom: Sequence[bytes] = (),
+        custom: Sequence[Custom] = (),
     ) -> Context:
         """A context: graphs and registered memory live in one.
 
@@ -371,7 +375,7 @@ class Backend(Owner):
             defer_graph_init: graphs are made ready in ``Context.finalize``.
             graph_retention_order: which graphs to keep in memory first.
             error_reporting: (level, storage limit in KiB).
-            custom: structs of the backend's own, as bytes.
+            custom: structs of the backend's own: bytes, or from ``qnnrt.lpai``.
         """
         options = context_options(
             priority=priority,

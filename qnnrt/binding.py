@@ -27,7 +27,7 @@ class BoundTensor:
     Attributes:
         name, shape, dtype, quantization: as the model says.
         nbytes: size in bytes.
-        io: how it is bound: "memhandle" or "raw".
+        io: how it is bound: "memhandle", "raw", or on lpai "scratch".
         prepare: the memory type that the graph was built with, likewise.
     """
 
@@ -59,13 +59,18 @@ class BoundTensor:
     @property
     def array(self) -> np.ndarray:
         """A numpy array on the bound memory: write inputs into it, read outputs from it."""
+        if self.io == "scratch":
+            session = self._session()
+            if session is not None and not session.closed:
+                return session._scratch_array(self)
         if self._array is None:
             raise ClosedError(f"the session of tensor {self.name!r} is closed")
         return self._array
 
     @property
     def buffer(self) -> Buffer | None:
-        """The shared buffer that it is bound to; None when bound to other memory (io="raw")."""
+        """The shared buffer that it is bound to; None when bound to other memory (io="raw" or
+        "scratch")."""
         self.array  # noqa: B018 - raises when closed
         return self._buffer
 
@@ -140,8 +145,9 @@ def as_array(t: BoundTensor, x: Any) -> np.ndarray:
         raise BindError(t.name, f"cannot use the memory of a {type(x).__name__}: {e}") from e
 
 
-def check_layout(t: BoundTensor, array: np.ndarray) -> None:
+def check_layout(t: BoundTensor, array: np.ndarray, alignment: int = 1) -> None:
     """Raises ``BindError`` with what is needed and what came, unless the array fits as it is."""
+    alignment = max(alignment, t.dtype.alignment)
     if array.dtype != t.dtype:
         raise BindError(t.name, f"needs elements of type {t.dtype}, not {array.dtype}")
     if array.shape != t.shape:
@@ -151,10 +157,10 @@ def check_layout(t: BoundTensor, array: np.ndarray) -> None:
             t.name,
             f"needs C-contiguous memory, strides {_c_strides(array)}, not {array.strides}",
         )
-    if array.ctypes.data % t.dtype.alignment:
+    if array.ctypes.data % alignment:
         raise BindError(
             t.name,
-            f"needs an address that is a multiple of {t.dtype.alignment}; {array.ctypes.data:#x} "
+            f"needs an address that is a multiple of {alignment}; {array.ctypes.data:#x} "
             f"is only a multiple of {array.ctypes.data & -array.ctypes.data}",
         )
     if t._output and not array.flags.writeable:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from . import _core
-from ._options import context_options, graph_options
+from ._options import Custom, context_options, graph_options
 from ._owner import Owner, choice, config, log
 from .dtypes import data_type
 from .errors import BackendNotFoundError, MemError, ModelError
@@ -65,6 +65,8 @@ class Context(Owner):
         self._profiles: dict[
             str, Any
         ] = {}  # of graphs: alive as long as the backend writes to them
+        # What graphs were given as pools, by graph and kind: theirs until the context is freed.
+        self._pools: dict[tuple[str, str], Any] = {}
         self._unknown = ""  # why a binary's graphs are not known
         self._own(
             "a context",
@@ -72,8 +74,14 @@ class Context(Owner):
             self._library.context_free,
             backend,
             *([backend._device] if backend._device else []),
-            keep=keep,
+            keep=(keep, self._pools),
         )
+
+    def close(self) -> None:
+        """Close its graphs and memory handles, then itself; let go of the pools."""
+        super().close()
+        if self.closed:
+            self._pools.clear()
 
     @classmethod
     def from_binary(
@@ -206,7 +214,7 @@ class Context(Owner):
         *,
         priority: str | int | None = None,
         profile: Profile | None = None,
-        custom: Sequence[bytes] = (),
+        custom: Sequence[Custom] = (),
     ) -> Graph:
         """An empty graph.
 
@@ -214,7 +222,7 @@ class Context(Owner):
             name: unique in the context.
             priority: "low", "normal", "normal_high" or "high".
             profile: measured all the time, not for single calls.
-            custom: structs of the backend's own, as bytes.
+            custom: structs of the backend's own: bytes, or from ``qnnrt.lpai``.
         """
         options = graph_options(
             priority=priority, profile=profile.handle if profile else None, custom=custom
@@ -254,10 +262,11 @@ class Context(Owner):
             shape: of the tensor.
             dtype: anything ``numpy.dtype`` takes, or a QNN data type.
             offset: of the tensor in the buffer, in bytes; not for "ion" and "dma_buf".
-            kind: "ion" (one fd, one tensor), "shared_buffer" (many tensors in one buffer) or
-                "dma_buf". Memory for the backend to fill, on htp, without shape and type:
-                "weights" and "spill_fill", for a context with ``defer_graph_init``, before
-                ``finalize``; ``get_property`` has their sizes.
+            kind: "ion" (one fd, one tensor), "shared_buffer" (many tensors in one buffer),
+                "dma_buf", or on an LPAI backend "lpai" (many tensors likewise). Memory for the
+                backend to fill, on htp, without shape and type: "weights" and "spill_fill", for a
+                context with ``defer_graph_init``, before ``finalize``; ``get_property`` has their
+                sizes.
 
         Raises:
             ValueError: the tensor does not lie in the buffer, or the kind cannot express it.

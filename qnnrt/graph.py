@@ -92,8 +92,8 @@ def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]
     return wide, data, quantization
 
 
-#: What a tensor can be bound to in ``Graph.execute``.
-Binding: TypeAlias = "np.ndarray | MemHandle | Buffer"
+#: What a tensor can be bound to in ``Graph.execute``; None where it lies in memory of the graph's.
+Binding: TypeAlias = "np.ndarray | MemHandle | Buffer | None"
 
 
 class Graph(Owner):
@@ -110,6 +110,7 @@ class Graph(Owner):
         self.context = context
         self.name = name
         self._library = context._library
+        self._has_places = self._library.backend_id == 12  # LPAI: tensors may lie in its memory
         self.tensors: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
@@ -240,6 +241,11 @@ class Graph(Owner):
                     f"graph {self.name!r}: {len(tensors)} tensors there, {len(values)} given"
                 )
             pairs = list(zip(tensors, values, strict=True))
+        if not self._has_places and any(v is None for _, v in pairs):
+            raise TypeError(
+                f"graph {self.name!r}: None is for tensors in the scratch memory of LPAI graphs; "
+                "give an array, a Buffer or a MemHandle"
+            )
         return [(t, _binding(t, v, writable)) for t, v in pairs], [v for _, v in pairs]
 
     def execute(
@@ -251,6 +257,9 @@ class Graph(Owner):
         signal: Signal | None = None,
     ) -> None:
         """Execute once, on arrays (used in place, as RAW memory), buffers or memory handles.
+
+        On lpai, inputs and outputs that are None, or all of them with ``execute({}, {})``, lie in
+        the scratch memory: ``qnnrt.lpai.io_array`` has them.
 
         Raises:
             ValueError: an array has the wrong shape or type, is not contiguous, or not writable.
@@ -362,6 +371,15 @@ class Graph(Owner):
         """Let the backend fill in the struct of a custom property."""
         self._library.graph_get_property(self.handle, option, data)
 
+    def reset_state(self) -> None:
+        """Zero the state that nodes such as Lstm keep from one execution to the next: the next one
+        starts afresh. Waits for an execution that runs.
+
+        Raises:
+            GraphError: 1000, the backend is not qnnrt's own; or the graph is not finalized.
+        """
+        _core.graph_reset_state(self._library, self.handle)
+
     def describe(self) -> str | None:
         """The finalized steps as JSON; None from any backend but qnnrt's own."""
         return self._library.graph_describe(self.handle)
@@ -442,6 +460,8 @@ def _nothing(handle: int) -> None:
 def _binding(tensor: Tensor, value: Any, writable: bool) -> int | tuple[int, int]:
     if isinstance(value, MemHandle):
         return value.handle
+    if value is None:
+        return 0, 0
     need = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
     if isinstance(value, _core.Buffer):
         if value.nbytes < need:

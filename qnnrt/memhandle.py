@@ -19,18 +19,20 @@ __all__ = ["MemHandle"]
 
 Buffer: TypeAlias = _core.Buffer
 
-# kind -> (Qnn_MemType_t, QnnHtpMem_Type_t)
+# kind -> (Qnn_MemType_t, QnnHtpMem_Type_t or, for LPAI's struct, -1)
 _MEM_KINDS: Final = {
     "ion": (1, 0),
     "shared_buffer": (2, 1),
     "dma_buf": (3, 0),
     "weights": (2, 2),
     "spill_fill": (2, 3),
+    "lpai": (2, -1),
 }
 #: Kinds that place memory by an offset into an fd; the others mean an fd from its start.
-_WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill")
+_WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill", "lpai")
 #: Kinds for the backend to fill: no tensor of the client's lies there.
 _FOR_BACKEND: Final = ("weights", "spill_fill")
+_LPAI_MOST: Final = 0xFFFFFFFF  # bytes into the fd
 _UNDEFINED: Final = 0x7FFFFFFF  # QNN_DATATYPE_UNDEFINED
 
 
@@ -89,6 +91,11 @@ class MemHandle(Owner):
             raise ValueError(
                 f"kind {kind!r} names a whole fd from its start, not byte {start} of it: use "
                 "kind='shared_buffer'"
+            )
+        if kind == "lpai" and start > _LPAI_MOST:
+            raise ValueError(
+                f"kind 'lpai' has 32 bits for the offset: byte {start} of the fd is out of reach, "
+                f"the last one is {_LPAI_MOST}"
             )
         library = context._library
         fd = buffer._borrow_fd() if library.has_extensions else buffer.fd

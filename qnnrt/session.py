@@ -14,7 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from . import _async
-from ._build import Choice, add_model, check_choice, choices, graph_config
+from ._build import Choice, add_model, check_choice, choices
+from ._session_lpai import open_backend, refuse_floats
 from ._session_memory import SessionMemory
 from .backend import Backend
 from .binding import BoundTensor, same_memory
@@ -30,7 +31,7 @@ __all__ = ["BoundTensor", "Copy", "Session", "Stats"]
 _HTP: Final = 6  # QNN_BACKEND_ID_HTP
 _QUEUE_DEPTH: Final = 10  # unless the context says otherwise
 _FED: Final = "the array fed is not the bound memory"
-_OPTIONS: Final = ("kernels", "heap", "priority", "context", "graph_config", "graph")
+_OPTIONS: Final = ("kernels", "heap", "priority", "context", "graph_config", "graph", "lpai")
 
 
 class Session(SessionMemory):
@@ -41,9 +42,9 @@ class Session(SessionMemory):
             their own from the start.
         backend, context, graph: the QNN objects underneath.
         model: what it runs.
-        io: how tensors are bound: "memhandle" or "raw", or "mixed" when they differ; each tensor
-            has its own. "raw" also where a backend takes no memory handles; ``stats.fallback``
-            then says why.
+        io: how tensors are bound: "memhandle", "raw" or "scratch", or "mixed" when they differ;
+            each tensor has its own. "raw" also where a backend takes no memory handles;
+            ``stats.fallback`` then says why.
         prepare: the memory type that the graph was built with, likewise.
         strict: whether an avoidable copy is an error.
     """
@@ -65,9 +66,11 @@ class Session(SessionMemory):
 
         Args:
             model: a ``Model``, a ``ContextBinary``, or the path of a model file.
-            backend: "cpu", "htp", the path of a QNN backend library, or an open ``Backend``.
-            io: "memhandle" binds registered shared buffers, "raw" plain addresses. A mapping from
-                names says it for single tensors; the others are "memhandle".
+            backend: "cpu", "htp", "lpai", the path of a QNN backend library, or an open
+                ``Backend``.
+            io: "memhandle" binds registered shared buffers, "raw" plain addresses; on lpai,
+                "scratch" leaves tensors in the scratch memory. A mapping from names says it for
+                single tensors; the others are "memhandle".
             prepare: the memory type declared when the graph is built; ``io`` unless given, for the
                 tensors that a mapping leaves out too. With a context binary it can only be what
                 that says.
@@ -76,10 +79,11 @@ class Session(SessionMemory):
             options: "kernels" ("auto" or "portable"; own backends only), "heap" (for the
                 buffers), "priority", "context" (a dict for ``Backend.create_context``),
                 "graph_config" (structs of the backend's own, as bytes), "graph" (which one of a
-                context binary's).
+                context binary's), "lpai" (``qnnrt.lpai.Options``, or a dict of them: pools of the
+                caller's own, hardware, performance).
 
         Raises:
-            ModelError, UnsupportedOpError: the model is not valid.
+            ModelError, UnsupportedOpError: the model is not valid, or computes on floats on lpai.
             BackendNotFoundError: no such backend.
             QnnError: the backend refuses the model.
             CopyError: ``strict``, and the backend takes no memory handles, or would copy a tensor
@@ -107,7 +111,8 @@ class Session(SessionMemory):
             model = load(model)
         if isinstance(model, Model):
             model.check()
-        self.backend = backend if isinstance(backend, Backend) else Backend.shared(backend)
+        self.backend, self._lpai = open_backend(backend, given)
+        self._check_scratch(io)
         self._queues_itself = self.backend.has_capability("async_execution")
         self._queue_depth: int = given.get("context", {}).get("async_queue_depth") or _QUEUE_DEPTH
         # Backends of others know no tensors without dimensions.
@@ -132,16 +137,19 @@ class Session(SessionMemory):
         """A graph out of a model."""
         if "graph" in given:
             raise ValueError("option 'graph' is for context binaries: a model is one graph")
+        if self._lpai is not None:
+            refuse_floats(model, self.backend)
         names = [*model.inputs, *model.outputs]
         ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
-        prepared = choices("prepare", prepare, names, ios)
-        config = graph_config(self.backend, threads, self.strict, given)
+        declared = {n: "raw" if word == "scratch" else word for n, word in ios.items()}
+        prepared = choices("prepare", prepare, names, declared)
+        config = self._graph_config(threads, ios, given)
         bound = [
             BoundTensor(self, i, model.tensors[n], i >= len(model.inputs), ios[n], prepared[n])
             for i, n in enumerate(names)
         ]
         self._refuse_copies(bound)
-        self.context = self.backend.create_context(**given.get("context", {}))
+        self.context = self.backend.create_context(**self._context_options(given))
         try:
             # Registering first: whether the backend takes handles decides how tensors are declared.
             memory = list(map(self._own_memory, bound))
@@ -152,6 +160,7 @@ class Session(SessionMemory):
                 model.name or "model", priority=given.get("priority"), custom=config
             )
             add_model(self.graph, model, {t.name: t.prepare for t in bound}, self._scalar)
+            self._give_pools()
             self.graph.finalize()
             self._bind_all(bound, memory)
         except BaseException:
@@ -193,7 +202,7 @@ class Session(SessionMemory):
             for i, t in enumerate(tensors)
         ]
         self._refuse_copies(bound)
-        options = dict(given.get("context", {}))
+        options = self._context_options(given)
         if len(binary.graphs) > 1 and self.backend.library.has_extensions:
             options.setdefault("enable_graphs", [described.name])
         self.context = Context.from_binary(self.backend, binary, **options)
@@ -201,9 +210,12 @@ class Session(SessionMemory):
             if options.get("defer_graph_init"):
                 self.context.finalize()
             self.graph = self.context.graph(described.name)
-            config = graph_config(self.backend, None, self.strict, given)
+            config = self._graph_config(None, ios, given)
             if config or given.get("priority") is not None:
                 self.graph.set_config(priority=given.get("priority"), custom=config)
+            if self._lpai is not None:  # where a binary's graphs are finalized, too
+                self._give_pools()
+                self.graph.finalize()
             self._bind_all(bound, list(map(self._own_memory, bound)))
         except BaseException:
             self.context.close()

@@ -45,6 +45,12 @@ void Say(const char* format, ...) {
   va_end(args);
 }
 
+}  // namespace
+
+#include "fake_lpai.h"
+
+namespace {
+
 template <typename Handle>
 uint64_t Make(const char* what, Handle* out) {
   *out = reinterpret_cast<Handle>(g_handles += 0x10);
@@ -69,7 +75,13 @@ uint64_t BackendCreate(Qnn_LogHandle_t log, const QnnBackend_Config_t** config,
   uint32_t n = 0;
   while (config && config[n]) ++n;
   Note("backendCreate log=%d config=%u", log != nullptr, n);
-  if (n) Note("backendCreate platform=%s", config[0]->platformOption);
+  for (uint32_t i = 0; i < n; ++i) {
+    if (config[i]->option == QNN_BACKEND_CONFIG_OPTION_CUSTOM) {
+      NoteLpaiBackend(config[i]->customConfig);
+    } else {
+      Note("backendCreate platform=%s", config[i]->platformOption);
+    }
+  }
   *out = reinterpret_cast<Qnn_BackendHandle_t>(g_handles += 0x10);
   return 0;
 }
@@ -115,7 +127,11 @@ uint64_t ContextCreate(Qnn_BackendHandle_t, Qnn_DeviceHandle_t device,
         Note("contextCreate defer=%u", c.isGraphInitDeferred);
         break;
       case QNN_CONTEXT_CONFIG_OPTION_CUSTOM:
-        Note("contextCreate custom=%s", static_cast<const char*>(c.customConfig));
+        if (g_lpai) {
+          NoteLpaiContext(c.customConfig);
+        } else {
+          Note("contextCreate custom=%s", static_cast<const char*>(c.customConfig));
+        }
         break;
       default:
         Note("contextCreate option=%d", static_cast<int>(c.option));
@@ -255,7 +271,10 @@ uint64_t Register(Qnn_ContextHandle_t, const Qnn_MemDescriptor_t* d, uint32_t n,
                   Qnn_MemHandle_t* out) {
   for (uint32_t i = 0; i < n; ++i) {
     char where[128] = "";
-    if (d[i].memType == QNN_MEM_TYPE_CUSTOM) {
+    if (d[i].memType == QNN_MEM_TYPE_CUSTOM && g_lpai) {
+      auto* info = static_cast<const QnnLpaiMem_MemInfoCustom_t*>(d[i].customInfo);
+      std::snprintf(where, sizeof where, "lpai offset=%u fd=%d", info->offset, info->fd >= 0);
+    } else if (d[i].memType == QNN_MEM_TYPE_CUSTOM) {
       auto* h = static_cast<const QnnMemHtp_Descriptor_t*>(d[i].customInfo);
       std::snprintf(where, sizeof where, "htp=%d size=%llu offset=%llu fd=%d",
                     static_cast<int>(h->type), static_cast<unsigned long long>(h->size),
@@ -332,6 +351,18 @@ QNN_API void fake_provider(uint32_t index, uint32_t major, uint32_t minor) {
   p.apiVersion.backendApiVersion = {7, 8, 9};
   Fill(&p.v2_32);
   if (g_count <= index) g_count = index + 1;
+}
+QNN_API void fake_lpai(uint32_t scratch, uint32_t persistent) {
+  fake_provider(0, 2, 40);
+  QnnInterface_t& p = g_tables[0].interface;
+  p.backendId = QNN_BACKEND_ID_LPAI;
+  p.providerName = "LPAI_QTI_AISW";
+  p.v2_32.backendGetProperty = LpaiBackendProperty;
+  p.v2_32.graphGetProperty = LpaiGraphProperty;
+  p.v2_32.graphSetConfig = LpaiGraphSetConfig;
+  g_lpai = true;
+  g_scratch_size = scratch;
+  g_persistent_size = persistent;
 }
 QNN_API void fake_no_slot(uint32_t slot) {
   auto** slots = reinterpret_cast<void**>(&g_tables[0].interface.v2_32);

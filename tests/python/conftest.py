@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,21 @@ def _warm() -> None:
     memory._sender()
     with qnnrt.Session(relu_model()) as s:
         s.run({"x": np.zeros((1, 16), np.float32)})
+
+
+@pytest.fixture(scope="session")
+def _fake_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import recording
+
+    return recording.build(tmp_path_factory.mktemp("fake") / "libQnnFake.so")
+
+
+@pytest.fixture
+def fake(_fake_library: Path, tmp_path: Path) -> Any:
+    """A copy of its own of the backend that writes down every call."""
+    import recording
+
+    return recording.Fake(Path(shutil.copy(_fake_library, tmp_path / "libQnnFake.so")))
 
 
 @pytest.fixture(autouse=True)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import shlex
-import shutil
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
+from recording import verbs
 from toy import F32, add_model, relu_model, tensors
 
 import qnnrt
@@ -18,44 +12,6 @@ from qnnrt import qnn
 from qnnrt.model import Model, Node, Quantization, Tensor
 
 pytestmark = pytest.mark.other_fds
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory) -> Path:
-    compiler = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
-    out = tmp_path_factory.mktemp("fake") / "libQnnFake.so"
-    flags = ["-std=c++17", "-shared", "-fPIC", "-pthread", f"-I{HERE.parents[1] / 'csrc'}"]
-    subprocess.run(
-        [*compiler, *flags, str(HERE.parent / "backends" / "fake_backend.cc"), "-o", str(out)],
-        check=True,
-    )
-    return out
-
-
-class Fake:
-    """One copy of the library: its own knobs and journal."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        self.library = ctypes.CDLL(self.path)
-        self.library.fake_journal.restype = ctypes.c_char_p
-        self.library.fake_execute_error.argtypes = [ctypes.c_uint64]
-
-    def journal(self) -> list[str]:
-        text = self.library.fake_journal().decode().splitlines()
-        self.library.fake_forget()
-        return text
-
-
-@pytest.fixture
-def fake(built, tmp_path) -> Fake:
-    return Fake(Path(shutil.copy(built, tmp_path / "libQnnFake.so")))
-
-
-def verbs(journal: list[str]) -> list[str]:
-    return [line.split()[0] for line in journal]
 
 
 def test_the_order_of_calls_from_open_to_close(fake):
