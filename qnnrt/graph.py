@@ -381,7 +381,7 @@ class Graph(Owner):
         _core.graph_reset_state(self._library, self.handle)
 
     def describe(self) -> str | None:
-        """The finalized steps as JSON; None from any backend but qnnrt's own."""
+        """The finalized steps and the arena as JSON; None from any backend but qnnrt's own."""
         return self._library.graph_describe(self.handle)
 
 

@@ -87,8 +87,9 @@ QNN_API uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t graph, Qnnrt_CopyRecord_t*
                                     uint32_t capacity, uint32_t* count);
 QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
 
-// The finalized steps as JSON (op, name, kernel, what was fused); owned by the graph. NULL when the
-// handle is not a finalized graph.
+// The finalized steps as JSON (op, name, kernel, what was fused) and the arena: what lies at which
+// offset, from which step to which (inclusive). Owned by the graph. NULL when the handle is not a
+// finalized graph.
 QNN_API const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph);
 
 // ---- The process domain of the htp backend ----

@@ -67,6 +67,13 @@ Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* places) {
              io.alignment},
             {io.tensor, static_cast<size_t>(first)});
   }
+  for (const Node& node : ir_.nodes) {
+    for (const Tensor* t : node.outputs) {
+      if (t == nullptr || Root(t) == t) continue;
+      if (auto found = item_.find(Root(t)); found != item_.end())
+        uses_[found->second].shared.push_back(t);
+    }
+  }
   if (places != nullptr && Fits(items_, *places)) return *places;
   return PlanArena(items_);
 }

@@ -19,6 +19,7 @@ bool IsAlias(const Node& node);
 struct ArenaUse {
   const Tensor* tensor;  // null: scratch of a kernel
   size_t node;           // in the ir: of that kernel; the tensor's producer (a graph input: 0)
+  std::vector<const Tensor*> shared{};  // other tensors whose memory this is
 };
 
 // Decides which tensors share memory, then asks the planner for offsets. A tensor's root is the

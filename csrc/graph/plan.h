@@ -18,6 +18,8 @@
 
 namespace qnnrt {
 
+class JsonWriter;
+
 struct Step {
   Kernel* kernel;
   const void* const* in;
@@ -125,6 +127,7 @@ class Plan {
   Status PlacePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
   void LetGo();
+  void DescribeItems(JsonWriter* json) const;
   Status Failed(const Step& step, Status status) const;
 
   Ir ir_;

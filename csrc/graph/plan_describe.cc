@@ -1,8 +1,46 @@
 // What a plan became, in words: JSON for people and programs that look at it.
+#include <algorithm>
+
 #include "graph/plan.h"
 #include "support/json.h"
 
 namespace qnnrt {
+namespace {
+
+const char* KindOf(const ArenaUse& use) {
+  if (use.tensor == nullptr) return "scratch";
+  return use.tensor->is_input() ? "input" : use.tensor->is_output() ? "output" : "tensor";
+}
+
+}  // namespace
+
+void Plan::DescribeItems(JsonWriter* json) const {
+  // Items live from node to node, and a node that has nothing left to do is no step.
+  const auto step = [&](uint32_t node, bool after) {
+    auto at = after ? std::upper_bound(step_nodes_.begin(), step_nodes_.end(), node)
+                    : std::lower_bound(step_nodes_.begin(), step_nodes_.end(), node);
+    return static_cast<int64_t>(at - step_nodes_.begin());
+  };
+  json->Key("items").Array();
+  for (size_t i = 0; i < arena_items_.size(); ++i) {
+    const ArenaItem& item = arena_items_[i];
+    const ArenaUse& use = arena_uses_[i];
+    if (item.size == 0) continue;
+    const int64_t first = step(item.first, false);
+    json->Object();
+    json->Key("name").String(use.tensor != nullptr ? use.tensor->name : ir_.nodes[use.node].name);
+    json->Key("kind").String(KindOf(use));
+    json->Key("offset").Number(arena_plan_.offsets[i]).Key("size").Number(item.size);
+    json->Key("first").Number(first).Key("last").Number(std::max(first, step(item.last, true) - 1));
+    if (!use.shared.empty()) {
+      json->Key("shared").Array();
+      for (const Tensor* t : use.shared) json->String(t->name);
+      json->End();
+    }
+    json->End();
+  }
+  json->End();
+}
 
 std::string Plan::Describe(const std::vector<PassReport>& passes) const {
   JsonWriter json;
@@ -14,8 +52,11 @@ std::string Plan::Describe(const std::vector<PassReport>& passes) const {
   json.End();
   json.Key("arena").Object();
   json.Key("peak").Number(arena_plan_.peak).Key("lower_bound").Number(arena_plan_.lower_bound);
-  json.Key("sum").Number(arena_plan_.sum).Key("order").String(arena_plan_.order).End();
+  json.Key("sum").Number(arena_plan_.sum).Key("order").String(arena_plan_.order);
+  DescribeItems(&json);
+  json.End();
   json.Key("weight_bytes").Number(weight_bytes_);
+  json.Key("persistent_bytes").Number(persistent_bytes_);
   json.Key("threads").Number(threads_.limit());
   json.Key("steps").Array();
   for (size_t s = 0; s < steps_.size(); ++s) {
