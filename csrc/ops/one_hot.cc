@@ -49,7 +49,7 @@ class OneHotKernel final : public Kernel {
 };
 
 // The defaults of a fixed-point output are the stored integers 1 and 0, not the real numbers, as on
-// the vendor's HTP backend.
+// the vendor's HTP backend. That takes no values there; an integer is read as one of the encoding.
 Status OnOff(const Node& node, unsigned char on[8], unsigned char off[8]) {
   Tensor stored;
   stored.dtype = StorageType(node.outputs[0]->dtype);

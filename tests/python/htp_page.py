@@ -54,8 +54,10 @@ way, or that its own error carried it over a boundary.
 - 4-bit weights come as SFIXED_POINT_8 or UFIXED_POINT_8 with a bit width of 4; tensors of the type
   SFIXED_POINT_4 are refused (7004). Here both run.
 - Pad takes its constant as an INT_32, an integer in the input's encoding, or as a FLOAT_32, a real
-  number; OneHot to a fixed-point type takes no values and writes the integers 1 and 0. The same
-  holds here.
+  number. The same holds here.
+- OneHot to a fixed-point type writes the integers 1 and 0, here too. Given values, of whatever
+  type, the simulator refuses it (3110); here an integer is one of the output's encoding, as the
+  default and as in Pad, and a floating-point value is a real number.
 - Softmax to SFIXED_POINT_8 always writes with offset 128, whatever the output's encoding says.
 - Gru with SFIXED_POINT_32 biases; of more than one step it computes only the first. Lstm with
   fixed-point numbers is refused in every form that was tried.

@@ -9,14 +9,15 @@ from pathlib import Path
 import htp_page
 import numpy as np
 import pytest
-from htp_nodes import Case, Operand
+from htp_nodes import Case, Operand, run_case
 from htp_process import run_cases
 from htp_spec import Act, Spec, Weight
-from htp_sweep import Cell, sweep, trial_of, trials
+from htp_sweep import DEVICE, Cell, sweep, trial_of, trials
 from vendor import vendor_library
 
 import qnnrt
 from qnnrt import qnn
+from qnnrt.model import Quantization
 
 pytestmark = pytest.mark.foreign
 
@@ -38,6 +39,25 @@ def test_every_op_that_takes_fixed_point_numbers_is_compared():
         if any("FIXED" in t for port in (*op["inputs"], *op["outputs"]) for t in port["types"])
     }
     assert {t.case.op for t in trials(quick=True)} == ops
+
+
+@pytest.mark.parametrize("type", ["u8", "s8", "u16"])
+def test_the_simulator_takes_no_values_of_a_one_hot_to_fixed_point(type):
+    index = Operand("i32", (2,), None, np.array([2, 0], np.int32), True)
+    out = Operand(type, (2, 3), Quantization(0.5, -10))
+    depth = {"depth": np.uint32(3), "axis": np.uint32(1)}
+    values = [
+        {"on_value": kind(4), "off_value": kind(2)}
+        for kind in (np.int32, np.uint32, np.uint8, np.float32)
+    ]
+    cases = [Case("OneHot", [index], [out], {**depth, **given}) for given in ({}, *values)]
+    theirs = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
+    assert [(o.stage, o.code) for o in theirs] == [("ran", 0), *[("validate", 3110)] * 4]
+    with qnn.Backend.open("htp") as backend:
+        ours = [run_case(backend, case).outputs[0].tolist() for case in cases]
+    assert ours[0] == theirs[0].outputs[0].tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert ours[1:4] == [[[2, 2, 4], [4, 2, 2]]] * 3  # integers of the output's encoding
+    assert ours[4] == [[14, 14, 18], [18, 14, 14]]  # real numbers
 
 
 @pytest.mark.slow
