@@ -541,6 +541,27 @@ def test_a_zero_point_of_another_type_is_refused(constant: bool) -> None:
         importer.load(g.proto({"x": (4, 6)}, [y], x=UINT8))
 
 
+@pytest.mark.parametrize(
+    ("zero", "output", "message"),
+    [
+        (np.int32(3), 0, "the zero point is int32; it has to have 16 bits or fewer"),
+        (None, TensorProto.INT32, "the output_dtype is int32; it has to have 16 bits or fewer"),
+        (np.int8(3), TensorProto.UINT8, "the zero point is int8, and output_dtype uint8"),
+        (np.int32(3), TensorProto.UINT8, "the zero point is int32, and output_dtype uint8"),
+    ],
+)
+def test_types_that_nothing_is_quantized_to_are_refused(
+    zero: np.generic | None, output: int, message: str
+) -> None:
+    g = Graph()
+    parameters = [g.const(v) for v in (np.float32(0.5), zero) if v is not None]
+    attrs = {"output_dtype": output} if output else {}
+    y = g.op("QuantizeLinear", ["x", *parameters], **attrs)
+    y = g.op("DequantizeLinear", [y, *parameters])
+    with pytest.raises(qnnrt.ModelError, match=f"QuantizeLinear.*{message}"):
+        importer.load(g.proto({"x": (4, 6)}, [y]))
+
+
 def test_a_zero_point_without_a_negative_is_refused() -> None:
     g = Graph()
     zero = g.const(np.int32(-(1 << 31)))

@@ -179,10 +179,18 @@ def _factor(c: Lowering, n: OnnxNode, v: Value, shape: tuple[int, ...]) -> Value
 
 
 def _code_type(n: OnnxNode) -> np.dtype:
-    if n.has(2):
-        return n.input(2).dtype
+    """The type of the integers, which the zero point and `output_dtype` name."""
     wanted = n.integer("output_dtype")
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(wanted) if wanted else np.uint8)
+    named = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(wanted) if wanted else np.uint8)
+    code = n.input(2).dtype if n.has(2) else named
+    if wanted and code != named:
+        raise ValueError(
+            f"the zero point is {code.name}, and output_dtype {named.name}: they have to be one"
+        )
+    if code.kind in "iu" and code.itemsize > 2:
+        source = "zero point" if n.has(2) else "output_dtype"
+        raise ValueError(f"the {source} is {code.name}; it has to have 16 bits or fewer")
+    return code
 
 
 @lowers("QuantizeLinear", to="Quantize")
