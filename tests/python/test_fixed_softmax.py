@@ -43,6 +43,22 @@ def test_softmax_of_rows_with_masks(step, scale, dtype):
     within(got, via_float("Softmax", *case, kernels="portable")[0], 1)
 
 
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_softmax_of_rows_of_any_length(dtype, op):
+    """A block's end, the last length without a table, the first with one; threads meet in rows."""
+    rng = np.random.default_rng(7)
+    of = Fixed.covering(dtype, -8.0, 5.0)
+    to = Fixed.covering(dtype, 0.0 if op == "Softmax" else -13.0, 1.0)
+    for n in (*range(1, 35), 63, 64, 255, 256, 511, 512, 513, 1024, 1025):
+        shape = (rng.integers(1, 3) + 40000 // n, n)
+        x = of.random(rng, shape)
+        got = run_fixed(op, [(x, of)], [(shape, to)], {"axis": u32(1)[0]})[0]
+        expected = via_float(op, [(x, of)], [(shape, to)], {"axis": u32(1)[0]}, kernels="portable")
+        within(got, expected[0], 1)
+        assert np.mean(got != expected[0]) < 1e-3
+
+
 def cases(of: Fixed, rng: np.random.Generator) -> list[tuple[str, list[Any], Any, dict[str, Any]]]:
     weight = Fixed.covering(np.uint8, -1.0, 2.0)
 
