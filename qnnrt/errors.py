@@ -22,6 +22,7 @@ __all__ = [
     "ContextError",
     "CopyError",
     "DeviceError",
+    "EarlyTermination",
     "Error",
     "ForkError",
     "GlobalConfigError",
@@ -87,6 +88,13 @@ class ContextError(QnnError):
 
 class GraphError(QnnError):
     """Codes 6000-6999."""
+
+
+class EarlyTermination(GraphError):
+    """Code 6038: the execution ended before its outputs were written, as its graph says.
+
+    A blocking Buffer is not full yet. What it took is kept: execute again with the next frames.
+    """
 
 
 class TensorError(QnnError):
@@ -487,6 +495,7 @@ _HINTS: Final = {
     6030: "give every execution in flight a signal of its own",
     6031: "the execution was aborted through its signal",
     6033: "the execution took longer than its signal allows",
+    6038: "a blocking Buffer is not full yet: execute again with the next frames; it keeps these",
     6039: "the graph's context has been freed",
     7003: "another tensor has this name: names are unique in a graph",
     8000: "the descriptor does not fit the buffer: for shared buffers `size` is the whole buffer "
@@ -517,6 +526,9 @@ CODES: Final = MappingProxyType(
 )
 
 
+_EARLY_TERMINATION = 6038
+
+
 def _component_of(code: int, component: str | None) -> str | None:
     """The component a code belongs to: by range, else the one that was called."""
     for name, (_, codes, _, _) in _COMPONENTS.items():
@@ -537,6 +549,8 @@ def error_name(code: int, component: str | None = None) -> str:
 
 def error_class(code: int, component: str | None = None) -> type[QnnError]:
     """The exception class for a code returned by ``component``."""
+    if code == _EARLY_TERMINATION:
+        return EarlyTermination
     where = _component_of(code, component)
     return _COMPONENTS[where][0] if where in _COMPONENTS else QnnError
 

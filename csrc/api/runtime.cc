@@ -58,8 +58,12 @@ Status& ThreadError() {
 Qnn_ErrorHandle_t Report(const Status& status, Log* log) {
   if (status.ok()) return QNN_SUCCESS;
   ThreadError() = Status(status.code(), status.message());
-  if (log != nullptr)
-    log->Write(QNN_LOG_LEVEL_ERROR, "error %u: %s", status.code(), status.message().c_str());
+  if (log != nullptr) {
+    // A graph that waits for more frames does what it is meant to do.
+    const bool waits = status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;
+    log->Write(waits ? QNN_LOG_LEVEL_VERBOSE : QNN_LOG_LEVEL_ERROR, "%s %u: %s",
+               waits ? "early termination" : "error", status.code(), status.message().c_str());
+  }
   return status.code();
 }
 

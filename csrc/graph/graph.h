@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "abi/qnn_errors.h"
 #include "graph/binary.h"
 #include "graph/plan.h"
 #include "graph/staging.h"
@@ -194,6 +195,10 @@ class Graph {
   void AddCopyEvents(const StagingStats& before, bool input, uint64_t start, uint64_t end,
                      ProfileScope* profile, int top) const;
   void TellNews();
+  // True also of an execution that ended early, waiting for what the next ones bring.
+  static bool Executed(const Status& status) {
+    return status.ok() || status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;
+  }
   void Count(uint64_t first_tick) {
     ++executes_;
     execute_ticks_ += Ticks::Now() - first_tick;

@@ -226,14 +226,15 @@ Status Graph::RunLocked(const Binding& binding, const RunOptions& options) {
   if (profile == nullptr) {
     Status status =
         options.interrupt == nullptr ? plan_->Run() : plan_->RunWatched(nullptr, options.interrupt);
-    if (status.ok()) Count(first);
+    if (Executed(status)) Count(first);
     return status;
   }
   uint64_t start = MonotonicNanoseconds();
   bool nodes = profile->detailed();
+  if (nodes) std::fill(step_times_.begin(), step_times_.end(), 0);  // an early end skips steps
   Status status = plan_->RunWatched(nodes ? step_times_.data() : nullptr, options.interrupt);
   uint64_t end = MonotonicNanoseconds();
-  if (!status.ok()) return status;
+  if (!Executed(status)) return status;
   Count(first);
   int top = profile->Add(QNN_PROFILE_EVENTTYPE_EXECUTE, QNN_PROFILE_EVENTUNIT_MICROSEC,
                          (end - start) / 1000, start / 1000, "execute");

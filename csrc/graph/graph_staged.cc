@@ -1,5 +1,6 @@
 // Executions on a backend that sees shared memory alone: RAW tensors through staging memory, and
 // CPU access to memory without coherence between its sync calls.
+#include <algorithm>
 #include <string>
 
 #include "abi/qnn_errors.h"
@@ -92,21 +93,20 @@ Status Graph::RunStaged(const Binding& binding, const RunOptions& options) {
     Apply(binding);
   }
   const uint64_t staged = now();
-  if (profile == nullptr && options.interrupt == nullptr) {
-    QNNRT_RETURN_IF_ERROR(plan_->Run());
-  } else {
-    QNNRT_RETURN_IF_ERROR(
-        plan_->RunWatched(nodes ? step_times_.data() : nullptr, options.interrupt));
-  }
+  if (nodes) std::fill(step_times_.begin(), step_times_.end(), 0);  // an early end skips steps
+  Status status = profile == nullptr && options.interrupt == nullptr
+                      ? plan_->Run()
+                      : plan_->RunWatched(nodes ? step_times_.data() : nullptr, options.interrupt);
+  if (!Executed(status)) return status;
   const uint64_t computed = now();
-  if (staging_ != nullptr) StageOut(binding);
+  if (staging_ != nullptr && status.ok()) StageOut(binding);
   QNNRT_RETURN_IF_ERROR(access.End());
   Count(first);
-  if (profile == nullptr) return Status::Ok();
+  if (profile == nullptr) return status;
   const uint64_t end = now();
   const int top = profile->Add(QNN_PROFILE_EVENTTYPE_EXECUTE, QNN_PROFILE_EVENTUNIT_MICROSEC,
                                (end - start) / 1000, start / 1000, "execute");
-  if (top < 0) return Status::Ok();
+  if (top < 0) return status;
   AddCopyEvents(before, true, start, staged, profile, top);
   uint64_t at = staged;
   for (size_t s = 0; nodes && s < step_times_.size(); ++s) {
@@ -115,7 +115,7 @@ Status Graph::RunStaged(const Binding& binding, const RunOptions& options) {
     at += step_times_[s];
   }
   AddCopyEvents(before, false, computed, end, profile, top);
-  return Status::Ok();
+  return status;
 }
 
 // PREPROCESS or POSTPROCESS of this execution: its time, with the bytes that it copied below.

@@ -259,6 +259,7 @@ Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
 }
 
 Status Plan::Failed(const Step& step, Status status) const {
+  if (status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION) return status;  // as the step is to do
   const Node& n = node(static_cast<size_t>(&step - steps_.data()));
   return std::move(status).Within("node '" + n.name + "' (" + n.type + ")");
 }

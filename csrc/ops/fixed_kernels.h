@@ -9,6 +9,7 @@ namespace qnnrt {
 
 Result<KernelPtr> MakeFixedBatchnorm(const Node& node, const KernelOptions&);
 Result<KernelPtr> MakeFixedBinary(const Node& node, const KernelOptions&);
+Result<KernelPtr> MakeFixedBuffer(const Node& node, const KernelOptions&);  // buffer.cc
 Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&);
 Result<KernelPtr> MakeFixedSoftmax(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeFixedSelect(const Node& node, const KernelOptions&);

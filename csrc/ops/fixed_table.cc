@@ -11,6 +11,7 @@ Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options
   // never freed: kernels may still be asked for while the process exits
   static const auto* const table = new std::unordered_map<std::string, MakeKernelFn>{
       {QNN_OP_BATCHNORM, MakeFixedBatchnorm},
+      {QNN_OP_BUFFER, MakeFixedBuffer},
       {QNN_OP_CONCAT, MakeFixedJoin},
       {QNN_OP_CONVERT, MakeFixedConvert},
       {QNN_OP_CUMULATIVE_SUM, MakeFixedRows},

@@ -21,6 +21,7 @@ enum Input : size_t {
   kResetRB = 11,
   kNewRB = 12,
   kInitialH = 13,
+  kReset = 14,
 };
 
 struct GruGeometry {
@@ -47,6 +48,7 @@ Result<GruGeometry> ReadGru(const Node& node) {
   for (size_t i = kUpdateWB; i <= kNewRB; ++i) {
     QNNRT_RETURN_IF_ERROR(CheckShape(node, i, "bias", {units}));
   }
+  QNNRT_RETURN_IF_ERROR(CheckReset(node, kReset));
   const uint32_t batch = static_cast<uint32_t>(g.sequence.batch);
   if (node.HasInput(kInitialH) && node.inputs[kInitialH]->shape.size() == 2) {
     QNNRT_RETURN_IF_ERROR(CheckShape(node, kInitialH, "initial state", {batch, units}));
@@ -82,17 +84,13 @@ class Gru final : public Kernel {
     const Sequence& s = g_.sequence;
     const size_t units = g_.units, width = 3 * units;
     float* scratch = static_cast<float*>(args.scratch);
-    float *gates = scratch + gates_at_, *h = scratch + h_at_, *side = scratch + side_at_;
+    float *gates = scratch + gates_at_, *h = state_.At(h_at_, args), *side = scratch + side_at_;
     float* bias = scratch + bias_at_;
     const float* w = w_.Get(args, scratch + w_at_);
     const float* r_gates = r_gates_.Get(args, scratch + r_gates_at_);
     const float* r_new = r_new_.Get(args, scratch + r_new_at_);
     FillBias(args, bias);
-    if (has_input_[kInitialH]) {
-      std::copy_n(static_cast<const float*>(args.in[kInitialH]), s.batch * units, h);
-    } else {
-      std::fill_n(h, s.batch * units, 0.0f);
-    }
+    if (state_.Begin(args)) LoadState(args, h);
     GateProduct(
         w_, w, bias, false, s.rows(), static_cast<const float*>(args.in[kX]), s.input,
         [&](size_t i) { return gates + i * width; }, args.threads);
@@ -134,6 +132,7 @@ class Gru final : public Kernel {
   }
 
   size_t ScratchBytes() const override { return plan_.bytes(); }
+  size_t PersistentBytes() const override { return state_.Bytes(); }
   bool ReadsInput(size_t i) const override {
     return !w_.Holds(i) && !r_gates_.Holds(i) && !r_new_.Holds(i);
   }
@@ -148,7 +147,8 @@ class Gru final : public Kernel {
         w_(node, {kUpdateW, kResetW, kNewW}),
         r_gates_(node, {kUpdateR, kResetR}),
         r_new_(node, {kNewR}),
-        has_state_(node.HasOutput(1)) {
+        has_state_(node.HasOutput(1)),
+        state_(node, kReset) {
     for (size_t i = 0; i < 14; ++i) has_input_[i] = node.HasInput(i);
   }
 
@@ -156,11 +156,20 @@ class Gru final : public Kernel {
     const size_t states = g_.sequence.batch * g_.units;
     gates_at_ = plan_.Take(g_.sequence.rows() * 3 * g_.units);
     bias_at_ = plan_.Take(4 * g_.units);
-    h_at_ = plan_.Take(states);
+    h_at_ = state_.Take(states, &plan_);
     side_at_ = plan_.Take(states);
     w_at_ = plan_.Take(w_.ScratchFloats());
     r_gates_at_ = plan_.Take(r_gates_.ScratchFloats());
     r_new_at_ = plan_.Take(r_new_.ScratchFloats());
+  }
+
+  void LoadState(const ExecArgs& args, float* h) const {
+    const size_t states = g_.sequence.batch * g_.units;
+    if (has_input_[kInitialH]) {
+      std::copy_n(static_cast<const float*>(args.in[kInitialH]), states, h);
+    } else {
+      std::fill_n(h, states, 0.0f);
+    }
   }
 
   // What is added to the input's product for z, r, n; behind it what is added to R_n h, which is
@@ -182,6 +191,7 @@ class Gru final : public Kernel {
   GateWeights w_, r_gates_, r_new_;
   bool has_input_[14] = {};
   const bool has_state_;
+  CarriedState state_;
   ScratchPlan plan_;
   size_t gates_at_ = 0, bias_at_ = 0, h_at_ = 0, side_at_ = 0;
   size_t w_at_ = 0, r_gates_at_ = 0, r_new_at_ = 0;
@@ -203,6 +213,7 @@ OpDef GruOp() {
     def.inputs.push_back({name, types::kFloat, PortSpec::kOptional, 0, 1, 1});
   }
   def.inputs.push_back({"initial_state", types::kFloat, PortSpec::kOptional, 0, 2, 3});
+  def.inputs.push_back(ResetPort());
   def.outputs = {{"output", types::kFloat, PortSpec::kOne, 0, 2, 3},
                  {"final_state", types::kFloat, PortSpec::kOptional, 0, 2, 3}};
   def.params = {{"direction", ParamSpec::kInt, false, "0 forward (default), 1 reverse"},
@@ -210,6 +221,7 @@ OpDef GruOp() {
                 {"time_major", ParamSpec::kBool, false, "default true: [T, N, I]"}};
   def.infer = Infer;
   def.portable = Gru::Make;
+  def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };
   return def;
 }
 

@@ -34,6 +34,7 @@ enum Input : size_t {
   kInputB = 21,
   kProjection = 22,
   kProjectionB = 23,
+  kReset = 24,
 };
 
 constexpr float kNormEpsilon = 1e-8f;
@@ -64,6 +65,7 @@ Status CheckInputs(const Node& node, const LstmGeometry& g) {
   QNNRT_RETURN_IF_ERROR(CheckShape(node, kInitialC, "initial cell state", {batch, units}));
   QNNRT_RETURN_IF_ERROR(CheckShape(node, kProjection, "projection", {outputs, units}));
   QNNRT_RETURN_IF_ERROR(CheckShape(node, kProjectionB, "projection bias", {outputs}));
+  QNNRT_RETURN_IF_ERROR(CheckReset(node, kReset));
   if (!g.projection && g.outputs != g.units) {
     return Invalid(
         "without projection weights (input 22) the recurrent weights must be "
@@ -142,14 +144,16 @@ class Lstm final : public Kernel {
   Status Run(const ExecArgs& args) override {
     const Sequence& s = g_.sequence;
     float* scratch = static_cast<float*>(args.scratch);
-    float *gates = scratch + gates_at_, *h = scratch + h_at_, *c = scratch + c_at_;
+    float *gates = scratch + gates_at_, *h = state_.At(h_at_, args), *c = state_.At(c_at_, args);
     float* bias = scratch + bias_at_;
     const float* w = w_.Get(args, scratch + w_at_);
     const float* r = r_.Get(args, scratch + r_at_);
     const float* projection = projection_ ? projection_->Get(args, scratch + p_at_) : nullptr;
     FillBias(args, bias);
-    LoadState(args, kInitialH, g_.outputs, h);
-    LoadState(args, kInitialC, g_.units, c);
+    if (state_.Begin(args)) {
+      LoadState(args, kInitialH, g_.outputs, h);
+      LoadState(args, kInitialC, g_.units, c);
+    }
     const size_t width = w_.n();
     // The input's share of all gates of all steps is one product.
     GateProduct(
@@ -185,6 +189,7 @@ class Lstm final : public Kernel {
   }
 
   size_t ScratchBytes() const override { return plan_.bytes(); }
+  size_t PersistentBytes() const override { return state_.Bytes(); }
   bool ReadsInput(size_t i) const override {
     return !w_.Holds(i) && !r_.Holds(i) && !(projection_ && projection_->Holds(i));
   }
@@ -200,7 +205,8 @@ class Lstm final : public Kernel {
         w_(node, g.input_gate ? std::vector<size_t>{kForgetW, kCellW, kOutputW, kInputW}
                               : std::vector<size_t>{kForgetW, kCellW, kOutputW}),
         r_(node, g.input_gate ? std::vector<size_t>{kForgetR, kCellR, kOutputR, kInputR}
-                              : std::vector<size_t>{kForgetR, kCellR, kOutputR}) {
+                              : std::vector<size_t>{kForgetR, kCellR, kOutputR}),
+        state_(node, kReset) {
     if (g.projection) {
       projection_ = std::make_unique<GateWeights>(node, std::vector<size_t>{kProjection});
     }
@@ -217,8 +223,8 @@ class Lstm final : public Kernel {
   void Plan() {
     gates_at_ = plan_.Take(g_.sequence.rows() * w_.n());
     bias_at_ = plan_.Take(w_.n());
-    h_at_ = plan_.Take(g_.sequence.batch * g_.outputs);
-    c_at_ = plan_.Take(g_.sequence.batch * g_.units);
+    h_at_ = state_.Take(g_.sequence.batch * g_.outputs, &plan_);
+    c_at_ = state_.Take(g_.sequence.batch * g_.units, &plan_);
     hidden_at_ = plan_.Take(g_.projection ? g_.sequence.batch * g_.units : 0);
     w_at_ = plan_.Take(w_.ScratchFloats());
     r_at_ = plan_.Take(r_.ScratchFloats());
@@ -312,6 +318,7 @@ class Lstm final : public Kernel {
   GateWeights w_, r_;
   std::unique_ptr<GateWeights> projection_;
   bool has_input_[24] = {}, has_output_[8] = {};
+  CarriedState state_;
   ScratchPlan plan_;
   size_t gates_at_ = 0, bias_at_ = 0, h_at_ = 0, c_at_ = 0, hidden_at_ = 0;
   size_t w_at_ = 0, r_at_ = 0, p_at_ = 0;
@@ -349,7 +356,8 @@ OpDef LstmOp() {
                 port("cell_to_output_weights", false, 1),
                 port("input_gate_bias", false, 1),
                 port("projection_weights", false, 2),
-                port("projection_bias", false, 1)};
+                port("projection_bias", false, 1),
+                ResetPort()};
   def.outputs = {{"output", types::kFloat, PortSpec::kOne, 0, 2, 3},
                  port("final_cell_state", false, 2),
                  port("final_output", false, 2)};
@@ -370,6 +378,7 @@ OpDef LstmOp() {
                 {"hidden_state_qscale", ParamSpec::kFloat, false, quantized}};
   def.infer = Infer;
   def.portable = Lstm::Make;
+  def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };
   return def;
 }
 

@@ -107,6 +107,8 @@ struct OpDef {
     kIntegers = 1u << 5,    // takes fixed-point numbers as integers, whatever their encodings
   };
   uint32_t flags = kNone;
+  // Whether a node's result depends on earlier executions, too; null: no node's.
+  bool (*keeps_state)(const Node&) = nullptr;
 };
 
 // Kernels for FLOAT_16 nodes of an op without kNativeHalf, and for fixed-point nodes that have no
@@ -122,6 +124,10 @@ Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options
 // Null when no such op. Op types are those of the package "qti.aisw".
 const OpDef* FindOp(const std::string& type);
 const std::vector<const OpDef*>& AllOps();
+
+// True of a node that carries something from one execution to the next: passes neither evaluate it
+// ahead nor take it out nor run it twice.
+bool KeepsState(const Node& node);
 
 // Ports, params, types, ranks, then OpDef::infer, then declared against inferred output shapes.
 // The message names the op, the tensor or param and the rule.
@@ -139,6 +145,7 @@ OpList PoolOps();         // pool.cc
 OpList NormOps();         // norm.cc
 OpList ResizeOps();       // resize.cc
 OpList RecurrentOps();    // recurrent.cc: Lstm, Gru
+OpList StreamOps();       // buffer.cc: Buffer
 OpList ElementWiseOps();  // elementwise.cc: unary, binary, select, compare, logic
 OpList ActivationOps();   // activation.cc: Relu..., ElementWiseNeuron, Prelu
 OpList ReduceOps();       // reduce.cc: Reduce*, Argmax, Argmin, CumulativeSum, TopK

@@ -21,7 +21,7 @@ const Table& TheTable() {
   static const Table* const table = [] {
     auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
     for (OpList (*family)() :
-         {ConvOps, MatMulOps, PoolOps, NormOps, ResizeOps, RecurrentOps, ElementWiseOps,
+         {ConvOps, MatMulOps, PoolOps, NormOps, ResizeOps, RecurrentOps, StreamOps, ElementWiseOps,
           ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, JoinOps, GatherOps}) {
       for (OpDef& def : family()) t->ops.push_back(std::move(def));
     }
@@ -264,6 +264,13 @@ const OpDef* FindOp(const std::string& type) {
 }
 
 const std::vector<const OpDef*>& AllOps() { return TheTable().list; }
+
+bool KeepsState(const Node& node) {
+  const OpDef* def = FindOp(node.type);
+  if (def == nullptr || def->keeps_state == nullptr) return false;
+  if (!HasEmptyOptional(node, *def)) return def->keeps_state(node);
+  return def->keeps_state(WithoutEmptyOptionals(node, *def));
+}
 
 Status ValidateNode(const Node& node) {
   const OpDef* def = FindOp(node.type);

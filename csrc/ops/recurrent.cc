@@ -73,6 +73,14 @@ const float* GateWeights::Get(const ExecArgs& args, float* scratch) const {
   return scratch;
 }
 
+PortSpec ResetPort() { return {"reset", types::kBool, PortSpec::kOptional, -1, 0, 1}; }
+
+Status CheckReset(const Node& node, size_t reset_input) {
+  if (!node.HasInput(reset_input) || node.inputs[reset_input]->elements() == 1) return Status::Ok();
+  return Invalid("input %zu, reset, must be one value, got %s", reset_input,
+                 ShapeText(node.inputs[reset_input]->shape).c_str());
+}
+
 OpList RecurrentOps() {
   OpList ops;
   ops.push_back(LstmOp());

@@ -86,6 +86,43 @@ class ScratchPlan {
   size_t floats_ = 0;
 };
 
+// The values that a node with an input `reset` carries from run to run, in args.persistent. Zeros
+// there, as after a reset of the whole graph, mean that there was no run yet.
+class CarriedState {
+ public:
+  CarriedState(const Node& node, size_t reset_input)
+      : reset_(reset_input), kept_(node.HasInput(reset_input)) {}
+  bool kept() const { return kept_; }
+  // Room for one more vector of the state, here or, when nothing is kept, in scratch.
+  size_t Take(size_t floats, ScratchPlan* scratch) {
+    return kept_ ? plan_.Take(floats) : scratch->Take(floats);
+  }
+  size_t Bytes() const { return kept_ ? sizeof(Header) + plan_.bytes() : 0; }
+  float* At(size_t at, const ExecArgs& args) const {
+    char* base = static_cast<char*>(args.persistent) + sizeof(Header);
+    return (kept_ ? reinterpret_cast<float*>(base) : static_cast<float*>(args.scratch)) + at;
+  }
+  // Whether this run begins with the initial state rather than with what the last one left.
+  bool Begin(const ExecArgs& args) const {
+    if (!kept_) return true;
+    Header* header = static_cast<Header*>(args.persistent);
+    const bool begins = !header->carries || *static_cast<const uint8_t*>(args.in[reset_]) != 0;
+    header->carries = true;
+    return begins;
+  }
+
+ private:
+  struct alignas(64) Header {
+    bool carries;
+  };
+  const size_t reset_;
+  const bool kept_;
+  ScratchPlan plan_;
+};
+// The port of such an input, and its rule: one truth value.
+PortSpec ResetPort();
+Status CheckReset(const Node& node, size_t reset_input);
+
 OpDef LstmOp();
 OpDef GruOp();
 

@@ -20,6 +20,9 @@ class [[nodiscard]] Status {
   Status(ErrorCode code, std::string message)
       : code_(code), message_(new std::string(std::move(message))) {}
 
+  // Without words, so without memory: what is no error to the one who asked for it.
+  explicit Status(ErrorCode code) noexcept : code_(code) {}
+
   static Status Ok() noexcept { return {}; }
   bool ok() const noexcept { return code_ == 0; }
   ErrorCode code() const noexcept { return code_; }

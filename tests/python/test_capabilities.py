@@ -104,6 +104,11 @@ EVIDENCE: dict[str, tuple[tuple[str, ...], str, str]] = {
         "native",
         "POPULATE_CLIENT_BUFS",
     ),
+    "GRAPH_SUPPORT_EARLY_TERMINATION": (
+        ALL,
+        "python",
+        "test_later_steps_are_not_run_when_an_execution_ends_early",
+    ),
     "GRAPH_SUPPORT_ONLINE_PREPARE": (ALL, "native", "graphFinalize("),
     "TENSOR_SUPPORT_MEMHANDLE_TYPE": (ALL, "python", "memhandle"),
     "TENSOR_SUPPORT_QUANTIZATION_ENCODING_SCALE_OFFSET": (

@@ -34,7 +34,7 @@ Status FoldConstants(Ir* ir, const Threads& threads, int* changes) {
   std::vector<bool> dead(ir->nodes.size(), false);
   for (size_t i = 0; i < ir->nodes.size(); ++i) {
     const Node& node = ir->nodes[i];
-    bool constant = !node.inputs.empty();
+    bool constant = !node.inputs.empty() && !KeepsState(node);
     for (const Tensor* t : node.inputs) constant &= t == nullptr || t->is_static();
     for (const Tensor* t : node.outputs)
       constant &= t == nullptr || t->type == QNN_TENSOR_TYPE_NATIVE;

@@ -1,7 +1,9 @@
-// Nodes that no app output depends on are not worth running.
+// Nodes that no app output depends on are not worth running; but one that keeps state may end an
+// execution early, whoever reads it.
 #include <unordered_set>
 
 #include "graph/ir.h"
+#include "ops/op.h"
 
 namespace qnnrt {
 
@@ -10,7 +12,7 @@ Status RemoveDeadNodes(Ir* ir, int* changes) {
   std::vector<bool> dead(ir->nodes.size(), false);
   for (size_t i = ir->nodes.size(); i-- > 0;) {
     const Node& node = ir->nodes[i];
-    bool used = false;
+    bool used = KeepsState(node);
     for (const Tensor* t : node.outputs)
       used |= t != nullptr && (t->is_output() || wanted.count(t));
     if (!used) {
