@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/fixed.h"
+#include "ops/fixed_affine.h"
 #include "ops/fixed_kernels.h"
 #include "ops/simd.h"
 
@@ -62,11 +63,51 @@ class FixedBatchnorm final : public Kernel {
   const size_t count_, channels_, row_;
 };
 
+std::vector<float> Constants(const Tensor& tensor) {
+  std::vector<float> values(tensor.elements());
+  Codec(tensor).Read(tensor.data->data(), 0, values.size(), values.data());
+  return values;
+}
+
+// Of 8 bits, with constant weights and biases.
+Result<KernelPtr> MakeOnCodes(const Node& node) {
+  const Tensor &in = *node.inputs[0], &out = *node.outputs[0];
+  if (ElementSize(in.dtype) != 1) return KernelPtr();
+  const size_t channels = in.shape.back();
+  std::vector<float> constants[] = {std::vector<float>(channels), std::vector<float>(channels)};
+  for (size_t i = 0; i < 2; ++i) {
+    if (!node.HasInput(i + 1)) continue;
+    const Tensor& tensor = *node.inputs[i + 1];
+    if (!tensor.is_static() || tensor.data->data() == nullptr) return KernelPtr();
+    constants[i] = Constants(tensor);
+  }
+  const std::vector<float>&weight = constants[0], &bias = constants[1];
+  uint8_t codes[256];
+  for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
+  alignas(64) float decoded[256];
+  Codec(in).Read(codes, 0, 256, decoded);
+  const Codec encoder(out);
+  return fixed::MakeFixedAffine(
+      node, 0,
+      [&](size_t c) {
+        return fixed::Affine{static_cast<double>(weight[c]), static_cast<double>(bias[c])};
+      },
+      [&](size_t c, uint8_t* results) {
+        alignas(64) float w[256], b[256], values[256];
+        std::fill_n(w, 256, weight[c]);
+        std::fill_n(b, 256, bias[c]);
+        Simd().affine(values, decoded, w, b, 256);
+        encoder.Write(values, results, 0, 256);
+      });
+}
+
 }  // namespace
 
 Result<KernelPtr> MakeFixedBatchnorm(const Node& node, const KernelOptions&) {
   const Tensor& in = *node.inputs[0];
   if (!node.post_ops.empty() || !IsFixed(in.dtype) || in.shape.back() == 0) return KernelPtr();
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr affine, MakeOnCodes(node));
+  if (affine) return affine;
   return KernelPtr(std::make_unique<FixedBatchnorm>(node));
 }
 

@@ -7,6 +7,7 @@
 #include "ops/binary.h"
 #include "ops/broadcast.h"
 #include "ops/fixed.h"
+#include "ops/fixed_affine.h"
 #include "ops/fixed_fused.h"
 #include "ops/fixed_kernels.h"
 #include "ops/lookup.h"
@@ -267,12 +268,54 @@ Result<KernelPtr> MakeOnCodes(BinaryOp op, const Node& node) {
   return MakeBinaryKernel(op, codes);
 }
 
-KernelPtr MakeOnReals(BinaryOp op, const Node& node) {
+// x op value, or value op x, as a multiply-add; a factor of 0 for what is none.
+fixed::Affine AffineOf(BinaryOp op, float value, bool value_first) {
+  const double v = static_cast<double>(value);
+  switch (op) {
+    case BinaryOp::kAdd:
+      return {1, v};
+    case BinaryOp::kSubtract:
+      return value_first ? fixed::Affine{-1, v} : fixed::Affine{1, -v};
+    case BinaryOp::kMultiply:
+      return {v, 0};
+    case BinaryOp::kDivide:
+      return {value_first ? 0 : 1 / v, 0};
+    default:
+      return {0, 0};
+  }
+}
+
+// One input is a constant row.
+Result<KernelPtr> MakeAffineRows(BinaryOp op, const Node& node, size_t row_input) {
+  const Tensor &row = *node.inputs[row_input], &x = *node.inputs[1 - row_input];
+  const bool first = row_input == 0;
+  if (!row.is_static() || row.data->data() == nullptr || ElementSize(x.dtype) != 1 ||
+      AffineOf(op, 1, first).factor == 0) {
+    return KernelPtr();
+  }
+  const Operands o(op, node);
+  std::vector<float> values(row.elements());
+  o.in[row_input].Read(row.data->data(), 0, values.size(), values.data());
+  uint8_t codes[256];
+  for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
+  alignas(64) float decoded[256];
+  o.in[1 - row_input].Read(codes, 0, 256, decoded);
+  return fixed::MakeFixedAffine(
+      node, 1 - row_input, [&](size_t c) { return AffineOf(op, values[c], first); },
+      [&](size_t c, uint8_t* results) {
+        alignas(64) float result[256];
+        const BinaryLoop loop = first ? o.loops.sv : o.loops.vs;
+        const float *a = first ? &values[c] : decoded, *b = first ? decoded : &values[c];
+        o.Finish(loop, a, b, result, results, 0, 256);
+      });
+}
+
+Result<KernelPtr> MakeOnReals(BinaryOp op, const Node& node) {
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1], &out = *node.outputs[0];
   fixed::Encodings encodings;
   if (a.shape == b.shape) {
     if (const fixed::FusedLoop loop = fixed::PickFused(op, node, &encodings)) {
-      return std::make_unique<Fused>(loop, encodings, node);
+      return KernelPtr(std::make_unique<Fused>(loop, encodings, node));
     }
   }
   Operands operands(op, node);
@@ -283,14 +326,17 @@ KernelPtr MakeOnReals(BinaryOp op, const Node& node) {
     const size_t size = ElementSize(node.inputs[1 - i]->dtype);
     if (one_scale && plan.rank == 1 && plan.total >= kBlock && plan.inner_stride(i) == 0 &&
         size == 1 && ElementSize(out.dtype) <= 2) {
-      return std::make_unique<OneValue>(std::move(operands), i, ElementSize(out.dtype));
+      return KernelPtr(std::make_unique<OneValue>(std::move(operands), i, ElementSize(out.dtype)));
     }
-    if (Rows::Takes(plan, i)) return std::make_unique<Rows>(std::move(operands), i, op, node);
+    if (!Rows::Takes(plan, i)) continue;
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr affine, MakeAffineRows(op, node, i));
+    if (affine) return affine;
+    return KernelPtr(std::make_unique<Rows>(std::move(operands), i, op, node));
   }
   if (one_scale && plan.rank > 1 && plan.inner() < kShortRun) {
-    return std::make_unique<Gathered>(std::move(operands), node);
+    return KernelPtr(std::make_unique<Gathered>(std::move(operands), node));
   }
-  return std::make_unique<Runs>(std::move(operands));
+  return KernelPtr(std::make_unique<Runs>(std::move(operands)));
 }
 
 }  // namespace

@@ -31,4 +31,17 @@ FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings
 FusedLoop PickFused8(BinaryOp op, const Node& node, FusedLoop any, Encodings* encodings);
 FusedRow PickFusedRow8(BinaryOp op, const Node& node, size_t row_input, FusedRow any);
 
+// out[i] = round(codes[i] x factors[i] + addends[i]) + zero, saturated, of 8 bits; null: no such
+// loop on this processor.
+using AffineLoop = void (*)(const void* codes, const float* factors, const float* addends,
+                            void* out, size_t count, int32_t zero);
+AffineLoop PickAffine8(Qnn_DataType_t type);
+
+// Constants of such loops are tried as they are, and as the floats beside them: rounding once gives
+// the codes that dividing and rounding twice gives for some of these only.
+constexpr int kNudges[] = {0, -1, 1};
+inline float Nudged(float value, int by) {
+  return by == 0 ? value : std::nextafter(value, by < 0 ? -INFINITY : INFINITY);
+}
+
 }  // namespace qnnrt::fixed

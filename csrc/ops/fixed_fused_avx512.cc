@@ -20,6 +20,11 @@ namespace {
 #define QNNRT_AVX512_INLINE \
   __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd"))) inline
 
+// Packing works within 128 bits: this puts the quarters behind one another.
+QNNRT_AVX512_INLINE __m512i InOrder() {
+  return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+}
+
 struct Constants {
   __m512 scale_a, shift_a, scale_b, shift_b, scale, inverse, magic, steps_a, steps_b, constant;
   __m512i bias, zero, order;
@@ -36,8 +41,7 @@ struct Constants {
         constant(_mm512_set1_ps(e.steps.constant)),
         bias(_mm512_set1_epi32(e.out.bias)),
         zero(_mm512_set1_epi16(static_cast<int16_t>(-e.out.offset()))),
-        // packing works within 128 bits: this puts the quarters behind one another
-        order(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)) {}
+        order(InOrder()) {}
 };
 
 template <bool is_signed>
@@ -159,6 +163,48 @@ QNNRT_AVX512 void RunRow(const void* a, const float* row, void* out, size_t n,
   RunBlocks<CodesAndRow<op, is_signed, row_first>, is_signed>(a, row, out, n, encodings);
 }
 
+// Sixteen sums, each with constants of its own.
+template <bool is_signed>
+QNNRT_AVX512_INLINE __m512i Sixteen(const uint8_t* codes, const float* factors,
+                                    const float* addends) {
+  const __m512 sum =
+      _mm512_fmadd_ps(Load<is_signed>(codes), _mm512_loadu_ps(factors), _mm512_loadu_ps(addends));
+  return _mm512_maskz_cvtps_epi32(0xffff, sum);
+}
+
+template <bool is_signed>
+QNNRT_AVX512_INLINE void AffineBlock(const uint8_t* x, const float* f, const float* a, uint8_t* out,
+                                     __m512i zero, __m512i order) {
+  const __m512i low =
+      _mm512_packs_epi32(Sixteen<is_signed>(x, f, a), Sixteen<is_signed>(x + 16, f + 16, a + 16));
+  const __m512i high = _mm512_packs_epi32(Sixteen<is_signed>(x + 32, f + 32, a + 32),
+                                          Sixteen<is_signed>(x + 48, f + 48, a + 48));
+  const __m512i l = _mm512_adds_epi16(low, zero), h = _mm512_adds_epi16(high, zero);
+  const __m512i bytes = is_signed ? _mm512_packs_epi16(l, h) : _mm512_packus_epi16(l, h);
+  _mm512_storeu_si512(out, _mm512_maskz_permutexvar_epi32(0xffff, order, bytes));
+}
+
+template <bool is_signed>
+QNNRT_AVX512 void RunAffine(const void* codes, const float* factors, const float* addends,
+                            void* out, size_t n, int32_t zero) {
+  const __m512i z = _mm512_set1_epi16(static_cast<int16_t>(zero));
+  const __m512i order = InOrder();
+  const uint8_t* x = static_cast<const uint8_t*>(codes);
+  uint8_t* o = static_cast<uint8_t*>(out);
+  size_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    AffineBlock<is_signed>(x + i, factors + i, addends + i, o + i, z, order);
+  }
+  if (i == n) return;
+  alignas(64) uint8_t last[64] = {}, results[64];
+  alignas(64) float f[64] = {}, a[64] = {};
+  std::memcpy(last, x + i, n - i);
+  std::memcpy(f, factors + i, (n - i) * sizeof(float));
+  std::memcpy(a, addends + i, (n - i) * sizeof(float));
+  AffineBlock<is_signed>(last, f, a, results, z, order);
+  std::memcpy(o + i, results, n - i);
+}
+
 template <bool is_signed>
 FusedRow RowOf(BinaryOp op, bool row_first) {
   switch (op) {
@@ -207,8 +253,8 @@ bool Suits(const Node& node) {
          std::fmax(a + b, a * b) < out.quantization.scales[0] * 0x1p20f;
 }
 
-// Rounding once is not dividing and rounding twice. But there are no more than 65536 pairs of
-// codes: constants that give the right code for all of them are as good.
+// There are no more than 65536 pairs of codes: a loop that gives the right code for all of them is
+// as good as the exact one.
 class Pairs {
  public:
   static std::optional<Pairs> Of(FusedLoop exact, const Encodings& encodings) {
@@ -232,12 +278,6 @@ class Pairs {
 
   std::shared_ptr<AlignedBytes> memory_;  // both codes, the right results, those of a loop
 };
-
-// A constant is tried as it is, and as the floats beside it.
-constexpr int kNudges[] = {0, -1, 1};
-float Nudged(float value, int by) {
-  return by == 0 ? value : std::nextafter(value, by < 0 ? -INFINITY : INFINITY);
-}
 
 FusedLoop SumOf(bool is_signed) { return is_signed ? RunSum<true> : RunSum<false>; }
 
@@ -295,7 +335,13 @@ FusedLoop PickFused8(BinaryOp op, const Node& node, FusedLoop any, Encodings* en
   }
   return exact;
 }
+AffineLoop PickAffine8(Qnn_DataType_t type) {
+  if (CpuIsa() != Isa::kAvx512) return nullptr;
+  if (type == QNN_DATATYPE_UFIXED_POINT_8) return RunAffine<false>;
+  return type == QNN_DATATYPE_SFIXED_POINT_8 ? RunAffine<true> : nullptr;
+}
 #else
+AffineLoop PickAffine8(Qnn_DataType_t) { return nullptr; }
 FusedLoop PickFused8(BinaryOp, const Node&, FusedLoop any, Encodings*) { return any; }
 FusedRow PickFusedRow8(BinaryOp, const Node&, size_t, FusedRow any) { return any; }
 #endif

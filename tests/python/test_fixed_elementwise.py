@@ -173,6 +173,39 @@ def test_rows(of: Fixed, channels: int) -> None:
             check(op, [(row, row_type), (x, of)], [(x.shape, of)], static=(0,))
 
 
+def all_codes(of: Fixed, channels: int) -> np.ndarray:
+    """Every code in every channel."""
+    return np.ascontiguousarray(np.broadcast_to(of.codes()[:, None], (256, channels)))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_constant_rows(seed: int) -> None:
+    """What is tried out on all codes of a channel when the graph is finalized."""
+    rng = np.random.default_rng(seed)
+    of, out, row_type = random_encodings(seed)
+    channels = int(rng.choice([1, 3, 64, 67, 200, 1030]))
+    x = (all_codes(of, channels), of)
+    for row_of in (row_type, Fixed("int32", row_type.scale / 9e6, 0)):
+        codes = row_type.random(rng, (channels,)).astype(np.int64)
+        if row_of.dtype == np.int32:
+            codes = (codes + row_type.offset) * 9_000_000 + rng.integers(-(10**6), 10**6, channels)
+        row = (codes.astype(row_of.dtype), row_of)
+        for op in ("Add", "Subtract", "Multiply", "Divide"):
+            check(f"ElementWise{op}", [x, row], [(x[0].shape, out)], static=(1,))
+            check(f"ElementWise{op}", [row, x], [(x[0].shape, out)], static=(0,))
+        check("Batchnorm", [x, row, row], [(x[0].shape, out)], static=(1, 2))
+
+
+@pytest.mark.parametrize("op", ["ElementWiseMultiply", "Batchnorm"])
+@pytest.mark.parametrize("channels", [67, 1500])
+def test_constant_rows_on_two_threads(op: str, channels: int) -> None:
+    """A thread starts at any channel."""
+    rng = np.random.default_rng(channels)
+    x = U8.random(rng, (300_001 // channels, channels))
+    row = (U8.random(rng, (channels,)), U8)
+    check(op, [(x, U8), row], [(x.shape, U8)], static=(1,), threads=2)
+
+
 @pytest.mark.parametrize("op", ["ElementWiseMaximum", "ElementWiseMinimum"])
 @pytest.mark.parametrize("of", TYPES, ids=names)
 def test_one_encoding_picks_integers(op: str, of: Fixed) -> None:
@@ -311,6 +344,9 @@ def digest() -> str:
         pairs = list(zip(codes, (a, b), strict=True))
         for op in ("ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"):
             seen.update(run_fixed(op, pairs, [((65536,), out)])[0].tobytes())
+        x, row = (all_codes(a, 64), a), (b.random(rng, (64,)), b)
+        for op, static in (("ElementWiseSubtract", [x, row]), ("Batchnorm", [x, row, row])):
+            seen.update(run_fixed(op, static, [((256, 64), out)], static=(1, 2))[0].tobytes())
     return seen.hexdigest()
 
 
