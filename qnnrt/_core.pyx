@@ -32,6 +32,7 @@ WatchForks()
 include "_core_support.pxi"
 include "_core_memory.pxi"
 include "_core_dlpack.pxi"
+include "_core_tcm.pxi"
 include "_core_tensor.pxi"
 include "_core_library.pxi"
 include "_core_device.pxi"

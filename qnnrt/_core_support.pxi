@@ -59,6 +59,7 @@ def live_counts() -> dict:
         "buffers": c.buffers, "maps": c.maps, "fds": c.fds, "mem_handles": c.mem_handles,
         "contexts": c.contexts, "graphs": c.graphs, "backends": c.backends,
         "profiles": c.profiles, "logs": c.logs, "devices": c.devices, "signals": c.signals,
+        "lpai_allocators": c.lpai_allocators,
     }
 
 

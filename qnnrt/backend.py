@@ -136,7 +136,7 @@ class Backend(Owner):
         try:
             self._log = _Log(library, level)
         except QnnError as e:
-            log.debug("%s gives no log: %s", library.path, e)
+            log.debug("%s gives no log: %s", library.path, str(e))
         handle = library.backend_create(self._log_handle, config(list(options)))
         # The device goes before the backend, the log after it: held here, closed below.
         held: list[_Device] = []
@@ -156,7 +156,7 @@ class Backend(Owner):
             if device_options:
                 self.close()
                 raise
-            log.debug("%s has no device: %s", library.path, e)
+            log.debug("%s has no device: %s", library.path, str(e))  # e has frames
 
     @classmethod
     def open(

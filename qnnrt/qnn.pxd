@@ -1857,6 +1857,18 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint64_t logs
         uint64_t devices
         uint64_t signals
+        uint64_t lpai_allocators
+
+    ctypedef void* Qnnrt_LpaiAllocatorHandle_t
+
+    ctypedef struct Qnnrt_LpaiAllocatorInfo_t:
+        uint32_t mem_type
+        uint32_t fatal
+        uint32_t pieces
+        uint32_t max_pieces
+        uint64_t used_bytes
+        uint64_t pool_bytes
+        uint64_t free_bytes
 
     uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t graph, Qnnrt_GraphStats_t* stats)
     uint64_t qnnrt_graph_copies(
@@ -1867,9 +1879,18 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes)
     uint64_t qnnrt_htp_domain_holders(
         Qnnrt_DomainHolder_t* out, uint32_t capacity, uint32_t* count)
+    uint64_t qnnrt_lpai_allocator_create(
+        Qnn_BackendHandle_t backend, const char* mem_type, Qnnrt_LpaiAllocatorHandle_t* allocator)
+    uint64_t qnnrt_lpai_allocator_alloc(
+        Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t nbytes, uint64_t* piece)
+    uint64_t qnnrt_lpai_allocator_free(Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t piece)
+    uint64_t qnnrt_lpai_allocator_info(
+        Qnnrt_LpaiAllocatorHandle_t allocator, Qnnrt_LpaiAllocatorInfo_t* info)
+    uint64_t qnnrt_lpai_allocator_destroy(Qnnrt_LpaiAllocatorHandle_t allocator)
     void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts)
     uint64_t qnnrt_debug_allocations()
     void qnnrt_debug_fail_allocation(int64_t n)
+    const char* qnnrt_error_message()
     const char* qnnrt_version()
     const char* qnnrt_kernel_library()
     const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device)

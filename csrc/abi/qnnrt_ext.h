@@ -122,6 +122,43 @@ QNN_API uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes);
 QNN_API uint64_t qnnrt_htp_domain_holders(Qnnrt_DomainHolder_t* out, uint32_t capacity,
                                           uint32_t* count);
 
+// ---- Memory of one kind for LPAI clients ----
+
+// Stands for what the vendor's LPAI backend extensions do: allocates inputs, outputs and model
+// binaries in DDR or, in aDSP direct mode, in tightly coupled memory (TCM). An allocator is one
+// session's: its TCM pool has 2,035,712 bytes for 32 pieces at once, and more than 32 are fatal for
+// it. Scratch and persistent memory are DDR always and are not its business. What happens is said
+// in the backend's log, in the words of the vendor's documentation.
+typedef void* Qnnrt_LpaiAllocatorHandle_t;
+
+typedef struct Qnnrt_LpaiAllocatorInfo_t {
+  uint32_t mem_type;    // one of QNN_LPAI_MEM_TYPE_*; UNDEFINED for a name that is not known
+  uint32_t fatal;       // 1: one piece too many was asked for
+  uint32_t pieces;      // live now
+  uint32_t max_pieces;  // 32 in TCM, 0 in DDR: any number
+  uint64_t used_bytes;  // of TCM; 0 in DDR, as the two below
+  uint64_t pool_bytes;
+  uint64_t free_bytes;  // the most that one piece could have
+} Qnnrt_LpaiAllocatorInfo_t;
+
+// These return 0 or a code, and qnnrt_error_message says why.
+// mem_type: "ddr", "tcm", or NULL for ddr. An unknown one gives the line "Invalid memory type" and
+// an allocator of UNDEFINED type. backend: an lpai backend, which the allocator outlives if need
+// be. Errors: 1004 not such a backend, 1006 TCM without direct mode.
+QNN_API uint64_t qnnrt_lpai_allocator_create(Qnn_BackendHandle_t backend, const char* mem_type,
+                                             Qnnrt_LpaiAllocatorHandle_t* allocator);
+// A piece is a buffer with one owner (qnnrt_buffer_t of memory_api.h): its calls work on it, its fd
+// and offset register it, and closing or releasing it gives the piece back. Errors: 1004 no bytes
+// or an UNDEFINED type, 1002 it does not fit, 1011 one piece too many, and every call after that.
+QNN_API uint64_t qnnrt_lpai_allocator_alloc(Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t nbytes,
+                                            uint64_t* piece);
+// Errors: 8001 it is no piece of this allocator (any more), 1005 who holds it, 1011.
+QNN_API uint64_t qnnrt_lpai_allocator_free(Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t piece);
+QNN_API uint64_t qnnrt_lpai_allocator_info(Qnnrt_LpaiAllocatorHandle_t allocator,
+                                           Qnnrt_LpaiAllocatorInfo_t* info);
+// Takes the pieces with it. Errors: 1005 who holds one; then nothing has changed.
+QNN_API uint64_t qnnrt_lpai_allocator_destroy(Qnnrt_LpaiAllocatorHandle_t allocator);
+
 // ---- What the library holds ----
 
 typedef struct Qnnrt_LiveCounts_t {
@@ -136,6 +173,7 @@ typedef struct Qnnrt_LiveCounts_t {
   uint64_t logs;
   uint64_t devices;
   uint64_t signals;
+  uint64_t lpai_allocators;
 } Qnnrt_LiveCounts_t;
 
 QNN_API void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts);

@@ -123,6 +123,7 @@ void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts) {
   counts->logs = runtime.logs.live();
   counts->devices = runtime.devices.live();
   counts->signals = runtime.signals.live();
+  counts->lpai_allocators = runtime.lpai_allocators.live();
 }
 
 const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device) {

@@ -19,6 +19,7 @@ enum class HandleKind : uint64_t {
   kProfile,
   kSignal,
   kDevice,
+  kLpaiAllocator,
   kSystemContext = 0x20,
   kProfileLog
 };

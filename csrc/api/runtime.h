@@ -21,6 +21,7 @@
 #include "api/signal.h"
 #include "backends/backend.h"
 #include "graph/graph.h"
+#include "memory/tcm.h"
 
 namespace qnnrt {
 
@@ -126,6 +127,7 @@ class Runtime {
   HandleTable<Profile, HandleKind::kProfile> profiles;
   HandleTable<Signal, HandleKind::kSignal> signals;
   HandleTable<DeviceObject, HandleKind::kDevice> devices;
+  HandleTable<LpaiAllocator, HandleKind::kLpaiAllocator> lpai_allocators;
   std::atomic<uint64_t> next_context{1};
 
   // Event ids name a profile by its serial.

@@ -50,11 +50,15 @@ from .pools import (
     set_persistent,
     set_scratch,
 )
+from .tcm import TCM_BYTES, TCM_PIECES, Allocator
 
 __all__ = [
     "ID",
+    "TCM_BYTES",
+    "TCM_PIECES",
     "Affinity",
     "Alignment",
+    "Allocator",
     "ClientType",
     "CoreInfo",
     "HardwareVersion",

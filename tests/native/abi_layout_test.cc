@@ -368,7 +368,9 @@ LAYOUT(Qnnrt_DomainInfo_t, 32, AT(budget_bytes, 0) AT(num_holders, 24))
 LAYOUT(Qnnrt_DomainHolder_t, 136, AT(bytes, 0) AT(what, 8) AT(who, 40))
 LAYOUT(Qnnrt_CopyRecord_t, 40, AT(tensor, 0) AT(direction, 8) AT(reserved, 12) AT(bytes, 16)
        AT(count, 24) AT(reason, 32))
-LAYOUT(Qnnrt_LiveCounts_t, 88, AT(buffers, 0) AT(signals, 80))
+LAYOUT(Qnnrt_LiveCounts_t, 96, AT(buffers, 0) AT(signals, 80) AT(lpai_allocators, 88))
+LAYOUT(Qnnrt_LpaiAllocatorInfo_t, 40, AT(mem_type, 0) AT(max_pieces, 12) AT(used_bytes, 16)
+       AT(free_bytes, 32))
 
 ENUM(QnnCommon_Error_t)
 ENUM(QnnBackend_Error_t)
@@ -517,7 +519,7 @@ VALUE(RPCMEM_HEAP_ID_SYSTEM, 25)
 // clang-format on
 
 int main() {
-  constexpr int kExpected = 1077;  // a check that is lost must not go unnoticed
+  constexpr int kExpected = 1083;  // a check that is lost must not go unnoticed
   std::printf("abi layout: %d checks\n", g_checked);
   return g_checked == kExpected ? 0 : 1;
 }
