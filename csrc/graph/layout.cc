@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/encoding.h"
+
 namespace qnnrt {
 namespace {
 
@@ -18,8 +20,7 @@ bool Fits(const std::vector<ArenaItem>& items, const ArenaPlan& places) {
 bool IsAlias(const Node& node) {
   const OpDef* def = FindOp(node.type);
   return def != nullptr && (def->flags & OpDef::kAlias) != 0 &&
-         SameEncoding(*node.inputs[0], *node.outputs[0]) &&
-         node.inputs[0]->quantization.per_tensor();  // an axis is another one in another shape
+         SameStored(*node.inputs[0], *node.outputs[0]);
 }
 
 Layout::Layout(const Ir& ir, const std::vector<KernelPtr>& kernels) : ir_(ir), kernels_(kernels) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "abi/qnn_errors.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -99,6 +100,18 @@ Status CheckEncoding(const Tensor& tensor) {
   const FixedRange range = RangeOf(tensor.dtype, q.bitwidth);
   for (size_t i = 0; i < count; ++i) QNNRT_RETURN_IF_ERROR(CheckPair(tensor, i, range));
   return Status::Ok();
+}
+
+bool SameStored(const Tensor& a, const Tensor& b) {
+  const Quantization &p = a.quantization, &q = b.quantization;
+  if (p.per_tensor()) return SameEncoding(a, b);
+  if (a.dtype != b.dtype || !IsFixed(a.dtype) || p.axis < 0 || q.axis < 0) return false;
+  const FixedRange x = RangeOf(a.dtype, p.bitwidth), y = RangeOf(b.dtype, q.bitwidth);
+  const auto before = [](const Tensor& t) {
+    return Product(t.shape, 0, static_cast<size_t>(t.quantization.axis));
+  };
+  return x.low == y.low && x.high == y.high && p.scales == q.scales && p.offsets == q.offsets &&
+         before(a) == before(b);
 }
 
 }  // namespace qnnrt

@@ -5,6 +5,7 @@
 
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
+#include "ops/encoding.h"
 #include "ops/fixed_kernels.h"
 #include "ops/requantize.h"
 #include "ops/rules.h"
@@ -168,10 +169,14 @@ Result<KernelPtr> MakeOnIntegers(const OpDef& def, const Node& node, const Kerne
 }
 
 Result<KernelPtr> MakeFixedMove(const OpDef& def, const Node& node, const KernelOptions& options) {
+  const bool alias = (def.flags & OpDef::kAlias) != 0;
+  if (alias && SameStored(*node.inputs[0], *node.outputs[0])) {
+    return OnIntegers(def, node, nullptr, options);
+  }
   const Encodings e = Describe(node);
   if (!e.one_scale || !MovesOnly(node)) return KernelPtr();
   if (e.alike || e.output == nullptr) return OnIntegers(def, node, nullptr, options);
-  if ((def.flags & OpDef::kAlias) != 0) return MakeFixedConvert(node, options);
+  if (alias) return MakeFixedConvert(node, options);
   QNNRT_ASSIGN_OR_RETURN(KernelPtr own, MakeFixedKernel(node, options));
   if (own) return own;
   auto kernel = std::make_unique<FixedMove>(node);

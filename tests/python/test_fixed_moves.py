@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,32 @@ def test_a_reshape_computes_where_the_same_axis_has_other_elements():
     x = of.random(np.random.default_rng(2), (4, 4))
     (got,) = run_fixed("Reshape", [(x, of)], [((2, 4, 2), of)])
     within(got, of.quantize(of.dequantize(x).reshape(2, 4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "axis", "to", "at"),
+    [
+        ("Reshape", (2, 3, 4, 5), 2, (6, 4, 5), 1),
+        ("Reshape", (2, 3, 4, 5), 3, (4, 6, 5), 2),
+        ("Reshape", (4, 15), 0, (4, 3, 5), 0),
+        ("Squeeze", (1, 4, 1, 5), 1, (4, 5), 0),
+        ("ExpandDims", (4, 5), 1, (1, 4, 5), 2),
+    ],
+)
+@pytest.mark.parametrize("static", [(), (0,)])
+def test_scales_along_an_axis_that_stays_leave_the_integers_as_they_are(
+    op, shape, axis, to, at, static
+):
+    """Of 32 bits a float would not hold them all."""
+    rng = np.random.default_rng(2)
+    for dtype in (np.int8, np.int32):
+        n = shape[axis]
+        of = Fixed(dtype, rng.uniform(0.1, 2, n).astype(np.float32), np.zeros(n, int), axis)
+        out = replace(of, axis=at)
+        x = of.random(rng, shape)
+        params = {"axis": np.uint32(0)} if op == "ExpandDims" else {}
+        (got,) = run_fixed(op, [(x, of)], [(to, out)], params, static=static)
+        within(got, x.reshape(to))
 
 
 @pytest.mark.parametrize(
