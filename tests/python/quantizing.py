@@ -211,3 +211,10 @@ def image(*shape: int) -> np.ndarray:
 def codes(*shape: int, dtype: type = np.int8) -> np.ndarray:
     info = np.iinfo(dtype)
     return np.random.default_rng(SEED + 1).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def convolution(g: Graph, x: str, scale: float = 1 / 100, bias: str = "", **attrs: object) -> str:
+    """Four channels in and out; each output channel has a scale of its own."""
+    scales = scale * np.array([1, 0.5, 2, 0.25], np.float32)
+    w = g.weights(codes(4, 4, 3, 3), scales)
+    return g.op("Conv", [x, w, *([bias] if bias else [])], pads=[1] * 4, **attrs)
