@@ -148,6 +148,8 @@ def merge_affine(graph: Graph) -> None:
     for op in graph.ops:
         if op.type != "Batchnorm" or id(op) in dropped:
             continue
+        if op.inputs[0] is not None and op.inputs[0].quantization is not None:
+            continue  # what comes after it meets rounded numbers
         weight, bias = op.inputs[1], (op.inputs[2] if len(op.inputs) > 2 else None)
         if weight is None or weight.data is None or (bias is not None and bias.data is None):
             continue

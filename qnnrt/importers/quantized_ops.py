@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -172,46 +171,23 @@ def _coded_bias(given: Edge, scale: np.ndarray) -> Edge | None:
 
 
 def _batchnorm(op: Op, x: Edge, out: Edge) -> list[Op] | None:
-    """A scale and an offset for each channel as a depthwise convolution of one tap.
-
-    With a scale for each channel the weights are exact, which 8 bits for all would not be.
-    """
-    weight, bias = op.inputs[1], (op.inputs[2] if len(op.inputs) > 2 else None)
-    if x.quantization is None or weight is None or weight.data is None:
+    """With weights and biases in 32 bits, which are as good as floats."""
+    constants = [_fine(e) for e in op.inputs[1:] if e is not None]
+    if x.quantization is None or x.quantization.axis is not None or None in constants:
         return None
-    if x.quantization.axis is not None or (bias is not None and bias.data is None):
+    return [replace(op, inputs=[x, *constants], outputs=[out])]
+
+
+def _fine(given: Edge) -> Edge | None:
+    """A constant in 32 bits, with the finest scale that reaches all of its elements."""
+    if given.data is None:
         return None
-    w = weight.data.astype(np.float64)
-    b = np.zeros_like(w) if bias is None or bias.data is None else bias.data.astype(np.float64)
-    # The bias has to fit 32 bits beside a weight that is next to nothing.
-    least = np.abs(b) / (float(x.quantization.scale) * 2**30)
-    scale = np.maximum(np.abs(w) / 127, least)
-    scale = np.where(scale == 0, 1.0, scale).astype(np.float32).astype(np.float64)
-    codes = np.clip(np.rint(w / scale), -127, 127).astype(np.int8).reshape(1, 1, 1, -1)
-    encoding = Quantization(scale, np.zeros(scale.shape, np.int32), 3)
-    offset = None
-    if bias is not None:
-        product = (scale * float(x.quantization.scale)).astype(np.float32).astype(np.float64)
-        offset = _coded_bias(bias, product)
-        if offset is None:
-            return None
-    ops: list[Op] = []
-    image, result = _as_image(x), _as_image(out)
-    if image is not x:
-        ops.append(Op("Reshape", [x], [image], {}, op.name))
-    kernel = Edge(codes.shape, codes.dtype, codes, quantization=encoding)
-    ones, zeros = np.ones(2, np.uint32), np.zeros((2, 2), np.uint32)
-    params: dict[str, object] = {"stride": ones, "pad_amount": zeros, "dilation": ones}
-    inputs: list[Edge | None] = [image, kernel, *([] if offset is None else [offset])]
-    ops.append(Op("DepthWiseConv2d", inputs, [result], params, op.name))
-    if result is not out:
-        ops.append(Op("Reshape", [result], [out], {}, op.name))
-    return ops
-
-
-def _as_image(edge: Edge) -> Edge:
-    """[..., C] as [N, H, W, C]."""
-    if len(edge.shape) == 4:
-        return edge
-    shape = (1, 1, math.prod(edge.shape[:-1]), edge.shape[-1])
-    return Edge(shape, edge.dtype, quantization=edge.quantization)
+    real = given.data
+    if given.quantization is not None:
+        real = decode(real, given.quantization, np.dtype(np.float32))
+    most = float(np.max(np.abs(real.astype(np.float64)), initial=0))
+    if not np.isfinite(most):
+        return None
+    # Some room for the rounding of the scale, and of floats to integers.
+    scale = max(np.float32(most / (2**31 - 2**9)), np.finfo(np.float32).tiny)
+    return _coded_bias(given, np.asarray(scale, np.float64))

@@ -219,14 +219,22 @@ def test_what_is_read_twice_is_shared() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 6, 6), (2, 4, 6), (3, 4), (1, 4, 2, 3, 3)])
-def test_a_normalization_is_a_depthwise_convolution(shape: tuple[int, ...]) -> None:
+def test_a_normalization_has_exact_constants(shape: tuple[int, ...]) -> None:
     g = Graph()
     parts = [g.const(v) for v in (image(4), image(4) * 2, image(4) / 3, np.abs(image(4)) + 0.1)]
     y = g.op("Relu", [g.op("BatchNormalization", [g.qdq("x", 1 / 32, 128), *parts])])
     proto = g.proto({"x": shape}, [g.qdq(y, 1 / 16)])
     model = check(proto, {"x": image(*shape)}, 1 / 16)
-    assert model.op_counts()["DepthWiseConv2d"] == 1
     assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+    [node] = [n for n in model.nodes if n.type == "Batchnorm"]
+    scale, offset, mean, variance = (g.constants[name].astype(np.float64) for name in parts)
+    weight = scale / np.sqrt(variance + 1e-5)
+    for name, real in zip(node.inputs[1:], (weight, offset - mean * weight), strict=True):
+        tensor = model.tensors[name]
+        assert tensor.data is not None
+        assert tensor.quantization is not None
+        assert tensor.data.dtype == np.int32
+        np.testing.assert_allclose(tensor.data * float(tensor.quantization.scale), real, 1e-6)
 
 
 def test_channels_that_a_normalization_drops() -> None:
@@ -238,7 +246,7 @@ def test_channels_that_a_normalization_drops() -> None:
     y = g.op("BatchNormalization", [g.qdq("x", 1 / 32, 128), *parts], epsilon=0.0)
     proto = g.proto({"x": (1, 4, 5, 5)}, [g.qdq(y, 1 / 16, 128)])
     model = check(proto, {"x": image(1, 4, 5, 5)}, 1 / 16)
-    assert model.op_counts()["DepthWiseConv2d"] == 1
+    assert model.op_counts()["Batchnorm"] == 1
 
 
 def test_float_islands_stay_float() -> None:
