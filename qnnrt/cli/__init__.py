@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from .._json_checks import JsonError
 from ..errors import BackendNotFoundError, Error, ModelError
 from . import (
     bench,
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # closed by the caller
             sys.stdout.flush()
         return status
-    except UsageError as error:
+    except (UsageError, JsonError) as error:
         return _report(options.command, error, 2)
     except (ModelError, BackendNotFoundError) as error:
         return _report(options.command, error, 2)

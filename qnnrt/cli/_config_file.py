@@ -1,7 +1,8 @@
 """Config files of the SDK's tools: what they say, checked key by key.
 
 The outer file has ``backend_extensions``, ``context_configs`` and ``graph_configs``; the first
-names an inner file with the htp backend's own ``graphs``, ``devices`` and ``context``.
+names an inner file with the htp backend's own ``graphs``, ``devices`` and ``context``, or with the
+sections of the lpai backend, which ``qnnrt.lpai.config`` reads.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
-from ..htp import device_configs
-from ._common import UsageError
-from ._json_checks import (
+from .._json_checks import (
     Check,
     an_object,
     check_keys,
@@ -28,9 +27,14 @@ from ._json_checks import (
     texts,
     whole,
 )
+from ..htp import device_configs
+from ..lpai import ID as LPAI
+from ..lpai.config import SECTIONS as LPAI_SECTIONS
+from ..lpai.config import Config as LpaiConfig
+from ._common import UsageError
+from ._lpai import LpaiTools
 
 HTP = 6  # QNN's number of the backend that the inner file is for
-LPAI = 12
 
 # ---- the outer file ------------------------------------------------------------------------------
 
@@ -149,6 +153,9 @@ class ToolConfig:
         perf_profile, rpc, profiling_level: of the inner file's device; ``rpc`` as
             ``Backend.set_perf_profile`` takes it.
         device: arguments of ``Backend.open``.
+        lpai_config: the inner file of an lpai backend; None when there is none.
+        direct_mode: the option ``--direct_mode``.
+        lpai: of the lpai backend that was opened with this; None on others.
         warn: where warnings go.
         recorded: options that the backend keeps without effect: (scope, number) -> why.
     """
@@ -158,6 +165,9 @@ class ToolConfig:
     profiling_level: str | None = None
     rpc: dict[str, int] = field(default_factory=dict)
     device: dict[str, Any] = field(default_factory=dict)
+    lpai_config: LpaiConfig | None = None
+    direct_mode: bool = False
+    lpai: LpaiTools | None = None
     _context: dict[str, Any] = field(default_factory=dict)
     _context_custom: list[bytes] = field(default_factory=list)
     _graphs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -232,7 +242,7 @@ def read_config(
     if path is None:
         return settings
     outer = read_json(path)
-    if outer and not outer.keys() - _INNER.keys():
+    if outer and any(not outer.keys() - inner.keys() for inner in (_INNER, LPAI_SECTIONS)):
         raise UsageError(
             f"{path}: this is a backend's own config: name it in another file as "
             '{"backend_extensions": {"config_file_path": "..."}} and give that one'
@@ -290,7 +300,12 @@ def _outer_graph(settings: ToolConfig, where: str, item: dict[str, Any]) -> None
 
 
 def _inner(settings: ToolConfig, path: Path, library: _core.Library) -> None:
-    given = check_keys(str(path), read_json(path), _INNER)
+    given = read_json(path)
+    for_htp, for_lpai = (bool(given.keys() & own.keys()) for own in (_INNER, LPAI_SECTIONS))
+    if for_lpai or (library.backend_id == LPAI and not for_htp):
+        _lpai(settings, path, given, library)
+        return
+    given = check_keys(str(path), given, _INNER)
     if library.backend_id != HTP:
         settings.warn(f"{path} has no effect: it is for the htp backend")
         return
@@ -314,6 +329,19 @@ def _inner(settings: ToolConfig, path: Path, library: _core.Library) -> None:
         raise UsageError(f"{path}: devices: there is one device, {len(devices)} are given")
     for item in devices:
         _device(settings, f"{path}: devices", item, library.core_version)
+
+
+def _lpai(
+    settings: ToolConfig, path: Path, given: Mapping[str, Any], library: _core.Library
+) -> None:
+    config = LpaiConfig.of(given, str(path))
+    if library.backend_id != LPAI:
+        settings.warn(f"{path} has no effect: it is for the lpai backend")
+        return
+    settings.lpai_config = config
+    settings.profiling_level = config.profile_level
+    for line in config.notes:
+        settings.warn(line)
 
 
 def _device(

@@ -14,11 +14,13 @@ import numpy as np
 
 from .. import _core
 from ..errors import MemError
+from ..lpai import ID as LPAI
 from ..memhandle import MemHandle
 from ..memory import alloc
 from ..qnn import Profile
 from ._common import UsageError
 from ._input_list import FileTypes, Inference, Piece
+from ._lpai import LpaiTools
 from ._prepare import Ready
 from ._values import CHUNK, FILE_FLOAT, decode, encode, is_float32, nbytes
 
@@ -37,14 +39,16 @@ class IoSet:
         pending: an execution in flight on it; None when there is none.
     """
 
-    def __init__(self, ready: Ready, kind: str | None) -> None:
+    def __init__(self, ready: Ready, kind: str | None, lpai: LpaiTools | None = None) -> None:
         """Allocate and bind.
 
         Args:
             kind: how memory is registered; None binds plain addresses.
+            lpai: where the memory comes from, on lpai.
 
         Raises:
             MemError: the backend does not take such handles.
+            Error: no memory, on lpai.
         """
         self.ready = ready
         self.holds: int | None = None
@@ -53,7 +57,7 @@ class IoSet:
         self._done = threading.Event()
         self._finished = 0.0
         tensors = [*ready.inputs, *ready.outputs]
-        places, self.buffers = _allocate([max(nbytes(t), 1) for t in tensors], kind)
+        places, self.buffers = _allocate([max(nbytes(t), 1) for t in tensors], kind, lpai)
         self.arrays = [
             b.array(int(np.prod(t.shape, dtype=np.int64)), t.dtype, offset)
             for t, (b, offset) in zip(tensors, places, strict=True)
@@ -178,9 +182,12 @@ def file_names(stem: str, kinds: str) -> dict[str, str]:
 
 
 def _allocate(
-    sizes: Sequence[int], kind: str | None
+    sizes: Sequence[int], kind: str | None, lpai: LpaiTools | None
 ) -> tuple[list[tuple[_core.Buffer, int]], list[_core.Buffer]]:
     """(buffer, offset) for each size: one buffer in all for "shared_buffer", else one for each."""
+    if lpai is not None:
+        places = lpai.places(sizes, together=kind == "shared_buffer")
+        return places, list(dict.fromkeys(buffer for buffer, _ in places))
     if kind != "shared_buffer":
         buffers = [alloc(size) for size in sizes]
         return [(b, 0) for b in buffers], buffers
@@ -195,6 +202,8 @@ def _allocate(
 def _register(
     ready: Ready, tensor: _core.Tensor, buffer: _core.Buffer, offset: int, kind: str
 ) -> MemHandle:
+    if kind == "shared_buffer" and ready.context.backend.id == LPAI:
+        kind = "lpai"
     try:
         return ready.context.register(
             buffer, tensor.shape or (1,), tensor.data_type, offset=offset, kind=kind

@@ -210,10 +210,12 @@ def execute(
     """Run a job's inferences and write their outputs."""
     job.sets = _set_count(options, job, settings)
     kind = options.io_tensor_mem_handle_type or ("shared_buffer" if options.shared_buffer else None)
+    if settings.lpai is not None:
+        settings.lpai.check_handles(kind)
     with ExitStack() as stack:
         sets: list[IoSet] = []
         for _ in range(job.sets):
-            sets.append(IoSet(job.ready, kind))
+            sets.append(IoSet(job.ready, kind, settings.lpai))
             stack.callback(sets[-1].close)
             sets[-1].profile = timeline.profiler.create()
             if sets[-1].profile is not None:

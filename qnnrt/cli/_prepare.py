@@ -16,10 +16,12 @@ from .. import _core
 from .._build import add_model
 from .._options import graph_options
 from .._owner import choice, config
+from .._session_lpai import refuse_floats
 from ..backend import Backend
 from ..context import Context
 from ..errors import ModelError, QnnError
 from ..graph import Graph
+from ..lpai import ID as LPAI
 from ..model import Model
 from ..model.binary import ContextBinary, system_library
 from ..profile import Profile
@@ -86,8 +88,11 @@ def _model(path: Path) -> Callable[[], Callable[[Graph], None]]:
         model.check()
 
         def compose(graph: Graph) -> None:
+            backend = graph.context.backend
+            if backend.id == LPAI:
+                refuse_floats(model, backend)
             # Backends of others know no tensors without dimensions.
-            scalar = () if graph.context.backend.library.has_extensions else (1,)
+            scalar = () if backend.library.has_extensions else (1,)
             raw = dict.fromkeys([*model.inputs, *model.outputs], "raw")
             add_model(graph, model, raw, scalar)
 
@@ -287,8 +292,14 @@ def _compose(
             raise UsageError(
                 f"--set_output_tensors: graph {name} has no tensor {output!r} that a node produces"
             )
-    record("finalize", name, lambda profile: graph.finalize(profile))
+    _finalize(graph, settings, record)
     return Ready(name, context, graph, graph.inputs, graph.outputs, graph.produced)
+
+
+def _finalize(graph: Graph, settings: ToolConfig, record: Callable[..., Any]) -> None:
+    if settings.lpai is not None:
+        settings.lpai.give_memory(graph)
+    record("finalize", graph.name, lambda profile: graph.finalize(profile))
 
 
 def retrieve(
@@ -300,10 +311,12 @@ def retrieve(
     validate: bool,
     record: Callable[..., Any],
 ) -> list[Ready]:
-    """The graphs of context binaries, one context for each file.
+    """The graphs of context binaries, one context for each file; finalized where the backend leaves
+    that to the client.
 
     Args:
-        mapped: weights are used where the file is mapped; else they are copied when it is loaded.
+        mapped: weights are used where the file is mapped; else they are copied when it is loaded,
+            or on lpai the file is, into the memory asked for.
         validate: ask the backend about each binary before it is loaded.
 
     Raises:
@@ -321,6 +334,7 @@ def retrieve(
     ready: list[Ready] = []
     for binary in binaries:
         options = settings.context(from_binary=True)
+        data = None if mapped else _own_memory(binary, settings, options)
         if mapped or own:  # unless told otherwise, our own backends use a mapped file where it is
             options.setdefault("persistent_binary", mapped)
         names = [n for n in binary.graphs if n in options.get("enable_graphs", binary.graphs)]
@@ -337,12 +351,26 @@ def retrieve(
                         f"--validate_binary: {backend.name} validates no binaries: leave it out"
                     ) from error
                 raise ModelError(f"{binary.path}: not valid for this backend: {error}") from error
-        load = functools.partial(_load, backend, binary, options, settings)
+        load = functools.partial(_load, backend, binary, data, options, settings)
         context = record("create_from_binary", "", load)
         for name in names:
             graph = context.graph(name)
+            if settings.lpai is not None:
+                _finalize(graph, settings, record)
             ready.append(Ready(name, context, graph, graph.inputs, graph.outputs))
     return ready
+
+
+def _own_memory(
+    binary: ContextBinary, settings: ToolConfig, options: dict[str, Any]
+) -> memoryview | None:
+    """The binary in memory of the kind that an lpai backend's config asks for, which it is used in
+    then; None on other backends."""
+    if settings.lpai is None:
+        return None
+    options.setdefault("persistent_binary", True)
+    options["custom"] = [*options.get("custom", ()), *settings.lpai.config.context_custom()]
+    return settings.lpai.model(Path(binary.path))
 
 
 #: Another machine's kernels; version; damaged or another machine; another backend; not the best.
@@ -352,12 +380,15 @@ _WRONG_BINARY = frozenset({1008, 5004, 5005, 5008, 5011})
 def _load(
     backend: Backend,
     binary: ContextBinary,
+    data: memoryview | None,
     options: dict[str, Any],
     settings: ToolConfig,
     profile: Profile | None,
 ) -> Context:
     try:
-        return Context.from_binary(backend, binary, profile=profile, **options)
+        return Context.from_binary(
+            backend, binary if data is None else data, profile=profile, **options
+        )
     except QnnError as error:
         if error.code in _WRONG_BINARY:
             raise ModelError(f"{binary.path}: {error}") from error

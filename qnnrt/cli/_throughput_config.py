@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._json_checks import check_keys, flag, objects, one_of, read_json, text, whole
 from ._common import UsageError
 from ._config_file import CONTEXT_KEYS, PERF_PROFILES
 from ._io_sets import HANDLE_TYPES
-from ._json_checks import check_keys, flag, objects, one_of, read_json, text, whole
 
 _SAVE = re.compile(r"(?:(NATIVE|FLOAT)_)?(NONE|FIRST|LAST|ALL)", re.IGNORECASE)
 

@@ -15,8 +15,10 @@ from .. import _core, qnn
 from .._owner import log
 from ..backend import Backend, library_path
 from ..errors import BackendError, BackendNotFoundError, DeviceError, QnnError
+from ..lpai.config import Config as LpaiConfig
 from ._common import UsageError
 from ._config_file import ToolConfig
+from ._lpai import lpai_tools
 
 _PLATFORM_OPTION = 2  # QNN_BACKEND_CONFIG_OPTION_PLATFORM
 
@@ -91,7 +93,7 @@ def tool_parser(
 
 def add_backend_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--backend", required=True, help="htp, cpu, or the path of a QNN backend library"
+        "--backend", required=True, help="htp, cpu, lpai, or the path of a QNN backend library"
     )
     parser.add_argument("--config_file", metavar="FILE", type=Path, help="JSON, see docs/tools.md")
     parser.add_argument(
@@ -188,6 +190,10 @@ class Warn:
             print(f"qnnrt {self.command}: warning: {text}", file=sys.stderr)
 
 
+#: Beginnings of lines that the SDK's documentation says to look for: these are never left out.
+_KEPT = ("TCM memory allocation failure",)
+
+
 class _Handler(logging.StreamHandler[TextIO]):
     """Lines on stderr; errors at the end are held back, for the command's own line tells them."""
 
@@ -207,8 +213,8 @@ class _Handler(logging.StreamHandler[TextIO]):
         """Print what is held back, but for what is said in a text."""
         held, self._held = self._held, []
         for record in held:
-            _, _, words = record.getMessage().partition(": ")
-            if not told or not words or words not in told:
+            head, _, words = record.getMessage().partition(": ")
+            if head in _KEPT or not told or not words or words not in told:
                 super().emit(record)
 
 
@@ -249,7 +255,7 @@ def backend_library(name: str) -> _core.Library:
         if os.sep in name or ".so" not in name:
             raise
         raise BackendNotFoundError(
-            f"{error}; give its path, htp or cpu, or put its folder into LD_LIBRARY_PATH "
+            f"{error}; give its path, htp, cpu or lpai, or put its folder into LD_LIBRARY_PATH "
             "(`qnnrt lib-dir` prints that of this package's libraries)"
         ) from error
 
@@ -261,21 +267,27 @@ def open_backend(
     platform_options: Sequence[str] = (),
     packages: Sequence[tuple[str, str, str | None]] = (),
 ) -> Backend:
-    """A backend of this run's own, with what the options and the config file say.
+    """A backend of this run's own, with what the options and the config file say. On an lpai one,
+    its memory is in ``settings.lpai`` from here on.
 
     Raises:
         UsageError: a platform or device option, or an op package, that the backend does not take.
         BackendNotFoundError: no such backend.
+        Error: TCM that is not within reach.
     """
+    more: list[tuple[int, Any]] = []
     try:
+        if settings.lpai_config is not None or settings.direct_mode:
+            config = settings.lpai_config or LpaiConfig()
+            more = config.backend_options(direct_mode=settings.direct_mode)
         backend = Backend.open(
             name,
             log_level=log_level,
-            options=[(_PLATFORM_OPTION, text) for text in platform_options],
+            options=[*((_PLATFORM_OPTION, text) for text in platform_options), *more],
             **settings.device,
         )
     except (BackendError, DeviceError, ValueError) as error:
-        if not platform_options and not settings.device:
+        if not platform_options and not settings.device and not more and not settings.direct_mode:
             raise
         raise UsageError(f"the backend does not take its options: {error}") from error
     for path, provider, target in packages:
@@ -284,6 +296,11 @@ def open_backend(
         except QnnError as error:
             backend.close()
             raise UsageError(f"op package {path}: {error}") from error
+    try:
+        settings.lpai = lpai_tools(backend, settings.lpai_config, settings.direct_mode)
+    except BaseException:
+        backend.close()
+        raise
     return backend
 
 

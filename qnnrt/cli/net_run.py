@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..backend import Backend
+from ..lpai import ID as LPAI
 from ._common import UsageError, count, print_json, seconds, size
 from ._config_file import PERF_PROFILES, ToolConfig, read_config
 from ._io_sets import HANDLE_TYPES
@@ -23,7 +24,6 @@ from ._tools import (
     backend_library,
     check_graphs,
     for_graph,
-    harmless,
     logged,
     names_by_graph,
     open_backend,
@@ -179,7 +179,13 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
         "binaries are not updated here: make a new one",
         metavar="FILE[,...]",
     )
-    harmless(parser, "--direct_mode", "there is one way to run", nargs="?", metavar="adsp")
+    parser.add_argument(
+        "--direct_mode",
+        nargs="?",
+        choices=("adsp",),
+        const="adsp",
+        help="lpai: as inside of the aDSP, where TCM is; no effect on other backends",
+    )
     parser.add_argument(
         "--version", action=VersionAction, nargs=0, help="print the version and exit"
     )
@@ -241,6 +247,10 @@ def run(options: argparse.Namespace) -> int:
     models: list[Source] = sources(options.model.split(",")) if options.model is not None else []
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn, options.device_options)
+    if options.direct_mode is not None and library.backend_id != LPAI:
+        warn("--direct_mode has no effect here: there is one way to run")
+    settings.direct_mode = options.direct_mode is not None and library.backend_id == LPAI
+    _check_lpai(options, settings)
     with logged(options.log_level), ExitStack() as stack:
         backend = stack.enter_context(
             open_backend(
@@ -267,7 +277,20 @@ def run(options: argparse.Namespace) -> int:
         _finish(options, jobs)
         graphs = [report(job) for job in jobs]
     _say(options, graphs, warn)
+    if library.backend_id == LPAI and not options.json:
+        print("Finished Executing Graphs")
+        if settings.direct_mode:
+            print("NonRPC net-run SUCCESS")
     return 0
+
+
+def _check_lpai(options: argparse.Namespace, settings: ToolConfig) -> None:
+    tcm = settings.lpai_config is not None and settings.lpai_config.mem_type == "tcm"
+    if tcm and options.use_mmap and options.retrieve_context is not None:
+        raise UsageError(
+            "--use_mmap leaves the binary in its file, mem_type tcm moves it into TCM: leave one "
+            "of them out"
+        )
 
 
 def _graphs(

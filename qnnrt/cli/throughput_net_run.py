@@ -226,7 +226,9 @@ class Stage:
 
     def worker(self, item: ThreadItem, command: str) -> Worker:
         """A thread with memory of its own, on graphs that it may share with others."""
-        backend, _ = self._backend(item)
+        backend, settings = self._backend(item)
+        if settings.lpai is not None:
+            settings.lpai.check_handles(item.model.handles)
         graphs = self._graphs(item)
         folder = item.model.output / sanitized(item.name)
         profiler = Profiler(backend, item.backend.profiling, None, None, self._warn)
@@ -237,7 +239,8 @@ class Stage:
         sets: list[list[IoSet]] = []
         for job in jobs:
             held = min(len(job.inferences), INPUTS_IN_MEMORY)
-            sets.append([IoSet(job.ready, item.model.handles) for _ in range(held)])
+            kind = item.model.handles
+            sets.append([IoSet(job.ready, kind, settings.lpai) for _ in range(held)])
             for one in sets[-1]:
                 self._stack.callback(one.close)
                 one.profile = profiler.create()

@@ -487,7 +487,7 @@ def example(language: str, word: str) -> str:
 
 def test_the_examples_of_the_document_work(tmp_path: Path, capsys: Capture) -> None:
     python_model(tmp_path, "mobile_net", example("python", "def compose"))
-    (tmp_path / "config.json").write_text(example("json", "context_configs"))
+    (tmp_path / "config.json").write_text(example("json", "graph_configs"))
     (tmp_path / "htp.json").write_text(example("json", "graph_names"))
     raw(tmp_path / "image.raw", np.arange(16) - 8)
     listed(tmp_path / "input_list.txt", "image.raw")
