@@ -15,6 +15,7 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 from outside import run_code
+from parallel import in_threads, running
 from toy import F32, add_model, conv_model, conv_reference, relu_model, tensors
 
 import qnnrt
@@ -363,12 +364,8 @@ def test_close_races_with_asynchronous_runs_without_harm():
             for f in futures:
                 f.result(30)
 
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for t in threads:
-            t.start()
-        s.close()
-        for t in threads:
-            t.join(30)
+        with running(*[work] * 3):
+            s.close()
         assert len(outcome) == 3
 
 
@@ -382,11 +379,7 @@ def test_threads_share_a_session_that_queues():
                 else:
                     s.run_async().result(30)
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(*[work] * 4)
         assert s.stats.executes == 800
 
 

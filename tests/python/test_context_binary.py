@@ -19,6 +19,7 @@ import networks
 import numpy as np
 import onnx
 import pytest
+from outside import printed
 from toy import F32, add_model, conv_model, relu_model, tensors
 
 import qnnrt
@@ -434,13 +435,7 @@ def load_elsewhere(path: Path, **environment: str) -> str:
         "except qnnrt.QnnError as e: print(e.code, e.message)\n"
         "else: print('loaded')\n"
     )
-    return subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    return printed(code, str(path), **environment)
 
 
 def test_a_binary_of_other_kernels_is_refused(tmp_path):

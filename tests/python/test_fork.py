@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from parallel import running
 from toy import relu_model
 
 import qnnrt
@@ -128,21 +129,16 @@ def test_a_fork_while_other_threads_run_leaves_the_child_usable():
             while not stop.is_set():
                 s.run()
 
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for t in threads:
-            t.start()
-
         def child() -> None:
             with pytest.raises(qnnrt.ForkError):
                 s.run()
             with qnnrt.Session(relu_model()) as own:
                 own.run()
 
-        try:
-            for _ in range(5):
-                in_child(child)
-        finally:
-            stop.set()
-            for t in threads:
-                t.join()
+        with running(*[work] * 3):
+            try:
+                for _ in range(5):
+                    in_child(child)
+            finally:
+                stop.set()
         s.run()

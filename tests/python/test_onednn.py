@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from outside import printed
 
 import qnnrt
 from qnnrt import _core
@@ -329,12 +328,10 @@ def test_graphs_of_different_thread_counts_run_at_once() -> None:
 
 
 PROBE = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import numpy as np, qnnrt, test_onednn as t
+import sys, numpy as np, qnnrt, test_onednn as t
 case = next(c for c in t.CASES if c.name == "3x3")
 output, kernels = t.run(case.model(), "auto", 1)
-np.save(sys.argv[2], output)
+np.save(sys.argv[1], output)
 print(qnnrt._core.kernel_library())
 print(*kernels.values())
 """
@@ -342,12 +339,7 @@ print(*kernels.values())
 
 def probe(out: Path, **env: str) -> tuple[str, str]:
     """(kernel library, kernel of the 3x3 convolution) in a fresh process."""
-    script = [sys.executable, "-c", PROBE, str(Path(__file__).parent), str(out)]
-    done = subprocess.run(
-        script, env={**os.environ, **env}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    library, kernel = done.stdout.splitlines()
+    library, kernel = printed(PROBE, str(out), **env).splitlines()
     return library, kernel
 
 

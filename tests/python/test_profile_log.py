@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import random
-import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from parallel import in_threads
 from profile_logs import event, write_log
 from toy import conv_model
 
@@ -196,11 +197,7 @@ def test_threads_write_whole_messages(tmp_path: Path) -> None:
         for i in range(50):
             out.add("execute", f"g{thread}", i, i + 1, [event(400, thread, "e" * 300)])
 
-    threads = [threading.Thread(target=write, args=(t,)) for t in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(*(partial(write, t) for t in range(8)))
     out.close()
     messages = LINES(tmp_path / "x.log").messages
     for thread in range(8):

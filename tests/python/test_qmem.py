@@ -5,16 +5,14 @@ from __future__ import annotations
 import gc
 import itertools
 import logging
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from outside import printed
+from parallel import in_threads
 from toy import F32, conv_model, relu_model, tensors
 
 import qnnrt
@@ -205,11 +203,7 @@ def test_runs_of_several_threads_count_exactly():
             for _ in range(250):
                 s.run()
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(*[work] * 4)
         assert s.stats.executes == 1000
         assert s.stats.copied_bytes == 1000 * TOTAL
         assert s.stats.reserved_bytes == TOTAL
@@ -545,11 +539,4 @@ def test_a_session_beyond_the_budget_leaves_nothing_behind(small_domain):
 
 def test_the_environment_sets_the_budget():
     program = "from qnnrt import qnn; print(qnn.process_domain().budget)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "QNNRT_HTP_DOMAIN_BYTES": "12345678"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "12345678"
+    assert printed(program, QNNRT_HTP_DOMAIN_BYTES="12345678").strip() == "12345678"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from parallel import in_threads, running
 from toy import F32, add_model, conv_model, conv_reference, relu_model, tensors
 
 import qnnrt
@@ -316,11 +318,7 @@ def test_runs_of_one_session_queue():
     with qnnrt.Session(conv_model()) as s:
         s.run()
         expected = s.outputs["y"].array.copy()
-        threads = [threading.Thread(target=lambda: [s.run() for _ in range(200)]) for _ in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(*[lambda: [s.run() for _ in range(200)]] * 4)
         assert s.stats.executes == 801
         assert (s.outputs["y"].array == expected).all()
 
@@ -334,11 +332,7 @@ def test_feeds_of_several_threads_do_not_mix():
             outs = (s.run({"x": x})["y"] for _ in range(100))
             wrong.extend(value for y in outs if not (y == value).all())
 
-        threads = [threading.Thread(target=work, args=(float(v),)) for v in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(*(partial(work, float(v)) for v in range(4)))
         assert not wrong
         assert s.stats.executes == 400
 
@@ -348,11 +342,7 @@ def test_sessions_run_at_the_same_time():
     x = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
     for s in sessions:
         s.inputs["x"].array[...] = x
-    threads = [threading.Thread(target=lambda s=s: [s.run() for _ in range(300)]) for s in sessions]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(*(lambda s=s: [s.run() for _ in range(300)] for s in sessions))
     for seed, s in enumerate(sessions):
         np.testing.assert_allclose(
             s.outputs["y"].array, conv_reference(conv_model(seed), x), 1e-4, 1e-5
@@ -410,12 +400,8 @@ def test_close_races_with_runs_without_harm():
             except qnnrt.ClosedError as e:
                 outcome.append(e)
 
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for t in threads:
-            t.start()
-        s.close()
-        for t in threads:
-            t.join(30)
+        with running(*[work] * 3):
+            s.close()
         assert len(outcome) == 3
 
 

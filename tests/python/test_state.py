@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from op_runner import close
+from parallel import in_threads
 from recurrent_cases import VARIANTS, LstmCase, N, T, U, X, gru_inputs
 from state_cases import BLOCKING, LEFT, NEVER, RIGHT, Steps, add_node, buffered, steps_of
 
@@ -366,11 +367,7 @@ def test_executions_of_several_threads_queue() -> None:
             for i in range(first, first + 4):
                 run(np.full((1, 1), i, np.float32))
 
-        threads = [threading.Thread(target=work, args=(1 + 4 * i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*(partial(work, 1 + 4 * i) for i in range(4)))
         window = run(np.full((1, 1), 17, np.float32))[0].reshape(-1)
         assert window[-1] == 17
         assert len(set(window)) == 16  # of 17 frames each but the first one, once

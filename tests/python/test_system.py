@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from parallel import in_threads
 from toy import conv_model
 from vendor import simulator_binary, two_graphs, vendor_library
 
@@ -244,9 +244,5 @@ def test_threads_describe_at_once(ours: SystemLibrary) -> None:
                 if e.code != 30010 or "zip" not in str(e):
                     failures.append(e)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(*[work] * 4)
     assert not failures

@@ -1,0 +1,39 @@
+"""Several threads at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SECONDS = 120  # to wait for a thread that should be long done
+
+
+@contextmanager
+def running(*works: Callable[[], object]) -> Iterator[None]:
+    """A thread for each of these; leaving the block waits for them and raises what one raised."""
+    failures: list[BaseException] = []
+
+    def guarded(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join(SECONDS)
+    assert not any(thread.is_alive() for thread in threads)
+    if failures:
+        raise failures[0]
+
+
+def in_threads(*works: Callable[[], object]) -> None:
+    """All of these at once, to their ends."""
+    with running(*works):
+        pass
