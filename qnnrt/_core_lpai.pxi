@@ -196,11 +196,11 @@ def graph_io_address(Library library not None, graph, uint32_t tensor) -> int:
     return <uintptr_t>address
 
 
-def lpai_describe(Library library not None, backend=0):
-    """What qnnrt's own lpai backend was told and keeps, as JSON, or None."""
-    cdef Qnn_BackendHandle_t h = _pointer(backend)
-    cdef const char* (*describe)(Qnn_BackendHandle_t) noexcept nogil
-    describe = <const char* (*)(Qnn_BackendHandle_t) noexcept nogil>(
+def lpai_describe(Library library not None, handle):
+    """What a backend or a graph of qnnrt's own lpai backend was told, as JSON, or None."""
+    cdef void* h = _pointer(handle)
+    cdef const char* (*describe)(void*) noexcept nogil
+    describe = <const char* (*)(void*) noexcept nogil>(
         library._symbol("qnnrt_lpai_describe"))
     if describe == NULL or library.backend_id != QNN_BACKEND_ID_LPAI:
         return None

@@ -21,6 +21,8 @@ cdef class Runner:
     cdef uint32_t _n_in, _n_out
     cdef list _tensors
     cdef list _bound
+    cdef uint8_t* _placed       # which tensors the backend finds a place for, and how many
+    cdef uint32_t _n_placed
     cdef uint64_t _executes, _ticks
     cdef uint64_t _short_ticks  # a run below this keeps the interpreter lock; 0: none does
     cdef bint _short            # the last run was
@@ -41,7 +43,8 @@ cdef class Runner:
         self._n_in = <uint32_t>len(inputs)
         self._n_out = <uint32_t>len(outputs)
         self._ins = <Qnn_Tensor_t*>PyMem_Calloc(len(self._tensors) + 1, sizeof(Qnn_Tensor_t))
-        if self._ins == NULL:
+        self._placed = <uint8_t*>PyMem_Calloc(len(self._tensors) + 1, sizeof(uint8_t))
+        if self._ins == NULL or self._placed == NULL:
             raise MemoryError
         self._outs = self._ins + self._n_in
         for i, tensor in enumerate(self._tensors):
@@ -56,6 +59,7 @@ cdef class Runner:
 
     def __dealloc__(self):
         PyMem_Free(self._ins)
+        PyMem_Free(self._placed)
 
     cdef int _usable(self) except -1:
         _check_process(self._generation, "this session")
@@ -64,7 +68,8 @@ cdef class Runner:
         return 0
 
     def _bind_raw(self, uint32_t index, address, nbytes, keep) -> None:
-        """Let tensor ``index`` (inputs, then outputs) use memory by address; keeps ``keep``."""
+        """Let tensor ``index`` (inputs, then outputs) use memory by address; keeps ``keep``. The
+        address 0 leaves it to the backend to find a place, in each run."""
         self._usable()
         if nbytes > 0xFFFFFFFF:
             raise ValueError(f"{nbytes} bytes are more than a RAW tensor can carry (2**32 - 1): "
@@ -79,6 +84,7 @@ cdef class Runner:
         t.v1.memType = QNN_TENSORMEMTYPE_RAW
         t.v1.clientBuf.data = data
         t.v1.clientBuf.dataSize = size
+        self._place(index, data == NULL)
         before = self._bound[index]
         self._bound[index] = keep
         self._tensors_mutex.unlock()
@@ -97,10 +103,26 @@ cdef class Runner:
         t.v1.clientBuf.dataSize = 0
         t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
         t.v1.memHandle = h
+        self._place(index, False)
         before = self._bound[index]
         self._bound[index] = keep
         self._tensors_mutex.unlock()
         self._mutex.unlock()
+
+    cdef void _place(self, uint32_t index, bint placed) noexcept:
+        self._n_placed += placed
+        self._n_placed -= self._placed[index]
+        self._placed[index] = placed
+
+    cdef void _forget_places(self, Qnn_Tensor_t* tensors) noexcept nogil:
+        """Take out what earlier runs have written into the tensors: places may have moved."""
+        cdef uint32_t i
+        if self._n_placed == 0:
+            return
+        for i in range(self._n_in + self._n_out):
+            if self._placed[i]:
+                tensors[i].v1.clientBuf.data = NULL
+                tensors[i].v1.clientBuf.dataSize = 0
 
     cdef bint _execute_locked(self, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,
                               uint64_t* code) noexcept nogil:
@@ -108,6 +130,7 @@ cdef class Runner:
         cdef uint64_t start
         if self._state == _CLOSED:
             return True
+        self._forget_places(self._ins)
         start = Ticks.Now()
         code[0] = self._execute_fn(self._graph_handle, self._ins, self._n_in, self._outs,
                                    self._n_out, profile, signal)
@@ -189,6 +212,7 @@ cdef class Runner:
             self._tensors_mutex.unlock()
             self._usable()
         memcpy(pending._tensors, self._ins, n * sizeof(Qnn_Tensor_t))
+        self._forget_places(pending._tensors)
         try:
             pending._keep = (self, list(self._bound))
         finally:

@@ -19,6 +19,7 @@ from .errors import BindError, ClosedError, CopyError, MemError
 from .graph import Graph
 from .memhandle import MemHandle
 from .memory import alloc, buffer_of
+from .model import ContextBinary
 
 Buffer: TypeAlias = _core.Buffer
 #: What a tensor is bound to; nothing while it lies in scratch memory.
@@ -38,6 +39,7 @@ class SessionMemory(_core.Runner):
     _registrations: int
     _fallback: str | None
     _lpai: lpai.Options | None
+    _allocator: lpai.Allocator | None
 
     @property
     def io(self) -> str:
@@ -120,12 +122,25 @@ class SessionMemory(_core.Runner):
 
     # ---- binding
 
+    def _placed_model(self, binary: ContextBinary) -> ContextBinary | Buffer:
+        """A context binary in the kind of memory that inputs and outputs lie in."""
+        if self._allocator is None:
+            return binary
+        piece = self._allocator.alloc(len(binary.data))
+        memoryview(piece)[:] = binary.data
+        return piece
+
+    def _own_buffer(self, nbytes: int) -> Buffer:
+        if self._allocator is not None:
+            return self._allocator.alloc(max(nbytes, 1))
+        needed = self._alignment()
+        nbytes = needed.round_up(max(nbytes, 1))
+        return alloc(nbytes, heap=self._heap, alignment=max(needed.start, 4096))
+
     def _own_memory(self, t: BoundTensor) -> _Memory:
         if t.io == "scratch":
             return None, None, None
-        needed = self._alignment()
-        nbytes = needed.round_up(max(t.nbytes, 1))
-        buffer = alloc(nbytes, heap=self._heap, alignment=max(needed.start, 4096))
+        buffer = self._own_buffer(t.nbytes)
         array = buffer.array(t.shape, t.dtype)
         array[...] = 0
         if t.io == "raw" or self._fallback:

@@ -107,7 +107,7 @@ def library_path(name: str | os.PathLike[str]) -> str:
     if not path.exists():
         raise BackendNotFoundError(
             f"backend {text!r} is not part of this version of qnnrt: give the path of a vendor "
-            "library instead, or use 'cpu' or 'htp'"
+            "library instead, or use 'cpu', 'htp' or 'lpai'"
         )
     return str(path)
 
@@ -172,7 +172,7 @@ class Backend(Owner):
         """Load a backend library and create its backend and device.
 
         Args:
-            name_or_path: "cpu", or the path of a QNN backend library.
+            name_or_path: "cpu", "htp", "lpai", or the path of a QNN backend library.
             log_level: "error", "warning", "info" or "debug", or a number of ``logging``; the level
                 of the logger ``qnnrt`` unless given. Lines of the backend go to that logger.
             options: QnnBackend_Config_t entries, as (option, value); see ``_core.Config``.

@@ -35,6 +35,7 @@ __all__ = ["Context"]
 Buffer: TypeAlias = _core.Buffer
 
 _CUSTOM: Final = 0  # QNN_CONTEXT_PROPERTY_OPTION_CUSTOM
+_LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 #: QnnHtpContext_GetPropertyOption_t
 _HTP_PROPERTIES: Final = {
     "buffer_start_alignment": 1,
@@ -101,7 +102,7 @@ class Context(Owner):
             profile: what loading took.
             persistent_binary: weights are used where they lie in ``data``, which the context keeps
                 alive; else the backend copies what it needs. Unless given, yes for mapped files on
-                qnnrt's own backends.
+                qnnrt's own backends, and for an LPAI backend that requires it.
             options: those of ``Backend.create_context``.
 
         Raises:
@@ -112,6 +113,9 @@ class Context(Owner):
             data = ContextBinary(data, system=system_library(backend.library.path))
         if persistent_binary is None and isinstance(data, ContextBinary):
             persistent_binary = backend.library.has_extensions or None
+        if persistent_binary is None and backend.id == _LPAI:
+            needed = _core.lpai_requires_persistent_binary(backend.library, backend.handle)
+            persistent_binary = needed or None
         described = data if isinstance(data, ContextBinary) else None
         # The view also keeps a mapping from being closed while weights are read from it.
         view = memoryview(described.data if described else data)

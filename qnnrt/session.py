@@ -113,6 +113,7 @@ class Session(SessionMemory):
             model.check()
         self.backend, self._lpai = open_backend(backend, given)
         self._check_scratch(io)
+        self._allocator = self._lpai.allocator(self.backend) if self._lpai is not None else None
         self._queues_itself = self.backend.has_capability("async_execution")
         self._queue_depth: int = given.get("context", {}).get("async_queue_depth") or _QUEUE_DEPTH
         # Backends of others know no tensors without dimensions.
@@ -205,7 +206,7 @@ class Session(SessionMemory):
         options = self._context_options(given)
         if len(binary.graphs) > 1 and self.backend.library.has_extensions:
             options.setdefault("enable_graphs", [described.name])
-        self.context = Context.from_binary(self.backend, binary, **options)
+        self.context = Context.from_binary(self.backend, self._placed_model(binary), **options)
         try:
             if options.get("defer_graph_init"):
                 self.context.finalize()
@@ -417,6 +418,7 @@ class Session(SessionMemory):
             for t in (*self.inputs.values(), *self.outputs.values()):
                 t._array = t._buffer = t._handle = None
             self.context.close()
+            self._allocator = None
 
     def __enter__(self) -> Session:
         self._usable_now()

@@ -60,7 +60,7 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     parser.add_argument(
         "--backend",
         default="cpu",
-        help="cpu, htp, or the path of a QNN backend library (default cpu)",
+        help="cpu, htp, lpai, or the path of a QNN backend library (default cpu)",
     )
     parser.add_argument(
         "--iterations",

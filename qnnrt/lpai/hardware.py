@@ -11,7 +11,6 @@ from typing import Any, Final
 from .. import _core
 from .._owner import choice
 from ..backend import Backend
-from ..context import Context
 from ..graph import Graph
 
 __all__ = [
@@ -226,11 +225,9 @@ def _set(graph: Graph, config: _core.LpaiConfig) -> None:
     graph.set_config(custom=[config])
 
 
-def describe(backend: Backend | Context | Graph) -> dict[str, Any] | None:
-    """What qnnrt's own lpai backend was told and keeps; None of any other library."""
-    if isinstance(backend, Graph):
-        backend = backend.context
-    if isinstance(backend, Context):
-        backend = backend.backend
-    text = _core.lpai_describe(backend.library, backend.handle)
+def describe(what: Backend | Graph) -> dict[str, Any] | None:
+    """What a backend or a graph was told: hardware, performance, pools; None of any library but
+    qnnrt's own lpai backend."""
+    library = what._library if isinstance(what, Graph) else what.library
+    text = _core.lpai_describe(library, what.handle)
     return None if text is None else json.loads(text)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..backend import Backend
 from ..graph import Graph
 from .hardware import (
     Affinity,
@@ -16,6 +17,7 @@ from .hardware import (
     set_performance,
 )
 from .pools import Pools, allocate_pools, set_persistent, set_scratch
+from .tcm import Allocator
 
 __all__ = ["Options"]
 
@@ -75,9 +77,18 @@ class Options:
     def for_context(self) -> list[Any]:
         """Structs for ``custom`` of a context."""
         custom = [] if self.island is None else [island(self.island)]
-        if self.mem_type != "ddr":
+        if self.mem_type == "tcm":
             custom.append(model_memory(self.mem_type))
         return custom
+
+    def allocator(self, backend: Backend) -> Allocator | None:
+        """What inputs, outputs and the model binary are to be taken from, unless it is DDR.
+
+        Raises:
+            MemError: TCM without direct mode.
+            ValueError: the backend is not qnnrt's own.
+        """
+        return None if self.mem_type == "ddr" else Allocator(backend, self.mem_type)
 
     def prepare(self, graph: Graph, *, heap: str | None = None) -> Pools:
         """Steps 2 to 5 of the workflow, on a graph that is not finalized."""

@@ -126,13 +126,12 @@ def set_persistent(graph: Graph, memory: Any) -> None:
 def _give(graph: Graph, memory: Any, kind: str) -> None:
     address, nbytes, keep = _place(graph, memory, kind)
     config = _core.LpaiConfig.memory(kind == "persistent", MemType.DDR, address, nbytes)
-    held = graph.context._pools
-    hold = None if memory is None else _PoolHold(memory, keep, kind, graph.name)
     graph.set_config(custom=[config])
-    if hold is None:
+    held = graph.context._pools
+    if memory is None:
         held.pop((graph.name, kind), None)
     else:
-        held[graph.name, kind] = hold
+        held[graph.name, kind] = _PoolHold(memory, keep, kind, graph.name)
 
 
 def _place(graph: Graph, memory: Any, kind: str) -> tuple[int, int, Buffer | None]:
