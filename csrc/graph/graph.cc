@@ -69,6 +69,7 @@ Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
   QNNRT_RETURN_IF_ERROR(CheckOpen("tensors"));
   tensor.id = static_cast<uint32_t>(tensors_.size()) + 1;
   QNNRT_RETURN_IF_ERROR(Add(std::move(tensor)));
+  prepared_ = Prepared();
   *id = static_cast<uint32_t>(tensors_.size());
   return Status::Ok();
 }
@@ -94,6 +95,7 @@ Status Graph::AddNode(Node node) {
     }
   }
   nodes_.push_back(std::move(node));
+  prepared_ = Prepared();
   return Status::Ok();
 }
 
@@ -148,11 +150,31 @@ Status Graph::CheckConnected(std::vector<Node>* ordered) const {
   return Status::Ok();
 }
 
+Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
+  Prepared prepared;
+  prepared.start = MonotonicNanoseconds();
+  std::vector<Node> ordered;
+  QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
+  PlanOptions options;
+  options.kernels.portable_only = options_.portable_only;
+  options.kernels.threads = options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  options.kernels.interrupt = interrupt;
+  UseClientMemory(&options);
+  Ir ir(std::move(ordered));
+  QNNRT_RETURN_IF_ERROR(
+      RunPasses(&ir, Threads(options.kernels.threads), &prepared.passes, interrupt));
+  prepared.optimized = MonotonicNanoseconds();
+  QNNRT_ASSIGN_OR_RETURN(prepared.plan, Plan::Make(std::move(ir), inputs_, outputs_, options));
+  prepared.end = MonotonicNanoseconds();
+  *made = std::move(prepared);
+  return Status::Ok();
+}
+
 Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   auto lock = Lock();
   if (finalized())
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized already", name_.c_str());
-  if (declared_) {
+  if (declared_ && pools_ == nullptr) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
                  "graph '%s' comes from a context binary whose graphs are deferred: "
                  "contextFinalize makes it ready",
@@ -162,20 +184,13 @@ Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   // Loads the fast kernels if nothing has yet: initialization, not this graph's own work.
   const char* library = options_.portable_only ? nullptr : OneDnnVersion();
   uint64_t start = MonotonicNanoseconds();
-  std::vector<Node> ordered;
-  QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
-  PlanOptions options;
-  options.kernels.portable_only = options_.portable_only;
-  options.kernels.threads = options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
-  options.kernels.interrupt = interrupt;
-  Ir ir(std::move(ordered));
-  std::vector<PassReport> passes;
-  QNNRT_RETURN_IF_ERROR(RunPasses(&ir, Threads(options.kernels.threads), &passes, interrupt));
-  uint64_t optimized = MonotonicNanoseconds();
-  QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
-                         Plan::Make(std::move(ir), inputs_, outputs_, options));
+  Prepared own;
+  Prepared* made = pools_ == nullptr ? &own : &prepared_;
+  if (made->plan == nullptr)
+    QNNRT_RETURN_IF_ERROR(declared_ ? MakeDeferred(made) : MakePlan(interrupt, made));
+  if (pools_ != nullptr) QNNRT_RETURN_IF_ERROR(CheckPools(*made->plan));
   if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Conclude());
-  return Install(std::move(plan), std::move(passes), [&](const Staging* staging) {
+  const auto note = [&](const Staging* staging) {
     if (profile == nullptr) return;
     uint64_t end = MonotonicNanoseconds();
     profile->Add(QNN_PROFILE_EVENTTYPE_INIT, QNN_PROFILE_EVENTUNIT_MICROSEC, (start - begin) / 1000,
@@ -189,21 +204,49 @@ Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
     }
     if (top >= 0 && profile->detailed()) {
       profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_MICROSEC,
-                   (optimized - start) / 1000, start / 1000, "passes", top);
+                   (made->optimized - made->start) / 1000, made->start / 1000, "passes", top);
       profile->Add(QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTUNIT_MICROSEC,
-                   (end - optimized) / 1000, optimized / 1000, "kernels and plan", top);
+                   (made->end - made->optimized) / 1000, made->optimized / 1000, "kernels and plan",
+                   top);
     }
-  });
+  };
+  return Install(made, note);
 }
 
-Status Graph::Install(std::unique_ptr<Plan> plan, std::vector<PassReport> passes,
-                      FunctionRef<void(const Staging*)> note) {
+void Graph::set_options(const GraphOptions& options) {
+  if (options.threads != options_.threads || options.portable_only != options_.portable_only ||
+      options.exclude_io != options_.exclude_io) {
+    prepared_ = Prepared();
+  }
+  options_ = options;
+  if (staging_ != nullptr) staging_->set_strict(options.strict);
+}
+
+Status Graph::CheckOptions(const GraphOptions& options) const {
+  const bool kernels =
+      options.threads != options_.threads || options.portable_only != options_.portable_only;
+  if (kernels && (finalized() || (declared_ && pools_ != nullptr))) {
+    return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
+                  "threads and kernels are chosen before graphFinalize");
+  }
+  if (options.exclude_io == options_.exclude_io || AnyPlan() == nullptr || pools_ == nullptr)
+    return Status::Ok();
+  return Error(finalized() ? QNN_GRAPH_ERROR_GRAPH_FINALIZED : QNN_GRAPH_ERROR_INVALID_ARGUMENT,
+               "graph '%s': whether inputs and outputs have places in the scratch memory is chosen "
+               "before its size is asked for",
+               name_.c_str());
+}
+
+Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
+  Plan* plan = made->plan.get();
   // All or nothing: what can run out of memory comes before the first change of this graph.
   std::vector<AppTensor> app;
   for (const auto* tensors : {&inputs_, &outputs_}) {
     for (const Tensor* t : *tensors) {
-      const uintptr_t bits = ElementSize(t->dtype) - 1;
-      app.push_back({t, t->bytes(), bits, host_.domain != nullptr ? 0 : bits});
+      uintptr_t bits = ElementSize(t->dtype) - 1;
+      if (pools_ != nullptr) bits = std::max<uintptr_t>(bits, host_.start_alignment - 1);
+      app.push_back({t, t->bytes(), bits, host_.domain != nullptr ? 0 : bits,
+                     pools_ == nullptr ? 0 : host_.size_alignment - 1});
     }
   }
   ProcessDomain::Share weights, arena;
@@ -224,10 +267,17 @@ Status Graph::Install(std::unique_ptr<Plan> plan, std::vector<PassReport> passes
   own_binding_.syncs.reserve(app.size());
   patched_.assign(app.size(), nullptr);
   step_times_.assign(plan->steps().size(), 0);
+  if (pools_ != nullptr) {
+    own_binding_.outputs.reserve(app.size());
+    pools_->told.assign(app.size(), {});
+    PointAtPools(plan);
+    plan->ResetState();
+  }
   note(staging.get());
   app_ = std::move(app);
-  passes_ = std::move(passes);
-  plan_ = std::move(plan);
+  passes_ = std::move(made->passes);
+  plan_ = std::move(made->plan);
+  source_ = nullptr;
   weights_share_ = std::move(weights);
   arena_share_ = std::move(arena);
   staging_ = std::move(staging);

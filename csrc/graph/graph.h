@@ -14,6 +14,7 @@
 #include "graph/binary.h"
 #include "graph/plan.h"
 #include "graph/staging.h"
+#include "memory/client_pools.h"
 #include "memory/process_domain.h"
 #include "memory/registry.h"
 #include "support/clock.h"
@@ -26,6 +27,8 @@ struct GraphOptions {
   int threads = 0;  // 0: as many as this process may use
   bool portable_only = false;
   bool strict = false;  // a RAW tensor that would have to be copied is refused
+  // With client memory: inputs and outputs have no places in the scratch memory.
+  bool exclude_io = false;
 };
 
 // What a graph asks of the backend that it runs for.
@@ -37,6 +40,16 @@ struct GraphHost {
   Status (*admit)(const Node& node) = nullptr;
   // A line for the client's log. Called with no lock held.
   std::function<void(const char*)> warn;
+  // Scratch and persistent memory are the client's, as are the inputs and outputs that it gives:
+  // all of them begin on a multiple of the one alignment and have a multiple of the other's bytes.
+  // Powers of two.
+  bool client_memory = false;
+  uint32_t start_alignment = 64, size_alignment = 16;
+};
+
+// What a graph with client memory needs, in bytes: multiples of the size alignment.
+struct PoolSizes {
+  uint64_t scratch = 0, persistent = 0;
 };
 
 struct GraphStats {
@@ -55,6 +68,13 @@ struct LoadOptions {
   uint64_t most_bytes = PhysicalMemory();  // of the arena, and of any tensor
 };
 
+// A context binary and the memory that it is in, for graphs that are made from it later.
+struct LoadSource {
+  BinaryView view;
+  std::shared_ptr<const void> owner;  // of what the view is of; null: the client keeps it
+  bool checked = false;               // every graph's weights were compared with their checksum
+};
+
 // What one execution was given, checked and pinned: the graph's inputs, then its outputs. Reused
 // from one execution to the next, a binding allocates nothing.
 struct Binding {
@@ -69,6 +89,8 @@ struct Binding {
   std::vector<Entry> entries;
   std::vector<SlotHandle> pinned;
   std::vector<Sync> syncs;
+  // With client memory: the outputs as they were given, to be told where they lie; null: not given.
+  std::vector<Qnn_Tensor_t*> outputs;
 };
 
 // How one execution goes; the default is the fast way.
@@ -77,19 +99,21 @@ struct RunOptions {
   const Interrupt* interrupt = nullptr;  // asked before every step
 };
 
+struct ReadGraphNodes;
+
 class Graph {
  public:
   // `context` is the id under which the registry knows this graph's context.
-  Graph(std::string name, uint64_t context, GraphOptions options, GraphHost host = {})
-      : name_(std::move(name)), context_(context), host_(std::move(host)), options_(options) {}
+  Graph(std::string name, uint64_t context, GraphOptions options, GraphHost host = {});
 
   const std::string& name() const { return name_; }
   bool finalized() const { return plan_ != nullptr; }
-  // Under Lock(). Threads and kernels take effect in Finalize, strict from the next Bind on.
-  void set_options(const GraphOptions& options) {
-    options_ = options;
-    if (staging_ != nullptr) staging_->set_strict(options.strict);
-  }
+  bool client_memory() const { return pools_ != nullptr; }
+  // Under Lock(). Errors: 6024 threads and kernels, once finalized; 6000 exclude_io, once prepared.
+  Status CheckOptions(const GraphOptions& options) const;
+  // Under Lock(), after CheckOptions. Threads, kernels and exclude_io take effect in Finalize,
+  // strict from the next Bind on.
+  void set_options(const GraphOptions& options);
   const GraphOptions& options() const { return options_; }
 
   // Ids count from 1 in every graph. Errors: 6024 after finalize, 7003 the
@@ -105,12 +129,37 @@ class Graph {
   // Interrupted, it changes nothing.
   Status Finalize(ProfileScope* profile, Interrupt* interrupt = nullptr);
 
+  // ---- client memory (graph_pools.cc) ----
+  // Errors of all of these: 1000 the memory of this graph is the runtime's own.
+
+  // Makes the plan, if it is not there, and says how much memory it needs. A tensor or node added
+  // afterwards undoes that. Errors: as Finalize.
+  Result<PoolSizes> Prepare();
+  // Before or after Finalize; null takes it away. Waits for a running execution; what was in the
+  // scratch memory need not stay. Nothing is written beyond the size that Prepare answers. Errors:
+  // 6000 too small, on no boundary, of no whole size, or in memory that another pool has; 1005
+  // memory that this forked process shares with its parent.
+  Status SetScratch(void* address, uint64_t size);
+  // Before Finalize only, which zeroes it; held until the graph goes. Errors: as above, 6024.
+  Status SetPersistent(void* address, uint64_t size);
+  // Where a graph input or output lies in the scratch memory: an input is to be written there
+  // before each execution, an output is there until the next one. Another place once the scratch
+  // memory was replaced. Errors: 6023 before Prepare, 6000 no scratch memory, 6004 no such tensor.
+  Result<void*> IoAddress(uint32_t id);
+
+  // On every backend: what kernels keep from one execution to the next is as before the first one.
+  // Waits for a running execution. Errors: 6023 before Finalize.
+  Status ResetState();
+
   // A graph of a context binary: its inputs and outputs now, with the ids that they had; the rest
   // by Load. It takes no tensors and nodes of a client's. On a graph without tensors.
   Status Declare(const BinaryGraph& described);
   // Makes a declared graph ready, as Finalize does, without reading its weights. Errors: 5005
   // damaged, 1008 prepared for other kernels, 6022, 1002 no memory.
   Status Load(const BinaryView& binary, const BinaryGraph& described, const LoadOptions& options);
+  // What Prepare of a declared graph with client memory reads, once its nodes are sound and
+  // admitted by the host. Errors: as Load's, 6005.
+  Status Defer(std::shared_ptr<const LoadSource> source);
   // Before what a loaded graph has is written again: compares weights that nobody has read yet
   // with their checksum. Under Lock(). Errors: 5005.
   Status CheckWeights() { return plan_ == nullptr ? NotFinalized() : plan_->CheckWeights(); }
@@ -124,6 +173,8 @@ class Graph {
   // this graph's context with the tensor's shape and type. Waits for no execution. After an error
   // nothing is pinned. Errors: 6023 before finalize, 6000 null arrays, 6004 with the tensor's name
   // and what was wrong.
+  // With client memory a RAW tensor without an address, and all of them where none are given, are
+  // those in the scratch memory; an execution then writes into `outputs` where they lie.
   Status Bind(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
               uint32_t num_outputs, Binding* binding) const;
   // The same for memory handles of some of the inputs and outputs, to keep them where they are.
@@ -159,16 +210,50 @@ class Graph {
     uint64_t bytes;
     uintptr_t misaligned;      // address bits that have to be zero for its elements
     uintptr_t raw_misaligned;  // the same for RAW memory: none where that is copied
+    uint32_t odd_bytes;        // size bits that have to be zero in RAW memory of another size
   };
 
   Status NotFinalized() const;
   Status CheckOpen(const char* what) const;
   Status CheckNew(const Tensor& tensor) const;
   Status Add(Tensor tensor);
+  // A plan that was made and is not the graph's yet.
+  struct Prepared {
+    std::unique_ptr<Plan> plan;
+    std::vector<PassReport> passes;
+    uint64_t start = 0, optimized = 0, end = 0;  // when
+  };
+  struct Pools {  // of a graph with client memory
+    ClientPool scratch, persistent;
+    struct Told {  // an output whose place was written into the client's tensor
+      const Qnn_Tensor_t* tensor = nullptr;
+      const void* address = nullptr;
+    };
+    std::vector<Told> told;
+  };
+  Status MakePlan(Interrupt* interrupt, Prepared* made) const;
+  Status CheckDeclared() const;
+  Result<ReadGraphNodes> ReadDescribed(const BinaryView& binary, const BinaryGraph& described,
+                                       const LoadOptions& load) const;
+  Status MakePlanFrom(const BinaryView& binary, const BinaryGraph& described,
+                      const LoadOptions& load, Prepared* made) const;
+  void UseClientMemory(PlanOptions* options) const;
+  // graph_pools.cc
+  Status MakeDeferred(Prepared* made) const;
+  Status NeedsClientMemory() const;
+  PoolSizes SizesOf(const Plan& plan) const;
+  const Plan* AnyPlan() const { return plan_ != nullptr ? plan_.get() : prepared_.plan.get(); }
+  Status CheckPool(const char* what, const void* address, uint64_t size, uint64_t needed) const;
+  Status CheckPools(const Plan& plan) const;
+  void PointAtPools(Plan* plan) const;
+  Status CheckScratch() const;
+  Status CheckInPools(const Binding& binding) const;
+  bool InScratch(const Binding& binding, size_t app_tensor) const;
+  void ApplyInPools(const Binding& binding);
+  void TellOutputs(const Binding& binding);
   // What Finalize and Load end with: the graph is ready, or nothing has changed. `note` writes down
   // what was done, as the last thing that may run out of memory.
-  Status Install(std::unique_ptr<Plan> plan, std::vector<PassReport> passes,
-                 FunctionRef<void(const Staging*)> note);
+  Status Install(Prepared* made, FunctionRef<void(const Staging*)> note);
   Status CheckConnected(std::vector<Node>* ordered) const;
   Status BindBoth(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
                   uint32_t num_outputs, Binding* binding) const;
@@ -179,8 +264,13 @@ class Graph {
                   Binding* binding) const;
   Status BindHandle(Qnn_MemHandle_t handle, size_t app_tensor, Binding* binding) const;
   Status WrongTensor(const Qnn_TensorV1_t& given, const Tensor& expected) const;
+  Status WrongAlignment(const Qnn_TensorV1_t& given, const AppTensor& expected) const;
+  bool MayBeInScratch(const Qnn_TensorV1_t& given) const {
+    return pools_ != nullptr && !options_.exclude_io && given.memType == QNN_TENSORMEMTYPE_RAW;
+  }
   Status WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected) const;
   void Apply(const Binding& binding);
+  Status RunBound(const Binding& binding, const RunOptions& options);
   void Patch(size_t app_tensor, void* address) {
     if (patched_[app_tensor] == address) return;
     patched_[app_tensor] = address;
@@ -215,7 +305,10 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<const Tensor*> inputs_, outputs_;
   std::unique_ptr<Plan> plan_;
-  bool declared_ = false;  // comes from a context binary
+  Prepared prepared_;
+  bool declared_ = false;                     // comes from a context binary
+  std::shared_ptr<const LoadSource> source_;  // of a declared graph until it is finalized
+  const std::unique_ptr<Pools> pools_;        // null: memory is the runtime's own
   ProcessDomain::Share weights_share_, arena_share_;
   std::unique_ptr<Staging> staging_;  // constant once the graph is finalized; null: stages nothing
   std::vector<size_t> unplaced_;      // of RunStaged

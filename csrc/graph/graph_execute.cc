@@ -60,6 +60,13 @@ Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor, Binding* bin
                  DataTypeName(static_cast<Qnn_DataType_t>(registration->data_type)),
                  ShapeText(shape).c_str());
   }
+  if ((reinterpret_cast<uintptr_t>(registration->address) & app.misaligned) != 0 &&
+      pools_ != nullptr) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s': its registered memory begins at %p; needed is a multiple of %zu",
+                 tensor.name.c_str(), static_cast<void*>(registration->address),
+                 static_cast<size_t>(app.misaligned + 1));
+  }
   if ((reinterpret_cast<uintptr_t>(registration->address) & app.misaligned) != 0) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                  "tensor '%s': its registered memory is not aligned to its elements of %zu bytes",
@@ -94,14 +101,17 @@ Status Graph::WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected
                  "tensor '%s': memory type %d is not supported; use RAW (0) or MEMHANDLE (1)", name,
                  static_cast<int>(given.memType));
   }
-  if (given.clientBuf.data == nullptr)
-    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': its client buffer is null", name);
+  if (given.clientBuf.data == nullptr) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': its client buffer is null%s", name,
+                 pools_ == nullptr ? "" : ", and it has no place in the scratch memory");
+  }
   if (given.clientBuf.dataSize < expected.bytes) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                  "tensor '%s': its client buffer has %u bytes, %s %s needs %" PRIu64, name,
                  given.clientBuf.dataSize, DataTypeName(tensor.dtype),
                  ShapeText(tensor.shape).c_str(), expected.bytes);
   }
+  if (pools_ != nullptr) return WrongAlignment(given, expected);
   return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                "tensor '%s': its client buffer %p is not aligned to its elements of %zu bytes",
                name, given.clientBuf.data, ElementSize(tensor.dtype));
@@ -119,12 +129,14 @@ Status Graph::BindOne(const Qnn_Tensor_t& given, size_t app_tensor, Binding* bin
   if (!fits) return WrongTensor(t, tensor);
   if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, app_tensor, binding);
   void* data = t.clientBuf.data;
+  const uint32_t size = t.clientBuf.dataSize;
   // dataSize is 32 bits wide: for a larger tensor the client cannot say its size, nor can it be
   // checked.
   bool usable = t.memType == QNN_TENSORMEMTYPE_RAW && data != nullptr &&
-                (t.clientBuf.dataSize >= app.bytes || app.bytes > UINT32_MAX) &&
+                ((size >= app.bytes && ((size & app.odd_bytes) == 0 || size == app.bytes)) ||
+                 app.bytes > UINT32_MAX) &&
                 (reinterpret_cast<uintptr_t>(data) & app.raw_misaligned) == 0;
-  if (!usable) return WrongBuffer(t, app);
+  if (!usable && (data != nullptr || !MayBeInScratch(t))) return WrongBuffer(t, app);
   binding->entries[app_tensor] = {data, 0};
   return Status::Ok();
 }
@@ -133,6 +145,10 @@ Status Graph::BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, s
                       Binding* binding) const {
   const char* what = first == 0 ? "input" : "output";
   size_t n = end - first;
+  if (count == 0 && n != 0 && pools_ != nullptr && !options_.exclude_io) {
+    for (size_t i = first; i < end; ++i) binding->entries[i] = {};
+    return Status::Ok();
+  }
   if (count != n || (given == nullptr && n != 0)) {
     return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "graph '%s' has %zu %ss, got %u", name_.c_str(),
                  n, what, given == nullptr ? 0 : count);
@@ -151,12 +167,16 @@ Status Graph::BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, s
       match = &given[j];
     }
     QNNRT_RETURN_IF_ERROR(BindOne(*match, first + i, binding));
+    // Outputs are the client's to be written to.
+    if (pools_ != nullptr && first != 0)
+      binding->outputs[first + i] = const_cast<Qnn_Tensor_t*>(match);
   }
   return Status::Ok();
 }
 
 Status Graph::BindBoth(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
                        uint32_t num_outputs, Binding* binding) const {
+  if (pools_ != nullptr) binding->outputs.assign(app_.size(), nullptr);
   QNNRT_RETURN_IF_ERROR(BindAll(inputs, num_inputs, 0, inputs_.size(), binding));
   QNNRT_RETURN_IF_ERROR(BindAll(outputs, num_outputs, inputs_.size(), app_.size(), binding));
   return staging_ != nullptr && staging_->strict() ? CheckStrict(*binding) : Status::Ok();
@@ -215,10 +235,19 @@ void Graph::Release(Binding* binding) {
 }
 
 void Graph::Apply(const Binding& binding) {
+  if (pools_ != nullptr) return ApplyInPools(binding);
   for (size_t i = 0; i < patched_.size(); ++i) Patch(i, binding.entries[i].address);
 }
 
 Status Graph::RunLocked(const Binding& binding, const RunOptions& options) {
+  if (pools_ == nullptr) return RunBound(binding, options);
+  QNNRT_RETURN_IF_ERROR(CheckInPools(binding));
+  Status status = RunBound(binding, options);
+  if (status.ok()) TellOutputs(binding);
+  return status;
+}
+
+Status Graph::RunBound(const Binding& binding, const RunOptions& options) {
   if (staging_ != nullptr || !binding.syncs.empty()) return RunStaged(binding, options);
   Apply(binding);
   const uint64_t first = Ticks::Now();

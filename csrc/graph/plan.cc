@@ -82,14 +82,22 @@ Status Plan::MakeKernels(const KernelOptions& options) {
 Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
                     const std::vector<const Tensor*>& outputs, const PlanOptions& options) {
   Layout layout(ir_, kernels_);
+  if (options.io_alignment != 0) {
+    for (const auto* tensors : {&inputs, &outputs}) {
+      for (const Tensor* t : *tensors) layout.AddIo(t, options.io_alignment);
+    }
+  }
   QNNRT_ASSIGN_OR_RETURN(arena_plan_, layout.PlanMemory(options.places));
   arena_items_ = layout.items();
   arena_uses_ = layout.uses();
   arena_order_ = arena_plan_.order;
   arena_plan_.order = arena_order_.c_str();
-  QNNRT_RETURN_IF_ERROR(PlaceArena(options.most_bytes));
-  QNNRT_RETURN_IF_ERROR(PlacePersistent(options.most_bytes));
-  char* base = arena_base_;
+  for (const KernelPtr& kernel : kernels_)
+    persistent_bytes_ += ScratchRoom(kernel->PersistentBytes());
+  if (!options.client_memory) {
+    QNNRT_RETURN_IF_ERROR(PlaceArena(options.most_bytes));
+    QNNRT_RETURN_IF_ERROR(PlacePersistent(options.most_bytes));
+  }
 
   size_t count = 0;
   for (const Node& node : ir_.nodes) count += node.inputs.size() + node.outputs.size();
@@ -107,12 +115,11 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
     if (root->is_static()) {
       *slot = root->data->data();  // null: packed, and of no use to this node (KeepStatic)
     } else if (layout.InArena(root)) {
-      *slot = base + arena_plan_.offsets[layout.Item(root)];
+      arena_slots_.push_back({slot, arena_plan_.offsets[layout.Item(root)]});
     } else {
       patches_[app.at(root)].push_back(slot);
     }
   };
-  uint64_t state = 0;  // offset of the next kernel's part
   for (size_t s = 0; s < ir_.nodes.size(); ++s) {
     const Node& node = ir_.nodes[s];
     bool nothing_to_do =
@@ -129,14 +136,43 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
     }
     void** out = next;
     for (const Tensor* t : node.outputs) place(t);
-    void* scratch = base + arena_plan_.offsets[layout.ScratchItem(s)];
-    const uint64_t bytes = kernels_[s]->PersistentBytes();
-    void* persistent = bytes == 0 ? nullptr : static_cast<char*>(persistent_->data()) + state;
-    state += ScratchRoom(bytes);
-    steps_.push_back({kernels_[s].get(), in, out, scratch, persistent});
+    steps_.push_back({kernels_[s].get(), in, out, nullptr, nullptr});
     step_nodes_.push_back(s);
   }
+  PointSteps(layout);
+  for (const auto* tensors : {&inputs, &outputs}) {
+    if (options.io_alignment == 0) break;
+    for (const Tensor* t : *tensors) io_items_.push_back(layout.Item(t));
+  }
+  if (options.client_memory) return Status::Ok();
+  MoveArena(arena_base_);
+  MovePersistent(persistent_base_);
+  arena_slots_ = {};
+  persistent_slots_ = {};
   return Status::Ok();
+}
+
+// Once the steps lie where they stay.
+void Plan::PointSteps(const Layout& layout) {
+  uint64_t state = 0;  // offset of the next kernel's part
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const size_t s = step_nodes_[i];
+    arena_slots_.push_back({&steps_[i].scratch, arena_plan_.offsets[layout.ScratchItem(s)]});
+    const uint64_t bytes = kernels_[s]->PersistentBytes();
+    if (bytes != 0) persistent_slots_.push_back({&steps_[i].persistent, state});
+    state += ScratchRoom(bytes);
+  }
+}
+
+void Plan::MoveArena(void* base) {
+  arena_base_ = static_cast<char*>(base);
+  for (const Slot& slot : arena_slots_)
+    *slot.pointer = base == nullptr ? nullptr : arena_base_ + slot.offset;
+}
+
+void Plan::MovePersistent(void* base) {
+  persistent_base_ = static_cast<char*>(base);
+  for (const Slot& slot : persistent_slots_) *slot.pointer = persistent_base_ + slot.offset;
 }
 
 Status Plan::PlaceArena(uint64_t most_bytes) {
@@ -162,8 +198,6 @@ Status Plan::PlaceArena(uint64_t most_bytes) {
 }
 
 Status Plan::PlacePersistent(uint64_t most_bytes) {
-  for (const KernelPtr& kernel : kernels_)
-    persistent_bytes_ += ScratchRoom(kernel->PersistentBytes());
   if (persistent_bytes_ == 0) return Status::Ok();
   if (persistent_bytes_ <= most_bytes) persistent_ = AlignedBytes::Make(persistent_bytes_);
   if (persistent_ == nullptr) {
@@ -171,12 +205,13 @@ Status Plan::PlacePersistent(uint64_t most_bytes) {
                  "out of memory: the state of the graph needs %" PRIu64 " bytes",
                  persistent_bytes_);
   }
+  persistent_base_ = static_cast<char*>(persistent_->data());
   ResetState();
   return Status::Ok();
 }
 
 void Plan::ResetState() {
-  if (persistent_bytes_ != 0) std::memset(persistent_->data(), 0, persistent_bytes_);
+  if (persistent_base_ != nullptr) std::memset(persistent_base_, 0, persistent_bytes_);
 }
 
 // A step reads this static data in place.

@@ -62,6 +62,9 @@ struct PlanOptions {
   bool weights_counted = false;            // in a buffer that counts as such
   std::shared_ptr<SharedArena> arena;      // null: an arena of its own
   uint64_t most_bytes = PhysicalMemory();  // of the arena
+  bool client_memory = false;  // arena and state are the client's: MoveArena, MovePersistent
+  // Graph inputs and outputs have places in the arena, on such boundaries; 0: the client has them.
+  uint64_t io_alignment = 0;
   // Places in the arena that were found before: taken when they hold, found anew when not.
   const ArenaPlan* places = nullptr;
 };
@@ -80,6 +83,15 @@ class Plan {
   void Bind(size_t app_tensor, void* address) {
     for (void** slot : patches_[app_tensor]) *slot = address;
   }
+
+  // The memory of a plan that has none of its own, from here on: arena().peak bytes on a boundary
+  // of 64 (and of io_alignment), and persistent_bytes() on one of 64. Allocates nothing. Not while
+  // the plan runs.
+  void MoveArena(void* base);
+  void MovePersistent(void* base);
+  // Where an app tensor lies in the arena, with io_alignment.
+  uint64_t IoOffset(size_t app_tensor) const { return arena_plan_.offsets[io_items_[app_tensor]]; }
+  void* IoPlace(size_t app_tensor) const { return arena_base_ + IoOffset(app_tensor); }
 
   Status Run() {
     if (guarded_) return RunWatched(nullptr, nullptr);
@@ -123,6 +135,7 @@ class Plan {
   Status MakeKernels(const KernelOptions& options);
   Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
                 const PlanOptions& options);
+  void PointSteps(const Layout& layout);
   Status PlaceArena(uint64_t most_bytes);
   Status PlacePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
@@ -146,11 +159,19 @@ class Plan {
   std::shared_ptr<SharedArena> shared_arena_;
   char* arena_base_ = nullptr;
   std::shared_ptr<AlignedBytes> persistent_;
+  char* persistent_base_ = nullptr;
   uint64_t persistent_bytes_ = 0;
   std::vector<PackedWeight> packed_;
   std::shared_ptr<const void> owner_;
   std::optional<WeightCheck> check_;
   bool weights_counted_ = false;
+  // Of a plan with client_memory: every pointer into the arena, and every kernel's state.
+  struct Slot {
+    void** pointer;
+    uint64_t offset;
+  };
+  std::vector<Slot> arena_slots_, persistent_slots_;
+  std::vector<size_t> io_items_;  // of each app tensor in the arena; empty: they are not in it
   bool guarded_ = false;  // a run has to ask first: weights not checked yet, or a shared arena
   uint64_t weight_bytes_ = 0;
 };

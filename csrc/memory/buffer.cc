@@ -22,6 +22,8 @@ std::atomic<int32_t>& CountOf(Buffer* buffer, Hold hold) {
       return buffer->exports;
     case Hold::kRegistration:
       return buffer->registrations;
+    case Hold::kPool:
+      return buffer->pools;
     case Hold::kExecution:
       break;
   }
@@ -49,6 +51,7 @@ Status InUse(const Buffer& b) {
   add(b.exports.load(std::memory_order_relaxed), "exported view");
   add(b.registrations.load(std::memory_order_relaxed), "registered memory handle");
   add(b.executions.load(std::memory_order_relaxed), "running execution");
+  add(b.pools.load(std::memory_order_relaxed), "memory pool");
   if (who.empty()) who = "a call on another thread";
   return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
                "buffer of %llu bytes is in use by %s; let go of them first",
@@ -98,6 +101,7 @@ Result<SlotHandle> BufferTable::Add(const Draft& draft) {
   b->exports.store(0, std::memory_order_relaxed);
   b->registrations.store(0, std::memory_order_relaxed);
   b->executions.store(0, std::memory_order_relaxed);
+  b->pools.store(0, std::memory_order_relaxed);
   b->orphan.store(false, std::memory_order_relaxed);
   if (b->fd >= 0) {
     const size_t fd = static_cast<size_t>(b->fd);
@@ -281,7 +285,8 @@ Status BufferTable::Close(SlotHandle handle) {
     const bool named = b->owners.load(std::memory_order_relaxed) > 1 ||
                        b->exports.load(std::memory_order_relaxed) > 0 ||
                        b->registrations.load(std::memory_order_relaxed) > 0 ||
-                       b->executions.load(std::memory_order_relaxed) > 0;
+                       b->executions.load(std::memory_order_relaxed) > 0 ||
+                       b->pools.load(std::memory_order_relaxed) > 0;
     // Pins without a name are calls passing through: they end in a moment.
     if (named || attempt == 1000) {
       Status status = InUse(*b);

@@ -1,8 +1,8 @@
 // Buffers: memory with an owner, and everything that can hold it.
 //
 // Every hold is a pin on the buffer's slot (owners beyond the first, exported views, registrations,
-// executions), so "nobody holds it" is one atomic comparison and a close can never race with a new
-// view. The separate counts only say who.
+// executions, memory pools of graphs), so "nobody holds it" is one atomic comparison and a close
+// can never race with a new view. The separate counts only say who.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ enum BufferFlag : uint32_t {
   kBufferInherited = 256  // made before a fork, seen in the child: readable, not changeable
 };
 
-enum class Hold { kOwner, kExport, kRegistration, kExecution };
+enum class Hold { kOwner, kExport, kRegistration, kExecution, kPool };
 
 struct Buffer {
   SlotHandle handle = 0;
@@ -48,7 +48,7 @@ struct Buffer {
   FileId id;                 // of fd
   uint64_t stated_size = 0;  // registry's: the size that SHARED_BUFFER registrations agreed on
   std::atomic<uint32_t> flags{0};
-  std::atomic<int32_t> owners{0}, exports{0}, registrations{0}, executions{0};
+  std::atomic<int32_t> owners{0}, exports{0}, registrations{0}, executions{0}, pools{0};
   std::atomic<bool> orphan{false};  // no owner left; goes with its last hold
 
   bool Has(BufferFlag flag) const { return flags.load(std::memory_order_relaxed) & flag; }

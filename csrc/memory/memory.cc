@@ -97,7 +97,10 @@ Status Memory::Close(SlotHandle buffer) {
   if (!b) return status;
   const bool registered = b->registrations.load(std::memory_order_relaxed) > 0;
   const uint32_t running = registered ? registry_.InFlight(b) : 0;
+  const std::string pools = client_pools_.HoldersOf(b);
   buffers_.Unpin(b);
+  if (!pools.empty())
+    return Error(status.code(), "%s (it is %s)", status.message().c_str(), pools.c_str());
   if (running == 0) return status;
   return Error(status.code(), "%s (executions in flight use %u of its memory handles)",
                status.message().c_str(), running);
@@ -130,11 +133,13 @@ void Memory::BeforeFork() {
   g_memory->buffers_.mutex().lock();
   g_memory->pool_.mutex().lock();
   g_memory->client_maps_.mutex().lock();
+  g_memory->client_pools_.mutex().lock();
   ProcessDomain::Htp().mutex().lock();
 }
 
 void Memory::AfterForkParent() {
   ProcessDomain::Htp().mutex().unlock();
+  g_memory->client_pools_.mutex().unlock();
   g_memory->client_maps_.mutex().unlock();
   g_memory->pool_.mutex().unlock();
   g_memory->buffers_.mutex().unlock();
@@ -143,6 +148,7 @@ void Memory::AfterForkParent() {
 
 void Memory::AfterForkChild() {
   new (&ProcessDomain::Htp().mutex()) std::mutex;
+  new (&g_memory->client_pools_.mutex()) std::mutex;
   new (&g_memory->client_maps_.mutex()) std::mutex;
   new (&g_memory->pool_.mutex()) std::mutex;
   new (&g_memory->buffers_.mutex()) std::shared_mutex;

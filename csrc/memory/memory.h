@@ -8,6 +8,7 @@
 #include "memory/adaptors.h"
 #include "memory/buffer.h"
 #include "memory/client_maps.h"
+#include "memory/client_pools.h"
 #include "memory/counters.h"
 #include "memory/heaps.h"
 #include "memory/pool.h"
@@ -27,13 +28,15 @@ class Memory {
   BufferTable& buffers() { return buffers_; }
   Registry& registry() { return registry_; }
   ClientMaps& client_maps() { return client_maps_; }
+  ClientPools& client_pools() { return client_pools_; }
   bool strict() const { return strict_; }
 
   // heap: a name, or null for the default; without QNNRT_HEAP a default that is out of memory hands
   // over to the next heap in order. nbytes > 0; alignment a power of two, 0 for the page size.
   Result<SlotHandle> Allocate(const char* heap, uint64_t nbytes, uint64_t alignment,
                               uint32_t flags = 0);
-  // Close with the executions that run through handles named in the message.
+  // Close with the graphs whose pools lie in the buffer, and the executions that run through
+  // handles, named in the message.
   Status Close(SlotHandle buffer);
 
   // The Nth allocation from now fails, whatever its heap; 0 turns it off. For tests.
@@ -63,6 +66,7 @@ class Memory {
   BufferTable buffers_;
   Registry registry_;
   ClientMaps client_maps_;
+  ClientPools client_pools_;
   std::atomic<int64_t> fail_countdown_{0};
   bool strict_ = false;
   bool forced_heap_ = false;

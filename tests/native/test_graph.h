@@ -12,8 +12,8 @@ namespace qnnrt {
 
 class TestGraph {
  public:
-  TestGraph(const std::string& name, bool portable, int threads)
-      : graph_(name, 1, Options(portable, threads)) {}
+  TestGraph(const std::string& name, bool portable, int threads, GraphHost host = {})
+      : graph_(name, 1, Options(portable, threads), std::move(host)) {}
 
   Graph& graph() { return graph_; }
   const Graph& graph() const { return graph_; }
