@@ -28,12 +28,14 @@ LOG_LEVELS = ("error", "warn", "info", "verbose", "debug")
 # ---- options that do nothing here, or are refused ------------------------------------------------
 
 
-class Harmless(argparse.Action):
-    """An option of the SDK's that changes no result and has nothing to do here: a warning."""
-
+class _Reasoned(argparse.Action):
     def __init__(self, *args: Any, why: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.why = why
+
+
+class Harmless(_Reasoned):
+    """An option of the SDK's that changes no result and has nothing to do here: a warning."""
 
     def __call__(
         self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
@@ -42,12 +44,8 @@ class Harmless(argparse.Action):
         namespace.ignored = [*warnings, f"{option_string} has no effect here: {self.why}"]
 
 
-class Refused(argparse.Action):
+class Refused(_Reasoned):
     """An option of the SDK's whose effect is not there: going on would give other results."""
-
-    def __init__(self, *args: Any, why: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.why = why
 
     def __call__(
         self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
@@ -65,7 +63,9 @@ def refused(parser: argparse.ArgumentParser, flag: str, why: str, **kwargs: Any)
 
 def verdict(action: argparse.Action) -> str:
     """What docs/tools.md says of an option: "effect", "no effect" or "refused"."""
-    return {Harmless: "no effect", Refused: "refused"}.get(type(action), "effect")
+    if isinstance(action, Harmless):
+        return "no effect"
+    return "refused" if isinstance(action, Refused) else "effect"
 
 
 class VersionAction(argparse.Action):

@@ -119,14 +119,11 @@ def pad_constant(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: 
     pads = [(max(b, 0), max(e, 0)) for b, e in pads]
     if not any(map(any, pads)):
         return x
+    return pad_op(c, x, pads, scheme=np.uint32(0), pad_constant_value=number(value, x.dtype))
+
+
+def pad_op(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], **params: object) -> Value:
+    """A Pad by `pads` of the logical dimensions, in the order that `x` is held in."""
     shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
-    return c.b.op(
-        "Pad",
-        [x],
-        shape,
-        None,
-        x.perm,
-        scheme=np.uint32(0),
-        pad_amount=u32([pads[p] for p in x.perm]),
-        pad_constant_value=number(value, x.dtype),
-    )
+    amounts = u32([pads[p] for p in x.perm])
+    return c.b.op("Pad", [x], shape, None, x.perm, pad_amount=amounts, **params)

@@ -186,22 +186,22 @@ def _axes(n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
     return found
 
 
+def _image(
+    c: Lowering, type_: str, x: Value, shape: tuple[int, ...], align: bool, half: bool
+) -> Value:
+    """One of the operations on images, which know TensorFlow's rules alone."""
+    x = c.b.channels_last(x)
+    rules = {"align_corners": np.bool_(align), "half_pixel_centers": np.bool_(half)}
+    return c.b.op(type_, [x], shape, None, x.perm, **rules)
+
+
 def _nearest(c: Lowering, x: Value, shape: tuple[int, ...], picked: dict[int, np.ndarray]) -> Value:
     if x.rank == 4 and set(picked) <= {2, 3}:
         for align, half in ((False, False), (True, False), (False, True)):
             rules = [_tf_nearest(x.shape[i], shape[i], align, half) for i in (2, 3)]
             asked = [picked.get(i, np.arange(x.shape[i])) for i in (2, 3)]
             if all(np.array_equal(a, b) for a, b in zip(rules, asked, strict=True)):
-                x = c.b.channels_last(x)
-                return c.b.op(
-                    "ResizeNearestNeighbor",
-                    [x],
-                    shape,
-                    None,
-                    x.perm,
-                    align_corners=np.bool_(align),
-                    half_pixel_centers=np.bool_(half),
-                )
+                return _image(c, "ResizeNearestNeighbor", x, shape, align, half)
     for i, index in picked.items():
         x = gather_const(c, x, index, i)
     return x
@@ -237,14 +237,5 @@ def _bilinear(
             if not np.allclose(np.clip(at, 0, None), np.clip(a.source(), 0, None), atol=1e-6):
                 break
         else:
-            x = c.b.channels_last(x)
-            return c.b.op(
-                "ResizeBilinear",
-                [x],
-                shape,
-                None,
-                x.perm,
-                align_corners=np.bool_(align),
-                half_pixel_centers=np.bool_(half),
-            )
+            return _image(c, "ResizeBilinear", x, shape, align, half)
     return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..shorthand import u32
-from .common import concat, gather_const, pad_constant, select, strided
+from .common import concat, gather_const, pad_constant, pad_op, select, strided
 from .fold import bounds, reshape_target
 from .lower import Lowering
 from .nodes import OnnxNode, Result, Unsupported, axis_of, lowers
@@ -157,16 +157,7 @@ def pad(c: Lowering, n: OnnxNode) -> Value:
         return x
     if mode not in _SCHEMES:
         raise ValueError(f"mode {mode!r}")
-    shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
-    return c.b.op(
-        "Pad",
-        [x],
-        shape,
-        None,
-        x.perm,
-        scheme=_SCHEMES[mode],
-        pad_amount=u32([pads[p] for p in x.perm]),
-    )
+    return pad_op(c, x, pads, scheme=_SCHEMES[mode])
 
 
 @lowers("Tile", to="Tile")
