@@ -133,6 +133,14 @@ class Fixed:
         return np.asarray(scale * (codes.astype(np.float32) + offset))
 
 
+#: One of each type, for tests to which it does not matter.
+U8 = Fixed("uint8", 0.037, -117)
+S8 = Fixed("int8", 0.0213, 12)
+U16 = Fixed("uint16", 1.7e-4, -30011)
+S16 = Fixed("int16", 3.3e-4, 0)
+S32 = Fixed("int32", 2.5e-7, 0)
+TYPES = (U8, S8, U16, S16)
+
 # What one tensor of a node is: an array, or an array of integers and its type.
 Value = np.ndarray | tuple[np.ndarray, Fixed] | None
 Type = Any  # a Fixed, or anything that np.dtype takes

@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[object]],
+    outputs: Sequence[str],
+    constants: Mapping[str, np.ndarray],
+    opset: int,
+    types: Mapping[str, int],
+    domains: Sequence[str] = (),
+) -> onnx.ModelProto:
+    """A model with the shapes that onnx infers. Inputs are floats where `types` does not say."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [
+            helper.make_tensor_value_info(k, types.get(k, TensorProto.FLOAT), v)
+            for k, v in inputs.items()
+        ],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    for output in graph.output:
+        if output.name in types:
+            output.type.tensor_type.elem_type = types[output.name]
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = min(model.ir_version, 10)
+    return onnx.shape_inference.infer_shapes(model)
 
 
 class GraphMaker:

@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import qnn_numpy
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from onnx_models import model_of
 from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
@@ -106,19 +107,8 @@ def make(
     opset: int = 17,
     types: dict[str, int] | None = None,
 ) -> onnx.ModelProto:
-    types = types or {}
-    graph = helper.make_graph(
-        nodes,
-        "test",
-        [helper.make_tensor_value_info(k, types.get(k, FLOAT), v) for k, v in inputs.items()],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
-    )
-    for output in graph.output:
-        output.type.tensor_type.elem_type = types.get(output.name, TensorProto.FLOAT)
-    domains = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=domains, ir_version=10)
-    return onnx.shape_inference.infer_shapes(model)
+    types = dict.fromkeys(outputs, FLOAT) | (types or {})
+    return model_of(nodes, inputs, outputs, constants, opset, types, ["com.microsoft"])
 
 
 def node(op: str, inputs: list[str], outputs: list[str], **attrs: object) -> onnx.NodeProto:

@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixed import Fixed, run_fixed, within
+from fixed import S8, S16, S32, TYPES, U8, U16, Fixed, run_fixed, within
 from op_runner import run_op
 
 INTEGERS = ("uint8", "int8", "uint16", "int16")
-U8 = Fixed("uint8", 0.037, -117)
-S8 = Fixed("int8", 0.0041, 12)
-U16 = Fixed("uint16", 1.7e-4, -30011)
-S16 = Fixed("int16", 3.3e-4, 0)
-S32 = Fixed("int32", 2.5e-7, 0)
-TYPES = (U8, S8, U16, S16)
 
 
 def values(of: Fixed, rng: np.random.Generator, count: int = 4099) -> np.ndarray:

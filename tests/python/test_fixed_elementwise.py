@@ -8,18 +8,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixed import BINARY, COMPARE, UNARY, UNARY_OPS, Fixed, run_fixed, via_float, within
+from fixed import (
+    BINARY,
+    COMPARE,
+    S8,
+    S16,
+    S32,
+    TYPES,
+    U8,
+    U16,
+    UNARY,
+    UNARY_OPS,
+    Fixed,
+    run_fixed,
+    via_float,
+    within,
+)
 from op_runner import graph_options
 from outside import printed
 
 from qnnrt import qnn
-
-U8 = Fixed("uint8", 0.037, -117)
-S8 = Fixed("int8", 0.0213, 12)
-U16 = Fixed("uint16", 1.7e-4, -30011)
-S16 = Fixed("int16", 3.3e-4, 0)
-S32 = Fixed("int32", 2.5e-7, 0)
-TYPES = (U8, S8, U16, S16)
 
 UNARY_CASES: list[tuple[str, dict[str, Any]]] = [
     *((f"ElementWise{name}", {}) for name in UNARY_OPS),

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tool_cases import (
+    EXPECTED,
     Capture,
+    X,
     call,
     complaint,
     listed,
@@ -33,9 +35,6 @@ from qnnrt.backend import library_path
 from qnnrt.cli._config_file import read_config
 from qnnrt.model.binary import ContextBinary
 from qnnrt.profile_log import ProfileLogContents
-
-X = np.arange(-8, 8, dtype=np.float32).reshape(2, 8)
-EXPECTED = -np.maximum(X, 0).ravel()
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import qnn_numpy
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import model_of
 
 import qnnrt
 from qnnrt.errors import ModelError, UnsupportedOpError
@@ -31,24 +32,8 @@ def make(
     opset: int = 17,
     types: dict[str, int] | None = None,
 ) -> onnx.ModelProto:
-    types = types or {}
-    graph = helper.make_graph(
-        nodes,
-        "test",
-        [helper.make_tensor_value_info(k, types.get(k, FLOAT), v) for k, v in inputs.items()],
-        [helper.make_empty_tensor_value_info(name) for name in outputs],
-        [numpy_helper.from_array(v, k) for k, v in (constants or {}).items()],
-    )
-    for output in graph.output:
-        if output.name in types:
-            output.type.tensor_type.elem_type = types[output.name]
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    model.opset_import.extend(
-        helper.make_opsetid(domain, 1) for domain in {n.domain for n in nodes} - {""}
-    )
-    inferred = onnx.shape_inference.infer_shapes(model)
-    inferred.ir_version = min(inferred.ir_version, 10)
-    return inferred
+    domains = sorted({n.domain for n in nodes} - {""})
+    return model_of(nodes, inputs, outputs, constants or {}, opset, types or {}, domains)
 
 
 def node(op: str, inputs: list[str], outputs: list[str], **attrs: object) -> onnx.NodeProto:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tool_cases import (
+    EXPECTED,
     Capture,
+    X,
     call,
     complaint,
     listed,
@@ -28,9 +30,6 @@ from tool_cases import (
 
 from qnnrt.cli._io_sets import IoSet
 from qnnrt.profile_log import ProfileLogContents
-
-X = np.arange(-8, 8, dtype=np.float32).reshape(2, 8)
-EXPECTED = -np.maximum(X, 0).ravel()
 
 
 @pytest.fixture(autouse=True)

@@ -28,6 +28,10 @@ def compose(graph):
     graph.add_node("neg", "ElementWiseNeg", [h], [y])
 """
 
+#: An input of it, and its output.
+X = np.arange(-8, 8, dtype=np.float32).reshape(2, 8)
+EXPECTED = -np.maximum(X, 0).ravel()
+
 #: A tensor of each type through Reshape: what goes in comes out.
 TYPES = ("float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool")
 TYPES_MODEL = f"""
