@@ -2,6 +2,7 @@
 // size that was answered, moved, taken away, too small.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -34,7 +35,7 @@ class Guarded {
         mmap(nullptr, room_ + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (room_ != 0) mprotect(map_ + kPage, room_, PROT_READ | PROT_WRITE);
     data_ = map_ + kPage + (low ? 0 : room_ - size);
-    for (uint64_t i = 0; i < size; ++i) data_[i] = 0xA5;
+    std::fill(map_ + kPage, map_ + kPage + room_, uint8_t{0xA5});
   }
   ~Guarded() { munmap(map_, room_ + 2 * kPage); }
   Guarded(const Guarded&) = delete;
