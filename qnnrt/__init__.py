@@ -86,9 +86,10 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
     Args:
         path: an ``.onnx`` file, a ``.tflite`` file, or a context binary, ``.bin``.
         options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
-            ``constants`` and ``quantized_io``, see ``qnnrt.importers.onnx.load``; for TFLite
-            ``signature``, ``shapes``, ``variables`` and ``quantized_io``, see
-            ``qnnrt.importers.tflite.load``. For a context binary ``system``, the path of the QNN
+            ``constants``, ``quantized_io`` and ``stateful`` (recurrent nodes keep their state from
+            run to run), see ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``,
+            ``variables``, ``quantized_io`` and ``stateful``, see ``qnnrt.importers.tflite.load``.
+            For a context binary ``system``, the path of the QNN
             system library that knows its format.
 
     Raises:

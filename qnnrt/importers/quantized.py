@@ -16,7 +16,7 @@ import numpy as np
 
 from ..model import Quantization
 from ..quantization import limits, quantize
-from . import passes, quantized_ops
+from . import passes, quantized_ops, quantized_recurrent
 from .encodings import alike, decode
 from .graph import Edge, Op
 from .passes import Graph
@@ -53,6 +53,7 @@ def run(graph: Graph, quantized_io: bool = False) -> None:
             _merge(graph)
             _cancel(graph)
         quantized_ops.fuse(graph)
+        quantized_recurrent.fuse(graph)
         _sink(graph)
         _cancel(graph)
         passes.drop_dead(graph)

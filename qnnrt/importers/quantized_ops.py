@@ -43,37 +43,41 @@ def fuse(graph: Graph) -> None:
         if op.type == "Dequantize" and op.inputs[0] is not None and op.outputs[0] is not None:
             codes[op.outputs[0]] = op.inputs[0]
         readers = _readers(graph, op)
-        made = None if not readers else _fixed(op, codes, _result(readers[0]))
+        made = None if not readers else _fixed(op, codes, result(readers[0]))
         if made is None:
             ops.append(op)
             continue
-        out = _result(readers[0])
+        out = result(readers[0])
         for reader in readers:
             dropped.add(id(reader))
-            if (other := _result(reader)) is not out:
+            if (other := result(reader)) is not out:
                 graph.replace(other, out)
         ops += made
     graph.ops = ops
     graph.keep(dropped)
 
 
-def _result(op: Op) -> Edge:
+def result(op: Op) -> Edge:
     assert op.outputs[0] is not None
     return op.outputs[0]
 
 
 def _readers(graph: Graph, op: Op) -> list[Op]:
     """The Quantize operations that read what `op` writes, if there is nothing else that does."""
-    if op.type not in _COMPUTE and op.type != "Batchnorm":
+    if (op.type not in _COMPUTE and op.type != "Batchnorm") or len(op.outputs) != 1:
         return []
-    out = op.outputs[0]
-    if len(op.outputs) != 1 or out is None or out in graph.outputs or out.dtype.kind != "f":
+    return quantizers(graph, op.outputs[0])
+
+
+def quantizers(graph: Graph, out: Edge | None) -> list[Op]:
+    """The Quantize operations that read `out`, alike, if there is nothing else that does."""
+    if out is None or out in graph.outputs or out.dtype.kind != "f":
         return []
     readers = graph.consumers.get(out, [])
     if not readers or any(r.type != "Quantize" for r in readers):
         return []
-    first = _result(readers[0])
-    others = [_result(r) for r in readers[1:]]
+    first = result(readers[0])
+    others = [result(r) for r in readers[1:]]
     if any(e.dtype != first.dtype or not alike(e.quantization, first.quantization) for e in others):
         return []
     return [] if any(e in graph.outputs for e in others) else readers
@@ -93,7 +97,7 @@ def _fixed(op: Op, codes: dict[Edge, Edge], out: Edge) -> list[Op] | None:
             continue
         fixed = codes.get(edge)
         if fixed is None:
-            fixed = _exact_constant(edge, kinds[0])
+            fixed = exact_constant(edge, kinds[0])
         if fixed is None or not _fits(op, i, fixed):
             return None
         inputs[i] = fixed
@@ -126,7 +130,7 @@ def _fits(op: Op, i: int, edge: Edge) -> bool:
     return op.type in _WEIGHTED and q.axis == _WEIGHTED[op.type] % rank
 
 
-def _exact_constant(edge: Edge, dtype: np.dtype) -> Edge | None:
+def exact_constant(edge: Edge, dtype: np.dtype) -> Edge | None:
     """A constant of one value, or of one and 0, without loss in any integer type."""
     if edge.data is None:
         return None

@@ -61,6 +61,10 @@ way, or that its own error carried it over a boundary.
 - Softmax to SFIXED_POINT_8 always writes with offset 128, whatever the output's encoding says.
 - Gru with SFIXED_POINT_32 biases; of more than one step it computes only the first. Lstm with
   fixed-point numbers is refused in every form that was tried.
+- Buffer in its two non-blocking modes, in a graph that comes from a context binary (one finalized
+  in place crashes); the frames that it gives are the same here. Its input `reset`, and Gru's, is
+  refused when a node is validated, but works. It is not in the table, whose nodes are executed
+  once.
 - TopK lists equal values with the last index first; here the first index comes first, as in ONNX.
 
 ## The table

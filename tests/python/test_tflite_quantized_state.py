@@ -112,3 +112,21 @@ def test_state_is_carried_in_fixed_point(data: bytes) -> None:
             found = session.run({"x": x, **state})
             state = {n: found[f"{n}.next"].copy() for n in carried}
             assert np.abs(found["y"].astype(int) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("data", [lstm(), svdf()], ids=["lstm", "svdf"])
+def test_the_graph_keeps_state_as_the_interpreter_does(data: bytes) -> None:
+    model = importer.load(data, stateful=True)
+    assert model.inputs == ["x"]
+    feeds = frames(data, 6)
+    with qnnrt.Session(model) as session:
+        for x, wanted in zip(feeds, streamed(data, feeds), strict=True):
+            assert np.abs(session.run({"x": x})["y"].astype(int) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("variables", ["reset", "io"])
+def test_a_quantized_lstm_is_one_operation_on_fixed_point_numbers(variables: str) -> None:
+    model = importer.load(lstm(), variables=variables)
+    assert set(model.op_counts()) == {"Lstm"}
+    types = {model.tensors[n].dtype.name for n in model.nodes[0].inputs if n}
+    assert types <= {"int8", "int16", "int32"}

@@ -23,6 +23,7 @@ from tflite_recurrent import (
 )
 
 import qnnrt
+from qnnrt.errors import UnsupportedOpError
 from qnnrt.importers import tflite as importer
 
 pytestmark = pytest.mark.foreign
@@ -75,6 +76,26 @@ def test_state_given_back_continues_the_sequence(name: str) -> None:
             state = {n: found[f"{n}.next"] for n in carried}
             for output, array in zip(model.outputs[: len(expected)], expected, strict=True):
                 reference.close(found[output], array)
+
+
+@pytest.mark.parametrize("name", [n for n in [*STATEFUL, *FILTERS] if "rnn" not in n])
+def test_the_graph_keeps_state_as_the_interpreter_does(name: str) -> None:
+    data = (STATEFUL | FILTERS)[name]
+    feeds = frames(data, 6)
+    model = importer.load(data, stateful=True)
+    assert model.inputs == ["x"]
+    with qnnrt.Session(model) as session:
+        for x, expected in zip(feeds, streamed(data, feeds), strict=True):
+            found = session.run({"x": x})
+            for output, array in zip(model.outputs, expected, strict=True):
+                reference.close(found[output], array)
+
+
+def test_state_is_kept_inside_or_outside_of_the_graph() -> None:
+    with pytest.raises(ValueError, match="take one"):
+        importer.load(STATEFUL["lstm"], stateful=True, variables="io")
+    with pytest.raises(UnsupportedOpError, match="cannot be kept from run to run"):
+        importer.load(STATEFUL["rnn"], stateful=True)
 
 
 def test_integer_weights_of_an_lstm_are_the_numbers_they_stand_for() -> None:

@@ -65,6 +65,7 @@ def load(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     quantized_io: bool = False,
+    stateful: bool = False,
 ) -> Model:
     """The model of an ONNX file (or its bytes, or a ModelProto).
 
@@ -75,9 +76,13 @@ def load(
       order) or by the name of a symbolic dimension (one size). Nothing is guessed.
     - `constants`: values for inputs that decide shapes or parameters (the shape of a Reshape, the
       axes of a reduction): QNN has these fixed in the graph. They are no inputs of the model then.
-
     - `quantized_io`: an input that a quantized model quantizes first, and an output that it
       dequantizes last, is a fixed-point tensor with its `quantization` instead of a float one.
+
+    - `stateful`: LSTM and GRU nodes keep their state from run to run, so that the steps of a
+      sequence may come one by one: the first run starts from the initial state that the file
+      gives, or zeros, each later one from what the last one left. Nodes whose initial state is
+      an input of the model, or computed, are as they are without this.
 
     An initializer that is also listed as an input is a constant. Inputs and outputs keep the
     element types of the file; what is 64-bit float inside is computed in 32 bits where QNN has no
@@ -98,7 +103,7 @@ def load(
     graph = proto.graph
     fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
     inputs = graph_inputs(graph, where, shapes or {}, fixed)
-    walk = Lowering(where, opsets)
+    walk = Lowering(where, opsets, stateful)
     walk.add_initializers(graph)
     given: list[Edge] = []
     for name, (shape, dtype) in inputs.items():

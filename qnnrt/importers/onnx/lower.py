@@ -31,9 +31,10 @@ _INFERENCE_ELEMENTS = 4096
 class Lowering:
     """State of one import: the builder, and what is known of every ONNX value."""
 
-    def __init__(self, where: str, opsets: dict[str, int]) -> None:
+    def __init__(self, where: str, opsets: dict[str, int], stateful: bool = False) -> None:
         self.where = where
         self.opsets = opsets
+        self.stateful = stateful  # recurrent nodes go on from run to run
         self.b = Builder()
         self.env: dict[str, Value] = {}
         self.poisoned: set[str] = set()  # outputs of nodes that could not be lowered

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..encodings import Coded
 from ..graph import Edge
 from .common import add, cast, concat, strided, unary  # noqa: F401
 from .lower import Lowering
 from .nodes import OnnxNode, Result, Unsupported, lowers
 from .op_matmul import matmul
-from .values import Value, constant
+from .values import Value, coded_constant, constant
+
+
+def _of_gate(coded: Coded, direction: int, gate: int, size: int) -> Coded | None:
+    """A gate's part of the constant [directions, gates * size, ...]; None: decoded only."""
+    one = coded.take(np.array([direction]), 0)
+    one = None if one is None else one.reshape(one.codes.shape[1:])
+    return None if one is None else one.take(np.arange(gate * size, (gate + 1) * size), 0)
 
 
 class Recurrent:
@@ -43,6 +51,9 @@ class Recurrent:
         h = self.hidden
         parts = []
         for gate in order:
+            if v.coded is not None and (coded := _of_gate(v.coded, direction, gate, h)) is not None:
+                parts.append(coded_constant(coded))
+                continue
             if v.data is not None:
                 parts.append(constant(v.data[direction, gate * h : (gate + 1) * h]))
                 continue
@@ -59,6 +70,16 @@ class Recurrent:
             return zeros, list(zeros)
         both = self.weights(3, direction, [*order, *(self.gates + g for g in order)])
         return both[: len(order)], both[len(order) :]
+
+    def carries(self, *states: int) -> list[Edge | None]:
+        """The last input, `reset`, when the state goes on from run to run; else nothing.
+
+        A state that comes from outside of the node is the caller's affair.
+        """
+        given = [self.n.optional(i) for i in states]
+        if not self.c.stateful or any(v is not None and not v.is_const for v in given):
+            return []
+        return [self.c.b.edge(constant(np.zeros(1, np.bool_)))]
 
     def initial(self, index: int, direction: int) -> Value:
         """[1, N, H] of one direction, in whichever layout it came."""
@@ -113,6 +134,8 @@ def lstm(c: Lowering, n: OnnxNode) -> Result:
             edge(r.x), *(edge(v) for v in (*w[:3], *u[:3], *bias[:3])), *state,
             None, None, None, None, edge(w[3]), edge(u[3]), *peephole, edge(bias[3]),
         ]  # fmt: skip
+        if carried := r.carries(5, 6):
+            inputs += [None, None, *carried]  # there is no projection
         dtype = r.x.dtype
         shape = (r.batch, r.hidden)
         y, cell, hidden = c.b.raw(
@@ -139,7 +162,7 @@ def gru(c: Lowering, n: OnnxNode) -> Result:
         shape = (r.batch, r.hidden)
         y, hidden = c.b.raw(
             "Gru",
-            [c.b.edge(v) for v in inputs],
+            [*(c.b.edge(v) for v in inputs), *r.carries(5)],
             [((r.steps, *shape), r.x.dtype), ((1, *shape), r.x.dtype)],
             {
                 "direction": np.uint32(backwards),
@@ -166,6 +189,8 @@ def rnn(c: Lowering, n: OnnxNode) -> Result:
     if name.lower() not in _RNN:
         raise Unsupported(f"activation {name}")
     r = Recurrent(c, n, 1, [name])
+    if r.carries(5):
+        raise Unsupported("its state cannot be kept from run to run: give it initial_h")
     if r.steps > LONGEST_RNN:
         raise Unsupported(f"{r.steps} steps; an RNN is unrolled up to {LONGEST_RNN}")
     found = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
-from .. import passes, quantized
+from .. import passes, quantized, quantized_recurrent
 from ..graph import Edge, finish, unique
 from . import (  # noqa: F401  (the modules fill the table of operators)
     op_activation,
@@ -61,6 +61,7 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     variables: Literal["reset", "io"] = "reset",
     quantized_io: bool = False,
+    stateful: bool = False,
 ) -> Model:
     """The model of a ``.tflite`` file (or its bytes).
 
@@ -76,14 +77,21 @@ def load(
     - `quantized_io`: a float input that is quantized first, and a float output that is dequantized
       last, is a fixed-point tensor with its `quantization`.
 
+    - `stateful`: LSTM and SVDF operators keep their variables in the graph from run to run, as
+      TFLite's interpreter does; instead of ``variables="io"``.
+
     Raises `ModelError` for a file that cannot be used, and `UnsupportedOpError` with every
     operator that has no counterpart in QNN.
     """
     if variables not in ("reset", "io"):
         raise ValueError(f"variables must be 'reset' or 'io', not {variables!r}")
+    if stateful and variables == "io":
+        raise ValueError(
+            "stateful keeps state in the graph, variables='io' outside of it: take one"
+        )
     file = read(source)
     graph, entry = _entry(file, signature)
-    walk = Lowering(file, graph, variables)
+    walk = Lowering(file, graph, variables, stateful)
     given = _inputs(walk, entry, shapes or {})
     with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
         walk.run(_needed(walk, graph))
@@ -91,6 +99,7 @@ def load(
         raise UnsupportedOpError(walk.unsupported, file.where)
     outputs = _outputs(walk, entry, given)
     lowered = passes.Graph(walk.b.ops, given, outputs)
+    quantized_recurrent.fuse(lowered, walk.decoded())
     if quantized_io:
         quantized.fixed_io(lowered)
     passes.run(lowered)

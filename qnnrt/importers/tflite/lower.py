@@ -25,11 +25,18 @@ _BUDGET_FACTOR = 32
 class Lowering:
     """State of one import: the builder, and what is known of every tensor."""
 
-    def __init__(self, file: FileInfo, graph: SubgraphInfo, variables: str = "reset") -> None:
+    def __init__(
+        self,
+        file: FileInfo,
+        graph: SubgraphInfo,
+        variables: str = "reset",
+        stateful: bool = False,
+    ) -> None:
         self.file = file
         self.graph = graph
         self.where = file.where
         self.variables = variables
+        self.stateful = stateful  # the graph keeps the variables of recurrent operators
         self.b = Builder()
         self.env: dict[int, Value] = {}
         self.guessed: set[int] = set()  # tensors that depend on an operator that was refused
@@ -93,6 +100,10 @@ class Lowering:
             self._floats[v] = constant(data, None, v.name)
         return self._floats[v]
 
+    def decoded(self) -> dict[Edge, Edge]:
+        """Tensors of float32 constants -> the quantized ones that they stand for."""
+        return {v.edge: self.b.edge(coded) for coded, v in self._floats.items() if v.edge}
+
     # ---- state -------------------------------------------------------------------------------
 
     def state(self, node: TfliteNode, position: int, shape: tuple[int, ...]) -> Value | None:
@@ -114,6 +125,12 @@ class Lowering:
         edge = Edge(physical(shape), tensor.dtype, name=name, quantization=tensor.encoding)
         self.state_inputs.append(edge)
         return self.b.dequantize(Value(shape, tensor.dtype, edge, None, tensor.encoding))
+
+    def keeps(self, node: TfliteNode, *positions: int) -> bool:
+        """Whether the operation keeps these states itself, from run to run."""
+        return self.stateful and all(
+            (t := node.tensors[p]) is not None and t.variable for p in positions
+        )
 
     def next_state(self, node: TfliteNode, position: int, value: Value) -> None:
         """The state that `node` leaves behind."""

@@ -29,6 +29,9 @@ _LSTM_INPUTS = {
 #: QNN has no plain recurrent operation: a step is three others.
 _MOST_STEPS = 4096
 
+#: A mode of Buffer: the newest frame is the last one, zeros come before the first.
+_NON_BLOCKING_RIGHT = 2
+
 
 def _lstm(
     c: Lowering,
@@ -59,6 +62,8 @@ def _lstm(
     for i, (position, width) in enumerate(zip(states, (outputs, units), strict=True)):
         zeros = constant(np.zeros((batch, width), x.dtype))
         given[10 + i] = c.state(node, position, (batch, width)) or zeros
+    if c.keeps(node, *states):
+        given.append(constant(np.zeros(1, np.bool_)))  # reset: never
     sequence, cell, last = c.b.ops_of(
         "Lstm",
         given,
@@ -183,6 +188,8 @@ def _rnn(
     inputs = c.b.op("FullyConnected", [rows, w, bias], (steps * batch, units))
     shape = (steps, batch, units) if time_major else (batch, steps, units)
     inputs = c.b.reshape(inputs, shape)
+    if c.keeps(node, first + 3):
+        raise Unsupported('its state cannot be kept from run to run: load with variables="io"')
     state = c.state(node, first + 3, (batch, units))
     found: list[Value] = []
     for i in range(steps)[:: -1 if reverse else 1]:
@@ -240,9 +247,9 @@ def bidirectional_rnn(c: Lowering, node: TfliteNode) -> Result:
 
 @lowers(
     "SVDF",
-    to="FullyConnected, Concat, ReduceSum and elementwise",
+    to="FullyConnected, Buffer or Concat, ReduceSum and elementwise",
     options="SVDFOptions",
-    note='needs `variables="io"`',
+    note='needs `stateful=True` or `variables="io"`',
     steps=True,
 )
 def svdf(c: Lowering, node: TfliteNode) -> Result:
@@ -252,25 +259,50 @@ def svdf(c: Lowering, node: TfliteNode) -> Result:
     (filters, memory), batch = time.shape, x.shape[0]
     if rank < 1 or filters % rank or feature.shape != (filters, x.shape[1]):
         raise Damaged(f"weights {list(feature.shape)} and {list(time.shape)} of rank {rank}")
-    if c.variables != "io":
+    if c.variables == "reset" and not c.stateful:
         raise Unsupported(
-            'it filters over earlier runs: load with variables="io", and give its memory back at '
-            "the next run"
+            'it filters over earlier runs: load with stateful=True, or with variables="io", and '
+            "give its memory back at the next run"
         )
-    state = c.state(node, 4, (batch, filters * memory))
-    assert state is not None
-    frames = c.b.reshape(state, (batch, filters, memory))
-    kept = cut(c, frames, [(0, batch, 1), (0, filters, 1), (1, memory, 1)])
     newest = c.b.op("FullyConnected", [x, feature], (batch, filters))
-    parts: Sequence[Value] = [kept, c.b.reshape(newest, (batch, filters, 1))]
-    joined = c.b.op("Concat", parts, frames.shape, axis=np.uint32(2))
-    c.next_state(node, 4, c.b.reshape(joined, state.shape))
+    if c.keeps(node, 4):
+        joined = _kept(c, node, newest, memory)
+    else:
+        joined = _shifted(c, node, newest, memory)
     filtered = _summed(c, mul(c, joined, time))
     ranks = c.b.reshape(filtered, (batch, filters // rank, rank))
     out = _summed(c, ranks)
     if node.has(3):
         out = add(c, out, node.input(3))
     return activate(c, fused_of(node.options), out)
+
+
+def _kept(c: Lowering, node: TfliteNode, newest: Value, memory: int) -> Value:
+    """The features of the last runs, rounded as TFLite keeps them: [batch, filters, memory]."""
+    tensor = node.tensors[4]
+    if tensor is not None and tensor.encoding is not None and tensor.dtype is not None:
+        newest = c.b.dequantize(c.b.quantize(newest, tensor.dtype, tensor.encoding))
+    return c.b.op(
+        "Buffer",
+        [c.b.reshape(newest, (*newest.shape, 1))],
+        (*newest.shape, memory),
+        buffer_size=np.uint32(memory),
+        buffer_dim=np.uint32(2),
+        mode=np.uint32(_NON_BLOCKING_RIGHT),
+    )
+
+
+def _shifted(c: Lowering, node: TfliteNode, newest: Value, memory: int) -> Value:
+    """The same with the features of earlier runs as an input of the model."""
+    batch, filters = newest.shape
+    state = c.state(node, 4, (batch, filters * memory))
+    assert state is not None
+    frames = c.b.reshape(state, (batch, filters, memory))
+    kept = cut(c, frames, [(0, batch, 1), (0, filters, 1), (1, memory, 1)])
+    parts: Sequence[Value] = [kept, c.b.reshape(newest, (batch, filters, 1))]
+    joined = c.b.op("Concat", parts, frames.shape, axis=np.uint32(2))
+    c.next_state(node, 4, c.b.reshape(joined, state.shape))
+    return joined
 
 
 def _summed(c: Lowering, x: Value) -> Value:
