@@ -318,6 +318,7 @@ Result<KernelPtr> MakeOnReals(BinaryOp op, const Node& node) {
       return KernelPtr(std::make_unique<Fused>(loop, encodings, node));
     }
   }
+  if (!node.post_ops.empty()) return KernelPtr();
   Operands operands(op, node);
   const BroadcastPlan<2> plan = operands.plan;
   const bool one_scale =
@@ -343,7 +344,7 @@ Result<KernelPtr> MakeOnReals(BinaryOp op, const Node& node) {
 
 Result<KernelPtr> MakeFixedBinary(const Node& node, const KernelOptions&) {
   const BinaryOp op = BinaryOpOf(node);
-  if (IsLogic(op) || !node.post_ops.empty() || FloatLoops(op).vv == nullptr) return KernelPtr();
+  if (IsLogic(op) || FloatLoops(op).vv == nullptr) return KernelPtr();
   if (!IsFixed(node.inputs[0]->dtype) || !IsFixed(node.inputs[1]->dtype)) return KernelPtr();
   if (!IsCompare(op) && !IsFixed(node.outputs[0]->dtype)) return KernelPtr();
   if (IntegersWillDo(op, node)) return MakeOnCodes(op, node);

@@ -1,6 +1,7 @@
 #include "ops/fixed_fused.h"
 
 #include "ops/fixed.h"
+#include "ops/post_ops.h"
 
 namespace qnnrt::fixed {
 namespace {
@@ -84,9 +85,9 @@ Decoder DecoderOf(const Tensor& tensor) {
   return {tensor.quantization.scales[0], tensor.quantization.offsets[0]};
 }
 
-Encoder EncoderOf(const Tensor& tensor) {
-  const Quantization& q = tensor.quantization;
-  const FixedRange range = RangeOf(tensor.dtype, q.bitwidth);
+Encoder EncoderOf(const Node& node) {
+  const Quantization& q = node.outputs[0]->quantization;
+  const FixedRange range = OutputRange(node);
   return {q.scales[0], q.offsets[0], range.low, range.high};
 }
 
@@ -121,7 +122,7 @@ FusedRow RowOfOp(BinaryOp op, Qnn_DataType_t type, size_t row_input) {
 FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
   const Tensor &a = *node.inputs[0], &b = *node.inputs[1], &out = *node.outputs[0];
   if (a.dtype != b.dtype || a.dtype != out.dtype || !Takes(node)) return nullptr;
-  *encodings = {DecoderOf(a), DecoderOf(b), EncoderOf(out), {}};
+  *encodings = {DecoderOf(a), DecoderOf(b), EncoderOf(node), OutputRange(node), {}};
   const FusedLoop loop = OfOp(op, out.dtype);
   return loop == nullptr ? nullptr : PickFused8(op, node, loop, encodings);
 }
@@ -129,7 +130,7 @@ FusedLoop PickFused(BinaryOp op, const Node& node, Encodings* encodings) {
 FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings) {
   const Tensor &a = *node.inputs[1 - row_input], &out = *node.outputs[0];
   if (a.dtype != out.dtype || !Takes(node)) return nullptr;
-  *encodings = {DecoderOf(a), {}, EncoderOf(out), {}};
+  *encodings = {DecoderOf(a), {}, EncoderOf(node), OutputRange(node), {}};
   const FusedRow loop = RowOfOp(op, out.dtype, row_input);
   return loop == nullptr ? nullptr : PickFusedRow8(op, node, row_input, loop);
 }

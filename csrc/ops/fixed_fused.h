@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/binary.h"
+#include "ops/encoding.h"
 #include "ops/fixed_math.h"
 
 namespace qnnrt::fixed {
@@ -9,6 +10,7 @@ namespace qnnrt::fixed {
 struct Encodings {
   Decoder a, b;  // b: not of a row
   Encoder out;
+  FixedRange codes;  // of the output; fewer than its type has where clamps follow
   // Where codes are added up without a detour: in steps of the output, before its offset.
   struct Steps {
     float a = 0, b = 0, constant = 0;

@@ -27,7 +27,8 @@ QNNRT_AVX512_INLINE __m512i InOrder() {
 
 struct Constants {
   __m512 scale_a, shift_a, scale_b, shift_b, scale, inverse, magic, steps_a, steps_b, constant;
-  __m512i bias, zero, order;
+  __m512i bias, zero, order, low, high;
+  bool limited;  // to less than saturation does
   QNNRT_AVX512_INLINE explicit Constants(const Encodings& e)
       : scale_a(_mm512_set1_ps(e.a.scale)),
         shift_a(_mm512_set1_ps(e.a.shift)),
@@ -41,7 +42,10 @@ struct Constants {
         constant(_mm512_set1_ps(e.steps.constant)),
         bias(_mm512_set1_epi32(e.out.bias)),
         zero(_mm512_set1_epi16(static_cast<int16_t>(-e.out.offset()))),
-        order(InOrder()) {}
+        order(InOrder()),
+        low(_mm512_set1_epi8(static_cast<int8_t>(e.codes.low))),
+        high(_mm512_set1_epi8(static_cast<int8_t>(e.codes.high))),
+        limited(e.codes.high - e.codes.low < 255) {}
 };
 
 template <bool is_signed>
@@ -123,7 +127,11 @@ QNNRT_AVX512_INLINE void Block(const Constants& c, const uint8_t* a,
       c, _mm512_packs_epi32(Codes::Sixteen(c, a, b), Codes::Sixteen(c, a + 16, b + 16)));
   const __m512i high = Codes::Finish(
       c, _mm512_packs_epi32(Codes::Sixteen(c, a + 32, b + 32), Codes::Sixteen(c, a + 48, b + 48)));
-  const __m512i bytes = is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+  __m512i bytes = is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+  if (c.limited) {
+    bytes = is_signed ? _mm512_min_epi8(_mm512_max_epi8(bytes, c.low), c.high)
+                      : _mm512_min_epu8(_mm512_max_epu8(bytes, c.low), c.high);
+  }
   _mm512_storeu_si512(out, _mm512_maskz_permutexvar_epi32(0xffff, c.order, bytes));
 }
 
@@ -243,13 +251,11 @@ float Largest(const Tensor& tensor) {
                                         std::fabs(static_cast<float>(range.high))));
 }
 
-// Whether these loops serve: all results have codes that floats round to, and whatever saturates
-// does so where a byte ends.
+// Whether these loops serve: all results have codes that floats round to.
 bool Suits(const Node& node) {
   const Tensor& out = *node.outputs[0];
-  const FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
   const float a = Largest(*node.inputs[0]), b = Largest(*node.inputs[1]);
-  return CpuIsa() == Isa::kAvx512 && ElementSize(out.dtype) == 1 && range.high - range.low == 255 &&
+  return CpuIsa() == Isa::kAvx512 && ElementSize(out.dtype) == 1 &&
          std::fmax(a + b, a * b) < out.quantization.scales[0] * 0x1p20f;
 }
 

@@ -1,8 +1,8 @@
 #include "ops/post_ops.h"
 
 #include <algorithm>
-#include <iterator>
 
+#include "ops/fixed.h"
 #include "ops/isa.h"
 #include "ops/simd.h"
 #include "ops/vector_math.h"
@@ -50,6 +50,27 @@ const RowFn* Rows() {
   return rows;
 }
 
+template <size_t count>
+bool IsOneOf(const Node& node, const char* const (&types)[count]) {
+  return std::any_of(types, types + count, [&](const char* type) { return node.type == type; });
+}
+
+int64_t Encoded(float value, const Tensor& tensor) {
+  uint8_t code = 0;
+  Codec(tensor).Encode(&value, &code, 0, 1);
+  return tensor.dtype == QNN_DATATYPE_SFIXED_POINT_8 ? int64_t{static_cast<int8_t>(code)} : code;
+}
+
+// What is left of a range of integers behind a clamp of the numbers that they stand for.
+FixedRange Clamped(FixedRange range, const PostOp& op, const Tensor& tensor) {
+  const bool relu = op.activation == Activation::kRelu;
+  const bool given = op.activation == Activation::kReluMinMax;
+  const int64_t least = Encoded(given ? op.alpha : 0.0f, tensor);
+  const int64_t most = relu ? range.high : Encoded(given ? op.beta : 6.0f, tensor);
+  const auto clamp = [&](int64_t x) { return std::min(std::max(x, least), most); };
+  return {clamp(range.low), clamp(range.high)};
+}
+
 }  // namespace
 
 float ApplyActivation(Activation a, float x, float alpha, float beta) {
@@ -75,16 +96,27 @@ bool TakesFixedPostOp(const Node& node, const PostOp& op) {
   const bool clamps = op.kind == PostOp::Kind::kActivation &&
                       (op.activation == Activation::kRelu || op.activation == Activation::kRelu6 ||
                        op.activation == Activation::kReluMinMax);
-  const auto is_8_bit = [](const Tensor* t) {
-    return t != nullptr && (TypeBit(t->dtype) & types::kFixed8) != 0;
-  };
+  if (!clamps || node.inputs.size() < 2 || !node.HasOutput(0)) return false;
+  const Tensor *a = node.inputs[0], *b = node.inputs[1], *out = node.outputs[0];
+  for (const Tensor* tensor : {a, b, out}) {
+    if (tensor == nullptr || (TypeBit(tensor->dtype) & types::kFixed8) == 0) return false;
+  }
   static constexpr const char* kProducts[] = {
       "Conv1d",          "Conv2d",          "Conv3d",         "DepthWiseConv1d",
       "DepthWiseConv2d", "TransposeConv2d", "FullyConnected", "MatMul"};
-  const bool product = std::any_of(std::begin(kProducts), std::end(kProducts),
-                                   [&](const char* type) { return node.type == type; });
-  return clamps && product && node.inputs.size() > 1 && is_8_bit(node.inputs[0]) &&
-         is_8_bit(node.inputs[1]) && node.HasOutput(0) && is_8_bit(node.outputs[0]);
+  if (IsOneOf(node, kProducts)) return true;
+  static constexpr const char* kArithmetic[] = {"ElementWiseAdd", "ElementWiseMultiply",
+                                                "ElementWiseSubtract"};
+  return IsOneOf(node, kArithmetic) && a->shape == b->shape && a->dtype == b->dtype &&
+         a->dtype == out->dtype && OneScale(a->quantization) && OneScale(b->quantization) &&
+         OneScale(out->quantization);
+}
+
+FixedRange OutputRange(const Node& node) {
+  const Tensor& out = *node.outputs[0];
+  FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
+  for (const PostOp& op : node.post_ops) range = Clamped(range, op, out);
+  return range;
 }
 
 }  // namespace qnnrt

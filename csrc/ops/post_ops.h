@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "ops/encoding.h"
 #include "ops/op.h"
 
 namespace qnnrt {
@@ -24,8 +25,13 @@ class PostOps {
   std::vector<PostOp> ops_;
 };
 
-// Whether a fixed-point node may carry the post op: clamps behind 8-bit products, since rounding a
-// clamped result is clamping the rounded one.
+// Whether a fixed-point node may carry the post op: clamps behind 8-bit products, and behind sums,
+// differences and products of two tensors, since rounding a clamped result is clamping the rounded
+// one.
 bool TakesFixedPostOp(const Node& node, const PostOp& op);
+
+// The integers that a fixed-point output with one scale may hold: fewer than its type where it is
+// narrower, or clamps follow.
+FixedRange OutputRange(const Node& node);
 
 }  // namespace qnnrt

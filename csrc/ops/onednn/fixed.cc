@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ops/post_ops.h"
 #include "ops/rules.h"
 
 namespace qnnrt::onednn {
@@ -88,22 +89,6 @@ std::vector<double> SumsOf(const Tensor& weights, const ChannelOrder& order,
     sums[c] += products * (encoding.shifts[c] + encoding.rests[c]);
   }
   return {sums.begin(), sums.end()};
-}
-
-int64_t Encoded(float value, const Tensor& tensor) {
-  uint8_t code = 0;
-  Codec(tensor).Encode(&value, &code, 0, 1);
-  return tensor.dtype == QNN_DATATYPE_SFIXED_POINT_8 ? int64_t{static_cast<int8_t>(code)} : code;
-}
-
-// What is left of a range of integers behind a clamp of the numbers that they stand for.
-FixedRange Clamped(FixedRange range, const PostOp& op, const Tensor& tensor) {
-  const bool relu = op.activation == Activation::kRelu;
-  const bool given = op.activation == Activation::kReluMinMax;
-  const int64_t least = Encoded(given ? op.alpha : 0.0f, tensor);
-  const int64_t most = relu ? range.high : Encoded(given ? op.beta : 6.0f, tensor);
-  const auto clamp = [&](int64_t x) { return std::min(std::max(x, least), most); };
-  return {clamp(range.low), clamp(range.high)};
 }
 
 }  // namespace
@@ -254,13 +239,6 @@ Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t wei
   integers->constants.push_back(
       {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(addends)});
   return Status::Ok();
-}
-
-FixedRange OutputRange(const Node& node) {
-  const Tensor& out = *node.outputs[0];
-  FixedRange range = RangeOf(out.dtype, out.quantization.bitwidth);
-  for (const PostOp& op : node.post_ops) range = Clamped(range, op, out);
-  return range;
 }
 
 void LimitOutput(const Node& node, IntegerProblem* integers) {

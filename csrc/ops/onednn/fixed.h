@@ -77,8 +77,7 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
 Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t weights_offset,
                      const Dims& bias_dims, IntegerProblem* integers);
 
-// The integers that an output may hold: fewer than its type where it is narrower, or clamps follow.
-FixedRange OutputRange(const Node& node);
+// Keeps results within OutputRange().
 void LimitOutput(const Node& node, IntegerProblem* integers);
 
 // The sums of inputs that weights with a rest need, and the rounding: `inner` writes all but that

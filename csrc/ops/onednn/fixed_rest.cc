@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "ops/onednn/split16_loops.h"
+#include "ops/post_ops.h"
 #include "ops/rules.h"
 
 namespace qnnrt::onednn {
