@@ -38,7 +38,8 @@ def test_every_op_that_takes_fixed_point_numbers_is_compared():
         for op in json.loads(library.qnnrt_op_coverage_json())
         if any("FIXED" in t for port in (*op["inputs"], *op["outputs"]) for t in port["types"])
     }
-    assert {t.case.op for t in trials(quick=True)} == ops
+    # Buffer's frames come over several executions: test_state_simulator.py.
+    assert {t.case.op for t in trials(quick=True)} == ops - {"Buffer"}
 
 
 @pytest.mark.parametrize("type", ["u8", "s8", "u16"])
