@@ -1802,6 +1802,7 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         QNNRT_GRAPH_OPTION_NUM_THREADS, QNNRT_GRAPH_OPTION_KERNELS, QNNRT_KERNELS_AUTO
         QNNRT_KERNELS_PORTABLE, QNNRT_RESERVED_NONE, QNNRT_RESERVED_AT_FINALIZE
         QNNRT_RESERVED_AT_EXECUTE, QNNRT_COPY_IN, QNNRT_COPY_OUT, QNNRT_GRAPH_OPTION_STRICT
+        QNNRT_GRAPH_OPTION_EXCLUDE_IO
 
     ctypedef struct Qnnrt_GraphConfig_t:
         uint32_t magic
@@ -1809,6 +1810,7 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint32_t numThreads
         uint32_t kernels
         uint32_t strict
+        uint32_t excludeIo
 
     ctypedef struct Qnnrt_GraphStats_t:
         uint64_t executes

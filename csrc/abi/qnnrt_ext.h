@@ -22,6 +22,7 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_NUM_THREADS 1u
 #define QNNRT_GRAPH_OPTION_KERNELS 2u
 #define QNNRT_GRAPH_OPTION_STRICT 3u
+#define QNNRT_GRAPH_OPTION_EXCLUDE_IO 4u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
@@ -34,6 +35,8 @@ typedef struct Qnnrt_GraphConfig_t {
     uint32_t kernels;  // one of QNNRT_KERNELS_*
     uint32_t strict;  // 1: executing with RAW memory that would have to be copied is 6004; 0: it is
                       // copied and counted. May be changed at any time
+    uint32_t excludeIo;  // lpai; 1: the scratch memory has no places for inputs and outputs, whose
+                         // memory the client gives at each execution. Before its size is asked for
   };
 } Qnnrt_GraphConfig_t;
 

@@ -28,6 +28,11 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
             row, "kernels is AUTO (0) or PORTABLE (1), got " + std::to_string(c.kernels));
       options->portable_only = c.kernels == QNNRT_KERNELS_PORTABLE;
       return Json(std::string(options->portable_only ? "PORTABLE" : "AUTO"));
+    case QNNRT_GRAPH_OPTION_EXCLUDE_IO:
+      if (c.excludeIo > 1)
+        return InvalidConfig(row, "excludeIo is 0 or 1, got " + std::to_string(c.excludeIo));
+      options->exclude_io = c.excludeIo == 1;
+      return Json(options->exclude_io);
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

@@ -146,6 +146,10 @@ const ConfigRow kTable[] = {
      kEffect, kOnce, 0, "before graphFinalize"},
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_STRICT), "0 or 1", kRecorded, kEffect, kRecorded,
      kOnce, 0, "a RAW tensor that would be copied is refused (6004); cpu and lpai copy none"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_EXCLUDE_IO), "0 or 1", kRecorded, kRecorded,
+     kEffect, kOnce, 0,
+     "inputs and outputs have no places in the scratch memory, where other backends never have "
+     "them; before its size is asked for"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kOnce,

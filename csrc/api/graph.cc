@@ -100,12 +100,7 @@ Qnn_ErrorHandle_t SetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config_t** 
       settings.record = graph->settings.record;
     }
     Status status = ReadGraphConfig(*graph->context->backend, config, kAtSet, &options, &settings);
-    bool changed = options.threads != graph->graph.options().threads ||
-                   options.portable_only != graph->graph.options().portable_only;
-    if (status.ok() && changed && graph->graph.finalized()) {
-      status = Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
-                      "threads and kernels are chosen before graphFinalize");
-    }
+    if (status.ok()) status = graph->graph.CheckOptions(options);
     if (status.ok()) status = graph->profile.Apply(settings);
     if (status.ok()) {
       graph->graph.set_options(options);

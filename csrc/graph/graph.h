@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -108,6 +109,9 @@ class Graph {
 
   const std::string& name() const { return name_; }
   bool finalized() const { return plan_ != nullptr; }
+  bool prepared() const { return AnyPlan() != nullptr; }  // under Lock(), as what follows
+  // Nothing until the graph is prepared, or where its memory is the runtime's own.
+  std::optional<PoolSizes> pool_sizes() const;
   bool client_memory() const { return pools_ != nullptr; }
   // Under Lock(). Errors: 6024 threads and kernels, once finalized; 6000 exclude_io, once prepared.
   Status CheckOptions(const GraphOptions& options) const;

@@ -58,6 +58,11 @@ PoolSizes Graph::SizesOf(const Plan& plan) const {
   return {size(plan.arena().peak), size(plan.persistent_bytes())};
 }
 
+std::optional<PoolSizes> Graph::pool_sizes() const {
+  if (pools_ == nullptr || AnyPlan() == nullptr) return std::nullopt;
+  return SizesOf(*AnyPlan());
+}
+
 Result<PoolSizes> Graph::Prepare() {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(NeedsClientMemory());

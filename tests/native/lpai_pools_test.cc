@@ -173,6 +173,39 @@ TEST(PoolsThatAreTooSmallOrOnNoBoundaryAreRefused) {
   CHECK_OK(graph.Finalize(nullptr));
 }
 
+TEST(ExcludedInputsAndOutputsHaveNoPlaces) {
+  Chain with, without;
+  const uint64_t all = with.graph().Prepare()->scratch;
+  Graph& graph = without.graph();
+  {
+    auto lock = graph.Lock();
+    GraphOptions options = graph.options();
+    options.exclude_io = true;
+    CHECK_OK(graph.CheckOptions(options));
+    graph.set_options(options);
+  }
+  const uint64_t few = graph.Prepare()->scratch;
+  CHECK(few < all);
+  {
+    auto lock = graph.Lock();
+    GraphOptions options = graph.options();
+    options.exclude_io = false;
+    CHECK_EQ(graph.CheckOptions(options).code(), QNN_GRAPH_ERROR_INVALID_ARGUMENT);
+  }
+  Guarded scratch((few + 63) / 64 * 64), io(2048, true);
+  CHECK_OK(graph.SetScratch(scratch.data(), few));
+  CHECK_OK(graph.Finalize(nullptr));
+  Qnn_Tensor_t in = Null(*without.in), out = Null(*without.out);
+  CHECK_EQ(graph.Execute(&in, 1, &out, 1, {}).code(), QNN_GRAPH_ERROR_INVALID_TENSOR);
+  CHECK_EQ(graph.Execute(nullptr, 0, nullptr, 0, {}).code(), QNN_GRAPH_ERROR_INVALID_ARGUMENT);
+  CHECK_EQ(graph.IoAddress(without.in->id).status().code(), QNN_GRAPH_ERROR_INVALID_TENSOR);
+  in.v1.clientBuf = {io.data(), 1000};
+  out.v1.clientBuf = {io.data() + 1024, 1000};
+  without.Fill(io.data(), 1);
+  CHECK_OK(graph.Execute(&in, 1, &out, 1, {}));
+  CHECK(without.Right(io.data() + 1024, 1));
+}
+
 }  // namespace
 
 CHECK_MAIN("lpai_pools_test")

@@ -134,6 +134,7 @@ VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("qnnrt graph", "NUM_THREADS"): (own_graph(1, 2), own_graph(1, 0)),
     ("qnnrt graph", "KERNELS"): (own_graph(2, 1), own_graph(2, 2)),
     ("qnnrt graph", "STRICT"): (own_graph(3, 1), own_graph(3, 2)),
+    ("qnnrt graph", "EXCLUDE_IO"): (own_graph(4, 1), own_graph(4, 2)),
     ("htp graph", "OPTIMIZATION"): (
         htp_graph(1, struct.pack("=If", 3, 2.0)),
         htp_graph(1, struct.pack("=If", 8, 2.0)),
@@ -221,6 +222,10 @@ EFFECTS = {
     ("qnnrt graph", "NUM_THREADS"): ("test_session", "threads"),
     ("qnnrt graph", "KERNELS"): ("test_onednn", "portable"),
     ("qnnrt graph", "STRICT"): ("test_qmem", "strict"),
+    ("qnnrt graph", "EXCLUDE_IO"): (
+        "lpai_pools_test",
+        "ExcludedInputsAndOutputsHaveNoPlaces",
+    ),
     ("htp graph", "NUM_HVX_THREADS"): (
         "test_configs",
         "test_the_number_of_hvx_threads_is_one_of_kernel_threads",
