@@ -57,7 +57,8 @@ Status& ThreadError() {
 
 Qnn_ErrorHandle_t Report(const Status& status, Log* log) {
   if (status.ok()) return QNN_SUCCESS;
-  ThreadError() = Status(status.code(), status.message());
+  const bool silent = status.message().empty();
+  ThreadError() = silent ? Status(status.code()) : Status(status.code(), status.message());
   if (log != nullptr) {
     // A graph that waits for more frames does what it is meant to do.
     const bool waits = status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;

@@ -60,6 +60,7 @@ Result<std::unique_ptr<Plan>> Plan::Make(Ir ir, const std::vector<const Tensor*>
   plan->packed_ = options.packed != nullptr ? options.packed->Take() : recorder.Take();
   QNNRT_RETURN_IF_ERROR(plan->LayOut(inputs, outputs, options));
   plan->LetGo();
+  if (plan->persistent_bytes_ != 0) plan->early_end_.emplace(plan->ir_.nodes, plan->step_nodes_);
   return plan;
 }
 
@@ -284,7 +285,7 @@ Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
   for (const Step& step : steps_) {
     if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
     Status status = step.kernel->Run({step.in, step.out, step.scratch, threads_, step.persistent});
-    if (!status.ok()) return Failed(step, std::move(status));
+    if (!status.ok()) return Stopped(step, std::move(status));
     if (times == nullptr) continue;
     uint64_t now = MonotonicNanoseconds();
     *times++ = now - before;
@@ -293,8 +294,18 @@ Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
   return Status::Ok();
 }
 
+Status Plan::Stopped(const Step& step, Status status) {
+  if (status.code() != QNN_GRAPH_ERROR_EARLY_TERMINATION || !early_end_)
+    return Failed(step, std::move(status));
+  return early_end_->Finish(static_cast<size_t>(&step - steps_.data()), [this](size_t i) {
+    const Step& s = steps_[i];
+    Status ran = s.kernel->Run({s.in, s.out, s.scratch, threads_, s.persistent});
+    const bool early = ran.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;
+    return ran.ok() || early ? std::move(ran) : Failed(s, std::move(ran));
+  });
+}
+
 Status Plan::Failed(const Step& step, Status status) const {
-  if (status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION) return status;  // as the step is to do
   const Node& n = node(static_cast<size_t>(&step - steps_.data()));
   return std::move(status).Within("node '" + n.name + "' (" + n.type + ")");
 }

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "graph/early_end.h"
 #include "graph/ir.h"
 #include "graph/layout.h"
 #include "graph/planner.h"
@@ -98,7 +99,7 @@ class Plan {
     for (const Step& step : steps_) {
       Status status =
           step.kernel->Run({step.in, step.out, step.scratch, threads_, step.persistent});
-      if (!status.ok()) return Failed(step, std::move(status));
+      if (!status.ok()) return Stopped(step, std::move(status));
     }
     return Status::Ok();
   }
@@ -141,6 +142,7 @@ class Plan {
   Status KeepStatic(const Node& node, const Tensor& tensor);
   void LetGo();
   void DescribeItems(JsonWriter* json) const;
+  Status Stopped(const Step& step, Status status);
   Status Failed(const Step& step, Status status) const;
 
   Ir ir_;
@@ -161,6 +163,7 @@ class Plan {
   std::shared_ptr<AlignedBytes> persistent_;
   char* persistent_base_ = nullptr;
   uint64_t persistent_bytes_ = 0;
+  std::optional<EarlyEnd> early_end_;  // of a plan that keeps state
   std::vector<PackedWeight> packed_;
   std::shared_ptr<const void> owner_;
   std::optional<WeightCheck> check_;

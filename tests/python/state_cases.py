@@ -114,3 +114,19 @@ def buffered(
         else:
             found.append(np.concatenate([held, rest] if mode == LEFT else [rest, held], dim))
     return found
+
+
+def stream(context: qnn.Context, size: int = 3) -> qnn.Graph:
+    """z = x + 1; y = tanh of the last frames of x."""
+    graph = context.create_graph("g")
+    x = graph.add_tensor("x", (1, 4), np.float32, type="app_write")
+    z = graph.add_tensor("z", (1, 4), np.float32, type="app_read")
+    one = graph.add_tensor("one", (1,), np.float32, type="static", data=np.ones(1, np.float32))
+    kept = graph.add_tensor("kept", (size, 4), np.float32, type="native")
+    y = graph.add_tensor("y", (size, 4), np.float32, type="app_read")
+    graph.add_node("before", "ElementWiseAdd", [x, one], [z])
+    params = {"buffer_size": np.uint32(size), "buffer_dim": np.uint32(0)}
+    graph.add_node("buffer", "Buffer", [x], [kept], params)
+    graph.add_node("after", "Tanh", [kept], [y])
+    graph.finalize()
+    return graph

@@ -11,7 +11,7 @@ import pytest
 from op_runner import close
 from parallel import in_threads
 from recurrent_cases import VARIANTS, LstmCase, N, T, U, X, gru_inputs
-from state_cases import BLOCKING, LEFT, NEVER, RIGHT, Steps, add_node, buffered, steps_of
+from state_cases import BLOCKING, LEFT, NEVER, RIGHT, Steps, add_node, buffered, steps_of, stream
 
 from qnnrt import qnn
 from qnnrt.errors import EarlyTermination, QnnError
@@ -19,7 +19,6 @@ from qnnrt.model import Quantization
 
 #: The number of the input.
 RESET = {"Lstm": 24, "Gru": 14}
-NAME = "QNN_GRAPH_ERROR_EARLY_TERMINATION"
 
 
 def recurrent(op: str, variant: str = "plain", seed: int = 7) -> tuple[list[Any], int]:
@@ -286,74 +285,6 @@ def test_a_bad_buffer_is_refused_with_the_rule_it_breaks() -> None:
         steps_of(*args, encodings={0: q, "y": other}),
     ):
         pass
-
-
-# ---- ending early ----
-
-
-def stream(context: qnn.Context, size: int = 3) -> qnn.Graph:
-    """z = x + 1; y = tanh of the last frames of x."""
-    graph = context.create_graph("g")
-    x = graph.add_tensor("x", (1, 4), np.float32, type="app_write")
-    z = graph.add_tensor("z", (1, 4), np.float32, type="app_read")
-    one = graph.add_tensor("one", (1,), np.float32, type="static", data=np.ones(1, np.float32))
-    kept = graph.add_tensor("kept", (size, 4), np.float32, type="native")
-    y = graph.add_tensor("y", (size, 4), np.float32, type="app_read")
-    graph.add_node("before", "ElementWiseAdd", [x, one], [z])
-    params = {"buffer_size": np.uint32(size), "buffer_dim": np.uint32(0)}
-    graph.add_node("buffer", "Buffer", [x], [kept], params)
-    graph.add_node("after", "Tanh", [kept], [y])
-    graph.finalize()
-    return graph
-
-
-def test_later_steps_are_not_run_when_an_execution_ends_early() -> None:
-    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
-        graph = stream(context)
-        for i in range(5):
-            x = np.full((1, 4), i, np.float32)
-            z, y = np.full((1, 4), 77, np.float32), np.full((3, 4), 77, np.float32)
-            if i < 2:
-                with pytest.raises(EarlyTermination, match="again with the next frames") as ended:
-                    graph.execute([x], [z, y])
-                assert (ended.value.code, ended.value.name) == (6038, NAME)
-                assert np.all(y == 77)
-            else:
-                graph.execute([x], [z, y])
-                np.testing.assert_allclose(y[:, 0], np.tanh([i - 2, i - 1, i]), atol=1e-6)
-            np.testing.assert_array_equal(z, x + 1)  # what came before it
-
-
-@pytest.mark.parametrize("backend_name", ["cpu", "htp"])
-def test_an_execution_that_ends_early_is_profiled_and_no_error_in_the_log(
-    backend_name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with (
-        qnn.Backend.open(backend_name, log_level="info") as backend,
-        backend.create_context() as context,
-        backend.create_profile("detailed") as profile,
-    ):
-        graph = stream(context)
-        x, z, y = (np.zeros(s, np.float32) for s in ((1, 4), (1, 4), (3, 4)))
-        with pytest.raises(EarlyTermination):
-            graph.execute([x], [z, y], profile=profile)
-        events = [e.identifier for e in profile.events()]
-        assert "execute" in events, events
-    assert "error" not in capfd.readouterr().err.lower()
-
-
-def test_an_asynchronous_execution_ends_early_too() -> None:
-    with qnn.Backend.open("htp") as backend, backend.create_context() as context:
-        graph = stream(context, size=2)
-        frames = [np.full((1, 4), i, np.float32) for i in range(6)]
-        z = [np.zeros((1, 4), np.float32) for _ in frames]
-        y = [np.full((2, 4), 77, np.float32) for _ in frames]
-        futures = [graph.execute_async([frames[i]], [z[i], y[i]]) for i in range(6)]
-        assert isinstance(futures[0].exception(), EarlyTermination)
-        assert np.all(y[0] == 77)
-        for i in range(1, 6):
-            futures[i].result()
-            np.testing.assert_allclose(y[i][:, 0], np.tanh([i - 1, i]), atol=1e-6)
 
 
 def test_executions_of_several_threads_queue() -> None:
