@@ -23,6 +23,7 @@ _OPTION_THREADS: Final = 1
 _OPTION_KERNELS: Final = 2
 _OPTION_STRICT: Final = 3
 _OPTION_EXCLUDE_IO: Final = 4
+_OPTION_PLAN_MILLISECONDS: Final = 5
 _KERNELS: Final = {"auto": 0, "portable": 1}
 
 
@@ -77,14 +78,19 @@ def graph_config(
     kernels = given.get("kernels")
     if kernels is not None and kernels not in _KERNELS:
         raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
-    own = [(_OPTION_THREADS, threads), (_OPTION_KERNELS, _KERNELS.get(kernels or ""))]
+    own = [
+        (_OPTION_THREADS, threads),
+        (_OPTION_KERNELS, _KERNELS.get(kernels or "")),
+        (_OPTION_PLAN_MILLISECONDS, given.get("plan_milliseconds")),
+    ]
     for option, value in own:
         if value is None:
             continue
         if not backend.library.has_extensions:
             raise ValueError(
-                f"{backend.library.path} is not qnnrt's own: it takes neither 'threads' "
-                "nor 'kernels'; its own options go into options['graph_config']"
+                f"{backend.library.path} is not qnnrt's own: it takes neither 'threads' nor "
+                "'kernels' nor 'plan_milliseconds'; its own options go into "
+                "options['graph_config']"
             )
         config.append(_own(option, value))
     if strict and backend.library.has_extensions:

@@ -31,7 +31,16 @@ __all__ = ["BoundTensor", "Copy", "Session", "Stats"]
 _HTP: Final = 6  # QNN_BACKEND_ID_HTP
 _QUEUE_DEPTH: Final = 10  # unless the context says otherwise
 _FED: Final = "the array fed is not the bound memory"
-_OPTIONS: Final = ("kernels", "heap", "priority", "context", "graph_config", "graph", "lpai")
+_OPTIONS: Final = (
+    "kernels",
+    "heap",
+    "priority",
+    "context",
+    "graph_config",
+    "graph",
+    "lpai",
+    "plan_milliseconds",
+)
 
 
 class Session(SessionMemory):
@@ -79,8 +88,9 @@ class Session(SessionMemory):
             options: "kernels" ("auto" or "portable"; own backends only), "heap" (for the
                 buffers), "priority", "context" (a dict for ``Backend.create_context``),
                 "graph_config" (structs of the backend's own, as bytes), "graph" (which one of a
-                context binary's), "lpai" (``qnnrt.lpai.Options``, or a dict of them: pools of the
-                caller's own, hardware, performance).
+                context binary's), "plan_milliseconds" (how long finalize may search for a smaller
+                arena; 0 unless given; own backends only), "lpai" (``qnnrt.lpai.Options``, or a
+                dict of them: pools of the caller's own, hardware, performance).
 
         Raises:
             ModelError, UnsupportedOpError: the model is not valid, or computes on floats on lpai.
@@ -183,9 +193,10 @@ class Session(SessionMemory):
                 f"{binary.path} was made for {_backend_name(made_for)}, not for "
                 f"{_backend_name(self.backend.id)}"
             )
-        if threads is not None or "kernels" in given:
+        if threads is not None or "kernels" in given or "plan_milliseconds" in given:
             raise ValueError(
-                f"threads and kernels were chosen when {binary.path} was made: leave them out"
+                f"threads, kernels and the plan of the memory were chosen when {binary.path} was "
+                "made: leave them out"
             )
         described = binary.graph(given.get("graph"))
         tensors: list[BinaryTensor] = [*described.inputs, *described.outputs]

@@ -23,6 +23,7 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_KERNELS 2u
 #define QNNRT_GRAPH_OPTION_STRICT 3u
 #define QNNRT_GRAPH_OPTION_EXCLUDE_IO 4u
+#define QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS 5u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
@@ -37,6 +38,8 @@ typedef struct Qnnrt_GraphConfig_t {
                       // copied and counted. May be changed at any time
     uint32_t excludeIo;  // lpai; 1: the scratch memory has no places for inputs and outputs, whose
                          // memory the client gives at each execution. Before its size is asked for
+    uint32_t planMilliseconds;  // how long finalize may search for a smaller arena where the one
+                                // found at once may not be the smallest; 0, the default: not at all
   };
 } Qnnrt_GraphConfig_t;
 

@@ -9,6 +9,8 @@
 namespace qnnrt {
 namespace {
 
+constexpr uint32_t kMostPlanMilliseconds = 3600000;
+
 std::string Json(bool value) { return value ? "true" : "false"; }
 std::string Json(uint64_t value) { return std::to_string(value); }
 std::string Json(const std::string& value) { return JsonWriter().String(value).Take(); }
@@ -33,6 +35,13 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
         return InvalidConfig(row, "excludeIo is 0 or 1, got " + std::to_string(c.excludeIo));
       options->exclude_io = c.excludeIo == 1;
       return Json(options->exclude_io);
+    case QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS:
+      if (c.planMilliseconds > kMostPlanMilliseconds)
+        return InvalidConfig(row, "planMilliseconds is from 0 to " +
+                                      std::to_string(kMostPlanMilliseconds) + ", got " +
+                                      std::to_string(c.planMilliseconds));
+      options->plan_milliseconds = c.planMilliseconds;
+      return Json(uint64_t{c.planMilliseconds});
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

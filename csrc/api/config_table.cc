@@ -150,6 +150,9 @@ const ConfigRow kTable[] = {
      kEffect, kOnce, 0,
      "inputs and outputs have no places in the scratch memory, where other backends never have "
      "them; before its size is asked for"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS), "0 to 3600000", kEffect,
+     kEffect, kEffect, kOnce, 0,
+     "how long to search for a smaller arena; 0: not at all, and the same plan on every machine"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kOnce,

@@ -52,6 +52,7 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
   PlanOptions options;
   options.kernels.portable_only = described.portable_only;
   options.kernels.threads = described.threads;
+  options.plan_milliseconds = options_.plan_milliseconds;
   options.packed = &packed;
   options.owner = load.owner;
   nodes.places.order = nodes.order.c_str();

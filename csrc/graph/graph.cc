@@ -159,6 +159,7 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
   options.kernels.portable_only = options_.portable_only;
   options.kernels.threads = options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
   options.kernels.interrupt = interrupt;
+  options.plan_milliseconds = options_.plan_milliseconds;
   UseClientMemory(&options);
   Ir ir(std::move(ordered));
   QNNRT_RETURN_IF_ERROR(

@@ -30,6 +30,7 @@ struct GraphOptions {
   bool strict = false;  // a RAW tensor that would have to be copied is refused
   // With client memory: inputs and outputs have no places in the scratch memory.
   bool exclude_io = false;
+  uint32_t plan_milliseconds = 0;  // for a smaller arena than the planner finds at once
 };
 
 // What a graph asks of the backend that it runs for.

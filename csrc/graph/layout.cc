@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/planner_measure.h"
 #include "ops/encoding.h"
 
 namespace qnnrt {
@@ -45,7 +46,7 @@ void Layout::AddItem(const ArenaItem& item, const ArenaUse& use) {
   uses_.push_back(use);
 }
 
-Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* places) {
+Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* places, const ArenaBudget& budget) {
   for (size_t s = 0; s < ir_.nodes.size(); ++s) {
     for (const Tensor* t : ir_.nodes[s].outputs) {
       if (t == nullptr || Root(t) != t || !InArena(t)) continue;
@@ -75,8 +76,10 @@ Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* places) {
         uses_[found->second].shared.push_back(t);
     }
   }
-  if (places != nullptr && Fits(items_, *places)) return *places;
-  return PlanArena(items_);
+  if (places == nullptr || !Fits(items_, *places)) return PlanArena(items_, budget);
+  ArenaPlan plan = *places;
+  plan.proved = plan.peak <= ArenaAlignedBound(items_);
+  return plan;
 }
 
 void Layout::Lifetimes() {

@@ -39,8 +39,9 @@ class Layout {
   // reader, an output from its producer to the last step. Before PlanMemory.
   void AddIo(const Tensor* tensor, uint64_t alignment);
 
-  // `places` are taken where they hold: they come from a file. Null: none.
-  Result<ArenaPlan> PlanMemory(const ArenaPlan* places);
+  // `places` are taken where they hold: they come from a file. Null: none. The budget is for
+  // others.
+  Result<ArenaPlan> PlanMemory(const ArenaPlan* places, const ArenaBudget& budget);
 
   // Their numbers in the plan, after PlanMemory: those of inputs and outputs come last.
   size_t Item(const Tensor* root) const { return item_.at(root); }

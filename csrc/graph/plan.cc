@@ -88,7 +88,9 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
       for (const Tensor* t : *tensors) layout.AddIo(t, options.io_alignment);
     }
   }
-  QNNRT_ASSIGN_OR_RETURN(arena_plan_, layout.PlanMemory(options.places));
+  QNNRT_ASSIGN_OR_RETURN(
+      arena_plan_,
+      layout.PlanMemory(options.places, {options.plan_milliseconds, 0, options.kernels.interrupt}));
   arena_items_ = layout.items();
   arena_uses_ = layout.uses();
   arena_order_ = arena_plan_.order;

@@ -68,6 +68,7 @@ struct PlanOptions {
   uint64_t io_alignment = 0;
   // Places in the arena that were found before: taken when they hold, found anew when not.
   const ArenaPlan* places = nullptr;
+  uint32_t plan_milliseconds = 0;  // for a search where the planner finds no smallest arena at once
 };
 
 class Plan {

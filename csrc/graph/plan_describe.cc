@@ -53,6 +53,7 @@ std::string Plan::Describe(const std::vector<PassReport>& passes) const {
   json.Key("arena").Object();
   json.Key("peak").Number(arena_plan_.peak).Key("lower_bound").Number(arena_plan_.lower_bound);
   json.Key("sum").Number(arena_plan_.sum).Key("order").String(arena_plan_.order);
+  json.Key("proved").Bool(arena_plan_.proved);
   DescribeItems(&json);
   json.End();
   json.Key("weight_bytes").Number(weight_bytes_);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cinttypes>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "abi/qnn_errors.h"
+#include "graph/planner_exact.h"
+#include "graph/planner_measure.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -19,23 +22,6 @@ constexpr size_t kImproveRounds = 200;
 
 bool Overlaps(const ArenaItem& a, const ArenaItem& b) {
   return a.first <= b.last && b.first <= a.last;
-}
-
-uint64_t AlignUp(uint64_t v, uint64_t alignment) { return (v + alignment - 1) & ~(alignment - 1); }
-
-uint64_t LowerBound(const std::vector<ArenaItem>& items) {
-  // Sizes enter at `first` and leave after `last`; the largest running sum is the bound.
-  std::vector<std::pair<uint64_t, int64_t>> events;
-  events.reserve(items.size() * 2);
-  for (const ArenaItem& item : items) {
-    if (item.size == 0) continue;
-    events.emplace_back(item.first, static_cast<int64_t>(item.size));
-    events.emplace_back(uint64_t{item.last} + 1, -static_cast<int64_t>(item.size));
-  }
-  std::sort(events.begin(), events.end());  // at one step the leaving ones (negative) come first
-  int64_t live = 0, most = 0;
-  for (const auto& event : events) most = std::max(most, live += event.second);
-  return static_cast<uint64_t>(most);
 }
 
 enum class Gap { kFirst, kBest };
@@ -92,33 +78,6 @@ struct Order {
   std::vector<uint32_t> items;
 };
 
-// For every item the most memory alive at any step of its life: what it has to squeeze into.
-std::vector<uint64_t> Pressure(const std::vector<ArenaItem>& items) {
-  uint32_t steps = 0;
-  for (const ArenaItem& item : items) steps = std::max(steps, item.last + 1);
-  // Steps can be far apart (instances with clock times): compress them to the starts first.
-  std::vector<uint32_t> starts;
-  for (const ArenaItem& item : items) starts.push_back(item.first);
-  std::sort(starts.begin(), starts.end());
-  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
-  std::vector<uint64_t> live(starts.size(), 0);
-  auto range = [&](const ArenaItem& item) {
-    auto lo = std::lower_bound(starts.begin(), starts.end(), item.first) - starts.begin();
-    auto hi = std::upper_bound(starts.begin(), starts.end(), item.last) - starts.begin();
-    return std::make_pair(lo, hi);
-  };
-  for (const ArenaItem& item : items) {
-    auto [lo, hi] = range(item);
-    for (auto s = lo; s < hi; ++s) live[s] += item.size;
-  }
-  std::vector<uint64_t> pressure(items.size(), 0);
-  for (size_t i = 0; i < items.size(); ++i) {
-    auto [lo, hi] = range(items[i]);
-    for (auto s = lo; s < hi; ++s) pressure[i] = std::max(pressure[i], live[s]);
-  }
-  return pressure;
-}
-
 std::vector<Order> Portfolio(const std::vector<ArenaItem>& items) {
   std::vector<uint32_t> index(items.size());
   std::iota(index.begin(), index.end(), 0u);
@@ -143,7 +102,7 @@ std::vector<Order> Portfolio(const std::vector<ArenaItem>& items) {
   add("start", [&](uint32_t a, uint32_t b) {
     return items[a].first != items[b].first ? items[a].first < items[b].first : size(a) > size(b);
   });
-  std::vector<uint64_t> pressure = Pressure(items);
+  std::vector<uint64_t> pressure = ArenaPressure(items);
   add("pressure, size", [&](uint32_t a, uint32_t b) {
     return pressure[a] != pressure[b] ? pressure[a] > pressure[b] : size(a) > size(b);
   });
@@ -163,11 +122,11 @@ std::vector<Order> Portfolio(const std::vector<ArenaItem>& items) {
 // Each round costs one placement; it ends when a round's culprit comes back or the rounds are used
 // up.
 void Improve(const std::vector<ArenaItem>& items, Placer* placer, std::vector<uint32_t> order,
-             Gap gap, ArenaPlan* plan) {
+             Gap gap, uint64_t bound, ArenaPlan* plan) {
   std::vector<uint64_t> offsets = plan->offsets;
   uint64_t peak = plan->peak;
   size_t rounds = items.size() > kFullPortfolio ? 0 : kImproveRounds;
-  for (size_t round = 0; round < rounds && plan->peak > plan->lower_bound; ++round) {
+  for (size_t round = 0; round < rounds && plan->peak > bound; ++round) {
     auto top = std::find_if(order.begin(), order.end(), [&](uint32_t i) {
       return items[i].size > 0 && offsets[i] + items[i].size == peak;
     });
@@ -207,12 +166,13 @@ Status CheckItems(const std::vector<ArenaItem>& items, uint64_t* sum) {
 
 }  // namespace
 
-Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items) {
+Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items, const ArenaBudget& budget) {
   ArenaPlan plan;
   QNNRT_RETURN_IF_ERROR(CheckItems(items, &plan.sum));
-  plan.lower_bound = LowerBound(items);
+  plan.lower_bound = ArenaLowerBound(items);
   plan.offsets.assign(items.size(), 0);
   plan.peak = kUnplaced;
+  const uint64_t bound = ArenaAlignedBound(items);
   Placer placer(items);
   std::vector<uint64_t> offsets;
   std::vector<uint32_t> best;
@@ -227,11 +187,14 @@ Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items) {
         best = order.items;
         best_gap = gap;
       }
-      if (plan.peak == plan.lower_bound) break;
+      if (plan.peak == bound) break;
     }
-    if (plan.peak == plan.lower_bound) break;
+    if (plan.peak == bound) break;
   }
-  Improve(items, &placer, std::move(best), best_gap, &plan);
+  Improve(items, &placer, std::move(best), best_gap, bound, &plan);
+  plan.proved = plan.peak == bound;
+  if (!plan.proved && (budget.milliseconds != 0 || budget.steps != 0))
+    QNNRT_RETURN_IF_ERROR(ImprovePlan(items, budget, &plan));
   QNNRT_RETURN_IF_ERROR(VerifyPlan(items, plan.offsets, plan.peak));
   return plan;
 }
@@ -241,6 +204,7 @@ Status VerifyPlan(const std::vector<ArenaItem>& items, const std::vector<uint64_
   if (offsets.size() != items.size()) {
     return Error(kInternal, "plan has %zu offsets for %zu items", offsets.size(), items.size());
   }
+  std::vector<size_t> enters, leaves;
   for (size_t i = 0; i < items.size(); ++i) {
     const ArenaItem& a = items[i];
     if (a.size == 0) continue;
@@ -253,13 +217,31 @@ Status VerifyPlan(const std::vector<ArenaItem>& items, const std::vector<uint64_
     if (!CheckedAdd(offsets[i], a.size, &end) || end > peak) {
       return Error(kInternal, "item %zu ends beyond the peak of %" PRIu64 " bytes", i, peak);
     }
-    for (size_t j = 0; j < i; ++j) {
-      const ArenaItem& b = items[j];
-      bool same_time = b.size != 0 && b.first <= a.last && a.first <= b.last;
-      if (same_time && offsets[i] < offsets[j] + b.size && offsets[j] < end) {
-        return Error(kInternal, "items %zu and %zu are alive together and share bytes", j, i);
-      }
+    enters.push_back(i);
+  }
+  leaves = enters;
+  std::sort(enters.begin(), enters.end(),
+            [&](size_t a, size_t b) { return items[a].first < items[b].first; });
+  std::sort(leaves.begin(), leaves.end(),
+            [&](size_t a, size_t b) { return items[a].last < items[b].last; });
+  // Those alive, by offset: as long as none share bytes, a new one can only meet its neighbours.
+  std::map<uint64_t, size_t> alive;
+  auto next_leave = leaves.begin();
+  for (size_t i : enters) {
+    for (; items[*next_leave].last < items[i].first; ++next_leave)
+      alive.erase(offsets[*next_leave]);
+    const auto above = alive.lower_bound(offsets[i]);
+    size_t other = i;
+    if (above != alive.end() && above->first < offsets[i] + items[i].size) other = above->second;
+    if (above != alive.begin()) {
+      const size_t below = std::prev(above)->second;
+      if (offsets[below] + items[below].size > offsets[i]) other = below;
     }
+    if (other != i) {
+      return Error(kInternal, "items %zu and %zu are alive together and share bytes",
+                   std::min(i, other), std::max(i, other));
+    }
+    alive.emplace(offsets[i], i);
   }
   return Status::Ok();
 }

@@ -1,11 +1,13 @@
 // Offsets for buffers with lifetimes inside one arena: static memory allocation, solved by a
-// portfolio of greedy orders. Knows sizes and steps, nothing of tensors.
+// portfolio of greedy orders and, where that leaves a gap and a budget is given, by an exact
+// search. Knows sizes and steps, nothing of tensors.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "support/interrupt.h"
 #include "support/status.h"
 
 namespace qnnrt {
@@ -22,15 +24,27 @@ struct ArenaPlan {
   uint64_t peak = 0;              // bytes that the arena needs
   uint64_t lower_bound = 0;  // no plan can need less: the largest sum of sizes alive at one step
   uint64_t sum = 0;          // what it would be with nothing shared
-  const char* order = "";    // the order that won
+  const char* order = "";    // the order that won; "exact": a search found something better
+  bool proved = false;       // no plan needs fewer bytes
+  uint64_t steps = 0;        // decisions that the search tried
 };
 
-// The best plan of the portfolio, verified. The same items give the same plan on every machine.
-// Fails on a bad alignment, first > last, or a sum of sizes beyond 2^62.
-Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items);
+// What an exact search may use; 0: no limit of that kind, and no search when both are 0.
+struct ArenaBudget {
+  uint32_t milliseconds = 0;
+  uint64_t steps = 0;                    // decisions tried: a measure that is the same everywhere
+  const Interrupt* interrupt = nullptr;  // asked while it searches; null: nobody stops it
+};
+
+// The best plan of the portfolio, verified; where its peak is not proved to be the smallest and
+// there is a budget, improved by a search for as long as that lasts. The same items give the same
+// plan on every machine, unless milliseconds ran out: how far a search comes in them depends on the
+// machine. Fails on a bad alignment, first > last, a sum of sizes beyond 2^62, and as the interrupt
+// says.
+Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items, const ArenaBudget& budget = {});
 
 // Independent of how a plan was made: alignment, bounds, and that no two items alive at the same
-// step share a byte. Quadratic on purpose: every pair is looked at.
+// step share a byte. In time n log n.
 Status VerifyPlan(const std::vector<ArenaItem>& items, const std::vector<uint64_t>& offsets,
                   uint64_t peak);
 

@@ -135,6 +135,7 @@ VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("qnnrt graph", "KERNELS"): (own_graph(2, 1), own_graph(2, 2)),
     ("qnnrt graph", "STRICT"): (own_graph(3, 1), own_graph(3, 2)),
     ("qnnrt graph", "EXCLUDE_IO"): (own_graph(4, 1), own_graph(4, 2)),
+    ("qnnrt graph", "PLAN_MILLISECONDS"): (own_graph(5, 1000), own_graph(5, 3600001)),
     ("htp graph", "OPTIMIZATION"): (
         htp_graph(1, struct.pack("=If", 3, 2.0)),
         htp_graph(1, struct.pack("=If", 8, 2.0)),
@@ -226,6 +227,7 @@ EFFECTS = {
         "lpai_pools_test",
         "ExcludedInputsAndOutputsHaveNoPlaces",
     ),
+    ("qnnrt graph", "PLAN_MILLISECONDS"): ("test_planner", "a_search"),
     ("htp graph", "NUM_HVX_THREADS"): (
         "test_configs",
         "test_the_number_of_hvx_threads_is_one_of_kernel_threads",
