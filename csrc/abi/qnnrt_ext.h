@@ -98,6 +98,10 @@ QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
 // finalized graph.
 QNN_API const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph);
 
+// What ops keep from one execution to the next (Lstm, Gru, Buffer) is as before the first one. Waits
+// for a running execution. 0, 6001, 6023 before graphFinalize.
+QNN_API uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t graph);
+
 // ---- The process domain of the htp backend ----
 
 // What the accelerator of this process has mapped, in bytes: registered buffers (a file once),
@@ -199,6 +203,20 @@ QNN_API const char* qnnrt_error_message(void);
 // of the process have set, as JSON. The string is this thread's until its next call. NULL when the
 // handle is no device.
 QNN_API const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device);
+
+// ---- The lpai backend ----
+
+// Of a backend: its hardware, alignment, cores and configs, with its contexts and their graphs; of a
+// graph: its configs, performance, affinity, and of both pools what is needed (null before it is
+// prepared) and what was given, as JSON. The string is this thread's until its next call. NULL when
+// the handle is neither of lpai's.
+QNN_API const char* qnnrt_lpai_describe(void* backend_or_graph);
+
+// Where a graph input or output lies in the scratch memory: an input is to be written there before
+// each execution, an output is there until the next one. Another place once the scratch memory was
+// replaced. 0; 1000 the memory of the graph is the runtime's own; 6000 no scratch memory, or a null
+// address; 6001; 6004 no such tensor; 6023 before the graph is prepared.
+QNN_API uint64_t qnnrt_graph_io_address(Qnn_GraphHandle_t graph, uint32_t tensor, void** address);
 
 // ---- Context binaries ----
 

@@ -75,12 +75,13 @@ Status MakeContext(const CreateArgs& args, std::shared_ptr<Backend> backend, Pro
       ReadContextConfig(*context->backend, args.config, kAtCreateFromBinary, &context->options));
   auto binary = std::make_shared<LoadedBinary>();
   binary->deferred = options.defer_graph_init;
+  const bool read_later = binary->deferred || traits.client_memory;
   const void* data = args.data;
   const bool stays =
       options.persistent_binary && reinterpret_cast<uintptr_t>(data) % kBinaryBlobAlignment == 0;
-  if (binary->deferred && !stays && data != nullptr) {
-    // The client's memory may go before contextFinalize. Not copied by a size that is the client's
-    // word alone.
+  if (read_later && !stays && data != nullptr) {
+    // The client's memory may go before the graphs are made. Not copied by a size that is the
+    // client's word alone.
     QNNRT_RETURN_IF_ERROR(BinaryView::Open(data, args.size).status());
     binary->copy = AlignedBytes::Copy(data, args.size);
     if (binary->copy == nullptr)
@@ -90,6 +91,10 @@ Status MakeContext(const CreateArgs& args, std::shared_ptr<Backend> backend, Pro
   Loader loader(*context->backend, options);
   QNNRT_RETURN_IF_ERROR(loader.Open(data, args.size));
   const uint64_t opened = MonotonicNanoseconds();
+  std::shared_ptr<const LoadSource> source;
+  if (traits.client_memory) {
+    QNNRT_ASSIGN_OR_RETURN(source, loader.Source(binary->copy));
+  }
   std::vector<std::unique_ptr<GraphObject>> graphs;
   for (const BinaryGraph* described : loader.graphs()) {
     if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
@@ -97,8 +102,11 @@ Status MakeContext(const CreateArgs& args, std::shared_ptr<Backend> backend, Pro
                                                    OptionsFor(*context->backend, *described)));
     Graph& graph = graphs.back()->graph;
     QNNRT_RETURN_IF_ERROR(graph.Declare(*described));
-    if (!binary->deferred)
+    if (source != nullptr) {
+      QNNRT_RETURN_IF_ERROR(graph.Defer(source));
+    } else if (!binary->deferred) {
       QNNRT_RETURN_IF_ERROR(loader.Load(*described, options.strict_compatibility, &graph));
+    }
   }
   if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Conclude());
   binary->weights_size = loader.weights_size();
@@ -167,8 +175,10 @@ Qnn_ErrorHandle_t ValidateBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceH
       options.persistent_binary = true;  // the memory is there until this returns
       Loader loader(b, options);
       QNNRT_RETURN_IF_ERROR(loader.Open(data, size));
+      GraphHost host;
+      host.admit = b.traits->admit;
       for (const BinaryGraph* described : loader.graphs()) {
-        Graph graph(described->name, 0, OptionsFor(b, *described));
+        Graph graph(described->name, 0, OptionsFor(b, *described), host);
         QNNRT_RETURN_IF_ERROR(graph.Declare(*described));
         QNNRT_RETURN_IF_ERROR(loader.Load(*described, true, &graph));
       }

@@ -38,6 +38,9 @@ class Loader {
   // The graph with its weights in the binary, or in a copy when the client does not keep that.
   // `check`: compare them now, not before the first execution.
   Status Load(const BinaryGraph& described, bool check, Graph* graph) const;
+  // What graphs are made from that wait for graphFinalize; `copy`: what the binary is in, null
+  // where the client keeps it. With STRICT compatibility the weights are compared here.
+  Result<std::shared_ptr<const LoadSource>> Source(std::shared_ptr<const AlignedBytes> copy) const;
   void Tell(uint64_t nanoseconds) const;
 
  private:

@@ -9,9 +9,12 @@
 
 namespace qnnrt::api {
 
+// Kernels and weights are the same on all of this runtime's backends.
 Status Loader::CheckBackend() const {
   const BinaryHeader& header = view_.header();
-  if (header.backend_id == backend_.traits->id) return Status::Ok();
+  for (const BackendTraits* own : {&CpuBackend(), &HtpBackend(), &LpaiBackend()}) {
+    if (header.backend_id == own->id) return Status::Ok();
+  }
   return Error(QNN_CONTEXT_ERROR_BINARY_CONFIGURATION,
                "this context binary was made for the backend with id %u, this is %s with id %u: "
                "prepare the model again for it",
@@ -118,6 +121,21 @@ Status Loader::Load(const BinaryGraph& described, bool check, Graph* graph) cons
     load.checked = true;
   }
   return graph->Load(view_, described, load);
+}
+
+Result<std::shared_ptr<const LoadSource>> Loader::Source(
+    std::shared_ptr<const AlignedBytes> copy) const {
+  auto source = std::make_shared<LoadSource>();
+  source->view = view_;
+  source->owner = std::move(copy);
+  source->checked = options_.strict_compatibility;
+  for (const BinaryGraph* graph : graphs_) {
+    if (!source->checked) break;
+    const WeightCheck expected{view_.data() + graph->weights_offset, graph->weights_size,
+                               graph->weights_checksum, graph->name};
+    QNNRT_RETURN_IF_ERROR(expected.Check(Threads(graph->threads)));
+  }
+  return std::shared_ptr<const LoadSource>(std::move(source));
 }
 
 void Loader::Tell(uint64_t nanoseconds) const {

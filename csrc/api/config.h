@@ -62,13 +62,21 @@ Status ReadContextConfig(const Backend& backend, const QnnContext_Config_t** con
 
 inline constexpr int kMaxThreads = 1024;
 
-// As clients of the vendor's backend have them unless they say otherwise.
+// Memory that a client gives to a graph; null: none.
+struct LpaiPool {
+  void* address = nullptr;
+  uint32_t size = 0;  // bytes
+};
+
+// Performance and affinity as clients of the vendor's backend have them unless they say otherwise.
 struct LpaiGraphSettings {
   QnnLpaiGraph_PerfCfg_t perf = {1, 10, QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_REAL_TIME};
   QnnLpaiGraph_CoreAffinity_t affinity = {QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT, 0};
+  LpaiPool scratch, persistent;
 };
 std::string LpaiJson(const QnnLpaiGraph_PerfCfg_t& perf);
 std::string LpaiJson(const QnnLpaiGraph_CoreAffinity_t& affinity);
+std::string LpaiJson(const LpaiPool& pool);
 
 struct GraphSettings {
   Qnn_Priority_t priority = QNN_PRIORITY_NORMAL;
@@ -78,6 +86,9 @@ struct GraphSettings {
   std::optional<Qnn_ProfileHandle_t> profile;
   std::optional<bool> profiling;
   std::optional<uint32_t> profiled_executions;
+  // Likewise, by the lpai backend.
+  std::optional<LpaiPool> scratch, persistent;
+  bool prepares = false;  // PREPARE is among it
 };
 
 // Likewise. Errors: 1000, and 6000 in place of 5010.

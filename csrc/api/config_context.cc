@@ -163,6 +163,11 @@ Status ReadContextConfig(const Backend& backend, const QnnContext_Config_t** con
     QNNRT_ASSIGN_OR_RETURN(read.record[row], Read(*row, c, &read));
     return Status::Ok();
   }));
+  if (call == kAtCreateFromBinary && backend.lpai.direct_mode && !read.persistent_binary) {
+    return Status(QNN_CONTEXT_ERROR_INVALID_CONFIG,
+                  "in direct mode a binary is used where it lies: give PERSISTENT_BINARY, and keep "
+                  "it there until contextFree");
+  }
   *options = std::move(read);
   return Status::Ok();
 }

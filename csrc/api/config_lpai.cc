@@ -62,6 +62,23 @@ Result<std::string> ReadAffinity(const ConfigRow& row, uint32_t cores, const voi
   return LpaiJson(affinity);
 }
 
+Result<std::string> ReadPool(const ConfigRow& row, const void* config,
+                             std::optional<LpaiPool>* pool) {
+  if (config == nullptr) return NullConfig(row);
+  const auto& memory = *static_cast<const QnnLpaiGraph_Mem_t*>(config);
+  if (memory.memType != QNN_LPAI_MEM_TYPE_DDR) {
+    const char* name = LpaiMemTypeName(memory.memType);
+    return InvalidConfig(row, "scratch and persistent memory are always in DDR (1), got " +
+                                  (name == nullptr ? Text(memory.memType) : std::string(name)));
+  }
+  if (memory.addr == nullptr && memory.size != 0) {
+    return InvalidConfig(
+        row, Text(memory.size) + " bytes at no address: memory is taken away with size 0");
+  }
+  *pool = LpaiPool{memory.addr, memory.size};
+  return LpaiJson(**pool);
+}
+
 Result<std::string> ReadPrepare(const ConfigRow& row, const void* config) {
   if (config == nullptr) return NullConfig(row);
   const auto& prepare = *static_cast<const QnnLpaiGraph_CustomConfigPrepare_t*>(config);
@@ -91,6 +108,12 @@ std::string LpaiJson(const QnnLpaiGraph_CoreAffinity_t& affinity) {
       .Key("affinity")
       .String(affinity.affinity == QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT ? "soft" : "hard");
   return json.Key("core_selection").Number(affinity.coreSelection).End().Take();
+}
+
+std::string LpaiJson(const LpaiPool& pool) {
+  JsonWriter json;
+  json.Object().Key("address").Number(reinterpret_cast<uintptr_t>(pool.address));
+  return json.Key("size").Number(pool.size).End().Take();
 }
 
 Status ReadLpaiBackendConfig(const BackendTraits& traits, const void* custom, uint8_t call,
@@ -145,11 +168,16 @@ Status ReadLpaiGraphConfig(const Backend& backend, const void* custom, uint8_t c
                          AdmitConfig(*backend.traits, ConfigScope::kLpaiGraph, c.option, call));
   const auto read = [&]() -> Result<std::string> {
     switch (c.option) {
+      case QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM:
+        return ReadPool(*row, c.config, &settings->scratch);
+      case QNN_LPAI_GRAPH_SET_CFG_PERSISTENT_MEM:
+        return ReadPool(*row, c.config, &settings->persistent);
       case QNN_LPAI_GRAPH_SET_CFG_PERF_CFG:
         return ReadPerf(*row, c.config, &settings->lpai);
       case QNN_LPAI_GRAPH_SET_CFG_CORE_AFFINITY:
         return ReadAffinity(*row, backend.lpai.CoreCount(), c.config, &settings->lpai);
       default:
+        settings->prepares = true;
         return ReadPrepare(*row, c.config);
     }
   };

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "api/runtime.h"
+#include "api/functions.h"
 #include "memory/memory.h"
 #include "ops/op_table.h"
 #include "support/allocations.h"
@@ -65,6 +65,27 @@ uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
   if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
   object->graph.ResetStats();
   return QNN_SUCCESS;
+}
+
+uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t handle) {
+  return qnnrt::Guarded([&] {
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
+    return qnnrt::Report(object->graph.ResetState());
+  });
+}
+
+uint64_t qnnrt_graph_io_address(Qnn_GraphHandle_t handle, uint32_t tensor, void** address) {
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (address == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+    *address = nullptr;
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
+    auto found = object->graph.IoAddress(tensor);
+    if (!found.ok()) return qnnrt::Report(found.status());
+    *address = *found;
+    return QNN_SUCCESS;
+  });
 }
 
 const char* qnnrt_graph_describe(Qnn_GraphHandle_t handle) {

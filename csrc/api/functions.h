@@ -15,9 +15,13 @@ Qnn_ErrorHandle_t DeviceCreate(const BackendTraits& traits, Qnn_LogHandle_t log,
                                const QnnDevice_Config_t** config, Qnn_DeviceHandle_t* device);
 Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* version);
 
-// The lpai backend's properties.
+// ---- lpai.cc ----
 Qnn_ErrorHandle_t GetLpaiBackendProperty(Qnn_BackendHandle_t backend,
                                          QnnBackend_Property_t** properties);
+Qnn_ErrorHandle_t GetLpaiGraphProperty(Qnn_GraphHandle_t graph, QnnGraph_Property_t** properties);
+// Gives the graph the memory that the settings ask for, all of it or none, and notes it there.
+// Errors: those of Graph::SetScratch and SetPersistent.
+Status SetLpaiPools(Graph* graph, GraphSettings* settings);
 
 // Graphs go with their context alone, so a handle that named one once says that the context is
 // gone.

@@ -86,28 +86,44 @@ Qnn_ErrorHandle_t Retrieve(Qnn_ContextHandle_t context_handle, const char* name,
   });
 }
 
+Status ApplyConfig(GraphObject* graph, const QnnGraph_Config_t** config) {
+  std::lock_guard<std::mutex> one_at_a_time(graph->config_mutex);
+  auto lock = graph->graph.Lock();  // graphFinalize may run on another thread
+  const GraphOptions before = graph->graph.options();
+  GraphOptions options = before;
+  GraphSettings settings;
+  {
+    std::lock_guard<std::mutex> settings_lock(graph->settings_mutex);
+    settings.priority = graph->settings.priority;
+    settings.lpai = graph->settings.lpai;
+    settings.record = graph->settings.record;
+  }
+  QNNRT_RETURN_IF_ERROR(
+      ReadGraphConfig(*graph->context->backend, config, kAtSet, &options, &settings));
+  QNNRT_RETURN_IF_ERROR(graph->graph.CheckOptions(options));
+  if (settings.prepares && graph->graph.prepared()) {
+    return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT,
+                  "PREPARE says how to prepare the graph, which is prepared already");
+  }
+  QNNRT_RETURN_IF_ERROR(graph->profile.Apply(settings));
+  graph->graph.set_options(options);
+  lock.unlock();
+  Status status = SetLpaiPools(&graph->graph, &settings);
+  if (!status.ok()) {
+    lock.lock();
+    graph->graph.set_options(before);
+    return status;
+  }
+  std::lock_guard<std::mutex> settings_lock(graph->settings_mutex);
+  graph->settings = std::move(settings);
+  return Status::Ok();
+}
+
 Qnn_ErrorHandle_t SetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config_t** config) {
   return Guarded([&] {
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
-    auto lock = graph->graph.Lock();  // graphFinalize may run on another thread
-    GraphOptions options = graph->graph.options();
-    GraphSettings settings;
-    {
-      std::lock_guard<std::mutex> settings_lock(graph->settings_mutex);
-      settings.priority = graph->settings.priority;
-      settings.lpai = graph->settings.lpai;
-      settings.record = graph->settings.record;
-    }
-    Status status = ReadGraphConfig(*graph->context->backend, config, kAtSet, &options, &settings);
-    if (status.ok()) status = graph->graph.CheckOptions(options);
-    if (status.ok()) status = graph->profile.Apply(settings);
-    if (status.ok()) {
-      graph->graph.set_options(options);
-      std::lock_guard<std::mutex> settings_lock(graph->settings_mutex);
-      graph->settings = std::move(settings);
-    }
-    return Report(status, graph->context->backend->log.get());
+    return Report(ApplyConfig(&*graph, config), graph->context->backend->log.get());
   });
 }
 
@@ -328,6 +344,7 @@ void FillGraph(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* 
     table->graphExecuteAsync = ExecuteAsync;
   }
   Refuse<kNo>(&table->graphGetProperty);
+  if (traits.client_memory) table->graphGetProperty = GetLpaiGraphProperty;
 }
 
 void FillTensor(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table) {

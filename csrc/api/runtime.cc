@@ -33,6 +33,9 @@ GraphHost HostOf(const Backend& backend) {
   GraphHost host;
   host.domain = DomainOf(*backend.traits);
   host.admit = backend.traits->admit;
+  host.client_memory = backend.traits->client_memory;
+  host.start_alignment = backend.lpai.start_alignment;
+  host.size_alignment = backend.lpai.size_alignment;
   if (host.domain != nullptr && backend.log != nullptr) {
     host.warn = [log = backend.log](const char* line) {
       log->Write(QNN_LOG_LEVEL_WARN, "%s", line);

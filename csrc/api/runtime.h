@@ -90,6 +90,7 @@ GraphHost HostOf(const Backend& backend);
 struct GraphObject {
   std::shared_ptr<Context> context;
   Graph graph;
+  std::mutex config_mutex;  // held while a list of configs is applied; before any other
   std::mutex settings_mutex;
   GraphSettings settings;  // under settings_mutex
   GraphProfile profile;

@@ -230,7 +230,9 @@ Result<uint32_t> ReadAlignment(const std::string& key, const std::string& value)
 // ---- traits ----
 
 constexpr std::array kMore = {QNN_PROPERTY_BACKEND_SUPPORT_CUSTOM_PROPERTY,
-                              QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION};
+                              QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
+                              QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_DESERIALIZED_GRAPH,
+                              QNN_PROPERTY_GRAPH_SUPPORT_CUSTOM_PROPERTY};
 constexpr auto kCapabilities = WithCommonCapabilities(kMore);
 
 }  // namespace

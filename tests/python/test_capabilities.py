@@ -77,6 +77,12 @@ EVIDENCE: dict[str, tuple[tuple[str, ...], str, str]] = {
         "native",
         "a_queued_execution_is_aborted_at_once",
     ),
+    "GRAPH_SUPPORT_FINALIZE_DESERIALIZED_GRAPH": (
+        LPAI,
+        "native",
+        "a_retrieved_graph_is_finalized_before_it_executes",
+    ),
+    "GRAPH_SUPPORT_CUSTOM_PROPERTY": (LPAI, "native", "a_graph_tells_the_sizes_of_its_pools"),
     "GRAPH_SUPPORT_CONTINUOUS_PROFILING": (
         HTP,
         "python",

@@ -21,6 +21,7 @@ from c_table import Configs, Table
 import qnnrt
 from qnnrt import _core, qnn
 from qnnrt.backend import library_path
+from qnnrt.lpai import allocate_pools
 from qnnrt.model import Quantization
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +52,13 @@ def lpai(option: int, config: bytes | None) -> bytes:
     buffer = ctypes.create_string_buffer(config, len(config))
     KEEP.append(buffer)
     return struct.pack("=IxxxxQ", option, ctypes.addressof(buffer))
+
+
+def lpai_memory(option: int, kind: int) -> bytes:
+    """1,024 aligned bytes of a kind of memory (1 is DDR) for a graph."""
+    KEEP.append(ctypes.create_string_buffer(2048))
+    address = -(-ctypes.addressof(KEEP[-1]) // 1024) * 1024
+    return lpai(option, struct.pack("=IIQ", kind, 1024, address))
 
 
 KEEP: list[Any] = []
@@ -113,6 +121,8 @@ VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
         lpai(1, struct.pack("=I", 2)),
     ),
     ("lpai context", "ENABLE_ISLAND"): (lpai(11, BOOL), None),
+    ("lpai graph", "SCRATCH_MEM"): (lpai_memory(1, 1), lpai_memory(1, 3)),
+    ("lpai graph", "PERSISTENT_MEM"): (lpai_memory(101, 1), lpai_memory(101, 3)),
     ("lpai graph", "PERF_CFG"): (
         lpai(201, struct.pack("=III", 30, 10, 2)),
         lpai(201, struct.pack("=III", 0, 10, 2)),
@@ -214,6 +224,11 @@ EFFECTS = {
         "test_a_context_for_preparing_alone_executes_nothing",
     ),
     ("graph", "CUSTOM"): ("test_configs", "test_the_number_of_hvx_threads_is_one_of_kernel_thr"),
+    ("lpai graph", "SCRATCH_MEM"): (
+        "lpai_api_test",
+        "pools_are_checked_against_size_and_alignment",
+    ),
+    ("lpai graph", "PERSISTENT_MEM"): ("lpai_api_test", "state_survives_other_scratch_memory"),
     ("graph", "PROFILE_HANDLE"): ("test_configs", "test_a_graphs_own_profile_collects"),
     ("graph", "SET_PROFILING_STATE"): ("test_configs", "test_a_graphs_own_profile_can_pause"),
     ("graph", "SET_PROFILING_NUM_EXECUTIONS"): (
@@ -321,6 +336,8 @@ def relu(graph: qnn.Graph, kind: dict[str, Any] = FLOAT) -> None:
     x = graph.add_tensor("x", (1, 64), **kind, type="app_write")
     y = graph.add_tensor("y", (1, 64), **kind, type="app_read")
     graph.add_node("relu", "Relu", [x], [y])
+    if kind is BYTES:
+        allocate_pools(graph)
     graph.finalize()
 
 

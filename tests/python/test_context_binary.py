@@ -19,6 +19,7 @@ import networks
 import numpy as np
 import onnx
 import pytest
+from binaries import made_for
 from outside import printed
 from toy import F32, add_model, conv_model, relu_model, tensors
 
@@ -417,13 +418,34 @@ def test_altered_weights_are_found_before_they_are_used(backend):
 
 
 @BACKENDS
-def test_a_binary_of_another_backend_is_refused(name):
+def test_a_binary_runs_on_the_other_backends_of_this_runtime(name):
     other = {"cpu": "htp", "htp": "cpu"}[name]
-    data = prepared(dense(), name)
-    with qnn.Backend.open(other) as b, pytest.raises(qnnrt.ContextError) as e:
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
+    with qnnrt.Session(dense(), name) as s:
+        expected = s.run({"x": x})["y"]
+        data = s.context.binary()
+    with qnn.Backend.open(other) as b, qnn.Context.from_binary(b, data) as context:
+        y = np.empty_like(expected)
+        context.graph("dense").execute({"x": x}, {"y": y})
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_a_binary_of_floats_is_not_for_lpai():
+    data = prepared(dense(), "cpu")
+    with qnn.Backend.open("lpai") as b:
+        for attempt in (qnn.Context.from_binary, qnn.Context.validate_binary):
+            with pytest.raises(qnnrt.QnnError, match=r"are float: 'x' \(FLOAT_32\)") as e:
+                attempt(b, data)
+            assert e.value.code == 5008
+
+
+@BACKENDS
+def test_a_binary_of_another_backend_is_refused(name):
+    data = made_for(prepared(dense(), name), 4)
+    with qnn.Backend.open(name) as b, pytest.raises(qnnrt.ContextError) as e:
         qnn.Context.from_binary(b, data)
     assert e.value.code == 5008
-    assert re.search(r"id \d+.*id \d+.*prepare the model again", e.value.message)
+    assert re.search(r"id 4\b.*id \d+.*prepare the model again", e.value.message)
 
 
 def load_elsewhere(path: Path, **environment: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from binaries import made_for
 from tool_cases import (
     EXPECTED,
     Capture,
@@ -285,6 +286,7 @@ def test_a_binary_for_another_backend_is_refused(
     model: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     assert call(*generator(model, "--binary_file", "b", backend="cpu")) == 0
+    Path("output/b.bin").write_bytes(made_for(Path("output/b.bin").read_bytes(), 4))
     capsys.readouterr()
     assert call(*net_run("output/b.bin", "--input_list", "l", backend="htp")) in (1, 2)
     assert "backend" in capsys.readouterr().err
@@ -608,6 +610,7 @@ def test_run_and_bench_take_one_graph_of_several(
 
 def test_a_binary_for_another_backend_is_named_with_status_2(model: Path, capsys: Capture) -> None:
     report(capsys, *generator(model, "--binary_file", "b"))
+    Path("output/b.bin").write_bytes(made_for(Path("output/b.bin").read_bytes(), 4))
     line = complaint(capsys, *net_run("output/b.bin", "--input_list", "l", backend="cpu"))
     assert "output/b.bin: " in line
     assert "5008" in line

@@ -1,0 +1,365 @@
+/* A C11 client of the lpai backend, built on the installed headers alone, in the order that the
+ * pages "QNN LPAI memory management" and "memory allocations" give:
+ *
+ *   lpai_client BACKEND_LIBRARY
+ *
+ *   1  query the alignment of the backend         5  give both pools to the graph
+ *   2  query the size of the scratch memory       6  finalize
+ *   3  query the size of the persistent memory    7  bring buffers for inputs and outputs, or not
+ *   4  allocate aligned memory                    8  execute
+ *
+ * First on a graph that is composed here, then on the same graph out of a context binary, which is
+ * finalized after it was retrieved. Prints "ok" and exits 0, or says at which line what was expected
+ * and exits 1. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qnnrt/qnn.h"
+#include "qnnrt/qnn_lpai.h"
+#include "qnnrt/qnnrt_ext.h"
+
+enum { kWidth = 40, kSteps = 5 };
+
+static QnnInterface_ImplementationV2_32_t qnn;
+static uint64_t (*io_address)(Qnn_GraphHandle_t, uint32_t, void**);
+
+static void fail(int line, const char* what) {
+  fprintf(stderr, "lpai_client.c:%d: expected %s\n", line, what);
+  exit(1);
+}
+
+static void expect_code(int line, const char* call, Qnn_ErrorHandle_t got, uint32_t expected) {
+  const char* text = NULL;
+  if (QNN_GET_ERROR_CODE(got) == expected) return;
+  if (qnn.errorGetMessage == NULL || qnn.errorGetMessage(got, &text) != QNN_SUCCESS) text = "?";
+  fprintf(stderr, "lpai_client.c:%d: %s: expected code %u, got %u: %s\n", line, call,
+          (unsigned)expected, (unsigned)QNN_GET_ERROR_CODE(got), text);
+  exit(1);
+}
+
+#define EXPECT(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
+#define OK(call) expect_code(__LINE__, #call, call, QNN_SUCCESS)
+#define REFUSED(call, code) expect_code(__LINE__, #call, call, code)
+
+static void resolve(void* library, const char* name, void* function, size_t size) {
+  void* address = dlsym(library, name);
+  if (address == NULL) fail(__LINE__, name);
+  memcpy(function, &address, size);
+}
+
+static void open_backend(const char* path) {
+  Qnn_ErrorHandle_t (*get_providers)(const QnnInterface_t***, uint32_t*);
+  const QnnInterface_t** providers = NULL;
+  uint32_t count = 0;
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) fail(__LINE__, dlerror());
+  resolve(library, "QnnInterface_getProviders", &get_providers, sizeof get_providers);
+  OK(get_providers(&providers, &count));
+  EXPECT(count == 1 && providers[0]->backendId == QNN_BACKEND_ID_LPAI);
+  EXPECT(strcmp(providers[0]->providerName, "LPAI_QTI_AISW") == 0);
+  qnn = providers[0]->v2_32;
+  resolve(library, "qnnrt_graph_io_address", &io_address, sizeof io_address);
+}
+
+/* ---- step 1 */
+
+static QnnLpaiBackend_BufferAlignmentReq_t query_alignment(Qnn_BackendHandle_t backend) {
+  QnnLpaiBackend_BufferAlignmentReq_t req = {0, 0};
+  QnnLpaiBackend_CustomProperty_t custom;
+  QnnBackend_Property_t property;
+  QnnBackend_Property_t* pointers[2] = {0};
+  custom.option = QNN_LPAI_BACKEND_GET_PROP_ALIGNMENT_REQ;
+  custom.property = &req;
+  property.option = QNN_BACKEND_PROPERTY_OPTION_CUSTOM;
+  property.customProperty = &custom;
+  pointers[0] = &property;
+  OK(qnn.backendGetProperty(backend, pointers));
+  return req;
+}
+
+/* ---- steps 2 and 3 */
+
+static uint32_t query_size(Qnn_GraphHandle_t graph, uint32_t option) {
+  uint32_t size = UINT32_MAX;
+  QnnLpaiGraph_CustomProperty_t custom;
+  QnnGraph_Property_t property;
+  QnnGraph_Property_t* pointers[2] = {0};
+  custom.option = option;
+  custom.property = &size;
+  property.option = QNN_GRAPH_PROPERTY_OPTION_CUSTOM;
+  property.customProperty = &custom;
+  pointers[0] = &property;
+  OK(qnn.graphGetProperty(graph, pointers));
+  return size;
+}
+
+/* ---- step 4: plain malloc; the pointer to free lies just below the aligned address */
+
+static void* allocate(QnnLpaiBackend_BufferAlignmentReq_t req, size_t size) {
+  const size_t start = req.startAddrAlignment, step = req.sizeAlignment;
+  const size_t rounded = (size + step - 1) / step * step;
+  unsigned char* raw = malloc(rounded + start + sizeof(void*));
+  if (raw == NULL) fail(__LINE__, "memory");
+  uintptr_t aligned = ((uintptr_t)raw + sizeof(void*) + start - 1) / start * start;
+  memcpy((unsigned char*)aligned - sizeof(void*), &raw, sizeof raw);
+  return (void*)aligned;
+}
+
+static void release(void* aligned) {
+  void* raw;
+  if (aligned == NULL) return;
+  memcpy(&raw, (unsigned char*)aligned - sizeof(void*), sizeof raw);
+  free(raw);
+}
+
+/* ---- step 5 */
+
+static Qnn_ErrorHandle_t configure(Qnn_GraphHandle_t graph, uint32_t option, void* config) {
+  QnnLpaiGraph_CustomConfig_t custom;
+  QnnGraph_Config_t entry;
+  const QnnGraph_Config_t* pointers[2] = {0};
+  custom.option = option;
+  custom.config = config;
+  entry.option = QNN_GRAPH_CONFIG_OPTION_CUSTOM;
+  entry.customConfig = &custom;
+  pointers[0] = &entry;
+  return qnn.graphSetConfig(graph, pointers);
+}
+
+static Qnn_ErrorHandle_t give(Qnn_GraphHandle_t graph, uint32_t option, void* address,
+                              uint32_t size) {
+  QnnLpaiGraph_Mem_t memory;
+  memory.memType = QNN_LPAI_MEM_TYPE_DDR;
+  memory.size = size;
+  memory.addr = address;
+  return configure(graph, option, &memory);
+}
+
+typedef struct {
+  void *scratch, *persistent;
+  uint32_t scratch_size, persistent_size;
+} Pools;
+
+static Pools give_pools(Qnn_GraphHandle_t graph, QnnLpaiBackend_BufferAlignmentReq_t req) {
+  Pools pools = {0};
+  pools.scratch_size = query_size(graph, QNN_LPAI_GRAPH_GET_PROP_SCRATCH_MEM_SIZE);
+  pools.persistent_size = query_size(graph, QNN_LPAI_GRAPH_GET_PROP_PERSISTENT_MEM_SIZE);
+  EXPECT(pools.scratch_size != 0 && pools.scratch_size % req.sizeAlignment == 0);
+  EXPECT(pools.persistent_size % req.sizeAlignment == 0);
+  pools.scratch = allocate(req, pools.scratch_size);
+  OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, pools.scratch, pools.scratch_size));
+  if (pools.persistent_size != 0) {
+    pools.persistent = allocate(req, pools.persistent_size);
+    OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_PERSISTENT_MEM, pools.persistent,
+            pools.persistent_size));
+  }
+  return pools;
+}
+
+/* ---- the graph: y = min(max(x + s, 20), 200), on bytes that stand for themselves */
+
+static uint32_t dimensions[2] = {1, kWidth};
+static uint8_t summand[kWidth];
+
+static Qnn_Tensor_t tensor(const char* name, Qnn_TensorType_t type) {
+  Qnn_Tensor_t t;
+  memset(&t, 0, sizeof t);
+  t.version = QNN_TENSOR_VERSION_1;
+  t.v1.name = name;
+  t.v1.type = type;
+  t.v1.dataFormat = QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER;
+  t.v1.dataType = QNN_DATATYPE_UFIXED_POINT_8;
+  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_DEFINED;
+  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
+  t.v1.quantizeParams.scaleOffsetEncoding.scale = 1.0f;
+  t.v1.quantizeParams.scaleOffsetEncoding.offset = 0;
+  t.v1.rank = 2;
+  t.v1.dimensions = dimensions;
+  t.v1.memType = QNN_TENSORMEMTYPE_RAW;
+  return t;
+}
+
+static uint8_t expected(uint8_t x, int i) {
+  int sum = x + summand[i];
+  return (uint8_t)(sum < 20 ? 20 : sum > 200 ? 200 : sum);
+}
+
+static void add_node(Qnn_GraphHandle_t graph, const char* type, Qnn_Param_t* params,
+                     uint32_t num_params, Qnn_Tensor_t* inputs, uint32_t num_inputs,
+                     Qnn_Tensor_t* output) {
+  Qnn_OpConfig_t config;
+  memset(&config, 0, sizeof config);
+  config.version = QNN_OPCONFIG_VERSION_1;
+  config.v1.name = type;
+  config.v1.packageName = "qti.aisw";
+  config.v1.typeName = type;
+  config.v1.numOfParams = num_params;
+  config.v1.params = params;
+  config.v1.numOfInputs = num_inputs;
+  config.v1.inputTensors = inputs;
+  config.v1.numOfOutputs = 1;
+  config.v1.outputTensors = output;
+  OK(qnn.graphAddNode(graph, config));
+}
+
+static Qnn_Param_t limit(const char* name, float value) {
+  Qnn_Param_t p;
+  memset(&p, 0, sizeof p);
+  p.paramType = QNN_PARAMTYPE_SCALAR;
+  p.name = name;
+  p.scalarParam.dataType = QNN_DATATYPE_FLOAT_32;
+  p.scalarParam.floatValue = value;
+  return p;
+}
+
+static void compose(Qnn_GraphHandle_t graph, Qnn_Tensor_t* x, Qnn_Tensor_t* y) {
+  Qnn_Tensor_t s = tensor("s", QNN_TENSOR_TYPE_STATIC), sum = tensor("sum", QNN_TENSOR_TYPE_NATIVE);
+  Qnn_Param_t limits[2];
+  Qnn_Tensor_t inputs[2];
+  for (int i = 0; i < kWidth; ++i) summand[i] = (uint8_t)(i * 37 % 101);
+  s.v1.clientBuf.data = summand;
+  s.v1.clientBuf.dataSize = sizeof summand;
+  *x = tensor("x", QNN_TENSOR_TYPE_APP_WRITE);
+  *y = tensor("y", QNN_TENSOR_TYPE_APP_READ);
+  OK(qnn.tensorCreateGraphTensor(graph, x));
+  OK(qnn.tensorCreateGraphTensor(graph, &s));
+  OK(qnn.tensorCreateGraphTensor(graph, &sum));
+  OK(qnn.tensorCreateGraphTensor(graph, y));
+  inputs[0] = *x;
+  inputs[1] = s;
+  add_node(graph, "ElementWiseAdd", NULL, 0, inputs, 2, &sum);
+  limits[0] = limit("min_value", 20.0f);
+  limits[1] = limit("max_value", 200.0f);
+  add_node(graph, "ReluMinMax", limits, 2, &sum, 1, y);
+}
+
+/* ---- steps 7 and 8 */
+
+static void fill(uint8_t* x, int step) {
+  for (int i = 0; i < kWidth; ++i) x[i] = (uint8_t)(i * 11 + step * 53);
+}
+
+static void check(const uint8_t* y, int step) {
+  uint8_t x[kWidth];
+  fill(x, step);
+  for (int i = 0; i < kWidth; ++i) EXPECT(y[i] == expected(x[i], i));
+}
+
+/* No buffers: the tensors lie in the scratch memory. */
+static void execute_in_scratch(Qnn_GraphHandle_t graph, Qnn_Tensor_t x, Qnn_Tensor_t y,
+                               const Pools* pools, int step) {
+  void* address = NULL;
+  const unsigned char* begin = pools->scratch;
+  OK(io_address(graph, x.v1.id, &address));
+  EXPECT((unsigned char*)address >= begin &&
+         (unsigned char*)address + kWidth <= begin + pools->scratch_size);
+  fill(address, step);
+  OK(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL));
+  OK(io_address(graph, y.v1.id, &address));
+  check(address, step);
+  /* The same with tensors that have no address: the output's is filled in. */
+  x.v1.clientBuf.data = y.v1.clientBuf.data = NULL;
+  x.v1.clientBuf.dataSize = y.v1.clientBuf.dataSize = 0;
+  OK(io_address(graph, x.v1.id, &address));
+  fill(address, step + 1);
+  OK(qnn.graphExecute(graph, &x, 1, &y, 1, NULL, NULL));
+  EXPECT((unsigned char*)y.v1.clientBuf.data >= begin &&
+         (unsigned char*)y.v1.clientBuf.data + kWidth <= begin + pools->scratch_size);
+  EXPECT(y.v1.clientBuf.dataSize == kWidth);
+  check(y.v1.clientBuf.data, step + 1);
+}
+
+static void execute_in_place(Qnn_GraphHandle_t graph, Qnn_Tensor_t x, Qnn_Tensor_t y,
+                             QnnLpaiBackend_BufferAlignmentReq_t req, int step) {
+  uint8_t *in = allocate(req, kWidth), *out = allocate(req, kWidth);
+  x.v1.clientBuf.data = in;
+  y.v1.clientBuf.data = out;
+  x.v1.clientBuf.dataSize = y.v1.clientBuf.dataSize = kWidth;
+  fill(in, step);
+  OK(qnn.graphExecute(graph, &x, 1, &y, 1, NULL, NULL));
+  check(out, step);
+  x.v1.clientBuf.data = in + 1;
+  REFUSED(qnn.graphExecute(graph, &x, 1, &y, 1, NULL, NULL), QNN_GRAPH_ERROR_INVALID_TENSOR);
+  release(in);
+  release(out);
+}
+
+/* The pools are to be released after contextFree. */
+static Pools run(Qnn_GraphHandle_t graph, Qnn_Tensor_t x, Qnn_Tensor_t y,
+                 QnnLpaiBackend_BufferAlignmentReq_t req) {
+  Pools pools;
+  REFUSED(qnn.graphFinalize(graph, NULL, NULL), QNN_GRAPH_ERROR_INVALID_ARGUMENT);
+  REFUSED(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL),
+          QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED);
+  pools = give_pools(graph, req);
+  OK(qnn.graphFinalize(graph, NULL, NULL));
+  for (int step = 0; step < kSteps; ++step) {
+    execute_in_scratch(graph, x, y, &pools, 2 * step);
+    execute_in_place(graph, x, y, req, 2 * step + 1);
+    /* Other scratch memory, of which there always is some. */
+    void* old = pools.scratch;
+    pools.scratch = allocate(req, pools.scratch_size);
+    OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, pools.scratch, pools.scratch_size));
+    memset(old, 0xEE, pools.scratch_size);
+    release(old);
+  }
+  OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, NULL, 0));
+  REFUSED(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL),
+          QNN_GRAPH_ERROR_INVALID_ARGUMENT);
+  OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, pools.scratch, pools.scratch_size));
+  OK(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL));
+  return pools;
+}
+
+static void free_context(Qnn_ContextHandle_t context, Pools pools) {
+  OK(qnn.contextFree(context, NULL));
+  release(pools.scratch);
+  release(pools.persistent);
+}
+
+int main(int argc, char** argv) {
+  Qnn_BackendHandle_t backend = NULL;
+  Qnn_DeviceHandle_t device = NULL;
+  Qnn_ContextHandle_t context = NULL;
+  Qnn_GraphHandle_t graph = NULL;
+  Qnn_Tensor_t x, y;
+  Qnn_ContextBinarySize_t size = 0, written = 0;
+  QnnContext_Config_t persistent;
+  const QnnContext_Config_t* configs[2] = {0};
+  QnnLpaiGraph_PerfCfg_t perf = {30, 10, QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_REAL_TIME};
+  QnnLpaiGraph_CoreAffinity_t affinity = {QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT, 0};
+  if (argc != 2) fail(__LINE__, "lpai_client BACKEND_LIBRARY");
+  open_backend(argv[1]);
+  OK(qnn.backendCreate(NULL, NULL, &backend));
+  REFUSED(qnn.deviceCreate(NULL, NULL, &device), QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE);
+  const QnnLpaiBackend_BufferAlignmentReq_t req = query_alignment(backend);
+  EXPECT(req.startAddrAlignment == 64 && req.sizeAlignment == 16);
+
+  OK(qnn.contextCreate(backend, NULL, NULL, &context));
+  OK(qnn.graphCreate(context, "net", NULL, &graph));
+  compose(graph, &x, &y);
+  Pools pools = run(graph, x, y, req);
+  OK(qnn.contextGetBinarySize(context, &size));
+  void* binary = allocate(req, size);
+  OK(qnn.contextGetBinary(context, binary, size, &written));
+  free_context(context, pools);
+  REFUSED(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL), QNN_GRAPH_ERROR_INVALID_CONTEXT);
+
+  memset(&persistent, 0, sizeof persistent);
+  persistent.option = QNN_CONTEXT_CONFIG_PERSISTENT_BINARY;
+  persistent.isPersistentBinary = 1;
+  configs[0] = &persistent;
+  OK(qnn.contextCreateFromBinary(backend, NULL, configs, binary, written, &context, NULL));
+  OK(qnn.graphRetrieve(context, "net", &graph));
+  OK(configure(graph, QNN_LPAI_GRAPH_SET_CFG_PERF_CFG, &perf));
+  OK(configure(graph, QNN_LPAI_GRAPH_SET_CFG_CORE_AFFINITY, &affinity));
+  pools = run(graph, x, y, req);
+  free_context(context, pools);
+  release(binary);
+  OK(qnn.backendFree(backend));
+  puts("ok");
+  return 0;
+}
