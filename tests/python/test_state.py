@@ -135,6 +135,10 @@ def test_a_reset_starts_from_the_initial_state(op: str) -> None:
         always = run.all(frames, resets=range(6))
     with steps_of(*args) as run:
         np.testing.assert_array_equal(np.stack(always), np.stack(run.all(frames)))
+    with steps_of(*args, reset=RESET[op]) as run:
+        run.all(frames[:3])
+        run.graph.reset_state()
+        np.testing.assert_array_equal(np.stack(run.all(frames[3:])), np.stack(second))
 
 
 @pytest.mark.parametrize("op", RESET)
@@ -169,6 +173,9 @@ def test_graphs_do_not_disturb_each_other() -> None:
             got[0] += first.all([x[0, step : step + 1]])
             got[1] += second.all([x[1, step : step + 1]])
         np.testing.assert_array_equal(np.array(got), np.array(alone))
+        first.graph.reset_state()  # of the first alone
+        np.testing.assert_array_equal(first(x[0, :1])[0], alone[0][0])
+        assert not np.array_equal(second(x[1, :1])[0], alone[1][0])
 
 
 def test_a_node_of_constants_alone_is_run_each_time() -> None:
@@ -242,6 +249,8 @@ def test_buffer_gives_the_last_frames(how: dict[str, Any], mode: int) -> None:
     with steps_of(*buffer_args(frames, how), reset=1) as run:
         assert_same(collect(run, frames, (5,)), buffered(frames, **how, resets=(5,)))
     with steps_of(*buffer_args(frames, how)) as run:  # its reset is optional
+        assert_same(collect(run, frames), buffered(frames, **how))
+        run.graph.reset_state()
         assert_same(collect(run, frames), buffered(frames, **how))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from onnx_models import GraphMaker
 import qnnrt
 from qnnrt.errors import UnsupportedOpError
 from qnnrt.importers import onnx as importer
-from qnnrt.model import Model
+from qnnrt.model import Model, Node, Tensor
 
 #: ONNX Runtime keeps fds and maps of its own.
 pytestmark = pytest.mark.foreign
@@ -151,9 +152,10 @@ def test_what_cannot_keep_its_state_is_refused() -> None:
     assert loaded(recurrent("RNN", initial="input")).inputs == ["x", "h"]
 
 
+@pytest.mark.parametrize("backend", ["cpu", "htp", "lpai"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
 @pytest.mark.parametrize("kind", GATES)
-def test_quantized_steps_are_onnxruntimes_sequence(kind: str, dtype: str) -> None:
+def test_quantized_steps_are_onnxruntimes_sequence(kind: str, dtype: str, backend: str) -> None:
     proto, x = quantized(kind, dtype), sequence()
     wanted = of_onnxruntime(proto, {"x": x})
     model = loaded(proto)
@@ -162,8 +164,11 @@ def test_quantized_steps_are_onnxruntimes_sequence(kind: str, dtype: str) -> Non
     for name in (*node.inputs, *node.outputs):  # nothing of it is computed on floats
         tensor = model.tensors.get(name) if name else None
         assert tensor is None or tensor.quantization or tensor.dtype == np.bool_, name
-    with qnnrt.Session(model, backend="cpu") as session:
+    with qnnrt.Session(model, backend=backend) as session:
         found = run_steps(session, x)
+        session.reset_state()  # the next run begins the sequence again
+        for mine, again in zip(found, run_steps(session, x), strict=True):
+            np.testing.assert_array_equal(mine, again)
     step = 2.0 / 2 ** (8 * np.dtype(dtype).itemsize)
     for mine, theirs in zip(found, wanted, strict=True):
         apart = np.abs(np.rint(mine / step) - np.rint(theirs / step))
@@ -211,3 +216,35 @@ def test_bound_memory_and_asynchronous_runs_keep_state(backend: str) -> None:
             else:
                 session.run_async().result()
             close([session.outputs["y"].array], [wanted[i : i + 1]])
+
+
+def test_the_programs_of_the_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/state.md").read_text(encoding="utf-8")
+    steps, early = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    onnx.save(recurrent("LSTM"), "network.onnx")
+    exec(compile(steps, "state.md", "exec"), {})
+    assert capsys.readouterr().out == ""
+    stream = Model(
+        "stream",
+        {
+            name: Tensor(name, (rows, 1), np.dtype(np.float32))
+            for name, rows in (("x", 1), ("y", 2))
+        },
+        [
+            Node(
+                "n",
+                "Buffer",
+                ["x"],
+                ["y"],
+                {"buffer_size": np.uint32(2), "buffer_dim": np.uint32(0)},
+            )
+        ],
+        ["x"],
+        ["y"],
+    )
+    frames = [np.full((1, 1), i, np.float32) for i in range(3)]
+    exec(compile(early, "state.md", "exec"), {"stream": stream, "frames": frames})
+    assert capsys.readouterr().out.split() == ["[[0.]", "[1.]]", "[[1.]", "[2.]]"]
