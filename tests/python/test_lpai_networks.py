@@ -190,7 +190,7 @@ def test_state_stays_inside_a_pool_of_the_size_that_was_answered(op: str, dtype:
             steps = [session.run({"x": sequence[i : i + 1]})[name] for i in range(STEPS)]
         found.append(np.stack(steps))
         assert all(pool.untouched for pool in pools.values())
+        less = given | {"persistent": given["persistent"][:-1]}
         with pytest.raises(GraphError, match=f"has {sizes.persistent - 1} bytes"):
-            less = given | {"persistent": given["persistent"][:-1]}
             qnnrt.Session(model, backend="lpai", options={"lpai": less})
     np.testing.assert_array_equal(found[0], found[1])
