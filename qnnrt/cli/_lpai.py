@@ -79,12 +79,12 @@ class LpaiTools:
         Raises:
             Error: as ``alloc``.
         """
-        data = path.read_bytes()
-        if not data:
-            raise UsageError(f"{path}: the file is empty")
-        view = memoryview(self.alloc(len(data)))
-        view[: len(data)] = data
-        return view[: len(data)]
+        size = path.stat().st_size
+        view = memoryview(self.alloc(size))[:size]
+        with path.open("rb") as file:
+            if file.readinto(view) != size:
+                raise UsageError(f"{path}: the file has become shorter")
+        return view
 
     def places(self, sizes: Sequence[int], *, together: bool) -> list[tuple[Buffer, int]]:
         """(buffer, offset) for each size: in one buffer or in one each."""

@@ -86,14 +86,10 @@ class Allocator(Owner):
             ValueError: the file is empty.
             MemError: as ``alloc``.
         """
-        with Path(path).open("rb", buffering=0) as file:
+        with Path(path).open("rb") as file:
             piece = self.alloc(os.fstat(file.fileno()).st_size)
-            view = memoryview(piece)
-            while view.nbytes:
-                got = file.readinto(view)
-                if not got:
-                    raise OSError(f"{os.fspath(path)}: has become shorter while it was read")
-                view = view[got:]
+            if file.readinto(memoryview(piece)) != piece.nbytes:
+                raise OSError(f"{os.fspath(path)}: has become shorter while it was read")
         return piece
 
     def free(self, piece: Buffer) -> None:

@@ -201,6 +201,10 @@ def test_performance_and_affinity_are_given_to_the_graph() -> None:
         graph = backend.create_context().create_graph("g")
         config = execute(fps=30, ftrt_ratio=20, client_type="non_real_time", affinity="hard")
         config.apply_execute(graph)
+        said = lpai.describe(graph)
+        assert said is not None
+        assert said["perf"] == {"fps": 30, "ftrt_ratio": 20, "client_type": "non_real_time"}
+        assert said["affinity"] == {"affinity": "hard", "core_selection": 0}
         with pytest.raises(Exception, match="coreSelection is 0"):
             execute(core_selection=3).apply_execute(graph)
 
