@@ -294,12 +294,30 @@ TEST(the_system_library_takes_any_argument) {
   CHECK_EQ(q.systemContextFree(context), QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE);
 }
 
-TEST(the_runtimes_own_entries_take_any_argument) {
-  World world(Table(qnnrt_htp_get_providers));
+std::vector<void*> AnyHandles(const World& world) {
   std::vector<void*> handles = world.Handles();
   handles.push_back(nullptr);
   for (int i = 0; i < kGarbage; ++i) handles.push_back(Garbage(i));
-  for (void* handle : handles) {
+  return handles;
+}
+
+TEST(the_runtimes_own_entries_for_lpai_take_any_argument) {
+  for (const bool lpai : {false, true}) {
+    World world(Table(lpai ? qnnrt_lpai_get_providers : qnnrt_cpu_get_providers));
+    for (void* handle : AnyHandles(world)) {
+      const bool described = handle == world.graph || handle == world.backend;
+      CHECK_EQ(qnnrt_lpai_describe(handle) != nullptr, lpai && described);
+      void* address = &world;
+      CHECK_EQ(qnnrt_graph_io_address(handle, 1, nullptr), QNN_GRAPH_ERROR_INVALID_ARGUMENT);
+      CHECK(qnnrt_graph_io_address(handle, 1, &address) != 0 && address == nullptr);
+      CHECK(qnnrt_graph_reset_state(handle) != 0);  // nothing before graphFinalize
+    }
+  }
+}
+
+TEST(the_runtimes_own_entries_take_any_argument) {
+  World world(Table(qnnrt_htp_get_providers));
+  for (void* handle : AnyHandles(world)) {
     const bool good = handle == world.graph;
     Qnnrt_GraphStats_t stats;
     uint32_t count = 0;
