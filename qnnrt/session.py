@@ -29,6 +29,7 @@ from .stats import RESERVED_AT, Copy, Stats
 __all__ = ["BoundTensor", "Copy", "Session", "Stats"]
 
 _HTP: Final = 6  # QNN_BACKEND_ID_HTP
+_OWN: Final = (3, _HTP, 12)  # QNN_BACKEND_ID_* of qnnrt's backends: cpu, htp, lpai
 _QUEUE_DEPTH: Final = 10  # unless the context says otherwise
 _FED: Final = "the array fed is not the bound memory"
 _OPTIONS: Final = (
@@ -188,7 +189,9 @@ class Session(SessionMemory):
     ) -> None:
         """A graph out of a context binary."""
         made_for = binary.info["backend_id"]
-        if made_for != self.backend.id:
+        # Those of qnnrt's own are portable; what another maker's is shows when it is loaded.
+        portable = self.backend.library.has_extensions and made_for in _OWN
+        if made_for != self.backend.id and not portable:
             raise ModelError(
                 f"{binary.path} was made for {_backend_name(made_for)}, not for "
                 f"{_backend_name(self.backend.id)}"

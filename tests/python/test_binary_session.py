@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from binaries import made_for
 from outside import SANITIZED, run_code
 from toy import F32, add_model, conv_model, relu_model, tensors
 
@@ -254,7 +255,8 @@ def test_an_altered_file_never_gives_other_results(binary, seed):
 
 def test_a_binary_for_another_backend_is_refused(tmp_path):
     path = save(relu_model(), tmp_path / "x.bin", "cpu")
-    with pytest.raises(qnnrt.ModelError, match="made for the cpu backend, not for the htp backend"):
+    path.write_bytes(made_for(path.read_bytes(), 4))
+    with pytest.raises(qnnrt.ModelError, match="made for the gpu backend, not for the htp backend"):
         qnnrt.Session(path, "htp")
     with qnn.Backend.open("htp") as b, pytest.raises(qnnrt.ContextError):
         qnn.Context.from_binary(b, path)
@@ -334,6 +336,9 @@ def test_the_command_line_runs_binaries(binary, capsys):
     assert found["outputs"]["y"]["shape"] == [1, 8, 8, 16]
     assert main(["bench", str(binary), "--backend", "htp", "--iterations", "2"]) == 0
     assert "copied on the zero-copy way: 0 bytes" in capsys.readouterr().out
+    assert main(["run", str(binary)]) == 0  # on cpu, as well
+    capsys.readouterr()
+    binary.write_bytes(made_for(binary.read_bytes(), 4))
     for options in ([], ["--backend", "htp", "--shape", "x=1"]):
         assert main(["run", str(binary), *options]) == 2
         line = capsys.readouterr().err
