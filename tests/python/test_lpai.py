@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from lpai_models import U8, quantized_relu
 from recording import Fake, verbs
 
 import qnnrt
@@ -11,19 +12,7 @@ from qnnrt import BufferInUseError, lpai
 from qnnrt.model import Model, Node, Quantization, Tensor
 from qnnrt.qnn import Backend, Graph
 
-U8 = np.dtype(np.uint8)
 SCALE = Quantization(scale=0.1, offset=-3)
-
-
-def quantized_relu() -> Model:
-    """y = max(x, 0) on 8-bit codes."""
-    return Model(
-        "relu",
-        {name: Tensor(name, (1, 16), U8, quantization=SCALE) for name in "xy"},
-        [Node("relu", "Relu", ["x"], ["y"])],
-        ["x"],
-        ["y"],
-    )
 
 
 @pytest.mark.other_fds
