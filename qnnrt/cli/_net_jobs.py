@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import GraphError
+from ..errors import EarlyTermination, GraphError
 from ..stats import RESERVED_AT
 from ._common import UsageError, progress, timing
 from ._config_file import ToolConfig
@@ -47,6 +47,7 @@ class Job:
         files: for each output its name as a file, and which kinds of file are written.
         samples: seconds that each execution took.
         written, completed, sets: files; lines of the list; sets of inputs and outputs in memory.
+        ended_early: executions that gave nothing, since a node waits for more inputs.
     """
 
     ready: Ready
@@ -58,6 +59,7 @@ class Job:
     written: int = 0
     completed: int = 0
     sets: int = 0
+    ended_early: int = 0
 
 
 def _lists(options: argparse.Namespace, graphs: Sequence[Ready]) -> list[InputList | None]:
@@ -256,7 +258,11 @@ def _in_turn(
         one = sets[number % len(sets)]
         one.read(number, job.inferences[number], job.types)
         start = now()
-        job.samples.append(one.run())
+        try:
+            job.samples.append(one.run())
+        except EarlyTermination:
+            job.ended_early += 1
+            continue
         timeline.add("execute", job.ready.name, start, one.profile)
         _write(options, job, one, number)
 
@@ -275,8 +281,12 @@ def _overlapped(
         one = sets[place]
         if one.pending is None:
             return
-        finished = one.wait()
         began, micros, number = started.pop(place)
+        try:
+            finished = one.wait()
+        except EarlyTermination:
+            job.ended_early += 1
+            return
         job.samples.append(finished - began)
         timeline.add("execute_async", job.ready.name, micros, one.profile, finished - began)
         _write(options, job, one, number)
@@ -315,6 +325,7 @@ def report(job: Job) -> dict[str, Any]:
         "name": job.ready.name,
         "inferences": job.completed,
         "executions": executions,
+        "ended_early": job.ended_early,
         "files_written": job.written,
         "output_dir": str(job.folder),
         "tensor_sets": job.sets,

@@ -352,6 +352,8 @@ def _say(options: argparse.Namespace, graphs: list[dict[str, Any]], warn: Warn) 
             spread += f" ({seconds(t['p10_s'])} .. {seconds(t['p90_s'])})"
         noun = "inference" if g["inferences"] == 1 else "inferences"
         print(f"{g['name']}: {g['inferences']} {noun}{spread} -> {g['output_dir']}")
+        if g["ended_early"]:
+            print(f"  {g['ended_early']} more ended early, without a result: a Buffer is not full")
         if "copied_bytes" in g:
             held = "".join(
                 f", {size(g[f'reserved_at_{when}_bytes'])} reserved at {when}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..backend import Backend
 from ..context import Context
+from ..errors import EarlyTermination
 from ._common import UsageError, print_json, progress, seconds, size
 from ._config_file import ToolConfig, read_config
 from ._input_list import (
@@ -117,12 +118,15 @@ class Worker:
             job, one, number = steps[done % len(steps)]
             one.read(number, job.inferences[number], job.types)
             begun = now()
-            self.counts.add(one.run())
+            done += 1
+            try:
+                self.counts.add(one.run())
+            except EarlyTermination:
+                continue  # it gives nothing yet, and is not counted
             self.timeline.add("execute", job.ready.name, begun, one.profile)
             job.completed += job.inferences[number].completes
-            if item.model.save == "all" or (item.model.save == "first" and done == 0):
+            if item.model.save == "all" or (item.model.save == "first" and done == 1):
                 self._save(job, one, number)
-            done += 1
             if item.interval:
                 stop.wait(item.interval / 1e6)
         if item.model.save == "last" and done:

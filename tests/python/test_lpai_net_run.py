@@ -71,7 +71,7 @@ CODES = Quantization(scale=0.125, offset=-128)
 def compose(graph):
     x = graph.add_tensor("x", (1, 64), np.uint8, type="app_write", quantization=CODES)
     y = graph.add_tensor("y", (3, 64), np.uint8, type="app_read", quantization=CODES)
-    params = {"buffer_size": np.uint32(3), "buffer_dim": np.uint32(0), "mode": np.uint32(1)}
+    params = {{"buffer_size": np.uint32(3), "buffer_dim": np.uint32(0), "mode": np.uint32({mode})}}
     graph.add_node("collect", "Buffer", [x], [y], params)
 """
 
@@ -235,7 +235,7 @@ def test_more_than_32_buffers_are_fatal_for_the_run(folder: Path, capsys: Captur
 def test_state_lies_in_ddr_and_goes_on_from_inference_to_inference(
     folder: Path, capsys: Capture
 ) -> None:
-    size = generate(python_model(folder, "m", STATE), capsys).stat().st_size
+    size = generate(python_model(folder, "m", STATE.format(mode=1)), capsys).stat().st_size
     for i in range(4):
         raw(folder / f"{i}.raw", np.full(64, i + 1))
     listed(folder / "input_list.txt", *(f"{i}.raw" for i in range(4)))
@@ -246,6 +246,23 @@ def test_state_lies_in_ddr_and_goes_on_from_inference_to_inference(
     ]
     rows = [numbers(folder / f"output/Result_{i}/y.raw").reshape(3, 64)[:, 0] for i in range(4)]
     assert [row.tolist() for row in rows] == [[1, 0, 0], [1, 2, 0], [1, 2, 3], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("more", [(), ("--asynchronous",)])
+def test_inferences_that_end_early_have_no_result(
+    folder: Path, capsys: Capture, more: tuple[str, ...]
+) -> None:
+    """A blocking Buffer gives nothing before it is full: no failure of the run."""
+    generate(python_model(folder, "m", STATE.format(mode=0)), capsys)
+    for i in range(4):
+        raw(folder / f"{i}.raw", np.full(64, i + 1))
+    listed(folder / "input_list.txt", *(f"{i}.raw" for i in range(4)))
+    assert call(*run(folder, "--direct_mode", *more)) == 0
+    assert "2 more ended early, without a result: a Buffer is not full" in capsys.readouterr().out
+    assert results(folder / "output") == {f"Result_{i}": {"y.raw"} for i in (2, 3)}
+    assert (folder / "output/execution_metadata.yaml").read_text() == "inferences_completed: 2\n"
+    rows = [numbers(folder / f"output/Result_{i}/y.raw").reshape(3, 64)[:, 0] for i in (2, 3)]
+    assert [row.tolist() for row in rows] == [[1, 2, 3], [2, 3, 4]]
 
 
 # ---- memory handles, and other options -----------------------------------------------------------
