@@ -78,6 +78,11 @@ Status Graph::Load(const BinaryView& binary, const BinaryGraph& described,
                    const LoadOptions& load) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckDeclared());
+  if (pools_ != nullptr) {
+    return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                 "graph '%s' needs memory of the client's: graphFinalize makes it ready",
+                 name_.c_str());
+  }
   Prepared made;
   QNNRT_RETURN_IF_ERROR(MakePlanFrom(binary, described, load, &made));
   return Install(&made, [](const Staging*) {});

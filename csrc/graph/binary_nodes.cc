@@ -369,7 +369,7 @@ uint64_t WeightBlobs::size() const {
   return (end_ + kBinaryPageAlignment - 1) & ~(kBinaryPageAlignment - 1);
 }
 
-void WriteNodes(const Plan& plan, const std::vector<PassReport>& passes,
+void WriteNodes(const Plan& plan, const ArenaPlan& places, const std::vector<PassReport>& passes,
                 const std::vector<const Tensor*>& io, WeightBlobs* blobs, ByteWriter* out) {
   TensorNumbers numbers(io);
   ByteWriter nodes;
@@ -397,7 +397,6 @@ void WriteNodes(const Plan& plan, const std::vector<PassReport>& passes,
     out->Text(pass.name);
     out->Put(static_cast<int32_t>(pass.changes));
   }
-  const ArenaPlan& places = plan.arena();
   out->Put(places.peak);
   out->Put(places.lower_bound);
   out->Put(places.sum);

@@ -30,8 +30,8 @@ class WeightBlobs {
   uint64_t end_ = 0;
 };
 
-// `io`: the graph's inputs, then its outputs.
-void WriteNodes(const Plan& plan, const std::vector<PassReport>& passes,
+// `places`: in the arena, without inputs and outputs. `io`: the graph's inputs, then its outputs.
+void WriteNodes(const Plan& plan, const ArenaPlan& places, const std::vector<PassReport>& passes,
                 const std::vector<const Tensor*>& io, WeightBlobs* blobs, ByteWriter* out);
 
 // What was read back. Static tensors and packed weights point into the weights.

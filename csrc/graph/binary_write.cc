@@ -20,14 +20,14 @@ uint64_t AlignToPage(uint64_t value) {
   return (value + kBinaryPageAlignment - 1) & ~(kBinaryPageAlignment - 1);
 }
 
-GraphPlaces WriteGraph(const Graph& graph, uint64_t weights_size, uint64_t nodes_size,
-                       ByteWriter* out) {
+GraphPlaces WriteGraph(const Graph& graph, uint64_t arena_bytes, uint64_t weights_size,
+                       uint64_t nodes_size, ByteWriter* out) {
   GraphPlaces places;
   const Plan& plan = *graph.plan();
   out->Text(graph.name());
   out->Put(static_cast<uint32_t>(plan.threads()));
   out->Put(static_cast<uint8_t>(graph.options().portable_only));
-  out->Put(plan.arena().peak);
+  out->Put(arena_bytes);
   places.weights_offset = out->size();
   out->Put(uint64_t{0});
   out->Put(weights_size);
@@ -80,9 +80,10 @@ BinaryWriter::BinaryWriter(const Backend& backend, const std::vector<const Graph
     std::vector<const Tensor*> io = graph.inputs();
     io.insert(io.end(), graph.outputs().begin(), graph.outputs().end());
     ByteWriter part;
-    WriteNodes(*graph.plan(), graph.passes(), io, &parts_[i].blobs, &part);
+    const ArenaPlan arena = graph.plan()->ArenaWithoutIo();
+    WriteNodes(*graph.plan(), arena, graph.passes(), io, &parts_[i].blobs, &part);
     nodes[i] = part.Take();
-    places[i] = WriteGraph(graph, parts_[i].blobs.size(), nodes[i].size(), &out);
+    places[i] = WriteGraph(graph, arena.peak, parts_[i].blobs.size(), nodes[i].size(), &out);
     parts_[i].checksum = places[i].checksum;
     parts_[i].threads = graph.plan()->threads();
     portable_only = portable_only && graph.options().portable_only;

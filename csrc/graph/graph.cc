@@ -216,7 +216,8 @@ Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
 
 void Graph::set_options(const GraphOptions& options) {
   if (options.threads != options_.threads || options.portable_only != options_.portable_only ||
-      options.exclude_io != options_.exclude_io) {
+      options.exclude_io != options_.exclude_io ||
+      options.plan_milliseconds != options_.plan_milliseconds) {
     prepared_ = Prepared();
   }
   options_ = options;

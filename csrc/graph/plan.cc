@@ -178,6 +178,12 @@ void Plan::MovePersistent(void* base) {
   for (const Slot& slot : persistent_slots_) *slot.pointer = persistent_base_ + slot.offset;
 }
 
+ArenaPlan Plan::ArenaWithoutIo() const {
+  if (io_items_.empty()) return arena_plan_;
+  Result<ArenaPlan> places = Layout(ir_, kernels_).PlanMemory(nullptr, {});
+  return places.ok() ? std::move(places).value() : arena_plan_;  // which its reader will not take
+}
+
 Status Plan::PlaceArena(uint64_t most_bytes) {
   const uint64_t bytes = arena_plan_.peak;
   if (shared_arena_ != nullptr) {

@@ -111,6 +111,9 @@ class Plan {
   const std::vector<Step>& steps() const { return steps_; }
   const Node& node(size_t step) const { return ir_.nodes[step_nodes_[step]]; }
   const ArenaPlan& arena() const { return arena_plan_; }
+  // The places that the same plan has where inputs and outputs are the client's: what is written
+  // into a context binary, which every backend reads.
+  ArenaPlan ArenaWithoutIo() const;
   const std::vector<ArenaItem>& arena_items() const { return arena_items_; }
   const std::vector<ArenaUse>& arena_uses() const { return arena_uses_; }  // of each item
   uint64_t weight_bytes() const { return weight_bytes_; }

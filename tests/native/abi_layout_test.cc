@@ -360,8 +360,8 @@ LAYOUT(Qnnrt_PaddedInterface_t, 608 + 64 * 8, AT(interface, 0) AT(spare, 608))
 LAYOUT(Qnnrt_PaddedSystemInterface_t, 160 + 64 * 8, AT(interface, 0) AT(spare, 160))
 
 // Our own records.
-LAYOUT(Qnnrt_GraphConfig_t, 12, AT(magic, 0) AT(option, 4) AT(numThreads, 8) AT(excludeIo, 8) AT(kernels, 8)
-       AT(strict, 8))
+LAYOUT(Qnnrt_GraphConfig_t, 12, AT(magic, 0) AT(option, 4) AT(numThreads, 8) AT(kernels, 8)
+       AT(strict, 8) AT(excludeIo, 8))
 LAYOUT(Qnnrt_GraphStats_t, 112, AT(executes, 0) AT(reserved_at, 24) AT(execute_nanoseconds, 72)
        AT(reserved_at_finalize_bytes, 80) AT(copied_out_bytes, 104))
 LAYOUT(Qnnrt_DomainInfo_t, 32, AT(budget_bytes, 0) AT(num_holders, 24))
