@@ -110,12 +110,13 @@ class Worker:
             for i in range(len(job.inferences))
         ]
         done = 0
+        last: tuple[Job, IoSet, int] | None = None
         while not stop.is_set():
             if end is not None and time.monotonic() >= end:
                 break
             if item.executions is not None and done >= item.executions:
                 break
-            job, one, number = steps[done % len(steps)]
+            step = job, one, number = steps[done % len(steps)]
             one.read(number, job.inferences[number], job.types)
             begun = now()
             done += 1
@@ -125,12 +126,13 @@ class Worker:
                 continue  # it gives nothing yet, and is not counted
             self.timeline.add("execute", job.ready.name, begun, one.profile)
             job.completed += job.inferences[number].completes
-            if item.model.save == "all" or (item.model.save == "first" and done == 1):
-                self._save(job, one, number)
+            if item.model.save == "all" or (item.model.save == "first" and last is None):
+                self._save(*step)
+            last = step
             if item.interval:
                 stop.wait(item.interval / 1e6)
-        if item.model.save == "last" and done:
-            self._save(*steps[(done - 1) % len(steps)])
+        if item.model.save == "last" and last is not None:
+            self._save(*last)
 
     def _save(self, job: Job, one: IoSet, number: int) -> None:
         job.written += one.write(job.inferences[number], job.files, job.folder, None)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recording import Fake
 from tool_cases import (
     Capture,
     call,
@@ -393,3 +394,34 @@ def test_throughput_net_run(folder: Path, capsys: Capture, cached: bool) -> None
     for i in range(2):
         (path,) = (folder / "out").rglob(f"t{i}/Result_0/y.raw")
         np.testing.assert_allclose(numbers(path), -np.maximum(VALUES, 0), atol=0.0626)
+
+
+# ---- a vendor's library --------------------------------------------------------------------------
+
+
+@pytest.mark.other_fds
+def test_what_a_vendors_library_is_asked(folder: Path, capsys: Capture, fake: Fake) -> None:
+    fake.library.fake_lpai(1024, 512)
+    execute = {"fps": 30, "client_type": "non_real_time", "core_selection": 2}
+    config = configure(folder, lpai_graph={"execute": execute}, lpai_backend={"target_env": "arm"})
+    options = ["--model", "m.py", "--backend", fake.path, "--config_file", config]
+    options += ["--input_list", "input_list.txt"]
+    assert call("net-run", *options) == 0
+    assert "Finished Executing Graphs" in capsys.readouterr().out
+    journal = [line for line in fake.journal() if "raph" in line or "hardware" in line]
+    assert journal[0] == "backendCreate hardware option=0 target=1 version=6"
+    assert [line.split()[0] for line in journal[1:]] == [
+        "graphCreate",
+        *["graphSetConfig"] * 2,
+        *["graphGetProperty"] * 2,
+        *["graphSetConfig"] * 2,
+        "graphFinalize",
+    ]
+    assert "graphSetConfig perf fps=30 ftrt=10 client=2" in journal
+    assert "graphSetConfig affinity=1 cores=2" in journal
+    # Its extensions for TCM are the vendor's own.
+    for mem_type in ("tcm", "llc"):
+        configure(folder, mem_type)
+        line = complaint(capsys, "net-run", *options)
+        assert f"mem_type {mem_type}: " in line
+        assert "has its own extensions for other memory than ddr, which do not run here" in line
