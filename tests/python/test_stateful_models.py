@@ -14,6 +14,7 @@ from onnx import TensorProto
 from onnx_models import GraphMaker
 
 import qnnrt
+from qnnrt import lpai
 from qnnrt.errors import UnsupportedOpError
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model, Node, Tensor
@@ -47,8 +48,13 @@ def recurrent(
     return g.model(given, names, 17)
 
 
-def quantized(kind: str, dtype: str) -> onnx.ModelProto:
-    """The same between QuantizeLinear and DequantizeLinear, with weights of 8 bits."""
+def quantized(
+    kind: str, dtype: str, ways: int = 1, wanted: Sequence[int] = (0, 1)
+) -> onnx.ModelProto:
+    """The same between QuantizeLinear and DequantizeLinear, with weights of 8 bits.
+
+    wanted: numbers of the outputs, the sequence and the last states.
+    """
     g = GraphMaker(12)
     kinds = np.dtype(dtype)
     steps = 2.0 ** (8 * kinds.itemsize)
@@ -63,16 +69,18 @@ def quantized(kind: str, dtype: str) -> onnx.ModelProto:
         return g("DequantizeLinear", g.const(codes), g.const(0.8 / 127), g.const(np.int8(0)))
 
     gates = GATES[kind] * UNITS
-    inputs = [coded("x", 4.0), weight(1, gates, INPUTS), weight(1, gates, UNITS)]
-    bias = g.rng.integers(-1000, 1000, (1, 2 * gates)).astype(np.int32)
+    inputs = [coded("x", 4.0), weight(ways, gates, INPUTS), weight(ways, gates, UNITS)]
+    bias = g.rng.integers(-1000, 1000, (ways, 2 * gates)).astype(np.int32)
     inputs.append(g("DequantizeLinear", g.const(bias), g.const(2e-4)))
-    first = (
-        g(kind, *inputs, outputs=2, hidden_size=UNITS, linear_before_reset=1)
-        if (kind == "GRU")
-        else g(kind, *inputs, outputs=2, hidden_size=UNITS)
-    )
-    sequence = g("Squeeze", first, g.const(np.array([1])))
-    outputs = {"y": coded(sequence, 1.0), "y1": coded(f"{first}.1", 1.0)}
+    attrs: dict[str, object] = {"direction": "bidirectional"} if ways == 2 else {}
+    if kind == "GRU":
+        attrs["linear_before_reset"] = 1
+    count = 3 if kind == "LSTM" else 2
+    first = g(kind, *inputs, outputs=count, hidden_size=UNITS, **attrs)
+    found = [first, *(f"{first}.{i}" for i in range(1, count))]
+    if ways == 1:
+        found[0] = g("Squeeze", first, g.const(np.array([1])))
+    outputs = {f"y{i or ''}": coded(found[i], 1.0) for i in wanted}
     return g.model({"x": (TensorProto.FLOAT, ("T", BATCH, INPUTS))}, outputs, 21)
 
 
@@ -175,6 +183,39 @@ def test_quantized_steps_are_onnxruntimes_sequence(kind: str, dtype: str, backen
         assert apart.max() <= 1
         assert np.mean(apart == 0) > 0.9
         assert len(np.unique(theirs)) > 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "ways", "wanted"),
+    [("LSTM", 2, [0]), ("LSTM", 1, [1]), ("LSTM", 1, [2]), ("LSTM", 1, [0, 1, 2]), ("GRU", 2, [1])],
+)
+def test_whatever_is_read_of_a_quantized_network(kind: str, ways: int, wanted: list[int]) -> None:
+    proto, x = quantized(kind, "uint8", ways, wanted), sequence()
+    model = loaded(proto, STEPS, stateful=False)
+    counts = model.op_counts()
+    assert counts[{"LSTM": "Lstm", "GRU": "Gru"}[kind]] == ways
+    assert (counts["Quantize"], counts["Dequantize"]) == (1, len(wanted))  # at the edges
+    with qnnrt.Session(model, backend="cpu") as session:
+        found = session.run({"x": x})
+    for mine, theirs in zip(found.values(), of_onnxruntime(proto, {"x": x}), strict=True):
+        assert np.abs(mine - theirs).max() <= 1.01 * 2 / 256
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_state_survives_other_scratch_memory_at_every_step(kind: str) -> None:
+    proto, x = quantized(kind, "uint8"), sequence()
+    with qnnrt.Session(loaded(proto), backend="cpu") as session:
+        wanted = run_steps(session, x)
+    with qnnrt.Session(loaded(proto), backend="lpai") as session:
+        sizes = lpai.pool_sizes(session.graph)
+        assert min(sizes.scratch, sizes.persistent) > 0
+        found = []
+        for part in np.split(x, STEPS):
+            scratch = lpai.alloc(session.backend, sizes.scratch)
+            scratch.array(scratch.nbytes, np.uint8)[...] = 0xEE
+            session.set_scratch(scratch)
+            found.append(session.run({"x": part})["y"])
+    np.testing.assert_array_equal(np.concatenate(found), wanted[0])
 
 
 def test_sessions_do_not_disturb_each_other() -> None:
