@@ -542,6 +542,24 @@ class TestState:
                     list_.append(qnnrt.dequantize(y.array[0], y.quantization))
             np.testing.assert_array_equal(found, wanted)
 
+    @pytest.mark.parametrize("io", IOS)
+    def test_runs_that_end_early_go_on(self, io: str) -> None:
+        model = quantized_relu()
+        encoding = model.tensors["x"].quantization
+        model.tensors["w"] = Tensor("w", (2, 16), U8, quantization=encoding)
+        window = {"buffer_size": np.uint32(2), "buffer_dim": np.uint32(0)}
+        model.nodes.append(Node("window", "Buffer", ["y"], ["w"], window))
+        model.outputs = ["w"]
+        with qnnrt.Session(model, "lpai", io=io) as s:
+            for _ in range(2):
+                s.inputs["x"].array[...] = 20
+                with pytest.raises(qnnrt.errors.EarlyTermination):
+                    s.run()
+                s.inputs["x"].array[...] = 30
+                s.run()
+                np.testing.assert_array_equal(s.outputs["w"].array[:, 0], [20, 30])
+                s.reset_state()
+
 
 class TestSession:
     def test_what_it_says_it_is(self) -> None:
