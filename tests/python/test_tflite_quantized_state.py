@@ -114,12 +114,16 @@ def test_state_is_carried_in_fixed_point(data: bytes) -> None:
             assert np.abs(found["y"].astype(int) - wanted).max() <= 1
 
 
-@pytest.mark.parametrize("data", [lstm(), svdf()], ids=["lstm", "svdf"])
-def test_the_graph_keeps_state_as_the_interpreter_does(data: bytes) -> None:
+@pytest.mark.parametrize(
+    ("data", "backend"),
+    [(lstm(), "cpu"), (lstm(), "lpai"), (svdf(), "cpu")],
+    ids=["lstm", "lstm on lpai", "svdf"],
+)
+def test_the_graph_keeps_state_as_the_interpreter_does(data: bytes, backend: str) -> None:
     model = importer.load(data, stateful=True)
     assert model.inputs == ["x"]
     feeds = frames(data, 6)
-    with qnnrt.Session(model) as session:
+    with qnnrt.Session(model, backend=backend) as session:
         for x, wanted in zip(feeds, streamed(data, feeds), strict=True):
             assert np.abs(session.run({"x": x})["y"].astype(int) - wanted).max() <= 1
 
