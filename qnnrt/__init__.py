@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from . import _core, lpai, qnn
+from . import _core, lpai, planning, qnn
 from .errors import (
     BackendError,
     BackendNotFoundError,
@@ -71,6 +71,7 @@ __all__ = [
     "heaps",
     "load",
     "lpai",
+    "planning",
     "qnn",
     "quantize",
 ]

@@ -1802,7 +1802,8 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         QNNRT_GRAPH_OPTION_NUM_THREADS, QNNRT_GRAPH_OPTION_KERNELS, QNNRT_KERNELS_AUTO
         QNNRT_KERNELS_PORTABLE, QNNRT_RESERVED_NONE, QNNRT_RESERVED_AT_FINALIZE
         QNNRT_RESERVED_AT_EXECUTE, QNNRT_COPY_IN, QNNRT_COPY_OUT, QNNRT_GRAPH_OPTION_STRICT
-        QNNRT_GRAPH_OPTION_EXCLUDE_IO
+        QNNRT_GRAPH_OPTION_EXCLUDE_IO, QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS
+        QNNRT_PLAN_BY_SIZE, QNNRT_PLAN_PORTFOLIO, QNNRT_PLAN_EXACT
 
     ctypedef struct Qnnrt_GraphConfig_t:
         uint32_t magic
@@ -1811,6 +1812,27 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint32_t kernels
         uint32_t strict
         uint32_t excludeIo
+        uint32_t planMilliseconds
+
+    ctypedef struct Qnnrt_ArenaItem_t:
+        uint32_t first
+        uint32_t last
+        uint64_t size
+        uint64_t alignment
+
+    ctypedef struct Qnnrt_PlanOptions_t:
+        uint32_t effort
+        uint32_t milliseconds
+        uint64_t steps
+
+    ctypedef struct Qnnrt_PlanInfo_t:
+        uint64_t peak
+        uint64_t lower_bound
+        uint64_t sum
+        uint64_t steps
+        uint32_t proved
+        uint32_t reserved
+        const char* order
 
     ctypedef struct Qnnrt_GraphStats_t:
         uint64_t executes
@@ -1898,6 +1920,9 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device)
     const char* qnnrt_op_coverage_json()
     const char* qnnrt_config_table_json()
+    uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count,
+                              const Qnnrt_PlanOptions_t* options, uint64_t* offsets,
+                              Qnnrt_PlanInfo_t* info)
 
 
 cdef extern from "abi/rpcmem.h" nogil:

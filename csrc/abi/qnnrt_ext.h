@@ -224,6 +224,48 @@ QNN_API uint64_t qnnrt_graph_io_address(Qnn_GraphHandle_t graph, uint32_t tensor
 // may still be for another backend or another machine's kernels. 0, 30001 null, 30010 it is not.
 QNN_API uint64_t qnnrt_binary_verify(const void* binary, uint64_t size);
 
+// ---- The planner of arenas, for items that are no tensors ----
+
+// size bytes on a boundary of `alignment` (a power of two), from step `first` to step `last`.
+typedef struct Qnnrt_ArenaItem_t {
+  uint32_t first;
+  uint32_t last;  // inclusive
+  uint64_t size;
+  uint64_t alignment;
+} Qnnrt_ArenaItem_t;
+
+// One order, size, and the first gap: what the others are measured against.
+#define QNNRT_PLAN_BY_SIZE 0u
+// What finalize does: several orders, and an improvement of the best.
+#define QNNRT_PLAN_PORTFOLIO 1u
+// The same, then a search until the peak is proved to be the smallest or the limits are reached.
+#define QNNRT_PLAN_EXACT 2u
+
+// Limits of a search; 0: none. With steps (decisions tried) alone the plan is the same on every
+// machine. Without both a search may last for ever.
+typedef struct Qnnrt_PlanOptions_t {
+  uint32_t effort;  // one of QNNRT_PLAN_*
+  uint32_t milliseconds;
+  uint64_t steps;
+} Qnnrt_PlanOptions_t;
+
+// peak is what the arena needs, in bytes; lower_bound the largest sum of sizes at one step, sum
+// that of all.
+typedef struct Qnnrt_PlanInfo_t {
+  uint64_t peak;
+  uint64_t lower_bound;
+  uint64_t sum;
+  uint64_t steps;
+  uint32_t proved;  // 1: no plan needs less than peak
+  uint32_t reserved;
+  const char* order;  // the order that won, or "exact"; static
+} Qnnrt_PlanInfo_t;
+
+// An offset for each item, in `offsets`. 0, 1002, 1004 (bad items or options, null pointers).
+QNN_API uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count,
+                                  const Qnnrt_PlanOptions_t* options, uint64_t* offsets,
+                                  Qnnrt_PlanInfo_t* info);
+
 // ---- What the library is; the strings are static ----
 
 QNN_API const char* qnnrt_version(void);

@@ -5,12 +5,54 @@
 #include <cstdio>
 
 #include "api/functions.h"
+#include "api/runtime.h"
+#include "graph/planner.h"
 #include "memory/memory.h"
 #include "ops/op_table.h"
 #include "support/allocations.h"
 #include "support/version.h"
 
 using qnnrt::Runtime;
+
+namespace qnnrt {
+namespace {
+
+Result<ArenaPlan> PlanWithEffort(const std::vector<ArenaItem>& items,
+                                 const Qnnrt_PlanOptions_t& options) {
+  switch (options.effort) {
+    case QNNRT_PLAN_BY_SIZE:
+      return PlanArenaBySize(items);
+    case QNNRT_PLAN_PORTFOLIO:
+      return PlanArena(items);
+    case QNNRT_PLAN_EXACT:  // without a limit it ends with a proof, or never
+      return PlanArena(
+          items, {options.milliseconds,
+                  options.steps == 0 && options.milliseconds == 0 ? UINT64_MAX : options.steps});
+    default:
+      return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "the effort of a plan is from 0 to 2, got %u",
+                   options.effort);
+  }
+}
+
+Status PlanGiven(const Qnnrt_ArenaItem_t* items, uint64_t count, const Qnnrt_PlanOptions_t* options,
+                 uint64_t* offsets, Qnnrt_PlanInfo_t* info) {
+  constexpr uint64_t kMost = uint64_t{1} << 31;  // the planner numbers them in 32 bits
+  if (options == nullptr || info == nullptr ||
+      ((items == nullptr || offsets == nullptr) && count != 0) || count > kMost)
+    return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "null pointers, or more than 2^31 items");
+  std::vector<ArenaItem> given;
+  for (uint64_t i = 0; i < count; ++i)
+    given.push_back({items[i].first, items[i].last, items[i].size, items[i].alignment});
+  Result<ArenaPlan> plan = PlanWithEffort(given, *options);
+  if (!plan.ok()) return std::move(plan).status().WithCode(QNN_COMMON_ERROR_INVALID_ARGUMENT);
+  std::copy(plan->offsets.begin(), plan->offsets.end(), offsets);
+  *info = {plan->peak, plan->lower_bound, plan->sum, plan->steps, plan->proved ? 1u : 0u,
+           0,          plan->order};
+  return Status::Ok();
+}
+
+}  // namespace
+}  // namespace qnnrt
 
 extern "C" {
 
@@ -155,6 +197,13 @@ const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device) {
     return nullptr;
   }
   return text.empty() ? nullptr : text.c_str();
+}
+
+uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count,
+                          const Qnnrt_PlanOptions_t* options, uint64_t* offsets,
+                          Qnnrt_PlanInfo_t* info) {
+  return qnnrt::Guarded(
+      [&] { return qnnrt::Report(qnnrt::PlanGiven(items, count, options, offsets, info)); });
 }
 
 const char* qnnrt_config_table_json(void) {

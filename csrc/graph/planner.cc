@@ -78,22 +78,30 @@ struct Order {
   std::vector<uint32_t> items;
 };
 
+// Ties fall back to the index, so the order never depends on the sort's implementation.
+template <typename Less>
+Order Sorted(const char* name, size_t count, Less less) {
+  Order order{name, std::vector<uint32_t>(count)};
+  std::iota(order.items.begin(), order.items.end(), 0u);
+  std::stable_sort(order.items.begin(), order.items.end(), less);
+  return order;
+}
+
+Order BySize(const std::vector<ArenaItem>& items) {
+  return Sorted("size", items.size(),
+                [&](uint32_t a, uint32_t b) { return items[a].size > items[b].size; });
+}
+
 std::vector<Order> Portfolio(const std::vector<ArenaItem>& items) {
-  std::vector<uint32_t> index(items.size());
-  std::iota(index.begin(), index.end(), 0u);
   auto life = [&](uint32_t i) { return uint64_t{items[i].last} - items[i].first + 1; };
   auto area = [&](uint32_t i) {
     return static_cast<double>(life(i)) * static_cast<double>(items[i].size);
   };
-  std::vector<Order> orders;
-  // Ties fall back to the index, so the order never depends on the sort's implementation.
+  std::vector<Order> orders{BySize(items)};
   auto add = [&](const char* name, auto less) {
-    Order order{name, index};
-    std::stable_sort(order.items.begin(), order.items.end(), less);
-    orders.push_back(std::move(order));
+    orders.push_back(Sorted(name, items.size(), less));
   };
   auto size = [&](uint32_t i) { return items[i].size; };
-  add("size", [&](uint32_t a, uint32_t b) { return size(a) > size(b); });
   add("area", [&](uint32_t a, uint32_t b) { return area(a) > area(b); });
   if (items.size() > kFullPortfolio) return orders;
   add("lifetime", [&](uint32_t a, uint32_t b) {
@@ -165,6 +173,18 @@ Status CheckItems(const std::vector<ArenaItem>& items, uint64_t* sum) {
 }
 
 }  // namespace
+
+Result<ArenaPlan> PlanArenaBySize(const std::vector<ArenaItem>& items) {
+  ArenaPlan plan;
+  QNNRT_RETURN_IF_ERROR(CheckItems(items, &plan.sum));
+  plan.lower_bound = ArenaLowerBound(items);
+  const Order order = BySize(items);
+  plan.peak = Placer(items).Place(order.items, Gap::kFirst, kUnplaced, &plan.offsets);
+  plan.order = order.name;
+  plan.proved = plan.peak == ArenaAlignedBound(items);
+  QNNRT_RETURN_IF_ERROR(VerifyPlan(items, plan.offsets, plan.peak));
+  return plan;
+}
 
 Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items, const ArenaBudget& budget) {
   ArenaPlan plan;

@@ -36,6 +36,10 @@ struct ArenaBudget {
   const Interrupt* interrupt = nullptr;  // asked while it searches; null: nobody stops it
 };
 
+// The largest items first, each into the first gap, and nothing else: the usual way, to compare
+// with.
+Result<ArenaPlan> PlanArenaBySize(const std::vector<ArenaItem>& items);
+
 // The best plan of the portfolio, verified; where its peak is not proved to be the smallest and
 // there is a budget, improved by a search for as long as that lasts. The same items give the same
 // plan on every machine, unless milliseconds ran out: how far a search comes in them depends on the

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import qnnrt
+from qnnrt import planning
 from qnnrt.model import Model, Node, Tensor
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def pairs_that_share_bytes(items: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -114,3 +117,95 @@ def test_a_plan_in_a_binary_is_the_one_that_was_searched_for(tmp_path: Path) -> 
     assert described(path)["arena"]["peak"] == 3020
     with pytest.raises(ValueError, match="leave them out"):
         qnnrt.Session(path, options=options)
+
+
+# ---- the planner by itself
+
+
+def random_items(seed: int) -> list[planning.Item]:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 60))
+    first = random.integers(0, 40, count)
+    last = first + random.integers(0, 12, count)
+    size = random.integers(0, 300, count) * (random.random(count) > 0.1)
+    alignment = 1 << random.integers(0, 7, count)
+    return [planning.Item(*row) for row in np.stack([first, last, size, alignment], 1).tolist()]
+
+
+@pytest.mark.parametrize("given", [{"effort": "size"}, {}, {"steps": 500}], ids=str)
+def test_plans_of_random_items_hold_and_lie_between_bound_and_sum(given: dict[str, Any]) -> None:
+    for seed in range(150):
+        items = random_items(seed)
+        plan = planning.plan(items, **given)
+        planning.check(items, plan.offsets, plan.peak)
+        assert plan.sum == sum(item.size for item in items)
+        padded = sum(item.size + item.alignment for item in items)
+        assert plan.lower_bound <= plan.peak <= padded, seed
+
+
+def test_each_effort_is_at_least_as_good_as_the_one_before() -> None:
+    path = ROOT / "tests/data/minimalloc/F.1048576.csv"
+    items = planning.read_csv(path)
+    size = planning.plan(items, effort="size")
+    portfolio = planning.plan(items)
+    exact = planning.plan(items, steps=5000)
+    assert [p.peak for p in (size, portfolio, exact)] == [1433600, 1177600, 1048576]
+    assert (exact.order, exact.proved, portfolio.proved) == ("exact", True, False)
+    assert 0 < exact.steps < 5000
+    assert size.steps == portfolio.steps == 0
+
+
+def test_sizes_beyond_32_bits_and_empty_items() -> None:
+    big = 3 << 40
+    items = [(0, 1, big), (1, 2, big), (2, 3, big), (0, 3, 0, 4096)]
+    plan = planning.plan(items, steps=100)
+    assert (plan.peak, plan.lower_bound, plan.sum, plan.proved) == (2 * big, 2 * big, 3 * big, True)
+    assert planning.plan([]).offsets == ()
+
+
+@pytest.mark.parametrize(
+    ("items", "given", "words"),
+    [
+        ([(0, 1, 8, 3)], {}, "item 0: alignment 3 is not a power of two"),
+        ([(0, 1, 8), (3, 2, 8)], {}, "item 1: first step 3 comes after last step 2"),
+        ([(0, 1, 1 << 62), (0, 1, 1 << 62)], {}, "more than 2\\^62 bytes"),
+        ([(-1, 1, 8)], {}, "steps are from 0"),
+        ([(0, 1, 8)], {"effort": "best"}, "size, portfolio, exact"),
+        ([(0, 1, 8)], {"effort": "exact"}, "at least one"),
+        ([(0, 1, 8)], {"effort": "size", "steps": 3}, "exact search"),
+    ],
+    ids=lambda v: str(v),
+)
+def test_bad_items_and_options_are_refused(
+    items: list[tuple[int, ...]], given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        planning.plan(items, **given)
+
+
+def test_the_check_finds_each_kind_of_bad_plan() -> None:
+    items = [(0, 2, 100), (1, 3, 100), (3, 4, 100)]
+    planning.check(items, [0, 128, 0], 228)
+    for offsets, peak in [
+        ([0, 64, 0], 228),  # 0 and 1 share bytes
+        ([0, 128, 192], 292),  # 1 and 2 share bytes in step 3
+        ([0, 130, 0], 230),  # off its boundary
+        ([0, 128, 0], 227),  # beyond the peak
+        ([0, 128], 228),  # an offset is missing
+    ]:
+        with pytest.raises(ValueError, match=r"item|offsets"):
+            planning.check(items, offsets, peak)
+
+
+def test_csv_files_go_in_and_out(tmp_path: Path) -> None:
+    source = ROOT / "tests/data/minimalloc/A.1048576.csv"
+    items = planning.read_csv(source)
+    plan = planning.plan(items)
+    planning.write_csv(tmp_path / "items.csv", items)
+    planning.write_csv(tmp_path / "plan.csv", items, plan.offsets)
+    assert (tmp_path / "items.csv").read_text().split() == source.read_text().split()
+    assert planning.read_csv(tmp_path / "plan.csv") == items
+    assert (tmp_path / "plan.csv").read_text().startswith("id,lower,upper,size,offset\n0,995328,")
+    (tmp_path / "bad.csv").write_text("id,lower,upper,size\n0,1,two,3\n")
+    with pytest.raises(ValueError, match=r"bad.csv:2: expected the columns"):
+        planning.read_csv(tmp_path / "bad.csv")
