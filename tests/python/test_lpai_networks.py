@@ -56,7 +56,7 @@ def _feeds(model: Model, seed: int = SEED) -> dict[str, np.ndarray]:
     }
 
 
-def _run(model: Model, backend: str, feeds: dict[str, np.ndarray], **options: Any) -> Any:
+def _run(model: Model | Path, backend: str, feeds: dict[str, np.ndarray], **options: Any) -> Any:
     with qnnrt.Session(model, backend=backend, **options) as session:
         return session.run(feeds)
 
@@ -109,6 +109,17 @@ def test_a_network_uses_inputs_and_outputs_of_the_callers_where_they_are(network
         _same({name: arrays[name] for name in feeds}, feeds)
         assert all(guarded.untouched for guarded in (*all_guarded, scratch))
         assert session.stats.copied_bytes == 0
+
+
+def test_a_context_binary_runs_on_every_backend(network: Model, tmp_path: Path) -> None:
+    feeds = _feeds(network)
+    wanted = _run(network, "cpu", feeds)
+    for prepared in ("cpu", "lpai"):
+        path = tmp_path / f"{prepared}.bin"
+        with qnnrt.Session(network, backend=prepared) as session:
+            session.save_binary(path)
+        for backend in ("cpu", "htp", "lpai"):
+            _same(_run(path, backend, feeds), wanted)
 
 
 # ---- state ------------------------------------------------------------------------------------
