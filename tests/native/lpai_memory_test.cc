@@ -146,6 +146,23 @@ TEST(executions_are_queued) {
   }
 }
 
+TEST(an_execution_in_the_queue_writes_into_no_tensor_of_its_caller) {
+  Net net;
+  net.Ready();
+  void* place = nullptr;
+  CHECK_EQ(qnnrt_graph_io_address(net.graph, net.x.v1.id, &place), 0u);
+  std::memset(place, 7, 8);
+  net.x.v1.clientBuf = net.y.v1.clientBuf = {nullptr, 0};  // in the scratch memory
+  Done done;
+  CHECK_EQ(
+      q.graphExecuteAsync(net.graph, &net.x, 1, &net.y, 1, nullptr, nullptr, &Done::Notify, &done),
+      0u);
+  CHECK(done.Wait(1) == std::vector<Code>{0});
+  CHECK(net.y.v1.clientBuf.data == nullptr);  // it might be gone
+  CHECK_EQ(qnnrt_graph_io_address(net.graph, net.y.v1.id, &place), 0u);
+  CHECK_EQ(int{*static_cast<uint8_t*>(place)}, 7);
+}
+
 TEST(there_are_no_signals) {
   Net net;
   net.Ready();
