@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
+import qnnrt
+from qnnrt._build import add_model
 from qnnrt.model import Model, Node, Quantization, Tensor
+from qnnrt.qnn import Backend, Graph
 
 U8 = np.dtype(np.uint8)
 
@@ -67,3 +71,15 @@ def quantized_conv(seed: int = 0) -> Model:
 def codes(shape: tuple[int, ...], seed: int = 1) -> np.ndarray:
     """Random 8-bit codes."""
     return np.random.default_rng(seed).integers(0, 256, shape).astype(U8)
+
+
+def on_cpu(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    with qnnrt.Session(model) as s:
+        return s.run(feeds)
+
+
+def compose(backend: Backend, model: Model, name: str = "g") -> Graph:
+    """A model's graph, not finalized."""
+    graph = backend.create_context().create_graph(name)
+    add_model(graph, model, dict.fromkeys((*model.inputs, *model.outputs), "raw"))
+    return graph
