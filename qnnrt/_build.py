@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from ._owner import word
 from .model.binary import MEM_TYPES
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ _KERNELS: Final = {"auto": 0, "portable": 1}
 
 
 def check_choice(what: str, value: Choice | None) -> None:
-    """Raises ``ValueError`` for a word that is neither "memhandle" nor "raw", nor "scratch"."""
+    """Raises ``ValueError`` for a word that is neither "memhandle" nor "raw", nor "scratch" where
+    that is one."""
     words = value.items() if isinstance(value, Mapping) else [("", value or "raw")]
-    for name, word in words:
-        if word not in MEM_TYPES and not (what == "io" and word == "scratch"):
+    known = (*MEM_TYPES, "scratch") if what == "io" else tuple(MEM_TYPES)
+    for name, told in words:
+        if told not in known:
             where = f"{what}[{name!r}]" if name else what
-            raise ValueError(f"{where} must be 'memhandle' or 'raw', not {word!r}")
+            raise ValueError(f"{where} must be {' or '.join(map(repr, known))}, not {told!r}")
 
 
 def choices(
@@ -72,18 +75,18 @@ def graph_config(
     ``exclude_io``: the graph keeps no places for inputs and outputs in its scratch memory.
 
     Raises:
-        ValueError: an option of qnnrt's own for a backend of others.
+        ValueError: an option of qnnrt's own for a backend of others, or a number out of range.
     """
     config = [bytes(blob) for blob in given.get("graph_config", ())]
     kernels = given.get("kernels")
     if kernels is not None and kernels not in _KERNELS:
         raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
     own = [
-        (_OPTION_THREADS, threads),
-        (_OPTION_KERNELS, _KERNELS.get(kernels or "")),
-        (_OPTION_PLAN_MILLISECONDS, given.get("plan_milliseconds")),
+        ("threads", _OPTION_THREADS, threads),
+        ("kernels", _OPTION_KERNELS, _KERNELS.get(kernels or "")),
+        ("plan_milliseconds", _OPTION_PLAN_MILLISECONDS, given.get("plan_milliseconds")),
     ]
-    for option, value in own:
+    for name, option, value in own:
         if value is None:
             continue
         if not backend.library.has_extensions:
@@ -92,7 +95,7 @@ def graph_config(
                 "'kernels' nor 'plan_milliseconds'; its own options go into "
                 "options['graph_config']"
             )
-        config.append(_own(option, value))
+        config.append(_own(option, word(name, value)))
     if strict and backend.library.has_extensions:
         config.append(_own(_OPTION_STRICT, 1))
     if exclude_io and backend.library.has_extensions:

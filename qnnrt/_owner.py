@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -34,6 +35,21 @@ def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
     if value not in choices:
         raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
     return choices[value]
+
+
+def word(what: str, value: Any) -> int:
+    """A number that fits into 32 bits.
+
+    Raises:
+        ValueError: it does not, or is no whole number; the message calls it ``what``.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 1 << 32:
+        raise ValueError(f"{what} must be a whole number from 0 to 2^32 - 1, not {value!r}")
+    return number
 
 
 def _release(

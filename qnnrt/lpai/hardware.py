@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from .. import _core
-from .._owner import choice
+from .._owner import choice, word
 from ..backend import Backend
 from ..graph import Graph
 
@@ -96,8 +96,8 @@ class CoreInfo:
 def _number(what: str, value: str | int, words: type[IntEnum]) -> int:
     """The number of a word, which may be written as in the SDK's config files."""
     if isinstance(value, str):
-        return choice(what, value.lower(), {word.name.lower(): int(word) for word in words})
-    return int(value)
+        return choice(what, value.lower(), {one.name.lower(): int(one) for one in words})
+    return word(what, value)
 
 
 def backend_options(
@@ -186,11 +186,14 @@ def set_performance(
         client_type: "real_time" or "non_real_time".
 
     Raises:
-        ValueError: no such client type.
+        ValueError: no such client type, or no number.
         GraphError: the backend does not take the numbers.
     """
     client = _number("client_type", client_type, ClientType)
-    _set(graph, _core.LpaiConfig.performance(fps, ftrt_ratio, client))
+    _set(
+        graph,
+        _core.LpaiConfig.performance(word("fps", fps), word("ftrt_ratio", ftrt_ratio), client),
+    )
 
 
 def set_affinity(
@@ -203,10 +206,17 @@ def set_affinity(
         cores: indices, or a bit mask; none of them is any core. More than one is reserved.
 
     Raises:
-        ValueError: no such affinity.
+        ValueError: no such affinity, or no index from 0 to 31.
         GraphError: there is no such core.
     """
-    mask = cores if isinstance(cores, int) else sum({1 << index for index in cores})
+    if isinstance(cores, int):
+        mask = word("cores", cores)
+    else:
+        mask = 0
+        for index in cores:
+            if word("cores", index) > 31:
+                raise ValueError(f"cores are numbered from 0 to 31, not {index}")
+            mask |= 1 << index
     _set(graph, _core.LpaiConfig.affinity(_number("affinity", affinity, Affinity), mask))
 
 

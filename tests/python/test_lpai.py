@@ -82,7 +82,7 @@ class TestWhatIsSent:
         lpai.set_performance(graph)
         lpai.set_performance(graph, fps=30, ftrt_ratio=20, client_type="non_real_time")
         lpai.set_affinity(graph)
-        lpai.set_affinity(graph, "hard", cores=[1])
+        lpai.set_affinity(graph, "hard", cores=[1, 1])
         lpai.set_affinity(graph, lpai.Affinity.SOFT, cores=0b10)
         lpai.set_prepare(graph, per_layer=True, core_selection="1")
         lpai.set_prepare(graph)
@@ -199,6 +199,12 @@ class TestWhatIsSent:
             (lambda: lpai.model_memory("sram"), "mem_type must be one of ddr, llc, tcm, psram"),
             (lambda: lpai.set_performance(graph, client_type="fast"), "client_type must be one of"),
             (lambda: lpai.set_affinity(graph, "loose"), "affinity must be one of soft, hard"),
+            (lambda: lpai.backend_options(hardware_version=-1), "hardware_version must be a whole"),
+            (lambda: lpai.set_performance(graph, fps=-1), "fps must be a whole number"),
+            (lambda: lpai.set_performance(graph, ftrt_ratio=1 << 32), "ftrt_ratio must be .* 429"),
+            (lambda: lpai.set_affinity(graph, cores=[-1]), "cores must be a whole number"),
+            (lambda: lpai.set_affinity(graph, cores=[32]), "from 0 to 31, not 32"),
+            (lambda: lpai.set_affinity(graph, cores=1 << 32), "cores must be a whole number"),
         ):
             with pytest.raises(ValueError, match=message):
                 call()

@@ -265,6 +265,9 @@ def test_handles_of_another_context_or_shape_are_refused():
         ({"threads": 0}, "threads"),
         ({"options": {"kernel": "auto"}}, "unknown option 'kernel'"),
         ({"options": {"kernels": "fast"}}, "kernels must be"),
+        ({"threads": 1 << 32}, "threads must be a whole number"),
+        ({"options": {"plan_milliseconds": -1}}, "plan_milliseconds must be a whole number"),
+        ({"options": {"plan_milliseconds": "9"}}, "plan_milliseconds must be .*, not '9'"),
     ],
 )
 def test_bad_options_are_refused(kwargs, match):
