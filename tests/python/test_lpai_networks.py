@@ -3,6 +3,7 @@ with the results of the other backends; recurrent ones step by step."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,9 @@ def test_a_network_stays_inside_pools_of_the_size_that_was_answered(network: Mod
     with qnnrt.Session(network, backend="lpai", io="scratch") as session:
         sizes = lpai.pool_sizes(session.graph)
         assert sizes.persistent == 0
+        arena = json.loads(session.graph.describe() or "")["arena"]
+        assert arena["lower_bound"] <= arena["peak"] <= 1.05 * arena["lower_bound"]
+        assert arena["peak"] <= sizes.scratch < arena["peak"] + 16
         for front in (False, True):
             guarded = Guarded(sizes.scratch, front=front)
             lpai.set_scratch(session.graph, guarded.array)

@@ -38,14 +38,15 @@ def described(model: Any, **given: Any) -> dict[str, Any]:
         return json.loads(session.graph.describe())
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "densenet121"])
-def test_a_described_arena_is_a_plan(name: str) -> None:
+@pytest.mark.parametrize("name", networks.NAMES)
+def test_a_described_arena_is_a_plan_near_the_lower_bound(name: str) -> None:
     plan = described(networks.path(name))
     arena, steps = plan["arena"], plan["steps"]
     items = arena["items"]
     assert pairs_that_share_bytes(items) == []
     assert max(item["offset"] + item["size"] for item in items) == arena["peak"]
     assert sum(item["size"] for item in items) == arena["sum"]
+    assert arena["lower_bound"] <= arena["peak"] <= 1.05 * arena["lower_bound"]
     assert all(item["offset"] % 64 == 0 for item in items)
     assert plan["persistent_bytes"] == 0
     names = {n for step in steps for n in (*step["inputs"], *step["outputs"])}
