@@ -41,23 +41,6 @@ Status StaleHandle(SlotHandle handle) {
                static_cast<unsigned long long>(handle));
 }
 
-Status InUse(const Buffer& b) {
-  std::string who;
-  auto add = [&who](int32_t count, const char* what) {
-    if (count <= 0) return;
-    who += (who.empty() ? "" : ", ") + std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-  };
-  add(b.owners.load(std::memory_order_relaxed) - 1, "other owner");
-  add(b.exports.load(std::memory_order_relaxed), "exported view");
-  add(b.registrations.load(std::memory_order_relaxed), "registered memory handle");
-  add(b.executions.load(std::memory_order_relaxed), "running execution");
-  add(b.pools.load(std::memory_order_relaxed), "memory pool");
-  if (who.empty()) who = "a call on another thread";
-  return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
-               "buffer of %llu bytes is in use by %s; let go of them first",
-               static_cast<unsigned long long>(b.nbytes), who.c_str());
-}
-
 bool AddOwner(Buffer* buffer) {
   int32_t owners = buffer->owners.load(std::memory_order_relaxed);
   do {
@@ -273,6 +256,31 @@ Status BufferTable::Release(SlotHandle handle) {
   return Status::Ok();
 }
 
+bool Buffer::Held() const {
+  if (owners.load(std::memory_order_relaxed) > 1) return true;
+  for (const auto* count : {&exports, &registrations, &executions, &pools}) {
+    if (count->load(std::memory_order_relaxed) > 0) return true;
+  }
+  return false;
+}
+
+Status BufferTable::InUse(const Buffer& b) {
+  std::string who;
+  auto add = [&who](int32_t count, const char* what) {
+    if (count <= 0) return;
+    who += (who.empty() ? "" : ", ") + std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  add(b.owners.load(std::memory_order_relaxed) - 1, "other owner");
+  add(b.exports.load(std::memory_order_relaxed), "exported view");
+  add(b.registrations.load(std::memory_order_relaxed), "registered memory handle");
+  add(b.executions.load(std::memory_order_relaxed), "running execution");
+  add(b.pools.load(std::memory_order_relaxed), "memory pool");
+  if (who.empty()) who = "a call on another thread";
+  return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+               "buffer of %llu bytes is in use by %s; let go of them first",
+               static_cast<unsigned long long>(b.nbytes), who.c_str());
+}
+
 Status BufferTable::Close(SlotHandle handle) {
   for (int attempt = 0;; ++attempt) {
     Buffer* b = Pin(handle);
@@ -282,13 +290,8 @@ Status BufferTable::Close(SlotHandle handle) {
       Unpin(b);
       return inherited ? Inherited() : StaleHandle(handle);
     }
-    const bool named = b->owners.load(std::memory_order_relaxed) > 1 ||
-                       b->exports.load(std::memory_order_relaxed) > 0 ||
-                       b->registrations.load(std::memory_order_relaxed) > 0 ||
-                       b->executions.load(std::memory_order_relaxed) > 0 ||
-                       b->pools.load(std::memory_order_relaxed) > 0;
     // Pins without a name are calls passing through: they end in a moment.
-    if (named || attempt == 1000) {
+    if (b->Held() || attempt == 1000) {
       Status status = InUse(*b);
       Unpin(b);
       return status;

@@ -53,6 +53,8 @@ struct Buffer {
 
   bool Has(BufferFlag flag) const { return flags.load(std::memory_order_relaxed) & flag; }
   void Set(BufferFlag flag) { flags.fetch_or(flag, std::memory_order_relaxed); }
+  // By more than one owner and calls that pass through.
+  bool Held() const;
   const char* heap_name() const;
 };
 
@@ -73,6 +75,8 @@ class BufferTable {
   void Unpin(Buffer* buffer);
   // Makes the caller's pin a hold of that kind, and gives such a hold back.
   static void Keep(Buffer* pinned, Hold hold);
+  // Why a buffer that is held cannot go: 1005.
+  static Status InUse(const Buffer& pinned);
   void LetGo(Buffer* buffer, Hold hold);
   // One more (or less) hold of a kind; the count is what Close reports.
   Status Take(SlotHandle handle, Hold hold);

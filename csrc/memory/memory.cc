@@ -95,12 +95,26 @@ Status Memory::Close(SlotHandle buffer) {
   if (status.code() != QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED) return status;
   Buffer* b = buffers_.Pin(buffer);
   if (!b) return status;
-  const bool registered = b->registrations.load(std::memory_order_relaxed) > 0;
-  const uint32_t running = registered ? registry_.InFlight(b) : 0;
-  const std::string pools = client_pools_.HoldersOf(b);
+  status = WithHolders(std::move(status), b);
   buffers_.Unpin(b);
+  return status;
+}
+
+Status Memory::CheckFree(SlotHandle buffer) {
+  Buffer* b = buffers_.Pin(buffer);
+  if (!b) return Status::Ok();
+  Status status;
+  if (b->Held()) status = WithHolders(BufferTable::InUse(*b), b);
+  buffers_.Unpin(b);
+  return status;
+}
+
+Status Memory::WithHolders(Status status, const Buffer* b) {
+  const std::string pools = client_pools_.HoldersOf(b);
   if (!pools.empty())
     return Error(status.code(), "%s (it is %s)", status.message().c_str(), pools.c_str());
+  const bool registered = b->registrations.load(std::memory_order_relaxed) > 0;
+  const uint32_t running = registered ? registry_.InFlight(b) : 0;
   if (running == 0) return status;
   return Error(status.code(), "%s (executions in flight use %u of its memory handles)",
                status.message().c_str(), running);

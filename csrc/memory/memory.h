@@ -38,6 +38,8 @@ class Memory {
   // Close with the graphs whose pools lie in the buffer, and the executions that run through
   // handles, named in the message.
   Status Close(SlotHandle buffer);
+  // What closing it would say of who holds it; Ok when nobody does, or it is closed.
+  Status CheckFree(SlotHandle buffer);
 
   // The Nth allocation from now fails, whatever its heap; 0 turns it off. For tests.
   void FailNth(int64_t nth) { fail_countdown_.store(nth, std::memory_order_relaxed); }
@@ -50,6 +52,7 @@ class Memory {
 
  private:
   Memory();
+  Status WithHolders(Status status, const Buffer* pinned);
   static void BeforeFork();
   static void AfterForkParent();
   static void AfterForkChild();

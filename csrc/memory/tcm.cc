@@ -157,18 +157,6 @@ QnnLpaiMem_MemType_t ParseMemType(const char* name) {
   return strcmp(name, "tcm") == 0 ? QNN_LPAI_MEM_TYPE_TCM : QNN_LPAI_MEM_TYPE_UNDEFINED;
 }
 
-bool Held(SlotHandle piece) {
-  BufferTable& buffers = Memory::Get().buffers();
-  Buffer* b = buffers.Pin(piece);
-  if (b == nullptr) return false;
-  const bool held = b->owners.load(std::memory_order_relaxed) > 1 ||
-                    b->exports.load(std::memory_order_relaxed) > 0 ||
-                    b->registrations.load(std::memory_order_relaxed) > 0 ||
-                    b->executions.load(std::memory_order_relaxed) > 0;
-  buffers.Unpin(b);
-  return held;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<LpaiAllocator>> LpaiAllocator::Make(const Options& options, Log log) {
@@ -275,10 +263,8 @@ Status LpaiAllocator::Close() {
   std::lock_guard<std::mutex> lock(mutex_);
   Forget();
   for (SlotHandle piece : pieces_) {
-    // Not held any more when it comes to closing: then it is closed, which is what was wanted.
-    Status refused = Held(piece) ? Memory::Get().Close(piece) : Status::Ok();
-    if (refused.ok() || refused.code() == QNN_MEM_ERROR_INVALID_HANDLE) continue;
-    return std::move(refused).Within("a piece of the LPAI allocator");
+    Status held = Memory::Get().CheckFree(piece);
+    if (!held.ok()) return std::move(held).Within("a piece of the LPAI allocator");
   }
   for (SlotHandle piece : pieces_) {
     Status closed = Memory::Get().Close(piece);

@@ -436,6 +436,35 @@ TEST(PiecesInUseStay) {
   CHECK_EQ(f.Fails(64), uint32_t{QNN_COMMON_ERROR_INVALID_ARGUMENT});
 }
 
+// Closing refuses as a whole, whoever holds one of the pieces.
+TEST(PiecesThatHoldAGraphsMemoryStay) {
+  Fixture f("ddr");
+  REQUIRE(f.allocator);
+  const SlotHandle idle = f.Alloc(64), held = f.Alloc(64);
+  qnnrt::ClientPool pool(qnnrt::PoolKind::kScratch, "g", &f);
+  CHECK_OK(pool.Hold(InfoOf(held).address, 64));
+  const qnnrt::Status status = f.allocator->Close();
+  CHECK_EQ(status.code(), uint32_t{QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED});
+  CHECK(status.message().find("the scratch memory of graph 'g'") != std::string::npos);
+  InfoOf(idle);
+  pool.Reset();
+  CHECK_OK(f.allocator->Close());
+}
+
+TEST(AReleasedPieceStaysAsLongAsItsViews) {
+  Fixture f("tcm");
+  REQUIRE(f.allocator);
+  const SlotHandle piece = f.Alloc(64);
+  CHECK_EQ(qnnrt_buffer_export_begin(piece), 0u);
+  CHECK_EQ(qnnrt_buffer_release(piece), 0u);
+  const qnnrt::Status status = f.allocator->Close();
+  CHECK_EQ(status.code(), uint32_t{QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED});
+  CHECK(status.message().find("1 exported view") != std::string::npos);
+  CHECK_EQ(f.Info().pieces, 1u);
+  CHECK_EQ(qnnrt_buffer_export_end(piece), 0u);
+  CHECK_EQ(f.Info().pieces, 0u);
+}
+
 TEST(NothingIsLeftBehind) {
   const qnnrt_memory_counts_t before = Counts();
   for (const char* name : {"tcm", "ddr"}) {
