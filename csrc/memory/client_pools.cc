@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstring>
 
 #include "abi/qnn_errors.h"
-#include "memory/memory.h"
+#include "memory/tcm.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -77,6 +78,11 @@ Result<Buffer*> PinAround(const char* what, const uint8_t* address, uint64_t siz
   } else if (b->Has(kBufferReadOnly)) {
     status =
         Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "the %s lies in a buffer that is read only", what);
+  } else if (std::strcmp(b->heap_name(), kTcmHeapName) == 0) {
+    status = Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT,
+                   "the %s lies in TCM, where inputs, outputs and the model may lie; scratch and "
+                   "persistent memory are always in DDR",
+                   what);
   } else {
     status = buffers.CheckAlive(b);
   }

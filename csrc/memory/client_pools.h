@@ -55,8 +55,8 @@ class ClientPool {
   ClientPool& operator=(const ClientPool&) = delete;
 
   // Takes this memory in place of what there was, or, after an error, changes nothing. Errors: 6000
-  // a range that is none, that reaches beyond its buffer, or that overlaps memory which is not to
-  // be shared; 1005 a buffer of the parent of this forked process.
+  // a range that is none, that reaches beyond its buffer, that lies in TCM, or that overlaps memory
+  // which is not to be shared; 1005 a buffer of the parent of this forked process.
   Status Hold(void* address, uint64_t size);
   void Reset();
 

@@ -20,6 +20,7 @@ namespace qnnrt {
 
 inline constexpr uint64_t kTcmBytes = 2035712;
 inline constexpr uint32_t kTcmMaxPieces = 32;
+inline constexpr char kTcmHeapName[] = "tcm";
 
 // Which bytes of the pool are taken, and nothing else. Makes no allocations. Not thread safe.
 class TcmPool {
@@ -69,7 +70,7 @@ class TcmHeap final : public Heap {
                                                Counters* counters);
   ~TcmHeap() override;
 
-  const char* name() const override { return "tcm"; }
+  const char* name() const override { return kTcmHeapName; }
   // Errors: 1002 no room, 1011 one piece too many, and everything after that.
   Result<Allocation> Allocate(size_t size, size_t alignment) override;
   void Free(Allocation& allocation) override;

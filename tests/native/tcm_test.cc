@@ -465,6 +465,18 @@ TEST(AReleasedPieceStaysAsLongAsItsViews) {
   CHECK_EQ(f.Info().pieces, 0u);
 }
 
+TEST(PoolsOfGraphsAreNeverInTcm) {
+  Fixture f("tcm");
+  REQUIRE(f.allocator);
+  const SlotHandle piece = f.Alloc(128);
+  for (auto kind : {qnnrt::PoolKind::kScratch, qnnrt::PoolKind::kPersistent}) {
+    qnnrt::ClientPool pool(kind, "g", &f);
+    const qnnrt::Status status = pool.Hold(InfoOf(piece).address, 128);
+    CHECK_EQ(status.code(), uint32_t{QNN_GRAPH_ERROR_INVALID_ARGUMENT});
+    CHECK(status.message().find("are always in DDR") != std::string::npos);
+  }
+}
+
 TEST(NothingIsLeftBehind) {
   const qnnrt_memory_counts_t before = Counts();
   for (const char* name : {"tcm", "ddr"}) {
