@@ -10,6 +10,7 @@ namespace {
 
 // Nothing of the places is believed: they come from a file.
 bool Fits(const std::vector<ArenaItem>& items, const ArenaPlan& places) {
+  if (places.peak > kMostArenaBytes) return false;
   for (uint64_t offset : places.offsets) {
     if (offset > places.peak) return false;
   }

@@ -163,7 +163,7 @@ Status CheckItems(const std::vector<ArenaItem>& items, uint64_t* sum) {
     }
     uint64_t padded;
     if (!CheckedAdd(item.size, item.alignment, &padded) || !CheckedAdd(*sum, padded, sum) ||
-        *sum > (uint64_t{1} << 62)) {
+        *sum > kMostArenaBytes) {
       return Error(kInternal, "arena item %zu: the sizes add up to more than 2^62 bytes", i);
     }
   }

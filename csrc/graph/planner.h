@@ -19,6 +19,9 @@ struct ArenaItem {
   uint64_t alignment = 64;  // power of two
 };
 
+// The sum of sizes that the planner takes, so that what is counted from it does not overflow.
+inline constexpr uint64_t kMostArenaBytes = uint64_t{1} << 62;
+
 struct ArenaPlan {
   std::vector<uint64_t> offsets;  // one for each item
   uint64_t peak = 0;              // bytes that the arena needs
@@ -43,8 +46,8 @@ Result<ArenaPlan> PlanArenaBySize(const std::vector<ArenaItem>& items);
 // The best plan of the portfolio, verified; where its peak is not proved to be the smallest and
 // there is a budget, improved by a search for as long as that lasts. The same items give the same
 // plan on every machine, unless milliseconds ran out: how far a search comes in them depends on the
-// machine. Fails on a bad alignment, first > last, a sum of sizes beyond 2^62, and as the interrupt
-// says.
+// machine. Fails on a bad alignment, first > last, a sum of sizes beyond kMostArenaBytes, and as
+// the interrupt says.
 Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items, const ArenaBudget& budget = {});
 
 // Independent of how a plan was made: alignment, bounds, and that no two items alive at the same

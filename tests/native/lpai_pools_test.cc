@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "../fuzz/binary_harness.h"
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_values.h"
 #include "graph/graph.h"
@@ -636,6 +637,30 @@ TEST(ABinaryIsTheSameFromEitherKindOfMemory) {
     const float* y = static_cast<float*>(PlaceOf(&graph, graph.outputs()[0]->id));
     CHECK_EQ(std::count(y, y + 3 * Frames::kWidth, -5.0f), Frames::kWidth);
   }
+}
+
+// A peak that no plan has, which rounded up to the alignment would be no bytes at all.
+TEST(AForgedPeakIsNotBelieved) {
+  Frames own("net", GraphHost{});
+  CHECK_OK(own.graph().Finalize(nullptr));
+  std::vector<uint8_t> bytes = Written(&own.graph());
+  const ArenaPlan& arena = own.graph().plan()->arena();
+  const uint64_t honest[] = {arena.peak, arena.lower_bound, arena.sum}, forged = UINT64_MAX;
+  const auto* first = reinterpret_cast<const uint8_t*>(honest);
+  const auto at = std::search(bytes.begin(), bytes.end(), first, first + sizeof honest);
+  REQUIRE(at != bytes.end());
+  std::memcpy(&*at, &forged, sizeof forged);
+  binary_harness::Repair(&bytes);
+  auto memory = AlignedBytes::Copy(bytes.data(), bytes.size());
+  auto source = std::make_shared<LoadSource>();
+  source->view = BinaryView::Open(memory->data(), bytes.size()).value();
+  GraphOptions options;
+  options.exclude_io = true;
+  Graph graph("net", 1, options, ClientHost());
+  CHECK_OK(graph.Declare(source->view.graphs()[0]));
+  CHECK_OK(graph.Defer(source));
+  const PoolSizes sizes = SizesOf(&graph);
+  CHECK(sizes.scratch >= arena.peak && sizes.scratch < arena.peak + 64);
 }
 
 TEST(ABinaryWithNodesThatTheBackendDoesNotTakeIsRefused) {
