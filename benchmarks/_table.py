@@ -19,6 +19,7 @@ ORDER = (
     "handoff",
     "qmem",
     "binary_load",
+    "planner",
 )
 
 
@@ -59,6 +60,8 @@ def print_tables(report: dict[str, Any]) -> None:
             print("\n| geometric mean of the ratios | | cases |")
             print("|---" * 3 + "|")
         print(f"| {row['name']} | {row['ratio']:.2f} | {row['cases']} |")
+    for row in report.get("plans", ()):
+        print_plans(row)
     for row in report.get("memory", ()):
         if row is report["memory"][0]:
             print("\n| processes | RSS each | private each | PSS, all | PSS before loading, all |")
@@ -67,6 +70,31 @@ def print_tables(report: dict[str, Any]) -> None:
         cells = " | ".join(f"{row[field] / 2**20:.0f} MiB" for field in fields)
         print(f"| {row['processes']} x {row['name']} | {cells} |")
     print()
+
+
+def print_plans(group: dict[str, Any]) -> None:
+    """Peak / lower bound and time of each plan, and of the group; bold: proved to be the best."""
+    names = [plan["name"] for plan in group["plans"]]
+    print(f"\n| {group['group']} | items | {' | '.join(names)} |")
+    print("|---" * (len(names) + 2) + "|")
+    for row in group.get("rows", ()):
+        cells = []
+        for plan in row["plans"]:
+            ratio = f"{plan['ratio']:.3f}"
+            ratio = f"**{ratio}**" if plan["proved"] else ratio
+            cells.append(f"{ratio}, {time_text(plan['seconds'])}")
+        print(f"| {row['name']} | {row['items']} | {' | '.join(cells)} |")
+    means, worst = (
+        " | ".join(f"{plan[key]:.4f}" for plan in group["plans"])
+        for key in ("geometric_mean", "worst")
+    )
+    proved = " | ".join(f"{plan['proved']} of {group['graphs']}" for plan in group["plans"])
+    median, most = (
+        " | ".join(time_text(plan[key]) for plan in group["plans"])
+        for key in ("median_seconds", "most_seconds")
+    )
+    print(f"| geometric mean | | {means} |\n| worst | | {worst} |\n| proved | | {proved} |")
+    print(f"| median time | | {median} |\n| longest | | {most} |")
 
 
 def main() -> None:
