@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "api/runtime.h"
@@ -270,7 +269,7 @@ Status ExecutionQueue::Submit(Request request) {
   QNNRT_RETURN_IF_ERROR(job->graph->graph.Bind(request.inputs, request.num_inputs, request.outputs,
                                                request.num_outputs, &job->binding));
   // The tensors are the caller's until this returns: where outputs lie is told to nobody.
-  std::fill(job->binding.outputs.begin(), job->binding.outputs.end(), nullptr);
+  job->binding.tells_outputs = false;
   job->queued_at = MonotonicNanoseconds();
   {
     Lock lock(mutex_);

@@ -93,6 +93,7 @@ struct Binding {
   std::vector<Sync> syncs;
   // With client memory: the outputs as they were given, to be told where they lie; null: not given.
   std::vector<Qnn_Tensor_t*> outputs;
+  bool tells_outputs = true;  // else they may be gone when the execution has ended
 };
 
 // How one execution goes; the default is the fast way.

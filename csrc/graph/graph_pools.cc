@@ -260,6 +260,7 @@ void Graph::ApplyInPools(const Binding& binding) {
 }
 
 void Graph::TellOutputs(const Binding& binding) {
+  if (!binding.tells_outputs) return;
   for (size_t i = inputs_.size(); i < app_.size(); ++i) {
     Qnn_Tensor_t* tensor = binding.outputs[i];
     if (tensor == nullptr || !InScratch(binding, i)) continue;
