@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -68,6 +69,7 @@ class Context(Owner):
         ] = {}  # of graphs: alive as long as the backend writes to them
         # What graphs were given as pools, by graph and kind: theirs until the context is freed.
         self._pools: dict[tuple[str, str], Any] = {}
+        self._pools_lock = threading.RLock()  # while the backend's pools and these are to agree
         self._unknown = ""  # why a binary's graphs are not known
         self._own(
             "a context",

@@ -126,12 +126,14 @@ def set_persistent(graph: Graph, memory: Any) -> None:
 def _give(graph: Graph, memory: Any, kind: str) -> None:
     address, nbytes, keep = _place(graph, memory, kind)
     config = _core.LpaiConfig.memory(kind == "persistent", MemType.DDR, address, nbytes)
-    graph.set_config(custom=[config])
+    graph.handle  # noqa: B018 - raises in a forked child, where nobody gives the lock back
     held = graph.context._pools
-    if memory is None:
-        held.pop((graph.name, kind), None)
-    else:
-        held[graph.name, kind] = _PoolHold(memory, keep, kind, graph.name)
+    with graph.context._pools_lock:
+        graph.set_config(custom=[config])
+        if memory is None:
+            held.pop((graph.name, kind), None)
+        else:
+            held[graph.name, kind] = _PoolHold(memory, keep, kind, graph.name)
 
 
 def _place(graph: Graph, memory: Any, kind: str) -> tuple[int, int, Buffer | None]:
@@ -229,15 +231,17 @@ def io_array(graph: Graph, name: str) -> np.ndarray:
             f"graph {graph.name!r} has no input or output {name!r}; it has {', '.join(tensors)}"
         )
     tensor = tensors[name]
-    hold = graph.context._pools.get((graph.name, "scratch"))
-    if hold is None:
-        raise LookupError(f"graph {graph.name!r} has no scratch memory")
-    arrays: dict[str, np.ndarray] = hold.arrays
-    if name not in arrays:
-        address = _core.graph_io_address(graph._library, graph.handle, tensor.id)
-        flat = np.asarray(hold.memory).reshape(-1).view(np.uint8)
-        offset = address - flat.ctypes.data
-        nbytes = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
-        place = flat[offset : offset + nbytes]
-        arrays[name] = place.view(tensor.dtype).reshape(tensor.shape)
-    return arrays[name]
+    handle = graph.handle
+    with graph.context._pools_lock:
+        hold = graph.context._pools.get((graph.name, "scratch"))
+        if hold is None:
+            raise LookupError(f"graph {graph.name!r} has no scratch memory")
+        arrays: dict[str, np.ndarray] = hold.arrays
+        if name not in arrays:
+            address = _core.graph_io_address(graph._library, handle, tensor.id)
+            flat = np.asarray(hold.memory).reshape(-1).view(np.uint8)
+            offset = address - flat.ctypes.data
+            nbytes = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
+            place = flat[offset : offset + nbytes]
+            arrays[name] = place.view(tensor.dtype).reshape(tensor.shape)
+        return arrays[name]

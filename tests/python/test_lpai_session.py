@@ -189,6 +189,24 @@ class TestIo:
                 for n in range(100):
                     s.set_scratch(pools[n % 2])
 
+    def test_arrays_lie_in_one_pool_or_the_other_while_they_are_exchanged(self) -> None:
+        with qnnrt.Session(quantized_conv(), "lpai", io="scratch") as s:
+            pools = [lpai.alloc(s.backend, lpai.pool_sizes(s.graph).scratch) for _ in range(2)]
+            places = set()
+
+            def look() -> None:
+                for _ in range(1000):
+                    places.add(s.inputs["x"].array.ctypes.data)
+
+            s.set_scratch(pools[0])
+            look()
+            (first,) = places
+            s.set_scratch(pools[1])
+            with running(look):
+                for n in range(1000):
+                    s.set_scratch(pools[n % 2])
+            assert places <= {first, first + pools[1].address - pools[0].address}
+
 
 class TestTcm:
     OPTIONS = {"lpai": {"direct_mode": True, "mem_type": "tcm"}}  # noqa: RUF012
