@@ -32,6 +32,8 @@ _MEM_KINDS: Final = {
 _WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill", "lpai")
 #: Kinds for the backend to fill: no tensor of the client's lies there.
 _FOR_BACKEND: Final = ("weights", "spill_fill")
+_CUSTOM: Final = 2  # QNN_MEM_TYPE_CUSTOM
+_LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 _LPAI_MOST: Final = 0xFFFFFFFF  # bytes into the fd
 _UNDEFINED: Final = 0x7FFFFFFF  # QNN_DATATYPE_UNDEFINED
 
@@ -62,6 +64,13 @@ class MemHandle(Owner):
         mem_type, htp_type = _MEM_KINDS.get(kind, (0, 0))
         if not mem_type:
             raise ValueError(f"kind must be one of {', '.join(_MEM_KINDS)}, not {kind!r}")
+        lpai = context._library.backend_id == _LPAI
+        if mem_type == _CUSTOM and (htp_type < 0) != lpai:
+            # The struct of one kind would be read as that of the other.
+            raise ValueError(
+                f"kind {kind!r} is not for {context.backend.name}: use "
+                f"kind={'lpai' if lpai else 'shared_buffer'!r}"
+            )
         self.context = context
         self.buffer = buffer
         self.shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
@@ -90,7 +99,7 @@ class MemHandle(Owner):
         if kind not in _WITH_OFFSET and start:
             raise ValueError(
                 f"kind {kind!r} names a whole fd from its start, not byte {start} of it: use "
-                "kind='shared_buffer'"
+                f"kind={'lpai' if lpai else 'shared_buffer'!r}"
             )
         if kind == "lpai" and start > _LPAI_MOST:
             raise ValueError(

@@ -212,6 +212,22 @@ class TestRules:
         with pytest.raises(GraphError, match="prepared"):
             lpai.set_prepare(graph)
 
+    @pytest.mark.parametrize(
+        ("name", "kind", "instead"),
+        [("lpai", "shared_buffer", "lpai"), ("lpai", "weights", "lpai")]
+        + [(name, "lpai", "shared_buffer") for name in ("cpu", "htp")],
+    )
+    def test_descriptors_are_of_the_backends_own_kind(
+        self, name: str, kind: str, instead: str
+    ) -> None:
+        tensor = () if kind == "weights" else ((16,), np.uint8)
+        with Backend.open(name) as backend, backend.create_context() as context:
+            buffer = qnnrt.alloc(64)
+            message = f"kind '{kind}' is not for {backend.name}: use kind='{instead}'"
+            with pytest.raises(ValueError, match=message):
+                context.register(buffer, *tensor, kind=kind)
+            buffer.close()
+
 
 class TestLifetime:
     def test_pools_are_the_graphs_as_long_as_it_uses_them(self, backend: Backend) -> None:
