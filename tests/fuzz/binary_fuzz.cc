@@ -16,5 +16,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> bytes(data, data + size);
   binary_harness::Repair(&bytes);
   (void)binary_harness::LoadAndRun(bytes.data(), bytes.size(), true).ok();
+  (void)binary_harness::LoadAndRunInPools(bytes.data(), bytes.size(), true).ok();
   return 0;
 }

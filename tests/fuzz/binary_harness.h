@@ -116,4 +116,43 @@ inline Status LoadAndRun(const uint8_t* data, size_t size, bool trusted) {
   return Status::Ok();
 }
 
+// One graph on a backend whose memory is the client's, in pools of exactly the size answered: an
+// access behind them is seen by the sanitizer.
+inline Status RunInPools(const std::shared_ptr<const LoadSource>& source,
+                         const BinaryGraph& described, bool exclude_io) {
+  constexpr uint64_t kMostBytes = uint64_t{16} << 20;
+  GraphHost host;
+  host.client_memory = true;
+  host.start_alignment = host.size_alignment = 8;
+  GraphOptions options;
+  options.exclude_io = exclude_io;
+  Graph graph(described.name, 1, options, std::move(host));
+  QNNRT_RETURN_IF_ERROR(graph.Declare(described));
+  QNNRT_RETURN_IF_ERROR(graph.Defer(source));
+  QNNRT_ASSIGN_OR_RETURN(const PoolSizes sizes, graph.Prepare());
+  if (std::max(sizes.scratch, sizes.persistent) > kMostBytes) return Status::Ok();
+  std::vector<uint64_t> scratch(sizes.scratch / 8), persistent(sizes.persistent / 8);
+  if (!scratch.empty()) QNNRT_RETURN_IF_ERROR(graph.SetScratch(scratch.data(), sizes.scratch));
+  if (!persistent.empty())
+    QNNRT_RETURN_IF_ERROR(graph.SetPersistent(persistent.data(), sizes.persistent));
+  QNNRT_RETURN_IF_ERROR(graph.Finalize(nullptr));
+  if (!IsSmall(*graph.plan())) return Status::Ok();
+  return exclude_io ? Execute(&graph) : graph.Execute(nullptr, 0, nullptr, 0, {});
+}
+
+// As LoadAndRun, with inputs and outputs in the scratch memory and without.
+inline Status LoadAndRunInPools(const uint8_t* data, size_t size, bool trusted) {
+  std::shared_ptr<AlignedBytes> bytes = AlignedBytes::Copy(data, size);
+  if (bytes == nullptr) return Status(1002, "no memory for a test");
+  auto source = std::make_shared<LoadSource>();
+  QNNRT_ASSIGN_OR_RETURN(source->view, BinaryView::Open(bytes->data(), size));
+  source->owner = bytes;
+  source->checked = trusted;
+  for (const BinaryGraph& described : source->view.graphs()) {
+    for (const bool exclude_io : {false, true})
+      QNNRT_RETURN_IF_ERROR(RunInPools(source, described, exclude_io));
+  }
+  return Status::Ok();
+}
+
 }  // namespace binary_harness

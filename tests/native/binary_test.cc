@@ -14,6 +14,7 @@
 
 using namespace qnnrt;
 using binary_harness::LoadAndRun;
+using binary_harness::LoadAndRunInPools;
 using binary_harness::Repair;
 
 namespace {
@@ -508,7 +509,7 @@ TEST(TheFuzzersCorpusNeverDoesHarm) {
   }
   closedir(dir);
   std::sort(names.begin(), names.end());
-  std::map<ErrorCode, int> seen;
+  std::map<ErrorCode, int> seen, in_pools;
   for (const std::string& name : names) {
     FILE* file = std::fopen((folder + "/" + name).c_str(), "rb");
     if (!CHECK(file != nullptr)) continue;
@@ -518,10 +519,12 @@ TEST(TheFuzzersCorpusNeverDoesHarm) {
     ++seen[Run(bytes, false)];
     Repair(&bytes);
     ++seen[Run(bytes, true)];
+    ++in_pools[LoadAndRunInPools(bytes.data(), bytes.size(), true).code()];
   }
   for (const auto& entry : seen) std::printf("  code %u: %d times\n", entry.first, entry.second);
   CHECK(names.size() > 50);
   CHECK(seen[0] > 0);
+  CHECK(in_pools[0] > 0);
 }
 
 }  // namespace
