@@ -24,7 +24,7 @@ Qnn_ErrorHandle_t GetVerboseMessage(Qnn_ErrorHandle_t error, const char** messag
   Qnn_ErrorHandle_t known = GetMessage(error, &plain);
   uint32_t code = QNN_GET_ERROR_CODE(error);
   const Status& last = LastError();
-  bool fits = code != QNN_SUCCESS && last.code() == code;
+  bool fits = code != QNN_SUCCESS && last.code() == code && !last.message().empty();
   if (!fits && known != QNN_SUCCESS) return known;
   *message = strdup(fits ? last.message().c_str() : plain);
   return *message == nullptr ? Qnn_ErrorHandle_t{QNN_COMMON_ERROR_MEM_ALLOC}

@@ -45,7 +45,8 @@ template <ErrorCode kCode, typename Function>
 struct Refusal;
 template <ErrorCode kCode, typename... Args>
 struct Refusal<kCode, Qnn_ErrorHandle_t (*)(Args...)> {
-  static Qnn_ErrorHandle_t Call(Args...) { return kCode; }
+  // What the call before this one said is no reason for this.
+  static Qnn_ErrorHandle_t Call(Args...) { return Report(Status(kCode)); }
 };
 template <ErrorCode kCode, typename... Args>
 void Refuse(Qnn_ErrorHandle_t (**slot)(Args...)) {

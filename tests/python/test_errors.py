@@ -9,7 +9,7 @@ import pytest
 from toy import relu_model
 
 import qnnrt
-from qnnrt import _core, errors, qnn
+from qnnrt import _core, errors, lpai, qnn
 
 
 @pytest.mark.parametrize(
@@ -141,3 +141,14 @@ def test_a_library_that_is_no_backend_is_named():
         qnn.Backend.open(_ctypes.__file__)
     with pytest.raises(qnnrt.BackendNotFoundError, match="version"):
         qnnrt.Session(relu_model(), "gpu")
+
+
+def test_what_a_call_before_said_is_no_reason_for_this_one() -> None:
+    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g")
+        with pytest.raises(errors.GraphError, match="option 201"):
+            lpai.set_performance(graph)  # no option of this backend's
+        with pytest.raises(errors.GraphError, match="does not support the call") as error:
+            lpai.pool_sizes(graph)
+        assert error.value.code == 1000
+        assert "201" not in str(error.value)
