@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..backend import library_path
+from ..errors import ModelError
 from ..model import ContextBinary, Model
 from ..model.binary import system_library
 from ..session import Session
@@ -94,7 +95,12 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary:
         return binary
     if options.graph is not None:
         raise UsageError(f"--graph: {options.model} is one graph; only context binaries have more")
-    return load(options.model, **({"shapes": shapes} if shapes else {}))
+    try:
+        return load(options.model, **({"shapes": shapes} if shapes else {}))
+    except ModelError as error:
+        if "shapes={" not in str(error):
+            raise
+        raise ModelError(f"{error}; here: --shape NAME=N,... or --shape DIMENSION=N") from error
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:

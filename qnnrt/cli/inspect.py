@@ -212,11 +212,16 @@ def memory_lines(report: Mapping[str, Any]) -> Iterator[str]:
     peak, bound, total = arena["peak"], arena["lower_bound"], arena["sum"]
     ratio = f", {peak / bound:.3f} times the lower bound" if bound else ""
     proved = "proved to be the smallest" if arena["proved"] else "maybe not the smallest"
-    yield f"arena       {peak:,} bytes ({size(peak)}){ratio}: {proved}"
+    yield f"arena       {exactly(peak)}{ratio}: {proved}"
     yield f"lower bound {bound:,} bytes; the order that won: {arena['order'] or 'none'}"
-    yield f"no sharing  {total:,} bytes ({size(total)})"
-    yield f"weights     {report['weight_bytes']:,} bytes ({size(report['weight_bytes'])})"
+    yield f"no sharing  {exactly(total)}"
+    yield f"weights     {exactly(report['weight_bytes'])}"
     yield f"persistent  {report['persistent_bytes']:,} bytes"
+
+
+def exactly(nbytes: int) -> str:
+    """A size to the byte, and readable."""
+    return f"{nbytes:,} bytes" + (f" ({size(nbytes)})" if nbytes >= 1024 else "")
 
 
 def fullest(items: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], int]:

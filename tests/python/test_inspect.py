@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import TensorProto, helper, load, numpy_helper, save
 from test_cli import complaint
 
 import qnnrt
@@ -191,6 +191,11 @@ def test_bad_options_and_files_are_one_line(model: Path, tmp_path: Path, capsys:
     assert "no such file" in complaint(capsys, "inspect", tmp_path / "none.onnx")
     assert "--plan-ms" in complaint(capsys, "inspect", model, "--plan-ms", 0)
     assert "one graph" in complaint(capsys, "inspect", model, "--graph", "g")
+    graph = load(model)
+    graph.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "H"
+    save(graph, tmp_path / "open.onnx")
+    assert "--shape DIMENSION=N" in complaint(capsys, "inspect", tmp_path / "open.onnx")
+    assert reported(capsys, tmp_path / "open.onnx", "--shape", "H=16")["inputs"][0]["bytes"] == 3072
     assert "No such file" in complaint(capsys, "inspect", model, "--svg", tmp_path / "no/x.svg")
     assert "float" in complaint(capsys, "inspect", model, "--backend", "lpai")
     (tmp_path / "bad.bin").write_bytes(b"none")
