@@ -9,6 +9,7 @@ The planner of the runtime's own graphs, for any buffers::
 from __future__ import annotations
 
 import csv
+import operator
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from . import _core
+from ._owner import word
 
 __all__ = ["Item", "Plan", "check", "plan", "read_csv", "write_csv"]
 
@@ -63,6 +65,19 @@ class Plan:
     steps: int
 
 
+def _items(given: Iterable[Item | Sequence[int]]) -> list[Item]:
+    found = []
+    for i, item in enumerate(given):
+        try:
+            found.append(Item(*map(operator.index, item)))
+        except TypeError:
+            raise ValueError(
+                f"item {i} is {item!r}: expected the whole numbers first, last, size and, if need "
+                "be, alignment"
+            ) from None
+    return found
+
+
 def plan(
     items: Iterable[Item | Sequence[int]],
     *,
@@ -83,9 +98,13 @@ def plan(
         steps: decisions that it may try; 0: any number. The same plan on every machine.
 
     Raises:
-        ValueError: an alignment that is no power of two, an item that ends before it begins, sizes
-            that add up to more than 2^62, "exact" without a limit.
+        ValueError: an item that is none, an alignment that is no power of two, an item that ends
+            before it begins, sizes that add up to more than 2^62, "exact" without a limit, a limit
+            out of range.
     """
+    word("milliseconds", milliseconds)
+    if not 0 <= steps < 1 << 64:
+        raise ValueError(f"steps must be from 0 to 2^64 - 1, not {steps}")
     limited = milliseconds > 0 or steps > 0
     effort = effort or ("exact" if limited else "portfolio")
     if effort not in _EFFORTS:
@@ -93,7 +112,7 @@ def plan(
     if (effort == "exact") != limited:
         raise ValueError("milliseconds or steps limit an exact search, which takes at least one")
     try:
-        given = np.array([tuple(Item(*item)) for item in items], _ITEM)
+        given = np.array(list(map(tuple, _items(items))), _ITEM)
     except OverflowError:
         raise ValueError("steps are from 0 to 2^32 - 1, sizes from 0 to 2^64 - 1") from None
     offsets = np.zeros(len(given), np.uint64)
@@ -108,7 +127,7 @@ def check(items: Iterable[Item | Sequence[int]], offsets: Sequence[int], peak: i
         ValueError: two items share a byte in a step, one is off its alignment or ends beyond the
             peak; the message says which.
     """
-    given = [Item(*item) for item in items]
+    given = _items(items)
     if len(given) != len(offsets):
         raise ValueError(f"{len(offsets)} offsets for {len(given)} items")
     for i, (item, offset) in enumerate(zip(given, offsets, strict=True)):
@@ -167,7 +186,6 @@ def write_csv(
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["id", "lower", "upper", "size"] + ["offset"] * (offsets is not None))
-        for i, given in enumerate(items):
-            item = Item(*given)
+        for i, item in enumerate(_items(items)):
             row = [i, item.first, item.last + 1, item.size]
             writer.writerow(row if offsets is None else [*row, offsets[i]])
