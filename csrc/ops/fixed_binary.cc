@@ -285,12 +285,12 @@ fixed::Affine AffineOf(BinaryOp op, float value, bool value_first) {
   }
 }
 
-// One input is a constant row.
+// One input is a constant for each channel. (A row may also be of several dims.)
 Result<KernelPtr> MakeAffineRows(BinaryOp op, const Node& node, size_t row_input) {
   const Tensor &row = *node.inputs[row_input], &x = *node.inputs[1 - row_input];
   const bool first = row_input == 0;
   if (!row.is_static() || row.data->data() == nullptr || ElementSize(x.dtype) != 1 ||
-      AffineOf(op, 1, first).factor == 0) {
+      row.elements() != node.outputs[0]->shape.back() || AffineOf(op, 1, first).factor == 0) {
     return KernelPtr();
   }
   const Operands o(op, node);

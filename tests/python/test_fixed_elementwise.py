@@ -201,6 +201,21 @@ def test_constant_rows(seed: int) -> None:
         check("Batchnorm", [x, row, row], [(x[0].shape, out)], static=(1, 2))
 
 
+@pytest.mark.parametrize("op", ["Add", "Subtract", "Multiply", "Divide"])
+@pytest.mark.parametrize("shape", [(3, 8), (1, 3, 8), (3, 1, 8), (8, 1), (1, 3, 1)])
+def test_constants_of_several_dims(op: str, shape: tuple[int, ...]) -> None:
+    """Not one for each channel, also where they are as a row to what they are combined with."""
+    rng = np.random.default_rng(len(shape))
+    x, constants = (U8.random(rng, (64, 3, 8)), U8), (U8.random(rng, shape), U8)
+    if shape == (8, 1):
+        x = (U8.random(rng, (64, 8, 1)), U8)
+    if shape == (3, 1, 8):
+        x = (U8.random(rng, (64, 3, 4, 8)), U8)
+    out = [(x[0].shape, Fixed("uint8", 0.05, -120))]
+    check(f"ElementWise{op}", [x, constants], out, static=(1,))
+    check(f"ElementWise{op}", [constants, x], out, static=(0,))
+
+
 @pytest.mark.parametrize("op", ["ElementWiseMultiply", "Batchnorm"])
 @pytest.mark.parametrize("channels", [67, 1500])
 def test_constant_rows_on_two_threads(op: str, channels: int) -> None:
