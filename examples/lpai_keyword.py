@@ -49,24 +49,9 @@ def network() -> Model:
     f, c, o, i = (tuple(f"{gate}.{part}" for part in "wrb") for gate in GATES)
     # The op's order; what is left out are initial states, norms, peepholes and a projection.
     lstm = [
-        "features",
-        f[0],
-        c[0],
-        o[0],
-        f[1],
-        c[1],
-        o[1],
-        f[2],
-        c[2],
-        o[2],
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-    ]
-    lstm += [i[0], i[1], "", "", "", i[2], "", "", "reset"]
+        "features", f[0], c[0], o[0], f[1], c[1], o[1], f[2], c[2], o[2], *[""] * 6,
+        i[0], i[1], "", "", "", i[2], "", "", "reset",
+    ]  # fmt: skip
     nodes = [
         Node("dense", "FullyConnected", ["frame", "dense.w"], ["dense"]),
         Node("relu", "Relu", ["dense"], ["features"]),
