@@ -35,6 +35,7 @@ CAPABILITIES: Final = {
     "bind_mem_handles": 317,
     "populate_client_bufs": 318,
     "finalize_deserialized_graph": 319,
+    "early_termination": 321,
     "online_prepare": 322,
     "tensor_mem_handle": 502,
     "context_tensors": 503,
