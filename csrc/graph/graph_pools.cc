@@ -5,19 +5,16 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
 #include "graph/graph.h"
+#include "support/checked.h"
 
 namespace qnnrt {
 namespace {
 
 constexpr uint64_t kKernelAlignment = 64;  // of everything that kernels are given
 
-uint64_t AlignUp(uint64_t value, uint64_t alignment) {  // of a plan's sizes: no overflow
-  return (value + alignment - 1) & ~(alignment - 1);
-}
-
-uint8_t* AlignUp(uint8_t* address, uint64_t alignment) {
-  return address + (AlignUp(reinterpret_cast<uintptr_t>(address), alignment) -
-                    reinterpret_cast<uintptr_t>(address));
+uint8_t* KernelBoundary(uint8_t* address) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(address);
+  return address + (AlignUp(begin, kKernelAlignment) - begin);
 }
 
 }  // namespace
@@ -146,7 +143,7 @@ Status Graph::CheckPools(const Plan& plan) const {
 
 void Graph::PointAtPools(Plan* plan) const {
   const auto base = [](const ClientPool& pool) {
-    return pool.address() == nullptr ? nullptr : AlignUp(pool.address(), kKernelAlignment);
+    return pool.address() == nullptr ? nullptr : KernelBoundary(pool.address());
   };
   plan->MoveArena(base(pools_->scratch));
   if (plan->persistent_bytes() != 0) plan->MovePersistent(base(pools_->persistent));
@@ -194,7 +191,7 @@ Result<void*> Graph::IoAddress(uint32_t id) {
                  name_.c_str());
   }
   QNNRT_RETURN_IF_ERROR(CheckScratch());
-  uint8_t* base = AlignUp(pools_->scratch.address(), kKernelAlignment);
+  uint8_t* base = KernelBoundary(pools_->scratch.address());
   return static_cast<void*>(base + AnyPlan()->IoOffset(app_tensor));
 }
 

@@ -5,12 +5,9 @@
 #include <vector>
 
 #include "graph/planner.h"
+#include "support/checked.h"
 
 namespace qnnrt {
-
-inline uint64_t AlignUp(uint64_t v, uint64_t alignment) {
-  return (v + alignment - 1) & ~(alignment - 1);
-}
 
 // The steps at which something begins, each once. From one to the next nothing is added, so most is
 // alive at one of them.

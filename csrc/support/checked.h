@@ -19,6 +19,10 @@ inline bool CheckedAlignUp(uint64_t value, uint64_t alignment, uint64_t* out) {
   *out = sum & ~(alignment - 1);
   return true;
 }
+// The same of sizes that were checked before.
+inline uint64_t AlignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
 inline constexpr bool IsPowerOfTwo(uint64_t v) { return v != 0 && (v & (v - 1)) == 0; }
 
 }  // namespace qnnrt
