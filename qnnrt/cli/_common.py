@@ -37,16 +37,8 @@ def count(text: str) -> int:
     return value
 
 
-def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
-    """The options of every command that runs a model."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx, .tflite or .bin file")
-    parser.add_argument(
-        "--input",
-        metavar="[NAME=]FILE",
-        action="append",
-        default=[],
-        help="an input as .npy, or as .raw bytes in the tensor's own type; random without it",
-    )
+def add_shape_and_graph(parser: argparse.ArgumentParser) -> None:
+    """What files leave open; for ``load_model``."""
     parser.add_argument(
         "--shape",
         metavar="NAME=N[,N...]",
@@ -57,6 +49,19 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     parser.add_argument(
         "--graph", metavar="NAME", help="which graph of a context binary that has several"
     )
+
+
+def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
+    """The options of every command that runs a model."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx, .tflite or .bin file")
+    parser.add_argument(
+        "--input",
+        metavar="[NAME=]FILE",
+        action="append",
+        default=[],
+        help="an input as .npy, or as .raw bytes in the tensor's own type; random without it",
+    )
+    add_shape_and_graph(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     parser.add_argument(
         "--backend",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model import Model, Tensor
 from . import _arena_drawing
-from ._common import UsageError, count, load_model, print_json, size
+from ._common import UsageError, add_shape_and_graph, count, load_model, print_json, size
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -23,16 +23,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--backend", default="cpu", help="one of this package's: cpu, htp or lpai (default cpu)"
     )
-    parser.add_argument(
-        "--shape",
-        metavar="NAME=N[,N...]",
-        action="append",
-        default=[],
-        help="sizes that the model leaves open: of an input, or of a symbolic dimension",
-    )
-    parser.add_argument(
-        "--graph", metavar="NAME", help="which graph of a context binary that has several"
-    )
+    add_shape_and_graph(parser)
     parser.add_argument(
         "--io",
         choices=("memhandle", "raw", "scratch"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from loading import loaded
 
 import qnnrt
 from qnnrt._build import add_model
@@ -19,13 +18,7 @@ U8 = np.dtype(np.uint8)
 
 def example() -> ModuleType:
     """examples/lpai_keyword.py: an LSTM that gets one frame at a time."""
-    path = Path(__file__).resolve().parents[2] / "examples/lpai_keyword.py"
-    spec = importlib.util.spec_from_file_location("lpai_keyword", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("examples/lpai_keyword.py")
 
 
 def quantized_relu(size: int = 16) -> Model:

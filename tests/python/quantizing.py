@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import qnn_numpy
+from loading import loaded
 from onnx import TensorProto, helper
 from onnx_models import model_of
 from onnxruntime.quantization import (
@@ -75,13 +75,7 @@ def quantized(
 
 def example() -> ModuleType:
     """examples/quantize.py."""
-    path = Path(__file__).resolve().parents[2] / "examples/quantize.py"
-    spec = importlib.util.spec_from_file_location("quantize", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("examples/quantize.py")
 
 
 def reference(proto: onnx.ModelProto, feeds: Feeds, fused: bool = False) -> list[np.ndarray]:

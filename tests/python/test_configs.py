@@ -7,7 +7,6 @@ where there is one, with a bad one.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import struct
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from c_table import Configs, Table
+from loading import loaded
 
 import qnnrt
 from qnnrt import _core, qnn
@@ -726,12 +726,7 @@ def test_a_graph_lets_its_profile_go_with_its_context(htp) -> None:
 
 @pytest.fixture(scope="module")
 def page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("configs_page", ROOT / "tools" / "configs.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("tools/configs.py")
 
 
 def test_the_page_is_up_to_date(page: ModuleType) -> None:

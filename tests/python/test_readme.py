@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from loading import loaded
 from onnx import TensorProto, helper, numpy_helper
 
 from qnnrt.cli import main
@@ -55,13 +55,7 @@ def test_the_first_program_runs_and_copies_nothing(tmp_path: Path) -> None:
 
 
 def test_the_two_commands_are_the_ones_that_ci_runs() -> None:
-    path = ROOT / ".ci/readme.py"
-    spec = importlib.util.spec_from_file_location("readme_commands", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    commands = module.commands(README)
+    commands = loaded(".ci/readme.py").commands(README)
     assert commands == ["pip install . && qnnrt demo", "pip install '.[test]' && pytest"]
     ci = (ROOT / ".ci/run").read_text()
     assert "readme.py 'qnnrt demo'" in ci
