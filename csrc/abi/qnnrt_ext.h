@@ -98,8 +98,8 @@ QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
 // finalized graph.
 QNN_API const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph);
 
-// What ops keep from one execution to the next (Lstm, Gru, Buffer) is as before the first one. Waits
-// for a running execution. 0, 6001, 6023 before graphFinalize.
+// What ops keep from one execution to the next (Lstm, Gru, Buffer) is as before the first one.
+// Waits for a running execution. 0, 6001, 6023 before graphFinalize.
 QNN_API uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t graph);
 
 // ---- The process domain of the htp backend ----
@@ -206,8 +206,8 @@ QNN_API const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device);
 
 // ---- The lpai backend ----
 
-// Of a backend: its hardware, alignment, cores and configs, with its contexts and their graphs; of a
-// graph: its configs, performance, affinity, and of both pools what is needed (null before it is
+// Of a backend: its hardware, alignment, cores and configs, with its contexts and their graphs; of
+// a graph: its configs, performance, affinity, and of both pools what is needed (null before it is
 // prepared) and what was given, as JSON. The string is this thread's until its next call. NULL when
 // the handle is neither of lpai's.
 QNN_API const char* qnnrt_lpai_describe(void* backend_or_graph);
