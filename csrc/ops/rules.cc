@@ -81,7 +81,9 @@ void EncodeScalar(const Tensor& like, float value, unsigned char* bytes) {
   one.dtype = like.dtype;
   one.quantization = like.quantization;
   one.quantization.axis = -1;
-  Codec(one).Encode(&value, bytes, 0, 1);
+  uint64_t code = 0;  // aligned, which `bytes` need not be
+  Codec(one).Encode(&value, &code, 0, 1);
+  std::memcpy(bytes, &code, ElementSize(like.dtype));
 }
 
 }  // namespace
