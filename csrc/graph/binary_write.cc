@@ -3,6 +3,7 @@
 
 #include "graph/binary_nodes.h"
 #include "graph/graph.h"
+#include "support/checked.h"
 #include "support/crc32c.h"
 #include "support/version.h"
 
@@ -16,9 +17,7 @@ struct GraphPlaces {
   size_t weights_offset, checksum, nodes_offset;  // where these fields of it are in the metadata
 };
 
-uint64_t AlignToPage(uint64_t value) {
-  return (value + kBinaryPageAlignment - 1) & ~(kBinaryPageAlignment - 1);
-}
+uint64_t AlignToPage(uint64_t value) { return AlignUp(value, kBinaryPageAlignment); }
 
 GraphPlaces WriteGraph(const Graph& graph, uint64_t arena_bytes, uint64_t weights_size,
                        uint64_t nodes_size, ByteWriter* out) {
