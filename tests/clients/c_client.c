@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_checks.h"
 #include "qnnrt/qnn.h"
 #include "qnnrt/qnn_cpu.h"
 #include "qnnrt/qnn_gpu.h"
@@ -29,26 +30,7 @@
 enum { kHeight = 6, kWidth = 7, kIn = 3, kOut = 5, kKernel = 3, kPad = 1 };
 enum { kXCount = kHeight * kWidth * kIn, kYCount = kHeight * kWidth * kOut, kOffset = 8192 };
 
-static QnnInterface_ImplementationV2_32_t qnn;
 static unsigned logged; /* messages at level ERROR */
-
-static void fail(int line, const char* what) {
-  fprintf(stderr, "c_client.c:%d: expected %s\n", line, what);
-  exit(1);
-}
-
-static void expect_code(int line, const char* call, Qnn_ErrorHandle_t got, uint32_t expected) {
-  const char* text = NULL;
-  if (QNN_GET_ERROR_CODE(got) == expected) return;
-  if (qnn.errorGetMessage == NULL || qnn.errorGetMessage(got, &text) != QNN_SUCCESS) text = "?";
-  fprintf(stderr, "c_client.c:%d: %s: expected code %u, got %u: %s\n", line, call,
-          (unsigned)expected, (unsigned)QNN_GET_ERROR_CODE(got), text);
-  exit(1);
-}
-
-#define EXPECT(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
-#define OK(call) expect_code(__LINE__, #call, call, QNN_SUCCESS)
-#define REFUSED(call, code) expect_code(__LINE__, #call, call, code)
 
 static void on_log(const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) {
   char text[512];
@@ -60,13 +42,13 @@ static void on_log(const char* format, QnnLog_Level_t level, uint64_t timestamp,
 /* A function pointer out of dlsym, without a cast that ISO C lacks. */
 static void resolve(void* library, const char* name, void* function, size_t size) {
   void* address = dlsym(library, name);
-  if (address == NULL) fail(__LINE__, name);
+  if (address == NULL) FAIL(name);
   memcpy(function, &address, size);
 }
 
 static void* open_library(const char* path) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) fail(__LINE__, dlerror());
+  if (library == NULL) FAIL(dlerror());
   return library;
 }
 
@@ -153,7 +135,7 @@ static void expect_result(int line, const float* x, const float* s, const float*
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) fail(__LINE__, "BACKEND_LIBRARY RPC_LIBRARY");
+  if (argc != 3) FAIL("BACKEND_LIBRARY RPC_LIBRARY");
   void* backend_library = open_library(argv[1]);
   void* rpc_library = open_library(argv[2]);
   void* (*rpc_alloc)(int, uint32_t, int);

@@ -17,36 +17,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_checks.h"
 #include "qnnrt/qnn.h"
 #include "qnnrt/qnn_lpai.h"
 #include "qnnrt/qnnrt_ext.h"
 
 enum { kWidth = 40, kSteps = 5 };
 
-static QnnInterface_ImplementationV2_32_t qnn;
 static uint64_t (*io_address)(Qnn_GraphHandle_t, uint32_t, void**);
-
-static void fail(int line, const char* what) {
-  fprintf(stderr, "lpai_client.c:%d: expected %s\n", line, what);
-  exit(1);
-}
-
-static void expect_code(int line, const char* call, Qnn_ErrorHandle_t got, uint32_t expected) {
-  const char* text = NULL;
-  if (QNN_GET_ERROR_CODE(got) == expected) return;
-  if (qnn.errorGetMessage == NULL || qnn.errorGetMessage(got, &text) != QNN_SUCCESS) text = "?";
-  fprintf(stderr, "lpai_client.c:%d: %s: expected code %u, got %u: %s\n", line, call,
-          (unsigned)expected, (unsigned)QNN_GET_ERROR_CODE(got), text);
-  exit(1);
-}
-
-#define EXPECT(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
-#define OK(call) expect_code(__LINE__, #call, call, QNN_SUCCESS)
-#define REFUSED(call, code) expect_code(__LINE__, #call, call, code)
 
 static void resolve(void* library, const char* name, void* function, size_t size) {
   void* address = dlsym(library, name);
-  if (address == NULL) fail(__LINE__, name);
+  if (address == NULL) FAIL(name);
   memcpy(function, &address, size);
 }
 
@@ -55,7 +37,7 @@ static void open_backend(const char* path) {
   const QnnInterface_t** providers = NULL;
   uint32_t count = 0;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) fail(__LINE__, dlerror());
+  if (library == NULL) FAIL(dlerror());
   resolve(library, "QnnInterface_getProviders", &get_providers, sizeof get_providers);
   OK(get_providers(&providers, &count));
   EXPECT(count == 1 && providers[0]->backendId == QNN_BACKEND_ID_LPAI);
@@ -102,7 +84,7 @@ static void* allocate(QnnLpaiBackend_BufferAlignmentReq_t req, size_t size) {
   const size_t start = req.startAddrAlignment, step = req.sizeAlignment;
   const size_t rounded = (size + step - 1) / step * step;
   unsigned char* raw = malloc(rounded + start + sizeof(void*));
-  if (raw == NULL) fail(__LINE__, "memory");
+  if (raw == NULL) FAIL("memory");
   uintptr_t aligned = ((uintptr_t)raw + sizeof(void*) + start - 1) / start * start;
   memcpy((unsigned char*)aligned - sizeof(void*), &raw, sizeof raw);
   return (void*)aligned;
@@ -331,7 +313,7 @@ int main(int argc, char** argv) {
   const QnnContext_Config_t* configs[2] = {0};
   QnnLpaiGraph_PerfCfg_t perf = {30, 10, QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_REAL_TIME};
   QnnLpaiGraph_CoreAffinity_t affinity = {QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT, 0};
-  if (argc != 2) fail(__LINE__, "lpai_client BACKEND_LIBRARY");
+  if (argc != 2) FAIL("lpai_client BACKEND_LIBRARY");
   open_backend(argv[1]);
   OK(qnn.backendCreate(NULL, NULL, &backend));
   REFUSED(qnn.deviceCreate(NULL, NULL, &device), QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE);

@@ -1,0 +1,32 @@
+/* What C clients of a backend check their calls with: the first surprise ends the program. */
+#ifndef CLIENT_CHECKS_H
+#define CLIENT_CHECKS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "qnnrt/qnn.h"
+
+static QnnInterface_ImplementationV2_32_t qnn;
+
+static void fail_at(const char* file, int line, const char* what) {
+  fprintf(stderr, "%s:%d: expected %s\n", file, line, what);
+  exit(1);
+}
+
+static void expect_code(const char* file, int line, const char* call, Qnn_ErrorHandle_t got,
+                        uint32_t expected) {
+  const char* text = NULL;
+  if (QNN_GET_ERROR_CODE(got) == expected) return;
+  if (qnn.errorGetMessage == NULL || qnn.errorGetMessage(got, &text) != QNN_SUCCESS) text = "?";
+  fprintf(stderr, "%s:%d: %s: expected code %u, got %u: %s\n", file, line, call, (unsigned)expected,
+          (unsigned)QNN_GET_ERROR_CODE(got), text);
+  exit(1);
+}
+
+#define FAIL(what) fail_at(__FILE__, __LINE__, what)
+#define EXPECT(condition) ((condition) ? (void)0 : FAIL(#condition))
+#define OK(call) expect_code(__FILE__, __LINE__, #call, call, QNN_SUCCESS)
+#define REFUSED(call, code) expect_code(__FILE__, __LINE__, #call, call, code)
+
+#endif
