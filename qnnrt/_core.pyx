@@ -22,6 +22,8 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
 
 from qnnrt.qnn cimport *
 
@@ -39,4 +41,5 @@ include "_core_device.pxi"
 include "_core_lpai.pxi"
 include "_core_planner.pxi"
 include "_core_runner.pxi"
+include "_core_gpu.pxi"
 include "_core_system.pxi"

@@ -505,7 +505,8 @@ cdef class Library:
         """Register memory, all or nothing.
 
         A descriptor is (dims, data type, memory type, fd, htp type, size, offset, address): the
-        HTP type is used for CUSTOM, -1 is LPAI's struct; the address for DMA_BUF.
+        HTP type is used for CUSTOM, -1 is LPAI's struct and -2 the GPU's, whose address is that of
+        the cl_mem; the address is used for DMA_BUF, too.
         """
         cdef Qnn_ContextHandle_t ctx = _pointer(context)
         cdef list items = list(descriptors)
@@ -515,6 +516,7 @@ cdef class Library:
         cdef Qnn_MemDescriptor_t* d = NULL
         cdef QnnMemHtp_Descriptor_t* htp = NULL
         cdef QnnLpaiMem_MemInfoCustom_t* lpai = NULL
+        cdef QnnGpu_MemInfoCustom_t* gpu = NULL
         cdef Qnn_MemHandle_t* handles = NULL
         self._need(<void*>self._fn.memRegister, "mem_register")
         try:
@@ -523,7 +525,8 @@ cdef class Library:
             handles = <Qnn_MemHandle_t*>PyMem_Calloc(n + 1, sizeof(Qnn_MemHandle_t))
             lpai = <QnnLpaiMem_MemInfoCustom_t*>PyMem_Calloc(
                 n + 1, sizeof(QnnLpaiMem_MemInfoCustom_t))
-            if d == NULL or htp == NULL or lpai == NULL or handles == NULL:
+            gpu = <QnnGpu_MemInfoCustom_t*>PyMem_Calloc(n + 1, sizeof(QnnGpu_MemInfoCustom_t))
+            if d == NULL or htp == NULL or lpai == NULL or gpu == NULL or handles == NULL:
                 raise MemoryError
             for i in range(n):
                 dims, data_type, mem_type, fd, htp_type, size, offset, address = items[i]
@@ -535,7 +538,11 @@ cdef class Library:
                     d[i].memShape.dimSize[j] = dims[j]
                 d[i].dataType = <Qnn_DataType_t><uint32_t>data_type
                 d[i].memType = <Qnn_MemType_t><uint32_t>mem_type
-                if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and htp_type < 0:
+                if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and htp_type == -2:
+                    gpu[i].memType = QNN_GPU_MEM_OPENCL
+                    gpu[i].buffer = _pointer(address)
+                    d[i].customInfo = &gpu[i]
+                elif mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and htp_type < 0:
                     lpai[i].fd = fd
                     lpai[i].offset = offset
                     d[i].customInfo = &lpai[i]
@@ -563,6 +570,7 @@ cdef class Library:
             PyMem_Free(d)
             PyMem_Free(htp)
             PyMem_Free(lpai)
+            PyMem_Free(gpu)
             PyMem_Free(handles)
 
     def mem_deregister(self, handles) -> None:
@@ -755,6 +763,8 @@ cdef str _op_text(Op op):
 
 
 cdef str _descriptor_text(item):
-    dims, data_type, mem_type, fd, _, size, offset, _ = item
+    dims, data_type, mem_type, fd, htp_type, size, offset, address = item
+    if htp_type == -2:
+        return f"cl_mem {address:#x}, shape {list(dims)}, data type {data_type:#06x}"
     where = f" at {offset} of {size}" if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM else ""
     return f"fd {fd}{where}, shape {list(dims)}, data type {data_type:#06x}"

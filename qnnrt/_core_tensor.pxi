@@ -207,6 +207,11 @@ cdef class Tensor:
             PyBuffer_Release(&self._data)
 
     @property
+    def data(self):
+        """What a constant's bytes were given as; None without any, or when they were released."""
+        return <object>self._data.obj if self._has_data else None
+
+    @property
     def id(self) -> int:
         """The backend's number for it; 0 when it has none yet."""
         return self._t.v1.id
@@ -282,16 +287,24 @@ cdef class Op:
     cdef Qnn_Param_t* _params
     cdef Qnn_Tensor_t* _tensors
     cdef list _keep
+    cdef readonly str name
+    cdef readonly str package
+    cdef readonly str type
+    cdef readonly list params
+    cdef readonly list inputs
+    cdef readonly list outputs
 
     def __cinit__(self, name, package, type, params, inputs, outputs):
         cdef Py_ssize_t i, n
+        self.name, self.package, self.type = name, package, type
+        self.inputs, self.outputs = list(inputs), list(outputs)
         self._keep = [_utf8(name, "an op's name"), _utf8(package, "an op package's name"),
-                      _utf8(type, "an op's type"), list(inputs), list(outputs)]
+                      _utf8(type, "an op's type"), self.inputs, self.outputs]
         self._c.version = QNN_OPCONFIG_VERSION_1
         self._c.v1.name = <char*>(<bytes>self._keep[0])
         self._c.v1.packageName = <char*>(<bytes>self._keep[1])
         self._c.v1.typeName = <char*>(<bytes>self._keep[2])
-        params = list(params)
+        params = self.params = list(params)
         self._params = <Qnn_Param_t*>PyMem_Calloc(len(params) + 1, sizeof(Qnn_Param_t))
         n = len(self._keep[3]) + len(self._keep[4])
         self._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + 1, sizeof(Qnn_Tensor_t))

@@ -35,7 +35,10 @@ def open_backend(
     told = given.get("lpai")
     options = Options.of(told)
     opening = options.for_backend()
+    gpu = given.get("gpu")
     if isinstance(backend, Backend):
+        if gpu is not None:
+            raise ValueError("the backend is open already: give 'gpu' to Backend.open")
         if opening:
             raise ValueError(
                 "the backend is open already: give its hardware_version, target and direct_mode to "
@@ -43,6 +46,8 @@ def open_backend(
             )
     elif opening:
         backend = Backend.open(backend, options=opening)
+    elif gpu is not None:
+        backend = Backend.open(backend, gpu=gpu)
     else:
         backend = Backend.shared(backend)
     if backend.id == ID:

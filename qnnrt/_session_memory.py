@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from .backend import Backend
 from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
 from .context import Context
 from .errors import BindError, ClosedError, CopyError, MemError
+from .gpu.handle import is_opencl_buffer
 from .graph import Graph
 from .memhandle import MemHandle
 from .memory import alloc, buffer_of
 from .model import ContextBinary
 
 Buffer: TypeAlias = _core.Buffer
+_GPU: Final = 4  # QNN_BACKEND_ID_GPU
 #: What a tensor is bound to; nothing while it lies in scratch memory.
 _Memory: TypeAlias = "tuple[np.ndarray | None, Buffer | None, MemHandle | None]"
 
@@ -146,6 +148,11 @@ class SessionMemory(_core.Runner):
         if t.io == "raw" or self._fallback:
             t.io = "raw"
             return array, buffer, None
+        device = getattr(self.backend.library, "device", None)
+        if device is not None and not device.shared:
+            t.io = "raw"
+            self._fall_back(f"{device} has memory of its own, which the host does not see")
+            return array, buffer, None
         try:
             return array, buffer, self._register(t, buffer, 0)
         except MemError as e:
@@ -173,14 +180,24 @@ class SessionMemory(_core.Runner):
                 stacklevel=_caller_level(),
             )
 
-    def _register(self, t: BoundTensor, buffer: Buffer, offset: int) -> MemHandle:
+    def _kind(self, buffer: Any) -> str:
+        """As what a buffer is registered."""
+        if self._lpai is not None:
+            return "lpai"
+        if self.backend.id != _GPU:
+            return "shared_buffer"
+        # Other makers' GPU backends have a context of their own, and see host memory by its fd.
+        own = self.backend.library.has_extensions or not isinstance(buffer, Buffer)
+        return "opencl" if own else "dma_buf"
+
+    def _register(self, t: BoundTensor, buffer: Any, offset: int) -> MemHandle:
         before = self.context.registrations
         handle = self.context.get_or_register(
             buffer,
             t.shape or (1,),
             t._code,
             offset=offset,
-            kind="shared_buffer" if self._lpai is None else "lpai",
+            kind=self._kind(buffer),
         )
         self._registrations += self.context.registrations - before
         return handle
@@ -193,10 +210,10 @@ class SessionMemory(_core.Runner):
         offset: int,
         handle: MemHandle | None,
     ) -> None:
-        if array is None:
-            self._bind_raw(t._index, 0, 0, None)
-        elif handle is not None:
+        if handle is not None:
             self._bind_handle(t._index, handle.handle, (handle, array))
+        elif array is None:
+            self._bind_raw(t._index, 0, 0, None)
         else:
             self._bind_raw(t._index, array.ctypes.data, t.nbytes, (buffer, array))
         t._array, t._buffer, t._offset, t._handle = array, buffer, offset, handle
@@ -211,6 +228,10 @@ class SessionMemory(_core.Runner):
             )
         if isinstance(x, MemHandle):
             self._bind_mem_handle(t, x)
+            return
+        if self.backend.id == _GPU and is_opencl_buffer(x):
+            self._use(t, None, None, 0, self._register(t, x, 0))
+            t.io = "memhandle"
             return
         buffer: Buffer | None = None
         offset = 0
@@ -243,7 +264,8 @@ class SessionMemory(_core.Runner):
         self._use(t, array, buffer, offset, self._register(t, buffer, offset))
 
     def _bind_mem_handle(self, t: BoundTensor, handle: MemHandle) -> None:
-        if t.io == "raw":
+        on_device = handle.kind == "opencl" and not isinstance(handle.buffer, Buffer)
+        if t.io == "raw" and not on_device:
             raise BindError(t.name, "is bound as RAW memory (io='raw'), not by a memory handle")
         if handle.context is not self.context:
             raise BindError(
@@ -257,6 +279,10 @@ class SessionMemory(_core.Runner):
                 f"needs {t.dtype}{list(t.shape)}, the handle is for "
                 f"{handle.dtype}{list(handle.shape)}",
             )
+        if on_device:
+            self._use(t, None, None, 0, handle)
+            t.io = "memhandle"
+            return
         array = handle.array.reshape(t.shape)
         check_layout(t, array, self._alignment().start)
         self._use(t, array, handle.buffer, handle.offset, handle)

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from . import _core, htp
 from ._options import Custom, context_options, qnn_log_level
@@ -15,6 +15,9 @@ from .context import Context
 from .errors import BackendNotFoundError, QnnError
 from .graph import params_of
 from .profile import Profile, Signal
+
+if TYPE_CHECKING:
+    from .gpu import Options as GpuOptions
 
 __all__ = ["CAPABILITIES", "Backend", "BackendVersion"]
 
@@ -113,6 +116,28 @@ def library_path(name: str | os.PathLike[str]) -> str:
     return str(path)
 
 
+def open_library(
+    name: str | os.PathLike[str], gpu: GpuOptions | Mapping[str, Any] | None = None
+) -> _core.Library:
+    """The library behind a backend name or path; of "gpu" a new one, for the device that is meant.
+
+    Raises:
+        BackendNotFoundError: no such library, or none that speaks this interface; no OpenCL device.
+        ValueError: options of the gpu backend for another one.
+    """
+    if os.fspath(name) == "gpu":
+        from .gpu.device import pyopencl
+
+        pyopencl()  # says what to install
+        from .gpu.library import Library
+        from .gpu.options import Options
+
+        return Library(library_path("cpu"), Options.of(gpu))
+    if gpu is not None:
+        raise ValueError(f"option 'gpu' is for the backend 'gpu', which {os.fspath(name)} is not")
+    return _core.Library.open(library_path(name))
+
+
 _shared: weakref.WeakValueDictionary[tuple[str, int], Backend] = weakref.WeakValueDictionary()
 
 
@@ -169,23 +194,25 @@ class Backend(Owner):
         device_options: Sequence[tuple[int, Any]] = (),
         soc_model: int | None = None,
         htp_arch: int | None = None,
+        gpu: GpuOptions | Mapping[str, Any] | None = None,
     ) -> Backend:
         """Load a backend library and create its backend and device.
 
         Args:
-            name_or_path: "cpu", "htp", "lpai", or the path of a QNN backend library.
+            name_or_path: "cpu", "htp", "lpai", "gpu", or the path of a QNN backend library.
             log_level: "error", "warning", "info" or "debug", or a number of ``logging``; the level
                 of the logger ``qnnrt`` unless given. Lines of the backend go to that logger.
             options: QnnBackend_Config_t entries, as (option, value); see ``_core.Config``.
             device_options: QnnDevice_Config_t entries, likewise.
             soc_model: what an htp device is to stand for: QNN_SOC_MODEL_*, for example 69.
             htp_arch: the least architecture of an htp device, for example 79.
+            gpu: ``qnnrt.gpu.Options`` of the gpu backend, or a dict of them.
 
         Raises:
             BackendNotFoundError: no such library, or none that speaks this interface.
             BackendError: the backend could not start.
         """
-        library = _core.Library.open(library_path(name_or_path))
+        library = open_library(name_or_path, gpu)
         device_options = [
             *device_options,
             *htp.device_configs(library.core_version, soc_model=soc_model, arch=htp_arch),
@@ -195,7 +222,8 @@ class Backend(Owner):
     @classmethod
     def shared(cls, name_or_path: str | os.PathLike[str]) -> Backend:
         """The backend that sessions of this process share; open as long as anyone uses it."""
-        key = (library_path(name_or_path), _core.fork_generation())
+        gpu = os.fspath(name_or_path) == "gpu"  # which no file stands for
+        key = ("gpu" if gpu else library_path(name_or_path), _core.fork_generation())
         backend = _shared.get(key)
         if backend is None or backend.closed:
             backend = _shared[key] = cls.open(key[0])

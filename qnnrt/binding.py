@@ -63,6 +63,11 @@ class BoundTensor:
             session = self._session()
             if session is not None and not session.closed:
                 return session._scratch_array(self)
+        if self._array is None and self._handle is not None:
+            raise BindError(
+                self.name,
+                "lies in an OpenCL buffer, which is no memory of the host's: use handle.map(queue)",
+            )
         if self._array is None:
             raise ClosedError(f"the session of tensor {self.name!r} is closed")
         return self._array
@@ -82,14 +87,16 @@ class BoundTensor:
     @property
     def handle(self) -> MemHandle | None:
         """The memory handle that it is bound to; None when it is bound as RAW memory."""
-        self.array  # noqa: B018 - raises when closed
+        if self._handle is None:
+            self.array  # noqa: B018 - raises when closed
         return self._handle
 
     def bind(self, x: Any) -> None:
         """Use other memory from now on, in place: nothing is copied, now or in ``run``.
 
         Args:
-            x: a numpy array, a ``Buffer``, a ``MemHandle`` of this session's context, another
+            x: a numpy array, a ``Buffer``, a ``MemHandle`` of this session's context, on a GPU
+                backend a ``pyopencl.Buffer`` (which ``array`` does not show then), another
                 session's ``BoundTensor``, anything with ``__dlpack__`` (a torch or jax tensor) or
                 the buffer protocol, or (fd, nbytes) or (fd, nbytes, offset). With memory handles
                 the memory must lie on a shared buffer (``qnnrt.alloc_array``).

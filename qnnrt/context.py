@@ -36,6 +36,7 @@ __all__ = ["Context"]
 Buffer: TypeAlias = _core.Buffer
 
 _CUSTOM: Final = 0  # QNN_CONTEXT_PROPERTY_OPTION_CUSTOM
+_GPU: Final = 4  # QNN_BACKEND_ID_GPU
 _LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 #: QnnHtpContext_GetPropertyOption_t
 _HTP_PROPERTIES: Final = {
@@ -254,7 +255,7 @@ class Context(Owner):
 
     def register(
         self,
-        buffer: Buffer,
+        buffer: Any,
         shape: Sequence[int] | int = (),
         dtype: Any = None,
         *,
@@ -264,12 +265,14 @@ class Context(Owner):
         """Register a buffer, or a tensor's place in it, for use by this context's graphs.
 
         Args:
-            buffer: memory with an fd.
+            buffer: memory with an fd; with kind "opencl" a ``pyopencl.Buffer``, or memory that the
+                device shares with the host.
             shape: of the tensor.
             dtype: anything ``numpy.dtype`` takes, or a QNN data type.
             offset: of the tensor in the buffer, in bytes; not for "ion" and "dma_buf".
             kind: "ion" (one fd, one tensor), "shared_buffer" (many tensors in one buffer),
-                "dma_buf", or on an LPAI backend "lpai" (many tensors likewise). Memory for the
+                "dma_buf", on a GPU backend "opencl" (one OpenCL buffer, one tensor), or on an LPAI
+                backend "lpai" (many tensors in one buffer). Memory for the
                 backend to fill, on htp, without shape and type: "weights" and "spill_fill", for a
                 context with ``defer_graph_init``, before ``finalize``; ``get_property`` has their
                 sizes.
@@ -278,13 +281,22 @@ class Context(Owner):
             ValueError: the tensor does not lie in the buffer, or the kind cannot express it.
             MemError: what the backend says: 8002 registered already, 8005 no such memory type...
         """
-        handle = MemHandle(self, buffer, shape, dtype, offset, kind)
+        if kind == "opencl":
+            if self.backend.id != _GPU:
+                raise ValueError(
+                    f"kind 'opencl' is for gpu backends, which {self.backend.name} is not"
+                )
+            from .gpu.handle import OpenCLHandle
+
+            handle: MemHandle = OpenCLHandle(self, buffer, shape, dtype, offset)
+        else:
+            handle = MemHandle(self, buffer, shape, dtype, offset, kind)
         self.registrations += 1
         return handle
 
     def get_or_register(
         self,
-        buffer: Buffer,
+        buffer: Any,
         shape: Sequence[int] | int = (),
         dtype: Any = None,
         *,
@@ -297,9 +309,11 @@ class Context(Owner):
         """
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         code = None if dtype is None else data_type(dtype)
-        key = (buffer.address, buffer.fd_offset, offset, dims, code, kind)
+        shared = isinstance(buffer, Buffer)
+        place = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
+        key = (place, offset, dims, code, kind)
         found = self._cache.get(key)
-        if found is None or found.closed or found.buffer is not buffer:
+        if found is None or found.closed or (shared and found.buffer is not buffer):
             found = self._cache[key] = self.register(buffer, dims, dtype, offset=offset, kind=kind)
         return found
 

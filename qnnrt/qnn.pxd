@@ -2078,6 +2078,17 @@ cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
     void WatchForks()
 
 
+cdef extern from "client/gpu_error.h" namespace "qnnrt::client" nogil:
+    ctypedef struct GpuError:
+        uint64_t code
+        int32_t opencl
+        uint32_t tensor
+        uint32_t step
+        const char* what
+
+    GpuError& LastGpuError()
+
+
 cdef extern from "client/dlpack.h" nogil:
     ctypedef struct DLDevice:
         int32_t device_type

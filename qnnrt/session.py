@@ -40,6 +40,7 @@ _OPTIONS: Final = (
     "graph_config",
     "graph",
     "lpai",
+    "gpu",
     "plan_milliseconds",
 )
 
@@ -76,7 +77,7 @@ class Session(SessionMemory):
 
         Args:
             model: a ``Model``, a ``ContextBinary``, or the path of a model file.
-            backend: "cpu", "htp", "lpai", the path of a QNN backend library, or an open
+            backend: "cpu", "htp", "lpai", "gpu", the path of a QNN backend library, or an open
                 ``Backend``.
             io: "memhandle" binds registered shared buffers, "raw" plain addresses; on lpai,
                 "scratch" leaves tensors in the scratch memory. A mapping from names says it for
@@ -91,7 +92,8 @@ class Session(SessionMemory):
                 "graph_config" (structs of the backend's own, as bytes), "graph" (which one of a
                 context binary's), "plan_milliseconds" (how long finalize may search for a smaller
                 arena; 0 unless given; own backends only), "lpai" (``qnnrt.lpai.Options``, or a
-                dict of them: pools of the caller's own, hardware, performance).
+                dict of them: pools of the caller's own, hardware, performance), "gpu"
+                (``qnnrt.gpu.Options``, or a dict of them: device, context, queue).
 
         Raises:
             ModelError, UnsupportedOpError: the model is not valid, or computes on floats on lpai.

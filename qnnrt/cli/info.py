@@ -75,6 +75,8 @@ def backend(name: str) -> dict[str, Any]:
     """Whether a backend of this package can be opened, and as what."""
     from .. import _core
 
+    if name == "gpu":
+        return gpu_backend()
     try:
         path = library_path(name)
     except BackendNotFoundError:
@@ -89,6 +91,33 @@ def backend(name: str) -> dict[str, Any]:
         "provider": opened.provider_name,
         "core_api": ".".join(map(str, opened.core_version)),
         "backend_api": ".".join(map(str, opened.backend_version)),
+    }
+
+
+def gpu_backend() -> dict[str, Any]:
+    """The gpu backend, which is no library of its own, and the OpenCL devices."""
+    from .. import _core, gpu
+
+    if reason := gpu.why_not():
+        return {"available": False, "reason": reason}
+    front = _core.Library.open(library_path("cpu"))
+    return {
+        "available": True,
+        "library": "pyopencl",
+        "provider": "GPU_QTI_AISW",
+        "core_api": ".".join(map(str, front.core_version)),
+        "backend_api": ".".join(map(str, front.backend_version)),
+        "devices": [
+            {
+                "name": str(device),
+                "kind": device.kind,
+                "version": device.version,
+                "shared_memory": device.shared,
+                "half": device.half,
+                "imports": list(device.imports),
+            }
+            for device in gpu.devices()
+        ],
     }
 
 
@@ -130,6 +159,10 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
             yield f"       + {name}: {b['provider']}, core API {b['core_api']}, {b['library']}"
         else:
             yield f"       - {name}: {b['reason']}"
+        for d in b.get("devices", ()):
+            memory = "shares the host's memory" if d["shared_memory"] else "memory of its own"
+            offers = [memory, *(["16-bit floats"] if d["half"] else []), *d["imports"]]
+            yield f"           {d['kind']} {d['name']}, {d['version']}: {', '.join(offers)}"
     for path in report["other_libraries"]:
         yield f"       + {path} (somebody else's; give the path as the backend)"
     yield from report["advice"]

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "abi/qnn.h"
+#include "abi/qnn_gpu.h"
 #include "abi/qnn_htp.h"
 
 namespace {
@@ -48,6 +49,7 @@ void Say(const char* format, ...) {
 }  // namespace
 
 #include "fake_lpai.h"
+bool g_gpu = false;
 
 namespace {
 
@@ -274,6 +276,12 @@ uint64_t Register(Qnn_ContextHandle_t, const Qnn_MemDescriptor_t* d, uint32_t n,
     if (d[i].memType == QNN_MEM_TYPE_CUSTOM && g_lpai) {
       auto* info = static_cast<const QnnLpaiMem_MemInfoCustom_t*>(d[i].customInfo);
       std::snprintf(where, sizeof where, "lpai offset=%u fd=%d", info->offset, info->fd >= 0);
+    } else if (d[i].memType == QNN_MEM_TYPE_CUSTOM && g_gpu) {
+      // Every byte that the caller gave, in memory order.
+      auto* bytes = static_cast<const unsigned char*>(d[i].customInfo);
+      size_t end = std::snprintf(where, sizeof where, "gpu ");
+      for (size_t k = 0; k < sizeof(QnnGpu_MemInfoCustom_t); ++k)
+        end += std::snprintf(where + end, sizeof where - end, "%02x", bytes[k]);
     } else if (d[i].memType == QNN_MEM_TYPE_CUSTOM) {
       auto* h = static_cast<const QnnMemHtp_Descriptor_t*>(d[i].customInfo);
       std::snprintf(where, sizeof where, "htp=%d size=%llu offset=%llu fd=%d",
@@ -363,6 +371,12 @@ QNN_API void fake_lpai(uint32_t scratch, uint32_t persistent) {
   g_lpai = true;
   g_scratch_size = scratch;
   g_persistent_size = persistent;
+}
+QNN_API void fake_gpu() {
+  fake_provider(0, 2, 40);
+  g_tables[0].interface.backendId = QNN_BACKEND_ID_GPU;
+  g_tables[0].interface.providerName = "GPU_QTI_AISW";
+  g_gpu = true;
 }
 QNN_API void fake_no_slot(uint32_t slot) {
   auto** slots = reinterpret_cast<void**>(&g_tables[0].interface.v2_32);

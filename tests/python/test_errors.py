@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -139,7 +140,11 @@ def test_a_library_that_is_no_backend_is_named():
 
     with pytest.raises(qnnrt.BackendNotFoundError, match="QnnInterface_getProviders"):
         qnn.Backend.open(_ctypes.__file__)
-    with pytest.raises(qnnrt.BackendNotFoundError, match="version"):
+
+
+def test_what_the_gpu_backend_needs_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyopencl", None)  # as where it is not installed
+    with pytest.raises(qnnrt.BackendNotFoundError, match=r"needs pyopencl .*pip install"):
         qnnrt.Session(relu_model(), "gpu")
 
 

@@ -1,0 +1,16 @@
+"""The gpu backend: graphs as OpenCL programs, OpenCL buffers as memory handles.
+
+``Session(model, backend="gpu")`` needs nothing from here. Without pyopencl, or without an OpenCL
+device, only ``why_not`` has something to say.
+"""
+
+from __future__ import annotations
+
+from .device import Device, devices, why_not
+from .handle import OpenCLHandle
+from .options import Options
+
+__all__ = ["ID", "Device", "OpenCLHandle", "Options", "devices", "why_not"]
+
+#: QNN_BACKEND_ID_GPU
+ID = 4

@@ -1,0 +1,139 @@
+"""From a checked graph to a command list: kernels, a place for every tensor, arguments set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _core, planning
+from ..errors import UnsupportedNode, UnsupportedOpError
+from .device import Device, pyopencl
+from .ir import Ir, Launch, Node, Value
+from .loader import functions
+from .ops import Refused, table
+from .programs import build, source
+
+__all__ = ["compile_graph", "launches_of", "unsupported"]
+
+
+def launches_of(ir: Ir) -> list[Launch]:
+    """The kernels of all nodes, in order.
+
+    Raises:
+        UnsupportedOpError: with every node for which there is none.
+    """
+    known = table()
+    launches: list[Launch] = []
+    refused = []
+    for node in ir.nodes:
+        try:
+            if node.type not in known:
+                raise Refused("the gpu backend has no such operation")
+            launches += known[node.type](node)
+        except Refused as e:
+            refused.append(unsupported(node, str(e)))
+    if refused:
+        raise UnsupportedOpError(refused)
+    return launches
+
+
+def unsupported(node: Node, reason: str) -> UnsupportedNode:
+    """A line of the error."""
+    types = ", ".join(v.dtype.name for v in node.inputs if v is not None)
+    return UnsupportedNode(node.name, node.type, types, reason)
+
+
+def compile_graph(
+    ir: Ir, context: Any, queue: Any, device: Device, cache: Path | None
+) -> tuple[_core.CommandList, list[Value], planning.Plan]:
+    """Everything that an execution needs.
+
+    Returns:
+        the command list, its inputs and outputs in its order, and where intermediates lie.
+
+    Raises:
+        UnsupportedOpError: nodes for which there is no kernel.
+    """
+    cl = pyopencl()
+    launches = launches_of(ir)
+    text, names = source(launches)
+    program = build(context, device, text, cache) if launches else None
+    io = [v for v in ir.values.values() if v.kind in ("input", "output")]
+    plan, places = _intermediates(launches, context, device)
+    places |= _constants(launches, context, queue, device)
+    patches: dict[int, list[tuple[int, int]]] = {v.id: [] for v in io}
+    kernels = []
+    steps: list[tuple[int, tuple[int, ...], tuple[int, ...] | None]] = []
+    for launch, name in zip(launches, names, strict=True):
+        kernel = cl.Kernel(program, name)  # its own: arguments are the kernel object's
+        for i, arg in enumerate(launch.args):
+            if not isinstance(arg, Value):
+                kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
+            elif arg.kind in ("input", "output"):
+                patches[arg.id].append((kernel.int_ptr, i))
+            else:
+                kernel.set_arg(i, places[arg.id])
+        kernels.append(kernel)
+        steps.append((kernel.int_ptr, launch.total, launch.group))
+    commands = _core.CommandList(
+        functions(),
+        context.int_ptr,
+        queue.int_ptr,
+        steps,
+        [(v.id, v.code, v.nbytes, v.kind == "output", patches[v.id]) for v in io],
+        (context, queue, program, kernels, places),
+    )
+    return commands, io, plan
+
+
+def _intermediates(
+    launches: Sequence[Launch], context: Any, device: Device
+) -> tuple[planning.Plan, dict[int, Any]]:
+    """Sub-buffers of one buffer for what lives between kernels, by tensor id."""
+    cl = pyopencl()
+    alive: dict[int, list[int]] = {}
+    values: dict[int, Value] = {}
+    for step, launch in enumerate(launches):
+        for arg in launch.args:
+            if isinstance(arg, Value) and arg.kind == "native":
+                alive.setdefault(arg.id, [step, step])[1] = step
+                values[arg.id] = arg
+    items = [
+        planning.Item(first, last, max(values[n].nbytes, 1), device.alignment)
+        for n, (first, last) in alive.items()
+    ]
+    plan = planning.plan(items)
+    if not items:
+        return plan, {}
+    arena = cl.Buffer(context, cl.mem_flags.READ_WRITE, plan.peak)
+    return plan, {
+        n: arena.get_sub_region(offset, item.size)
+        for n, item, offset in zip(alive, items, plan.offsets, strict=True)
+    }
+
+
+def _constants(
+    launches: Sequence[Launch], context: Any, queue: Any, device: Device
+) -> dict[int, Any]:
+    """Sub-buffers of one buffer for the constants that kernels read, by tensor id."""
+    cl = pyopencl()
+    used = {
+        a.id: a for x in launches for a in x.args if isinstance(a, Value) and a.kind == "static"
+    }
+    if not used:
+        return {}
+    offsets: dict[int, int] = {}
+    end = 0
+    for n, value in used.items():
+        offsets[n] = end
+        end += -(-max(value.nbytes, 1) // device.alignment) * device.alignment
+    weights = np.zeros(end, np.uint8)
+    for n, value in used.items():
+        assert value.data is not None
+        weights[offsets[n] : offsets[n] + value.nbytes] = value.data.reshape(-1).view(np.uint8)
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    buffer = cl.Buffer(context, flags, hostbuf=weights)
+    return {n: buffer.get_sub_region(offsets[n], max(v.nbytes, 1)) for n, v in used.items()}

@@ -1,0 +1,131 @@
+"""OpenCL devices: which there are, what they offer, which one is meant."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import BackendNotFoundError
+
+__all__ = ["ENVIRONMENT", "Device", "choose", "devices", "why_not"]
+
+#: Part of "platform: device" of the device that is meant.
+ENVIRONMENT: Final = "QNNRT_GPU_DEVICE"
+_TYPES: Final = ((4, "gpu"), (8, "accelerator"), (2, "cpu"))  # CL_DEVICE_TYPE_*, the best first
+#: Extensions that let a device use memory of the host's that has an fd.
+_IMPORTS: Final = (
+    "cl_khr_external_memory_dma_buf",
+    "cl_qcom_dmabuf_host_ptr",
+    "cl_qcom_ion_host_ptr",
+    "cl_qcom_ext_host_ptr",
+)
+_INSTALL: Final = (
+    "pip install 'qnnrt[gpu]' brings pyopencl; a device comes with its driver, or with "
+    "pip install 'pyopencl[pocl]' for the CPU"
+)
+
+
+@dataclass(frozen=True)
+class Device:
+    """An OpenCL device.
+
+    Attributes:
+        platform, name, version: as OpenCL says.
+        kind: "gpu", "accelerator" or "cpu".
+        shared: it computes in the host's memory, so that buffers of the host are used in place.
+        alignment: of sub-buffers, in bytes.
+        half: whether kernels may compute with 16-bit floats.
+        imports: extensions by which it takes memory with an fd.
+        raw: the ``pyopencl.Device``.
+    """
+
+    platform: str
+    name: str
+    version: str
+    kind: str
+    shared: bool
+    alignment: int
+    half: bool
+    imports: tuple[str, ...]
+    raw: Any
+
+    def __str__(self) -> str:
+        return f"{self.platform}: {self.name}"
+
+    @classmethod
+    def of(cls, raw: Any) -> Device:
+        """A pyopencl device, described."""
+        extensions = raw.extensions.split()
+        return cls(
+            platform=raw.platform.name.strip(),
+            name=raw.name.strip(),
+            version=raw.version.strip(),
+            kind=next((name for bit, name in _TYPES if raw.type & bit), "other"),
+            shared=bool(raw.host_unified_memory),
+            alignment=max(raw.mem_base_addr_align // 8, 128),
+            half="cl_khr_fp16" in extensions,
+            imports=tuple(e for e in _IMPORTS if e in extensions),
+            raw=raw,
+        )
+
+
+def pyopencl() -> Any:
+    """The module.
+
+    Raises:
+        BackendNotFoundError: it is not installed, or does not load.
+    """
+    try:
+        import pyopencl as cl
+    except Exception as e:  # a broken driver shows in many ways
+        raise BackendNotFoundError(f"the gpu backend needs pyopencl ({e}): {_INSTALL}") from e
+    return cl
+
+
+def devices() -> list[Device]:
+    """Every OpenCL device, the one that is used unless another is asked for first.
+
+    Raises:
+        BackendNotFoundError: pyopencl is not there.
+    """
+    cl = pyopencl()
+    found: list[Device] = []
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return []  # the loader's way to say that there are none
+    for platform in platforms:
+        try:
+            found += [Device.of(raw) for raw in platform.get_devices()]
+        except cl.Error:
+            continue  # a platform without devices
+    order = [name for _, name in _TYPES]
+    return sorted(found, key=lambda d: order.index(d.kind) if d.kind in order else len(order))
+
+
+def choose(name: str | None = None) -> Device:
+    """The device with this in its name; what ``QNNRT_GPU_DEVICE`` says, or the best, without one.
+
+    Raises:
+        BackendNotFoundError: there is none; the message lists those that there are.
+    """
+    name = name or os.environ.get(ENVIRONMENT, "")
+    found = devices()
+    if not found:
+        raise BackendNotFoundError(f"there is no OpenCL device: {_INSTALL}")
+    for device in found:
+        if name.lower() in str(device).lower():
+            return device
+    raise BackendNotFoundError(
+        f"no OpenCL device has {name!r} in its name; there are {', '.join(map(str, found))}"
+    )
+
+
+def why_not() -> str | None:
+    """Why there is no gpu backend here, and what to install; None where there is one."""
+    try:
+        choose()
+    except BackendNotFoundError as e:
+        return str(e)
+    return None

@@ -1,0 +1,73 @@
+"""A graph between its checks and its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Ir", "Launch", "Node", "Value"]
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor: of the graph's caller, between nodes, or constant (with ``data``)."""
+
+    name: str
+    id: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    code: int  # QNN data type
+    kind: str  # "input", "output", "native" or "static"
+    data: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+
+@dataclass
+class Node:
+    """An operation. None in ``inputs`` is one left out; arrays in ``params`` are numpy's."""
+
+    name: str
+    type: str
+    inputs: list[Value | None]
+    outputs: list[Value]
+    params: dict[str, Any]
+
+
+@dataclass
+class Ir:
+    """A graph, its nodes in execution order."""
+
+    name: str
+    values: dict[int, Value] = field(default_factory=dict)  # by id
+    nodes: list[Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel to be started.
+
+    Attributes:
+        file: of ``kernels``, without its suffix.
+        function: in it.
+        defines: names and values that specialise it. Launches with equal ones share a kernel's
+            code, so sizes that cost nothing at run time belong into ``args``.
+        total, group: sizes of the index space, and of work groups; the driver's choice without one.
+        args: values become buffers, ints 32-bit and floats 32-bit numbers.
+    """
+
+    file: str
+    function: str
+    defines: tuple[tuple[str, str], ...]
+    total: tuple[int, ...]
+    args: tuple[Value | int | float, ...]
+    group: tuple[int, ...] | None = None

@@ -1,0 +1,293 @@
+"""The gpu backend's function table, where the device has a say in it."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from .. import _core, planning
+from .compile import compile_graph
+from .device import Device, choose, pyopencl
+from .ir import Ir, Node, Value
+from .ops import table
+from .options import Options
+from .programs import cache_dir
+
+__all__ = ["Library"]
+
+_KINDS: Final = {0: "input", 1: "output", 2: "output", 3: "native", 4: "static"}
+_CUSTOM: Final = 0x2  # QNN_MEM_TYPE_CUSTOM
+_OPENCL: Final = -2  # mark of a descriptor: see _core.Library.mem_register
+#: Properties that the backend behind this one has and this one has not, by key.
+_HAS_NOT: Final = frozenset(
+    {202, 210, 303, 304, 307, 308, 309, 314, 317, 318, 319, 321, 1102, 1104}
+)
+_HAS: Final = frozenset({502, 1103})
+_STAGED: Final = "RAW memory is not the device's"
+
+
+@dataclass
+class _Graph:
+    """A graph that is being built, or its commands."""
+
+    context: int
+    ir: Ir
+    commands: _core.CommandList | None = None
+    io: tuple[Value, ...] = ()
+    plan: planning.Plan | None = None
+
+
+@dataclass
+class _Memory:
+    context: int
+    buffer: Any  # a pyopencl.Buffer of ours: keeps the cl_mem
+    number: int
+
+
+class Library(_core.GpuLibrary):
+    """Backend "gpu" on one OpenCL device.
+
+    Attributes:
+        device: the device.
+        cl_context, cl_queue: what kernels run in, and what buffers must belong to.
+        cache: folder of built programs; None keeps none.
+    """
+
+    def __new__(cls, front: str, options: Options) -> Library:
+        return super().__new__(cls, front)
+
+    def __init__(self, front: str, options: Options) -> None:
+        cl = pyopencl()
+        self.cl_queue = options.queue
+        self.cl_context = options.context
+        if options.queue is not None:
+            if self.cl_context is None:
+                self.cl_context = options.queue.context
+            if options.queue.context != self.cl_context:
+                raise ValueError("gpu: the queue belongs to another OpenCL context than 'context'")
+            self.device = Device.of(options.queue.device)
+        elif self.cl_context is not None:
+            self.device = Device.of(self.cl_context.devices[0])
+        else:
+            self.device = choose(options.device)
+            self.cl_context = cl.Context([self.device.raw])
+        if self.cl_queue is None:
+            self.cl_queue = cl.CommandQueue(self.cl_context, self.device.raw)
+        self.cache: Path | None = cache_dir()
+        self._graphs: dict[int, _Graph] = {}
+        self._memories: dict[int, _Memory] = {}
+        self._lock = threading.RLock()
+
+    # ---- what there is
+
+    def property_has_capability(self, key: int) -> int:
+        if key in _HAS_NOT:
+            return 1000
+        return 0 if key in _HAS else super().property_has_capability(key)
+
+    def backend_get_supported_operations(self, backend: int) -> list[tuple[str, str]]:
+        return [("qti.aisw", name) for name in table()]
+
+    def error_message(self, code: int) -> str:
+        """The device's words for a failed execution, the front's for everything else."""
+        number, text, opencl, tensor, step = self.last_error()
+        if number != code or not text:
+            return super().error_message(code)
+        if opencl:
+            return f"{text}: OpenCL error {opencl} at step {step} or tensor {tensor}"
+        return f"tensor {tensor} (inputs, then outputs): {text}" if number == 6004 else text
+
+    # ---- graphs
+
+    def graph_create(self, context: int, name: str, config: _core.Config | None = None) -> int:
+        handle = super().graph_create(context, name, config)
+        self._graphs[handle] = _Graph(context, Ir(name))
+        return handle
+
+    def tensor_create_graph_tensor(self, graph: int, tensor: _core.Tensor) -> None:
+        super().tensor_create_graph_tensor(graph, tensor)
+        data = tensor.data
+        dtype = np.dtype(tensor.dtype) if tensor.dtype is not None else None
+        if data is not None and dtype is None:
+            dtype = np.asarray(data).dtype  # of a parameter
+        self._graphs[graph].ir.values[tensor.id] = Value(
+            tensor.name,
+            tensor.id,
+            tensor.shape,
+            dtype if dtype is not None else np.dtype(np.uint8),
+            tensor.data_type,
+            _KINDS.get(tensor.type, "native"),
+            None if data is None else np.frombuffer(data, dtype).reshape(tensor.shape).copy(),
+        )
+
+    def graph_add_node(self, graph: int, op: _core.Op) -> None:
+        super().graph_add_node(graph, op)
+        ir = self._graphs[graph].ir
+        params: dict[str, Any] = {}
+        for name, *rest in op.params:
+            value = rest[-1]
+            tensor = isinstance(value, _core.Tensor)
+            params[name] = ir.values[value.id].data if tensor else value
+        ir.nodes.append(
+            Node(
+                op.name,
+                op.type,
+                [None if t is None else ir.values[t.id] for t in op.inputs],
+                [ir.values[t.id] for t in op.outputs if t is not None],
+                params,
+            )
+        )
+
+    def graph_finalize(self, graph: int, profile: int = 0, signal: int = 0) -> None:
+        g = self._graphs.get(graph)
+        if g is None:
+            raise self.make_error(6001, "graph", "graphFinalize", "no graph of this backend")
+        if g.commands is not None:
+            raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.ir.name!r} is")
+        commands, io, g.plan = compile_graph(
+            g.ir, self.cl_context, self.cl_queue, self.device, self.cache
+        )
+        g.io = tuple(io)
+        g.commands = commands
+        commands.install(graph)
+
+    def context_free(self, context: int, profile: int = 0) -> None:
+        with self._lock:
+            for handle in [h for h, g in self._graphs.items() if g.context == context]:
+                commands = self._graphs.pop(handle).commands
+                if commands is not None:
+                    commands.close()
+            left = [h for h, m in self._memories.items() if m.context == context]
+            for handle in left:
+                _core.gpu_deregister(handle)
+                del self._memories[handle]
+        if left:
+            warnings.warn(
+                f"a context was freed with {len(left)} memory handles",
+                ResourceWarning,
+                stacklevel=2,
+            )
+        super().context_free(context, profile)
+
+    # ---- memory
+
+    def mem_register(self, context: int, descriptors: Iterable[tuple[Any, ...]]) -> list[int]:
+        """All or nothing, as the C function."""
+        items = list(descriptors)
+        with self._lock:
+            seen = {m.number: h for h, m in self._memories.items() if m.context == context}
+            checked = [self._check(item, seen) for item in items]
+            handles = []
+            for (buffer, nbytes, code), item in zip(checked, items, strict=True):
+                number = int(item[7])
+                handle = _core.gpu_register(number, nbytes, int(buffer.flags), code)
+                self._memories[handle] = _Memory(context, buffer, number)
+                handles.append(handle)
+            return handles
+
+    def _check(self, item: tuple[Any, ...], seen: dict[int, int]) -> tuple[Any, int, int]:
+        """A descriptor's buffer, bytes and type; ``seen`` gets it."""
+        dims, code, mem_type, _, mark, _, _, number = item
+
+        def refuse(error: int, text: str) -> Exception:
+            return self.make_error(error, "mem", "memRegister", text)
+
+        if mem_type != _CUSTOM or mark != _OPENCL:
+            raise refuse(
+                8005,
+                "the gpu backend takes OpenCL buffers alone: kind='opencl', or a Buffer with it",
+            )
+        if not number:
+            raise refuse(8000, "the descriptor names no OpenCL buffer")
+        if number in seen:
+            raise refuse(
+                8002,
+                f"the OpenCL buffer {number:#x} is registered already, as {seen[number]:#x}: one "
+                "buffer has one handle, which get_or_register() finds",
+            )
+        buffer = pyopencl().Buffer.from_int_ptr(number, retain=True)
+        if buffer.context != self.cl_context:
+            raise refuse(
+                8000,
+                f"the OpenCL buffer {number:#x} belongs to another OpenCL context: make it with "
+                "this backend's, library.cl_context, or give the session your own with "
+                "options={'gpu': {'context': ...}}",
+            )
+        nbytes = int(np.prod(dims, dtype=np.int64)) * _core_itemsize(code)
+        if buffer.size < nbytes:
+            raise refuse(
+                8000,
+                f"shape {list(dims)} needs {nbytes} bytes, the OpenCL buffer has {buffer.size}",
+            )
+        seen[number] = 0
+        return buffer, nbytes, code
+
+    def mem_deregister(self, handles: Iterable[int]) -> None:
+        """The valid ones go even when another one is not; waits for executions."""
+        bad = 0
+        with self._lock:
+            for handle in handles:
+                memory = self._memories.pop(handle, None)
+                if memory is None or not _core.gpu_deregister(handle):
+                    bad += 1
+                    continue
+                for g in self._graphs.values():
+                    if g.commands is not None:
+                        g.commands.forget(memory.number)  # waits for its execution
+        if bad:
+            raise self.make_error(
+                8001, "mem", "memDeRegister", f"{bad} of the handles are not registered (any more)"
+            )
+
+    # ---- counters
+
+    def _commands(self, graph: int) -> _core.CommandList | None:
+        g = self._graphs.get(graph)
+        return g.commands if g is not None else None
+
+    def gpu_counts(self, graph: int) -> dict[str, int]:
+        """Commands enqueued by the executions of a finalized graph, and bytes moved."""
+        commands = self._commands(graph)
+        return commands.counts() if commands is not None else {}
+
+    def graph_stats(self, graph: int) -> dict[str, int]:
+        counts = self.gpu_counts(graph)
+        reserved = counts.get("reserved_bytes", 0)
+        return {
+            "executes": counts.get("executes", 0),
+            "copied_bytes": counts.get("written_bytes", 0) + counts.get("read_bytes", 0),
+            "reserved_bytes": reserved,
+            "reserved_at": 2 if reserved else 0,
+            "reserved_at_finalize_bytes": 0,
+            "reserved_at_execute_bytes": reserved,
+        }
+
+    def graph_copies(self, graph: int) -> list[tuple[str, str, int, str]]:
+        commands = self._commands(graph)
+        if commands is None:
+            return []
+        return [
+            (v.name, "out" if v.kind == "output" else "in", n, _STAGED)
+            for v, n in zip(self._graphs[graph].io, commands.copied(), strict=True)
+            if n
+        ]
+
+    def graph_reset_stats(self, graph: int) -> None:
+        commands = self._commands(graph)
+        if commands is not None:
+            commands.reset()
+
+    def graph_describe(self, graph: int) -> str | None:
+        return None
+
+
+def _core_itemsize(code: int) -> int:
+    from ..dtypes import numpy_dtype
+
+    return int(numpy_dtype(code).itemsize)

@@ -1,0 +1,82 @@
+"""From launches to OpenCL programs: sources put together, built, kept on disk as binaries."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from .._owner import log
+from .device import Device, pyopencl
+from .ir import Launch
+
+__all__ = ["build", "cache_dir", "source"]
+
+_OPTIONS = ("-cl-std=CL1.2",)
+
+
+def cache_dir() -> Path:
+    """Where binaries are kept unless an option says otherwise."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home) / "qnnrt" / "opencl"
+
+
+def source(launches: Sequence[Launch]) -> tuple[str, list[str]]:
+    """One source for all, in which equal launches share a kernel; the kernel's name for each."""
+    parts: list[str] = []
+    numbers: dict[tuple[Any, ...], int] = {}
+    names = []
+    for launch in launches:
+        key = (launch.file, launch.defines)
+        if key not in numbers:
+            numbers[key] = len(numbers)
+            text = (resources.files(__package__) / f"kernels/{launch.file}.cl").read_text("utf-8")
+            defines = (("KERNEL(name)", f"name##_{numbers[key]}"), *launch.defines)
+            parts += [f"#define {name} {value}\n" for name, value in defines]
+            parts += [f'#line 1 "{launch.file}.cl"\n', text]
+            parts += [f"#undef {name.partition('(')[0]}\n" for name, _ in defines]
+        names.append(f"{launch.function}_{numbers[key]}")
+    return "".join(parts), names
+
+
+def build(context: Any, device: Device, text: str, folder: Path | None) -> Any:
+    """The program, out of the cache where it has been built before.
+
+    Whatever is wrong with the cache is no error: the program is built from its source then.
+    """
+    cl = pyopencl()
+    path = folder / f"{_key(device, text)}.bin" if folder is not None else None
+    if path is not None and path.exists():
+        try:
+            return cl.Program(context, [device.raw], [path.read_bytes()]).build(list(_OPTIONS))
+        except (cl.Error, OSError) as e:
+            log.warning("%s is of no use, so kernels are built anew: %s", path, str(e))
+    program = cl.Program(context, text).build(list(_OPTIONS), devices=[device.raw])
+    if path is not None:
+        with contextlib.suppress(OSError):
+            _write(path, program.get_info(cl.program_info.BINARIES)[0])
+    return program
+
+
+def _key(device: Device, text: str) -> str:
+    raw = device.raw
+    parts = (text, *_OPTIONS, str(device), device.version, raw.driver_version, raw.platform.version)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all: other processes read it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise

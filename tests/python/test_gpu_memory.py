@@ -1,0 +1,189 @@
+"""OpenCL buffers as memory handles: what can be registered, how long it lives, what is refused."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from opencl import cl, gpu, opencl_is_up  # noqa: F401
+from toy import add_model, relu_model
+
+import qnnrt
+from qnnrt import _core
+
+RW = cl.mem_flags.READ_WRITE
+F32 = np.dtype(np.float32)
+
+
+@pytest.fixture
+def session() -> Iterator[qnnrt.Session]:
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        yield s
+    s.backend.close()  # pytest keeps the session, and so its backend, for longer
+    assert _core.gpu_counts() == {"handles": 0, "lists": 0}
+
+
+def of(session: qnnrt.Session, nbytes: int = 64, flags: int = RW) -> Any:
+    return cl.Buffer(session.backend.library.cl_context, flags, nbytes)
+
+
+def register(session: qnnrt.Session, buffer: Any, shape: Any = (1, 16), dtype: Any = F32) -> Any:
+    return session.context.register(buffer, shape, dtype, kind="opencl")
+
+
+def test_one_buffer_has_one_handle(session: qnnrt.Session) -> None:
+    buffer = of(session)
+    with register(session, buffer) as handle:
+        with pytest.raises(qnnrt.MemError, match=r"ALREADY.*registered already.*one handle") as e:
+            register(session, buffer)
+        assert e.value.code == 8002
+        with pytest.raises(qnnrt.MemError) as e:
+            register(session, buffer, (4, 4))
+        assert e.value.code == 8002
+        assert session.context.get_or_register(of(session), 16, F32, kind="opencl") is not handle
+    with register(session, buffer):  # free again
+        pass
+
+
+def test_get_or_register_finds_the_handle_of_a_buffer(session: qnnrt.Session) -> None:
+    buffer = of(session)
+    handle = session.context.get_or_register(buffer, (1, 16), F32, kind="opencl")
+    again = cl.Buffer.from_int_ptr(buffer.int_ptr)  # another object, the same buffer
+    assert session.context.get_or_register(again, (1, 16), F32, kind="opencl") is handle
+
+
+def test_a_buffer_that_is_too_small(session: qnnrt.Session) -> None:
+    with pytest.raises(qnnrt.MemError, match=r"needs 68 bytes, the OpenCL buffer has 64") as e:
+        register(session, of(session), (17,))
+    assert e.value.code == 8000
+
+
+def test_a_buffer_of_another_context(session: qnnrt.Session) -> None:
+    other = cl.Context([session.backend.library.device.raw])
+    buffer = cl.Buffer(other, RW, 64)
+    with pytest.raises(qnnrt.MemError, match="belongs to another OpenCL context") as e:
+        register(session, buffer)
+    assert e.value.code == 8000
+
+
+def test_what_the_kernels_may_do_with_a_buffer(session: qnnrt.Session) -> None:
+    session.inputs["x"].bind(of(session, flags=cl.mem_flags.WRITE_ONLY))
+    with pytest.raises(qnnrt.GraphError, match=r"kernels read it, .* WRITE_ONLY") as e:
+        session.run()
+    assert e.value.code == 6004
+    session.inputs["x"].bind(of(session, flags=cl.mem_flags.READ_ONLY))
+    session.outputs["y"].bind(of(session, flags=cl.mem_flags.READ_ONLY))
+    with pytest.raises(qnnrt.GraphError, match=r"kernels write it, .* READ_ONLY") as e:
+        session.run()
+    assert e.value.code == 6004
+    session.outputs["y"].bind(of(session, flags=cl.mem_flags.WRITE_ONLY))
+    session.run()
+
+
+@pytest.mark.parametrize("kind", ["ion", "shared_buffer", "dma_buf"])
+def test_other_kinds_of_memory_are_unsupported(session: qnnrt.Session, kind: str) -> None:
+    with (
+        qnnrt.alloc(4096) as buffer,
+        pytest.raises(qnnrt.MemError, match="takes OpenCL buffers alone") as e,
+    ):
+        session.context.register(buffer, (1, 16), F32, kind=kind)
+    assert e.value.code == 8005
+
+
+def test_a_handle_keeps_its_buffer(session: qnnrt.Session) -> None:
+    x, y = of(session), of(session)
+    values = np.linspace(-1, 1, 16, dtype=F32).reshape(1, 16)
+    cl.enqueue_copy(session.backend.library.cl_queue, x, values)
+    session.inputs["x"].bind(x)
+    session.outputs["y"].bind(y)
+    del x, y
+    gc.collect()
+    session.run()
+    handle = session.outputs["y"].handle
+    assert isinstance(handle, gpu.OpenCLHandle)
+    with handle.map() as array:
+        assert array.shape == (1, 16)
+        np.testing.assert_array_equal(array, np.maximum(values, 0))
+
+
+def test_deregistering_twice(session: qnnrt.Session) -> None:
+    a, b = register(session, of(session)), register(session, of(session))
+    stale = a.handle
+    a.close()
+    with pytest.raises(qnnrt.MemError, match="1 of the handles") as e:
+        session.backend.library.mem_deregister([stale, b.handle])
+    assert e.value.code == 8001
+    b._forget()
+    with pytest.raises(qnnrt.ClosedError):
+        session.inputs["x"].bind(a)
+
+
+def test_a_stale_handle_is_never_another_buffer(session: qnnrt.Session) -> None:
+    graph, library = session.graph, session.backend.library
+    x, y = register(session, of(session)), register(session, of(session))
+    stale = x.handle
+    x.close()
+    with register(session, of(session)) as new:
+        assert new.handle != stale
+        with pytest.raises(qnnrt.GraphError, match="not registered on the gpu") as e:
+            _core.graph_execute(
+                library, graph.handle, [(graph.inputs[0], stale)], [(graph.outputs[0], y.handle)]
+            )
+        assert e.value.code == 6004
+    y.close()
+
+
+def test_all_or_nothing(session: qnnrt.Session) -> None:
+    library = session.backend.library
+    good, small = of(session), of(session, 32)
+    items = [((1, 16), 0x0232, 2, -1, -2, 64, 0, b.int_ptr) for b in (good, small)]
+    before = _core.gpu_counts()["handles"]
+    with pytest.raises(qnnrt.MemError):
+        library.mem_register(session.context.handle, items)
+    assert _core.gpu_counts()["handles"] == before
+
+
+def test_closing_a_buffer_that_is_registered(session: qnnrt.Session) -> None:
+    if not session.backend.library.device.shared:
+        pytest.skip("the device has memory of its own: no Buffer is registered")
+    buffer = session.inputs["x"].buffer
+    assert buffer is not None
+    with pytest.raises(qnnrt.BufferInUseError, match="memory handle"):
+        buffer.close()
+
+
+def test_the_callers_own_context_and_queue() -> None:
+    device = gpu.devices()[0].raw
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    a, b, z, w = (cl.Buffer(context, RW, 128) for _ in range(4))
+    ones = np.ones((4, 8), F32)
+    cl.enqueue_copy(queue, a, ones)
+    cl.enqueue_copy(queue, b, -3 * ones)
+    options = {"gpu": {"context": context, "queue": queue}}
+    with qnnrt.Session(add_model(), "gpu", options=options) as s:
+        for name, buffer in (("a", a), ("b", b), ("z", z), ("w", w)):
+            (s.inputs if name in "ab" else s.outputs)[name].bind(buffer)
+        s.run()
+        counts = s.backend.library.gpu_counts(s.graph.handle)
+        assert (counts["kernels"], counts["writes"], counts["reads"]) == (2, 0, 0)
+        assert s.stats.copied_bytes == 0
+        with pytest.raises(qnnrt.BindError, match="OpenCL buffer"):
+            s.outputs["w"].array  # noqa: B018
+    got = np.empty((4, 8), F32)
+    cl.enqueue_copy(queue, got, w)
+    np.testing.assert_array_equal(got, -2 * ones)
+
+
+def test_a_queue_of_another_context() -> None:
+    device = gpu.devices()[0].raw
+    context, other = cl.Context([device]), cl.Context([device])
+    with pytest.raises(ValueError, match="another OpenCL context"):
+        qnnrt.Session(
+            relu_model(),
+            "gpu",
+            options={"gpu": {"context": context, "queue": cl.CommandQueue(other)}},
+        )
