@@ -10,16 +10,18 @@ import numpy as np
 
 from .. import _core, planning
 from ..errors import UnsupportedNode, UnsupportedOpError
+from . import passes
 from .device import Device, pyopencl
 from .ir import Ir, Launch, Node, Value
 from .loader import functions
 from .ops import Refused, table
 from .programs import build, source
+from .target import Target
 
 __all__ = ["compile_graph", "launches_of", "unsupported"]
 
 
-def launches_of(ir: Ir) -> list[Launch]:
+def launches_of(ir: Ir, target: Target) -> list[Launch]:
     """The kernels of all nodes, in order.
 
     Raises:
@@ -32,7 +34,7 @@ def launches_of(ir: Ir) -> list[Launch]:
         try:
             if node.type not in known:
                 raise Refused("the gpu backend has no such operation")
-            launches += known[node.type](node)
+            launches += known[node.type](node, target)
         except Refused as e:
             refused.append(unsupported(node, str(e)))
     if refused:
@@ -47,7 +49,7 @@ def unsupported(node: Node, reason: str) -> UnsupportedNode:
 
 
 def compile_graph(
-    ir: Ir, context: Any, queue: Any, device: Device, cache: Path | None
+    ir: Ir, context: Any, queue: Any, target: Target, cache: Path | None
 ) -> tuple[_core.CommandList, list[Value], planning.Plan]:
     """Everything that an execution needs.
 
@@ -58,7 +60,9 @@ def compile_graph(
         UnsupportedOpError: nodes for which there is no kernel.
     """
     cl = pyopencl()
-    launches = launches_of(ir)
+    device = target.device
+    passes.run(ir, target)
+    launches = launches_of(ir, target)
     text, names = source(launches)
     program = build(context, device, text, cache) if launches else None
     io = [v for v in ir.values.values() if v.kind in ("input", "output")]

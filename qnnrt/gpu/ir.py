@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Ir", "Launch", "Node", "Value"]
+__all__ = ["Ir", "Launch", "Node", "Post", "Value"]
 
 
 @dataclass(eq=False)
@@ -32,15 +32,33 @@ class Value:
         return self.size * self.dtype.itemsize
 
 
+@dataclass(frozen=True)
+class Post:
+    """An operation on single elements that a kernel does to its result before it is stored.
+
+    Attributes:
+        expression: in C: of ``v``, the element so far, and of ``p0``, ``p1``..., its operands.
+        operands: each with the place of its element for element ``i`` of the result, in C.
+    """
+
+    expression: str
+    operands: tuple[tuple[Value, str], ...] = ()
+
+
 @dataclass
 class Node:
-    """An operation. None in ``inputs`` is one left out; arrays in ``params`` are numpy's."""
+    """An operation. None in ``inputs`` is one left out; arrays in ``params`` are numpy's.
+
+    ``post`` is done to every element of the (only) output, in order; only families of kernels that
+    take it are given it.
+    """
 
     name: str
     type: str
     inputs: list[Value | None]
     outputs: list[Value]
     params: dict[str, Any]
+    post: list[Post] = field(default_factory=list)
 
 
 @dataclass
@@ -63,6 +81,7 @@ class Launch:
             code, so sizes that cost nothing at run time belong into ``args``.
         total, group: sizes of the index space, and of work groups; the driver's choice without one.
         args: values become buffers, ints 32-bit and floats 32-bit numbers.
+        before: source that stands before the file's, after its defines.
     """
 
     file: str
@@ -71,3 +90,4 @@ class Launch:
     total: tuple[int, ...]
     args: tuple[Value | int | float, ...]
     group: tuple[int, ...] | None = None
+    before: str = ""

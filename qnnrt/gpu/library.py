@@ -18,6 +18,7 @@ from .ir import Ir, Node, Value
 from .ops import table
 from .options import Options
 from .programs import cache_dir
+from .target import Target
 
 __all__ = ["Library"]
 
@@ -151,7 +152,7 @@ class Library(_core.GpuLibrary):
         if g.commands is not None:
             raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.ir.name!r} is")
         commands, io, g.plan = compile_graph(
-            g.ir, self.cl_context, self.cl_queue, self.device, self.cache
+            g.ir, self.cl_context, self.cl_queue, Target(self.device), self.cache
         )
         g.io = tuple(io)
         g.commands = commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import tempfile
@@ -32,16 +33,22 @@ def source(launches: Sequence[Launch]) -> tuple[str, list[str]]:
     numbers: dict[tuple[Any, ...], int] = {}
     names = []
     for launch in launches:
-        key = (launch.file, launch.defines)
+        key = (launch.file, launch.defines, launch.before)
         if key not in numbers:
             numbers[key] = len(numbers)
-            text = (resources.files(__package__) / f"kernels/{launch.file}.cl").read_text("utf-8")
             defines = (("KERNEL(name)", f"name##_{numbers[key]}"), *launch.defines)
             parts += [f"#define {name} {value}\n" for name, value in defines]
-            parts += [f'#line 1 "{launch.file}.cl"\n', text]
-            parts += [f"#undef {name.partition('(')[0]}\n" for name, _ in defines]
+            parts += [_text("common"), launch.before, _text(launch.file)]
+            undefined = [name.partition("(")[0] for name, _ in defines] + ["POST", "POST_PARAMS"]
+            parts += [f"#undef {name}\n" for name in undefined]
         names.append(f"{launch.function}_{numbers[key]}")
     return "".join(parts), names
+
+
+@functools.cache
+def _text(file: str) -> str:
+    text = (resources.files(__package__) / f"kernels/{file}.cl").read_text("utf-8")
+    return f'#line 1 "{file}.cl"\n{text}'
 
 
 def build(context: Any, device: Device, text: str, folder: Path | None) -> Any:

@@ -14,6 +14,8 @@ from toy import add_model, relu_model
 import qnnrt
 from qnnrt import _core
 
+pytestmark = pytest.mark.foreign  # OpenCL drivers are
+
 RW = cl.mem_flags.READ_WRITE
 F32 = np.dtype(np.float32)
 

@@ -10,6 +10,8 @@ from toy import F32, add_model, conv_model, relu_model, tensors
 import qnnrt
 from qnnrt.model import Model, Node, Tensor
 
+pytestmark = pytest.mark.foreign  # OpenCL drivers are
+
 
 def attention(batch: int = 2, rows: int = 5, width: int = 7) -> Model:
     """softmax(q k^T * scale) v + bias, with an activation behind it."""
@@ -149,9 +151,11 @@ def test_every_node_without_a_kernel_is_named() -> None:
     assert [(n.name, n.op) for n in e.value.nodes] == [("conv", "Conv2d")]
 
 
-def test_a_type_without_a_kernel_is_named() -> None:
-    with pytest.raises(qnnrt.UnsupportedOpError, match="float16, kernels are for float32"):
-        qnnrt.Session(relu_model(dtype=np.dtype(np.float16)), "gpu")
+def test_floats_of_16_bits_are_read_and_written_by_every_device() -> None:
+    with qnnrt.Session(relu_model(dtype=np.dtype(np.float16)), "gpu") as s:
+        x = np.linspace(-2, 2, 16, dtype=np.float16).reshape(1, 16)
+        np.testing.assert_array_equal(s.run({"x": x})["y"], np.maximum(x, 0))
+        s.backend.close()
 
 
 def test_wrong_shapes_are_refused_as_on_the_cpu() -> None:

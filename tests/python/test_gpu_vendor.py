@@ -11,6 +11,8 @@ from toy import relu_model
 
 import qnnrt
 
+pytestmark = pytest.mark.foreign  # OpenCL drivers are
+
 
 def test_the_descriptor_of_an_opencl_buffer(fake) -> None:
     fake.library.fake_gpu()

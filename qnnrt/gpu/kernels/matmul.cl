@@ -2,20 +2,21 @@
 // element for each work item: no local memory, which is slow where work groups are loops.
 //   AT_A(p), AT_B(p): where the matrices of product p begin
 
-__kernel void KERNEL(matmul)(__global const float* a, __global const float* b,
+__kernel void KERNEL(matmul)(__global const REAL* a, __global const REAL* b,
 #ifdef BIAS
-                             __global const float* bias,
+                             __global const REAL* bias,
 #endif
-                             __global float* y, const int depth, const int a_row, const int a_step,
-                             const int b_step, const int b_column) {
+                             __global REAL* y, const int depth, const int a_row, const int a_step,
+                             const int b_step, const int b_column POST_PARAMS) {
   const int n = get_global_id(0), m = get_global_id(1), p = get_global_id(2);
   const int columns = get_global_size(0), rows = get_global_size(1);
   a += AT_A(p) + m * a_row;
   b += AT_B(p) + n * b_column;
   float sum = 0.0f;
-  for (int k = 0; k < depth; ++k) sum = fma(a[k * a_step], b[k * b_step], sum);
+  for (int k = 0; k < depth; ++k) sum = fma(LOAD(a, k * a_step), LOAD(b, k * b_step), sum);
 #ifdef BIAS
-  sum += bias[n];
+  sum += LOAD(bias, n);
 #endif
-  y[(p * rows + m) * columns + n] = sum;
+  const int i = (p * rows + m) * columns + n;
+  STORE(y, i, POST(sum, i));
 }

@@ -1,7 +1,7 @@
 """Operations of the gpu backend: one module for a family, beside its file of kernels.
 
-A module has ``OPS``: op type -> function from a ``Node`` to its ``Launch``es, which raises
-``Refused`` for what it does not take. Modules are found by being here.
+A module has ``OPS``: op type -> function from a ``Node`` and a ``Target`` to its launches, which
+raises ``Refused`` for what it does not take. Modules are found by being here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ..ir import Launch, Node
+from ..target import Target
 from .common import Refused
 
 __all__ = ["Make", "Refused", "table"]
 
-Make: TypeAlias = Callable[[Node], list[Launch]]
+Make: TypeAlias = Callable[[Node, Target], list[Launch]]
 
 
 @functools.cache

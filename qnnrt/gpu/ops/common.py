@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from ..ir import Node, Value
 
-__all__ = ["Refused", "at", "floats", "given"]
+__all__ = ["Defines", "Fused", "Refused", "at", "fused", "given", "reals"]
 
-_F32 = np.dtype(np.float32)
+Defines: TypeAlias = tuple[tuple[str, str], ...]
+_F16: Final = np.dtype(np.float16)
+_F32: Final = np.dtype(np.float32)
 
 
 class Refused(Exception):
@@ -23,11 +27,52 @@ def given(node: Node, index: int) -> Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 
-def floats(node: Node) -> None:
-    """Raises ``Refused`` unless all tensors are 32-bit floats."""
-    for value in (*node.inputs, *node.outputs):
-        if value is not None and value.dtype != _F32:
-            raise Refused(f"tensor {value.name!r} is {value.dtype}, kernels are for float32")
+def reals(*values: Value | None) -> Defines:
+    """What a kernel has to be told of its floats: all 32 bits, or all 16.
+
+    Raises:
+        Refused: other types, or a mixture.
+    """
+    given = [v for v in values if v is not None]
+    for value in given:
+        if value.dtype not in (_F32, _F16):
+            raise Refused(f"tensor {value.name!r} is {value.dtype}, kernels are for floats")
+        if value.dtype != given[0].dtype:
+            raise Refused(
+                f"tensors {given[0].name!r} and {value.name!r} are {given[0].dtype} and "
+                f"{value.dtype}: kernels take floats of one width"
+            )
+    return (("HALF", "1"),) if given and given[0].dtype == _F16 else ()
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What a launch gets for a node's ``post``: all three go to its namesakes or their ends."""
+
+    defines: Defines
+    before: str
+    args: tuple[Value, ...]
+
+
+def fused(node: Node) -> Fused:
+    """Defines, source and last arguments of a kernel that does ``node.post`` by POST(v, i)."""
+    if not node.post:
+        return Fused((), "", ())
+    operands = [pair for post in node.post for pair in post.operands]
+    params = "".join(f", __global const REAL* post{n}" for n in range(len(operands)))
+    args = "".join(f", post{n}" for n in range(len(operands)))
+    body = []
+    n = 0
+    for post in node.post:
+        body.append("  {\n")
+        for k, (_, place) in enumerate(post.operands):
+            body.append(f"    const float p{k} = LOAD(post{n}, {place});\n")
+            n += 1
+        body.append(f"    v = {post.expression};\n  }}\n")
+    head = f"inline float KERNEL(post)(float v, const int i{params})"
+    before = f"{head} {{\n{''.join(body)}  return v;\n}}\n"
+    defines = (("POST_PARAMS", params), ("POST(v, i)", f"KERNEL(post)(v, i{args})"))
+    return Fused(defines, before, tuple(v for v, _ in operands))
 
 
 def at(shape: Sequence[int], out: Sequence[int]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..ir import Launch, Node
-from .common import Refused, at, floats
+from ..target import Target
+from .common import Refused, at, fused, reals
 
+Make: TypeAlias = Callable[[Node, Target], list[Launch]]
 _BINARY: Final = {
     "Add": "(a) + (b)",
     "Subtract": "(a) - (b)",
@@ -53,26 +55,31 @@ _NEURON_CODES: Final = {1: "Gelu", 3: "HardSwish", 4: "Relu", 6: "Sigmoid", 8: "
 
 
 def _unary(node: Node, text: str) -> list[Launch]:
-    floats(node)
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
-    return [Launch("elementwise", "unary", (("F(a)", text),), (y.size,), (x, y))]
+    post = fused(node)
+    defines = (*reals(x, y, *post.args), ("F(a)", text), *post.defines)
+    args = (x, y, *post.args)
+    return [Launch("elementwise", "unary", defines, (y.size,), args, before=post.before)]
 
 
 def _binary(node: Node, text: str) -> list[Launch]:
-    floats(node)
     a, b, y = node.inputs[0], node.inputs[1], node.outputs[0]
     assert a is not None
     assert b is not None
+    post = fused(node)
     defines = (
+        *reals(a, b, y, *post.args),
         ("F(a, b)", text),
         ("AT_A(i)", at(a.shape, y.shape)),
         ("AT_B(i)", at(b.shape, y.shape)),
+        *post.defines,
     )
-    return [Launch("elementwise", "binary", defines, (y.size,), (a, b, y))]
+    args = (a, b, y, *post.args)
+    return [Launch("elementwise", "binary", defines, (y.size,), args, before=post.before)]
 
 
-def _by_operation(node: Node) -> list[Launch]:
+def _by_operation(node: Node, target: Target) -> list[Launch]:
     code = int(node.params.get("operation", 0))
     if node.type == "ElementWiseBinary":
         if code in _BINARY_CODES:
@@ -82,8 +89,8 @@ def _by_operation(node: Node) -> list[Launch]:
     raise Refused(f"there is no kernel for operation {code}")
 
 
-def _always(make: Callable[[Node, str], list[Launch]], text: str) -> Callable[[Node], list[Launch]]:
-    return lambda node: make(node, text)
+def _always(make: Callable[[Node, str], list[Launch]], text: str) -> Make:
+    return lambda node, target: make(node, text)
 
 
 OPS: Final = {
