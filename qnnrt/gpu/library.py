@@ -65,6 +65,7 @@ class Library(_core.GpuLibrary):
 
     def __init__(self, front: str, options: Options) -> None:
         cl = pyopencl()
+        self.options = options
         self.cl_queue = options.queue
         self.cl_context = options.context
         if options.queue is not None:
@@ -151,12 +152,33 @@ class Library(_core.GpuLibrary):
             raise self.make_error(6001, "graph", "graphFinalize", "no graph of this backend")
         if g.commands is not None:
             raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.ir.name!r} is")
+        target = self.target(graph)
         commands, io, g.plan = compile_graph(
-            g.ir, self.cl_context, self.cl_queue, Target(self.device), self.cache
+            g.ir, self.cl_context, self.cl_queue, target, target.program_cache
         )
         g.io = tuple(io)
         g.commands = commands
         commands.install(graph)
+
+    def target(self, graph: int) -> Target:
+        """What the kernels of a graph are made for."""
+        given = self.options
+        return Target(
+            self.device,
+            compute_half=given.precision == "fp16" and self.device.half,
+            precision=given.precision,
+            tuning=given.tuning,
+            tuning_cache=Path(given.cache_dir) if given.cache_dir is not None else self.cache,
+            program_cache=self._program_cache(given),
+            memory_optimizations=given.memory_optimizations,
+            node_optimizations=given.node_optimizations,
+            queue_recording=given.queue_recording,
+            weight_sharing=given.weight_sharing,
+        )
+
+    def _program_cache(self, given: Options) -> Path | None:
+        folder = given.kernel_repo_dir if given.kernel_repo_dir is not None else given.cache_dir
+        return self.cache if folder is None else Path(folder)
 
     def context_free(self, context: int, profile: int = 0) -> None:
         with self._lock:

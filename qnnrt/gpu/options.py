@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Options"]
+__all__ = ["PERF_HINTS", "PRECISIONS", "Options"]
+
+#: In the order of QnnGpu_Precision_t and QnnGpuContext_PerfHint_t.
+PRECISIONS: Final = ("fp32", "fp16", "hybrid", "user")
+PERF_HINTS: Final = ("high", "normal", "low")
 
 
 @dataclass(frozen=True)
@@ -17,18 +22,49 @@ class Options:
         device: part of "platform: device" of the OpenCL device.
         context: the caller's own ``pyopencl.Context``, whose buffers can then be registered.
         queue: the caller's own ``pyopencl.CommandQueue``, which the kernels go into.
+        precision: what float tensors inside of a graph are: "fp32"; "fp16", stored and computed in
+            16 bits; "hybrid", stored in 16 bits and computed in 32; "user", as the tensors say.
+        tuning: measure variants of kernels when a graph is finalized, and keep the fastest.
+        cache_dir: folder of what was measured and, unless ``kernel_repo_dir`` says another one, of
+            built programs; qnnrt's own in the user's cache folder unless given.
+        invalidate_cache: forget what was measured before.
+        kernel_repo_dir: folder of built programs.
+        invalidate_kernel_repo: build programs anew.
+        weight_sharing: equal constants of several graphs are one in the device's memory.
+        kernel_profiling: profiles have an event for each node.
+        perf_hint: "high", "normal" or "low": what the device should save, as far as it takes hints.
+        memory_optimizations: tensors inside of a graph share memory.
+        node_optimizations: operations are fused.
+        queue_recording: the command list may be recorded on devices that can do that.
     """
 
     device: str | None = None
     context: Any = None
     queue: Any = None
+    precision: str = "user"
+    tuning: bool = False
+    cache_dir: str | os.PathLike[str] | None = None
+    invalidate_cache: bool = False
+    kernel_repo_dir: str | os.PathLike[str] | None = None
+    invalidate_kernel_repo: bool = False
+    weight_sharing: bool = False
+    kernel_profiling: bool = True
+    perf_hint: str = "normal"
+    memory_optimizations: bool = True
+    node_optimizations: bool = True
+    queue_recording: bool = True
+
+    def __post_init__(self) -> None:
+        for name, words in (("precision", PRECISIONS), ("perf_hint", PERF_HINTS)):
+            if (word := getattr(self, name)) not in words:
+                raise ValueError(f"gpu: {name} is one of {', '.join(words)}, not {word!r}")
 
     @classmethod
     def of(cls, given: Options | Mapping[str, Any] | None) -> Options:
         """Options out of a mapping of them.
 
         Raises:
-            ValueError: there is no such option.
+            ValueError: there is no such option, or not this value.
         """
         if isinstance(given, Options):
             return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from .device import Device
 
@@ -17,7 +18,24 @@ class Target:
         device: what they run on.
         compute_half: kernels may add and multiply 16-bit floats as such. Without it they read and
             write them and compute in 32 bits, which every device can.
+        precision: of ``Options``.
+        tuning: variants may be measured now; otherwise what was measured before is used.
+        tuning_cache: folder of what was measured; None keeps nothing.
+        program_cache: folder of built programs, likewise.
+        memory_optimizations, node_optimizations, queue_recording, weight_sharing: of ``Options``.
+        portable: neither tuned nor measured variants: option "kernels" of the session.
+        plan_milliseconds: how long the memory plan may take.
     """
 
     device: Device
     compute_half: bool = False
+    precision: str = "user"
+    tuning: bool = False
+    tuning_cache: Path | None = None
+    program_cache: Path | None = None
+    memory_optimizations: bool = True
+    node_optimizations: bool = True
+    queue_recording: bool = True
+    weight_sharing: bool = False
+    portable: bool = False
+    plan_milliseconds: int = 0
