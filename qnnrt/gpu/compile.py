@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from .loader import functions
 from .ops import Refused, table
 from .programs import build, source
 from .target import Target
+
+_MOST: Final = 1 << 31  # elements
 
 __all__ = ["compile_graph", "launches_of", "unsupported"]
 
@@ -34,12 +36,29 @@ def launches_of(ir: Ir, target: Target) -> list[Launch]:
         try:
             if node.type not in known:
                 raise Refused("the gpu backend has no such operation")
-            launches += known[node.type](node, target)
+            _check_sizes(node, device=target.device)
+            launches += [x for x in known[node.type](node, target) if min(x.total) > 0]
         except Refused as e:
             refused.append(unsupported(node, str(e)))
     if refused:
         raise UnsupportedOpError(refused)
     return launches
+
+
+def _check_sizes(node: Node, device: Device) -> None:
+    """Kernels count elements in 32 bits, and a device limits what one buffer may have."""
+    for value in (*node.inputs, *node.outputs):
+        if value is None:
+            continue
+        if value.size >= _MOST:
+            raise Refused(
+                f"tensor {value.name!r} has {value.size} elements, kernels take {_MOST - 1}"
+            )
+        if value.nbytes > device.raw.max_mem_alloc_size:
+            raise Refused(
+                f"tensor {value.name!r} has {value.nbytes} bytes, a buffer of {device} at most "
+                f"{device.raw.max_mem_alloc_size}"
+            )
 
 
 def unsupported(node: Node, reason: str) -> UnsupportedNode:
@@ -67,8 +86,8 @@ def compile_graph(
     program = build(context, device, text, cache) if launches else None
     io = [v for v in ir.values.values() if v.kind in ("input", "output")]
     plan, places = _intermediates(launches, context, device)
-    places |= _constants(launches, context, queue, device)
-    patches: dict[int, list[tuple[int, int]]] = {v.id: [] for v in io}
+    places |= _constants(launches, context, device)
+    patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in io}
     kernels = []
     steps: list[tuple[int, tuple[int, ...], tuple[int, ...] | None]] = []
     for launch, name in zip(launches, names, strict=True):
@@ -76,10 +95,10 @@ def compile_graph(
         for i, arg in enumerate(launch.args):
             if not isinstance(arg, Value):
                 kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
-            elif arg.kind in ("input", "output"):
-                patches[arg.id].append((kernel.int_ptr, i))
+            elif arg.root in patches:
+                patches[arg.root].append((kernel.int_ptr, i))
             else:
-                kernel.set_arg(i, places[arg.id])
+                kernel.set_arg(i, places[arg.root])
         kernels.append(kernel)
         steps.append((kernel.int_ptr, launch.total, launch.group))
     commands = _core.CommandList(
@@ -87,57 +106,56 @@ def compile_graph(
         context.int_ptr,
         queue.int_ptr,
         steps,
-        [(v.id, v.code, v.nbytes, v.kind == "output", patches[v.id]) for v in io],
+        [(v.id, v.code, v.nbytes, v.kind == "output", patches[v]) for v in io],
         (context, queue, program, kernels, places),
     )
     return commands, io, plan
 
 
-def _intermediates(
-    launches: Sequence[Launch], context: Any, device: Device
-) -> tuple[planning.Plan, dict[int, Any]]:
-    """Sub-buffers of one buffer for what lives between kernels, by tensor id."""
-    cl = pyopencl()
-    alive: dict[int, list[int]] = {}
-    values: dict[int, Value] = {}
+def _read_or_written(launches: Sequence[Launch], kind: str) -> dict[Value, tuple[int, int]]:
+    """Values of a kind that have memory of their own, with the first and last step of each."""
+    found: dict[Value, tuple[int, int]] = {}
     for step, launch in enumerate(launches):
         for arg in launch.args:
-            if isinstance(arg, Value) and arg.kind == "native":
-                alive.setdefault(arg.id, [step, step])[1] = step
-                values[arg.id] = arg
+            if isinstance(arg, Value) and arg.root.kind == kind:
+                found[arg.root] = (found.get(arg.root, (step, step))[0], step)
+    return found
+
+
+def _intermediates(
+    launches: Sequence[Launch], context: Any, device: Device
+) -> tuple[planning.Plan, dict[Value, Any]]:
+    """Sub-buffers of one buffer for what lives between kernels."""
+    cl = pyopencl()
+    alive = _read_or_written(launches, "native")
     items = [
-        planning.Item(first, last, max(values[n].nbytes, 1), device.alignment)
-        for n, (first, last) in alive.items()
+        planning.Item(first, last, max(v.nbytes, 1), device.alignment)
+        for v, (first, last) in alive.items()
     ]
     plan = planning.plan(items)
     if not items:
         return plan, {}
     arena = cl.Buffer(context, cl.mem_flags.READ_WRITE, plan.peak)
     return plan, {
-        n: arena.get_sub_region(offset, item.size)
-        for n, item, offset in zip(alive, items, plan.offsets, strict=True)
+        v: arena.get_sub_region(offset, item.size)
+        for v, item, offset in zip(alive, items, plan.offsets, strict=True)
     }
 
 
-def _constants(
-    launches: Sequence[Launch], context: Any, queue: Any, device: Device
-) -> dict[int, Any]:
-    """Sub-buffers of one buffer for the constants that kernels read, by tensor id."""
+def _constants(launches: Sequence[Launch], context: Any, device: Device) -> dict[Value, Any]:
+    """Sub-buffers of one buffer for the constants that kernels read."""
     cl = pyopencl()
-    used = {
-        a.id: a for x in launches for a in x.args if isinstance(a, Value) and a.kind == "static"
-    }
-    if not used:
-        return {}
-    offsets: dict[int, int] = {}
+    offsets: dict[Value, int] = {}
     end = 0
-    for n, value in used.items():
-        offsets[n] = end
+    for value in _read_or_written(launches, "static"):
+        offsets[value] = end
         end += -(-max(value.nbytes, 1) // device.alignment) * device.alignment
+    if not offsets:
+        return {}
     weights = np.zeros(end, np.uint8)
-    for n, value in used.items():
+    for value, offset in offsets.items():
         assert value.data is not None
-        weights[offsets[n] : offsets[n] + value.nbytes] = value.data.reshape(-1).view(np.uint8)
+        weights[offset : offset + value.nbytes] = value.data.reshape(-1).view(np.uint8)
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     buffer = cl.Buffer(context, flags, hostbuf=weights)
-    return {n: buffer.get_sub_region(offsets[n], max(v.nbytes, 1)) for n, v in used.items()}
+    return {v: buffer.get_sub_region(n, max(v.nbytes, 1)) for v, n in offsets.items()}

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..model import Quantization
+
 __all__ = ["Ir", "Launch", "Node", "Post", "Value"]
 
 
@@ -21,6 +23,16 @@ class Value:
     code: int  # QNN data type
     kind: str  # "input", "output", "native" or "static"
     data: np.ndarray | None = None
+    quantization: Quantization | None = None
+    base: Value | None = None  # whose memory this one lies in, all of it, under a shape of its own
+
+    @property
+    def root(self) -> Value:
+        """The value that has the memory: this one, unless it is a view."""
+        found = self
+        while found.base is not None:
+            found = found.base
+        return found
 
     @property
     def size(self) -> int:

@@ -126,6 +126,7 @@ class Library(_core.GpuLibrary):
             tensor.data_type,
             _KINDS.get(tensor.type, "native"),
             None if data is None else np.frombuffer(data, dtype).reshape(tensor.shape).copy(),
+            tensor.quantization,
         )
 
     def graph_add_node(self, graph: int, op: _core.Op) -> None:

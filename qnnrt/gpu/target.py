@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from ..dtypes import data_type
 from .device import Device
+from .ir import Value
 
 __all__ = ["Target"]
 
@@ -39,3 +43,12 @@ class Target:
     weight_sharing: bool = False
     portable: bool = False
     plan_milliseconds: int = 0
+
+    def constant(self, array: np.ndarray, name: str = "") -> Value:
+        """A constant that a family of kernels wants to read, as weights in another layout.
+
+        It becomes an argument of a launch as any other value does.
+        """
+        array = np.ascontiguousarray(array)
+        code = data_type(array.dtype)
+        return Value(name, 0, array.shape, array.dtype, code, "static", array)

@@ -7,11 +7,12 @@ from typing import Final
 
 from ..ir import Ir
 from ..target import Target
+from . import aliases
 
 __all__ = ["run"]
 
 #: Each changes the graph in place.
-_PASSES: Final[tuple[Callable[[Ir, Target], None], ...]] = ()
+_PASSES: Final[tuple[Callable[[Ir, Target], None], ...]] = (aliases.share,)
 
 
 def run(ir: Ir, target: Target) -> None:
