@@ -52,7 +52,7 @@ def _check_sizes(node: Node, device: Device) -> None:
             continue
         if value.size >= _MOST:
             raise Refused(
-                f"tensor {value.name!r} has {value.size} elements, kernels take {_MOST - 1}"
+                f"tensor {value.name!r} has {value.size} elements, kernels take {_MOST - 1} at most"
             )
         if value.nbytes > device.raw.max_mem_alloc_size:
             raise Refused(
