@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from opencl import gpu, opencl_is_up  # noqa: F401
-from toy import F32, add_model, conv_model, relu_model, tensors
+from toy import F32, add_model, relu_model, tensors
 
 import qnnrt
 from qnnrt.model import Model, Node, Tensor
@@ -56,7 +56,9 @@ def test_a_graph_gives_what_the_cpu_gives() -> None:
             got = s.run(given)
             np.testing.assert_allclose(got["y"], expected["y"], rtol=1e-5, atol=1e-6)
         assert s.backend.id == 4
-        assert s.backend.library.gpu_counts(s.graph.handle)["kernels"] == 12
+        counts = s.backend.library.gpu_counts(s.graph.handle)
+        assert counts["executes"] == 2
+        assert counts["kernels"] > 2
 
 
 @pytest.mark.parametrize(
@@ -145,10 +147,23 @@ def test_asynchronous_runs() -> None:
         assert s.stats.executes == 5
 
 
+def buffer_model() -> Model:
+    """An op that keeps state between runs, which no kernel of the gpu backend does."""
+    shapes = {"x": (1, 4), "y": (3, 4)}
+    params = {"buffer_size": 3, "buffer_dim": 0, "stride": 1}
+    return Model(
+        "stream",
+        tensors(*(Tensor(name, shape, F32) for name, shape in shapes.items())),
+        [Node("keep", "Buffer", ["x"], ["y"], params)],
+        ["x"],
+        ["y"],
+    )
+
+
 def test_every_node_without_a_kernel_is_named() -> None:
     with pytest.raises(qnnrt.UnsupportedOpError, match="no such operation") as e:
-        qnnrt.Session(conv_model(), "gpu")
-    assert [(n.name, n.op) for n in e.value.nodes] == [("conv", "Conv2d")]
+        qnnrt.Session(buffer_model(), "gpu")
+    assert [(n.name, n.op) for n in e.value.nodes] == [("keep", "Buffer")]
 
 
 def test_floats_of_16_bits_are_read_and_written_by_every_device() -> None:

@@ -1,0 +1,77 @@
+"""Convolutions, as products of matrices whose rows are pixels."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..ir import Launch, Node
+from ..target import Target
+from .common import given
+from .gemm import Product, Window, launches
+
+#: Kernels of these do ``Node.post``.
+TAKES_POST: Final = frozenset({"Conv1d", "Conv2d"})
+
+
+def _pair(value: Any, default: int) -> tuple[int, int]:
+    """Of rows and columns; a convolution over one dimension is over columns."""
+    given = [default] if value is None else [int(v) for v in np.ravel(value)]
+    return (given[0], given[1]) if len(given) > 1 else (default, given[0])
+
+
+def _conv(node: Node, target: Target) -> list[Launch]:
+    x, w, bias, y = node.inputs[0], node.inputs[1], given(node, 2), node.outputs[0]
+    assert x is not None
+    assert w is not None
+    depth, features = w.shape[-2:]
+    group = int(node.params.get("group", 1))
+    flat = len(x.shape) == 3  # one row of pixels
+
+    def plane(shape: tuple[int, ...]) -> tuple[int, int]:
+        return (1, shape[-1]) if flat else (shape[-2], shape[-1])
+
+    pads = np.reshape(node.params.get("pad_amount", np.zeros((1, 2))), (-1, 2))[:, 0]
+    window = Window(
+        size=plane(x.shape[1:-1]),
+        channels=x.shape[-1],
+        output=plane(y.shape[1:-1]),
+        kernel=plane(w.shape[:-2]),
+        stride=_pair(node.params.get("stride"), 1),
+        dilation=_pair(node.params.get("dilation"), 1),
+        pad=_pair(pads, 0),
+    )
+    columns = features // group
+    rows = y.size // features
+    ones = (1, 1)
+    pixelwise = window.kernel == window.stride == ones and window.pad == (0, 0)
+    pixelwise = pixelwise and window.size == window.output  # no pads after the last one either
+    return launches(
+        Product(
+            node,
+            x,
+            w,
+            bias,
+            y,
+            count=group,
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            a_matrix=depth,
+            a_row=window.channels,
+            a_step=1,
+            b_count=group,
+            b_matrix=columns,
+            b_step=features,
+            b_column=1,
+            y_matrix=columns,
+            y_row=features,
+            bias_step=columns if group > 1 else 0,
+            window=None if pixelwise else window,
+        ),
+        target,
+    )
+
+
+OPS: Final = {"Conv1d": _conv, "Conv2d": _conv}
