@@ -12,16 +12,6 @@ ctypedef void* (*_ClCreateBuffer)(void*, uint64_t, size_t, void*, int32_t*) noex
 
 cdef enum:
     _GPU_BACKEND_ID = 4
-    _CL_READ_WRITE = 1
-    _CL_WRITE_ONLY = 2
-    _CL_READ_ONLY = 4
-    _GPU_SLOT_BITS = 24
-
-cdef uint64_t _GPU_HANDLE = <uint64_t>1 << 62  # no address, so none of the runtime's own handles
-cdef uint64_t _GPU_TENSOR = 6004               # QNN_GRAPH_ERROR_INVALID_TENSOR
-cdef uint64_t _GPU_NOT_FINALIZED = 6023
-cdef uint64_t _GPU_MEMORY = 1002               # QNN_COMMON_ERROR_MEM_ALLOC
-cdef uint64_t _GPU_GENERAL = 1100
 
 cdef struct _OpenCl:
     _ClEnqueueKernel enqueue
@@ -31,13 +21,6 @@ cdef struct _OpenCl:
     _ClOne finish
     _ClOne release
     _ClCreateBuffer create
-
-cdef struct _GpuMemory:  # what a memory handle stands for; mem is NULL in a free slot
-    void* mem
-    uint64_t nbytes
-    uint64_t flags
-    uint32_t data_type
-    uint32_t generation
 
 cdef struct _GpuStep:
     void* kernel
@@ -55,6 +38,8 @@ cdef struct _GpuIo:
     uint32_t data_type
     uint64_t nbytes
     uint64_t copied
+    uint64_t used  # the handle that the execution has taken; 0 for none
+    uint32_t shape
     bint output
     void* now      # the cl_mem that the arguments are set to
     void* staging  # for RAW memory; made when it is first needed
@@ -72,58 +57,24 @@ cdef struct _GpuList:
     _GpuStep* steps
     _GpuIo* io
     uint64_t executes, kernels, writes, reads, written_bytes, read_bytes, reserved_bytes
+    uint64_t given, taken_back  # commands by which memory changed owners
 
-cdef mutex _gpu_mutex  # the two tables
-cdef unordered_map[uint64_t, _GpuList*] _gpu_lists  # by graph handle
-cdef vector[_GpuMemory] _gpu_memories               # a handle is a slot and its generation
-cdef uint32_t _gpu_live = 0
-
-
-cdef uint64_t _gpu_fail(uint64_t code, const char* what, uint32_t tensor=0, int32_t opencl=0,
-                        uint32_t step=0) noexcept nogil:
-    cdef GpuError* e = &LastGpuError()
-    e.code = code
-    e.what = what
-    e.tensor = tensor
-    e.opencl = opencl
-    e.step = step
-    return code
-
-
-cdef bint _gpu_find(uint64_t handle, _GpuMemory* out) noexcept nogil:
-    cdef uint64_t slot = (handle & ((<uint64_t>1 << _GPU_SLOT_BITS) - 1))
-    cdef bint found = False
-    _gpu_mutex.lock()
-    if handle & _GPU_HANDLE and slot < _gpu_memories.size():
-        out[0] = _gpu_memories[slot]
-        found = out.mem != NULL and handle == _gpu_handle(slot, out.generation)
-    _gpu_mutex.unlock()
-    return found
-
-
-cdef uint64_t _gpu_handle(uint64_t slot, uint32_t generation) noexcept nogil:
-    return _GPU_HANDLE | <uint64_t>generation << _GPU_SLOT_BITS | slot
+cdef unordered_map[uint64_t, _GpuList*] _gpu_lists  # by graph handle; _gpu_mutex
 
 
 cdef uint64_t _gpu_bind(_GpuList* run, _GpuIo* io, uint32_t at,
                         const Qnn_Tensor_t* t) noexcept nogil:
     """Point the kernels at an input's or output's memory; RAW inputs are on their way then."""
-    cdef _GpuMemory memory
     cdef int32_t status = 0
+    cdef uint64_t code
     cdef void* mem
     cdef uint32_t i
     if t.v1.memType == QNN_TENSORMEMTYPE_MEMHANDLE:
-        if not _gpu_find(<uint64_t><uintptr_t>t.v1.memHandle, &memory):
-            return _gpu_fail(_GPU_TENSOR, "its memory handle is not registered on the gpu backend",
-                             at)
-        if memory.nbytes != io.nbytes or memory.data_type != io.data_type:
-            return _gpu_fail(_GPU_TENSOR, "its memory handle is for another shape or type", at)
-        if memory.flags & (_CL_READ_ONLY if io.output else _CL_WRITE_ONLY):
-            return _gpu_fail(
-                _GPU_TENSOR,
-                "kernels write it, and its OpenCL buffer is READ_ONLY" if io.output else
-                "kernels read it, and its OpenCL buffer is WRITE_ONLY", at)
-        mem = memory.mem
+        code = _gpu_use(<uint64_t><uintptr_t>t.v1.memHandle, at, io.nbytes, io.data_type, io.shape,
+                        io.output, &mem, &run.given)
+        if code != 0:
+            return code
+        io.used = <uint64_t><uintptr_t>t.v1.memHandle
     else:
         if t.v1.clientBuf.data == NULL or t.v1.clientBuf.dataSize != io.nbytes:
             return _gpu_fail(_GPU_TENSOR, "its RAW memory is missing or of another size", at)
@@ -165,8 +116,8 @@ cdef uint64_t _gpu_copy_out(_GpuList* run, _GpuIo* io, uint32_t at,
     return 0
 
 
-cdef uint64_t _gpu_run(_GpuList* run, const Qnn_Tensor_t** given) noexcept nogil:
-    """Bind, enqueue everything, wait once. ``given``: the tensor for each of run.io."""
+cdef uint64_t _gpu_enqueue(_GpuList* run, const Qnn_Tensor_t** given) noexcept nogil:
+    """Bind and enqueue everything. ``given``: the tensor for each of run.io."""
     cdef uint64_t code
     cdef int32_t status
     cdef uint32_t i
@@ -183,7 +134,7 @@ cdef uint64_t _gpu_run(_GpuList* run, const Qnn_Tensor_t** given) noexcept nogil
             group = NULL
         status = run.cl.enqueue(run.queue, s.kernel, s.dims, NULL, s.total, group, 0, NULL, NULL)
         if status != 0:
-            return _gpu_fail(_GPU_GENERAL, "a kernel did not start", 0, status, i)
+            return _gpu_fail(_GPU_GENERAL, "a kernel did not start", _GPU_NO_TENSOR, status, i)
         run.kernels += 1
     for i in range(run.n_io):
         if run.io[i].output:
@@ -191,6 +142,28 @@ cdef uint64_t _gpu_run(_GpuList* run, const Qnn_Tensor_t** given) noexcept nogil
             if code != 0:
                 return code
     return 0
+
+
+cdef uint64_t _gpu_run(_GpuList* run, const Qnn_Tensor_t** given) noexcept nogil:
+    """Enqueue everything, wait once, let go of the memory."""
+    cdef uint64_t code = _gpu_enqueue(run, given)
+    cdef int32_t status
+    cdef uint32_t i
+    for i in range(run.n_io):
+        if run.io[i].used:
+            status = _gpu_hand_back(run.io[i].used, &run.taken_back)
+            if code == 0 and status != 0:
+                code = _gpu_fail(_GPU_GENERAL, "the device does not give its memory back", i,
+                                 status)
+    # After a failure as well: what was enqueued may still use the caller's memory.
+    status = run.cl.finish(run.queue)
+    if code == 0 and status != 0:
+        code = _gpu_fail(_GPU_GENERAL, "the device did not finish", _GPU_NO_TENSOR, status)
+    for i in range(run.n_io):
+        if run.io[i].used:
+            _gpu_unuse(run.io[i].used)
+            run.io[i].used = 0
+    return code
 
 
 cdef uint64_t _gpu_match(_GpuList* run, const Qnn_Tensor_t* tensors, uint32_t n, bint output,
@@ -203,7 +176,7 @@ cdef uint64_t _gpu_match(_GpuList* run, const Qnn_Tensor_t* tensors, uint32_t n,
                 given[k] = &tensors[i]
                 break
         else:
-            return _gpu_fail(_GPU_TENSOR, "the graph has no such input or output", i)
+            return _gpu_fail(_GPU_TENSOR, "the graph has no such input or output")
     return 0
 
 
@@ -215,8 +188,8 @@ cdef Qnn_ErrorHandle_t _gpu_execute(
     cdef const Qnn_Tensor_t* few[64]
     cdef const Qnn_Tensor_t** given = few
     cdef uint64_t code
-    cdef int32_t status
     cdef uint32_t i
+    LastGpuError().graph = <uint64_t><uintptr_t>graph
     _gpu_mutex.lock()
     if _gpu_lists.count(<uint64_t><uintptr_t>graph):
         run = _gpu_lists[<uint64_t><uintptr_t>graph]
@@ -236,10 +209,6 @@ cdef Qnn_ErrorHandle_t _gpu_execute(
                 break
     if code == 0:
         code = _gpu_run(run, given)
-        # After a failure as well: what was enqueued may still use the caller's memory.
-        status = run.cl.finish(run.queue)
-        if code == 0 and status != 0:
-            code = _gpu_fail(_GPU_GENERAL, "the device did not finish", 0, status)
         run.executes += code == 0
     run.lock.unlock()
     _gpu_mutex.lock()
@@ -265,54 +234,21 @@ cdef class GpuLibrary(Library):
         self._fn.contextGetBinary = NULL
         self._fn.contextGetBinarySize = NULL
 
-    def last_error(self) -> tuple:
-        """(code, text, OpenCL's code, tensor, step) of this thread's last failed execution; told
-        once, so that it is never taken for the reason of a later failure."""
+    def last_error(self) -> dict:
+        """Of this thread's last failed execution: "code", "text", "opencl" (that function's code),
+        "graph", "tensor" (its place among inputs and outputs, or None), "step", "memory" (the
+        handle that was refused, or 0). Told once, so that it is never taken for the reason of a
+        later failure."""
         cdef GpuError* e = &LastGpuError()
-        found = e.code, _text(e.what), e.opencl, e.tensor, e.step
+        found = {"code": e.code, "text": _text(e.what), "opencl": e.opencl, "graph": e.graph,
+                 "tensor": None if e.tensor == _GPU_NO_TENSOR else e.tensor, "step": e.step,
+                 "memory": e.memory}
         e.code = 0
         return found
 
     def make_error(self, uint32_t code, component, call, message):
         """The exception for something that this backend refuses, in its own words."""
         return errors.make_error(code, component, call, "", message)
-
-
-def gpu_register(mem, uint64_t nbytes, uint64_t flags, uint32_t data_type) -> int:
-    """A handle for a cl_mem, of which the caller keeps a reference as long as it is registered."""
-    cdef _GpuMemory entry
-    cdef size_t slot = 0
-    global _gpu_live
-    _gpu_mutex.lock()
-    while slot < _gpu_memories.size() and _gpu_memories[slot].mem != NULL:
-        slot += 1
-    entry.generation = 1
-    if slot < _gpu_memories.size():
-        entry.generation = _gpu_memories[slot].generation + 1
-    entry.mem = _pointer(mem)
-    entry.nbytes = nbytes
-    entry.flags = flags
-    entry.data_type = data_type
-    if slot < _gpu_memories.size():
-        _gpu_memories[slot] = entry
-    else:
-        _gpu_memories.push_back(entry)
-    _gpu_live += 1
-    _gpu_mutex.unlock()
-    return _gpu_handle(slot, entry.generation)
-
-
-def gpu_deregister(uint64_t handle) -> bool:
-    """False when it is no handle, or no longer. Executions that use it must have ended."""
-    cdef _GpuMemory found
-    global _gpu_live
-    if not _gpu_find(handle, &found):
-        return False
-    _gpu_mutex.lock()
-    _gpu_memories[handle & ((<uint64_t>1 << _GPU_SLOT_BITS) - 1)].mem = NULL
-    _gpu_live -= 1
-    _gpu_mutex.unlock()
-    return True
 
 
 def gpu_counts() -> dict:
@@ -327,7 +263,7 @@ cdef class CommandList:
         functions: addresses of OpenCL functions by name, of the loader that made everything else.
         context, queue: the cl_context and cl_command_queue.
         steps: (kernel, total sizes, group sizes or None) each.
-        io: (id, QNN data type, bytes, whether an output, [(kernel, argument), ...]) each.
+        io: (id, QNN data type, bytes, shape, whether an output, [(kernel, argument), ...]) each.
         keep: what must live as long: kernels, programs, buffers.
     """
 
@@ -367,9 +303,10 @@ cdef class CommandList:
                 s.total[j] = total[j]
                 s.group[j] = group[j] if group is not None else 0
         self._l.n_steps = <uint32_t>len(steps)
-        for i, (id_, data_type, nbytes, output, patches) in enumerate(io):
+        for i, (id_, data_type, nbytes, shape, output, patches) in enumerate(io):
             t = &self._l.io[i]
             t.id, t.data_type, t.nbytes, t.output = id_, data_type, nbytes, output
+            t.shape = _gpu_shape(shape)
             t.patches = <_GpuPatch*>PyMem_Calloc(len(patches) + 1, sizeof(_GpuPatch))
             if t.patches == NULL:
                 raise MemoryError
@@ -427,6 +364,7 @@ cdef class CommandList:
             "executes": self._l.executes, "kernels": self._l.kernels, "writes": self._l.writes,
             "reads": self._l.reads, "written_bytes": self._l.written_bytes,
             "read_bytes": self._l.read_bytes, "reserved_bytes": self._l.reserved_bytes,
+            "given": self._l.given, "taken_back": self._l.taken_back,
         }
 
     def copied(self) -> list:
@@ -439,7 +377,7 @@ cdef class CommandList:
         with nogil:
             self._l.lock.lock()
         self._l.executes = self._l.kernels = self._l.writes = self._l.reads = 0
-        self._l.written_bytes = self._l.read_bytes = 0
+        self._l.written_bytes = self._l.read_bytes = self._l.given = self._l.taken_back = 0
         for i in range(self._l.n_io):
             self._l.io[i].copied = 0
         self._l.lock.unlock()

@@ -264,6 +264,32 @@ class Backend(Owner):
         return self.library.backend_get_build_id()
 
     @property
+    def cl_context(self) -> Any:
+        """The ``pyopencl.Context`` of the gpu backend: buffers of it can be registered.
+
+        Raises:
+            ValueError: this is another backend.
+        """
+        return self._opencl("cl_context")
+
+    @property
+    def cl_queue(self) -> Any:
+        """The ``pyopencl.CommandQueue`` that the gpu backend runs its kernels in.
+
+        Raises:
+            ValueError: this is another backend.
+        """
+        return self._opencl("cl_queue")
+
+    def _opencl(self, name: str) -> Any:
+        found = getattr(self.library, name, None)
+        if found is None:
+            raise ValueError(
+                f"{name} is the gpu backend's: {self.name} at {self.library.path} shows none"
+            )
+        return found
+
+    @property
     def has_device(self) -> bool:
         """Whether it gave a device handle; the cpu and lpai backends have none."""
         return self._device is not None

@@ -2084,6 +2084,8 @@ cdef extern from "client/gpu_error.h" namespace "qnnrt::client" nogil:
         int32_t opencl
         uint32_t tensor
         uint32_t step
+        uint64_t graph
+        uint64_t memory
         const char* what
 
     GpuError& LastGpuError()
@@ -2133,6 +2135,12 @@ cdef extern from "<mutex>" namespace "std" nogil:
         void lock()
         void unlock()
         bool try_lock()
+
+
+cdef extern from "<condition_variable>" namespace "std" nogil:
+    cdef cppclass condition_variable_any:
+        void wait(mutex&)
+        void notify_all()
 
 
 cdef extern from "<dlfcn.h>" nogil:

@@ -9,8 +9,10 @@ namespace qnnrt::client {
 struct GpuError {
   uint64_t code = 0;      // what the execution returned
   int32_t opencl = 0;     // the OpenCL function's code; 0 when none failed
-  uint32_t tensor = 0;    // position among inputs, then outputs; meant for the codes of tensors
+  uint32_t tensor = 0;    // position among inputs, then outputs; UINT32_MAX for none
   uint32_t step = 0;      // of the command list; meant when a kernel did not start
+  uint64_t graph = 0;     // its handle
+  uint64_t memory = 0;    // the memory handle that was refused; 0 for none
   const char* what = "";  // a literal
 };
 

@@ -106,7 +106,7 @@ def compile_graph(
         context.int_ptr,
         queue.int_ptr,
         steps,
-        [(v.id, v.code, v.nbytes, v.kind == "output", patches[v]) for v in io],
+        [(v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v]) for v in io],
         (context, queue, program, kernels, places),
     )
     return commands, io, plan

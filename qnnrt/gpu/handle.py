@@ -5,22 +5,22 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _core
 from ..dtypes import data_type, numpy_dtype
+from ..errors import make_error
 from ..memhandle import MemHandle, _BufferHold
 from .device import pyopencl
+from .mapped import end, mapped
+from .memory import CUSTOM, OPENCL
 
 if TYPE_CHECKING:
     from ..context import Context
 
 __all__ = ["OpenCLHandle", "identity", "is_opencl_buffer"]
-
-_CUSTOM: Final = 2  # QNN_MEM_TYPE_CUSTOM
-_OPENCL: Final = -2
 
 
 def is_opencl_buffer(x: Any) -> bool:
@@ -75,7 +75,7 @@ class OpenCLHandle(MemHandle):
                 f"kind 'opencl' needs a pyopencl.Buffer or a Buffer, not a {type(buffer).__name__}"
             )
         number = self.cl_buffer.int_ptr
-        item = (self.shape, self.data_type, _CUSTOM, -1, _OPENCL, self.nbytes, 0, number)
+        item = (self.shape, self.data_type, CUSTOM, -1, OPENCL, self.nbytes, 0, number)
         handle = library.mem_register(context.handle, [item])[0]
         keep: Any = (buffer, self.cl_buffer)
         if isinstance(buffer, _core.Buffer):
@@ -133,29 +133,94 @@ class OpenCLHandle(MemHandle):
     def map(self, queue: Any = None, *, read: bool = True, write: bool = True) -> Iterator[Any]:
         """The whole tensor as a numpy array, for the time of a ``with`` block.
 
+        The array and its views end with the block: every later use of them is a ``ClosedError``.
+        An array that shares the memory otherwise (``np.asarray(array)``, a ``memoryview``) must not
+        be used any more. Waits for executions that use the handle; those that kernels would be
+        disturbed in by the mapping (any that writes the buffer, with ``write`` any that reads it)
+        are refused until the block ends. Mappings that only read may overlap.
+
         Args:
-            queue: the ``pyopencl.CommandQueue`` to map with; the backend's own unless given.
-            read: the array begins with what the buffer holds.
+            queue: the ``pyopencl.CommandQueue`` to map with; the backend's own unless given, on
+                another maker's backend one on the buffer's context.
+            read: the array begins with what the buffer holds; without it, with anything.
             write: what is written into the array is in the buffer afterwards.
 
         Raises:
-            ValueError: neither, or no queue on another maker's backend.
+            ValueError: neither read nor write.
+            MemError: 1005, mapped already, and one of the two writes.
         """
-        self.handle  # noqa: B018 - raises when closed
+        if not (read or write):
+            raise ValueError("map needs 'read', 'write' or both")
+        with self._held(write), self._mapping(queue or self._queue(), read, write) as array:
+            yield array
+
+    def close(self) -> None:
+        """Deregister; waits for executions that use it.
+
+        Raises:
+            MemError: 1005, it is mapped.
+        """
+        if not self.closed and _core.gpu_is_mapped(self._raw):
+            raise make_error(
+                1005,
+                "mem",
+                "memDeRegister",
+                "",
+                f"memory handle {self._raw:#x} is mapped: leave 'with handle.map()' first",
+            )
+        super().close()
+
+    @contextlib.contextmanager
+    def _held(self, write: bool) -> Iterator[None]:
+        """No execution uses the buffer in a way that would be disturbed."""
+        handle = self.handle
+        if not hasattr(self.context._library, "cl_queue"):
+            yield  # another maker's backend, which has a table of its own
+            return
+        if not _core.gpu_map(handle, write):
+            raise make_error(
+                1005,
+                "mem",
+                "map",
+                "",
+                f"memory handle {handle:#x} is mapped already, and one of the two mappings writes: "
+                "leave the first 'with handle.map()' block before the second one",
+            )
+        try:
+            yield
+        finally:
+            _core.gpu_unmap(handle, write)
+
+    @contextlib.contextmanager
+    def _mapping(self, queue: Any, read: bool, write: bool) -> Iterator[Any]:
         cl = pyopencl()
-        if queue is None:
-            queue = getattr(self.context._library, "cl_queue", None)
-        if queue is None or not (read or write):
-            raise ValueError("map needs a queue, and 'read' or 'write'")
-        flags = (cl.map_flags.READ if read else 0) | (cl.map_flags.WRITE if write else 0)
-        array, event = cl.enqueue_map_buffer(
+        flags = cl.map_flags.READ if read else cl.map_flags.WRITE_INVALIDATE_REGION
+        if read and write:
+            flags = cl.map_flags.READ | cl.map_flags.WRITE
+        memory, _ = cl.enqueue_map_buffer(
             queue, self.cl_buffer, flags, 0, self.shape, self.numpy_dtype, is_blocking=True
         )
-        event.wait()
+        array = mapped(memory)
         if not write:
             array.flags.writeable = False
         try:
             yield array
         finally:
-            array.base.release(queue)
+            end(array, memory)
+            memory.base.release(queue)
             queue.finish()
+
+    def _queue(self) -> Any:
+        """The backend's queue; where that is another maker's, one on the buffer's context."""
+        found = getattr(self.context._library, "cl_queue", None)
+        return found if found is not None else pyopencl().CommandQueue(self.cl_buffer.context)
+
+    def read(self, array: np.ndarray) -> None:
+        """Copy the tensor into an array of its shape and type; waits for it."""
+        with self._held(False):
+            pyopencl().enqueue_copy(self._queue(), array, self.cl_buffer)
+
+    def write(self, array: np.ndarray) -> None:
+        """Copy an array of its shape and type into the tensor; waits for it."""
+        with self._held(True):
+            pyopencl().enqueue_copy(self._queue(), self.cl_buffer, np.ascontiguousarray(array))

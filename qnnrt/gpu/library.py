@@ -15,6 +15,7 @@ from .. import _core, planning
 from .compile import compile_graph
 from .device import Device, choose, pyopencl
 from .ir import Ir, Node, Value
+from .memory import Memories
 from .ops import table
 from .options import Options
 from .programs import cache_dir
@@ -23,8 +24,6 @@ from .target import Target
 __all__ = ["Library"]
 
 _KINDS: Final = {0: "input", 1: "output", 2: "output", 3: "native", 4: "static"}
-_CUSTOM: Final = 0x2  # QNN_MEM_TYPE_CUSTOM
-_OPENCL: Final = -2  # mark of a descriptor: see _core.Library.mem_register
 #: Properties that the backend behind this one has and this one has not, by key.
 _HAS_NOT: Final = frozenset(
     {202, 210, 303, 304, 307, 308, 309, 314, 317, 318, 319, 321, 1102, 1104}
@@ -42,13 +41,6 @@ class _Graph:
     commands: _core.CommandList | None = None
     io: tuple[Value, ...] = ()
     plan: planning.Plan | None = None
-
-
-@dataclass
-class _Memory:
-    context: int
-    buffer: Any  # a pyopencl.Buffer of ours: keeps the cl_mem
-    number: int
 
 
 class Library(_core.GpuLibrary):
@@ -83,7 +75,7 @@ class Library(_core.GpuLibrary):
             self.cl_queue = cl.CommandQueue(self.cl_context, self.device.raw)
         self.cache: Path | None = cache_dir()
         self._graphs: dict[int, _Graph] = {}
-        self._memories: dict[int, _Memory] = {}
+        self.memories = Memories(self)
         self._lock = threading.RLock()
 
     # ---- what there is
@@ -98,12 +90,19 @@ class Library(_core.GpuLibrary):
 
     def error_message(self, code: int) -> str:
         """The device's words for a failed execution, the front's for everything else."""
-        number, text, opencl, tensor, step = self.last_error()
-        if number != code or not text:
+        e = self.last_error()
+        text = e["text"]
+        if e["code"] != code or not text:
             return super().error_message(code)
-        if opencl:
-            return f"{text}: OpenCL error {opencl} at step {step} or tensor {tensor}"
-        return f"tensor {tensor} (inputs, then outputs): {text}" if number == 6004 else text
+        g = self._graphs.get(e["graph"])
+        if e["tensor"] is not None and g is not None:
+            value = g.io[e["tensor"]]
+            text = f"tensor {value.name!r}: {text}"
+            if given := self.memories.text(e["memory"]):
+                text += f" (it needs {value.dtype}{list(value.shape)}, the handle is for {given})"
+        if e["opencl"]:
+            return f"{text}: OpenCL error {e['opencl']} at step {e['step']}"
+        return str(text)
 
     # ---- graphs
 
@@ -187,13 +186,10 @@ class Library(_core.GpuLibrary):
                 commands = self._graphs.pop(handle).commands
                 if commands is not None:
                     commands.close()
-            left = [h for h, m in self._memories.items() if m.context == context]
-            for handle in left:
-                _core.gpu_deregister(handle)
-                del self._memories[handle]
+            left = self.memories.drop(context)
         if left:
             warnings.warn(
-                f"a context was freed with {len(left)} memory handles",
+                f"a context was freed with {left} memory handles",
                 ResourceWarning,
                 stacklevel=2,
             )
@@ -202,72 +198,16 @@ class Library(_core.GpuLibrary):
     # ---- memory
 
     def mem_register(self, context: int, descriptors: Iterable[tuple[Any, ...]]) -> list[int]:
-        """All or nothing, as the C function."""
-        items = list(descriptors)
-        with self._lock:
-            seen = {m.number: h for h, m in self._memories.items() if m.context == context}
-            checked = [self._check(item, seen) for item in items]
-            handles = []
-            for (buffer, nbytes, code), item in zip(checked, items, strict=True):
-                number = int(item[7])
-                handle = _core.gpu_register(number, nbytes, int(buffer.flags), code)
-                self._memories[handle] = _Memory(context, buffer, number)
-                handles.append(handle)
-            return handles
-
-    def _check(self, item: tuple[Any, ...], seen: dict[int, int]) -> tuple[Any, int, int]:
-        """A descriptor's buffer, bytes and type; ``seen`` gets it."""
-        dims, code, mem_type, _, mark, _, _, number = item
-
-        def refuse(error: int, text: str) -> Exception:
-            return self.make_error(error, "mem", "memRegister", text)
-
-        if mem_type != _CUSTOM or mark != _OPENCL:
-            raise refuse(
-                8005,
-                "the gpu backend takes OpenCL buffers alone: kind='opencl', or a Buffer with it",
-            )
-        if not number:
-            raise refuse(8000, "the descriptor names no OpenCL buffer")
-        if number in seen:
-            raise refuse(
-                8002,
-                f"the OpenCL buffer {number:#x} is registered already, as {seen[number]:#x}: one "
-                "buffer has one handle, which get_or_register() finds",
-            )
-        buffer = pyopencl().Buffer.from_int_ptr(number, retain=True)
-        if buffer.context != self.cl_context:
-            raise refuse(
-                8000,
-                f"the OpenCL buffer {number:#x} belongs to another OpenCL context: make it with "
-                "this backend's, library.cl_context, or give the session your own with "
-                "options={'gpu': {'context': ...}}",
-            )
-        nbytes = int(np.prod(dims, dtype=np.int64)) * _core_itemsize(code)
-        if buffer.size < nbytes:
-            raise refuse(
-                8000,
-                f"shape {list(dims)} needs {nbytes} bytes, the OpenCL buffer has {buffer.size}",
-            )
-        seen[number] = 0
-        return buffer, nbytes, code
+        return self.memories.register(context, descriptors)
 
     def mem_deregister(self, handles: Iterable[int]) -> None:
-        """The valid ones go even when another one is not; waits for executions."""
-        bad = 0
-        with self._lock:
-            for handle in handles:
-                memory = self._memories.pop(handle, None)
-                if memory is None or not _core.gpu_deregister(handle):
-                    bad += 1
-                    continue
-                for g in self._graphs.values():
-                    if g.commands is not None:
-                        g.commands.forget(memory.number)  # waits for its execution
-        if bad:
-            raise self.make_error(
-                8001, "mem", "memDeRegister", f"{bad} of the handles are not registered (any more)"
-            )
+        self.memories.deregister(handles)
+
+    def forget(self, number: int) -> None:
+        """No command list has this cl_mem as an argument from now on."""
+        for g in list(self._graphs.values()):
+            if g.commands is not None:
+                g.commands.forget(number)
 
     # ---- counters
 
@@ -309,9 +249,3 @@ class Library(_core.GpuLibrary):
 
     def graph_describe(self, graph: int) -> str | None:
         return None
-
-
-def _core_itemsize(code: int) -> int:
-    from ..dtypes import numpy_dtype
-
-    return int(numpy_dtype(code).itemsize)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +30,7 @@ def session() -> Iterator[qnnrt.Session]:
 
 
 def of(session: qnnrt.Session, nbytes: int = 64, flags: int = RW) -> Any:
-    return cl.Buffer(session.backend.library.cl_context, flags, nbytes)
+    return cl.Buffer(session.backend.cl_context, flags, nbytes)
 
 
 def register(session: qnnrt.Session, buffer: Any, shape: Any = (1, 16), dtype: Any = F32) -> Any:
@@ -98,7 +99,7 @@ def test_other_kinds_of_memory_are_unsupported(session: qnnrt.Session, kind: str
 def test_a_handle_keeps_its_buffer(session: qnnrt.Session) -> None:
     x, y = of(session), of(session)
     values = np.linspace(-1, 1, 16, dtype=F32).reshape(1, 16)
-    cl.enqueue_copy(session.backend.library.cl_queue, x, values)
+    cl.enqueue_copy(session.backend.cl_queue, x, values)
     session.inputs["x"].bind(x)
     session.outputs["y"].bind(y)
     del x, y
@@ -146,6 +147,165 @@ def test_all_or_nothing(session: qnnrt.Session) -> None:
     with pytest.raises(qnnrt.MemError):
         library.mem_register(session.context.handle, items)
     assert _core.gpu_counts()["handles"] == before
+
+
+def test_a_handle_for_another_shape_of_as_many_elements(session: qnnrt.Session) -> None:
+    x, y = register(session, of(session)), register(session, of(session), (4, 4))
+    message = r"tensor 'y': .* another shape or type \(it needs float32\[1, 16\], .*float32\[4, 4\]"
+    with pytest.raises(qnnrt.GraphError, match=message) as e:
+        session.graph.execute([x], [y])
+    assert e.value.code == 6004
+    with pytest.raises(qnnrt.BindError, match=r"the handle is for float32\[4, 4\]"):
+        session.outputs["y"].bind(y)
+    x.close(), y.close()
+
+
+def test_handles_that_a_context_still_has_when_it_ends() -> None:
+    with qnnrt.qnn.Backend.open("gpu") as backend:
+        context = backend.create_context()
+        handle = context.register(
+            cl.Buffer(backend.cl_context, RW, 64), (1, 16), F32, kind="opencl"
+        )
+        context.close()  # closes its handles first
+        assert handle.closed
+        number = backend.library.context_create(backend.handle, 0, None)
+        buffer = cl.Buffer(backend.cl_context, RW, 64)
+        backend.library.mem_register(number, [((16,), 0x0232, 2, -1, -2, 64, 0, buffer.int_ptr)])
+        with pytest.warns(ResourceWarning, match="freed with 1 memory handles"):
+            backend.library.context_free(number)
+    assert _core.gpu_counts() == {"handles": 0, "lists": 0}
+
+
+class Held:
+    """A queue of the client's that runs nothing until it is told to."""
+
+    def __init__(self) -> None:
+        context = cl.Context([gpu.devices()[0].raw])
+        self.queue = cl.CommandQueue(context)
+        self.options = {"gpu": {"context": context, "queue": self.queue}}
+
+    def hold(self) -> None:
+        self.gate = cl.UserEvent(self.queue.context)
+        cl.enqueue_barrier(self.queue, wait_for=[self.gate])
+
+    def go(self) -> None:
+        self.gate.set_status(cl.command_execution_status.COMPLETE)
+
+
+@pytest.mark.parametrize("what", ["deregister", "map"])
+def test_an_execution_that_uses_a_handle_is_waited_for(what: str) -> None:
+    held = Held()
+    with qnnrt.Session(relu_model(), "gpu", options=held.options) as s:
+        x, y = register(s, of(s)), register(s, of(s))
+        x.write(np.full((1, 16), 3, F32))
+        s.graph.execute([x], [y])
+        held.hold()
+        seen: list[str] = []
+
+        def execute() -> None:
+            s.graph.execute([x], [y])
+            seen.append("executed")
+
+        def use() -> None:
+            if what == "map":
+                with y.map(write=False) as array:
+                    assert (array == 3).all()
+            else:
+                s.context.deregister(y)
+            seen.append(what)
+
+        runs = threading.Thread(target=execute)
+        runs.start()
+        while not s.context._library.memories.in_use(y.handle):
+            pass
+        uses = threading.Thread(target=use)
+        uses.start()
+        uses.join(0.05)
+        assert uses.is_alive()
+        assert not seen
+        held.go()
+        runs.join()
+        uses.join()
+        assert sorted(seen) == sorted(["executed", what])
+        x.close(), y.close()
+        s.backend.close()
+
+
+def test_mappings_show_the_whole_tensor_and_end(session: qnnrt.Session) -> None:
+    handle = register(session, of(session))
+    with handle.map(read=False) as array:
+        assert (array.shape, array.dtype, array.nbytes) == ((1, 16), F32, 64)
+        array[...] = np.arange(16)
+        array += 1
+    with handle.map(write=False) as array:
+        np.testing.assert_array_equal(array[0], np.arange(16) + 1)
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 1
+        kept, total, row = array.copy(), array.sum(), array[0]
+    assert (total, kept[0, 0]) == (136, 1)
+    uses = [
+        lambda: array[0],
+        lambda: array + 1,
+        lambda: array.sum(),
+        lambda: np.maximum(array, 0),
+        lambda: np.mean(array),
+        lambda: array.shape,
+        lambda: array.tobytes(),
+        lambda: repr(array),
+        lambda: len(row),
+        lambda: list(row),
+    ]
+    for use in uses:
+        with pytest.raises(qnnrt.ClosedError, match="mapping of this array has ended"):
+            use()
+    assert np.asarray(array).size == 0  # and none of the device's memory behind it
+    with (
+        pytest.raises(ValueError, match="'read', 'write' or both"),
+        handle.map(read=False, write=False),
+    ):
+        pass
+    handle.close()
+    with pytest.raises(qnnrt.ClosedError), handle.map():
+        pass
+
+
+def test_mappings_at_the_same_time(session: qnnrt.Session) -> None:
+    handle = register(session, of(session))
+    with handle.map(write=False) as a, handle.map(write=False) as b:
+        np.testing.assert_array_equal(a, b)
+    for first, second in ((True, False), (False, True), (True, True)):
+        with (
+            handle.map(write=first),
+            pytest.raises(qnnrt.MemError, match="mapped already") as e,
+            handle.map(write=second),
+        ):
+            pass
+        assert e.value.code == 1005
+    with handle.map():  # what was refused has left nothing behind
+        pass
+    handle.close()
+
+
+def test_executing_and_deregistering_while_mapped(session: qnnrt.Session) -> None:
+    x, y = register(session, of(session)), register(session, of(session))
+    execute = session.graph.execute
+    for handle, write in ((x, True), (y, True), (y, False)):
+        with handle.map(write=write):
+            with pytest.raises(
+                qnnrt.QnnError, match=r"tensor '[xy]': .* is mapped: execute after"
+            ) as e:
+                execute([x], [y])
+            assert e.value.code == 1005
+            with pytest.raises(qnnrt.MemError, match="are mapped: leave") as f:
+                session.context.deregister(handle)
+            assert f.value.code == 1005
+            with pytest.raises(qnnrt.MemError, match="is mapped: leave"):
+                handle.close()
+            assert not handle.closed
+    with x.map(write=False) as array:  # kernels may read what the client reads
+        execute([x], [y])
+        assert array.shape == (1, 16)
+    session.context.deregister(x, y)
 
 
 def test_closing_a_buffer_that_is_registered(session: qnnrt.Session) -> None:

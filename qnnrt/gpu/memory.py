@@ -1,0 +1,169 @@
+"""What is registered on a gpu backend: OpenCL buffers, and memory of the host's under them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import _core
+from ..dtypes import numpy_dtype
+from .device import pyopencl
+
+if TYPE_CHECKING:
+    from .library import Library
+
+__all__ = ["CUSTOM", "OPENCL", "Memories"]
+
+CUSTOM: Final = 2  # QNN_MEM_TYPE_CUSTOM
+OPENCL: Final = -2  # mark of a descriptor: see _core.Library.mem_register
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """A buffer that is registered; ``buffer`` is a ``pyopencl.Buffer`` of ours on the cl_mem."""
+
+    context: int
+    buffer: Any
+    number: int
+    shape: tuple[int, ...]
+    code: int
+
+
+class Memories:
+    """The memory handles of one backend."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._memories: dict[int, _Memory] = {}
+        self._lock = threading.RLock()
+
+    def register(
+        self, context: int, descriptors: Iterable[tuple[Any, ...]], owners: Any = None
+    ) -> list[int]:
+        """All or nothing, as QnnMem_register.
+
+        Args:
+            owners: of memory that changes owners, see ``_core.gpu_register``.
+
+        Raises:
+            MemError: 8005 another kind of memory, 8002 registered already, 8000 too small or of
+                another OpenCL context.
+        """
+        items = list(descriptors)
+        with self._lock:
+            seen = {m.number: h for h, m in self._memories.items() if m.context == context}
+            checked = [self._check(context, item, seen) for item in items]
+            handles = []
+            for memory in checked:
+                handle = _core.gpu_register(
+                    memory.number,
+                    _nbytes(memory.shape, memory.code),
+                    int(memory.buffer.flags),
+                    memory.code,
+                    memory.shape,
+                    owners,
+                )
+                self._memories[handle] = memory
+                handles.append(handle)
+            return handles
+
+    def _check(self, context: int, item: tuple[Any, ...], seen: dict[int, int]) -> _Memory:
+        """A descriptor's buffer, shape and type; ``seen`` gets it."""
+        dims, code, mem_type, _, mark, _, _, number = item
+        if mem_type != CUSTOM or mark != OPENCL:
+            raise self._refusal(
+                8005,
+                "the gpu backend takes OpenCL buffers alone: kind='opencl', or a Buffer with it",
+            )
+        if not number:
+            raise self._refusal(8000, "the descriptor names no OpenCL buffer")
+        if number in seen:
+            raise self._refusal(
+                8002,
+                f"the OpenCL buffer {number:#x} is registered already, as "
+                f"{self._known(seen[number])}: one buffer has one handle, which get_or_register() "
+                "finds for this shape and type; deregister it for another one",
+            )
+        buffer = pyopencl().Buffer.from_int_ptr(number, retain=True)
+        ours = self._library.cl_context
+        if buffer.context != ours:
+            raise self._refusal(
+                8000,
+                f"the OpenCL buffer {number:#x} belongs to another OpenCL context "
+                f"({_device_of(buffer.context)}; the backend's is {_device_of(ours)}): make it "
+                "with backend.cl_context, or give the session your own context by "
+                "options={'gpu': {'context': ...}}",
+            )
+        nbytes = _nbytes(dims, code)
+        if buffer.size < nbytes:
+            raise self._refusal(
+                8000,
+                f"shape {list(dims)} needs {nbytes} bytes, the OpenCL buffer has {buffer.size}",
+            )
+        seen[number] = 0
+        return _Memory(context, buffer, number, tuple(dims), code)
+
+    def deregister(self, handles: Iterable[int]) -> None:
+        """The valid ones go even when another one is not; waits for executions.
+
+        Raises:
+            MemError: 8001, not registered (any more); 1005, mapped by the client.
+        """
+        bad = mapped = 0
+        with self._lock:
+            for handle in handles:
+                gone = _core.gpu_deregister(handle) if handle in self._memories else False
+                if gone:
+                    # Before the buffer goes: its number may be another buffer's then.
+                    self._library.forget(self._memories[handle].number)
+                    del self._memories[handle]
+                mapped += gone is None
+                bad += gone is False
+        if bad:
+            raise self._library.make_error(
+                8001, "mem", "memDeRegister", f"{bad} of the handles are not registered (any more)"
+            )
+        if mapped:
+            raise self._library.make_error(
+                1005,
+                "mem",
+                "memDeRegister",
+                f"{mapped} of the handles are mapped: leave the 'with handle.map()' block first",
+            )
+
+    def drop(self, context: int) -> int:
+        """The handles of a context that goes; how many there were."""
+        with self._lock:
+            left = [h for h, m in self._memories.items() if m.context == context]
+            for handle in left:
+                _core.gpu_deregister(handle, force=True)
+                self._library.forget(self._memories.pop(handle).number)
+        return len(left)
+
+    def in_use(self, handle: int) -> bool:
+        """Whether an execution uses it now."""
+        return _core.gpu_runs(handle) > 0
+
+    def text(self, handle: int) -> str:
+        """Type and shape that a handle is for; nothing when it is none."""
+        m = self._memories.get(handle)
+        return f"{numpy_dtype(m.code)}{list(m.shape)}" if m is not None else ""
+
+    def _known(self, handle: int) -> str:
+        return f"{handle:#x} for {self.text(handle)}" if handle else "another one of this call"
+
+    def _refusal(self, code: int, text: str) -> Exception:
+        return self._library.make_error(code, "mem", "memRegister", text)
+
+
+def _nbytes(shape: Iterable[int], code: int) -> int:
+    return math.prod(shape) * int(numpy_dtype(code).itemsize)
+
+
+def _device_of(context: Any) -> str:
+    """Whose context it is, in words."""
+    device = context.devices[0]
+    return f"{device.platform.name.strip()}: {device.name.strip()}"
