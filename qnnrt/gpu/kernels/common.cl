@@ -18,3 +18,32 @@
 #define POST(v, i) (v)
 #define POST_PARAMS
 #endif
+// Neighbours that are read and written at once, WIDTH (1, 2, 4 or 8) of them, at a multiple of it:
+// FLOATS is a vector of them, POSTS(v, i) is POST for elements i, i + 1...
+#undef FLOATS
+#undef LOADS
+#undef STORES
+#undef POSTS
+#ifdef WIDTH
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define POSTS1(v, i) POST(v, i)
+#define POSTS2(v, i) (float2)(POST((v).s0, i), POST((v).s1, (i) + 1))
+#define POSTS4(v, i) (float4)(POSTS2((v).s01, i), POSTS2((v).s23, (i) + 2))
+#define POSTS8(v, i) (float8)(POSTS4((v).s0123, i), POSTS4((v).s4567, (i) + 4))
+#define POSTS(v, i) JOIN(POSTS, WIDTH)(v, i)
+#if WIDTH == 1
+#define FLOATS float
+#define LOADS(p, i) LOAD(p, i)
+#define STORES(p, i, v) STORE(p, i, v)
+#else
+#define FLOATS JOIN(float, WIDTH)
+#ifdef HALF
+#define LOADS(p, i) JOIN(vloada_half, WIDTH)(0, (p) + (i))
+#define STORES(p, i, v) JOIN(vstorea_half, WIDTH)(v, 0, (p) + (i))
+#else
+#define LOADS(p, i) (*(__global const FLOATS*)((p) + (i)))
+#define STORES(p, i, v) (*(__global FLOATS*)((p) + (i)) = (v))
+#endif
+#endif
+#endif

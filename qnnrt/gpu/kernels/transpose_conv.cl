@@ -1,0 +1,94 @@
+// Transposed convolution of [N, H, W, C]. A work item has WIDTH channels of COLUMNS pixels in a line
+// of the output, a stride apart: they see the same taps, so they share the weights that are read.
+//   STEP: input channels that are read at once, 1 or 4
+
+#undef FROM
+#if STEP == 1
+#define FROM float
+#define FROM_AT(p, i) LOAD(p, i)
+#else
+#define FROM float4
+#ifdef HALF
+#define FROM_AT(p, i) vloada_half4(0, (p) + (i))
+#else
+#define FROM_AT(p, i) (*(__global const float4*)((p) + (i)))
+#endif
+#endif
+#define TAP(k, from)                                           \
+  {                                                            \
+    const FLOATS weight = LOADS(weights, (z + k) * n_group);   \
+    _Pragma("unroll") for (int p = 0; p < COLUMNS; ++p) {      \
+      sums[p] += weight * (from);                              \
+    }                                                          \
+  }
+
+__kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL* w,
+#ifdef BIAS
+                                     __global const REAL* bias,
+#endif
+                                     __global REAL* y, const int count, const int height,
+                                     const int width, const int cin, const int out_height,
+                                     const int out_width, const int cout, const int groups,
+                                     const int kh, const int kw, const int sh, const int sw,
+                                     const int top, const int left POST_PARAMS) {
+  int i = get_global_id(0);
+  if (i >= count) return;
+  const int c = i % (cout / WIDTH) * WIDTH;
+  i /= cout / WIDTH;
+  const int blocks = ((out_width + sw - 1) / sw + COLUMNS - 1) / COLUMNS;
+  const int first = i % blocks * COLUMNS;  // of the columns that have this item's phase
+  i /= blocks;
+  const int phase = i % sw;
+  i /= sw;
+  const int row = i % out_height, n = i / out_height;
+  const int depth = cin / groups, n_group = cout / groups;
+  const int from_channel = c / n_group * depth;
+  FLOATS sums[COLUMNS];
+#pragma unroll
+  for (int p = 0; p < COLUMNS; ++p) {
+#ifdef BIAS
+    sums[p] = LOADS(bias, c);
+#else
+    sums[p] = 0.0f;
+#endif
+  }
+  // Output o gets input i through tap k where o = i * stride - pad + k.
+  for (int a = (row + top) % sh; a < kh; a += sh) {
+    const int h = (row + top - a) / sh;
+    if (h < 0 || h >= height) continue;
+    __global const REAL* line = x + (n * height + h) * width * cin + from_channel;
+    for (int b = (phase + left) % sw; b < kw; b += sw) {
+      const int column = first + (phase + left - b) / sw;
+      __global const REAL* weights =
+          w + ((a * kw + b) * cin + from_channel) * n_group + c % n_group;
+      for (int z = 0; z < depth; z += STEP) {
+        FROM from[COLUMNS];
+#pragma unroll
+        for (int p = 0; p < COLUMNS; ++p) {
+          from[p] = 0.0f;
+          if (column + p >= 0 && column + p < width) {
+            from[p] = FROM_AT(line, (column + p) * cin + z);
+          }
+        }
+#if STEP == 1
+        TAP(0, from[p])
+#else
+        TAP(0, from[p].s0)
+        TAP(1, from[p].s1)
+        TAP(2, from[p].s2)
+        TAP(3, from[p].s3)
+#endif
+      }
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < COLUMNS; ++p) {
+    const int column = phase + (first + p) * sw;
+    if (column < out_width) {
+      const int at = ((n * out_height + row) * out_width + column) * cout + c;
+      STORES(y, at, POSTS(sums[p], at));
+    }
+  }
+}
+#undef FROM_AT
+#undef TAP

@@ -1,0 +1,236 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from ..ir import Launch, Node
+from ..target import Target
+from .common import Fused, fused, given, reals
+from .spatial import Arg, flat, launch, present, scratch, width
+
+TAKES_POST: Final = frozenset(
+    {
+        "Batchnorm",
+        "GroupNorm",
+        "InstanceNorm",
+        "L2Norm",
+        "LayerNorm",
+        "Lrn",
+        "RmsNorm",
+    }
+)
+#: What rows and groups are divided by: ``scale`` in kernels
+_NOTHING, _DEVIATION, _LENGTH = range(3)
+#: Pixels whose statistics one work item finds, on CPUs, and how many such items a GPU should have
+_CHUNK, _ITEMS = 1024, 1 << 16
+
+
+def _batchnorm(node: Node, target: Target) -> list[Launch]:
+    x, weight, bias, y = node.inputs[0], node.inputs[1], given(node, 2), node.outputs[0]
+    assert x is not None
+    assert weight is not None
+    channels = x.shape[-1]
+    vector = width(channels, x.dtype, target)
+    items = y.size // vector
+    if items == 0:
+        return []
+    post = fused(node)
+    optional, operands = present(BIAS=bias)
+    defines = [*reals(x, weight, bias, y, *post.args), *optional, ("WIDTH", str(vector))]
+    args: tuple[Arg, ...] = (x, weight, *operands, y, items, channels)
+    return [launch("batchnorm", "batchnorm", defines, flat(items, target), args, post)]
+
+
+def _lanes(elements: int, target: Target) -> int:
+    """Work items that share a row: as many as have a few elements each, and one on a CPU."""
+    if target.device.kind == "cpu":
+        return 1
+    return next(n for n in (32, 64, 128, 256) if n == 256 or elements <= 4 * n)
+
+
+def _rows(
+    node: Node,
+    target: Target,
+    axes: tuple[int, ...],
+    epsilon: float,
+    scale: int,
+    centre: bool,
+) -> list[Launch]:
+    """Statistics over ``axes``, weights by their elements, in their order."""
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    if x.size == 0:
+        return []
+    rank = len(x.shape)
+    inner = math.prod(x.shape[a] for a in axes)
+    scales, operands = present(WEIGHT=given(node, 1), BIAS=given(node, 2))
+    post = fused(node)
+    neighbours = axes == tuple(range(rank - len(axes), rank))
+    vector = width(inner, x.dtype, target) if neighbours else 1
+    lanes = _lanes(inner // vector, target)
+    defines = [
+        *reals(x, *operands, y, *post.args),
+        ("WIDTH", str(vector)),
+        ("LANES", str(lanes)),
+        *scales,
+    ]
+    if not neighbours:
+        defines.append(("TABLES", "1"))
+        others = tuple(a for a in range(rank) if a not in axes)
+        operands += tuple(
+            target.constant(_offsets(x.shape, which), f"{node.name}.{name}")
+            for which, name in ((others, "starts"), (axes, "steps"))
+        )
+    rows = x.size // inner
+    args: tuple[Arg, ...] = (x, *operands, y, inner, int(centre), scale, epsilon)
+    return [launch("norm", "rows", defines, ((rows * lanes,), (lanes,)), args, post)]
+
+
+def _offsets(shape: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
+    """Of all elements over ``axes``, the last one fastest."""
+    at = np.zeros(1, np.int64)
+    for axis in axes:
+        step = math.prod(shape[axis + 1 :])
+        at = (at[:, None] + np.arange(shape[axis]) * step).reshape(-1)
+    return at.astype(np.int32)
+
+
+def _axes(node: Node, rank: int) -> tuple[int, ...]:
+    axes = node.params.get("axes")
+    if axes is None or not np.size(axes):
+        axes = [node.params.get("axis", 0)]
+    return tuple(int(a) for a in np.asarray(axes).reshape(-1))
+
+
+def _along_axes(node: Node, target: Target) -> list[Launch]:
+    x = node.inputs[0]
+    assert x is not None
+    axes = _axes(node, len(x.shape))
+    if node.type == "L2Norm":
+        epsilon = float(node.params.get("epsilon", 1e-12))
+        return _rows(node, target, axes, epsilon, _LENGTH, False)
+    layer = node.type == "LayerNorm"
+    epsilon = float(node.params.get("epsilon", 1e-3 if layer else 1e-6))
+    return _rows(node, target, axes, epsilon, _DEVIATION, layer)
+
+
+def _instance(node: Node, target: Target) -> list[Launch]:
+    x = node.inputs[0]
+    assert x is not None
+    epsilon = float(node.params.get("epsilon", 1e-12))
+    centre = int(node.params.get("mode", 0)) == 0
+    divide = not centre or bool(node.params.get("normalize_variance", True))
+    scale = _DEVIATION if divide else _NOTHING
+    region = int(node.params.get("region", 0))
+    if region == 1:  # every pixel by itself
+        return _rows(node, target, (len(x.shape) - 1,), epsilon, scale, centre)
+    groups = x.shape[-1] if region == 0 else 1
+    return _groups(node, target, groups, epsilon, scale, centre)
+
+
+def _group(node: Node, target: Target) -> list[Launch]:
+    groups, epsilon = int(node.params["group"]), float(node.params["epsilon"])
+    return _groups(node, target, groups, epsilon, _DEVIATION, True)
+
+
+def _groups(
+    node: Node, target: Target, groups: int, epsilon: float, scale: int, centre: bool
+) -> list[Launch]:
+    """Statistics of groups of channels over all pixels of an image."""
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    if x.size == 0:
+        return []
+    batch, channels = x.shape[0], x.shape[-1]
+    pixels = math.prod(x.shape[1:-1])
+    size = channels // groups
+    vector = width(channels if size == 1 else size, x.dtype, target)
+    chunk = _chunk(pixels, batch * channels // vector, target)
+    chunks = -(-pixels // chunk)
+    lanes = _lanes(chunks * size, target)
+    scales, operands = present(WEIGHT=given(node, 1), BIAS=given(node, 2))
+    post = fused(node)
+    defines = [
+        *reals(x, *operands, y, *post.args),
+        ("SPATIAL", "1"),
+        ("WIDTH", str(vector)),
+        ("LANES", str(lanes)),
+        *scales,
+    ]
+    defines += [("EACH", "1")] if size == 1 else []
+    means, squares = (scratch(f"{node.name}.{n}", batch, chunks, channels) for n in "ms")
+    stats = scratch(f"{node.name}.stats", 2, batch, groups)
+
+    moments, vectors = batch * chunks * channels // vector, x.size // vector
+    split = (pixels, chunk, chunks, int(centre))
+    # One set of defines for all three, so that they are one piece of source.
+    every = (*defines, *post.defines)
+    return [
+        launch(
+            "norm",
+            "moments",
+            every,
+            flat(moments, target),
+            (x, means, squares, moments, channels, *split),
+            Fused((), post.before, ()),
+        ),
+        launch(
+            "norm",
+            "join",
+            every,
+            ((batch * groups * lanes,), (lanes,)),
+            (means, squares, stats, channels, size, *split, scale, epsilon),
+            Fused((), post.before, ()),
+        ),
+        launch(
+            "norm",
+            "normalize",
+            defines,
+            flat(vectors, target),
+            (x, stats, *operands, y, vectors, channels, size, pixels, batch * groups),
+            post,
+        ),
+    ]
+
+
+def _chunk(pixels: int, items: int, target: Target) -> int:
+    """Pixels that a work item sums, with ``items`` of them for each chunk."""
+    if target.device.kind == "cpu":
+        return min(pixels, _CHUNK)
+    return max(1, min(pixels, max(16, pixels * items // _ITEMS)))
+
+
+def _lrn(node: Node, target: Target) -> list[Launch]:
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    channels = x.shape[-1]
+    across = int(node.params.get("region", 0)) == 0
+    vector = width(channels, x.dtype, target)
+    items = x.size // vector
+    if items == 0:
+        return []
+    post = fused(node)
+    defines = [*reals(x, y, *post.args), ("WIDTH", str(vector))]
+    plane: tuple[int, ...] = x.shape[1:3]
+    if across:
+        defines.append(("ACROSS", "1"))
+        plane = ()
+    radius = min(int(node.params["radius"]), max(x.shape))
+    numbers = (float(node.params.get(k, d)) for k, d in (("alpha", 1), ("beta", 0.5), ("bias", 1)))
+    args: tuple[Arg, ...] = (x, y, items, channels, radius, *numbers, *plane)
+    return [launch("lrn", "lrn", defines, flat(items, target), args, post)]
+
+
+OPS: Final = {
+    "Batchnorm": _batchnorm,
+    "GroupNorm": _group,
+    "InstanceNorm": _instance,
+    "L2Norm": _along_axes,
+    "LayerNorm": _along_axes,
+    "Lrn": _lrn,
+    "RmsNorm": _along_axes,
+}

@@ -1,0 +1,99 @@
+"""What kernels over images and volumes share: index spaces, vectors of channels, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ...dtypes import data_type
+from ..ir import Launch, Node, Value
+from ..target import Target
+from .common import Defines, Fused
+
+__all__ = [
+    "Arg",
+    "Space",
+    "flat",
+    "launch",
+    "pads",
+    "present",
+    "scratch",
+    "spatial",
+    "three",
+    "width",
+]
+
+Arg: TypeAlias = Value | int | float
+#: Total and group of a launch
+Space: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+
+_GROUP: Final = {"cpu": 64}
+_F32: Final = np.dtype(np.float32)
+
+
+def width(count: int, dtype: np.dtype[Any], target: Target) -> int:
+    """How many neighbours of ``count`` in a row a work item reads at once, WIDTH in kernels.
+
+    16 bytes of them, the most that GPUs load with one instruction, or 8 elements on a CPU.
+    """
+    most = 8 if target.device.kind == "cpu" else 16 // dtype.itemsize
+    return next(n for n in (8, 4, 2, 1) if n <= most and count % n == 0)
+
+
+def flat(items: int, target: Target) -> Space:
+    """A launch with one work item for each of ``items``.
+
+    Groups of one size for all launches: drivers that compile kernels for a size do it once. The
+    last group is whole, so kernels compare with their argument ``count``.
+    """
+    group = _GROUP.get(target.device.kind, 128)
+    return (-(-items // group) * group,), (group,)
+
+
+def three(values: Sequence[int], fill: int = 1) -> tuple[int, int, int]:
+    """One to three spatial dimensions as depth, height and width."""
+    a, b, c = (fill,) * (3 - len(values)) + tuple(int(v) for v in values)
+    return a, b, c
+
+
+def spatial(node: Node, name: str, dims: int, default: int = 1) -> tuple[int, int, int]:
+    """A parameter with a number for each spatial dimension; a scalar where there is one."""
+    value = node.params.get(name)
+    if value is None:
+        return three((default,) * dims, default)
+    return three(np.asarray(value).reshape(-1).tolist(), default)
+
+
+def pads(node: Node, dims: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """``pad_amount``, before and behind each dimension."""
+    both = np.asarray(node.params["pad_amount"]).reshape(dims, 2)
+    return three(both[:, 0].tolist(), 0), three(both[:, 1].tolist(), 0)
+
+
+def scratch(name: str, *shape: int) -> Value:
+    """32-bit floats that one kernel leaves for the next."""
+    return Value(name, 0, shape, _F32, data_type(_F32), "native")
+
+
+def present(**values: Value | None) -> tuple[Defines, tuple[Value, ...]]:
+    """Optional operands: a define for each that there is, and those themselves."""
+    there = {name: v for name, v in values.items() if v is not None}
+    return tuple((name, "1") for name in there), tuple(there.values())
+
+
+def launch(
+    file: str,
+    function: str,
+    defines: Sequence[tuple[str, str]],
+    space: Space,
+    args: Sequence[Arg],
+    post: Fused | None = None,
+) -> Launch:
+    """A launch with what is done to its result."""
+    total, group = space
+    if post is None:
+        return Launch(file, function, tuple(defines), total, tuple(args), group)
+    every = (*defines, *post.defines)
+    return Launch(file, function, every, total, (*args, *post.args), group, post.before)
