@@ -246,6 +246,30 @@ cdef class GpuLibrary(Library):
         e.code = 0
         return found
 
+    def graph_lower(self, graph, bint optimize) -> str:
+        """A graph that has its tensors and nodes, after the runtime's passes, as JSON."""
+        cdef const char* text = NULL
+        cdef uint64_t code
+        cdef void* handle = _pointer(graph)
+        cdef uint64_t (*lower)(void*, uint32_t, const char**) noexcept nogil
+        lower = <uint64_t (*)(void*, uint32_t, const char**) noexcept nogil>(
+            self._symbol("qnnrt_graph_lower"))
+        with nogil:
+            code = lower(handle, optimize, &text)
+        self._check(code, "graph", "graphFinalize")
+        return _text(text)
+
+    def graph_leave(self, graph, list kept) -> None:
+        """The graph is finalized: of its constants only those at these addresses stay."""
+        cdef vector[const void*] addresses
+        cdef uint64_t (*leave)(void*, const void**, uint64_t) noexcept nogil
+        leave = <uint64_t (*)(void*, const void**, uint64_t) noexcept nogil>(
+            self._symbol("qnnrt_graph_leave"))
+        for address in kept:
+            addresses.push_back(<const void*>_pointer(address))
+        self._check(leave(_pointer(graph), addresses.data(), addresses.size()), "graph",
+                    "graphFinalize")
+
     def make_error(self, uint32_t code, component, call, message):
         """The exception for something that this backend refuses, in its own words."""
         return errors.make_error(code, component, call, "", message)

@@ -102,6 +102,21 @@ QNN_API const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph);
 // Waits for a running execution. 0, 6001, 6023 before graphFinalize.
 QNN_API uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t graph);
 
+// ---- Compiling a declared graph elsewhere ----
+
+#define QNNRT_PASSES_CONSTANTS 0u  // constants folded, unused nodes removed
+#define QNNRT_PASSES_PORTABLE 1u   // and everything else that does not depend on kernels
+
+// A graph that has its tensors and nodes, checked and after the passes, as JSON: nodes in execution
+// order, tensors with the addresses of constants. The graph does not change, and may be lowered
+// again. Text and constants are valid until that, qnnrt_graph_leave, or the end of the graph. 0,
+// 6000, 6001, 6007 a tensor that nothing produces, 6024 finalized.
+QNN_API uint64_t qnnrt_graph_lower(Qnn_GraphHandle_t graph, uint32_t passes, const char** json);
+// It was compiled elsewhere: it takes no more tensors and nodes, and of its constants only those at
+// the `count` addresses stay in memory, as long as the graph. 0, 6000, 6001, 6024.
+QNN_API uint64_t qnnrt_graph_leave(Qnn_GraphHandle_t graph, const void* const* kept,
+                                   uint64_t count);
+
 // ---- The process domain of the htp backend ----
 
 // What the accelerator of this process has mapped, in bytes: registered buffers (a file once),

@@ -117,6 +117,30 @@ uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t handle) {
   });
 }
 
+uint64_t qnnrt_graph_lower(Qnn_GraphHandle_t handle, uint32_t passes, const char** json) {
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (json == nullptr || passes > QNNRT_PASSES_PORTABLE) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+    *json = nullptr;
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
+    auto lowered =
+        object->graph.Lower(passes == QNNRT_PASSES_CONSTANTS ? qnnrt::PassLevel::kConstants
+                                                             : qnnrt::PassLevel::kPortable);
+    if (!lowered.ok()) return qnnrt::Report(lowered.status());
+    *json = *lowered;
+    return QNN_SUCCESS;
+  });
+}
+
+uint64_t qnnrt_graph_leave(Qnn_GraphHandle_t handle, const void* const* kept, uint64_t count) {
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (kept == nullptr && count != 0) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
+    return qnnrt::Report(object->graph.Leave(kept, count));
+  });
+}
+
 uint64_t qnnrt_graph_io_address(Qnn_GraphHandle_t handle, uint32_t tensor, void** address) {
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     if (address == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;

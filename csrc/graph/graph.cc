@@ -14,7 +14,7 @@ namespace qnnrt {
 
 // Whether a client may add to it.
 Status Graph::CheckOpen(const char* what) const {
-  if (finalized()) {
+  if (finalized() || left_) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more %s",
                  name_.c_str(), what);
   }
@@ -173,7 +173,7 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
 
 Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   auto lock = Lock();
-  if (finalized())
+  if (finalized() || left_)
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized already", name_.c_str());
   if (declared_ && pools_ == nullptr) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED,

@@ -135,6 +135,16 @@ class Graph {
   // Interrupted, it changes nothing.
   Status Finalize(ProfileScope* profile, Interrupt* interrupt = nullptr);
 
+  // ---- compiling elsewhere (graph_lower.cc) ----
+
+  // The graph as it would be compiled, as JSON, with the addresses of its constants; the graph does
+  // not change. Valid until the next call, Leave, or the end of the graph. Errors: 6024 finalized,
+  // 6007 a tensor that nothing produces, what folding constants gives.
+  Result<const char*> Lower(PassLevel level);
+  // Another backend has compiled it: it takes no more tensors and nodes, and of its constants only
+  // those at these addresses stay, for as long as the graph lives. Errors: 6024 finalized.
+  Status Leave(const void* const* kept, uint64_t count);
+
   // ---- client memory (graph_pools.cc) ----
   // Errors of all of these: 1000 the memory of this graph is the runtime's own.
 
@@ -229,6 +239,10 @@ class Graph {
     std::vector<PassReport> passes;
     uint64_t start = 0, optimized = 0, end = 0;  // when
   };
+  struct Lowered {
+    Ir ir;
+    std::string json;
+  };
   struct Pools {  // of a graph with client memory
     ClientPool scratch, persistent;
     struct Told {  // an output whose place was written into the client's tensor
@@ -312,9 +326,12 @@ class Graph {
   std::vector<const Tensor*> inputs_, outputs_;
   std::unique_ptr<Plan> plan_;
   Prepared prepared_;
-  bool declared_ = false;                     // comes from a context binary
-  std::shared_ptr<const LoadSource> source_;  // of a declared graph until it is finalized
-  const std::unique_ptr<Pools> pools_;        // null: memory is the runtime's own
+  bool declared_ = false;  // comes from a context binary
+  bool left_ = false;      // compiled by another backend
+  std::unique_ptr<Lowered> lowered_;
+  std::vector<std::shared_ptr<AlignedBytes>> kept_;  // constants that the other backend reads
+  std::shared_ptr<const LoadSource> source_;         // of a declared graph until it is finalized
+  const std::unique_ptr<Pools> pools_;               // null: memory is the runtime's own
   ProcessDomain::Share weights_share_, arena_share_;
   std::unique_ptr<Staging> staging_;  // constant once the graph is finalized; null: stages nothing
   std::vector<size_t> unplaced_;      // of RunStaged

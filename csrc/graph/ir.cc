@@ -97,23 +97,30 @@ std::vector<float> StaticFloats(const Tensor& tensor) {
 }
 
 Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
-                 const Interrupt* interrupt) {
+                 const Interrupt* interrupt, PassLevel level) {
   ir->Index();
-  auto run = [&](const char* name, auto pass) -> Status {
+  auto run = [&](PassLevel least, const char* name, auto pass) -> Status {
     int changes = 0;
+    if (level < least) return Status::Ok();
     if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
     QNNRT_RETURN_IF_ERROR(pass(&changes).Within(name));
     if (changes > 0) report->push_back({name, changes});
     return Status::Ok();
   };
-  QNNRT_RETURN_IF_ERROR(run("remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
+  constexpr PassLevel kConstants = PassLevel::kConstants, kPortable = PassLevel::kPortable;
   QNNRT_RETURN_IF_ERROR(
-      run("fold constants", [&](int* n) { return FoldConstants(ir, threads, n); }));
-  QNNRT_RETURN_IF_ERROR(run("merge conversions", [&](int* n) { return MergeConversions(ir, n); }));
-  QNNRT_RETURN_IF_ERROR(run("cancel transposes", [&](int* n) { return CancelTransposes(ir, n); }));
-  QNNRT_RETURN_IF_ERROR(run("fold scales", [&](int* n) { return FoldScales(ir, n); }));
-  QNNRT_RETURN_IF_ERROR(run("fuse activations", [&](int* n) { return FuseActivations(ir, n); }));
-  QNNRT_RETURN_IF_ERROR(run("remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
+      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "fold constants", [&](int* n) { return FoldConstants(ir, threads, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "merge conversions", [&](int* n) { return MergeConversions(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "cancel transposes", [&](int* n) { return CancelTransposes(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(run(kPortable, "fold scales", [&](int* n) { return FoldScales(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
   return Status::Ok();
 }
 

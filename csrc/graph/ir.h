@@ -51,10 +51,14 @@ struct PassReport {
   int changes;
 };
 
-// Every pass in its order, once. Numerics stay within float rounding; app tensors are never
-// touched. Each lives in its own file under passes/. The interrupt is asked between them.
+// How far passes go. All of them fold constants and remove what is not used; kPortable does what
+// makes sense for any kernels, kAll also what this runtime's kernels take.
+enum class PassLevel : uint8_t { kConstants, kPortable, kAll };
+
+// The passes of a level in their order, once. Numerics stay within float rounding; app tensors are
+// never touched. Each lives in its own file under passes/. The interrupt is asked between them.
 Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
-                 const Interrupt* interrupt = nullptr);
+                 const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll);
 
 Status FoldConstants(Ir* ir, const Threads& threads, int* changes);
 Status MergeConversions(Ir* ir, int* changes);  // of fixed-point numbers, and limits without effect

@@ -69,11 +69,11 @@ def unsupported(node: Node, reason: str) -> UnsupportedNode:
 
 def compile_graph(
     ir: Ir, context: Any, queue: Any, target: Target, cache: Path | None
-) -> tuple[_core.CommandList, list[Value], planning.Plan]:
+) -> tuple[_core.CommandList, planning.Plan]:
     """Everything that an execution needs.
 
     Returns:
-        the command list, its inputs and outputs in its order, and where intermediates lie.
+        the command list, with the inputs and outputs of ``ir.io``; where intermediates lie.
 
     Raises:
         UnsupportedOpError: nodes for which there is no kernel.
@@ -84,10 +84,9 @@ def compile_graph(
     launches = launches_of(ir, target)
     text, names = source(launches)
     program = build(context, device, text, cache) if launches else None
-    io = [v for v in ir.values.values() if v.kind in ("input", "output")]
     plan, places = _intermediates(launches, context, device)
     places |= _constants(launches, context, device)
-    patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in io}
+    patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
     kernels = []
     steps: list[tuple[int, tuple[int, ...], tuple[int, ...] | None]] = []
     for launch, name in zip(launches, names, strict=True):
@@ -106,10 +105,10 @@ def compile_graph(
         context.int_ptr,
         queue.int_ptr,
         steps,
-        [(v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v]) for v in io],
+        [(v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v]) for v in ir.io],
         (context, queue, program, kernels, places),
     )
-    return commands, io, plan
+    return commands, plan
 
 
 def _read_or_written(launches: Sequence[Launch], kind: str) -> dict[Value, tuple[int, int]]:

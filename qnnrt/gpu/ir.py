@@ -75,11 +75,15 @@ class Node:
 
 @dataclass
 class Ir:
-    """A graph, its nodes in execution order."""
+    """A graph: its inputs, then its outputs; its nodes in execution order.
+
+    ``passes`` says what changed it before, for descriptions: names and numbers of changes.
+    """
 
     name: str
-    values: dict[int, Value] = field(default_factory=dict)  # by id
+    io: tuple[Value, ...] = ()
     nodes: list[Node] = field(default_factory=list)
+    passes: list[tuple[str, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import numpy as np
 from .. import _core, planning
 from .compile import compile_graph
 from .device import Device, choose, pyopencl
-from .ir import Ir, Node, Value
+from .ir import Value
+from .lower import read
 from .memory import Memories
 from .ops import table
 from .options import Options
@@ -23,7 +24,6 @@ from .target import Target
 
 __all__ = ["Library"]
 
-_KINDS: Final = {0: "input", 1: "output", 2: "output", 3: "native", 4: "static"}
 #: Properties that the backend behind this one has and this one has not, by key.
 _HAS_NOT: Final = frozenset(
     {202, 210, 303, 304, 307, 308, 309, 314, 317, 318, 319, 321, 1102, 1104}
@@ -37,7 +37,7 @@ class _Graph:
     """A graph that is being built, or its commands."""
 
     context: int
-    ir: Ir
+    name: str
     commands: _core.CommandList | None = None
     io: tuple[Value, ...] = ()
     plan: planning.Plan | None = None
@@ -108,55 +108,22 @@ class Library(_core.GpuLibrary):
 
     def graph_create(self, context: int, name: str, config: _core.Config | None = None) -> int:
         handle = super().graph_create(context, name, config)
-        self._graphs[handle] = _Graph(context, Ir(name))
+        self._graphs[handle] = _Graph(context, name)
         return handle
-
-    def tensor_create_graph_tensor(self, graph: int, tensor: _core.Tensor) -> None:
-        super().tensor_create_graph_tensor(graph, tensor)
-        data = tensor.data
-        dtype = np.dtype(tensor.dtype) if tensor.dtype is not None else None
-        if data is not None and dtype is None:
-            dtype = np.asarray(data).dtype  # of a parameter
-        self._graphs[graph].ir.values[tensor.id] = Value(
-            tensor.name,
-            tensor.id,
-            tensor.shape,
-            dtype if dtype is not None else np.dtype(np.uint8),
-            tensor.data_type,
-            _KINDS.get(tensor.type, "native"),
-            None if data is None else np.frombuffer(data, dtype).reshape(tensor.shape).copy(),
-            tensor.quantization,
-        )
-
-    def graph_add_node(self, graph: int, op: _core.Op) -> None:
-        super().graph_add_node(graph, op)
-        ir = self._graphs[graph].ir
-        params: dict[str, Any] = {}
-        for name, *rest in op.params:
-            value = rest[-1]
-            tensor = isinstance(value, _core.Tensor)
-            params[name] = ir.values[value.id].data if tensor else value
-        ir.nodes.append(
-            Node(
-                op.name,
-                op.type,
-                [None if t is None else ir.values[t.id] for t in op.inputs],
-                [ir.values[t.id] for t in op.outputs if t is not None],
-                params,
-            )
-        )
 
     def graph_finalize(self, graph: int, profile: int = 0, signal: int = 0) -> None:
         g = self._graphs.get(graph)
         if g is None:
             raise self.make_error(6001, "graph", "graphFinalize", "no graph of this backend")
         if g.commands is not None:
-            raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.ir.name!r} is")
+            raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.name!r} is")
         target = self.target(graph)
-        commands, io, g.plan = compile_graph(
-            g.ir, self.cl_context, self.cl_queue, target, target.program_cache
+        ir = read(g.name, self.graph_lower(graph, target.node_optimizations))
+        commands, g.plan = compile_graph(
+            ir, self.cl_context, self.cl_queue, target, target.program_cache
         )
-        g.io = tuple(io)
+        self.graph_leave(graph, [])
+        g.io = ir.io
         g.commands = commands
         commands.install(graph)
 

@@ -97,6 +97,27 @@ def test_a_constant_becomes_an_output(backend: qnnrt.qnn.Backend) -> None:
     assert counts["kernels"] == 1
 
 
+def test_the_runtimes_passes_come_first(backend: qnnrt.qnn.Backend) -> None:
+    model = chain(
+        ("ElementWiseAdd", "k", "two_k", (4,)),
+        ("ElementWiseMultiply", "x", "scaled", (3, 4)),
+        ("Relu", "scaled", "y", (3, 4)),
+        outputs="y",
+    )
+    model.tensors["k"] = Tensor("k", (4,), F32, np.arange(4, dtype=np.float32))
+    model.nodes[0].inputs = ["k", "k"]
+    model.nodes[1].inputs = ["x", "two_k"]
+    for optimize in (True, False):
+        options = {"gpu": {"node_optimizations": optimize}}
+        with qnnrt.Session(model, "gpu", options=options) as s:
+            got = s.run({"x": X.reshape(3, 4)})["y"]
+            np.testing.assert_array_equal(got, np.maximum(X.reshape(3, 4) * 2 * np.arange(4), 0))
+            assert s.backend.library.gpu_counts(s.graph.handle)["kernels"] <= 2
+            with pytest.raises(qnnrt.QnnError, match="is finalized: it takes no more tensors"):
+                s.graph.add_tensor("late", (3,), F32)
+            s.backend.close()
+
+
 def graph(*nodes: ir.Node) -> ir.Ir:
     return ir.Ir("g", nodes=list(nodes))
 
