@@ -15,8 +15,7 @@ import numpy as np
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
-from .. import passes, quantized, quantized_recurrent
-from ..graph import Edge, finish, unique
+from ..graph import Edge
 from . import (  # noqa: F401  (the modules fill the table of operators)
     op_activation,
     op_conv,
@@ -29,12 +28,12 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_resize,
     op_shape,
 )
+from .edges import model_of, names_of
 from .lower import Lowering, given_shapes
 from .nodes import TABLE
 from .options import Options
 from .reasons import reason_for
 from .schema import OPERATORS, FileInfo, OperatorInfo, SignatureInfo, SubgraphInfo, read
-from .values import Value
 
 __all__ = ["load", "refused_ops", "supported_ops"]
 
@@ -97,16 +96,11 @@ def load(
         walk.run(_needed(walk, graph))
     if walk.unsupported:
         raise UnsupportedOpError(walk.unsupported, file.where)
-    outputs = _outputs(walk, entry, given)
-    lowered = passes.Graph(walk.b.ops, given, outputs)
-    quantized_recurrent.fuse(lowered, walk.decoded())
-    if quantized_io:
-        quantized.fixed_io(lowered)
-    passes.run(lowered)
-    model = finish(lowered.ops, given, outputs, entry.key if entry else graph.name or "main")
-    model.source = file.where
-    model.check()
-    return model
+    if not graph.outputs:
+        raise ModelError(f"{walk.where}: subgraph {graph.index} has no output")
+    names = names_of(walk, graph.outputs, entry.outputs if entry else {}, walk.used)
+    title = entry.key if entry else graph.name or "main"
+    return model_of(walk, given, names, title, quantized_io=quantized_io)
 
 
 def _entry(file: FileInfo, key: str | None) -> tuple[SubgraphInfo, SignatureInfo | None]:
@@ -137,17 +131,6 @@ def _needed(walk: Lowering, graph: SubgraphInfo) -> list[OperatorInfo]:
     return kept[::-1]
 
 
-def _names(
-    walk: Lowering, tensors: Sequence[int], given: Mapping[int, str], used: set[str]
-) -> dict[int, str]:
-    names: dict[int, str] = {}
-    for i in tensors:
-        if i not in names:
-            name = given.get(i) or walk.graph.tensors[i].name or f"tensor_{i}"
-            names[i] = unique(name, used)
-    return names
-
-
 def _inputs(
     walk: Lowering, entry: SignatureInfo | None, shapes: Mapping[str, Sequence[int]]
 ) -> list[Edge]:
@@ -155,35 +138,6 @@ def _inputs(
     for i in graph.inputs:
         if graph.tensors[i].data is not None:
             raise ModelError(f"{walk.where}: input {walk.label(i)} is a constant")
-    names = _names(walk, graph.inputs, entry.inputs if entry else {}, walk.used)
+    names = names_of(walk, graph.inputs, entry.inputs if entry else {}, walk.used)
     sizes = given_shapes(walk.file, graph, names, shapes)
     return [walk.add_input(i, name, sizes[i]) for i, name in names.items()]
-
-
-def _outputs(walk: Lowering, entry: SignatureInfo | None, given: list[Edge]) -> list[Edge]:
-    """The tensors of the outputs, each produced by an operation and listed once."""
-    graph = walk.graph
-    if not graph.outputs:
-        raise ModelError(f"{walk.where}: subgraph {graph.index} has no output")
-    names = _names(walk, graph.outputs, entry.outputs if entry else {}, walk.used)
-    given += walk.state_inputs
-    wanted: list[tuple[str, Value]] = []
-    for i, name in names.items():
-        value = walk.tensor(i)
-        if value is None:
-            raise ModelError(f"{walk.where}: nothing produces the output {name!r}")
-        wanted.append((name, value))
-    wanted += walk.state_outputs
-    found: list[Edge] = []
-    for name, value in wanted:
-        if 0 in value.shape:
-            raise ModelError(
-                f"{walk.where}: output {name!r} of shape {list(value.shape)} has no elements"
-            )
-        walk.b.scope = name
-        edge = walk.b.edge(value)
-        if edge.data is not None or edge in given or edge in found:
-            edge = walk.b.edge(walk.b.copy(value, value.shape))
-        edge.name = name
-        found.append(edge)
-    return found

@@ -1,0 +1,84 @@
+"""A subgraph of a file in parts: models of some of its operators, between tensors by index.
+
+A delegate takes some operators and leaves others. What is worked out over the whole subgraph
+(shapes, constants that are folded) holds in every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...errors import ModelError, UnsupportedNode
+from ...model import Model
+from .edges import model_of
+from .lower import Lowering
+from .schema import FileInfo, OperatorInfo, SubgraphInfo
+from .types import TensorInfo
+from .values import constant
+
+__all__ = ["Parts", "tensor_name"]
+
+
+def tensor_name(index: int) -> str:
+    """What a tensor is called in the model of a part."""
+    return f"tensor_{index}"
+
+
+class Parts:
+    """A subgraph, looked at as a whole with certain sizes of its inputs.
+
+    Attributes:
+        graph: the subgraph.
+        shapes: the shape of every tensor that has a value, by index; () for a scalar.
+        constants: tensors with values that are known: the file's, and those folded.
+        refused: operators without a counterpart in QNN.
+    """
+
+    def __init__(
+        self, file: FileInfo, graph: SubgraphInfo, sizes: Mapping[int, Sequence[int]]
+    ) -> None:
+        self.file = file
+        self.graph = graph
+        walk = Lowering(file, graph, stateful=True)
+        for i in graph.inputs:
+            if graph.tensors[i].data is not None:
+                raise ModelError(f"{file.where}: input {walk.label(i)} is a constant")
+            walk.add_input(i, tensor_name(i), tuple(sizes[i]))
+        with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
+            walk.run(graph.operators)
+        self.refused: list[UnsupportedNode] = walk.unsupported
+        self.shapes = {i: v.shape for i, v in walk.env.items()}
+        folded = {i: v.data for i, v in walk.env.items() if v.data is not None}
+        stored = {t.index: t.data for t in graph.tensors if t.data is not None}
+        self.constants: dict[int, np.ndarray] = stored | folded
+
+    def tensor(self, index: int) -> TensorInfo:
+        """What the file says of a tensor."""
+        return self.graph.tensors[index]
+
+    def folds(self, operator: OperatorInfo) -> bool:
+        """Whether nothing of an operator is left to be done when the model runs."""
+        return all(i in self.constants for i in operator.outputs)
+
+    def model(
+        self, operators: Sequence[OperatorInfo], inputs: Sequence[int], outputs: Sequence[int]
+    ) -> Model:
+        """The model of some operators; its inputs and outputs are called by `tensor_name`.
+
+        State of recurrent operators stays in the graph from run to run.
+
+        Raises `UnsupportedOpError` never: operators in `refused` must not be among them.
+        """
+        walk = Lowering(self.file, self.graph, stateful=True)
+        made = {i for operator in operators for i in operator.outputs}
+        for i, data in self.constants.items():
+            if i not in made:
+                walk.env[i] = constant(data, self.tensor(i).encoding, self.tensor(i).name)
+        walk.used.update(map(tensor_name, (*inputs, *outputs)))
+        given = [walk.add_input(i, tensor_name(i), self.shapes[i]) for i in inputs]
+        with np.errstate(all="ignore"):
+            walk.run(list(operators))
+        names = {i: tensor_name(i) for i in outputs}
+        return model_of(walk, given, names, self.graph.name or "part")

@@ -1,0 +1,92 @@
+"""Which operators run together: the subsets that TFLite's interpreter forms around a delegate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+
+from ..importers.tflite.schema import OperatorInfo, SubgraphInfo
+
+__all__ = ["Partition", "partitions"]
+
+
+@dataclass
+class Partition:
+    """Operators that run together.
+
+    Attributes:
+        delegated: a delegate's, or the CPU's.
+        operators: in execution order.
+        inputs, outputs: tensors that come from outside, and that others or the caller read.
+    """
+
+    delegated: bool
+    operators: list[OperatorInfo]
+    inputs: list[int]
+    outputs: list[int]
+
+
+def partitions(
+    graph: SubgraphInfo,
+    operators: Sequence[OperatorInfo],
+    known: Set[int],
+    takes: Callable[[OperatorInfo], bool],
+) -> list[Partition]:
+    """Operators in as few subsets of one kind as their order allows, ready to run one by one.
+
+    The rule is TFLite's: from the operators that are ready, all of the first one's kind, as long
+    as any becomes ready; then the next subset.
+
+    Args:
+        operators: those that are left to be run, in execution order.
+        known: constants.
+        takes: whether the delegate takes an operator.
+    """
+    made = {i for operator in operators for i in operator.outputs}
+    missing = set(made)
+    left = list(operators)
+    found: list[Partition] = []
+    while left:
+        kind: bool | None = None
+        chosen: list[OperatorInfo] = []
+        grew = True
+        while grew:
+            grew = False
+            for operator in list(left):
+                ready = missing.isdisjoint(operator.inputs)
+                if ready and kind in (None, takes(operator)):
+                    kind = takes(operator)
+                    chosen.append(operator)
+                    left.remove(operator)
+                    missing.difference_update(operator.outputs)
+                    grew = True
+        assert kind is not None, "operators are in an order in which they can run"
+        found.append(Partition(kind, chosen, [], []))
+    for part in found:
+        part.inputs, part.outputs = _edges(graph, part, found, known)
+    return found
+
+
+def _edges(
+    graph: SubgraphInfo, part: Partition, all_: Sequence[Partition], known: Set[int]
+) -> tuple[list[int], list[int]]:
+    inside = {i for operator in part.operators for i in operator.outputs}
+    inputs: dict[int, None] = {}
+    read: set[int] = set()
+    for operator in part.operators:
+        read.update(operator.inputs)
+        for i in operator.inputs:
+            if i >= 0 and i not in inside and i not in known and not graph.tensors[i].variable:
+                inputs[i] = None
+    elsewhere = set(graph.outputs)
+    for other in all_:
+        if other is not part:
+            elsewhere.update(i for operator in other.operators for i in operator.inputs)
+    outputs = [
+        i
+        for operator in part.operators
+        for i in operator.outputs
+        # What nobody reads is an output too: an operator has to have a result somewhere.
+        if i in elsewhere or i not in read
+    ]
+    return list(inputs), outputs
