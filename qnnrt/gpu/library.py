@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from .. import _core, planning
 from .compile import compile_graph
 from .device import Device, choose, pyopencl

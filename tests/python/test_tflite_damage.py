@@ -23,6 +23,7 @@ from tflite_builder import ModelBuilder
 import qnnrt
 from qnnrt.errors import ModelError
 from qnnrt.importers import tflite as importer
+from qnnrt.tflite import Interpreter
 
 SEED = 20261121
 #: Constants that importing makes are limited to this, for files this small.
@@ -86,6 +87,16 @@ def test_a_damaged_file_is_a_model_error_or_loads(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert refused > 5, f"seed {SEED}: hardly anything was damaged"
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_damaged_file_is_refused_by_the_interpreter_too(name: str) -> None:
+    """Opened operator by operator, with what is folded from the whole graph."""
+    for data in mutants(BASES[name], SEED + 1, 8):
+        try:
+            Interpreter(model_content=data).close()
+        except ModelError:
+            continue
 
 
 def test_every_truncation_is_noticed(tmp_path: Path) -> None:
