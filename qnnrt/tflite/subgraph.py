@@ -13,7 +13,7 @@ from ..backend import Backend
 from ..errors import UnsupportedOpError
 from ..importers.tflite.parts import Parts, tensor_name
 from ..importers.tflite.schema import OPERATORS, FileInfo, OperatorInfo, SubgraphInfo
-from ..session import Session
+from ..session import BoundTensor, Session
 from ..stats import Copy
 from .delegate import QnnDelegate
 from .memory import DEFAULT_TENSOR_ALIGNMENT, TfLiteCustomAllocation
@@ -270,7 +270,8 @@ class Subgraph:
         if not part.delegated or self.delegate is None:
             return Session(model, self.cpu, io="raw", threads=self.threads)
         edges = (*part.inputs, *part.outputs)
-        shared = {tensor_name(i): self._shared(i) for i in edges}
+        shared = dict.fromkeys((*model.inputs, *model.outputs), True)  # states are the session's
+        shared |= {tensor_name(i): self._shared(i) for i in edges}
         sizes = [self.shape(i) for i in edges]
         key = repr((self.digest, self.graph.index, number, edges, sizes))
         return self.delegate.session(model, shared, key)
@@ -285,6 +286,7 @@ class Subgraph:
             for i in (*part.inputs, *part.outputs):
                 self._bind_one(part, session, i)
             self._runs.append(self._run_of(part, session))
+            self._runs += [partial(_move, *pair) for pair in _states(session)]
 
     def _bind_one(self, part: Partition, session: Session, index: int) -> None:
         name = tensor_name(index)
@@ -339,6 +341,8 @@ class Subgraph:
         """State starts from zeros again."""
         for _, session in self._plan:
             session.reset_state()
+            for state, _ in _states(session):
+                state.array[...] = 0
 
     # ---- what happened
 
@@ -387,6 +391,16 @@ def _voted(delegate: QnnDelegate, run: _Run) -> None:
         run()
     finally:
         delegate.vote("default")
+
+
+def _states(session: Session) -> list[tuple[BoundTensor, BoundTensor]]:
+    """States that no operation keeps: what a run starts from, and what it leaves behind."""
+    found = [(t, session.outputs.get(f"{name}.next")) for name, t in session.inputs.items()]
+    return [(before, after) for before, after in found if after is not None]
+
+
+def _move(before: BoundTensor, after: BoundTensor) -> None:
+    before.array[...] = after.array
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:

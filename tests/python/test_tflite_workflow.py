@@ -17,7 +17,7 @@ from tflite_builder import ModelBuilder
 from tflite_models import open_batch, two_entries
 from tflite_networks import NETWORKS
 from tflite_quantizer import quantized_network
-from tflite_recurrent import lstm, svdf
+from tflite_recurrent import lstm, rnn, svdf
 
 import qnnrt
 from qnnrt import tflite
@@ -383,7 +383,15 @@ def test_networks_give_what_tflite_gives(name: str, kind: str, delegate: QnnDele
 # ---- state, sizes, signatures
 
 
-@pytest.mark.parametrize("make", [lstm, lambda: svdf(1, 0, True), lstm8], ids=["lstm", "svdf", "q"])
+STATEFUL = {
+    "lstm": lstm,
+    "svdf": lambda: svdf(1, 0, True),
+    "quantized": lstm8,
+    "rnn": lambda: rnn("UNIDIRECTIONAL_SEQUENCE_RNN"),
+}
+
+
+@pytest.mark.parametrize("make", STATEFUL.values(), ids=STATEFUL)
 def test_state_lasts_from_run_to_run_until_it_is_reset(make: object, delegate: QnnDelegate) -> None:
     data = make()  # type: ignore[operator]
     theirs = reference.interpreter(data)

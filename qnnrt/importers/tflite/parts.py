@@ -41,18 +41,35 @@ class Parts:
     ) -> None:
         self.file = file
         self.graph = graph
-        walk = Lowering(file, graph, stateful=True)
-        for i in graph.inputs:
-            if graph.tensors[i].data is not None:
-                raise ModelError(f"{file.where}: input {walk.label(i)} is a constant")
-            walk.add_input(i, tensor_name(i), tuple(sizes[i]))
-        with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
-            walk.run(graph.operators)
+        self._stateful = True
+        walk = self._walk(sizes)
+        if walk.unsupported:
+            self._stateful = False
+            outside = self._walk(sizes)
+            self._stateful = len(outside.unsupported) >= len(walk.unsupported)
+            if not self._stateful:
+                walk = outside
         self.refused: list[UnsupportedNode] = walk.unsupported
         self.shapes = {i: v.shape for i, v in walk.env.items()}
         folded = {i: v.data for i, v in walk.env.items() if v.data is not None}
         stored = {t.index: t.data for t in graph.tensors if t.data is not None}
         self.constants: dict[int, np.ndarray] = stored | folded
+
+    def _lowering(self) -> Lowering:
+        if self._stateful:
+            return Lowering(self.file, self.graph, stateful=True)
+        return Lowering(self.file, self.graph, "io")
+
+    def _walk(self, sizes: Mapping[int, Sequence[int]]) -> Lowering:
+        """Over the whole subgraph."""
+        walk = self._lowering()
+        for i in self.graph.inputs:
+            if self.graph.tensors[i].data is not None:
+                raise ModelError(f"{self.file.where}: input {walk.label(i)} is a constant")
+            walk.add_input(i, tensor_name(i), tuple(sizes[i]))
+        with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
+            walk.run(self.graph.operators)
+        return walk
 
     def tensor(self, index: int) -> TensorInfo:
         """What the file says of a tensor."""
@@ -67,11 +84,13 @@ class Parts:
     ) -> Model:
         """The model of some operators; its inputs and outputs are called by `tensor_name`.
 
-        State of recurrent operators stays in the graph from run to run.
+        State of recurrent operators stays in the graph from run to run. Where an operation of the
+        subgraph cannot keep its own, each state is an input besides, and an output with `.next`
+        behind its name.
 
         Raises `UnsupportedOpError` never: operators in `refused` must not be among them.
         """
-        walk = Lowering(self.file, self.graph, stateful=True)
+        walk = self._lowering()
         made = {i for operator in operators for i in operator.outputs}
         for i, data in self.constants.items():
             if i not in made:
