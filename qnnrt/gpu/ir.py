@@ -98,6 +98,8 @@ class Launch:
         total, group: sizes of the index space, and of work groups; the driver's choice without one.
         args: values become buffers, ints 32-bit and floats 32-bit numbers.
         before: source that stands before the file's, after its defines.
+        in_place: (written, read) values of which a work item reads only the elements that it
+            writes: they may have the same memory.
     """
 
     file: str
@@ -107,3 +109,4 @@ class Launch:
     args: tuple[Value | int | float, ...]
     group: tuple[int, ...] | None = None
     before: str = ""
+    in_place: tuple[tuple[Value, Value], ...] = ()

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .. import _core, planning
+from .. import _core
 from .compile import compile_graph
+from .describe import describe
 from .device import Device, choose, pyopencl
 from .ir import Value
 from .lower import read
 from .memory import Memories
 from .ops import table
 from .options import Options
+from .places import Shared
 from .programs import cache_dir
 from .target import Target
 
@@ -38,7 +40,7 @@ class _Graph:
     name: str
     commands: _core.CommandList | None = None
     io: tuple[Value, ...] = ()
-    plan: planning.Plan | None = None
+    description: str | None = None
 
 
 class Library(_core.GpuLibrary):
@@ -75,6 +77,7 @@ class Library(_core.GpuLibrary):
         self._graphs: dict[int, _Graph] = {}
         self.memories = Memories(self)
         self._lock = threading.RLock()
+        self._weights = Shared()
 
     # ---- what there is
 
@@ -117,13 +120,12 @@ class Library(_core.GpuLibrary):
             raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.name!r} is")
         target = self.target(graph)
         ir = read(g.name, self.graph_lower(graph, target.node_optimizations))
-        commands, g.plan = compile_graph(
-            ir, self.cl_context, self.cl_queue, target, target.program_cache
-        )
-        self.graph_leave(graph, [])
+        made = compile_graph(ir, self.cl_context, self.cl_queue, target, self._weights)
+        self.graph_leave(graph, made.places.kept)
         g.io = ir.io
-        g.commands = commands
-        commands.install(graph)
+        g.description = describe(made, target)
+        g.commands = made.commands
+        made.commands.install(graph)
 
     def target(self, graph: int) -> Target:
         """What the kernels of a graph are made for."""
@@ -213,4 +215,6 @@ class Library(_core.GpuLibrary):
             commands.reset()
 
     def graph_describe(self, graph: int) -> str | None:
-        return None
+        """What its finalized steps, kernels, arena and program are, as JSON."""
+        g = self._graphs.get(graph)
+        return g.description if g is not None else None

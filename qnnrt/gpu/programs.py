@@ -8,17 +8,20 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from .._owner import log
 from .device import Device, pyopencl
 from .ir import Launch
 
-__all__ = ["build", "cache_dir", "source"]
+__all__ = ["Program", "build", "cache_dir", "source"]
 
-_OPTIONS = ("-cl-std=CL1.2",)
+_OPTIONS: Final = ("-cl-std=CL1.2",)
+_MAGIC: Final = b"qnnrt opencl 1\n"
+_DIGEST: Final = 32  # bytes
 
 
 def cache_dir() -> Path:
@@ -51,23 +54,44 @@ def _text(file: str) -> str:
     return f'#line 1 "{file}.cl"\n{text}'
 
 
-def build(context: Any, device: Device, text: str, folder: Path | None) -> Any:
+@dataclass(frozen=True)
+class Program:
+    """A built program.
+
+    Attributes:
+        raw: the ``pyopencl.Program``; None where there are no kernels.
+        cache: "hit": its binary was in the cache; "miss": it was built from its source; "none":
+            nothing is kept, or nothing was to be built.
+        nbytes: of its binary; 0 where nobody has asked for it.
+    """
+
+    raw: Any
+    cache: str
+    nbytes: int = 0
+
+
+def build(context: Any, device: Device, text: str, folder: Path | None) -> Program:
     """The program, out of the cache where it has been built before.
 
     Whatever is wrong with the cache is no error: the program is built from its source then.
     """
     cl = pyopencl()
+    if not text:
+        return Program(None, "none")
     path = folder / f"{_key(device, text)}.bin" if folder is not None else None
-    if path is not None and path.exists():
+    if path is not None and (binary := _read(path)) is not None:
         try:
-            return cl.Program(context, [device.raw], [path.read_bytes()]).build(list(_OPTIONS))
-        except (cl.Error, OSError) as e:
+            made = cl.Program(context, [device.raw], [binary])
+            return Program(made.build(list(_OPTIONS)), "hit", len(binary))
+        except cl.Error as e:
             log.warning("%s is of no use, so kernels are built anew: %s", path, str(e))
-    program = cl.Program(context, text).build(list(_OPTIONS), devices=[device.raw])
-    if path is not None:
-        with contextlib.suppress(OSError):
-            _write(path, program.get_info(cl.program_info.BINARIES)[0])
-    return program
+    raw = cl.Program(context, text).build(list(_OPTIONS), devices=[device.raw])
+    if path is None:
+        return Program(raw, "none")
+    binary = raw.get_info(cl.program_info.BINARIES)[0]
+    with contextlib.suppress(OSError):
+        _write(path, binary)
+    return Program(raw, "miss", len(binary))
 
 
 def _key(device: Device, text: str) -> str:
@@ -76,12 +100,25 @@ def _key(device: Device, text: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
+def _read(path: Path) -> bytes | None:
+    """The binary, unless there is none or it is not what was written: drivers crash on such."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body = data[len(_MAGIC) + _DIGEST :]
+    if data[: len(_MAGIC) + _DIGEST] == _MAGIC + hashlib.sha256(body).digest():
+        return body
+    log.warning("%s is damaged, so kernels are built anew", path)
+    return None
+
+
 def _write(path: Path, data: bytes) -> None:
     """Whole or not at all: other processes read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         try:
-            file.write(data)
+            file.write(_MAGIC + hashlib.sha256(data).digest() + data)
             file.flush()
             os.replace(file.name, path)
         except BaseException:

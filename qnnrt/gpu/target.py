@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from ..dtypes import data_type
 from .device import Device
 from .ir import Value
+
+_PAGE: Final = 4096
 
 __all__ = ["Target"]
 
@@ -47,8 +50,15 @@ class Target:
     def constant(self, array: np.ndarray, name: str = "") -> Value:
         """A constant that a family of kernels wants to read, as weights in another layout.
 
-        It becomes an argument of a launch as any other value does.
+        It becomes an argument of a launch as any other value does. The array is copied.
         """
-        array = np.ascontiguousarray(array)
-        code = data_type(array.dtype)
-        return Value(name, 0, array.shape, array.dtype, code, "static", array)
+        # On a boundary from which devices that share the host's memory read it in place.
+        room = np.empty(array.nbytes + _PAGE, np.uint8)
+        start = -room.ctypes.data % _PAGE
+        data = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        np.copyto(data, array)
+        return Value(name, 0, array.shape, array.dtype, data_type(array.dtype), "static", data)
+
+    def temporary(self, shape: tuple[int, ...], dtype: Any, name: str = "") -> Value:
+        """Memory between several launches of one node."""
+        return Value(name, 0, shape, np.dtype(dtype), data_type(dtype), "native")

@@ -1,0 +1,79 @@
+"""What a graph became, in words: JSON like that of the cpu backend, with what is the device's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .compile import Compiled
+from .ir import Launch, Node
+from .places import Arena
+from .target import Target
+
+__all__ = ["describe"]
+
+
+def describe(compiled: Compiled, target: Target) -> str:
+    """Its passes, arenas, weights, program and kernels."""
+    arenas = [_arena(a) for a in compiled.places.arenas]
+    return json.dumps(
+        {
+            "device": str(target.device),
+            "precision": target.precision,
+            "passes": [{"name": n, "changes": c} for n, c in compiled.ir.passes],
+            "arena": {
+                "peak": sum(a["peak"] for a in arenas),
+                "lower_bound": sum(a["lower_bound"] for a in arenas),
+                "sum": sum(a["sum"] for a in arenas),
+                "order": arenas[0]["order"] if arenas else "",
+                "proved": all(a["proved"] for a in arenas),
+                "items": [{**i, "arena": n} for n, a in enumerate(arenas) for i in a["items"]],
+            },
+            "arenas": len(arenas),
+            "weight_bytes": compiled.places.weight_bytes,
+            "weights_in_place": len(compiled.places.kept),
+            "program": {
+                "cache": compiled.program.cache,
+                "binary_bytes": compiled.program.nbytes,
+                "kernels": len({_kernel(launch) for _, launch in compiled.launches}),
+            },
+            "steps": [_step(node, launch) for node, launch in compiled.launches],
+        }
+    )
+
+
+def _arena(arena: Arena) -> dict[str, Any]:
+    plan = arena.plan
+    items = []
+    for value, item, offset in zip(arena.values, arena.items, plan.offsets, strict=True):
+        told = {"name": value.name, "kind": "tensor", "offset": offset, "size": item.size}
+        told |= {"first": item.first, "last": item.last}
+        if value in arena.shared:
+            told["shared"] = [v.name for v in arena.shared[value]]
+        items.append(told)
+    return {
+        "peak": plan.peak,
+        "lower_bound": plan.lower_bound,
+        "sum": plan.sum,
+        "order": plan.order,
+        "proved": plan.proved,
+        "items": items,
+    }
+
+
+def _kernel(launch: Launch) -> tuple[Any, ...]:
+    return launch.file, launch.function, launch.defines, launch.before
+
+
+def _step(node: Node, launch: Launch) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "op": node.type,
+        "kernel": f"{launch.file}.{launch.function}",
+        "defines": dict(launch.defines),
+        "total": launch.total,
+        "group": launch.group,
+        "fused": [post.expression for post in node.post],
+        "inputs": ["" if v is None else v.name for v in node.inputs],
+        "outputs": [v.name for v in node.outputs],
+    }
