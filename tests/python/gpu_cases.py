@@ -17,6 +17,7 @@ takes the time. Inputs are those of ``op_runner.run_op``.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,7 @@ __all__ = [
     "feeds_for",
     "joined",
     "launches",
+    "loops_and_lanes",
     "normal",
     "on_gpu",
     "one_backend",
@@ -49,6 +51,18 @@ def one_backend(opencl_is_up: None) -> Iterator[qnnrt.qnn.Backend]:
     """The backend of a module's sessions: ``Session(model, "gpu")`` shares it while it is open."""
     with qnnrt.qnn.Backend.shared("gpu") as backend:
         yield backend
+
+
+@pytest.fixture(params=["loops", "lanes"])
+def loops_and_lanes(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, one_backend: qnnrt.qnn.Backend
+) -> str:
+    """The kernels for devices whose work groups are loops, and then those for work items side by
+    side, with local memory and barriers, whatever the device is."""
+    library = one_backend.library
+    kind = {"loops": "cpu", "lanes": "gpu"}[request.param]
+    monkeypatch.setattr(library, "device", dataclasses.replace(library.device, kind=kind))
+    return str(request.param)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 // Before every family's file. Kernels store REAL and compute in float:
 //   HALF: tensors are 16-bit floats, which every device can load and store
+//   TYPE: they are integers of this type
 //   POST(v, i): what is done to element i of the output before it is stored; see Node.post. A kernel
 //   that takes it has POST_PARAMS at the end of its parameters.
 #undef REAL
@@ -10,7 +11,11 @@
 #define LOAD(p, i) vload_half(i, p)
 #define STORE(p, i, v) vstore_half(v, i, p)
 #else
+#ifdef TYPE
+#define REAL TYPE
+#else
 #define REAL float
+#endif
 #define LOAD(p, i) ((p)[i])
 #define STORE(p, i, v) ((p)[i] = (v))
 #endif

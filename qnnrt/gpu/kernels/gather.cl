@@ -1,0 +1,93 @@
+// Elements that indices pick. An index below 0 counts from the end of its axis; where there is no
+// such element the result is 0.
+//   UNIT: what is moved; INDEX: the type of the indices
+
+#undef DIM
+#undef DIMS
+#undef STEP
+#undef ALL
+#undef ZERO
+#define ZERO ((UNIT)(0))
+#define DIM(k) , const int n##k, const int s##k
+#define STEP(k)                \
+  {                            \
+    const int i = rest % n##k; \
+    rest /= n##k;              \
+    from += i * s##k;          \
+  }
+#define ALL(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+
+inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
+  const long i = (long)indices[at];
+  const long from_start = i < 0 ? i + size : i;
+  return from_start >= 0 && from_start < size ? from_start : -1;
+}
+
+// Slices of `chunk` units along an axis of `size`
+#ifdef ONLY_GATHER
+__kernel void KERNEL(gather)(__global const UNIT* x, __global const INDEX* indices,
+                             __global UNIT* y, const int total, const int size, const int picks,
+                             const int chunk) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  const int pick = at / chunk % picks;
+  const long i = KERNEL(index)(indices, pick, size);
+  y[at] = i < 0 ? ZERO : x[((at / chunk / picks) * size + (int)i) * chunk + at % chunk];
+}
+#endif
+
+// Loop k of the indices, the innermost is 0, has `n` steps of `s` units in the input; along the
+// axis, whose neighbours are `step` apart, it is 0.
+#ifdef ONLY_GATHER_ELEMENTS
+__kernel void KERNEL(gather_elements)(__global const UNIT* x, __global const INDEX* indices,
+                                      __global UNIT* y, const int total, const int size,
+                                      const int step ALL(DIM)) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  int rest = at, from = 0;
+  ALL(STEP)
+  const long i = KERNEL(index)(indices, at, size);
+  y[at] = i < 0 ? ZERO : x[from + (int)i * step];
+}
+#endif
+
+// Slices of `chunk` units; `depth` indices say which, in dims of sizes n0, n1...; `picks` of them
+// for each batch.
+#ifdef ONLY_GATHER_ND
+__kernel void KERNEL(gather_nd)(__global const UNIT* x, __global const INDEX* indices,
+                                __global UNIT* y, const int total, const int depth,
+                                const int picks, const int chunk, const int n0, const int n1,
+                                const int n2, const int n3, const int n4, const int n5,
+                                const int n6, const int n7) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  const int sizes[8] = {n0, n1, n2, n3, n4, n5, n6, n7};
+  const int pick = at / chunk;
+  int from = pick / picks;
+  int found = 1;
+  for (int d = 0; d < depth; ++d) {
+    const long i = KERNEL(index)(indices, pick * depth + d, sizes[d]);
+    found = found && i >= 0;
+    from = from * sizes[d] + (int)i;
+  }
+  y[at] = found ? x[from * chunk + at % chunk] : ZERO;
+}
+#endif
+
+// 1 where the index says, 0 elsewhere: `inner` indices for each of the outer ones. An index outside
+// of [-depth, depth) is nowhere.
+#ifdef ONLY_ONE_HOT
+__kernel void KERNEL(one_hot)(__global const INDEX* indices, __global UNIT* y, const int total,
+                              const int depth, const int inner, const int on0, const int on1,
+                              const int off0, const int off1) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  const int place = at / inner % depth;
+  const long i = KERNEL(index)(indices, at / inner / depth * inner + at % inner, depth);
+#if WIDTH == 8
+  y[at] = i == place ? (UNIT)(on0, on1) : (UNIT)(off0, off1);
+#else
+  y[at] = i == place ? (UNIT)on0 : (UNIT)off0;
+#endif
+}
+#endif

@@ -1,0 +1,79 @@
+// Updates of some elements of y, which holds the others already. They come in their order, so that
+// those of one element have one meaning; an index that is nowhere updates nothing.
+//   COMBINE(a, b): of the element and its update; INDEX: the type of the indices
+
+#undef DIM
+#undef STEP
+#undef ALL
+#define DIM(k) , const int n##k, const int s##k, const int t##k
+#define STEP(k)                \
+  {                            \
+    const int i = rest % n##k; \
+    rest /= n##k;              \
+    from += i * s##k;          \
+    to += i * t##k;            \
+  }
+#define ALL(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6)
+
+inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
+  const long i = (long)indices[at];
+  const long from_start = i < 0 ? i + size : i;
+  return from_start >= 0 && from_start < size ? from_start : -1;
+}
+
+// One line along the axis for each work item: no other one has updates for it. Loop k of the other
+// dims has `n` steps, of `s` elements in the indices and `t` in y.
+#ifdef ONLY_SCATTER_ELEMENTS
+__kernel void KERNEL(scatter_elements)(__global const INDEX* indices, __global const REAL* updates,
+                                       __global REAL* y, const int total, const int size,
+                                       const int count, const int index_step,
+                                       const int step ALL(DIM)) {
+  int rest = get_global_id(0);
+  if (rest >= total) return;
+  int from = 0, to = 0;
+  ALL(STEP)
+  for (int j = 0; j < count; ++j) {
+    const int at = from + j * index_step;
+    const long i = KERNEL(index)(indices, at, size);
+    if (i < 0) continue;
+    const int place = to + (int)i * step;
+    STORE(y, place, COMBINE(LOAD(y, place), LOAD(updates, at)));
+  }
+}
+#endif
+
+inline int KERNEL(place)(__global const INDEX* indices, int pick, int depth, const int* sizes) {
+  int place = 0;
+  for (int d = 0; d < depth; ++d) {
+    const long i = KERNEL(index)(indices, pick * depth + d, sizes[d]);
+    if (i < 0) return -1;
+    place = place * sizes[d] + (int)i;
+  }
+  return place;
+}
+
+// Slices of `chunk` elements, `lanes` work items for each of these. With one lane it takes all
+// updates in their order; with one for each update, the first one of a slice takes the slice's.
+#ifdef ONLY_SCATTER_ND
+__kernel void KERNEL(scatter_nd)(__global const INDEX* indices, __global const REAL* updates,
+                                 __global REAL* y, const int total, const int chunk,
+                                 const int lanes, const int picks, const int depth, const int n0,
+                                 const int n1, const int n2, const int n3, const int n4,
+                                 const int n5, const int n6, const int n7) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  const int sizes[8] = {n0, n1, n2, n3, n4, n5, n6, n7};
+  const int k = at % chunk, lane = at / chunk;
+  const int own = lanes > 1 ? KERNEL(place)(indices, lane, depth, sizes) : 0;
+  if (own < 0) return;
+  for (int u = 0; lanes > 1 && u < lane; ++u) {
+    if (KERNEL(place)(indices, u, depth, sizes) == own) return;
+  }
+  for (int u = lane; u < picks; ++u) {
+    const int place = KERNEL(place)(indices, u, depth, sizes);
+    if (place < 0 || (lanes > 1 && place != own)) continue;
+    const int to = place * chunk + k;
+    STORE(y, to, COMBINE(LOAD(y, to), LOAD(updates, u * chunk + k)));
+  }
+}
+#endif

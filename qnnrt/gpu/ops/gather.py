@@ -1,0 +1,154 @@
+"""Elements that indices pick, and those that they replace.
+
+The checks of the graph refuse constant indices that are outside of their axis. Those that come at
+run time are never followed there: nothing is written for them, and what they pick is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ..ir import Launch, Node, Value
+from ..target import Target
+from .common import Defines
+from .move import copies, packed
+from .sizes import axis_of, index_type, launch, number, on_lanes, over, plain, strides, unit_type
+
+_COMBINE: Final = {
+    0: "(b)",
+    1: "((a) + (b))",
+    2: "((a) * (b))",
+    3: "((b) > (a) || (b) != (b) ? (b) : (a))",
+}
+#: Updates for which every pair of them may be compared.
+_MOST_PAIRS: Final = 8192
+
+
+def _moved(value: Value, indices: Value, units: int) -> tuple[Defines, int]:
+    """Defines for so many neighbours that stay together, and how many units these are."""
+    width = math.gcd(units * value.dtype.itemsize, 16)
+    if units <= 1:
+        width = value.dtype.itemsize
+    defines = (
+        ("WIDTH", str(width)),
+        ("UNIT", unit_type(width)),
+        ("INDEX", index_type(indices)),
+    )
+    return defines, units * value.dtype.itemsize // width
+
+
+def _picked(node: Node) -> tuple[Value, Value, Value]:
+    x, indices, y = node.inputs[0], node.inputs[1], node.outputs[0]
+    assert x is not None
+    assert indices is not None
+    plain(x, y)
+    return x, indices, y
+
+
+def _gather(node: Node, target: Target) -> list[Launch]:
+    x, indices, y = _picked(node)
+    axis = axis_of(node, len(x.shape))
+    chunk = math.prod(x.shape[axis + 1 :])
+    defines, units = _moved(x, indices, chunk)
+    total = math.prod(x.shape[:axis]) * indices.size * units
+    grid = over(total, target)
+    args = (x, indices, y, total, x.shape[axis], indices.size, units)
+    return [launch("gather", "gather", defines, args, grid)]
+
+
+def _gather_elements(node: Node, target: Target) -> list[Launch]:
+    x, indices, y = _picked(node)
+    axis = axis_of(node, len(x.shape), 0)
+    steps = strides(x.shape)
+    args: list[Value | int] = [x, indices, y, y.size, x.shape[axis], steps[axis]]
+    for d in reversed(range(8)):
+        d -= 8 - len(x.shape)
+        args += [indices.shape[d], 0 if d == axis else steps[d]] if d >= 0 else [1, 0]
+    defines, _ = _moved(x, indices, 1)
+    grid = over(y.size, target)
+    return [launch("gather", "gather_elements", defines, args, grid)]
+
+
+def _gather_nd(node: Node, target: Target) -> list[Launch]:
+    x, indices, y = _picked(node)
+    first = int(node.params.get("batch_dims", 0))
+    depth = indices.shape[-1]
+    sizes = x.shape[first : first + depth]
+    defines, units = _moved(x, indices, math.prod(x.shape[first + depth :]))
+    picks = math.prod(indices.shape[first:-1])
+    total = math.prod(indices.shape[:-1]) * units
+    grid = over(total, target)
+    args: list[Value | int] = [x, indices, y, total, depth, picks, units]
+    args += [*sizes, *[1] * (8 - depth)]
+    return [launch("gather", "gather_nd", defines, args, grid)]
+
+
+def _one_hot(node: Node, target: Target) -> list[Launch]:
+    indices, y = node.inputs[0], node.outputs[0]
+    assert indices is not None
+    plain(y)
+    axis = axis_of(node, len(y.shape), len(y.shape) - 1)
+    on, off = (packed(node.params.get(f"{n}_value", n == "on"), y.dtype)[:2] for n in ("on", "off"))
+    inner = math.prod(indices.shape[axis:])
+    defines, _ = _moved(y, indices, 1)
+    grid = over(y.size, target)
+    args = (indices, y, y.size, y.shape[axis], inner, *on, *off)
+    return [launch("gather", "one_hot", defines, args, grid)]
+
+
+def _scattered(
+    node: Node, target: Target
+) -> tuple[Value, Value, Value, Value, Defines, list[Launch]]:
+    """Input, indices, updates and output; what the kernel is told; and the launches before it."""
+    x, indices, updates, y = node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0]
+    assert x is not None
+    assert indices is not None
+    assert updates is not None
+    reduction = int(node.params.get("reduction", 0))
+    if reduction == 0:  # bits, so that a NaN stays what it is
+        plain(x, updates, y)
+        bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[x.dtype.itemsize]
+        types: Defines = (("TYPE", bits),)
+    else:
+        types = number(x)
+    defines = (*types, ("INDEX", index_type(indices)), ("COMBINE(a, b)", _COMBINE[reduction]))
+    return x, indices, updates, y, defines, copies(x, y, [(x.size, 1, 1)], target)
+
+
+def _scatter_elements(node: Node, target: Target) -> list[Launch]:
+    x, indices, updates, y, defines, before = _scattered(node, target)
+    axis = axis_of(node, len(x.shape), 0)
+    s, t = strides(indices.shape), strides(x.shape)
+    count = indices.shape[axis]
+    total = indices.size // max(count, 1)
+    args: list[Value | int] = [indices, updates, y, total, x.shape[axis], count, s[axis], t[axis]]
+    others = [d for d in reversed(range(len(x.shape))) if d != axis]
+    for d in others:
+        args += [indices.shape[d], s[d], t[d]]
+    args += [1, 0, 0] * (7 - len(others))
+    grid = over(total, target)
+    return [*before, launch("scatter", "scatter_elements", defines, args, grid)]
+
+
+def _scatter_nd(node: Node, target: Target) -> list[Launch]:
+    x, indices, updates, y, defines, before = _scattered(node, target)
+    depth = indices.shape[-1]
+    picks = math.prod(indices.shape[:-1])
+    chunk = math.prod(x.shape[depth:])
+    lanes = picks if on_lanes(target) and picks <= _MOST_PAIRS else 1
+    total = chunk * lanes
+    grid = over(total, target)
+    args: list[Value | int] = [indices, updates, y, total, chunk, lanes, picks, depth]
+    args += [*x.shape[:depth], *[1] * (8 - depth)]
+    return [*before, launch("scatter", "scatter_nd", defines, args, grid)]
+
+
+OPS: Final = {
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherNd": _gather_nd,
+    "OneHot": _one_hot,
+    "ScatterElements": _scatter_elements,
+    "ScatterNd": _scatter_nd,
+}
