@@ -12,8 +12,8 @@ FLOATS KERNEL(power)(FLOATS s, float beta) {
 #ifdef ACROSS
 // WIDTH is 1 for windows that are no neighbours' of each other.
 __kernel void KERNEL(lrn)(__global const REAL* x, __global REAL* y, const int count,
-                          const int channels, const int radius, const float alpha,
-                          const float beta, const float bias POST_PARAMS) {
+                          const int channels, const int radius, const float alpha, const float beta,
+                          const float bias POST_PARAMS) {
   if (get_global_id(0) >= count) return;
   const int at = get_global_id(0) * WIDTH, c = at % channels;
   const int first = -min(radius, c), last = min(radius + WIDTH - 1, channels - 1 - c);
@@ -37,9 +37,8 @@ __kernel void KERNEL(lrn)(__global const REAL* x, __global REAL* y, const int co
 }
 #else
 __kernel void KERNEL(lrn)(__global const REAL* x, __global REAL* y, const int count,
-                          const int channels, const int radius, const float alpha,
-                          const float beta, const float bias, const int height,
-                          const int width POST_PARAMS) {
+                          const int channels, const int radius, const float alpha, const float beta,
+                          const float bias, const int height, const int width POST_PARAMS) {
   int i = get_global_id(0);
   if (i >= count) return;
   const int at = i * WIDTH;

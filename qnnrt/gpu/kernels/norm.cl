@@ -1,7 +1,7 @@
 // Normalization by statistics, of rows or, with SPATIAL, of images.
 //   LANES: work items that share a statistic
-// Arguments: `centre`: the mean is subtracted; `scale`: by what the rest is divided, 0 nothing, 1 its
-// deviation, 2 its length
+// Arguments: `centre`: the mean is subtracted; `scale`: by what the rest is divided, 0 nothing, 1
+// its deviation, 2 its length
 
 // The sum of all work items' `v`.
 float KERNEL(all)(float v, __local float* parts) {
@@ -27,7 +27,8 @@ float KERNEL(factor)(float squares, float elements, int scale, float epsilon) {
 
 #ifndef SPATIAL
 // Rows of `inner` elements, a work group for each.
-//   TABLES: element k of row r is at starts[r] + steps[k], else rows are neighbours; WIDTH is 1 then
+//   TABLES: element k of row r is at starts[r] + steps[k], else rows are neighbours; WIDTH is 1
+//   then
 
 #undef SUM
 #define SUM1(v) (v)
@@ -87,8 +88,9 @@ __kernel void KERNEL(rows)(__global const REAL* x,
 }
 
 #else
-// [N, pixels, C] by groups of channels over all pixels, in three kernels: statistics of each channel
-// over chunks of pixels, those of groups out of them, and the result. All but the ends are 32 bits.
+// [N, pixels, C] by groups of channels over all pixels, in three kernels: statistics of each
+// channel over chunks of pixels, those of groups out of them, and the result. All but the ends are
+// 32 bits.
 //   EACH: groups are single channels
 
 #undef FLOATS_AT
@@ -122,8 +124,8 @@ __kernel void KERNEL(moments)(__global const REAL* x, __global float* means,
 // A work group for each group of `width` channels.
 __kernel void KERNEL(join)(__global const float* means, __global const float* squares,
                            __global float* stats, const int channels, const int width,
-                           const int pixels, const int chunk, const int chunks,
-                           const int centre, const int scale, const float epsilon) {
+                           const int pixels, const int chunk, const int chunks, const int centre,
+                           const int scale, const float epsilon) {
   const int groups = channels / width, all = get_num_groups(0), group = get_group_id(0);
   const int n = group / groups, c = group % groups * width, lane = get_local_id(0);
   const float elements = (float)pixels * width;

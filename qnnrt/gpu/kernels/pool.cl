@@ -1,4 +1,5 @@
-// The greatest (MAX) or the mean of windows over [N, D, H, W, C]: WIDTH channels for each work item.
+// The greatest (MAX) or the mean of windows over [N, D, H, W, C]: WIDTH channels for each work
+// item.
 //   SLICES: work items that share a window; what they find is joined in local memory, LANES channel
 //     vectors side by side
 //   COUNT_PADS: the padding counts as zeros, though not what hangs over it
@@ -24,12 +25,12 @@
 #define JOINED(a, b) ((a) + (b))
 #endif
 // A dimension: input, output, window, stride, padding before and behind
-#define DIMENSION(d) \
+#define DIMENSION(d)                                                                              \
   const int in##d, const int out##d, const int size##d, const int stride##d, const int before##d, \
       const int after##d
-#define RANGE(d, index)                                    \
-  const int start##d = (index) * stride##d - before##d;    \
-  const int begin##d = max(start##d, 0);                   \
+#define RANGE(d, index)                               \
+  const int start##d = (index)*stride##d - before##d; \
+  const int begin##d = max(start##d, 0);              \
   const int end##d = max(begin##d, min(start##d + size##d, in##d))
 #define PADDED(d) max(0, min(start##d + size##d, in##d + after##d) - start##d)
 

@@ -1,5 +1,6 @@
-// Transposed convolution of [N, H, W, C]. A work item has WIDTH channels of COLUMNS pixels in a line
-// of the output, a stride apart: they see the same taps, so they share the weights that are read.
+// Transposed convolution of [N, H, W, C]. A work item has WIDTH channels of COLUMNS pixels in a
+// line of the output, a stride apart: they see the same taps, so they share the weights that are
+// read.
 //   STEP: input channels that are read at once, 1 or 4
 
 #undef FROM
@@ -14,12 +15,10 @@
 #define FROM_AT(p, i) (*(__global const float4*)((p) + (i)))
 #endif
 #endif
-#define TAP(k, from)                                           \
-  {                                                            \
-    const FLOATS weight = LOADS(weights, (z + k) * n_group);   \
-    _Pragma("unroll") for (int p = 0; p < COLUMNS; ++p) {      \
-      sums[p] += weight * (from);                              \
-    }                                                          \
+#define TAP(k, from)                                                                    \
+  {                                                                                     \
+    const FLOATS weight = LOADS(weights, (z + k) * n_group);                            \
+    _Pragma("unroll") for (int p = 0; p < COLUMNS; ++p) { sums[p] += weight * (from); } \
   }
 
 __kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL* w,
