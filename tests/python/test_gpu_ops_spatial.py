@@ -109,6 +109,21 @@ def test_transposed_convolutions(dtype: Any) -> None:
     )
 
 
+def test_convolutions_of_volumes() -> None:
+    x, bias = normal(2, 4, 5, 6, 8), normal(6, seed=2)
+    params = {
+        "stride": u32(1, 2, 1), "pad_amount": pairs((1, 0, 1), (0, 1, 1)), "group": np.uint32(2),
+        "dilation": u32(2, 1, 1),
+    }  # fmt: skip
+    weight = normal(2, 3, 3, 4, 6, seed=1)
+    plain = {"stride": u32(1, 1, 2), "pad_amount": pairs((0, 0, 0), (0, 0, 0))}
+    against_cpu(
+        case("Conv3d", [x, weight, bias], [(2, 3, 2, 6, 6)], params, then=[("Relu", {})]),
+        case("Conv3d", [normal(1, 2, 3, 9, 3), normal(2, 1, 2, 3, 4)], [(1, 1, 3, 4, 4)], plain),
+        terms=72,
+    )
+
+
 def pool(
     op: str, x: np.ndarray, out: tuple[int, ...], *sizes: Any, encodings: Any = None, **more: Any
 ) -> Case:

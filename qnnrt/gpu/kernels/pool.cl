@@ -96,3 +96,6 @@ __kernel void KERNEL(pool)(__global const ELEMENT* x, __global ELEMENT* y, const
 #undef ELEMENT
 #undef GREATER
 #undef JOINED
+#undef DIMENSION
+#undef RANGE
+#undef PADDED

@@ -29,6 +29,7 @@ def _transpose_conv(node: Node, target: Target) -> list[Launch]:
     defines = [
         *reals(x, w, bias, y, *post.args),
         *optional,
+        ("TRANSPOSED", "1"),
         ("WIDTH", str(vector)),
         ("COLUMNS", str(_COLUMNS)),
         ("STEP", "4" if cin // groups % 4 == 0 else "1"),
@@ -42,7 +43,7 @@ def _transpose_conv(node: Node, target: Target) -> list[Launch]:
     window = (groups, rows, taps, row_stride, stride, top, left)
     args: tuple[Arg, ...] = (x, w, *operands, y, *sizes, *window)
     space = flat(items, target)
-    return [launch("transpose_conv", "transpose_conv", defines, space, args, post)]
+    return [launch("conv_direct", "transpose_conv", defines, space, args, post)]
 
 
 OPS: Final = {"TransposeConv2d": _transpose_conv}

@@ -1,6 +1,6 @@
-// Transposed convolution of [N, H, W, C]. A work item has WIDTH channels of COLUMNS pixels in a
-// line of the output, a stride apart: they see the same taps, so they share the weights that are
-// read.
+// Convolutions of [N, D, H, W, C] and, with TRANSPOSED, transposed ones of [N, H, W, C]. A work
+// item has WIDTH channels of COLUMNS pixels in a line of the output that share the weights that are
+// read: neighbours, or a stride apart, which see the same taps.
 //   STEP: input channels that are read at once, 1 or 4
 
 #undef FROM
@@ -21,6 +21,7 @@
     _Pragma("unroll") for (int p = 0; p < COLUMNS; ++p) { sums[p] += weight * (from); } \
   }
 
+#ifdef TRANSPOSED
 __kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL* w,
 #ifdef BIAS
                                      __global const REAL* bias,
@@ -89,5 +90,76 @@ __kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL
     }
   }
 }
+#else
+// A dimension: input, output, taps, stride, dilation, padding before
+#define DIMENSION(d)                                                                             \
+  const int in##d, const int out##d, const int size##d, const int stride##d, const int apart##d, \
+      const int before##d
+
+__kernel void KERNEL(conv3d)(__global const REAL* x, __global const REAL* w,
+#ifdef BIAS
+                             __global const REAL* bias,
+#endif
+                             __global REAL* y, const int count, const int cin, const int cout,
+                             const int groups, DIMENSION(0), DIMENSION(1),
+                             DIMENSION(2) POST_PARAMS) {
+  int i = get_global_id(0);
+  if (i >= count) return;
+  const int c = i % (cout / WIDTH) * WIDTH;
+  i /= cout / WIDTH;
+  const int blocks = (out2 + COLUMNS - 1) / COLUMNS;
+  const int first = i % blocks * COLUMNS;
+  i /= blocks;
+  const int line = i;  // of the output
+  const int top = i % out1 * stride1 - before1;
+  i /= out1;
+  const int front = i % out0 * stride0 - before0, n = i / out0;
+  const int depth = cin / groups, n_group = cout / groups;
+  const int from_channel = c / n_group * depth;
+  FLOATS sums[COLUMNS];
+#pragma unroll
+  for (int p = 0; p < COLUMNS; ++p) {
+#ifdef BIAS
+    sums[p] = LOADS(bias, c);
+#else
+    sums[p] = 0.0f;
+#endif
+  }
+  for (int t = 0; t < size0 * size1; ++t) {
+    const int d = front + t / size1 * apart0, h = top + t % size1 * apart1;
+    if (d < 0 || d >= in0 || h < 0 || h >= in1) continue;
+    __global const REAL* from_line = x + ((n * in0 + d) * in1 + h) * in2 * cin + from_channel;
+    for (int b = 0; b < size2; ++b) {
+      const int column = first * stride2 - before2 + b * apart2;
+      __global const REAL* weights = w + (t * size2 + b) * depth * cout + c;
+      for (int z = 0; z < depth; z += STEP) {
+        FROM from[COLUMNS];
+#pragma unroll
+        for (int p = 0; p < COLUMNS; ++p) {
+          const int at = column + p * stride2;
+          from[p] = 0.0f;
+          if (at >= 0 && at < in2) from[p] = FROM_AT(from_line, at * cin + z);
+        }
+#if STEP == 1
+        TAP(0, from[p])
+#else
+        TAP(0, from[p].s0)
+        TAP(1, from[p].s1)
+        TAP(2, from[p].s2)
+        TAP(3, from[p].s3)
+#endif
+      }
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < COLUMNS; ++p) {
+    if (first + p < out2) {
+      const int at = (line * out2 + first + p) * cout + c;
+      STORES(y, at, POSTS(sums[p], at));
+    }
+  }
+}
+#undef DIMENSION
+#endif
 #undef FROM_AT
 #undef TAP
