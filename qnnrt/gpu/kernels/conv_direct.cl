@@ -17,7 +17,7 @@
 #endif
 #define TAP(k, from)                                                                    \
   {                                                                                     \
-    const FLOATS weight = LOADS(weights, (z + k) * n_group);                            \
+    const FLOATS weight = LOADS(weights, (z + k) * step);                               \
     _Pragma("unroll") for (int p = 0; p < COLUMNS; ++p) { sums[p] += weight * (from); } \
   }
 
@@ -41,7 +41,7 @@ __kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL
   const int phase = i % sw;
   i /= sw;
   const int row = i % out_height, n = i / out_height;
-  const int depth = cin / groups, n_group = cout / groups;
+  const int depth = cin / groups, n_group = cout / groups, step = n_group;
   const int from_channel = c / n_group * depth;
   FLOATS sums[COLUMNS];
 #pragma unroll
@@ -114,8 +114,8 @@ __kernel void KERNEL(conv3d)(__global const REAL* x, __global const REAL* w,
   const int top = i % out1 * stride1 - before1;
   i /= out1;
   const int front = i % out0 * stride0 - before0, n = i / out0;
-  const int depth = cin / groups, n_group = cout / groups;
-  const int from_channel = c / n_group * depth;
+  const int depth = cin / groups, step = cout;
+  const int from_channel = c / (cout / groups) * depth;
   FLOATS sums[COLUMNS];
 #pragma unroll
   for (int p = 0; p < COLUMNS; ++p) {
