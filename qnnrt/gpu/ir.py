@@ -51,10 +51,12 @@ class Post:
     Attributes:
         expression: in C: of ``v``, the element so far, and of ``p0``, ``p1``..., its operands.
         operands: each with the place of its element for element ``i`` of the result, in C.
+        shape: that the operands broadcast to, where it is not the result's.
     """
 
     expression: str
     operands: tuple[tuple[Value, str], ...] = ()
+    shape: tuple[int, ...] = ()
 
 
 @dataclass

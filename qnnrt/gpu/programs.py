@@ -32,7 +32,7 @@ def cache_dir() -> Path:
 
 def source(launches: Sequence[Launch]) -> tuple[str, list[str]]:
     """One source for all, in which equal launches share a kernel; the kernel's name for each."""
-    parts: list[str] = []
+    parts = [_text("functions")]
     numbers: dict[tuple[Any, ...], int] = {}
     names = []
     for launch in launches:

@@ -1,18 +1,22 @@
-// One element of the output for each work item.
-//   F(a) or F(a, b): what is computed
-//   AT_A(i), AT_B(i): where the operands of element i lie; they may be broadcast
+// Every operation on single elements, and every chain of them: WIDTH neighbours for each work item.
+//   INPUTS: the parameters for operands: buffers, and what places of broadcast ones come from
+//   FETCH: declares the operands' elements x0, x1...: vectors, or one for all neighbours
+//   VALUE(c): component c of the result
+//   STORED: type of the output's elements, half with HALF
 
-#ifndef AT_B
-__kernel void KERNEL(unary)(__global const REAL* a, __global REAL* y POST_PARAMS) {
-  const int i = get_global_id(0);
-  const float v = F(LOAD(a, i));
-  STORE(y, i, POST(v, i));
-}
+__kernel void KERNEL(elementwise)(INPUTS __global STORED* y, const int count) {
+  const uint i = (uint)get_global_id(0) * WIDTH;
+  if (i >= (uint)count) return;
+  FETCH
+#ifdef HALF
+#if WIDTH == 1
+  vstore_half_rte(VALUE(), i, y);
 #else
-__kernel void KERNEL(binary)(__global const REAL* a, __global const REAL* b,
-                             __global REAL* y POST_PARAMS) {
-  const int i = get_global_id(0);
-  const float v = F(LOAD(a, AT_A(i)), LOAD(b, AT_B(i)));
-  STORE(y, i, POST(v, i));
-}
+  vstorea_half4_rte((float4)(VALUE(.s0), VALUE(.s1), VALUE(.s2), VALUE(.s3)), 0, y + i);
 #endif
+#elif WIDTH == 1
+  y[i] = VALUE();
+#else
+  *(__global VECTOR*)(y + i) = (VECTOR)(VALUE(.s0), VALUE(.s1), VALUE(.s2), VALUE(.s3));
+#endif
+}

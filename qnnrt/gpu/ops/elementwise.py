@@ -1,101 +1,176 @@
-"""Operations on single elements."""
+"""Operations on single elements, alone or with others behind them: one kernel for all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final
 
-from ..ir import Launch, Node
+from ..ir import Launch, Node, Value
 from ..target import Target
-from .common import Refused, at, fused, reals
+from .common import Refused
+from .formulas import ELEMENTWISE, formula
+from .places import Place, place
 
-Make: TypeAlias = Callable[[Node, Target], list[Launch]]
-_BINARY: Final = {
-    "Add": "(a) + (b)",
-    "Subtract": "(a) - (b)",
-    "Multiply": "(a) * (b)",
-    "Divide": "(a) / (b)",
-    "Maximum": "fmax(a, b)",
-    "Minimum": "fmin(a, b)",
-    "Power": "pow(a, b)",
-    "SquaredDifference": "((a) - (b)) * ((a) - (b))",
+#: Work items in a group: one size for all, since some devices compile kernels for it.
+_GROUP: Final = 128
+#: Element types in memory.
+_STORED: Final = {
+    "bool": "uchar", "float16": "half", "float32": "float", "float64": "double",
+    "int8": "char", "int16": "short", "int32": "int", "int64": "long",
+    "uint8": "uchar", "uint16": "ushort", "uint32": "uint", "uint64": "ulong",
+}  # fmt: skip
+#: What they are computed in.
+_COMPUTED: Final = {
+    "half": "float",
+    "char": "int",
+    "short": "int",
+    "uchar": "uint",
+    "ushort": "uint",
 }
-#: QNN_OP_ELEMENT_WISE_BINARY_OPERATION_*
-_BINARY_CODES: Final = {
-    0: "Add",
-    2: "Divide",
-    10: "Maximum",
-    11: "Minimum",
-    13: "Multiply",
-    16: "Power",
-    17: "SquaredDifference",
-    18: "Subtract",
-}
-_UNARY: Final = {
-    "Relu": "fmax(a, 0.0f)",
-    "Relu1": "clamp(a, -1.0f, 1.0f)",
-    "Relu6": "clamp(a, 0.0f, 6.0f)",
-    "Sigmoid": "1.0f / (1.0f + exp(-(a)))",
-    "Tanh": "tanh(a)",
-    "Gelu": "0.5f * (a) * (1.0f + erf((a) * 0.70710678f))",
-    "HardSwish": "(a) * clamp((a) + 3.0f, 0.0f, 6.0f) / 6.0f",
-    "ElementWiseAbs": "fabs(a)",
-    "ElementWiseExp": "exp(a)",
-    "ElementWiseFloor": "floor(a)",
-    "ElementWiseCeil": "ceil(a)",
-    "ElementWiseLog": "log(a)",
-    "ElementWiseNeg": "-(a)",
-    "ElementWiseRsqrt": "1.0f / sqrt(a)",
-    "ElementWiseSin": "sin(a)",
-    "ElementWiseCos": "cos(a)",
-    "ElementWiseSquareRoot": "sqrt(a)",
-}
-#: QNN_OP_ELEMENT_WISE_NEURON_OPERATION_* that take no parameters
-_NEURON_CODES: Final = {1: "Gelu", 3: "HardSwish", 4: "Relu", 6: "Sigmoid", 8: "Tanh"}
 
 
-def _unary(node: Node, text: str) -> list[Launch]:
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
-    post = fused(node)
-    defines = (*reals(x, y, *post.args), ("F(a)", text), *post.defines)
-    args = (x, y, *post.args)
-    return [Launch("elementwise", "unary", defines, (y.size,), args, before=post.before)]
+@dataclass(frozen=True)
+class _Operand:
+    """One that the kernel reads, of one element or WIDTH of them for a work item."""
+
+    number: int
+    value: Value
+    place: Place
+    stored: str
+    width: int
+
+    @property
+    def computed(self) -> str:
+        return _COMPUTED.get(self.stored, self.stored)
+
+    @property
+    def single(self) -> bool:
+        """One element serves all neighbours."""
+        return self.width == 1 or self.place.together == "same"
+
+    @property
+    def inputs(self) -> str:
+        numbers = "".join(f"const int n{self.number}{p}, " for p in self.place.params)
+        return f"__global const {self.stored}* a{self.number}, {numbers}"
+
+    @property
+    def function(self) -> str:
+        """The C function of its place."""
+        if not self.place.body or self.place.one:
+            return ""
+        params = "".join(f", const int {p}" for p in self.place.params)
+        head = f"static inline uint KERNEL(place{self.number})(uint i{params})"
+        return f"{head} {{ {self.place.body} }}\n"
+
+    def at(self, i: str) -> str:
+        if self.place.one:
+            return "0"
+        if not self.place.body:
+            return i
+        numbers = "".join(f", n{self.number}{p}" for p in self.place.params)
+        return f"KERNEL(place{self.number})({i}{numbers})"
+
+    def load(self, i: str) -> str:
+        pointer, at = f"a{self.number}", self.at(i)
+        return f"vload_half({at}, {pointer})" if self.stored == "half" else f"{pointer}[{at}]"
+
+    @property
+    def fetch(self) -> str:
+        """Declares its element, or elements."""
+        name, t = f"x{self.number}", self.computed
+        if self.single:
+            return f"const {t} {name} = {self.load('i')}; "
+        if self.place.together == "apart":
+            each = ", ".join(self.load(f"i + {n}" if n else "i") for n in range(4))
+            return f"const {t}4 {name} = ({t}4)({each}); "
+        pointer = f"a{self.number} + {self.at('i')}"
+        if self.stored == "half":
+            return f"const {t}4 {name} = vloada_half4(0, {pointer}); "
+        whole = f"*(__global const {self.stored}4*)({pointer})"
+        if t != self.stored:
+            whole = f"convert_{t}4({whole})"
+        return f"const {t}4 {name} = {whole}; "
+
+    @property
+    def component(self) -> str:
+        """Its element for component ``c`` of the result."""
+        return f"x{self.number}" if self.single else f"x{self.number} c"
 
 
-def _binary(node: Node, text: str) -> list[Launch]:
-    a, b, y = node.inputs[0], node.inputs[1], node.outputs[0]
-    assert a is not None
-    assert b is not None
-    post = fused(node)
-    defines = (
-        *reals(a, b, y, *post.args),
-        ("F(a, b)", text),
-        ("AT_A(i)", at(a.shape, y.shape)),
-        ("AT_B(i)", at(b.shape, y.shape)),
-        *post.defines,
-    )
-    args = (a, b, y, *post.args)
-    return [Launch("elementwise", "binary", defines, (y.size,), args, before=post.before)]
+def _stored(node: Node, value: Value, target: Target) -> str:
+    if value.dtype.name == "float64":
+        if node.type == "ElementWiseSelect":
+            return "ulong"
+        if node.type not in ("Cast", "Convert"):
+            raise Refused(f"tensor {value.name!r} is float64, which kernels only convert")
+        if not target.device.raw.double_fp_config:
+            raise Refused(f"tensor {value.name!r} is float64, which {target.device} has not")
+    return _STORED[value.dtype.name]
 
 
-def _by_operation(node: Node, target: Target) -> list[Launch]:
-    code = int(node.params.get("operation", 0))
-    if node.type == "ElementWiseBinary":
-        if code in _BINARY_CODES:
-            return _binary(node, _BINARY[_BINARY_CODES[code]])
-    elif code in _NEURON_CODES:
-        return _unary(node, _UNARY[_NEURON_CODES[code]])
-    raise Refused(f"there is no kernel for operation {code}")
+def _elementwise(node: Node, target: Target) -> list[Launch]:
+    y = node.outputs[0]
+    form = formula(node)
+    stored = _stored(node, y, target)
+    wanted = [(v, y.shape) for v in node.inputs if v is not None]
+    wanted += [(v, post.shape or y.shape) for post in node.post for v, _ in post.operands]
+    types = [_stored(node, v, target) for v, _ in wanted]
+    wide = y.size % 4 == 0 and not any(t in ("double", "long", "ulong") for t in (stored, *types))
+    operands: dict[Any, _Operand] = {}
+    names = []
+    for (value, shape), t in zip(wanted, types, strict=True):
+        found = place(value.shape, shape)
+        key = (value.root, t, found)
+        if key not in operands:
+            operands[key] = _Operand(len(operands), value, found, t, 4 if wide else 1)
+        names.append(operands[key])
+    inputs = names[: len(names) - sum(len(p.operands) for p in node.post)]
+    result = form.of(*(o.component for o in inputs))
+    before = "".join(o.function for o in operands.values())
+    if node.post:
+        text, used = _after(node, names[len(inputs) :])
+        before += text
+        result = f"KERNEL(after)({', '.join([result, *(o.component for o in used)])})"
+    defines = [
+        ("WIDTH", "4" if wide else "1"),
+        ("STORED", stored),
+        ("INPUTS", "".join(o.inputs for o in operands.values())),
+        ("FETCH", "".join(o.fetch for o in operands.values())),
+        ("VALUE(c)", result),
+        *((("HALF", "1"),) if stored == "half" else (("VECTOR", f"{stored}4"),)),
+    ]
+    items = y.size // 4 if wide else y.size
+    group = min(_GROUP, target.device.raw.max_work_group_size)
+    args: list[Value | int | float] = []
+    for operand in operands.values():
+        args += [operand.value, *operand.place.args]
+    return [
+        Launch(
+            "elementwise",
+            "elementwise",
+            tuple(defines),
+            (-(-items // group) * group,),
+            (*args, y, y.size),
+            (group,),
+            before,
+        )
+    ]
 
 
-def _always(make: Callable[[Node, str], list[Launch]], text: str) -> Make:
-    return lambda node, target: make(node, text)
+def _after(node: Node, operands: list[_Operand]) -> tuple[str, list[_Operand]]:
+    """The function of what is done behind the node's own operation, and what it takes but that."""
+    used = sorted(set(operands), key=lambda o: o.number)
+    params = "".join(f", const float x{o.number}" for o in used)
+    body, n = "", 0
+    for post in node.post:
+        declared = ""
+        for k in range(len(post.operands)):
+            declared += f"const float p{k} = x{operands[n].number}; "
+            n += 1
+        body += f"  {{ {declared}v = {post.expression}; }}\n"
+    return f"static inline float KERNEL(after)(float v{params}) {{\n{body}  return v;\n}}\n", used
 
 
-OPS: Final = {
-    "ElementWiseBinary": _by_operation,
-    "ElementWiseNeuron": _by_operation,
-    **{f"ElementWise{name}": _always(_binary, text) for name, text in _BINARY.items()},
-    **{name: _always(_unary, text) for name, text in _UNARY.items()},
-}
+#: Families whose kernels do `Node.post`: see the pass that gives it to them.
+TAKES_POST: Final = frozenset(ELEMENTWISE)
+OPS: Final = dict.fromkeys(ELEMENTWISE, _elementwise)
