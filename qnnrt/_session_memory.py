@@ -17,6 +17,8 @@ from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
 from .context import Context
 from .errors import BindError, ClosedError, CopyError, MemError
 from .gpu.handle import is_opencl_buffer
+from .gpu.host import device_memory, pinned
+from .gpu.placing import CannotPlace
 from .graph import Graph
 from .memhandle import MemHandle
 from .memory import alloc, buffer_of
@@ -24,6 +26,7 @@ from .model import ContextBinary
 
 Buffer: TypeAlias = _core.Buffer
 _GPU: Final = 4  # QNN_BACKEND_ID_GPU
+_FED: Final = "the array fed is not the bound memory"
 #: What a tensor is bound to; nothing while it lies in scratch memory.
 _Memory: TypeAlias = "tuple[np.ndarray | None, Buffer | None, MemHandle | None]"
 
@@ -38,6 +41,7 @@ class SessionMemory(_core.Runner):
     outputs: Mapping[str, BoundTensor]
     strict: bool
     _heap: str | None
+    _copies: dict[tuple[str, str, str], int]
     _registrations: int
     _fallback: str | None
     _lpai: lpai.Options | None
@@ -142,23 +146,22 @@ class SessionMemory(_core.Runner):
     def _own_memory(self, t: BoundTensor) -> _Memory:
         if t.io == "scratch":
             return None, None, None
+        if t.io == "raw" or self._fallback:
+            t.io = "raw"
+            return self._own_raw_memory(t)
         buffer = self._own_buffer(t.nbytes)
         array = buffer.array(t.shape, t.dtype)
         array[...] = 0
-        if t.io == "raw" or self._fallback:
-            t.io = "raw"
-            return array, buffer, None
-        device = getattr(self.backend.library, "device", None)
-        if device is not None and not device.shared:
-            t.io = "raw"
-            self._fall_back(f"{device} has memory of its own, which the host does not see")
-            return array, buffer, None
         try:
             return array, buffer, self._register(t, buffer, 0)
         except MemError as e:
             if e.code not in (1000, 8005):
                 raise
+            if self._own_gpu and self.strict:  # nothing to copy where the host has no part in it
+                return None, None, self._register(t, device_memory(self.backend, t.nbytes), 0)
             reason = f"{self.backend.name} takes no memory handles ({e.name})"
+            if isinstance(e.__cause__, CannotPlace):
+                reason = str(e.__cause__)
             if self.strict:
                 raise CopyError(
                     t.name,
@@ -166,7 +169,20 @@ class SessionMemory(_core.Runner):
                 ) from e
             t.io = "raw"
             self._fall_back(reason)
-            return array, buffer, None
+            return self._own_raw_memory(t)
+
+    @property
+    def _own_gpu(self) -> bool:
+        return self.backend.id == _GPU and self.backend.library.has_extensions
+
+    def _own_raw_memory(self, t: BoundTensor) -> _Memory:
+        array = pinned(self.backend, t.shape, t.dtype) if self._own_gpu else None
+        buffer = None
+        if array is None:
+            buffer = self._own_buffer(t.nbytes)
+            array = buffer.array(t.shape, t.dtype)
+        array[...] = 0
+        return array, buffer, None
 
     def _fall_back(self, reason: str) -> None:
         self._fallback = reason
@@ -286,6 +302,38 @@ class SessionMemory(_core.Runner):
         array = handle.array.reshape(t.shape)
         check_layout(t, array, self._alignment().start)
         self._use(t, array, handle.buffer, handle.offset, handle)
+
+    # ---- copies of the session's own
+
+    def _refuse_results(self) -> None:
+        """``strict``: outputs that ``run(feeds)`` could only return as copies."""
+        for t in self.outputs.values():
+            if self.strict and t._on_device:
+                raise CopyError(
+                    t.name,
+                    "its memory is the device's, which run(feeds) would copy: use run(), and "
+                    f"outputs[{t.name!r}].handle.map()",
+                )
+
+    def _write(self, t: BoundTensor, array: np.ndarray) -> None:
+        if t._on_device:
+            t._opencl.write(array)
+        else:
+            t.array[...] = array
+        self._count(t, "in", _FED)
+
+    def _read(self, t: BoundTensor) -> np.ndarray:
+        if t._on_device:
+            result = np.empty(t.shape, t.dtype)
+            t._opencl.read(result)
+        else:
+            result = t.array.copy()
+        self._count(t, "out", "run(feeds) returns arrays of the caller's own")
+        return result
+
+    def _count(self, t: BoundTensor, direction: str, reason: str) -> None:
+        key = (t.name, direction, reason)
+        self._copies[key] = self._copies.get(key, 0) + t.nbytes
 
     def _bind_all(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from .dtypes import data_type
 from .errors import BindError, ClosedError
 
 if TYPE_CHECKING:
+    from .gpu import OpenCLHandle
     from .memhandle import MemHandle
     from .model import Tensor as ModelTensor
     from .session import Session
@@ -63,7 +64,7 @@ class BoundTensor:
             session = self._session()
             if session is not None and not session.closed:
                 return session._scratch_array(self)
-        if self._array is None and self._handle is not None:
+        if self._on_device:
             raise BindError(
                 self.name,
                 "lies in an OpenCL buffer, which is no memory of the host's: use handle.map(queue)",
@@ -71,6 +72,16 @@ class BoundTensor:
         if self._array is None:
             raise ClosedError(f"the session of tensor {self.name!r} is closed")
         return self._array
+
+    @property
+    def _on_device(self) -> bool:
+        """Bound to an OpenCL buffer, which the host does not see."""
+        return self._array is None and self._handle is not None
+
+    @property
+    def _opencl(self) -> OpenCLHandle:
+        """The handle of a tensor that is on the device."""
+        return cast("OpenCLHandle", self._handle)
 
     @property
     def buffer(self) -> Buffer | None:

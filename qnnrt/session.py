@@ -16,7 +16,7 @@ import numpy as np
 from . import _async
 from ._build import Choice, add_model, check_choice, choices
 from ._session_lpai import open_backend, refuse_floats
-from ._session_memory import SessionMemory
+from ._session_memory import _FED, SessionMemory
 from .backend import Backend
 from .binding import BoundTensor, same_memory
 from .context import Context
@@ -31,7 +31,6 @@ __all__ = ["BoundTensor", "Copy", "Session", "Stats"]
 _HTP: Final = 6  # QNN_BACKEND_ID_HTP
 _OWN: Final = (3, _HTP, 12)  # QNN_BACKEND_ID_* of qnnrt's backends: cpu, htp, lpai
 _QUEUE_DEPTH: Final = 10  # unless the context says otherwise
-_FED: Final = "the array fed is not the bound memory"
 _OPTIONS: Final = (
     "kernels",
     "heap",
@@ -241,15 +240,16 @@ class Session(SessionMemory):
     def _refuse_copies(self, bound: list[BoundTensor]) -> None:
         """``strict``: RAW memory that the backend would copy in every run, before anything is
         built."""
-        if not self.strict or self.backend.id != _HTP:
+        if not self.strict or not (self.backend.id == _HTP or self._own_gpu):
             return
         if not self.backend.has_capability("tensor_mem_handle"):
             return  # no handle could save it
+        seen = "OpenCL buffers" if self._own_gpu else "shared buffers"
         for t in bound:
             if t.io == "raw":
                 raise CopyError(
                     t.name,
-                    f"prepared {t.prepare}, executed raw: the accelerator sees shared buffers "
+                    f"prepared {t.prepare}, executed raw: the accelerator sees {seen} "
                     f"alone, so its {t.nbytes} bytes would be copied in every run; use "
                     "io='memhandle', or strict=False",
                 )
@@ -272,19 +272,15 @@ class Session(SessionMemory):
     def _run_feeds(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         self._usable_now()
         copies = [pair for pair in map(self._fed, feeds.items()) if pair is not None]
+        self._refuse_results()
         # From the first copy in to the last copy out: another thread's feeds come before or after.
         with self._feeding:
             for t, array in copies:
-                t.array[...] = array
-                self._count(t, "in", _FED)
+                self._write(t, array)
             self.run()
             if self.strict:
                 return {name: t.array for name, t in self.outputs.items()}
-            results = {}
-            for name, t in self.outputs.items():
-                results[name] = t.array.copy()
-                self._count(t, "out", "run(feeds) returns arrays of the caller's own")
-            return results
+            return {name: self._read(t) for name, t in self.outputs.items()}
 
     def _fed(self, feed: tuple[str, Any]) -> tuple[BoundTensor, np.ndarray] | None:
         """What has to be copied into which tensor; None when it is the bound memory itself."""
@@ -298,15 +294,13 @@ class Session(SessionMemory):
                 f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
                 f"{array.dtype}{list(array.shape)}"
             )
-        if same_memory(array, t.array):
+        if not t._on_device and same_memory(array, t.array):
             return None
+        if self.strict and t._on_device:
+            raise CopyError(name, f"{_FED}: write into inputs[{name!r}].handle.map()")
         if self.strict:
             raise CopyError(name, f"{_FED}: write into inputs[{name!r}].array, or bind it")
         return t, array
-
-    def _count(self, t: BoundTensor, direction: str, reason: str) -> None:
-        key = (t.name, direction, reason)
-        self._copies[key] = self._copies.get(key, 0) + t.nbytes
 
     def run_async(
         self,

@@ -16,6 +16,7 @@ from ..memhandle import MemHandle, _BufferHold
 from .device import pyopencl
 from .mapped import end, mapped
 from .memory import CUSTOM, OPENCL
+from .placing import CannotPlace, Placed, place_buffer
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -40,6 +41,8 @@ class OpenCLHandle(MemHandle):
         buffer: what was registered: a ``pyopencl.Buffer``, or a ``qnnrt.Buffer`` that the device
             uses in place.
         cl_buffer: the ``pyopencl.Buffer``; the one registered, or one on the memory of ``buffer``.
+        via: how the device came to use a ``qnnrt.Buffer``: an OpenCL extension, or
+            "CL_MEM_USE_HOST_PTR"; None for a ``pyopencl.Buffer``.
     """
 
     def __init__(
@@ -61,8 +64,10 @@ class OpenCLHandle(MemHandle):
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
         self.offset = offset
         library: Any = context._library
+        placed: Placed | None = None
         if isinstance(buffer, _core.Buffer):
-            self.cl_buffer = self._in_place(library, buffer)
+            placed = self._placed(library, buffer)
+            self.cl_buffer = placed.buffer
         elif is_opencl_buffer(buffer):
             if offset:
                 raise ValueError(
@@ -74,9 +79,15 @@ class OpenCLHandle(MemHandle):
             raise TypeError(
                 f"kind 'opencl' needs a pyopencl.Buffer or a Buffer, not a {type(buffer).__name__}"
             )
+        self.via = placed.via if placed is not None else None
+        # The host has it between executions; where that takes mapping, it is mapped.
+        self._changes_owners = placed is not None and placed.owners is not None
         number = self.cl_buffer.int_ptr
         item = (self.shape, self.data_type, CUSTOM, -1, OPENCL, self.nbytes, 0, number)
-        handle = library.mem_register(context.handle, [item])[0]
+        if placed is None:
+            handle = library.mem_register(context.handle, [item])[0]
+        else:
+            handle = library.memories.register(context.handle, [item], placed)[0]
         keep: Any = (buffer, self.cl_buffer)
         if isinstance(buffer, _core.Buffer):
             keep = (self.cl_buffer, _BufferHold(buffer, handle, self.dtype, self.shape))
@@ -88,29 +99,22 @@ class OpenCLHandle(MemHandle):
             keep=keep,
         )
 
-    def _in_place(self, library: Any, buffer: _core.Buffer) -> Any:
+    def _placed(self, library: Any, buffer: _core.Buffer) -> Placed:
         """An OpenCL buffer on the memory of a Buffer."""
         if not hasattr(library, "cl_context"):
             raise ValueError(
                 f"{library.path} is not qnnrt's own: only a pyopencl.Buffer of its context can be "
                 "registered with kind 'opencl' there"
             )
-        if not library.device.shared:
-            raise ValueError(
-                f"{library.device} has memory of its own and cannot use a Buffer of the host's: "
-                "register a pyopencl.Buffer"
-            )
         if self.offset < 0 or self.offset + self.nbytes > buffer.nbytes:
             raise ValueError(
                 f"the tensor at offset {self.offset} needs {self.offset + self.nbytes} bytes, the "
                 f"buffer has {buffer.nbytes}"
             )
-        flags = pyopencl().mem_flags
-        return pyopencl().Buffer(
-            library.cl_context,
-            flags.READ_WRITE | flags.USE_HOST_PTR,
-            hostbuf=buffer.array((self.nbytes,), np.uint8, self.offset),
-        )
+        try:
+            return place_buffer(library, buffer, self.offset, self.nbytes)
+        except CannotPlace as e:
+            raise make_error(8005, "mem", "memRegister", "", str(e)) from e
 
     @property
     def array(self) -> np.ndarray:
@@ -193,6 +197,15 @@ class OpenCLHandle(MemHandle):
 
     @contextlib.contextmanager
     def _mapping(self, queue: Any, read: bool, write: bool) -> Iterator[Any]:
+        if self._changes_owners:  # the host's already, between executions
+            with self.buffer.cpu_access(read, write):
+                array = mapped(memory := self.array)
+                array.flags.writeable = write
+                try:
+                    yield array
+                finally:
+                    end(array, memory)
+            return
         cl = pyopencl()
         flags = cl.map_flags.READ if read else cl.map_flags.WRITE_INVALIDATE_REGION
         if read and write:
@@ -218,9 +231,16 @@ class OpenCLHandle(MemHandle):
     def read(self, array: np.ndarray) -> None:
         """Copy the tensor into an array of its shape and type; waits for it."""
         with self._held(False):
-            pyopencl().enqueue_copy(self._queue(), array, self.cl_buffer)
+            if self.via is None:
+                pyopencl().enqueue_copy(self._queue(), array, self.cl_buffer)
+            else:
+                array[...] = self.array
 
     def write(self, array: np.ndarray) -> None:
         """Copy an array of its shape and type into the tensor; waits for it."""
         with self._held(True):
-            pyopencl().enqueue_copy(self._queue(), self.cl_buffer, np.ascontiguousarray(array))
+            if self.via is None:
+                contiguous = np.ascontiguousarray(array)
+                pyopencl().enqueue_copy(self._queue(), self.cl_buffer, contiguous)
+            else:
+                self.array[...] = array

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Final
+from typing import Any, Final
 
 from ..errors import BackendNotFoundError
 from .device import pyopencl
 
-__all__ = ["functions"]
+__all__ = ["address", "call", "extension", "functions"]
 
 _NAMES: Final = (
     "clCreateBuffer",
@@ -23,6 +23,20 @@ _NAMES: Final = (
     "clSetKernelArg",
 )
 
+_P: Final = ctypes.c_void_p
+_U32: Final = ctypes.c_uint32
+_U64: Final = ctypes.c_uint64
+_SIZE: Final = ctypes.c_size_t
+#: name -> (what it returns, *what it takes)
+_CALLS: Final[dict[str, tuple[Any, ...]]] = {
+    "clCreateBuffer": (_P, _P, _U64, _SIZE, _P, _P),
+    "clCreateBufferWithProperties": (_P, _P, _P, _U64, _SIZE, _P, _P),
+    "clEnqueueMapBuffer": (_P, _P, _P, _U32, _U64, _SIZE, _SIZE, _U32, _P, _P, _P),
+    "clEnqueueUnmapMemObject": (ctypes.c_int32, _P, _P, _P, _U32, _P, _P),
+    "clGetDeviceInfo": (ctypes.c_int32, _P, _U32, _SIZE, _P, _P),
+    "clGetExtensionFunctionAddressForPlatform": (_P, _P, ctypes.c_char_p),
+}
+
 
 def _mapped() -> list[str]:
     """Files of OpenCL loaders in this process."""
@@ -32,12 +46,7 @@ def _mapped() -> list[str]:
 
 
 @functools.cache
-def functions() -> dict[str, int]:
-    """Name -> address.
-
-    Raises:
-        BackendNotFoundError: the loader cannot be told, or lacks a function.
-    """
+def _loader() -> ctypes.CDLL:
     home = os.path.dirname(pyopencl().__file__)
     paths = _mapped()
     # Where several are loaded, pyopencl's is the one that its wheel brought.
@@ -46,8 +55,38 @@ def functions() -> dict[str, int]:
         raise BackendNotFoundError(
             f"cannot tell which OpenCL loader pyopencl uses: {', '.join(own) or 'none is loaded'}"
         )
-    loader = ctypes.CDLL(own[0], mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    return ctypes.CDLL(own[0], mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+
+
+@functools.cache
+def functions() -> dict[str, int]:
+    """Name -> address.
+
+    Raises:
+        BackendNotFoundError: the loader cannot be told, or lacks a function.
+    """
+    return {n: address(n) for n in _NAMES}
+
+
+def address(name: str) -> int:
+    """Of one function.
+
+    Raises:
+        BackendNotFoundError: as ``functions``.
+    """
     try:
-        return {n: ctypes.cast(getattr(loader, n), ctypes.c_void_p).value or 0 for n in _NAMES}
+        return ctypes.cast(getattr(_loader(), name), ctypes.c_void_p).value or 0
     except AttributeError as e:
-        raise BackendNotFoundError(f"{own[0]} is no OpenCL loader: {e}") from e
+        raise BackendNotFoundError(f"{_loader()._name} is no OpenCL loader: {e}") from e
+
+
+def call(name: str) -> Any:
+    """One of ``_CALLS`` for use from Python, where pyopencl cannot say what is to be said."""
+    kind, *arguments = _CALLS[name]
+    return ctypes.CFUNCTYPE(kind, *arguments)(address(name))
+
+
+def extension(platform: Any, name: str) -> int:
+    """The address of an extension's function on a ``pyopencl.Platform``; 0 where it has none."""
+    found = call("clGetExtensionFunctionAddressForPlatform")(platform.int_ptr, name.encode())
+    return found or 0

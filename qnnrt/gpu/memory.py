@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
@@ -14,6 +14,7 @@ from .device import pyopencl
 
 if TYPE_CHECKING:
     from .library import Library
+    from .placing import Placed
 
 __all__ = ["CUSTOM", "OPENCL", "Memories"]
 
@@ -30,6 +31,7 @@ class _Memory:
     number: int
     shape: tuple[int, ...]
     code: int
+    place: int = 0  # its host address, for memory that is the host's
 
 
 class Memories:
@@ -41,12 +43,12 @@ class Memories:
         self._lock = threading.RLock()
 
     def register(
-        self, context: int, descriptors: Iterable[tuple[Any, ...]], owners: Any = None
+        self, context: int, descriptors: Iterable[tuple[Any, ...]], placed: Placed | None = None
     ) -> list[int]:
         """All or nothing, as QnnMem_register.
 
         Args:
-            owners: of memory that changes owners, see ``_core.gpu_register``.
+            placed: what the one buffer that is named lies on, when that is memory of the host's.
 
         Raises:
             MemError: 8005 another kind of memory, 8002 registered already, 8000 too small or of
@@ -55,6 +57,8 @@ class Memories:
         items = list(descriptors)
         with self._lock:
             seen = {m.number: h for h, m in self._memories.items() if m.context == context}
+            if placed is not None:
+                self._refuse_place(context, placed)
             checked = [self._check(context, item, seen) for item in items]
             handles = []
             for memory in checked:
@@ -64,11 +68,22 @@ class Memories:
                     int(memory.buffer.flags),
                     memory.code,
                     memory.shape,
-                    owners,
+                    placed.owners if placed is not None else None,
                 )
+                if placed is not None:
+                    memory = replace(memory, place=placed.address)
                 self._memories[handle] = memory
                 handles.append(handle)
             return handles
+
+    def _refuse_place(self, context: int, placed: Placed) -> None:
+        for handle, m in self._memories.items():
+            if m.context == context and m.place == placed.address:
+                raise self._refusal(
+                    8002,
+                    f"the memory at {placed.address:#x} is registered already, as "
+                    f"{self._known(handle)}: deregister it for another shape or type",
+                )
 
     def _check(self, context: int, item: tuple[Any, ...], seen: dict[int, int]) -> _Memory:
         """A descriptor's buffer, shape and type; ``seen`` gets it."""

@@ -1,0 +1,44 @@
+"""Memory that sessions on the gpu backend make for themselves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .device import pyopencl
+
+if TYPE_CHECKING:
+    from ..backend import Backend
+
+__all__ = ["device_memory", "pinned"]
+
+
+def device_memory(backend: Backend, nbytes: int) -> Any:
+    """A ``pyopencl.Buffer`` on the device."""
+    return pyopencl().Buffer(backend.cl_context, pyopencl().mem_flags.READ_WRITE, max(nbytes, 1))
+
+
+def pinned(backend: Backend, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray | None:
+    """An array that the driver copies from and to at the speed of the bus.
+
+    It is a buffer of the driver's in host memory, mapped for as long as the array lives; None where
+    host and device share memory, so that pinning saves nothing, or where there is no more of it.
+    """
+    cl = pyopencl()
+    library: Any = backend.library
+    if library.device.shared:
+        return None
+    nbytes = max(math.prod(shape) * dtype.itemsize, 1)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+    access = cl.map_flags.READ | cl.map_flags.WRITE
+    try:
+        buffer = cl.Buffer(library.cl_context, flags, nbytes)
+        array, _ = cl.enqueue_map_buffer(
+            library.cl_queue, buffer, access, 0, (nbytes,), np.uint8, is_blocking=True
+        )
+    except cl.Error:
+        return None
+    memory: np.ndarray = array
+    return memory[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
