@@ -7,12 +7,15 @@ from typing import Final
 
 from ..ir import Ir
 from ..target import Target
-from . import aliases
+from . import aliases, precision
 
 __all__ = ["run"]
 
 #: Each changes the graph in place.
-_PASSES: Final[tuple[Callable[[Ir, Target], None], ...]] = (aliases.share,)
+_PASSES: Final[tuple[Callable[[Ir, Target], None], ...]] = (
+    precision.apply,
+    aliases.share,
+)
 
 
 def run(ir: Ir, target: Target) -> None:
