@@ -153,6 +153,7 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
             (*args, y, y.size),
             (group,),
             before,
+            tuple((y, o.value) for o in operands.values() if not o.place.body and not o.place.one),
         )
     ]
 
