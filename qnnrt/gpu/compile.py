@@ -98,7 +98,7 @@ def compile_graph(ir: Ir, context: Any, queue: Any, target: Target, shared: Shar
     launches = launches_of(ir, target)
     only = [launch for _, launch in launches]
     text, names = source(only)
-    program = build(context, target.device, text, target.program_cache)
+    program = build(context, target.device, text, target.program_cache, target.rebuild)
     places = place(only, target, context, queue, shared)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
     kernels = []

@@ -137,6 +137,7 @@ class Library(_core.GpuLibrary):
             tuning=given.tuning,
             tuning_cache=Path(given.cache_dir) if given.cache_dir is not None else self.cache,
             program_cache=self._program_cache(given),
+            rebuild=given.invalidate_kernel_repo,
             memory_optimizations=given.memory_optimizations,
             node_optimizations=given.node_optimizations,
             queue_recording=given.queue_recording,

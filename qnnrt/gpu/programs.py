@@ -70,8 +70,10 @@ class Program:
     nbytes: int = 0
 
 
-def build(context: Any, device: Device, text: str, folder: Path | None) -> Program:
-    """The program, out of the cache where it has been built before.
+def build(
+    context: Any, device: Device, text: str, folder: Path | None, anew: bool = False
+) -> Program:
+    """The program, out of the cache where it has been built before; with ``anew`` from its source.
 
     Whatever is wrong with the cache is no error: the program is built from its source then.
     """
@@ -79,13 +81,14 @@ def build(context: Any, device: Device, text: str, folder: Path | None) -> Progr
     if not text:
         return Program(None, "none")
     path = folder / f"{_key(device, text)}.bin" if folder is not None else None
-    if path is not None and (binary := _read(path)) is not None:
+    if path is not None and not anew and (binary := _read(path)) is not None:
         try:
             made = cl.Program(context, [device.raw], [binary])
             return Program(made.build(list(_OPTIONS)), "hit", len(binary))
         except cl.Error as e:
             log.warning("%s is of no use, so kernels are built anew: %s", path, str(e))
-    raw = cl.Program(context, text).build(list(_OPTIONS), devices=[device.raw])
+    # Not by pyopencl.Program of a text, which keeps a cache of its own.
+    raw = cl.Program(cl._cl._Program(context, text)).build(list(_OPTIONS), devices=[device.raw])
     if path is None:
         return Program(raw, "none")
     binary = raw.get_info(cl.program_info.BINARIES)[0]
@@ -96,7 +99,9 @@ def build(context: Any, device: Device, text: str, folder: Path | None) -> Progr
 
 def _key(device: Device, text: str) -> str:
     raw = device.raw
-    parts = (text, *_OPTIONS, str(device), device.version, raw.driver_version, raw.platform.version)
+    forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")  # pyopencl adds them
+    versions = (device.version, raw.driver_version, raw.platform.version)
+    parts = (text, *_OPTIONS, forced, str(device), *versions)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 

@@ -29,6 +29,7 @@ class Target:
         tuning: variants may be measured now; otherwise what was measured before is used.
         tuning_cache: folder of what was measured; None keeps nothing.
         program_cache: folder of built programs, likewise.
+        rebuild: programs are built anew, and kept instead of those in the folder.
         memory_optimizations, node_optimizations, queue_recording, weight_sharing: of ``Options``.
         portable: neither tuned nor measured variants: option "kernels" of the session.
         plan_milliseconds: how long the memory plan may take.
@@ -40,6 +41,7 @@ class Target:
     tuning: bool = False
     tuning_cache: Path | None = None
     program_cache: Path | None = None
+    rebuild: bool = False
     memory_optimizations: bool = True
     node_optimizations: bool = True
     queue_recording: bool = True
