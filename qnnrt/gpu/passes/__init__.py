@@ -1,9 +1,9 @@
-"""What is done to a checked graph before its kernels are made, in this order."""
+"""What is done to a checked graph before its kernels are made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..ir import Ir
 from ..target import Target
@@ -11,14 +11,14 @@ from . import aliases, precision
 
 __all__ = ["run"]
 
-#: Each changes the graph in place.
-_PASSES: Final[tuple[Callable[[Ir, Target], None], ...]] = (
-    precision.apply,
-    aliases.share,
-)
+_Pass: TypeAlias = Callable[[Ir, Target], None]  # changes the graph in place
+
+_ALWAYS: Final[tuple[_Pass, ...]] = (precision.apply, aliases.share)
+#: Behind them, unless option "node_optimizations" is off.
+_OPTIMIZATIONS: Final[tuple[_Pass, ...]] = ()
 
 
 def run(ir: Ir, target: Target) -> None:
-    """All passes over a graph."""
-    for change in _PASSES:
+    """All passes over a graph, in their order."""
+    for change in (*_ALWAYS, *(_OPTIMIZATIONS if target.node_optimizations else ())):
         change(ir, target)
