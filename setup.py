@@ -46,6 +46,7 @@ LDFLAGS = ["-pthread", "-Wl,-z,relro", "-Wl,--no-as-needed", *SANITIZE_FLAGS]
 LDFLAGS += shlex.split(os.environ.get("LDFLAGS", ""))
 COMPLETE = [] if SANITIZE else ["-Wl,-z,defs"]  # the binding is not: Python brings its own symbols
 SHIMS = Path("csrc/shims")
+TFLITE = Path("csrc/tflite")  # a client of the library, and a library of its own
 WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
 
 
@@ -133,6 +134,11 @@ def write_exports(script: Path, names: list[str], objects: list[Path]) -> Path:
     return script
 
 
+def exports(folder: Path) -> list[str]:
+    lines = (folder / "exports.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def to_cpp(extension: Extension, build: Path) -> list[str]:
     from Cython.Build import cythonize
 
@@ -172,10 +178,10 @@ class BuildNative(build_ext):
         objects = compile_all(build, [(s, python) for s in binding] + native_jobs())
 
         shims = [s for s in objects if s.parent == SHIMS]
-        runtime = [obj for s, obj in objects.items() if s not in shims + binding]
-        lines = Path("csrc/exports.txt").read_text().splitlines()
-        names = [line for line in lines if line and not line.startswith("#")]
-        script = write_exports(build / "libqnnrt.map", names, runtime)
+        delegate = [obj for s, obj in objects.items() if s.parent == TFLITE]
+        apart = [objects[s] for s in shims + binding] + delegate
+        runtime = [obj for obj in objects.values() if obj not in apart]
+        script = write_exports(build / "libqnnrt.map", exports(Path("csrc")), runtime)
         options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl", *COMPLETE]
         library = link(build / "lib/libqnnrt.so", [*runtime, script], "-shared", *options)
         products = {"lib/libqnnrt.so": library}
@@ -183,6 +189,11 @@ class BuildNative(build_ext):
             name = f"lib/{s.stem}.so"
             options = ["-shared", f"-Wl,-soname,{s.stem}.so", "-Wl,-rpath,$ORIGIN", *COMPLETE]
             products[name] = link(build / name, [objects[s], library], *options)
+        name = "lib/libQnnTFLiteDelegate.so"
+        script = write_exports(build / "delegate.map", exports(TFLITE), delegate)
+        options = ["-shared", f"-Wl,--version-script={script}", f"-Wl,-soname,{Path(name).name}"]
+        options += ["-Wl,-rpath,$ORIGIN", "-ldl", *COMPLETE]
+        products[name] = link(build / name, [*delegate, library, script], *options)
         for ext, s in zip(self.extensions, binding, strict=True):
             name = Path(self.get_ext_filename(ext.name)).name
             init = [f"PyInit_{ext.name.rpartition('.')[2]}"]

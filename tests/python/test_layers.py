@@ -26,6 +26,7 @@ BELOW = {
     "api": {"abi", "support", "memory", "ops", "graph", "backends"},
     "shims": {"abi", "memory/rpcmem.h"},
     "client": {"abi", "support/clock.h"},
+    "tflite": {"abi", "memory/memory_api.h", "support/status.h"},
 }
 
 

@@ -74,8 +74,20 @@ def test_every_documented_symbol_is_declared_where_its_users_look() -> None:
 
 def test_the_installed_libraries_are_the_runtime_and_the_shims() -> None:
     sources = {p.stem + ".so" for p in (ROOT / "csrc/shims").glob("*.cc")}
-    assert {p.name for p in LIB_DIR.iterdir()} == sources | {"libqnnrt.so"}
+    assert {p.name for p in LIB_DIR.iterdir()} == sources | {
+        "libqnnrt.so",
+        "libQnnTFLiteDelegate.so",
+    }
     assert sources == set(SHIMS), "a new shim: say in SHIMS what it exports"
+
+
+def test_the_tflite_delegate_exports_its_functions_and_stands_on_the_runtime() -> None:
+    library = LIB_DIR / "libQnnTFLiteDelegate.so"
+    lines = (ROOT / "csrc/tflite/exports.txt").read_text().splitlines()
+    assert exported(library) == {line for line in lines if not line.startswith("#")}
+    assert dynamic(library, "SONAME") == [library.name]
+    assert "libqnnrt.so" in dynamic(library, "NEEDED")
+    assert dynamic(library, "RUNPATH") == ["$ORIGIN"]
 
 
 @pytest.mark.parametrize("shim", sorted(p.stem for p in (ROOT / "csrc/shims").glob("*.cc")))
