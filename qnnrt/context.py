@@ -265,8 +265,9 @@ class Context(Owner):
         """Register a buffer, or a tensor's place in it, for use by this context's graphs.
 
         Args:
-            buffer: memory with an fd; with kind "opencl" a ``pyopencl.Buffer``, or memory that the
-                device shares with the host.
+            buffer: memory with an fd; with kind "opencl" a ``pyopencl.Buffer`` (not one that was
+                released, which pyopencl does not tell), or memory that the device shares with the
+                host.
             shape: of the tensor.
             dtype: anything ``numpy.dtype`` takes, or a QNN data type.
             offset: of the tensor in the buffer, in bytes; not for "ion" and "dma_buf".

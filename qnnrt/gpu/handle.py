@@ -40,7 +40,8 @@ class OpenCLHandle(MemHandle):
     Attributes:
         buffer: what was registered: a ``pyopencl.Buffer``, or a ``qnnrt.Buffer`` that the device
             uses in place.
-        cl_buffer: the ``pyopencl.Buffer``; the one registered, or one on the memory of ``buffer``.
+        cl_buffer: a ``pyopencl.Buffer`` on the same memory, of the handle's own: it stays when the
+            client releases ``buffer``.
         via: how the device came to use a ``qnnrt.Buffer``: an OpenCL extension, or
             "CL_MEM_USE_HOST_PTR"; None for a ``pyopencl.Buffer``.
     """
@@ -74,7 +75,8 @@ class OpenCLHandle(MemHandle):
                     f"kind 'opencl' names a whole buffer, not byte {offset} of it: register "
                     "buffer.get_sub_region(...)"
                 )
-            self.cl_buffer = buffer
+            # An owner of our own: the client may release its at any time.
+            self.cl_buffer = pyopencl().Buffer.from_int_ptr(buffer.int_ptr, retain=True)
         else:
             raise TypeError(
                 f"kind 'opencl' needs a pyopencl.Buffer or a Buffer, not a {type(buffer).__name__}"

@@ -269,8 +269,28 @@ uint64_t ReleaseEnvironment(Qnn_GraphHandle_t, const QnnGraph_ExecuteEnvironment
   Note("releaseEnvironment out=%u", e[0]->tensorSet.v1.numOutputs);
   return 0;
 }
+uint64_t g_register_error = 0;
+
+// Every byte of a descriptor and of what it points to, in memory order.
+void NoteDescriptor(const Qnn_MemDescriptor_t& d) {
+  std::string text = "descriptor ";
+  char byte[4];
+  const auto add = [&](const void* from, size_t n) {
+    for (size_t k = 0; k < n; ++k) {
+      std::snprintf(byte, sizeof byte, "%02x", static_cast<const unsigned char*>(from)[k]);
+      text += byte;
+    }
+  };
+  add(&d, sizeof d);
+  text += " dims ";
+  add(d.memShape.dimSize, d.memShape.numDim * sizeof(uint32_t));
+  Note("%s", text.c_str());
+}
+
 uint64_t Register(Qnn_ContextHandle_t, const Qnn_MemDescriptor_t* d, uint32_t n,
                   Qnn_MemHandle_t* out) {
+  for (uint32_t i = 0; g_gpu && i < n; ++i) NoteDescriptor(d[i]);
+  if (g_register_error) return g_register_error;
   for (uint32_t i = 0; i < n; ++i) {
     char where[128] = "";
     if (d[i].memType == QNN_MEM_TYPE_CUSTOM && g_lpai) {
@@ -378,6 +398,7 @@ QNN_API void fake_gpu() {
   g_tables[0].interface.providerName = "GPU_QTI_AISW";
   g_gpu = true;
 }
+QNN_API void fake_register_error(uint64_t code) { g_register_error = code; }
 QNN_API void fake_no_slot(uint32_t slot) {
   auto** slots = reinterpret_cast<void**>(&g_tables[0].interface.v2_32);
   slots[slot] = nullptr;

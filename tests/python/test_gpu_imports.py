@@ -168,8 +168,8 @@ def test_what_is_said_when_no_way_is_left(
         library: Any = backend.library
         monkeypatch.setattr(placing, "coherent", lambda device: False)
         message = (
-            r"does not use a Buffer of the host's in place \(cl_khr_external_memory_dma_buf: OpenCL error "
-            r"-37; cl_qcom_ion_host_ptr: OpenCL error -37; CL_MEM_USE_HOST_PTR: needs an address"
+            r"in place \(cl_khr_external_memory_dma_buf: OpenCL error -37; cl_qcom_ion_host_ptr: "
+            r"OpenCL error -37; CL_MEM_USE_HOST_PTR: needs an address"
         )
         with (
             qnnrt.alloc(8192) as buffer,
