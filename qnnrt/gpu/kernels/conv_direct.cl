@@ -1,5 +1,5 @@
 // Convolutions of [N, D, H, W, C] and, with TRANSPOSED, transposed ones of [N, H, W, C]. A work
-// item has WIDTH channels of COLUMNS pixels in a line of the output that share the weights that are
+// item has WIDTH channels of PIXELS pixels in a line of the output that share the weights that are
 // read: neighbours, or a stride apart, which see the same taps.
 //   STEP: input channels that are read at once, 1 or 4
 
@@ -15,10 +15,10 @@
 #define FROM_AT(p, i) (*(__global const float4*)((p) + (i)))
 #endif
 #endif
-#define TAP(k, from)                                                                    \
-  {                                                                                     \
-    const FLOATS weight = LOADS(weights, (z + k) * step);                               \
-    _Pragma("unroll") for (int p = 0; p < COLUMNS; ++p) { sums[p] += weight * (from); } \
+#define TAP(k, from)                                                                   \
+  {                                                                                    \
+    const FLOATS weight = LOADS(weights, (z + k) * step);                              \
+    _Pragma("unroll") for (int p = 0; p < PIXELS; ++p) { sums[p] += weight * (from); } \
   }
 
 #ifdef TRANSPOSED
@@ -35,17 +35,17 @@ __kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL
   if (i >= count) return;
   const int c = i % (cout / WIDTH) * WIDTH;
   i /= cout / WIDTH;
-  const int blocks = ((out_width + sw - 1) / sw + COLUMNS - 1) / COLUMNS;
-  const int first = i % blocks * COLUMNS;  // of the columns that have this item's phase
+  const int blocks = ((out_width + sw - 1) / sw + PIXELS - 1) / PIXELS;
+  const int first = i % blocks * PIXELS;  // of the columns that have this item's phase
   i /= blocks;
   const int phase = i % sw;
   i /= sw;
   const int row = i % out_height, n = i / out_height;
   const int depth = cin / groups, n_group = cout / groups, step = n_group;
   const int from_channel = c / n_group * depth;
-  FLOATS sums[COLUMNS];
+  FLOATS sums[PIXELS];
 #pragma unroll
-  for (int p = 0; p < COLUMNS; ++p) {
+  for (int p = 0; p < PIXELS; ++p) {
 #ifdef BIAS
     sums[p] = LOADS(bias, c);
 #else
@@ -62,9 +62,9 @@ __kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL
       __global const REAL* weights =
           w + ((a * kw + b) * cin + from_channel) * n_group + c % n_group;
       for (int z = 0; z < depth; z += STEP) {
-        FROM from[COLUMNS];
+        FROM from[PIXELS];
 #pragma unroll
-        for (int p = 0; p < COLUMNS; ++p) {
+        for (int p = 0; p < PIXELS; ++p) {
           from[p] = 0.0f;
           if (column + p >= 0 && column + p < width) {
             from[p] = FROM_AT(line, (column + p) * cin + z);
@@ -82,7 +82,7 @@ __kernel void KERNEL(transpose_conv)(__global const REAL* x, __global const REAL
     }
   }
 #pragma unroll
-  for (int p = 0; p < COLUMNS; ++p) {
+  for (int p = 0; p < PIXELS; ++p) {
     const int column = phase + (first + p) * sw;
     if (column < out_width) {
       const int at = ((n * out_height + row) * out_width + column) * cout + c;
@@ -107,8 +107,8 @@ __kernel void KERNEL(conv3d)(__global const REAL* x, __global const REAL* w,
   if (i >= count) return;
   const int c = i % (cout / WIDTH) * WIDTH;
   i /= cout / WIDTH;
-  const int blocks = (out2 + COLUMNS - 1) / COLUMNS;
-  const int first = i % blocks * COLUMNS;
+  const int blocks = (out2 + PIXELS - 1) / PIXELS;
+  const int first = i % blocks * PIXELS;
   i /= blocks;
   const int line = i;  // of the output
   const int top = i % out1 * stride1 - before1;
@@ -116,9 +116,9 @@ __kernel void KERNEL(conv3d)(__global const REAL* x, __global const REAL* w,
   const int front = i % out0 * stride0 - before0, n = i / out0;
   const int depth = cin / groups, step = cout;
   const int from_channel = c / (cout / groups) * depth;
-  FLOATS sums[COLUMNS];
+  FLOATS sums[PIXELS];
 #pragma unroll
-  for (int p = 0; p < COLUMNS; ++p) {
+  for (int p = 0; p < PIXELS; ++p) {
 #ifdef BIAS
     sums[p] = LOADS(bias, c);
 #else
@@ -133,9 +133,9 @@ __kernel void KERNEL(conv3d)(__global const REAL* x, __global const REAL* w,
       const int column = first * stride2 - before2 + b * apart2;
       __global const REAL* weights = w + (t * size2 + b) * depth * cout + c;
       for (int z = 0; z < depth; z += STEP) {
-        FROM from[COLUMNS];
+        FROM from[PIXELS];
 #pragma unroll
-        for (int p = 0; p < COLUMNS; ++p) {
+        for (int p = 0; p < PIXELS; ++p) {
           const int at = column + p * stride2;
           from[p] = 0.0f;
           if (at >= 0 && at < in2) from[p] = FROM_AT(from_line, at * cin + z);
@@ -152,7 +152,7 @@ __kernel void KERNEL(conv3d)(__global const REAL* x, __global const REAL* w,
     }
   }
 #pragma unroll
-  for (int p = 0; p < COLUMNS; ++p) {
+  for (int p = 0; p < PIXELS; ++p) {
     if (first + p < out2) {
       const int at = (line * out2 + first + p) * cout + c;
       STORES(y, at, POSTS(sums[p], at));

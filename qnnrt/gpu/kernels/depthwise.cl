@@ -1,9 +1,9 @@
 // Depthwise convolution of [N, H, W, C]: every output channel sees one input channel. A work item
-// has WIDTH channels of COLUMNS neighbours in a line of the output, which share what they read:
+// has WIDTH channels of PIXELS neighbours in a line of the output, which share what they read:
 //   KW, SW, DW: taps, stride and dilation along a line
 //   MULTIPLIER: output channels for each input channel, where that is not one; WIDTH divides it
 
-#define SPAN ((COLUMNS - 1) * SW + (KW - 1) * DW + 1)
+#define SPAN ((PIXELS - 1) * SW + (KW - 1) * DW + 1)
 #undef TAKE
 #ifdef MULTIPLIER
 #define TAKE(p, c) ((FLOATS)(LOAD(p, (c) / MULTIPLIER)))
@@ -23,14 +23,14 @@ __kernel void KERNEL(depthwise)(__global const REAL* x, __global const REAL* w,
   if (i >= count) return;
   const int c = i % (cout / WIDTH) * WIDTH;
   i /= cout / WIDTH;
-  const int blocks = (out_width + COLUMNS - 1) / COLUMNS;
-  const int first = i % blocks * COLUMNS;
+  const int blocks = (out_width + PIXELS - 1) / PIXELS;
+  const int first = i % blocks * PIXELS;
   i /= blocks;
   const int row = i % out_height;
   const int n = i / out_height;
-  FLOATS sums[COLUMNS];
+  FLOATS sums[PIXELS];
 #pragma unroll
-  for (int p = 0; p < COLUMNS; ++p) {
+  for (int p = 0; p < PIXELS; ++p) {
 #ifdef BIAS
     sums[p] = LOADS(bias, c);
 #else
@@ -42,7 +42,7 @@ __kernel void KERNEL(depthwise)(__global const REAL* x, __global const REAL* w,
     if (h < 0 || h >= height) continue;
     __global const REAL* line = x + (n * height + h) * width * cin;
     __global const REAL* taps = w + k * KW * cout + c;
-#if COLUMNS == 1
+#if PIXELS == 1
     for (int t = 0; t < KW; ++t) {
       const int column = first * SW - left + t * DW;
       if (column < 0 || column >= width) continue;
@@ -58,7 +58,7 @@ __kernel void KERNEL(depthwise)(__global const REAL* x, __global const REAL* w,
       FLOATS v = 0.0f;
       if (column >= 0 && column < width) v = TAKE(line + column * cin, c);
 #pragma unroll
-      for (int p = 0; p < COLUMNS; ++p) {
+      for (int p = 0; p < PIXELS; ++p) {
         const int t = s - p * SW;
         if (t >= 0 && t % DW == 0 && t / DW < KW) sums[p] += v * weights[t / DW];
       }
@@ -66,7 +66,7 @@ __kernel void KERNEL(depthwise)(__global const REAL* x, __global const REAL* w,
 #endif
   }
 #pragma unroll
-  for (int p = 0; p < COLUMNS; ++p) {
+  for (int p = 0; p < PIXELS; ++p) {
     if (first + p < out_width) {
       const int at = ((n * out_height + row) * out_width + first + p) * cout + c;
       STORES(y, at, POSTS(sums[p], at));

@@ -11,7 +11,7 @@ from .common import fused, given, reals
 from .spatial import Arg, flat, launch, pads, present, spatial, width
 
 TAKES_POST: Final = frozenset({"Conv3d"})
-_COLUMNS: Final = 4
+_PIXELS: Final = 4
 
 
 def _conv3d(node: Node, target: Target) -> list[Launch]:
@@ -27,10 +27,10 @@ def _conv3d(node: Node, target: Target) -> list[Launch]:
         *reals(x, w, bias, y, *post.args),
         *optional,
         ("WIDTH", str(vector)),
-        ("COLUMNS", str(_COLUMNS)),
+        ("PIXELS", str(_PIXELS)),
         ("STEP", "4" if cin // groups % 4 == 0 else "1"),
     ]
-    items = math.prod(y.shape[:3]) * -(-y.shape[3] // _COLUMNS) * (cout // vector)
+    items = math.prod(y.shape[:3]) * -(-y.shape[3] // _PIXELS) * (cout // vector)
     stride, apart = spatial(node, "stride", 3), spatial(node, "dilation", 3)
     geometry = zip(
         x.shape[1:4], y.shape[1:4], w.shape[:3], stride, apart, pads(node, 3)[0], strict=True

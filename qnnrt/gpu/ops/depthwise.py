@@ -41,7 +41,7 @@ def _depthwise(node: Node, target: Target) -> list[Launch]:
         *reals(x, w, bias, y, *post.args),
         *optional,
         ("WIDTH", str(vector)),
-        ("COLUMNS", str(columns)),
+        ("PIXELS", str(columns)),
         ("KW", str(taps)),
         ("SW", str(stride)),
         ("DW", str(dilation)),

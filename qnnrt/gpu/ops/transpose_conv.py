@@ -10,7 +10,7 @@ from .common import fused, given, reals
 from .spatial import Arg, flat, launch, pads, present, spatial, width
 
 TAKES_POST: Final = frozenset({"TransposeConv2d"})
-_COLUMNS: Final = 4
+_PIXELS: Final = 4
 
 
 def _transpose_conv(node: Node, target: Target) -> list[Launch]:
@@ -31,11 +31,11 @@ def _transpose_conv(node: Node, target: Target) -> list[Launch]:
         *optional,
         ("TRANSPOSED", "1"),
         ("WIDTH", str(vector)),
-        ("COLUMNS", str(_COLUMNS)),
+        ("PIXELS", str(_PIXELS)),
         ("STEP", "4" if cin // groups % 4 == 0 else "1"),
     ]
     of_a_phase = -(-out_line // stride)
-    blocks = -(-of_a_phase // _COLUMNS)
+    blocks = -(-of_a_phase // _PIXELS)
     items = batch * out_height * stride * blocks * (cout // vector)
     if items == 0:
         return []
