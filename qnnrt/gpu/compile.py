@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from .programs import Program, build, source
 from .target import Target
 
 _MOST: Final = 1 << 31  # elements
+_CPU_GROUP: Final = 64
 
 __all__ = ["Compiled", "compile_graph", "launches_of", "unsupported"]
 
@@ -113,7 +115,8 @@ def compile_graph(ir: Ir, context: Any, queue: Any, target: Target, shared: Shar
             else:
                 kernel.set_arg(i, places.buffers[arg.root])
         kernels.append(kernel)
-        steps.append((kernel.int_ptr, launch.total, launch.group))
+        group = launch.group or _group(launch.total, target.device)
+        steps.append((kernel.int_ptr, launch.total, group))
     commands = _core.CommandList(
         functions(),
         context.int_ptr,
@@ -123,3 +126,16 @@ def compile_graph(ir: Ir, context: Any, queue: Any, target: Target, shared: Shar
         (context, queue, program.raw, kernels, list(places.buffers.values()), places.keep),
     )
     return Compiled(commands, ir, launches, places, program)
+
+
+def _group(total: tuple[int, ...], device: Device) -> tuple[int, ...] | None:
+    """The work group of a launch that names none; None is the driver's choice.
+
+    Drivers of CPUs compile a kernel for each size of its groups, and would choose another for each
+    index space: networks took seconds longer to start.
+    """
+    if device.kind != "cpu":
+        return None
+    if len(total) > 1:  # tiles of products and the like, each of them much work
+        return (1,) * len(total)
+    return (math.gcd(total[0], _CPU_GROUP),)

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ __all__ = ["Program", "build", "cache_dir", "source"]
 _OPTIONS: Final = ("-cl-std=CL1.2",)
 _MAGIC: Final = b"qnnrt opencl 1\n"
 _DIGEST: Final = 32  # bytes
+_DEFINED: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 
 
 def cache_dir() -> Path:
@@ -41,9 +43,11 @@ def source(launches: Sequence[Launch]) -> tuple[str, list[str]]:
             numbers[key] = len(numbers)
             defines = (("KERNEL(name)", f"name##_{numbers[key]}"), *launch.defines)
             parts += [f"#define {name} {value}\n" for name, value in defines]
-            parts += [_text("common"), launch.before, _text(launch.file)]
-            undefined = [name.partition("(")[0] for name, _ in defines] + ["POST", "POST_PARAMS"]
-            parts += [f"#undef {name}\n" for name in undefined]
+            own = [_text("common"), launch.before, _text(launch.file)]
+            # A macro that stays would be read by files that have another of its name, or none.
+            macros = [name.partition("(")[0] for name, _ in defines]
+            macros += [name for text in own for name in _DEFINED.findall(text)]
+            parts += [*own, *(f"#undef {name}\n" for name in dict.fromkeys(macros))]
         names.append(f"{launch.function}_{numbers[key]}")
     return "".join(parts), names
 
