@@ -39,7 +39,7 @@ cdef struct _GpuMemory:  # what a memory handle stands for; mem is NULL in a fre
     void* queue
     void* give           # clEnqueueUnmapMemObject, clEnqueueAcquireExternalMemObjectsKHR
     void* take_back      # clEnqueueMapBuffer, clEnqueueReleaseExternalMemObjectsKHR
-    void* address        # where the host sees it
+    void* address        # where the host sees it; the object that is acquired
 
 cdef mutex _gpu_mutex  # the tables of handles and of graphs
 cdef condition_variable_any _gpu_idle  # an execution has let go of a memory
@@ -86,7 +86,7 @@ cdef int32_t _gpu_to_device(_GpuMemory* m) noexcept nogil:
     if m.on_device == 0 and m.owners == _GPU_MAPPED:
         status = (<_ClUnmap>m.give)(m.queue, m.mem, m.address, 0, NULL, NULL)
     elif m.on_device == 0 and m.owners == _GPU_EXTERNAL:
-        status = (<_ClExternal>m.give)(m.queue, 1, &m.mem, 0, NULL, NULL)
+        status = (<_ClExternal>m.give)(m.queue, 1, &m.address, 0, NULL, NULL)
     m.on_device += status == 0
     return status
 
@@ -99,7 +99,7 @@ cdef int32_t _gpu_to_host(_GpuMemory* m) noexcept nogil:
         (<_ClMap>m.take_back)(m.queue, m.mem, 0, _CL_MAP_READ_WRITE, 0, m.nbytes, 0, NULL, NULL,
                               &status)
     elif m.on_device == 0 and m.owners == _GPU_EXTERNAL:
-        status = (<_ClExternal>m.take_back)(m.queue, 1, &m.mem, 0, NULL, NULL)
+        status = (<_ClExternal>m.take_back)(m.queue, 1, &m.address, 0, NULL, NULL)
     return status
 
 
@@ -168,7 +168,8 @@ def gpu_register(mem, uint64_t nbytes, uint64_t flags, uint32_t data_type, shape
     Args:
         owners: for memory that the host sees as well and that changes owners around executions:
             ("mapped" or "external", queue, the function that gives it to the device, the one that
-            takes it back, the host's address). Mapped memory is mapped by now.
+            takes it back, the host's address or the cl_mem to be acquired). Mapped memory is
+            mapped by now.
     """
     cdef _GpuMemory entry
     cdef size_t slot = 0

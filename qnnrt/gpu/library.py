@@ -173,7 +173,7 @@ class Library(_core.GpuLibrary):
 
     def forget(self, number: int) -> None:
         """No command list has this cl_mem as an argument from now on."""
-        for g in list(self._graphs.values()):
+        for g in self._graphs.copy().values():
             if g.commands is not None:
                 g.commands.forget(number)
 

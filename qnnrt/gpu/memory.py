@@ -56,7 +56,7 @@ class Memories:
         """
         items = list(descriptors)
         with self._lock:
-            seen = {m.number: h for h, m in self._memories.items() if m.context == context}
+            seen = {m.number: h for h, m in self._of(context)}
             if placed is not None:
                 self._refuse_place(context, placed)
             checked = [self._check(context, item, seen) for item in items]
@@ -76,9 +76,13 @@ class Memories:
                 handles.append(handle)
             return handles
 
+    def _of(self, context: int) -> list[tuple[int, _Memory]]:
+        # A copy: garbage that is collected meanwhile may deregister.
+        return [(h, m) for h, m in self._memories.copy().items() if m.context == context]
+
     def _refuse_place(self, context: int, placed: Placed) -> None:
-        for handle, m in self._memories.items():
-            if m.context == context and m.place == placed.address:
+        for handle, m in self._of(context):
+            if m.place == placed.address:
                 raise self._refusal(
                     8002,
                     f"the memory at {placed.address:#x} is registered already, as "
@@ -152,7 +156,7 @@ class Memories:
     def drop(self, context: int) -> int:
         """The handles of a context that goes; how many there were."""
         with self._lock:
-            left = [h for h, m in self._memories.items() if m.context == context]
+            left = [h for h, _ in self._of(context)]
             for handle in left:
                 _core.gpu_deregister(handle, force=True)
                 self._library.forget(self._memories.pop(handle).number)

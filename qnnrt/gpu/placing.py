@@ -21,6 +21,7 @@ Buffer: TypeAlias = _core.Buffer
 
 HOST_POINTER: Final = "CL_MEM_USE_HOST_PTR"
 _READ_WRITE: Final = 1
+_READ_ONLY: Final = 1 << 2
 _USE_HOST_PTR: Final = 1 << 3
 _MAP_READ_WRITE: Final = 3
 # Khronos' registry: cl_khr_external_memory_dma_buf, cl_qcom_ext_host_ptr, cl_qcom_ion_host_ptr
@@ -129,7 +130,7 @@ def _by_khr_dma_buf(library: Library, buffer: Buffer, offset: int, nbytes: int) 
     mem = call("clCreateBufferWithProperties")(
         library.cl_context.int_ptr,
         properties,
-        _READ_WRITE,
+        _access(buffer),
         buffer.fd_size,
         None,
         ctypes.byref(status),
@@ -137,8 +138,8 @@ def _by_khr_dma_buf(library: Library, buffer: Buffer, offset: int, nbytes: int) 
     whole = _owned(mem, status.value)
     start = buffer.fd_offset + offset
     part = _part(device, whole, start, nbytes, buffer.fd_size)
+    owners = ("external", library.cl_queue.int_ptr, acquire, release, whole.int_ptr)
     place = buffer.address + offset
-    owners = ("external", library.cl_queue.int_ptr, acquire, release, place)
     return Placed(part, "cl_khr_external_memory_dma_buf", place, owners)
 
 
@@ -153,7 +154,7 @@ def _by_qcom(extension_name: str, allocation: int) -> _Way:
         io_coherent = "cl_qcom_ext_host_ptr_iocoherent" in device.raw.extensions.split()
         policy = _IO_COHERENT if io_coherent else _WRITEBACK
         pointer = HostPointer(allocation, policy, buffer.fd, buffer.address)
-        flags = _READ_WRITE | _USE_HOST_PTR | _EXT_HOST_PTR
+        flags = _access(buffer) | _USE_HOST_PTR | _EXT_HOST_PTR
         whole = _created(library, flags, offset + nbytes, ctypes.addressof(pointer))
         part = _part(device, whole, offset, nbytes, offset + nbytes)
         return _proved(library, part, extension_name, buffer.address + offset, nbytes)
@@ -170,7 +171,7 @@ def _by_host_pointer(library: Library, buffer: Buffer, offset: int, nbytes: int)
                 f"needs an address that is a multiple of {mmap.PAGESIZE}, not {start:#x}"
             )
         size = -(-nbytes // _LINE) * _LINE  # still in the buffer's last page
-    made = _created(library, _READ_WRITE | _USE_HOST_PTR, max(size, 1), start)
+    made = _created(library, _access(buffer) | _USE_HOST_PTR, max(size, 1), start)
     return _proved(library, made, HOST_POINTER, start, nbytes)
 
 
@@ -179,6 +180,11 @@ _IMPORTS: Final[tuple[tuple[str, _Way], ...]] = (
     ("cl_qcom_dmabuf_host_ptr", _by_qcom("cl_qcom_dmabuf_host_ptr", _DMA_BUF)),
     ("cl_qcom_ion_host_ptr", _by_qcom("cl_qcom_ion_host_ptr", _ION)),
 )
+
+
+def _access(buffer: Buffer) -> int:
+    """What kernels may do with it: memory that is mapped to be read is for inputs alone."""
+    return _READ_ONLY if buffer.readonly else _READ_WRITE
 
 
 # ---- OpenCL, below pyopencl: host pointers that are structs, properties

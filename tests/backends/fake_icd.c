@@ -64,6 +64,19 @@ static void* Create(void* context, uint64_t flags, size_t n, void* pointer, int*
   return g_create(context, flags & ~(uint64_t)kExtHostPtr, n, memory, status);
 }
 
+static void* g_imported[64];
+static int g_imports;
+
+// The objects must be those that were imported, not parts of them.
+static const char* Known(uint32_t n, void** mems) {
+  for (uint32_t i = 0; i < n; ++i) {
+    int k = 0;
+    while (k < g_imports && g_imported[k] != mems[i]) ++k;
+    if (k == g_imports) return "of something else";
+  }
+  return "";
+}
+
 static void* CreateWith(void* context, const uint64_t* properties, uint64_t flags, size_t n,
                         void* pointer, int* status) {
   if (!properties || properties[0] != kDmaBufHandle) {
@@ -78,17 +91,19 @@ static void* CreateWith(void* context, const uint64_t* properties, uint64_t flag
   }
   // Stays mapped: drivers keep an import for as long as the process likes, too.
   void* memory = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, (int)properties[1], 0);
-  return g_create(context, flags | kUseHostPtr, n, memory, status);
+  void* made = g_create(context, flags | kUseHostPtr, n, memory, status);
+  g_imported[g_imports++ % 64] = made;
+  return made;
 }
 
 static int Acquire(void* queue, uint32_t n, void** mems, uint32_t c, void* w, void* e) {
-  (void)queue, (void)mems, (void)c, (void)w, (void)e;
-  Note("acquire %u\n", n);
+  (void)queue, (void)c, (void)w, (void)e;
+  Note("acquire %u%s\n", n, Known(n, mems));
   return 0;
 }
 static int Release(void* queue, uint32_t n, void** mems, uint32_t c, void* w, void* e) {
-  (void)queue, (void)mems, (void)c, (void)w, (void)e;
-  Note("release %u\n", n);
+  (void)queue, (void)c, (void)w, (void)e;
+  Note("release %u%s\n", n, Known(n, mems));
   return 0;
 }
 static void* Extension(void* platform, const char* name) {
@@ -103,6 +118,7 @@ void fake_install(void* platform, const char* extensions, size_t padding, int re
   g_padding = padding;
   g_refuse = refuse;
   g_journal[0] = 0;
+  g_imports = 0;
   g_info = Replace(platform, kGetDeviceInfo, (void*)Info);
   g_create = Replace(platform, kCreateBuffer, (void*)Create);
   g_create_with = Replace(platform, kCreateBufferWithProperties, (void*)CreateWith);

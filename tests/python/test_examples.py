@@ -9,13 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from qnnrt import gpu
 from qnnrt.cli.paths import INCLUDE_DIR, LIB_DIR
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-@pytest.mark.parametrize("script", sorted(p.name for p in EXAMPLES.glob("*.py")))
+SCRIPTS = sorted(p.name for p in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "script",
+    # OpenCL drivers are foreign.
+    [pytest.param(n, marks=pytest.mark.foreign) if n.startswith("gpu_") else n for n in SCRIPTS],
+)
 def test_an_example_runs_as_it_stands(script: str, tmp_path: Path) -> None:
+    if script.startswith("gpu_"):
+        pytest.importorskip("pyopencl", reason="pyopencl is not installed")
+        if reason := gpu.why_not():
+            pytest.skip(reason)
     done = subprocess.run(
         [sys.executable, EXAMPLES / script],
         cwd=tmp_path,

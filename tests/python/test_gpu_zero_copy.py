@@ -3,6 +3,8 @@ where memory is in place, and where it is not, exactly the bytes of inputs and o
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from toy import F32, add_model, relu_model
 import qnnrt
 from qnnrt import _core
 from qnnrt.gpu import placing
+from qnnrt.gpu.device import choose
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 RUNS = 7
@@ -28,7 +31,7 @@ def _spy_library(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def spy(_spy_library: Any) -> Iterator[Spy]:
-    with Spy(_spy_library).on(gpu.devices()[0].raw.platform) as found:
+    with Spy(_spy_library).on(choose().raw.platform) as found:
         yield found
 
 
@@ -174,6 +177,63 @@ def test_memory_that_changes_owners_comes_back_after_a_failure(
         s.run()
         assert (s.outputs["y"].array == 3).all()
         y.close()
+        s.backend.close()
+
+
+def test_graphs_at_once_on_memory_that_changes_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first to use it takes it over, the last one gives it back: never twice in between."""
+    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        shares_memory(s)
+        graph = s.context.create_graph("second")
+        x = graph.add_tensor("x", (1, 16), F32, type="app_write", mem_type="memhandle")
+        y = graph.add_tensor("y", (1, 16), F32, type="app_read", mem_type="memhandle")
+        graph.add_node("relu", "Relu", [x], [y])
+        graph.finalize()
+        with qnnrt.alloc(4096) as buffer:
+            out = s.context.register(buffer, (1, 16), F32, kind="opencl")
+            shared = s.inputs["x"].handle
+            s.inputs["x"].array[...] = 5
+            outputs = {s.graph: s.outputs["y"].handle, graph: out}
+            failures: list[Exception] = []
+
+            def execute(graph: qnnrt.qnn.Graph) -> None:
+                try:
+                    for _ in range(50):
+                        graph.execute([shared], [outputs[graph]])
+                except Exception as e:
+                    failures.append(e)
+
+            threads = [threading.Thread(target=execute, args=[g]) for g in outputs]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert not failures
+            each = [s.backend.library.gpu_counts(g.handle) for g in outputs]
+            assert sum(c["given"] for c in each) == sum(c["taken_back"] for c in each)
+            assert 101 <= sum(c["given"] for c in each) <= 200  # outputs each time
+            for handle in outputs.values():
+                assert (handle.array == 5).all()
+            out.close()
+        s.backend.close()
+
+
+def test_memory_that_is_mapped_to_be_read_is_for_inputs() -> None:
+    with qnnrt.Session(relu_model(), "gpu") as s, qnnrt.alloc(4096) as writable:
+        shares_memory(s)
+        writable.array((1, 16), F32)[...] = 7
+        fd = os.open(f"/proc/self/fd/{writable.fd}", os.O_RDONLY)
+        with qnnrt.Buffer.from_fd(fd, 4096) as buffer:
+            os.close(fd)
+            assert buffer.readonly
+            handle = s.context.register(buffer, (1, 16), F32, kind="opencl")
+            y = s.outputs["y"].handle
+            s.graph.execute([handle], [y])
+            assert (s.outputs["y"].array == 7).all()
+            with pytest.raises(qnnrt.GraphError, match=r"'y': kernels write it, .* READ_ONLY"):
+                s.graph.execute([s.inputs["x"].handle], [handle])
+            handle.close()
         s.backend.close()
 
 
