@@ -12,7 +12,7 @@ from toy import add_model
 
 import qnnrt
 from qnnrt.gpu.ops.formulas import literal
-from qnnrt.gpu.ops.places import magic, place
+from qnnrt.gpu.ops.broadcast import magic, place
 from qnnrt.model import Quantization
 
 pytestmark = [

@@ -9,7 +9,7 @@ from ..ir import Launch, Node, Value
 from ..target import Target
 from .common import Refused
 from .formulas import ELEMENTWISE, formula
-from .places import Place, place
+from .broadcast import Place, place
 
 #: Work items in a group: one size for all, since some devices compile kernels for it.
 _GROUP: Final = 128

@@ -94,7 +94,7 @@ _INTEGER: Final = {
     "Power": "{t}_power({0}, {1})",
     "SquaredDifference": "{t}_squared_difference({0}, {1})",
     "Select": "({0} ? {1} : {2})",
-    "Abs": "({t})({0} < 0 ? ({u})0 - ({u}){0} : ({u}){0})",
+    "Abs": "({t})abs({0})",
     "Neg": "({t})(({u})0 - ({u}){0})",
     "Relu": "max({0}, ({t})0)",
     "Sign": "(({0} > 0) - ({0} < 0))",
