@@ -11,8 +11,8 @@ from opencl import gpu, opencl_is_up  # noqa: F401
 from toy import add_model
 
 import qnnrt
-from qnnrt.gpu.ops.formulas import literal
 from qnnrt.gpu.ops.broadcast import magic, place
+from qnnrt.gpu.ops.formulas import literal
 from qnnrt.model import Quantization
 
 pytestmark = [

@@ -1,7 +1,8 @@
 """Operations of the gpu backend: one module for a family, beside its file of kernels.
 
 A module has ``OPS``: op type -> function from a ``Node`` and a ``Target`` to its launches, which
-raises ``Refused`` for what it does not take. Modules are found by being here.
+raises ``Refused`` for what it does not take; and ``TAKES_POST``: the types among them whose kernels
+do ``Node.post``. Modules are found by being here.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable
+from types import ModuleType
 from typing import TypeAlias
 
 from ..ir import Launch, Node
 from ..target import Target
 from .common import Refused
 
-__all__ = ["Make", "Refused", "table"]
+__all__ = ["Make", "Refused", "table", "takes_post"]
 
 Make: TypeAlias = Callable[[Node, Target], list[Launch]]
 
@@ -25,6 +27,17 @@ Make: TypeAlias = Callable[[Node, Target], list[Launch]]
 def table() -> dict[str, Make]:
     """Op type -> what makes its launches."""
     found: dict[str, Make] = {}
-    for module in pkgutil.iter_modules(__path__):
-        found.update(getattr(importlib.import_module(f"{__name__}.{module.name}"), "OPS", {}))
+    for module in _modules():
+        found.update(getattr(module, "OPS", {}))
     return dict(sorted(found.items()))
+
+
+@functools.cache
+def takes_post() -> frozenset[str]:
+    """Op types whose kernels do what is behind them."""
+    return frozenset().union(*(getattr(module, "TAKES_POST", ()) for module in _modules()))
+
+
+def _modules() -> list[ModuleType]:
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    return [importlib.import_module(f"{__name__}.{name}") for name in names]

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from ..ir import Launch, Node, Value
 from ..target import Target
+from .broadcast import Place, place
 from .common import Refused
 from .formulas import ELEMENTWISE, formula
-from .broadcast import Place, place
 
 #: Work items in a group: one size for all, since some devices compile kernels for it.
 _GROUP: Final = 128

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from ..ir import Ir
 from ..target import Target
-from . import aliases, precision
+from . import aliases, fuse, precision
 
 __all__ = ["run"]
 
@@ -15,7 +15,7 @@ _Pass: TypeAlias = Callable[[Ir, Target], None]  # changes the graph in place
 
 _ALWAYS: Final[tuple[_Pass, ...]] = (precision.apply, aliases.share)
 #: Behind them, unless option "node_optimizations" is off.
-_OPTIMIZATIONS: Final[tuple[_Pass, ...]] = ()
+_OPTIMIZATIONS: Final[tuple[_Pass, ...]] = (fuse.fuse,)
 
 
 def run(ir: Ir, target: Target) -> None:

@@ -1,0 +1,192 @@
+"""Operations on single elements move into the kernel whose result they are done to.
+
+An activation, a scale, or the sum with a residual costs its reads and writes of memory and the
+start of a kernel; done by the producer to what it holds in registers, it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ..ir import Ir, Node, Post, Value
+from ..ops import takes_post
+from ..ops.common import Refused, at
+from ..ops.formulas import ELEMENTWISE, formula, is_fixed, is_real
+from ..target import Target
+
+__all__ = ["fuse"]
+
+#: Buffers that a kernel reads, at most, and operations behind its own.
+_MOST_OPERANDS: Final = 8
+_MOST_POSTS: Final = 8
+
+
+@dataclass
+class _Graph:
+    """Who writes and who reads every value, by the memory that it lies in."""
+
+    ir: Ir
+    writer: dict[Value, int]
+    readers: dict[Value, list[int]]  # a node is there once for every input
+
+    @classmethod
+    def of(cls, ir: Ir) -> _Graph:
+        graph = cls(ir, {}, {})
+        for i, node in enumerate(ir.nodes):
+            for value in node.inputs:
+                if value is not None:
+                    graph.readers.setdefault(value.root, []).append(i)
+            for value in node.outputs:
+                graph.writer[value.root] = i
+        return graph
+
+    def read_by(self, value: Value, nodes: set[int]) -> bool:
+        """Whether these nodes alone read it, and nobody outside of the graph does."""
+        return value.root.kind == "native" and set(self.readers[value.root]) == nodes
+
+
+@dataclass
+class _Found:
+    """Node ``producer`` can do ``post``; ``gone`` are the nodes that it stands for."""
+
+    producer: int
+    post: Post
+    gone: set[int]
+
+
+def fuse(ir: Ir, target: Target) -> None:
+    """Give nodes of families that take it the operations behind them: see ``Node.post``."""
+    graph = _Graph.of(ir)
+    dead: set[int] = set()
+    for i, node in enumerate(ir.nodes):
+        found = _best(graph, i) if _fusable(node) else None
+        if found is None:
+            continue
+        producer = ir.nodes[found.producer]
+        producer.post.append(found.post)
+        # Its own output becomes a view, of its shape, of what it writes now.
+        before, after = producer.outputs[0].root, node.outputs[0]
+        before.base = after
+        # It moves to where its reader stood: by then all operands are there.
+        ir.nodes[i], ir.nodes[found.producer] = producer, node
+        dead |= (found.gone | {found.producer}) - {i}
+        graph.writer[after.root] = i
+        del graph.writer[before]
+        for value in producer.inputs:
+            if value is not None:
+                readers = graph.readers[value.root]
+                readers[:] = [i if n == found.producer else n for n in readers]
+        for operand, _ in (pair for post in producer.post for pair in post.operands):
+            readers = graph.readers[operand.root]
+            gone = found.gone | {found.producer}
+            readers[:] = [i if n in gone else n for n in readers]
+    if dead:
+        ir.nodes = [node for i, node in enumerate(ir.nodes) if i not in dead]
+        ir.passes.append(("fuse_elementwise", len(dead)))
+
+
+def _fusable(node: Node) -> bool:
+    """Whether it is an operation on floats of one width, which gives floats."""
+    if node.type not in ELEMENTWISE or node.post or len(node.outputs) != 1:
+        return False
+    y = node.outputs[0]
+    values = [*node.inputs, y]
+    if any(v is None or not is_real(v) or is_fixed(v) or v.dtype != y.dtype for v in values):
+        return False
+    try:
+        formula(node)
+    except Refused:
+        return False
+    return True
+
+
+def _best(graph: _Graph, i: int) -> _Found | None:
+    """The producer to move node ``i`` into: a heavy one rather than another, then the later one."""
+    nodes = graph.ir.nodes
+    found: list[_Found] = []
+    for value in dict.fromkeys(v.root for v in nodes[i].inputs if v is not None):
+        writer = graph.writer.get(value)
+        if writer is None or value.size != nodes[i].outputs[0].size:
+            continue
+        candidates = (_gated(graph, i, value, writer), _direct(graph, i, value, writer))
+        found += [c for c in candidates if c and _fits(nodes[writer], c.post, nodes[i])]
+    heavy = [(nodes[f.producer].type not in ELEMENTWISE, f.producer) for f in found]
+    return found[heavy.index(max(heavy))] if found else None
+
+
+def _fits(producer: Node, post: Post, node: Node) -> bool:
+    """Whether the producer takes this behind what it does already."""
+    y = producer.outputs[0]
+    if producer.type not in takes_post() or len(producer.outputs) != 1:
+        return False
+    if not is_real(y) or is_fixed(y) or y.dtype != node.outputs[0].dtype:
+        return False
+    operands = [v for v in producer.inputs if v is not None]
+    operands += [v for p in (*producer.post, post) for v, _ in p.operands]
+    distinct = len({v.root for v in operands})
+    return distinct <= _MOST_OPERANDS and len(producer.post) < _MOST_POSTS
+
+
+def _direct(graph: _Graph, i: int, value: Value, writer: int) -> _Found | None:
+    """Node ``i`` is the only one that reads the value."""
+    if not graph.read_by(value, {i}):
+        return None
+    return _Found(writer, _post(graph.ir.nodes[i], {value: "v"}), {i})
+
+
+def _gated(graph: _Graph, i: int, value: Value, writer: int) -> _Found | None:
+    """Node ``i`` reads the value and another one made of it: x sigmoid(x) behind a convolution."""
+    nodes = graph.ir.nodes
+    for other in nodes[i].inputs:
+        assert other is not None
+        gate = graph.writer.get(other.root)
+        if gate is None or gate == writer or not _is_gate(nodes[gate], value):
+            continue
+        if nodes[gate].outputs[0].shape != nodes[i].outputs[0].shape:
+            continue
+        if graph.read_by(other, {i}) and graph.read_by(value, {i, gate}):
+            inner = _post(nodes[gate], {value: "v"}, nodes[gate].post)
+            post = _post(nodes[i], {value: "v", other.root: f"({inner.expression})"}, first=inner)
+            return _Found(writer, post, {i, gate})
+    return None
+
+
+def _is_gate(node: Node, value: Value) -> bool:
+    """Whether it makes something of the value, reading it once in all it does."""
+    operands = [*node.inputs, *(v for post in node.post for v, _ in post.operands)]
+    if sum(v is not None and v.root is value for v in operands) != 1:
+        return False
+    y = node.outputs[0]
+    plain = Node(node.name, node.type, node.inputs, node.outputs, node.params)
+    once = all(len(re.findall(r"\bv\b", post.expression)) == 1 for post in node.post)
+    same = all(not post.shape or post.shape == y.shape for post in node.post)
+    return _fusable(plain) and y.size == value.size and once and same
+
+
+def _post(
+    node: Node, known: dict[Value, str], then: list[Post] | None = None, first: Post | None = None
+) -> Post:
+    """What a node does, and then other posts, with ``known`` operands; ``first``: has been done."""
+    y = node.outputs[0]
+    operands = list(first.operands) if first else []
+    names = []
+    for value in node.inputs:
+        assert value is not None
+        name = known.get(value.root)
+        if name is None:
+            name = f"p{len(operands)}"
+            operands.append((value, at(value.shape, y.shape)))
+        names.append(name)
+    text = formula(node).of(*names)
+    for post in then or ():
+        words = {f"p{k}": f"p{k + len(operands)}" for k in range(len(post.operands))}
+        words["v"] = f"({text})"
+        text = _renamed(post.expression, words)
+        operands += post.operands
+    return Post(text, tuple(operands), y.shape)
+
+
+def _renamed(text: str, words: dict[str, str]) -> str:
+    return re.sub(r"\b[a-z]\w*\b", lambda m: words.get(m[0], m[0]), text)
