@@ -21,8 +21,8 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy, memset
-from libcpp.unordered_map cimport unordered_map
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strcmp
 from libcpp.vector cimport vector
 
 from qnnrt.qnn cimport *
@@ -42,5 +42,9 @@ include "_core_lpai.pxi"
 include "_core_planner.pxi"
 include "_core_runner.pxi"
 include "_core_gpu_memory.pxi"
+include "_core_gpu_list.pxi"
+include "_core_gpu_profile.pxi"
+include "_core_gpu_run.pxi"
 include "_core_gpu.pxi"
+include "_core_gpu_config.pxi"
 include "_core_system.pxi"

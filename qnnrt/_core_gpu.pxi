@@ -1,238 +1,18 @@
 # Part of _core.pyx: the gpu backend's side of the function table. Graphs are command lists of
-# OpenCL kernels that qnnrt.gpu has built; running one is the loop in _gpu_run, which holds no
-# interpreter lock.
-
-ctypedef int32_t (*_ClEnqueueKernel)(void*, void*, uint32_t, const size_t*, const size_t*,
-                                     const size_t*, uint32_t, void*, void**) noexcept nogil
-ctypedef int32_t (*_ClTransfer)(void*, void*, uint32_t, size_t, size_t, void*, uint32_t, void*,
-                                void**) noexcept nogil
-ctypedef int32_t (*_ClSetArg)(void*, uint32_t, size_t, const void*) noexcept nogil
-ctypedef int32_t (*_ClOne)(void*) noexcept nogil
-ctypedef void* (*_ClCreateBuffer)(void*, uint64_t, size_t, void*, int32_t*) noexcept nogil
-
-cdef enum:
-    _GPU_BACKEND_ID = 4
-
-cdef struct _OpenCl:
-    _ClEnqueueKernel enqueue
-    _ClTransfer write
-    _ClTransfer read
-    _ClSetArg set_arg
-    _ClOne finish
-    _ClOne release
-    _ClCreateBuffer create
-
-cdef struct _GpuStep:
-    void* kernel
-    uint32_t dims
-    bint has_local
-    size_t total[3]
-    size_t group[3]
-
-cdef struct _GpuPatch:  # a kernel's argument that an input or output goes into
-    void* kernel
-    uint32_t index
-
-cdef struct _GpuIo:
-    uint32_t id
-    uint32_t data_type
-    uint64_t nbytes
-    uint64_t copied
-    uint64_t used  # the handle that the execution has taken; 0 for none
-    uint32_t shape
-    bint output
-    void* now      # the cl_mem that the arguments are set to
-    void* staging  # for RAW memory; made when it is first needed
-    uint32_t n_patches
-    _GpuPatch* patches
-
-cdef struct _GpuList:
-    _OpenCl cl
-    void* context
-    void* queue
-    mutex* lock      # one execution at a time
-    uint32_t users   # executions that have found it; _gpu_mutex
-    uint32_t n_steps
-    uint32_t n_io
-    _GpuStep* steps
-    _GpuIo* io
-    uint64_t executes, kernels, writes, reads, written_bytes, read_bytes, reserved_bytes
-    uint64_t given, taken_back  # commands by which memory changed owners
-
-cdef unordered_map[uint64_t, _GpuList*] _gpu_lists  # by graph handle; _gpu_mutex
-
-
-cdef uint64_t _gpu_bind(_GpuList* run, _GpuIo* io, uint32_t at,
-                        const Qnn_Tensor_t* t) noexcept nogil:
-    """Point the kernels at an input's or output's memory; RAW inputs are on their way then."""
-    cdef int32_t status = 0
-    cdef uint64_t code
-    cdef void* mem
-    cdef uint32_t i
-    if t.v1.memType == QNN_TENSORMEMTYPE_MEMHANDLE:
-        code = _gpu_use(<uint64_t><uintptr_t>t.v1.memHandle, at, io.nbytes, io.data_type, io.shape,
-                        io.output, &mem, &run.given)
-        if code != 0:
-            return code
-        io.used = <uint64_t><uintptr_t>t.v1.memHandle
-    else:
-        if t.v1.clientBuf.data == NULL or t.v1.clientBuf.dataSize != io.nbytes:
-            return _gpu_fail(_GPU_TENSOR, "its RAW memory is missing or of another size", at)
-        if io.staging == NULL:
-            io.staging = run.cl.create(run.context, _CL_READ_WRITE, io.nbytes, NULL, &status)
-            if io.staging == NULL:
-                return _gpu_fail(_GPU_MEMORY, "no staging memory on the device", at, status)
-            run.reserved_bytes += io.nbytes
-        mem = io.staging
-        if not io.output:
-            status = run.cl.write(run.queue, mem, 0, 0, io.nbytes, t.v1.clientBuf.data, 0, NULL,
-                                  NULL)
-            if status != 0:
-                return _gpu_fail(_GPU_GENERAL, "its memory cannot be copied", at, status)
-            run.writes += 1
-            run.written_bytes += io.nbytes
-            io.copied += io.nbytes
-    if mem == io.now:
-        return 0
-    for i in range(io.n_patches):
-        status = run.cl.set_arg(io.patches[i].kernel, io.patches[i].index, sizeof(void*), &mem)
-        if status != 0:
-            return _gpu_fail(_GPU_GENERAL, "a kernel does not take its memory", at, status)
-    io.now = mem
-    return 0
-
-
-cdef uint64_t _gpu_copy_out(_GpuList* run, _GpuIo* io, uint32_t at,
-                            const Qnn_Tensor_t* t) noexcept nogil:
-    cdef int32_t status
-    if t.v1.memType == QNN_TENSORMEMTYPE_MEMHANDLE:
-        return 0
-    status = run.cl.read(run.queue, io.staging, 0, 0, io.nbytes, t.v1.clientBuf.data, 0, NULL, NULL)
-    if status != 0:
-        return _gpu_fail(_GPU_GENERAL, "its memory cannot be copied", at, status)
-    run.reads += 1
-    run.read_bytes += io.nbytes
-    io.copied += io.nbytes
-    return 0
-
-
-cdef uint64_t _gpu_enqueue(_GpuList* run, const Qnn_Tensor_t** given) noexcept nogil:
-    """Bind and enqueue everything. ``given``: the tensor for each of run.io."""
-    cdef uint64_t code
-    cdef int32_t status
-    cdef uint32_t i
-    cdef _GpuStep* s
-    cdef const size_t* group
-    for i in range(run.n_io):
-        code = _gpu_bind(run, &run.io[i], i, given[i])
-        if code != 0:
-            return code
-    for i in range(run.n_steps):
-        s = &run.steps[i]
-        group = s.group
-        if not s.has_local:
-            group = NULL
-        status = run.cl.enqueue(run.queue, s.kernel, s.dims, NULL, s.total, group, 0, NULL, NULL)
-        if status != 0:
-            return _gpu_fail(_GPU_GENERAL, "a kernel did not start", _GPU_NO_TENSOR, status, i)
-        run.kernels += 1
-    for i in range(run.n_io):
-        if run.io[i].output:
-            code = _gpu_copy_out(run, &run.io[i], i, given[i])
-            if code != 0:
-                return code
-    return 0
-
-
-cdef uint64_t _gpu_run(_GpuList* run, const Qnn_Tensor_t** given) noexcept nogil:
-    """Enqueue everything, wait once, let go of the memory."""
-    cdef uint64_t code = _gpu_enqueue(run, given)
-    cdef int32_t status
-    cdef uint32_t i
-    for i in range(run.n_io):
-        if run.io[i].used:
-            status = _gpu_hand_back(run.io[i].used, &run.taken_back)
-            if code == 0 and status != 0:
-                code = _gpu_fail(_GPU_GENERAL, "the device does not give its memory back", i,
-                                 status)
-    # After a failure as well: what was enqueued may still use the caller's memory.
-    status = run.cl.finish(run.queue)
-    if code == 0 and status != 0:
-        code = _gpu_fail(_GPU_GENERAL, "the device did not finish", _GPU_NO_TENSOR, status)
-    for i in range(run.n_io):
-        if run.io[i].used:
-            _gpu_unuse(run.io[i].used)
-            run.io[i].used = 0
-    return code
-
-
-cdef uint64_t _gpu_match(_GpuList* run, const Qnn_Tensor_t* tensors, uint32_t n, bint output,
-                         const Qnn_Tensor_t** given) noexcept nogil:
-    """Find each given tensor's place: at its position as a rule, by its id in any order."""
-    cdef uint32_t i, k
-    for i in range(n):
-        for k in range(run.n_io):
-            if run.io[k].output == output and run.io[k].id == tensors[i].v1.id:
-                given[k] = &tensors[i]
-                break
-        else:
-            return _gpu_fail(_GPU_TENSOR, "the graph has no such input or output")
-    return 0
-
-
-cdef Qnn_ErrorHandle_t _gpu_execute(
-        Qnn_GraphHandle_t graph, const Qnn_Tensor_t* inputs, uint32_t n, Qnn_Tensor_t* outputs,
-        uint32_t m, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept nogil:
-    """QnnGraph_execute of the gpu backend."""
-    cdef _GpuList* run = NULL
-    cdef const Qnn_Tensor_t* few[64]
-    cdef const Qnn_Tensor_t** given = few
-    cdef uint64_t code
-    cdef uint32_t i
-    LastGpuError().graph = <uint64_t><uintptr_t>graph
-    _gpu_mutex.lock()
-    if _gpu_lists.count(<uint64_t><uintptr_t>graph):
-        run = _gpu_lists[<uint64_t><uintptr_t>graph]
-        run.users += 1
-    _gpu_mutex.unlock()
-    if run == NULL:
-        return _gpu_fail(_GPU_NOT_FINALIZED, "the graph is not finalized")
-    memset(few, 0, sizeof(few))
-    run.lock.lock()
-    code = _gpu_match(run, inputs, n, False, given)
-    if code == 0:
-        code = _gpu_match(run, outputs, m, True, given)
-    if code == 0:
-        for i in range(run.n_io):
-            if given[i] == NULL:
-                code = _gpu_fail(_GPU_TENSOR, "it was not given", i)
-                break
-    if code == 0:
-        code = _gpu_run(run, given)
-        run.executes += code == 0
-    run.lock.unlock()
-    _gpu_mutex.lock()
-    run.users -= 1
-    _gpu_mutex.unlock()
-    return code
+# OpenCL kernels that qnnrt.gpu has built, given to the runtime as what executes them; running one
+# is the loop in _core_gpu_run.pxi, which holds no interpreter lock.
 
 
 cdef class GpuLibrary(Library):
-    """The gpu backend. Behind it stands the cpu backend, which checks and keeps graphs and gives
-    everything that does not compute; `qnnrt.gpu.library` overrides what the device does."""
+    """The gpu backend: the part of the runtime that checks, keeps and queues graphs, and everything
+    that does not compute; `qnnrt.gpu.library` overrides what the device does.
+
+    Args:
+        path: any of the runtime's own libraries.
+    """
 
     def __cinit__(self, path):
-        self.backend_id = _GPU_BACKEND_ID
-        self.provider_name = "GPU_QTI_AISW"
-        self.backend_version = (3, 15, 0)
-        self._fn.graphExecute = _gpu_execute
-        self._fn.graphExecuteAsync = NULL
-        self._fn.graphPrepareExecutionEnvironment = NULL
-        self._fn.graphReleaseExecutionEnvironment = NULL
-        self._fn.contextCreateFromBinary = NULL
-        self._fn.contextValidateBinary = NULL
-        self._fn.contextGetBinary = NULL
-        self._fn.contextGetBinarySize = NULL
+        self._choose_provider("qnnrt_gpu_get_providers")
 
     def last_error(self) -> dict:
         """Of this thread's last failed execution: "code", "text", "opencl" (that function's code),
@@ -277,7 +57,27 @@ cdef class GpuLibrary(Library):
 
 def gpu_counts() -> dict:
     """What the gpu backend of this process holds: memory handles and command lists."""
-    return {"handles": _gpu_live, "lists": _gpu_lists.size()}
+    return {"handles": _gpu_live, "lists": _gpu_lists}
+
+
+cdef uint32_t _gpu_lists = 0
+
+
+cdef int _gpu_functions(_OpenCl* cl, dict functions) except -1:
+    cl.enqueue = <_ClEnqueueKernel>_pointer(functions["clEnqueueNDRangeKernel"])
+    cl.write = <_ClTransfer>_pointer(functions["clEnqueueWriteBuffer"])
+    cl.read = <_ClTransfer>_pointer(functions["clEnqueueReadBuffer"])
+    cl.set_arg = <_ClSetArg>_pointer(functions["clSetKernelArg"])
+    cl.finish = <_ClOne>_pointer(functions["clFinish"])
+    cl.flush = <_ClOne>_pointer(functions["clFlush"])
+    cl.release = <_ClOne>_pointer(functions["clReleaseMemObject"])
+    cl.release_event = <_ClOne>_pointer(functions["clReleaseEvent"])
+    cl.release_queue = <_ClOne>_pointer(functions["clReleaseCommandQueue"])
+    cl.create = <_ClCreateBuffer>_pointer(functions["clCreateBuffer"])
+    cl.create_queue = <_ClCreateQueue>_pointer(functions["clCreateCommandQueue"])
+    cl.barrier = <_ClBarrier>_pointer(functions["clEnqueueBarrierWithWaitList"])
+    cl.times = <_ClTimes>_pointer(functions["clGetEventProfilingInfo"])
+    return 0
 
 
 cdef class CommandList:
@@ -286,85 +86,134 @@ cdef class CommandList:
     Args:
         functions: addresses of OpenCL functions by name, of the loader that made everything else.
         context, queue: the cl_context and cl_command_queue.
-        steps: (kernel, total sizes, group sizes or None) each.
-        io: (id, QNN data type, bytes, shape, whether an output, [(kernel, argument), ...]) each.
+        steps: (kernel, total sizes, group sizes or None, name of the node, name of the kernel)
+            each; names may be left out. A step of Python's, which enqueues something itself, is
+            (callable, [cl_mem or 0, ...], None, node, name): it is called with the number of the
+            queue and the list of those of the memories, where 0 stands for one of ``io``, and must
+            not wait for the device.
+        io: (id, QNN data type, bytes, shape, whether an output, [(kernel, argument), ...], name)
+            each, inputs first; the name may be left out. For a step of Python's the kernel is the
+            negative of its position minus 1, the argument a place in its list.
         keep: what must live as long: kernels, programs, buffers.
+        device: the cl_device_id; without it there is no queue with timestamps for profiles.
+        base: the queue that memory changes owners in, unless that is ``queue``.
+        in_order, timestamps: properties of ``queue``.
+        own_queue: commands of a client's neither have to come before those of an execution nor
+            behind them, without having been waited for.
+        nodes: profiles have timestamps, and events of nodes.
+        flush_every: commands after which the device is told to begin; 0: it does so by itself.
     """
 
     cdef _GpuList* _l
-    cdef uint64_t _graph
+    cdef uint32_t _generation
     cdef object _keep
+    cdef list _names
 
-    def __cinit__(self, dict functions, context, queue, list steps, list io, keep):
-        cdef _GpuStep* s
-        cdef _GpuIo* t
-        cdef uint32_t i, j
+    def __cinit__(self, dict functions, context, queue, list steps, list io, keep, *, device=0,
+                  base=0, bint in_order=True, bint timestamps=False, bint own_queue=True,
+                  bint nodes=True, uint32_t flush_every=0):
+        global _gpu_lists
+        self._generation = Generation()
+        self._names = []
         self._l = <_GpuList*>PyMem_Calloc(1, sizeof(_GpuList))
         if self._l == NULL:
             raise MemoryError
+        _gpu_lists += 1
         self._l.lock = new mutex()
-        self._l.cl.enqueue = <_ClEnqueueKernel>_pointer(functions["clEnqueueNDRangeKernel"])
-        self._l.cl.write = <_ClTransfer>_pointer(functions["clEnqueueWriteBuffer"])
-        self._l.cl.read = <_ClTransfer>_pointer(functions["clEnqueueReadBuffer"])
-        self._l.cl.set_arg = <_ClSetArg>_pointer(functions["clSetKernelArg"])
-        self._l.cl.finish = <_ClOne>_pointer(functions["clFinish"])
-        self._l.cl.release = <_ClOne>_pointer(functions["clReleaseMemObject"])
-        self._l.cl.create = <_ClCreateBuffer>_pointer(functions["clCreateBuffer"])
+        self._l.free_lock = new mutex()
+        _gpu_functions(&self._l.cl, functions)
         self._l.context = _pointer(context)
+        self._l.device = _pointer(device)
         self._l.queue = _pointer(queue)
+        self._l.base = _pointer(base or queue)
+        self._l.chained = not in_order
+        self._l.timestamps = timestamps
+        self._l.own_queue = own_queue
+        self._l.nodes = nodes
+        self._l.flush_every = flush_every
         self._l.steps = <_GpuStep*>PyMem_Calloc(len(steps) + 1, sizeof(_GpuStep))
         self._l.io = <_GpuIo*>PyMem_Calloc(len(io) + 1, sizeof(_GpuIo))
-        if self._l.steps == NULL or self._l.io == NULL:
+        self._l.events = <void**>PyMem_Calloc(len(steps) + len(io) + 1, sizeof(void*))
+        if self._l.steps == NULL or self._l.io == NULL or self._l.events == NULL:
             raise MemoryError
-        if len(io) > 64:
-            raise ValueError(f"{len(io)} inputs and outputs: the gpu backend takes 64 at most")
-        for i, (kernel, total, group) in enumerate(steps):
-            s = &self._l.steps[i]
-            s.kernel = _pointer(kernel)
-            s.dims = <uint32_t>len(total)
-            s.has_local = group is not None
-            for j in range(s.dims):
-                s.total[j] = total[j]
-                s.group[j] = group[j] if group is not None else 0
-        self._l.n_steps = <uint32_t>len(steps)
-        for i, (id_, data_type, nbytes, shape, output, patches) in enumerate(io):
-            t = &self._l.io[i]
-            t.id, t.data_type, t.nbytes, t.output = id_, data_type, nbytes, output
-            t.shape = _gpu_shape(shape)
-            t.patches = <_GpuPatch*>PyMem_Calloc(len(patches) + 1, sizeof(_GpuPatch))
-            if t.patches == NULL:
-                raise MemoryError
+        for step in steps:
+            self._l.n_steps += 1  # first: what is there when this fails is freed
+            self._set_step(&self._l.steps[self._l.n_steps - 1], step)
+        for tensor in io:
             self._l.n_io += 1
-            for j in range(<uint32_t>len(patches)):
-                t.patches[j].kernel = _pointer(patches[j][0])
-                t.patches[j].index = patches[j][1]
-            t.n_patches = <uint32_t>len(patches)
-        self._keep = keep
+            self._set_io(&self._l.io[self._l.n_io - 1], tensor)
+        self._keep = keep, steps
 
-    def install(self, graph) -> None:
-        """From now on this is what an execution of the graph with this handle does."""
-        self._graph = graph
-        _gpu_mutex.lock()
-        _gpu_lists[self._graph] = self._l
-        _gpu_mutex.unlock()
+    cdef const char* _name(self, tuple given, int at) except NULL:
+        name = (<str>given[at] if len(given) > at else "").encode()
+        self._names.append(name)
+        return <const char*><bytes>name
 
-    def close(self) -> None:
-        """Wait for executions, and let no other start."""
-        cdef bint busy = True
-        if self._graph == 0:
-            return
-        _gpu_mutex.lock()
-        _gpu_lists.erase(self._graph)
-        _gpu_mutex.unlock()
-        self._graph = 0
+    cdef int _set_step(self, _GpuStep* s, tuple given) except -1:
+        cdef uint32_t i
+        kernel, total, group = given[:3]
+        s.node = self._name(given, 3)
+        s.name = self._name(given, 4)
+        if callable(kernel):
+            s.call = <void*>kernel  # self._keep has it
+            s.mems = <void**>PyMem_Calloc(len(total) + 1, sizeof(void*))
+            if s.mems == NULL:
+                raise MemoryError
+            s.n_mems = <uint32_t>len(total)
+            for i in range(s.n_mems):
+                s.mems[i] = _pointer(total[i] or 0)
+            return 0
+        s.kernel = _pointer(kernel)
+        s.dims = <uint32_t>len(total)
+        s.has_local = group is not None
+        for i in range(s.dims):
+            s.total[i] = total[i]
+            s.group[i] = group[i] if group is not None else 0
+        return 0
+
+    cdef int _set_io(self, _GpuIo* t, tuple given) except -1:
+        cdef uint32_t i
+        id_, data_type, nbytes, shape, output, patches = given[:6]
+        t.id, t.data_type, t.nbytes, t.output = id_, data_type, nbytes, output
+        t.name = self._name(given, 6)
+        t.shape = _gpu_shape(shape)
+        self._l.n_in += not output
+        t.rank = <uint32_t>len(shape)
+        t.dims = <uint32_t*>PyMem_Calloc(t.rank + 1, sizeof(uint32_t))
+        t.patches = <_GpuPatch*>PyMem_Calloc(len(patches) + 1, sizeof(_GpuPatch))
+        if t.dims == NULL or t.patches == NULL:
+            raise MemoryError
+        for i in range(t.rank):
+            t.dims[i] = shape[i]
+        for i in range(<uint32_t>len(patches)):
+            kernel, t.patches[i].index = patches[i]
+            if kernel < 0:
+                t.patches[i].step = <uint32_t>(-1 - kernel)
+                if self._l.steps[t.patches[i].step].n_mems <= t.patches[i].index:
+                    raise IndexError(f"step {t.patches[i].step} has no such memory")
+            else:
+                t.patches[i].kernel = _pointer(kernel)
+        t.n_patches = <uint32_t>len(patches)
+        return 0
+
+    def install(self, Library library not None, graph, uint64_t started) -> None:
+        """Make it what executes a graph from ``graphFinalize`` on. ``started``: when its making
+        began, in nanoseconds of the monotonic clock."""
+        cdef Qnnrt_Executor_t executor
+        cdef uint64_t code
+        cdef void* handle = _pointer(graph)
+        cdef uint64_t (*give)(void*, const Qnnrt_Executor_t*) noexcept nogil
+        give = <uint64_t (*)(void*, const Qnnrt_Executor_t*) noexcept nogil>(
+            library._symbol("qnnrt_graph_set_executor"))
+        self._l.graph = graph
+        executor.self = self._l
+        executor.started = started
+        executor.bind = _gpu_bind
+        executor.run = _gpu_run
+        executor.release = _gpu_release
         with nogil:
-            while busy:
-                self._l.lock.lock()
-                self._l.lock.unlock()
-                _gpu_mutex.lock()
-                busy = self._l.users != 0
-                _gpu_mutex.unlock()
-        self._keep = None
+            code = give(handle, &executor)
+        library._check(code, "graph", "graphFinalize")
 
     def wait(self) -> None:
         """Until no execution runs."""
@@ -407,19 +256,31 @@ cdef class CommandList:
         self._l.lock.unlock()
 
     def __dealloc__(self):
+        global _gpu_lists
+        cdef _GpuBinding* b
         cdef uint32_t i
         if self._l == NULL:
             return
-        if self._graph != 0:
-            _gpu_mutex.lock()
-            _gpu_lists.erase(self._graph)
-            _gpu_mutex.unlock()
-        if self._l.io != NULL:
-            for i in range(self._l.n_io):
-                if self._l.io[i].staging != NULL:
-                    self._l.cl.release(self._l.io[i].staging)
-                PyMem_Free(self._l.io[i].patches)
+        _gpu_lists -= 1
+        # A forked child has the parent's objects, and no driver that knows them.
+        cdef bint ours = self._generation == Generation()
+        for i in range(self._l.n_io):
+            if self._l.io[i].staging != NULL and ours:
+                self._l.cl.release(self._l.io[i].staging)
+            PyMem_Free(self._l.io[i].patches)
+            PyMem_Free(self._l.io[i].dims)
+        if self._l.timed != NULL and ours:
+            self._l.cl.release_queue(self._l.timed)
+        for i in range(self._l.n_steps):
+            PyMem_Free(self._l.steps[i].mems)
+        while self._l.free != NULL:
+            b = self._l.free
+            self._l.free = b.next
+            free(b.places)
+            free(b)
         PyMem_Free(self._l.io)
         PyMem_Free(self._l.steps)
+        PyMem_Free(self._l.events)
         del self._l.lock
+        del self._l.free_lock
         PyMem_Free(self._l)

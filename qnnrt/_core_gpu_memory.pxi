@@ -11,6 +11,9 @@ cdef enum:
     _CL_WRITE_ONLY = 2
     _CL_READ_ONLY = 4
     _CL_MAP_READ_WRITE = 3
+    _CL_NO_BUFFER_MEMORY = -4  # CL_MEM_OBJECT_ALLOCATION_FAILURE
+    _CL_NO_RESOURCES = -5
+    _CL_NO_HOST_MEMORY = -6
     _GPU_SLOT_BITS = 24
     _GPU_NO_TENSOR = 0xFFFFFFFF
     _GPU_STAYS = 0     # host and device see the same bytes, or the host sees none
@@ -49,14 +52,18 @@ cdef dict _gpu_shapes = {}
 
 
 cdef uint64_t _gpu_fail(uint64_t code, const char* what, uint32_t tensor=_GPU_NO_TENSOR,
-                        int32_t opencl=0, uint32_t step=0) noexcept nogil:
+                        int32_t opencl=0, uint32_t step=_GPU_NO_TENSOR) noexcept nogil:
+    """Note why an execution fails; its code, or that of a device without memory."""
     cdef GpuError* e = &LastGpuError()
+    if opencl in (_CL_NO_BUFFER_MEMORY, _CL_NO_RESOURCES, _CL_NO_HOST_MEMORY):
+        code = _GPU_MEMORY
     e.code = code
     e.what = what
     e.tensor = tensor
     e.opencl = opencl
     e.step = step
     e.memory = 0
+    e.detail[0] = 0
     return code
 
 
@@ -104,14 +111,10 @@ cdef int32_t _gpu_to_host(_GpuMemory* m) noexcept nogil:
 
 
 cdef uint64_t _gpu_use(uint64_t handle, uint32_t at, uint64_t nbytes, uint32_t data_type,
-                       uint32_t shape, bint output, void** mem, uint64_t* moves) noexcept nogil:
-    """Let an execution use the memory of a handle, until _gpu_unuse.
-
-    moves: counts the commands for it.
-    """
+                       uint32_t shape, bint output, void** mem) noexcept nogil:
+    """Let an execution use the memory of a handle, until _gpu_unuse."""
     cdef _GpuMemory* m
     cdef uint64_t code = 0
-    cdef int32_t status
     _gpu_mutex.lock()
     m = _gpu_memory(handle)
     if m == NULL:
@@ -128,17 +131,26 @@ cdef uint64_t _gpu_use(uint64_t handle, uint32_t at, uint64_t nbytes, uint32_t d
             _GPU_NOT_PERMITTED,
             "its OpenCL buffer is mapped: execute after the 'with handle.map()' block", at)
     else:
-        moves[0] += m.owners != _GPU_STAYS and m.on_device == 0
-        status = _gpu_to_device(m)
-        if status != 0:
-            code = _gpu_fail(_GPU_GENERAL, "the device does not take its memory over", at, status)
-        else:
-            m.runs += 1
-            mem[0] = m.mem
+        m.runs += 1
+        mem[0] = m.mem
     if code != 0:
         LastGpuError().memory = handle
     _gpu_mutex.unlock()
     return code
+
+
+cdef uint64_t _gpu_give(uint64_t handle, uint32_t at, uint64_t* moves) noexcept nogil:
+    """Before the kernels of an execution that uses it. moves: counts the commands for it."""
+    cdef _GpuMemory* m
+    cdef int32_t status
+    _gpu_mutex.lock()
+    m = &_gpu_memories[handle & ((<uint64_t>1 << _GPU_SLOT_BITS) - 1)]
+    moves[0] += m.owners != _GPU_STAYS and m.on_device == 0
+    status = _gpu_to_device(m)
+    _gpu_mutex.unlock()
+    if status != 0:
+        return _gpu_fail(_GPU_GENERAL, "the device does not take its memory over", at, status)
+    return 0
 
 
 cdef int32_t _gpu_hand_back(uint64_t handle, uint64_t* moves) noexcept nogil:

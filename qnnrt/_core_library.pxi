@@ -49,7 +49,7 @@ cdef class Library:
             raise errors.BackendNotFoundError(f"cannot load the backend library: "
                                               f"{_text(dlerror())}")
         self.path = os.fspath(path)
-        self._choose_provider()
+        self._choose_provider("QnnInterface_getProviders")
         self._stats = <uint64_t (*)(Qnn_GraphHandle_t, Qnnrt_GraphStats_t*) noexcept nogil>(
             self._symbol("qnnrt_graph_stats"))
         self._copies = <uint64_t (*)(
@@ -63,24 +63,24 @@ cdef class Library:
     cdef void* _symbol(self, const char* name) noexcept:
         return dlsym(self._dl, name)
 
-    cdef int _choose_provider(self) except -1:
+    cdef int _choose_provider(self, const char* symbol) except -1:
         cdef QnnInterface_GetProvidersFn_t get
         cdef const QnnInterface_t** providers = NULL
         cdef const QnnInterface_t* p
         cdef uint32_t n = 0
         cdef uint32_t i
-        get = <QnnInterface_GetProvidersFn_t>self._symbol("QnnInterface_getProviders")
+        get = <QnnInterface_GetProvidersFn_t>self._symbol(symbol)
         if get == NULL:
             raise errors.BackendNotFoundError(
-                f"{self.path} is no QNN backend library: it does not export "
-                "QnnInterface_getProviders"
+                f"{self.path} is no QNN backend library: it does not export {_text(symbol)}"
             )
         cdef uint64_t code
         with nogil:
             code = get(&providers, &n)
         if code:
             raise errors.make_error(<uint32_t>(code & 0xFFFF), "interface",
-                                    "QnnInterface_getProviders", self.path)
+                                    _text(symbol), self.path)
+        self.core_version = None
         # Tables only grow at their end between minor versions, so a later minor is as good.
         seen = []
         for i in range(n):

@@ -54,7 +54,9 @@ cdef class Runner:
         self._execute_fn = library._fn.graphExecute
         self._graph_handle = _pointer(graph)
         # A backend of others may call back into Python, or wait for a device: never with the lock.
-        self._short_ticks = Ticks.In(_SHORT_NANOSECONDS) if library.has_extensions else 0
+        # The gpu backend waits for one, and a step of Python's in it for the lock.
+        own = library.has_extensions and library.backend_id != QNN_BACKEND_ID_GPU
+        self._short_ticks = Ticks.In(_SHORT_NANOSECONDS) if own else 0
         self._state = _OPEN
 
     def __dealloc__(self):

@@ -144,8 +144,8 @@ cdef class Config:
     """A QNN config list: (option, value) pairs.
 
     A value is an int (any scalar member), a pair of uint32 (a struct of two), a str (a C string), a
-    list of str (a NULL-terminated array of C strings), or a bytes-like object or an ``LpaiConfig``
-    (a pointer to a struct, for CUSTOM options).
+    list of str (a NULL-terminated array of C strings), or a bytes-like object an ``LpaiConfig``
+    or a ``GpuConfig`` (a pointer to a struct, for CUSTOM options).
     """
 
     cdef _Option* _items
@@ -179,6 +179,9 @@ cdef class Config:
         if isinstance(value, LpaiConfig):
             self._keep.append(value)
             return <uint64_t><uintptr_t>&(<LpaiConfig>value)._c
+        if isinstance(value, GpuConfig):
+            self._keep.append(value)
+            return <uint64_t><uintptr_t>&(<GpuConfig>value)._c
         if isinstance(value, list):
             texts = [_utf8(text, "a config string") for text in value]
             array = bytearray(8 * (len(texts) + 1))

@@ -10,7 +10,7 @@ from . import _core
 from ._owner import Options, choice
 
 #: A struct of a backend's own, for its CUSTOM options.
-Custom: TypeAlias = "bytes | _core.LpaiConfig"
+Custom: TypeAlias = "bytes | _core.LpaiConfig | _core.GpuConfig"
 
 _Table: TypeAlias = Mapping[str, tuple[int, Callable[[Any], Any]]]
 

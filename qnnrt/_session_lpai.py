@@ -38,7 +38,7 @@ def open_backend(
     gpu = given.get("gpu")
     if isinstance(backend, Backend):
         if gpu is not None:
-            raise ValueError("the backend is open already: give 'gpu' to Backend.open")
+            _refuse_late(gpu, backend)
         if opening:
             raise ValueError(
                 "the backend is open already: give its hardware_version, target and direct_mode to "
@@ -55,6 +55,18 @@ def open_backend(
     if told is not None:
         raise ValueError(f"option 'lpai' is for LPAI backends, which {backend.name} is not")
     return backend, None
+
+
+def _refuse_late(gpu: Any, backend: Backend) -> None:
+    """Raises ``ValueError`` when there are gpu options that an open backend cannot take."""
+    from .gpu import ID as GPU
+    from .gpu import Options as GpuOptions
+
+    given = GpuOptions.of(gpu)
+    if backend.id != GPU:
+        raise ValueError(f"option 'gpu' is for GPU backends, which {backend.name} is not")
+    if given.own_objects or given.for_backend():
+        raise ValueError("the backend is open already: give 'gpu' to Backend.open")
 
 
 def refuse_floats(model: Model, backend: Backend) -> None:

@@ -16,6 +16,7 @@ from .backend import Backend
 from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
 from .context import Context
 from .errors import BindError, ClosedError, CopyError, MemError
+from .gpu import Options as GpuOptions
 from .gpu.handle import is_opencl_buffer
 from .gpu.host import device_memory, pinned
 from .gpu.placing import CannotPlace
@@ -77,12 +78,15 @@ class SessionMemory(_core.Runner):
     ) -> list[bytes]:
         """Custom config structs of the graph; whether tensors have places in scratch memory."""
         own_io = self._lpai is not None and "scratch" not in ios.values()
-        return graph_config(self.backend, threads, self.strict, given, own_io)
+        config = graph_config(self.backend, threads, self.strict, given, own_io)
+        return [*config, *gpu.for_graph()] if (gpu := _gpu_options(given)) else config
 
     def _context_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         options = dict(given.get("context", {}))
         if self._lpai is not None and (custom := self._lpai.for_context()):
             options["custom"] = [*options.get("custom", ()), *custom]
+        if (gpu := _gpu_options(given)) and (hints := gpu.for_context()):
+            options["custom"] = [*options.get("custom", ()), *hints]
         return options
 
     def _give_pools(self) -> None:
@@ -359,6 +363,10 @@ class SessionMemory(_core.Runner):
 
 
 _warned: set[str] = set()
+
+
+def _gpu_options(given: Mapping[str, Any]) -> GpuOptions | None:
+    return GpuOptions.of(given["gpu"]) if given.get("gpu") is not None else None
 
 
 def _caller_level() -> int:

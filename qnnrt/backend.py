@@ -61,6 +61,7 @@ LIBRARIES: Final = {
     "gpu": "libQnnGpu.so",
 }
 
+_GPU: Final = 4  # QNN_BACKEND_ID_GPU
 _LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 
 
@@ -133,9 +134,19 @@ def open_library(
         from .gpu.options import Options
 
         return Library(library_path("cpu"), Options.of(gpu))
-    if gpu is not None:
+    library = _core.Library.open(library_path(name))
+    if gpu is None:
+        return library
+    from .gpu.options import Options
+
+    if library.backend_id != _GPU:
         raise ValueError(f"option 'gpu' is for the backend 'gpu', which {os.fspath(name)} is not")
-    return _core.Library.open(library_path(name))
+    if own := Options.of(gpu).own_objects:
+        raise ValueError(
+            f"{library.path} is not qnnrt's own: it has its own OpenCL objects and takes no gpu "
+            f"option {own[0]!r}"
+        )
+    return library
 
 
 _shared: weakref.WeakValueDictionary[tuple[str, int], Backend] = weakref.WeakValueDictionary()
@@ -206,13 +217,18 @@ class Backend(Owner):
             device_options: QnnDevice_Config_t entries, likewise.
             soc_model: what an htp device is to stand for: QNN_SOC_MODEL_*, for example 69.
             htp_arch: the least architecture of an htp device, for example 79.
-            gpu: ``qnnrt.gpu.Options`` of the gpu backend, or a dict of them.
+            gpu: ``qnnrt.gpu.Options`` of a GPU backend, or a dict of them. Those of contexts and
+                graphs are for sessions.
 
         Raises:
             BackendNotFoundError: no such library, or none that speaks this interface.
             BackendError: the backend could not start.
         """
         library = open_library(name_or_path, gpu)
+        if gpu is not None:
+            from .gpu.options import Options
+
+            options = [*options, *Options.of(gpu).for_backend()]
         device_options = [
             *device_options,
             *htp.device_configs(library.core_version, soc_model=soc_model, arch=htp_arch),

@@ -1834,6 +1834,36 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint32_t reserved
         const char* order
 
+    ctypedef struct Qnnrt_Tensors_t:
+        const Qnn_Tensor_t* inputs
+        const Qnn_Tensor_t* outputs
+        uint32_t num_inputs
+        uint32_t num_outputs
+        uint32_t strict
+
+    ctypedef struct Qnnrt_ExecutorText_t:
+        char[500] text
+
+    ctypedef struct Qnnrt_ExecutorRun_t:
+        void* profile
+        uint32_t detailed
+        int32_t (*add_event)(
+            void* profile, uint32_t type, uint32_t unit, uint64_t value, uint64_t timestamp,
+            const char* identifier, int32_t parent) noexcept nogil
+        const void* interrupt
+        uint32_t (*stopped)(const void* interrupt) noexcept nogil
+
+    ctypedef struct Qnnrt_Executor_t:
+        void* self
+        uint64_t started
+        uint64_t (*bind)(
+            void* self, const Qnnrt_Tensors_t* tensors, void** binding,
+            Qnnrt_ExecutorText_t* why) noexcept nogil
+        uint64_t (*run)(
+            void* self, void* binding, const Qnnrt_ExecutorRun_t* run,
+            Qnnrt_ExecutorText_t* why) noexcept nogil
+        void (*release)(void* self, void* binding) noexcept nogil
+
     ctypedef struct Qnnrt_GraphStats_t:
         uint64_t executes
         uint64_t copied_bytes
@@ -2031,6 +2061,8 @@ cdef extern from "support/clock.h" namespace "qnnrt" nogil:
         @staticmethod
         uint64_t In(uint64_t nanoseconds)
 
+    uint64_t MonotonicNanoseconds()
+
 
 cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
     ctypedef struct LogLine:
@@ -2087,8 +2119,13 @@ cdef extern from "client/gpu_error.h" namespace "qnnrt::client" nogil:
         uint64_t graph
         uint64_t memory
         const char* what
+        char* detail
 
     GpuError& LastGpuError()
+    void SetGpuDetail(GpuError* error, const char* text)
+    void WriteGpuError(
+        const GpuError& error, const char* tensor, const char* node, const char* kernel, char* text,
+        size_t size)
 
 
 cdef extern from "client/dlpack.h" nogil:

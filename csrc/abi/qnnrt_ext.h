@@ -98,6 +98,58 @@ QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
 // finalized graph.
 QNN_API const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph);
 
+// ---- Graphs that the client executes: those of qnnrt_gpu_get_providers ----
+
+// What an execution is given.
+typedef struct Qnnrt_Tensors_t {
+  const Qnn_Tensor_t* inputs;
+  const Qnn_Tensor_t* outputs;
+  uint32_t num_inputs;
+  uint32_t num_outputs;
+  uint32_t strict;  // 1: the graph's option: memory that would have to be copied is refused
+} Qnnrt_Tensors_t;
+
+// Why something failed, ending with null.
+typedef struct Qnnrt_ExecutorText_t {
+  char text[500];
+} Qnnrt_ExecutorText_t;
+
+// What an executor may want to know and to tell while it runs.
+typedef struct Qnnrt_ExecutorRun_t {
+  void* profile;      // NULL: nobody collects events
+  uint32_t detailed;  // 1: those of single nodes, too
+  // The event's number, for `parent`; below 0 when there is no room for it. A parent below 0: none.
+  // Microseconds; the timestamp is one of the monotonic clock.
+  int32_t (*add_event)(void* profile, uint32_t type, uint32_t unit, uint64_t value,
+                       uint64_t timestamp, const char* identifier, int32_t parent);
+  const void* interrupt;                       // NULL: nothing can end the execution early
+  uint32_t (*stopped)(const void* interrupt);  // 1: it has to end; the code is the runtime's
+} Qnnrt_ExecutorRun_t;
+
+// `bind` and `release` are called on any thread and by several at once. 0 or the error of
+// graphExecute, with its text. After 0 of `bind` the tensors are not looked at any more; `run` and
+// `release` follow, or `release` alone.
+typedef struct Qnnrt_Executor_t {
+  void* self;
+  uint64_t started;  // when its preparation began, in nanoseconds of the monotonic clock
+  uint64_t (*bind)(void* self, const Qnnrt_Tensors_t* tensors, void** binding,
+                   Qnnrt_ExecutorText_t* why);
+  uint64_t (*run)(void* self, void* binding, const Qnnrt_ExecutorRun_t* run,
+                  Qnnrt_ExecutorText_t* why);
+  void (*release)(void* self, void* binding);
+} Qnnrt_Executor_t;
+
+// What executes the graph from graphFinalize on, until its context is freed. 0, 6001, 6024, 1000 a
+// graph of another backend.
+QNN_API uint64_t qnnrt_graph_set_executor(Qnn_GraphHandle_t graph,
+                                          const Qnnrt_Executor_t* executor);
+
+// The configs that a backend, context or graph of the gpu backend was given, as JSON: "backend",
+// "context" and "graph", as far as there are such, each with the options by name; of a graph
+// "portable" and "plan_milliseconds", too. The string is this thread's until its next call. NULL
+// when the handle is none of these.
+QNN_API const char* qnnrt_gpu_config(void* handle);
+
 // What ops keep from one execution to the next (Lstm, Gru, Buffer) is as before the first one.
 // Waits for a running execution. 0, 6001, 6023 before graphFinalize.
 QNN_API uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t graph);

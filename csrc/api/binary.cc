@@ -284,7 +284,7 @@ Qnn_ErrorHandle_t CreateFromBinaryWithCallback(Qnn_BackendHandle_t, Qnn_DeviceHa
 
 }  // namespace
 
-void FillBinary(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table) {
+void FillBinary(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table) {
   constexpr ErrorCode kNo = QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE;
   table->contextGetBinarySize = GetBinarySize;
   table->contextGetBinary = GetBinary;
@@ -303,6 +303,13 @@ void FillBinary(const BackendTraits&, QnnInterface_ImplementationV2_32_t* table)
   Refuse<kNo>(&table->contextFreeBinarySectionUpdate);
   Refuse<kNo>(&table->contextGetIncrementalBinary);
   Refuse<kNo>(&table->contextReleaseIncrementalBinary);
+  if (!traits.external) return;
+  Refuse<kNo>(&table->contextGetBinarySize);
+  Refuse<kNo>(&table->contextGetBinary);
+  Refuse<kNo>(&table->contextCreateFromBinary);
+  Refuse<kNo>(&table->contextCreateFromBinaryWithSignal);
+  Refuse<kNo>(&table->contextValidateBinary);
+  Refuse<kNo>(&table->contextCreateFromBinaryListAsync);
 }
 
 }  // namespace qnnrt::api

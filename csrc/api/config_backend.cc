@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "api/config_gpu.h"
 #include "api/config_lpai.h"
 #include "api/functions.h"
 
@@ -18,7 +19,7 @@ Status ReadItem(const std::string& item, const BackendTraits& traits, uint8_t ca
     options->graph.portable_only = value == "portable";
     return Status::Ok();
   }
-  if (key == "threads") {
+  if (key == "threads" && !traits.external) {
     char* rest;
     const long threads = std::strtol(value.c_str(), &rest, 10);
     if (value.empty() || *rest != '\0' || threads < 1 || threads > kMaxThreads)
@@ -44,9 +45,8 @@ Status ReadItem(const std::string& item, const BackendTraits& traits, uint8_t ca
   const std::string more = lpai                          ? std::string(" and ") + kLpaiOptions
                            : DomainOf(traits) != nullptr ? " and 'domain_bytes:N'"
                                                          : "";
-  return Error(kBad,
-               "platform option '%s' is unknown; known are 'threads:N', 'kernels:auto|portable'%s",
-               item.c_str(), more.c_str());
+  return Error(kBad, "platform option '%s' is unknown; known are %s'kernels:auto|portable'%s",
+               item.c_str(), traits.external ? "" : "'threads:N', ", more.c_str());
 }
 
 // "threads:2;kernels:portable": what a client can say that has only strings to say it with.
@@ -73,6 +73,8 @@ Status ReadBackendConfig(const BackendTraits& traits, const QnnBackend_Config_t*
       return ReadPlatform(c.platformOption, traits, call, &read);
     if (c.option != QNN_BACKEND_CONFIG_OPTION_CUSTOM) return Status::Ok();
     if (c.customConfig == nullptr) return InvalidConfig(*row, "the custom config must not be null");
+    if (traits.configs == ConfigSet::kGpu)
+      return ReadGpuBackendConfig(traits, c.customConfig, call, &read.record);
     return ReadLpaiBackendConfig(traits, c.customConfig, call, &read.lpai, &read.record);
   }));
   const auto target = read.lpai.target;

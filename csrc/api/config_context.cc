@@ -1,4 +1,5 @@
 #include "abi/qnn_htp.h"
+#include "api/config_gpu.h"
 #include "api/config_lpai.h"
 #include "api/functions.h"
 
@@ -155,6 +156,8 @@ Status ReadContextConfig(const Backend& backend, const QnnContext_Config_t** con
         return InvalidConfig(*row, "the custom config must not be null");
       if (traits.configs == ConfigSet::kLpai)
         return ReadLpaiContextConfig(backend, c.customConfig, call, &read);
+      if (traits.configs == ConfigSet::kGpu)
+        return ReadGpuContextConfig(traits, c.customConfig, call, &read.record);
       const auto& htp = *static_cast<const QnnHtpContext_CustomConfig_t*>(c.customConfig);
       QNNRT_ASSIGN_OR_RETURN(row, AdmitConfig(traits, ConfigScope::kHtpContext, htp.option, call));
       QNNRT_ASSIGN_OR_RETURN(read.record[row], ReadHtp(*row, htp, &read));

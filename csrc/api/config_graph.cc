@@ -3,6 +3,7 @@
 
 #include "abi/qnn_htp.h"
 #include "abi/qnnrt_ext.h"
+#include "api/config_gpu.h"
 #include "api/config_lpai.h"
 #include "api/functions.h"
 
@@ -135,6 +136,8 @@ Status ReadCustom(const Backend& backend, const void* custom, uint8_t call, Grap
   }
   if (traits.configs == ConfigSet::kLpai)
     return ReadLpaiGraphConfig(backend, custom, call, settings);
+  if (traits.configs == ConfigSet::kGpu)
+    return ReadGpuGraphConfig(traits, custom, call, &settings->record);
   QNNRT_ASSIGN_OR_RETURN(const ConfigRow* row,
                          AdmitConfig(traits, ConfigScope::kHtpGraph, first, call));
   const auto& c = *static_cast<const QnnHtpGraph_CustomConfig_t*>(custom);

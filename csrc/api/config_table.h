@@ -16,12 +16,15 @@ enum class ConfigScope : uint8_t {
   kGlobal,
   kBackend,
   kLpaiBackend,  // QnnLpaiBackend_CustomConfig_t
+  kGpuBackend,   // QnnGpuBackend_CustomConfig_t
   kContext,
   kHtpContext,   // QnnHtpContext_CustomConfig_t
   kLpaiContext,  // QnnLpaiContext_CustomConfig_t
+  kGpuContext,   // QnnGpuContext_CustomConfig_t
   kGraph,
   kHtpGraph,      // QnnHtpGraph_CustomConfig_t
   kLpaiGraph,     // QnnLpaiGraph_CustomConfig_t
+  kGpuGraph,      // QnnGpuGraph_CustomConfig_t, whose fields are the options
   kRuntimeGraph,  // Qnnrt_GraphConfig_t
   kDevice,
   kHtpDevice,  // QnnHtpDevice_CustomConfig_t
@@ -49,6 +52,7 @@ struct ConfigRow {
   Verdict cpu;
   Verdict htp;
   Verdict lpai;
+  Verdict gpu;
   uint8_t calls;     // where it is taken, of kAt*; anywhere else it is refused as an invalid config
   ErrorCode refuse;  // the code of a backend that refuses it
   const char* note;
@@ -67,8 +71,8 @@ using ConfigRecord = std::map<const ConfigRow*, std::string>;
 // "name": value, ... into an open object.
 void WriteRecord(const ConfigRecord& record, JsonWriter* json);
 
-// The table: an array of objects with scope, option, name, values, cpu, htp, lpai, calls, error,
-// note.
+// The table: an array of objects with scope, option, name, values, cpu, htp, lpai, gpu, calls,
+// error, note.
 std::string ConfigTableJson();
 
 }  // namespace qnnrt

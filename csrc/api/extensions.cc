@@ -109,6 +109,15 @@ uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
   return QNN_SUCCESS;
 }
 
+uint64_t qnnrt_graph_set_executor(Qnn_GraphHandle_t handle, const Qnnrt_Executor_t* executor) {
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (executor == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
+    return qnnrt::Report(object->executable.Give(*executor));
+  });
+}
+
 uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t handle) {
   return qnnrt::Guarded([&] {
     auto object = Runtime::Get().graphs.Find(handle);

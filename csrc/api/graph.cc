@@ -101,6 +101,10 @@ Status ApplyConfig(GraphObject* graph, const QnnGraph_Config_t** config) {
   QNNRT_RETURN_IF_ERROR(
       ReadGraphConfig(*graph->context->backend, config, kAtSet, &options, &settings));
   QNNRT_RETURN_IF_ERROR(graph->graph.CheckOptions(options));
+  if (options.portable_only != before.portable_only ||
+      options.plan_milliseconds != before.plan_milliseconds) {
+    QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "options of its kernels"));
+  }
   if (settings.prepares && graph->graph.prepared()) {
     return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT,
                   "PREPARE says how to prepare the graph, which is prepared already");
@@ -154,6 +158,7 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
     auto add = [&]() -> Status {
       Result<Node> read = NodeFromQnn(config);
       if (!read.ok()) return std::move(read).status().WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
+      QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "nodes"));
       Node node = std::move(read).value();
       QNNRT_RETURN_IF_ERROR(ResolvePorts(&*graph, config.v1.inputTensors, config.v1.numOfInputs,
                                          "input", node.name, &node.inputs));
@@ -195,10 +200,12 @@ Qnn_ErrorHandle_t Finalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile
       QNNRT_ASSIGN_OR_RETURN(SignalUse signal, SignalUse::Begin(signal_handle, kGraphSignalCodes));
       QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
                              ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE));
+      if (graph->executable.external())
+        return graph->executable.Finalize(graph->graph, profile.scope());
       return graph->graph.Finalize(profile.scope(), signal.interrupt());
     };
     Status status = finalize();
-    if (status.ok() && log != nullptr) LogPlan(graph->graph, log);
+    if (status.ok() && log != nullptr && graph->graph.Ready()) LogPlan(graph->graph, log);
     return Report(status, log);
   });
 }
@@ -252,7 +259,7 @@ Qnn_ErrorHandle_t ExecuteInTurn(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* in
       Status status = queue->Enter(nullptr);
       if (status.ok()) {
         Turn turn{queue};
-        status = graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, {});
+        status = graph->Execute({inputs, outputs, num_inputs, num_outputs, 0}, {});
       }
       return status.ok() ? QNN_SUCCESS : Report(status, graph->context->backend->log.get());
     }
@@ -275,8 +282,7 @@ Qnn_ErrorHandle_t ExecuteInTurn(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* in
       RunOptions options;
       options.profile = profile.scope();
       options.interrupt = signal.interrupt();
-      QNNRT_RETURN_IF_ERROR(
-          graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, options));
+      QNNRT_RETURN_IF_ERROR(graph->Execute({inputs, outputs, num_inputs, num_outputs, 0}, options));
       return signal.Conclude();
     };
     return Report(execute(), graph->context->backend->log.get());
@@ -320,6 +326,7 @@ Qnn_ErrorHandle_t CreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tens
       // It stands for an input left out. ONNX Runtime creates one before it names it in a node;
       // graphAddNode knows it by its type, so there is nothing to keep.
       if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) return Status::Ok();
+      QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "tensors"));
       QNNRT_ASSIGN_OR_RETURN(Tensor value, TensorFromQnn(*tensor, true));
       return graph->graph.AddTensor(std::move(value), &tensor->v1.id);
     };

@@ -43,14 +43,14 @@ struct ExecutionQueue::Job final : Waiter, AbortListener {
   bool OnAbort() override { return queue->Withdraw(this); }
   // The signal last: whoever triggered it finds everything free.
   void LetGo() {
-    Graph::Release(&binding);
+    ExecutableGraph::Release(&binding);
     profile.End();
     graph.Reset();
     signal.End();
   }
   ExecutionQueue* const queue;
   GraphPin graph;
-  Binding binding;
+  AnyBinding binding;
   const GraphObject* bound = nullptr;  // whose tensors `binding` has seen
   SignalUse signal;
   ProfileCall profile;
@@ -263,13 +263,14 @@ Status ExecutionQueue::Submit(Request request) {
   }
   attempt.has_slot = true;
   if (job->bound != &*job->graph) {
-    job->binding = Binding();  // what one graph has checked says nothing to another
+    job->binding = AnyBinding();  // what one graph has checked says nothing to another
     job->bound = &*job->graph;
   }
-  QNNRT_RETURN_IF_ERROR(job->graph->graph.Bind(request.inputs, request.num_inputs, request.outputs,
-                                               request.num_outputs, &job->binding));
+  QNNRT_RETURN_IF_ERROR(job->graph->Bind(
+      {request.inputs, request.outputs, request.num_inputs, request.num_outputs, 0},
+      &job->binding));
   // The tensors are the caller's until this returns: where outputs lie is told to nobody.
-  job->binding.tells_outputs = false;
+  job->binding.own.tells_outputs = false;
   job->queued_at = MonotonicNanoseconds();
   {
     Lock lock(mutex_);
@@ -300,7 +301,7 @@ bool ExecutionQueue::Withdraw(Job* job) {
       return false;
     }
   }
-  Graph::Release(&job->binding);
+  ExecutableGraph::Release(&job->binding);
   job->profile.End();
   job->graph.Reset();
   job->signal.Abandon();
@@ -326,7 +327,7 @@ Status ExecutionQueue::Run(Job* job) {
                          "queue wait");
   }
   QNNRT_RETURN_IF_ERROR(job->signal.Check());
-  QNNRT_RETURN_IF_ERROR(job->graph->graph.Run(job->binding, options));
+  QNNRT_RETURN_IF_ERROR(job->graph->Run(job->binding, options));
   return job->signal.Conclude();
 }
 

@@ -15,6 +15,7 @@
 #include "api/config.h"
 #include "api/device.h"
 #include "api/environment.h"
+#include "api/executor.h"
 #include "api/graph_profile.h"
 #include "api/handles.h"
 #include "api/queue.h"
@@ -90,15 +91,28 @@ GraphHost HostOf(const Backend& backend);
 struct GraphObject {
   std::shared_ptr<Context> context;
   Graph graph;
-  std::mutex config_mutex;  // held while a list of configs is applied; before any other
+  ExecutableGraph executable;  // who executes `graph`
+  std::mutex config_mutex;     // held while a list of configs is applied; before any other
   std::mutex settings_mutex;
   GraphSettings settings;  // under settings_mutex
   GraphProfile profile;
   const bool prepare_only;
   Environments environments;  // let go of before the graph
+
+  Status Bind(const Qnnrt_Tensors_t& tensors, AnyBinding* binding) {
+    return executable.Bind(&graph, tensors, binding);
+  }
+  Status Run(const AnyBinding& binding, const RunOptions& options) {
+    return executable.Run(&graph, binding, options);
+  }
+  Status Execute(const Qnnrt_Tensors_t& tensors, const RunOptions& options) {
+    return executable.Execute(&graph, tensors, options);
+  }
+
   GraphObject(std::shared_ptr<Context> owner, std::string name, const GraphOptions& options)
       : context(std::move(owner)),
         graph(std::move(name), context->id, options, HostOf(*context->backend)),
+        executable(context->backend->traits->external),
         prepare_only(context->options.prepare_only) {}
 };
 

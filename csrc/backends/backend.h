@@ -12,7 +12,7 @@
 namespace qnnrt {
 
 // Which config options a backend takes: a column of the config table.
-enum class ConfigSet : uint8_t { kCpu, kHtp, kLpai };
+enum class ConfigSet : uint8_t { kCpu, kHtp, kLpai, kGpu };
 
 struct BackendTraits {
   uint32_t id = 0;
@@ -28,6 +28,8 @@ struct BackendTraits {
   // The client brings the memory that graphs work in, and graphFinalize takes it: of graphs from a
   // binary, too.
   bool client_memory = false;
+  // Graphs are executed by what the binding gives: there is nothing to make a binary of.
+  bool external = false;
   // Takes less than the op table: whether a valid node is for this backend, and whether any node of
   // an op type is. Null: all of them.
   Status (*admit)(const Node& node) = nullptr;
@@ -51,5 +53,6 @@ inline ProcessDomain* DomainOf(const BackendTraits& traits) {
 const BackendTraits& CpuBackend();
 const BackendTraits& HtpBackend();
 const BackendTraits& LpaiBackend();
+const BackendTraits& GpuBackend();
 
 }  // namespace qnnrt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -89,8 +90,13 @@ class Compiled:
     program: Program
 
 
-def compile_graph(ir: Ir, context: Any, queue: Any, target: Target, shared: Shared) -> Compiled:
+def compile_graph(
+    ir: Ir, context: Any, queue: Any, target: Target, shared: Shared, facts: Mapping[str, Any]
+) -> Compiled:
     """Everything that an execution needs. ``ir`` is changed.
+
+    Args:
+        facts: of the queue, see ``_core.CommandList``.
 
     Raises:
         UnsupportedOpError: nodes for which there is no kernel.
@@ -104,8 +110,8 @@ def compile_graph(ir: Ir, context: Any, queue: Any, target: Target, shared: Shar
     places = place(only, target, context, queue, shared)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
     kernels = []
-    steps: list[tuple[int, tuple[int, ...], tuple[int, ...] | None]] = []
-    for launch, name in zip(only, names, strict=True):
+    steps: list[tuple[Any, ...]] = []
+    for (node, launch), name in zip(launches, names, strict=True):
         kernel = cl.Kernel(program.raw, name)  # its own: arguments are the kernel object's
         for i, arg in enumerate(launch.args):
             if not isinstance(arg, Value):
@@ -116,14 +122,15 @@ def compile_graph(ir: Ir, context: Any, queue: Any, target: Target, shared: Shar
                 kernel.set_arg(i, places.buffers[arg.root])
         kernels.append(kernel)
         group = launch.group or _group(launch.total, target.device)
-        steps.append((kernel.int_ptr, launch.total, group))
+        steps.append((kernel.int_ptr, launch.total, group, node.name, name))
     commands = _core.CommandList(
         functions(),
         context.int_ptr,
         queue.int_ptr,
         steps,
-        [(v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v]) for v in ir.io],
+        [(v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v], v.name) for v in ir.io],
         (context, queue, program.raw, kernels, list(places.buffers.values()), places.keep),
+        **facts,
     )
     return Compiled(commands, ir, launches, places, program)
 

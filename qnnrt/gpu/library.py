@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from .. import _core
 from .compile import compile_graph
+from .configs import Configs, context_queue, drop_measurements
 from .describe import describe
 from .device import Device, choose, pyopencl
 from .ir import Value
@@ -19,16 +20,10 @@ from .memory import Memories
 from .ops import table
 from .options import Options
 from .places import Shared
-from .programs import cache_dir
-from .target import Target
 
 __all__ = ["Library"]
 
-#: Properties that the backend behind this one has and this one has not, by key.
-_HAS_NOT: Final = frozenset(
-    {202, 210, 303, 304, 307, 308, 309, 314, 317, 318, 319, 321, 1102, 1104}
-)
-_HAS: Final = frozenset({502, 1103})
+_FLUSH_EVERY: Final = 32  # commands, on devices that the host does not share its memory with
 _STAGED: Final = "RAW memory is not the device's"
 
 
@@ -49,7 +44,6 @@ class Library(_core.GpuLibrary):
     Attributes:
         device: the device.
         cl_context, cl_queue: what kernels run in, and what buffers must belong to.
-        cache: folder of built programs; None keeps none.
     """
 
     def __new__(cls, front: str, options: Options) -> Library:
@@ -57,8 +51,9 @@ class Library(_core.GpuLibrary):
 
     def __init__(self, front: str, options: Options) -> None:
         cl = pyopencl()
-        self.options = options
         self.cl_queue = options.queue
+        self._given_queue = options.queue is not None
+        self._queues: dict[int, Any] = {}  # of contexts with a performance hint
         self.cl_context = options.context
         if options.queue is not None:
             if self.cl_context is None:
@@ -73,7 +68,6 @@ class Library(_core.GpuLibrary):
             self.cl_context = cl.Context([self.device.raw])
         if self.cl_queue is None:
             self.cl_queue = cl.CommandQueue(self.cl_context, self.device.raw)
-        self.cache: Path | None = cache_dir()
         self._graphs: dict[int, _Graph] = {}
         self.memories = Memories(self)
         self._lock = threading.RLock()
@@ -81,29 +75,34 @@ class Library(_core.GpuLibrary):
 
     # ---- what there is
 
-    def property_has_capability(self, key: int) -> int:
-        if key in _HAS_NOT:
-            return 1000
-        return 0 if key in _HAS else super().property_has_capability(key)
+    def backend_create(self, log: int, config: _core.Config | None = None) -> int:
+        handle = super().backend_create(log, config)
+        configs = Configs.of(self, handle)
+        if configs.backend.get("INVALIDATE_PERFORMANCE_CACHE"):
+            drop_measurements(configs.tuning_cache)
+        return handle
+
+    def context_create(self, backend: int, device: int, config: _core.Config | None = None) -> int:
+        handle = super().context_create(backend, device, config)
+        configs = Configs.of(self, handle)
+        hint = configs.context.get("PERF_HINT", "normal")
+        if not self._given_queue and (queue := context_queue(self.cl_context, self.device, hint)):
+            self._queues[handle] = queue
+        return handle
 
     def backend_get_supported_operations(self, backend: int) -> list[tuple[str, str]]:
         return [("qti.aisw", name) for name in table()]
 
     def error_message(self, code: int) -> str:
-        """The device's words for a failed execution, the front's for everything else."""
+        """The runtime's words, with what is known of a memory handle that was refused."""
+        message = super().error_message(code)
         e = self.last_error()
-        text = e["text"]
-        if e["code"] != code or not text:
-            return super().error_message(code)
         g = self._graphs.get(e["graph"])
-        if e["tensor"] is not None and g is not None:
-            value = g.io[e["tensor"]]
-            text = f"tensor {value.name!r}: {text}"
-            if given := self.memories.text(e["memory"]):
-                text += f" (it needs {value.dtype}{list(value.shape)}, the handle is for {given})"
-        if e["opencl"]:
-            return f"{text}: OpenCL error {e['opencl']} at step {e['step']}"
-        return str(text)
+        given = self.memories.text(e["memory"]) if e["code"] == code else None
+        if g is None or given is None or e["tensor"] is None:
+            return message
+        value = g.io[e["tensor"]]
+        return f"{message} (it needs {value.dtype}{list(value.shape)}, the handle is for {given})"
 
     # ---- graphs
 
@@ -113,55 +112,53 @@ class Library(_core.GpuLibrary):
         return handle
 
     def graph_finalize(self, graph: int, profile: int = 0, signal: int = 0) -> None:
+        started = time.monotonic_ns()
         g = self._graphs.get(graph)
         if g is None:
             raise self.make_error(6001, "graph", "graphFinalize", "no graph of this backend")
         if g.commands is not None:
             raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.name!r} is")
-        target = self.target(graph)
+        configs = Configs.of(self, graph)
+        target = configs.target(self.device)
+        queue = self._queues.get(g.context, self.cl_queue)
         ir = read(g.name, self.graph_lower(graph, target.node_optimizations))
-        made = compile_graph(ir, self.cl_context, self.cl_queue, target, self._weights)
+        made = compile_graph(
+            ir, self.cl_context, queue, target, self._weights, self._queue_facts(configs)
+        )
+        made.commands.install(self, graph, started)
+        super().graph_finalize(graph, profile, signal)
         self.graph_leave(graph, made.places.kept)
         g.io = ir.io
         g.description = describe(made, target)
         g.commands = made.commands
-        made.commands.install(graph)
 
-    def target(self, graph: int) -> Target:
-        """What the kernels of a graph are made for."""
-        given = self.options
-        return Target(
-            self.device,
-            compute_half=given.precision == "fp16" and self.device.half,
-            precision=given.precision,
-            tuning=given.tuning,
-            tuning_cache=Path(given.cache_dir) if given.cache_dir is not None else self.cache,
-            program_cache=self._program_cache(given),
-            rebuild=given.invalidate_kernel_repo,
-            memory_optimizations=given.memory_optimizations,
-            node_optimizations=given.node_optimizations,
-            queue_recording=given.queue_recording,
-            weight_sharing=given.weight_sharing,
-        )
-
-    def _program_cache(self, given: Options) -> Path | None:
-        folder = given.kernel_repo_dir if given.kernel_repo_dir is not None else given.cache_dir
-        return self.cache if folder is None else Path(folder)
+    def _queue_facts(self, configs: Configs) -> dict[str, Any]:
+        """What a command list has to know of its queue, see ``_core.CommandList``."""
+        flags = pyopencl().command_queue_properties
+        properties = self.cl_queue.properties
+        return {
+            "device": self.device.raw.int_ptr,
+            "base": self.cl_queue.int_ptr,
+            "in_order": not properties & flags.OUT_OF_ORDER_EXEC_MODE_ENABLE,
+            "timestamps": bool(properties & flags.PROFILING_ENABLE),
+            "own_queue": not self._given_queue,
+            "nodes": configs.kernel_profiling,
+            "flush_every": 0 if self.device.shared else _FLUSH_EVERY,
+        }
 
     def context_free(self, context: int, profile: int = 0) -> None:
+        super().context_free(context, profile)  # waits for executions
         with self._lock:
             for handle in [h for h, g in self._graphs.items() if g.context == context]:
-                commands = self._graphs.pop(handle).commands
-                if commands is not None:
-                    commands.close()
+                del self._graphs[handle]
             left = self.memories.drop(context)
+        self._queues.pop(context, None)
         if left:
             warnings.warn(
                 f"a context was freed with {left} memory handles",
                 ResourceWarning,
                 stacklevel=2,
             )
-        super().context_free(context, profile)
 
     # ---- memory
 

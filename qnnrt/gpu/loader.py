@@ -15,10 +15,16 @@ __all__ = ["address", "call", "extension", "functions"]
 
 _NAMES: Final = (
     "clCreateBuffer",
+    "clCreateCommandQueue",
+    "clEnqueueBarrierWithWaitList",
     "clEnqueueNDRangeKernel",
     "clEnqueueReadBuffer",
     "clEnqueueWriteBuffer",
     "clFinish",
+    "clFlush",
+    "clGetEventProfilingInfo",
+    "clReleaseCommandQueue",
+    "clReleaseEvent",
     "clReleaseMemObject",
     "clSetKernelArg",
 )

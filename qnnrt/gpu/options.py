@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from .. import _core
 
 __all__ = ["PERF_HINTS", "PRECISIONS", "Options"]
 
@@ -14,9 +17,18 @@ PRECISIONS: Final = ("fp32", "fp16", "hybrid", "user")
 PERF_HINTS: Final = ("high", "normal", "low")
 
 
+_CUSTOM: Final = 0  # QNN_BACKEND_CONFIG_OPTION_CUSTOM
+# QnnGpuBackend_ConfigOption_t
+_TUNING_MODE, _CACHE_DIR, _INVALIDATE_CACHE, _WEIGHT_SHARING, _NO_KERNEL_PROFILING = range(5)
+# QnnGpuContext_ConfigOption_t
+_PERF_HINT, _GL_BUFFERS, _KERNEL_REPO_DIR, _INVALIDATE_KERNEL_REPO = range(4)
+
+
 @dataclass(frozen=True)
 class Options:
-    """Options of the gpu backend, for ``Session(options={"gpu": ...})`` and ``open_backend``.
+    """Options of GPU backends, for ``Session(options={"gpu": ...})`` and ``Backend.open``.
+
+    All but the first three are structs of QNN's as well, which go to another maker's backend too.
 
     Attributes:
         device: part of "platform: device" of the OpenCL device.
@@ -32,7 +44,8 @@ class Options:
         invalidate_kernel_repo: build programs anew.
         weight_sharing: equal constants of several graphs are one in the device's memory.
         kernel_profiling: profiles have an event for each node.
-        perf_hint: "high", "normal" or "low": what the device should save, as far as it takes hints.
+        perf_hint: "high", "normal" or "low": how urgent executions are, for devices that
+            take hints.
         memory_optimizations: tensors inside of a graph share memory.
         node_optimizations: operations are fused.
         queue_recording: the command list may be recorded on devices that can do that.
@@ -75,3 +88,40 @@ class Options:
                 f"{', '.join(cls.__dataclass_fields__)}"
             )
         return cls(**values)
+
+    def for_backend(self) -> list[tuple[int, _core.GpuConfig]]:
+        """The options to open a backend with; none of them unless something was said."""
+        said = (
+            (self.tuning, _TUNING_MODE, 1),
+            (self.cache_dir is not None, _CACHE_DIR, _path(self.cache_dir)),
+            (self.invalidate_cache, _INVALIDATE_CACHE, 1),
+            (self.weight_sharing, _WEIGHT_SHARING, 1),
+            (not self.kernel_profiling, _NO_KERNEL_PROFILING, 1),
+        )
+        return [(_CUSTOM, _core.GpuConfig(option, value)) for given, option, value in said if given]
+
+    def for_context(self) -> list[_core.GpuConfig]:
+        """Structs for ``custom`` of a context, likewise."""
+        said = (
+            (self.perf_hint != "normal", _PERF_HINT, PERF_HINTS.index(self.perf_hint)),
+            (self.kernel_repo_dir is not None, _KERNEL_REPO_DIR, _path(self.kernel_repo_dir)),
+            (self.invalidate_kernel_repo, _INVALIDATE_KERNEL_REPO, 1),
+        )
+        return [_core.GpuConfig(option, value) for given, option, value in said if given]
+
+    def for_graph(self) -> list[bytes]:
+        """Structs for ``custom`` of a graph, likewise."""
+        off = (self.memory_optimizations, self.node_optimizations, self.queue_recording)
+        if self.precision == "user" and all(off):
+            return []
+        return [struct.pack("=IBBBx", PRECISIONS.index(self.precision), *(not on for on in off))]
+
+    @property
+    def own_objects(self) -> tuple[str, ...]:
+        """Options that were given and only qnnrt's own backend can have."""
+        names = ("device", "context", "queue")
+        return tuple(name for name in names if getattr(self, name) is not None)
+
+
+def _path(path: str | os.PathLike[str] | None) -> str:
+    return os.path.abspath(path) if path is not None else ""
