@@ -59,7 +59,7 @@ def in_a_session() -> None:
     )
     x, y = (cl.Buffer(context, cl.mem_flags.READ_WRITE, values.nbytes) for _ in range(2))
     options = {"gpu": {"context": context, "queue": queue}}
-    with qnnrt.Session(model, backend="gpu", options=options) as session:
+    with qnnrt.Session(model, backend="gpu", strict=True, options=options) as session:
         session.inputs["x"].bind(x)  # registers it
         session.outputs["y"].bind(y)
         cl.enqueue_copy(queue, x, -values)

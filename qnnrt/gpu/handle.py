@@ -116,7 +116,8 @@ class OpenCLHandle(MemHandle):
         try:
             return place_buffer(library, buffer, self.offset, self.nbytes)
         except CannotPlace as e:
-            raise make_error(8005, "mem", "memRegister", "", str(e)) from e
+            said = f"{e}: register a pyopencl.Buffer"
+            raise make_error(8005, "mem", "memRegister", "", said) from e
 
     @property
     def array(self) -> np.ndarray:

@@ -97,10 +97,7 @@ def place_buffer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> 
         raise CannotPlace(
             f"{device} does not use a Buffer of the host's in place ({'; '.join(tried)})"
         )
-    raise CannotPlace(
-        f"{device} has memory of its own and cannot use a Buffer of the host's: register a "
-        "pyopencl.Buffer"
-    )
+    raise CannotPlace(f"{device} has memory of its own, in which no Buffer of the host's lies")
 
 
 _Way: TypeAlias = Callable[["Library", Buffer, int, int], Placed]

@@ -266,3 +266,9 @@ def test_a_driver_that_shows_the_memory_elsewhere(monkeypatch: pytest.MonkeyPatc
 def test_a_device_with_memory_of_its_own(tmp_path: Path) -> None:
     program = Path(__file__).with_name("gpu_discrete.py")
     assert under_oclgrind(program, tmp_path, str(tmp_path)).split() == ["all", "done"]
+
+
+def test_the_example_on_a_device_with_memory_of_its_own(tmp_path: Path) -> None:
+    program = Path(__file__).parents[2] / "examples" / "gpu_opencl_buffers.py"
+    said = under_oclgrind(program, tmp_path).splitlines()
+    assert said == ["8192 elements from 0.0 to 1.0", "0 bytes copied by the run"]
