@@ -1,0 +1,318 @@
+"""The loop that runs a command list: order, many tensors, steps of Python's, failing drivers."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from opencl import cl, gpu, opencl_is_up  # noqa: F401
+from toy import F32, add_model, relu_model, tensors
+
+import qnnrt
+from qnnrt import _core
+from qnnrt.gpu import compile as compiling
+from qnnrt.gpu import loader
+from qnnrt.model import Model, Node, Tensor
+
+pytestmark = pytest.mark.foreign  # OpenCL drivers are
+
+RESOURCES, ARGUMENTS = -5, -52  # CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL_ARGS
+
+
+class Driver:
+    """OpenCL's functions, of which one at a time can be made to fail."""
+
+    def __init__(self) -> None:
+        self.failing: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+        self._keep: list[Any] = []
+        self.functions = dict(loader.functions())
+        for name, pointers in (
+            ("clEnqueueNDRangeKernel", 9),
+            ("clEnqueueWriteBuffer", 9),
+            ("clFinish", 1),
+            ("clFlush", 1),
+            ("clSetKernelArg", 4),
+        ):
+            self._wrap(name, ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_size_t] * pointers))
+
+    def _wrap(self, name: str, kind: Any) -> None:
+        real = kind(self.functions[name])
+
+        def call(*args: int) -> int:
+            self.calls[name] = self.calls.get(name, 0) + 1
+            return self.failing[name] if name in self.failing else real(*args)
+
+        self._keep.append(kind(call))
+        self.functions[name] = ctypes.cast(self._keep[-1], ctypes.c_void_p).value or 0
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    driver = Driver()
+    monkeypatch.setattr(compiling, "functions", lambda: driver.functions)
+    return driver
+
+
+@pytest.mark.parametrize(
+    ("function", "opencl", "code", "words"),
+    [
+        (
+            "clEnqueueNDRangeKernel",
+            RESOURCES,
+            1002,
+            r"step 0, node 'relu', kernel \w+: it did not start \(CL_OUT_OF_RESOURCES, .* -5\)",
+        ),
+        ("clEnqueueNDRangeKernel", ARGUMENTS, 1100, r"CL_INVALID_KERNEL_ARGS, OpenCL error -52"),
+        ("clEnqueueNDRangeKernel", -9999, 1100, r"a code of the driver's own, OpenCL error -9999"),
+        ("clFinish", -36, 1100, r"did not finish \(CL_INVALID_COMMAND_QUEUE, OpenCL error -36\)"),
+        ("clEnqueueWriteBuffer", -4, 1002, r"tensor 'x': .*CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+        ("clSetKernelArg", ARGUMENTS, 1100, r"tensor '\w': a kernel does not take its memory"),
+    ],
+)
+def test_a_failing_driver_is_told_by_name_and_the_list_stays_usable(
+    driver: Driver, function: str, opencl: int, code: int, words: str
+) -> None:
+    with qnnrt.Session(relu_model(), "gpu", io="raw") as s:
+        s.inputs["x"].array[...] = -1
+        driver.failing[function] = opencl
+        for run in (s.run, lambda: s.run_async().result()):
+            with pytest.raises(qnnrt.QnnError, match=words) as e:
+                run()
+            assert e.value.code == code
+        driver.failing.clear()
+        s.run()
+        assert (s.outputs["y"].array == 0).all()
+        assert s.stats.executes == 1
+        s.close()
+        s.backend.close()
+
+
+def wide(n: int) -> Model:
+    """y0 = relu(x0), y1 = relu(x1)...: 2 n inputs and outputs."""
+    names = [f"{side}{i}" for i in range(n) for side in "xy"]
+    return Model(
+        "wide",
+        tensors(*(Tensor(name, (1, 16), F32) for name in names)),
+        [Node(f"relu{i}", "Relu", [f"x{i}"], [f"y{i}"]) for i in range(n)],
+        [f"x{i}" for i in range(n)],
+        [f"y{i}" for i in range(n)],
+    )
+
+
+def check_wide(s: qnnrt.Session) -> None:
+    for i, t in enumerate(s.inputs.values()):
+        t.array[...] = i - 5
+    s.run()
+    for i, t in enumerate(s.outputs.values()):
+        assert (t.array == max(i - 5, 0)).all(), i
+
+
+def test_a_graph_may_have_hundreds_of_inputs_and_outputs() -> None:
+    with qnnrt.Session(wide(150), "gpu") as s:
+        check_wide(s)
+        s.backend.close()
+
+
+def test_tensors_are_matched_by_id_in_any_order() -> None:
+    with qnnrt.Session(add_model(), "gpu") as s:
+        s.inputs["a"].array[...] = 3
+        s.inputs["b"].array[...] = -5
+        handles = {n: t.handle for n, t in (*s.inputs.items(), *s.outputs.items())}
+        given = {n: handles[n] for n in ("b", "a")}, {n: handles[n] for n in ("z", "w")}
+        s.graph.execute(*given)
+        assert (s.outputs["w"].array == -2).all()
+        assert (s.outputs["z"].array == 0).all()
+        s.backend.close()
+
+
+def test_a_clients_queue_without_order_gets_its_commands_in_order() -> None:
+    """Each command waits for the event of the one before."""
+    context = cl.Context([gpu.devices()[0].raw])
+    flags = cl.command_queue_properties
+    for more in (0, flags.PROFILING_ENABLE):
+        queue = cl.CommandQueue(context, properties=flags.OUT_OF_ORDER_EXEC_MODE_ENABLE | more)
+        if not queue.properties & flags.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+            pytest.skip("the device has no queues without order")
+        chain = [f"t{i}" for i in range(21)]
+        model = Model(
+            "chain",
+            tensors(*(Tensor(n, (1, 4096), F32) for n in chain)),
+            [
+                Node(f"n{i}", "ElementWiseAdd", [chain[i], chain[0]], [chain[i + 1]])
+                for i in range(20)
+            ],
+            chain[:1],
+            chain[-1:],
+        )
+        options = {"gpu": {"queue": queue, "node_optimizations": False}}
+        for io in ("memhandle", "raw"):
+            with qnnrt.Session(model, "gpu", io=io, options=options) as s:
+                for value in range(1, 6):
+                    s.inputs["t0"].array[...] = value
+                    s.run()
+                    assert (s.outputs["t20"].array == 21 * value).all()
+                s.profile()
+                assert (s.outputs["t20"].array == 105).all()
+                s.close()
+                s.backend.close()
+
+
+def test_a_device_with_memory_of_its_own_is_told_to_begin(driver: Driver) -> None:
+    functions = driver.functions
+    with qnnrt.Session(wide(40), "gpu") as s:
+        library = s.backend.library
+        facts = library._queue_facts(gpu_configs(s))
+        assert facts["flush_every"] == (0 if library.device.shared else 32)
+        s.close()
+        original = _core.CommandList
+
+        def flushing(*args: Any, **given: Any) -> _core.CommandList:
+            return original(*args, **(given | {"flush_every": 32}))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_core, "CommandList", flushing)
+            with qnnrt.Session(wide(40), s.backend) as flushed:
+                check_wide(flushed)
+        assert driver.calls["clFlush"] == 1
+        assert functions is driver.functions
+        s.backend.close()
+
+
+def gpu_configs(s: qnnrt.Session) -> Any:
+    from qnnrt.gpu.configs import Configs
+
+    return Configs.of(s.backend.library, s.graph.handle)
+
+
+def with_python_step(call: Callable[[int, list[int]], None], at: int) -> Callable[..., Any]:
+    """A maker of command lists whose step ``at``, with two arguments, is Python's."""
+    original = _core.CommandList
+
+    def make(
+        functions: Any, context: int, queue: int, steps: Any, io: Any, *rest: Any, **given: Any
+    ):
+        kernel = steps[at][0]
+        steps[at] = (call, [0, 0], None, steps[at][3], "python")
+        io = [(*t[:5], [(-1 - at if k == kernel else k, i) for k, i in t[5]], *t[6:]) for t in io]
+        return original(functions, context, queue, steps, io, *rest, **given)
+
+    return make
+
+
+@pytest.mark.parametrize("io", ["memhandle", "raw"])
+def test_a_step_of_pythons_stands_between_steps_in_c(
+    monkeypatch: pytest.MonkeyPatch, io: str
+) -> None:
+    """It is called with the queue and its memories, also of inputs and outputs bound later."""
+    seen: list[int] = []
+
+    def double(queue: int, memories: list[int]) -> None:
+        seen.append(len(memories))
+        x, y = (cl.Buffer.from_int_ptr(n, retain=True) for n in memories)
+        array = np.empty((1, 16), np.float32)
+        q = cl.CommandQueue.from_int_ptr(queue, retain=True)
+        cl.enqueue_copy(q, array, x)
+        cl.enqueue_copy(q, y, array * 2)
+
+    monkeypatch.setattr(_core, "CommandList", with_python_step(double, 1))
+    with qnnrt.Session(wide(3), "gpu", io=io) as s:
+        for value in (1, 2):
+            for t in s.inputs.values():
+                t.array[...] = value
+            s.run()
+            s.run_async().result()
+            assert [float(t.array[0, 0]) for t in s.outputs.values()] == [value, 2 * value, value]
+        if io == "memhandle":
+            other = qnnrt.alloc(64)
+            other.array((1, 16), np.float32)[...] = 7
+            s.inputs["x1"].bind(other)
+            s.run()
+            assert (s.outputs["y1"].array == 14).all()
+        assert [e.identifier for e in s.profile()[-1].events if e.type == 404] == [
+            "relu0",
+            "relu1",
+            "relu2",
+        ]
+        assert set(seen) == {2}
+        s.close()
+        s.backend.close()
+
+
+def test_what_a_step_of_pythons_raises_is_the_runs_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(queue: int, memories: list[int]) -> None:
+        raise ValueError("no such tile")
+
+    monkeypatch.setattr(_core, "CommandList", with_python_step(fail, 0))
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        for run in (s.run, lambda: s.run_async().result()):
+            with pytest.raises(
+                qnnrt.QnnError, match="step 0, node 'relu', kernel python: .*no such tile"
+            ) as e:
+                run()
+            assert e.value.code == 1100
+        s.close()
+        s.backend.close()
+
+
+def test_steps_of_pythons_and_threads_do_not_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run that waits for its turn does not hold the interpreter, which the step needs."""
+    import threading
+
+    def copy(queue: int, memories: list[int]) -> None:
+        x, y = (cl.Buffer.from_int_ptr(n, retain=True) for n in memories)
+        cl.enqueue_copy(cl.CommandQueue.from_int_ptr(queue, retain=True), y, x)
+
+    monkeypatch.setattr(_core, "CommandList", with_python_step(copy, 0))
+    with qnnrt.Session(relu_model(), "gpu") as s:
+
+        def many() -> None:
+            for _ in range(100):
+                s.run()
+
+        threads = [threading.Thread(target=many) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert s.stats.executes == 300
+        s.close()
+        s.backend.close()
+
+
+def test_what_was_given_twice_or_not_at_all_is_named() -> None:
+    with qnnrt.Session(add_model(), "gpu") as s:
+        a, w, z = s.inputs["a"].handle, s.outputs["w"].handle, s.outputs["z"].handle
+        with pytest.raises(qnnrt.GraphError, match="'b': it was not given") as e:
+            s.graph.execute({"a": a}, {"w": w, "z": z})
+        assert e.value.code == 6004
+        s.run()
+        s.backend.close()
+
+
+def test_strict_graphs_refuse_memory_that_would_be_copied() -> None:
+    with qnnrt.Session(relu_model(), "gpu", strict=True) as s:
+        if not s.backend.library.device.shared:
+            pytest.skip("the device has memory of its own")
+        x, y = (np.zeros((1, 16), np.float32) for _ in range(2))
+        with pytest.raises(qnnrt.GraphError, match="'x': its RAW memory would be copied") as e:
+            s.graph.execute([x], [y])
+        assert e.value.code == 6004
+        s.backend.close()
+
+
+def test_command_lists_and_handles_are_given_back() -> None:
+    before = _core.gpu_counts()
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        s.run()
+        held = _core.gpu_counts()
+        assert held["lists"] == before["lists"] + 1
+        assert held["handles"] == before["handles"] + 2
+        s.close()
+        s.backend.close()
+    assert _core.gpu_counts() == before
