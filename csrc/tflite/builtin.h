@@ -103,6 +103,19 @@ struct GeluParams {
   uint8_t approximate;
 };
 
+struct CumsumParams {
+  uint8_t exclusive, reverse;
+};
+
+struct OneHotParams {
+  int32_t axis;
+};
+
+struct LrnParams {
+  int32_t radius;
+  float bias, alpha, beta;
+};
+
 struct MirrorPadParams {
   int32_t mode;  // 1: reflect, 2: symmetric
 };

@@ -193,14 +193,14 @@ void BatchMatMul(Node& n) {
 
 const std::vector<BuiltinRow>& ConvBuiltins() {
   static const std::vector<BuiltinRow> rows = {
-      {1, {AveragePool, false, "AVERAGE_POOL_2D"}},
-      {3, {Conv2d, false, "CONV_2D"}},
-      {4, {DepthwiseConv2d, false, "DEPTHWISE_CONV_2D"}},
-      {9, {FullyConnected, false, "FULLY_CONNECTED"}},
-      {12, {L2Pool, true, "L2_POOL_2D"}},
-      {17, {MaxPool, false, "MAX_POOL_2D"}},
-      {67, {TransposeConv, false, "TRANSPOSE_CONV"}},
-      {126, {BatchMatMul, false, "BATCH_MATMUL"}},
+      {1, {AveragePool, Fixed::kOwn, "AVERAGE_POOL_2D"}},
+      {3, {Conv2d, Fixed::kOwn, "CONV_2D"}},
+      {4, {DepthwiseConv2d, Fixed::kOwn, "DEPTHWISE_CONV_2D"}},
+      {9, {FullyConnected, Fixed::kOwn, "FULLY_CONNECTED"}},
+      {12, {L2Pool, Fixed::kFloats, "L2_POOL_2D"}},
+      {17, {MaxPool, Fixed::kOwn, "MAX_POOL_2D"}},
+      {67, {TransposeConv, Fixed::kOwn, "TRANSPOSE_CONV"}},
+      {126, {BatchMatMul, Fixed::kOwn, "BATCH_MATMUL"}},
   };
   return rows;
 }

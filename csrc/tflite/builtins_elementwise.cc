@@ -193,62 +193,92 @@ void L2Norm(Node& n) {
   n.Set(0, n.Activate(out, n.params<ActivationParams>().activation));
 }
 
+void Lrn(Node& n) {
+  const auto& p = n.params<LrnParams>();
+  const Value x = n.In(0, 4);
+  n.Set(0, n.Op("Lrn", {x}, x.dims,
+                {F32("alpha", p.alpha), F32("beta", p.beta), F32("bias", p.bias),
+                 I32("radius", p.radius), U32("region", 0)}));
+}
+
+// The angle of (x, y) from atan(y / x): pi is added to it, or taken from it, left of the y axis. At
+// x = 0 the quotient is infinite, which atan takes; at the origin the angle is 0.
+void Atan2(Node& n) {
+  const Value y = n.In(0), x = n.In(1);
+  const Dims out = n.OutDims();
+  const float pi = 3.14159265358979F;
+  auto is = [&](const char* type, const Value& v) {
+    return n.OpOf(type, {v, n.Scalar(0, v)}, v.dims, QNN_DATATYPE_BOOL_8);
+  };
+  auto select = [&](const Value& condition, const Value& a, const Value& b) {
+    return n.OpOf("ElementWiseSelect", {condition, a, b}, out, n.type(y));
+  };
+  const Value base = n.Op("ElementWiseAtan", {n.Op(kDiv, {y, x}, out)}, out);
+  const Value turn = n.OpOf("ElementWiseSelect", {is(kLess, y), n.Scalar(-pi, y), n.Scalar(pi, y)},
+                            y.dims, n.type(y));
+  const Value left = select(is(kLess, x), n.Op(kAdd, {base, turn}, out), base);
+  const Value origin = n.OpOf(kAnd, {is(kEqual, x), is(kEqual, y)}, out, QNN_DATATYPE_BOOL_8);
+  n.Set(0, select(origin, n.Scalar(0, y), left));
+}
+
 }  // namespace
 
 const std::vector<BuiltinRow>& ElementwiseBuiltins() {
   static const std::vector<BuiltinRow> rows = {
-      {0, {Binary<kAdd>, false, "ADD"}},
-      {6, {DequantizeTo, false, "DEQUANTIZE"}},
-      {8, {Unary<kFloor>, false, "FLOOR"}},
-      {11, {L2Norm, false, "L2_NORMALIZATION"}},
-      {14, {Unary<kSigmoid>, false, "LOGISTIC"}},
-      {18, {Binary<kMul>, false, "MUL"}},
-      {19, {Relu, false, "RELU"}},
-      {20, {Relu, false, "RELU_N1_TO_1"}},
-      {21, {Relu, false, "RELU6"}},
-      {25, {Softmax, false, "SOFTMAX"}},
-      {28, {Unary<kTanh>, false, "TANH"}},
-      {41, {Binary<kSub>, false, "SUB"}},
-      {42, {Binary<kDiv>, false, "DIV"}},
-      {47, {Unary<kExp>, false, "EXP"}},
-      {50, {LogSoftmax, false, "LOG_SOFTMAX"}},
-      {53, {CastTo, false, "CAST"}},
-      {54, {Prelu, false, "PRELU"}},
-      {55, {Binary<kMaximum>, false, "MAXIMUM"}},
-      {57, {Binary<kMinimum>, false, "MINIMUM"}},
-      {58, {Logic<kLess>, false, "LESS"}},
-      {59, {Unary<kNeg>, false, "NEG"}},
-      {61, {Logic<kGreater>, false, "GREATER"}},
-      {62, {Logic<kGreaterEqual>, false, "GREATER_EQUAL"}},
-      {63, {Logic<kLessEqual>, false, "LESS_EQUAL"}},
-      {64, {Select, false, "SELECT"}},
-      {66, {Unary<kSin>, false, "SIN"}},
-      {71, {Logic<kEqual>, false, "EQUAL"}},
-      {72, {Logic<kNotEqual>, false, "NOT_EQUAL"}},
-      {73, {Unary<kLog>, false, "LOG"}},
-      {75, {Unary<kSquareRoot>, false, "SQRT"}},
-      {76, {Unary<kRsqrt>, false, "RSQRT"}},
-      {78, {Binary<kPower>, false, "POW"}},
-      {84, {Logic<kOr>, false, "LOGICAL_OR"}},
-      {86, {Logic<kAnd>, false, "LOGICAL_AND"}},
-      {87, {Unary<kNot>, false, "LOGICAL_NOT"}},
-      {90, {Binary<kFloorDiv>, false, "FLOOR_DIV"}},
-      {92, {Square, true, "SQUARE"}},
-      {95, {Binary<kMod>, false, "FLOOR_MOD"}},
-      {98, {LeakyRelu, false, "LEAKY_RELU"}},
-      {99, {Binary<kSquaredDifference>, false, "SQUARED_DIFFERENCE"}},
-      {101, {Unary<kAbs>, false, "ABS"}},
-      {104, {Unary<kCeil>, false, "CEIL"}},
-      {106, {AddN, true, "ADD_N"}},
-      {108, {Unary<kCos>, false, "COS"}},
-      {111, {Elu, false, "ELU"}},
-      {114, {QuantizeTo, false, "QUANTIZE"}},
-      {116, {Unary<kRound>, false, "ROUND"}},
-      {117, {Unary<kHardSwish>, false, "HARD_SWISH"}},
-      {123, {Select, false, "SELECT_V2"}},
-      {150, {Gelu, true, "GELU"}},
-      {152, {Relu0To1, false, "RELU_0_TO_1"}},
-      {158, {Unary<kSign>, false, "SIGN"}},
+      {0, {Binary<kAdd>, Fixed::kOwn, "ADD"}},
+      {6, {DequantizeTo, Fixed::kOwn, "DEQUANTIZE"}},
+      {8, {Unary<kFloor>, Fixed::kOwn, "FLOOR"}},
+      {11, {L2Norm, Fixed::kOwn, "L2_NORMALIZATION"}},
+      {13, {Lrn, Fixed::kOwn, "LOCAL_RESPONSE_NORMALIZATION"}},
+      {14, {Unary<kSigmoid>, Fixed::kOwn, "LOGISTIC"}},
+      {18, {Binary<kMul>, Fixed::kOwn, "MUL"}},
+      {19, {Relu, Fixed::kOwn, "RELU"}},
+      {20, {Relu, Fixed::kOwn, "RELU_N1_TO_1"}},
+      {21, {Relu, Fixed::kOwn, "RELU6"}},
+      {25, {Softmax, Fixed::kOwn, "SOFTMAX"}},
+      {28, {Unary<kTanh>, Fixed::kOwn, "TANH"}},
+      {41, {Binary<kSub>, Fixed::kOwn, "SUB"}},
+      {42, {Binary<kDiv>, Fixed::kOwn, "DIV"}},
+      {47, {Unary<kExp>, Fixed::kOwn, "EXP"}},
+      {50, {LogSoftmax, Fixed::kOwn, "LOG_SOFTMAX"}},
+      {53, {CastTo, Fixed::kNever, "CAST"}},
+      {54, {Prelu, Fixed::kOwn, "PRELU"}},
+      {55, {Binary<kMaximum>, Fixed::kOwn, "MAXIMUM"}},
+      {57, {Binary<kMinimum>, Fixed::kOwn, "MINIMUM"}},
+      {58, {Logic<kLess>, Fixed::kOwn, "LESS"}},
+      {59, {Unary<kNeg>, Fixed::kNever, "NEG"}},
+      {61, {Logic<kGreater>, Fixed::kOwn, "GREATER"}},
+      {62, {Logic<kGreaterEqual>, Fixed::kOwn, "GREATER_EQUAL"}},
+      {63, {Logic<kLessEqual>, Fixed::kOwn, "LESS_EQUAL"}},
+      {64, {Select, Fixed::kOwn, "SELECT"}},
+      {66, {Unary<kSin>, Fixed::kOwn, "SIN"}},
+      {71, {Logic<kEqual>, Fixed::kOwn, "EQUAL"}},
+      {72, {Logic<kNotEqual>, Fixed::kOwn, "NOT_EQUAL"}},
+      {73, {Unary<kLog>, Fixed::kOwn, "LOG"}},
+      {75, {Unary<kSquareRoot>, Fixed::kOwn, "SQRT"}},
+      {76, {Unary<kRsqrt>, Fixed::kOwn, "RSQRT"}},
+      {78, {Binary<kPower>, Fixed::kOwn, "POW"}},
+      {84, {Logic<kOr>, Fixed::kOwn, "LOGICAL_OR"}},
+      {86, {Logic<kAnd>, Fixed::kOwn, "LOGICAL_AND"}},
+      {87, {Unary<kNot>, Fixed::kOwn, "LOGICAL_NOT"}},
+      {90, {Binary<kFloorDiv>, Fixed::kNever, "FLOOR_DIV"}},
+      {92, {Square, Fixed::kFloats, "SQUARE"}},
+      {95, {Binary<kMod>, Fixed::kNever, "FLOOR_MOD"}},
+      {98, {LeakyRelu, Fixed::kOwn, "LEAKY_RELU"}},
+      {99, {Binary<kSquaredDifference>, Fixed::kOwn, "SQUARED_DIFFERENCE"}},
+      {101, {Unary<kAbs>, Fixed::kOwn, "ABS"}},
+      {104, {Unary<kCeil>, Fixed::kOwn, "CEIL"}},
+      {106, {AddN, Fixed::kFloats, "ADD_N"}},
+      {108, {Unary<kCos>, Fixed::kOwn, "COS"}},
+      {111, {Elu, Fixed::kOwn, "ELU"}},
+      {114, {QuantizeTo, Fixed::kOwn, "QUANTIZE"}},
+      {116, {Unary<kRound>, Fixed::kOwn, "ROUND"}},
+      {117, {Unary<kHardSwish>, Fixed::kOwn, "HARD_SWISH"}},
+      {123, {Select, Fixed::kOwn, "SELECT_V2"}},
+      {150, {Gelu, Fixed::kFloats, "GELU"}},
+      {152, {Relu0To1, Fixed::kOwn, "RELU_0_TO_1"}},
+      {156, {Atan2, Fixed::kFloats, "ATAN2"}},
+      {158, {Unary<kSign>, Fixed::kOwn, "SIGN"}},
   };
   return rows;
 }

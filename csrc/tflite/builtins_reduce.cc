@@ -64,15 +64,29 @@ void TopK(Node& n) {
   if (n.outputs() > 1) n.Set(1, n.Cast(made[1], n.OutType(1)));
 }
 
+void Cumsum(Node& n) {
+  const auto& p = n.params<CumsumParams>();
+  const Value x = n.In(0);
+  n.Set(0, n.Op("CumulativeSum", {x}, x.dims,
+                {U32("axis", Axis(n.Int(1, "the axis"), x.rank())),
+                 Flag("exclusive", p.exclusive != 0), Flag("reverse", p.reverse != 0)}));
+}
+
 }  // namespace
 
 const std::vector<BuiltinRow>& ReduceBuiltins() {
   static const std::vector<BuiltinRow> rows = {
-      {40, {Reduce, false, "MEAN"}},           {48, {TopK, false, "TOPK_V2"}},
-      {56, {ArgExtreme, false, "ARG_MAX"}},    {74, {Reduce, false, "SUM"}},
-      {79, {ArgExtreme, false, "ARG_MIN"}},    {81, {Reduce, false, "REDUCE_PROD"}},
-      {82, {Reduce, false, "REDUCE_MAX"}},     {89, {Reduce, false, "REDUCE_MIN"}},
-      {91, {ReduceBool, false, "REDUCE_ANY"}}, {140, {ReduceBool, false, "REDUCE_ALL"}},
+      {40, {Reduce, Fixed::kOwn, "MEAN"}},
+      {48, {TopK, Fixed::kOwn, "TOPK_V2"}},
+      {56, {ArgExtreme, Fixed::kOwn, "ARG_MAX"}},
+      {74, {Reduce, Fixed::kOwn, "SUM"}},
+      {79, {ArgExtreme, Fixed::kOwn, "ARG_MIN"}},
+      {81, {Reduce, Fixed::kOwn, "REDUCE_PROD"}},
+      {82, {Reduce, Fixed::kOwn, "REDUCE_MAX"}},
+      {89, {Reduce, Fixed::kOwn, "REDUCE_MIN"}},
+      {91, {ReduceBool, Fixed::kOwn, "REDUCE_ANY"}},
+      {128, {Cumsum, Fixed::kOwn, "CUMSUM"}},
+      {140, {ReduceBool, Fixed::kOwn, "REDUCE_ALL"}},
   };
   return rows;
 }

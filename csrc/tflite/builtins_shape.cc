@@ -2,8 +2,6 @@
 // gathering.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numeric>
 
 #include "tflite/lower.h"
 
@@ -287,124 +285,31 @@ void Batches(Node& n, const char* type, const char* name) {
 void SpaceToBatch(Node& n) { Batches(n, "SpaceToBatch", "pad_amount"); }
 void BatchToSpace(Node& n) { Batches(n, "BatchToSpace", "crops"); }
 
-// ---- Gathering ----
-
-// `x` along `axis` at `index`, whose shape takes the place of the dimension.
-Value Take(Node& n, const Value& x, const Value& index, uint32_t axis) {
-  const Value flat = n.Reshape(n.Cast(index, QNN_DATATYPE_INT_32), Physical(index.dims));
-  Dims dims(x.dims.begin(), x.dims.begin() + axis);
-  dims.insert(dims.end(), flat.dims.begin(), flat.dims.end());
-  dims.insert(dims.end(), x.dims.begin() + axis + 1, x.dims.end());
-  return n.Op("Gather", {x, flat}, dims, {I32("axis", static_cast<int32_t>(axis))});
-}
-
-void Gather(Node& n) {
-  const auto& p = n.params<GatherParams>();
-  const Value x = n.In(0), index = n.In(1);
-  if (p.batch_dims != 0) Refuse("batch dimensions");
-  n.Set(0, Take(n, x, index, Axis(p.axis, x.rank())));
-}
-
-void GatherNd(Node& n) {
-  const Value x = n.In(0), index = n.Cast(n.In(1), QNN_DATATYPE_INT_32);
-  n.Set(0, n.Op("GatherNd", {x, index}, n.OutDims(), {U32("batch_dims", 0)}));
-}
-
-void ResizeBilinear(Node& n) {
-  const auto& p = n.params<ResizeParams>();
-  n.Set(0, n.Op("ResizeBilinear", {n.In(0, 4)}, n.OutDims(),
-                {Flag("align_corners", p.align_corners != 0),
-                 Flag("half_pixel_centers", p.half_pixel_centers != 0)}));
-}
-
-// The source of each pixel as QNN's operation defines it, in whole numbers.
-std::vector<int32_t> ExactSources(int64_t size, int64_t out, bool align, bool half) {
-  std::vector<int32_t> found;
-  const int64_t steps = std::max<int64_t>(out - 1, 1);
-  for (int64_t to = 0; to < out; ++to) {
-    const int64_t at = align ? (2 * to * (size - 1) + steps) / (2 * steps)
-                             : (2 * to + (half ? 1 : 0)) * size / (2 * out);
-    found.push_back(static_cast<int32_t>(std::min(at, size - 1)));
-  }
-  return found;
-}
-
-// The same as the runtime computes it: in single floats, or for bytes in 16 bits behind the point.
-std::vector<int32_t> RuntimeSources(int64_t size, int64_t out, bool align, bool half, bool bytes) {
-  std::vector<int32_t> found;
-  const int64_t corners = align && out > 1 ? 1 : 0;
-  const float scale = static_cast<float>(size - corners) / static_cast<float>(out - corners);
-  for (int64_t to = 0; to < out; ++to) {
-    int64_t at;
-    if (bytes && !align && !half) {
-      at = to * ((size << 16) / out + 1) >> 16;
-    } else {
-      const float place = (static_cast<float>(to) + (half ? 0.5F : 0.0F)) * scale;
-      at = static_cast<int64_t>(std::floor(place));
-      if (align && place - std::floor(place) >= 0.5F) ++at;
-    }
-    found.push_back(static_cast<int32_t>(std::clamp<int64_t>(at, 0, size - 1)));
-  }
-  return found;
-}
-
-// For one pair of sizes in a hundred the runtime takes a pixel beside the exact one: those
-// dimensions are gathered, so that the results are the runtime's.
-void ResizeNearest(Node& n) {
-  const auto& p = n.params<ResizeParams>();
-  Value x = n.In(0, 4);
-  const Dims out = n.OutDims();
-  const bool align = p.align_corners != 0, half = p.half_pixel_centers != 0;
-  const bool bytes = ElementBytes(n.type(x)) == 1;
-  Dims exact = out;
-  std::vector<int32_t> gathered[2];
-  for (uint32_t d = 1; d < 3; ++d) {
-    std::vector<int32_t> sources = RuntimeSources(x.dims[d], out[d], align, half, bytes);
-    if (sources == ExactSources(x.dims[d], out[d], align, half)) continue;
-    exact[d] = x.dims[d];
-    gathered[d - 1] = std::move(sources);
-  }
-  if (gathered[0].empty() || gathered[1].empty()) {
-    x = n.Op("ResizeNearestNeighbor", {x}, exact,
-             {Flag("align_corners", align), Flag("half_pixel_centers", half)});
-  }
-  for (uint32_t d = 1; d < 3; ++d) {
-    if (gathered[d - 1].empty()) continue;
-    const Value index = n.Constant({out[d]}, QNN_DATATYPE_INT_32, gathered[d - 1].data());
-    x = Take(n, x, index, d);
-  }
-  n.Set(0, x);
-}
-
 }  // namespace
 
 const std::vector<BuiltinRow>& ShapeBuiltins() {
   static const std::vector<BuiltinRow> rows = {
-      {2, {Concat, false, "CONCATENATION"}},
-      {5, {DepthToSpace, false, "DEPTH_TO_SPACE"}},
-      {22, {ReshapeTo, false, "RESHAPE"}},
-      {23, {ResizeBilinear, false, "RESIZE_BILINEAR"}},
-      {26, {SpaceToDepth, false, "SPACE_TO_DEPTH"}},
-      {34, {Pad, false, "PAD"}},
-      {36, {Gather, false, "GATHER"}},
-      {37, {BatchToSpace, false, "BATCH_TO_SPACE_ND"}},
-      {38, {SpaceToBatch, false, "SPACE_TO_BATCH_ND"}},
-      {39, {Transpose, false, "TRANSPOSE"}},
-      {43, {ReshapeTo, false, "SQUEEZE"}},
-      {45, {StridedSlice, false, "STRIDED_SLICE"}},
-      {49, {Split, false, "SPLIT"}},
-      {60, {Pad, true, "PADV2"}},
-      {65, {Slice, false, "SLICE"}},
-      {69, {Tile, false, "TILE"}},
-      {70, {ReshapeTo, false, "EXPAND_DIMS"}},
-      {83, {Pack, false, "PACK"}},
-      {88, {Unpack, false, "UNPACK"}},
-      {97, {ResizeNearest, false, "RESIZE_NEAREST_NEIGHBOR"}},
-      {100, {MirrorPad, false, "MIRROR_PAD"}},
-      {102, {SplitV, false, "SPLIT_V"}},
-      {105, {Reverse, false, "REVERSE_V2"}},
-      {107, {GatherNd, false, "GATHER_ND"}},
-      {130, {Tile, false, "BROADCAST_TO"}},
+      {2, {Concat, Fixed::kOwn, "CONCATENATION"}},
+      {5, {DepthToSpace, Fixed::kOwn, "DEPTH_TO_SPACE"}},
+      {22, {ReshapeTo, Fixed::kOwn, "RESHAPE"}},
+      {26, {SpaceToDepth, Fixed::kOwn, "SPACE_TO_DEPTH"}},
+      {34, {Pad, Fixed::kOwn, "PAD"}},
+      {37, {BatchToSpace, Fixed::kOwn, "BATCH_TO_SPACE_ND"}},
+      {38, {SpaceToBatch, Fixed::kOwn, "SPACE_TO_BATCH_ND"}},
+      {39, {Transpose, Fixed::kOwn, "TRANSPOSE"}},
+      {43, {ReshapeTo, Fixed::kOwn, "SQUEEZE"}},
+      {45, {StridedSlice, Fixed::kOwn, "STRIDED_SLICE"}},
+      {49, {Split, Fixed::kOwn, "SPLIT"}},
+      {60, {Pad, Fixed::kFloats, "PADV2"}},
+      {65, {Slice, Fixed::kOwn, "SLICE"}},
+      {69, {Tile, Fixed::kOwn, "TILE"}},
+      {70, {ReshapeTo, Fixed::kOwn, "EXPAND_DIMS"}},
+      {83, {Pack, Fixed::kOwn, "PACK"}},
+      {88, {Unpack, Fixed::kOwn, "UNPACK"}},
+      {100, {MirrorPad, Fixed::kOwn, "MIRROR_PAD"}},
+      {102, {SplitV, Fixed::kOwn, "SPLIT_V"}},
+      {105, {Reverse, Fixed::kOwn, "REVERSE_V2"}},
+      {130, {Tile, Fixed::kOwn, "BROADCAST_TO"}},
   };
   return rows;
 }

@@ -26,6 +26,12 @@ IntArray ToArray(const std::vector<int>& values) {
   return IntArray(a);
 }
 
+// Memory that the runtime gives out at each preparation; variables it keeps, and resets.
+bool InArena(const TfLiteTensor& t) {
+  return (t.allocation_type == kTfLiteArenaRw || t.allocation_type == kTfLiteArenaRwPersistent) &&
+         !t.is_variable;
+}
+
 const char* NameOf(const TfLiteRegistration& registration) {
   const Builtin* builtin = FindBuiltin(registration.builtin_code);
   if (builtin != nullptr) return builtin->name;
@@ -84,7 +90,7 @@ bool Delegate::Takes(const TfLiteContext* context, int index, const TfLiteNode& 
   } else {
     const Builtin* builtin = FindBuiltin(registration.builtin_code);
     for (const Numbers way : {Numbers::kOwn, Numbers::kFloats}) {
-      if (way == Numbers::kOwn && builtin != nullptr && builtin->steps) continue;
+      if (way == Numbers::kOwn && builtin != nullptr && builtin->fixed == Fixed::kFloats) continue;
       try {
         Plan plan;
         Lowering lowering(context, &plan);
@@ -131,9 +137,10 @@ TfLiteStatus Delegate::Choose(TfLiteContext* context) {
   TfLiteDelegateParams* parts = nullptr;
   if (!taken.empty() && context->PreviewDelegatePartitioning != nullptr)
     context->PreviewDelegatePartitioning(context, nodes.get(), &parts, &partitions);
-  log_.Write(kLogLevelInfo,
-             "TfLiteQnnDelegate delegate: %zu nodes delegated out of %zu nodes with %d partitions.",
-             taken.size(), order.size(), partitions);
+  log_.Write(
+      kLogLevelInfo,
+      "TfLiteQnnDelegate delegate: %zu nodes delegated out of %zu nodes with %d partitions.\n",
+      taken.size(), order.size(), partitions);
   if (taken.empty()) return kTfLiteOk;
   return context->ReplaceNodeSubsetsWithDelegateKernels(context, Kernel::Registration(),
                                                         nodes.get(), &c_);
@@ -181,8 +188,7 @@ bool Delegate::Place(TfLiteContext* context, Kernel* kernel, Port* port) {
   auto known = places_.find(key);
   const bool ours = known != places_.end() && t.allocation_type == kTfLiteCustom &&
                     t.data == known->second.address && t.data != nullptr;
-  if (!ours && t.allocation_type != kTfLiteArenaRw) return true;
-  if (t.is_variable) return true;
+  if (!ours && !InArena(t)) return true;
   Placement& place = places_[key];
   if (!ours) place.before = t.allocation_type;
   const Status status = Provide(&place, t.bytes);
@@ -236,7 +242,7 @@ Status Delegate::Bind(int32_t index, void* address, uint64_t nbytes) {
   auto known = places_.find(key);
   const bool ours = known != places_.end() && known->second.address == t.data;
   if ((t.allocation_type == kTfLiteCustom && !ours) ||
-      (t.allocation_type != kTfLiteCustom && t.allocation_type != kTfLiteArenaRw) || t.is_variable)
+      (t.allocation_type != kTfLiteCustom && !InArena(t)))
     return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
                  "tensor %d has memory of the application's or of the model's", index);
   Placement next;

@@ -194,6 +194,8 @@ void Lowering::Add(const TfLiteNode& raw, const TfLiteRegistration& registration
         Refuse("its result is a constant, which the runtime has");
     }
   }
+  if (fixed && builtin->fixed == Fixed::kNever)
+    Refuse("the runtime takes its quantized integers as they are");
   const size_t first = plan_->tensors.size(), first_op = plan_->ops.size();
   Node node(this, raw, registration.builtin_code, !fixed || numbers == Numbers::kFloats);
   builtin->lower(node);
@@ -466,8 +468,8 @@ Value Node::Activate(Value v, int32_t activation) {
 const Builtin* FindBuiltin(int32_t code) {
   static const std::unordered_map<int32_t, Builtin>* const table = [] {
     auto* made = new std::unordered_map<int32_t, Builtin>;
-    for (const auto* rows :
-         {&ConvBuiltins(), &ElementwiseBuiltins(), &ShapeBuiltins(), &ReduceBuiltins()}) {
+    for (const auto* rows : {&ConvBuiltins(), &ElementwiseBuiltins(), &ShapeBuiltins(),
+                             &ReduceBuiltins(), &GatherBuiltins()}) {
       for (const BuiltinRow& row : *rows) made->emplace(row.code, row.builtin);
     }
     return made;

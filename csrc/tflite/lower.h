@@ -131,9 +131,16 @@ std::pair<uint32_t, uint32_t> Padding(int32_t padding, uint32_t in, uint32_t ker
 
 using LowerFn = void (*)(Node&);
 
+// What becomes of an operator's quantized numbers.
+enum class Fixed {
+  kOwn,     // one operation takes them; floats where the backend does not
+  kFloats,  // it takes several operations, whose results in between have no encoding
+  kNever,   // the runtime's kernel takes the integers as they are: they are left to it
+};
+
 struct Builtin {
   LowerFn lower;
-  bool steps;  // takes several operations: quantized numbers go through floats
+  Fixed fixed;
   const char* name;
 };
 
@@ -149,5 +156,6 @@ const std::vector<BuiltinRow>& ConvBuiltins();
 const std::vector<BuiltinRow>& ElementwiseBuiltins();
 const std::vector<BuiltinRow>& ShapeBuiltins();
 const std::vector<BuiltinRow>& ReduceBuiltins();
+const std::vector<BuiltinRow>& GatherBuiltins();
 
 }  // namespace qnnrt::tflite

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from .._core import Buffer
-from ..errors import make_error
+from ..errors import QnnError, make_error
 
 __all__ = [
     "Counters",
     "DelegatedTensor",
+    "QnnError",
     "bind",
     "buffer",
     "counters",

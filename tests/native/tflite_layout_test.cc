@@ -181,10 +181,17 @@ SIZE(LeakyReluParams, 4);
 SIZE(BlockParams, 4);
 SIZE(GeluParams, 1);
 SIZE(MirrorPadParams, 4);
+SIZE(CumsumParams, 2);
+AT(CumsumParams, reverse, 1);
+SIZE(OneHotParams, 4);
+SIZE(LrnParams, 16);
+AT(LrnParams, bias, 4);
+AT(LrnParams, alpha, 8);
+AT(LrnParams, beta, 12);
 
 }  // namespace qnnrt::tflite
 
 int main() {
-  std::puts("tflite_layout_test: 36 structs and enums are laid out as the runtime's");
+  std::puts("tflite_layout_test: 39 structs and enums are laid out as the runtime's");
   return 0;
 }

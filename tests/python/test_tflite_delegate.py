@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-import delegated
 import numpy as np
 import pytest
+
+pytest.importorskip("ai_edge_litert")
+
+import delegated
 import tflite_networks
 from tflite_builder import ModelBuilder
 
 import qnnrt
 from qnnrt.tflite import external
 
-pytestmark = pytest.mark.other_fds  # the interpreter keeps some until the process ends
+pytestmark = pytest.mark.foreign
 
 
 def chain(rng: np.random.Generator, batch: int = 1, signature: bool = False) -> bytes:
