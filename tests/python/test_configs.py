@@ -181,7 +181,7 @@ for _row in TABLE:  # the rest are single bools
 
 ELSEWHERE = {
     *("htp power", "htp memory"),  # test_devices.py
-    *("gpu backend", "gpu context", "gpu graph"),  # test_gpu_config.py
+    *("gpu backend", "gpu context", "gpu graph"),  # test_gpu_front.py
 }
 
 # What lpai takes behind the generic CUSTOM; its numbers mean others' structs to other backends.

@@ -250,7 +250,7 @@ def test_what_a_step_of_pythons_raises_is_the_runs_error(monkeypatch: pytest.Mon
     with qnnrt.Session(relu_model(), "gpu") as s:
         for run in (s.run, lambda: s.run_async().result()):
             with pytest.raises(
-                qnnrt.QnnError, match="step 0, node 'relu', kernel python: .*no such tile"
+                qnnrt.QnnError, match=r"step 0, node 'relu', kernel python: .*no such tile"
             ) as e:
                 run()
             assert e.value.code == 1100
