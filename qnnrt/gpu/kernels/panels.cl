@@ -28,7 +28,8 @@ __kernel void KERNEL(panels)(__global const REAL* a, __global const float* b,
                              const int dilation_y, const int dilation_x, const int pad_y,
                              const int pad_x
 #else
-                             const int a_row, const int a_step
+                             const int a_row,
+                             const int a_step
 #endif
                                  POST_PARAMS) {
   const int m = get_global_id(0) * TM, panel = get_global_id(1), p = get_global_id(2);
@@ -61,7 +62,7 @@ __kernel void KERNEL(panels)(__global const REAL* a, __global const float* b,
   int at[TM];
   for (int i = 0; i < TM; ++i) at[i] = min(m + i, rows - 1) * a_row;
   {
-#define ELEMENT(i, k) LOAD(a, at[i] + (k) * a_step)
+#define ELEMENT(i, k) LOAD(a, at[i] + (k)*a_step)
 #endif
     for (int k = 0; k < depth; ++k) {
       VEC line[VECTORS];

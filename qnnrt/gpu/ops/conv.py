@@ -9,7 +9,8 @@ import numpy as np
 from ..ir import Launch, Node
 from ..target import Target
 from .common import given
-from .gemm import Product, Window, launches
+from .gemm import launches
+from .product import Product, Window
 
 #: Kernels of these do ``Node.post``.
 TAKES_POST: Final = frozenset({"Conv1d", "Conv2d"})

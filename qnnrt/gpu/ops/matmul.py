@@ -8,7 +8,8 @@ from typing import Final
 from ..ir import Launch, Node
 from ..target import Target
 from .common import Refused, at, given
-from .gemm import Product, launches
+from .gemm import launches
+from .product import Product
 
 #: Kernels of these do ``Node.post``.
 TAKES_POST: Final = frozenset({"FullyConnected", "MatMul"})

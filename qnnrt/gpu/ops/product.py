@@ -1,0 +1,125 @@
+"""What the kernels of products of matrices are told; convolutions are such products as well."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ...dtypes import data_type
+from ..ir import Node, Value
+from .common import Defines, Fused, reals
+
+__all__ = ["Product", "Window", "scratch"]
+
+_F32: Final = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a convolution reads for each pixel of its output; pairs are of rows and columns."""
+
+    size: tuple[int, int]  # of the input
+    channels: int  # of an input pixel, all groups together
+    output: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pad: tuple[int, int]  # before the first row and column
+
+    @property
+    def taps(self) -> int:
+        return self.kernel[0] * self.kernel[1]
+
+    @property
+    def args(self) -> tuple[int, ...]:
+        """In the order of the kernels' parameters."""
+        pairs = (self.output, self.kernel, self.stride, self.dilation, self.pad)
+        return (*self.size, self.channels, *itertools.chain.from_iterable(pairs))
+
+
+@dataclass(frozen=True)
+class Product:
+    """y[p, m, n] = sum over k of a[p, m, k] * b[p, k, n], with a bias for each n.
+
+    Steps are in elements. ``a_place`` and ``b_place`` are C for which matrix product ``(p)`` takes;
+    with ``window`` rows are pixels, ``depth`` is the channels of a group and products are groups.
+    """
+
+    node: Node
+    a: Value
+    b: Value
+    bias: Value | None
+    y: Value
+    count: int
+    rows: int
+    columns: int
+    depth: int
+    a_matrix: int
+    a_row: int
+    a_step: int
+    b_count: int
+    b_matrix: int
+    b_step: int
+    b_column: int
+    y_matrix: int
+    y_row: int
+    a_place: str = "(p)"
+    b_place: str = "(p)"
+    bias_step: int = 0  # from product to product
+    window: Window | None = None
+
+    @property
+    def inner(self) -> int:
+        """Products of two elements in each of the output's."""
+        return self.depth * (self.window.taps if self.window else 1)
+
+    @property
+    def constant(self) -> bool:
+        """Whether b is known, and can be kept as a kernel likes it."""
+        return self.b.root.data is not None
+
+    def weights(self) -> np.ndarray:
+        """The elements of a constant b, as [matrix, k, n]."""
+        assert self.b.root.data is not None
+        flat = np.ascontiguousarray(self.b.root.data).reshape(-1)
+        steps = [flat.itemsize * n for n in (self.b_matrix, self.b_step, self.b_column)]
+        shape = (self.b_count, self.inner, self.columns)
+        return np.lib.stride_tricks.as_strided(flat, shape, steps)
+
+    def defines(self, post: Fused) -> Defines:
+        """Those that all kernels of products know."""
+        bias = (("BIAS", f"p * {self.bias_step}" if self.bias_step else "0"),) if self.bias else ()
+        return (
+            *reals(self.a, self.b, self.bias, self.y, *post.args),
+            ("AT_A(p)", self.a_place),
+            ("AT_B(p)", self.b_place),
+            *bias,
+            *post.defines,
+        )
+
+    def operands(self, b: Value) -> list[Value | int | float]:
+        """The first arguments of a kernel that finishes the product."""
+        return [self.a, b, *((self.bias,) if self.bias else ()), self.y]
+
+    def __str__(self) -> str:
+        """What matters for how long it takes, in words of no spaces."""
+        parts = [
+            self.a.dtype.name,
+            f"{self.count}x{self.rows}x{self.columns}x{self.inner}",
+            *(("turned_a",) if self.a_step != 1 else ()),
+            *(("turned_b",) if self.b_column != 1 and not self.constant else ()),
+            *(("weights",) if self.constant else ()),
+        ]
+        if self.window:
+            w = self.window
+            pairs = zip("ksd", (w.kernel, w.stride, w.dilation), strict=True)
+            parts += [f"{letter}{h}x{v}" for letter, (h, v) in pairs]
+        return "-".join(parts)
+
+
+def scratch(*shape: int) -> Value:
+    """32-bit floats that live between two kernels of a node."""
+    return Value("", 0, shape, _F32, data_type(_F32), "native")
