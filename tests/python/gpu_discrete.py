@@ -41,6 +41,12 @@ def falls_back_to_pinned_memory(spy: Spy) -> None:
         np.testing.assert_array_equal(y.array, Y)
         assert {(c.tensor, c.nbytes) for c in s.stats.copies} == {("x", 64), ("y", 64)}
         kept = y.array
+        x.bind(qnnrt.alloc_array((1, 16), F32))  # staged like any other memory
+        x.array[...] = -X
+        s.run()
+        np.testing.assert_array_equal(y.array, np.maximum(-X, 0))
+        assert s.stats.copied_bytes == 4 * 64
+        kept[...] = Y
     np.testing.assert_array_equal(kept, Y)  # arrays outlive their session
 
 
@@ -83,6 +89,9 @@ def is_strict_with_buffers_of_its_own(spy: Spy) -> None:
             np.testing.assert_array_equal(array, Y)
         with pytest.raises(qnnrt.CopyError):
             s.run({"x": X})
+        with pytest.raises(qnnrt.MemError, match="has memory of its own"):
+            s.inputs["x"].bind(qnnrt.alloc_array((1, 16), F32))
+        assert s.inputs["x"].handle is x  # the old binding stays
 
 
 def takes_no_memory_of_the_hosts(spy: Spy) -> None:
