@@ -15,15 +15,9 @@ from typing import Any
 
 import pytest
 
+import qnnrt
+
 BACKENDS = Path(__file__).resolve().parents[1] / "backends"
-_OCLGRIND = next(
-    (
-        p
-        for p in (Path("/usr/lib/oclgrind"), Path("/usr/local/lib/oclgrind"))
-        if (p / "liboclgrind-rt-icd.so").exists()
-    ),
-    None,
-)
 
 
 def build(name: str, folder: Path) -> Any:
@@ -67,34 +61,57 @@ class Spy:
         return found
 
 
+def oclgrind_driver() -> Path:
+    """oclgrind's driver, which is of its package, and beside its program where it was built."""
+    program = Path(os.path.realpath(shutil.which("oclgrind") or ""))
+    folders = [program.parent.parent / "lib" / "oclgrind", program.parent.parent / "lib"]
+    if shutil.which("dpkg-query"):
+        listed = subprocess.run(
+            ["dpkg-query", "-L", "oclgrind"], capture_output=True, text=True, check=False
+        )
+        folders += {Path(line).parent for line in listed.stdout.splitlines()}
+    for folder in folders:
+        if (folder / "liboclgrind-rt-icd.so").exists():
+            return folder / "liboclgrind-rt-icd.so"
+    raise AssertionError(f"oclgrind is there, its driver in none of {sorted(set(folders))}")
+
+
+def oclgrind_environment(folder: Path, log: Path) -> dict[str, str]:
+    """For a program that is to use oclgrind's device, which checks every access.
+
+    Args:
+        folder: for the list of drivers.
+        log: where it writes what it finds.
+    """
+    (folder / "oclgrind.icd").write_text(f"{oclgrind_driver()}\n")
+    paths = [Path(__file__).parent, Path(qnnrt.__file__).parents[1]]
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "OCL_ICD_VENDORS": str(folder),
+        "QNNRT_GPU_DEVICE": "oclgrind",
+        "OCLGRIND_LOG": str(log),
+        "OCLGRIND_CHECK_API": "1",
+        "OCLGRIND_DATA_RACES": "1",
+    }
+
+
 def under_oclgrind(program: Path, folder: Path, *arguments: str) -> str:
-    """Run a program on oclgrind's device, which has memory of its own and checks every access.
+    """Run a program on oclgrind's device, which has memory of its own.
 
     Returns:
         what it printed; the report was empty.
     """
-    if _OCLGRIND is None:
+    if shutil.which("oclgrind") is None:
         pytest.skip("oclgrind is not installed")
-    vendors, log = folder / "vendors", folder / "oclgrind.log"
-    vendors.mkdir()
-    (vendors / "oclgrind.icd").write_text(f"{_OCLGRIND}/liboclgrind-rt-icd.so\n")
-    environment = os.environ | {
-        "OCL_ICD_VENDORS": str(vendors),
-        "OCLGRIND_DATA_RACES": "1",
-        "OCLGRIND_CHECK_API": "1",
-        "OCLGRIND_LOG": str(log),
-        "QNNRT_GPU_DEVICE": "oclgrind",
-        "XDG_CACHE_HOME": str(folder / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(program.parent), *filter(None, sys.path)]),
-    }
+    log = folder / "report"
     done = subprocess.run(
         [sys.executable, str(program), *arguments],
-        env=environment,
+        env=oclgrind_environment(folder, log) | {"XDG_CACHE_HOME": str(folder / "cache")},
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert not log.exists() or not log.read_text()
+    assert log.read_text() == ""
     return done.stdout

@@ -7,7 +7,6 @@ exit status says nothing. It also is a device with memory of its own.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,32 +15,15 @@ from pathlib import Path
 import pytest
 from oclgrind_families import FAMILIES
 from opencl import gpu, opencl_is_up  # noqa: F401
-
-import qnnrt
+from opencl_driver import oclgrind_environment
 
 pytestmark = [
     pytest.mark.foreign,  # OpenCL drivers are
     pytest.mark.skipif(shutil.which("oclgrind") is None, reason="oclgrind is not installed"),
 ]
 
-PATHS = [str(Path(__file__).parent), str(Path(qnnrt.__file__).parents[1])]
 #: What its check for uninitialized values can follow: not what was stored as vectors or halves.
 PLAIN = ("conversions", "pads", "scans", "softmaxes")
-
-
-def driver() -> Path:
-    """Its OpenCL driver, which is of its package, and beside its program in other installations."""
-    program = Path(os.path.realpath(shutil.which("oclgrind") or ""))
-    folders = [program.parent.parent / "lib" / "oclgrind", program.parent.parent / "lib"]
-    if shutil.which("dpkg-query"):
-        listed = subprocess.run(
-            ["dpkg-query", "-L", "oclgrind"], capture_output=True, text=True, check=False
-        )
-        folders += {Path(line).parent for line in listed.stdout.splitlines()}
-    for folder in folders:
-        if (folder / "liboclgrind-rt-icd.so").exists():
-            return folder / "liboclgrind-rt-icd.so"
-    raise AssertionError(f"oclgrind is there, its driver in none of {sorted(set(folders))}")
 
 
 def reports(
@@ -51,14 +33,7 @@ def reports(
     uninitialized: bool = False,
 ) -> dict[str, dict[str, str]]:
     """What is written about families of kernels, some of whose source may be changed."""
-    (folder / "oclgrind.icd").write_text(f"{driver()}\n")
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(PATHS),
-        "OCL_ICD_VENDORS": str(folder),
-        "QNNRT_GPU_DEVICE": "oclgrind",
-        "OCLGRIND_LOG": str(folder / "report"),
-        "OCLGRIND_CHECK_API": "1",
-        "OCLGRIND_DATA_RACES": "1",
+    environment = oclgrind_environment(folder, folder / "report") | {
         "OCLGRIND_MAX_ERRORS": "1000000",  # behind it, it is silent
     }
     if uninitialized:
