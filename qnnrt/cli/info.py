@@ -12,6 +12,7 @@ from typing import Any
 
 from ..backend import LIBRARIES, library_path
 from ..errors import BackendNotFoundError, Error
+from ..gpu.device import Device
 from ._common import print_json
 from .paths import LIB_DIR
 
@@ -98,26 +99,36 @@ def gpu_backend() -> dict[str, Any]:
     """The gpu backend, which is no library of its own, and the OpenCL devices."""
     from .. import _core, gpu
 
-    if reason := gpu.why_not():
-        return {"available": False, "reason": reason}
-    front = _core.Library.open(library_path("cpu"))
+    try:
+        used = gpu.choose()
+    except BackendNotFoundError as error:
+        try:
+            devices = [opencl_device(d, False) for d in gpu.devices()]
+        except BackendNotFoundError:
+            devices = []
+        return {"available": False, "reason": str(error), "devices": devices}
+    front = _core.GpuLibrary(library_path("cpu"))
     return {
         "available": True,
         "library": "pyopencl",
-        "provider": "GPU_QTI_AISW",
+        "provider": front.provider_name,
         "core_api": ".".join(map(str, front.core_version)),
         "backend_api": ".".join(map(str, front.backend_version)),
-        "devices": [
-            {
-                "name": str(device),
-                "kind": device.kind,
-                "version": device.version,
-                "shared_memory": device.shared,
-                "half": device.half,
-                "imports": list(device.imports),
-            }
-            for device in gpu.devices()
-        ],
+        "devices": [opencl_device(d, d.raw == used.raw) for d in gpu.devices()],
+    }
+
+
+def opencl_device(device: Device, used: bool) -> dict[str, Any]:
+    return {
+        "name": str(device),
+        "used": used,
+        "kind": device.kind,
+        "version": device.version,
+        "driver": device.driver,
+        "shared_memory": device.shared,
+        "half": device.half,
+        "alignment": device.alignment,
+        "imports": list(device.imports),
     }
 
 
@@ -161,8 +172,15 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
             yield f"       - {name}: {b['reason']}"
         for d in b.get("devices", ()):
             memory = "shares the host's memory" if d["shared_memory"] else "memory of its own"
-            offers = [memory, *(["16-bit floats"] if d["half"] else []), *d["imports"]]
-            yield f"           {d['kind']} {d['name']}, {d['version']}: {', '.join(offers)}"
+            offers = [
+                memory,
+                "16-bit floats" if d["half"] else "computes 16-bit floats in 32 bits",
+                f"sub-buffers on {d['alignment']} bytes",
+                *d["imports"],
+            ]
+            mark = "*" if d["used"] else "+"
+            yield f"           {mark} {d['kind']} {d['name']}, {d['version']}, driver {d['driver']}"
+            yield f"             {', '.join(offers)}"
     for path in report["other_libraries"]:
         yield f"       + {path} (somebody else's; give the path as the backend)"
     yield from report["advice"]

@@ -6,11 +6,11 @@ device, only ``why_not`` has something to say.
 
 from __future__ import annotations
 
-from .device import Device, devices, why_not
+from .device import Device, choose, devices, why_not
 from .handle import OpenCLHandle
 from .options import Options
 
-__all__ = ["ID", "Device", "OpenCLHandle", "Options", "devices", "why_not"]
+__all__ = ["ID", "Device", "OpenCLHandle", "Options", "choose", "devices", "why_not"]
 
 #: QNN_BACKEND_ID_GPU
 ID = 4

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .._owner import log
 from ..errors import BackendNotFoundError
 
 __all__ = ["ENVIRONMENT", "Device", "choose", "devices", "why_not"]
@@ -31,7 +33,7 @@ class Device:
     """An OpenCL device.
 
     Attributes:
-        platform, name, version: as OpenCL says.
+        platform, name, version, driver: as OpenCL says.
         kind: "gpu", "accelerator" or "cpu".
         shared: it computes in the host's memory, so that buffers of the host are used in place.
         alignment: of sub-buffers, in bytes.
@@ -43,6 +45,7 @@ class Device:
     platform: str
     name: str
     version: str
+    driver: str
     kind: str
     shared: bool
     alignment: int
@@ -61,6 +64,7 @@ class Device:
             platform=raw.platform.name.strip(),
             name=raw.name.strip(),
             version=raw.version.strip(),
+            driver=raw.driver_version.strip(),
             kind=next((name for bit, name in _TYPES if raw.type & bit), "other"),
             shared=bool(raw.host_unified_memory),
             alignment=max(raw.mem_base_addr_align // 8, 128),
@@ -86,6 +90,9 @@ def pyopencl() -> Any:
 def devices() -> list[Device]:
     """Every OpenCL device, the one that is used unless another is asked for first.
 
+    GPUs come before accelerators and these before CPUs; of several PoCL the newest is first. A
+    driver that fails is left out, which the log says.
+
     Raises:
         BackendNotFoundError: pyopencl is not there.
     """
@@ -98,10 +105,24 @@ def devices() -> list[Device]:
     for platform in platforms:
         try:
             found += [Device.of(raw) for raw in platform.get_devices()]
-        except cl.Error:
-            continue  # a platform without devices
-    order = [name for _, name in _TYPES]
-    return sorted(found, key=lambda d: order.index(d.kind) if d.kind in order else len(order))
+        except Exception as e:  # no devices, or a driver that does not work
+            log.debug("an OpenCL platform has no usable device: %s", str(e))
+    newest = iter(sorted(filter(_is_pocl, found), key=_pocl_version, reverse=True))
+    found = [next(newest) if _is_pocl(d) else d for d in found]
+    return sorted(found, key=_rank)
+
+
+def _is_pocl(device: Device) -> bool:
+    return "pocl" in device.version.lower()
+
+
+def _pocl_version(device: Device) -> list[int]:
+    return [int(n) for n in re.findall(r"\d+", device.driver.partition("-")[0])]
+
+
+def _rank(device: Device) -> int:
+    kinds = [name for _, name in _TYPES]
+    return kinds.index(device.kind) if device.kind in kinds else len(kinds)
 
 
 def choose(name: str | None = None) -> Device:

@@ -46,6 +46,7 @@ def holdings(foreign: bool) -> dict[str, int]:
     counts = _core.memory_counts()
     held: dict[str, int] = {f"live {name}": n for name, n in live.items()}
     held |= {f"memory {name}": n for name, n in counts.items() if not name.endswith("_frees")}
+    held |= {f"gpu {name}": n for name, n in _core.gpu_counts().items()}
     if not foreign:
         fds = []
         for fd in os.listdir("/proc/self/fd"):
