@@ -108,6 +108,7 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
         norm.test_instance_norms_in_every_mode,
         norm.test_statistics_of_images_that_are_taken_in_parts,
         partial(norm.test_local_responses, np.float32),
+        norm.test_local_responses_of_every_exponent_and_radius,
     ),
     "pads": (move.test_pads_in_all_schemes,),
     "places": (reduce.test_places_of_extremes,),
@@ -125,7 +126,11 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
         reduce.test_integers_wrap_and_their_mean_is_truncated,
         reduce.test_floats_are_reduced,
     ),
-    "resizes": (partial(spatial.test_images_are_interpolated, np.float32),),
+    "resizes": (
+        partial(spatial.test_images_are_interpolated, np.float32),
+        spatial.test_resizes_in_every_mode,
+        spatial.test_the_nearest_pixel_moves_whatever_its_type,
+    ),
     "scans": (partial(reduce.test_running_sums, exclusive=True, reverse=True),),
     "softmaxes": (reduce.test_softmax,),
 }

@@ -8,10 +8,9 @@ from typing import Final
 from ..ir import Launch, Node
 from ..target import Target
 from .common import fused, given, reals
-from .spatial import Arg, flat, launch, pads, present, spatial, width
+from .spatial import Arg, flat, launch, pads, pixels, present, spatial, width
 
 TAKES_POST: Final = frozenset({"Conv3d"})
-_PIXELS: Final = 4
 
 
 def _conv3d(node: Node, target: Target) -> list[Launch]:
@@ -21,16 +20,17 @@ def _conv3d(node: Node, target: Target) -> list[Launch]:
     cin, cout = x.shape[-1], y.shape[-1]
     groups = int(node.params.get("group", 1))
     vector = width(cout // groups, x.dtype, target)
+    columns = pixels(y.size // vector, target)
     post = fused(node)
     optional, operands = present(BIAS=bias)
     defines = [
         *reals(x, w, bias, y, *post.args),
         *optional,
         ("WIDTH", str(vector)),
-        ("PIXELS", str(_PIXELS)),
+        ("PIXELS", str(columns)),
         ("STEP", "4" if cin // groups % 4 == 0 else "1"),
     ]
-    items = math.prod(y.shape[:3]) * -(-y.shape[3] // _PIXELS) * (cout // vector)
+    items = math.prod(y.shape[:3]) * -(-y.shape[3] // columns) * (cout // vector)
     stride, apart = spatial(node, "stride", 3), spatial(node, "dilation", 3)
     geometry = zip(
         x.shape[1:4], y.shape[1:4], w.shape[:3], stride, apart, pads(node, 3)[0], strict=True

@@ -7,15 +7,15 @@ from typing import Final
 from ..ir import Launch, Node
 from ..target import Target
 from .common import fused, given, reals
-from .spatial import Arg, flat, launch, pads, present, spatial, three, width
+from .spatial import Arg, flat, launch, pads, pixels, present, spatial, three, width
 
 TAKES_POST: Final = frozenset({"DepthWiseConv1d", "DepthWiseConv2d"})
 #: Elements of a line that a work item keeps at most; it computes one pixel where that is not enough
 _SPAN: Final = 16
 
 
-def _columns(size: int, stride: int, dilation: int) -> int:
-    """Pixels for each work item."""
+def _most(size: int, stride: int, dilation: int) -> int:
+    """Pixels that fit."""
     room = _SPAN - (size - 1) * dilation - 1
     return next((n for n in (4, 2) if (n - 1) * stride <= room), 1)
 
@@ -34,7 +34,8 @@ def _depthwise(node: Node, target: Target) -> list[Launch]:
     (_, top, left), _ = pads(node, dims)
     multiplier = cout // cin
     vector = width(cin if multiplier == 1 else multiplier, x.dtype, target)
-    columns = _columns(taps, stride, dilation)
+    most = _most(taps, stride, dilation)
+    columns = pixels(y.size // vector, target, most)
     post = fused(node)
     optional, operands = present(BIAS=bias)
     defines = [

@@ -21,7 +21,7 @@ _INTEGERS: Final = {
     "int32": ("int", "INT_MIN"),
     "uint32": ("uint", "0"),
 }
-_LANES, _SLICES = 32, 8
+_LANES, _SLICES = 8, 32
 #: Windows of this many elements are shared by _SLICES work items, where there are few windows
 _WIDE, _FEW = 32, 1 << 16
 

@@ -18,6 +18,7 @@ __all__ = [
     "flat",
     "launch",
     "pads",
+    "pixels",
     "present",
     "scratch",
     "spatial",
@@ -30,6 +31,7 @@ Arg: TypeAlias = Value | int | float
 Space: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 _GROUP: Final = {"cpu": 64}
+_BUSY: Final = 1 << 15  # work items that a GPU should have at once
 _F32: Final = np.dtype(np.float32)
 
 
@@ -50,6 +52,17 @@ def flat(items: int, target: Target) -> Space:
     """
     group = _GROUP.get(target.device.kind, 128)
     return (-(-items // group) * group,), (group,)
+
+
+def pixels(vectors: int, target: Target, most: int = 4) -> int:
+    """Pixels of a line for each work item, PIXELS in kernels, where the output has ``vectors``.
+
+    They share what they read, which is worth nothing where a GPU had too little to do for it.
+    """
+    choices = (n for n in (4, 2) if n <= most)
+    if target.device.kind == "cpu":
+        return next(choices, 1)
+    return next((n for n in choices if vectors // n >= _BUSY), 1)
 
 
 def three(values: Sequence[int], fill: int = 1) -> tuple[int, int, int]:

@@ -7,10 +7,9 @@ from typing import Final
 from ..ir import Launch, Node
 from ..target import Target
 from .common import fused, given, reals
-from .spatial import Arg, flat, launch, pads, present, spatial, width
+from .spatial import Arg, flat, launch, pads, pixels, present, spatial, width
 
 TAKES_POST: Final = frozenset({"TransposeConv2d"})
-_PIXELS: Final = 4
 
 
 def _transpose_conv(node: Node, target: Target) -> list[Launch]:
@@ -24,6 +23,7 @@ def _transpose_conv(node: Node, target: Target) -> list[Launch]:
     (_, top, left), _ = pads(node, 2)
     groups = int(node.params.get("group", 1))
     vector = width(cout // groups, x.dtype, target)
+    columns = pixels(y.size // vector, target)
     post = fused(node)
     optional, operands = present(BIAS=bias)
     defines = [
@@ -31,11 +31,11 @@ def _transpose_conv(node: Node, target: Target) -> list[Launch]:
         *optional,
         ("TRANSPOSED", "1"),
         ("WIDTH", str(vector)),
-        ("PIXELS", str(_PIXELS)),
+        ("PIXELS", str(columns)),
         ("STEP", "4" if cin // groups % 4 == 0 else "1"),
     ]
     of_a_phase = -(-out_line // stride)
-    blocks = -(-of_a_phase // _PIXELS)
+    blocks = -(-of_a_phase // columns)
     items = batch * out_height * stride * blocks * (cout // vector)
     if items == 0:
         return []
