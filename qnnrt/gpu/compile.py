@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,12 +13,12 @@ import numpy as np
 from .. import _core
 from ..errors import UnsupportedNode, UnsupportedOpError
 from . import passes
-from .device import Device, pyopencl
+from .device import Device
 from .ir import Ir, Launch, Node, Value
 from .loader import functions
 from .ops import Refused, table
 from .places import Places, Shared, most_bytes, place
-from .programs import Program, build, source
+from .programs import Programs
 from .target import Target
 
 _MOST: Final = 1 << 31  # elements
@@ -80,39 +81,46 @@ class Compiled:
         ir: the graph as it was compiled.
         launches: the kernels in order, with the node that each belongs to.
         places: where tensors lie.
-        program: how the program came about.
+        origins: how many programs were "built", on "disk" or in "memory".
     """
 
     commands: _core.CommandList
     ir: Ir
     launches: list[tuple[Node, Launch]]
     places: Places
-    program: Program
+    origins: Counter[str]
 
 
 def compile_graph(
-    ir: Ir, context: Any, queue: Any, target: Target, shared: Shared, facts: Mapping[str, Any]
+    ir: Ir,
+    context: Any,
+    queue: Any,
+    target: Target,
+    programs: Programs,
+    shared: Shared,
+    facts: Mapping[str, Any],
 ) -> Compiled:
     """Everything that an execution needs. ``ir`` is changed.
 
     Args:
+        programs, shared: what the graphs of a backend share: programs, and constants.
         facts: of the queue, see ``_core.CommandList``.
 
     Raises:
         UnsupportedOpError: nodes for which there is no kernel.
     """
-    cl = pyopencl()
     passes.run(ir, target)
     launches = launches_of(ir, target)
     only = [launch for _, launch in launches]
-    text, names = source(only)
-    program = build(context, target.device, text, target.program_cache, target.rebuild)
+    origins: dict[Any, str] = {}
     places = place(only, target, context, queue, shared)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
     kernels = []
     steps: list[tuple[Any, ...]] = []
-    for (node, launch), name in zip(launches, names, strict=True):
-        kernel = cl.Kernel(program.raw, name)  # its own: arguments are the kernel object's
+    for node, launch in launches:
+        program = programs.of(launch, target.program_cache, anew=target.rebuild)
+        origins.setdefault(program.raw, program.origin)
+        kernel = program.kernel(launch)
         for i, arg in enumerate(launch.args):
             if not isinstance(arg, Value):
                 kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
@@ -122,17 +130,17 @@ def compile_graph(
                 kernel.set_arg(i, places.buffers[arg.root])
         kernels.append(kernel)
         group = launch.group or _group(launch.total, target.device)
-        steps.append((kernel.int_ptr, launch.total, group, node.name, name))
+        steps.append((kernel.int_ptr, launch.total, group, node.name, launch.function))
     commands = _core.CommandList(
         functions(),
         context.int_ptr,
         queue.int_ptr,
         steps,
         [(v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v], v.name) for v in ir.io],
-        (context, queue, program.raw, kernels, list(places.buffers.values()), places.keep),
+        (context, queue, list(origins), kernels, list(places.buffers.values()), places.keep),
         **facts,
     )
-    return Compiled(commands, ir, launches, places, program)
+    return Compiled(commands, ir, launches, places, Counter(origins.values()))
 
 
 def _group(total: tuple[int, ...], device: Device) -> tuple[int, ...] | None:

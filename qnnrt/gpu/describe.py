@@ -14,7 +14,7 @@ __all__ = ["describe"]
 
 
 def describe(compiled: Compiled, target: Target) -> str:
-    """Its passes, arenas, weights, program and kernels."""
+    """Its passes, arenas, weights, programs and kernels."""
     arenas = [_arena(a) for a in compiled.places.arenas]
     return json.dumps(
         {
@@ -32,11 +32,7 @@ def describe(compiled: Compiled, target: Target) -> str:
             "arenas": len(arenas),
             "weight_bytes": compiled.places.weight_bytes,
             "weights_in_place": len(compiled.places.kept),
-            "program": {
-                "cache": compiled.program.cache,
-                "binary_bytes": compiled.program.nbytes,
-                "kernels": len({_kernel(launch) for _, launch in compiled.launches}),
-            },
+            "programs": {n: compiled.origins[n] for n in ("built", "disk", "memory")},
             "steps": [_step(node, launch) for node, launch in compiled.launches],
         }
     )
@@ -59,10 +55,6 @@ def _arena(arena: Arena) -> dict[str, Any]:
         "proved": plan.proved,
         "items": items,
     }
-
-
-def _kernel(launch: Launch) -> tuple[Any, ...]:
-    return launch.file, launch.function, launch.defines, launch.before
 
 
 def _step(node: Node, launch: Launch) -> dict[str, Any]:

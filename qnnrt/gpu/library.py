@@ -20,6 +20,7 @@ from .memory import Memories
 from .ops import table
 from .options import Options
 from .places import Shared
+from .programs import Programs
 
 __all__ = ["Library"]
 
@@ -72,6 +73,7 @@ class Library(_core.GpuLibrary):
         self.memories = Memories(self)
         self._lock = threading.RLock()
         self._weights = Shared()
+        self._programs = Programs(self.cl_context, self.device)
 
     # ---- what there is
 
@@ -123,7 +125,13 @@ class Library(_core.GpuLibrary):
         queue = self._queues.get(g.context, self.cl_queue)
         ir = read(g.name, self.graph_lower(graph, target.node_optimizations))
         made = compile_graph(
-            ir, self.cl_context, queue, target, self._weights, self._queue_facts(configs)
+            ir,
+            self.cl_context,
+            queue,
+            target,
+            self._programs,
+            self._weights,
+            self._queue_facts(configs),
         )
         made.commands.install(self, graph, started)
         super().graph_finalize(graph, profile, signal)

@@ -1,4 +1,4 @@
-"""From launches to OpenCL programs: sources put together, built, kept on disk as binaries."""
+"""From launches to OpenCL programs: sources put together, built, kept as binaries on disk."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import contextlib
 import functools
 import hashlib
 import os
-import re
 import tempfile
-from collections.abc import Sequence
+import threading
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -18,12 +17,11 @@ from .._owner import log
 from .device import Device, pyopencl
 from .ir import Launch
 
-__all__ = ["Program", "build", "cache_dir", "source"]
+__all__ = ["Program", "Programs", "cache_dir", "source"]
 
 _OPTIONS: Final = ("-cl-std=CL1.2",)
 _MAGIC: Final = b"qnnrt opencl 1\n"
 _DIGEST: Final = 32  # bytes
-_DEFINED: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 
 
 def cache_dir() -> Path:
@@ -32,24 +30,13 @@ def cache_dir() -> Path:
     return Path(home) / "qnnrt" / "opencl"
 
 
-def source(launches: Sequence[Launch]) -> tuple[str, list[str]]:
-    """One source for all, in which equal launches share a kernel; the kernel's name for each."""
+def source(launch: Launch) -> str:
+    """The text of a kernel's program: its defines, what every family has, and its own file."""
+    defines = (("KERNEL(name)", "qnnrt_##name"), *launch.defines)
     parts = [_text("functions")]
-    numbers: dict[tuple[Any, ...], int] = {}
-    names = []
-    for launch in launches:
-        key = (launch.file, launch.defines, launch.before)
-        if key not in numbers:
-            numbers[key] = len(numbers)
-            defines = (("KERNEL(name)", f"name##_{numbers[key]}"), *launch.defines)
-            parts += [f"#define {name} {value}\n" for name, value in defines]
-            own = [_text("common"), launch.before, _text(launch.file)]
-            # A macro that stays would be read by files that have another of its name, or none.
-            macros = [name.partition("(")[0] for name, _ in defines]
-            macros += [name for text in own for name in _DEFINED.findall(text)]
-            parts += [*own, *(f"#undef {name}\n" for name in dict.fromkeys(macros))]
-        names.append(f"{launch.function}_{numbers[key]}")
-    return "".join(parts), names
+    parts += [f"#define {name} {value}\n" for name, value in defines]
+    parts += [_text("common"), launch.before, _text(launch.file)]
+    return "".join(parts)
 
 
 @functools.cache
@@ -63,42 +50,76 @@ class Program:
     """A built program.
 
     Attributes:
-        raw: the ``pyopencl.Program``; None where there are no kernels.
-        cache: "hit": its binary was in the cache; "miss": it was built from its source; "none":
-            nothing is kept, or nothing was to be built.
-        nbytes: of its binary; 0 where nobody has asked for it.
+        raw: the ``pyopencl.Program``.
+        origin: "built" from its source, "disk": out of the cache, or "memory": another kernel of
+            the backend had it.
     """
 
     raw: Any
-    cache: str
-    nbytes: int = 0
+    origin: str
+
+    def kernel(self, launch: Launch) -> Any:
+        """A ``pyopencl.Kernel`` of the launch's own, since arguments are the kernel object's."""
+        return pyopencl().Kernel(self.raw, f"qnnrt_{launch.function}")
 
 
-def build(
-    context: Any, device: Device, text: str, folder: Path | None, anew: bool = False
-) -> Program:
-    """The program, out of the cache where it has been built before; with ``anew`` from its source.
+class Programs:
+    """The programs of a context: one for launches that differ in their arguments alone.
 
-    Whatever is wrong with the cache is no error: the program is built from its source then.
+    Small ones and many: so graphs share them, in memory and on disk, with all that the driver does
+    when a kernel is first used.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the device in it.
     """
-    cl = pyopencl()
-    if not text:
-        return Program(None, "none")
-    path = folder / f"{_key(device, text)}.bin" if folder is not None else None
-    if path is not None and not anew and (binary := _read(path)) is not None:
+
+    def __init__(self, context: Any, device: Device) -> None:
+        self._context = context
+        self._device = device
+        self._built: dict[tuple[str, Path | None], Any] = {}
+        self._lock = threading.Lock()
+
+    def of(self, launch: Launch, folder: Path | None = None, *, anew: bool = False) -> Program:
+        """The program of a launch.
+
+        Whatever is wrong with the folder is no error: the program is built from its source then.
+
+        Args:
+            launch: what it is for.
+            folder: where binaries are kept; None keeps none.
+            anew: do not use what is there already.
+        """
+        text = source(launch)
+        name = _key(self._device, text)
+        path = None if folder is None else folder / f"{name}.bin"
+        with self._lock:
+            if (name, folder) in self._built:
+                return Program(self._built[name, folder], "memory")
+            raw = None if path is None or anew else self._load(path)
+            origin = "built" if raw is None else "disk"
+            self._built[name, folder] = raw if raw is not None else self._build(text, path)
+            return Program(self._built[name, folder], origin)
+
+    def _load(self, path: Path) -> Any:
+        cl = pyopencl()
+        if (binary := _read(path)) is None:
+            return None
         try:
-            made = cl.Program(context, [device.raw], [binary])
-            return Program(made.build(list(_OPTIONS)), "hit", len(binary))
+            return cl.Program(self._context, [self._device.raw], [binary]).build(list(_OPTIONS))
         except cl.Error as e:
-            log.warning("%s is of no use, so kernels are built anew: %s", path, str(e))
-    # Not by pyopencl.Program of a text, which keeps a cache of its own.
-    raw = cl.Program(cl._cl._Program(context, text)).build(list(_OPTIONS), devices=[device.raw])
-    if path is None:
-        return Program(raw, "none")
-    binary = raw.get_info(cl.program_info.BINARIES)[0]
-    with contextlib.suppress(OSError):
-        _write(path, binary)
-    return Program(raw, "miss", len(binary))
+            log.warning("%s is of no use, so its kernel is built anew: %s", path, str(e))
+            return None
+
+    def _build(self, text: str, path: Path | None) -> Any:
+        cl = pyopencl()
+        # Not a pyopencl.Program of a text, which keeps a cache of its own.
+        program = cl.Program(cl._cl._Program(self._context, text))
+        raw = program.build(list(_OPTIONS), devices=[self._device.raw])
+        if path is not None:
+            with contextlib.suppress(OSError):
+                _write(path, raw.get_info(cl.program_info.BINARIES)[0])
+        return raw
 
 
 def _key(device: Device, text: str) -> str:
@@ -118,7 +139,7 @@ def _read(path: Path) -> bytes | None:
     body = data[len(_MAGIC) + _DIGEST :]
     if data[: len(_MAGIC) + _DIGEST] == _MAGIC + hashlib.sha256(body).digest():
         return body
-    log.warning("%s is damaged, so kernels are built anew", path)
+    log.warning("%s is damaged, so its kernel is built anew", path)
     return None
 
 

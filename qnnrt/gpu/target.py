@@ -28,7 +28,7 @@ class Target:
         precision: of ``Options``.
         tuning: variants may be measured now; otherwise what was measured before is used.
         tuning_cache: folder of what was measured; None keeps nothing.
-        program_cache: folder of built programs, likewise.
+        program_cache: folder of built programs; None keeps nothing.
         rebuild: programs are built anew, and kept instead of those in the folder.
         memory_optimizations, node_optimizations, queue_recording, weight_sharing: of ``Options``.
         portable: neither tuned nor measured variants: option "kernels" of the session.

@@ -24,34 +24,34 @@ X = np.arange(-8, 8, dtype=np.float32).reshape(1, 16) / 8  # in 16 bits as well
 
 
 def use(folder: Path | str, **options: Any) -> str:
-    """Run a graph; what became of its program."""
+    """Run a graph; where its programs came from."""
     given = {"gpu": {"kernel_repo_dir": folder, **options}}
     with qnnrt.Session(relu_model(), "gpu", options=given) as s:
         np.testing.assert_array_equal(s.run({"x": X})["y"], np.maximum(X, 0))
         text = s.graph.describe()
         s.backend.close()
     assert text is not None
-    return str(json.loads(text)["program"]["cache"])
+    return " and ".join(k for k, n in json.loads(text)["programs"].items() if n)
 
 
 def test_a_program_is_built_once(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "for it"
-    assert use(folder) == "miss"
+    assert use(folder) == "built"
     (file,) = folder.iterdir()
     written = file.read_bytes()
-    assert use(folder) == "hit"
-    assert use(folder, invalidate_kernel_repo=True) == "miss"
+    assert use(folder) == "disk"
+    assert use(folder, invalidate_kernel_repo=True) == "built"
     assert [f.name for f in folder.iterdir()] == [file.name]
     assert file.read_bytes()[:15] == written[:15] == b"qnnrt opencl 1\n"
-    assert use(folder, precision="fp16") == "miss"  # another program
-    assert use(folder) == "hit"
+    assert use(folder, precision="fp16") == "built"  # other programs
+    assert use(folder) == "disk"
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "foreign"])
 def test_a_damaged_program_is_built_anew(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert use(tmp_path) == "miss"
+    assert use(tmp_path) == "built"
     (file,) = tmp_path.iterdir()
     data = file.read_bytes()
     middle = len(data) // 2
@@ -64,17 +64,17 @@ def test_a_damaged_program_is_built_anew(
         }[damage]
     )
     with caplog.at_level(logging.WARNING, "qnnrt"):
-        assert use(tmp_path) == "miss"
-    assert "is damaged, so kernels are built anew" in caplog.text
+        assert use(tmp_path) == "built"
+    assert "is damaged, so its kernel is built anew" in caplog.text
     assert file.read_bytes()[:15] == data[:15]
-    assert use(tmp_path) == "hit"
+    assert use(tmp_path) == "disk"
 
 
 def test_a_program_that_the_driver_refuses_is_built_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cl = programs.pyopencl()
-    assert use(tmp_path) == "miss"
+    assert use(tmp_path) == "built"
     original = cl.Program
 
     def refuse(*args: Any) -> Any:
@@ -84,18 +84,18 @@ def test_a_program_that_the_driver_refuses_is_built_anew(
 
     monkeypatch.setattr(cl, "Program", refuse)
     with caplog.at_level(logging.WARNING, "qnnrt"):
-        assert use(tmp_path) == "miss"
-    assert "is of no use, so kernels are built anew" in caplog.text
+        assert use(tmp_path) == "built"
+    assert "is of no use, so its kernel is built anew" in caplog.text
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("no folder")
-    assert use(file / "below") == "miss"
-    assert use("/proc/no such folder") == "miss"
+    assert use(file / "below") == "built"
+    assert use("/proc/no such folder") == "built"
     if os.getuid() != 0:  # who may write everywhere
         tmp_path.chmod(0o500)
-        assert use(tmp_path) == "miss"
+        assert use(tmp_path) == "built"
         tmp_path.chmod(0o700)
 
 
@@ -128,6 +128,17 @@ def test_two_processes_build_at_once(tmp_path: Path) -> None:
     both = [subprocess.Popen(args, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [p.communicate(timeout=300)[0].strip() for p in both]
     assert [p.returncode for p in both] == [0, 0]
-    assert set(said) <= {"hit", "miss"}
+    assert set(said) <= {"disk", "built"}
     assert len(list(tmp_path.iterdir())) == 1
-    assert use(tmp_path) == "hit"
+    assert use(tmp_path) == "disk"
+
+
+def test_graphs_of_a_backend_share_programs(tmp_path: Path) -> None:
+    with qnnrt.qnn.Backend.open("gpu", gpu={"cache_dir": tmp_path}) as backend:
+        said = []
+        for _ in range(2):
+            with qnnrt.Session(relu_model(), backend) as s:
+                text = s.graph.describe()
+                assert text is not None
+                said.append(json.loads(text)["programs"])
+    assert said == [{"built": 1, "disk": 0, "memory": 0}, {"built": 0, "disk": 0, "memory": 1}]

@@ -274,8 +274,7 @@ def test_equal_operations_share_a_kernel(one_backend: qnnrt.qnn.Backend) -> None
         ins = [value(0, shape), value(1, shape[1:])]
         node = ir.Node("n", "ElementWiseAdd", ins, [value(2, shape)], {})
         made += table()["ElementWiseAdd"](node, target)
-    _, names = source(made)
-    assert names == ["elementwise_0"] * 3
+    assert len({source(launch) for launch in made}) == 1
 
 
 @pytest.mark.parametrize(

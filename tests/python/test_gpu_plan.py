@@ -94,7 +94,7 @@ def test_intermediates_share_an_arena() -> None:
         assert arena["lower_bound"] <= arena["peak"] < arena["sum"]
         assert any("shared" in item for item in arena["items"])  # a tangent in its operand's place
         assert [step["name"] for step in told["steps"]][-1] == "add3"
-        assert told["program"]["kernels"] <= len(told["steps"])
+        assert 2 <= sum(told["programs"].values()) < len(told["steps"])
         s.backend.close()
 
 
