@@ -160,7 +160,6 @@ def main(families: list[str], changes: dict[str, str]) -> None:
     change_programs(changes, ["-cl-opt-disable"] if plain else [])
     with qnnrt.qnn.Backend.shared("gpu") as backend:
         library = backend.library
-        library.cache = None
         for name in families:
             before, error = log.stat().st_size if log.exists() else 0, ""
             for kind in KINDS:
