@@ -71,15 +71,14 @@ def measure(device: Device, variants: Variants) -> dict[str, float]:
 
 
 def _time(context: Any, queue: Any, device: Device, launches: list[Launch]) -> float:
-    from .programs import build, source  # which need no tuning
+    from .programs import Programs  # which need no tuning
 
     cl = pyopencl()
-    text, names = source(launches)
-    program = build(context, device, text, None)
+    programs = Programs(context, device)
     buffers: dict[Value, Any] = {}
     kernels = []
-    for launch, name in zip(launches, names, strict=True):
-        kernel = cl.Kernel(program, name)
+    for launch in launches:
+        kernel = programs.of(launch).kernel(launch)
         for i, arg in enumerate(launch.args):
             if isinstance(arg, Value):
                 if arg.root not in buffers:
