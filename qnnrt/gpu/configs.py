@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from .. import _core
 from .._owner import log
+from . import tune
 from .device import Device, pyopencl
 from .programs import cache_dir
 from .target import Target
@@ -91,8 +92,7 @@ class Configs:
 def drop_measurements(folder: Path) -> None:
     """Forget what was measured."""
     with contextlib.suppress(OSError):  # what cannot be removed is measured again, or not used
-        for path in folder.glob("tun*.json"):
-            path.unlink(missing_ok=True)
+        (folder / tune.FILE).unlink(missing_ok=True)
 
 
 def context_queue(cl_context: Any, device: Device, hint: str) -> Any:

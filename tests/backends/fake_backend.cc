@@ -60,6 +60,16 @@ uint64_t Make(const char* what, Handle* out) {
   return 0;
 }
 
+void NoteGpu(const char* call, const void* custom, size_t size) {
+  std::string hex;
+  for (size_t i = 0; i < size; ++i) {
+    char byte[3];
+    std::snprintf(byte, sizeof byte, "%02x", static_cast<const unsigned char*>(custom)[i]);
+    hex += byte;
+  }
+  Note("%s gpu=%s", call, hex.c_str());
+}
+
 uint64_t Capability(QnnProperty_Key_t) { return QNN_PROPERTY_NOT_SUPPORTED; }
 uint64_t LogCreate(QnnLog_Callback_t callback, QnnLog_Level_t level, Qnn_LogHandle_t* out) {
   g_log = callback;
@@ -78,7 +88,9 @@ uint64_t BackendCreate(Qnn_LogHandle_t log, const QnnBackend_Config_t** config,
   while (config && config[n]) ++n;
   Note("backendCreate log=%d config=%u", log != nullptr, n);
   for (uint32_t i = 0; i < n; ++i) {
-    if (config[i]->option == QNN_BACKEND_CONFIG_OPTION_CUSTOM) {
+    if (config[i]->option == QNN_BACKEND_CONFIG_OPTION_CUSTOM && g_gpu) {
+      NoteGpu("backendCreate", config[i]->customConfig, sizeof(QnnGpuBackend_CustomConfig_t));
+    } else if (config[i]->option == QNN_BACKEND_CONFIG_OPTION_CUSTOM) {
       NoteLpaiBackend(config[i]->customConfig);
     } else {
       Note("backendCreate platform=%s", config[i]->platformOption);
@@ -129,7 +141,9 @@ uint64_t ContextCreate(Qnn_BackendHandle_t, Qnn_DeviceHandle_t device,
         Note("contextCreate defer=%u", c.isGraphInitDeferred);
         break;
       case QNN_CONTEXT_CONFIG_OPTION_CUSTOM:
-        if (g_lpai) {
+        if (g_gpu) {
+          NoteGpu("contextCreate", c.customConfig, sizeof(QnnGpuContext_CustomConfig_t));
+        } else if (g_lpai) {
           NoteLpaiContext(c.customConfig);
         } else {
           Note("contextCreate custom=%s", static_cast<const char*>(c.customConfig));
@@ -151,6 +165,10 @@ uint64_t GraphCreate(Qnn_ContextHandle_t, const char* name, const QnnGraph_Confi
   uint32_t n = 0;
   while (config && config[n]) ++n;
   Note("graphCreate %s config=%u", name, n);
+  for (uint32_t i = 0; g_gpu && i < n; ++i) {
+    if (config[i]->option == QNN_GRAPH_CONFIG_OPTION_CUSTOM)
+      NoteGpu("graphCreate", config[i]->customConfig, sizeof(QnnGpuGraph_CustomConfig_t));
+  }
   *out = reinterpret_cast<Qnn_GraphHandle_t>(g_handles += 0x10);
   return 0;
 }
