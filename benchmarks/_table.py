@@ -12,6 +12,7 @@ RESULTS = Path(__file__).parent / "results"
 ORDER = (
     "call_overhead",
     "large_io",
+    "tflite_io",
     "models",
     "models-int8",
     "kernels",

@@ -339,7 +339,7 @@ void Delegate::Count(Qnnrt_TfliteCounters_t* out) {
     out->copied_out_bytes += bytes_out;
     out->invokes += kernel->invokes_;
     for (const Port& port : kernel->graph_->ports())
-      ++(port.handle != nullptr ? out->shared_tensors : out->copied_tensors);
+      ++(kernel->graph_->InPlace(port) ? out->shared_tensors : out->copied_tensors);
   }
 }
 

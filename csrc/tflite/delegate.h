@@ -100,6 +100,7 @@ class Kernel {
   Status Run(TfLiteContext* context);
   Status Use(Port* port, const TfLiteTensor& tensor);
   void Summarize(const TfLiteContext& context) const;
+  void Dump(const TfLiteContext& context) const;
 
   const std::shared_ptr<Delegate> delegate_;
   TfLiteContext* const context_;

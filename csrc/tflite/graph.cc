@@ -1,5 +1,6 @@
 #include "tflite/graph.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -208,7 +209,7 @@ Result<bool> Graph::Use(Port* port, void* address) {
     port->buffer = 0;
     t.memType = QNN_TENSORMEMTYPE_RAW;
     t.clientBuf.data = address;
-    t.clientBuf.dataSize = static_cast<uint32_t>(port->bytes);
+    t.clientBuf.dataSize = static_cast<uint32_t>(std::min<uint64_t>(port->bytes, UINT32_MAX));
   }
   port->address = address;
   return registered.ok();

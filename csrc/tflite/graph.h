@@ -33,6 +33,10 @@ class Graph {
   // Uses this memory from now on. On shared memory of this process it is registered, and true
   // comes back; other memory goes RAW.
   Result<bool> Use(Port* port, void* address);
+  // The backend reads or writes it where it is: on a handle, or, on the cpu backend, anywhere.
+  bool InPlace(const Port& port) const {
+    return port.handle != nullptr || (backend_->ours() && backend_->id() == QNN_BACKEND_ID_CPU);
+  }
   Status Execute();
   // Bytes copied by the backend since Build, by direction.
   void Copied(uint64_t* in, uint64_t* out) const;

@@ -1,5 +1,6 @@
 // Kernels: what the runtime calls in place of the nodes of a partition.
 #include <cinttypes>
+#include <cstdio>
 
 #include "abi/qnn_errors.h"
 #include "memory/memory_api.h"
@@ -128,9 +129,10 @@ void Kernel::Summarize(const TfLiteContext& context) const {
   std::string shared, copied;
   uint64_t bytes = 0;
   for (const Port& port : graph_->ports()) {
-    std::string& list = port.handle != nullptr ? shared : copied;
+    const bool in_place = graph_->InPlace(port);
+    std::string& list = in_place ? shared : copied;
     list += (list.empty() ? "" : ", ") + std::to_string(port.index);
-    if (port.handle == nullptr) bytes += context.tensors[port.index].bytes;
+    if (!in_place) bytes += context.tensors[port.index].bytes;
   }
   delegate_->log().Write(
       kLogLevelInfo,
@@ -157,7 +159,22 @@ Status Kernel::Run(TfLiteContext* context) {
   }
   QNNRT_RETURN_IF_ERROR(graph_->Execute());
   ++invokes_;
+  if (!delegate_->options().dump_path.empty()) Dump(*context);
   return Status::Ok();
+}
+
+// Every input and output as tensor_N.raw; the last run's stay.
+void Kernel::Dump(const TfLiteContext& context) const {
+  for (const Port& port : graph_->ports()) {
+    const TfLiteTensor& t = context.tensors[port.index];
+    const std::string path =
+        delegate_->options().dump_path + "/tensor_" + std::to_string(port.index) + ".raw";
+    std::FILE* file = std::fopen(path.c_str(), "wb");
+    const bool written = file != nullptr && std::fwrite(t.data, 1, t.bytes, file) == t.bytes;
+    if ((file == nullptr || std::fclose(file) != 0) || !written)
+      delegate_->log().Write(kLogLevelWarn, "tensor %d cannot be written to %s", port.index,
+                             path.c_str());
+  }
 }
 
 }  // namespace qnnrt::tflite

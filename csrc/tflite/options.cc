@@ -173,7 +173,7 @@ const NumberKey kNumbers[] = {
 // NOLINTEND
 
 const char* const kWithoutEffect[] = {"skel_library_dir", "gpu_kernel_repo_dir", "cache_dir",
-                                      "model_token", "tensor_dump_output_path"};
+                                      "model_token"};
 
 Status ReadKey(const std::string& key, const char* value, Options* o) {
   for (const NumberKey& number : kNumbers) {
@@ -191,9 +191,15 @@ Status ReadKey(const std::string& key, const char* value, Options* o) {
     o->library_path = value;
     return Status::Ok();
   }
+  if (key == "tensor_dump_output_path") {
+    o->dump_path = value;
+    return Status::Ok();
+  }
   if (key == "skip_delegate_ops") return ReadList(key, value, &o->skip_ops);
   if (key == "skip_delegate_node_ids") return ReadList(key, value, &o->skip_nodes);
-  std::string names = "backend_type, library_path, skip_delegate_ops, skip_delegate_node_ids";
+  std::string names =
+      "backend_type, library_path, tensor_dump_output_path, skip_delegate_ops, "
+      "skip_delegate_node_ids";
   for (const NumberKey& number : kNumbers) names += std::string(", ") + number.name;
   for (const char* name : kWithoutEffect) names += std::string(", ") + name;
   return Wrong("there is no option '" + key + "'; there are " + names);
@@ -206,6 +212,7 @@ Result<Options> ReadOptions(const TfLiteQnnDelegateOptions& given) {
   Options o;
   o.c = given;
   if (given.library_path != nullptr) o.library_path = given.library_path;
+  if (given.tensor_dump_output_path != nullptr) o.dump_path = given.tensor_dump_output_path;
   const TfLiteQnnDelegateSkipOption& skip = given.skip_options;
   if ((skip.skip_delegate_ops_nr > 0 && skip.skip_delegate_ops == nullptr) ||
       (skip.skip_delegate_node_ids_nr > 0 && skip.skip_delegate_node_ids == nullptr))

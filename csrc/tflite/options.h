@@ -12,7 +12,7 @@ namespace qnnrt::tflite {
 
 struct Options {
   TfLiteQnnDelegateOptions c = TfLiteQnnDelegateOptionsDefault();  // its pointers are null
-  std::string library_path;
+  std::string library_path, dump_path;
   std::set<int> skip_ops, skip_nodes;
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -236,3 +237,13 @@ def test_another_backend_library_is_taken_by_its_path() -> None:
     data, feeds = sandwich(1, np.random.default_rng(8))
     counted = delegated.agree(data, feeds, library_path=path)
     assert (counted.delegated, counted.copied_bytes) == (2, 0)
+
+
+def test_inputs_and_outputs_are_dumped_on_request(tmp_path: Path) -> None:
+    data, feeds = sandwich(1, np.random.default_rng(9))
+    runner = delegated.interpreter(data, delegated.delegate(tensor_dump_output_path=tmp_path))
+    wanted = delegated.run(runner, feeds)
+    inputs, outputs = delegated.indices(runner)
+    for index, array in zip((*inputs, *outputs), (*feeds, *wanted), strict=True):
+        found = np.fromfile(tmp_path / f"tensor_{index}.raw", F32)
+        np.testing.assert_array_equal(found.reshape(array.shape), array)

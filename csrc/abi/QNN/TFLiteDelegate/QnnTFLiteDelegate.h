@@ -126,8 +126,8 @@ typedef struct TfLiteQnnDelegateOptions {
   TfLiteQnnDelegateLogLevel log_level;
   TfLiteQnnDelegateProfiling profiling;                  // without effect
   TfLiteQnnDelegateOpPackageOptions op_package_options;  // refused unless empty
-  const char* tensor_dump_output_path;                   // without effect
-  const char* cache_dir;                                 // without effect, with the next
+  const char* tensor_dump_output_path;  // each run writes inputs and outputs: tensor_N.raw
+  const char* cache_dir;                // without effect, with the next
   const char* model_token;
   TfLiteQnnDelegateSkipOption skip_options;
   TfLiteQnnDelegateGraphPriority graph_priority;
