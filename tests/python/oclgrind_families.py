@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -34,8 +34,6 @@ from test_gpu_session import attention
 from toy import add_model, relu_model
 
 import qnnrt
-from qnnrt.gpu import compile
-from qnnrt.gpu.ir import Launch
 
 #: Whose work groups are loops, and whose are lanes side by side: kernels differ.
 KINDS: Final = ("cpu", "gpu")
@@ -136,28 +134,26 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
 }
 
 
-def change_programs(changes: dict[str, str], options: list[str]) -> None:
-    """From now on programs are other ones, and are built with further options."""
+def change_sources(changes: dict[str, str]) -> None:
+    """From now on programs have another source."""
     cl: Any = __import__("pyopencl")
-    source, build = compile.source, cl.Program.build
+    make = cl.Program.__init__
 
-    def changed(launches: Sequence[Launch]) -> tuple[str, list[str]]:
-        text, names = source(launches)
-        for old, new in changes.items():
-            text = text.replace(old, new)
-        return text, names
+    def from_source(program: Any, first: Any, *more: Any, **others: Any) -> None:
+        if isinstance(first, cl._cl._Program):
+            text = first.get_info(cl.program_info.SOURCE)
+            for old, new in changes.items():
+                text = text.replace(old, new)
+            first = cl._cl._Program(first.get_info(cl.program_info.CONTEXT), text)
+        make(program, first, *more, **others)
 
-    def with_options(program: Any, given: Sequence[str] = (), **more: Any) -> Any:
-        return build(program, [*given, *options], **more)
-
-    vars(compile)["source"], cl.Program.build = changed, with_options
+    if changes:
+        cl.Program.__init__ = from_source
 
 
 def main(families: list[str], changes: dict[str, str]) -> None:
     log = Path(os.environ["OCLGRIND_LOG"])
-    # Its check for uninitialized values does not know all that the optimizer makes.
-    plain = "OCLGRIND_UNINITIALIZED" in os.environ
-    change_programs(changes, ["-cl-opt-disable"] if plain else [])
+    change_sources(changes)
     with qnnrt.qnn.Backend.shared("gpu") as backend:
         library = backend.library
         for name in families:
