@@ -116,6 +116,19 @@ struct LrnParams {
   float bias, alpha, beta;
 };
 
+struct LstmParams {
+  int32_t activation;
+  float cell_clip, projection_clip;
+  int32_t kernel;  // 0: full, 1: basic
+  uint8_t asymmetric_inputs;
+};
+
+struct SequenceLstmParams {
+  int32_t activation;
+  float cell_clip, projection_clip;
+  uint8_t time_major, asymmetric_inputs, diagonal;
+};
+
 struct MirrorPadParams {
   int32_t mode;  // 1: reflect, 2: symmetric
 };

@@ -32,6 +32,17 @@ bool InArena(const TfLiteTensor& t) {
          !t.is_variable;
 }
 
+// Whether the node has a variable tensor that is among `states`; its own are, afterwards.
+bool SharesState(const TfLiteContext& context, const TfLiteNode& node, std::set<int>* states) {
+  bool shares = false;
+  for (int i = 0; i < node.inputs->size; ++i) {
+    const int index = node.inputs->data[i];
+    if (index >= 0 && context.tensors[index].is_variable)
+      shares = !states->insert(index).second || shares;
+  }
+  return shares;
+}
+
 const char* NameOf(const TfLiteRegistration& registration) {
   const Builtin* builtin = FindBuiltin(registration.builtin_code);
   if (builtin != nullptr) return builtin->name;
@@ -95,6 +106,10 @@ bool Delegate::Takes(const TfLiteContext* context, int index, const TfLiteNode& 
         Plan plan;
         Lowering lowering(context, &plan);
         lowering.Add(node, registration, way);
+        // The cpu backend would write a state where it still reads it.
+        for (const PlannedTensor& t : plan.tensors) {
+          if (t.state && backend_->id() == QNN_BACKEND_ID_CPU) Refuse("state on the cpu backend");
+        }
         const Status status = backend_->Validate(plan);
         if (status.ok()) {
           *numbers = way;
@@ -117,6 +132,7 @@ TfLiteStatus Delegate::Choose(TfLiteContext* context) {
   const std::vector<int> order(plan->data, plan->data + plan->size);
   std::vector<int> taken;
   std::map<int, Numbers> numbers;
+  std::set<int> states;
   for (int index : order) {
     TfLiteNode* node = nullptr;
     TfLiteRegistration* registration = nullptr;
@@ -124,6 +140,11 @@ TfLiteStatus Delegate::Choose(TfLiteContext* context) {
       return kTfLiteError;
     Numbers way;
     if (!Takes(context, index, *node, *registration, &way)) continue;
+    if (SharesState(*context, *node, &states)) {
+      log_.Write(kLogLevelVerbose, "node %d is left to the CPU: its state is another node's",
+                 index);
+      continue;
+    }
     taken.push_back(index);
     numbers[index] = way;
   }

@@ -135,7 +135,7 @@ Status Graph::Fill(const Plan& plan, bool shared) {
       moved = Moved(p);
       t.v1.clientBuf.data = moved.data();
     }
-    if (p.index >= 0 && shared) {
+    if (p.index >= 0 && shared && !p.state) {
       t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE;
       t.v1.memHandle = nullptr;
     }

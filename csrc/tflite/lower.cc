@@ -137,11 +137,12 @@ const TfLiteTensor& Lowering::tensor(int index) const {
   return context_->tensors[index];
 }
 
-Value Lowering::Get(int index) {
+Value Lowering::Get(int index, bool variable) {
   auto found = values_.find(index);
   if (found != values_.end()) return found->second;
   const TfLiteTensor& t = tensor(index);
-  if (t.is_variable) Refuse("tensor %d is a variable", index);
+  if (t.is_variable != variable)
+    Refuse(variable ? "state %d is no variable" : "tensor %d is a variable", index);
   if (t.sparsity != nullptr) Refuse("tensor %d is sparse", index);
   PlannedTensor made;
   made.name = t.name == nullptr ? "" : t.name;
@@ -163,6 +164,7 @@ Value Lowering::Get(int index) {
     if (t.allocation_type == kTfLiteDynamic) Refuse("tensor %d has no fixed size", index);
     made.type = QNN_TENSOR_TYPE_APP_WRITE;
     made.index = index;
+    made.state = variable;
   }
   const Value value{static_cast<int>(plan_->tensors.size()), dims};
   plan_->tensors.push_back(std::move(made));
@@ -195,7 +197,7 @@ void Lowering::Add(const TfLiteNode& raw, const TfLiteRegistration& registration
     }
   }
   if (fixed && builtin->fixed == Fixed::kNever)
-    Refuse("the runtime takes its quantized integers as they are");
+    Refuse("its quantized numbers are left to the runtime's kernel");
   const size_t first = plan_->tensors.size(), first_op = plan_->ops.size();
   Node node(this, raw, registration.builtin_code, !fixed || numbers == Numbers::kFloats);
   builtin->lower(node);
@@ -256,6 +258,20 @@ Value Node::Real(int index, const Value& v) {
   const Value made = Constant(v.dims, QNN_DATATYPE_FLOAT_32, real.data());
   lowering_->floats_[index] = made;
   return made;
+}
+
+Value Node::State(int i, const Dims& dims) {
+  if (!has(i)) Refuse("its state (input %d) is missing", i);
+  const Value v = lowering_->Get(node_.inputs->data[i], true);
+  if (v.dims != dims) Refuse("a state %s instead of %s", Text(v.dims).c_str(), Text(dims).c_str());
+  return v;
+}
+
+void Node::NextState(int i, const Value& value) {
+  PlannedTensor& t = lowering_->plan_->tensors[value.at];
+  t.type = QNN_TENSOR_TYPE_APP_READ;
+  t.index = node_.inputs->data[i];
+  t.state = true;
 }
 
 std::vector<int64_t> Node::Ints(int i, const char* what) const {
@@ -469,7 +485,7 @@ const Builtin* FindBuiltin(int32_t code) {
   static const std::unordered_map<int32_t, Builtin>* const table = [] {
     auto* made = new std::unordered_map<int32_t, Builtin>;
     for (const auto* rows : {&ConvBuiltins(), &ElementwiseBuiltins(), &ShapeBuiltins(),
-                             &ReduceBuiltins(), &GatherBuiltins()}) {
+                             &ReduceBuiltins(), &GatherBuiltins(), &RecurrentBuiltins()}) {
       for (const BuiltinRow& row : *rows) made->emplace(row.code, row.builtin);
     }
     return made;

@@ -46,7 +46,7 @@ class Lowering {
   friend class Node;
 
   const TfLiteTensor& tensor(int index) const;
-  Value Get(int index);
+  Value Get(int index, bool variable = false);
   void Encode(size_t first, const Encoding& encoding, Qnn_DataType_t dtype);
 
   const TfLiteContext* context_;
@@ -72,6 +72,9 @@ class Node {
   bool has(int i) const;
   Value In(int i, int rank = -1);
   Value Optional(int i) { return has(i) ? In(i) : Value(); }
+  // A variable tensor, as it is before the run, and what it is to be after it.
+  Value State(int i, const Dims& dims);
+  void NextState(int i, const Value& value);
   // A constant of whole numbers that decides what is computed.
   std::vector<int64_t> Ints(int i, const char* what) const;
   int64_t Int(int i, const char* what) const;
@@ -135,7 +138,7 @@ using LowerFn = void (*)(Node&);
 enum class Fixed {
   kOwn,     // one operation takes them; floats where the backend does not
   kFloats,  // it takes several operations, whose results in between have no encoding
-  kNever,   // the runtime's kernel takes the integers as they are: they are left to it
+  kNever,   // they are left to the runtime's kernel, which takes the integers as they are
 };
 
 struct Builtin {
@@ -157,5 +160,6 @@ const std::vector<BuiltinRow>& ElementwiseBuiltins();
 const std::vector<BuiltinRow>& ShapeBuiltins();
 const std::vector<BuiltinRow>& ReduceBuiltins();
 const std::vector<BuiltinRow>& GatherBuiltins();
+const std::vector<BuiltinRow>& RecurrentBuiltins();
 
 }  // namespace qnnrt::tflite

@@ -38,7 +38,8 @@ struct PlannedTensor {
   Qnn_DataType_t dtype = QNN_DATATYPE_UNDEFINED;
   Dims dims;
   Encoding encoding;
-  int index = -1;  // the runtime's number of an input or output
+  int index = -1;      // the runtime's number of an input or output
+  bool state = false;  // of a variable tensor, which the runtime keeps from run to run
 
   // Of constants. `owned` where they were computed here; elsewhere they stay in the model.
   const void* data = nullptr;

@@ -181,6 +181,12 @@ SIZE(LeakyReluParams, 4);
 SIZE(BlockParams, 4);
 SIZE(GeluParams, 1);
 SIZE(MirrorPadParams, 4);
+SIZE(LstmParams, 20);
+AT(LstmParams, kernel, 12);
+SIZE(SequenceLstmParams, 16);
+AT(SequenceLstmParams, projection_clip, 8);
+AT(SequenceLstmParams, time_major, 12);
+AT(SequenceLstmParams, diagonal, 14);
 SIZE(CumsumParams, 2);
 AT(CumsumParams, reverse, 1);
 SIZE(OneHotParams, 4);
@@ -192,6 +198,6 @@ AT(LrnParams, beta, 12);
 }  // namespace qnnrt::tflite
 
 int main() {
-  std::puts("tflite_layout_test: 39 structs and enums are laid out as the runtime's");
+  std::puts("tflite_layout_test: 41 structs and enums are laid out as the runtime's");
   return 0;
 }
