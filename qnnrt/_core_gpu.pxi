@@ -196,9 +196,9 @@ cdef class CommandList:
         t.n_patches = <uint32_t>len(patches)
         return 0
 
-    def install(self, Library library not None, graph, uint64_t started) -> None:
-        """Make it what executes a graph from ``graphFinalize`` on. ``started``: when its making
-        began, in nanoseconds of the monotonic clock."""
+    def install(self, Library library not None, context, graph, uint64_t started) -> None:
+        """Make it what executes a graph of a context from ``graphFinalize`` on. ``started``: when
+        its making began, in nanoseconds of the monotonic clock."""
         cdef Qnnrt_Executor_t executor
         cdef uint64_t code
         cdef void* handle = _pointer(graph)
@@ -206,6 +206,7 @@ cdef class CommandList:
         give = <uint64_t (*)(void*, const Qnnrt_Executor_t*) noexcept nogil>(
             library._symbol("qnnrt_graph_set_executor"))
         self._l.graph = graph
+        self._l.owner = context
         executor.self = self._l
         executor.started = started
         executor.bind = _gpu_bind

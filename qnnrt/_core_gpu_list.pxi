@@ -95,6 +95,7 @@ cdef struct _GpuList:
     mutex* free_lock
     _GpuBinding* free
     uint64_t graph
+    uint64_t owner    # the QNN context, whose handles it takes
     uint32_t n_steps
     uint32_t n_io
     uint32_t n_in
@@ -165,16 +166,16 @@ cdef bint _gpu_fits(const _GpuIo* io, const Qnn_Tensor_t* t) noexcept nogil:
     return True
 
 
-cdef uint64_t _gpu_place(_GpuIo* io, uint32_t at, const Qnn_Tensor_t* t, bint strict,
-                         _GpuPlace* place) noexcept nogil:
+cdef uint64_t _gpu_place(_GpuIo* io, uint64_t context, uint32_t at, const Qnn_Tensor_t* t,
+                         bint strict, _GpuPlace* place) noexcept nogil:
     cdef uint64_t code
     if place.given:
         return _gpu_fail(_GPU_TENSOR, "it was given twice", at)
     if not _gpu_fits(io, t):
         return _gpu_fail(_GPU_TENSOR, "what was given has another shape or type", at)
     if t.v1.memType == QNN_TENSORMEMTYPE_MEMHANDLE:
-        code = _gpu_use(<uint64_t><uintptr_t>t.v1.memHandle, at, io.nbytes, io.data_type, io.shape,
-                        io.output, &place.mem)
+        code = _gpu_use(<uint64_t><uintptr_t>t.v1.memHandle, context, at, io.nbytes, io.data_type,
+                        io.shape, io.output, &place.mem)
         if code != 0:
             return code
         place.handle = <uint64_t><uintptr_t>t.v1.memHandle
@@ -206,7 +207,7 @@ cdef uint64_t _gpu_match(_GpuList* run, const Qnn_Tensor_t* tensors, uint32_t n,
                     break
             else:
                 return _gpu_fail(_GPU_TENSOR, "the graph has no such input or output")
-        code = _gpu_place(&run.io[k], k, &tensors[i], strict, &b.places[k])
+        code = _gpu_place(&run.io[k], run.owner, k, &tensors[i], strict, &b.places[k])
         if code != 0:
             return code
     return 0

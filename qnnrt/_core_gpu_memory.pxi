@@ -29,6 +29,7 @@ cdef uint64_t _GPU_GENERAL = 1100
 
 cdef struct _GpuMemory:  # what a memory handle stands for; mem is NULL in a free slot
     void* mem
+    uint64_t context     # QNN's, that it was registered in
     uint64_t nbytes
     uint64_t flags
     uint32_t data_type
@@ -110,8 +111,9 @@ cdef int32_t _gpu_to_host(_GpuMemory* m) noexcept nogil:
     return status
 
 
-cdef uint64_t _gpu_use(uint64_t handle, uint32_t at, uint64_t nbytes, uint32_t data_type,
-                       uint32_t shape, bint output, void** mem) noexcept nogil:
+cdef uint64_t _gpu_use(uint64_t handle, uint64_t context, uint32_t at, uint64_t nbytes,
+                       uint32_t data_type, uint32_t shape, bint output,
+                       void** mem) noexcept nogil:
     """Let an execution use the memory of a handle, until _gpu_unuse."""
     cdef _GpuMemory* m
     cdef uint64_t code = 0
@@ -119,6 +121,9 @@ cdef uint64_t _gpu_use(uint64_t handle, uint32_t at, uint64_t nbytes, uint32_t d
     m = _gpu_memory(handle)
     if m == NULL:
         code = _gpu_fail(_GPU_TENSOR, "its memory handle is not registered on the gpu backend", at)
+    elif m.context != context:
+        code = _gpu_fail(_GPU_TENSOR, "its memory handle belongs to another context: register the "
+                         "buffer with the graph's own", at)
     elif m.nbytes != nbytes or m.data_type != data_type or m.shape != shape:
         code = _gpu_fail(_GPU_TENSOR, "its memory handle is for another shape or type", at)
     elif m.flags & (_CL_READ_ONLY if output else _CL_WRITE_ONLY):
@@ -173,7 +178,7 @@ cdef void _gpu_unuse(uint64_t handle) noexcept nogil:
     _gpu_mutex.unlock()
 
 
-def gpu_register(mem, uint64_t nbytes, uint64_t flags, uint32_t data_type, shape,
+def gpu_register(mem, uint64_t context, uint64_t nbytes, uint64_t flags, uint32_t data_type, shape,
                  owners=None) -> int:
     """A handle for a cl_mem, of which the caller keeps a reference as long as it is registered.
 
@@ -188,6 +193,7 @@ def gpu_register(mem, uint64_t nbytes, uint64_t flags, uint32_t data_type, shape
     global _gpu_live
     memset(&entry, 0, sizeof(entry))
     entry.mem = _pointer(mem)
+    entry.context = context
     entry.nbytes = nbytes
     entry.flags = flags
     entry.data_type = data_type

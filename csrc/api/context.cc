@@ -59,6 +59,7 @@ void FreeGraph(Qnn_GraphHandle_t handle, bool forked, Log* log) {
     return !forked;
   });
   if (graph == nullptr || log == nullptr || !log->Wants(QNN_LOG_LEVEL_INFO)) return;
+  if (graph->executable.external()) return;  // its executions are counted elsewhere
   GraphStats stats = graph->graph.stats();
   log->Write(QNN_LOG_LEVEL_INFO, "graph '%s' is freed after %llu executions in %llu us",
              graph->graph.name().c_str(), static_cast<unsigned long long>(stats.executes),

@@ -68,8 +68,7 @@ Status ExecutableGraph::Give(const Qnnrt_Executor_t& calls) {
     return Status(QNN_COMMON_ERROR_NOT_SUPPORTED,
                   "the runtime executes the graphs of this backend itself");
   }
-  if (ready_.load(std::memory_order_relaxed) != nullptr)
-    return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "the graph is finalized already");
+  if (finalized()) return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "the graph is finalized already");
   executor_ = std::make_unique<const Executor>(calls);
   return Status::Ok();
 }
@@ -92,7 +91,7 @@ Status ExecutableGraph::Finalize(const Graph& graph, ProfileScope* profile) {
 }
 
 Status ExecutableGraph::CheckOpen(const Graph& graph, const char* what) const {
-  if (ready_.load(std::memory_order_acquire) == nullptr) return Status::Ok();
+  if (!finalized()) return Status::Ok();
   return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more %s",
                graph.name().c_str(), what);
 }

@@ -45,6 +45,7 @@ class ExecutableGraph {
   // What graphFinalize does to a graph of an executor's. Errors: 6022 nobody has given one, 6024.
   Status Finalize(const Graph& graph, ProfileScope* profile);
   bool external() const { return external_; }
+  bool finalized() const { return ready_.load(std::memory_order_acquire) != nullptr; }
   // Errors: 6024 with what the graph takes no more of.
   Status CheckOpen(const Graph& graph, const char* what) const;
 

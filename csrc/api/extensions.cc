@@ -119,9 +119,10 @@ uint64_t qnnrt_graph_set_executor(Qnn_GraphHandle_t handle, const Qnnrt_Executor
 }
 
 uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t handle) {
-  return qnnrt::Guarded([&] {
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     auto object = Runtime::Get().graphs.Find(handle);
     if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
+    if (object->executable.finalized()) return QNN_SUCCESS;  // an executor keeps nothing
     return qnnrt::Report(object->graph.ResetState());
   });
 }

@@ -197,6 +197,10 @@ Qnn_ErrorHandle_t Finalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile
     Log* log = graph->context->backend->log.get();
     auto finalize = [&]() -> Status {
       QNNRT_RETURN_IF_ERROR(CheckSignals(*graph, signal_handle));
+      if (signal_handle != nullptr && graph->executable.external()) {
+        return Status(QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+                      "signals end executions of this backend, but not graphFinalize");
+      }
       QNNRT_ASSIGN_OR_RETURN(SignalUse signal, SignalUse::Begin(signal_handle, kGraphSignalCodes));
       QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
                              ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE));

@@ -133,7 +133,7 @@ class Library(_core.GpuLibrary):
             self._weights,
             self._queue_facts(configs),
         )
-        made.commands.install(self, graph, started)
+        made.commands.install(self, g.context, graph, started)
         super().graph_finalize(graph, profile, signal)
         self.graph_leave(graph, made.places.kept)
         g.io = ir.io

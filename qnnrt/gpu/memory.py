@@ -64,6 +64,7 @@ class Memories:
             for memory in checked:
                 handle = _core.gpu_register(
                     memory.number,
+                    context,
                     _nbytes(memory.shape, memory.code),
                     int(memory.buffer.flags),
                     memory.code,

@@ -273,6 +273,13 @@ def test_without_the_binding_nothing_is_finalized(front: _core.GpuLibrary, conte
     assert e.value.code == 6023
 
 
+def test_finalizing_takes_no_signal(front: _core.GpuLibrary, backend: int, context: int) -> None:
+    signal = front.signal_create(backend)
+    made = front.graph_create(context, "g")
+    assert code_of(front.graph_finalize, made, 0, signal) == 1000
+    front.signal_free(signal)
+
+
 def test_an_executor_is_for_this_backend_alone() -> None:
     cpu = _core.Library.open(library_path("cpu"))
     library = ctypes.CDLL(library_path("cpu"))

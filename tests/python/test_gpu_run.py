@@ -295,6 +295,30 @@ def test_what_was_given_twice_or_not_at_all_is_named() -> None:
         s.backend.close()
 
 
+def test_handles_of_another_context_are_refused() -> None:
+    """Of the same OpenCL context, and of another one."""
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        y = s.outputs["y"].handle
+        for backend in (s.backend, "gpu"):
+            options = None if backend is s.backend else {"gpu": {}}
+            with qnnrt.Session(relu_model(), backend, options=options) as other:
+                with pytest.raises(qnnrt.GraphError, match=r"'x': .*another context") as e:
+                    s.graph.execute([other.inputs["x"].handle], [y])
+                assert e.value.code == 6004
+                other.close()
+                if options:
+                    other.backend.close()
+        s.run()
+        s.close()
+        s.backend.close()
+
+
+def test_a_state_that_is_not_there_is_reset() -> None:
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        s.reset_state()
+        s.backend.close()
+
+
 def test_strict_graphs_refuse_memory_that_would_be_copied() -> None:
     with qnnrt.Session(relu_model(), "gpu", strict=True) as s:
         if not s.backend.library.device.shared:
