@@ -7,6 +7,7 @@
 
 #include "abi/QNN/TFLiteDelegate/QnnTFLiteDelegate.h"
 #include "abi/qnn_errors.h"
+#include "abi/qnnrt_ext.h"
 #include "check.h"
 #include "memory/memory_api.h"
 #include "tflite_runtime.h"
@@ -307,6 +308,28 @@ TEST(AllocationsFail) {
   CHECK(TfLiteQnnDelegateAllocCustomMem(0, 64) == nullptr);
   CHECK(TfLiteQnnDelegateAllocCustomMem(64, 100) == nullptr);  // no power of two
   TfLiteQnnDelegateFreeCustomMem(&counts);                     // none of ours: ignored
+  CHECK(counts.Same());
+}
+
+TEST(EveryAllocationFailsOnce) {
+  Counts counts;
+  int64_t n = 1;
+  for (bool failed = true; failed && n < 100000; n += 1 + n / 40) {
+    TfLiteDelegate* d = Make({{"log_level", "0"}});
+    REQUIRE(d != nullptr);
+    {
+      Model m(true);
+      const uint64_t before = qnnrt_debug_allocations();
+      qnnrt_debug_fail_allocation(n);
+      const TfLiteStatus status = m.it.ModifyGraphWithDelegate(d);
+      qnnrt_debug_fail_allocation(-1);
+      failed = qnnrt_debug_allocations() - before >= static_cast<uint64_t>(n);
+      if (status == kTfLiteOk) CHECK(m.Right());
+      if (!failed) CHECK_EQ(status, kTfLiteOk);
+    }
+    tflite_plugin_destroy_delegate(d);
+  }
+  CHECK(n > 100 || qnnrt_debug_allocations() == 0);  // valgrind has an operator new of its own
   CHECK(counts.Same());
 }
 

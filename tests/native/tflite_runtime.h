@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -130,14 +131,14 @@ class Interpreter {
   }
 
   TfLiteStatus ModifyGraphWithDelegate(TfLiteDelegate* delegate) {
-    undone_ = plan_;
-    delegate_ = delegate;
-    const TfLiteStatus status = delegate->Prepare(&context_, delegate);
-    if (status != kTfLiteOk) {
-      Undo();
-      return status;
+    try {
+      undone_ = plan_;
+      delegate_ = delegate;
+      if (delegate->Prepare(&context_, delegate) == kTfLiteOk) return AllocateTensors();
+    } catch (const std::bad_alloc&) {  // of this class: tests make allocations fail
     }
-    return AllocateTensors();
+    Undo();
+    return kTfLiteError;
   }
 
   // Every tensor that is no constant has this first dimension from now on.
@@ -255,6 +256,7 @@ class Interpreter {
     for (int i : made) {
       bool used = false, elsewhere = false;
       for (size_t n = 0; n < nodes_.size(); ++n) {
+        if (nodes_[n]->node.inputs == nullptr) continue;  // being made
         for (int r : Values(nodes_[n]->node.inputs)) {
           used = used || r == i;
           elsewhere = elsewhere || (r == i && inside.count(static_cast<int>(n)) == 0 &&
@@ -290,15 +292,23 @@ class Interpreter {
 
   static TfLiteStatus Replace(TfLiteContext* c, TfLiteRegistration registration,
                               const TfLiteIntArray* nodes, TfLiteDelegate* delegate) {
-    Interpreter* self = Of(c);
-    if (self->fail_replace != 0) return kTfLiteError;
-    const auto parts = self->Partitions(nodes);
-    if (self->chatty)
+    try {
+      return Of(c)->ReplaceNodes(registration, nodes, delegate);
+    } catch (const std::bad_alloc&) {
+      return kTfLiteError;
+    }
+  }
+
+  TfLiteStatus ReplaceNodes(const TfLiteRegistration& registration, const TfLiteIntArray* nodes,
+                            TfLiteDelegate* delegate) {
+    if (fail_replace != 0) return kTfLiteError;
+    const auto parts = Partitions(nodes);
+    if (chatty)
       std::fprintf(stderr,
                    "INFO: Replacing %d node(s) with delegate (%s) node, yielding %zu partitions.\n",
                    nodes->size, registration.custom_name, parts.size());
     std::vector<int> plan;
-    for (int index : self->plan_) {
+    for (int index : plan_) {
       const std::vector<int>* part = nullptr;
       bool first = false;
       for (const auto& p : parts) {
@@ -308,26 +318,27 @@ class Interpreter {
       }
       if (part == nullptr) plan.push_back(index);
       if (!first) continue;
-      auto held = std::make_unique<Held>();
-      const TfLiteDelegateParams params = self->Params(*part, delegate);
+      nodes_.push_back(std::make_unique<Held>());
+      Held* held = nodes_.back().get();
+      plan.push_back(static_cast<int>(nodes_.size()) - 1);
+      const TfLiteDelegateParams params = Params(*part, delegate);
       held->registration = registration;
-      held->node.inputs = MakeArray(Values(params.input_tensors));
-      held->node.outputs = MakeArray(Values(params.output_tensors));
+      held->node.inputs = params.input_tensors;
+      held->node.outputs = params.output_tensors;
       held->node.intermediates = MakeArray({});
       held->node.temporaries = MakeArray({});
       held->node.delegate = delegate;
-      held->node.user_data = registration.init(c, reinterpret_cast<const char*>(&params), 0);
-      FreeParams(params);
+      held->node.user_data =
+          registration.init(&context_, reinterpret_cast<const char*>(&params), 0);
+      std::free(params.nodes_to_replace);
       const bool failed = held->node.user_data == reinterpret_cast<void*>(~uintptr_t{0});
-      self->nodes_.push_back(std::move(held));
-      plan.push_back(static_cast<int>(self->nodes_.size()) - 1);
       if (failed) {
-        self->plan_ = plan;
-        self->Fail("Failed to initialize kernel.");
+        plan_ = plan;
+        Fail("Failed to initialize kernel.");
         return kTfLiteDelegateError;
       }
     }
-    self->plan_ = plan;
+    plan_ = plan;
     return kTfLiteOk;
   }
 
@@ -347,7 +358,7 @@ class Interpreter {
       Release(&n);
       nodes_.pop_back();
     }
-    if (!undone_.empty()) plan_ = undone_;
+    if (!undone_.empty()) plan_.swap(undone_);
     undone_.clear();
     delegate_ = nullptr;
   }
