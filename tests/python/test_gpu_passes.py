@@ -89,6 +89,18 @@ def test_nodes_that_nobody_reads_and_parts_of_them(backend: qnnrt.qnn.Backend) -
     np.testing.assert_array_equal(got["y"], np.maximum(X, 0).reshape(3, 4))
 
 
+def test_inputs_that_nobody_reads_and_graphs_without_kernels(backend: qnnrt.qnn.Backend) -> None:
+    model = chain(("Relu", "x", "y", (3, 4)), outputs="y")
+    model.tensors["z"] = Tensor("z", (2,), F32)
+    model.inputs.append("z")
+    got, _ = run(model, backend, x=X.reshape(3, 4), z=X[:2])
+    np.testing.assert_array_equal(got["y"], np.maximum(X, 0).reshape(3, 4))
+    for nodes in (model.nodes, []):  # what nobody reads is removed
+        nothing = Model("nothing", model.tensors, nodes, ["x"], [])
+        got, counts = run(nothing, backend, x=X.reshape(3, 4))
+        assert (got, counts["kernels"]) == ({}, 0)
+
+
 def test_a_constant_becomes_an_output(backend: qnnrt.qnn.Backend) -> None:
     model = chain(("Reshape", "k", "y", (4, 3)), outputs="y")
     model.tensors["k"] = Tensor("k", (3, 4), F32, X.reshape(3, 4))
