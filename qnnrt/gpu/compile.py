@@ -118,6 +118,15 @@ def compile_graph(
     kernels = []
     steps: list[tuple[Any, ...]] = []
     for node, launch in launches:
+        if launch.call is not None:
+            memories = []
+            for i, arg in enumerate(launch.args):
+                assert isinstance(arg, Value), "a call takes values alone"
+                if arg.root in patches:
+                    patches[arg.root].append((-1 - len(steps), i))
+                memories.append(0 if arg.root in patches else places.buffers[arg.root].int_ptr)
+            steps.append((launch.call, memories, None, node.name, launch.function))
+            continue
         program = programs.of(launch, target.program_cache, anew=target.rebuild)
         origins.setdefault(program.raw, program.origin)
         kernel = program.kernel(launch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,6 +103,9 @@ class Launch:
         before: source that stands before the file's, after its defines.
         in_place: (written, read) values of which a work item reads only the elements that it
             writes: they may have the same memory.
+        call: what enqueues it in the place of a kernel, for routines of libraries: it gets the
+            numbers of the cl_command_queue and of the cl_mem of each of ``args``, all of which are
+            values, and must not wait for the device. ``file`` and ``function`` name the routine.
     """
 
     file: str
@@ -112,3 +116,4 @@ class Launch:
     group: tuple[int, ...] | None = None
     before: str = ""
     in_place: tuple[tuple[Value, Value], ...] = ()
+    call: Callable[[int, list[int]], object] | None = None

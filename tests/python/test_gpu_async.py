@@ -155,6 +155,7 @@ def test_a_synchronous_run_takes_a_signal(s) -> None:
     assert s.stats.executes == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_forked_child_does_not_run(s) -> None:
     s.run_async().result()
 

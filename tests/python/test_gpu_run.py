@@ -14,7 +14,9 @@ from toy import F32, add_model, relu_model, tensors
 import qnnrt
 from qnnrt import _core
 from qnnrt.gpu import compile as compiling
-from qnnrt.gpu import loader
+from qnnrt.gpu import ir, loader
+from qnnrt.gpu.ops import table
+from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
@@ -188,24 +190,28 @@ def gpu_configs(s: qnnrt.Session) -> Any:
     return Configs.of(s.backend.library, s.graph.handle)
 
 
-def with_python_step(call: Callable[[int, list[int]], None], at: int) -> Callable[..., Any]:
-    """A maker of command lists whose step ``at``, with two arguments, is Python's."""
-    original = _core.CommandList
+@pytest.fixture
+def python_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``python_step(call, names)``: those nodes, which are Relu, are a call's in the place of a
+    kernel."""
+    known = table()
+    kernel = known["Relu"]
 
-    def make(
-        functions: Any, context: int, queue: int, steps: Any, io: Any, *rest: Any, **given: Any
-    ):
-        kernel = steps[at][0]
-        steps[at] = (call, [0, 0], None, steps[at][3], "python")
-        io = [(*t[:5], [(-1 - at if k == kernel else k, i) for k, i in t[5]], *t[6:]) for t in io]
-        return original(functions, context, queue, steps, io, *rest, **given)
+    def use(call: Callable[[int, list[int]], object], names: tuple[str, ...] = ("relu",)) -> None:
+        def make(node: ir.Node, target: Target) -> list[ir.Launch]:
+            if node.name not in names:
+                return kernel(node, target)
+            args = node.inputs[0], node.outputs[0]
+            return [ir.Launch("library", "routine", (), (1,), args, call=call)]
 
-    return make
+        monkeypatch.setitem(known, "Relu", make)
+
+    return use
 
 
 @pytest.mark.parametrize("io", ["memhandle", "raw"])
 def test_a_step_of_pythons_stands_between_steps_in_c(
-    monkeypatch: pytest.MonkeyPatch, io: str
+    python_step: Callable[..., None], io: str
 ) -> None:
     """It is called with the queue and its memories, also of inputs and outputs bound later."""
     seen: list[int] = []
@@ -218,7 +224,7 @@ def test_a_step_of_pythons_stands_between_steps_in_c(
         cl.enqueue_copy(q, array, x)
         cl.enqueue_copy(q, y, array * 2)
 
-    monkeypatch.setattr(_core, "CommandList", with_python_step(double, 1))
+    python_step(double, ("relu1",))
     with qnnrt.Session(wide(3), "gpu", io=io) as s:
         for value in (1, 2):
             for t in s.inputs.values():
@@ -242,15 +248,15 @@ def test_a_step_of_pythons_stands_between_steps_in_c(
         s.backend.close()
 
 
-def test_what_a_step_of_pythons_raises_is_the_runs_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_step_of_pythons_raises_is_the_runs_error(python_step) -> None:
     def fail(queue: int, memories: list[int]) -> None:
         raise ValueError("no such tile")
 
-    monkeypatch.setattr(_core, "CommandList", with_python_step(fail, 0))
+    python_step(fail)
     with qnnrt.Session(relu_model(), "gpu") as s:
         for run in (s.run, lambda: s.run_async().result()):
             with pytest.raises(
-                qnnrt.QnnError, match=r"step 0, node 'relu', kernel python: .*no such tile"
+                qnnrt.QnnError, match=r"step 0, node 'relu', kernel routine: .*no such tile"
             ) as e:
                 run()
             assert e.value.code == 1100
@@ -258,9 +264,7 @@ def test_what_a_step_of_pythons_raises_is_the_runs_error(monkeypatch: pytest.Mon
         s.backend.close()
 
 
-def test_steps_of_pythons_and_threads_do_not_wait_for_each_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_steps_of_pythons_and_threads_do_not_wait_for_each_other(python_step) -> None:
     """A run that waits for its turn does not hold the interpreter, which the step needs."""
     import threading
 
@@ -268,7 +272,7 @@ def test_steps_of_pythons_and_threads_do_not_wait_for_each_other(
         x, y = (cl.Buffer.from_int_ptr(n, retain=True) for n in memories)
         cl.enqueue_copy(cl.CommandQueue.from_int_ptr(queue, retain=True), y, x)
 
-    monkeypatch.setattr(_core, "CommandList", with_python_step(copy, 0))
+    python_step(copy)
     with qnnrt.Session(relu_model(), "gpu") as s:
 
         def many() -> None:
