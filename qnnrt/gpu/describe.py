@@ -10,7 +10,7 @@ from .ir import Launch, Node
 from .places import Arena
 from .target import Target
 
-__all__ = ["describe"]
+__all__ = ["describe", "sizes"]
 
 
 def describe(compiled: Compiled, target: Target) -> str:
@@ -36,6 +36,18 @@ def describe(compiled: Compiled, target: Target) -> str:
             "steps": [_step(node, launch) for node, launch in compiled.launches],
         }
     )
+
+
+def sizes(compiled: Compiled) -> dict[str, int]:
+    """Its memory in bytes and its steps, as the counters of other backends' graphs name them."""
+    plans = [arena.plan for arena in compiled.places.arenas]
+    return {
+        "arena_bytes": sum(p.peak for p in plans),
+        "arena_lower_bound": sum(p.lower_bound for p in plans),
+        "arena_sum": sum(p.sum for p in plans),
+        "weight_bytes": compiled.places.weight_bytes,
+        "num_steps": len(compiled.launches),
+    }
 
 
 def _arena(arena: Arena) -> dict[str, Any]:

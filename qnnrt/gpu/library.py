@@ -6,13 +6,13 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .. import _core
 from .compile import compile_graph
 from .configs import Configs, context_queue, drop_measurements
-from .describe import describe
+from .describe import describe, sizes
 from .device import Device, choose, pyopencl
 from .ir import Value
 from .lower import read
@@ -37,6 +37,7 @@ class _Graph:
     commands: _core.CommandList | None = None
     io: tuple[Value, ...] = ()
     description: str | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
 
 
 class Library(_core.GpuLibrary):
@@ -138,6 +139,7 @@ class Library(_core.GpuLibrary):
         self.graph_leave(graph, made.places.kept)
         g.io = ir.io
         g.description = describe(made, target)
+        g.sizes = sizes(made)
         g.commands = made.commands
 
     def _queue_facts(self, configs: Configs) -> dict[str, Any]:
@@ -203,6 +205,9 @@ class Library(_core.GpuLibrary):
             "reserved_at": 2 if reserved else 0,
             "reserved_at_finalize_bytes": 0,
             "reserved_at_execute_bytes": reserved,
+            "copied_in_bytes": counts.get("written_bytes", 0),
+            "copied_out_bytes": counts.get("read_bytes", 0),
+            **(g.sizes if (g := self._graphs.get(graph)) is not None else {}),
         }
 
     def graph_copies(self, graph: int) -> list[tuple[str, str, int, str]]:

@@ -92,6 +92,12 @@ def test_intermediates_share_an_arena() -> None:
         arena = told["arena"]
         assert told["arenas"] == 1
         assert arena["lower_bound"] <= arena["peak"] < arena["sum"]
+        stats = s.backend.library.graph_stats(s.graph.handle)
+        assert stats["arena_bytes"] == arena["peak"]
+        assert (stats["num_steps"], stats["weight_bytes"]) == (
+            len(told["steps"]),
+            told["weight_bytes"],
+        )
         assert any("shared" in item for item in arena["items"])  # a tangent in its operand's place
         assert [step["name"] for step in told["steps"]][-1] == "add3"
         assert 2 <= sum(told["programs"].values()) < len(told["steps"])
