@@ -2,6 +2,7 @@
 // gathering.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "tflite/lower.h"
 
@@ -90,8 +91,8 @@ void Unpack(Node& n) {
 using Range = std::array<int32_t, 3>;  // begin, end, stride; an end of -1 going down: through 0
 
 uint32_t Length(const Range& r) {
-  const int32_t span = r[2] > 0 ? r[1] - r[0] : r[0] - r[1];
-  const int32_t step = std::abs(r[2]);
+  const int64_t span = r[2] > 0 ? int64_t{r[1]} - r[0] : int64_t{r[0]} - r[1];
+  const int64_t step = std::abs(int64_t{r[2]});
   return span <= 0 ? 0 : static_cast<uint32_t>((span + step - 1) / step);
 }
 

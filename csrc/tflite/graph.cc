@@ -82,6 +82,14 @@ std::vector<uint8_t> Moved(const PlannedTensor& t) {
   return moved;
 }
 
+// `wanted`, or with a number behind it: the names of a file need not differ, those of a graph do.
+std::string Unique(const std::string& wanted, std::set<std::string>* names) {
+  std::string name = wanted;
+  for (size_t n = names->size(); !names->insert(name).second; ++n)
+    name = wanted + "." + std::to_string(n);
+  return name;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Graph>> Graph::Build(std::shared_ptr<Backend> backend,
@@ -126,9 +134,7 @@ Status Graph::Fill(const Plan& plan, bool shared) {
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const PlannedTensor& p = plan.tensors[i];
     Qnn_Tensor_t& t = tensors.all()[i];
-    unique[i] = p.name.empty() ? "value" : p.name;
-    if (!names.insert(unique[i]).second) unique[i] += "." + std::to_string(i);
-    names.insert(unique[i]);
+    unique[i] = Unique(p.name.empty() ? "value" : p.name, &names);
     t.v1.name = unique[i].c_str();
     std::vector<uint8_t> moved;
     if (!p.order.empty()) {
@@ -148,7 +154,7 @@ Status Graph::Fill(const Plan& plan, bool shared) {
     std::deque<std::string> param_names;
     for (Qnn_Param_t& p : tensors.params()) {
       if (p.paramType != QNN_PARAMTYPE_TENSOR) continue;
-      param_names.push_back(op.name + "." + p.name);
+      param_names.push_back(Unique(op.name + "." + p.name, &names));
       p.tensorParam.v1.name = param_names.back().c_str();
       const Qnn_ErrorHandle_t error = qnn.tensorCreateGraphTensor(graph_, &p.tensorParam);
       if (error != QNN_SUCCESS) return backend_->Failed(error, "creating " + param_names.back());

@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
 
@@ -24,9 +25,13 @@ Encoding EncodingOf(const TfLiteTensor& t) {
   if (q == nullptr || q->scale == nullptr || q->scale->size == 0) return e;
   e.scale.assign(q->scale->data, q->scale->data + q->scale->size);
   e.offset.assign(e.scale.size(), 0);
-  for (size_t i = 0; i < e.offset.size() && q->zero_point != nullptr; ++i) {
-    const int zeros = q->zero_point->size;
-    if (zeros > 0) e.offset[i] = -q->zero_point->data[zeros == 1 ? 0 : static_cast<int>(i)];
+  const size_t zeros = q->zero_point == nullptr ? 0 : static_cast<size_t>(q->zero_point->size);
+  if (zeros > 1 && zeros != e.scale.size())
+    Refuse("%zu zero points for %zu scales", zeros, e.scale.size());
+  for (size_t i = 0; i < e.offset.size() && zeros > 0; ++i) {
+    const int32_t zero = q->zero_point->data[zeros == 1 ? 0 : i];
+    if (zero == std::numeric_limits<int32_t>::min()) Refuse("a zero point of %d", zero);
+    e.offset[i] = -zero;
   }
   if (e.per_axis()) e.axis = q->quantized_dimension;
   return e;
@@ -249,11 +254,12 @@ Value Node::Real(int index, const Value& v) {
   if (known != lowering_->floats_.end()) return known->second;
   const TfLiteTensor& t = lowering_->tensor(index);
   const Encoding& e = encoding(v);
+  const void* const from = data(v);  // not the tensor's: the value may be a reshaped constant
   const uint64_t count = Elements(v.dims);
   std::vector<float> real(count);
   for (uint64_t i = 0; i < count; ++i) {
     const size_t s = ScaleAt(e, v.dims, i);
-    real[i] = static_cast<float>(e.scale[s] * (Read(t.data, t.type, i) + e.offset[s]));
+    real[i] = static_cast<float>(e.scale[s] * (Read(from, t.type, i) + e.offset[s]));
   }
   const Value made = Constant(v.dims, QNN_DATATYPE_FLOAT_32, real.data());
   lowering_->floats_[index] = made;
@@ -320,8 +326,7 @@ void Node::Set(int i, Value v) {
   v = Reshape(v, dims);
   if (floats_ && !wanted.none()) {
     v = Quantize(v, dtype, wanted);
-  } else if (lowering_->plan_->tensors[v.at].type == QNN_TENSOR_TYPE_NATIVE &&
-             lowering_->plan_->tensors[v.at].index == -1 && spec(v).encoding.none() &&
+  } else if (v.at >= first_ && spec(v).type == QNN_TENSOR_TYPE_NATIVE && spec(v).encoding.none() &&
              !wanted.none()) {
     lowering_->plan_->tensors[v.at].encoding = wanted;
     lowering_->plan_->tensors[v.at].dtype = dtype;  // of 8 bits in, of 16 out
@@ -464,14 +469,12 @@ Value Node::Activate(Value v, int32_t activation) {
       return v;
     case kTfLiteActRelu:
       return Op("Relu", {v}, v.dims);
-    case kTfLiteActTanh:
-      return Op("Tanh", {v}, v.dims);
     case kTfLiteActReluN1To1:
       low = -1, high = 1;
       break;
     case kTfLiteActRelu6:
       break;
-    default:
+    default:  // TANH and SIGN_BIT among them: the runtime's kernels leave those out
       Refuse("the activation function %d", activation);
   }
   if (!floating(v) && OutEncoding(0).none()) {

@@ -59,7 +59,11 @@ class Lowering {
 class Node {
  public:
   Node(Lowering* lowering, const TfLiteNode& node, int32_t code, bool floats)
-      : code(code), lowering_(lowering), node_(node), floats_(floats) {}
+      : code(code),
+        lowering_(lowering),
+        node_(node),
+        first_(static_cast<int>(lowering->plan_->tensors.size())),
+        floats_(floats) {}
 
   // ---- The node ----
   template <typename T>
@@ -120,7 +124,8 @@ class Node {
 
   Lowering* lowering_;
   const TfLiteNode& node_;
-  bool floats_;  // quantized inputs come as float32, the output goes as its own type
+  const int first_;  // of the plan's tensors that this node adds
+  bool floats_;      // quantized inputs come as float32, the output goes as its own type
 };
 
 [[noreturn]] void Refuse(const char* format, ...) __attribute__((format(printf, 1, 2)));

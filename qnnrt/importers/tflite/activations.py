@@ -62,5 +62,8 @@ def activate(c: Lowering, kind: int, x: Value, fixed_point: bool = False) -> Val
 
 def fused(c: Lowering, node: TfliteNode, x: Value) -> Value:
     """`x` through the fused activation of `node`."""
+    kind = fused_of(node.options)
+    if kind == TANH:
+        raise Unsupported("the fused activation TANH, which TFLite's own kernels leave out")
     fixed_point = bool(node.outputs) and node.outputs[0].quantized is not None
-    return activate(c, fused_of(node.options), x, fixed_point)
+    return activate(c, kind, x, fixed_point)
