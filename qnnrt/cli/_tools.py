@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from .. import _core, qnn
 from .._owner import log
-from ..backend import Backend, library_path
+from ..backend import Backend, open_library
 from ..errors import BackendError, BackendNotFoundError, DeviceError, QnnError
 from ..lpai.config import Config as LpaiConfig
 from ._common import UsageError
@@ -93,7 +93,7 @@ def tool_parser(
 
 def add_backend_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--backend", required=True, help="htp, cpu, lpai, or the path of a QNN backend library"
+        "--backend", required=True, help="htp, cpu, lpai, gpu, or the path of a QNN backend library"
     )
     parser.add_argument("--config_file", metavar="FILE", type=Path, help="JSON, see docs/tools.md")
     parser.add_argument(
@@ -250,13 +250,13 @@ def backend_library(name: str) -> _core.Library:
         BackendNotFoundError: there is no such library.
     """
     try:
-        return _core.Library.open(library_path(name))
+        return open_library(name)
     except BackendNotFoundError as error:
         if os.sep in name or ".so" not in name:
             raise
         raise BackendNotFoundError(
-            f"{error}; give its path, htp, cpu or lpai, or put its folder into LD_LIBRARY_PATH "
-            "(`qnnrt lib-dir` prints that of this package's libraries)"
+            f"{error}; give its path, htp, cpu, lpai or gpu, or put its folder into "
+            "LD_LIBRARY_PATH (`qnnrt lib-dir` prints that of this package's libraries)"
         ) from error
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from opencl import cl, gpu, opencl_is_up  # noqa: F401
 from toy import F32, add_model, relu_model, tensors
 
 import qnnrt
-from qnnrt import _core
+from qnnrt import _core, cli
 from qnnrt.gpu import compile as compiling
 from qnnrt.gpu import ir, loader
 from qnnrt.gpu.ops import table
@@ -332,6 +334,30 @@ def test_strict_graphs_refuse_memory_that_would_be_copied() -> None:
             s.graph.execute([x], [y])
         assert e.value.code == 6004
         s.backend.close()
+
+
+def test_net_run_executes_on_the_device_and_writes_its_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")]
+    x, y = (onnx.helper.make_tensor_value_info(n, 1, (1, 16)) for n in "xy")
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), "m.onnx")
+    np.arange(-8, 8, dtype=np.float32).tofile("x.raw")
+    Path("list.txt").write_text("x.raw\n")
+    common = ["net-run", "--model", "m.onnx", "--backend", "gpu", "--input_list", "list.txt"]
+    for mode in ("--synchronous", "--asynchronous"):
+        assert cli.main([*common, mode, "--profiling_level", "detailed"]) == 0
+        found = np.fromfile("output/Result_0/y.raw", np.float32)
+        np.testing.assert_array_equal(found, np.maximum(np.arange(-8, 8), 0))
+    capsys.readouterr()
+    log = "output/qnn-profiling-data_0.log"
+    assert cli.main(["profile-viewer", "--input_log", log]) == 0
+    assert "relu" in capsys.readouterr().out
+    assert cli.main([*common, "--shared_buffer"]) != 0
+    assert "takes no memory handles of type shared_buffer" in capsys.readouterr().err
 
 
 def test_command_lists_and_handles_are_given_back() -> None:
