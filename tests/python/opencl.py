@@ -11,11 +11,17 @@ from toy import relu_model
 import qnnrt
 from qnnrt import gpu
 
-__all__ = ["cl", "gpu", "opencl_is_up"]
+__all__ = ["cl", "gpu", "on_shared_memory", "opencl_is_up"]
 
 cl: Any = pytest.importorskip("pyopencl", reason="pyopencl is not installed")
 if reason := gpu.why_not():
     pytest.skip(reason, allow_module_level=True)
+
+
+#: For tests whose session has memory handles of its own.
+on_shared_memory = pytest.mark.skipif(
+    not gpu.choose().shared, reason="the OpenCL device has memory of its own"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 
 import numpy as np
 import pytest
-from opencl import cl, gpu, opencl_is_up  # noqa: F401
+from opencl import cl, gpu, on_shared_memory, opencl_is_up  # noqa: F401
 from test_fork import in_child
 from toy import relu_model
 
@@ -104,6 +104,7 @@ def test_closing_waits_for_what_is_in_flight(s) -> None:
         s.run_async()
 
 
+@on_shared_memory
 def test_what_a_run_uses_is_deregistered_after_it(s) -> None:
     """Deregistration waits for the runs in flight; the next one is refused by name."""
     x = qnnrt.alloc(64)

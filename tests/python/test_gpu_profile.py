@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from opencl import cl, gpu, opencl_is_up  # noqa: F401
+from opencl import cl, gpu, on_shared_memory, opencl_is_up  # noqa: F401
 from toy import add_model, relu_model
 
 import qnnrt
@@ -30,6 +30,7 @@ def s():
         s.backend.close()
 
 
+@on_shared_memory
 def test_each_node_has_its_time_on_the_device(s) -> None:
     event = execution(s.profile())
     assert event.identifier == "execute"
@@ -46,6 +47,7 @@ def test_each_node_has_its_time_on_the_device(s) -> None:
     assert event.timestamp <= nodes[0].timestamp <= event.timestamp + event.value
 
 
+@on_shared_memory
 def test_basic_profiles_have_no_nodes(s) -> None:
     assert below(execution(s.profile("basic"))) == [(405, "device queue"), (407, "device")]
 
@@ -96,6 +98,7 @@ def test_a_clients_queue_without_timestamps_gives_the_hosts_time() -> None:
         s.backend.close()
 
 
+@on_shared_memory
 def test_a_clients_queue_with_timestamps_is_used() -> None:
     _, queue = own_queue(properties=cl.command_queue_properties.PROFILING_ENABLE)
     with qnnrt.Session(relu_model(), "gpu", options={"gpu": {"queue": queue}}) as s:
@@ -103,6 +106,7 @@ def test_a_clients_queue_with_timestamps_is_used() -> None:
         s.backend.close()
 
 
+@on_shared_memory
 def test_an_asynchronous_run_records_and_says_how_long_it_waited(s) -> None:
     from qnnrt.profile import Profile
 
