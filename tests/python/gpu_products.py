@@ -41,7 +41,7 @@ def main() -> None:
         tiles.dots,
         [
             case("FullyConnected", [normal(rows, 44, dtype=t), w.astype(t), None], [(rows, 9)])
-            for rows, t in ((1, np.float32), (3, np.float32), (8, np.float16))
+            for rows, t in ((1, np.float32), (3, np.float32), (4, np.float16))
         ]
         + [case("MatMul", [normal(3, 2, 7), normal(3, 7, 5)], [(3, 2, 5)], static=[1])],
     )

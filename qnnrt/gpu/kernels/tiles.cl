@@ -5,6 +5,7 @@
 //   A_TURNED: a is [k][m] instead of [m][k]; B_TURNED: b is [n][k] instead of [k][n]
 //   VA, VB, VY: elements that are read or written at once, 4 or 1; rows of memory are multiples
 //   WINDOW: rows are pixels of a convolution's output, and a is its input
+//   UNROLL: terms of the sum that are written out: more of them want more registers
 //   PARTIAL: the sum is cut into parts, which combine.cl adds
 
 #define THREADS ((BM / TM) * (BN / TN))
@@ -172,7 +173,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tiles)
     if (more) {
       READ(k0 + BK)
     }
-#pragma unroll
+#pragma unroll UNROLL
     for (int k = 0; k < BK; ++k) {
       float4 line_a[TM / 4], line_b[TN / 4];
 #pragma unroll

@@ -41,6 +41,11 @@ class Tile:
     def local_bytes(self) -> int:
         return 2 * 4 * self.depth * (self.rows + 4 + self.columns + 4)
 
+    @property
+    def unroll(self) -> int:
+        """Terms that are written out: as many as leave the registers for two groups at a time."""
+        return min(self.depth, 128 // (self.tall * self.wide))
+
     def __str__(self) -> str:
         return f"tiles-{self.rows}x{self.columns}x{self.depth}-{self.tall}x{self.wide}"
 
@@ -60,7 +65,7 @@ TILES: Final = (
     Tile(16, 64, 32, 4, 4, 0.4),
 )
 _PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-_FEW: Final = 8  # rows that dots.cl takes
+_FEW: Final = 4  # rows that dots.cl takes: with more of them it reads a too often
 _LANES, _GROUP = 32, 4
 
 
@@ -107,6 +112,7 @@ def tiles(x: Product, target: Target, tile: Tile, parts: int) -> list[Launch]:
         ("BK", str(tile.depth)),
         ("TM", str(tile.tall)),
         ("TN", str(tile.wide)),
+        ("UNROLL", str(tile.unroll)),
         ("VA", _at_once(*a_whole, x.a_matrix)),
         ("VB", _at_once(*b_whole, b_matrix)),
         ("VY", _at_once(*y_whole)),
