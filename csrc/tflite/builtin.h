@@ -15,6 +15,10 @@ struct DepthwiseParams {
   int32_t padding, stride_w, stride_h, multiplier, activation, dilation_w, dilation_h;
 };
 
+struct Conv3dParams {
+  int32_t padding, stride_w, stride_h, stride_d, dilation_w, dilation_h, dilation_d, activation;
+};
+
 struct PoolParams {
   int32_t padding, stride_w, stride_h, filter_w, filter_h, activation, computed[4];
 };

@@ -104,6 +104,31 @@ void DepthwiseConv2d(Node& n) {
   n.Set(0, n.Activate(n.Op("DepthWiseConv2d", inputs, out, params), p.activation));
 }
 
+// Weights are [kD, kH, kW, Cin, Cout] in both.
+void Conv3d(Node& n) {
+  const auto& p = n.params<Conv3dParams>();
+  const Value x = n.In(0, 5), w = Weights(n, 1, x);
+  const Dims out = n.OutDims();
+  if (w.rank() != 5 || out.size() != 5 || w.dims[3] != x.dims[4])
+    Refuse("weights %s for an input %s", Text(w.dims).c_str(), Text(x.dims).c_str());
+  const int32_t strides[3] = {p.stride_d, p.stride_h, p.stride_w};
+  const int32_t dilations[3] = {p.dilation_d, p.dilation_h, p.dilation_w};
+  std::vector<uint32_t> stride, dilation, pads;
+  for (int d = 0; d < 3; ++d) {
+    const auto found =
+        Padding(p.padding, x.dims[1 + d], w.dims[d], strides[d], dilations[d], out[1 + d]);
+    stride.push_back(static_cast<uint32_t>(strides[d]));
+    dilation.push_back(static_cast<uint32_t>(dilations[d]));
+    pads.insert(pads.end(), {found.first, found.second});
+  }
+  std::vector<Value> inputs = {x, w};
+  AddBias(n, 2, x, w, 4, w.dims[4], &inputs);
+  const Value made =
+      n.Op("Conv3d", inputs, out,
+           {U32s("stride", stride), U32s("pad_amount", pads, {3, 2}), U32s("dilation", dilation)});
+  n.Set(0, n.Activate(made, p.activation));
+}
+
 // The gradient of a convolution, from the wanted output size, which gives the padding.
 void TransposeConv(Node& n) {
   const auto& p = n.params<TransposeConvParams>();
@@ -201,6 +226,7 @@ const std::vector<BuiltinRow>& ConvBuiltins() {
       {17, {MaxPool, Fixed::kOwn, "MAX_POOL_2D"}},
       {67, {TransposeConv, Fixed::kOwn, "TRANSPOSE_CONV"}},
       {126, {BatchMatMul, Fixed::kOwn, "BATCH_MATMUL"}},
+      {132, {Conv3d, Fixed::kOwn, "CONV_3D"}},
   };
   return rows;
 }

@@ -1,6 +1,7 @@
 // Selection by index, and resizing of images, which is one.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "tflite/lower.h"
@@ -56,6 +57,66 @@ void EmbeddingLookup(Node& n) {
   const Value table = n.In(1);
   if (table.rank() == 0) Refuse("a table without rows");
   n.Set(0, Take(n, table, n.In(0), 0));
+}
+
+// A constant with this value everywhere.
+Value Filled(Node& n, const Dims& dims, Qnn_DataType_t dtype, const void* element) {
+  const uint32_t size = ElementBytes(dtype);
+  std::vector<uint8_t> bytes(Elements(dims) * size);
+  for (size_t at = 0; at < bytes.size(); at += size) std::memcpy(&bytes[at], element, size);
+  return n.Constant(dims, dtype, bytes.data());
+}
+
+// Into zeros; what meets at one place is added.
+void ScatterNd(Node& n) {
+  const Value index = n.Cast(n.In(0), QNN_DATATYPE_INT_32), updates = n.In(1);
+  const uint64_t zero = 0;
+  if (n.type(updates) == QNN_DATATYPE_BOOL_8) Refuse("booleans");
+  const Value zeros = Filled(n, n.OutDims(), n.type(updates), &zero);
+  n.Set(0, n.OpOf("ScatterNd", {zeros, index, updates}, n.OutDims(), n.type(updates),
+                  {U32("reduction", 1)}));
+}
+
+// Values at some places, one other value everywhere else.
+void SparseToDense(Node& n) {
+  Value index = n.Cast(n.In(0), QNN_DATATYPE_INT_32), values = n.In(2);
+  const Value rest = n.In(3);
+  const Dims out = n.OutDims();
+  if (n.data(rest) == nullptr || Elements(rest.dims) != 1) Refuse("a default that is no constant");
+  if (index.rank() < 2) index = n.Reshape(index, {static_cast<uint32_t>(Elements(index.dims)), 1});
+  const uint32_t count = index.dims[0];
+  if (values.rank() == 0) values = n.Reshape(values, {1});
+  if (values.dims[0] != count)
+    values = n.Op("Tile", {values}, {count}, {U32s("multiples", {count})});
+  const Value dense = Filled(n, out, n.type(values), n.data(rest));
+  n.Set(0, n.OpOf("ScatterNd", {dense, index, values}, out, n.type(values), {U32("reduction", 0)}));
+}
+
+// True on the diagonal.
+Value Diagonal(Node& n, uint32_t rows, uint32_t columns) {
+  std::vector<uint8_t> on(size_t{rows} * columns, 0);
+  for (uint32_t i = 0; i < std::min(rows, columns); ++i) on[size_t{i} * columns + i] = 1;
+  return n.Constant({rows, columns}, QNN_DATATYPE_BOOL_8, on.data());
+}
+
+void MatrixDiag(Node& n) {
+  const Value x = n.In(0);
+  if (x.rank() == 0) Refuse("a scalar is no diagonal");
+  Dims wide = x.dims;
+  wide.push_back(1);
+  const Value on = Diagonal(n, x.dims.back(), x.dims.back());
+  n.Set(0, n.OpOf("ElementWiseSelect", {on, n.Reshape(x, wide), n.Scalar(0, x)}, n.OutDims(),
+                  n.type(x)));
+}
+
+void MatrixSetDiag(Node& n) {
+  const Value x = n.In(0), diagonal = n.In(1);
+  if (x.rank() < 2 || diagonal.rank() + 1 != x.rank()) Refuse("a diagonal of another rank");
+  const uint32_t rows = x.dims[x.rank() - 2], columns = x.dims.back();
+  Dims wide = diagonal.dims;  // along rows or along columns: whichever it is as long as
+  wide.insert(rows <= columns ? wide.end() : wide.end() - 1, 1);
+  n.Set(0, n.OpOf("ElementWiseSelect", {Diagonal(n, rows, columns), n.Reshape(diagonal, wide), x},
+                  x.dims, n.type(x)));
 }
 
 void OneHot(Node& n) {
@@ -153,9 +214,13 @@ const std::vector<BuiltinRow>& GatherBuiltins() {
       {7, {EmbeddingLookup, Fixed::kOwn, "EMBEDDING_LOOKUP"}},
       {23, {ResizeBilinear, Fixed::kOwn, "RESIZE_BILINEAR"}},
       {36, {Gather, Fixed::kOwn, "GATHER"}},
+      {68, {SparseToDense, Fixed::kFloats, "SPARSE_TO_DENSE"}},
       {85, {OneHot, Fixed::kOwn, "ONE_HOT"}},
       {97, {ResizeNearest, Fixed::kOwn, "RESIZE_NEAREST_NEIGHBOR"}},
       {107, {GatherNd, Fixed::kOwn, "GATHER_ND"}},
+      {113, {MatrixDiag, Fixed::kNever, "MATRIX_DIAG"}},
+      {115, {MatrixSetDiag, Fixed::kOwn, "MATRIX_SET_DIAG"}},
+      {122, {ScatterNd, Fixed::kNever, "SCATTER_ND"}},
   };
   return rows;
 }

@@ -1,7 +1,7 @@
 #include "tflite/delegate.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include "abi/qnn_errors.h"
 #include "memory/memory_api.h"
@@ -22,7 +22,7 @@ IntArray ToArray(const std::vector<int>& values) {
       std::malloc(sizeof(TfLiteIntArray) + values.size() * sizeof(int)));
   if (a == nullptr) throw std::bad_alloc();
   a->size = static_cast<int>(values.size());
-  std::memcpy(a->data, values.data(), values.size() * sizeof(int));
+  std::copy(values.begin(), values.end(), a->data);
   return IntArray(a);
 }
 

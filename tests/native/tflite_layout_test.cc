@@ -130,6 +130,10 @@ AT(DepthwiseParams, multiplier, 12);
 AT(DepthwiseParams, activation, 16);
 AT(DepthwiseParams, dilation_w, 20);
 AT(DepthwiseParams, dilation_h, 24);
+SIZE(Conv3dParams, 32);
+AT(Conv3dParams, stride_d, 12);
+AT(Conv3dParams, dilation_d, 24);
+AT(Conv3dParams, activation, 28);
 SIZE(PoolParams, 40);
 AT(PoolParams, stride_w, 4);
 AT(PoolParams, stride_h, 8);
@@ -198,6 +202,6 @@ AT(LrnParams, beta, 12);
 }  // namespace qnnrt::tflite
 
 int main() {
-  std::puts("tflite_layout_test: 41 structs and enums are laid out as the runtime's");
+  std::puts("tflite_layout_test: 42 structs and enums are laid out as the runtime's");
   return 0;
 }

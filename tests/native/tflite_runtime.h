@@ -4,10 +4,10 @@
 // alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <new>
@@ -24,7 +24,7 @@ enum Op { kAdd = 0, kMul = 18, kRelu = 19, kCustom = 32, kDelegate = 51 };
 inline TfLiteIntArray* MakeArray(const std::vector<int>& values) {
   auto* a = static_cast<TfLiteIntArray*>(std::malloc(sizeof(int) * (values.size() + 1)));
   a->size = static_cast<int>(values.size());
-  std::memcpy(a->data, values.data(), values.size() * sizeof(int));
+  std::copy(values.begin(), values.end(), a->data);
   return a;
 }
 
@@ -318,11 +318,12 @@ class Interpreter {
       }
       if (part == nullptr) plan.push_back(index);
       if (!first) continue;
-      nodes_.push_back(std::make_unique<Held>());
-      Held* held = nodes_.back().get();
+      auto made = std::make_unique<Held>();
+      made->registration = registration;  // Undo knows it by that
+      Held* held = made.get();
+      nodes_.push_back(std::move(made));
       plan.push_back(static_cast<int>(nodes_.size()) - 1);
       const TfLiteDelegateParams params = Params(*part, delegate);
-      held->registration = registration;
       held->node.inputs = params.input_tensors;
       held->node.outputs = params.output_tensors;
       held->node.intermediates = MakeArray({});
