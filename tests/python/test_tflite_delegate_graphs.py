@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,7 @@ def test_two_interpreters_share_a_delegate() -> None:
     with pytest.raises(external.QnnError, match="several interpreters"):
         external.bind(given, 0, None)
     del second
+    gc.collect()
     external.bind(given, 0, None)
     delegated.close(delegated.run(first, feeds)[0], wanted[0])
 
