@@ -10,7 +10,7 @@ from opencl import cl, gpu, opencl_is_up  # noqa: F401
 from test_ops_join import random_slice, values
 
 import qnnrt
-from qnnrt.model import Model, Node, Tensor
+from qnnrt.model import Model, Node, Quantization, Tensor
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
@@ -181,9 +181,27 @@ def test_neighbours_are_moved_together() -> None:
     assert launches(cut.model) == 2
 
 
-def test_fixed_point_numbers_are_refused() -> None:
-    q = qnnrt.model.Quantization(0.5, 0)
+def test_fixed_point_numbers_are_moved_in_one_encoding() -> None:
+    q, other = Quantization(0.5, 0), Quantization(0.25, 0)
     x = values((2, 3), "uint8")
-    cut = case("Transpose", [x], [(3, 2)], {"perm": u32(1, 0)}, encodings={"in0": q, "out0": q})
-    with pytest.raises(qnnrt.UnsupportedOpError, match="'in0' has fixed-point numbers"):
-        launches(cut.model)
+    both = dict.fromkeys(("in0", "out0"), q)
+    turned = {"perm": u32(1, 0)}
+    pad = {"pad_amount": pairs((0, 1), (0, 1))}
+    against_cpu(
+        case("Transpose", [x], [(3, 2)], turned, encodings=both),
+        case("Concat", [x, x], [(4, 3)], {"axis": 0}, encodings=both | {"in1": q}),
+        case("Gather", [x, np.int32([1])], [(1, 3)], {"axis": 0}, encodings=both),
+        case("Pad", [x], [(2, 5)], pad | {"scheme": 3}, encodings=both),
+    )
+    for refused, message in [
+        (
+            case("Concat", [x, x], [(4, 3)], {"axis": 0}, encodings=both | {"in1": other}),
+            "moves and changes an encoding at once",
+        ),
+        (
+            case("Pad", [x], [(2, 5)], pad | {"scheme": 0}, encodings=both),
+            "'in0' has fixed-point numbers",
+        ),
+    ]:
+        with pytest.raises(qnnrt.UnsupportedOpError, match=message):
+            launches(refused.model)

@@ -13,7 +13,18 @@ from ..ir import Launch, Node, Value
 from ..target import Target
 from .common import Defines
 from .move import copies, packed
-from .sizes import axis_of, index_type, launch, number, on_lanes, over, plain, strides, unit_type
+from .sizes import (
+    axis_of,
+    index_type,
+    launch,
+    moved,
+    number,
+    on_lanes,
+    over,
+    plain,
+    strides,
+    unit_type,
+)
 
 _COMBINE: Final = {
     0: "(b)",
@@ -42,7 +53,7 @@ def _picked(node: Node) -> tuple[Value, Value, Value]:
     x, indices, y = node.inputs[0], node.inputs[1], node.outputs[0]
     assert x is not None
     assert indices is not None
-    plain(x, y)
+    moved(x, y)
     return x, indices, y
 
 
@@ -107,7 +118,7 @@ def _scattered(
     assert updates is not None
     reduction = int(node.params.get("reduction", 0))
     if reduction == 0:  # bits, so that a NaN stays what it is
-        plain(x, updates, y)
+        moved(x, updates, y)
         bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[x.dtype.itemsize]
         types: Defines = (("TYPE", bits),)
     else:

@@ -13,7 +13,7 @@ import numpy as np
 from ..ir import Launch, Node, Value
 from ..target import Target
 from .common import Refused
-from .sizes import axis_of, launch, on_lanes, over, plain, strides, unit_type
+from .sizes import axis_of, launch, moved, on_lanes, over, plain, strides, unit_type
 
 __all__ = ["Loop", "copies", "filled", "packed"]
 
@@ -157,14 +157,14 @@ def _parts(
 
 def _concat(node: Node, target: Target) -> list[Launch]:
     ins, y = [v for v in node.inputs if v is not None], node.outputs[0]
-    plain(*ins, y)
+    moved(y, *ins)
     axis = axis_of(node, len(y.shape), len(y.shape) - 1)
     return _parts(y, axis, [(v, v.shape[axis]) for v in ins], True, target)
 
 
 def _pack(node: Node, target: Target) -> list[Launch]:
     ins, y = [v for v in node.inputs if v is not None], node.outputs[0]
-    plain(*ins, y)
+    moved(y, *ins)
     return _parts(y, axis_of(node, len(y.shape)), [(v, 1) for v in ins], True, target)
 
 
@@ -251,6 +251,8 @@ def _range(begin: int | None, end: int | None, step: int, size: int) -> tuple[in
 
 def _pad(node: Node, target: Target) -> list[Launch]:
     x, y = _one(node)
+    if int(node.params["scheme"]) == 0:
+        plain(x)  # the constant would have to be encoded
     amount = np.asarray(node.params["pad_amount"]).reshape(-1, 2).tolist()
     dims: list[tuple[int, int, int]] = []  # the innermost first: of the output, the input, before
     for o, n, (before, _) in list(zip(y.shape, x.shape, amount, strict=True))[::-1]:
@@ -325,6 +327,7 @@ def _batch_space(node: Node, target: Target) -> list[Launch]:
     if height * width > _MOST_LAUNCHES:
         raise Refused(f"there is no kernel for blocks of {height} x {width} with borders")
     if not to_space:
+        plain(x)  # the border would have to be encoded
         found.append(filled(y, 0, target))
     for i, j in itertools.product(range(height), range(width)):
         rows = _inside(batched.shape[1], height, i - top, image.shape[1])
@@ -356,7 +359,7 @@ def _one(node: Node) -> tuple[Value, Value]:
     """Input and first output of a node that moves the elements of one tensor."""
     x = node.inputs[0]
     assert x is not None
-    plain(x, *node.outputs)
+    moved(x, *node.outputs)
     return x, node.outputs[0]
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from ..ir import Launch, Node, Value
+from ..passes.aliases import same_encoding
 from ..target import Target
 from .common import Defines, Refused
 
@@ -18,6 +19,7 @@ __all__ = [
     "axis_of",
     "index_type",
     "launch",
+    "moved",
     "number",
     "on_lanes",
     "over",
@@ -82,6 +84,15 @@ def plain(*values: Value | None) -> None:
     for value in values:
         if value is not None and value.code >> 8 in FIXED:
             raise Refused(f"tensor {value.name!r} has fixed-point numbers")
+
+
+def moved(first: Value, *others: Value | None) -> None:
+    """Fixed-point numbers are moved as they are, so all tensors need one encoding."""
+    for value in others:
+        if value is None or (value.code >> 8 not in FIXED and first.code >> 8 not in FIXED):
+            continue
+        if value.code != first.code or not same_encoding(first, value):
+            raise Refused("there is no kernel that moves and changes an encoding at once")
 
 
 def number(value: Value) -> Defines:
