@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Write docs/op-coverage.md: what the cpu backend and the importers can do.
+"""Write docs/op-coverage.md: what the cpu and gpu backends and the importers can do.
 
-Three sources, none of them written by hand for the page: the op table of libqnnrt
-(`qnnrt_op_coverage_json`), the importers' tables, and the test cases: the node cases of the
+Four sources, none of them written by hand for the page: the op table of libqnnrt
+(`qnnrt_op_coverage_json`), the gpu backend's table of kernels, the importers' tables, and the test
+cases: the node cases of the
 installed onnx package, which are run on the cpu backend before anything is written, and the
 TFLite models of the tests.
 
@@ -31,6 +32,7 @@ warnings.simplefilter("ignore")
 import onnx_cases  # noqa: E402
 
 import qnnrt  # noqa: E402
+from qnnrt.gpu import ops as gpu_ops  # noqa: E402
 from qnnrt.importers import onnx as importer  # noqa: E402
 from qnnrt.importers import tflite as tflite_importer  # noqa: E402
 
@@ -68,17 +70,28 @@ def _param(param: dict[str, Any]) -> str:
     return f"{text}: {param['rule']}" if param["rule"] else text
 
 
+def _on_gpu(op: str) -> str:
+    if op not in gpu_ops.table():
+        return "-"
+    return "yes, fuses" if op in gpu_ops.takes_post() else "yes"
+
+
 def qnn_section() -> list[str]:
     table = sorted(op_table(), key=lambda op: str(op["type"]))
+    on_gpu = sum(op["type"] in gpu_ops.table() for op in table)
     lines = [
-        f"## QNN operations of the cpu backend ({len(table)})",
+        f"## QNN operations of the cpu backend ({len(table)}) and of the gpu backend ({on_gpu})",
         "",
         "Package `qti.aisw`. `?`: optional. Types are those that any input or output takes; which",
         "ones go together is the rule of the op and said by its validation. Every op has a",
         "portable kernel; oneDNN serves the float32 forms that it has.",
         "",
-        "| op | inputs | params | types | fuses activations | 16-bit kernel |",
-        "|---|---|---|---|---|---|",
+        "Column gpu: ops with OpenCL kernels. The gpu backend checks graphs as the cpu backend",
+        "does, and refuses what it has no kernel for, for example fixed-point numbers, by name;",
+        "*fuses*: operations on single elements behind it are done by the same kernel.",
+        "",
+        "| op | inputs | params | types | fuses activations | 16-bit kernel | gpu |",
+        "|---|---|---|---|---|---|---|",
     ]
     for op in table:
         cells = (
@@ -88,6 +101,7 @@ def qnn_section() -> list[str]:
             _types(op),
             "yes" if op["fuses"] else "-",
             "own" if op["native_half"] else "-",
+            _on_gpu(op["type"]),
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return lines

@@ -9,7 +9,7 @@ from ..ir import Launch, Node, Value
 from ..target import Target
 from .broadcast import Place, place
 from .common import Refused
-from .formulas import ELEMENTWISE, formula
+from .formulas import ELEMENTWISE, FLOATS, formula
 
 #: Work items in a group: one size for all, since some devices compile kernels for it.
 _GROUP: Final = 128
@@ -173,5 +173,5 @@ def _after(node: Node, operands: list[_Operand]) -> tuple[str, list[_Operand]]:
 
 
 #: Families whose kernels do `Node.post`: see the pass that gives it to them.
-TAKES_POST: Final = frozenset(ELEMENTWISE)
+TAKES_POST: Final = FLOATS
 OPS: Final = dict.fromkeys(ELEMENTWISE, _elementwise)

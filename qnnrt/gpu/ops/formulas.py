@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import Node, Value
 from .common import Refused
 
-__all__ = ["ELEMENTWISE", "Formula", "formula", "is_fixed", "is_real", "literal"]
+__all__ = ["ELEMENTWISE", "FLOATS", "Formula", "formula", "is_fixed", "is_real", "literal"]
 
 #: In the order of QNN_OP_ELEMENT_WISE_BINARY_OPERATION_*.
 _BINARY: Final = (
@@ -131,6 +131,13 @@ ELEMENTWISE: Final = {
     **{name: name for name in ("IsInf", "IsNan", "Logit", "Prelu")},
     **{name: name for name in _CONVERSIONS},
 }
+#: Those that may give floats.
+FLOATS: Final = frozenset(
+    op
+    for op, name in ELEMENTWISE.items()
+    if name not in _COMPARE
+    and name not in ("And", "IsInf", "IsNan", "Not", "Or", "Quantize", "Xor")
+)
 
 
 @dataclass(frozen=True)
