@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kNoDelegateFlags = 0;
 constexpr uint64_t kPage = 4096;
+// Graphs without kernels whose memory is kept: they are between two sizes, or gone.
+constexpr size_t kResting = 8;
 
 struct FreeArray {
   void operator()(TfLiteIntArray* a) const { std::free(a); }
@@ -24,12 +26,6 @@ IntArray ToArray(const std::vector<int>& values) {
   a->size = static_cast<int>(values.size());
   std::copy(values.begin(), values.end(), a->data);
   return IntArray(a);
-}
-
-// Memory that the runtime gives out at each preparation; variables it keeps, and resets.
-bool InArena(const TfLiteTensor& t) {
-  return (t.allocation_type == kTfLiteArenaRw || t.allocation_type == kTfLiteArenaRwPersistent) &&
-         !t.is_variable;
 }
 
 // Whether the node has a variable tensor that is among `states`; its own are, afterwards.
@@ -50,6 +46,11 @@ const char* NameOf(const TfLiteRegistration& registration) {
 }
 
 }  // namespace
+
+bool InArena(const TfLiteTensor& t) {
+  return (t.allocation_type == kTfLiteArenaRw || t.allocation_type == kTfLiteArenaRwPersistent) &&
+         !t.is_variable;
+}
 
 Delegate::Delegate(Options options)
     : options_(std::move(options)), log_(static_cast<int>(options_.c.log_level)) {
@@ -126,7 +127,52 @@ bool Delegate::Takes(const TfLiteContext* context, int index, const TfLiteNode& 
   return false;
 }
 
+// Memory that waits for a graph is for that one alone. Another graph may have its address after it
+// is gone, but not its tensors' mark, which Unplace leaves.
+void Delegate::Recognize(TfLiteContext* context) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  resting_.erase(std::remove(resting_.begin(), resting_.end(), context), resting_.end());
+  for (auto it = places_.lower_bound({context, 0});
+       it != places_.end() && it->first.first == context;) {
+    const auto index = static_cast<size_t>(it->first.second);
+    const bool there = index < context->tensors_size;
+    const bool marked = there && context->tensors[index].delegate == &c_;
+    if (marked) context->tensors[index].delegate = nullptr;
+    if (marked || it->second.uses > 0) {
+      ++it;
+      continue;
+    }
+    if (it->second.buffer != 0) qnnrt_buffer_release(it->second.buffer);
+    it = places_.erase(it);
+  }
+}
+
+// The graph has lost its last kernel. Under the lock.
+void Delegate::Rest(const TfLiteContext* context) {
+  for (const Kernel* kernel : kernels_) {
+    if (kernel->context_ == context) return;
+  }
+  resting_.push_back(context);
+  if (resting_.size() <= kResting) return;
+  Forget(resting_.front());
+  resting_.pop_front();
+}
+
+void Delegate::Forget(const TfLiteContext* context) {
+  const auto first = places_.lower_bound({context, 0});
+  auto last = first;
+  for (; last != places_.end() && last->first.first == context; ++last) {
+    if (last->second.buffer != 0) qnnrt_buffer_release(last->second.buffer);
+  }
+  places_.erase(first, last);
+  const auto begin = numbers_.lower_bound({context, 0});
+  auto end = begin;
+  while (end != numbers_.end() && end->first.first == context) ++end;
+  numbers_.erase(begin, end);
+}
+
 TfLiteStatus Delegate::Choose(TfLiteContext* context) {
+  Recognize(context);
   TfLiteIntArray* plan = nullptr;
   if (context->GetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
   const std::vector<int> order(plan->data, plan->data + plan->size);
@@ -179,6 +225,11 @@ bool Delegate::ApplicationBrings(const TfLiteContext& context) const {
     if (place == places_.end() || place->second.address != t.data) return true;
   }
   return false;
+}
+
+bool Delegate::IsBound(const TfLiteContext& context, int index) const {
+  auto found = places_.find({&context, index});
+  return found != places_.end() && found->second.bound;
 }
 
 Status Delegate::Provide(Placement* place, uint64_t bytes) {
@@ -235,133 +286,7 @@ void Delegate::Unplace(TfLiteContext* context, int index) {
   if (t.allocation_type != kTfLiteCustom || t.data != found->second.address) return;
   t.allocation_type = found->second.before;
   t.data = nullptr;
-}
-
-// ---- The side door -------------------------------------------------------------------------
-
-Status Delegate::Bind(int32_t index, void* address, uint64_t nbytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  TfLiteContext* context = nullptr;
-  uint64_t bytes = 0;
-  std::vector<Kernel*> users;
-  for (Kernel* kernel : kernels_) {
-    for (const Port& port : kernel->graph_->ports()) {
-      if (port.index != index) continue;
-      if (context != nullptr && context != kernel->context_)
-        return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT,
-                     "several interpreters of this delegate have a tensor %d", index);
-      context = kernel->context_;
-      bytes = port.bytes;
-      users.push_back(kernel);
-    }
-  }
-  if (context == nullptr)
-    return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT,
-                 "tensor %d is no input or output of a delegated partition", index);
-  TfLiteTensor& t = context->tensors[index];
-  const auto key = std::make_pair(static_cast<const TfLiteContext*>(context), index);
-  auto known = places_.find(key);
-  const bool ours = known != places_.end() && known->second.address == t.data;
-  if ((t.allocation_type == kTfLiteCustom && !ours) ||
-      (t.allocation_type != kTfLiteCustom && !InArena(t)))
-    return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
-                 "tensor %d has memory of the application's or of the model's", index);
-  Placement next;
-  next.uses = known == places_.end() ? 0 : known->second.uses;
-  next.before = known == places_.end() ? t.allocation_type : known->second.before;
-  if (address == nullptr) {
-    QNNRT_RETURN_IF_ERROR(Provide(&next, bytes));
-  } else {
-    if (reinterpret_cast<uintptr_t>(address) % kTfLiteDefaultTensorAlignment != 0)
-      return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT,
-                   "%p is not on a boundary of %d bytes, which TFLite asks of tensors", address,
-                   kTfLiteDefaultTensorAlignment);
-    if (nbytes < bytes)
-      return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "%llu bytes for tensor %d, which has %llu",
-                   static_cast<unsigned long long>(nbytes), index,
-                   static_cast<unsigned long long>(bytes));
-    uint64_t offset = 0;
-    qnnrt_buffer_info_t info;
-    if (qnnrt_buffer_lookup(address, &next.buffer, &offset) != QNN_SUCCESS ||
-        qnnrt_buffer_info(next.buffer, &info) != QNN_SUCCESS)
-      return Error(QNN_MEM_ERROR_INVALID_HANDLE,
-                   "there is no buffer of this library at %p: allocate or import one", address);
-    if (offset > info.nbytes || info.nbytes - offset < nbytes) {
-      qnnrt_buffer_release(next.buffer);
-      return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "%llu bytes reach beyond the buffer at %p",
-                   static_cast<unsigned long long>(nbytes), address);
-    }
-    next.address = address;
-    next.capacity = nbytes;
-    next.bound = true;
-  }
-  Placement& place = places_[key];
-  if (place.buffer != 0) qnnrt_buffer_release(place.buffer);
-  place = next;
-  for (Kernel* kernel : users) {
-    if (kernel->placed_.insert(index).second) ++place.uses;
-  }
-  t.allocation_type = kTfLiteCustom;
-  t.data = place.address;
-  return Status::Ok();
-}
-
-uint32_t Delegate::Tensors(Qnnrt_TfliteTensor_t* out, uint32_t capacity) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  uint32_t count = 0;
-  for (Kernel* kernel : kernels_) {
-    for (const Port& port : kernel->graph_->ports()) {
-      if (count++ >= capacity) continue;
-      Qnnrt_TfliteTensor_t& found = out[count - 1];
-      found = {};
-      const TfLiteTensor& t = kernel->context_->tensors[port.index];
-      found.index = port.index;
-      found.output = port.output ? 1 : 0;
-      found.address = t.data;
-      found.nbytes = found.capacity = port.bytes;
-      found.fd = -1;
-      auto place = places_.find({kernel->context_, port.index});
-      if (place != places_.end() && place->second.address == t.data) {
-        found.memory = place->second.bound ? QNNRT_TFLITE_BOUND : QNNRT_TFLITE_SHARED;
-        found.capacity = place->second.capacity;
-      } else if (port.handle != nullptr && port.address == t.data) {
-        found.memory = QNNRT_TFLITE_APPLICATION;
-      }
-      qnnrt_buffer_t buffer = 0;
-      uint64_t offset = 0;
-      qnnrt_buffer_info_t info;
-      if (found.memory == QNNRT_TFLITE_COPIED ||
-          qnnrt_buffer_lookup(t.data, &buffer, &offset) != QNN_SUCCESS)
-        continue;
-      if (qnnrt_buffer_info(buffer, &info) == QNN_SUCCESS)
-        found.fd_offset = info.fd_offset + offset;
-      qnnrt_buffer_fd(buffer, &found.fd);
-      qnnrt_buffer_release(buffer);
-    }
-  }
-  return count;
-}
-
-void Delegate::Count(Qnnrt_TfliteCounters_t* out) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  *out = {};
-  for (const auto& entry : nodes_) {
-    out->nodes += entry.second.first;
-    out->delegated += entry.second.second;
-  }
-  out->partitions = kernels_.size();
-  out->invokes = invokes_;
-  out->copied_in_bytes = copied_in_;
-  out->copied_out_bytes = copied_out_;
-  for (Kernel* kernel : kernels_) {
-    uint64_t in, bytes_out;
-    kernel->graph_->Copied(&in, &bytes_out);
-    out->copied_in_bytes += in;
-    out->copied_out_bytes += bytes_out;
-    out->invokes += kernel->invokes_;
-    for (const Port& port : kernel->graph_->ports())
-      ++(kernel->graph_->InPlace(port) ? out->shared_tensors : out->copied_tensors);
-  }
+  t.delegate = &c_;  // the mark; without a handle it means nothing to the runtime
 }
 
 }  // namespace qnnrt::tflite

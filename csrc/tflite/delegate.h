@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,9 @@ namespace qnnrt::tflite {
 
 class Kernel;
 
+// Memory that the runtime gives out at each preparation; variables it keeps, and resets.
+bool InArena(const TfLiteTensor& t);
+
 // Shared memory of one tensor. It only grows, and outlives the kernels that use it, so that the
 // tensor has the same address when the graph is prepared anew.
 struct Placement {
@@ -32,7 +36,7 @@ struct Placement {
   TfLiteAllocationType before = kTfLiteArenaRw;
 };
 
-class Delegate {
+class Delegate : public std::enable_shared_from_this<Delegate> {
  public:
   static Result<Delegate*> Create(Options options);
   // The application is done with it; what kernels still use stays.
@@ -43,7 +47,6 @@ class Delegate {
   const Options& options() const { return options_; }
   const Log& log() const { return log_; }
   const std::shared_ptr<Backend>& backend() const { return backend_; }
-  const std::shared_ptr<Delegate>& self() const { return self_; }
 
   Status Bind(int32_t index, void* address, uint64_t nbytes);
   uint32_t Tensors(Qnnrt_TfliteTensor_t* out, uint32_t capacity);
@@ -59,9 +62,13 @@ class Delegate {
  private:
   static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* delegate);
   TfLiteStatus Choose(TfLiteContext* context);
+  void Recognize(TfLiteContext* context);
+  void Rest(const TfLiteContext* context);
+  void Forget(const TfLiteContext* context);
   bool Takes(const TfLiteContext* context, int index, const TfLiteNode& node,
              const TfLiteRegistration& registration, Numbers* numbers);
   bool ApplicationBrings(const TfLiteContext& context) const;
+  bool IsBound(const TfLiteContext& context, int index) const;
   bool Place(TfLiteContext* context, Kernel* kernel, Port* port);
   Status Provide(Placement* place, uint64_t bytes);
   void Unplace(TfLiteContext* context, int index);
@@ -77,6 +84,7 @@ class Delegate {
   std::map<std::pair<const TfLiteContext*, int>, Numbers> numbers_;
   std::map<const TfLiteContext*, std::pair<uint64_t, uint64_t>> nodes_;  // all, delegated
   std::set<Kernel*> kernels_;
+  std::deque<const TfLiteContext*> resting_;  // graphs without kernels, whose memory is kept
   uint64_t invokes_ = 0, copied_in_ = 0, copied_out_ = 0;  // of kernels that are gone
 };
 

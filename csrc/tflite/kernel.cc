@@ -30,7 +30,7 @@ void* Kernel::Init(TfLiteContext* context, const char* buffer, size_t) {
   const auto* params = reinterpret_cast<const TfLiteDelegateParams*>(buffer);
   Delegate* delegate = Delegate::Of(params->delegate);
   try {
-    std::unique_ptr<Kernel> kernel(new Kernel(delegate->self(), context));
+    std::unique_ptr<Kernel> kernel(new Kernel(delegate->shared_from_this(), context));
     const Status status = kernel->Build(*params);
     if (status.ok()) {
       std::lock_guard<std::mutex> lock(delegate->mutex_);
@@ -84,6 +84,7 @@ void Kernel::Free(TfLiteContext* context, void* raw) {
   delegate.invokes_ += kernel->invokes_;
   delegate.kernels_.erase(kernel.get());
   for (int index : kernel->placed_) delegate.Unplace(context, index);
+  delegate.Rest(context);
 }
 
 TfLiteStatus Kernel::Prepare(TfLiteContext* context, TfLiteNode* node) {
@@ -100,15 +101,16 @@ TfLiteStatus Kernel::Prepare(TfLiteContext* context, TfLiteNode* node) {
 
 Status Kernel::Attach(TfLiteContext* context) {
   std::lock_guard<std::mutex> lock(delegate_->mutex_);
-  const bool place =
-      delegate_->options().c.qnnrt_shared_memory && !delegate_->ApplicationBrings(*context);
+  const bool may = !delegate_->ApplicationBrings(*context);
+  const bool all = delegate_->options().c.qnnrt_shared_memory;
   for (Port& port : graph_->ports()) {
     const TfLiteTensor& t = context->tensors[port.index];
     if (t.bytes != port.bytes)
       return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                    "tensor %d has %zu bytes, and had %" PRIu64 " when the graph was made",
                    port.index, t.bytes, port.bytes);
-    if (place) delegate_->Place(context, this, &port);
+    if (may && (all || delegate_->IsBound(*context, port.index)))
+      delegate_->Place(context, this, &port);
     if (t.allocation_type == kTfLiteCustom && t.data != nullptr && t.data != port.address)
       QNNRT_RETURN_IF_ERROR(Use(&port, t));
   }

@@ -147,3 +147,32 @@ def test_a_view_outlives_the_interpreter_and_the_delegate() -> None:
     view[...] = 4
     del view
     gc.collect()
+
+
+def test_a_buffer_is_bound_to_one_interpreter_whatever_its_sizes() -> None:
+    rng = np.random.default_rng(9)
+    data = chain(rng, signature=True)
+    given, plain = delegated.delegate(), delegated.interpreter(data)
+    buffer = qnnrt.alloc(4 * 4 * 6 * 6 * 3)
+    for _ in range(3):  # the next one has the address of the one before, as a rule
+        runner = delegated.interpreter(data, given)
+        ([i], _) = delegated.indices(runner)
+        assert runner.tensor(i)().ctypes.data != buffer.address
+        external.bind(given, i, buffer)
+        for batch in (4, 1):
+            for each in (runner, plain):
+                each.resize_tensor_input(i, (batch, 6, 6, 3))
+                each.allocate_tensors()
+            assert runner.tensor(i)().ctypes.data == buffer.address
+            feeds = [rng.standard_normal((batch, 6, 6, 3)).astype(np.float32)]
+            delegated.close(delegated.run(runner, feeds)[0], delegated.run(plain, feeds)[0])
+        runner.resize_tensor_input(i, (5, 6, 6, 3))
+        runner.allocate_tensors()
+        assert runner.tensor(i)().ctypes.data != buffer.address
+        external.bind(given, i, None)
+        runner.resize_tensor_input(i, (1, 6, 6, 3))
+        runner.allocate_tensors()
+        external.bind(given, i, buffer)
+        del runner
+        gc.collect()
+    assert external.counters(given).copied_bytes == 0

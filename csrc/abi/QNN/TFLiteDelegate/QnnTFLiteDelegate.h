@@ -141,7 +141,8 @@ QNN_API TfLiteQnnDelegateOptions TfLiteQnnDelegateOptionsDefault(void);
 // ---- The delegate ----
 
 // Null when the options are refused; the log says why. The delegate may be deleted before or after
-// its interpreters: what they still use stays until the last of their kernels is gone.
+// its interpreters: what they still use stays until the last of their kernels is gone. Changes of
+// size free kernels and make others: an interpreter whose inputs are resized needs the delegate.
 QNN_API struct TfLiteDelegate* TfLiteQnnDelegateCreate(const TfLiteQnnDelegateOptions* options);
 QNN_API void TfLiteQnnDelegateDelete(struct TfLiteDelegate* delegate);
 
