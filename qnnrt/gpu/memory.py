@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from .. import _core
 from ..dtypes import numpy_dtype
 from .device import pyopencl
+from .placing import VECTORS, coherent
 
 if TYPE_CHECKING:
     from .library import Library
@@ -123,8 +126,24 @@ class Memories:
                 8000,
                 f"shape {list(dims)} needs {nbytes} bytes, the OpenCL buffer has {buffer.size}",
             )
+        place = self._host_address(buffer)
+        if place % VECTORS:
+            raise self._refusal(
+                8000,
+                f"the OpenCL buffer {number:#x} lies on the host's memory at {place:#x}: kernels "
+                f"of a CPU need a multiple of {VECTORS}; make the buffer on aligned memory, as "
+                "qnnrt.alloc gives it, or without USE_HOST_PTR",
+            )
         seen[number] = 0
         return _Memory(context, buffer, number, tuple(dims), code)
+
+    def _host_address(self, buffer: Any) -> int:
+        """Where a CPU reads a buffer on memory of the client's; 0 for other buffers."""
+        if not coherent(self._library.device):
+            return 0
+        if not int(buffer.flags) & pyopencl().mem_flags.USE_HOST_PTR:
+            return 0
+        return int(buffer.get_host_array((1,), np.uint8).ctypes.data)
 
     def deregister(self, handles: Iterable[int]) -> None:
         """The valid ones go even when another one is not; waits for executions.

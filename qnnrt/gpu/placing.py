@@ -15,11 +15,13 @@ from .loader import address, call, extension
 if TYPE_CHECKING:
     from .library import Library
 
-__all__ = ["HOST_POINTER", "CannotPlace", "Placed", "coherent", "place_buffer"]
+__all__ = ["HOST_POINTER", "VECTORS", "CannotPlace", "Placed", "coherent", "place_buffer"]
 
 Buffer: TypeAlias = _core.Buffer
 
 HOST_POINTER: Final = "CL_MEM_USE_HOST_PTR"
+#: What the address of a tensor is a multiple of, for the vectors that kernels read on CPUs.
+VECTORS: Final = 64
 _READ_WRITE: Final = 1
 _READ_ONLY: Final = 1 << 2
 _USE_HOST_PTR: Final = 1 << 3
@@ -161,12 +163,12 @@ def _by_qcom(extension_name: str, allocation: int) -> _Way:
 
 def _by_host_pointer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Placed:
     start, size = buffer.address + offset, nbytes
+    # What a GPU cannot map in place, its driver copies, behind the same address. On a CPU kernels
+    # read vectors where they are, and instructions for these fail elsewhere.
+    unit = VECTORS if coherent(library.device) else mmap.PAGESIZE
+    if start % unit:
+        raise CannotPlace(f"needs an address that is a multiple of {unit}, not {start:#x}")
     if not coherent(library.device):
-        # What a GPU cannot map in place, its driver copies, behind the same address.
-        if start % mmap.PAGESIZE:
-            raise CannotPlace(
-                f"needs an address that is a multiple of {mmap.PAGESIZE}, not {start:#x}"
-            )
         size = -(-nbytes // _LINE) * _LINE  # still in the buffer's last page
     made = _created(library, _access(buffer) | _USE_HOST_PTR, max(size, 1), start)
     return _proved(library, made, HOST_POINTER, start, nbytes)

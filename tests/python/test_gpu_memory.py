@@ -14,6 +14,7 @@ from toy import add_model, relu_model
 
 import qnnrt
 from qnnrt import _core
+from qnnrt.gpu import placing
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
@@ -70,6 +71,28 @@ def test_a_buffer_of_another_context(session: qnnrt.Session) -> None:
     with pytest.raises(qnnrt.MemError, match="belongs to another OpenCL context") as e:
         register(session, buffer)
     assert e.value.code == 8000
+
+
+def test_memory_where_a_cpu_cannot_read_vectors(session: qnnrt.Session) -> None:
+    library: Any = session.backend.library
+    if not placing.coherent(library.device):
+        pytest.skip("the device is no CPU")
+    memory = qnnrt.alloc(4096)
+    flags = RW | cl.mem_flags.USE_HOST_PTR
+    for offset in (4, 16, 32):
+        x = memory.array((1, 16), F32, offset)
+        on_host = cl.Buffer(session.backend.cl_context, flags, hostbuf=x)
+        with pytest.raises(qnnrt.MemError, match="multiple of 64; make the buffer on") as e:
+            register(session, on_host)
+        assert e.value.code == 8000
+        with pytest.raises(qnnrt.MemError, match="an address that is a multiple of 64, not") as e:
+            session.inputs["x"].bind(x)
+        assert e.value.code == 8005
+    x = memory.array((1, 16), F32, 64)
+    x[...] = 3
+    session.inputs["x"].bind(x)
+    session.run()
+    np.testing.assert_array_equal(session.outputs["y"].array, x)
 
 
 def test_what_the_kernels_may_do_with_a_buffer(session: qnnrt.Session) -> None:
