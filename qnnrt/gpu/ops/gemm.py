@@ -9,7 +9,7 @@ from typing import Final
 from .. import tune
 from ..ir import Launch
 from ..target import Target
-from . import panels, tiles
+from . import clblast, panels, tiles
 from .product import Product
 
 __all__ = ["launches", "variants"]
@@ -39,4 +39,6 @@ def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]
     for shape in without:
         name = "panels-{}x{}x{}".format(*shape)
         found[name] = functools.partial(panels.make, x, target, shape)
+    if clblast.offered(x, target):
+        found[tune.CLBLAST] = functools.partial(clblast.make, x)
     return found

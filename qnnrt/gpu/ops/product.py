@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from ...dtypes import data_type
-from ..ir import Node, Value
+from ..ir import Launch, Node, Value
 from .common import Defines, Fused, reals
 
-__all__ = ["Product", "Window", "scratch"]
+__all__ = ["Product", "Window", "combined", "scratch"]
 
 _F32: Final = np.dtype(np.float32)
 
@@ -123,3 +123,11 @@ class Product:
 def scratch(*shape: int) -> Value:
     """32-bit floats that live between two kernels of a node."""
     return Value("", 0, shape, _F32, data_type(_F32), "native")
+
+
+def combined(x: Product, post: Fused, pieces: Value, parts: int) -> Launch:
+    """The kernel that adds ``parts`` pieces of all products, and then does what is behind them."""
+    sizes = (parts, x.rows, x.columns, x.y_matrix, x.y_row)
+    args = (pieces, *x.operands(x.b)[2:], *sizes, *post.args)
+    elements = (x.count * x.rows * x.columns,)
+    return Launch("combine", "combine", x.defines(post), elements, args, None, post.before)

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Launch, Value
 from ..target import Target
 from .common import Defines, fused
-from .product import Product, scratch
+from .product import Product, combined, scratch
 
 __all__ = ["Tile", "dots", "few_rows", "tiles", "ways"]
 
@@ -134,14 +134,9 @@ def tiles(x: Product, target: Target, tile: Tile, parts: int) -> list[Launch]:
     later = ("BIAS", *(name for name, _ in post.defines))
     defines = tuple(d for d in defines if d[0] not in later)
     pieces = scratch(parts, x.count, x.rows, x.columns)
-    sum_sizes = (parts, x.rows, x.columns, x.y_matrix, x.y_row)
-    summed = (*x.operands(b)[2:], *sum_sizes, *post.args)
-    elements = (x.count * x.rows * x.columns,)
     return [
         Launch("tiles", "tiles", defines, total, (x.a, b, pieces, *args), group),
-        Launch(
-            "combine", "combine", x.defines(post), elements, (pieces, *summed), None, post.before
-        ),
+        combined(x, post, pieces, parts),
     ]
 
 
