@@ -79,13 +79,17 @@ class SessionMemory(_core.Runner):
         """Custom config structs of the graph; whether tensors have places in scratch memory."""
         own_io = self._lpai is not None and "scratch" not in ios.values()
         config = graph_config(self.backend, threads, self.strict, given, own_io)
-        return [*config, *gpu.for_graph()] if (gpu := _gpu_options(given)) else config
+        return [*config, *gpu.for_graph()] if (gpu := self._gpu_options(given)) else config
+
+    def _gpu_options(self, given: Mapping[str, Any]) -> GpuOptions | None:
+        told = given.get("gpu")
+        return GpuOptions.of(told) if told is not None else self.backend._gpu
 
     def _context_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         options = dict(given.get("context", {}))
         if self._lpai is not None and (custom := self._lpai.for_context()):
             options["custom"] = [*options.get("custom", ()), *custom]
-        if (gpu := _gpu_options(given)) and (hints := gpu.for_context()):
+        if (gpu := self._gpu_options(given)) and (hints := gpu.for_context()):
             options["custom"] = [*options.get("custom", ()), *hints]
         return options
 
@@ -363,10 +367,6 @@ class SessionMemory(_core.Runner):
 
 
 _warned: set[str] = set()
-
-
-def _gpu_options(given: Mapping[str, Any]) -> GpuOptions | None:
-    return GpuOptions.of(given["gpu"]) if given.get("gpu") is not None else None
 
 
 def _caller_level() -> int:

@@ -168,6 +168,7 @@ class Backend(Owner):
         self.library = library
         self._device: _Device | None = None
         self._vote: htp.PerfVote | None = None
+        self._gpu: GpuOptions | None = None  # what sessions take that are told nothing else
         self._log: _Log | None = None
         level = qnn_log_level(log.getEffectiveLevel() if log_level is None else log_level)
         try:
@@ -218,22 +219,26 @@ class Backend(Owner):
             soc_model: what an htp device is to stand for: QNN_SOC_MODEL_*, for example 69.
             htp_arch: the least architecture of an htp device, for example 79.
             gpu: ``qnnrt.gpu.Options`` of a GPU backend, or a dict of them. Those of contexts and
-                graphs are for sessions.
+                graphs are the sessions' on it, unless they have others of their own.
 
         Raises:
             BackendNotFoundError: no such library, or none that speaks this interface.
             BackendError: the backend could not start.
         """
         library = open_library(name_or_path, gpu)
+        told: GpuOptions | None = None
         if gpu is not None:
             from .gpu.options import Options
 
-            options = [*options, *Options.of(gpu).for_backend()]
+            told = Options.of(gpu)
+            options = [*options, *told.for_backend()]
         device_options = [
             *device_options,
             *htp.device_configs(library.core_version, soc_model=soc_model, arch=htp_arch),
         ]
-        return cls(library, log_level=log_level, options=options, device_options=device_options)
+        opened = cls(library, log_level=log_level, options=options, device_options=device_options)
+        opened._gpu = told
+        return opened
 
     @classmethod
     def shared(cls, name_or_path: str | os.PathLike[str]) -> Backend:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import warnings
@@ -25,16 +26,25 @@ from .programs import Programs
 __all__ = ["Library"]
 
 _FLUSH_EVERY: Final = 32  # commands, on devices that the host does not share its memory with
+_NO_MEMORY: Final = (-4, -5, -6)  # CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_*
 _STAGED: Final = "RAW memory is not the device's"
 
 
 @dataclass
 class _Graph:
-    """A graph that is being built, or its commands."""
+    """A graph that is being built, or its commands.
+
+    Attributes:
+        lock: held while it is compiled: what it reads of the runtime stays meanwhile.
+        commands: once it is finalized.
+        installed: what the runtime was given, and may call as long as the graph lives.
+    """
 
     context: int
     name: str
+    lock: Any = field(default_factory=threading.RLock)
     commands: _core.CommandList | None = None
+    installed: _core.CommandList | None = None
     io: tuple[Value, ...] = ()
     description: str | None = None
     sizes: dict[str, int] = field(default_factory=dict)
@@ -53,6 +63,7 @@ class Library(_core.GpuLibrary):
 
     def __init__(self, front: str, options: Options) -> None:
         cl = pyopencl()
+        _check_objects(cl, options)
         self.cl_queue = options.queue
         self._given_queue = options.queue is not None
         self._queues: dict[int, Any] = {}  # of contexts with a performance hint
@@ -101,8 +112,8 @@ class Library(_core.GpuLibrary):
         message = super().error_message(code)
         e = self.last_error()
         g = self._graphs.get(e["graph"])
-        given = self.memories.text(e["memory"]) if e["code"] == code else None
-        if g is None or given is None or e["tensor"] is None:
+        given = self.memories.text(e["memory"]) if e["code"] == code else ""
+        if g is None or not given or e["tensor"] is None:
             return message
         value = g.io[e["tensor"]]
         return f"{message} (it needs {value.dtype}{list(value.shape)}, the handle is for {given})"
@@ -119,28 +130,43 @@ class Library(_core.GpuLibrary):
         g = self._graphs.get(graph)
         if g is None:
             raise self.make_error(6001, "graph", "graphFinalize", "no graph of this backend")
-        if g.commands is not None:
-            raise self.make_error(6024, "graph", "graphFinalize", f"graph {g.name!r} is")
+        with g.lock:
+            if g.commands is not None:
+                text = f"graph {g.name!r} is finalized already"
+                raise self.make_error(6024, "graph", "graphFinalize", text)
+            self._finalize(g, graph, profile, signal, started)
+
+    def _finalize(self, g: _Graph, graph: int, profile: int, signal: int, started: int) -> None:
         configs = Configs.of(self, graph)
         target = configs.target(self.device)
         queue = self._queues.get(g.context, self.cl_queue)
         ir = read(g.name, self.graph_lower(graph, target.node_optimizations))
-        made = compile_graph(
-            ir,
-            self.cl_context,
-            queue,
-            target,
-            self._programs,
-            self._weights,
-            self._queue_facts(configs),
-        )
+        try:
+            made = compile_graph(
+                ir,
+                self.cl_context,
+                queue,
+                target,
+                self._programs,
+                self._weights,
+                self._queue_facts(configs),
+            )
+        except pyopencl().Error as e:
+            raise self._driver_error(e, "graph", "graphFinalize", f"graph {g.name!r}") from e
         made.commands.install(self, g.context, graph, started)
+        g.installed = made.commands
         super().graph_finalize(graph, profile, signal)
         self.graph_leave(graph, made.places.kept)
         g.io = ir.io
         g.description = describe(made, target)
         g.sizes = sizes(made)
         g.commands = made.commands
+
+    def _driver_error(self, e: Any, component: str, call: str, what: str) -> Exception:
+        """What OpenCL refused, as an error of QNN's."""
+        code = 1002 if getattr(e, "code", 0) in _NO_MEMORY else 1100
+        text = f"{what}: {self.device} refused it: {' '.join(str(e).split())}"
+        return self.make_error(code, component, call, text)
 
     def _queue_facts(self, configs: Configs) -> dict[str, Any]:
         """What a command list has to know of its queue, see ``_core.CommandList``."""
@@ -157,7 +183,10 @@ class Library(_core.GpuLibrary):
         }
 
     def context_free(self, context: int, profile: int = 0) -> None:
-        super().context_free(context, profile)  # waits for executions
+        with contextlib.ExitStack() as compiling:
+            for g in [g for g in self._graphs.copy().values() if g.context == context]:
+                compiling.enter_context(g.lock)
+            super().context_free(context, profile)  # waits for executions
         with self._lock:
             for handle in [h for h, g in self._graphs.items() if g.context == context]:
                 del self._graphs[handle]
@@ -229,3 +258,18 @@ class Library(_core.GpuLibrary):
         """What its finalized steps, kernels, arena and program are, as JSON."""
         g = self._graphs.get(graph)
         return g.description if g is not None else None
+
+
+def _check_objects(cl: Any, options: Options) -> None:
+    """Raises ``ValueError`` for what is no object of pyopencl's, and for a device named beside
+    those that have one."""
+    for name, kind in (("context", cl.Context), ("queue", cl.CommandQueue)):
+        given = getattr(options, name)
+        if given is not None and not isinstance(given, kind):
+            raise ValueError(
+                f"gpu: {name} is a pyopencl.{kind.__name__}, not a {type(given).__name__}"
+            )
+        if given is not None and options.device is not None:
+            raise ValueError(
+                f"gpu: the device is that of {name!r}, so leave out device={options.device!r}"
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from .. import _core
@@ -71,6 +71,16 @@ class Options:
         for name, words in (("precision", PRECISIONS), ("perf_hint", PERF_HINTS)):
             if (word := getattr(self, name)) not in words:
                 raise ValueError(f"gpu: {name} is one of {', '.join(words)}, not {word!r}")
+        for name, default in {f.name: f.default for f in fields(self)}.items():
+            value = getattr(self, name)
+            if isinstance(default, bool) and not isinstance(value, bool):
+                raise ValueError(f"gpu: {name} is True or False, not {value!r}")
+        if not isinstance(self.device, str | None):
+            raise ValueError(f"gpu: device is a part of its name, not {self.device!r}")
+        for name in ("cache_dir", "kernel_repo_dir"):
+            path = getattr(self, name)
+            if path is not None and (not isinstance(path, str | os.PathLike) or not str(path)):
+                raise ValueError(f"gpu: {name} is the path of a folder, not {path!r}")
 
     @classmethod
     def of(cls, given: Options | Mapping[str, Any] | None) -> Options:
@@ -81,6 +91,8 @@ class Options:
         """
         if isinstance(given, Options):
             return given
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(f"gpu options are Options or a mapping, not a {type(given).__name__}")
         values = dict(given or {})
         if unknown := [name for name in values if name not in cls.__dataclass_fields__]:
             raise ValueError(

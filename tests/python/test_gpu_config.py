@@ -100,11 +100,44 @@ def test_structs_of_a_client_have_the_same_effect(tmp_path: Path) -> None:
             assert s.profile()[-1].events == ()
 
 
+def test_what_a_backend_was_opened_with_is_for_its_sessions(tmp_path: Path) -> None:
+    told = {"precision": "fp16", "kernel_repo_dir": tmp_path}
+    with qnnrt.qnn.Backend.open("gpu", gpu=told) as backend:
+        with qnnrt.Session(add_model(), backend) as s:
+            assert described(s)["precision"] == "fp16"
+            assert list(tmp_path.glob("*.bin"))
+        with qnnrt.Session(add_model(), backend, options={"gpu": {}}) as s:  # options of its own
+            assert described(s)["precision"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"context": 5}, r"context is a pyopencl\.Context, not a int"),
+        ({"queue": 7}, r"queue is a pyopencl\.CommandQueue, not a int"),
+        ({"tuning": "yes"}, "tuning is True or False, not 'yes'"),
+        ({"device": 3}, "device is a part of its name, not 3"),
+        ({"cache_dir": 5}, "cache_dir is the path of a folder, not 5"),
+        ({"kernel_repo_dir": ""}, "kernel_repo_dir is the path of a folder, not ''"),
+        (5, "gpu options are Options or a mapping, not a int"),
+    ],
+)
+def test_values_that_no_option_has(given: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        qnnrt.Session(add_model(), "gpu", options={"gpu": given})
+
+
+def test_a_device_is_not_named_beside_a_context_that_has_one() -> None:
+    context = cl.Context([gpu.choose().raw])
+    with pytest.raises(ValueError, match="the device is that of 'context'"):
+        session(device=str(gpu.choose()), context=context)
+
+
 def test_options_of_contexts_and_graphs_are_for_open_backends_too() -> None:
     with qnnrt.qnn.Backend.open("gpu") as backend:
-        options = {"gpu": {"node_optimizations": False}}
+        options = {"gpu": {"precision": "hybrid"}}
         with qnnrt.Session(add_model(), backend, options=options) as s:
-            assert len(described(s)["steps"]) == 2
+            assert described(s)["precision"] == "hybrid"
         for late in ({"tuning": True}, {"device": "x"}):
             with pytest.raises(ValueError, match="the backend is open already: give 'gpu'"):
                 qnnrt.Session(add_model(), backend, options={"gpu": late})

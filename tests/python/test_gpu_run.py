@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ from toy import F32, add_model, relu_model, tensors
 
 import qnnrt
 from qnnrt import _core, cli
+from qnnrt._build import add_model as add_model_to
 from qnnrt.gpu import compile as compiling
-from qnnrt.gpu import ir, loader
+from qnnrt.gpu import ir, library, loader, places, programs
 from qnnrt.gpu.ops import table
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
@@ -301,8 +304,65 @@ def test_what_was_given_twice_or_not_at_all_is_named() -> None:
         with pytest.raises(qnnrt.GraphError, match="'b': it was not given") as e:
             s.graph.execute({"a": a}, {"w": w, "z": z})
         assert e.value.code == 6004
+        assert "the handle is for" not in str(e.value)  # there is none
         s.run()
         s.backend.close()
+
+
+def test_a_graph_is_finalized_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one waits, and comes too late: what the runtime was given stays."""
+    real, errors = library.compile_graph, []
+    with qnnrt.Session(relu_model(), "gpu") as s:
+
+        def finalize() -> None:
+            try:
+                graph.finalize()
+            except qnnrt.GraphError as e:
+                errors.append(e.code)
+
+        def compile_graph(*args: Any) -> Any:
+            threads.append(threading.Thread(target=finalize))
+            threads[0].start()
+            threads[0].join(0.05)
+            assert threads[0].is_alive()
+            return real(*args)
+
+        threads: list[threading.Thread] = []
+        monkeypatch.setattr(library, "compile_graph", compile_graph)
+        graph = s.context.create_graph("again")
+        model = relu_model()
+        add_model_to(graph, model, dict.fromkeys((*model.inputs, *model.outputs), "memhandle"))
+        finalize()
+        threads[0].join()
+        assert errors == [6024]
+        s.backend.close()
+
+
+@pytest.mark.parametrize("what", ["program", "memory"])
+def test_a_driver_that_fails_while_a_graph_is_made(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    with monkeypatch.context() as patch:
+        if what == "program":
+            patch.setattr(programs, "_text", lambda file: "#error planted\n")
+        else:
+            patch.setattr(places, "place", lambda *_: cl.Buffer(gpu_context(), 1, 1 << 62))
+            patch.setattr(compiling, "place", places.place)
+        with pytest.raises(qnnrt.GraphError, match=r"graph 'relu': .* refused it: .*") as e:
+            qnnrt.Session(relu_model(), "gpu", options={"gpu": {}})
+        assert e.value.code == 1100
+        assert e.value.__cause__ is not None
+        e.value.__cause__.__traceback__ = None  # its frames hold the session's objects
+    e.value.__traceback__ = None
+    gc.collect()
+    assert _core.gpu_counts() == {"handles": 0, "lists": 0}
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        s.run()
+        s.backend.close()
+
+
+def gpu_context() -> Any:
+    return cl.Context([gpu.choose().raw])
 
 
 @on_shared_memory
