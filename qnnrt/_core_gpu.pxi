@@ -91,9 +91,10 @@ cdef class CommandList:
             (callable, [cl_mem or 0, ...], None, node, name): it is called with the number of the
             queue and the list of those of the memories, where 0 stands for one of ``io``, and must
             not wait for the device.
-        io: (id, QNN data type, bytes, shape, whether an output, [(kernel, argument), ...], name)
-            each, inputs first; the name may be left out. For a step of Python's the kernel is the
-            negative of its position minus 1, the argument a place in its list.
+        io: (id, QNN data type, bytes, shape, whether an output, [(kernel, argument), ...], name,
+            whether kernels read this output) each, inputs first; the last two may be left out. For
+            a step of Python's the kernel is the negative of its position minus 1, the argument a
+            place in its list.
         keep: what must live as long: kernels, programs, buffers.
         device: the cl_device_id; without it there is no queue with timestamps for profiles.
         base: the queue that memory changes owners in, unless that is ``queue``.
@@ -176,6 +177,9 @@ cdef class CommandList:
         id_, data_type, nbytes, shape, output, patches = given[:6]
         t.id, t.data_type, t.nbytes, t.output = id_, data_type, nbytes, output
         t.name = self._name(given, 6)
+        t.refused = _CL_READ_ONLY if output else _CL_WRITE_ONLY
+        if len(given) > 7 and given[7]:
+            t.refused |= _CL_WRITE_ONLY
         t.shape = _gpu_shape(shape)
         self._l.n_in += not output
         t.rank = <uint32_t>len(shape)

@@ -61,6 +61,7 @@ cdef struct _GpuIo:
     uint64_t nbytes
     uint64_t copied
     bint output
+    uint32_t refused  # flags of buffers that its kernels cannot use
     bint staged    # by the last execution
     void* now      # the cl_mem that the arguments are set to
     void* staging  # for RAW memory; made when it is first needed
@@ -175,7 +176,7 @@ cdef uint64_t _gpu_place(_GpuIo* io, uint64_t context, uint32_t at, const Qnn_Te
         return _gpu_fail(_GPU_TENSOR, "what was given has another shape or type", at)
     if t.v1.memType == QNN_TENSORMEMTYPE_MEMHANDLE:
         code = _gpu_use(<uint64_t><uintptr_t>t.v1.memHandle, context, at, io.nbytes, io.data_type,
-                        io.shape, io.output, &place.mem)
+                        io.shape, io.output, io.refused, &place.mem)
         if code != 0:
             return code
         place.handle = <uint64_t><uintptr_t>t.v1.memHandle

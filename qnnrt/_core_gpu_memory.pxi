@@ -40,6 +40,7 @@ cdef struct _GpuMemory:  # what a memory handle stands for; mem is NULL in a fre
     uint32_t readers     # mappings of the client's, in force
     uint32_t writers
     uint32_t owners      # _GPU_*: how it changes them
+    bint lost            # the driver did not take it back: the host has it no more
     void* queue
     void* give           # clEnqueueUnmapMemObject, clEnqueueAcquireExternalMemObjectsKHR
     void* take_back      # clEnqueueMapBuffer, clEnqueueReleaseExternalMemObjectsKHR
@@ -91,7 +92,9 @@ cdef uint64_t _gpu_handle(uint64_t slot, uint32_t generation) noexcept nogil:
 cdef int32_t _gpu_to_device(_GpuMemory* m) noexcept nogil:
     """Before the first of the executions that use it at a time."""
     cdef int32_t status = 0
-    if m.on_device == 0 and m.owners == _GPU_MAPPED:
+    if m.on_device == 0 and m.lost:
+        m.lost = False  # the device's already
+    elif m.on_device == 0 and m.owners == _GPU_MAPPED:
         status = (<_ClUnmap>m.give)(m.queue, m.mem, m.address, 0, NULL, NULL)
     elif m.on_device == 0 and m.owners == _GPU_EXTERNAL:
         status = (<_ClExternal>m.give)(m.queue, 1, &m.address, 0, NULL, NULL)
@@ -108,11 +111,12 @@ cdef int32_t _gpu_to_host(_GpuMemory* m) noexcept nogil:
                               &status)
     elif m.on_device == 0 and m.owners == _GPU_EXTERNAL:
         status = (<_ClExternal>m.take_back)(m.queue, 1, &m.address, 0, NULL, NULL)
+    m.lost = status != 0
     return status
 
 
 cdef uint64_t _gpu_use(uint64_t handle, uint64_t context, uint32_t at, uint64_t nbytes,
-                       uint32_t data_type, uint32_t shape, bint output,
+                       uint32_t data_type, uint32_t shape, bint output, uint32_t refused,
                        void** mem) noexcept nogil:
     """Let an execution use the memory of a handle, until _gpu_unuse."""
     cdef _GpuMemory* m
@@ -126,10 +130,10 @@ cdef uint64_t _gpu_use(uint64_t handle, uint64_t context, uint32_t at, uint64_t 
                          "buffer with the graph's own", at)
     elif m.nbytes != nbytes or m.data_type != data_type or m.shape != shape:
         code = _gpu_fail(_GPU_TENSOR, "its memory handle is for another shape or type", at)
-    elif m.flags & (_CL_READ_ONLY if output else _CL_WRITE_ONLY):
+    elif m.flags & refused:
         code = _gpu_fail(
             _GPU_TENSOR,
-            "kernels write it, and its OpenCL buffer is READ_ONLY" if output else
+            "kernels write it, and its OpenCL buffer is READ_ONLY" if m.flags & _CL_READ_ONLY else
             "kernels read it, and its OpenCL buffer is WRITE_ONLY", at)
     elif m.writers or (output and m.readers):
         code = _gpu_fail(

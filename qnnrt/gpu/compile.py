@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -115,6 +115,7 @@ def compile_graph(
     origins: dict[Any, str] = {}
     places = place(only, target, context, queue, shared)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
+    read = _read(launches)
     kernels = []
     steps: list[tuple[Any, ...]] = []
     for node, launch in launches:
@@ -145,11 +146,25 @@ def compile_graph(
         context.int_ptr,
         queue.int_ptr,
         steps,
-        [(v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v], v.name) for v in ir.io],
+        [
+            (v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v], v.name, v in read)
+            for v in ir.io
+        ],
         (context, queue, list(origins), kernels, list(places.buffers.values()), places.keep),
         **facts,
     )
     return Compiled(commands, ir, launches, places, Counter(origins.values()))
+
+
+def _read(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:
+    """What kernels read: outputs, too, that another node takes or that a kernel adds to."""
+    found = set()
+    for node, launch in launches:
+        posts = (value for post in node.post for value, _ in post.operands)
+        found |= {v.root for v in (*node.inputs, *posts) if v is not None}
+        if launch.reads_back:
+            found |= {v.root for v in node.outputs}
+    return found
 
 
 def _group(total: tuple[int, ...], device: Device) -> tuple[int, ...] | None:

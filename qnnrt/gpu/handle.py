@@ -16,7 +16,7 @@ from ..memhandle import MemHandle, _BufferHold
 from .device import pyopencl
 from .mapped import end, mapped
 from .memory import CUSTOM, OPENCL
-from .placing import CannotPlace, Placed, place_buffer
+from .placing import CannotPlace, Placed, place_buffer, unplace
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -60,6 +60,8 @@ class OpenCLHandle(MemHandle):
         self.buffer = buffer
         self.kind = "opencl"
         self.shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+        if min(self.shape, default=0) < 0:
+            raise ValueError(f"a shape of sizes from 0 on is needed, not {list(self.shape)}")
         self.data_type = data_type(dtype)
         self.dtype = numpy_dtype(self.data_type)
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
@@ -89,7 +91,11 @@ class OpenCLHandle(MemHandle):
         if placed is None:
             handle = library.mem_register(context.handle, [item])[0]
         else:
-            handle = library.memories.register(context.handle, [item], placed)[0]
+            try:
+                handle = library.memories.register(context.handle, [item], placed)[0]
+            except BaseException:
+                unplace(placed)
+                raise
         keep: Any = (buffer, self.cl_buffer)
         if isinstance(buffer, _core.Buffer):
             keep = (self.cl_buffer, _BufferHold(buffer, handle, self.dtype, self.shape))

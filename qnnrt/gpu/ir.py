@@ -106,6 +106,7 @@ class Launch:
         call: what enqueues it in the place of a kernel, for routines of libraries: it gets the
             numbers of the cl_command_queue and of the cl_mem of each of ``args``, all of which are
             values, and must not wait for the device. ``file`` and ``function`` name the routine.
+        reads_back: the kernel reads the result that it writes, as it was before.
     """
 
     file: str
@@ -117,3 +118,4 @@ class Launch:
     before: str = ""
     in_place: tuple[tuple[Value, Value], ...] = ()
     call: Callable[[int, list[int]], object] | None = None
+    reads_back: bool = False

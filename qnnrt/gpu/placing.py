@@ -15,7 +15,15 @@ from .loader import address, call, extension
 if TYPE_CHECKING:
     from .library import Library
 
-__all__ = ["HOST_POINTER", "VECTORS", "CannotPlace", "Placed", "coherent", "place_buffer"]
+__all__ = [
+    "HOST_POINTER",
+    "VECTORS",
+    "CannotPlace",
+    "Placed",
+    "coherent",
+    "place_buffer",
+    "unplace",
+]
 
 Buffer: TypeAlias = _core.Buffer
 
@@ -234,6 +242,13 @@ def _proved(library: Library, made: Any, via: str, place: int, nbytes: int) -> P
     if seen != place:
         raise CannotPlace(f"the driver shows it to the host at {seen:#x}, not at {place:#x}")
     return Placed(made, via, place, None)
+
+
+def unplace(placed: Placed) -> None:
+    """End the mapping of an OpenCL buffer that nobody is going to use."""
+    if placed.owners is not None and placed.owners[0] == "mapped":
+        queue, number = placed.owners[1], placed.buffer.int_ptr
+        call("clEnqueueUnmapMemObject")(queue, number, placed.address, 0, None, None)
 
 
 def _size_of(device: Device, name: int) -> int:

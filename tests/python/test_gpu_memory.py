@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from opencl import cl, gpu, opencl_is_up  # noqa: F401
-from toy import add_model, relu_model
+from toy import add_model, relu_model, tensors
 
 import qnnrt
 from qnnrt import _core
 from qnnrt.gpu import placing
+from qnnrt.model import Model, Node, Tensor
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
@@ -107,6 +108,51 @@ def test_what_the_kernels_may_do_with_a_buffer(session: qnnrt.Session) -> None:
     assert e.value.code == 6004
     session.outputs["y"].bind(of(session, flags=cl.mem_flags.WRITE_ONLY))
     session.run()
+
+
+def test_an_output_that_another_kernel_reads() -> None:
+    """What only kernels may write is refused then, and is none of the others' matter."""
+    model = Model(
+        "chain",
+        tensors(*(Tensor(name, (1, 16), F32) for name in "xyz")),
+        [Node("relu", "Relu", ["x"], ["y"]), Node("tanh", "Tanh", ["y"], ["z"])],
+        ["x"],
+        ["y", "z"],
+    )
+    with qnnrt.Session(model, "gpu") as s:
+        s.outputs["z"].bind(of(s, flags=cl.mem_flags.WRITE_ONLY))
+        s.run()
+        s.outputs["y"].bind(of(s, flags=cl.mem_flags.WRITE_ONLY))
+        with pytest.raises(qnnrt.GraphError, match=r"'y': kernels read it, .* WRITE_ONLY") as e:
+            s.run()
+        assert e.value.code == 6004
+        s.backend.close()
+
+
+def test_an_output_that_its_kernel_adds_to() -> None:
+    indices = np.zeros((1, 1), np.int32)
+    model = Model(
+        "sum",
+        tensors(
+            Tensor("x", (1, 16), F32),
+            Tensor("at", (1, 1), np.dtype(np.int32), indices),
+            Tensor("updates", (1, 16), F32),
+            Tensor("y", (1, 16), F32),
+        ),
+        [Node("scatter", "ScatterNd", ["x", "at", "updates"], ["y"], {"reduction": 1})],
+        ["x", "updates"],
+        ["y"],
+    )
+    with qnnrt.Session(model, "gpu") as s:
+        s.outputs["y"].bind(of(s, flags=cl.mem_flags.WRITE_ONLY))
+        with pytest.raises(qnnrt.GraphError, match=r"'y': kernels read it, .* WRITE_ONLY"):
+            s.run()
+        s.backend.close()
+
+
+def test_a_shape_that_is_none(session: qnnrt.Session) -> None:
+    with pytest.raises(ValueError, match=r"sizes from 0 on is needed, not \[-1, 16\]"):
+        register(session, of(session), (-1, 16))
 
 
 @pytest.mark.parametrize("kind", ["ion", "shared_buffer", "dma_buf"])

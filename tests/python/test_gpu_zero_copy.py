@@ -3,6 +3,7 @@ where memory is in place, and where it is not, exactly the bytes of inputs and o
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Iterator
@@ -250,6 +251,54 @@ def test_addresses_that_only_a_copy_could_serve(monkeypatch: pytest.MonkeyPatch)
             assert e.value.code == 8002
             assert handle.via == "CL_MEM_USE_HOST_PTR"
         s.backend.close()
+
+
+def test_a_buffer_that_is_refused_is_not_left_mapped(
+    spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    with qnnrt.Session(relu_model(), "gpu") as s, qnnrt.alloc(4096) as buffer:
+        shares_memory(s)
+        with s.context.register(buffer, (1, 16), F32, kind="opencl"):
+            spy.reset()
+            with pytest.raises(qnnrt.MemError, match="registered already"):
+                s.context.register(buffer, 16, F32, kind="opencl")
+            assert spy.rows() == {"map": (1, 64), "unmap": (1, 0)}
+        s.backend.close()
+
+
+def test_a_driver_that_does_not_give_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The execution fails, the next one finds the memory with the device and goes on."""
+    failing: list[int] = []
+    size = ctypes.c_size_t
+    kind = ctypes.CFUNCTYPE(size, *[size] * 9, ctypes.POINTER(ctypes.c_int32))
+    real = kind(placing.address("clEnqueueMapBuffer"))
+
+    def map_buffer(*args: Any) -> int:
+        if not failing:
+            return int(real(*args))
+        args[9][0] = failing[0]
+        return 0
+
+    wrapped = kind(map_buffer)
+    number = ctypes.cast(wrapped, ctypes.c_void_p).value or 0
+    addresses = {"clEnqueueMapBuffer": number}
+    address = placing.address
+    monkeypatch.setattr(placing, "address", lambda name: addresses.get(name) or address(name))
+    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        shares_memory(s)
+        s.inputs["x"].array[...] = 3
+        failing.append(-12)
+        for _ in range(2):
+            with pytest.raises(qnnrt.QnnError, match=r"does not give its memory back .*MAP_FAIL"):
+                s.run()
+        failing.clear()
+        s.run()
+        assert (s.outputs["y"].array == 3).all()
+        s.close()
+        s.backend.close()
+    assert _core.gpu_counts() == {"handles": 0, "lists": 0}
 
 
 def test_a_driver_that_shows_the_memory_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ run time are never followed there: nothing is written for them, and what they pi
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from ..ir import Launch, Node, Value
@@ -139,7 +140,8 @@ def _scatter_elements(node: Node, target: Target) -> list[Launch]:
         args += [indices.shape[d], s[d], t[d]]
     args += [1, 0, 0] * (7 - len(others))
     grid = over(total, target)
-    return [*before, launch("scatter", "scatter_elements", defines, args, grid)]
+    made = launch("scatter", "scatter_elements", defines, args, grid)
+    return [*before, replace(made, reads_back=True)]
 
 
 def _scatter_nd(node: Node, target: Target) -> list[Launch]:
@@ -152,7 +154,7 @@ def _scatter_nd(node: Node, target: Target) -> list[Launch]:
     grid = over(total, target)
     args: list[Value | int] = [indices, updates, y, total, chunk, lanes, picks, depth]
     args += [*x.shape[:depth], *[1] * (8 - depth)]
-    return [*before, launch("scatter", "scatter_nd", defines, args, grid)]
+    return [*before, replace(launch("scatter", "scatter_nd", defines, args, grid), reads_back=True)]
 
 
 OPS: Final = {
