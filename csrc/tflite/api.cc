@@ -108,9 +108,8 @@ TfLiteQnnDelegateCapabilityStatus TfLiteQnnDelegateHasCapability(
     TfLiteQnnDelegateCapability capability) {
   switch (static_cast<int>(capability)) {
     case kHtpRuntimeQuantized:
-    case kHtpRuntimeFp16:  // 16-bit floats are computed in float32
       return kCapabilitySupported;
-    default:
+    default:  // kHtpRuntimeFp16 among them: floats of 16 bits are computed in 32
       return kCapabilityNotSupported;
   }
 }

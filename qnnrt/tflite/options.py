@@ -94,6 +94,13 @@ class HtpOptions(_Checked):
     num_hvx_threads: int = 0
     device_id: int = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("vtcm_size", "num_hvx_threads"):
+            value = getattr(self, name)
+            if not 0 <= value < 1 << 32:
+                raise ValueError(f"{name} must be a number from 0 to 4294967295, not {value}")
+
     def graph_config(self) -> list[bytes]:
         """QnnHtpGraph_CustomConfig_t structs for what differs from the backend's own defaults."""
         found = []
@@ -242,6 +249,7 @@ class QnnDelegateOptions(_Checked):
             ("htp_options", HtpOptions),
             ("gpu_options", GpuOptions),
             ("dsp_options", DspOptions),
+            ("skip_options", SkipOptions),
         ):
             if group in groups:
                 own[group] = made(**groups[group])
@@ -270,6 +278,10 @@ def _flag(key: str, text: str) -> bool:
     return words[text.lower()]
 
 
+def _numbers(key: str, text: str) -> tuple[int, ...]:
+    return tuple(_number(key, item) for item in text.split(",")) if text else ()
+
+
 _Parse = Callable[[str, str], Any]
 #: Key -> the group of options, the field, and what reads the text.
 STRING_KEYS: Final[dict[str, tuple[str, str, _Parse]]] = {
@@ -277,6 +289,11 @@ STRING_KEYS: Final[dict[str, tuple[str, str, _Parse]]] = {
     "library_path": ("", "library_path", _text),
     "skel_library_dir": ("", "skel_library_dir", _text),
     "log_level": ("", "log_level", _either),
+    "profiling": ("", "profiling", _either),
+    "graph_priority": ("", "graph_priority", _either),
+    "tensor_dump_output_path": ("", "tensor_dump_output_path", _text),
+    "skip_delegate_ops": ("skip_options", "ops", _numbers),
+    "skip_delegate_node_ids": ("skip_options", "node_ids", _numbers),
     "gpu_precision": ("gpu_options", "precision", _either),
     "gpu_performance_mode": ("gpu_options", "performance_mode", _either),
     "gpu_kernel_repo_dir": ("gpu_options", "kernel_repo_dir", _text),
@@ -287,6 +304,8 @@ STRING_KEYS: Final[dict[str, tuple[str, str, _Parse]]] = {
     "htp_optimization_strategy": ("htp_options", "optimization_strategy", _either),
     "htp_use_conv_hmx": ("htp_options", "use_conv_hmx", _flag),
     "htp_use_fold_relu": ("htp_options", "use_fold_relu", _flag),
+    "htp_vtcm_size": ("htp_options", "vtcm_size", _number),
+    "htp_num_hvx_threads": ("htp_options", "num_hvx_threads", _number),
     "htp_device_id": ("htp_options", "device_id", _number),
     "dsp_performance_mode": ("dsp_options", "performance_mode", _either),
     "dsp_perf_ctrl_strategy": ("dsp_options", "perf_ctrl_strategy", _either),

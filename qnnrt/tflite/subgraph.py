@@ -259,6 +259,8 @@ class Subgraph:
             f"{name} delegate: {taken} nodes delegated out of {len(self.graph.operators)} nodes "
             f"with {mine} partitions.\n",
         )
+        if not taken:  # nothing is replaced
+            return
         self.delegate.say(
             "info",
             f"Replacing {taken} node(s) with delegate ({name}) node, yielding {len(found)} "

@@ -357,7 +357,8 @@ TEST(WithoutPreviewAndBackAgain) {
 TEST(VersionAndCapabilities) {
   CHECK_EQ(TfLiteQnnDelegateGetApiVersion().minor, 24);
   CHECK_EQ(TfLiteQnnDelegateHasCapability(kHtpRuntimeQuantized), kCapabilitySupported);
-  CHECK_EQ(TfLiteQnnDelegateHasCapability(kDspRuntime), kCapabilityNotSupported);
+  for (const auto capability : {kHtpRuntimeFp16, kGpuRuntime, kDspRuntime})
+    CHECK_EQ(TfLiteQnnDelegateHasCapability(capability), kCapabilityNotSupported);
 }
 
 }  // namespace
