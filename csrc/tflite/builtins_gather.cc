@@ -83,6 +83,7 @@ void SparseToDense(Node& n) {
   const Value rest = n.In(3);
   const Dims out = n.OutDims();
   if (n.data(rest) == nullptr || Elements(rest.dims) != 1) Refuse("a default that is no constant");
+  if (n.type(rest) != n.type(values)) Refuse("a default of another element type");
   if (index.rank() < 2) index = n.Reshape(index, {static_cast<uint32_t>(Elements(index.dims)), 1});
   const uint32_t count = index.dims[0];
   if (values.rank() == 0) values = n.Reshape(values, {1});
