@@ -244,6 +244,15 @@ def test_lines_below_the_log_level_are_not_said(
     assert len(said) == lines
 
 
+def test_a_delegate_that_takes_nothing_replaces_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(1, "qnnrt.tflite")
+    with QnnDelegate({"backend_type": "htp", "skip_delegate_ops": "0,18,19"}) as d:
+        ran(d)
+    said = [r.getMessage() for r in caplog.records if "partitions" in r.getMessage()]
+    line = "TfLiteQnnDelegate delegate: 0 nodes delegated out of 3 nodes with 0 partitions.\n"
+    assert said == [line]
+
+
 def test_op_packages_are_given_to_the_backend() -> None:
     with pytest.raises(qnnrt.QnnError):  # qnnrt's own takes none
         QnnDelegate(backend_type="htp", op_packages=[("libNone.so", "provider", None)])
