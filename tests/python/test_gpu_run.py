@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,84 +16,12 @@ from toy import F32, add_model, relu_model, tensors
 import qnnrt
 from qnnrt import _core, cli
 from qnnrt._build import add_model as add_model_to
-from qnnrt.gpu import compile as compiling
-from qnnrt.gpu import ir, library, loader, places, programs
+from qnnrt.gpu import ir, library
 from qnnrt.gpu.ops import table
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
-
-RESOURCES, ARGUMENTS = -5, -52  # CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL_ARGS
-
-
-class Driver:
-    """OpenCL's functions, of which one at a time can be made to fail."""
-
-    def __init__(self) -> None:
-        self.failing: dict[str, int] = {}
-        self.calls: dict[str, int] = {}
-        self._keep: list[Any] = []
-        self.functions = dict(loader.functions())
-        for name, pointers in (
-            ("clEnqueueNDRangeKernel", 9),
-            ("clEnqueueWriteBuffer", 9),
-            ("clFinish", 1),
-            ("clFlush", 1),
-            ("clSetKernelArg", 4),
-        ):
-            self._wrap(name, ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_size_t] * pointers))
-
-    def _wrap(self, name: str, kind: Any) -> None:
-        real = kind(self.functions[name])
-
-        def call(*args: int) -> int:
-            self.calls[name] = self.calls.get(name, 0) + 1
-            return self.failing[name] if name in self.failing else real(*args)
-
-        self._keep.append(kind(call))
-        self.functions[name] = ctypes.cast(self._keep[-1], ctypes.c_void_p).value or 0
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    driver = Driver()
-    monkeypatch.setattr(compiling, "functions", lambda: driver.functions)
-    return driver
-
-
-@pytest.mark.parametrize(
-    ("function", "opencl", "code", "words"),
-    [
-        (
-            "clEnqueueNDRangeKernel",
-            RESOURCES,
-            1002,
-            r"step 0, node 'relu', kernel \w+: it did not start \(CL_OUT_OF_RESOURCES, .* -5\)",
-        ),
-        ("clEnqueueNDRangeKernel", ARGUMENTS, 1100, r"CL_INVALID_KERNEL_ARGS, OpenCL error -52"),
-        ("clEnqueueNDRangeKernel", -9999, 1100, r"a code of the driver's own, OpenCL error -9999"),
-        ("clFinish", -36, 1100, r"did not finish \(CL_INVALID_COMMAND_QUEUE, OpenCL error -36\)"),
-        ("clEnqueueWriteBuffer", -4, 1002, r"tensor 'x': .*CL_MEM_OBJECT_ALLOCATION_FAILURE"),
-        ("clSetKernelArg", ARGUMENTS, 1100, r"tensor '\w': a kernel does not take its memory"),
-    ],
-)
-def test_a_failing_driver_is_told_by_name_and_the_list_stays_usable(
-    driver: Driver, function: str, opencl: int, code: int, words: str
-) -> None:
-    with qnnrt.Session(relu_model(), "gpu", io="raw") as s:
-        s.inputs["x"].array[...] = -1
-        driver.failing[function] = opencl
-        for run in (s.run, lambda: s.run_async().result()):
-            with pytest.raises(qnnrt.QnnError, match=words) as e:
-                run()
-            assert e.value.code == code
-        driver.failing.clear()
-        s.run()
-        assert (s.outputs["y"].array == 0).all()
-        assert s.stats.executes == 1
-        s.close()
-        s.backend.close()
 
 
 def wide(n: int) -> Model:
@@ -167,29 +93,6 @@ def test_a_clients_queue_without_order_gets_its_commands_in_order() -> None:
                 assert (s.outputs["t20"].array == 105).all()
                 s.close()
                 s.backend.close()
-
-
-def test_a_device_with_memory_of_its_own_is_told_to_begin(driver: Driver) -> None:
-    functions = driver.functions
-    with qnnrt.Session(wide(40), "gpu") as s:
-        library = s.backend.library
-        facts = library._queue_facts(gpu_configs(s))
-        assert facts["flush_every"] == (0 if library.device.shared else 32)
-        s.close()
-        original = _core.CommandList
-
-        def flushing(*args: Any, **given: Any) -> _core.CommandList:
-            return original(*args, **(given | {"flush_every": 32}))
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_core, "CommandList", flushing)
-            with qnnrt.Session(wide(40), s.backend) as flushed:
-                check_wide(flushed)
-                counts = library.gpu_counts(flushed.graph.handle)
-        commands = counts["kernels"] + counts["writes"] + counts["reads"]
-        assert driver.calls["clFlush"] == commands // 32 > 0
-        assert functions is driver.functions
-        s.backend.close()
 
 
 def gpu_configs(s: qnnrt.Session) -> Any:
@@ -336,33 +239,6 @@ def test_a_graph_is_finalized_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> 
         threads[0].join()
         assert errors == [6024]
         s.backend.close()
-
-
-@pytest.mark.parametrize("what", ["program", "memory"])
-def test_a_driver_that_fails_while_a_graph_is_made(
-    monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    with monkeypatch.context() as patch:
-        if what == "program":
-            patch.setattr(programs, "_text", lambda file: "#error planted\n")
-        else:
-            patch.setattr(places, "place", lambda *_: cl.Buffer(gpu_context(), 1, 1 << 62))
-            patch.setattr(compiling, "place", places.place)
-        with pytest.raises(qnnrt.GraphError, match=r"graph 'relu': .* refused it: .*") as e:
-            qnnrt.Session(relu_model(), "gpu", options={"gpu": {}})
-        assert e.value.code == 1100
-        assert e.value.__cause__ is not None
-        e.value.__cause__.__traceback__ = None  # its frames hold the session's objects
-    e.value.__traceback__ = None
-    gc.collect()
-    assert _core.gpu_counts() == {"handles": 0, "lists": 0}
-    with qnnrt.Session(relu_model(), "gpu") as s:
-        s.run()
-        s.backend.close()
-
-
-def gpu_context() -> Any:
-    return cl.Context([gpu.choose().raw])
 
 
 @on_shared_memory
