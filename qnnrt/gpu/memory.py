@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections.abc import Iterable
@@ -35,6 +36,7 @@ class _Memory:
     shape: tuple[int, ...]
     code: int
     place: int = 0  # its host address, for memory that is the host's
+    changes_owners: bool = False
 
 
 class Memories:
@@ -75,7 +77,8 @@ class Memories:
                     placed.owners if placed is not None else None,
                 )
                 if placed is not None:
-                    memory = replace(memory, place=placed.address)
+                    changes = placed.owners is not None
+                    memory = replace(memory, place=placed.address, changes_owners=changes)
                 self._memories[handle] = memory
                 handles.append(handle)
             return handles
@@ -156,9 +159,7 @@ class Memories:
             for handle in handles:
                 gone = _core.gpu_deregister(handle) if handle in self._memories else False
                 if gone:
-                    # Before the buffer goes: its number may be another buffer's then.
-                    self._library.forget(self._memories[handle].number)
-                    del self._memories[handle]
+                    self._let_go(handle)
                 mapped += gone is None
                 bad += gone is False
         if bad:
@@ -179,8 +180,17 @@ class Memories:
             left = [h for h, _ in self._of(context)]
             for handle in left:
                 _core.gpu_deregister(handle, force=True)
-                self._library.forget(self._memories.pop(handle).number)
+                self._let_go(handle)
         return len(left)
+
+    def _let_go(self, handle: int) -> None:
+        memory = self._memories[handle]
+        # Before the buffer goes: its number may be another buffer's then.
+        self._library.forget(memory.number)
+        if memory.changes_owners:  # the host's memory may end before the command that unmaps it
+            with contextlib.suppress(pyopencl().Error):
+                self._library.cl_queue.finish()
+        del self._memories[handle]
 
     def in_use(self, handle: int) -> bool:
         """Whether an execution uses it now."""

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -264,6 +265,24 @@ def test_a_buffer_that_is_refused_is_not_left_mapped(
             with pytest.raises(qnnrt.MemError, match="registered already"):
                 s.context.register(buffer, 16, F32, kind="opencl")
             assert spy.rows() == {"map": (1, 64), "unmap": (1, 0)}
+        s.backend.close()
+
+
+def test_memory_that_changes_owners_is_waited_for_when_it_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command that unmaps it must not come after the host has freed it."""
+    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    with qnnrt.Session(relu_model(), "gpu") as s, qnnrt.alloc(4096) as buffer:
+        shares_memory(s)
+        handle = s.context.register(buffer, (1, 16), F32, kind="opencl")
+        library: Any = s.backend.library
+        waited: list[str] = []
+        queue = SimpleNamespace(finish=lambda: waited.append("finish"))
+        with monkeypatch.context() as patch:
+            patch.setattr(library, "cl_queue", queue)
+            handle.close()
+        assert waited == ["finish"]
         s.backend.close()
 
 
