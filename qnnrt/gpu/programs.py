@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
-import tempfile
 import threading
 from dataclasses import dataclass
 from importlib import resources
@@ -15,6 +13,7 @@ from typing import Any, Final
 
 from .._owner import log
 from .device import Device, pyopencl
+from .files import keep
 from .ir import Launch
 
 __all__ = ["Program", "Programs", "cache_dir", "source"]
@@ -117,8 +116,8 @@ class Programs:
         program = cl.Program(cl._cl._Program(self._context, text))
         raw = program.build(list(_OPTIONS), devices=[self._device.raw])
         if path is not None:
-            with contextlib.suppress(OSError):
-                _write(path, raw.get_info(cl.program_info.BINARIES)[0])
+            data = raw.get_info(cl.program_info.BINARIES)[0]
+            keep(path, _MAGIC + hashlib.sha256(data).digest() + data)
         return raw
 
 
@@ -141,16 +140,3 @@ def _read(path: Path) -> bytes | None:
         return body
     log.warning("%s is damaged, so its kernel is built anew", path)
     return None
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all: other processes read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        try:
-            file.write(_MAGIC + hashlib.sha256(data).digest() + data)
-            file.flush()
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +14,7 @@ import numpy as np
 
 from .._owner import log
 from .device import Device, pyopencl
+from .files import keep
 from .ir import Launch, Value
 from .target import Target
 
@@ -164,13 +162,4 @@ def _keep(folder: Path, path: tuple[str, str, str], entry: list[Any]) -> None:
     known = _read(folder)
     device, family, shape = path
     known.setdefault(device, {}).setdefault(family, {})[shape] = entry
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            try:
-                json.dump(known, file, indent=1, sort_keys=True)
-                file.flush()
-                os.replace(file.name, folder / FILE)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+    keep(folder / FILE, json.dumps(known, indent=1, sort_keys=True).encode())
