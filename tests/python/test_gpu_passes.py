@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import qnnrt
 from qnnrt.gpu import ir
 from qnnrt.gpu.compile import launches_of
 from qnnrt.gpu.device import choose
+from qnnrt.gpu.ops.common import fused
 from qnnrt.gpu.passes import aliases
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
@@ -179,3 +182,13 @@ def test_tensors_that_a_kernel_cannot_count_are_refused_all_at_once() -> None:
         ("flat", "tensor 'x' has 2147483648 elements, kernels take 2147483647 at most"),
         ("odd", "the gpu backend has no such operation"),
     ]
+
+
+def test_functions_of_kernels_are_static() -> None:
+    """`inline` alone lets a compiler call another definition, which there is none of."""
+    folder = Path(gpu.__file__).with_name("kernels")
+    sources = [p.read_text() for p in sorted(folder.glob("*.cl"))]
+    post = ir.Post("sin(v)")
+    sources.append(fused(ir.Node("a", "MatMul", [], [], {}, [post])).before)
+    for text in sources:
+        assert not re.search(r"^inline ", text, re.MULTILINE)

@@ -17,7 +17,7 @@
   }
 #define ALL(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
 
-inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
+static inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
   const long i = (long)indices[at];
   const long from_start = i < 0 ? i + size : i;
   return from_start >= 0 && from_start < size ? from_start : -1;

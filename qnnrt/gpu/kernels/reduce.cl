@@ -17,7 +17,7 @@
   rest /= k##_n;
 #define ALL(f, p) f(p##0) f(p##1) f(p##2) f(p##3)
 
-inline int KERNEL(term)(int rest ALL(LOOP, r)) {
+static inline int KERNEL(term)(int rest ALL(LOOP, r)) {
   int from = 0;
   ALL(LOOP_STEP, r)
   return from;
@@ -30,7 +30,7 @@ inline int KERNEL(term)(int rest ALL(LOOP, r)) {
 #endif
 
 // Elements begin, begin + step... below n
-inline ACC KERNEL(some)(__global const REAL* x, int begin, int step, int n ALL(LOOP, r)) {
+static inline ACC KERNEL(some)(__global const REAL* x, int begin, int step, int n ALL(LOOP, r)) {
   ACC all = START;
   for (int i = begin; i < n;) {
     ACC part = START;

@@ -15,7 +15,7 @@
   }
 #define ALL(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6)
 
-inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
+static inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
   const long i = (long)indices[at];
   const long from_start = i < 0 ? i + size : i;
   return from_start >= 0 && from_start < size ? from_start : -1;
@@ -42,7 +42,8 @@ __kernel void KERNEL(scatter_elements)(__global const INDEX* indices, __global c
 }
 #endif
 
-inline int KERNEL(place)(__global const INDEX* indices, int pick, int depth, const int* sizes) {
+static inline int KERNEL(place)(__global const INDEX* indices, int pick, int depth,
+                                const int* sizes) {
   int place = 0;
   for (int d = 0; d < depth; ++d) {
     const long i = KERNEL(index)(indices, pick * depth + d, sizes[d]);

@@ -69,7 +69,7 @@ def fused(node: Node) -> Fused:
             body.append(f"    const float p{k} = LOAD(post{n}, {place});\n")
             n += 1
         body.append(f"    v = {post.expression};\n  }}\n")
-    head = f"inline float KERNEL(post)(float v, const int i{params})"
+    head = f"static inline float KERNEL(post)(float v, const int i{params})"
     before = f"{head} {{\n{''.join(body)}  return v;\n}}\n"
     defines = (("POST_PARAMS", params), ("POST(v, i)", f"KERNEL(post)(v, i{args})"))
     return Fused(defines, before, tuple(v for v, _ in operands))
