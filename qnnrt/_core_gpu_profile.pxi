@@ -32,11 +32,11 @@ cdef void _gpu_tell_copies(_GpuList* run, const Qnnrt_ExecutorRun_t* how, int32_
     cdef uint64_t nbytes = 0
     cdef uint32_t i
     cdef int32_t event
-    if first == end:
-        return
     for i in range(run.n_io):
         if run.io[i].output == output and run.io[i].staged:
             nbytes += run.io[i].nbytes
+    if first == end or nbytes == 0:
+        return
     event = how.add_event(
         how.profile,
         QNN_PROFILE_EVENTTYPE_EXECUTE_POSTPROCESS if output

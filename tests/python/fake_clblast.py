@@ -6,36 +6,43 @@ early.
 
 from __future__ import annotations
 
+import ctypes
+import time
 import types
 from typing import Any
 
 import numpy as np
 from opencl import cl
 
+from qnnrt.gpu.loader import address
+
 __all__ = ["Fake"]
 
 
 class Fake(types.ModuleType):
     """The module. ``calls`` has what was asked for: the routine, its sizes and its keywords;
-    ``fails`` is the text of the RuntimeError that the next calls raise."""
+    ``fails`` is the text of the RuntimeError that the next calls raise, ``seconds`` how
+    long they take more. ``keeps``: a reference to each event, as pyclblast 1.4.0 does."""
 
     def __init__(self) -> None:
         super().__init__("pyclblast")
         self.calls: list[tuple[str, tuple[int, ...], dict[str, Any]]] = []
         self.fails = ""
+        self.seconds = 0.0
+        self.keeps = False
 
-    def gemm(self, queue: Any, m: int, n: int, k: int, a: Any, b: Any, c: Any, **how: Any) -> None:
+    def gemm(self, queue: Any, m: int, n: int, k: int, a: Any, b: Any, c: Any, **how: Any) -> Any:
         offsets = tuple(how.pop(f"{which}_offset") for which in "abc")
         self.calls.append(("gemm", (m, n, k), how))
-        self._compute(queue, (m, n, k), (a, b, c), [offsets], **how)
+        return self._compute(queue, (m, n, k), (a, b, c), [offsets], **how)
 
     def gemmStridedBatched(
         self, queue: Any, m: int, n: int, k: int, count: int, a: Any, b: Any, c: Any, **how: Any
-    ) -> None:
+    ) -> Any:
         self.calls.append(("gemmStridedBatched", (m, n, k, count), dict(how)))
         strides = tuple(how.pop(f"{which}_stride") for which in "abc")
         starts = [tuple(p * s for s in strides) for p in range(count)]
-        self._compute(queue, (m, n, k), (a, b, c), starts, **how)
+        return self._compute(queue, (m, n, k), (a, b, c), starts, **how)
 
     def _compute(
         self,
@@ -49,7 +56,7 @@ class Fake(types.ModuleType):
         c_ld: int,
         a_transp: bool,
         b_transp: bool,
-    ) -> None:
+    ) -> Any:
         import pyopencl.array
 
         if self.fails:
@@ -73,6 +80,12 @@ class Fake(types.ModuleType):
             )
             z[...] = (x.T if a_transp else x) @ (y.T if b_transp else y)
         cl.enqueue_copy(queue, memories[2], c)
+        time.sleep(self.seconds)
+        event = cl.enqueue_marker(queue)
+        if self.keeps:
+            retain = address("clRetainEvent")
+            ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(retain)(event.int_ptr)
+        return event
 
     def _matrix(
         self, flat: np.ndarray, shape: tuple[int, int], start: int, step: int
