@@ -55,6 +55,8 @@ def test_norms_along_axes_that_are_no_rows() -> None:
         norm("LayerNorm", x, {"axes": u32(2, 0)}, (5, 3), (5, 3)),
         norm("RmsNorm", x, {"axes": u32(1)}, None, (4,)),
         norm("L2Norm", x, {"axis": 1}),
+        norm("L2Norm", x, {"axis": np.int32(-3)}),
+        norm("LayerNorm", x, {"axes": np.int32([-2, -1])}, (4, 5), (4, 5)),
         norm("L2Norm", x * 1e-20, {"axes": u32(0), "epsilon": 1e-3}),
         terms=4,
     )

@@ -103,7 +103,7 @@ def _axes(node: Node, rank: int) -> tuple[int, ...]:
     axes = node.params.get("axes")
     if axes is None or not np.size(axes):
         axes = [node.params.get("axis", 0)]
-    return tuple(int(a) for a in np.asarray(axes).reshape(-1))
+    return tuple(int(a) % rank for a in np.asarray(axes).reshape(-1))
 
 
 def _along_axes(node: Node, target: Target) -> list[Launch]:
