@@ -39,6 +39,6 @@ def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]
     for shape in without:
         name = "panels-{}x{}x{}".format(*shape)
         found[name] = functools.partial(panels.make, x, target, shape)
-    if clblast.offered(x, target):
+    if not target.portable and clblast.offered(x, target):
         found[tune.CLBLAST] = functools.partial(clblast.make, x)
     return found
