@@ -15,6 +15,7 @@ from toy import add_model, relu_model, tensors
 import qnnrt
 from qnnrt import _core
 from qnnrt.gpu import placing
+from qnnrt.gpu.ops import arg
 from qnnrt.model import Model, Node, Tensor
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
@@ -142,6 +143,23 @@ def test_an_output_that_its_kernel_adds_to() -> None:
         [Node("scatter", "ScatterNd", ["x", "at", "updates"], ["y"], {"reduction": 1})],
         ["x", "updates"],
         ["y"],
+    )
+    with qnnrt.Session(model, "gpu") as s:
+        s.outputs["y"].bind(of(s, flags=cl.mem_flags.WRITE_ONLY))
+        with pytest.raises(qnnrt.GraphError, match=r"'y': kernels read it, .* WRITE_ONLY"):
+            s.run()
+        s.backend.close()
+
+
+def test_an_output_that_its_kernel_keeps_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arg, "_MOST_PAIRS", 0)
+    values, places = Tensor("y", (1, 2), F32), Tensor("i", (1, 2), np.dtype(np.int32))
+    model = Model(
+        "top",
+        tensors(Tensor("x", (1, 16), F32), values, places),
+        [Node("top", "TopK", ["x"], ["y", "i"], {"k": 2})],
+        ["x"],
+        ["y", "i"],
     )
     with qnnrt.Session(model, "gpu") as s:
         s.outputs["y"].bind(of(s, flags=cl.mem_flags.WRITE_ONLY))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from ..ir import Launch, Node
@@ -46,7 +47,10 @@ def _top_k(node: Node, target: Target) -> list[Launch]:
     pairs = on_lanes(target) and n <= _MOST_PAIRS
     total = x.size if pairs else x.size // n
     args = (x, values, indices, total, n, k)
-    return [launch("arg", "top" if pairs else "top_row", defines, args, over(total, target))]
+    grid = over(total, target)
+    if pairs:
+        return [launch("arg", "top", defines, args, grid)]
+    return [replace(launch("arg", "top_row", defines, args, grid), reads_back=True)]
 
 
 OPS: Final = {"Argmax": _arg, "Argmin": _arg, "TopK": _top_k}
