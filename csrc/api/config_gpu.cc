@@ -2,6 +2,7 @@
 
 #include "abi/qnn_gpu.h"
 #include "abi/qnnrt_ext.h"
+#include "api/number_of.h"
 #include "api/runtime.h"
 
 namespace qnnrt {
@@ -101,7 +102,7 @@ Status ReadGpuContextConfig(const BackendTraits& traits, const void* custom, uin
   const auto read = [&]() -> Result<std::string> {
     switch (c.option) {
       case QNN_GPU_CONTEXT_CONFIG_OPTION_PERF_HINT:
-        return ReadName(*row, kPerfHints, c.perfHint);
+        return ReadName(*row, kPerfHints, NumberOf(c.perfHint));
       case QNN_GPU_CONTEXT_CONFIG_OPTION_KERNEL_REPO_DIR:
         return ReadPath(*row, c.kernelRepoDir);
       default:
@@ -127,8 +128,7 @@ Status ReadGpuGraphConfig(const BackendTraits& traits, const void* custom, uint8
     QNNRT_ASSIGN_OR_RETURN(const ConfigRow* row,
                            AdmitConfig(traits, ConfigScope::kGpuGraph, field, call));
     if (field == 0) {
-      QNNRT_ASSIGN_OR_RETURN(read[row],
-                             ReadName(*row, kPrecisions, static_cast<uint32_t>(c.precision)));
+      QNNRT_ASSIGN_OR_RETURN(read[row], ReadName(*row, kPrecisions, NumberOf(c.precision)));
     } else {
       QNNRT_ASSIGN_OR_RETURN(read[row], ReadBool(*row, flags[field - 1]));
     }

@@ -2,10 +2,10 @@
 // a log that was cut short reads up to there, and one write a call, so that it is cut between
 // lines.
 #include <cinttypes>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
 
+#include "api/number_of.h"
 #include "api/runtime.h"
 #include "api/system.h"
 #include "support/json.h"
@@ -129,16 +129,6 @@ Status Events(JsonWriter* json, const QnnSystemProfile_ProfileEventV1_t* events,
   }
   json->End();
   return Status::Ok();
-}
-
-// A client's enum as the number it is: it may be one that this version has no name for, and C++
-// leaves undefined what reading it as an enum gives.
-template <typename Enum>
-uint32_t NumberOf(const Enum& value) {
-  static_assert(sizeof(Enum) == sizeof(uint32_t), "a C enum");
-  uint32_t number;
-  std::memcpy(&number, &value, sizeof(number));
-  return number;
 }
 
 Status Message(const QnnSystemProfile_ProfileData_t* data, std::string* text) {

@@ -38,6 +38,8 @@ class Device:
         shared: it computes in the host's memory, so that buffers of the host are used in place.
         alignment: of sub-buffers, in bytes.
         half: whether kernels may compute with 16-bit floats.
+        overlaps: sub-buffers that overlap cost nothing when kernels are started. NVIDIA's driver
+            (580) looks through them all, which took up to half a millisecond a kernel.
         imports: extensions by which it takes memory with an fd.
         raw: the ``pyopencl.Device``.
     """
@@ -50,6 +52,7 @@ class Device:
     shared: bool
     alignment: int
     half: bool
+    overlaps: bool
     imports: tuple[str, ...]
     raw: Any
 
@@ -69,6 +72,7 @@ class Device:
             shared=bool(raw.host_unified_memory),
             alignment=max(raw.mem_base_addr_align // 8, 128),
             half="cl_khr_fp16" in extensions,
+            overlaps="nvidia" not in raw.platform.name.lower(),
             imports=tuple(e for e in _IMPORTS if e in extensions),
             raw=raw,
         )

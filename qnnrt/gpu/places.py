@@ -101,14 +101,19 @@ def _intermediates(
     for arena in arenas(launches, target, most_bytes(target.device)):
         buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, arena.plan.peak)
         for value, item, offset in zip(arena.values, arena.items, arena.plan.offsets, strict=True):
-            part = buffer.get_sub_region(offset, item.size) if len(arena.items) > 1 else buffer
+            whole = not any(arena.plan.offsets)  # one after the other, each from the start
+            part = buffer if whole else buffer.get_sub_region(offset, item.size)
             for each in (value, *arena.shared.get(value, ())):
                 places.buffers[each] = part
         places.arenas.append(arena)
 
 
 def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena]:
-    """As few as there may be of so many bytes; one for each value without memory optimizations."""
+    """As few as there may be of so many bytes; one for each value without memory optimizations.
+
+    Where sub-buffers that overlap are slow, the values of an arena follow one another, so that each
+    has the whole of it.
+    """
     lives = _lives(launches, "native")
     shared: dict[Value, list[Value]] = {}
     if target.memory_optimizations:
@@ -120,6 +125,8 @@ def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena
     groups = [list(items)] if items else []
     if not target.memory_optimizations:
         groups = [[v] for v in items]
+    elif not target.device.overlaps:
+        groups = _in_turn(items)
     elif items and planning.plan(items.values()).peak > limit:
         groups = _split(items, limit)
     return [
@@ -152,6 +159,25 @@ def _reuse(
     for y, x in holder.items():
         shared.setdefault(x, []).append(y)
     return shared
+
+
+def _in_turn(items: dict[Value, planning.Item]) -> list[list[Value]]:
+    """Values into groups that are never needed at once: the largest first, into the group whose
+    largest value is the nearest in size (Pisarchyk and Lee, "Efficient Memory Management for Deep
+    Neural Net Inference", 2020)."""
+    groups: list[list[Value]] = []
+    for value in sorted(items, key=lambda v: -items[v].size):
+        mine = items[value]
+        free = [
+            group
+            for group in groups
+            if all(items[v].last < mine.first or mine.last < items[v].first for v in group)
+        ]
+        if free:  # groups begin with their largest value
+            min(free, key=lambda group: items[group[0]].size).append(value)
+        else:
+            groups.append([value])
+    return groups
 
 
 def _split(items: dict[Value, planning.Item], limit: int) -> list[list[Value]]:

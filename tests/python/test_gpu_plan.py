@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,13 @@ from toy import F32, tensors
 import qnnrt
 from qnnrt import planning
 from qnnrt.gpu import ir, places
-from qnnrt.gpu.device import choose
+from qnnrt.gpu.device import Device, choose
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
-WIDTH = 8
+WIDTH = 128  # tensors of 1536 bytes, which is a multiple of every device's alignment
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,7 @@ def test_intermediates_share_an_arena() -> None:
         told = described(s)
         check(told)
         arena = told["arena"]
-        assert told["arenas"] == 1
+        assert told["arenas"] == 1 or not choose().overlaps
         assert arena["lower_bound"] <= arena["peak"] < arena["sum"]
         stats = s.backend.library.graph_stats(s.graph.handle)
         assert stats["arena_bytes"] == arena["peak"]
@@ -101,6 +103,36 @@ def test_intermediates_share_an_arena() -> None:
         assert any("shared" in item for item in arena["items"])  # a tangent in its operand's place
         assert [step["name"] for step in told["steps"]][-1] == "add3"
         assert 2 <= sum(told["programs"].values()) < len(told["steps"])
+        s.backend.close()
+
+
+def test_where_overlapping_sub_buffers_are_slow_tensors_have_whole_buffers_in_turn() -> None:
+    sizes = [64, 640, 32, 640, 320, 16]
+    chain = [value(f"v{i}", size) for i, size in enumerate(sizes)]
+    launches = [launch(a, b) for a, b in pairwise(chain)]
+    target = Target(replace(choose(), overlaps=False))
+    found = places.arenas(launches, target, 1 << 30)
+    assert [[v.name for v in arena.values] for arena in found] == [
+        ["v1", "v3", "v5"],
+        ["v4", "v0", "v2"],
+    ]
+    for arena in found:
+        assert not any(arena.plan.offsets)
+        assert arena.plan.peak == max(item.size for item in arena.items)
+        planning.check(arena.items, arena.plan.offsets, arena.plan.peak)
+
+
+def test_results_are_the_same_in_buffers_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Device.of
+    monkeypatch.setattr(Device, "of", lambda raw: replace(of(raw), overlaps=False))
+    model = layers()
+    options = {"gpu": {"node_optimizations": False}}
+    with qnnrt.Session(model, "gpu", options=options) as s:
+        np.testing.assert_allclose(s.run({"x": X})["y"], reference(model, X), rtol=1e-5, atol=1e-5)
+        told = described(s)
+        check(told)
+        assert 1 < told["arenas"] < len(told["arena"]["items"])
+        assert not any(item["offset"] for item in told["arena"]["items"])
         s.backend.close()
 
 

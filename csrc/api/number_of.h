@@ -1,0 +1,19 @@
+// What clients' structs hold, read without relying on it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace qnnrt {
+
+// A client's enum as the number it is: it may be one that this version has no name for, and C++
+// leaves undefined what reading it as an enum gives.
+template <typename Enum>
+uint32_t NumberOf(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(uint32_t), "a C enum");
+  uint32_t number;
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+
+}  // namespace qnnrt
