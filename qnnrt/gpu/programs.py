@@ -19,6 +19,8 @@ from .ir import Launch
 __all__ = ["Program", "Programs", "cache_dir", "source"]
 
 _OPTIONS: Final = ("-cl-std=CL1.2",)
+#: Divisions and roots as the cpu's: rounded correctly where the device can.
+_ROUNDED: Final = "-cl-fp32-correctly-rounded-divide-sqrt"
 _MAGIC: Final = b"qnnrt opencl 1\n"
 _DIGEST: Final = 32  # bytes
 
@@ -105,7 +107,8 @@ class Programs:
         if (binary := _read(path)) is None:
             return None
         try:
-            return cl.Program(self._context, [self._device.raw], [binary]).build(list(_OPTIONS))
+            program = cl.Program(self._context, [self._device.raw], [binary])
+            return program.build(_options(self._device))
         except cl.Error as e:
             log.warning("%s is of no use, so its kernel is built anew: %s", path, str(e))
             return None
@@ -114,18 +117,24 @@ class Programs:
         cl = pyopencl()
         # Not a pyopencl.Program of a text, which keeps a cache of its own.
         program = cl.Program(cl._cl._Program(self._context, text))
-        raw = program.build(list(_OPTIONS), devices=[self._device.raw])
+        raw = program.build(_options(self._device), devices=[self._device.raw])
         if path is not None:
             data = raw.get_info(cl.program_info.BINARIES)[0]
             keep(path, _MAGIC + hashlib.sha256(data).digest() + data)
         return raw
 
 
+def _options(device: Device) -> list[str]:
+    """What kernels are built with."""
+    rounds = pyopencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+    return [*_OPTIONS, *([_ROUNDED] if device.raw.single_fp_config & rounds else [])]
+
+
 def _key(device: Device, text: str) -> str:
     raw = device.raw
     forced = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")  # pyopencl adds them
     versions = (device.version, raw.driver_version, raw.platform.version)
-    parts = (text, *_OPTIONS, forced, str(device), *versions)
+    parts = (text, *_options(device), forced, str(device), *versions)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 

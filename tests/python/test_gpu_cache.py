@@ -107,6 +107,7 @@ def test_another_driver_another_program(tmp_path: Path) -> None:
 
         driver_version = "another"
         platform = device.raw.platform
+        single_fp_config = device.raw.single_fp_config
 
     keys = {
         programs._key(device, "text"),
