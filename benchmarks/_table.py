@@ -21,6 +21,7 @@ ORDER = (
     "qmem",
     "binary_load",
     "planner",
+    "gpu",
 )
 
 

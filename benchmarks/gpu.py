@@ -141,6 +141,8 @@ def io(bench: Benchmark, backend: qnnrt.qnn.Backend, sizes: list[int]) -> None:
         case.measure()
         raw.close()
         handles.close()
+    for nbytes in sizes:
+        x = np.random.default_rng(0).standard_normal(nbytes // 4, np.float32)
         with transfers(cl, library, x) as (buffer, pinned):
             case = bench.case(f"{nbytes >> 10} KiB from the host to the device", moved=nbytes)
             case.add("pageable", lambda: cl.enqueue_copy(library.cl_queue, buffer, x))  # noqa: B023
