@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from ..backend import Backend
@@ -76,6 +77,35 @@ class Counts:
         self.longest = max(self.longest, took)
 
 
+class Gate:
+    """Threads wait at it until all of them are there.
+
+    On queues, whose calls are one step each: an interrupt of the thread that opens it, inside of a
+    ``threading.Barrier`` or ``Event``, could leave a lock held that letting the others go needs.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._there: SimpleQueue[None] = SimpleQueue()
+        self._go: SimpleQueue[None] = SimpleQueue()
+
+    def wait(self) -> None:
+        """Until it is opened."""
+        self._there.put(None)
+        self._go.get()
+
+    def open(self) -> None:
+        """When all are there."""
+        for _ in range(self._count):
+            self._there.get()
+        self.release()
+
+    def release(self) -> None:
+        """Whoever is there or comes goes on."""
+        for _ in range(self._count):
+            self._go.put(None)
+
+
 @dataclass
 class Worker:
     """A thread of the test: what it executes, and what came of it."""
@@ -88,15 +118,13 @@ class Worker:
     counts: Counts = field(default_factory=Counts)
     error: BaseException | None = None
 
-    def work(self, start: threading.Barrier, stop: threading.Event) -> None:
+    def work(self, gate: Gate, stop: threading.Event) -> None:
         """The thread itself: waits for the others, then executes until its loop is over."""
         try:
-            start.wait()
+            gate.wait()
             begun = time.perf_counter()
             self._loop(stop)
             self.counts.wall += time.perf_counter() - begun
-        except threading.BrokenBarrierError:
-            pass
         except BaseException as error:
             self.error = error
             stop.set()  # what the others would measure is not what was asked for
@@ -194,22 +222,22 @@ def together(workers: Sequence[Worker]) -> float:
     Raises:
         Exception: the first that a thread ended with.
     """
-    start = threading.Barrier(len(workers) + 1)
+    gate = Gate(len(workers))
     stop = threading.Event()
     threads = [
-        threading.Thread(target=w.work, args=(start, stop), name=w.item.name) for w in workers
+        threading.Thread(target=w.work, args=(gate, stop), name=w.item.name) for w in workers
     ]
     try:
         for thread in threads:
             thread.start()
-        start.wait()
+        gate.open()
         begun = time.perf_counter()
         for thread in threads:
             thread.join()
         took = time.perf_counter() - begun
     except BaseException:
         stop.set()
-        start.abort()
+        gate.release()
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
