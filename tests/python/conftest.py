@@ -25,6 +25,12 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of the gpu backend come last: their driver maps thousands of files, through which the
+    check of what a test gives back would have to look after every other test."""
+    items.sort(key=lambda item: item.path.name.startswith(("test_gpu", "test_seed_gpu")))
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = (yield).get_result()  # type: ignore[func-returns-value]
