@@ -195,19 +195,20 @@ class BuildNative(build_ext):
         options += ["-Wl,-rpath,$ORIGIN", "-ldl", *COMPLETE]
         products[name] = link(build / name, [*delegate, library, script], *options)
         for ext, s in zip(self.extensions, binding, strict=True):
-            name = Path(self.get_ext_filename(ext.name)).name
+            name = os.path.relpath(self.get_ext_filename(ext.name), "qnnrt")
             init = [f"PyInit_{ext.name.rpartition('.')[2]}"]
             script = write_exports(build / "binding.map", init, [objects[s]])
-            options = ["-shared", f"-Wl,--version-script={script}", "-Wl,-rpath,$ORIGIN/lib"]
+            options = ["-shared", f"-Wl,--version-script={script}", "-Wl,-rpath,$ORIGIN/../lib"]
             products[name] = link(build / name, [objects[s], library, script], *options)
         headers = Path("csrc/abi").glob("**/*.h")
         return products | {f"include/qnnrt/{h.relative_to('csrc/abi')}": h for h in headers}
 
 
 if __name__ == "__main__":  # tests/native/run.py takes the rules from here
-    core = Extension("qnnrt._core", ["qnnrt/_core.pyx"], language="c++", py_limited_api=LIMITED)
+    source = "qnnrt/_native/_core.pyx"
+    core = Extension("qnnrt._native._core", [source], language="c++", py_limited_api=LIMITED)
     setup(
-        ext_modules=[core] if Path("qnnrt/_core.pyx").exists() else [],
+        ext_modules=[core] if Path(source).exists() else [],
         cmdclass={"build_ext": BuildNative},
         options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
     )

@@ -11,7 +11,8 @@ import os
 import sys
 from typing import Any
 
-from . import _core, lpai, planning, qnn
+from . import lpai, planning, qnn
+from ._native import _core
 from .errors import (
     BackendError,
     BackendNotFoundError,
@@ -33,8 +34,7 @@ from .errors import (
 from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
 from .model import ContextBinary, Model
 from .quantization import dequantize, quantize
-from .session import BoundTensor, Session
-from .stats import Copy, Stats
+from .session import BoundTensor, Copy, Session, Stats
 
 __version__: str = _core.version()
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._core import Buffer
+from ._native import _core
+from ._native._core import Buffer
 from .errors import Error
 
 __all__ = ["Buffer", "HeapInfo", "alloc", "alloc_array", "buffer_of", "heaps"]

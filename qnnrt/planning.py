@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from . import _core
-from ._owner import word
+from ._native import _core
+from .support import word
 
 __all__ = ["Item", "Plan", "check", "plan", "read_csv", "write_csv"]
 

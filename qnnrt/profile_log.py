@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
-from . import _core
+from ._native import _core
 from .errors import Error
-from .profile import _EVENT_TYPES, _EVENT_UNITS, ProfileEvent
+from .qnn.profile import _EVENT_TYPES, _EVENT_UNITS, ProfileEvent
 
 __all__ = ["METHODS", "LogEvent", "Message", "ProfileLog", "ProfileLogContents", "ProfileLogError"]
 

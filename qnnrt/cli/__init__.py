@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from .._json_checks import JsonError
 from ..errors import BackendNotFoundError, Error, ModelError
+from ..support.json_checks import JsonError
 from . import (
     bench,
     context_binary_generator,

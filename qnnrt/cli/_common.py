@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backend import library_path
 from ..errors import ModelError
 from ..model import ContextBinary, Model
 from ..model.binary import system_library
+from ..qnn.backend import library_path
 from ..session import Session
 
 T = TypeVar("T")

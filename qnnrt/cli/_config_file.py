@@ -14,8 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .. import _core
-from .._json_checks import (
+from .._native import _core
+from ..lpai import ID as LPAI
+from ..lpai.config import SECTIONS as LPAI_SECTIONS
+from ..lpai.config import Config as LpaiConfig
+from ..qnn.htp import device_configs
+from ..support.json_checks import (
     Check,
     an_object,
     check_keys,
@@ -27,10 +31,6 @@ from .._json_checks import (
     texts,
     whole,
 )
-from ..htp import device_configs
-from ..lpai import ID as LPAI
-from ..lpai.config import SECTIONS as LPAI_SECTIONS
-from ..lpai.config import Config as LpaiConfig
 from ._common import UsageError
 from ._lpai import LpaiTools
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import _core
+from .._native import _core
 from ._common import UsageError
 from ._values import FILE_FLOAT, described, elements, nbytes
 

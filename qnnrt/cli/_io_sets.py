@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .._native import _core
 from ..errors import MemError
 from ..lpai import ID as LPAI
-from ..memhandle import MemHandle
 from ..memory import alloc
 from ..qnn import Profile
+from ..qnn.memhandle import MemHandle
 from ._common import UsageError
 from ._input_list import FileTypes, Inference, Piece
 from ._lpai import LpaiTools

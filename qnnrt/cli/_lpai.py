@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from .. import _core, lpai
-from ..backend import Backend
+from .. import lpai
+from .._native import _core
 from ..errors import Error, MemError
-from ..graph import Graph
 from ..lpai.config import Config
+from ..qnn.backend import Backend
+from ..qnn.graph import Graph
 from ._common import UsageError
 
 Buffer: TypeAlias = _core.Buffer

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EarlyTermination, GraphError
-from ..stats import RESERVED_AT
+from ..session.stats import RESERVED_AT
 from ._common import UsageError, progress, timing
 from ._config_file import ToolConfig
 from ._input_list import (

@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import _core
-from .._build import add_model
-from .._options import graph_options
-from .._owner import choice, config
-from .._session_lpai import refuse_floats
-from ..backend import Backend
-from ..context import Context
+from .._native import _core
 from ..errors import ModelError, QnnError
-from ..graph import Graph
 from ..lpai import ID as LPAI
 from ..model import Model
 from ..model.binary import ContextBinary, system_library
-from ..profile import Profile
+from ..qnn.backend import Backend
+from ..qnn.context import Context
+from ..qnn.graph import Graph
+from ..qnn.options import graph_options
+from ..qnn.owner import config
+from ..qnn.profile import Profile
+from ..session.build import add_model
+from ..session.lpai import refuse_floats
+from ..support import choice
 from ._common import UsageError
 from ._config_file import ToolConfig
 from ._input_list import find, sanitized

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._json_checks import check_keys, flag, objects, one_of, read_json, text, whole
+from ..support.json_checks import check_keys, flag, objects, one_of, read_json, text, whole
 from ._common import UsageError
 from ._config_file import CONTEXT_KEYS, PERF_PROFILES
 from ._io_sets import HANDLE_TYPES

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from .. import _core, qnn
-from .._owner import log
-from ..backend import Backend, open_library
+from .. import qnn
+from .._native import _core
 from ..errors import BackendError, BackendNotFoundError, DeviceError, QnnError
 from ..lpai.config import Config as LpaiConfig
+from ..qnn.backend import Backend, open_library
+from ..support import log
 from ._common import UsageError
 from ._config_file import ToolConfig
 from ._lpai import lpai_tools

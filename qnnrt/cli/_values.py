@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .._native import _core
 from ..dtypes import data_type_name
 from ._common import UsageError
 

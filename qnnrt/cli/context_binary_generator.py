@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
-from .. import _core
+from .._native import _core
 from ._common import UsageError, print_json, seconds, size
 from ._config_file import read_config
 from ._prepare import ONNX_AND_OTHERS, Ready, Wanted, prepare, sources

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any, Final
 
-from .. import _core
+from .._native import _core
 from ..dtypes import DATA_TYPES, data_type_name
 from ..errors import QnnError
 from ..model.binary import map_file

@@ -10,9 +10,9 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from ..backend import LIBRARIES, library_path
 from ..errors import BackendNotFoundError, Error
 from ..gpu.device import Device
+from ..qnn.backend import LIBRARIES, library_path
 from ._common import print_json
 from .paths import LIB_DIR
 
@@ -37,7 +37,8 @@ def run(options: argparse.Namespace) -> int:
 
 def collect() -> dict[str, Any]:
     """Everything that `qnnrt info` knows, as one JSON value."""
-    from .. import __version__, _core, heaps
+    from .. import __version__, heaps
+    from .._native import _core
 
     kernels = _core.kernel_library()
     return {
@@ -74,7 +75,7 @@ def kernel_advice(kernels: str) -> str | None:
 
 def backend(name: str) -> dict[str, Any]:
     """Whether a backend of this package can be opened, and as what."""
-    from .. import _core
+    from .._native import _core
 
     if name == "gpu":
         return gpu_backend()
@@ -97,7 +98,8 @@ def backend(name: str) -> dict[str, Any]:
 
 def gpu_backend() -> dict[str, Any]:
     """The gpu backend, which is no library of its own, and the OpenCL devices."""
-    from .. import _core, gpu
+    from .. import gpu
+    from .._native import _core
 
     try:
         used = gpu.choose()

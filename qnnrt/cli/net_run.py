@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ..backend import Backend
 from ..lpai import ID as LPAI
+from ..qnn.backend import Backend
 from ._common import UsageError, count, print_json, seconds, size
 from ._config_file import PERF_PROFILES, ToolConfig, read_config
 from ._io_sets import HANDLE_TYPES

@@ -20,9 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import _core, alloc, qnn
-from ..backend import LIBRARIES, Backend, library_path
+from .. import alloc, qnn
+from .._native import _core
 from ..errors import BackendNotFoundError, Error, QnnError
+from ..qnn.backend import LIBRARIES, Backend, library_path
 from ._common import UsageError, print_json, progress
 from ._tools import Warn, harmless, logged, tool_parser
 from .info import cpu_name

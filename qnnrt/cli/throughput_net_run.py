@@ -12,9 +12,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from ..backend import Backend
-from ..context import Context
 from ..errors import EarlyTermination
+from ..qnn.backend import Backend
+from ..qnn.context import Context
 from ._common import UsageError, print_json, progress, seconds, size
 from ._config_file import ToolConfig, read_config
 from ._input_list import (

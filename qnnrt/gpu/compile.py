@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import _core
+from .._native import _core
 from ..errors import UnsupportedNode, UnsupportedOpError
 from . import passes
 from .device import Device

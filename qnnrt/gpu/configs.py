@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .. import _core
-from .._owner import log
+from .._native import _core
+from ..support import log
 from . import tune
 from .device import Device, pyopencl
 from .programs import cache_dir

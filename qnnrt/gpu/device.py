@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .._owner import log
 from ..errors import BackendNotFoundError
+from ..support import log
 
 __all__ = ["ENVIRONMENT", "Device", "choose", "devices", "why_not"]
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _core
+from .._native import _core
 from ..dtypes import data_type, numpy_dtype
 from ..errors import make_error
-from ..memhandle import MemHandle, _BufferHold
+from ..qnn.memhandle import MemHandle, _BufferHold
 from .device import pyopencl
 from .mapped import end, mapped
 from .memory import CUSTOM, OPENCL
 from .placing import CannotPlace, Placed, place_buffer, unplace
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..qnn.context import Context
 
 __all__ = ["OpenCLHandle", "identity", "is_opencl_buffer"]
 

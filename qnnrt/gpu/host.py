@@ -10,7 +10,7 @@ import numpy as np
 from .device import pyopencl
 
 if TYPE_CHECKING:
-    from ..backend import Backend
+    from ..qnn.backend import Backend
 
 __all__ = ["device_memory", "pinned"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .. import _core
+from .._native import _core
 from .compile import compile_graph
 from .configs import Configs, context_queue, drop_measurements
 from .describe import describe, sizes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from .. import _core
+from .._native import _core
 from ..dtypes import numpy_dtype
 from .device import pyopencl
 from .placing import VECTORS, coherent

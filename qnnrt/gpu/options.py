@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from .. import _core
+from .._native import _core
 
 __all__ = ["PERF_HINTS", "PRECISIONS", "Options"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .. import _core
+from .._native import _core
 from .device import Device, pyopencl
 from .loader import address, call, extension
 

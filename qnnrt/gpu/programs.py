@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from .._owner import log
+from ..support import log
 from .device import Device, pyopencl
 from .files import keep
 from .ir import Launch

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .._owner import log
+from ..support import log
 from .device import Device, pyopencl
 from .files import keep
 from .ir import Launch, Value

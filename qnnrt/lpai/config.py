@@ -12,10 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from .. import _build
-from .._json_checks import Check, JsonError, an_object, check_keys, flag, one_of, read_json, text
-from .._json_checks import whole as _whole
-from ..graph import Graph
+from ..qnn.graph import Graph
+from ..session import build
+from ..support.json_checks import (
+    Check,
+    JsonError,
+    an_object,
+    check_keys,
+    flag,
+    one_of,
+    read_json,
+    text,
+)
+from ..support.json_checks import whole as _whole
 from .hardware import backend_options, model_memory, set_affinity, set_performance, set_prepare
 
 __all__ = ["SECTIONS", "Config"]
@@ -161,7 +170,7 @@ class Config:
             GraphError: it is prepared already, or the backend does not take an option.
         """
         if self.prepare.get("exclude_io"):
-            custom = _build.graph_config(graph.context.backend, None, False, {}, exclude_io=True)
+            custom = build.graph_config(graph.context.backend, None, False, {}, exclude_io=True)
             graph.set_config(custom=custom)
         per_layer = self.prepare.get("enable_per_layer")
         core_selection = self.prepare.get("enable_core_selection")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from .. import _core
-from .._owner import choice, word
-from ..backend import Backend
-from ..graph import Graph
+from .._native import _core
+from ..qnn.backend import Backend
+from ..qnn.graph import Graph
+from ..support import choice, word
 
 __all__ = [
     "ID",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..backend import Backend
-from ..graph import Graph
+from ..qnn.backend import Backend
+from ..qnn.graph import Graph
 from .hardware import (
     Affinity,
     backend_options,

@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .. import _core
-from ..backend import Backend
-from ..graph import Graph
+from .._native import _core
 from ..memory import alloc as _alloc
+from ..qnn.backend import Backend
+from ..qnn.graph import Graph
 from .hardware import MemType
 
 __all__ = [

@@ -11,10 +11,10 @@ import weakref
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from .. import _core
-from .._owner import Owner
-from ..backend import Backend
+from .._native import _core
 from ..errors import make_error
+from ..qnn.backend import Backend
+from ..qnn.owner import Owner
 
 __all__ = ["TCM_BYTES", "TCM_PIECES", "Allocator"]
 

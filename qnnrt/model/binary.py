@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from .. import _core
+from .._native import _core
 from ..dtypes import data_type_name, numpy_dtype
 from ..errors import ModelError, QnnError
 from . import Quantization, Tensor

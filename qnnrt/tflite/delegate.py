@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from .. import htp
-from .._build import add_model
-from ..backend import Backend
 from ..errors import BufferInUseError, ClosedError, ModelError, QnnError
 from ..importers.tflite.parts import Parts
 from ..importers.tflite.schema import OperatorInfo
 from ..model import Model
-from ..profile import ProfileEvent
+from ..qnn import htp
+from ..qnn.backend import Backend
+from ..qnn.profile import ProfileEvent
 from ..session import Session
+from ..session.build import add_model
 from .options import HTP_MODES, QnnDelegateOptions
 
 __all__ = ["API_VERSION", "QnnDelegate", "get_api_version", "has_capability", "log"]

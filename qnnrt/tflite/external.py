@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .._core import Buffer
+from .._native._core import Buffer
 from ..errors import QnnError, make_error
 
 __all__ = [

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend
 from ..errors import ClosedError
 from ..importers.tflite.schema import SignatureInfo, read
-from ..stats import Copy
+from ..qnn.backend import Backend
+from ..session import Copy
 from .delegate import QnnDelegate, log
 from .memory import TfLiteCustomAllocation
 from .subgraph import Subgraph

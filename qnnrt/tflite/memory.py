@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import _core
+from .._native import _core
 from ..errors import BufferInUseError, ClosedError
 from ..memory import alloc
 

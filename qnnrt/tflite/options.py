@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from .._owner import choice
+from ..support import choice
 
 __all__ = [
     "STRING_KEYS",

@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..backend import Backend
 from ..errors import UnsupportedOpError
 from ..importers.tflite.parts import Parts, tensor_name
 from ..importers.tflite.schema import OPERATORS, FileInfo, OperatorInfo, SubgraphInfo
-from ..session import BoundTensor, Session
-from ..stats import Copy
+from ..qnn.backend import Backend
+from ..session import BoundTensor, Copy, Session
 from .delegate import QnnDelegate
 from .memory import DEFAULT_TENSOR_ALIGNMENT, TfLiteCustomAllocation
 from .partition import Partition, partitions

@@ -9,9 +9,9 @@ import numpy as np
 from loading import loaded
 
 import qnnrt
-from qnnrt._build import add_model
 from qnnrt.model import Model, Node, Quantization, Tensor
 from qnnrt.qnn import Backend, Graph
+from qnnrt.session.build import add_model
 
 U8 = np.dtype(np.uint8)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qnnrt.profile import ProfileEvent
 from qnnrt.profile_log import ProfileLog
+from qnnrt.qnn.profile import ProfileEvent
 
 
 def event(

@@ -14,7 +14,7 @@ import pytest
 from c_table import Configs, Table
 
 from qnnrt import qnn
-from qnnrt.backend import CAPABILITIES, library_path
+from qnnrt.qnn.backend import CAPABILITIES, library_path
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = (ROOT / "csrc/abi/qnn_property.h").read_text()

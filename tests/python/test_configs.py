@@ -20,9 +20,9 @@ from loading import loaded
 
 import qnnrt
 from qnnrt import _core, qnn
-from qnnrt.backend import library_path
 from qnnrt.lpai import allocate_pools
 from qnnrt.model import Quantization
+from qnnrt.qnn.backend import library_path
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE: list[dict[str, Any]] = json.loads(_core.config_table())

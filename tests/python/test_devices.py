@@ -7,7 +7,8 @@ from outside import run_code
 from vendor import vendor_library
 
 import qnnrt
-from qnnrt import _core, htp, qnn
+from qnnrt import _core, qnn
+from qnnrt.qnn import htp
 
 
 @pytest.fixture
@@ -220,7 +221,8 @@ def test_later_architectures_take_votes_that_v68_refuses():
 SIMULATOR = """
     import sys
     import qnnrt
-    from qnnrt import htp, qnn
+    from qnnrt import qnn
+    from qnnrt.qnn import htp
 
     path = sys.argv[1]
     with qnn.Backend.open(path, log_level="error", soc_model=69, htp_arch=79) as backend:

@@ -12,9 +12,9 @@ from c_table import Table
 from fixed import Fixed
 
 from qnnrt import _core, qnn
-from qnnrt.backend import library_path
 from qnnrt.errors import QnnError, TensorError
 from qnnrt.model import Quantization
+from qnnrt.qnn.backend import library_path
 
 NAN, INF = float("nan"), float("inf")
 U8, S8, U16, S16, S32 = (f"{kind}FIXED_POINT_{bits}" for kind, bits in

@@ -32,10 +32,10 @@ from tool_cases import (
 
 import qnnrt
 from qnnrt import _core
-from qnnrt.backend import library_path
 from qnnrt.cli._config_file import read_config
 from qnnrt.model.binary import ContextBinary
 from qnnrt.profile_log import ProfileLogContents
+from qnnrt.qnn.backend import library_path
 
 
 @pytest.fixture(autouse=True)

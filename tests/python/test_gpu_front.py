@@ -14,7 +14,7 @@ from test_configs import VALUES
 from vendor import vendor_library
 
 from qnnrt import _core, errors
-from qnnrt.backend import CAPABILITIES, library_path
+from qnnrt.qnn.backend import CAPABILITIES, library_path
 
 ROWS = {(r["scope"], r["short"]): r for r in json.loads(_core.config_table())}
 SCOPES = ("backend", "context", "graph", "profile", "gpu backend", "gpu context", "gpu graph")

@@ -7,7 +7,7 @@ from opencl import cl, gpu, on_shared_memory, opencl_is_up  # noqa: F401
 from toy import add_model, relu_model
 
 import qnnrt
-from qnnrt.profile import ProfileEvent
+from qnnrt.qnn.profile import ProfileEvent
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
@@ -108,7 +108,7 @@ def test_a_clients_queue_with_timestamps_is_used() -> None:
 
 @on_shared_memory
 def test_an_asynchronous_run_records_and_says_how_long_it_waited(s) -> None:
-    from qnnrt.profile import Profile
+    from qnnrt.qnn.profile import Profile
 
     with Profile(s.backend, "detailed") as profile:
         s.graph.execute_async(
@@ -122,7 +122,7 @@ def test_an_asynchronous_run_records_and_says_how_long_it_waited(s) -> None:
 
 
 def test_finalizing_is_an_event() -> None:
-    from qnnrt.profile import Profile
+    from qnnrt.qnn.profile import Profile
 
     with qnnrt.qnn.Backend.open("gpu") as backend, backend.create_context() as context:
         graph = context.create_graph("g")
@@ -138,7 +138,7 @@ def test_finalizing_is_an_event() -> None:
 
 
 def test_a_graphs_own_profile_collects_its_executions(s) -> None:
-    from qnnrt.profile import Profile
+    from qnnrt.qnn.profile import Profile
 
     with Profile(s.backend, "basic") as profile:
         s.graph.set_config(profile=profile)

@@ -15,11 +15,11 @@ from toy import F32, add_model, relu_model, tensors
 
 import qnnrt
 from qnnrt import _core, cli
-from qnnrt._build import add_model as add_model_to
 from qnnrt.gpu import ir, library
 from qnnrt.gpu.ops import table
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
+from qnnrt.session.build import add_model as add_model_to
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 

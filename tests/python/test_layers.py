@@ -48,5 +48,5 @@ def test_nothing_includes_what_stands_above_it(folder: str) -> None:
 
 
 def test_the_extension_declares_c_in_one_place() -> None:
-    sources = [p for p in (ROOT / "qnnrt").iterdir() if p.suffix in (".pyx", ".pxi", ".pxd")]
+    sources = [p for p in (ROOT / "qnnrt").rglob("*") if p.suffix in (".pyx", ".pxi", ".pxd")]
     assert {p.name for p in sources if "cdef extern" in p.read_text()} == {"qnn.pxd"}

@@ -10,8 +10,8 @@ import pytest
 from tool_cases import Capture, call, complaint, python_model
 
 from qnnrt import lpai
-from qnnrt.backend import Backend
 from qnnrt.lpai.config import SECTIONS, Config
+from qnnrt.qnn.backend import Backend
 
 ROOT = Path(__file__).resolve().parents[2]
 

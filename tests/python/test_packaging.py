@@ -100,7 +100,7 @@ def test_a_shim_exports_its_vendors_symbols_and_stands_on_the_runtime(shim: str)
 
 
 def test_the_binding_exports_only_its_init_function() -> None:
-    binding = PACKAGE / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+    binding = PACKAGE / f"_native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     assert exported(binding) == {"PyInit__core"}
     assert "libqnnrt.so" in dynamic(binding, "NEEDED")
 
@@ -136,7 +136,7 @@ def test_every_installed_header_compiles_by_itself(
 
 def test_the_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
-    assert (PACKAGE / "_core.pyi").exists()
+    assert (PACKAGE / "_native/_core.pyi").exists()
 
 
 def test_the_source_distribution_holds_every_source(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from toy import conv_model
 
 import qnnrt
 from qnnrt import _core
-from qnnrt.profile import ProfileEvent
 from qnnrt.profile_log import METHODS, LogEvent, ProfileLog, ProfileLogContents, ProfileLogError
+from qnnrt.qnn.profile import ProfileEvent
 
 LINES = ProfileLogContents.read
 

@@ -65,9 +65,9 @@ def test_a_convolution_matches_our_cpu_backend(simulator, seed):
 
 
 def test_memory_handles_that_it_lacks_are_a_warning_once_and_an_error_under_strict(simulator):
-    from qnnrt import _session_memory
+    from qnnrt.session import memory
 
-    _session_memory._warned.discard(simulator)
+    memory._warned.discard(simulator)
     with pytest.raises(qnnrt.CopyError, match="takes no memory handles"):
         qnnrt.Session(relu_model(), simulator, strict=True)
     with pytest.warns(RuntimeWarning, match="takes no memory handles") as caught:

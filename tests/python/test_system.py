@@ -12,7 +12,7 @@ from vendor import simulator_binary, two_graphs, vendor_library
 
 import qnnrt
 from qnnrt import _core, qnn
-from qnnrt._core import SystemLibrary
+from qnnrt._native._core import SystemLibrary
 from qnnrt.cli.paths import LIB_DIR
 from qnnrt.dtypes import DATA_TYPES
 

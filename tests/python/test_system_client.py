@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import qnnrt
-from qnnrt._core import SystemLibrary
+from qnnrt._native._core import SystemLibrary
 
 HERE = Path(__file__).parent
 

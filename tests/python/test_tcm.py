@@ -13,9 +13,9 @@ import pytest
 
 import qnnrt
 from qnnrt import _core
-from qnnrt.backend import Backend
 from qnnrt.errors import BufferInUseError, ClosedError, MemError
 from qnnrt.lpai import TCM_BYTES, TCM_PIECES, Allocator
+from qnnrt.qnn.backend import Backend
 
 POOL_LINE = (logging.INFO, "TCM pool current size: 2035712 max_size: 2035712")
 Lines = list[tuple[int, str]]

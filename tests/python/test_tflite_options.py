@@ -15,7 +15,7 @@ import delegated
 from test_tflite_workflow import F32, ends, expected, toy
 
 import qnnrt
-from qnnrt.profile import ProfileEvent
+from qnnrt.qnn.profile import ProfileEvent
 from qnnrt.tflite import (
     DspOptions,
     GpuOptions,
@@ -179,7 +179,7 @@ def test_a_device_that_there_is_not_is_refused() -> None:
 
 
 def test_another_backend_library_is_loaded() -> None:
-    path = qnnrt.backend.library_path("cpu")
+    path = qnnrt.qnn.backend.library_path("cpu")
     with QnnDelegate({"backend_type": "htp", "library_path": path}) as d:
         assert d.backend.id == 3
         ran(d)

@@ -10,20 +10,21 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from . import _core, lpai
-from ._build import Choice, graph_config, one_word
-from .backend import Backend
+from .. import lpai
+from .._native import _core
+from ..errors import BindError, ClosedError, CopyError, MemError
+from ..gpu import Options as GpuOptions
+from ..gpu.handle import is_opencl_buffer
+from ..gpu.host import device_memory, pinned
+from ..gpu.placing import CannotPlace
+from ..memory import alloc, buffer_of
+from ..model import ContextBinary
+from ..qnn.backend import Backend
+from ..qnn.context import Context
+from ..qnn.graph import Graph
+from ..qnn.memhandle import MemHandle
 from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
-from .context import Context
-from .errors import BindError, ClosedError, CopyError, MemError
-from .gpu import Options as GpuOptions
-from .gpu.handle import is_opencl_buffer
-from .gpu.host import device_memory, pinned
-from .gpu.placing import CannotPlace
-from .graph import Graph
-from .memhandle import MemHandle
-from .memory import alloc, buffer_of
-from .model import ContextBinary
+from .build import Choice, graph_config, one_word
 
 Buffer: TypeAlias = _core.Buffer
 _GPU: Final = 4  # QNN_BACKEND_ID_GPU

@@ -25,26 +25,26 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strcmp
 from libcpp.vector cimport vector
 
-from qnnrt.qnn cimport *
+from qnnrt._native.qnn cimport *
 
 cdef object _logger = logging.getLogger("qnnrt")
 
 WatchForks()
 
-include "_core_support.pxi"
-include "_core_memory.pxi"
-include "_core_dlpack.pxi"
-include "_core_tcm.pxi"
-include "_core_tensor.pxi"
-include "_core_library.pxi"
-include "_core_device.pxi"
-include "_core_lpai.pxi"
-include "_core_planner.pxi"
-include "_core_runner.pxi"
-include "_core_gpu_memory.pxi"
-include "_core_gpu_list.pxi"
-include "_core_gpu_profile.pxi"
-include "_core_gpu_run.pxi"
-include "_core_gpu.pxi"
-include "_core_gpu_config.pxi"
-include "_core_system.pxi"
+include "support.pxi"
+include "memory.pxi"
+include "dlpack.pxi"
+include "tcm.pxi"
+include "tensor.pxi"
+include "library.pxi"
+include "device.pxi"
+include "lpai.pxi"
+include "planner.pxi"
+include "runner.pxi"
+include "gpu_memory.pxi"
+include "gpu_list.pxi"
+include "gpu_profile.pxi"
+include "gpu_run.pxi"
+include "gpu.pxi"
+include "gpu_config.pxi"
+include "system.pxi"

@@ -1,6 +1,6 @@
 # Part of _core.pyx: the gpu backend's side of the function table. Graphs are command lists of
 # OpenCL kernels that qnnrt.gpu has built, given to the runtime as what executes them; running one
-# is the loop in _core_gpu_run.pxi, which holds no interpreter lock.
+# is the loop in gpu_run.pxi, which holds no interpreter lock.
 
 
 cdef class GpuLibrary(Library):

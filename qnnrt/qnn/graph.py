@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from . import _async, _core
-from ._options import graph_options
-from ._owner import Owner, choice, config
-from .dtypes import data_type, numpy_dtype
+from .._native import _core
+from ..dtypes import data_type, numpy_dtype
+from ..support import choice
+from . import completions
 from .memhandle import MemHandle
+from .options import graph_options
+from .owner import Owner, config
 
 if TYPE_CHECKING:
+    from ..model import BinaryGraph
     from .context import Context
-    from .model import BinaryGraph
     from .profile import Profile, Signal
 
 __all__ = ["ExecutionEnvironment", "Graph", "Tensor"]
@@ -296,7 +298,7 @@ class Graph(Owner):
         """
         ins, keep_in = self._bind(self.inputs, inputs, False)
         outs, keep_out = self._bind(self.outputs, outputs, True)
-        return _async.start(
+        return completions.start(
             self._library,
             lambda done: _core.graph_execute_async(
                 self._library,

@@ -10,9 +10,10 @@ import json
 import struct
 from typing import Any, Final, NamedTuple
 
-from . import _core
-from ._owner import Owner, choice
-from .errors import QnnError
+from .._native import _core
+from ..errors import QnnError
+from ..support import choice
+from .owner import Owner
 
 __all__ = ["PERF_PROFILES", "DeviceInfo", "PerfVote", "device_configs"]
 

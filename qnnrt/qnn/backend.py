@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from . import _core, htp
-from ._options import Custom, context_options, qnn_log_level
-from ._owner import Options, Owner, choice, config, log
+from .._native import _core
+from ..errors import BackendNotFoundError, QnnError
+from ..support import choice, log
+from . import htp
 from .context import Context
-from .errors import BackendNotFoundError, QnnError
 from .graph import params_of
+from .options import Custom, context_options, qnn_log_level
+from .owner import Options, Owner, config
 from .profile import Profile, Signal
 
 if TYPE_CHECKING:
-    from .gpu import Options as GpuOptions
+    from ..gpu import Options as GpuOptions
 
 __all__ = ["CAPABILITIES", "Backend", "BackendVersion"]
 
@@ -108,7 +110,7 @@ def library_path(name: str | os.PathLike[str]) -> str:
             f"unknown backend {text!r}: use {', '.join(map(repr, LIBRARIES))} or the path of a QNN "
             "backend library"
         )
-    path = Path(__file__).parent / "lib" / LIBRARIES[text]
+    path = Path(__file__).parents[1] / "lib" / LIBRARIES[text]
     if not path.exists():
         raise BackendNotFoundError(
             f"backend {text!r} is not part of this version of qnnrt: give the path of a vendor "
@@ -127,17 +129,17 @@ def open_library(
         ValueError: options of the gpu backend for another one.
     """
     if os.fspath(name) == "gpu":
-        from .gpu.device import pyopencl
+        from ..gpu.device import pyopencl
 
         pyopencl()  # says what to install
-        from .gpu.library import Library
-        from .gpu.options import Options
+        from ..gpu.library import Library
+        from ..gpu.options import Options
 
         return Library(library_path("cpu"), Options.of(gpu))
     library = _core.Library.open(library_path(name))
     if gpu is None:
         return library
-    from .gpu.options import Options
+    from ..gpu.options import Options
 
     if library.backend_id != _GPU:
         raise ValueError(f"option 'gpu' is for the backend 'gpu', which {os.fspath(name)} is not")
@@ -228,7 +230,7 @@ class Backend(Owner):
         library = open_library(name_or_path, gpu)
         told: GpuOptions | None = None
         if gpu is not None:
-            from .gpu.options import Options
+            from ..gpu.options import Options
 
             told = Options.of(gpu)
             options = [*options, *told.for_backend()]

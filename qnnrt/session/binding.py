@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from . import _core
-from .dtypes import data_type
-from .errors import BindError, ClosedError
+from .._native import _core
+from ..dtypes import data_type
+from ..errors import BindError, ClosedError
 
 if TYPE_CHECKING:
-    from .gpu import OpenCLHandle
-    from .memhandle import MemHandle
-    from .model import Tensor as ModelTensor
+    from ..gpu import OpenCLHandle
+    from ..model import Tensor as ModelTensor
+    from ..qnn.memhandle import MemHandle
     from .session import Session
 
 __all__ = ["BoundTensor"]

@@ -10,14 +10,10 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from . import _core
-from ._options import Custom, context_options, graph_options
-from ._owner import Owner, choice, config, log
-from .dtypes import data_type
-from .errors import BackendNotFoundError, MemError, ModelError
-from .graph import Graph
-from .memhandle import MemHandle
-from .model.binary import (
+from .._native import _core
+from ..dtypes import data_type
+from ..errors import BackendNotFoundError, MemError, ModelError
+from ..model.binary import (
     BinaryGraph,
     ContextBinary,
     describe_binary,
@@ -26,6 +22,11 @@ from .model.binary import (
     new_file,
     system_library,
 )
+from ..support import choice, log
+from .graph import Graph
+from .memhandle import MemHandle
+from .options import Custom, context_options, graph_options
+from .owner import Owner, config
 
 if TYPE_CHECKING:
     from .backend import Backend
@@ -287,7 +288,7 @@ class Context(Owner):
                 raise ValueError(
                     f"kind 'opencl' is for gpu backends, which {self.backend.name} is not"
                 )
-            from .gpu.handle import OpenCLHandle
+            from ..gpu.handle import OpenCLHandle
 
             handle: MemHandle = OpenCLHandle(self, buffer, shape, dtype, offset)
         else:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from ._owner import word
-from .model.binary import MEM_TYPES
+from ..model.binary import MEM_TYPES
+from ..support import word
 
 if TYPE_CHECKING:
-    from .backend import Backend
-    from .graph import Graph
-    from .model import Model
+    from ..model import Model
+    from ..qnn.backend import Backend
+    from ..qnn.graph import Graph
 
 #: How tensors are bound, or were prepared: one word for all, or a mapping from names.
 Choice: TypeAlias = "str | Mapping[str, str]"

@@ -8,16 +8,11 @@ in a forked child raises ``ForkError``, and the parent's stay as they are.
 
 from __future__ import annotations
 
-from ._core import Tensor
+from .._native._core import Tensor
+from ..dtypes import DATA_TYPES, data_type, data_type_name, numpy_dtype
 from .backend import CAPABILITIES, Backend, BackendVersion
 from .context import Context
-from .domain import (
-    DomainHolder,
-    ProcessDomain,
-    process_domain,
-    set_process_domain_budget,
-)
-from .dtypes import DATA_TYPES, data_type, data_type_name, numpy_dtype
+from .domain import DomainHolder, ProcessDomain, process_domain, set_process_domain_budget
 from .graph import ExecutionEnvironment, Graph
 from .memhandle import MemHandle
 from .profile import Profile, ProfileEvent, Signal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import _core
+from .._native import _core
 
 __all__ = ["DomainHolder", "ProcessDomain", "process_domain", "set_process_domain_budget"]
 

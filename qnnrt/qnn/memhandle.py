@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from . import _core
-from ._owner import Owner
-from .dtypes import data_type, data_type_name, numpy_dtype
+from .._native import _core
+from ..dtypes import data_type, data_type_name, numpy_dtype
+from .owner import Owner
 
 if TYPE_CHECKING:
     from .context import Context

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from . import _core
-from ._owner import Options, choice
+from .._native import _core
+from ..support import choice
+from .owner import Options
 
 #: A struct of a backend's own, for its CUSTOM options.
 Custom: TypeAlias = "bytes | _core.LpaiConfig | _core.GpuConfig"

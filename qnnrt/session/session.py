@@ -13,20 +13,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from . import _async
-from ._build import Choice, add_model, check_choice, choices
-from ._session_lpai import open_backend, refuse_floats
-from ._session_memory import _FED, SessionMemory
-from .backend import Backend
+from ..errors import CopyError, ModelError
+from ..model import BinaryTensor, ContextBinary, Model
+from ..model.binary import system_library
+from ..qnn import completions
+from ..qnn.backend import Backend
+from ..qnn.context import Context
+from ..qnn.profile import Profile, ProfileEvent, Signal
 from .binding import BoundTensor, same_memory
-from .context import Context
-from .errors import CopyError, ModelError
-from .model import BinaryTensor, ContextBinary, Model
-from .model.binary import system_library
-from .profile import Profile, ProfileEvent, Signal
+from .build import Choice, add_model, check_choice, choices
+from .lpai import open_backend, refuse_floats
+from .memory import _FED, SessionMemory
 from .stats import RESERVED_AT, Copy, Stats
 
-__all__ = ["BoundTensor", "Copy", "Session", "Stats"]
+__all__ = ["Session"]
 
 _HTP: Final = 6  # QNN_BACKEND_ID_HTP
 _OWN: Final = (3, _HTP, 12)  # QNN_BACKEND_ID_* of qnnrt's backends: cpu, htp, lpai
@@ -59,7 +59,7 @@ class Session(SessionMemory):
         strict: whether an avoidable copy is an error.
     """
 
-    _rank = 0  # closed before what it stands on; see _owner.Owner
+    _rank = 0  # closed before what it stands on; see qnn.owner.Owner
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Session(SessionMemory):
         self._feeding = threading.Lock()
         self._heap: str | None = given.get("heap")
         if isinstance(model, (str, PathLike)) and not _is_binary(model):
-            from . import load
+            from .. import load
 
             model = load(model)
         if isinstance(model, Model):
@@ -330,7 +330,7 @@ class Session(SessionMemory):
         self._usable_now()
         if self._queues_itself:
             handle = signal.handle if signal is not None else 0
-            future = _async.start(
+            future = completions.start(
                 self.backend.library, partial(self._run_async, handle), keep=signal
             )
         else:
@@ -358,7 +358,7 @@ class Session(SessionMemory):
         import asyncio
 
         while self._queues_itself and len(runs := list(self._runs)) >= self._queue_depth:
-            await _async.until_done(runs[0])
+            await completions.until_done(runs[0])
         await asyncio.wrap_future(self.run_async(signal=signal))
 
     def profile(self, level: str = "detailed") -> list[ProfileEvent]:
@@ -423,7 +423,7 @@ class Session(SessionMemory):
         if pool is not None:
             pool.shutdown(wait=True)
         if self._stop():
-            if not _async.on_completing_thread():  # that one completes them after this
+            if not completions.on_completing_thread():  # that one completes them after this
                 wait(list(self._runs))
             for t in (*self.inputs.values(), *self.outputs.values()):
                 t._array = t._buffer = t._handle = None

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import _core
-from ._owner import Options, Owner, choice, config
+from .._native import _core
+from ..support import choice
+from .owner import Options, Owner, config
 
 if TYPE_CHECKING:
     from .backend import Backend

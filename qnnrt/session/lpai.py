@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from .backend import Backend
-from .errors import UnsupportedNode, UnsupportedOpError
-from .lpai import ID, Options
+from ..errors import UnsupportedNode, UnsupportedOpError
+from ..lpai import ID, Options
+from ..qnn.backend import Backend
 
 if TYPE_CHECKING:
-    from .model import Model, Node
+    from ..model import Model, Node
 
 #: Float tensors that are allowed: what these read, or write, is what they are there for.
 _FLOAT_SIDES: Final = {"Quantize": "inputs", "Dequantize": "outputs"}
@@ -59,8 +59,8 @@ def open_backend(
 
 def _refuse_late(gpu: Any, backend: Backend) -> None:
     """Raises ``ValueError`` when there are gpu options that an open backend cannot take."""
-    from .gpu import ID as GPU
-    from .gpu import Options as GpuOptions
+    from ..gpu import ID as GPU
+    from ..gpu import Options as GpuOptions
 
     given = GpuOptions.of(gpu)
     if backend.id != GPU:

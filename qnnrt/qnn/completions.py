@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from . import _core
-from ._owner import log
-from .errors import make_error
+from .._native import _core
+from ..errors import make_error
+from ..support import log
 
 _lock = threading.Lock()
 _threads: dict[int, threading.Thread] = {}  # by fork generation: a forked child needs its own

@@ -1,0 +1,1 @@
+"""The one binding: the module ``_core`` is a QNN client, written in Cython."""
