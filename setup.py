@@ -109,7 +109,7 @@ def native_jobs() -> list[tuple[Path, list[str]]]:
     twice = [*kernels, "-ffp-contract=off"]
     sources = sorted(Path("csrc").rglob("*.cc"))
     return [
-        (s, (twice if s.name.startswith("fixed") else kernels) if s.parts[1] == "ops" else flags)
+        (s, (twice if "fixed" in s.parts else kernels) if s.parts[1] == "ops" else flags)
         for s in sources
     ]
 

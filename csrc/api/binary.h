@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "api/runtime.h"
-#include "graph/binary.h"
+#include "graph/binary/binary.h"
 
 namespace qnnrt {
 

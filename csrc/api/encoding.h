@@ -2,7 +2,8 @@
 #pragma once
 
 #include "abi/qnn_types.h"
-#include "graph/tensor.h"
+#include "ir/tensor.h"
+#include "support/status.h"
 
 namespace qnnrt {
 

@@ -6,7 +6,7 @@
 
 #include "api/functions.h"
 #include "api/runtime.h"
-#include "graph/planner.h"
+#include "graph/planner/planner.h"
 #include "memory/memory.h"
 #include "ops/op_table.h"
 #include "support/allocations.h"

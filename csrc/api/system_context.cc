@@ -9,7 +9,7 @@
 #include "api/device.h"
 #include "api/runtime.h"
 #include "api/system.h"
-#include "graph/binary.h"
+#include "graph/binary/binary.h"
 #include "support/crc32c.h"
 
 namespace qnnrt::system {

@@ -5,9 +5,10 @@
 #include <cstdint>
 
 #include "abi/qnn_types.h"
-#include "graph/tensor.h"
+#include "ir/node.h"
 #include "memory/descriptor.h"
 #include "memory/process_domain.h"
+#include "support/status.h"
 
 namespace qnnrt {
 

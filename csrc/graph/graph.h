@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "abi/qnn_errors.h"
-#include "graph/binary.h"
+#include "graph/binary/binary.h"
 #include "graph/plan.h"
 #include "graph/staging.h"
 #include "memory/client_pools.h"

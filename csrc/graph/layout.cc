@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/planner_measure.h"
+#include "graph/planner/measure.h"
 #include "ops/encoding.h"
 
 namespace qnnrt {

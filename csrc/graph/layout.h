@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/ir.h"
-#include "graph/planner.h"
+#include "graph/passes/ir.h"
+#include "graph/planner/planner.h"
 #include "ops/op.h"
 
 namespace qnnrt {

@@ -9,10 +9,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "graph/early_end.h"
-#include "graph/ir.h"
+#include "graph/early_termination.h"
 #include "graph/layout.h"
-#include "graph/planner.h"
+#include "graph/passes/ir.h"
+#include "graph/planner/planner.h"
 #include "graph/weights.h"
 #include "ops/op.h"
 #include "support/interrupt.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 #include "memory/process_domain.h"
 #include "support/fork.h"
 #include "support/slot_table.h"

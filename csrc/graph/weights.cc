@@ -1,7 +1,7 @@
 #include "graph/weights.h"
 
 #include "abi/qnn_errors.h"
-#include "graph/binary.h"
+#include "graph/binary/binary.h"
 
 namespace qnnrt {
 

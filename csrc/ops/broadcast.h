@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "graph/types.h"
+#include "ir/types.h"
 
 namespace qnnrt {
 

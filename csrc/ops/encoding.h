@@ -1,7 +1,8 @@
 // What the encoding of a fixed-point tensor must keep to.
 #pragma once
 
-#include "graph/tensor.h"
+#include "ir/tensor.h"
+#include "support/status.h"
 
 namespace qnnrt {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/tensor.h"
+#include "ir/node.h"
 #include "support/interrupt.h"
 #include "support/status.h"
 #include "support/threads.h"
@@ -103,7 +103,7 @@ struct OpDef {
     kPostOps = 1u << 2,     // portable and fast kernels apply Node::post_ops
     kNativeHalf = 1u << 3,  // the portable kernel takes FLOAT_16 itself; else it is run in float
     kMoves = 1u << 4,       // moves elements, at most comparing them: fixed-point numbers go as the
-                            // integers that they are (fixed_move.cc)
+                            // integers that they are (movement/fixed/move.cc)
     kIntegers = 1u << 5,    // takes fixed-point numbers as integers, whatever their encodings
   };
   uint32_t flags = kNone;
@@ -115,7 +115,7 @@ struct OpDef {
 // kernel of their own: inputs become FLOAT_32 in scratch, the float kernel runs, outputs are
 // rounded back. Static inputs are converted once, here.
 Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelOptions& options);
-// Kernels that compute on fixed-point numbers as they are (fixed_table.cc); null when there is
+// Kernels that compute on fixed-point numbers as they are (fixed/table.cc); null when there is
 // none.
 Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options);
 
@@ -136,24 +136,23 @@ Status ValidateNode(const Node& node);
 // The best kernel for a validated node: fast library (unless portable_only), then portable.
 Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options);
 
-// Each family's file defines one of these; op_table.cc concatenates them.
+// Each family's folder defines some of these; op_table.cc concatenates them.
 using OpList = std::vector<OpDef>;
-OpList
-ConvOps();  // conv.cc: Conv2d, DepthWiseConv2d, TransposeConv2d, Conv1d, DepthWiseConv1d, Conv3d
-OpList MatMulOps();       // matmul.cc: MatMul, FullyConnected
-OpList PoolOps();         // pool.cc
-OpList NormOps();         // norm.cc
-OpList ResizeOps();       // resize.cc
-OpList RecurrentOps();    // recurrent.cc: Lstm, Gru
-OpList StreamOps();       // buffer.cc: Buffer
-OpList ElementWiseOps();  // elementwise.cc: unary, binary, select, compare, logic
-OpList ActivationOps();   // activation.cc: Relu..., ElementWiseNeuron, Prelu
-OpList ReduceOps();       // reduce.cc: Reduce*, Argmax, Argmin, CumulativeSum, TopK
-OpList SoftmaxOps();      // softmax.cc
-OpList CastOps();         // cast.cc: Cast, Convert
-OpList ShapeOps();        // shape.cc: Reshape, Squeeze, ExpandDims, Transpose, DepthToSpace, ...
-OpList JoinOps();         // join.cc: Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
-OpList GatherOps();       // gather.cc: Gather*, Scatter*, OneHot, GridSample, ...
+OpList ConvOps();       // Conv1d, Conv2d, Conv3d, DepthWiseConv1d, DepthWiseConv2d, TransposeConv2d
+OpList MatMulOps();     // MatMul, FullyConnected
+OpList PoolOps();       // PoolMax2d, PoolAvg2d, ...
+OpList NormOps();       // Batchnorm, LayerNorm, ...
+OpList ResizeOps();     // Resize, ResizeBilinear, ResizeNearestNeighbor
+OpList RecurrentOps();  // Lstm, Gru
+OpList StreamOps();     // Buffer
+OpList ElementWiseOps();  // unary, binary, select, compare, logic
+OpList ActivationOps();   // Relu..., ElementWiseNeuron, Prelu
+OpList ReduceOps();       // Reduce*, Argmax, Argmin, CumulativeSum, TopK
+OpList SoftmaxOps();      // Softmax, LogSoftmax
+OpList CastOps();         // Cast, Convert
+OpList ShapeOps();        // Reshape, Squeeze, ExpandDims, Transpose, DepthToSpace, ...
+OpList JoinOps();         // Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
+OpList GatherOps();       // Gather*, Scatter*, OneHot, GridSample, ...
 
 // onednn/: a fast kernel for the node, or null when the library is absent or has none.
 Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& options);

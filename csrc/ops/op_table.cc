@@ -3,8 +3,8 @@
 
 #include <unordered_map>
 
-#include "ops/fixed_kernels.h"
-#include "ops/fixed_rules.h"
+#include "ops/fixed/kernels.h"
+#include "ops/fixed/rules.h"
 #include "ops/op.h"
 #include "ops/rules.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/fixed.h"
+#include "ops/fixed/codec.h"
 #include "ops/isa.h"
 #include "ops/simd.h"
 #include "ops/vector_math.h"

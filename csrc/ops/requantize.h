@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "ops/fixed.h"
-#include "ops/fixed_math.h"
+#include "ops/fixed/arithmetic.h"
+#include "ops/fixed/codec.h"
 #include "ops/lookup.h"
 
 namespace qnnrt {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/fixed.h"
+#include "ops/fixed/codec.h"
 
 namespace qnnrt {
 

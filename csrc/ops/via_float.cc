@@ -2,7 +2,7 @@
 // was written.
 #include <cstring>
 
-#include "ops/fixed.h"
+#include "ops/fixed/codec.h"
 #include "ops/op.h"
 #include "ops/rules.h"
 #include "ops/weights.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/types.h"
+#include "ir/types.h"
 
 namespace qnnrt {
 

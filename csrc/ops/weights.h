@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "graph/tensor.h"
+#include "ir/tensor.h"
 #include "ops/op.h"
 #include "support/status.h"
 #include "support/threads.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "graph/binary_io.h"
+#include "graph/binary/io.h"
 #include "graph/graph.h"
 #include "support/crc32c.h"
 

@@ -1,6 +1,6 @@
 // The arena planner: its plans against an oracle of the test's own, its bounds, and its peaks on
 // known instances.
-#include "graph/planner.h"
+#include "graph/planner/planner.h"
 
 #include <algorithm>
 #include <cmath>

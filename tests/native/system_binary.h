@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/binary_io.h"
+#include "graph/binary/io.h"
 #include "support/crc32c.h"
 
 inline qnnrt::Tensor IoTensor(uint32_t id, const char* name, Qnn_TensorType_t type,

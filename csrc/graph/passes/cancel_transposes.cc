@@ -2,7 +2,7 @@
 // reshapes of reshapes. What is left of a chain is at most one node.
 #include <numeric>
 
-#include "graph/ir.h"
+#include "graph/passes/ir.h"
 
 namespace qnnrt {
 namespace {

@@ -1,6 +1,6 @@
 // A node whose inputs are all static is run once, now, by its portable kernel.
 #include "abi/qnn_errors.h"
-#include "graph/ir.h"
+#include "graph/passes/ir.h"
 #include "ops/op.h"
 
 namespace qnnrt {

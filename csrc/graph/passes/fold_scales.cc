@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "abi/qnn_errors.h"
-#include "graph/ir.h"
+#include "graph/passes/ir.h"
 
 namespace qnnrt {
 namespace {

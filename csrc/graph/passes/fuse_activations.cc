@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "abi/qnn_op_values.h"
-#include "graph/ir.h"
+#include "graph/passes/ir.h"
 #include "ops/op.h"
 #include "ops/post_ops.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "abi/qnn_op_values.h"
-#include "graph/ir.h"
+#include "graph/passes/ir.h"
 #include "ops/requantize.h"
 
 namespace qnnrt {

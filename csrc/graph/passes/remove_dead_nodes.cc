@@ -2,7 +2,7 @@
 // execution early, whoever reads it.
 #include <unordered_set>
 
-#include "graph/ir.h"
+#include "graph/passes/ir.h"
 #include "ops/op.h"
 
 namespace qnnrt {

@@ -95,7 +95,7 @@ struct Constant {
   SharedBytes bytes;
 };
 
-// What a problem of integers has beside the tensors; fixed.h says how it is made.
+// What a problem of integers has beside the tensors; fixed/encodings.h says how it is made.
 struct IntegerProblem {
   int scales_mask = 0;           // of the scales that weights have: which dimensions they differ by
   std::vector<int> zero_points;  // ids of the arguments that have one

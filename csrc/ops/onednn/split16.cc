@@ -12,7 +12,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/fixed.h"
+#include "ops/fixed/codec.h"
 #include "ops/onednn/split16_loops.h"
 #include "ops/onednn/split16_tile.h"
 #include "ops/rules.h"

@@ -2,7 +2,7 @@
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
-#include "ops/conv.h"
+#include "ops/conv/conv.h"
 #include "ops/onednn/shapes.h"
 
 namespace qnnrt::onednn {

@@ -1,7 +1,7 @@
 // The 8-bit primitive that split16.cc runs for each tile of output rows.
 #pragma once
 
-#include "ops/onednn/fixed.h"
+#include "ops/onednn/fixed/encodings.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 

@@ -235,7 +235,7 @@ def _strided_slice(node: Node, target: Target) -> list[Launch]:
 
 
 def _range(begin: int | None, end: int | None, step: int, size: int) -> tuple[int, int]:
-    """Where a slice begins, and how many it takes: the rule of csrc/ops/slice.cc."""
+    """Where a slice begins, and how many it takes: the rule of csrc/ops/movement/slice.cc."""
     if begin is not None and begin < 0:
         begin += size
     if step > 0:

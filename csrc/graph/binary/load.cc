@@ -1,0 +1,122 @@
+// Graphs out of context binaries.
+#include "abi/qnn_errors.h"
+#include "graph/binary/nodes.h"
+#include "graph/graph.h"
+#include "support/clock.h"
+
+namespace qnnrt {
+
+// Sound nodes, that the backend takes.
+Result<ReadGraphNodes> Graph::ReadDescribed(const BinaryView& binary, const BinaryGraph& described,
+                                            const LoadOptions& load) const {
+  std::vector<const Tensor*> io = inputs_;
+  io.insert(io.end(), outputs_.begin(), outputs_.end());
+  QNNRT_ASSIGN_OR_RETURN(
+      ReadGraphNodes nodes,
+      ReadNodes(ByteReader(binary.data() + described.nodes_offset, described.nodes_size), io,
+                {load.weights, described.weights_size, load.owner}, load.most_bytes));
+  for (const Node& node : nodes.ir.nodes) {
+    if (host_.admit == nullptr) break;
+    Status admitted = host_.admit(node);
+    if (!admitted.ok())
+      return std::move(admitted)
+          .WithCode(QNN_CONTEXT_ERROR_BINARY_CONFIGURATION)
+          .Within("graph '" + name_ + "' of the context binary");
+  }
+  return nodes;
+}
+
+Status Graph::CheckDeclared() const {
+  if (declared_ && !finalized()) return Status::Ok();
+  return Error(QNN_CONTEXT_ERROR_CREATE_FROM_BINARY, "graph '%s' is no declared graph",
+               name_.c_str());
+}
+
+Status Graph::Declare(const BinaryGraph& described) {
+  auto lock = Lock();
+  for (const auto* tensors : {&described.inputs, &described.outputs}) {
+    for (const Tensor& tensor : *tensors) QNNRT_RETURN_IF_ERROR(Add(tensor));
+  }
+  declared_ = true;
+  options_.threads = described.threads;
+  options_.portable_only = described.portable_only;
+  return Status::Ok();
+}
+
+Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& described,
+                           const LoadOptions& load, Prepared* made) const {
+  Prepared prepared;
+  prepared.start = MonotonicNanoseconds();
+  QNNRT_ASSIGN_OR_RETURN(ReadGraphNodes nodes, ReadDescribed(binary, described, load));
+  WeightReader packed(std::move(nodes.packed), binary.header().kernels, described.portable_only);
+  PlanOptions options;
+  options.kernels.portable_only = described.portable_only;
+  options.kernels.threads = described.threads;
+  options.plan_milliseconds = options_.plan_milliseconds;
+  options.packed = &packed;
+  options.owner = load.owner;
+  nodes.places.order = nodes.order.c_str();
+  options.places = nodes.places.offsets.empty() ? nullptr : &nodes.places;
+  options.weights_counted = load.counted;
+  options.arena = load.arena;
+  options.most_bytes = load.most_bytes;
+  UseClientMemory(&options);
+  if (!load.checked) {
+    options.check = WeightCheck{load.weights, described.weights_size, described.weights_checksum,
+                                described.name};
+  }
+  prepared.optimized = MonotonicNanoseconds();
+  QNNRT_ASSIGN_OR_RETURN(prepared.plan,
+                         Plan::Make(std::move(nodes.ir), inputs_, outputs_, options));
+  prepared.passes = std::move(nodes.passes);
+  prepared.end = MonotonicNanoseconds();
+  *made = std::move(prepared);
+  return Status::Ok();
+}
+
+Status Graph::Load(const BinaryView& binary, const BinaryGraph& described,
+                   const LoadOptions& load) {
+  auto lock = Lock();
+  QNNRT_RETURN_IF_ERROR(CheckDeclared());
+  if (pools_ != nullptr) {
+    return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                 "graph '%s' needs memory of the client's: graphFinalize makes it ready",
+                 name_.c_str());
+  }
+  Prepared made;
+  QNNRT_RETURN_IF_ERROR(MakePlanFrom(binary, described, load, &made));
+  return Install(&made, [](const Staging*) {});
+}
+
+// ---- Graphs with client memory: read now, made when their sizes are asked for ----
+
+namespace {
+
+LoadOptions OptionsFor(const LoadSource& source, const BinaryGraph& described) {
+  LoadOptions load;
+  load.weights = source.view.data() + described.weights_offset;
+  load.owner = source.owner;
+  load.checked = source.checked;
+  return load;
+}
+
+}  // namespace
+
+Status Graph::Defer(std::shared_ptr<const LoadSource> source) {
+  auto lock = Lock();
+  QNNRT_RETURN_IF_ERROR(CheckDeclared());
+  QNNRT_RETURN_IF_ERROR(NeedsClientMemory());
+  const BinaryGraph* described = source->view.Find(name_);
+  QNNRT_RETURN_IF_ERROR(
+      ReadDescribed(source->view, *described, OptionsFor(*source, *described)).status());
+  source_ = std::move(source);
+  return Status::Ok();
+}
+
+Status Graph::MakeDeferred(Prepared* made) const {
+  if (source_ == nullptr) return NotFinalized();
+  const BinaryGraph& described = *source_->view.Find(name_);
+  return MakePlanFrom(source_->view, described, OptionsFor(*source_, described), made);
+}
+
+}  // namespace qnnrt

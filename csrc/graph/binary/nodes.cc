@@ -1,0 +1,413 @@
+#include "graph/binary/nodes.h"
+
+#include "abi/qnn_errors.h"
+#include "ops/op.h"
+#include "ops/post_ops.h"
+#include "support/checked.h"
+
+namespace qnnrt {
+namespace {
+
+enum Storage : uint8_t { kNone, kStored, kAbsent };  // of a tensor's data
+enum ParamKind : uint8_t { kInt, kFloat, kBool, kText, kTensor };
+
+constexpr size_t kMostPostOps = 16;
+
+// ---- writing
+// -------------------------------------------------------------------------------------
+
+void WriteParam(const Param& param, ByteWriter* out) {
+  out->Text(param.name);
+  out->Put(static_cast<uint8_t>(param.value.index()));
+  switch (param.value.index()) {
+    case kInt:
+      out->Put(std::get<int64_t>(param.value));
+      break;
+    case kFloat:
+      out->Put(std::get<double>(param.value));
+      break;
+    case kBool:
+      out->Put(static_cast<uint8_t>(std::get<bool>(param.value)));
+      break;
+    case kText:
+      out->Text(std::get<std::string>(param.value));
+      break;
+    default: {
+      const Tensor& tensor = std::get<Tensor>(param.value);
+      WriteTensor(tensor, out);
+      out->Bytes(tensor.data->data(), tensor.bytes());
+    }
+  }
+}
+
+class TensorNumbers {
+ public:
+  explicit TensorNumbers(const std::vector<const Tensor*>& io) {
+    for (const Tensor* tensor : io) Of(tensor);
+    first_inner_ = all_.size();
+  }
+  uint32_t Of(const Tensor* tensor) {
+    if (tensor == nullptr) return kBinaryNoTensor;
+    auto added = numbers_.emplace(tensor, static_cast<uint32_t>(all_.size()));
+    if (added.second) all_.push_back(tensor);
+    return added.first->second;
+  }
+  std::vector<const Tensor*> Inner() const {
+    return {all_.begin() + static_cast<ptrdiff_t>(first_inner_), all_.end()};
+  }
+
+ private:
+  std::vector<const Tensor*> all_;
+  std::unordered_map<const Tensor*, uint32_t> numbers_;
+  size_t first_inner_ = 0;
+};
+
+void WritePorts(const std::vector<const Tensor*>& ports, TensorNumbers* numbers, ByteWriter* out) {
+  out->Put(static_cast<uint32_t>(ports.size()));
+  for (const Tensor* tensor : ports) out->Put(numbers->Of(tensor));
+}
+
+void WriteNode(const Node& node, TensorNumbers* numbers, ByteWriter* out) {
+  out->Text(node.name);
+  out->Text(node.package);
+  out->Text(node.type);
+  out->Put(static_cast<uint32_t>(node.params.size()));
+  for (const Param& param : node.params) WriteParam(param, out);
+  WritePorts(node.inputs, numbers, out);
+  WritePorts(node.outputs, numbers, out);
+  out->Put(static_cast<uint32_t>(node.post_ops.size()));
+  for (const PostOp& op : node.post_ops) {
+    out->Put(static_cast<uint8_t>(op.kind));
+    out->Put(static_cast<uint8_t>(op.activation));
+    out->Put(op.alpha);
+    out->Put(op.beta);
+    out->Put(op.input);
+  }
+}
+
+// ---- reading
+// -------------------------------------------------------------------------------------
+
+Status NoMemory() {
+  return Error(QNN_CONTEXT_ERROR_MEM_ALLOC, "out of memory for a context binary");
+}
+
+class NodeReader {
+ public:
+  NodeReader(ByteReader in, const std::vector<const Tensor*>& io, const WeightsAt& weights,
+             uint64_t most_bytes)
+      : in_(in), all_(io), weights_(weights), most_bytes_(most_bytes) {}
+
+  Result<ReadGraphNodes> Read() {
+    QNNRT_RETURN_IF_ERROR(ReadTensors());
+    written_.assign(all_.size(), false);
+    const uint32_t nodes = in_.Count(28);
+    result_.ir.nodes.reserve(nodes);
+    for (uint32_t i = 0; i < nodes; ++i) QNNRT_RETURN_IF_ERROR(ReadNode());
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i]->is_output() && !written_[i])
+        return DamagedBinary("no node writes the output '" + all_[i]->name + "'");
+    }
+    QNNRT_RETURN_IF_ERROR(ReadPacked());
+    const uint32_t passes = in_.Count(8);
+    for (uint32_t i = 0; i < passes; ++i) {
+      std::string name = in_.Text();
+      result_.passes.push_back({std::move(name), in_.Get<int32_t>()});
+    }
+    if (in_.ok() && in_.left() != 0) ReadPlaces();
+    if (!in_.ok() || in_.left() != 0)
+      return DamagedBinary("its nodes do not end where they should");
+    return std::move(result_);
+  }
+
+ private:
+  // A range of the weights, as bytes that keep them alive.
+  Result<std::shared_ptr<AlignedBytes>> Weights(const std::string& whose, uint64_t offset,
+                                                uint64_t size) {
+    if (offset % kBinaryBlobAlignment != 0 || offset > weights_.size ||
+        size > weights_.size - offset) {
+      return DamagedBinary("the data of " + whose + " lies outside of the weights");
+    }
+    auto bytes = AlignedBytes::Foreign(weights_.data + offset, size, weights_.owner);
+    if (bytes == nullptr) return NoMemory();
+    return bytes;
+  }
+
+  Status CheckSize(const Tensor& tensor) const {
+    if (tensor.bytes() <= most_bytes_) return Status::Ok();
+    return DamagedBinary("tensor '" + tensor.name + "' of " + std::to_string(tensor.bytes()) +
+                         " bytes is larger than this machine's memory");
+  }
+
+  Status ReadTensors() {
+    for (const Tensor* tensor : all_) QNNRT_RETURN_IF_ERROR(CheckSize(*tensor));
+    const uint32_t count = in_.Count(34);
+    result_.ir.owned.reserve(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      auto tensor = std::make_unique<Tensor>();
+      QNNRT_RETURN_IF_ERROR(ReadTensor(&in_, tensor.get()));
+      const uint32_t storage = in_.Enum(kAbsent);
+      const uint64_t offset = in_.Get<uint64_t>();
+      if (!in_.ok()) return DamagedBinary("its list of tensors ends too soon");
+      const std::string name = "tensor '" + tensor->name + "'";
+      const bool is_static = tensor->type == QNN_TENSOR_TYPE_STATIC;
+      if (is_static != (storage != kNone) ||
+          (!is_static && tensor->type != QNN_TENSOR_TYPE_NATIVE)) {
+        return DamagedBinary(name + " is neither static nor an intermediate result");
+      }
+      QNNRT_RETURN_IF_ERROR(CheckSize(*tensor));
+      if (storage == kStored) {
+        QNNRT_ASSIGN_OR_RETURN(tensor->data, Weights(name, offset, tensor->bytes()));
+      } else if (storage == kAbsent) {
+        // Only weights are packed; what is read while a graph is prepared is always there.
+        if ((TypeBit(tensor->dtype) & (types::kFloat | types::kFixed)) == 0)
+          return DamagedBinary(name + " has no data");
+        tensor->data = AlignedBytes::Absent(tensor->bytes());
+        if (tensor->data == nullptr) return NoMemory();
+      }
+      all_.push_back(tensor.get());
+      result_.ir.owned.push_back(std::move(tensor));
+    }
+    return Status::Ok();
+  }
+
+  Status ReadParam(Node* node) {
+    Param param;
+    param.name = in_.Text();
+    switch (in_.Enum(kTensor)) {
+      case kInt:
+        param.value = in_.Get<int64_t>();
+        break;
+      case kFloat:
+        param.value = in_.Get<double>();
+        break;
+      case kBool:
+        param.value = in_.Flag();
+        break;
+      case kText:
+        param.value = in_.Text();
+        break;
+      default: {
+        Tensor tensor;
+        QNNRT_RETURN_IF_ERROR(ReadTensor(&in_, &tensor));
+        const uint8_t* data = in_.Bytes(tensor.bytes());
+        if (data == nullptr) return DamagedBinary("param '" + param.name + "' ends too soon");
+        tensor.data = AlignedBytes::Copy(data, tensor.bytes());
+        if (tensor.data == nullptr) return NoMemory();
+        param.value = std::move(tensor);
+      }
+    }
+    node->params.push_back(std::move(param));
+    return Status::Ok();
+  }
+
+  Status ReadInputs(Node* node) {
+    const uint32_t count = in_.Count(sizeof(uint32_t));
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t number = in_.Get<uint32_t>();
+      if (number == kBinaryNoTensor) {
+        node->inputs.push_back(nullptr);
+        continue;
+      }
+      if (number >= all_.size()) return DamagedBinary("node '" + node->name + "' reads no tensor");
+      const Tensor* tensor = all_[number];
+      if (!tensor->is_input() && !tensor->is_static() && !written_[number]) {
+        return DamagedBinary("node '" + node->name + "' reads '" + tensor->name +
+                             "' before it is written");
+      }
+      node->inputs.push_back(tensor);
+    }
+    return Status::Ok();
+  }
+
+  Status ReadOutputs(Node* node) {
+    const uint32_t count = in_.Count(sizeof(uint32_t));
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t number = in_.Get<uint32_t>();
+      if (number == kBinaryNoTensor) {
+        node->outputs.push_back(nullptr);
+        continue;
+      }
+      if (number >= all_.size() || all_[number]->is_input() || all_[number]->is_static() ||
+          written_[number]) {
+        return DamagedBinary("node '" + node->name + "' writes what it may not write");
+      }
+      written_[number] = true;
+      node->outputs.push_back(all_[number]);
+    }
+    return Status::Ok();
+  }
+
+  Status ReadPostOps(Node* node) {
+    const uint32_t count = in_.Count(14);
+    if (count > kMostPostOps) return DamagedBinary("node '" + node->name + "' has many post ops");
+    for (uint32_t i = 0; i < count; ++i) {
+      PostOp op;
+      op.kind = static_cast<PostOp::Kind>(in_.Enum(static_cast<uint32_t>(PostOp::Kind::kAdd)));
+      op.activation = static_cast<Activation>(in_.Enum(static_cast<uint32_t>(Activation::kSwish)));
+      op.alpha = in_.Get<float>();
+      op.beta = in_.Get<float>();
+      op.input = in_.Get<uint32_t>();
+      node->post_ops.push_back(op);
+    }
+    return Status::Ok();
+  }
+
+  // What FuseActivations guarantees of a node that it gave post ops to.
+  static Status CheckPostOps(const Node& node, const OpDef& def) {
+    const std::string who = "node '" + node.name + "'";
+    const Tensor* out = node.HasOutput(0) ? node.outputs[0] : nullptr;
+    if ((def.flags & OpDef::kPostOps) == 0 || node.outputs.size() != 1 || out == nullptr ||
+        (TypeBit(out->dtype) & (types::kFloat | types::kFixed)) == 0) {
+      return DamagedBinary(who + " takes no post ops");
+    }
+    for (const PostOp& op : node.post_ops) {
+      if (IsFixed(out->dtype) && !TakesFixedPostOp(node, op))
+        return DamagedBinary(who + " takes no " + PostOpName(op) + " after fixed-point numbers");
+    }
+    std::vector<bool> used(node.inputs.size(), false);
+    for (const PostOp& op : node.post_ops) {
+      if (op.kind != PostOp::Kind::kAdd) continue;
+      if (op.input < def.inputs.size() || !node.HasInput(op.input) || used[op.input])
+        return DamagedBinary(who + " adds what is not there");
+      const Tensor& added = *node.inputs[op.input];
+      if (added.shape != out->shape || added.dtype != out->dtype)
+        return DamagedBinary(who + " adds '" + added.name + "' of another shape or type");
+      used[op.input] = true;
+    }
+    for (size_t i = def.inputs.size(); i < node.inputs.size(); ++i) {
+      if (!used[i]) return DamagedBinary(who + " has more inputs than its op takes");
+    }
+    return Status::Ok();
+  }
+
+  static Status CheckNode(const Node& node) {
+    const OpDef* def = FindOp(node.type);
+    if (def == nullptr) {
+      return Error(QNN_CONTEXT_ERROR_CREATE_FROM_BINARY,
+                   "node '%s' of the context binary is a '%s', which this library does not know: "
+                   "prepare the model again with this version",
+                   node.name.c_str(), node.type.c_str());
+    }
+    Status status;
+    if (node.post_ops.empty()) {
+      status = ValidateNode(node);
+    } else {
+      QNNRT_RETURN_IF_ERROR(CheckPostOps(node, *def));
+      Node plain = node;
+      plain.post_ops.clear();
+      if (plain.inputs.size() > def->inputs.size()) plain.inputs.resize(def->inputs.size());
+      status = ValidateNode(plain);
+    }
+    if (status.ok()) return status;
+    return DamagedBinary(status.message());
+  }
+
+  Status ReadNode() {
+    Node node;
+    node.name = in_.Text();
+    node.package = in_.Text();
+    node.type = in_.Text();
+    const uint32_t params = in_.Count(6);
+    for (uint32_t i = 0; i < params; ++i) QNNRT_RETURN_IF_ERROR(ReadParam(&node));
+    QNNRT_RETURN_IF_ERROR(ReadInputs(&node));
+    QNNRT_RETURN_IF_ERROR(ReadOutputs(&node));
+    QNNRT_RETURN_IF_ERROR(ReadPostOps(&node));
+    if (!in_.ok()) return DamagedBinary("its list of nodes ends too soon");
+    QNNRT_RETURN_IF_ERROR(CheckNode(node));
+    result_.ir.nodes.push_back(std::move(node));
+    return Status::Ok();
+  }
+
+  // Places in the arena: whether they hold is for the plan to find out.
+  void ReadPlaces() {
+    ArenaPlan& places = result_.places;
+    places.peak = in_.Get<uint64_t>();
+    places.lower_bound = in_.Get<uint64_t>();
+    places.sum = in_.Get<uint64_t>();
+    result_.order = in_.Text();
+    places.offsets.resize(in_.Count(sizeof(uint64_t)));
+    for (uint64_t& offset : places.offsets) offset = in_.Get<uint64_t>();
+  }
+
+  Status ReadPacked() {
+    const uint32_t count = in_.Count(20);
+    for (uint32_t i = 0; i < count; ++i) {
+      PackedWeight packed;
+      packed.layout = in_.Text();
+      const uint64_t offset = in_.Get<uint64_t>();
+      const uint64_t size = in_.Get<uint64_t>();
+      if (!in_.ok()) return DamagedBinary("its list of packed weights ends too soon");
+      QNNRT_ASSIGN_OR_RETURN(packed.bytes,
+                             Weights("packed weight " + std::to_string(i), offset, size));
+      result_.packed.push_back(std::move(packed));
+    }
+    return Status::Ok();
+  }
+
+  ByteReader in_;
+  std::vector<const Tensor*> all_;
+  const WeightsAt& weights_;
+  const uint64_t most_bytes_;
+  std::vector<bool> written_;
+  ReadGraphNodes result_;
+};
+
+}  // namespace
+
+uint64_t WeightBlobs::Add(const AlignedBytes* bytes) {
+  auto added = offsets_.emplace(bytes, end_);
+  if (added.second) {
+    blobs_.push_back({bytes, end_});
+    // Sizes of memory that is there: no overflow.
+    end_ = (end_ + bytes->size() + kBinaryBlobAlignment - 1) & ~(kBinaryBlobAlignment - 1);
+  }
+  return added.first->second;
+}
+
+uint64_t WeightBlobs::size() const {
+  return (end_ + kBinaryPageAlignment - 1) & ~(kBinaryPageAlignment - 1);
+}
+
+void WriteNodes(const Plan& plan, const ArenaPlan& places, const std::vector<PassReport>& passes,
+                const std::vector<const Tensor*>& io, WeightBlobs* blobs, ByteWriter* out) {
+  TensorNumbers numbers(io);
+  ByteWriter nodes;
+  nodes.Put(static_cast<uint32_t>(plan.nodes().size()));
+  for (const Node& node : plan.nodes()) WriteNode(node, &numbers, &nodes);
+  const std::vector<const Tensor*> inner = numbers.Inner();
+  out->Put(static_cast<uint32_t>(inner.size()));
+  for (const Tensor* tensor : inner) {
+    WriteTensor(*tensor, out);
+    const bool is_static = tensor->type == QNN_TENSOR_TYPE_STATIC;
+    const bool stored = is_static && tensor->data != nullptr && tensor->data->data() != nullptr;
+    out->Put(static_cast<uint8_t>(stored ? kStored : is_static ? kAbsent : kNone));
+    out->Put(stored ? blobs->Add(tensor->data.get()) : uint64_t{0});
+  }
+  const std::vector<uint8_t> written = nodes.Take();
+  out->Bytes(written.data(), written.size());
+  out->Put(static_cast<uint32_t>(plan.packed().size()));
+  for (const PackedWeight& packed : plan.packed()) {
+    out->Text(packed.layout);
+    out->Put(blobs->Add(packed.bytes.get()));
+    out->Put(static_cast<uint64_t>(packed.bytes->size()));
+  }
+  out->Put(static_cast<uint32_t>(passes.size()));
+  for (const PassReport& pass : passes) {
+    out->Text(pass.name);
+    out->Put(static_cast<int32_t>(pass.changes));
+  }
+  out->Put(places.peak);
+  out->Put(places.lower_bound);
+  out->Put(places.sum);
+  out->Text(places.order);
+  out->Put(static_cast<uint32_t>(places.offsets.size()));
+  for (uint64_t offset : places.offsets) out->Put(offset);
+}
+
+Result<ReadGraphNodes> ReadNodes(ByteReader in, const std::vector<const Tensor*>& io,
+                                 const WeightsAt& weights, uint64_t most_bytes) {
+  return NodeReader(in, io, weights, most_bytes).Read();
+}
+
+}  // namespace qnnrt

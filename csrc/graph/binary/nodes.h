@@ -1,0 +1,57 @@
+// The nodes of a graph in a context binary: what a graph is after its passes, and where its weights
+// lie.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "graph/binary/io.h"
+#include "graph/passes/ir.h"
+#include "graph/plan.h"
+#include "graph/weights.h"
+
+namespace qnnrt {
+
+// Bytes that go into the weights of a graph, each on a boundary of kBinaryBlobAlignment.
+class WeightBlobs {
+ public:
+  struct Blob {
+    const AlignedBytes* bytes;
+    uint64_t offset;  // from the start of the graph's weights
+  };
+  // The same bytes are kept once.
+  uint64_t Add(const AlignedBytes* bytes);
+  const std::vector<Blob>& all() const { return blobs_; }
+  uint64_t size() const;  // whole pages
+
+ private:
+  std::vector<Blob> blobs_;
+  std::unordered_map<const AlignedBytes*, uint64_t> offsets_;
+  uint64_t end_ = 0;
+};
+
+// `places`: in the arena, without inputs and outputs. `io`: the graph's inputs, then its outputs.
+void WriteNodes(const Plan& plan, const ArenaPlan& places, const std::vector<PassReport>& passes,
+                const std::vector<const Tensor*>& io, WeightBlobs* blobs, ByteWriter* out);
+
+// What was read back. Static tensors and packed weights point into the weights.
+struct ReadGraphNodes {
+  Ir ir{{}};
+  std::vector<PackedWeight> packed;
+  std::vector<PassReport> passes;
+  // Empty in a binary without it. `order` is for its reader to point at.
+  ArenaPlan places;
+  std::string order;
+};
+struct WeightsAt {
+  const uint8_t* data = nullptr;
+  uint64_t size = 0;
+  std::shared_ptr<const void> owner;  // null: the client keeps them
+};
+
+// Checks everything that building and finalizing a graph checks, and that all bytes are used.
+// No tensor may take more than `most_bytes`. Errors: 5005.
+Result<ReadGraphNodes> ReadNodes(ByteReader in, const std::vector<const Tensor*>& io,
+                                 const WeightsAt& weights, uint64_t most_bytes);
+
+}  // namespace qnnrt

@@ -1,0 +1,127 @@
+#include "graph/passes/ir.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "abi/qnn_errors.h"
+
+namespace qnnrt {
+
+void Ir::Index() {
+  producer_.clear();
+  uses_.clear();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const Tensor* t : nodes[i].outputs) {
+      if (t == nullptr) continue;
+      producer_[t] = static_cast<int>(i);
+      if (t->is_output()) ++uses_[t];
+    }
+    for (const Tensor* t : nodes[i].inputs) {
+      if (t != nullptr) ++uses_[t];
+    }
+  }
+}
+
+int Ir::Producer(const Tensor* tensor) const {
+  auto found = producer_.find(tensor);
+  return found == producer_.end() ? -1 : found->second;
+}
+
+int Ir::Uses(const Tensor* tensor) const {
+  auto found = uses_.find(tensor);
+  return found == uses_.end() ? 0 : found->second;
+}
+
+bool Ir::IsPrivate(const Tensor* tensor) const {
+  return tensor->type == QNN_TENSOR_TYPE_NATIVE && Uses(tensor) == 1 && Producer(tensor) >= 0;
+}
+
+Tensor* Ir::NewTensor(const Tensor& like) {
+  owned.push_back(std::make_unique<Tensor>(like));
+  Tensor* tensor = owned.back().get();
+  tensor->id = 0;
+  tensor->type = QNN_TENSOR_TYPE_NATIVE;
+  tensor->data = nullptr;
+  return tensor;
+}
+
+Tensor* Ir::NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
+                      const std::vector<float>& values) {
+  auto data = AlignedBytes::Make(values.size() * ElementSize(type));
+  if (data == nullptr) return nullptr;
+  if (type == QNN_DATATYPE_FLOAT_16) {
+    FloatToHalf(values.data(), static_cast<uint16_t*>(data->data()), values.size());
+  } else {
+    std::memcpy(data->data(), values.data(), values.size() * sizeof(float));
+  }
+  owned.push_back(std::make_unique<Tensor>());
+  Tensor* tensor = owned.back().get();
+  tensor->name = name;
+  tensor->type = QNN_TENSOR_TYPE_STATIC;
+  tensor->dtype = type;
+  tensor->shape = shape;
+  tensor->data = std::move(data);
+  return tensor;
+}
+
+void Ir::ReplaceUses(const Tensor* from, const Tensor* to) {
+  for (Node& node : nodes) {
+    std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+  }
+}
+
+void Ir::Erase(const std::vector<bool>& dead) {
+  size_t kept = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (dead[i]) continue;
+    if (kept != i) nodes[kept] = std::move(nodes[i]);
+    ++kept;
+  }
+  nodes.resize(kept);
+  Index();
+}
+
+bool IsStaticFloat(const Tensor* tensor) {
+  return tensor != nullptr && tensor->is_static() &&
+         (tensor->dtype == QNN_DATATYPE_FLOAT_32 || tensor->dtype == QNN_DATATYPE_FLOAT_16);
+}
+
+std::vector<float> StaticFloats(const Tensor& tensor) {
+  std::vector<float> values(tensor.elements());
+  if (tensor.dtype == QNN_DATATYPE_FLOAT_16) {
+    HalfToFloat(tensor.data_as<uint16_t>(), values.data(), values.size());
+  } else {
+    std::memcpy(values.data(), tensor.data->data(), values.size() * sizeof(float));
+  }
+  return values;
+}
+
+Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
+                 const Interrupt* interrupt, PassLevel level) {
+  ir->Index();
+  auto run = [&](PassLevel least, const char* name, auto pass) -> Status {
+    int changes = 0;
+    if (level < least) return Status::Ok();
+    if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
+    QNNRT_RETURN_IF_ERROR(pass(&changes).Within(name));
+    if (changes > 0) report->push_back({name, changes});
+    return Status::Ok();
+  };
+  constexpr PassLevel kConstants = PassLevel::kConstants, kPortable = PassLevel::kPortable;
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "fold constants", [&](int* n) { return FoldConstants(ir, threads, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "merge conversions", [&](int* n) { return MergeConversions(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "cancel transposes", [&](int* n) { return CancelTransposes(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(run(kPortable, "fold scales", [&](int* n) { return FoldScales(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(ir, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
+  return Status::Ok();
+}
+
+}  // namespace qnnrt

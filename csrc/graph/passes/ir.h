@@ -1,0 +1,70 @@
+// The graph while it is being finalized: a copy of the client's nodes that passes may rewrite.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/node.h"
+#include "support/interrupt.h"
+#include "support/threads.h"
+
+namespace qnnrt {
+
+class Ir {
+ public:
+  explicit Ir(std::vector<Node> nodes) : nodes(std::move(nodes)) {}
+
+  std::vector<Node> nodes;  // in an order in which every input is produced before it is read
+
+  // The node that writes a tensor, or -1; how many node inputs read it (an app output counts one
+  // more, since the client reads it too). Call Index() after changing nodes.
+  void Index();
+  int Producer(const Tensor* tensor) const;
+  int Uses(const Tensor* tensor) const;
+  // Written and read by nodes only, by exactly one reader: a pass may make it disappear.
+  bool IsPrivate(const Tensor* tensor) const;
+
+  // A tensor that no client described. Lives as long as the graph.
+  Tensor* NewTensor(const Tensor& like);
+  // A STATIC float tensor of `like`'s element type (FLOAT_32 or FLOAT_16); null: out of memory.
+  Tensor* NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
+                    const std::vector<float>& values);
+  void ReplaceUses(const Tensor* from, const Tensor* to);
+  void Erase(const std::vector<bool>& dead);
+
+  std::vector<std::unique_ptr<Tensor>> owned;
+
+ private:
+  std::unordered_map<const Tensor*, int> producer_;
+  std::unordered_map<const Tensor*, int> uses_;
+};
+
+// The values of a static FLOAT_32 or FLOAT_16 tensor as floats.
+bool IsStaticFloat(const Tensor* tensor);
+std::vector<float> StaticFloats(const Tensor& tensor);
+
+// What each pass did, for the log and the profile.
+struct PassReport {
+  std::string name;
+  int changes;
+};
+
+// How far passes go. All of them fold constants and remove what is not used; kPortable does what
+// makes sense for any kernels, kAll also what this runtime's kernels take.
+enum class PassLevel : uint8_t { kConstants, kPortable, kAll };
+
+// The passes of a level in their order, once. Numerics stay within float rounding; app tensors are
+// never touched. Each lives in its own file under passes/. The interrupt is asked between them.
+Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
+                 const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll);
+
+Status FoldConstants(Ir* ir, const Threads& threads, int* changes);
+Status MergeConversions(Ir* ir, int* changes);  // of fixed-point numbers, and limits without effect
+Status CancelTransposes(Ir* ir, int* changes);  // transposes and reshapes that undo each other
+Status FoldScales(Ir* ir, int* changes);  // batchnorm, per-channel multiply and add, into weights
+Status FuseActivations(Ir* ir, int* changes);  // activation and residual add into the producer
+Status RemoveDeadNodes(Ir* ir, int* changes);
+
+}  // namespace qnnrt

@@ -1,0 +1,67 @@
+// A node as the client described it: plain values, deep copies of what came in.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/tensor.h"
+
+namespace qnnrt {
+
+// One op parameter. Scalars of every integer type are widened, so that a rule asks for a number
+// and not for the exact type that the client chose.
+struct Param {
+  std::string name;
+  std::variant<int64_t, double, bool, std::string, Tensor> value;
+};
+
+// An activation or an add that was merged into its producer by a pass. Applied in order to the
+// producer's result. kAdd reads one more input of the node (`input`), of the output's shape.
+enum class Activation : uint8_t {
+  kRelu,
+  kRelu6,
+  kReluMinMax,
+  kSigmoid,
+  kTanh,
+  kElu,
+  kGelu,
+  kHardSwish,
+  kHardSigmoid,
+  kSoftplus,
+  kLeakyRelu,
+  kSwish
+};
+struct PostOp {
+  enum class Kind : uint8_t { kActivation, kAdd } kind = Kind::kActivation;
+  Activation activation = Activation::kRelu;
+  float alpha = 0,
+        beta = 0;  // ReluMinMax: min, max; Elu: alpha; HardSigmoid: alpha, beta; LeakyRelu: slope
+  uint32_t input = 0;  // kAdd: index into Node::inputs
+};
+
+const char* ActivationName(Activation activation);
+const char* PostOpName(const PostOp& op);
+
+struct Node {
+  std::string name;
+  std::string package;
+  std::string type;
+  std::vector<Param> params;
+  std::vector<const Tensor*> inputs;   // an input left out is null
+  std::vector<const Tensor*> outputs;  // likewise
+  std::vector<PostOp> post_ops;        // filled by passes only
+
+  const Param* Find(const char* name) const;
+  bool HasInput(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+  bool HasOutput(size_t i) const { return i < outputs.size() && outputs[i] != nullptr; }
+  // Typed access with the default of the op's definition. Types were checked by then.
+  int64_t Int(const char* name, int64_t fallback = 0) const;
+  float Float(const char* name, float fallback = 0) const;
+  bool Bool(const char* name, bool fallback = false) const;
+  std::vector<int64_t> Ints(
+      const char* name) const;  // a tensor param of any integer type; empty if absent
+  std::vector<float> Floats(const char* name) const;
+};
+
+}  // namespace qnnrt

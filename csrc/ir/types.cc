@@ -1,0 +1,216 @@
+#include "ir/types.h"
+
+#include <cstring>
+
+#include "support/checked.h"
+#include "support/cpu.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
+namespace qnnrt {
+namespace {
+
+struct TypeRow {
+  Qnn_DataType_t type;
+  const char* name;
+  uint8_t size;
+  TypeSet bit;
+};
+
+constexpr TypeRow kRows[] = {
+    {QNN_DATATYPE_INT_8, "INT_8", 1, types::kI8},
+    {QNN_DATATYPE_INT_16, "INT_16", 2, types::kI16},
+    {QNN_DATATYPE_INT_32, "INT_32", 4, types::kI32},
+    {QNN_DATATYPE_INT_64, "INT_64", 8, types::kI64},
+    {QNN_DATATYPE_UINT_8, "UINT_8", 1, types::kU8},
+    {QNN_DATATYPE_UINT_16, "UINT_16", 2, types::kU16},
+    {QNN_DATATYPE_UINT_32, "UINT_32", 4, types::kU32},
+    {QNN_DATATYPE_UINT_64, "UINT_64", 8, types::kU64},
+    {QNN_DATATYPE_FLOAT_16, "FLOAT_16", 2, types::kF16},
+    {QNN_DATATYPE_FLOAT_32, "FLOAT_32", 4, types::kF32},
+    {QNN_DATATYPE_FLOAT_64, "FLOAT_64", 8, types::kF64},
+    {QNN_DATATYPE_BOOL_8, "BOOL_8", 1, types::kBool},
+    {QNN_DATATYPE_BFLOAT_16, "BFLOAT_16", 2, 0},
+    {QNN_DATATYPE_SFIXED_POINT_4, "SFIXED_POINT_4", 0, 0},
+    {QNN_DATATYPE_SFIXED_POINT_8, "SFIXED_POINT_8", 1, types::kSQ8},
+    {QNN_DATATYPE_SFIXED_POINT_16, "SFIXED_POINT_16", 2, types::kSQ16},
+    {QNN_DATATYPE_SFIXED_POINT_32, "SFIXED_POINT_32", 4, types::kSQ32},
+    {QNN_DATATYPE_UFIXED_POINT_4, "UFIXED_POINT_4", 0, 0},
+    {QNN_DATATYPE_UFIXED_POINT_8, "UFIXED_POINT_8", 1, types::kUQ8},
+    {QNN_DATATYPE_UFIXED_POINT_16, "UFIXED_POINT_16", 2, types::kUQ16},
+    {QNN_DATATYPE_UFIXED_POINT_32, "UFIXED_POINT_32", 4, 0},
+    {QNN_DATATYPE_STRING, "STRING", 0, 0},
+    {QNN_DATATYPE_UNDEFINED, "UNDEFINED", 0, 0},
+};
+
+const TypeRow* Find(Qnn_DataType_t type) {
+  for (const TypeRow& row : kRows) {
+    if (row.type == type) return &row;
+  }
+  return nullptr;
+}
+
+uint32_t Bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+float FromBits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx,f16c"))) void NarrowF16C(const float* in, uint16_t* out, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), half);
+  }
+  for (; i < count; ++i) out[i] = FloatToHalf(in[i]);
+}
+
+__attribute__((target("avx,f16c"))) void WidenF16C(const uint16_t* in, float* out, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(half));
+  }
+  for (; i < count; ++i) out[i] = HalfToFloat(in[i]);
+}
+
+bool HaveF16C() {
+  static const bool have = [] {
+    __builtin_cpu_init();
+    return CpuHasF16c() && __builtin_cpu_supports("avx");
+  }();
+  return have;
+}
+#endif
+
+}  // namespace
+
+size_t ElementSize(Qnn_DataType_t type) {
+  const TypeRow* row = Find(type);
+  return row ? row->size : 0;
+}
+
+const char* DataTypeName(Qnn_DataType_t type) {
+  const TypeRow* row = Find(type);
+  return row ? row->name : "UNKNOWN";
+}
+
+TypeSet TypeBit(Qnn_DataType_t type) {
+  const TypeRow* row = Find(type);
+  return row ? row->bit : 0;
+}
+
+Qnn_DataType_t StorageType(Qnn_DataType_t type) {
+  switch (type) {
+    case QNN_DATATYPE_SFIXED_POINT_8:
+      return QNN_DATATYPE_INT_8;
+    case QNN_DATATYPE_SFIXED_POINT_16:
+      return QNN_DATATYPE_INT_16;
+    case QNN_DATATYPE_SFIXED_POINT_32:
+      return QNN_DATATYPE_INT_32;
+    case QNN_DATATYPE_UFIXED_POINT_8:
+      return QNN_DATATYPE_UINT_8;
+    case QNN_DATATYPE_UFIXED_POINT_16:
+      return QNN_DATATYPE_UINT_16;
+    default:
+      return type;
+  }
+}
+
+std::string TypeSetNames(TypeSet set) {
+  std::string text;
+  for (const TypeRow& row : kRows) {
+    if (row.bit == 0 || (set & row.bit) == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += row.name;
+  }
+  return text;
+}
+
+bool ElementCount(const Shape& shape, uint64_t* count) {
+  // A zero anywhere makes the product zero, whatever the other dimensions multiply to.
+  uint64_t product = 1;
+  bool overflow = false;
+  for (uint32_t dim : shape) {
+    if (dim == 0) {
+      *count = 0;
+      return true;
+    }
+    if (!overflow && !CheckedMul(product, dim, &product)) overflow = true;
+  }
+  if (overflow || product > static_cast<uint64_t>(INT64_MAX)) return false;
+  *count = product;
+  return true;
+}
+
+uint64_t ElementCount(const Shape& shape) {
+  uint64_t product = 1;
+  for (uint32_t dim : shape) product *= dim;
+  return product;
+}
+
+std::string ShapeText(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i != 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+uint16_t FloatToHalf(float value) {
+  const uint32_t bits = Bits(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {  // NaN stays a (quiet) NaN and keeps its upper payload
+    return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
+  }
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and up
+  if (magnitude < 0x38800000u) {
+    // Below 2^-14: adding 0.5 lines the mantissa up with the subnormal's, rounded by the adder.
+    const float aligned = FromBits(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (Bits(aligned) - 0x3f000000u));
+  }
+  const uint32_t odd = (magnitude >> 13) & 1u;  // ties go to the even neighbour
+  return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
+}
+
+float HalfToFloat(uint16_t value) {
+  const uint32_t sign = (value & 0x8000u) << 16;
+  const uint32_t exponent = (value >> 10) & 0x1fu;
+  const uint32_t mantissa = value & 0x3ffu;
+  if (exponent == 0x1fu) {
+    const uint32_t quiet = mantissa ? 0x400000u : 0;
+    return FromBits(sign | 0x7f800000u | quiet | (mantissa << 13));
+  }
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return FromBits(sign | Bits(magnitude));
+  }
+  return FromBits(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+void FloatToHalf(const float* in, uint16_t* out, size_t count) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (HaveF16C()) return NarrowF16C(in, out, count);
+#endif
+  for (size_t i = 0; i < count; ++i) out[i] = FloatToHalf(in[i]);
+}
+
+void HalfToFloat(const uint16_t* in, float* out, size_t count) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (HaveF16C()) return WidenF16C(in, out, count);
+#endif
+  for (size_t i = 0; i < count; ++i) out[i] = HalfToFloat(in[i]);
+}
+
+}  // namespace qnnrt

@@ -1,9 +1,0 @@
-#pragma once
-
-#include "ops/op.h"
-
-namespace qnnrt {
-
-OpList BlockOps();  // DepthToSpace, SpaceToDepth, BatchToSpace, SpaceToBatch: blocks.cc
-
-}  // namespace qnnrt

@@ -1,0 +1,225 @@
+// Conv1d, Conv2d, Conv3d, DepthWiseConv1d, DepthWiseConv2d, TransposeConv2d: definitions.
+#include "ops/conv/conv.h"
+
+#include <cstring>
+
+#include "ops/rules.h"
+#include "support/checked.h"
+
+namespace qnnrt {
+namespace {
+
+bool IsDepthwise(const Node& node) { return node.type.compare(0, 9, "DepthWise") == 0; }
+
+// Spatial params come as a tensor, but as a scalar where there is one dimension.
+Status ReadSpatial(const Node& node, const char* name, size_t spatial, int64_t least,
+                   ConvGeometry::Dims* dims) {
+  if (node.Find(name) == nullptr) return Status::Ok();
+  std::vector<int64_t> values;
+  if (spatial == 1) {
+    values = {node.Int(name)};
+    QNNRT_RETURN_IF_ERROR(CheckRange(name, values[0], least, INT32_MAX));
+  } else {
+    QNNRT_RETURN_IF_ERROR(GetInts(node, name, spatial, least, &values));
+  }
+  for (size_t i = 0; i < spatial; ++i) (*dims)[3 - spatial + i] = values[i];
+  return Status::Ok();
+}
+
+Status ReadPads(const Node& node, size_t spatial, ConvGeometry* g) {
+  std::vector<int64_t> pads;
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * spatial, 0, &pads));
+  for (size_t i = 0; i < spatial; ++i) {
+    g->pad_before[3 - spatial + i] = pads[2 * i];
+    g->pad_after[3 - spatial + i] = pads[2 * i + 1];
+  }
+  return Status::Ok();
+}
+
+// What both directions share: input, kernel, stride, pads, group.
+Status ReadCommon(const Node& node, ConvGeometry* g) {
+  const Shape& in = node.inputs[0]->shape;
+  const Shape& weights = node.inputs[1]->shape;
+  const size_t spatial = in.size() - 2;
+  g->batch = in[0];
+  g->cin = in.back();
+  for (size_t i = 0; i < spatial; ++i) {
+    g->in[3 - spatial + i] = in[1 + i];
+    g->kernel[3 - spatial + i] = weights[i];
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) {
+      return Invalid("input 1 (weight) '%s' must not be empty, got shape %s",
+                     node.inputs[1]->name.c_str(), ShapeText(weights).c_str());
+    }
+  }
+  if (g->cin == 0)
+    return Invalid("input 0 must have channels, got shape %s", ShapeText(in).c_str());
+  QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "stride", spatial, 1, &g->stride));
+  QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "dilation", spatial, 1, &g->dilation));
+  QNNRT_RETURN_IF_ERROR(ReadPads(node, spatial, g));
+  g->group = IsDepthwise(node) ? g->cin : node.Int("group", 1);
+  QNNRT_RETURN_IF_ERROR(CheckRange("group", g->group, 1, INT32_MAX));
+  if (g->cin % g->group != 0) {
+    return Invalid("group %lld must divide the %lld input channels",
+                   static_cast<long long>(g->group), static_cast<long long>(g->cin));
+  }
+  return Status::Ok();
+}
+
+Status ConvInfer(const Node& node, std::vector<Shape>* outputs) {
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g,
+                         node.type == "TransposeConv2d" ? ReadTransposeConv(node) : ReadConv(node));
+  const size_t spatial = node.inputs[0]->shape.size() - 2;
+  Shape shape = {node.inputs[0]->shape[0]};
+  for (size_t i = 0; i < spatial; ++i)
+    shape.push_back(static_cast<uint32_t>(g.out[3 - spatial + i]));
+  shape.push_back(static_cast<uint32_t>(g.cout));
+  (*outputs)[0] = std::move(shape);
+  return Status::Ok();
+}
+
+OpDef Def(const char* type, int spatial, bool group, MakeKernelFn make) {
+  const int rank = spatial + 2;
+  const ParamSpec::Kind kind = spatial == 1 ? ParamSpec::kInt : ParamSpec::kInts;
+  const char* each = spatial == 1   ? "scalar"
+                     : spatial == 2 ? "[2]: height, width"
+                                    : "[3]: depth, height, width";
+  const char* pads = spatial == 1   ? "[2]: before, after"
+                     : spatial == 2 ? "[2, 2]: before and after of height, width"
+                                    : "[3, 2]: before and after of depth, height, width";
+  OpDef def;
+  def.type = type;
+  def.inputs = {{"in", types::kFloat, PortSpec::kOne, -1, rank, rank},
+                {"weight", types::kFloat, PortSpec::kOne, 0, rank, rank},
+                {"bias", types::kFloat, PortSpec::kOptional, 0, 1, 1}};
+  def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, rank, rank}};
+  def.params = {{"stride", kind, true, each}, {"pad_amount", ParamSpec::kInts, true, pads}};
+  if (group) def.params.push_back({"group", ParamSpec::kInt, false, "default 1"});
+  def.infer = ConvInfer;
+  def.portable = make;
+  def.flags = OpDef::kPostOps;
+  return def;
+}
+
+}  // namespace
+
+Result<ConvGeometry> ReadConv(const Node& node) {
+  ConvGeometry g;
+  QNNRT_RETURN_IF_ERROR(ReadCommon(node, &g));
+  const Shape& weights = node.inputs[1]->shape;
+  const int64_t expected = g.cin / g.group;
+  g.cout = weights.back();
+  if (weights[weights.size() - 2] != expected) {
+    return Invalid(
+        "input 1 (weight) '%s' has shape %s: dimension %zu must be %lld (%lld input "
+        "channels in %lld groups)",
+        node.inputs[1]->name.c_str(), ShapeText(weights).c_str(), weights.size() - 2,
+        static_cast<long long>(expected), static_cast<long long>(g.cin),
+        static_cast<long long>(g.group));
+  }
+  if (g.cout % g.group != 0) {
+    return Invalid(
+        "%lld output channels (last dimension of the weight) must be a multiple "
+        "of the %lld groups",
+        static_cast<long long>(g.cout), static_cast<long long>(g.group));
+  }
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {weights.back()}));
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t window = g.dilation[i] * (g.kernel[i] - 1) + 1;
+    const int64_t room = g.in[i] + g.pad_before[i] + g.pad_after[i];
+    if (room < window) {
+      return Invalid("the kernel spans %lld but %s of the padded input is %lld",
+                     static_cast<long long>(window), kSpatialNames[i],
+                     static_cast<long long>(room));
+    }
+    g.out[i] = (room - window) / g.stride[i] + 1;
+    QNNRT_RETURN_IF_ERROR(CheckSize(kSpatialNames[i], g.out[i]));
+  }
+  return g;
+}
+
+Result<ConvGeometry> ReadTransposeConv(const Node& node) {
+  ConvGeometry g;
+  QNNRT_RETURN_IF_ERROR(ReadCommon(node, &g));
+  const Shape& weights = node.inputs[1]->shape;
+  g.cout = int64_t{weights[3]} * g.group;
+  if (weights[2] != g.cin || g.cout > INT32_MAX) {
+    return Invalid("input 1 (weight) '%s' must have shape [kH, kW, %lld, Cout / group], got %s",
+                   node.inputs[1]->name.c_str(), static_cast<long long>(g.cin),
+                   ShapeText(weights).c_str());
+  }
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {static_cast<uint32_t>(g.cout)}));
+  ConvGeometry::Dims extra{0, 0, 0};
+  QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "output_padding", 2, 0, &extra));
+  for (size_t i = 1; i < 3; ++i) {
+    if (extra[i] >= std::max(g.stride[i], g.dilation[i]) && extra[i] != 0) {
+      return Invalid("output_padding %lld must be less than the stride %lld",
+                     static_cast<long long>(extra[i]), static_cast<long long>(g.stride[i]));
+    }
+    uint64_t grown;
+    const bool fits = CheckedMul(static_cast<uint64_t>(g.stride[i]),
+                                 static_cast<uint64_t>(std::max<int64_t>(g.in[i] - 1, 0)), &grown);
+    const int64_t size = fits && grown <= INT32_MAX
+                             ? static_cast<int64_t>(grown) + g.dilation[i] * (g.kernel[i] - 1) + 1 +
+                                   extra[i] - g.pad_before[i] - g.pad_after[i]
+                             : -1;
+    if (size < 1 || size > INT32_MAX) {
+      return Invalid("%s of the output comes out as %lld: lower pad_amount or stride",
+                     kSpatialNames[i], static_cast<long long>(size));
+    }
+    g.out[i] = size;
+  }
+  return g;
+}
+
+Status PackedConv::Init(const Node& node, const KernelOptions& options) {
+  zeros_ = AlignedBytes::Make(static_cast<size_t>(g_.cin_per_group()) * sizeof(float));
+  if (!zeros_) return OutOfMemory();
+  std::memset(zeros_->data(), 0, zeros_->size());
+  if (!node.inputs[1]->is_static()) return {};
+  QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, PackedBytes(), Layout(), [&](void* packed) {
+                           Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(packed),
+                                Threads(1));
+                           return Status::Ok();
+                         }));
+  return {};
+}
+
+const float* PackedConv::Packed(const ExecArgs& args) const {
+  if (packed_) return static_cast<const float*>(packed_->data());
+  float* scratch = static_cast<float*>(args.scratch);
+  Pack(static_cast<const float*>(args.in[1]), scratch, args.threads);
+  return scratch;
+}
+
+const float* PackedConv::BiasOf(const ExecArgs& args, size_t group) const {
+  if (!has_bias_) return nullptr;
+  return static_cast<const float*>(args.in[2]) + group * static_cast<size_t>(g_.cout_per_group());
+}
+
+OpList ConvOps() {
+  OpList ops;
+  const auto add_dilation = [](OpDef def, int spatial) {
+    def.params.push_back({"dilation", spatial == 1 ? ParamSpec::kInt : ParamSpec::kInts, false,
+                          spatial == 1   ? "scalar, default 1"
+                          : spatial == 2 ? "[2], default [1, 1]"
+                                         : "[3], default [1, 1, 1]"});
+    return def;
+  };
+  ops.push_back(add_dilation(Def("Conv1d", 1, true, MakeConv), 1));
+  ops.push_back(add_dilation(Def("Conv2d", 2, true, MakeConv), 2));
+  ops.back().params.push_back(
+      {"reuse_sparse_indices", ParamSpec::kBool, false, "sparse inputs only: no effect"});
+  ops.push_back(add_dilation(Def("Conv3d", 3, true, MakeConv), 3));
+  ops.back().params.push_back(
+      {"reuse_sparse_indicies", ParamSpec::kBool, false, "sparse inputs only: no effect"});
+  ops.push_back(add_dilation(Def("DepthWiseConv1d", 1, false, MakeConv), 1));
+  ops.push_back(add_dilation(Def("DepthWiseConv2d", 2, false, MakeConv), 2));
+  ops.push_back(Def("TransposeConv2d", 2, true, MakeTransposeConv));
+  ops.back().params.push_back(
+      {"output_padding", ParamSpec::kInts, false, "[2], default [0, 0]; less than the stride"});
+  return ops;
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,202 @@
+// Convolution as a matrix product whose left side is read where it lies: for each output pixel and
+// kernel tap a pointer to the input pixel's channels, or to zeros where the window hangs over.
+#include "ops/conv/conv.h"
+#include "ops/gemm.h"
+
+namespace qnnrt {
+namespace {
+
+// Below this many channels in a tap, the taps are gathered into one row first.
+constexpr int64_t kGatherBelow = 12;
+constexpr int64_t kGatherFloats = 1024;  // the longest row that is gathered, times a tile's rows
+
+struct Pixel {
+  int64_t n, d, h, w;
+};
+
+Pixel PixelAt(const ConvGeometry& g, size_t index) {
+  Pixel p;
+  int64_t i = static_cast<int64_t>(index);
+  p.w = i % g.out[2];
+  i /= g.out[2];
+  p.h = i % g.out[1];
+  i /= g.out[1];
+  p.d = i % g.out[0];
+  p.n = i / g.out[0];
+  return p;
+}
+
+void Advance(const ConvGeometry& g, Pixel* p) {
+  if (++p->w < g.out[2]) return;
+  p->w = 0;
+  if (++p->h < g.out[1]) return;
+  p->h = 0;
+  if (++p->d < g.out[0]) return;
+  p->d = 0;
+  ++p->n;
+}
+
+bool Inside(int64_t i, int64_t size) {
+  return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
+}
+
+struct ConvRows {
+  const ConvGeometry& g;
+  const float* in;  // at the group's first channel
+  float* out;       // likewise
+  const float* zeros;
+
+  void operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
+                  float** c) const {
+    Pixel p = PixelAt(g, m);
+    for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
+      c[i] = out + (m + i) * static_cast<size_t>(g.cout);
+      const int64_t d0 = p.d * g.stride[0] - g.pad_before[0];
+      const int64_t h0 = p.h * g.stride[1] - g.pad_before[1];
+      const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
+      int64_t kw = static_cast<int64_t>(tap) % g.kernel[2];
+      int64_t kh = static_cast<int64_t>(tap) / g.kernel[2] % g.kernel[1];
+      int64_t kd = static_cast<int64_t>(tap) / g.kernel[2] / g.kernel[1];
+      for (size_t t = 0; t < taps; ++t) {
+        const int64_t d = d0 + kd * g.dilation[0];
+        const int64_t h = h0 + kh * g.dilation[1];
+        const int64_t w = w0 + kw * g.dilation[2];
+        const bool inside = Inside(d, g.in[0]) && Inside(h, g.in[1]) && Inside(w, g.in[2]);
+        a[t * kMaxTileRows + i] =
+            inside ? in + (((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] + w) * g.cin : zeros;
+        if (++kw == g.kernel[2]) {
+          kw = 0;
+          if (++kh == g.kernel[1]) {
+            kh = 0;
+            ++kd;
+          }
+        }
+      }
+    }
+  }
+};
+
+// The same as one long tap: rows gathered into `buffer` (kMaxTileRows x taps x channels).
+struct GatheredRows {
+  const ConvGeometry& g;
+  const float* in;
+  float* out;
+  float* buffer;
+
+  void operator()(size_t m, size_t count, size_t, size_t, const float** a, float** c) const {
+    const int64_t depth = g.cin_per_group();
+    float* row = buffer;
+    Pixel p = PixelAt(g, m);
+    for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
+      c[i] = out + (m + i) * static_cast<size_t>(g.cout);
+      a[i] = row;
+      const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
+      for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
+        const int64_t d = p.d * g.stride[0] - g.pad_before[0] + kd * g.dilation[0];
+        for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
+          const int64_t h = p.h * g.stride[1] - g.pad_before[1] + kh * g.dilation[1];
+          row =
+              Inside(d, g.in[0]) && Inside(h, g.in[1])
+                  ? Line(in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.cin, w0, depth, row)
+                  : std::fill_n(row, g.kernel[2] * depth, 0.0f);
+        }
+      }
+    }
+  }
+
+  float* Line(const float* line, int64_t w0, int64_t depth, float* row) const {
+    if (g.dilation[2] == 1 && g.group == 1) {  // the taps' channels lie side by side
+      const int64_t left = std::clamp<int64_t>(-w0, 0, g.kernel[2]);
+      const int64_t right = std::clamp<int64_t>(g.in[2] - w0, left, g.kernel[2]);
+      row = std::fill_n(row, left * depth, 0.0f);
+      if (right > left) row = std::copy_n(line + (w0 + left) * depth, (right - left) * depth, row);
+      return std::fill_n(row, (g.kernel[2] - right) * depth, 0.0f);
+    }
+    for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
+      const int64_t w = w0 + kw * g.dilation[2];
+      row = Inside(w, g.in[2]) ? std::copy_n(line + w * g.cin, depth, row)
+                               : std::fill_n(row, depth, 0.0f);
+    }
+    return row;
+  }
+};
+
+class ConvGemm final : public PackedConv {
+ public:
+  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g,
+                                const KernelOptions& options) {
+    std::unique_ptr<ConvGemm> kernel(new ConvGemm(node, g));
+    QNNRT_RETURN_IF_ERROR(kernel->Init(node, options));
+    return KernelPtr(std::move(kernel));
+  }
+
+  Status Run(const ExecArgs& args) override {
+    const float* packed = Packed(args);
+    const float* in = static_cast<const float*>(args.in[0]);
+    float* out = static_cast<float*>(args.out[0]);
+    GemmShape shape;
+    shape.m = static_cast<size_t>(g_.out_pixels());
+    shape.n = static_cast<size_t>(g_.cout_per_group());
+    shape.taps = gather_ ? 1 : static_cast<size_t>(g_.taps());
+    shape.depth = k_ / shape.taps;
+    const GemmUnits units = CutGemm(shape, args.threads.limit());
+    const FinishRows finish_all(post_ops_, args, out);
+    const size_t depth = static_cast<size_t>(g_.cin_per_group());
+    args.threads.For(units.count() * static_cast<size_t>(g_.group), units.grain,
+                     [&](size_t begin, size_t end) {
+                       float buffer[kGatherFloats * kMaxTileRows];
+                       for (size_t i = begin; i < end; ++i) {
+                         const size_t group = i / units.count();
+                         GemmShape mine = shape;
+                         mine.packed = packed + group * group_floats_;
+                         mine.bias = BiasOf(args, group);
+                         const float* group_in = in + group * depth;
+                         float* group_out = out + group * shape.n;
+                         if (gather_) {
+                           RunGemmUnit(mine, units, i % units.count(),
+                                       GatheredRows{g_, group_in, group_out, buffer}, finish_all);
+                         } else {
+                           RunGemmUnit(mine, units, i % units.count(),
+                                       ConvRows{g_, group_in, group_out, zeros()}, finish_all);
+                         }
+                       }
+                     });
+    return Status::Ok();
+  }
+
+ private:
+  ConvGemm(const Node& node, const ConvGeometry& g)
+      : PackedConv(node, g),
+        k_(static_cast<size_t>(g.taps() * g.cin_per_group())),
+        gather_(g.taps() > 1 && g.cin_per_group() < kGatherBelow &&
+                static_cast<int64_t>(k_) <= kGatherFloats) {
+    group_floats_ = PackedFloats(k_, static_cast<size_t>(g.cout_per_group()));
+  }
+
+  std::string Layout() const override {
+    return PanelLayout("convolution of " + std::to_string(g_.group) + " groups", k_,
+                       static_cast<size_t>(g_.cout_per_group()));
+  }
+
+  // Weights are [taps, channels of the group, all output channels].
+  void Pack(const float* weights, float* packed, const Threads& threads) const override {
+    const size_t n = static_cast<size_t>(g_.cout_per_group());
+    for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
+      PackAll({weights + group * n, static_cast<size_t>(g_.cout), 1}, k_, n,
+              packed + group * group_floats_, threads);
+    }
+  }
+
+  const size_t k_;
+  const bool gather_;
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
+  if (g.cin_per_group() == 1 && g.group > 1) return MakeDepthwise(node, g);
+  return ConvGemm::Make(node, g, options);
+}
+
+}  // namespace qnnrt

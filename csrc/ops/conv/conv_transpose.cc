@@ -1,0 +1,154 @@
+// TransposeConv2d as one ordinary convolution for each phase: output pixels whose coordinates agree
+// modulo the stride see the same subset of the kernel, each tap at one input pixel.
+#include "ops/conv/conv.h"
+#include "ops/gemm.h"
+
+namespace qnnrt {
+namespace {
+
+struct Tap {
+  int64_t kernel;        // index into the weight's kH x kW
+  int64_t h_off, w_off;  // input pixel = (output pixel of the phase's grid) + offset
+};
+
+struct Phase {
+  int64_t h0, w0;         // the phase's first output pixel
+  int64_t rows, columns;  // its grid
+  std::vector<Tap> taps;
+  size_t packed_offset;  // floats, within a group
+};
+
+struct PhaseRows {
+  const ConvGeometry& g;
+  const Phase& phase;
+  const float* in;
+  float* out;
+  const float* zeros;
+
+  void operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
+                  float** c) const {
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t index = static_cast<int64_t>(m + i);
+      const int64_t w = index % phase.columns;
+      const int64_t h = index / phase.columns % phase.rows;
+      const int64_t n = index / phase.columns / phase.rows;
+      c[i] = out +
+             ((n * g.out[1] + phase.h0 + h * g.stride[1]) * g.out[2] + phase.w0 + w * g.stride[2]) *
+                 g.cout;
+      for (size_t t = 0; t < taps; ++t) {
+        if (phase.taps.empty()) {
+          a[t * kMaxTileRows + i] = zeros;
+          continue;
+        }
+        const Tap& at = phase.taps[tap + t];
+        const int64_t y = h + at.h_off, x = w + at.w_off;
+        const bool inside = y >= 0 && y < g.in[1] && x >= 0 && x < g.in[2];
+        a[t * kMaxTileRows + i] = inside ? in + ((n * g.in[1] + y) * g.in[2] + x) * g.cin : zeros;
+      }
+    }
+  }
+};
+
+class TransposeConv final : public PackedConv {
+ public:
+  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g,
+                                const KernelOptions& options) {
+    std::unique_ptr<TransposeConv> kernel(new TransposeConv(node, g));
+    QNNRT_RETURN_IF_ERROR(kernel->Init(node, options));
+    return KernelPtr(std::move(kernel));
+  }
+
+  Status Run(const ExecArgs& args) override {
+    const float* packed = Packed(args);
+    const size_t depth = static_cast<size_t>(g_.cin_per_group());
+    const size_t n = static_cast<size_t>(g_.cout_per_group());
+    const float* in = static_cast<const float*>(args.in[0]);
+    float* out = static_cast<float*>(args.out[0]);
+    const FinishRows finish(post_ops_, args, out);
+    for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
+      for (const Phase& phase : phases_) {
+        GemmShape shape;
+        shape.m = static_cast<size_t>(g_.batch * phase.rows * phase.columns);
+        shape.n = n;
+        shape.taps = phase.taps.empty() ? 1 : phase.taps.size();
+        shape.depth = phase.taps.empty() ? 0 : depth;  // no tap at all: the bias alone
+        shape.packed = packed + group * group_floats_ + phase.packed_offset;
+        shape.bias = BiasOf(args, group);
+        RunGemm(shape, args.threads,
+                PhaseRows{g_, phase, in + group * depth, out + group * n, zeros()}, finish);
+      }
+    }
+    return Status::Ok();
+  }
+
+ private:
+  TransposeConv(const Node& node, const ConvGeometry& g) : PackedConv(node, g) {
+    // Output pixel o gets input pixel i through tap k when o = i * stride - pad + k.
+    for (int64_t h0 = 0; h0 < std::min(g.stride[1], g.out[1]); ++h0) {
+      for (int64_t w0 = 0; w0 < std::min(g.stride[2], g.out[2]); ++w0) {
+        Phase phase;
+        phase.h0 = h0;
+        phase.w0 = w0;
+        phase.rows = (g.out[1] - h0 + g.stride[1] - 1) / g.stride[1];
+        phase.columns = (g.out[2] - w0 + g.stride[2] - 1) / g.stride[2];
+        for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
+          const int64_t h = h0 + g.pad_before[1] - kh;
+          if (h % g.stride[1] != 0) continue;
+          for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
+            const int64_t w = w0 + g.pad_before[2] - kw;
+            if (w % g.stride[2] != 0) continue;
+            phase.taps.push_back({kh * g.kernel[2] + kw, h / g.stride[1], w / g.stride[2]});
+          }
+        }
+        phase.packed_offset = group_floats_;
+        group_floats_ += PackedFloats(phase.taps.size() * static_cast<size_t>(g.cin_per_group()),
+                                      static_cast<size_t>(g.cout_per_group()));
+        phases_.push_back(std::move(phase));
+      }
+    }
+  }
+
+  std::string Layout() const override {
+    return PanelLayout("transposed convolution of " + std::to_string(g_.group) + " groups in " +
+                           std::to_string(phases_.size()) + " phases",
+                       static_cast<size_t>(g_.taps() * g_.cin_per_group()),
+                       static_cast<size_t>(g_.cout_per_group()));
+  }
+
+  // Weights are [kH, kW, input channels, output channels of a group]. A phase's taps are not evenly
+  // spaced in it, so each panel is filled tap by tap.
+  void Pack(const float* weights, float* packed, const Threads&) const override {
+    const size_t depth = static_cast<size_t>(g_.cin_per_group());
+    const size_t n = static_cast<size_t>(g_.cout_per_group()), nr = Simd().columns;
+    for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
+      for (const Phase& phase : phases_) {
+        float* out = packed + group * group_floats_ + phase.packed_offset;
+        for (size_t n0 = 0; n0 < n; n0 += nr) {
+          const size_t columns = std::min(nr, n - n0);
+          for (const Tap& tap : phase.taps) {
+            const float* from =
+                weights +
+                (static_cast<size_t>(tap.kernel) * static_cast<size_t>(g_.cin) + group * depth) *
+                    n +
+                n0;
+            for (size_t k = 0; k < depth; ++k, out += nr) {
+              std::copy_n(from + k * n, columns, out);
+              std::fill(out + columns, out + nr, 0.0f);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<Phase> phases_;
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& options) {
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadTransposeConv(node));
+  return TransposeConv::Make(node, g, options);
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,212 @@
+// The kernel of elementwise ops with two inputs.
+#include "ops/elementwise/binary.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/broadcast.h"
+#include "ops/post_ops.h"
+#include "ops/rules.h"
+#include "ops/stream.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kBlock = 512;             // elements of a staging block, on the stack
+constexpr size_t kPostBlock = 2048;        // results between computing them and their post ops
+constexpr size_t kGrainBytes = 128 << 10;  // of output, the least that is worth a thread
+constexpr size_t kTileElements = 1024;     // what a short repeated row is widened to
+
+class BinaryKernel final : public Kernel {
+ public:
+  BinaryKernel(const Node& node, const BinaryLoops& loops)
+      : loops_(loops),
+        plan_(node.outputs[0]->shape, {&node.inputs[0]->shape, &node.inputs[1]->shape}),
+        post_(node),
+        post_ops_(node.post_ops),
+        half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
+        half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
+        in_size_(ElementSize(node.inputs[0]->dtype)),
+        out_size_(ElementSize(node.outputs[0]->dtype)) {
+    plain_ = !half_in_ && !half_out_ && post_.empty();
+    if (plan_.rank == 1) {
+      stride_[0] = plan_.inner_stride(0), stride_[1] = plan_.inner_stride(1);
+      if (plan_.total == 1) stride_[0] = stride_[1] = 1;
+    }
+    PlanTile();
+  }
+
+  size_t ScratchBytes() const override { return tile_ * in_size_; }
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const char* in[2] = {static_cast<const char*>(args.in[0]),
+                         static_cast<const char*>(args.in[1])};
+    char* out = static_cast<char*>(args.out[0]);
+    if (tile_ != 0) {
+      in[tiled_] = FillTile(args, in[tiled_]);
+      ForPieces(args, [&](size_t begin, size_t end) { RunTiled(args, in, out, begin, end); });
+    } else if (plan_.rank == 1) {
+      if (plain_ && plan_.total * out_size_ < kGrainBytes && HasLoop()) {
+        Loop()(in[0], in[1], out, plan_.total);
+        return {};
+      }
+      ForPieces(args, [&](size_t begin, size_t end) {
+        Piece(args, in[0] + begin * stride_[0] * in_size_, stride_[0],
+              in[1] + begin * stride_[1] * in_size_, stride_[1], out, begin, end - begin);
+      });
+    } else {
+      const size_t sa = plan_.inner_stride(0), sb = plan_.inner_stride(1);
+      ForPieces(args, [&](size_t begin, size_t end) {
+        plan_.ForRuns(begin, end, [&](const std::array<size_t, 2>& offset, size_t o, size_t n) {
+          Piece(args, in[0] + offset[0] * in_size_, sa, in[1] + offset[1] * in_size_, sb, out, o,
+                n);
+        });
+      });
+    }
+    return {};
+  }
+
+ private:
+  // A short row against many rows ([.., 3] + [3]): the row is repeated into scratch, and the loops
+  // run over that instead.
+  void PlanTile() {
+    if (plan_.rank != 2 || plan_.inner() >= 256) return;
+    for (size_t i = 0; i < 2; ++i) {
+      if (plan_.strides[i][0] != 0 || plan_.strides[i][1] != 1) continue;
+      if (plan_.strides[1 - i][1] != 1 || plan_.strides[1 - i][0] != plan_.inner()) continue;
+      tiled_ = i;
+      const size_t rows =
+          std::min(plan_.dims[0], std::max<size_t>(2, kTileElements / plan_.inner()));
+      tile_ = rows * plan_.inner();
+    }
+  }
+
+  const char* FillTile(const ExecArgs& args, const char* row) const {
+    char* tile = static_cast<char*>(args.scratch);
+    const size_t bytes = plan_.inner() * in_size_, all = tile_ * in_size_;
+    std::memcpy(tile, row, bytes);
+    for (size_t done = bytes; done < all; done *= 2) {
+      std::memcpy(tile + done, tile, std::min(done, all - done));
+    }
+    return tile;
+  }
+
+  void RunTiled(const ExecArgs& args, const char* const* in, char* out, size_t begin,
+                size_t end) const {
+    for (size_t at = begin; at < end;) {
+      const size_t phase = at % plan_.inner(), n = std::min(end - at, tile_ - phase);
+      const char* full = in[1 - tiled_] + at * in_size_;
+      const char* row = in[tiled_] + phase * in_size_;
+      Piece(args, tiled_ == 0 ? row : full, 1, tiled_ == 0 ? full : row, 1, out, at, n);
+      at += n;
+    }
+  }
+
+  template <typename F>
+  void ForPieces(const ExecArgs& args, const F& f) const {
+    args.threads.For(plan_.total, kGrainBytes / out_size_, f);
+  }
+
+  bool HasLoop() const { return Loop() != nullptr; }
+  BinaryLoop Loop() const {
+    return stride_[0] == 0 ? loops_.sv : stride_[1] == 0 ? loops_.vs : loops_.vv;
+  }
+
+  // n results from `a` and `b` (stride 0: one value) to elements [at, at + n) of the output
+  void Piece(const ExecArgs& args, const char* a, size_t sa, const char* b, size_t sb, char* out,
+             size_t at, size_t n) const {
+    if (half_in_) return HalfPiece(args, a, sa, b, sb, out, at, n);
+    char* to = out + at * out_size_;
+    const BinaryLoop loop = sa == 0 ? loops_.sv : sb == 0 ? loops_.vs : loops_.vv;
+    if (loop == nullptr) return RepeatPiece(a, sa, b, sb, to, n);
+    if (post_.empty()) return loop(a, b, to, n);
+    for (size_t i = 0; i < n; i += kPostBlock) {
+      const size_t count = std::min(kPostBlock, n - i);
+      char* block = to + i * out_size_;
+      loop(a + i * sa * in_size_, b + i * sb * in_size_, block, count);
+      post_.Apply(args, reinterpret_cast<float*>(block), at + i, count);
+    }
+  }
+
+  void RepeatPiece(const char* a, size_t sa, const char* b, size_t sb, char* to, size_t n) const {
+    alignas(64) char block[kBlock * 8];
+    const char* value = sa == 0 ? a : b;
+    for (size_t i = 0; i < std::min(n, kBlock); ++i) {
+      std::memcpy(block + i * in_size_, value, in_size_);
+    }
+    for (size_t i = 0; i < n; i += kBlock) {
+      const size_t count = std::min(kBlock, n - i);
+      loops_.vv(sa == 0 ? block : a + i * in_size_, sb == 0 ? block : b + i * in_size_,
+                to + i * out_size_, count);
+    }
+  }
+
+  void HalfPiece(const ExecArgs& args, const char* a, size_t sa, const char* b, size_t sb,
+                 char* out, size_t at, size_t n) const {
+    alignas(64) float fa[kBlock], fb[kBlock], result[kBlock];
+    const uint16_t* ha = reinterpret_cast<const uint16_t*>(a);
+    const uint16_t* hb = reinterpret_cast<const uint16_t*>(b);
+    if (sa == 0) fa[0] = HalfToFloat(*ha);
+    if (sb == 0) fb[0] = HalfToFloat(*hb);
+    const BinaryLoop loop = sa == 0 ? loops_.sv : sb == 0 ? loops_.vs : loops_.vv;
+    for (size_t i = 0; i < n; i += kBlock) {
+      const size_t count = std::min(kBlock, n - i);
+      if (sa != 0) HalfToFloat(ha + i, fa, count);
+      if (sb != 0) HalfToFloat(hb + i, fb, count);
+      if (!half_out_) {  // a comparison
+        loop(fa, fb, out + (at + i) * out_size_, count);
+        continue;
+      }
+      loop(fa, fb, result, count);
+      for (const PostOp& op : post_ops_) {
+        if (op.kind == PostOp::Kind::kActivation) {
+          ApplyActivation(op.activation, result, count, op.alpha, op.beta);
+        } else {
+          AddHalf(static_cast<const uint16_t*>(args.in[op.input]) + at + i, result, count);
+        }
+      }
+      FloatToHalf(result, reinterpret_cast<uint16_t*>(out) + at + i, count);
+    }
+  }
+
+  static void AddHalf(const uint16_t* addend, float* result, size_t count) {
+    alignas(64) float wide[kBlock];
+    HalfToFloat(addend, wide, count);
+    for (size_t i = 0; i < count; ++i) result[i] += wide[i];
+  }
+
+  const BinaryLoops loops_;
+  const BroadcastPlan<2> plan_;
+  const PostOps post_;
+  const std::vector<PostOp> post_ops_;
+  const bool half_in_, half_out_;
+  const size_t in_size_, out_size_;
+  bool plain_ = true;
+  size_t stride_[2] = {1, 1};    // when the plan has one loop
+  size_t tiled_ = 0, tile_ = 0;  // which input is tiled, and to how many elements (0: none)
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeBinaryKernel(BinaryOp op, const Node& node) {
+  const Qnn_DataType_t type = node.inputs[0]->dtype;
+  const bool real = type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16;
+  BinaryLoops loops = real ? FloatLoops(op) : OtherLoops(op, type);
+  if (loops.vv == nullptr) {
+    return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
+  }
+  const bool float_result = real && node.outputs[0]->dtype == type;
+  if (!node.post_ops.empty() && !float_result) {
+    return Invalid("post ops need a float result, output 0 is %s",
+                   DataTypeName(node.outputs[0]->dtype));
+  }
+  // Post ops read the results back, and rows that repeat find theirs in the cache.
+  const bool plain = node.post_ops.empty() && node.inputs[0]->shape == node.inputs[1]->shape;
+  if (type == QNN_DATATYPE_FLOAT_32 && plain && node.outputs[0]->bytes() >= kStreamBytes) {
+    if (BinaryLoop stream = FloatStreamLoop(op)) loops.vv = stream;
+  }
+  return KernelPtr(std::make_unique<BinaryKernel>(node, loops));
+}
+
+}  // namespace qnnrt

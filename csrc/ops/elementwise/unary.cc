@@ -1,0 +1,81 @@
+// The kernel of elementwise ops with one input.
+#include "ops/elementwise/unary.h"
+
+#include <algorithm>
+
+#include "ops/rules.h"
+#include "ops/stream.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kBlock = 1024;           // elements of a staging block, on the stack
+constexpr size_t kGrainBytes = 64 << 10;  // of input, the least that is worth a thread
+
+class UnaryKernel final : public Kernel {
+ public:
+  UnaryKernel(const Node& node, UnaryLoop loop, UnaryParams params)
+      : loop_(loop),
+        params_(params),
+        count_(node.outputs[0]->elements()),
+        half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
+        half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
+        in_size_(ElementSize(node.inputs[0]->dtype)),
+        out_size_(ElementSize(node.outputs[0]->dtype)) {}
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const char* in = static_cast<const char*>(args.in[0]);
+    char* out = static_cast<char*>(args.out[0]);
+    if (!half_in_ && count_ * in_size_ < kGrainBytes) {
+      loop_(in, out, count_, params_);
+      return {};
+    }
+    args.threads.For(count_, kGrainBytes / in_size_, [&](size_t begin, size_t end) {
+      const char* x = in + begin * in_size_;
+      char* o = out + begin * out_size_;
+      if (half_in_) return Half(x, o, end - begin);
+      loop_(x, o, end - begin, params_);
+    });
+    return {};
+  }
+
+ private:
+  void Half(const char* in, char* out, size_t n) const {
+    alignas(64) float wide[kBlock];
+    for (size_t i = 0; i < n; i += kBlock) {
+      const size_t count = std::min(kBlock, n - i);
+      HalfToFloat(reinterpret_cast<const uint16_t*>(in) + i, wide, count);
+      if (half_out_) {
+        loop_(wide, wide, count, params_);
+        FloatToHalf(wide, reinterpret_cast<uint16_t*>(out) + i, count);
+      } else {
+        loop_(wide, out + i * out_size_, count, params_);
+      }
+    }
+  }
+
+  const UnaryLoop loop_;
+  const UnaryParams params_;
+  const size_t count_;
+  const bool half_in_, half_out_;
+  const size_t in_size_, out_size_;
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeUnaryKernel(UnaryOp op, const Node& node, UnaryParams params) {
+  const Qnn_DataType_t type = node.inputs[0]->dtype;
+  const bool real = type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16;
+  UnaryLoop loop = real ? FloatLoop(op) : OtherLoop(op, type);
+  if (type == QNN_DATATYPE_FLOAT_32 && node.outputs[0]->bytes() >= kStreamBytes) {
+    if (UnaryLoop stream = FloatStreamLoop(op)) loop = stream;
+  }
+  if (loop == nullptr) {
+    return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
+  }
+  return KernelPtr(std::make_unique<UnaryKernel>(node, loop, params));
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,126 @@
+#include "ops/fixed/rules.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "abi/qnn_op_names.h"
+#include "ops/encoding.h"
+#include "ops/rules.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr double kScaleTolerance = 1e-4;  // relative: products of scales are rounded to float
+
+bool IsOneOf(const char* type, std::initializer_list<const char*> types) {
+  for (const char* candidate : types) {
+    if (std::strcmp(type, candidate) == 0) return true;
+  }
+  return false;
+}
+
+bool Converts(const OpDef& def) {
+  return IsOneOf(def.type, {QNN_OP_CAST, QNN_OP_CONVERT, QNN_OP_QUANTIZE, QNN_OP_DEQUANTIZE});
+}
+
+// Ops whose inputs are an activation, weights and a bias.
+bool SumsProducts(const OpDef& def) {
+  return IsOneOf(def.type, {QNN_OP_CONV_1D, QNN_OP_CONV_2D, QNN_OP_CONV_3D,
+                            QNN_OP_DEPTH_WISE_CONV_1D, QNN_OP_DEPTH_WISE_CONV_2D,
+                            QNN_OP_TRANSPOSE_CONV_2D, QNN_OP_FULLY_CONNECTED, QNN_OP_MAT_MUL});
+}
+
+template <typename... Args>
+Status Refused(const char* format, Args... args) {
+  return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, format, args...);
+}
+
+// The first tensor of the node that stands for real numbers in one of these types.
+const Tensor* FirstReal(const Node& node, const OpDef& def, TypeSet types) {
+  const auto find = [types](const std::vector<const Tensor*>& tensors,
+                            const std::vector<PortSpec>& ports) -> const Tensor* {
+    for (size_t i = 0; i < tensors.size() && !ports.empty(); ++i) {
+      const PortSpec& port = ports[std::min(i, ports.size() - 1)];
+      if (tensors[i] != nullptr && (port.types & types::kF32) != 0 &&
+          (TypeBit(tensors[i]->dtype) & types) != 0) {
+        return tensors[i];
+      }
+    }
+    return nullptr;
+  };
+  const Tensor* found = find(node.inputs, def.inputs);
+  return found != nullptr ? found : find(node.outputs, def.outputs);
+}
+
+Status CheckOneScale(const Tensor& tensor) {
+  if (!IsFixed(tensor.dtype) || tensor.quantization.per_tensor()) return Status::Ok();
+  return Refused("'%s' has scales along axis %d; an activation has one scale here",
+                 tensor.name.c_str(), tensor.quantization.axis);
+}
+
+// Which dim of the weights runs over the outputs that a bias has a value for.
+int32_t OutputAxis(const Node& node, const OpDef& def) {
+  const int32_t rank = static_cast<int32_t>(node.inputs[1]->shape.size());
+  if (IsOneOf(def.type, {QNN_OP_FULLY_CONNECTED})) return 0;
+  if (IsOneOf(def.type, {QNN_OP_MAT_MUL})) return node.Bool("transpose_in1") ? rank - 2 : rank - 1;
+  return rank - 1;
+}
+
+Status CheckBias(const Node& node, const OpDef& def) {
+  const Tensor &in = *node.inputs[0], &weights = *node.inputs[1], &bias = *node.inputs[2];
+  const Quantization &q = bias.quantization, &w = weights.quantization;
+  for (size_t i = 0; i < q.offsets.size(); ++i) {
+    if (q.offsets[i] == 0) continue;
+    return Refused("bias '%s' has the offset %d; the offset of a SFIXED_POINT_32 bias is 0",
+                   bias.name.c_str(), q.offsets[i]);
+  }
+  // Of weights with other scales among the products of one sum, there is no scale to compare with.
+  if (w.in_blocks() || (w.axis >= 0 && w.axis != OutputAxis(node, def))) return Status::Ok();
+  if (w.scales.empty() || q.scales.empty()) return Status::Ok();  // no outputs
+  const size_t count = std::max(q.scales.size(), w.scales.size());
+  for (size_t i = 0; i < count; ++i) {
+    const double product = static_cast<double>(in.quantization.scales[0]) *
+                           static_cast<double>(w.scales[i % w.scales.size()]);
+    const double scale = static_cast<double>(q.scales[i % q.scales.size()]);
+    if (std::fabs(scale - product) <= kScaleTolerance * product) continue;
+    return Refused(
+        "bias '%s' has the scale %.9g for output %zu; it must be %.9g, the scale of '%s' "
+        "times that of '%s'",
+        bias.name.c_str(), scale, i, product, in.name.c_str(), weights.name.c_str());
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckFixedPoint(const Node& node, const OpDef& def) {
+  bool any = false;
+  for (const auto* tensors : {&node.inputs, &node.outputs}) {
+    for (const Tensor* tensor : *tensors) {
+      if (tensor == nullptr || !IsFixed(tensor->dtype)) continue;
+      any = true;
+      Status sound = CheckEncoding(*tensor);
+      if (!sound.ok()) return std::move(sound).WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
+    }
+  }
+  if (!any || Converts(def)) return Status::Ok();
+  const Tensor* fixed = FirstReal(node, def, types::kFixed);
+  const Tensor* real = FirstReal(node, def, types::kFloat | types::kF64);
+  if (fixed != nullptr && real != nullptr) {
+    return Refused(
+        "'%s' is %s and '%s' is %s; use floats or fixed-point numbers throughout, with "
+        "Quantize and Dequantize between them",
+        fixed->name.c_str(), DataTypeName(fixed->dtype), real->name.c_str(),
+        DataTypeName(real->dtype));
+  }
+  if (!SumsProducts(def)) return Status::Ok();
+  QNNRT_RETURN_IF_ERROR(CheckOneScale(*node.inputs[0]));
+  if (!node.inputs[1]->is_static() && node.inputs[1]->type != QNN_TENSOR_TYPE_STATIC)
+    QNNRT_RETURN_IF_ERROR(CheckOneScale(*node.inputs[1]));
+  if (node.HasOutput(0)) QNNRT_RETURN_IF_ERROR(CheckOneScale(*node.outputs[0]));
+  if (!node.HasInput(2) || node.inputs[2]->dtype != QNN_DATATYPE_SFIXED_POINT_32)
+    return Status::Ok();
+  return CheckBias(node, def);
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,248 @@
+// Concat, Split, Pack, UnPack, Tile. StridedSlice is in slice.cc, Pad in pad.cc.
+#include "ops/movement/concat_split.h"
+
+#include <algorithm>
+
+#include "abi/qnn_op_names.h"
+#include "ops/rules.h"
+#include "ops/strided_copy.h"
+
+namespace qnnrt {
+namespace {
+
+Status AxisOfFirst(const Node& node, int64_t fallback, size_t more, size_t* axis) {
+  return GetAxis(node, "axis", fallback, node.inputs[0]->shape.size() + more, axis);
+}
+
+// The part [start, start + part) of axis `axis` of `whole`, against a dense tensor of its own.
+struct Slab {
+  size_t outer, row, whole_row, offset;  // in elements
+};
+Slab SlabOf(const Shape& whole, size_t axis, size_t start, size_t part) {
+  const size_t inner = Product(whole, axis + 1, whole.size());
+  return {Product(whole, 0, axis), part * inner, whole[axis] * inner, start * inner};
+}
+StridedCopy IntoWhole(const Slab& s, size_t element_size) {
+  return StridedCopy(element_size,
+                     {{s.outer, static_cast<ptrdiff_t>(s.row), static_cast<ptrdiff_t>(s.whole_row)},
+                      {s.row, 1, 1}},
+                     0, s.offset);
+}
+StridedCopy OutOfWhole(const Slab& s, size_t element_size) {
+  return StridedCopy(element_size,
+                     {{s.outer, static_cast<ptrdiff_t>(s.whole_row), static_cast<ptrdiff_t>(s.row)},
+                      {s.row, 1, 1}},
+                     s.offset, 0);
+}
+
+Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& first = node.inputs[0]->shape;
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, -1, 0, &axis));
+  uint64_t sum = 0;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    Shape shape = node.inputs[i]->shape;
+    if (shape.size() == first.size()) {
+      sum += shape[axis];
+      shape[axis] = first[axis];
+    }
+    if (shape != first) {
+      return Invalid("input %zu has shape %s, expected input 0's %s but for axis %zu", i,
+                     ShapeText(node.inputs[i]->shape).c_str(), ShapeText(first).c_str(), axis);
+    }
+  }
+  if (sum > UINT32_MAX) return Invalid("axis %zu of the output would be 2^32 or more", axis);
+  (*outputs)[0] = first;
+  (*outputs)[0][axis] = static_cast<uint32_t>(sum);
+  return {};
+}
+
+Result<KernelPtr> MakeConcat(const Node& node, const KernelOptions&) {
+  size_t axis = 0, start = 0;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, -1, 0, &axis));
+  std::vector<CopyTask> tasks;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const size_t part = node.inputs[i]->shape[axis];
+    const Slab slab = SlabOf(node.outputs[0]->shape, axis, start, part);
+    tasks.push_back({i, 0, IntoWhole(slab, ElementSize(node.outputs[0]->dtype))});
+    start += part;
+  }
+  return MakeCopyKernel(std::move(tasks));
+}
+
+// Where output i begins on the axis, and the axis' end.
+Status SplitPoints(const Node& node, size_t axis, std::vector<int64_t>* points) {
+  const int64_t size = node.inputs[0]->shape[axis];
+  *points = node.Ints("split_index");
+  if (points->size() + 1 != node.outputs.size()) {
+    return Invalid(
+        "param 'split_index' has %zu values, expected %zu, one less than there are outputs",
+        points->size(), node.outputs.size() - 1);
+  }
+  points->insert(points->begin(), 0);
+  points->push_back(size);
+  if (!std::is_sorted(points->begin(), points->end())) {
+    return Invalid("param 'split_index' is expected to ascend within [0, %lld], axis %zu's size",
+                   static_cast<long long>(size), axis);
+  }
+  return {};
+}
+
+Status InferSplit(const Node& node, std::vector<Shape>* outputs) {
+  size_t axis = 0;
+  std::vector<int64_t> points;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(SplitPoints(node, axis, &points));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    (*outputs)[i] = node.inputs[0]->shape;
+    (*outputs)[i][axis] = static_cast<uint32_t>(points[i + 1] - points[i]);
+  }
+  return {};
+}
+
+Result<KernelPtr> MakeSplit(const Node& node, const KernelOptions&) {
+  size_t axis = 0;
+  std::vector<int64_t> points;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(SplitPoints(node, axis, &points));
+  std::vector<CopyTask> tasks;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Slab slab = SlabOf(node.inputs[0]->shape, axis, static_cast<size_t>(points[i]),
+                             static_cast<size_t>(points[i + 1] - points[i]));
+    tasks.push_back({0, i, OutOfWhole(slab, ElementSize(node.inputs[0]->dtype))});
+  }
+  return MakeCopyKernel(std::move(tasks));
+}
+
+Status InferPack(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& first = node.inputs[0]->shape;
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 1, &axis));
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (node.inputs[i]->shape != first) {
+      return Invalid("input %zu has shape %s, expected input 0's %s", i,
+                     ShapeText(node.inputs[i]->shape).c_str(), ShapeText(first).c_str());
+    }
+  }
+  (*outputs)[0] = first;
+  (*outputs)[0].insert((*outputs)[0].begin() + static_cast<ptrdiff_t>(axis),
+                       static_cast<uint32_t>(node.inputs.size()));
+  return {};
+}
+
+Result<KernelPtr> MakePack(const Node& node, const KernelOptions&) {
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 1, &axis));
+  std::vector<CopyTask> tasks;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Slab slab = SlabOf(node.outputs[0]->shape, axis, i, 1);
+    tasks.push_back({i, 0, IntoWhole(slab, ElementSize(node.outputs[0]->dtype))});
+  }
+  return MakeCopyKernel(std::move(tasks));
+}
+
+Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& in = node.inputs[0]->shape;
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  if (node.outputs.size() != in[axis]) {
+    return Invalid("it has %zu outputs, expected %u, the size of axis %zu", node.outputs.size(),
+                   in[axis], axis);
+  }
+  for (Shape& out : *outputs) {
+    out = in;
+    out.erase(out.begin() + static_cast<ptrdiff_t>(axis));
+  }
+  return {};
+}
+
+Result<KernelPtr> MakeUnPack(const Node& node, const KernelOptions&) {
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  std::vector<CopyTask> tasks;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Slab slab = SlabOf(node.inputs[0]->shape, axis, i, 1);
+    tasks.push_back({0, i, OutOfWhole(slab, ElementSize(node.inputs[0]->dtype))});
+  }
+  return MakeCopyKernel(std::move(tasks));
+}
+
+Status InferTile(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& in = node.inputs[0]->shape;
+  std::vector<int64_t> multiples;
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "multiples", in.size(), 1, &multiples));
+  for (size_t i = 0; i < in.size(); ++i) {
+    const uint64_t size = in[i] * static_cast<uint64_t>(multiples[i]);
+    if (size > UINT32_MAX) return Invalid("axis %zu of the output would be 2^32 or more", i);
+    (*outputs)[0].push_back(static_cast<uint32_t>(size));
+  }
+  return {};
+}
+
+Result<KernelPtr> MakeTile(const Node& node, const KernelOptions&) {
+  const Shape &in = node.inputs[0]->shape, &out = node.outputs[0]->shape;
+  const std::vector<ptrdiff_t> src = DenseStrides(in), dst = DenseStrides(out);
+  std::vector<CopyDim> dims;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const size_t times = in[i] == 0 ? 1 : out[i] / in[i];
+    dims.push_back({times, 0, dst[i] * static_cast<ptrdiff_t>(in[i])});
+    dims.push_back({in[i], src[i], dst[i]});
+  }
+  return MakeCopyKernel({{0, 0, StridedCopy(ElementSize(node.inputs[0]->dtype), dims)}});
+}
+
+}  // namespace
+
+OpList JoinOps() {
+  const PortSpec any{"in[0]", types::kAny};
+  PortSpec ranked = any;
+  ranked.min_rank = 1;
+  const PortSpec out{"out[0]", types::kAny, PortSpec::kOne, 0};
+  const PortSpec outs{"out[0..m]", types::kAny, PortSpec::kVariadic, 0};
+  PortSpec joined{"in[0..m]", types::kAny, PortSpec::kVariadic, 0, 1};
+  PortSpec packed{"in[0..m]", types::kAny, PortSpec::kVariadic, 0, 0, 7};
+  const uint32_t flags = OpDef::kNativeHalf | OpDef::kMoves;
+  OpList ops = {
+      {QNN_OP_CONCAT,
+       {joined},
+       {out},
+       {{"axis", ParamSpec::kInt, false, "default the last"}},
+       InferConcat,
+       MakeConcat,
+       flags},
+      {QNN_OP_SPLIT,
+       {ranked},
+       {outs},
+       {{"axis", ParamSpec::kInt, true, "the axis to cut"},
+        {"split_index", ParamSpec::kInts, true, "[outputs - 1], where outputs 1, 2, .. begin"}},
+       InferSplit,
+       MakeSplit,
+       flags},
+      {QNN_OP_PACK,
+       {packed},
+       {out},
+       {{"axis", ParamSpec::kInt, true, "position of the new dim"}},
+       InferPack,
+       MakePack,
+       flags},
+      {QNN_OP_UN_PACK,
+       {ranked},
+       {outs},
+       {{"axis", ParamSpec::kInt, true, "the dim that goes; its size is the number of outputs"}},
+       InferUnPack,
+       MakeUnPack,
+       flags},
+      {QNN_OP_TILE,
+       {any},
+       {out},
+       {{"multiples", ParamSpec::kInts, true, "[rank], positive"}},
+       InferTile,
+       MakeTile,
+       flags},
+  };
+  ops.push_back(StridedSliceOp());
+  ops.push_back(PadOp());
+  return ops;
+}
+
+}  // namespace qnnrt

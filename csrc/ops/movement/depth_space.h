@@ -1,0 +1,9 @@
+#pragma once
+
+#include "ops/op.h"
+
+namespace qnnrt {
+
+OpList BlockOps();  // DepthToSpace, SpaceToDepth, BatchToSpace, SpaceToBatch: depth_space.cc
+
+}  // namespace qnnrt

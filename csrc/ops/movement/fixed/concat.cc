@@ -1,0 +1,95 @@
+// Concat and Pack of fixed-point inputs whose encodings differ: each row is requantized on its way
+// to its place, or copied where it has the output's encoding already.
+#include <algorithm>
+#include <cstring>
+
+#include "abi/qnn_op_names.h"
+#include "ops/fixed/kernels.h"
+#include "ops/requantize.h"
+#include "ops/rules.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
+constexpr size_t kManyRows = 16;       // from here on threads share rows, not elements
+
+class FixedJoin final : public Kernel {
+ public:
+  FixedJoin(const Node& node, size_t outer) : outer_(outer) {
+    const size_t to_size = ElementSize(node.outputs[0]->dtype);
+    for (const Tensor* input : node.inputs) {
+      const size_t row = outer == 0 ? 0 : input->elements() / outer;
+      const bool same = SameEncoding(*input, *node.outputs[0]);
+      parts_.push_back({row, row_ * to_size, ElementSize(input->dtype), same,
+                        same ? Requantizer() : Requantizer(*input, *node.outputs[0])});
+      row_ += row;
+    }
+    out_row_bytes_ = row_ * to_size;
+  }
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    char* out = static_cast<char*>(args.out[0]);
+    if (outer_ >= kManyRows) {
+      args.threads.For(outer_, 1 + kGrain / (row_ + 1), [&](size_t begin, size_t end) {
+        for (size_t o = begin; o < end; ++o) {
+          for (size_t i = 0; i < parts_.size(); ++i) {
+            Piece(parts_[i], args.in[i], out, o, 0, parts_[i].row);
+          }
+        }
+      });
+      return {};
+    }
+    for (size_t o = 0; o < outer_; ++o) {
+      for (size_t i = 0; i < parts_.size(); ++i) {
+        args.threads.For(parts_[i].row, kGrain, [&](size_t begin, size_t end) {
+          Piece(parts_[i], args.in[i], out, o, begin, end);
+        });
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Part {
+    size_t row;     // elements of one row
+    size_t offset;  // in the row of the output, in bytes
+    size_t element_size;
+    bool same;
+    Requantizer requantizer;
+  };
+
+  // Elements [begin, end) of row `o` of one input.
+  void Piece(const Part& part, const void* in, char* out, size_t o, size_t begin,
+             size_t end) const {
+    const char* from = static_cast<const char*>(in) + o * part.row * part.element_size;
+    char* to = out + o * out_row_bytes_ + part.offset;
+    if (!part.same) return part.requantizer.Run(from, to, begin, end);
+    std::memcpy(to + begin * part.element_size, from + begin * part.element_size,
+                (end - begin) * part.element_size);
+  }
+
+  const size_t outer_;
+  size_t row_ = 0, out_row_bytes_ = 0;  // of the output
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&) {
+  for (const auto* ports : {&node.inputs, &node.outputs}) {
+    for (const Tensor* tensor : *ports) {
+      if (!OneScale(tensor->quantization)) return KernelPtr();
+    }
+  }
+  const bool pack = node.type == QNN_OP_PACK;
+  const size_t rank = node.inputs[0]->shape.size();
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", pack ? 0 : -1, rank + (pack ? 1 : 0), &axis));
+  const size_t outer = Product(node.outputs[0]->shape, 0, axis);
+  return KernelPtr(std::make_unique<FixedJoin>(node, outer));
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ops/op.h"
+
+namespace qnnrt {
+
+OpList ScatterOps();   // ScatterElements, ScatterNd: scatter.cc
+OpDef OneHotOp();      // one_hot.cc
+OpDef GridSampleOp();  // resize/grid_sample.cc
+
+}  // namespace qnnrt

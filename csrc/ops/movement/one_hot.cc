@@ -1,0 +1,105 @@
+// OneHot: an index outside of [-depth, depth) gives a row of off values, as in ONNX.
+#include <algorithm>
+#include <cstring>
+
+#include "abi/qnn_op_names.h"
+#include "ops/movement/gather.h"
+#include "ops/movement/indices.h"
+
+namespace qnnrt {
+namespace {
+
+class OneHotKernel final : public Kernel {
+ public:
+  OneHotKernel(const Node& node, size_t axis, const unsigned char on[8], const unsigned char off[8])
+      : reader_(node.inputs[0]->dtype),
+        outer_(Product(node.inputs[0]->shape, 0, axis)),
+        inner_(Product(node.inputs[0]->shape, axis, node.inputs[0]->shape.size())),
+        depth_(node.outputs[0]->shape[axis]),
+        element_(ElementSize(node.outputs[0]->dtype)) {
+    std::memcpy(on_, on, 8);
+    std::memcpy(off_, off, 8);
+  }
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    char* out = static_cast<char*>(args.out[0]);
+    args.threads.For(outer_, 1 + (16 << 10) / (depth_ * inner_ + 1), [&](size_t begin, size_t end) {
+      for (size_t o = begin; o < end; ++o) {
+        char* slab = out + o * depth_ * inner_ * element_;
+        for (size_t i = 0; i < depth_ * inner_; ++i) Put(slab, i, off_);
+        for (size_t k = 0; k < inner_; ++k) {
+          const int64_t index = reader_.At(args.in[0], o * inner_ + k, depth_);
+          if (index >= 0) Put(slab, static_cast<size_t>(index) * inner_ + k, on_);
+        }
+      }
+    });
+    return {};
+  }
+
+ private:
+  void Put(char* base, size_t i, const unsigned char* value) const {
+    std::memcpy(base + i * element_, value, element_);
+  }
+
+  const IndexReader reader_;
+  const size_t outer_, inner_, depth_, element_;
+  unsigned char on_[8], off_[8];
+};
+
+// The defaults of a fixed-point output are the stored integers 1 and 0, not the real numbers, as on
+// the vendor's HTP backend. That takes no values there; an integer is read as one of the encoding.
+Status OnOff(const Node& node, unsigned char on[8], unsigned char off[8]) {
+  Tensor stored;
+  stored.dtype = StorageType(node.outputs[0]->dtype);
+  const auto like = [&](const char* param) -> const Tensor& {
+    return node.Find(param) != nullptr ? *node.outputs[0] : stored;
+  };
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "on_value", 1, like("on_value"), on));
+  return ScalarBytes(node, "off_value", 0, like("off_value"), off);
+}
+
+Status Rule(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& in = node.inputs[0]->shape;
+  const int64_t depth = node.Int("depth");
+  size_t axis = 0;
+  unsigned char on[8], off[8];
+  QNNRT_RETURN_IF_ERROR(
+      GetAxis(node, "axis", static_cast<int64_t>(in.size()), in.size() + 1, &axis));
+  QNNRT_RETURN_IF_ERROR(OnOff(node, on, off));
+  if (depth < 1 || depth > int64_t{UINT32_MAX}) {
+    return Invalid("param 'depth' is %lld, expected a value in [1, 2^32)",
+                   static_cast<long long>(depth));
+  }
+  (*outputs)[0] = in;
+  (*outputs)[0].insert((*outputs)[0].begin() + static_cast<ptrdiff_t>(axis),
+                       static_cast<uint32_t>(depth));
+  return {};
+}
+
+Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  const size_t rank = node.inputs[0]->shape.size();
+  size_t axis = 0;
+  unsigned char on[8], off[8];
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", static_cast<int64_t>(rank), rank + 1, &axis));
+  QNNRT_RETURN_IF_ERROR(OnOff(node, on, off));
+  return KernelPtr(std::make_unique<OneHotKernel>(node, axis, on, off));
+}
+
+}  // namespace
+
+OpDef OneHotOp() {
+  return {QNN_OP_ONE_HOT,
+          {{"in[0]", types::kIndex, PortSpec::kOne, -1, 0, 7}},
+          {{"out[0]", types::kAny}},
+          {{"depth", ParamSpec::kInt, true, "size of the new dim"},
+           {"axis", ParamSpec::kInt, false, "position of the new dim; default the last"},
+           {"on_value", ParamSpec::kNumber, false, "default 1"},
+           {"off_value", ParamSpec::kNumber, false, "default 0"}},
+          Rule,
+          Make,
+          OpDef::kNativeHalf | OpDef::kMoves};
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,155 @@
+// Pad, in all four schemes.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "abi/qnn_op_names.h"
+#include "abi/qnn_op_values.h"
+#include "ops/movement/concat_split.h"
+#include "ops/rules.h"
+#include "ops/strided_copy.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kGrainBytes = 64 << 10;
+
+// Position i - before of a dim of `size`, mirrored or clamped into it; -1: the constant.
+int64_t SourceIndex(int64_t i, int64_t before, int64_t size, int64_t scheme) {
+  const int64_t at = i - before;
+  if (at >= 0 && at < size) return at;
+  switch (scheme) {
+    case QNN_OP_PAD_SCHEME_MIRROR_SYMMETRIC:
+      return at < 0 ? -1 - at : 2 * size - 1 - at;
+    case QNN_OP_PAD_SCHEME_MIRROR_REFLECT:
+      return at < 0 ? -at : 2 * size - 2 - at;
+    case QNN_OP_PAD_SCHEME_EDGE:
+      return at < 0 ? 0 : size - 1;
+    default:
+      return -1;
+  }
+}
+
+// Rows along the last padded dim; what follows it moves in one piece.
+class PadKernel final : public Kernel {
+ public:
+  PadKernel(const Node& node, const std::vector<int64_t>& amount, int64_t scheme,
+            const unsigned char value[8])
+      : element_(ElementSize(node.inputs[0]->dtype)) {
+    std::memcpy(value_, value, 8);
+    const Shape &in = node.inputs[0]->shape, &out = node.outputs[0]->shape;
+    rank_ = in.size();
+    while (rank_ > 1 && amount[2 * rank_ - 2] == 0 && amount[2 * rank_ - 1] == 0) --rank_;
+    chunk_ = element_ * Product(in, rank_, in.size());
+    row_chunks_ = rank_ == 0 ? 1 : out[rank_ - 1];
+    rows_ = rank_ == 0 ? 1 : Product(out, 0, rank_ - 1);
+    size_t stride = chunk_;
+    for (size_t d = rank_; d-- > 0;) {
+      strides_[d] = stride;
+      stride *= in[d];
+      counts_[d] = out[d];
+      for (uint32_t i = 0; i < out[d]; ++i) {
+        maps_[d].push_back(SourceIndex(i, amount[2 * d], in[d], scheme));
+      }
+    }
+    before_ = rank_ == 0 ? 0 : static_cast<size_t>(amount[2 * rank_ - 2]);
+    inside_ = rank_ == 0 ? 1 : in[rank_ - 1];
+  }
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const char* in = static_cast<const char*>(args.in[0]);
+    char* out = static_cast<char*>(args.out[0]);
+    const size_t row_bytes = row_chunks_ * chunk_;
+    if (row_bytes == 0) return {};
+    args.threads.For(rows_, std::max<size_t>(1, kGrainBytes / row_bytes),
+                     [&](size_t begin, size_t end) {
+                       for (size_t r = begin; r < end; ++r) Row(in, out + r * row_bytes, r);
+                     });
+    return {};
+  }
+
+ private:
+  void Row(const char* in, char* out, size_t row) const {
+    for (size_t d = rank_ > 0 ? rank_ - 1 : 0; d-- > 0;) {
+      const int64_t index = maps_[d][row % counts_[d]];
+      row /= counts_[d];
+      if (index < 0) return FillElements(out, value_, element_, row_chunks_ * chunk_);
+      in += static_cast<size_t>(index) * strides_[d];
+    }
+    Border(in, out, 0, before_);
+    std::memcpy(out + before_ * chunk_, in, inside_ * chunk_);
+    Border(in, out, before_ + inside_, row_chunks_);
+  }
+
+  void Border(const char* in, char* out, size_t begin, size_t end) const {
+    if (begin == end) return;
+    if (maps_[rank_ - 1][begin] < 0) {
+      return FillElements(out + begin * chunk_, value_, element_, (end - begin) * chunk_);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      std::memcpy(out + i * chunk_, in + static_cast<size_t>(maps_[rank_ - 1][i]) * chunk_, chunk_);
+    }
+  }
+
+  const size_t element_;
+  unsigned char value_[8];
+  size_t rank_ = 0, chunk_ = 0, rows_ = 0, row_chunks_ = 0, before_ = 0, inside_ = 0;
+  std::array<size_t, 8> strides_{}, counts_{};
+  std::array<std::vector<int64_t>, 8> maps_;
+};
+
+Status Rule(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& in = node.inputs[0]->shape;
+  int64_t scheme = 0;
+  std::vector<int64_t> amount;
+  unsigned char value[8];
+  QNNRT_RETURN_IF_ERROR(GetEnum(node, "scheme", 0, 3, &scheme));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * in.size(), 0, &amount));
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, *node.inputs[0], value));
+  for (size_t d = 0; d < in.size(); ++d) {
+    const int64_t before = amount[2 * d], after = amount[2 * d + 1], size = in[d];
+    const int64_t most = scheme == QNN_OP_PAD_SCHEME_MIRROR_REFLECT ? std::max<int64_t>(size - 1, 0)
+                         : scheme == QNN_OP_PAD_SCHEME_MIRROR_SYMMETRIC  ? size
+                         : scheme == QNN_OP_PAD_SCHEME_EDGE && size == 0 ? 0
+                                                                         : INT32_MAX;
+    if (before > most || after > most) {
+      return Invalid(
+          "param 'pad_amount' is (%lld, %lld) for axis %zu of size %lld, expected at most "
+          "%lld in this scheme",
+          static_cast<long long>(before), static_cast<long long>(after), d,
+          static_cast<long long>(size), static_cast<long long>(most));
+    }
+    if (before + size + after > int64_t{UINT32_MAX}) {
+      return Invalid("axis %zu of the output would be 2^32 or more", d);
+    }
+    (*outputs)[0].push_back(static_cast<uint32_t>(before + size + after));
+  }
+  return {};
+}
+
+Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  std::vector<int64_t> amount;
+  unsigned char value[8];
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * node.inputs[0]->shape.size(), 0, &amount));
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, *node.inputs[0], value));
+  return KernelPtr(std::make_unique<PadKernel>(node, amount, node.Int("scheme"), value));
+}
+
+}  // namespace
+
+OpDef PadOp() {
+  return {QNN_OP_PAD,
+          {{"in[0]", types::kAny}},
+          {{"out[0]", types::kAny, PortSpec::kOne, 0}},
+          {{"scheme", ParamSpec::kInt, true,
+            "0 constant, 1 mirror_symmetric, 2 mirror_reflect, 3 edge"},
+           {"pad_amount", ParamSpec::kInts, true, "[rank, 2], before and after each dim"},
+           {"pad_constant_value", ParamSpec::kNumber, false, "default 0"}},
+          Rule,
+          Make,
+          OpDef::kNativeHalf | OpDef::kMoves};
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,219 @@
+// ScatterElements and ScatterNd: the input with some elements replaced by, or combined with,
+// updates. Updates are applied in their order, on one thread, so that duplicates have one meaning.
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "abi/qnn_op_names.h"
+#include "abi/qnn_op_values.h"
+#include "ops/movement/gather.h"
+#include "ops/movement/indices.h"
+#include "ops/strided_copy.h"
+#include "ops/visit.h"
+
+namespace qnnrt {
+namespace {
+
+enum class Reduction { kNone, kAdd, kMul, kMax };
+
+// to[i] = to[i] (reduction) from[i]
+using Combine = void (*)(char* to, const char* from, size_t count);
+
+template <typename T, Reduction r>
+void CombineAs(char* to, const char* from, size_t count) {
+  T* t = reinterpret_cast<T*>(to);
+  const T* f = reinterpret_cast<const T*>(from);
+  for (size_t i = 0; i < count; ++i) {
+    if constexpr (r == Reduction::kMax) {
+      t[i] = (f[i] > t[i] || f[i] != f[i]) ? f[i] : t[i];
+    } else if constexpr (std::is_integral_v<T>) {
+      const uint64_t a = static_cast<uint64_t>(t[i]), b = static_cast<uint64_t>(f[i]);
+      t[i] = static_cast<T>(r == Reduction::kAdd ? a + b : a * b);
+    } else {
+      t[i] = r == Reduction::kAdd ? t[i] + f[i] : t[i] * f[i];
+    }
+  }
+}
+
+template <size_t size>
+void Replace(char* to, const char* from, size_t count) {
+  std::memcpy(to, from, count * size);
+}
+
+Combine PickCombine(Reduction r, Qnn_DataType_t type) {
+  if (r == Reduction::kNone) {
+    switch (ElementSize(type)) {
+      case 1:
+        return Replace<1>;
+      case 2:
+        return Replace<2>;
+      case 4:
+        return Replace<4>;
+      default:
+        return Replace<8>;
+    }
+  }
+  return VisitNumber(type, [&](auto t) -> Combine {
+    using T = decltype(t);
+    if (r == Reduction::kAdd) return CombineAs<T, Reduction::kAdd>;
+    if (r == Reduction::kMul) return CombineAs<T, Reduction::kMul>;
+    return CombineAs<T, Reduction::kMax>;
+  });
+}
+
+class ScatterElementsKernel final : public Kernel {
+ public:
+  ScatterElementsKernel(const Node& node, size_t axis)
+      : reader_(node.inputs[1]->dtype),
+        combine_(PickCombine(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype)),
+        positions_(node.inputs[0]->shape, node.inputs[1]->shape, axis),
+        element_(ElementSize(node.inputs[0]->dtype)),
+        bytes_(node.inputs[0]->bytes()),
+        count_(node.inputs[1]->elements()) {}
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const char* updates = static_cast<const char*>(args.in[2]);
+    char* out = static_cast<char*>(args.out[0]);
+    ParallelCopy(args.threads, out, args.in[0], bytes_);
+    for (size_t u = 0; u < count_; ++u) {
+      const int64_t index = reader_.At(args.in[1], u, positions_.size());
+      if (index < 0) {
+        return BadIndex(reader_.At(args.in[1], u), u, positions_.axis(), positions_.size());
+      }
+      combine_(out + positions_.At(u, index) * element_, updates + u * element_, 1);
+    }
+    return {};
+  }
+
+ private:
+  const IndexReader reader_;
+  const Combine combine_;
+  const ElementPositions positions_;
+  const size_t element_, bytes_, count_;
+};
+
+Status CheckReduction(const Node& node, int64_t last) {
+  int64_t reduction = 0;
+  QNNRT_RETURN_IF_ERROR(GetEnum(node, "reduction", 0, last, &reduction));
+  if (reduction != 0 && node.inputs[0]->dtype == QNN_DATATYPE_BOOL_8) {
+    return Invalid("param 'reduction' is %lld, expected 0 for BOOL_8 values",
+                   static_cast<long long>(reduction));
+  }
+  return {};
+}
+
+Status InferScatterElements(const Node& node, std::vector<Shape>* outputs) {
+  const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape,
+              &updates = node.inputs[2]->shape;
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(CheckReduction(node, QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX));
+  QNNRT_RETURN_IF_ERROR(CheckElementIndices(node, axis));
+  if (updates != indices) {
+    return Invalid("updates have shape %s, expected the indices' %s", ShapeText(updates).c_str(),
+                   ShapeText(indices).c_str());
+  }
+  (*outputs)[0] = in;
+  return {};
+}
+
+Result<KernelPtr> MakeScatterElements(const Node& node, const KernelOptions&) {
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, node.inputs[0]->shape.size(), &axis));
+  return KernelPtr(std::make_unique<ScatterElementsKernel>(node, axis));
+}
+
+class ScatterNdKernel final : public Kernel {
+ public:
+  explicit ScatterNdKernel(const Node& node)
+      : reader_(node.inputs[1]->dtype),
+        combine_(PickCombine(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype)),
+        shape_(node.inputs[0]->shape),
+        depth_(node.inputs[1]->shape.back()),
+        picks_(Product(node.inputs[1]->shape, 0, node.inputs[1]->shape.size() - 1)),
+        elements_(Product(shape_, depth_, shape_.size())),
+        chunk_(elements_ * ElementSize(node.inputs[0]->dtype)),
+        bytes_(node.inputs[0]->bytes()) {}
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const char* updates = static_cast<const char*>(args.in[2]);
+    char* out = static_cast<char*>(args.out[0]);
+    ParallelCopy(args.threads, out, args.in[0], bytes_);
+    for (size_t u = 0; u < picks_; ++u) {
+      size_t at = 0;
+      for (size_t d = 0; d < depth_; ++d) {
+        const size_t position = u * depth_ + d;
+        const int64_t index = reader_.At(args.in[1], position, shape_[d]);
+        if (index < 0) {
+          return BadIndex(reader_.At(args.in[1], position), position, d, shape_[d]);
+        }
+        at = at * shape_[d] + static_cast<size_t>(index);
+      }
+      combine_(out + at * chunk_, updates + u * chunk_, elements_);
+    }
+    return {};
+  }
+
+ private:
+  const IndexReader reader_;
+  const Combine combine_;
+  const Shape shape_;
+  const size_t depth_, picks_, elements_, chunk_, bytes_;
+};
+
+Status InferScatterNd(const Node& node, std::vector<Shape>* outputs) {
+  const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape,
+              &updates = node.inputs[2]->shape;
+  // Max is in the newer ONNX op and costs nothing here.
+  QNNRT_RETURN_IF_ERROR(CheckReduction(node, QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX));
+  if (indices.back() > in.size()) {
+    return Invalid("indices of shape %s address %u dims, the input has %zu",
+                   ShapeText(indices).c_str(), indices.back(), in.size());
+  }
+  Shape expected(indices.begin(), indices.end() - 1);
+  expected.insert(expected.end(), in.begin() + indices.back(), in.end());
+  if (updates != expected) {
+    return Invalid("updates have shape %s, expected %s", ShapeText(updates).c_str(),
+                   ShapeText(expected).c_str());
+  }
+  (*outputs)[0] = in;
+  return {};
+}
+
+Result<KernelPtr> MakeScatterNd(const Node& node, const KernelOptions&) {
+  return KernelPtr(std::make_unique<ScatterNdKernel>(node));
+}
+
+}  // namespace
+
+OpList ScatterOps() {
+  PortSpec in{"in[0]", types::kAny}, indices{"in[1]", types::kIndex};
+  in.min_rank = indices.min_rank = 1;
+  const PortSpec updates{"in[2]", types::kAny, PortSpec::kOne, 0};
+  const PortSpec out{"out[0]", types::kAny, PortSpec::kOne, 0};
+  const ParamSpec reduction{"reduction", ParamSpec::kInt, false,
+                            "0 none (default), 1 add, 2 mul, 3 max"};
+  // Without kNativeHalf: reductions of halves are made in float.
+  return {
+      {QNN_OP_SCATTER_ELEMENTS,
+       {in, indices, updates},
+       {out},
+       {{"axis", ParamSpec::kInt, false, "default 0"}, reduction},
+       InferScatterElements,
+       MakeScatterElements,
+       OpDef::kMoves},
+      {QNN_OP_SCATTER_ND,
+       {in, indices, updates},
+       {out},
+       {reduction},
+       InferScatterNd,
+       MakeScatterNd,
+       OpDef::kMoves},
+  };
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,279 @@
+// Batchnorm, LayerNorm, RmsNorm, L2Norm: definitions of all norms, kernels of those along axes.
+// InstanceNorm and GroupNorm are in norm_spatial.cc, Lrn in lrn.cc.
+#include "ops/norm/norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/post_ops.h"
+#include "ops/rules.h"
+#include "ops/simd.h"
+
+namespace qnnrt {
+namespace {
+
+size_t GrainFor(size_t elements_each, size_t worth = 16 * 1024) {
+  return std::max<size_t>(1, worth / std::max<size_t>(1, elements_each));
+}
+
+// ---- Batchnorm: y = x * weight + bias along the last axis ----
+
+class Batchnorm final : public Kernel {
+ public:
+  static Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+    std::unique_ptr<Batchnorm> kernel(new Batchnorm(node));
+    if (!kernel->has_bias_) {
+      kernel->zeros_ = AlignedBytes::Make(kernel->channels_ * sizeof(float));
+      if (!kernel->zeros_) return OutOfMemory();
+      std::fill_n(static_cast<float*>(kernel->zeros_->data()), kernel->channels_, 0.0f);
+    }
+    return KernelPtr(std::move(kernel));
+  }
+
+  Status Run(const ExecArgs& args) override {
+    const float* in = static_cast<const float*>(args.in[0]);
+    const float* weight = static_cast<const float*>(args.in[1]);
+    const float* bias = static_cast<const float*>(has_bias_ ? args.in[2] : zeros_->data());
+    float* out = static_cast<float*>(args.out[0]);
+    args.threads.For(rows_, GrainFor(channels_), [&](size_t begin, size_t end) {
+      for (size_t row = begin; row < end; ++row) {
+        const size_t at = row * channels_;
+        Simd().affine(out + at, in + at, weight, bias, channels_);
+        post_ops_.Apply(args, out + at, at, channels_);
+      }
+    });
+    return Status::Ok();
+  }
+  const char* Name() const override { return "portable"; }
+
+ private:
+  explicit Batchnorm(const Node& node)
+      : post_ops_(node), channels_(node.inputs[0]->shape.back()), has_bias_(node.HasInput(2)) {
+    rows_ = channels_ == 0 ? 0 : node.inputs[0]->elements() / channels_;
+  }
+
+  const PostOps post_ops_;
+  const size_t channels_;
+  const bool has_bias_;
+  size_t rows_ = 0;
+  std::shared_ptr<AlignedBytes> zeros_;
+};
+
+Status InferBatchnorm(const Node& node, std::vector<Shape>* outputs) {
+  const Shape channels = {node.inputs[0]->shape.back()};
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 1, "weight", channels));
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", channels));
+  (*outputs)[0] = node.inputs[0]->shape;
+  return Status::Ok();
+}
+
+// ---- LayerNorm, RmsNorm, L2Norm: statistics over a set of axes ----
+
+enum class AxisNorm { kLayer, kRms, kL2 };
+
+struct AxisGeometry {
+  AxisNorm kind = AxisNorm::kLayer;
+  float epsilon = 0;
+  size_t outer = 1, inner = 1;
+  // The axes are the last ones in order: every row is `inner` neighbours. Else element (o, i) is at
+  // outer_at[o] + inner_at[i].
+  bool contiguous = true;
+  std::vector<size_t> outer_at, inner_at;
+  Shape axes_shape;
+};
+
+// Offsets of all index tuples over `axes`, in row-major order of the axes as listed.
+std::vector<size_t> Offsets(const Shape& shape, const std::vector<size_t>& axes) {
+  std::vector<size_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  std::vector<size_t> offsets = {0};
+  for (size_t axis : axes) {
+    std::vector<size_t> next;
+    next.reserve(offsets.size() * shape[axis]);
+    for (size_t offset : offsets) {
+      for (size_t i = 0; i < shape[axis]; ++i) next.push_back(offset + i * strides[axis]);
+    }
+    offsets.swap(next);
+  }
+  return offsets;
+}
+
+Result<AxisGeometry> ReadAxes(const Node& node, bool with_offsets) {
+  const Shape& shape = node.inputs[0]->shape;
+  const size_t rank = shape.size();
+  AxisGeometry g;
+  std::vector<int64_t> axes = node.Ints("axes");
+  if (node.type == "L2Norm") {
+    g.kind = AxisNorm::kL2;
+    g.epsilon = node.Float("epsilon", 1e-12f);
+    if (axes.empty()) axes = {node.Int("axis", 0)};
+  } else {
+    g.kind = node.type == "RmsNorm" ? AxisNorm::kRms : AxisNorm::kLayer;
+    g.epsilon = node.Float("epsilon", g.kind == AxisNorm::kRms ? 1e-6f : 1e-3f);
+  }
+  if (axes.empty()) return Invalid("param 'axes' must name at least one axis");
+  std::vector<size_t> inner_axes, outer_axes;
+  std::vector<bool> taken(rank, false);
+  for (int64_t axis : axes) {
+    size_t at = 0;
+    QNNRT_RETURN_IF_ERROR(CheckAxis("axes", axis, rank, &at));
+    if (taken[at]) return Invalid("param 'axes' names axis %zu twice", at);
+    taken[at] = true;
+    inner_axes.push_back(at);
+    g.axes_shape.push_back(shape[at]);
+    g.inner *= g.axes_shape.back();
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    if (!taken[i]) {
+      outer_axes.push_back(i);
+      g.outer *= shape[i];
+    }
+  }
+  for (size_t i = 0; i < inner_axes.size(); ++i) {
+    if (inner_axes[i] != rank - inner_axes.size() + i) g.contiguous = false;
+  }
+  if (!g.contiguous && with_offsets) {
+    g.outer_at = Offsets(shape, outer_axes);
+    g.inner_at = Offsets(shape, inner_axes);
+  }
+  return g;
+}
+
+// How a row is scaled, from its statistics.
+struct RowScale {
+  float shift, factor;
+};
+
+RowScale ScaleOf(const AxisGeometry& g, float sum, float sum_squares) {
+  const float count = static_cast<float>(g.inner);
+  if (g.kind == AxisNorm::kL2) {
+    return {0.0f, 1.0f / std::max(std::sqrt(sum_squares), g.epsilon)};
+  }
+  const float shift = g.kind == AxisNorm::kLayer ? sum / count : 0.0f;
+  return {shift, 1.0f / std::sqrt(sum_squares / count + g.epsilon)};
+}
+
+class NormAlongAxes final : public Kernel {
+ public:
+  NormAlongAxes(const Node& node, AxisGeometry g)
+      : g_(std::move(g)), has_weight_(node.HasInput(1)), has_bias_(node.HasInput(2)) {}
+
+  Status Run(const ExecArgs& args) override {
+    const float* in = static_cast<const float*>(args.in[0]);
+    const float* weight = has_weight_ ? static_cast<const float*>(args.in[1]) : nullptr;
+    const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
+    float* out = static_cast<float*>(args.out[0]);
+    args.threads.For(g_.outer, GrainFor(g_.inner), [&](size_t begin, size_t end) {
+      for (size_t row = begin; row < end; ++row) {
+        if (g_.contiguous) {
+          Row(in + row * g_.inner, weight, bias, out + row * g_.inner);
+        } else {
+          ScatteredRow(in + g_.outer_at[row], weight, bias, out + g_.outer_at[row]);
+        }
+      }
+    });
+    return Status::Ok();
+  }
+  const char* Name() const override { return "portable"; }
+
+ private:
+  void Row(const float* in, const float* weight, const float* bias, float* out) const {
+    float sum = 0;
+    if (g_.kind == AxisNorm::kLayer) sum = Simd().sum(in, g_.inner);
+    const float mean = sum / static_cast<float>(g_.inner);
+    const RowScale scale = ScaleOf(g_, sum, Simd().sum_squares(in, g_.inner, mean));
+    Simd().normalize(out, in, scale.shift, scale.factor, weight, bias, g_.inner);
+  }
+
+  void ScatteredRow(const float* in, const float* weight, const float* bias, float* out) const {
+    double sum = 0, squares = 0;
+    if (g_.kind == AxisNorm::kLayer) {
+      for (size_t at : g_.inner_at) sum += in[at];
+    }
+    const double mean = sum / static_cast<double>(g_.inner);
+    for (size_t at : g_.inner_at) squares += (in[at] - mean) * (in[at] - mean);
+    const RowScale scale = ScaleOf(g_, static_cast<float>(sum), static_cast<float>(squares));
+    for (size_t i = 0; i < g_.inner; ++i) {
+      float value = (in[g_.inner_at[i]] - scale.shift) * scale.factor;
+      if (weight != nullptr) value *= weight[i];
+      if (bias != nullptr) value += bias[i];
+      out[g_.inner_at[i]] = value;
+    }
+  }
+
+  const AxisGeometry g_;
+  const bool has_weight_, has_bias_;
+};
+
+Status InferAlongAxes(const Node& node, std::vector<Shape>* outputs) {
+  QNNRT_ASSIGN_OR_RETURN(const AxisGeometry g, ReadAxes(node, false));
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 1, "weight", g.axes_shape));
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", g.axes_shape));
+  (*outputs)[0] = node.inputs[0]->shape;
+  return Status::Ok();
+}
+
+Result<KernelPtr> MakeAlongAxes(const Node& node, const KernelOptions&) {
+  QNNRT_ASSIGN_OR_RETURN(AxisGeometry g, ReadAxes(node, true));
+  return KernelPtr(new NormAlongAxes(node, std::move(g)));
+}
+
+OpDef Def(const char* type, std::vector<PortSpec> inputs, std::vector<ParamSpec> params,
+          Status (*infer)(const Node&, std::vector<Shape>*), MakeKernelFn make) {
+  OpDef def;
+  def.type = type;
+  def.inputs = std::move(inputs);
+  def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 1, 8}};
+  def.params = std::move(params);
+  def.infer = infer;
+  def.portable = make;
+  return def;
+}
+
+PortSpec In(int min_rank) { return {"in", types::kFloat, PortSpec::kOne, -1, min_rank, 8}; }
+PortSpec Vector(const char* name, bool required, int max_rank = 1) {
+  return {name, types::kFloat, required ? PortSpec::kOne : PortSpec::kOptional, 0, 1, max_rank};
+}
+
+}  // namespace
+
+OpList NormOps() {
+  const ParamSpec axes = {"axes", ParamSpec::kInts, true, "[M], the normalized axes"};
+  OpList ops;
+  ops.push_back(Def("Batchnorm", {In(1), Vector("weight", true), Vector("bias", false)}, {},
+                    InferBatchnorm, Batchnorm::Make));
+  ops.back().flags = OpDef::kInPlace | OpDef::kPostOps;
+  ops.push_back(Def("LayerNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
+                    {{"epsilon", ParamSpec::kFloat, false, "default 0.001"}, axes}, InferAlongAxes,
+                    MakeAlongAxes));
+  ops.push_back(Def("RmsNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
+                    {{"epsilon", ParamSpec::kFloat, false, "default 1e-6"}, axes}, InferAlongAxes,
+                    MakeAlongAxes));
+  ops.push_back(Def("L2Norm", {In(1)},
+                    {{"axis", ParamSpec::kInt, false, "default 0; not used when axes is given"},
+                     {"axes", ParamSpec::kInts, false, "[M], the normalized axes"},
+                     {"epsilon", ParamSpec::kFloat, false, "default 1e-12, the least norm"}},
+                    InferAlongAxes, MakeAlongAxes));
+  ops.push_back(Def("InstanceNorm", {In(3), Vector("weight", true), Vector("bias", false)},
+                    {{"epsilon", ParamSpec::kFloat, false, "default 1e-12"},
+                     {"mode", ParamSpec::kInt, false, "0 mu-sigma (default), 1 rms"},
+                     {"normalize_variance", ParamSpec::kBool, false, "default true"},
+                     {"region", ParamSpec::kInt, false,
+                      "0 across spatial (default), 1 across channel, 2 across all"}},
+                    InferInstanceNorm, MakeInstanceNorm));
+  ops.push_back(Def("GroupNorm", {In(2), Vector("gamma", false), Vector("beta", false)},
+                    {{"epsilon", ParamSpec::kFloat, true, "added to the variance"},
+                     {"group", ParamSpec::kInt, true, "divides the channels"}},
+                    InferGroupNorm, MakeGroupNorm));
+  ops.push_back(
+      Def("Lrn", {In(1)},
+          {{"alpha", ParamSpec::kFloat, false, "default 1; times the plain sum"},
+           {"beta", ParamSpec::kFloat, false, "default 0.5"},
+           {"bias", ParamSpec::kFloat, false, "default 1"},
+           {"radius", ParamSpec::kInt, true, "the window is 2 * radius + 1"},
+           {"region", ParamSpec::kInt, false, "0 across channel (default), 1 within channel"}},
+          InferLrn, MakeLrn));
+  return ops;
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,133 @@
+// Convolutions of 8-bit activations with static 8-bit weights.
+#include "ops/onednn/fixed/encodings.h"
+#include "ops/onednn/shapes.h"
+#include "ops/onednn/staged.h"
+
+#ifdef QNNRT_ONEDNN_HEADERS
+
+#include <algorithm>
+
+namespace qnnrt::onednn {
+namespace {
+
+// Multiply-adds below which converting to floats and back is done before oneDNN has started.
+constexpr double kLeastWork = 4000;
+// A copy with so much padding is not worth its memory.
+constexpr double kMostPadding = 64;
+// Sums of more products might not fit 32 bits.
+constexpr double kMostProducts = 65536;
+
+ChannelOrder OrderOf(const ConvShape& c, const Tensor& weights) {
+  ChannelOrder order;
+  order.channels = c.cout;
+  order.axis = static_cast<int32_t>(weights.shape.size()) - 1;
+  if (c.transposed) {
+    order.groups = static_cast<uint64_t>(c.groups);
+    order.rows = static_cast<uint64_t>(c.cin / c.groups);
+  }
+  return order;
+}
+
+bool HasPadding(const ConvShape& c) {
+  const auto any = [](const Dims& pads) {
+    return std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; });
+  };
+  return any(c.before) || any(c.after);
+}
+
+// Makes the padding of the convolution a part of its input; false when that is too large.
+bool MovePadding(ConvShape* c, Shape* input) {
+  double grown = 1;  // how many times as large the input becomes
+  for (size_t i = 0; i < c->spatial; ++i) {
+    uint32_t& dim = (*input)[i + 1];
+    const int64_t size = c->before[i] + dim + c->after[i];
+    if (size > INT32_MAX) return false;
+    grown *= static_cast<double>(size) / dim;
+    dim = static_cast<uint32_t>(size);
+    c->before[i] = c->after[i] = 0;
+  }
+  return grown <= kMostPadding;
+}
+
+// Whether the types are those of an 8-bit convolution with constant weights.
+bool Suits(const Node& node) {
+  const Tensor* bias = Bias(node);
+  return WholeEncoding8(*node.inputs[0]) != dnnl_data_type_undef &&
+         WholeEncoding8(*node.outputs[0]) != dnnl_data_type_undef && node.inputs[1]->is_static() &&
+         (bias == nullptr || bias->is_static()) && HasIntegerProducts();
+}
+
+Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool transposed) {
+  const Tensor& in = *node.inputs[0];
+  const Tensor& weights = *node.inputs[1];
+  const Tensor& out = *node.outputs[0];
+  if (!Suits(node)) return KernelPtr();
+  std::optional<ConvShape> c = ReadConvShape(node, transposed);
+  if (!c || c->work < kLeastWork) return KernelPtr();
+  const ChannelOrder order = OrderOf(*c, weights);
+  const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
+  const double products = static_cast<double>(weights.elements()) / static_cast<double>(c->cout);
+  if (!as_signed || products > kMostProducts ||
+      !StepsFitFloats(node, as_signed->scales, products)) {
+    return KernelPtr();
+  }
+
+  // Padding stands for a real zero, which oneDNN writes as the integer 0.
+  const int64_t zero = -int64_t{in.quantization.offsets[0]};
+  const FixedRange range = RangeOf(in.dtype, 0);
+  if (transposed && as_signed->has_rest()) return KernelPtr();
+  // Per channel, the sums of inputs cost what the convolution does.
+  const bool rest = as_signed->has_rest();
+  if (rest && c->cin == c->groups) return KernelPtr();
+  const bool pad = zero != 0 && !transposed && HasPadding(*c);
+  if (pad && (zero < range.low || zero > range.high)) return KernelPtr();
+  const Dims before = c->before, after = c->after;
+  Tensor padded;
+  padded.shape = in.shape;
+  if (pad && !MovePadding(&*c, &padded.shape)) return KernelPtr();
+
+  const MemoryDesc src = ChannelLast(padded, WholeEncoding8(in));
+  const MemoryDesc dst = ChannelLast(out, rest ? dnnl_f32 : WholeEncoding8(out));
+  const MemoryDesc weights_lie = MemoryDesc::Strided(c->weights, c->weight_strides, dnnl_s8);
+  const MemoryDesc weights_any = MemoryDesc::Any(c->weights, dnnl_s8);
+  const MemoryDesc bias_md = MemoryDesc::Dense({c->cout}, dnnl_f32);
+  IntegerProblem integers;
+  // What a transposed convolution adds up differs from place to place.
+  if (transposed) {
+    QNNRT_RETURN_IF_ERROR(KeepZero(DNNL_ARG_SRC, in.quantization.offsets[0], &integers));
+  }
+  QNNRT_RETURN_IF_ERROR(FoldEncodings(node, options, order, *as_signed, {c->cout},
+                                      c->groups == 1 ? 1 : 3, &integers));
+  if (!rest) LimitOutput(node, &integers);
+  Problem problem{node, ThreadsForIntegers(node, options, c->work), {}, &dst, options.weights};
+  problem.integers = &integers;
+  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
+                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
+                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel,
+                         MakePrimitiveKernel(problem, [&](dnnl_primitive_desc_t* desc,
+                                                          const_dnnl_primitive_attr_t attr) {
+                           return c->Describe(desc, attr, src, weights_any, bias_md, dst);
+                         }));
+  if (!kernel) return kernel;
+  if (pad) {
+    kernel = MakePadded(std::move(kernel), node, before, after, static_cast<uint8_t>(zero));
+  }
+  if (!rest) return kernel;
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
+  return MakeWithRest(std::move(kernel), node, geometry, *as_signed, zero);
+}
+
+}  // namespace
+
+Result<KernelPtr> MakeFixedConv(const Node& node, const KernelOptions& options) {
+  return Make(node, options, false);
+}
+
+Result<KernelPtr> MakeFixedTransposeConv(const Node& node, const KernelOptions& options) {
+  return Make(node, options, true);
+}
+
+}  // namespace qnnrt::onednn
+
+#endif  // QNNRT_ONEDNN_HEADERS

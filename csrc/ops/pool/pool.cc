@@ -1,0 +1,267 @@
+// PoolMax2d, PoolMax3d, PoolAvg2d, PoolAvg3d.
+#include "ops/pool/pool.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "ops/isa.h"
+#include "ops/rules.h"
+#include "ops/simd.h"
+
+namespace qnnrt {
+namespace {
+
+enum class PoolKind { kMax, kAverage };
+
+}  // namespace
+
+Result<PoolGeometry> ReadPool(const Node& node) {
+  const Shape& in = node.inputs[0]->shape;
+  const size_t spatial = in.size() - 2;
+  PoolGeometry g;
+  g.batch = in.front();
+  g.channels = in.back();
+  g.count_pads = node.Bool("count_pad_for_edges");
+  const int64_t rounding = node.Int("rounding_mode", 0);
+  QNNRT_RETURN_IF_ERROR(CheckRange("rounding_mode", rounding, 0, 1));
+  std::vector<int64_t> filter, stride, pads;
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "filter_size", spatial, 1, &filter));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "stride", spatial, 1, &stride));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * spatial, 0, &pads));
+  for (size_t i = 0; i < spatial; ++i) {
+    const size_t at = 3 - spatial + i;
+    g.in[at] = in[1 + i];
+    g.kernel[at] = filter[i];
+    g.stride[at] = stride[i];
+    g.pad_before[at] = pads[2 * i];
+    g.pad_after[at] = pads[2 * i + 1];
+    const int64_t room = g.in[at] + g.pad_before[at] + g.pad_after[at] - g.kernel[at];
+    if (room < 0) {
+      return Invalid("filter size %lld is larger than the padded input %lld",
+                     static_cast<long long>(g.kernel[at]),
+                     static_cast<long long>(room + g.kernel[at]));
+    }
+    int64_t size = (rounding == 1 ? room + g.stride[at] - 1 : room) / g.stride[at] + 1;
+    // Rounding up may add a window that starts behind the input. Frameworks differ on whether it
+    // counts, so the client's output shape decides.
+    if (rounding == 1 && (size - 1) * g.stride[at] >= g.in[at] + g.pad_before[at] &&
+        node.HasOutput(0) && node.outputs[0]->shape.size() == in.size() &&
+        node.outputs[0]->shape[1 + i] == size - 1) {
+      --size;
+    }
+    QNNRT_RETURN_IF_ERROR(CheckSize(kSpatialNames[at], size));
+    g.out[at] = size;
+  }
+  return g;
+}
+
+PoolSpan SpanOf(const PoolGeometry& g, size_t dim, int64_t index) {
+  const int64_t start = index * g.stride[dim] - g.pad_before[dim];
+  const int64_t stop = start + g.kernel[dim];
+  PoolSpan span;
+  span.begin = std::max<int64_t>(start, 0);
+  span.end = std::max(span.begin, std::min(stop, g.in[dim]));
+  span.padded = std::max<int64_t>(0, std::min(stop, g.in[dim] + g.pad_after[dim]) - start);
+  return span;
+}
+
+namespace {
+
+Status Infer(const Node& node, std::vector<Shape>* outputs) {
+  QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
+  Shape shape = node.inputs[0]->shape;
+  const size_t spatial = shape.size() - 2;
+  for (size_t i = 0; i < spatial; ++i) shape[1 + i] = static_cast<uint32_t>(g.out[3 - spatial + i]);
+  (*outputs)[0] = std::move(shape);
+  return Status::Ok();
+}
+
+template <typename T>
+T Lowest() {
+  if constexpr (std::is_same_v<T, float>) return -std::numeric_limits<float>::infinity();
+  return std::numeric_limits<T>::lowest();
+}
+
+// The greatest of each channel over a window, a block of channels in one pass. Loops over less than
+// a block do not become vector code: what is left is taken 16 bytes at a time, the last ones again.
+template <typename T>
+struct MaxWindow {
+  static constexpr size_t kBlock = 64 / sizeof(T), kShort = 16 / sizeof(T);
+  static QNNRT_INLINE void Run(const T* in, const PoolWindow& window, size_t channels, T* out) {
+    size_t c = 0;
+    for (; c + kBlock <= channels; c += kBlock) Block(in + c, window, kBlock, out + c);
+    for (; c + kShort <= channels; c += kShort) Short(in + c, window, out + c);
+    if (c == channels) return;
+    if (c == 0) return Block(in, window, channels, out);
+    Short(in + channels - kShort, window, out + channels - kShort);
+  }
+  static QNNRT_INLINE void Short(const T* in, const PoolWindow& w, T* out) {
+    typedef T Vector __attribute__((vector_size(16)));
+    Vector best, v;
+    for (size_t k = 0; k < kShort; ++k) best[k] = Lowest<T>();
+    for (size_t z = 0; z < w.planes; ++z) {
+      for (size_t y = 0; y < w.rows; ++y) {
+        const T* x = in + z * w.plane_stride + y * w.row_stride;
+        for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
+          std::memcpy(&v, x, sizeof(v));
+          best = v > best ? v : best;
+        }
+      }
+    }
+    std::memcpy(out, &best, sizeof(best));
+  }
+  static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, size_t n, T* out) {
+    T best[kBlock];
+    for (size_t k = 0; k < n; ++k) best[k] = Lowest<T>();
+    for (size_t z = 0; z < w.planes; ++z) {
+      for (size_t y = 0; y < w.rows; ++y) {
+        const T* x = in + z * w.plane_stride + y * w.row_stride;
+        for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
+          for (size_t k = 0; k < n; ++k) best[k] = x[k] > best[k] ? x[k] : best[k];
+        }
+      }
+    }
+    for (size_t k = 0; k < n; ++k) out[k] = best[k];
+  }
+};
+
+template <typename T, PoolKind kKind>
+class Pool final : public Kernel {
+ public:
+  explicit Pool(const PoolGeometry& g) : g_(g) {}
+  static constexpr bool kByWindow = kKind == PoolKind::kMax && sizeof(T) <= 2;
+
+  Status Run(const ExecArgs& args) override {
+    const T* in = static_cast<const T*>(args.in[0]);
+    T* out = static_cast<T*>(args.out[0]);
+    const int64_t lines = g_.batch * g_.out[0] * g_.out[1];
+    const int64_t work = g_.out[2] * g_.channels * g_.kernel[0] * g_.kernel[1] * g_.kernel[2];
+    const size_t grain =
+        static_cast<size_t>(std::max<int64_t>(1, 64 * 1024 / std::max<int64_t>(1, work)));
+    args.threads.For(static_cast<size_t>(lines), grain, [&](size_t begin, size_t end) {
+      for (int64_t line = static_cast<int64_t>(begin); line < static_cast<int64_t>(end); ++line) {
+        const int64_t n = line / (g_.out[0] * g_.out[1]);
+        const PoolSpan d = SpanOf(g_, 0, line / g_.out[1] % g_.out[0]);
+        const PoolSpan h = SpanOf(g_, 1, line % g_.out[1]);
+        for (int64_t x = 0; x < g_.out[2]; ++x) {
+          Window(in + n * g_.in[0] * g_.in[1] * g_.in[2] * g_.channels, d, h, SpanOf(g_, 2, x),
+                 out + (line * g_.out[2] + x) * g_.channels);
+        }
+      }
+    });
+    return Status::Ok();
+  }
+
+  const char* Name() const override { return "portable"; }
+
+ private:
+  void Window(const T* in, const PoolSpan& d, const PoolSpan& h, const PoolSpan& w, T* out) const {
+    const size_t channels = static_cast<size_t>(g_.channels);
+    if constexpr (kByWindow) {
+      return max_(in + WindowStart(g_, d, h, w), WindowOf(g_, d, h, w), channels, out);
+    }
+    std::fill_n(out, channels, kKind == PoolKind::kMax ? Lowest<T>() : T{0});
+    for (int64_t z = d.begin; z < d.end; ++z) {
+      for (int64_t y = h.begin; y < h.end; ++y) {
+        for (int64_t x = w.begin; x < w.end; ++x) {
+          Take(out, in + ((z * g_.in[1] + y) * g_.in[2] + x) * g_.channels, channels);
+        }
+      }
+    }
+    if constexpr (kKind != PoolKind::kMax) {
+      const int64_t count = g_.count_pads
+                                ? d.padded * h.padded * w.padded
+                                : (d.end - d.begin) * (h.end - h.begin) * (w.end - w.begin);
+      if (count == 0) return;
+      Simd().scale(out, out, 1.0f / static_cast<float>(count), channels);
+    }
+  }
+
+  static void Take(T* out, const T* in, size_t channels) {
+    if constexpr (kKind == PoolKind::kAverage) {
+      Simd().add(out, in, channels);
+    } else if constexpr (std::is_same_v<T, float>) {
+      Simd().max(out, in, channels);
+    } else {
+      for (size_t c = 0; c < channels; ++c) out[c] = std::max(out[c], in[c]);
+    }
+  }
+
+  static auto PickMax() {
+    if constexpr (kByWindow) {
+      return PickIsa<MaxWindow<T>>();
+    } else {
+      return nullptr;
+    }
+  }
+
+  const PoolGeometry g_;
+  const decltype(PickMax()) max_ = PickMax();
+};
+
+template <typename T>
+KernelPtr MaxOf(const PoolGeometry& g) {
+  return KernelPtr(new Pool<T, PoolKind::kMax>(g));
+}
+
+Result<KernelPtr> MakePool(const Node& node, const KernelOptions&) {
+  QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
+  if (node.type.compare(0, 7, "PoolAvg") == 0) {
+    return KernelPtr(new Pool<float, PoolKind::kAverage>(g));
+  }
+  switch (node.inputs[0]->dtype) {
+    case QNN_DATATYPE_INT_8:
+      return MaxOf<int8_t>(g);
+    case QNN_DATATYPE_UINT_8:
+      return MaxOf<uint8_t>(g);
+    case QNN_DATATYPE_INT_16:
+      return MaxOf<int16_t>(g);
+    case QNN_DATATYPE_UINT_16:
+      return MaxOf<uint16_t>(g);
+    case QNN_DATATYPE_INT_32:
+      return MaxOf<int32_t>(g);
+    case QNN_DATATYPE_UINT_32:
+      return MaxOf<uint32_t>(g);
+    default:
+      return MaxOf<float>(g);
+  }
+}
+
+OpDef Def(const char* type, int spatial, PoolKind kind) {
+  constexpr TypeSet kMaxTypes = types::kFloat | types::kI8 | types::kU8 | types::kI16 |
+                                types::kU16 | types::kI32 | types::kU32;
+  const TypeSet accepted = kind == PoolKind::kMax ? kMaxTypes : types::kFloat;
+  const int rank = spatial + 2;
+  const bool two = spatial == 2;
+  OpDef def;
+  def.type = type;
+  def.inputs = {{"in", accepted, PortSpec::kOne, -1, rank, rank}};
+  def.outputs = {{"out", accepted, PortSpec::kOne, 0, rank, rank}};
+  def.params = {{"filter_size", ParamSpec::kInts, true, two ? "[2]: height, width" : "[3]"},
+                {"stride", ParamSpec::kInts, true, two ? "[2]: height, width" : "[3]"},
+                {"pad_amount", ParamSpec::kInts, true,
+                 two ? "[2, 2]: before and after of height, width" : "[3, 2]"}};
+  def.params.push_back({"rounding_mode", ParamSpec::kInt, false, "0 floor (default), 1 ceil"});
+  if (kind == PoolKind::kAverage) {
+    def.params.push_back({"count_pad_for_edges", ParamSpec::kBool, false, "default false"});
+  }
+  def.infer = Infer;
+  def.portable = MakePool;
+  if (kind == PoolKind::kMax) def.flags = OpDef::kMoves;
+  return def;
+}
+
+}  // namespace
+
+OpList PoolOps() {
+  OpList ops;
+  ops.push_back(Def("PoolMax2d", 2, PoolKind::kMax));
+  ops.push_back(Def("PoolMax3d", 3, PoolKind::kMax));
+  ops.push_back(Def("PoolAvg2d", 2, PoolKind::kAverage));
+  ops.push_back(Def("PoolAvg3d", 3, PoolKind::kAverage));
+  return ops;
+}
+
+}  // namespace qnnrt

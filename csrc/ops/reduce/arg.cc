@@ -1,0 +1,245 @@
+// Argmax, Argmin and TopK. Ties go to the lower index; a NaN counts as the largest value in Argmax
+// and TopK, and as the smallest in Argmin (numpy's rule).
+#include <algorithm>
+#include <type_traits>
+
+#include "abi/qnn_op_names.h"
+#include "ops/isa.h"
+#include "ops/reduce/reduce.h"
+#include "ops/rules.h"
+#include "ops/visit.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kGrainElements = 16 << 10;
+constexpr size_t kLanes = 16;
+constexpr size_t kColumns = 128;
+
+// Indices are not negative: INT_32 and UINT_32 hold the same bits.
+template <typename F>
+auto VisitWidth(Qnn_DataType_t type, const F& f) {
+  return type == QNN_DATATYPE_INT_64 ? f(int64_t{}) : f(uint32_t{});
+}
+
+// Whether x comes strictly before y.
+template <typename T, bool largest>
+QNNRT_INLINE bool Before(T x, T y) {
+  return (largest ? x > y : x < y) || (x != x && y == y);
+}
+
+// Where in a row the best value is: first its value, by lanes, then the first place that has it.
+template <typename T, bool largest>
+struct BestInRow {
+  static QNNRT_INLINE size_t Run(const void* in, size_t n) {
+    const T* x = static_cast<const T*>(in);
+    T best = x[0];
+    size_t i = 0;
+    if (n >= kLanes) {
+      T lane[kLanes];
+      for (size_t k = 0; k < kLanes; ++k) lane[k] = x[k];
+      for (i = kLanes; i + kLanes <= n; i += kLanes) {
+        for (size_t k = 0; k < kLanes; ++k) {
+          lane[k] = Before<T, largest>(x[i + k], lane[k]) ? x[i + k] : lane[k];
+        }
+      }
+      for (size_t k = 0; k < kLanes; ++k) best = Before<T, largest>(lane[k], best) ? lane[k] : best;
+    }
+    for (; i < n; ++i) best = Before<T, largest>(x[i], best) ? x[i] : best;
+    for (i = 0; i < n; ++i) {
+      if (x[i] == best || (best != best && x[i] != x[i])) break;
+    }
+    return i;
+  }
+};
+
+template <typename T, typename I, bool largest>
+class ArgKernel final : public Kernel {
+ public:
+  ArgKernel(const Shape& shape, size_t axis)
+      : outer_(Product(shape, 0, axis)),
+        n_(shape[axis]),
+        inner_(Product(shape, axis + 1, shape.size())) {}
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const T* in = static_cast<const T*>(args.in[0]);
+    I* out = static_cast<I*>(args.out[0]);
+    if (inner_ == 1) {
+      args.threads.For(outer_, 1 + kGrainElements / n_, [&](size_t begin, size_t end) {
+        for (size_t r = begin; r < end; ++r) out[r] = static_cast<I>(row_(in + r * n_, n_));
+      });
+      return {};
+    }
+    const size_t parts = (inner_ + kColumns - 1) / kColumns;
+    args.threads.For(outer_ * parts, 1 + kGrainElements / (n_ * kColumns),
+                     [&](size_t begin, size_t end) {
+                       for (size_t u = begin; u < end; ++u) {
+                         const size_t first = u % parts * kColumns;
+                         Band(in + u / parts * n_ * inner_ + first,
+                              out + u / parts * inner_ + first, std::min(kColumns, inner_ - first));
+                       }
+                     });
+    return {};
+  }
+
+ private:
+  void Band(const T* in, I* out, size_t columns) const {
+    T best[kColumns];
+    std::copy(in, in + columns, best);
+    std::fill(out, out + columns, I{0});
+    for (size_t i = 1; i < n_; ++i) {
+      const T* x = in + i * inner_;
+      for (size_t k = 0; k < columns; ++k) {
+        const bool before = Before<T, largest>(x[k], best[k]);
+        best[k] = before ? x[k] : best[k];
+        out[k] = before ? static_cast<I>(i) : out[k];
+      }
+    }
+  }
+
+  const size_t outer_, n_, inner_;
+  static auto PickRow() {
+    if constexpr (std::is_same_v<T, float>) {
+      return PickIsa<BestInRow<T, largest>>();
+    } else {
+      return &BestInRow<T, largest>::Run;
+    }
+  }
+  size_t (*const row_)(const void*, size_t) = PickRow();
+};
+
+Status InferArg(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& in = node.inputs[0]->shape;
+  size_t axis = 0;
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
+  if (in[axis] == 0) return Invalid("axis %zu of the input has no elements", axis);
+  Shape& out = (*outputs)[0] = in;
+  if (node.Bool("keep_dims")) {
+    out[axis] = 1;
+  } else {
+    out.erase(out.begin() + static_cast<ptrdiff_t>(axis));
+  }
+  return {};
+}
+
+template <bool largest>
+Result<KernelPtr> MakeArg(const Node& node, const KernelOptions&) {
+  size_t axis = 0;
+  const Shape& in = node.inputs[0]->shape;
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
+  return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
+    return VisitWidth(node.outputs[0]->dtype, [&](auto i) -> Result<KernelPtr> {
+      return KernelPtr(std::make_unique<ArgKernel<decltype(t), decltype(i), largest>>(in, axis));
+    });
+  });
+}
+
+// The k best of each row, best first. The outputs themselves hold the heap, its root the worst of
+// those kept; sorting it in place leaves them in order.
+template <typename T, typename I, bool largest>
+class TopKKernel final : public Kernel {
+ public:
+  TopKKernel(size_t rows, size_t n, size_t k) : rows_(rows), n_(n), k_(k) {}
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const T* in = static_cast<const T*>(args.in[0]);
+    T* values = static_cast<T*>(args.out[0]);
+    I* indices = static_cast<I*>(args.out[1]);
+    if (k_ == 0) return {};
+    args.threads.For(rows_, 1 + kGrainElements / (4 * n_), [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r) Row(in + r * n_, values + r * k_, indices + r * k_);
+    });
+    return {};
+  }
+
+ private:
+  // Whether (x, i) is to come after (y, j).
+  static bool Worse(T x, I i, T y, I j) {
+    if (Before<T, largest>(y, x)) return true;
+    return !Before<T, largest>(x, y) && i > j;
+  }
+  static void Sift(T* v, I* index, size_t at, size_t size) {
+    const T value = v[at];
+    const I own = index[at];
+    for (size_t child; (child = 2 * at + 1) < size; at = child) {
+      if (child + 1 < size && Worse(v[child + 1], index[child + 1], v[child], index[child]))
+        ++child;
+      if (!Worse(v[child], index[child], value, own)) break;
+      v[at] = v[child], index[at] = index[child];
+    }
+    v[at] = value, index[at] = own;
+  }
+  void Row(const T* x, T* v, I* index) const {
+    for (size_t i = 0; i < k_; ++i) v[i] = x[i], index[i] = static_cast<I>(i);
+    for (size_t i = k_ / 2; i-- > 0;) Sift(v, index, i, k_);
+    for (size_t i = k_; i < n_; ++i) {
+      if (!Before<T, largest>(x[i], v[0])) continue;  // an equal one is later, so worse
+      v[0] = x[i], index[0] = static_cast<I>(i);
+      Sift(v, index, 0, k_);
+    }
+    for (size_t size = k_; size-- > 1;) {
+      std::swap(v[0], v[size]);
+      std::swap(index[0], index[size]);
+      Sift(v, index, 0, size);
+    }
+  }
+
+  const size_t rows_, n_, k_;
+};
+
+Status InferTopK(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& in = node.inputs[0]->shape;
+  const int64_t k = node.Int("k");
+  if (k < 0 || k > int64_t{in.back()}) {
+    return Invalid("param 'k' is %lld, expected a value in [0, %u], the size of the last axis",
+                   static_cast<long long>(k), in.back());
+  }
+  for (Shape& out : *outputs) {
+    out = in;
+    out.back() = static_cast<uint32_t>(k);
+  }
+  return {};
+}
+
+template <bool largest>
+Result<KernelPtr> MakeTopK(const Node& node) {
+  const Shape& in = node.inputs[0]->shape;
+  const size_t rows = Product(in, 0, in.size() - 1), k = static_cast<size_t>(node.Int("k"));
+  return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
+    return VisitWidth(node.outputs[1]->dtype, [&](auto i) -> Result<KernelPtr> {
+      return KernelPtr(
+          std::make_unique<TopKKernel<decltype(t), decltype(i), largest>>(rows, in.back(), k));
+    });
+  });
+}
+
+Result<KernelPtr> MakeTopK(const Node& node, const KernelOptions&) {
+  return node.Bool("largest", true) ? MakeTopK<true>(node) : MakeTopK<false>(node);
+}
+
+}  // namespace
+
+OpList ArgOps() {
+  PortSpec in{"in[0]", types::kNumber};
+  in.min_rank = 1;
+  const PortSpec index{"out[0]", types::kIndex};
+  const std::vector<ParamSpec> params = {{"axis", ParamSpec::kInt, true, ""},
+                                         {"keep_dims", ParamSpec::kBool, false, "default false"}};
+  return {
+      {QNN_OP_ARGMAX, {in}, {index}, params, InferArg, MakeArg<true>, OpDef::kMoves},
+      {QNN_OP_ARGMIN, {in}, {index}, params, InferArg, MakeArg<false>, OpDef::kMoves},
+      {QNN_OP_TOP_K,
+       {in},
+       {{"out[0]", types::kNumber, PortSpec::kOne, 0}, {"out[1]", types::kIndex}},
+       {{"k", ParamSpec::kInt, true, "at most the size of the last axis"},
+        {"largest", ParamSpec::kBool, false, "default true; false: the smallest, smallest first"}},
+       InferTopK,
+       MakeTopK,
+       OpDef::kMoves},
+  };
+}
+
+}  // namespace qnnrt

@@ -1,0 +1,354 @@
+// Reductions over any set of axes. Floats are added in blocks of 64 terms, and these in double;
+// integers in 64 bits, wrapping. The mean of integers is truncated. NaN wins in Max and Min.
+#include "ops/reduce/reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <type_traits>
+
+#include "abi/qnn_op_names.h"
+#include "ops/isa.h"
+#include "ops/rules.h"
+#include "ops/visit.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kGrainElements = 16 << 10;
+constexpr size_t kLanes = 16;
+constexpr size_t kColumns = 128;  // outputs that one pass over the reduced dims makes together
+constexpr size_t kBlock = 64;     // terms for each lane or column before they are merged
+
+enum class Reduction { kMax, kMean, kMin, kProd, kSum, kSumSquare };
+
+template <typename A>
+QNNRT_INLINE A WrapAdd(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {
+    return static_cast<A>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+template <typename A>
+QNNRT_INLINE A WrapMultiply(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {
+    return static_cast<A>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  } else {
+    return a * b;
+  }
+}
+
+template <Reduction r, typename A>
+struct Rule {
+  static constexpr bool kIsSum =
+      r == Reduction::kSum || r == Reduction::kMean || r == Reduction::kSumSquare;
+  static QNNRT_INLINE A Start() {
+    if constexpr (kIsSum) return A{0};
+    if constexpr (r == Reduction::kProd) return A{1};
+    using L = std::numeric_limits<A>;
+    if constexpr (r == Reduction::kMax) return L::has_infinity ? -L::infinity() : L::lowest();
+    if constexpr (r == Reduction::kMin) return L::has_infinity ? L::infinity() : L::max();
+  }
+  static QNNRT_INLINE A Merge(A a, A b) {
+    if constexpr (kIsSum) return WrapAdd(a, b);
+    if constexpr (r == Reduction::kProd) return WrapMultiply(a, b);
+    if constexpr (r == Reduction::kMax) return (b > a || b != b) ? b : a;
+    if constexpr (r == Reduction::kMin) return (b < a || b != b) ? b : a;
+  }
+  static QNNRT_INLINE A Step(A a, A x) {
+    if constexpr (r == Reduction::kSumSquare) {
+      return WrapAdd(a, WrapMultiply(x, x));
+    } else {
+      return Merge(a, x);
+    }
+  }
+};
+
+// n contiguous values (a block: at most kLanes x kBlock) into one
+template <Reduction r, typename A>
+struct Row {
+  static QNNRT_INLINE A Run(const A* x, size_t n) {
+    using R = Rule<r, A>;
+    A lane[kLanes];
+    for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Start();
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Step(lane[k], x[i + k]);
+    }
+    for (size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (size_t k = 0; k < half; ++k) lane[k] = R::Merge(lane[k], lane[k + half]);
+    }
+    A total = lane[0];
+    for (; i < n; ++i) total = R::Step(total, x[i]);
+    return total;
+  }
+};
+
+// acc[k] with x[k]
+template <Reduction r, typename A>
+struct Column {
+  static QNNRT_INLINE void Run(const A* x, A* acc, size_t columns) {
+    QNNRT_SIMD
+    for (size_t k = 0; k < columns; ++k) acc[k] = Rule<r, A>::Step(acc[k], x[k]);
+  }
+};
+
+// Integers are reduced in 64 bits, a block at a time.
+template <typename A>
+struct Access {
+  void (*load)(const char* in, A* out, size_t n) = nullptr;  // null: they have the type A
+  void (*store)(A value, char* out) = nullptr;
+};
+template <typename A, typename T>
+Access<A> AccessTo() {
+  Access<A> access;
+  if (!std::is_same_v<A, T>) {
+    access.load = [](const char* in, A* out, size_t n) {
+      const T* x = reinterpret_cast<const T*>(in);
+      for (size_t i = 0; i < n; ++i) out[i] = static_cast<A>(x[i]);
+    };
+  }
+  access.store = [](A value, char* out) { *reinterpret_cast<T*>(out) = static_cast<T>(value); };
+  return access;
+}
+
+// Nested loops over some of the input's dims.
+struct Loops {
+  size_t count = 1;  // iterations of all of them
+  std::vector<size_t> sizes, strides;
+  void Add(size_t size, size_t stride) {
+    sizes.push_back(size), strides.push_back(stride);
+    count *= size;
+  }
+  size_t Offset(size_t iteration) const {
+    size_t offset = 0;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      offset += iteration % sizes[i] * strides[i];
+      iteration /= sizes[i];
+    }
+    return offset;
+  }
+};
+
+// Offsets one after the other; cheaper than Loops::Offset for each.
+class Walk {
+ public:
+  explicit Walk(const Loops& loops) : loops_(loops) {}
+  size_t offset() const { return offset_; }
+  void Next() {
+    for (size_t i = loops_.sizes.size(); i-- > 0;) {
+      offset_ += loops_.strides[i];
+      if (++index_[i] < loops_.sizes[i]) return;
+      offset_ -= loops_.strides[i] * loops_.sizes[i];
+      index_[i] = 0;
+    }
+  }
+
+ private:
+  const Loops& loops_;
+  std::array<size_t, 8> index_{};
+  size_t offset_ = 0;
+};
+
+template <Reduction r, typename A>
+class ReduceKernel final : public Kernel {
+ public:
+  ReduceKernel(const Shape& shape, const std::vector<size_t>& axes, size_t element_size,
+               Access<A> access)
+      : size_(element_size), access_(access) {
+    size_t stride = 1;
+    std::vector<bool> reduced(shape.size(), false);
+    for (size_t axis : axes) reduced[axis] = true;
+    struct Dim {
+      size_t size, stride;
+      bool reduced;
+    };
+    std::vector<Dim> dims;  // inner first, neighbours of a kind merged
+    for (size_t i = shape.size(); i-- > 0;) {
+      if (shape[i] != 1) {
+        if (!dims.empty() && dims.back().reduced == reduced[i]) {
+          dims.back().size *= shape[i];
+        } else {
+          dims.push_back({shape[i], stride, reduced[i]});
+        }
+      }
+      stride *= shape[i];
+    }
+    for (const Dim& d : dims) terms_ *= d.reduced ? d.size : 1;
+    size_t first = 0;
+    if (!dims.empty()) {
+      (dims[0].reduced ? run_ : columns_) = dims[0].size;
+      first = 1;
+    }
+    rows_ = dims.empty() || dims[0].reduced;
+    for (size_t i = dims.size(); i-- > first;) {
+      (dims[i].reduced ? reduced_ : kept_).Add(dims[i].size, dims[i].stride);
+    }
+    if constexpr (std::is_same_v<A, float>) {
+      row_ = PickIsa<Row<r, A>>();
+      column_ = PickIsa<Column<r, A>>();
+    } else {
+      row_ = Row<r, A>::Run;
+      column_ = Column<r, A>::Run;
+    }
+  }
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const char* in = static_cast<const char*>(args.in[0]);
+    char* out = static_cast<char*>(args.out[0]);
+    if (rows_) {
+      args.threads.For(kept_.count, 1 + kGrainElements / (terms_ + 1),
+                       [&](size_t begin, size_t end) {
+                         for (size_t o = begin; o < end; ++o) {
+                           access_.store(OneRow(in + kept_.Offset(o) * size_), out + o * size_);
+                         }
+                       });
+      return {};
+    }
+    const size_t parts = (columns_ + kColumns - 1) / kColumns;
+    const size_t work = (terms_ + 1) * std::min(columns_, kColumns);
+    args.threads.For(kept_.count * parts, 1 + kGrainElements / (work + 1),
+                     [&](size_t begin, size_t end) {
+                       for (size_t u = begin; u < end; ++u) {
+                         const size_t first = u % parts * kColumns;
+                         OneBand(in + (kept_.Offset(u / parts) + first) * size_,
+                                 out + (u / parts * columns_ + first) * size_,
+                                 std::min(kColumns, columns_ - first));
+                       }
+                     });
+    return {};
+  }
+
+ private:
+  using R = Rule<r, A>;
+  // What blocks are merged in: with double, long sums stay as exact as their blocks.
+  using Total = std::conditional_t<std::is_floating_point_v<A>, double, A>;
+  using M = Rule<r, Total>;
+
+  A Finish(Total a) const {
+    if constexpr (r == Reduction::kMean) {
+      if (std::is_integral_v<A> && terms_ == 0) return A{0};
+      return static_cast<A>(a / static_cast<Total>(terms_));
+    }
+    return static_cast<A>(a);
+  }
+
+  Total OneRun(const char* in) const {
+    A block[kLoad];
+    Total total = M::Start();
+    const size_t step = access_.load != nullptr ? kLoad : kLanes * kBlock;
+    for (size_t i = 0; i < run_; i += step) {
+      const size_t n = std::min(step, run_ - i);
+      const char* x = in + i * size_;
+      if (access_.load != nullptr) access_.load(x, block, n);
+      const A part = row_(access_.load != nullptr ? block : reinterpret_cast<const A*>(x), n);
+      total = M::Merge(total, static_cast<Total>(part));
+    }
+    return total;
+  }
+
+  A OneRow(const char* in) const {
+    Total total = M::Start();
+    Walk walk(reduced_);
+    for (size_t i = 0; i < reduced_.count; ++i, walk.Next()) {
+      total = M::Merge(total, OneRun(in + walk.offset() * size_));
+    }
+    return Finish(total);
+  }
+
+  void OneBand(const char* in, char* out, size_t columns) const {
+    Total total[kColumns];
+    A part[kColumns], block[kColumns];
+    for (size_t k = 0; k < columns; ++k) total[k] = M::Start();
+    Walk walk(reduced_);
+    for (size_t i = 0; i < reduced_.count;) {
+      for (size_t k = 0; k < columns; ++k) part[k] = R::Start();
+      const size_t end = std::min(reduced_.count, i + kBlock);
+      for (; i < end; ++i, walk.Next()) {
+        const char* x = in + walk.offset() * size_;
+        if (access_.load != nullptr) access_.load(x, block, columns);
+        column_(access_.load != nullptr ? block : reinterpret_cast<const A*>(x), part, columns);
+      }
+      for (size_t k = 0; k < columns; ++k) {
+        total[k] = M::Merge(total[k], static_cast<Total>(part[k]));
+      }
+    }
+    for (size_t k = 0; k < columns; ++k) access_.store(Finish(total[k]), out + k * size_);
+  }
+
+  static constexpr size_t kLoad = 256;
+
+  const size_t size_;
+  const Access<A> access_;
+  bool rows_ = true;  // the inner dim is reduced: outputs are made one by one
+  size_t run_ = 1, columns_ = 1, terms_ = 1;
+  Loops kept_, reduced_;  // the dims but for the inner one
+  A (*row_)(const A*, size_t) = nullptr;
+  void (*column_)(const A*, A*, size_t) = nullptr;
+};
+
+Status InferReduce(const Node& node, std::vector<Shape>* outputs) {
+  const Shape& in = node.inputs[0]->shape;
+  std::vector<size_t> axes;
+  QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", in.size(), &axes));
+  const bool keep = node.Bool("keep_dims");
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!std::binary_search(axes.begin(), axes.end(), i)) {
+      (*outputs)[0].push_back(in[i]);
+    } else if (keep) {
+      (*outputs)[0].push_back(1);
+    }
+  }
+  return {};
+}
+
+template <Reduction r>
+Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  std::vector<size_t> axes;
+  QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", node.inputs[0]->shape.size(), &axes));
+  const Tensor& in = *node.inputs[0];
+  return VisitNumber(in.dtype, [&](auto t) -> Result<KernelPtr> {
+    using T = decltype(t);
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    using A = std::conditional_t<std::is_floating_point_v<T>, T, Wide>;
+    return KernelPtr(std::make_unique<ReduceKernel<r, A>>(in.shape, axes, ElementSize(in.dtype),
+                                                          AccessTo<A, T>()));
+  });
+}
+
+}  // namespace
+
+OpList ReduceOps() {
+  struct Entry {
+    const char* type;
+    MakeKernelFn make;
+    uint32_t flags;
+  };
+  const Entry rows[] = {
+      {QNN_OP_REDUCE_MAX, Make<Reduction::kMax>, OpDef::kMoves},
+      {QNN_OP_REDUCE_MEAN, Make<Reduction::kMean>, OpDef::kNone},
+      {QNN_OP_REDUCE_MIN, Make<Reduction::kMin>, OpDef::kMoves},
+      {QNN_OP_REDUCE_PROD, Make<Reduction::kProd>, OpDef::kNone},
+      {QNN_OP_REDUCE_SUM, Make<Reduction::kSum>, OpDef::kNone},
+      {QNN_OP_REDUCE_SUM_SQUARE, Make<Reduction::kSumSquare>, OpDef::kNone},
+  };
+  OpList ops;
+  for (const Entry& row : rows) {
+    ops.push_back({row.type,
+                   {{"in[0]", types::kNumber}},
+                   {{"out[0]", types::kNumber, PortSpec::kOne, 0}},
+                   {{"axes", ParamSpec::kInts, true, "[M], none twice"},
+                    {"keep_dims", ParamSpec::kBool, false, "default false"}},
+                   InferReduce,
+                   row.make,
+                   row.flags});
+  }
+  for (OpDef& def : ArgOps()) ops.push_back(std::move(def));
+  ops.push_back(CumulativeSumOp());
+  return ops;
+}
+
+}  // namespace qnnrt

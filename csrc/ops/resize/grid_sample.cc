@@ -1,0 +1,131 @@
+// GridSample over [N, H, W, C] or [N, D, H, W, C]; a grid point is (x, y) or (x, y, z) in [-1, 1].
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "abi/qnn_op_names.h"
+#include "abi/qnn_op_values.h"
+#include "ops/movement/gather.h"
+#include "ops/rules.h"
+
+namespace qnnrt {
+namespace {
+
+class GridSampleKernel final : public Kernel {
+ public:
+  explicit GridSampleKernel(const Node& node)
+      : align_(node.Bool("align_corners")),
+        nearest_(node.Int("mode") == QNN_OP_GRID_SAMPLE_MODE_NEAREST),
+        padding_(node.Int("padding_mode")) {
+    const Shape &in = node.inputs[0]->shape, &grid = node.inputs[1]->shape;
+    dims_ = in.size() - 2;
+    channels_ = in.back();
+    size_t stride = channels_;
+    for (size_t d = dims_; d-- > 0;) {
+      size_[d] = in[d + 1];
+      stride_[d] = stride;
+      stride *= in[d + 1];
+    }
+    image_ = stride;
+    batches_ = in[0];
+    points_ = Product(grid, 1, grid.size() - 1);
+  }
+
+  const char* Name() const override { return "portable"; }
+
+  Status Run(const ExecArgs& args) override {
+    const float* in = static_cast<const float*>(args.in[0]);
+    const float* grid = static_cast<const float*>(args.in[1]);
+    float* out = static_cast<float*>(args.out[0]);
+    args.threads.For(batches_ * points_, 1 + (2 << 10) / (channels_ + 1),
+                     [&](size_t begin, size_t end) {
+                       for (size_t p = begin; p < end; ++p) {
+                         Point(in + p / points_ * image_, grid + p * dims_, out + p * channels_);
+                       }
+                     });
+    return {};
+  }
+
+ private:
+  // From [-1, 1] to element coordinates, folded into the image as padding_mode says.
+  float Locate(float g, size_t d) const {
+    const float size = static_cast<float>(size_[d]);
+    float x = align_ ? (g + 1.0f) * 0.5f * (size - 1.0f) : ((g + 1.0f) * size - 1.0f) * 0.5f;
+    if (padding_ == QNN_OP_GRID_SAMPLE_PADDING_MODE_ZEROS) return x;
+    if (padding_ == QNN_OP_GRID_SAMPLE_PADDING_MODE_REFLECTION) {
+      const float low = align_ ? 0.0f : -0.5f, span = align_ ? size - 1.0f : size;
+      if (span <= 0.0f) return 0.0f;
+      float t = std::fmod(std::fabs(x - low), 2.0f * span);
+      x = (t > span ? 2.0f * span - t : t) + low;
+    }
+    return std::clamp(x, 0.0f, size - 1.0f);  // a NaN stays one and falls outside below
+  }
+
+  void Point(const float* image, const float* g, float* out) const {
+    std::fill(out, out + channels_, 0.0f);
+    std::array<float, 3> low{}, share{};
+    for (size_t d = 0; d < dims_; ++d) {
+      const float x = Locate(g[dims_ - 1 - d], d);  // the grid names the last dim first
+      low[d] = nearest_ ? std::nearbyint(x) : std::floor(x);
+      share[d] = nearest_ ? 0.0f : x - low[d];
+    }
+    const size_t corners = nearest_ ? 1 : size_t{1} << dims_;
+    for (size_t c = 0; c < corners; ++c) {
+      float weight = 1.0f;
+      size_t offset = 0;
+      bool inside = true;
+      for (size_t d = 0; d < dims_; ++d) {
+        const bool upper = (c >> d & 1) != 0;
+        weight *= upper ? share[d] : 1.0f - share[d];
+        const float at = low[d] + (upper ? 1.0f : 0.0f);
+        inside = inside && at >= 0.0f && at < static_cast<float>(size_[d]);
+        if (inside) offset += static_cast<size_t>(at) * stride_[d];
+      }
+      if (!inside || weight == 0.0f) continue;
+      const float* x = image + offset;
+      for (size_t k = 0; k < channels_; ++k) out[k] += weight * x[k];
+    }
+  }
+
+  const bool align_, nearest_;
+  const int64_t padding_;
+  size_t dims_ = 0, channels_ = 0, image_ = 0, batches_ = 0, points_ = 0;
+  std::array<size_t, 3> size_{}, stride_{};
+};
+
+Status Rule(const Node& node, std::vector<Shape>* outputs) {
+  const Shape &in = node.inputs[0]->shape, &grid = node.inputs[1]->shape;
+  int64_t value = 0;
+  QNNRT_RETURN_IF_ERROR(GetEnum(node, "mode", 0, 1, &value));
+  QNNRT_RETURN_IF_ERROR(GetEnum(node, "padding_mode", 0, 2, &value));
+  if (grid.size() != in.size() || grid[0] != in[0] || grid.back() != in.size() - 2) {
+    return Invalid(
+        "the grid has shape %s, expected [%u, .., %zu] of rank %zu for an input of shape %s",
+        ShapeText(grid).c_str(), in[0], in.size() - 2, in.size(), ShapeText(in).c_str());
+  }
+  (*outputs)[0] = grid;
+  (*outputs)[0].back() = in.back();
+  return {};
+}
+
+Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  return KernelPtr(std::make_unique<GridSampleKernel>(node));
+}
+
+}  // namespace
+
+OpDef GridSampleOp() {
+  PortSpec in{"in[0]", types::kFloat}, grid{"in[1]", types::kFloat, PortSpec::kOne, 0};
+  in.min_rank = grid.min_rank = 4;
+  in.max_rank = grid.max_rank = 5;
+  return {QNN_OP_GRID_SAMPLE,
+          {in, grid},
+          {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
+          {{"align_corners", ParamSpec::kBool, false, "default false"},
+           {"mode", ParamSpec::kInt, false, "0 bilinear (default), 1 nearest (half to even)"},
+           {"padding_mode", ParamSpec::kInt, false, "0 zeros (default), 1 border, 2 reflection"}},
+          Rule,
+          Make};
+}
+
+}  // namespace qnnrt
