@@ -25,6 +25,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strcmp
 from libcpp.vector cimport vector
 
+from qnnrt._native.client cimport *
 from qnnrt._native.qnn cimport *
 
 cdef object _logger = logging.getLogger("qnnrt")

@@ -1,7 +1,6 @@
-# The QNN C API as Cython sees it: the only extern declarations of the package.
+# The C interface as Cython sees it, made by tools/abi.py; do not edit.
 #
-# Written after csrc/abi/*.h, which hold the layouts; here only names and types count. Members of
-# anonymous unions appear as plain fields: the field named beside them (memType, option, version,
+# Members of anonymous unions are plain fields: the field beside them (memType, option, version,
 # paramType, ...) says which one is live. Every call may be made without the GIL.
 
 from libc.stdint cimport (
@@ -15,66 +14,109 @@ cdef extern from "<stdarg.h>" nogil:
         pass
 
 
-cdef extern from "<stdio.h>" nogil:
-    int vsnprintf(char* buffer, size_t size, const char* fmt, va_list args)
-
-
-cdef extern from "abi/qnn.h" nogil:
-    # ---- scalars, handles, constants
-
-    ctypedef uint64_t Qnn_ErrorHandle_t
-    ctypedef uint64_t Qnn_ContextBinarySize_t
-    ctypedef uint32_t Qnn_TensorDataFormat_t
-    ctypedef uint32_t Qnn_SocModel_t
-    ctypedef uint32_t Qnn_ErrorReportingLevel_t
-    ctypedef uint32_t QnnProperty_Key_t
-    ctypedef uint64_t QnnProfile_EventId_t
-    ctypedef uint64_t QnnProfile_EventValue_t
-    ctypedef uint32_t QnnProfile_Level_t
-    ctypedef uint32_t QnnProfile_EventType_t
-    ctypedef uint32_t QnnProfile_EventUnit_t
-    ctypedef void* Qnn_BackendHandle_t
-    ctypedef void* Qnn_ContextHandle_t
-    ctypedef void* Qnn_DeviceHandle_t
-    ctypedef void* Qnn_GraphHandle_t
-    ctypedef void* Qnn_LogHandle_t
-    ctypedef void* Qnn_MemHandle_t
-    ctypedef void* Qnn_ProfileHandle_t
-    ctypedef void* Qnn_SignalHandle_t
-    ctypedef void* Qnn_MemInfoCustom_t
-    ctypedef void* QnnBackend_CustomConfig_t
-    ctypedef void* QnnBackend_CustomProperty_t
-    ctypedef void* QnnContext_CustomConfig_t
-    ctypedef void* QnnContext_CustomProperty_t
-    ctypedef void* QnnDevice_CustomConfig_t
-    ctypedef void* QnnDevice_CoreInfoExtension_t
-    ctypedef void* QnnDevice_DeviceInfoExtension_t
-    ctypedef void* QnnDevice_Infrastructure_t
-    ctypedef void* QnnGraph_CustomConfig_t
-    ctypedef void* QnnGraph_CustomProperty_t
-    ctypedef void* QnnProfile_CustomConfig_t
-    ctypedef void* QnnSignal_CustomConfig_t
-    ctypedef void (*QnnContext_createFromBinaryNotifyFn_t)() noexcept
-
-    const uint32_t QNN_DEFAULT_DEVICE_ID
-    const uint32_t QNN_DEFAULT_CORE_ID
-
-    enum:
-        QNN_INVALID_FD, QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH
-        QNN_BACKEND_ID_NULL, QNN_BACKEND_ID_SAVER, QNN_BACKEND_ID_CPU, QNN_BACKEND_ID_GPU
-        QNN_BACKEND_ID_DSP, QNN_BACKEND_ID_HTP, QNN_BACKEND_ID_HTA, QNN_BACKEND_ID_IR
-        QNN_BACKEND_ID_LPAI, QNN_BACKEND_ID_LPAI_ISLAND
-
+cdef extern from "abi/qnn_enums.h" nogil:
     enum:
         QNN_TENSOR_DATA_FORMAT_DENSE, QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER
-        QNN_TENSOR_DATA_FORMAT_SPARSE, QNN_TENSOR_DATA_FORMAT_CODEBOOK
-        QNN_TENSOR_DATA_FORMAT_MX, QNN_TENSOR_DATA_FORMAT_UBWC_RGBA8888
-        QNN_TENSOR_DATA_FORMAT_UBWC_NV12, QNN_TENSOR_DATA_FORMAT_UBWC_NV12_Y
-        QNN_TENSOR_DATA_FORMAT_UBWC_NV12_UV, QNN_TENSOR_DATA_FORMAT_HMX_WEIGHT_LAYOUT
-        QNN_TENSOR_DATA_FORMAT_UBWC_NV124R, QNN_TENSOR_DATA_FORMAT_UBWC_NV124R_Y
-        QNN_TENSOR_DATA_FORMAT_UBWC_NV124R_UV
+        QNN_TENSOR_DATA_FORMAT_SPARSE, QNN_TENSOR_DATA_FORMAT_CODEBOOK, QNN_TENSOR_DATA_FORMAT_MX
+        QNN_TENSOR_DATA_FORMAT_UBWC_RGBA8888, QNN_TENSOR_DATA_FORMAT_UBWC_NV12
+        QNN_TENSOR_DATA_FORMAT_UBWC_NV12_Y, QNN_TENSOR_DATA_FORMAT_UBWC_NV12_UV
+        QNN_TENSOR_DATA_FORMAT_HMX_WEIGHT_LAYOUT, QNN_TENSOR_DATA_FORMAT_UBWC_NV124R
+        QNN_TENSOR_DATA_FORMAT_UBWC_NV124R_Y, QNN_TENSOR_DATA_FORMAT_UBWC_NV124R_UV
 
-    # ---- errors and capability keys
+    ctypedef enum Qnn_MappingType_t:
+        QNN_OP_MAPPING_TYPE_TENSOR, QNN_OP_MAPPING_TYPE_OP
+
+    ctypedef enum Qnn_OpMappingVersion_t:
+        QNN_OP_MAPPING_VERSION_1
+
+    ctypedef enum Qnn_DataType_t:
+        QNN_DATATYPE_INT_8, QNN_DATATYPE_INT_16, QNN_DATATYPE_INT_32, QNN_DATATYPE_INT_64
+        QNN_DATATYPE_UINT_8, QNN_DATATYPE_UINT_16, QNN_DATATYPE_UINT_32, QNN_DATATYPE_UINT_64
+        QNN_DATATYPE_FLOAT_16, QNN_DATATYPE_BFLOAT_16, QNN_DATATYPE_FLOAT_32
+        QNN_DATATYPE_FLOAT_64, QNN_DATATYPE_SFIXED_POINT_4, QNN_DATATYPE_SFIXED_POINT_8
+        QNN_DATATYPE_SFIXED_POINT_16, QNN_DATATYPE_SFIXED_POINT_32, QNN_DATATYPE_UFIXED_POINT_4
+        QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_UFIXED_POINT_16, QNN_DATATYPE_UFIXED_POINT_32
+        QNN_DATATYPE_BOOL_8, QNN_DATATYPE_STRING, QNN_DATATYPE_UNDEFINED
+
+    ctypedef enum Qnn_Precision_t:
+        QNN_PRECISION_FLOAT32, QNN_PRECISION_FLOAT16, QNN_PRECISION_UNDEFINED
+
+    ctypedef enum Qnn_TensorType_t:
+        QNN_TENSOR_TYPE_APP_WRITE, QNN_TENSOR_TYPE_APP_READ, QNN_TENSOR_TYPE_APP_READWRITE
+        QNN_TENSOR_TYPE_NATIVE, QNN_TENSOR_TYPE_STATIC, QNN_TENSOR_TYPE_NULL
+        QNN_TENSOR_TYPE_UPDATEABLE_STATIC, QNN_TENSOR_TYPE_UPDATEABLE_NATIVE
+        QNN_TENSOR_TYPE_UPDATEABLE_APP_WRITE, QNN_TENSOR_TYPE_UPDATEABLE_APP_READ
+        QNN_TENSOR_TYPE_UPDATEABLE_APP_READWRITE, QNN_TENSOR_TYPE_OPTIONAL_APP_WRITE
+        QNN_TENSOR_TYPE_OPTIONAL_APP_READ, QNN_TENSOR_TYPE_OPTIONAL_APP_READWRITE
+        QNN_TENSOR_TYPE_UNDEFINED
+
+    ctypedef enum Qnn_ParamType_t:
+        QNN_PARAMTYPE_SCALAR, QNN_PARAMTYPE_TENSOR, QNN_PARAMTYPE_UNDEFINED
+
+    ctypedef enum Qnn_Definition_t:
+        QNN_DEFINITION_IMPL_GENERATED, QNN_DEFINITION_DEFINED, QNN_DEFINITION_UNDEFINED
+
+    ctypedef enum Qnn_Priority_t:
+        QNN_PRIORITY_LOW, QNN_PRIORITY_NORMAL, QNN_PRIORITY_DEFAULT, QNN_PRIORITY_NORMAL_HIGH
+        QNN_PRIORITY_HIGH, QNN_PRIORITY_UNDEFINED
+
+    ctypedef enum Qnn_QuantizationEncoding_t:
+        QNN_QUANTIZATION_ENCODING_SCALE_OFFSET, QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
+        QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET, QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
+        QNN_QUANTIZATION_ENCODING_BLOCK, QNN_QUANTIZATION_ENCODING_BLOCKWISE_EXPANSION
+        QNN_QUANTIZATION_ENCODING_VECTOR, QNN_QUANTIZATION_ENCODING_FLOAT_BLOCK
+        QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET_MAPPED
+        QNN_QUANTIZATION_ENCODING_BW_BLOCK_MAPPED
+        QNN_QUANTIZATION_ENCODING_BW_BLOCKWISE_EXPANSION_MAPPED
+        QNN_QUANTIZATION_ENCODING_BW_FLOAT_BLOCK, QNN_QUANTIZATION_ENCODING_UNDEFINED
+
+    ctypedef enum Qnn_QuantizationEncodingMapping_t:
+        QNN_QUANTIZATION_ENCODING_MAPPING_STANDARD_SYMMETRIC
+        QNN_QUANTIZATION_ENCODING_MAPPING_ASYMMETRIC_PLUS_ONE
+        QNN_QUANTIZATION_ENCODING_MAPPING_LINEAR_SYMMETRIC_EXCLUDE_ZERO
+        QNN_QUANTIZATION_ENCODING_MAPPING_UNDEFINED
+
+    ctypedef enum Qnn_BlockwiseExpansionBlockScaleStorageType_t:
+        QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_8
+        QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_16
+        QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_UNDEFINED
+
+    ctypedef enum Qnn_TensorMemType_t:
+        QNN_TENSORMEMTYPE_RAW, QNN_TENSORMEMTYPE_MEMHANDLE, QNN_TENSORMEMTYPE_RETRIEVE_RAW
+        QNN_TENSORMEMTYPE_UNDEFINED
+
+    ctypedef enum Qnn_SparseLayoutType_t:
+        QNN_SPARSE_LAYOUT_HYBRID_COO, QNN_SPARSE_LAYOUT_UNDEFINED
+
+    ctypedef enum Qnn_TensorVersion_t:
+        QNN_TENSOR_VERSION_1, QNN_TENSOR_VERSION_2, QNN_TENSOR_VERSION_UNDEFINED
+
+    ctypedef enum Qnn_TensorSetVersion_t:
+        QNN_TENSOR_SET_VERSION_1, QNN_TENSOR_SET_VERSION_UNDEFINED
+
+    ctypedef enum Qnn_OpConfigVersion_t:
+        QNN_OPCONFIG_VERSION_1, QNN_OPCONFIG_VERSION_UNDEFINED
+
+    ctypedef enum Qnn_MemType_t:
+        QNN_MEM_TYPE_ION, QNN_MEM_TYPE_CUSTOM, QNN_MEM_TYPE_DMA_BUF, QNN_MEM_TYPE_UNDEFINED
+
+
+cdef extern from "abi/qnn_errors.h" nogil:
+    enum:
+        QNN_ERROR_RANGE_COMMON_MIN, QNN_ERROR_RANGE_COMMON_MAX, QNN_ERROR_RANGE_PROPERTY_MIN
+        QNN_ERROR_RANGE_PROPERTY_MAX, QNN_ERROR_RANGE_OP_PACKAGE_MIN
+        QNN_ERROR_RANGE_OP_PACKAGE_MAX, QNN_ERROR_RANGE_BACKEND_MIN, QNN_ERROR_RANGE_BACKEND_MAX
+        QNN_ERROR_RANGE_BACKEND_SAVER_MIN, QNN_ERROR_RANGE_BACKEND_SAVER_MAX
+        QNN_ERROR_RANGE_CONTEXT_MIN, QNN_ERROR_RANGE_CONTEXT_MAX, QNN_ERROR_RANGE_GRAPH_MIN
+        QNN_ERROR_RANGE_GRAPH_MAX, QNN_ERROR_RANGE_TENSOR_MIN, QNN_ERROR_RANGE_TENSOR_MAX
+        QNN_ERROR_RANGE_MEM_MIN, QNN_ERROR_RANGE_MEM_MAX, QNN_ERROR_RANGE_SIGNAL_MIN
+        QNN_ERROR_RANGE_SIGNAL_MAX, QNN_ERROR_RANGE_ERROR_MIN, QNN_ERROR_RANGE_ERROR_MAX
+        QNN_ERROR_RANGE_LOG_MIN, QNN_ERROR_RANGE_LOG_MAX, QNN_ERROR_RANGE_PROFILE_MIN
+        QNN_ERROR_RANGE_PROFILE_MAX, QNN_ERROR_RANGE_PERF_INFRASTRUCTURE_MIN
+        QNN_ERROR_RANGE_PERF_INFRASTRUCTURE_MAX, QNN_ERROR_RANGE_DEVICE_MIN
+        QNN_ERROR_RANGE_DEVICE_MAX, QNN_ERROR_RANGE_GLOBAL_CONFIG_MIN
+        QNN_ERROR_RANGE_GLOBAL_CONFIG_MAX, QNN_ERROR_RANGE_SYSTEM_MIN, QNN_ERROR_RANGE_SYSTEM_MAX
+        QNN_ERROR_RANGE_INTERFACE_MIN, QNN_ERROR_RANGE_INTERFACE_MAX
 
     ctypedef enum QnnCommon_Error_t:
         QNN_COMMON_ERROR_NOT_SUPPORTED, QNN_COMMON_ERROR_MEM_ALLOC, QNN_COMMON_ERROR_SYSTEM
@@ -85,11 +127,10 @@ cdef extern from "abi/qnn.h" nogil:
         QNN_COMMON_ERROR_GENERAL
 
     ctypedef enum QnnBackend_Error_t:
-        QNN_BACKEND_NO_ERROR, QNN_BACKEND_ERROR_MEM_ALLOC
-        QNN_BACKEND_ERROR_UNSUPPORTED_PLATFORM, QNN_BACKEND_ERROR_CANNOT_INITIALIZE
-        QNN_BACKEND_ERROR_TERMINATE_FAILED, QNN_BACKEND_ERROR_NOT_SUPPORTED
-        QNN_BACKEND_ERROR_INVALID_ARGUMENT, QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND
-        QNN_BACKEND_ERROR_OP_PACKAGE_IF_PROVIDER_NOT_FOUND
+        QNN_BACKEND_NO_ERROR, QNN_BACKEND_ERROR_MEM_ALLOC, QNN_BACKEND_ERROR_UNSUPPORTED_PLATFORM
+        QNN_BACKEND_ERROR_CANNOT_INITIALIZE, QNN_BACKEND_ERROR_TERMINATE_FAILED
+        QNN_BACKEND_ERROR_NOT_SUPPORTED, QNN_BACKEND_ERROR_INVALID_ARGUMENT
+        QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND, QNN_BACKEND_ERROR_OP_PACKAGE_IF_PROVIDER_NOT_FOUND
         QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED
         QNN_BACKEND_ERROR_OP_PACKAGE_UNSUPPORTED_VERSION, QNN_BACKEND_ERROR_OP_PACKAGE_DUPLICATE
         QNN_BACKEND_ERROR_INCONSISTENT_CONFIG, QNN_BACKEND_ERROR_INVALID_HANDLE
@@ -125,18 +166,17 @@ cdef extern from "abi/qnn.h" nogil:
 
     ctypedef enum QnnGraph_Error_t:
         QNN_GRAPH_NO_ERROR, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, QNN_GRAPH_ERROR_MEM_ALLOC
-        QNN_GRAPH_ERROR_GENERAL, QNN_GRAPH_ERROR_INVALID_ARGUMENT
-        QNN_GRAPH_ERROR_INVALID_HANDLE, QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST
-        QNN_GRAPH_ERROR_INVALID_NAME, QNN_GRAPH_ERROR_INVALID_TENSOR
-        QNN_GRAPH_ERROR_INVALID_OP_CONFIG, QNN_GRAPH_ERROR_SET_PROFILE
-        QNN_GRAPH_ERROR_UNCONNECTED_NODE, QNN_GRAPH_ERROR_CREATE_FAILED
-        QNN_GRAPH_ERROR_OPTIMIZATION_FAILED, QNN_GRAPH_ERROR_FINALIZE_FAILED
-        QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, QNN_GRAPH_ERROR_GRAPH_FINALIZED
-        QNN_GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL, QNN_GRAPH_ERROR_SIGNAL_IN_USE
-        QNN_GRAPH_ERROR_ABORTED, QNN_GRAPH_ERROR_PROFILE_IN_USE, QNN_GRAPH_ERROR_TIMED_OUT
-        QNN_GRAPH_ERROR_SUBGRAPH, QNN_GRAPH_ERROR_DISABLED, QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE
-        QNN_GRAPH_ERROR_TENSOR_SPARSITY, QNN_GRAPH_ERROR_EARLY_TERMINATION
-        QNN_GRAPH_ERROR_INVALID_CONTEXT
+        QNN_GRAPH_ERROR_GENERAL, QNN_GRAPH_ERROR_INVALID_ARGUMENT, QNN_GRAPH_ERROR_INVALID_HANDLE
+        QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST, QNN_GRAPH_ERROR_INVALID_NAME
+        QNN_GRAPH_ERROR_INVALID_TENSOR, QNN_GRAPH_ERROR_INVALID_OP_CONFIG
+        QNN_GRAPH_ERROR_SET_PROFILE, QNN_GRAPH_ERROR_UNCONNECTED_NODE
+        QNN_GRAPH_ERROR_CREATE_FAILED, QNN_GRAPH_ERROR_OPTIMIZATION_FAILED
+        QNN_GRAPH_ERROR_FINALIZE_FAILED, QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED
+        QNN_GRAPH_ERROR_GRAPH_FINALIZED, QNN_GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL
+        QNN_GRAPH_ERROR_SIGNAL_IN_USE, QNN_GRAPH_ERROR_ABORTED, QNN_GRAPH_ERROR_PROFILE_IN_USE
+        QNN_GRAPH_ERROR_TIMED_OUT, QNN_GRAPH_ERROR_SUBGRAPH, QNN_GRAPH_ERROR_DISABLED
+        QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE, QNN_GRAPH_ERROR_TENSOR_SPARSITY
+        QNN_GRAPH_ERROR_EARLY_TERMINATION, QNN_GRAPH_ERROR_INVALID_CONTEXT
 
     ctypedef enum QnnLog_Error_t:
         QNN_LOG_NO_ERROR, QNN_LOG_ERROR_MEM_ALLOC, QNN_LOG_ERROR_INITIALIZATION
@@ -163,10 +203,57 @@ cdef extern from "abi/qnn.h" nogil:
         QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM, QNN_TENSOR_ERROR_NAME_HASH_COLLISION
         QNN_TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE, QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE
 
+    ctypedef enum QnnOpPackage_Error_t:
+        QNN_OP_PACKAGE_NO_ERROR, QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE
+        QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED
+        QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED, QNN_OP_PACKAGE_ERROR_INVALID_HANDLE
+        QNN_OP_PACKAGE_ERROR_INVALID_INFRASTRUCTURE, QNN_OP_PACKAGE_ERROR_INVALID_INFO
+        QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT
+        QNN_OP_PACKAGE_ERROR_GENERAL
+
     ctypedef enum QnnInterface_Error_t:
         QNN_INTERFACE_NO_ERROR, QNN_INTERFACE_ERROR_NOT_SUPPORTED
         QNN_INTERFACE_ERROR_INVALID_PARAMETER
 
+    ctypedef enum QnnSystemCommon_Error_t:
+        QNN_SYSTEM_COMMON_NO_ERROR, QNN_SYSTEM_COMMON_ERROR_UNSUPPORTED_FEATURE
+        QNN_SYSTEM_COMMON_ERROR_INVALID_HANDLE, QNN_SYSTEM_COMMON_ERROR_INVALID_ARGUMENT
+
+    ctypedef enum QnnSystemContext_Error_t:
+        QNN_SYSTEM_CONTEXT_NO_ERROR, QNN_SYSTEM_CONTEXT_ERROR_UNSUPPORTED_FEATURE
+        QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE, QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT
+        QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED, QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY
+
+    ctypedef enum QnnSystemDlc_Error_t:
+        QNN_SYSTEM_DLC_NO_ERROR, QNN_SYSTEM_DLC_ERROR_UNSUPPORTED_FEATURE
+        QNN_SYSTEM_DLC_ERROR_INVALID_HANDLE, QNN_SYSTEM_DLC_ERROR_INVALID_ARGUMENT
+        QNN_SYSTEM_DLC_ERROR_OPERATION_FAILED, QNN_SYSTEM_DLC_ERROR_MALFORMED_BINARY
+
+    ctypedef enum QnnSystemProfile_Error_t:
+        QNN_SYSTEM_PROFILE_NO_ERROR, QNN_SYSTEM_PROFILE_ERROR_UNSUPPORTED_FEATURE
+        QNN_SYSTEM_PROFILE_ERROR_INVALID_HANDLE, QNN_SYSTEM_PROFILE_ERROR_INVALID_ARGUMENT
+        QNN_SYSTEM_PROFILE_ERROR_MEM_ALLOC
+
+    ctypedef enum QnnSystemTensor_Error_t:
+        QNN_SYSTEM_TENSOR_NO_ERROR, QNN_SYSTEM_TENSOR_ERROR_UNSUPPORTED_FEATURE
+        QNN_SYSTEM_TENSOR_ERROR_INVALID_ARGUMENT, QNN_SYSTEM_TENSOR_ERROR_INVALID_TENSOR
+
+    ctypedef enum QnnSystemInterface_Error_t:
+        QNN_SYSTEM_INTERFACE_NO_ERROR, QNN_SYSTEM_INTERFACE_ERROR_NOT_SUPPORTED
+        QNN_SYSTEM_INTERFACE_ERROR_INVALID_PARAMETER
+
+    ctypedef enum QnnHtpPerfInfrastructure_Error_t:
+        QNN_HTP_PERF_INFRASTRUCTURE_NO_ERROR, QNN_HTP_PERF_INFRASTRUCTURE_ERROR_INVALID_HANDLE_PTR
+        QNN_HTP_PERF_INFRASTRUCTURE_ERROR_INVALID_INPUT
+        QNN_HTP_PERF_INFRASTRUCTURE_ERROR_UNSUPPORTED_CONFIG
+        QNN_HTP_PERF_INFRASTRUCTURE_ERROR_TRANSPORT, QNN_HTP_PERF_INFRASTRUCTURE_ERROR_UNSUPPORTED
+        QNN_HTP_PERF_INFRASTRUCTURE_ERROR_MEM_ALLOC, QNN_HTP_PERF_INFRASTRUCTURE_ERROR_FAILED
+
+    ctypedef enum QnnSaver_Error_t:
+        QNN_SAVER_ERROR_DUMMY_RETVALUE, QNN_SAVER_ERROR_ALREADY_INSTANTIATED
+
+
+cdef extern from "abi/qnn_property.h" nogil:
     enum:
         QNN_PROPERTY_GROUP_CORE, QNN_PROPERTY_GROUP_BACKEND
         QNN_PROPERTY_BACKEND_SUPPORT_OP_PACKAGE, QNN_PROPERTY_BACKEND_SUPPORT_PLATFORM_OPTIONS
@@ -193,12 +280,11 @@ cdef extern from "abi/qnn.h" nogil:
         QNN_PROPERTY_GRAPH_SUPPORT_CONFIG, QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS
         QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION, QNN_PROPERTY_GRAPH_SUPPORT_NULL_INPUTS
         QNN_PROPERTY_GRAPH_SUPPORT_PRIORITY_CONTROL, QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_SIGNAL
-        QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL
-        QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_ASYNC_SIGNAL
+        QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL, QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_ASYNC_SIGNAL
         QNN_PROPERTY_GRAPH_SUPPORT_CONTINUOUS_PROFILING, QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE
         QNN_PROPERTY_GRAPH_SUPPORT_BATCH_MULTIPLE
-        QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_PER_API_PROFILING
-        QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH, QNN_PROPERTY_GRAPH_SUPPORT_PROFILING_STATE
+        QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_PER_API_PROFILING, QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH
+        QNN_PROPERTY_GRAPH_SUPPORT_PROFILING_STATE
         QNN_PROPERTY_GRAPH_SUPPORT_SET_PROFILING_NUM_EXECUTIONS
         QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_BIND_MEM_HANDLES
         QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_POPULATE_CLIENT_BUFS
@@ -232,92 +318,79 @@ cdef extern from "abi/qnn.h" nogil:
         QNN_PROPERTY_TENSOR_SUPPORT_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET_MAPPED
         QNN_PROPERTY_TENSOR_SUPPORT_QUANTIZATION_ENCODING_BW_BLOCK_SCALE_OFFSET_MAPPED
         QNN_PROPERTY_TENSOR_SUPPORT_QUANTIZATION_ENCODING_BW_BLOCKWISE_EXPANSION_MAPPED
-        QNN_PROPERTY_TENSOR_SUPPORT_QUANTIZATION_ENCODING_BW_FLOAT_BLOCK
-        QNN_PROPERTY_GROUP_ERROR, QNN_PROPERTY_ERROR_GET_VERBOSE_MESSAGE
-        QNN_PROPERTY_GROUP_MEMORY, QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_ION
-        QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_CUSTOM
+        QNN_PROPERTY_TENSOR_SUPPORT_QUANTIZATION_ENCODING_BW_FLOAT_BLOCK, QNN_PROPERTY_GROUP_ERROR
+        QNN_PROPERTY_ERROR_GET_VERBOSE_MESSAGE, QNN_PROPERTY_GROUP_MEMORY
+        QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_ION, QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_CUSTOM
         QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_DMA_BUF, QNN_PROPERTY_GROUP_SIGNAL
         QNN_PROPERTY_SIGNAL_SUPPORT_ABORT, QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT
         QNN_PROPERTY_GROUP_LOG, QNN_PROPERTY_LOG_SUPPORTS_DEFAULT_STREAM
         QNN_PROPERTY_GROUP_PROFILE, QNN_PROPERTY_PROFILE_SUPPORT_CUSTOM_CONFIG
         QNN_PROPERTY_PROFILE_SUPPORT_MAX_EVENTS_CONFIG
-        QNN_PROPERTY_PROFILE_SUPPORTS_EXTENDED_EVENT
-        QNN_PROPERTY_PROFILE_SUPPORT_OPTRACE_CONFIG, QNN_PROPERTY_GROUP_DEVICE
-        QNN_PROPERTY_DEVICE_SUPPORT_INFRASTRUCTURE, QNN_PROPERTY_GROUP_CUSTOM
+        QNN_PROPERTY_PROFILE_SUPPORTS_EXTENDED_EVENT, QNN_PROPERTY_PROFILE_SUPPORT_OPTRACE_CONFIG
+        QNN_PROPERTY_GROUP_DEVICE, QNN_PROPERTY_DEVICE_SUPPORT_INFRASTRUCTURE
+        QNN_PROPERTY_GROUP_CUSTOM
 
-    # ---- tensors, quantization, operations, memory
+    ctypedef uint32_t QnnProperty_Key_t
 
-    ctypedef enum Qnn_DataType_t:
-        QNN_DATATYPE_INT_8, QNN_DATATYPE_INT_16, QNN_DATATYPE_INT_32, QNN_DATATYPE_INT_64
-        QNN_DATATYPE_UINT_8, QNN_DATATYPE_UINT_16, QNN_DATATYPE_UINT_32, QNN_DATATYPE_UINT_64
-        QNN_DATATYPE_FLOAT_16, QNN_DATATYPE_BFLOAT_16, QNN_DATATYPE_FLOAT_32
-        QNN_DATATYPE_FLOAT_64, QNN_DATATYPE_SFIXED_POINT_4, QNN_DATATYPE_SFIXED_POINT_8
-        QNN_DATATYPE_SFIXED_POINT_16, QNN_DATATYPE_SFIXED_POINT_32, QNN_DATATYPE_UFIXED_POINT_4
-        QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_UFIXED_POINT_16, QNN_DATATYPE_UFIXED_POINT_32
-        QNN_DATATYPE_BOOL_8, QNN_DATATYPE_STRING, QNN_DATATYPE_UNDEFINED
 
-    ctypedef enum Qnn_Precision_t:
-        QNN_PRECISION_FLOAT32, QNN_PRECISION_FLOAT16, QNN_PRECISION_UNDEFINED
+cdef extern from "abi/qnn_types.h" nogil:
+    enum:
+        QNN_SUCCESS
 
-    ctypedef enum Qnn_TensorType_t:
-        QNN_TENSOR_TYPE_APP_WRITE, QNN_TENSOR_TYPE_APP_READ, QNN_TENSOR_TYPE_APP_READWRITE
-        QNN_TENSOR_TYPE_NATIVE, QNN_TENSOR_TYPE_STATIC, QNN_TENSOR_TYPE_NULL
-        QNN_TENSOR_TYPE_UPDATEABLE_STATIC, QNN_TENSOR_TYPE_UPDATEABLE_NATIVE
-        QNN_TENSOR_TYPE_UPDATEABLE_APP_WRITE, QNN_TENSOR_TYPE_UPDATEABLE_APP_READ
-        QNN_TENSOR_TYPE_UPDATEABLE_APP_READWRITE, QNN_TENSOR_TYPE_OPTIONAL_APP_WRITE
-        QNN_TENSOR_TYPE_OPTIONAL_APP_READ, QNN_TENSOR_TYPE_OPTIONAL_APP_READWRITE
-        QNN_TENSOR_TYPE_UNDEFINED
+    const uint32_t QNN_DEFAULT_DEVICE_ID
+    const uint32_t QNN_DEFAULT_CORE_ID
 
-    ctypedef enum Qnn_ParamType_t:
-        QNN_PARAMTYPE_SCALAR, QNN_PARAMTYPE_TENSOR, QNN_PARAMTYPE_UNDEFINED
+    enum:
+        QNN_INVALID_FD, QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH
+        QNN_BACKEND_ID_NULL, QNN_BACKEND_ID_SAVER, QNN_BACKEND_ID_CPU, QNN_BACKEND_ID_GPU
+        QNN_BACKEND_ID_DSP, QNN_BACKEND_ID_HTP, QNN_BACKEND_ID_HTA, QNN_BACKEND_ID_IR
+        QNN_BACKEND_ID_LPAI, QNN_BACKEND_ID_LPAI_ISLAND
 
-    ctypedef enum Qnn_Definition_t:
-        QNN_DEFINITION_IMPL_GENERATED, QNN_DEFINITION_DEFINED, QNN_DEFINITION_UNDEFINED
+    const char* QNN_PROVIDER_NAME_SAVER
+    const char* QNN_PROVIDER_NAME_CPU
+    const char* QNN_PROVIDER_NAME_GPU
+    const char* QNN_PROVIDER_NAME_HTP
+    const char* QNN_PROVIDER_NAME_IR
+    const char* QNN_PROVIDER_NAME_LPAI
+    const char* QNN_PROVIDER_NAME_SYSTEM
 
-    ctypedef enum Qnn_Priority_t:
-        QNN_PRIORITY_LOW, QNN_PRIORITY_NORMAL, QNN_PRIORITY_DEFAULT, QNN_PRIORITY_NORMAL_HIGH
-        QNN_PRIORITY_HIGH, QNN_PRIORITY_UNDEFINED
+    ctypedef uint64_t Qnn_ErrorHandle_t
+    ctypedef uint64_t Qnn_ContextBinarySize_t
+    ctypedef uint32_t Qnn_TensorDataFormat_t
+    ctypedef uint32_t Qnn_SocModel_t
+    ctypedef uint32_t Qnn_ErrorReportingLevel_t
+    ctypedef void* Qnn_BackendHandle_t
+    ctypedef void* Qnn_ContextHandle_t
+    ctypedef void* Qnn_DeviceHandle_t
+    ctypedef void* Qnn_GraphHandle_t
+    ctypedef void* Qnn_LogHandle_t
+    ctypedef void* Qnn_MemHandle_t
+    ctypedef void* Qnn_ProfileHandle_t
+    ctypedef void* Qnn_SignalHandle_t
+    ctypedef void* Qnn_OpPackageHandle_t
+    ctypedef void* Qnn_MemInfoCustom_t
+    ctypedef void (*Qnn_GetTensorRawDataFn_t)() noexcept nogil
+    ctypedef void (*Qnn_FreeTensorRawDataFn_t)() noexcept nogil
 
-    ctypedef enum Qnn_QuantizationEncoding_t:
-        QNN_QUANTIZATION_ENCODING_SCALE_OFFSET, QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
-        QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET
-        QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET, QNN_QUANTIZATION_ENCODING_BLOCK
-        QNN_QUANTIZATION_ENCODING_BLOCKWISE_EXPANSION, QNN_QUANTIZATION_ENCODING_VECTOR
-        QNN_QUANTIZATION_ENCODING_FLOAT_BLOCK
-        QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET_MAPPED
-        QNN_QUANTIZATION_ENCODING_BW_BLOCK_MAPPED
-        QNN_QUANTIZATION_ENCODING_BW_BLOCKWISE_EXPANSION_MAPPED
-        QNN_QUANTIZATION_ENCODING_BW_FLOAT_BLOCK, QNN_QUANTIZATION_ENCODING_UNDEFINED
+    ctypedef struct Qnn_OpMappingPair_t:
+        const char* name
+        Qnn_MappingType_t type
 
-    ctypedef enum Qnn_QuantizationEncodingMapping_t:
-        QNN_QUANTIZATION_ENCODING_MAPPING_STANDARD_SYMMETRIC
-        QNN_QUANTIZATION_ENCODING_MAPPING_ASYMMETRIC_PLUS_ONE
-        QNN_QUANTIZATION_ENCODING_MAPPING_LINEAR_SYMMETRIC_EXCLUDE_ZERO
-        QNN_QUANTIZATION_ENCODING_MAPPING_UNDEFINED
+    ctypedef struct Qnn_Mapping_t:
+        const char* name
+        Qnn_OpMappingPair_t* pair
+        uint32_t numPairs
 
-    ctypedef enum Qnn_BlockwiseExpansionBlockScaleStorageType_t:
-        QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_8
-        QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_16
-        QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_UNDEFINED
+    ctypedef struct Qnn_OpMappingV1_t:
+        const char* graphName
+        Qnn_Mapping_t* opMappings
+        uint32_t numOpMappings
+        Qnn_Mapping_t* tensorMappings
+        uint32_t numTensorMappings
 
-    ctypedef enum Qnn_TensorMemType_t:
-        QNN_TENSORMEMTYPE_RAW, QNN_TENSORMEMTYPE_MEMHANDLE, QNN_TENSORMEMTYPE_RETRIEVE_RAW
-        QNN_TENSORMEMTYPE_UNDEFINED
-
-    ctypedef enum Qnn_SparseLayoutType_t:
-        QNN_SPARSE_LAYOUT_HYBRID_COO, QNN_SPARSE_LAYOUT_UNDEFINED
-
-    ctypedef enum Qnn_TensorVersion_t:
-        QNN_TENSOR_VERSION_1, QNN_TENSOR_VERSION_2, QNN_TENSOR_VERSION_UNDEFINED
-
-    ctypedef enum Qnn_TensorSetVersion_t:
-        QNN_TENSOR_SET_VERSION_1, QNN_TENSOR_SET_VERSION_UNDEFINED
-
-    ctypedef enum Qnn_OpConfigVersion_t:
-        QNN_OPCONFIG_VERSION_1, QNN_OPCONFIG_VERSION_UNDEFINED
-
-    ctypedef enum Qnn_MemType_t:
-        QNN_MEM_TYPE_ION, QNN_MEM_TYPE_CUSTOM, QNN_MEM_TYPE_DMA_BUF, QNN_MEM_TYPE_UNDEFINED
+    ctypedef struct Qnn_OpMapping_t:
+        Qnn_OpMappingVersion_t version
+        Qnn_OpMappingV1_t* v1
 
     ctypedef struct Qnn_ErrorReportingConfig_t:
         Qnn_ErrorReportingLevel_t reportingLevel
@@ -449,7 +522,8 @@ cdef extern from "abi/qnn.h" nogil:
         uint32_t dataSize
 
     ctypedef struct Qnn_TensorRetrieveRaw_t:
-        pass
+        Qnn_GetTensorRawDataFn_t getTensorData
+        Qnn_FreeTensorRawDataFn_t freeTensorData
 
     ctypedef struct Qnn_OpaqueObject_t:
         void* data
@@ -552,9 +626,33 @@ cdef extern from "abi/qnn.h" nogil:
     ctypedef struct Qnn_NotifyStatus_t:
         Qnn_ErrorHandle_t error
 
-    ctypedef void (*Qnn_NotifyFn_t)(void* notifyParam, Qnn_NotifyStatus_t status) noexcept
+    ctypedef void (*Qnn_NotifyFn_t)(
+        void* notifyParam, Qnn_NotifyStatus_t status) noexcept nogil
 
-    # ---- configs, properties and records of the objects
+
+cdef extern from "abi/qnn_objects.h" nogil:
+    enum:
+        QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTTYPE_DEINIT, QNN_PROFILE_EVENTTYPE_EXECUTE
+        QNN_PROFILE_EVENTTYPE_EXECUTE_DEVICE, QNN_PROFILE_EVENTTYPE_EXECUTE_POSTPROCESS
+        QNN_PROFILE_EVENTTYPE_EXECUTE_PREPROCESS, QNN_PROFILE_EVENTTYPE_EXECUTE_QUEUE_WAIT
+        QNN_PROFILE_EVENTTYPE_FINALIZE, QNN_PROFILE_EVENTTYPE_INIT, QNN_PROFILE_EVENTTYPE_NODE
+        QNN_PROFILE_EVENTTYPE_TRACE, QNN_PROFILE_EVENTUNIT_BACKEND, QNN_PROFILE_EVENTUNIT_BYTES
+        QNN_PROFILE_EVENTUNIT_COUNT, QNN_PROFILE_EVENTUNIT_CYCLES, QNN_PROFILE_EVENTUNIT_MICROSEC
+        QNN_PROFILE_EVENTUNIT_NONE, QNN_PROFILE_EVENTUNIT_OBJECT, QNN_PROFILE_LEVEL_BACKEND
+        QNN_PROFILE_LEVEL_BASIC, QNN_PROFILE_LEVEL_DETAILED
+
+    ctypedef void* QnnBackend_CustomConfig_t
+    ctypedef void* QnnBackend_CustomProperty_t
+    ctypedef void* QnnContext_CustomConfig_t
+    ctypedef void* QnnContext_CustomProperty_t
+    ctypedef void* QnnDevice_CustomConfig_t
+    ctypedef void* QnnDevice_CoreInfoExtension_t
+    ctypedef void* QnnDevice_DeviceInfoExtension_t
+    ctypedef void* QnnGraph_CustomConfig_t
+    ctypedef void* QnnGraph_CustomProperty_t
+    ctypedef void* QnnProfile_CustomConfig_t
+    ctypedef void* QnnSignal_CustomConfig_t
+    ctypedef void* QnnDevice_Infrastructure_t
 
     ctypedef enum QnnBackend_ConfigOption_t:
         QNN_BACKEND_CONFIG_OPTION_CUSTOM, QNN_BACKEND_CONFIG_OPTION_ERROR_REPORTING
@@ -673,7 +771,12 @@ cdef extern from "abi/qnn.h" nogil:
         QNN_LOG_LEVEL_DEBUG, QNN_LOG_LEVEL_MAX
 
     ctypedef void (*QnnLog_Callback_t)(
-        const char* fmt, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept
+        const char* fmt, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept nogil
+    ctypedef uint64_t QnnProfile_EventId_t
+    ctypedef uint64_t QnnProfile_EventValue_t
+    ctypedef uint32_t QnnProfile_Level_t
+    ctypedef uint32_t QnnProfile_EventType_t
+    ctypedef uint32_t QnnProfile_EventUnit_t
 
     ctypedef enum QnnProfile_ExtendedEventDataVersion_t:
         QNN_PROFILE_DATA_VERSION_1, QNN_PROFILE_DATA_VERSION_UNDEFINED
@@ -681,16 +784,6 @@ cdef extern from "abi/qnn.h" nogil:
     ctypedef enum QnnProfile_ConfigOption_t:
         QNN_PROFILE_CONFIG_OPTION_CUSTOM, QNN_PROFILE_CONFIG_OPTION_MAX_EVENTS
         QNN_PROFILE_CONFIG_OPTION_ENABLE_OPTRACE, QNN_PROFILE_CONFIG_OPTION_UNDEFINED
-
-    enum:
-        QNN_PROFILE_EVENTTYPE_BACKEND, QNN_PROFILE_EVENTTYPE_EXECUTE
-        QNN_PROFILE_EVENTTYPE_EXECUTE_DEVICE, QNN_PROFILE_EVENTTYPE_EXECUTE_POSTPROCESS
-        QNN_PROFILE_EVENTTYPE_EXECUTE_PREPROCESS, QNN_PROFILE_EVENTTYPE_EXECUTE_QUEUE_WAIT
-        QNN_PROFILE_EVENTTYPE_FINALIZE, QNN_PROFILE_EVENTTYPE_INIT, QNN_PROFILE_EVENTTYPE_NODE
-        QNN_PROFILE_EVENTTYPE_TRACE, QNN_PROFILE_EVENTUNIT_BACKEND, QNN_PROFILE_EVENTUNIT_BYTES
-        QNN_PROFILE_EVENTUNIT_COUNT, QNN_PROFILE_EVENTUNIT_CYCLES
-        QNN_PROFILE_EVENTUNIT_MICROSEC, QNN_PROFILE_EVENTUNIT_NONE, QNN_PROFILE_EVENTUNIT_OBJECT
-        QNN_PROFILE_LEVEL_BACKEND, QNN_PROFILE_LEVEL_BASIC, QNN_PROFILE_LEVEL_DETAILED
 
     ctypedef struct QnnProfile_EventData_t:
         QnnProfile_EventType_t type
@@ -729,6 +822,8 @@ cdef extern from "abi/qnn.h" nogil:
         QnnSignal_CustomConfig_t customConfig
         uint64_t timeoutDurationUs
 
+
+cdef extern from "abi/qnn_context.h" nogil:
     ctypedef enum QnnContext_ConfigOption_t:
         QNN_CONTEXT_CONFIG_OPTION_CUSTOM, QNN_CONTEXT_CONFIG_OPTION_PRIORITY
         QNN_CONTEXT_CONFIG_OPTION_ERROR_REPORTING, QNN_CONTEXT_CONFIG_OPTION_OEM_STRING
@@ -753,6 +848,18 @@ cdef extern from "abi/qnn.h" nogil:
         QNN_CONTEXT_PARAMS_VERSION_1, QNN_CONTEXT_PARAMS_VERSION_2
         QNN_CONTEXT_PARAMS_VERSION_UNDEFINED
 
+    ctypedef enum Qnn_ContextBinaryRawBufferCallbackVersion_t:
+        QNN_CONTEXT_CALLBACK_RAW_BUFFER_VERSION_1
+        QNN_CONTEXT_CALLBACK_RAW_BUFFER_VERSION_UNDEFINED
+
+    ctypedef enum Qnn_ContextBinaryDmaBufferCallbackVersion_t:
+        QNN_CONTEXT_CALLBACK_DMA_BUFFER_VERSION_1
+        QNN_CONTEXT_CALLBACK_DMA_BUFFER_VERSION_UNDEFINED
+
+    ctypedef enum Qnn_ContextBinaryCallbackType_t:
+        QNN_CONTEXT_CALLBACK_RAW_BUFFER, QNN_CONTEXT_CALLBACK_DMA_BUFFER
+        QNN_CONTEXT_CALLBACK_UNDEFINED
+
     ctypedef enum QnnContext_SectionType_t:
         QNN_CONTEXT_SECTION_UPDATABLE, QNN_CONTEXT_SECTION_UPDATABLE_WEIGHTS
         QNN_CONTEXT_SECTION_UPDATABLE_QUANT_PARAMS, QNN_CONTEXT_SECTION_UNDEFINED
@@ -766,12 +873,11 @@ cdef extern from "abi/qnn.h" nogil:
     ctypedef enum QnnContext_PropertyOption_t:
         QNN_CONTEXT_PROPERTY_OPTION_CUSTOM, QNN_CONTEXT_PROPERTY_OPTION_UNDEFINED
 
-    ctypedef struct Qnn_ContextBinaryCallback_t:
-        pass
-
-    ctypedef struct Qnn_BinaryBuffer_t:
-        void* data
-        Qnn_ContextBinarySize_t dataSize
+    ctypedef void (*QnnContext_createFromBinaryNotifyFn_t)() noexcept nogil
+    ctypedef void (*Qnn_ContextBinaryRawDataProviderFn_t)() noexcept nogil
+    ctypedef void (*Qnn_ContextBinaryRawDataReleaseFn_t)() noexcept nogil
+    ctypedef void (*Qnn_ContextBinaryDmaDataProviderFn_t)() noexcept nogil
+    ctypedef void (*Qnn_ContextBinaryDmaDataReleaseFn_t)() noexcept nogil
 
     ctypedef struct QnnContext_AsyncExecutionQueueDepth_t:
         QnnContext_AsyncExecutionQueueDepthType_t type
@@ -799,6 +905,52 @@ cdef extern from "abi/qnn.h" nogil:
         QnnContext_createFromBinaryNotifyFn_t notifyFunc
         void* notifyParam
 
+    ctypedef struct Qnn_ContextBinaryDataRequest_t:
+        Qnn_ContextBinarySize_t offset
+        Qnn_ContextBinarySize_t size
+        uint8_t isBackendMappingNeeded
+
+    ctypedef struct Qnn_ContextBinaryRawDataResponse_t:
+        void* memPtr
+        Qnn_ContextBinarySize_t dataStartOffset
+        Qnn_ContextBinarySize_t alignedSize
+
+    ctypedef struct Qnn_ContextBinaryDmaDataResponse_t:
+        Qnn_MemDmaBufInfo_t dmaBuffer
+        Qnn_ContextBinarySize_t dataStartOffset
+        Qnn_ContextBinarySize_t alignedSize
+
+    ctypedef struct Qnn_ContextBinaryRawDataMem_t:
+        void* memPtr
+        Qnn_ContextBinarySize_t memSize
+
+    ctypedef struct Qnn_ContextBinaryDmaDataMem_t:
+        Qnn_MemDmaBufInfo_t dmaBuffer
+        Qnn_ContextBinarySize_t memSize
+
+    ctypedef struct Qnn_ContextBinaryRawBufferCallbackV1_t:
+        Qnn_ContextBinaryRawDataProviderFn_t dataProvide
+        Qnn_ContextBinaryRawDataReleaseFn_t dataRelease
+        void* notifyParam
+
+    ctypedef struct Qnn_ContextBinaryDmaBufferCallbackV1_t:
+        Qnn_ContextBinaryDmaDataProviderFn_t dataProvide
+        Qnn_ContextBinaryDmaDataReleaseFn_t dataRelease
+        void* notifyParam
+
+    ctypedef struct Qnn_ContextBinaryRawBufferCallback_t:
+        Qnn_ContextBinaryRawBufferCallbackVersion_t version
+        Qnn_ContextBinaryRawBufferCallbackV1_t v1
+
+    ctypedef struct Qnn_ContextBinaryDmaBufferCallback_t:
+        Qnn_ContextBinaryDmaBufferCallbackVersion_t version
+        Qnn_ContextBinaryDmaBufferCallbackV1_t v1
+
+    ctypedef struct Qnn_ContextBinaryCallback_t:
+        Qnn_ContextBinaryCallbackType_t type
+        Qnn_ContextBinaryRawBufferCallback_t rawBufferCallback
+        Qnn_ContextBinaryDmaBufferCallback_t dmaBufferCallback
+
     ctypedef struct QnnContext_ParamsV2_t:
         const QnnContext_Config_t** config
         const void* binaryBuffer
@@ -813,6 +965,10 @@ cdef extern from "abi/qnn.h" nogil:
         QnnContext_ParamsV1_t v1
         QnnContext_ParamsV2_t* v2
 
+    ctypedef struct Qnn_BinaryBuffer_t:
+        void* data
+        Qnn_ContextBinarySize_t dataSize
+
     ctypedef struct QnnContext_BufferV1_t:
         QnnContext_MemType_t memType
         Qnn_BinaryBuffer_t binaryBuf
@@ -826,180 +982,194 @@ cdef extern from "abi/qnn.h" nogil:
         QnnContext_PropertyOption_t option
         QnnContext_CustomProperty_t customProperty
 
-    # ---- the function table; a slot may be NULL
 
-    ctypedef Qnn_ErrorHandle_t (*QnnProperty_HasCapabilityFn_t)(QnnProperty_Key_t key) noexcept
+cdef extern from "abi/qnn_interface.h" nogil:
+    enum:
+        QNNRT_INTERFACE_SPARE_SLOTS, QNN_INTERFACE_NUM_ENTRIES
+
+    ctypedef Qnn_ErrorHandle_t (*QnnProperty_HasCapabilityFn_t)(
+        QnnProperty_Key_t key) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnBackend_CreateFn_t)(
         Qnn_LogHandle_t log, const QnnBackend_Config_t** config,
-        Qnn_BackendHandle_t* backend) noexcept
+        Qnn_BackendHandle_t* backend) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnBackend_SetConfigFn_t)(
-        Qnn_BackendHandle_t backend, const QnnBackend_Config_t** config) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnBackend_GetApiVersionFn_t)(Qnn_ApiVersion_t* version) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnBackend_GetBuildIdFn_t)(const char** id) noexcept
+        Qnn_BackendHandle_t backend, const QnnBackend_Config_t** config) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnBackend_GetApiVersionFn_t)(
+        Qnn_ApiVersion_t* version) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnBackend_GetBuildIdFn_t)(const char** id) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnBackend_RegisterOpPackageFn_t)(
         Qnn_BackendHandle_t backend, const char* packagePath, const char* interfaceProvider,
-        const char* target) noexcept
+        const char* target) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnBackend_GetSupportedOperationsFn_t)(
         Qnn_BackendHandle_t backend, uint32_t* count,
-        const QnnBackend_OperationName_t** operations) noexcept
+        const QnnBackend_OperationName_t** operations) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnBackend_ValidateOpConfigFn_t)(
-        Qnn_BackendHandle_t backend, Qnn_OpConfig_t opConfig) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnBackend_FreeFn_t)(Qnn_BackendHandle_t backend) noexcept
+        Qnn_BackendHandle_t backend, Qnn_OpConfig_t opConfig) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnBackend_FreeFn_t)(
+        Qnn_BackendHandle_t backend) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_CreateFn_t)(
         Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
-        const QnnContext_Config_t** config, Qnn_ContextHandle_t* context) noexcept
+        const QnnContext_Config_t** config, Qnn_ContextHandle_t* context) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_SetConfigFn_t)(
-        Qnn_ContextHandle_t context, const QnnContext_Config_t** config) noexcept
+        Qnn_ContextHandle_t context, const QnnContext_Config_t** config) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_GetBinarySizeFn_t)(
-        Qnn_ContextHandle_t context, Qnn_ContextBinarySize_t* size) noexcept
+        Qnn_ContextHandle_t context, Qnn_ContextBinarySize_t* size) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_GetBinaryFn_t)(
         Qnn_ContextHandle_t context, void* buffer, Qnn_ContextBinarySize_t bufferSize,
-        Qnn_ContextBinarySize_t* writtenSize) noexcept
+        Qnn_ContextBinarySize_t* writtenSize) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_CreateFromBinaryFn_t)(
         Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
         const QnnContext_Config_t** config, const void* binary,
         Qnn_ContextBinarySize_t binarySize, Qnn_ContextHandle_t* context,
-        Qnn_ProfileHandle_t profile) noexcept
+        Qnn_ProfileHandle_t profile) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_FreeFn_t)(
-        Qnn_ContextHandle_t context, Qnn_ProfileHandle_t profile) noexcept
+        Qnn_ContextHandle_t context, Qnn_ProfileHandle_t profile) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_CreateFn_t)(
         Qnn_ContextHandle_t context, const char* name, const QnnGraph_Config_t** config,
-        Qnn_GraphHandle_t* graph) noexcept
+        Qnn_GraphHandle_t* graph) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_CreateSubgraphFn_t)(
-        Qnn_GraphHandle_t graph, const char* name, Qnn_GraphHandle_t* subgraph) noexcept
+        Qnn_GraphHandle_t graph, const char* name, Qnn_GraphHandle_t* subgraph) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_SetConfigFn_t)(
-        Qnn_GraphHandle_t graph, const QnnGraph_Config_t** config) noexcept
+        Qnn_GraphHandle_t graph, const QnnGraph_Config_t** config) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_AddNodeFn_t)(
-        Qnn_GraphHandle_t graph, Qnn_OpConfig_t opConfig) noexcept
+        Qnn_GraphHandle_t graph, Qnn_OpConfig_t opConfig) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_FinalizeFn_t)(
-        Qnn_GraphHandle_t graph, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept
+        Qnn_GraphHandle_t graph, Qnn_ProfileHandle_t profile,
+        Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_RetrieveFn_t)(
-        Qnn_ContextHandle_t context, const char* name, Qnn_GraphHandle_t* graph) noexcept
+        Qnn_ContextHandle_t context, const char* name, Qnn_GraphHandle_t* graph) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_ExecuteFn_t)(
         Qnn_GraphHandle_t graph, const Qnn_Tensor_t* inputs, uint32_t numInputs,
         Qnn_Tensor_t* outputs, uint32_t numOutputs, Qnn_ProfileHandle_t profile,
-        Qnn_SignalHandle_t signal) noexcept
+        Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_ExecuteAsyncFn_t)(
         Qnn_GraphHandle_t graph, const Qnn_Tensor_t* inputs, uint32_t numInputs,
         Qnn_Tensor_t* outputs, uint32_t numOutputs, Qnn_ProfileHandle_t profile,
-        Qnn_SignalHandle_t signal, Qnn_NotifyFn_t notify, void* notifyParam) noexcept
+        Qnn_SignalHandle_t signal, Qnn_NotifyFn_t notify, void* notifyParam) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnTensor_CreateContextTensorFn_t)(
-        Qnn_ContextHandle_t context, Qnn_Tensor_t* tensor) noexcept
+        Qnn_ContextHandle_t context, Qnn_Tensor_t* tensor) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnTensor_CreateGraphTensorFn_t)(
-        Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor) noexcept
+        Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnLog_CreateFn_t)(
-        QnnLog_Callback_t callback, QnnLog_Level_t maxLevel, Qnn_LogHandle_t* log) noexcept
+        QnnLog_Callback_t callback, QnnLog_Level_t maxLevel,
+        Qnn_LogHandle_t* log) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnLog_SetLogLevelFn_t)(
-        Qnn_LogHandle_t log, QnnLog_Level_t maxLevel) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnLog_FreeFn_t)(Qnn_LogHandle_t log) noexcept
+        Qnn_LogHandle_t log, QnnLog_Level_t maxLevel) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnLog_FreeFn_t)(Qnn_LogHandle_t log) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnProfile_CreateFn_t)(
         Qnn_BackendHandle_t backend, QnnProfile_Level_t level,
-        Qnn_ProfileHandle_t* profile) noexcept
+        Qnn_ProfileHandle_t* profile) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnProfile_SetConfigFn_t)(
-        Qnn_ProfileHandle_t profile, const QnnProfile_Config_t** config) noexcept
+        Qnn_ProfileHandle_t profile, const QnnProfile_Config_t** config) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnProfile_GetEventsFn_t)(
         Qnn_ProfileHandle_t profile, const QnnProfile_EventId_t** events,
-        uint32_t* count) noexcept
+        uint32_t* count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnProfile_GetSubEventsFn_t)(
         QnnProfile_EventId_t event, const QnnProfile_EventId_t** subEvents,
-        uint32_t* count) noexcept
+        uint32_t* count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnProfile_GetEventDataFn_t)(
-        QnnProfile_EventId_t event, QnnProfile_EventData_t* data) noexcept
+        QnnProfile_EventId_t event, QnnProfile_EventData_t* data) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnProfile_GetExtendedEventDataFn_t)(
-        QnnProfile_EventId_t event, QnnProfile_ExtendedEventData_t* data) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnProfile_FreeFn_t)(Qnn_ProfileHandle_t profile) noexcept
+        QnnProfile_EventId_t event, QnnProfile_ExtendedEventData_t* data) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnProfile_FreeFn_t)(
+        Qnn_ProfileHandle_t profile) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnMem_RegisterFn_t)(
         Qnn_ContextHandle_t context, const Qnn_MemDescriptor_t* descriptors, uint32_t count,
-        Qnn_MemHandle_t* handles) noexcept
+        Qnn_MemHandle_t* handles) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnMem_DeRegisterFn_t)(
-        const Qnn_MemHandle_t* handles, uint32_t count) noexcept
+        const Qnn_MemHandle_t* handles, uint32_t count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnDevice_GetPlatformInfoFn_t)(
-        Qnn_LogHandle_t log, const QnnDevice_PlatformInfo_t** info) noexcept
+        Qnn_LogHandle_t log, const QnnDevice_PlatformInfo_t** info) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnDevice_FreePlatformInfoFn_t)(
-        Qnn_LogHandle_t log, const QnnDevice_PlatformInfo_t* info) noexcept
+        Qnn_LogHandle_t log, const QnnDevice_PlatformInfo_t* info) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnDevice_GetInfrastructureFn_t)(
-        const QnnDevice_Infrastructure_t* infrastructure) noexcept
+        const QnnDevice_Infrastructure_t* infrastructure) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnDevice_CreateFn_t)(
         Qnn_LogHandle_t log, const QnnDevice_Config_t** config,
-        Qnn_DeviceHandle_t* device) noexcept
+        Qnn_DeviceHandle_t* device) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnDevice_SetConfigFn_t)(
-        Qnn_DeviceHandle_t device, const QnnDevice_Config_t** config) noexcept
+        Qnn_DeviceHandle_t device, const QnnDevice_Config_t** config) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnDevice_GetInfoFn_t)(
-        Qnn_DeviceHandle_t device, const QnnDevice_PlatformInfo_t** info) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnDevice_FreeFn_t)(Qnn_DeviceHandle_t device) noexcept
+        Qnn_DeviceHandle_t device, const QnnDevice_PlatformInfo_t** info) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnDevice_FreeFn_t)(
+        Qnn_DeviceHandle_t device) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnSignal_CreateFn_t)(
         Qnn_BackendHandle_t backend, const QnnSignal_Config_t** config,
-        Qnn_SignalHandle_t* signal) noexcept
+        Qnn_SignalHandle_t* signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnSignal_SetConfigFn_t)(
-        Qnn_SignalHandle_t signal, const QnnSignal_Config_t** config) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSignal_TriggerFn_t)(Qnn_SignalHandle_t signal) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSignal_FreeFn_t)(Qnn_SignalHandle_t signal) noexcept
+        Qnn_SignalHandle_t signal, const QnnSignal_Config_t** config) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSignal_TriggerFn_t)(
+        Qnn_SignalHandle_t signal) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSignal_FreeFn_t)(
+        Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnError_GetMessageFn_t)(
-        Qnn_ErrorHandle_t error, const char** message) noexcept
+        Qnn_ErrorHandle_t error, const char** message) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnError_GetVerboseMessageFn_t)(
-        Qnn_ErrorHandle_t error, const char** message) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnError_FreeVerboseMessageFn_t)(const char* message) noexcept
+        Qnn_ErrorHandle_t error, const char** message) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnError_FreeVerboseMessageFn_t)(
+        const char* message) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_PrepareExecutionEnvironmentFn_t)(
         Qnn_GraphHandle_t graph, QnnGraph_ExecuteEnvironment_t** environments,
-        uint32_t count) noexcept
+        uint32_t count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_ReleaseExecutionEnvironmentFn_t)(
         Qnn_GraphHandle_t graph, const QnnGraph_ExecuteEnvironment_t** environments,
-        uint32_t count) noexcept
+        uint32_t count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGraph_GetPropertyFn_t)(
-        Qnn_GraphHandle_t graph, QnnGraph_Property_t** properties) noexcept
+        Qnn_GraphHandle_t graph, QnnGraph_Property_t** properties) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_ValidateBinaryFn_t)(
         Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
         const QnnContext_Config_t** config, const void* binary,
-        Qnn_ContextBinarySize_t binarySize) noexcept
+        Qnn_ContextBinarySize_t binarySize) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_CreateFromBinaryWithSignalFn_t)(
         Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
         const QnnContext_Config_t** config, const void* binary,
         Qnn_ContextBinarySize_t binarySize, Qnn_ContextHandle_t* context,
-        Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept
+        Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_CreateFromBinaryListAsyncFn_t)(
         Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
         const QnnContext_Params_t** params, const QnnContext_Config_t** listConfig,
-        Qnn_SignalHandle_t signal) noexcept
+        Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnTensor_UpdateGraphTensorsFn_t)(
-        Qnn_GraphHandle_t graph, const Qnn_Tensor_t** tensors, uint64_t count) noexcept
+        Qnn_GraphHandle_t graph, const Qnn_Tensor_t** tensors, uint64_t count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnTensor_UpdateContextTensorsFn_t)(
-        Qnn_ContextHandle_t context, const Qnn_Tensor_t** tensors, uint64_t count) noexcept
+        Qnn_ContextHandle_t context, const Qnn_Tensor_t** tensors,
+        uint64_t count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_GetBinarySectionSizeFn_t)(
         Qnn_ContextHandle_t context, Qnn_GraphHandle_t graph, QnnContext_SectionType_t section,
-        Qnn_ContextBinarySize_t* size) noexcept
+        Qnn_ContextBinarySize_t* size) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_GetBinarySectionFn_t)(
         Qnn_ContextHandle_t context, Qnn_GraphHandle_t graph, QnnContext_SectionType_t section,
         const QnnContext_Buffer_t* buffer, Qnn_ContextBinarySize_t* writtenSize,
-        Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept
+        Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_ApplyBinarySectionFn_t)(
         Qnn_ContextHandle_t context, Qnn_GraphHandle_t graph, QnnContext_SectionType_t section,
         const QnnContext_Buffer_t* buffer, Qnn_ProfileHandle_t profile,
-        Qnn_SignalHandle_t signal) noexcept
+        Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnBackend_GetPropertyFn_t)(
-        Qnn_BackendHandle_t backend, QnnBackend_Property_t** properties) noexcept
+        Qnn_BackendHandle_t backend, QnnBackend_Property_t** properties) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_GetPropertyFn_t)(
-        Qnn_ContextHandle_t context, QnnContext_Property_t** properties) noexcept
+        Qnn_ContextHandle_t context, QnnContext_Property_t** properties) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_GetIncrementalBinaryFn_t)(
         Qnn_ContextHandle_t context, const void** binary, Qnn_ContextBinarySize_t* startOffset,
-        Qnn_ContextBinarySize_t* writtenSize) noexcept
+        Qnn_ContextBinarySize_t* writtenSize) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_ReleaseIncrementalBinaryFn_t)(
         Qnn_ContextHandle_t context, const void* binary,
-        Qnn_ContextBinarySize_t startOffset) noexcept
+        Qnn_ContextBinarySize_t startOffset) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_FinalizeFn_t)(
-        Qnn_ContextHandle_t context, Qnn_ProfileHandle_t profile) noexcept
+        Qnn_ContextHandle_t context, Qnn_ProfileHandle_t profile) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnGlobalConfig_SetFn_t)(
-        const QnnGlobalConfig_t** config) noexcept
+        const QnnGlobalConfig_t** config) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_CreateFromBinaryWithCallbackFn_t)(
         Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
         const QnnContext_Config_t** config, const Qnn_ContextBinaryCallback_t* callback,
         const void* binary, Qnn_ContextBinarySize_t binarySize, Qnn_ContextHandle_t* context,
-        Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept
+        Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_GetBinarySectionUpdateFn_t)(
         const QnnContext_Buffer_t*, const QnnContext_Buffer_t*, const Qnn_Tensor_t**, uint64_t,
         uint8_t, Qnn_LogHandle_t, Qnn_ProfileHandle_t, Qnn_SignalHandle_t,
-        QnnContext_Buffer_t*) noexcept
+        QnnContext_Buffer_t*) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnContext_FreeBinarySectionUpdateFn_t)(
-        QnnContext_Buffer_t buffer, Qnn_LogHandle_t log) noexcept
+        QnnContext_Buffer_t buffer, Qnn_LogHandle_t log) noexcept nogil
 
     ctypedef struct QnnInterface_ImplementationV2_32_t:
         QnnProperty_HasCapabilityFn_t propertyHasCapability
@@ -1080,17 +1250,24 @@ cdef extern from "abi/qnn.h" nogil:
         Qnn_ApiVersion_t apiVersion
         QnnInterface_ImplementationV2_32_t v2_32
 
+    ctypedef struct Qnnrt_PaddedInterface_t:
+        QnnInterface_t interface
+        void (*spare[64])() noexcept nogil
+
     ctypedef Qnn_ErrorHandle_t (*QnnInterface_GetProvidersFn_t)(
-        const QnnInterface_t*** providerList, uint32_t* numProviders) noexcept
+        const QnnInterface_t*** providerList, uint32_t* numProviders) noexcept nogil
+
+    Qnn_ErrorHandle_t QnnInterface_getProviders(
+        const QnnInterface_t*** providerList, uint32_t* numProviders)
 
 
 cdef extern from "abi/qnn_system.h" nogil:
-    ctypedef void* QnnSystemContext_Handle_t
+    enum:
+        QNNRT_SYSTEM_INTERFACE_SPARE_SLOTS, QNN_SYSTEM_INTERFACE_NUM_ENTRIES
 
-    ctypedef enum QnnSystemContext_Error_t:
-        QNN_SYSTEM_CONTEXT_NO_ERROR, QNN_SYSTEM_CONTEXT_ERROR_UNSUPPORTED_FEATURE
-        QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE, QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT
-        QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED, QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY
+    ctypedef void* QnnSystemContext_Handle_t
+    ctypedef void* QnnSystemDlc_Handle_t
+    ctypedef void* QnnSystemProfile_SerializationTargetHandle_t
 
     ctypedef enum QnnSystemContext_GraphInfoVersion_t:
         QNN_SYSTEM_CONTEXT_GRAPH_INFO_VERSION_1, QNN_SYSTEM_CONTEXT_GRAPH_INFO_VERSION_2
@@ -1099,6 +1276,47 @@ cdef extern from "abi/qnn_system.h" nogil:
     ctypedef enum QnnSystemContext_BinaryInfoVersion_t:
         QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_1, QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_2
         QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3, QNN_SYSTEM_CONTEXT_BINARY_INFO_UNDEFINED
+
+    ctypedef enum QnnSystemContext_GraphConfigInfoVersion_t:
+        QNN_SYSTEM_DLC_GRAPH_CONFIG_INFO_VERSION_1, QNN_SYSTEM_DLC_GRAPH_CONFIG_INFO_UNDEFINED
+
+    ctypedef enum QnnSystemProfile_SerializationTargetType_t:
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_FILE
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_UNDEFINED
+
+    ctypedef enum QnnSystemProfile_SerializationTargetConfigType_t:
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_MAX_NUM_MESSAGES
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_SERIALIZATION_HEADER
+        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_UNDEFINED
+
+    ctypedef enum QnnSystemProfile_Visibility_t:
+        QNN_SYSTEM_PROFILE_VISIBILITY_PUBLIC, QNN_SYSTEM_PROFILE_VISIBILITY_PRIVATE
+
+    ctypedef enum QnnSystemProfile_MethodType_t:
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_NONE, QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_EXECUTE
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_FINALIZE
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_EXECUTE_ASYNC
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_CREATE_FROM_BINARY
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_DEINIT
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_CONTEXT_CREATE
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_COMPOSE_GRAPHS
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_EXECUTE_IPS
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_GRAPH_COMPONENT
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_BACKEND_LIB_LOAD
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_APPLY_BINARY_SECTION
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_FINALIZE
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_GET_BINARY_SIZE
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_GET_BINARY
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_GET_BINARY_SECTION_SIZE
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_FINALIZE_TENSOR_UPDATES
+        QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_UPDATE_BINARY_SECTION
+
+    ctypedef enum QnnSystemProfile_EventDataType_t:
+        QNN_SYSTEM_PROFILE_EVENT_DATA, QNN_SYSTEM_PROFILE_EXTENDED_EVENT_DATA
+        QNN_SYSTEM_PROFILE_EVENT_DATA_UNDEFINED
+
+    ctypedef enum QnnSystemProfile_ProfileDataVersion_t:
+        QNN_SYSTEM_PROFILE_DATA_VERSION_1, QNN_SYSTEM_PROFILE_DATA_VERSION_UNDEFINED
 
     ctypedef struct QnnSystemContext_GraphInfoV1_t:
         const char* graphName
@@ -1191,47 +1409,14 @@ cdef extern from "abi/qnn_system.h" nogil:
         QnnSystemContext_BinaryInfoV2_t contextBinaryInfoV2
         QnnSystemContext_BinaryInfoV3_t contextBinaryInfoV3
 
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_CreateFn_t)(
-        QnnSystemContext_Handle_t* context) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_GetBinaryInfoFn_t)(
-        QnnSystemContext_Handle_t context, void* binary, uint64_t binarySize,
-        const QnnSystemContext_BinaryInfo_t** info, Qnn_ContextBinarySize_t* infoSize) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_GetMetaDataFn_t)(
-        QnnSystemContext_Handle_t context, const void* binary, uint64_t binarySize,
-        const QnnSystemContext_BinaryInfo_t** info) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_FreeFn_t)(
-        QnnSystemContext_Handle_t context) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemTensor_GetMemoryFootprintFn_t)(
-        Qnn_Tensor_t tensor, uint64_t* bytes) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemLog_CreateFn_t)(
-        QnnLog_Callback_t callback, QnnLog_Level_t maxLevel, Qnn_LogHandle_t* log) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemLog_SetLogLevelFn_t)(
-        Qnn_LogHandle_t log, QnnLog_Level_t maxLevel) noexcept
-    ctypedef Qnn_ErrorHandle_t (*QnnSystemLog_FreeFn_t)(Qnn_LogHandle_t log) noexcept
+    ctypedef struct QnnSystemDlc_GraphConfigInfoV1_t:
+        const char* graphName
+        const QnnGraph_Config_t** graphConfigs
+        uint32_t numConfigs
 
-    ctypedef enum QnnSystemProfile_SerializationTargetType_t:
-        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_FILE
-        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_UNDEFINED
-
-    ctypedef enum QnnSystemProfile_SerializationTargetConfigType_t:
-        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_MAX_NUM_MESSAGES
-        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_SERIALIZATION_HEADER
-        QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_UNDEFINED
-
-    ctypedef enum QnnSystemProfile_Visibility_t:
-        QNN_SYSTEM_PROFILE_VISIBILITY_PUBLIC, QNN_SYSTEM_PROFILE_VISIBILITY_PRIVATE
-
-    ctypedef enum QnnSystemProfile_MethodType_t:
-        QNN_SYSTEM_PROFILE_METHOD_TYPE_NONE, QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_EXECUTE
-
-    ctypedef enum QnnSystemProfile_EventDataType_t:
-        QNN_SYSTEM_PROFILE_EVENT_DATA, QNN_SYSTEM_PROFILE_EXTENDED_EVENT_DATA
-        QNN_SYSTEM_PROFILE_EVENT_DATA_UNDEFINED
-
-    ctypedef enum QnnSystemProfile_ProfileDataVersion_t:
-        QNN_SYSTEM_PROFILE_DATA_VERSION_1, QNN_SYSTEM_PROFILE_DATA_VERSION_UNDEFINED
-
-    ctypedef void* QnnSystemProfile_SerializationTargetHandle_t
+    ctypedef struct QnnSystemDlc_GraphConfigInfo_t:
+        QnnSystemContext_GraphConfigInfoVersion_t version
+        QnnSystemDlc_GraphConfigInfoV1_t v1
 
     ctypedef struct QnnSystemProfile_SerializationTargetFile_t:
         const char* fileName
@@ -1276,15 +1461,49 @@ cdef extern from "abi/qnn_system.h" nogil:
         QnnSystemProfile_ProfileDataVersion_t version
         QnnSystemProfile_ProfileDataV1_t v1
 
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_CreateFn_t)(
+        QnnSystemContext_Handle_t* context) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_GetBinaryInfoFn_t)(
+        QnnSystemContext_Handle_t context, void* binary, uint64_t binarySize,
+        const QnnSystemContext_BinaryInfo_t** info,
+        Qnn_ContextBinarySize_t* infoSize) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_GetMetaDataFn_t)(
+        QnnSystemContext_Handle_t context, const void* binary, uint64_t binarySize,
+        const QnnSystemContext_BinaryInfo_t** info) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemContext_FreeFn_t)(
+        QnnSystemContext_Handle_t context) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemTensor_GetMemoryFootprintFn_t)(
+        Qnn_Tensor_t tensor, uint64_t* bytes) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemLog_CreateFn_t)(
+        QnnLog_Callback_t callback, QnnLog_Level_t maxLevel,
+        Qnn_LogHandle_t* log) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemLog_SetLogLevelFn_t)(
+        Qnn_LogHandle_t log, QnnLog_Level_t maxLevel) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemLog_FreeFn_t)(Qnn_LogHandle_t log) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemDlc_CreateFromFileFn_t)(
+        Qnn_LogHandle_t log, const char* path, QnnSystemDlc_Handle_t* dlc) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemDlc_CreateFromBinaryFn_t)(
+        Qnn_LogHandle_t log, const uint8_t* binary, Qnn_ContextBinarySize_t binarySize,
+        QnnSystemDlc_Handle_t* dlc) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemDlc_ComposeGraphsFn_t)(
+        QnnSystemDlc_Handle_t dlc, const QnnSystemDlc_GraphConfigInfo_t** graphConfigs,
+        uint32_t numGraphConfigs, Qnn_BackendHandle_t backend, Qnn_ContextHandle_t context,
+        QnnInterface_t interface, QnnSystemContext_GraphInfoVersion_t infoVersion,
+        QnnSystemContext_GraphInfo_t** graphs, uint32_t* numGraphs) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemDlc_GetOpMappingsFn_t)(
+        QnnSystemDlc_Handle_t dlc, const Qnn_OpMapping_t** mappings,
+        uint32_t* count) noexcept nogil
+    ctypedef Qnn_ErrorHandle_t (*QnnSystemDlc_FreeFn_t)(
+        QnnSystemDlc_Handle_t dlc) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnSystemProfile_CreateSerializationTargetFn_t)(
         QnnSystemProfile_SerializationTarget_t target,
         QnnSystemProfile_SerializationTargetConfig_t* configs, uint32_t numConfigs,
-        QnnSystemProfile_SerializationTargetHandle_t* handle) noexcept
+        QnnSystemProfile_SerializationTargetHandle_t* handle) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnSystemProfile_SerializeEventDataFn_t)(
         QnnSystemProfile_SerializationTargetHandle_t handle,
-        const QnnSystemProfile_ProfileData_t** data, uint32_t count) noexcept
+        const QnnSystemProfile_ProfileData_t** data, uint32_t count) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnSystemProfile_FreeSerializationTargetFn_t)(
-        QnnSystemProfile_SerializationTargetHandle_t handle) noexcept
+        QnnSystemProfile_SerializationTargetHandle_t handle) noexcept nogil
 
     ctypedef struct QnnSystemInterface_ImplementationV1_7_t:
         QnnSystemContext_CreateFn_t systemContextCreate
@@ -1295,6 +1514,11 @@ cdef extern from "abi/qnn_system.h" nogil:
         QnnSystemLog_CreateFn_t systemLogCreate
         QnnSystemLog_SetLogLevelFn_t systemLogSetLogLevel
         QnnSystemLog_FreeFn_t systemLogFree
+        QnnSystemDlc_CreateFromFileFn_t systemDlcCreateFromFile
+        QnnSystemDlc_CreateFromBinaryFn_t systemDlcCreateFromBinary
+        QnnSystemDlc_ComposeGraphsFn_t systemDlcComposeGraphs
+        QnnSystemDlc_GetOpMappingsFn_t systemDlcGetOpMappings
+        QnnSystemDlc_FreeFn_t systemDlcFree
         QnnSystemProfile_CreateSerializationTargetFn_t systemProfileCreateSerializationTarget
         QnnSystemProfile_SerializeEventDataFn_t systemProfileSerializeEventData
         QnnSystemProfile_FreeSerializationTargetFn_t systemProfileFreeSerializationTarget
@@ -1305,12 +1529,18 @@ cdef extern from "abi/qnn_system.h" nogil:
         Qnn_Version_t systemApiVersion
         QnnSystemInterface_ImplementationV1_7_t v1_7
 
+    ctypedef struct Qnnrt_PaddedSystemInterface_t:
+        QnnSystemInterface_t interface
+        void (*spare[64])() noexcept nogil
+
     ctypedef Qnn_ErrorHandle_t (*QnnSystemInterface_GetProvidersFn_t)(
-        const QnnSystemInterface_t*** providerList, uint32_t* numProviders) noexcept
+        const QnnSystemInterface_t*** providerList, uint32_t* numProviders) noexcept nogil
+
+    Qnn_ErrorHandle_t QnnSystemInterface_getProviders(
+        const QnnSystemInterface_t*** providerList, uint32_t* numProviders)
 
 
-cdef extern from "abi/qnn_htp.h" nogil:
-    ctypedef uint64_t QnnHtpMem_QurtAddress_t
+cdef extern from "abi/qnn_htp_perf.h" nogil:
     ctypedef uint32_t QnnHtpPerfInfrastructure_SetDcvsEnable_t
     ctypedef uint32_t QnnHtpPerfInfrastructure_DcvsEnable_t
     ctypedef uint32_t QnnHtpPerfInfrastructure_SetSleepLatency_t
@@ -1326,25 +1556,6 @@ cdef extern from "abi/qnn_htp.h" nogil:
     ctypedef uint32_t QnnHtpPerfInfrastructure_AdaptivePollingTime_t
     ctypedef uint32_t QnnHtpPerfInfrastructure_DdrPerfMode_t
     ctypedef uint32_t QnnHtpPerfInfrastructure_MemGrowSize_t
-
-    enum:
-        QNN_PROPERTY_HTP_UNSIGNED_PD_SUPPORT
-
-    ctypedef enum QnnHtpMem_Type_t:
-        QNN_HTP_MEM_QURT, QNN_HTP_MEM_SHARED_BUFFER, QNN_HTP_MEM_WEIGHTS_BUFFER
-        QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER, QNN_HTP_MEM_UNDEFINED
-
-    ctypedef struct QnnHtpMem_SharedBufferConfig_t:
-        int32_t fd
-        uint64_t offset
-
-    ctypedef struct QnnMemHtp_Descriptor_t:
-        QnnHtpMem_Type_t type
-        uint64_t size
-        QnnHtpMem_QurtAddress_t qurtAddress
-        QnnHtpMem_SharedBufferConfig_t sharedBufferConfig
-        QnnHtpMem_SharedBufferConfig_t weightsBufferConfig
-        QnnHtpMem_SharedBufferConfig_t sharedSpillfillBufferConfig
 
     ctypedef enum QnnHtpPerfInfrastructure_ClkPerfMode_t:
         QNN_HTP_PERF_INFRASTRUCTURE_CLK_PERF_HIGH, QNN_HTP_PERF_INFRASTRUCTURE_CLK_PERF_LOW
@@ -1431,14 +1642,38 @@ cdef extern from "abi/qnn_htp.h" nogil:
         QnnHtpPerfInfrastructure_MemGrowSize_t memGrowSizeConfig
 
     ctypedef Qnn_ErrorHandle_t (*QnnHtpPerfInfrastructure_CreatePowerConfigIdFn_t)(
-        uint32_t deviceId, uint32_t coreId, uint32_t* powerConfigId) noexcept
+        uint32_t deviceId, uint32_t coreId, uint32_t* powerConfigId) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnHtpPerfInfrastructure_DestroyPowerConfigIdFn_t)(
-        uint32_t powerConfigId) noexcept
+        uint32_t powerConfigId) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnHtpPerfInfrastructure_SetPowerConfigFn_t)(
-        uint32_t powerConfigId, const QnnHtpPerfInfrastructure_PowerConfig_t** config) noexcept
+        uint32_t powerConfigId,
+        const QnnHtpPerfInfrastructure_PowerConfig_t** config) noexcept nogil
     ctypedef Qnn_ErrorHandle_t (*QnnHtpPerfInfrastructure_SetMemoryConfigFn_t)(
         uint32_t deviceId, uint32_t coreId,
-        const QnnHtpPerfInfrastructure_MemoryConfig_t** config) noexcept
+        const QnnHtpPerfInfrastructure_MemoryConfig_t** config) noexcept nogil
+
+
+cdef extern from "abi/qnn_htp.h" nogil:
+    enum:
+        QNN_PROPERTY_HTP_UNSIGNED_PD_SUPPORT
+
+    ctypedef uint64_t QnnHtpMem_QurtAddress_t
+
+    ctypedef enum QnnHtpMem_Type_t:
+        QNN_HTP_MEM_QURT, QNN_HTP_MEM_SHARED_BUFFER, QNN_HTP_MEM_WEIGHTS_BUFFER
+        QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER, QNN_HTP_MEM_UNDEFINED
+
+    ctypedef struct QnnHtpMem_SharedBufferConfig_t:
+        int32_t fd
+        uint64_t offset
+
+    ctypedef struct QnnMemHtp_Descriptor_t:
+        QnnHtpMem_Type_t type
+        uint64_t size
+        QnnHtpMem_QurtAddress_t qurtAddress
+        QnnHtpMem_SharedBufferConfig_t sharedBufferConfig
+        QnnHtpMem_SharedBufferConfig_t weightsBufferConfig
+        QnnHtpMem_SharedBufferConfig_t sharedSpillfillBufferConfig
 
     ctypedef enum QnnHtpDevice_Arch_t:
         QNN_HTP_DEVICE_ARCH_NONE, QNN_HTP_DEVICE_ARCH_V68, QNN_HTP_DEVICE_ARCH_V69
@@ -1523,8 +1758,7 @@ cdef extern from "abi/qnn_htp.h" nogil:
         QNN_HTP_GRAPH_CONFIG_OPTION_NUM_CORES
         QNN_HTP_GRAPH_CONFIG_OPTION_PARALLEL_GRAPH_EXECUTION_CONFIG
         QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_BYTES, QNN_HTP_GRAPH_CONFIG_OPTION_HMX_BOUNDING
-        QNN_HTP_GRAPH_CONFIG_OPTION_WEIGHTS_PACKING
-        QNN_HTP_GRAPH_CONFIG_OPTION_ASSUME_SAME_QUANT
+        QNN_HTP_GRAPH_CONFIG_OPTION_WEIGHTS_PACKING, QNN_HTP_GRAPH_CONFIG_OPTION_ASSUME_SAME_QUANT
         QNN_HTP_GRAPH_CONFIG_OPTION_SHARE_IO_BUFFER
         QNN_HTP_GRAPH_CONFIG_OPTION_ADVANCED_ACTIVATION_FUSION
         QNN_HTP_GRAPH_CONFIG_OPTION_HIGH_PRECISION_SIGMOID
@@ -1627,6 +1861,56 @@ cdef extern from "abi/qnn_htp.h" nogil:
         uint64_t bufferStartAlignment
         uint64_t spillfillBufferSize
         uint64_t weightsBufferSize
+
+    ctypedef enum QnnHtpSystemContext_HwInfoBlobVersion_t:
+        QNN_SYSTEM_CONTEXT_HTP_HW_INFO_BLOB_VERSION_V1
+        QNN_SYSTEM_CONTEXT_HTP_HW_INFO_BLOB_UNDEFINED
+
+    ctypedef enum QnnHtpSystemContext_GraphInfoBlobVersion_t:
+        QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V1
+        QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V2
+        QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_UNDEFINED
+
+    ctypedef enum QnnHtpSystemContext_ContextInfoBlobVersion_t:
+        QNN_SYSTEM_CONTEXT_HTP_CONTEXT_INFO_BLOB_VERSION_V1
+        QNN_SYSTEM_CONTEXT_HTP_CONTEXT_INFO_BLOB_UNDEFINED
+
+    ctypedef struct QnnHtpSystemContext_HwBlobInfoV1_t:
+        uint32_t graphListIndex
+        uint64_t spillFillBufferSize
+
+    ctypedef struct QnnHtpSystemContext_HwBlobInfo_t:
+        QnnHtpSystemContext_HwInfoBlobVersion_t version
+        QnnHtpSystemContext_HwBlobInfoV1_t contextBinaryHwInfoBlobV1_t
+
+    ctypedef struct QnnHtpSystemContext_GraphBlobInfoV1_t:
+        uint64_t spillFillBufferSize
+        uint32_t vtcmSize
+        uint32_t optimizationLevel
+        uint8_t htpDlbc
+        uint64_t numHvxThreads
+
+    ctypedef struct QnnHtpSystemContext_GraphBlobInfoV2_t:
+        QnnHtpSystemContext_GraphInfoBlobVersion_t version
+        uint64_t nativeKChannelSize
+        uint64_t nativeVChannelSize
+        uint32_t isSafeShareIO
+        uint64_t ioTensorSize
+        uint64_t opDataSize
+        uint64_t constSize
+        uint64_t ddrTensorSize
+        uint64_t sharedWeightsSize
+
+    ctypedef struct QnnHtpSystemContext_GraphBlobInfo_t:
+        QnnHtpSystemContext_GraphInfoBlobVersion_t version
+        QnnHtpSystemContext_GraphBlobInfoV1_t contextBinaryGraphBlobInfoV1
+
+    ctypedef struct QnnHtpSystemContext_ContextBlobInfoV1_t:
+        uint32_t dspArch
+
+    ctypedef struct QnnHtpSystemContext_ContextBlobInfo_t:
+        QnnHtpSystemContext_ContextInfoBlobVersion_t version
+        QnnHtpSystemContext_ContextBlobInfoV1_t contextBinaryContextBlobInfoV1
 
 
 cdef extern from "abi/qnn_gpu.h" nogil:
@@ -1796,14 +2080,13 @@ cdef extern from "abi/qnn_lpai.h" nogil:
 
 
 cdef extern from "abi/qnnrt_ext.h" nogil:
-    const uint32_t QNNRT_GRAPH_CONFIG_MAGIC
-
     enum:
-        QNNRT_GRAPH_OPTION_NUM_THREADS, QNNRT_GRAPH_OPTION_KERNELS, QNNRT_KERNELS_AUTO
-        QNNRT_KERNELS_PORTABLE, QNNRT_RESERVED_NONE, QNNRT_RESERVED_AT_FINALIZE
-        QNNRT_RESERVED_AT_EXECUTE, QNNRT_COPY_IN, QNNRT_COPY_OUT, QNNRT_GRAPH_OPTION_STRICT
-        QNNRT_GRAPH_OPTION_EXCLUDE_IO, QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS
-        QNNRT_PLAN_BY_SIZE, QNNRT_PLAN_PORTFOLIO, QNNRT_PLAN_EXACT
+        QNNRT_GRAPH_CONFIG_MAGIC, QNNRT_GRAPH_OPTION_NUM_THREADS, QNNRT_GRAPH_OPTION_KERNELS
+        QNNRT_GRAPH_OPTION_STRICT, QNNRT_GRAPH_OPTION_EXCLUDE_IO
+        QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS, QNNRT_KERNELS_AUTO, QNNRT_KERNELS_PORTABLE
+        QNNRT_RESERVED_NONE, QNNRT_RESERVED_AT_FINALIZE, QNNRT_RESERVED_AT_EXECUTE, QNNRT_COPY_IN
+        QNNRT_COPY_OUT, QNNRT_PASSES_CONSTANTS, QNNRT_PASSES_PORTABLE, QNNRT_PLAN_BY_SIZE
+        QNNRT_PLAN_PORTFOLIO, QNNRT_PLAN_EXACT
 
     ctypedef struct Qnnrt_GraphConfig_t:
         uint32_t magic
@@ -1813,56 +2096,6 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint32_t strict
         uint32_t excludeIo
         uint32_t planMilliseconds
-
-    ctypedef struct Qnnrt_ArenaItem_t:
-        uint32_t first
-        uint32_t last
-        uint64_t size
-        uint64_t alignment
-
-    ctypedef struct Qnnrt_PlanOptions_t:
-        uint32_t effort
-        uint32_t milliseconds
-        uint64_t steps
-
-    ctypedef struct Qnnrt_PlanInfo_t:
-        uint64_t peak
-        uint64_t lower_bound
-        uint64_t sum
-        uint64_t steps
-        uint32_t proved
-        uint32_t reserved
-        const char* order
-
-    ctypedef struct Qnnrt_Tensors_t:
-        const Qnn_Tensor_t* inputs
-        const Qnn_Tensor_t* outputs
-        uint32_t num_inputs
-        uint32_t num_outputs
-        uint32_t strict
-
-    ctypedef struct Qnnrt_ExecutorText_t:
-        char[500] text
-
-    ctypedef struct Qnnrt_ExecutorRun_t:
-        void* profile
-        uint32_t detailed
-        int32_t (*add_event)(
-            void* profile, uint32_t type, uint32_t unit, uint64_t value, uint64_t timestamp,
-            const char* identifier, int32_t parent) noexcept nogil
-        const void* interrupt
-        uint32_t (*stopped)(const void* interrupt) noexcept nogil
-
-    ctypedef struct Qnnrt_Executor_t:
-        void* self
-        uint64_t started
-        uint64_t (*bind)(
-            void* self, const Qnnrt_Tensors_t* tensors, void** binding,
-            Qnnrt_ExecutorText_t* why) noexcept nogil
-        uint64_t (*run)(
-            void* self, void* binding, const Qnnrt_ExecutorRun_t* run,
-            Qnnrt_ExecutorText_t* why) noexcept nogil
-        void (*release)(void* self, void* binding) noexcept nogil
 
     ctypedef struct Qnnrt_GraphStats_t:
         uint64_t executes
@@ -1888,6 +2121,51 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint64_t count
         const char* reason
 
+    uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t graph, Qnnrt_GraphStats_t* stats)
+    uint64_t qnnrt_graph_copies(
+        Qnn_GraphHandle_t graph, Qnnrt_CopyRecord_t* out, uint32_t capacity, uint32_t* count)
+    uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph)
+    const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph)
+
+    ctypedef struct Qnnrt_Tensors_t:
+        const Qnn_Tensor_t* inputs
+        const Qnn_Tensor_t* outputs
+        uint32_t num_inputs
+        uint32_t num_outputs
+        uint32_t strict
+
+    ctypedef struct Qnnrt_ExecutorText_t:
+        char text[500]
+
+    ctypedef struct Qnnrt_ExecutorRun_t:
+        void* profile
+        uint32_t detailed
+        int32_t (*add_event)(
+            void* profile, uint32_t type, uint32_t unit, uint64_t value, uint64_t timestamp,
+            const char* identifier, int32_t parent) noexcept nogil
+        const void* interrupt
+        uint32_t (*stopped)(const void* interrupt) noexcept nogil
+
+    ctypedef struct Qnnrt_Executor_t:
+        void* self
+        uint64_t started
+        uint64_t (*bind)(
+            void* self, const Qnnrt_Tensors_t* tensors, void** binding,
+            Qnnrt_ExecutorText_t* why) noexcept nogil
+        uint64_t (*run)(
+            void* self, void* binding, const Qnnrt_ExecutorRun_t* run,
+            Qnnrt_ExecutorText_t* why) noexcept nogil
+        void (*release)(void* self, void* binding) noexcept nogil
+
+    uint64_t qnnrt_graph_set_executor(
+        Qnn_GraphHandle_t graph, const Qnnrt_Executor_t* executor)
+    const char* qnnrt_gpu_config(void* handle)
+    uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t graph)
+    uint64_t qnnrt_graph_lower(
+        Qnn_GraphHandle_t graph, uint32_t passes, const char** json)
+    uint64_t qnnrt_graph_leave(
+        Qnn_GraphHandle_t graph, const void* const* kept, uint64_t count)
+
     ctypedef struct Qnnrt_DomainInfo_t:
         uint64_t budget_bytes
         uint64_t used_bytes
@@ -1898,6 +2176,33 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint64_t bytes
         char what[32]
         char who[96]
+
+    uint64_t qnnrt_htp_domain_info(Qnnrt_DomainInfo_t* info)
+    uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes)
+    uint64_t qnnrt_htp_domain_holders(
+        Qnnrt_DomainHolder_t* out, uint32_t capacity, uint32_t* count)
+
+    ctypedef void* Qnnrt_LpaiAllocatorHandle_t
+
+    ctypedef struct Qnnrt_LpaiAllocatorInfo_t:
+        uint32_t mem_type
+        uint32_t fatal
+        uint32_t pieces
+        uint32_t max_pieces
+        uint64_t used_bytes
+        uint64_t pool_bytes
+        uint64_t free_bytes
+
+    uint64_t qnnrt_lpai_allocator_create(
+        Qnn_BackendHandle_t backend, const char* mem_type,
+        Qnnrt_LpaiAllocatorHandle_t* allocator)
+    uint64_t qnnrt_lpai_allocator_alloc(
+        Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t nbytes, uint64_t* piece)
+    uint64_t qnnrt_lpai_allocator_free(
+        Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t piece)
+    uint64_t qnnrt_lpai_allocator_info(
+        Qnnrt_LpaiAllocatorHandle_t allocator, Qnnrt_LpaiAllocatorInfo_t* info)
+    uint64_t qnnrt_lpai_allocator_destroy(Qnnrt_LpaiAllocatorHandle_t allocator)
 
     ctypedef struct Qnnrt_LiveCounts_t:
         uint64_t buffers
@@ -1913,54 +2218,59 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint64_t signals
         uint64_t lpai_allocators
 
-    ctypedef void* Qnnrt_LpaiAllocatorHandle_t
-
-    ctypedef struct Qnnrt_LpaiAllocatorInfo_t:
-        uint32_t mem_type
-        uint32_t fatal
-        uint32_t pieces
-        uint32_t max_pieces
-        uint64_t used_bytes
-        uint64_t pool_bytes
-        uint64_t free_bytes
-
-    uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t graph, Qnnrt_GraphStats_t* stats)
-    uint64_t qnnrt_graph_copies(
-        Qnn_GraphHandle_t graph, Qnnrt_CopyRecord_t* out, uint32_t capacity, uint32_t* count)
-    uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph)
-    const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph)
-    uint64_t qnnrt_htp_domain_info(Qnnrt_DomainInfo_t* info)
-    uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes)
-    uint64_t qnnrt_htp_domain_holders(
-        Qnnrt_DomainHolder_t* out, uint32_t capacity, uint32_t* count)
-    uint64_t qnnrt_lpai_allocator_create(
-        Qnn_BackendHandle_t backend, const char* mem_type, Qnnrt_LpaiAllocatorHandle_t* allocator)
-    uint64_t qnnrt_lpai_allocator_alloc(
-        Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t nbytes, uint64_t* piece)
-    uint64_t qnnrt_lpai_allocator_free(Qnnrt_LpaiAllocatorHandle_t allocator, uint64_t piece)
-    uint64_t qnnrt_lpai_allocator_info(
-        Qnnrt_LpaiAllocatorHandle_t allocator, Qnnrt_LpaiAllocatorInfo_t* info)
-    uint64_t qnnrt_lpai_allocator_destroy(Qnnrt_LpaiAllocatorHandle_t allocator)
     void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts)
     uint64_t qnnrt_debug_allocations()
     void qnnrt_debug_fail_allocation(int64_t n)
     const char* qnnrt_error_message()
+    const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device)
+    const char* qnnrt_lpai_describe(void* backend_or_graph)
+    uint64_t qnnrt_graph_io_address(
+        Qnn_GraphHandle_t graph, uint32_t tensor, void** address)
+    uint64_t qnnrt_binary_verify(const void* binary, uint64_t size)
+
+    ctypedef struct Qnnrt_ArenaItem_t:
+        uint32_t first
+        uint32_t last
+        uint64_t size
+        uint64_t alignment
+
+    ctypedef struct Qnnrt_PlanOptions_t:
+        uint32_t effort
+        uint32_t milliseconds
+        uint64_t steps
+
+    ctypedef struct Qnnrt_PlanInfo_t:
+        uint64_t peak
+        uint64_t lower_bound
+        uint64_t sum
+        uint64_t steps
+        uint32_t proved
+        uint32_t reserved
+        const char* order
+
+    uint64_t qnnrt_plan_arena(
+        const Qnnrt_ArenaItem_t* items, uint64_t count, const Qnnrt_PlanOptions_t* options,
+        uint64_t* offsets, Qnnrt_PlanInfo_t* info)
     const char* qnnrt_version()
     const char* qnnrt_kernel_library()
-    const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device)
     const char* qnnrt_op_coverage_json()
     const char* qnnrt_config_table_json()
-    uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count,
-                              const Qnnrt_PlanOptions_t* options, uint64_t* offsets,
-                              Qnnrt_PlanInfo_t* info)
 
 
 cdef extern from "abi/rpcmem.h" nogil:
+    enum:
+        RPCMEM_HEAP_ID_SECURE, RPCMEM_HEAP_ID_CONTIG, RPCMEM_HEAP_ID_SYSTEM, RPCMEM_FLAG_UNCACHED
+        RPCMEM_FLAG_CACHED, RPCMEM_DEFAULT_FLAGS, RPCMEM_TRY_MAP_STATIC, RPCMEM_DEFAULT_HEAP
+
     const uint32_t RPCMEM_HEAP_DEFAULT
 
     enum:
-        RPCMEM_HEAP_ID_SECURE, RPCMEM_HEAP_ID_CONTIG, RPCMEM_HEAP_ID_SYSTEM
-        RPCMEM_FLAG_UNCACHED, RPCMEM_FLAG_CACHED, RPCMEM_DEFAULT_FLAGS, RPCMEM_TRY_MAP_STATIC
+        RPCMEM_HEAP_NOREG, RPCMEM_HEAP_UNCACHED, RPCMEM_HEAP_NOVA, RPCMEM_HEAP_NONCOHERENT
+        RPCMEM_FORCE_NOFLUSH, RPCMEM_FORCE_NOINVALIDATE, FASTRPC_ATTR_NONE
+        FASTRPC_ATTR_NON_COHERENT, FASTRPC_ATTR_COHERENT, FASTRPC_ATTR_KEEP_MAP
+        FASTRPC_ATTR_NOMAP, FASTRPC_ATTR_FORCE_NOFLUSH, FASTRPC_ATTR_FORCE_NOINVALIDATE
+        FASTRPC_ATTR_TRY_MAP_STATIC, FASTRPC_ATTR_IMPORT_BUFFER, FASTRPC_ATTR_READ_ONLY
+        ADSP_DOMAIN_ID, MDSP_DOMAIN_ID, SDSP_DOMAIN_ID, CDSP_DOMAIN_ID, CDSP1_DOMAIN_ID
 
     void rpcmem_init()
     void rpcmem_deinit()
@@ -1972,15 +2282,36 @@ cdef extern from "abi/rpcmem.h" nogil:
     void remote_register_buf_attr(void* buf, int size, int fd, int attr)
     void remote_register_buf_attr2(void* buf, size_t size, int fd, int attr)
 
+    enum fastrpc_map_flags:
+        FASTRPC_MAP_STATIC, FASTRPC_MAP_FD, FASTRPC_MAP_FD_DELAYED, FASTRPC_MAP_FD_NOMAP
+
+    int fastrpc_mmap(
+        int domain, int fd, void* addr, int offset, size_t length, fastrpc_map_flags flags)
+    int fastrpc_munmap(int domain, int fd, void* addr, size_t length)
+
 
 cdef extern from "memory/memory_api.h" nogil:
+    enum:
+        QNNRT_BUFFER_IMPORTED, QNNRT_BUFFER_WRAPPED, QNNRT_BUFFER_RPCMEM, QNNRT_BUFFER_CAN_SHRINK
+        QNNRT_BUFFER_READ_ONLY, QNNRT_BUFFER_EXPORTED, QNNRT_BUFFER_DMA_BUF, QNNRT_BUFFER_COHERENT
+        QNNRT_BUFFER_INHERITED, QNNRT_ACCESS_READ, QNNRT_ACCESS_WRITE
+
     ctypedef uint64_t qnnrt_buffer_t
 
-    enum:
-        QNNRT_BUFFER_IMPORTED, QNNRT_BUFFER_WRAPPED, QNNRT_BUFFER_RPCMEM
-        QNNRT_BUFFER_CAN_SHRINK, QNNRT_BUFFER_READ_ONLY, QNNRT_BUFFER_EXPORTED
-        QNNRT_BUFFER_DMA_BUF, QNNRT_BUFFER_COHERENT, QNNRT_BUFFER_INHERITED
-        QNNRT_ACCESS_READ, QNNRT_ACCESS_WRITE
+    const char* qnnrt_last_error()
+    uint64_t qnnrt_buffer_alloc(
+        const char* heap, uint64_t nbytes, uint64_t alignment, qnnrt_buffer_t* out)
+    uint64_t qnnrt_buffer_import(
+        int fd, uint64_t nbytes, uint64_t offset, qnnrt_buffer_t* out)
+    uint64_t qnnrt_buffer_wrap(
+        void* address, uint64_t nbytes, int read_only, qnnrt_buffer_t* out)
+    uint64_t qnnrt_buffer_retain(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_release(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_close(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_export_begin(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_export_end(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_execution_begin(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_execution_end(qnnrt_buffer_t buffer)
 
     ctypedef struct qnnrt_buffer_info_t:
         void* address
@@ -1995,17 +2326,30 @@ cdef extern from "memory/memory_api.h" nogil:
         int32_t registrations
         int32_t executions
 
+    uint64_t qnnrt_buffer_info(qnnrt_buffer_t buffer, qnnrt_buffer_info_t* out)
+    uint64_t qnnrt_buffer_fd(qnnrt_buffer_t buffer, int* out)
+    uint64_t qnnrt_buffer_borrow_fd(qnnrt_buffer_t buffer, int* out)
+    uint64_t qnnrt_buffer_lookup(
+        const void* address, qnnrt_buffer_t* out, uint64_t* offset)
+    uint64_t qnnrt_buffer_check_alive(qnnrt_buffer_t buffer)
+    uint64_t qnnrt_buffer_access_begin(qnnrt_buffer_t buffer, uint32_t access)
+    uint64_t qnnrt_buffer_access_end(qnnrt_buffer_t buffer, uint32_t access)
+
     ctypedef struct qnnrt_heap_info_t:
         const char* name
         const char* reason
         int32_t available
         int32_t is_default
         int32_t coherent
+        int32_t reserved
         int64_t live_bytes
         int64_t peak_bytes
         int64_t live_allocations
         int64_t allocations
         int64_t failures
+
+    uint64_t qnnrt_heap_info(uint32_t index, qnnrt_heap_info_t* out)
+    const char* qnnrt_heap_default_reason()
 
     ctypedef struct qnnrt_pool_info_t:
         uint64_t limit
@@ -2015,6 +2359,10 @@ cdef extern from "memory/memory_api.h" nogil:
         uint64_t misses
         uint64_t evictions
 
+    uint64_t qnnrt_pool_info(qnnrt_pool_info_t* out)
+    uint64_t qnnrt_pool_set_limit(uint64_t bytes)
+    uint64_t qnnrt_pool_trim(uint64_t keep_bytes)
+
     ctypedef struct qnnrt_memory_counts_t:
         int64_t buffers
         int64_t maps
@@ -2023,112 +2371,14 @@ cdef extern from "memory/memory_api.h" nogil:
         int64_t unknown_frees
         int64_t late_frees
 
-    const char* qnnrt_last_error()
-    uint64_t qnnrt_buffer_alloc(
-        const char* heap, uint64_t nbytes, uint64_t alignment, qnnrt_buffer_t* out)
-    uint64_t qnnrt_buffer_import(int fd, uint64_t nbytes, uint64_t offset, qnnrt_buffer_t* out)
-    uint64_t qnnrt_buffer_wrap(
-        void* address, uint64_t nbytes, int read_only, qnnrt_buffer_t* out)
-    uint64_t qnnrt_buffer_retain(qnnrt_buffer_t buffer)
-    uint64_t qnnrt_buffer_release(qnnrt_buffer_t buffer)
-    uint64_t qnnrt_buffer_close(qnnrt_buffer_t buffer)
-    uint64_t qnnrt_buffer_export_begin(qnnrt_buffer_t buffer)
-    uint64_t qnnrt_buffer_export_end(qnnrt_buffer_t buffer)
-    uint64_t qnnrt_buffer_info(qnnrt_buffer_t buffer, qnnrt_buffer_info_t* out)
-    uint64_t qnnrt_buffer_fd(qnnrt_buffer_t buffer, int* out)
-    uint64_t qnnrt_buffer_borrow_fd(qnnrt_buffer_t buffer, int* out)
-    uint64_t qnnrt_buffer_lookup(const void* address, qnnrt_buffer_t* out, uint64_t* offset)
-    uint64_t qnnrt_buffer_check_alive(qnnrt_buffer_t buffer)
-    uint64_t qnnrt_buffer_access_begin(qnnrt_buffer_t buffer, uint32_t access)
-    uint64_t qnnrt_buffer_access_end(qnnrt_buffer_t buffer, uint32_t access)
-    uint64_t qnnrt_heap_info(uint32_t index, qnnrt_heap_info_t* out)
-    const char* qnnrt_heap_default_reason()
-    uint64_t qnnrt_pool_info(qnnrt_pool_info_t* out)
-    uint64_t qnnrt_pool_set_limit(uint64_t bytes)
-    uint64_t qnnrt_pool_trim(uint64_t keep_bytes)
     void qnnrt_memory_counts(qnnrt_memory_counts_t* out)
     void qnnrt_memory_fail_nth(int64_t nth)
 
 
-cdef extern from "support/clock.h" namespace "qnnrt" nogil:
-    cdef cppclass Ticks:
-        @staticmethod
-        uint64_t Now()
-
-        @staticmethod
-        uint64_t ToNanoseconds(uint64_t ticks)
-
-        @staticmethod
-        uint64_t In(uint64_t nanoseconds)
-
-    uint64_t MonotonicNanoseconds()
-
-
-cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
-    ctypedef struct LogLine:
-        uint64_t timestamp
-        uint32_t level
-        char* text
-
-    cdef cppclass LogSink:
-        @staticmethod
-        LogSink& Get()
-        bool Take(LogLine* out)
-        uint64_t TakeDropped()
-        bool pending()
-
-    cdef cppclass Flight:
-        void Begin()
-        void Cancel()
-        void WaitUntilDone()
-        uint32_t count()
-        uint64_t executes()
-        uint64_t ticks()
-        void ResetCounters()
-
-    cdef cppclass Completion:
-        Completion(void* owner, Flight* flight) except +
-        void* owner
-        Flight* flight
-        QnnError_GetVerboseMessageFn_t get_message
-        QnnError_FreeVerboseMessageFn_t free_message
-        uint64_t error
-        char* text
-
-    cdef cppclass Completions:
-        @staticmethod
-        Completions& Get()
-        void Begin()
-        void Cancel()
-        Completion* Take()
-        void Stop()
-
-    void LogCallback(
-        const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept
-    void NotifyCallback(void* param, Qnn_NotifyStatus_t status) noexcept
-    uint32_t Generation()
-    void WatchForks()
-
-
-cdef extern from "client/gpu_error.h" namespace "qnnrt::client" nogil:
-    ctypedef struct GpuError:
-        uint64_t code
-        int32_t opencl
-        uint32_t tensor
-        uint32_t step
-        uint64_t graph
-        uint64_t memory
-        const char* what
-        char* detail
-
-    GpuError& LastGpuError()
-    void SetGpuDetail(GpuError* error, const char* text)
-    void WriteGpuError(
-        const GpuError& error, const char* tensor, const char* node, const char* kernel, char* text,
-        size_t size)
-
-
 cdef extern from "client/dlpack.h" nogil:
+    enum:
+        DLPACK_FLAG_BITMASK_READ_ONLY
+
     ctypedef struct DLDevice:
         int32_t device_type
         int32_t device_id
@@ -2150,7 +2400,7 @@ cdef extern from "client/dlpack.h" nogil:
     ctypedef struct DLManagedTensor:
         DLTensor dl_tensor
         void* manager_ctx
-        void (*deleter)(DLManagedTensor*) noexcept
+        void (*deleter)(DLManagedTensor* self) noexcept nogil
 
     ctypedef struct DLPackVersion:
         uint32_t major
@@ -2159,40 +2409,6 @@ cdef extern from "client/dlpack.h" nogil:
     ctypedef struct DLManagedTensorVersioned:
         DLPackVersion version
         void* manager_ctx
-        void (*deleter)(DLManagedTensorVersioned*) noexcept
+        void (*deleter)(DLManagedTensorVersioned* self) noexcept nogil
         uint64_t flags
         DLTensor dl_tensor
-
-    enum:
-        DLPACK_FLAG_BITMASK_READ_ONLY
-
-
-cdef extern from "<mutex>" namespace "std" nogil:
-    cdef cppclass mutex:
-        void lock()
-        void unlock()
-        bool try_lock()
-
-
-cdef extern from "<condition_variable>" namespace "std" nogil:
-    cdef cppclass condition_variable_any:
-        void wait(mutex&)
-        void notify_all()
-
-
-cdef extern from "<dlfcn.h>" nogil:
-    enum:
-        RTLD_NOW, RTLD_LOCAL
-    void* dlopen(const char* path, int flags)
-    void* dlsym(void* library, const char* name)
-    char* dlerror()
-
-
-# Not cpython.pycapsule: its destructor takes an object, and the capsule is beyond use by then.
-cdef extern from "Python.h":
-    object PyCapsule_New(void* pointer, const char* name, void (*destructor)(PyObject*) noexcept)
-    int PyCapsule_IsValid(PyObject* capsule, const char* name) nogil
-    void* PyCapsule_GetPointer(PyObject* capsule, const char* name) nogil
-    int Py_IsInitialized() nogil
-    ctypedef struct PyObject:
-        pass

@@ -1,0 +1,119 @@
+# What the binding uses beside the C interface of qnn.pxd: csrc's C++ for clients, the C++ library,
+# the operating system and CPython.
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libcpp cimport bool
+
+from qnnrt._native.qnn cimport (
+    Qnn_NotifyStatus_t, QnnError_FreeVerboseMessageFn_t, QnnError_GetVerboseMessageFn_t,
+    QnnLog_Level_t, va_list
+)
+
+
+cdef extern from "support/clock.h" namespace "qnnrt" nogil:
+    cdef cppclass Ticks:
+        @staticmethod
+        uint64_t Now()
+
+        @staticmethod
+        uint64_t ToNanoseconds(uint64_t ticks)
+
+        @staticmethod
+        uint64_t In(uint64_t nanoseconds)
+
+    uint64_t MonotonicNanoseconds()
+
+
+cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
+    ctypedef struct LogLine:
+        uint64_t timestamp
+        uint32_t level
+        char* text
+
+    cdef cppclass LogSink:
+        @staticmethod
+        LogSink& Get()
+        bool Take(LogLine* out)
+        uint64_t TakeDropped()
+        bool pending()
+
+    cdef cppclass Flight:
+        void Begin()
+        void Cancel()
+        void WaitUntilDone()
+        uint32_t count()
+        uint64_t executes()
+        uint64_t ticks()
+        void ResetCounters()
+
+    cdef cppclass Completion:
+        Completion(void* owner, Flight* flight) except +
+        void* owner
+        Flight* flight
+        QnnError_GetVerboseMessageFn_t get_message
+        QnnError_FreeVerboseMessageFn_t free_message
+        uint64_t error
+        char* text
+
+    cdef cppclass Completions:
+        @staticmethod
+        Completions& Get()
+        void Begin()
+        void Cancel()
+        Completion* Take()
+        void Stop()
+
+    void LogCallback(
+        const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept
+    void NotifyCallback(void* param, Qnn_NotifyStatus_t status) noexcept
+    uint32_t Generation()
+    void WatchForks()
+
+
+cdef extern from "client/gpu_error.h" namespace "qnnrt::client" nogil:
+    ctypedef struct GpuError:
+        uint64_t code
+        int32_t opencl
+        uint32_t tensor
+        uint32_t step
+        uint64_t graph
+        uint64_t memory
+        const char* what
+        char* detail
+
+    GpuError& LastGpuError()
+    void SetGpuDetail(GpuError* error, const char* text)
+    void WriteGpuError(
+        const GpuError& error, const char* tensor, const char* node, const char* kernel, char* text,
+        size_t size)
+
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
+        bool try_lock()
+
+
+cdef extern from "<condition_variable>" namespace "std" nogil:
+    cdef cppclass condition_variable_any:
+        void wait(mutex&)
+        void notify_all()
+
+
+cdef extern from "<dlfcn.h>" nogil:
+    enum:
+        RTLD_NOW, RTLD_LOCAL
+    void* dlopen(const char* path, int flags)
+    void* dlsym(void* library, const char* name)
+    char* dlerror()
+
+
+# Not cpython.pycapsule: its destructor takes an object, and the capsule is beyond use by then.
+cdef extern from "Python.h":
+    object PyCapsule_New(void* pointer, const char* name, void (*destructor)(PyObject*) noexcept)
+    int PyCapsule_IsValid(PyObject* capsule, const char* name) nogil
+    void* PyCapsule_GetPointer(PyObject* capsule, const char* name) nogil
+    int Py_IsInitialized() nogil
+    ctypedef struct PyObject:
+        pass
