@@ -105,7 +105,8 @@ def compile_all(build: Path, jobs: list[tuple[Path, list[str]]]) -> dict[Path, P
 def native_jobs() -> list[tuple[Path, list[str]]]:
     flags = [*FLAGS, *WARNINGS, *onednn_include()]
     kernels = [*flags, *([] if DEBUG or SANITIZE else ["-O3"])]  # elsewhere it only adds size
-    # A multiply and an add round twice everywhere: fixed-point results are those of every CPU.
+    # In folders named `fixed` a multiply and an add round twice on every CPU, so that fixed-point
+    # kernels give the same integers with and without fused multiply-adds.
     twice = [*kernels, "-ffp-contract=off"]
     sources = sorted(Path("csrc").rglob("*.cc"))
     return [

@@ -6,7 +6,7 @@
 
 #include "abi/qnn_op_values.h"
 #include "graph/passes/ir.h"
-#include "ops/requantize.h"
+#include "ops/fixed/requantize.h"
 
 namespace qnnrt {
 namespace {

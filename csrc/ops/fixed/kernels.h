@@ -24,7 +24,7 @@ Result<KernelPtr> MakeFixedJoin(const Node& node,
 Result<KernelPtr> MakeFixedPoolAvg(const Node& node, const KernelOptions&);    // pool/fixed/sums.cc
 Result<KernelPtr> MakeFixedReduceSum(const Node& node, const KernelOptions&);  // pool/fixed/sums.cc
 Result<KernelPtr> MakeFixedResize(const Node& node,
-                                  const KernelOptions& options);  // resize/resize.cc
+                                  const KernelOptions& options);  // resize/fixed/resize.cc
 Result<KernelPtr> MakeFixedRows(const Node& node, const KernelOptions& options);  // rows.cc
 
 }  // namespace qnnrt

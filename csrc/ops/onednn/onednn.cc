@@ -1,6 +1,6 @@
 // Which families have fast kernels, and when they are asked.
+#include "ops/onednn/fixed/split16.h"
 #include "ops/onednn/kernel.h"
-#include "ops/onednn/split16.h"
 #include "ops/op.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS

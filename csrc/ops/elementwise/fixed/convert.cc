@@ -3,7 +3,7 @@
 
 #include "ops/fixed/codec.h"
 #include "ops/fixed/kernels.h"
-#include "ops/requantize.h"
+#include "ops/fixed/requantize.h"
 #include "ops/strided_copy.h"
 
 namespace qnnrt {

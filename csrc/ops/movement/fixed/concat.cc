@@ -5,7 +5,7 @@
 
 #include "abi/qnn_op_names.h"
 #include "ops/fixed/kernels.h"
-#include "ops/requantize.h"
+#include "ops/fixed/requantize.h"
 #include "ops/rules.h"
 
 namespace qnnrt {

@@ -7,7 +7,7 @@
 #include "abi/qnn_op_values.h"
 #include "ops/encoding.h"
 #include "ops/fixed/kernels.h"
-#include "ops/requantize.h"
+#include "ops/fixed/requantize.h"
 #include "ops/rules.h"
 
 namespace qnnrt {

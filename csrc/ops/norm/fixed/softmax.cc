@@ -12,8 +12,8 @@
 #include "ops/fixed/arithmetic.h"
 #include "ops/fixed/codec.h"
 #include "ops/fixed/kernels.h"
+#include "ops/fixed/requantize.h"
 #include "ops/lookup.h"
-#include "ops/requantize.h"
 #include "ops/rules.h"
 #include "ops/vector_math.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/onednn/split16_loops.h"
+#include "ops/onednn/fixed/split16_loops.h"
 #include "ops/post_ops.h"
 #include "ops/rules.h"
 

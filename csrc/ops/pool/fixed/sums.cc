@@ -9,9 +9,9 @@
 
 #include "abi/qnn_op_names.h"
 #include "ops/fixed/kernels.h"
+#include "ops/fixed/requantize.h"
 #include "ops/isa.h"
 #include "ops/pool/pool.h"
-#include "ops/requantize.h"
 #include "ops/rules.h"
 #include "ops/vector_math.h"
 

@@ -1,4 +1,4 @@
-#include "ops/requantize.h"
+#include "ops/fixed/requantize.h"
 
 #include <algorithm>
 

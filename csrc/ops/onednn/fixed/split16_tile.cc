@@ -1,4 +1,4 @@
-#include "ops/onednn/split16_tile.h"
+#include "ops/onednn/fixed/split16_tile.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 

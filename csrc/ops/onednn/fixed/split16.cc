@@ -4,7 +4,7 @@
 // precision and rounded once. Done in tiles of output rows, so that what lies between stays in the
 // cache. The same with one plane serves inputs of 8 bits and outputs of 16.
 // docs/decisions/0011-sixteen-bit.md has the measurements against the float kernels.
-#include "ops/onednn/split16.h"
+#include "ops/onednn/fixed/split16.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "ops/fixed/codec.h"
-#include "ops/onednn/split16_loops.h"
-#include "ops/onednn/split16_tile.h"
+#include "ops/onednn/fixed/split16_loops.h"
+#include "ops/onednn/fixed/split16_tile.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
 
