@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import itertools
 import os
 import threading
@@ -175,8 +176,9 @@ def _transit_fds() -> int:
 
 
 def _reduce_buffer(buffer: Buffer) -> tuple[Any, ...]:
+    own = buffer.fd  # raises when closed
     transit = _sender()
-    fd, slot = transit.send(buffer.fd)
+    fd, slot = transit.send(own)
     return _receive_buffer, (
         transit.pid,
         (fd, *buffer._file_id()),
@@ -185,6 +187,9 @@ def _reduce_buffer(buffer: Buffer) -> tuple[Any, ...]:
         buffer.nbytes,
         buffer.fd_offset,
     )
+
+
+copyreg.pickle(Buffer, _reduce_buffer)
 
 
 def _open_fd(pid: int, what: tuple[int, int, int]) -> int:

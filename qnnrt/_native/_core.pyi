@@ -93,7 +93,6 @@ class Buffer:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any: ...
-    def __reduce_ex__(self, protocol: Any, /) -> tuple[Any, ...]: ...
 
 @disjoint_base
 class CpuAccess:

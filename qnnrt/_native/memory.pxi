@@ -332,11 +332,6 @@ cdef class Buffer:
         where = hex(<uintptr_t>self._address)
         return f"<qnnrt.Buffer {self._nbytes} bytes, {self._heap}, at {where}>"
 
-    def __reduce_ex__(self, protocol):
-        from qnnrt import memory
-        self._open()
-        return memory._reduce_buffer(self)
-
     def __getbuffer__(self, Py_buffer* view, int flags):
         self._open()
         readonly = (self._flags & QNNRT_BUFFER_READ_ONLY) != 0

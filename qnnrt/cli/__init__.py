@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from .._native import _core
 from ..errors import BackendNotFoundError, Error, ModelError
 from ..support.json_checks import JsonError
 from . import (
@@ -41,10 +42,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from .. import __version__
 
     parser = _Parser(prog="qnnrt", description="Neural networks over QNN with shared buffers.")
-    parser.add_argument("--version", action="version", version=f"qnnrt {__version__}")
+    parser.add_argument("--version", action="version", version=f"qnnrt {_core.version()}")
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=_Parser
     )

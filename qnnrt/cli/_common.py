@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import ModelError
+from ..importers import load
 from ..model import ContextBinary, Model
 from ..model.binary import system_library
 from ..qnn.backend import library_path
@@ -81,8 +82,6 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
 
 def load_model(options: argparse.Namespace) -> Model | ContextBinary:
     """`qnnrt.load` of the model that the options name."""
-    from .. import load
-
     if not options.model.is_file():
         raise UsageError(f"{options.model}: no such file")
     shapes = dict(shape(text) for text in options.shape)

@@ -14,6 +14,7 @@ from typing import Any
 
 from .._native import _core
 from ..errors import ModelError, QnnError
+from ..importers import load
 from ..lpai import ID as LPAI
 from ..model import Model
 from ..model.binary import ContextBinary, system_library
@@ -80,9 +81,7 @@ def sources(paths: Iterable[str | Path]) -> list[Source]:
 
 
 def _model(path: Path) -> Callable[[], Callable[[Graph], None]]:
-    def load() -> Callable[[Graph], None]:
-        from .. import load
-
+    def compose_later() -> Callable[[Graph], None]:
         model = load(path)
         if not isinstance(model, Model):
             raise UsageError(f"{path}: not a model; --model takes {ONNX_AND_OTHERS}")
@@ -99,7 +98,7 @@ def _model(path: Path) -> Callable[[], Callable[[Graph], None]]:
 
         return compose
 
-    return load
+    return compose_later
 
 
 _numbers = itertools.count()

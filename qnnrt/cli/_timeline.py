@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .._native import _core
 from ..profile_log import ProfileLog
 from ._tools import Profiler
 
@@ -26,10 +27,8 @@ class Timeline:
         self.profiler = profiler
         self._log: ProfileLog | None = None
         if profiler.level is not None:
-            from .. import __version__
-
             version = ".".join(map(str, profiler.backend.version.backend))
-            self._log = ProfileLog(folder / LOG_NAME, f"qnnrt {command}", __version__, version)
+            self._log = ProfileLog(folder / LOG_NAME, f"qnnrt {command}", _core.version(), version)
 
     def __enter__(self) -> Timeline:
         return self

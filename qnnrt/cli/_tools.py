@@ -73,9 +73,7 @@ class VersionAction(argparse.Action):
     """``--version`` of a tool, as the SDK's have one."""
 
     def __call__(self, parser: Any, *args: Any) -> None:
-        from .. import __version__
-
-        print(f"qnnrt {__version__}")
+        print(f"qnnrt {_core.version()}")
         parser.exit(0)
 
 

@@ -37,12 +37,12 @@ def run(options: argparse.Namespace) -> int:
 
 def collect() -> dict[str, Any]:
     """Everything that `qnnrt info` knows, as one JSON value."""
-    from .. import __version__, heaps
     from .._native import _core
+    from ..memory import heaps
 
     kernels = _core.kernel_library()
     return {
-        "version": __version__,
+        "version": _core.version(),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": cpu_name(),

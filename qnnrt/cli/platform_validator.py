@@ -20,9 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import alloc, qnn
+from .. import qnn
 from .._native import _core
 from ..errors import BackendNotFoundError, Error, QnnError
+from ..memory import alloc
 from ..qnn.backend import LIBRARIES, Backend, library_path
 from ._common import UsageError, print_json, progress
 from ._tools import Warn, harmless, logged, tool_parser

@@ -6,8 +6,8 @@ device, only ``why_not`` has something to say.
 
 from __future__ import annotations
 
+from ..qnn.opencl_handle import OpenCLHandle
 from .device import Device, choose, devices, why_not
-from .handle import OpenCLHandle
 from .options import Options
 
 __all__ = ["ID", "Device", "OpenCLHandle", "Options", "choose", "devices", "why_not"]

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .device import pyopencl
 
-if TYPE_CHECKING:
-    from ..qnn.backend import Backend
-
 __all__ = ["device_memory", "pinned"]
 
 
-def device_memory(backend: Backend, nbytes: int) -> Any:
+def device_memory(library: Any, nbytes: int) -> Any:
     """A ``pyopencl.Buffer`` on the device."""
-    return pyopencl().Buffer(backend.cl_context, pyopencl().mem_flags.READ_WRITE, max(nbytes, 1))
+    return pyopencl().Buffer(library.cl_context, pyopencl().mem_flags.READ_WRITE, max(nbytes, 1))
 
 
-def pinned(backend: Backend, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray | None:
+def pinned(library: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray | None:
     """An array that the driver copies from and to at the speed of the bus.
 
     It is a buffer of the driver's in host memory, mapped for as long as the array lives; None where
     host and device share memory, so that pinning saves nothing, or where there is no more of it.
     """
     cl = pyopencl()
-    library: Any = backend.library
     if library.device.shared:
         return None
     nbytes = max(math.prod(shape) * dtype.itemsize, 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..qnn.graph import Graph
-from ..session import build
+from ..qnn.options import own_graph_config
 from ..support.json_checks import (
     Check,
     JsonError,
@@ -170,7 +170,7 @@ class Config:
             GraphError: it is prepared already, or the backend does not take an option.
         """
         if self.prepare.get("exclude_io"):
-            custom = build.graph_config(graph.context.backend, None, False, {}, exclude_io=True)
+            custom = own_graph_config(graph.context.backend.library, exclude_io=True)
             graph.set_config(custom=custom)
         per_layer = self.prepare.get("enable_per_layer")
         core_selection = self.prepare.get("enable_core_selection")

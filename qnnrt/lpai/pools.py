@@ -9,7 +9,7 @@ import numpy as np
 
 from .._native import _core
 from ..memory import alloc as _alloc
-from ..qnn.backend import Backend
+from ..qnn.backend_base import BackendBase
 from ..qnn.graph import Graph
 from .hardware import MemType
 
@@ -60,7 +60,7 @@ class Pools:
     persistent: Any = None
 
 
-def alignment(backend: Backend) -> Alignment:
+def alignment(backend: BackendBase) -> Alignment:
     """What every pool and every IO buffer must be aligned to: step 1.
 
     Raises:
@@ -83,7 +83,7 @@ def pool_sizes(graph: Graph) -> PoolSizes:
     )
 
 
-def alloc(backend: Backend, nbytes: int, *, heap: str | None = None) -> Buffer:
+def alloc(backend: BackendBase, nbytes: int, *, heap: str | None = None) -> Buffer:
     """A zeroed buffer for a pool or a tensor, aligned as the backend asks: step 4."""
     needed = alignment(backend)
     buffer = _alloc(needed.round_up(max(nbytes, 1)), heap=heap, alignment=max(needed.start, 4096))

@@ -16,7 +16,7 @@ import numpy as np
 from .._native import _core
 from ..dtypes import data_type_name, numpy_dtype
 from ..errors import ModelError, QnnError
-from . import Quantization, Tensor
+from .model import Quantization, Tensor
 
 __all__ = ["BinaryGraph", "BinaryTensor", "ContextBinary", "describe_binary", "system_library"]
 

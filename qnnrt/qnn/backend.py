@@ -1,4 +1,4 @@
-"""Backends: a QNN library opened, with its log and its device."""
+"""Backends: opened by name or path, they make contexts, profiles, signals and votes."""
 
 from __future__ import annotations
 
@@ -6,54 +6,21 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from .._native import _core
-from ..errors import BackendNotFoundError, QnnError
-from ..support import choice, log
+from ..errors import BackendNotFoundError
 from . import htp
+from .backend_base import CAPABILITIES, BackendBase, BackendVersion
 from .context import Context
-from .graph import params_of
-from .options import Custom, context_options, qnn_log_level
-from .owner import Options, Owner, config
+from .options import Custom, context_options
+from .owner import config
 from .profile import Profile, Signal
 
 if TYPE_CHECKING:
-    from ..gpu import Options as GpuOptions
+    from ..gpu.options import Options as GpuOptions
 
 __all__ = ["CAPABILITIES", "Backend", "BackendVersion"]
-
-Tensor: TypeAlias = _core.Tensor
-
-#: Property keys for ``Backend.has_capability`` by name.
-CAPABILITIES: Final = {
-    "op_package": 105,
-    "context_caching": 202,
-    "validate_binary": 210,
-    "graph_config": 302,
-    "signals": 303,
-    "async_execution": 304,
-    "finalize_signal": 307,
-    "execute_signal": 308,
-    "execute_async_signal": 309,
-    "subgraph": 314,
-    "bind_mem_handles": 317,
-    "populate_client_bufs": 318,
-    "finalize_deserialized_graph": 319,
-    "early_termination": 321,
-    "online_prepare": 322,
-    "tensor_mem_handle": 502,
-    "context_tensors": 503,
-    "dynamic_dimensions": 504,
-    "verbose_message": 1002,
-    "mem_type_ion": 1102,
-    "mem_type_custom": 1103,
-    "mem_type_dma_buf": 1104,
-    "signal_abort": 1202,
-    "signal_timeout": 1203,
-    "device": 1501,
-    "device_infrastructure": 1502,
-}
 
 #: Backends that have a name -> the library of this package that they would be in.
 LIBRARIES: Final = {
@@ -64,36 +31,6 @@ LIBRARIES: Final = {
 }
 
 _GPU: Final = 4  # QNN_BACKEND_ID_GPU
-_LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
-
-
-class BackendVersion(NamedTuple):
-    """Versions of the core interface that a backend speaks, and of its own extensions."""
-
-    core: tuple[int, int, int]
-    backend: tuple[int, int, int]
-
-    def __str__(self) -> str:
-        return f"{'.'.join(map(str, self.core))} ({'.'.join(map(str, self.backend))})"
-
-
-class _Log(Owner):
-    _rank = 9
-
-    def __init__(self, library: _core.Library, level: int) -> None:
-        self._own("a log", library.log_create(level), library.log_free)
-
-
-class _Device(Owner):
-    _rank = 8
-
-    def __init__(self, backend: Backend, options: Options) -> None:
-        library = backend.library
-        handle = library.device_create(backend._log_handle, config(options))
-        # The backend keeps its device and closes it first. The other way round as well, neither
-        # would ever go: what a finalizer holds lives as long as the finalizer.
-        self._own("a device", handle, library.device_free)
-        backend._adopt(self)
 
 
 def library_path(name: str | os.PathLike[str]) -> str:
@@ -154,49 +91,11 @@ def open_library(
 _shared: weakref.WeakValueDictionary[tuple[str, int], Backend] = weakref.WeakValueDictionary()
 
 
-class Backend(Owner):
+class Backend(BackendBase):
     """A backend of a QNN library, with its log and device. Made by ``Backend.open``."""
 
-    _rank = 7
-
-    def __init__(
-        self,
-        library: _core.Library,
-        *,
-        log_level: str | int | None = None,
-        options: Sequence[tuple[int, Any]] = (),
-        device_options: Sequence[tuple[int, Any]] = (),
-    ) -> None:
-        self.library = library
-        self._device: _Device | None = None
-        self._vote: htp.PerfVote | None = None
-        self._gpu: GpuOptions | None = None  # what sessions take that are told nothing else
-        self._log: _Log | None = None
-        level = qnn_log_level(log.getEffectiveLevel() if log_level is None else log_level)
-        try:
-            self._log = _Log(library, level)
-        except QnnError as e:
-            log.debug("%s gives no log: %s", library.path, str(e))
-        handle = library.backend_create(self._log_handle, config(list(options)))
-        # The device goes before the backend, the log after it: held here, closed below.
-        held: list[_Device] = []
-
-        def free(handle: int) -> None:
-            while held:
-                held.pop().close()
-            library.backend_free(handle)
-
-        self._own(f"backend {library.provider_name}", handle, free, keep=self._log)
-        if library.backend_id == _LPAI and not device_options:
-            return  # it has no devices, and says so in its log when asked for one
-        try:
-            self._device = _Device(self, list(device_options))
-            held.append(self._device)
-        except QnnError as e:
-            if device_options:
-                self.close()
-                raise
-            log.debug("%s has no device: %s", library.path, str(e))  # e has frames
+    _vote: htp.PerfVote | None = None
+    _gpu: GpuOptions | None = None  # what sessions take that are told nothing else
 
     @classmethod
     def open(
@@ -252,100 +151,6 @@ class Backend(Owner):
             backend = _shared[key] = cls.open(key[0])
         return backend
 
-    @property
-    def _log_handle(self) -> int:
-        return self._log.handle if self._log else 0
-
-    @property
-    def _device_handle(self) -> int:
-        return self._device.handle if self._device else 0
-
-    def close(self) -> None:
-        """Close its contexts and the device, itself, and its log, in this order."""
-        super().close()
-        if self._log is not None:
-            self._log.close()
-
-    @property
-    def name(self) -> str:
-        """The provider's name, for example ``CPU_QTI_AISW``."""
-        return self.library.provider_name
-
-    @property
-    def id(self) -> int:
-        """QNN's number for the kind of backend: 3 CPU, 4 GPU, 6 HTP, 12 LPAI."""
-        return self.library.backend_id
-
-    @property
-    def version(self) -> BackendVersion:
-        """The core interface's version and the backend's own."""
-        return BackendVersion(self.library.core_version, self.library.backend_version)
-
-    @property
-    def build_id(self) -> str:
-        """The library's build, in the maker's own words."""
-        return self.library.backend_get_build_id()
-
-    @property
-    def cl_context(self) -> Any:
-        """The ``pyopencl.Context`` of the gpu backend: buffers of it can be registered.
-
-        Raises:
-            ValueError: this is another backend.
-        """
-        return self._opencl("cl_context")
-
-    @property
-    def cl_queue(self) -> Any:
-        """The ``pyopencl.CommandQueue`` that the gpu backend runs its kernels in.
-
-        Raises:
-            ValueError: this is another backend.
-        """
-        return self._opencl("cl_queue")
-
-    def _opencl(self, name: str) -> Any:
-        found = getattr(self.library, name, None)
-        if found is None:
-            raise ValueError(
-                f"{name} is the gpu backend's: {self.name} at {self.library.path} shows none"
-            )
-        return found
-
-    @property
-    def has_device(self) -> bool:
-        """Whether it gave a device handle; the cpu and lpai backends have none."""
-        return self._device is not None
-
-    @property
-    def supported_ops(self) -> tuple[str, ...]:
-        """Op types that it knows, sorted; "package::type" for packages but ``qti.aisw``."""
-        pairs = self.library.backend_get_supported_operations(self.handle)
-        return tuple(sorted(t if p == "qti.aisw" else f"{p}::{t}" for p, t in pairs))
-
-    def has_capability(self, key: int | str) -> bool:
-        """Whether a property key (or a name in ``CAPABILITIES``) is supported."""
-        number = choice("capability", key, CAPABILITIES)
-        return self.library.property_has_capability(number) == 0
-
-    def validate_op(
-        self,
-        type: str,
-        inputs: Sequence[Tensor | None],
-        outputs: Sequence[Tensor | None],
-        params: Mapping[str, Any] | None = None,
-        *,
-        name: str = "op",
-        package: str = "qti.aisw",
-    ) -> None:
-        """Ask whether it would take a node.
-
-        Raises:
-            QnnError: it would not; the message says why, as far as the backend does.
-        """
-        op = _core.Op(name, package, type, list(params_of(params, None)), inputs, outputs)
-        self.library.backend_validate_op_config(self.handle, op)
-
     def platform_info(self) -> tuple[htp.DeviceInfo, ...]:
         """The platform's devices; none where the backend has no such thing."""
         return htp.devices(self.library, self._log_handle)
@@ -395,27 +200,6 @@ class Backend(Owner):
         """What qnnrt's own htp backend keeps of devices and votes, by name: ``devices``,
         ``power_configs``, ``memory_configs``, ``power_counts``. None of any other library."""
         return htp.describe(self.library)
-
-    def set_config(self, options: Sequence[tuple[int, Any]]) -> None:
-        """Change QnnBackend_Config_t options, given as for ``open``.
-
-        Raises:
-            BackendError: 4003 or 4012, the backend does not take an option, or not this value.
-        """
-        self.library.backend_set_config(self.handle, config(list(options)))
-
-    def register_op_package(self, path: str, provider: str, target: str | None = None) -> None:
-        """Load an op package library."""
-        self.library.backend_register_op_package(self.handle, path, provider, target)
-
-    def get_property(self, option: int, data: bytearray) -> None:
-        """Let the backend fill in the struct of a custom property."""
-        self.library.backend_get_property(self.handle, option, data)
-
-    def set_log_level(self, level: str | int) -> None:
-        """From now on; see ``open``."""
-        if self._log is not None:
-            self.library.log_set_log_level(self._log_handle, qnn_log_level(level))
 
     def create_profile(self, level: str | int = "basic") -> Profile:
         """A profile handle of level "basic" or "detailed"."""

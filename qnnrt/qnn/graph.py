@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from .._native import _core
 from ..dtypes import data_type, numpy_dtype
+from ..model.binary import BinaryGraph
 from ..support import choice
 from . import completions
-from .memhandle import MemHandle
+from .context_base import ContextBase
+from .execution import (
+    BIND_MEM_HANDLES,
+    POPULATE_CLIENT_BUFS,
+    Binding,
+    BuffersInFlight,
+    ExecutionEnvironment,
+    binding_of,
+)
 from .options import graph_options
 from .owner import Owner, config
-
-if TYPE_CHECKING:
-    from ..model import BinaryGraph
-    from .context import Context
-    from .profile import Profile, Signal
+from .params import params_of, static_tensor
+from .profile import Profile, Signal
 
 __all__ = ["ExecutionEnvironment", "Graph", "Tensor"]
 
@@ -37,48 +42,6 @@ _TENSOR_TYPES: Final = {
     "null": 5,
 }
 _MEM_TYPES: Final = {"raw": 0, "memhandle": 1}
-_BIND_MEM_HANDLES: Final = 0  # QnnGraph_ExecuteEnvironmentOption_t
-_POPULATE_CLIENT_BUFS: Final = 1
-
-
-def _scalar(value: Any) -> tuple[int, Any]:
-    """QNN data type and value of a scalar parameter."""
-    if isinstance(value, np.generic):
-        return data_type(value.dtype), value.item()
-    if isinstance(value, bool):
-        return data_type("bool"), value
-    if isinstance(value, int):
-        return data_type("int32" if value < 0 else "uint32"), value
-    if isinstance(value, float):
-        return data_type("float32"), value
-    if isinstance(value, str):
-        return data_type("STRING"), value
-    raise TypeError(f"a scalar parameter cannot be a {type(value).__name__}")
-
-
-def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
-    """Op parameters as ``_core.Op`` takes them; ``make`` turns an array into a static tensor."""
-    for name, value in (params or {}).items():
-        if isinstance(value, _core.Tensor):
-            yield (name, value)
-        elif isinstance(value, (np.ndarray, list, tuple)):
-            array = np.asarray(value)
-            if array.dtype == np.int64:  # from a list of Python ints
-                narrow = array.astype(np.int32 if (array < 0).any() else np.uint32)
-                if (narrow == array).all():  # else the backend refuses it, and says why
-                    array = narrow
-            array = np.ascontiguousarray(array)
-            if make is None:
-                make = _detached_param
-            yield (name, make(name, array))
-        else:
-            yield (name, *_scalar(value))
-
-
-def _detached_param(name: str, array: np.ndarray) -> Tensor:
-    return _core.Tensor(
-        name, array.shape, data_type(array.dtype), _TENSOR_TYPES["static"], data=array
-    )
 
 
 def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]:
@@ -94,10 +57,6 @@ def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]
     return wide, data, quantization
 
 
-#: What a tensor can be bound to in ``Graph.execute``; None where it lies in memory of the graph's.
-Binding: TypeAlias = "np.ndarray | MemHandle | Buffer | None"
-
-
 class Graph(Owner):
     """A graph. Made by ``Context.create_graph`` or ``Context.graph``.
 
@@ -108,7 +67,7 @@ class Graph(Owner):
 
     _rank = 2
 
-    def __init__(self, context: Context, name: str, handle: int) -> None:
+    def __init__(self, context: ContextBase, name: str, handle: int) -> None:
         self.context = context
         self.name = name
         self._library = context._library
@@ -212,7 +171,7 @@ class Graph(Owner):
         """
 
         def make(param: str, array: np.ndarray) -> Tensor:
-            tensor = _detached_param(f"{name}.{param}", array)
+            tensor = static_tensor(f"{name}.{param}", array)
             self._library.tensor_create_graph_tensor(self.handle, tensor)
             return tensor
 
@@ -248,7 +207,7 @@ class Graph(Owner):
                 f"graph {self.name!r}: None is for tensors in the scratch memory of LPAI graphs; "
                 "give an array, a Buffer or a MemHandle"
             )
-        return [(t, _binding(t, v, writable)) for t, v in pairs], [v for _, v in pairs]
+        return [(t, binding_of(t, v, writable)) for t, v in pairs], [v for _, v in pairs]
 
     def execute(
         self,
@@ -308,7 +267,7 @@ class Graph(Owner):
                 done,
                 profile.handle if profile else 0,
                 signal.handle if signal else 0,
-                (self, keep_in, keep_out, _BuffersInFlight(self.name, (*keep_in, *keep_out))),
+                (self, keep_in, keep_out, BuffersInFlight(self.name, (*keep_in, *keep_out))),
             ),
             keep=(profile, signal),
         )
@@ -326,7 +285,17 @@ class Graph(Owner):
         Raises:
             GraphError: 1000, the backend has no such option.
         """
-        return ExecutionEnvironment(self, inputs, outputs)
+        ins, keep_in = self._bind(self.inputs, inputs, False)
+        outs, keep_out = self._bind(self.outputs, outputs, True)
+        return ExecutionEnvironment(
+            self,
+            BIND_MEM_HANDLES,
+            ins,
+            outs,
+            self.context,
+            library=self._library,
+            keep=(*keep_in, *keep_out),
+        )
 
     def populate_environment(self, names: Sequence[str] | None = None) -> ExecutionEnvironment:
         """Learn where the backend's own memory for inputs and outputs is (POPULATE_CLIENT_BUFS).
@@ -351,7 +320,12 @@ class Graph(Owner):
                 f"graph {self.name!r} has no input or output {unknown[0]!r}; it has "
                 f"{', '.join(known)}"
             )
-        return ExecutionEnvironment(self, populate=known if names is None else names)
+        wanted = known if names is None else names
+        ins = [(t, (0, 0)) for t in self.inputs if t.name in wanted]
+        outs = [(t, (0, 0)) for t in self.outputs if t.name in wanted]
+        return ExecutionEnvironment(
+            self, POPULATE_CLIENT_BUFS, ins, outs, self.context, library=self._library
+        )
 
     def set_config(self, **options: Any) -> None:
         """Change options.
@@ -387,103 +361,5 @@ class Graph(Owner):
         return self._library.graph_describe(self.handle)
 
 
-class ExecutionEnvironment(Owner):
-    """Memory settled with a graph before it executes. Made by ``Graph.prepare_environment`` and
-    ``Graph.populate_environment``.
-
-    Attributes:
-        arrays: by name, the backend's own memory, from ``populate_environment``.
-    """
-
-    _rank = 0
-
-    def __init__(
-        self,
-        graph: Graph,
-        inputs: Mapping[str, Binding] | Sequence[Binding] = (),
-        outputs: Mapping[str, Binding] | Sequence[Binding] = (),
-        *,
-        populate: Sequence[str] | None = None,
-    ) -> None:
-        keep_in: Any = ()
-        keep_out: Any = ()
-        if populate is None:
-            ins, keep_in = graph._bind(graph.inputs, inputs, False)
-            outs, keep_out = graph._bind(graph.outputs, outputs, True)
-        else:
-            ins = [(t, (0, 0)) for t in graph.inputs if t.name in populate]
-            outs = [(t, (0, 0)) for t in graph.outputs if t.name in populate]
-        option = _BIND_MEM_HANDLES if populate is None else _POPULATE_CLIENT_BUFS
-        raw = _core.graph_prepare_execution_environment(
-            graph._library, graph.handle, option, ins, outs, (keep_in, keep_out)
-        )
-        handles = [v for v in (*keep_in, *keep_out) if isinstance(v, MemHandle)]
-        # A child of the handles, so that it is released before any of them is deregistered.
-        self._own(
-            "an execution environment",
-            graph.handle,
-            lambda handle: raw.release(),
-            graph,
-            graph.context,
-            *handles,
-        )
-        self.arrays: dict[str, np.ndarray] = {}
-        if populate is not None:
-            for (tensor, _), (address, nbytes) in zip([*ins, *outs], raw.addresses(), strict=True):
-                self.arrays[tensor.name] = self._array(tensor, address, nbytes)
-
-    def _array(self, tensor: Tensor, address: int, nbytes: int) -> np.ndarray:
-        found = _core.lookup(address)
-        if found is not None:  # a shared buffer, which the array keeps
-            buffer, offset = found
-            return buffer.array(tensor.shape, tensor.dtype, offset)
-        memory = (ctypes.c_uint8 * nbytes).from_address(address)
-        memory._environment = self  # type: ignore[attr-defined]
-        return np.frombuffer(memoryview(memory), tensor.dtype).reshape(tensor.shape)
-
-
-class _BuffersInFlight:
-    """Tells the ``close`` of buffers that are bound as they are who uses them."""
-
-    def __init__(self, graph: str, values: Sequence[Binding]) -> None:
-        self.buffers = [v for v in values if isinstance(v, _core.Buffer)]
-        for buffer in self.buffers:
-            buffer._hold(id(self), ("an execution of graph {!r} in flight", graph))
-
-    def __del__(self) -> None:
-        for buffer in self.buffers:
-            buffer._unhold(id(self))
-
-
 def _nothing(handle: int) -> None:
     pass
-
-
-def _binding(tensor: Tensor, value: Any, writable: bool) -> int | tuple[int, int]:
-    if isinstance(value, MemHandle):
-        return value.handle
-    if value is None:
-        return 0, 0
-    need = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
-    if isinstance(value, _core.Buffer):
-        if value.nbytes < need:
-            raise ValueError(
-                f"tensor {tensor.name!r} needs {need} bytes, the buffer has {value.nbytes}"
-            )
-        return value.address, need
-    if not isinstance(value, np.ndarray):
-        raise TypeError(
-            f"tensor {tensor.name!r}: give an array, a Buffer or a MemHandle, not a "
-            f"{type(value).__name__}"
-        )
-    if value.shape != tensor.shape or value.dtype != tensor.dtype:
-        raise ValueError(
-            f"tensor {tensor.name!r} is {tensor.dtype}{list(tensor.shape)}, the array is "
-            f"{value.dtype}{list(value.shape)}"
-        )
-    if not value.flags.c_contiguous or (writable and not value.flags.writeable):
-        raise ValueError(
-            f"tensor {tensor.name!r}: the array must be C-contiguous"
-            f"{' and writable' if writable else ''}"
-        )
-    return value.ctypes.data, need

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from .._native import _core
 from ..dtypes import data_type, data_type_name, numpy_dtype
+from .context_base import ContextBase
 from .owner import Owner
-
-if TYPE_CHECKING:
-    from .context import Context
 
 __all__ = ["MemHandle"]
 
@@ -52,7 +50,7 @@ class MemHandle(Owner):
 
     def __init__(
         self,
-        context: Context,
+        context: ContextBase,
         buffer: Buffer,
         shape: Sequence[int] | int,
         dtype: Any,

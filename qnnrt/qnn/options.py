@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from .._native import _core
-from ..support import choice
+from ..support import choice, word
 from .owner import Options
 
 #: A struct of a backend's own, for its CUSTOM options.
@@ -16,6 +17,15 @@ Custom: TypeAlias = "bytes | _core.LpaiConfig | _core.GpuConfig"
 _Table: TypeAlias = Mapping[str, tuple[int, Callable[[Any], Any]]]
 
 _PRIORITIES: Final = {"low": 0, "normal": 100, "default": 100, "normal_high": 150, "high": 200}
+
+
+_QNNRT_MAGIC: Final = 0x54524E51  # csrc/abi/qnnrt_ext.h
+_OPTION_THREADS: Final = 1
+_OPTION_KERNELS: Final = 2
+_OPTION_STRICT: Final = 3
+_OPTION_EXCLUDE_IO: Final = 4
+_OPTION_PLAN_MILLISECONDS: Final = 5
+_KERNELS: Final = {"auto": 0, "portable": 1}
 
 
 def qnn_log_level(level: str | int) -> int:
@@ -83,3 +93,39 @@ def context_options(*, custom: Sequence[Custom] = (), **given: Any) -> Options:
 def graph_options(*, custom: Sequence[Custom] = (), **given: Any) -> Options:
     """Those of ``Graph.set_config``; ``profile`` is one, or a handle. None is not given."""
     return _entries(_GRAPH, custom, given)
+
+
+def own_graph_config(
+    library: _core.Library,
+    *,
+    threads: int | None = None,
+    kernels: str | None = None,
+    plan_milliseconds: int | None = None,
+    strict: bool = False,
+    exclude_io: bool = False,
+) -> list[bytes]:
+    """Structs of a graph for qnnrt's own backends.
+
+    Args:
+        exclude_io: inputs and outputs do not lie in the graph's scratch memory.
+
+    Raises:
+        ValueError: an option for a backend of others, or a number out of range.
+    """
+    if kernels is not None and kernels not in _KERNELS:
+        raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
+    own = [
+        ("threads", _OPTION_THREADS, threads),
+        ("kernels", _OPTION_KERNELS, _KERNELS.get(kernels or "")),
+        ("plan_milliseconds", _OPTION_PLAN_MILLISECONDS, plan_milliseconds),
+    ]
+    given = [(option, word(name, value)) for name, option, value in own if value is not None]
+    if library.has_extensions:
+        given += [(_OPTION_STRICT, 1)] * strict + [(_OPTION_EXCLUDE_IO, 1)] * exclude_io
+    elif given:
+        raise ValueError(
+            f"{library.path} is not qnnrt's own: it takes neither 'threads' nor "
+            "'kernels' nor 'plan_milliseconds'; its own options go into "
+            "options['graph_config']"
+        )
+    return [struct.pack("=III", _QNNRT_MAGIC, option, value) for option, value in given]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .._native import _core
 from ..support import choice
+from .backend_base import BackendBase
 from .owner import Options, Owner, config
-
-if TYPE_CHECKING:
-    from .backend import Backend
 
 __all__ = ["Profile", "ProfileEvent", "Signal"]
 
@@ -60,7 +58,7 @@ class Profile(_Used):
 
     _rank = 6
 
-    def __init__(self, backend: Backend, level: str | int = "basic") -> None:
+    def __init__(self, backend: BackendBase, level: str | int = "basic") -> None:
         self._library = backend.library
         number = choice("level", level, _PROFILE_LEVELS)
         handle = self._library.profile_create(backend.handle, number)
@@ -128,7 +126,7 @@ class Signal(_Used):
     _rank = 6
 
     def __init__(
-        self, backend: Backend, *, abort: bool = False, timeout_us: int | None = None
+        self, backend: BackendBase, *, abort: bool = False, timeout_us: int | None = None
     ) -> None:
         if abort and timeout_us is not None:
             raise ValueError("a signal is for abort or for a timeout, not both")

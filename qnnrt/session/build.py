@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ..model.binary import MEM_TYPES
-from ..support import word
 
 if TYPE_CHECKING:
     from ..model import Model
-    from ..qnn.backend import Backend
     from ..qnn.graph import Graph
 
 #: How tensors are bound, or were prepared: one word for all, or a mapping from names.
 Choice: TypeAlias = "str | Mapping[str, str]"
-
-_QNNRT_MAGIC: Final = 0x54524E51  # csrc/abi/qnnrt_ext.h
-_OPTION_THREADS: Final = 1
-_OPTION_KERNELS: Final = 2
-_OPTION_STRICT: Final = 3
-_OPTION_EXCLUDE_IO: Final = 4
-_OPTION_PLAN_MILLISECONDS: Final = 5
-_KERNELS: Final = {"auto": 0, "portable": 1}
 
 
 def check_choice(what: str, value: Choice | None) -> None:
@@ -61,50 +50,6 @@ def one_word(words: Iterable[str]) -> str:
     """The word that all of them are, or "mixed"."""
     found = set(words)
     return found.pop() if len(found) == 1 else "mixed"
-
-
-def graph_config(
-    backend: Backend,
-    threads: int | None,
-    strict: bool,
-    given: Mapping[str, Any],
-    exclude_io: bool = False,
-) -> list[bytes]:
-    """Custom config structs of a graph: the caller's own, then qnnrt's.
-
-    ``exclude_io``: the graph keeps no places for inputs and outputs in its scratch memory.
-
-    Raises:
-        ValueError: an option of qnnrt's own for a backend of others, or a number out of range.
-    """
-    config = [bytes(blob) for blob in given.get("graph_config", ())]
-    kernels = given.get("kernels")
-    if kernels is not None and kernels not in _KERNELS:
-        raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
-    own = [
-        ("threads", _OPTION_THREADS, threads),
-        ("kernels", _OPTION_KERNELS, _KERNELS.get(kernels or "")),
-        ("plan_milliseconds", _OPTION_PLAN_MILLISECONDS, given.get("plan_milliseconds")),
-    ]
-    for name, option, value in own:
-        if value is None:
-            continue
-        if not backend.library.has_extensions:
-            raise ValueError(
-                f"{backend.library.path} is not qnnrt's own: it takes neither 'threads' nor "
-                "'kernels' nor 'plan_milliseconds'; its own options go into "
-                "options['graph_config']"
-            )
-        config.append(_own(option, word(name, value)))
-    if strict and backend.library.has_extensions:
-        config.append(_own(_OPTION_STRICT, 1))
-    if exclude_io and backend.library.has_extensions:
-        config.append(_own(_OPTION_EXCLUDE_IO, 1))
-    return config
-
-
-def _own(option: int, value: int) -> bytes:
-    return struct.pack("=III", _QNNRT_MAGIC, option, value)
 
 
 def add_model(

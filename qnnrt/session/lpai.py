@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import UnsupportedNode, UnsupportedOpError
 from ..lpai import ID, Options
 from ..qnn.backend import Backend
+from ..qnn.backend_base import BackendBase
 
 if TYPE_CHECKING:
     from ..model import Model, Node
@@ -69,7 +70,7 @@ def _refuse_late(gpu: Any, backend: Backend) -> None:
         raise ValueError("the backend is open already: give 'gpu' to Backend.open")
 
 
-def refuse_floats(model: Model, backend: Backend) -> None:
+def refuse_floats(model: Model, backend: BackendBase) -> None:
     """Raises ``UnsupportedOpError`` with every node that computes on floats, or that this backend
     does not know, before anything is built."""
     known = set(backend.supported_ops) if backend.library.has_extensions else None

@@ -14,7 +14,6 @@ from .. import lpai
 from .._native import _core
 from ..errors import BindError, ClosedError, CopyError, MemError
 from ..gpu import Options as GpuOptions
-from ..gpu.handle import is_opencl_buffer
 from ..gpu.host import device_memory, pinned
 from ..gpu.placing import CannotPlace
 from ..memory import alloc, buffer_of
@@ -23,8 +22,10 @@ from ..qnn.backend import Backend
 from ..qnn.context import Context
 from ..qnn.graph import Graph
 from ..qnn.memhandle import MemHandle
+from ..qnn.opencl_handle import is_opencl_buffer
+from ..qnn.options import own_graph_config
 from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
-from .build import Choice, graph_config, one_word
+from .build import Choice, one_word
 
 Buffer: TypeAlias = _core.Buffer
 _GPU: Final = 4  # QNN_BACKEND_ID_GPU
@@ -79,7 +80,10 @@ class SessionMemory(_core.Runner):
     ) -> list[bytes]:
         """Custom config structs of the graph; whether tensors have places in scratch memory."""
         own_io = self._lpai is not None and "scratch" not in ios.values()
-        config = graph_config(self.backend, threads, self.strict, given, own_io)
+        own = {name: given.get(name) for name in ("kernels", "plan_milliseconds")}
+        config = [bytes(blob) for blob in given.get("graph_config", ())] + own_graph_config(
+            self.backend.library, threads=threads, strict=self.strict, exclude_io=own_io, **own
+        )
         return [*config, *gpu.for_graph()] if (gpu := self._gpu_options(given)) else config
 
     def _gpu_options(self, given: Mapping[str, Any]) -> GpuOptions | None:
@@ -167,7 +171,11 @@ class SessionMemory(_core.Runner):
             if e.code not in (1000, 8005):
                 raise
             if self._own_gpu and self.strict:  # nothing to copy where the host has no part in it
-                return None, None, self._register(t, device_memory(self.backend, t.nbytes), 0)
+                return (
+                    None,
+                    None,
+                    self._register(t, device_memory(self.backend.library, t.nbytes), 0),
+                )
             reason = f"{self.backend.name} takes no memory handles ({e.name})"
             if isinstance(e.__cause__, CannotPlace):
                 reason = str(e.__cause__)
@@ -185,7 +193,7 @@ class SessionMemory(_core.Runner):
         return self.backend.id == _GPU and self.backend.library.has_extensions
 
     def _own_raw_memory(self, t: BoundTensor) -> _Memory:
-        array = pinned(self.backend, t.shape, t.dtype) if self._own_gpu else None
+        array = pinned(self.backend.library, t.shape, t.dtype) if self._own_gpu else None
         buffer = None
         if array is None:
             buffer = self._own_buffer(t.nbytes)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import CopyError, ModelError
+from ..importers import load
 from ..model import BinaryTensor, ContextBinary, Model
 from ..model.binary import system_library
 from ..qnn import completions
@@ -118,8 +119,6 @@ class Session(SessionMemory):
         self._feeding = threading.Lock()
         self._heap: str | None = given.get("heap")
         if isinstance(model, (str, PathLike)) and not _is_binary(model):
-            from .. import load
-
             model = load(model)
         if isinstance(model, Model):
             model.check()

@@ -144,7 +144,7 @@ def test_a_quantized_model_has_encodings_and_lpai_its_io_in_the_arena(
     small = Model("quantized", tensors, nodes, ["x"], ["y"])
     path = tmp_path / "model.onnx"
     path.touch()
-    monkeypatch.setattr("qnnrt.load", lambda _: small)
+    monkeypatch.setattr("qnnrt.cli._common.load", lambda _: small)
     html = tmp_path / "lpai.html"
     report = reported(capsys, path, "--backend", "lpai", "--io", "scratch", "--html", html)
     assert report["inputs"][0]["encoding"] == "0.5 x (q -3)"

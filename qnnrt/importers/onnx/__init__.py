@@ -38,7 +38,7 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_shape,
     patterns,
 )
-from .lower import FOLDED_OPS, Lowering
+from .lower import FOLDED_OPS, GraphLowering
 from .nodes import TARGETS
 from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import opset_of, read
@@ -103,7 +103,7 @@ def load(
     graph = proto.graph
     fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
     inputs = graph_inputs(graph, where, shapes or {}, fixed)
-    walk = Lowering(where, opsets, stateful)
+    walk = GraphLowering(where, opsets, stateful)
     walk.add_initializers(graph)
     given: list[Edge] = []
     for name, (shape, dtype) in inputs.items():
@@ -171,7 +171,7 @@ def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     return found
 
 
-def _output(walk: Lowering, name: str, layout: str, taken: set[Edge]) -> Edge:
+def _output(walk: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:
     """The tensor of an output: produced by an operation, in the order that was asked for."""
     b: Builder = walk.b
     b.scope = name

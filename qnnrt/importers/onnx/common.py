@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..shorthand import Shorthand, number, u32
-from .lower import Lowering
+from .nodes import Lowering
 from .values import Value, constant
 
 

@@ -14,12 +14,12 @@ from ...errors import ModelError, UnsupportedNode
 from ..graph import Edge
 from . import fold
 from .functions import function_body, instantiate
-from .nodes import TABLE, OnnxNode, Result, Unsupported
+from .nodes import TABLE, Lowering, OnnxNode, Result, Unsupported
 from .patterns import OWN_DOMAIN
 from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import array_of
 from .types import TypeOf, type_of, type_proto
-from .values import Builder, Value, constant
+from .values import Value, constant
 
 #: What keeps a constant with an encoding as the integers that it is.
 _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
@@ -28,14 +28,13 @@ _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsque
 _INFERENCE_ELEMENTS = 4096
 
 
-class Lowering:
+class GraphLowering(Lowering):
     """State of one import: the builder, and what is known of every ONNX value."""
 
     def __init__(self, where: str, opsets: dict[str, int], stateful: bool = False) -> None:
+        super().__init__(stateful)
         self.where = where
         self.opsets = opsets
-        self.stateful = stateful  # recurrent nodes go on from run to run
-        self.b = Builder()
         self.env: dict[str, Value] = {}
         self.poisoned: set[str] = set()  # outputs of nodes that could not be lowered
         self.unsupported: list[UnsupportedNode] = []

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
 
-from .values import Value
-
-if TYPE_CHECKING:
-    from .lower import Lowering
+from .values import Builder, Value
 
 Result = Value | list[Value | None]
 LowerFn = Callable[["Lowering", "OnnxNode"], Result]
@@ -21,6 +18,14 @@ LowerFn = Callable[["Lowering", "OnnxNode"], Result]
 TABLE: dict[str, LowerFn] = {}
 #: ONNX op type -> the QNN op types that it becomes, for the coverage page.
 TARGETS: dict[str, str] = {}
+
+
+class Lowering:
+    """What a lowering function emits into: the builder, and how the model is imported."""
+
+    def __init__(self, stateful: bool) -> None:
+        self.b = Builder()
+        self.stateful = stateful  # recurrent nodes go on from run to run
 
 
 class Unsupported(Exception):

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, select, sub, times, unary
-from .lower import Lowering
-from .nodes import OnnxNode, Result, Unsupported, axis_of, lowers
+from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, constant
 
 # ElementWiseNeuron's operation codes.

@@ -8,8 +8,7 @@ import numpy as np
 
 from ..shorthand import u32
 from .common import gather_const, pad_constant, strided
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value, constant
 
 

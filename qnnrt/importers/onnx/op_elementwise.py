@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from .common import add, cast, div, mul, nary, plus, scalar, select, sub, times, unary
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value
 
 BOOL = np.dtype(bool)

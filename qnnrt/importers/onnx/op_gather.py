@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .common import add, cast, nary, scalar, select
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant, identity
 
 INT32 = np.iinfo(np.int32)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .common import add, mul, reduce, times
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value, coded_constant, constant, identity
 
 

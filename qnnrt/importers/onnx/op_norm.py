@@ -6,8 +6,7 @@ import numpy as np
 
 from ..shorthand import u32
 from .common import add, div, mul, nary, plus, reduce, scalar, sub, unary
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from ..shorthand import u32
 from .common import mul, nary, pad_constant, reduce, scalar, strided, times, unary
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .op_conv import list_attr, padding, widen
 from .values import Value, constant
 

@@ -17,8 +17,7 @@ from ...model import Quantization
 from ...quantization import along, limits
 from ..encodings import Coded
 from .common import add, cast, div, mul, nary, scalar, sub, unary
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, coded_constant, constant
 
 _FLOAT = np.dtype(np.float32)

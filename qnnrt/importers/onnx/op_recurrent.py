@@ -7,8 +7,7 @@ import numpy as np
 from ..encodings import Coded
 from ..graph import Edge
 from .common import add, cast, concat, strided, unary  # noqa: F401
-from .lower import Lowering
-from .nodes import OnnxNode, Result, Unsupported, lowers
+from .nodes import Lowering, OnnxNode, Result, Unsupported, lowers
 from .op_matmul import matmul
 from .values import Value, coded_constant, constant
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .common import cast, div, mul, nary, plus, reduce, scalar, sub, unary  # noqa: F401
-from .lower import Lowering
-from .nodes import OnnxNode, Result, Unsupported, axis_of, lowers
+from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, identity
 
 _DIRECT = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")

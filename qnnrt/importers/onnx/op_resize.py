@@ -12,8 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .common import gather_const, scalar, select
-from .lower import Lowering
-from .nodes import OnnxNode, Unsupported, axis_of, lowers
+from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .op_matmul import matmul
 from .values import Value, constant
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from ...errors import ModelError
-from ...model import ELEMENT_TYPES
+from ...model.model import ELEMENT_TYPES
 from .values import Value
 
 #: Shape and element type; None when either is not fully known.

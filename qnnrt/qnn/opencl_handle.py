@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._native import _core
 from ..dtypes import data_type, numpy_dtype
 from ..errors import make_error
-from ..qnn.memhandle import MemHandle, _BufferHold
-from .device import pyopencl
-from .mapped import end, mapped
-from .memory import CUSTOM, OPENCL
-from .placing import CannotPlace, Placed, place_buffer, unplace
-
-if TYPE_CHECKING:
-    from ..qnn.context import Context
+from ..gpu.device import pyopencl
+from ..gpu.mapped import end, mapped
+from ..gpu.memory import CUSTOM, OPENCL
+from ..gpu.placing import CannotPlace, Placed, place_buffer, unplace
+from .context_base import ContextBase
+from .memhandle import MemHandle, _BufferHold
 
 __all__ = ["OpenCLHandle", "identity", "is_opencl_buffer"]
 
@@ -48,7 +46,7 @@ class OpenCLHandle(MemHandle):
 
     def __init__(
         self,
-        context: Context,
+        context: ContextBase,
         buffer: Any,
         shape: Sequence[int] | int,
         dtype: Any,

@@ -1,0 +1,237 @@
+"""The model: tensors and nodes in QNN's terms, between importers and backends.
+
+Importers produce a `Model`; a `Session` hands it to a backend node by node. Activations are
+channel-last, convolution weights are ``[kH, kW, Cin / group, Cout]``, FullyConnected weights are
+``[m, n]``: the operation definitions of QNN's package ``qti.aisw``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import ModelError
+
+__all__ = ["Model", "Node", "Quantization", "Tensor"]
+
+#: Element types that a QNN tensor can have (numpy's names).
+ELEMENT_TYPES = frozenset(
+    np.dtype(t)
+    for t in (
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+    )
+)
+
+#: Those that have a fixed-point form.
+_FIXED_POINT = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32))
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How integers stand for real numbers: ``real = scale * (q + offset)``.
+
+    An ONNX or TFLite zero point ``z`` is the offset ``-z``.
+
+    Attributes:
+        scale, offset: one pair for the tensor; with `axis` arrays with a pair for each index along
+            it; with `block` arrays with a pair for each block, shaped like the grid of blocks. One
+            offset may stand for all.
+        axis: the axis of an encoding along one.
+        bitwidth: how many bits are used, when those are fewer than the element type has: 4-bit
+            weights are int8 arrays with bitwidth 4.
+        block: constants only: the size of a block along each dimension, which it divides.
+        block_scales: constants only, with `axis`: uint8 or uint16 factors ``[size of axis,
+            blocks]``. Each index of the axis is divided into blocks along the last other
+            dimension; a block's scale is its factor times the scale of the index.
+        block_scale_bits: how many bits the factors have.
+    """
+
+    scale: float | np.ndarray
+    offset: int | np.ndarray
+    axis: int | None = None
+    bitwidth: int | None = None
+    block: tuple[int, ...] | None = None
+    block_scales: np.ndarray | None = None
+    block_scale_bits: int = 4
+
+
+@dataclass
+class Tensor:
+    """A tensor of the graph. With `data` it is a constant (QNN: STATIC)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    data: np.ndarray | None = None
+    quantization: Quantization | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the elements in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        dims = "x".join(str(d) for d in self.shape) or "scalar"
+        return f"{self.name}: {self.dtype.name}[{dims}]"
+
+
+@dataclass
+class Node:
+    """One operation. ``""`` in `inputs` or `outputs` is one left out.
+
+    `params` holds numpy or Python scalars, or arrays of uint32 or int32.
+    """
+
+    name: str
+    type: str
+    inputs: list[str]
+    outputs: list[str]
+    params: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class Model:
+    """A graph: `nodes` in execution order over the named `tensors`.
+
+    `inputs` and `outputs` keep the order of the file that the model came from (`source`).
+    """
+
+    name: str
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    source: str | None = None
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    def constants(self) -> Iterator[Tensor]:
+        """The static tensors, in the order in which they were added."""
+        return (t for t in self.tensors.values() if t.data is not None)
+
+    def op_counts(self) -> dict[str, int]:
+        """How many nodes there are of each op type, most frequent first."""
+        return dict(Counter(node.type for node in self.nodes).most_common())
+
+    def summary(self) -> str:
+        """A few lines: inputs, outputs, ops and the size of the constants."""
+        weights = list(self.constants())
+        size = sum(t.nbytes for t in weights)
+        ops = ", ".join(f"{count} {op}" for op, count in self.op_counts().items())
+        lines = [f"Model {self.name!r}" + (f" from {self.source}" if self.source else "")]
+        lines += [f"  input   {self.tensors[name]}" for name in self.inputs]
+        lines += [f"  output  {self.tensors[name]}" for name in self.outputs]
+        lines.append(f"  {len(self.nodes)} nodes: {ops}" if self.nodes else "  no nodes")
+        lines.append(f"  {len(weights)} constants, {size / 2**20:.1f} MiB")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """The summary and every node with the shapes of its tensors."""
+        lines = [self.summary()]
+        for node in self.nodes:
+            lines.append(f"  {node.type} {node.name!r}")
+            if node.params:
+                text = ", ".join(f"{k}={_param_text(v)}" for k, v in node.params.items())
+                lines.append(f"    {text}")
+            for mark, names in (("<-", node.inputs), ("->", node.outputs)):
+                for name in names:
+                    if name:
+                        tensor = self.tensors[name]
+                        kind = " (constant)" if tensor.data is not None else ""
+                        lines.append(f"    {mark} {tensor}{kind}")
+        return "\n".join(lines)
+
+    __repr__ = summary
+
+    # ---- checking ----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise `ModelError` with every rule that this model breaks.
+
+        The rules: names are known and their own; shapes and types are given; what has an encoding
+        is of a type that has a fixed-point form; a constant has the bytes it declares; inputs are
+        neither constant nor produced; every other tensor that is read is a constant or the output
+        of an earlier node; an output of the model is produced by exactly one node and listed once;
+        node names are unique.
+        """
+        problems = [*self._check_tensors(), *self._check_edges(), *self._check_nodes()]
+        if problems:
+            shown = problems[:20]
+            if len(problems) > len(shown):
+                shown.append(f"... and {len(problems) - len(shown)} more")
+            raise ModelError(f"model {self.name!r} is not valid: " + "; ".join(shown))
+
+    def _check_tensors(self) -> Iterator[str]:
+        for key, t in self.tensors.items():
+            if key != t.name or not key:
+                yield f"tensor {t.name!r} is filed under {key!r}"
+            if not all(isinstance(d, (int, np.integer)) and d > 0 for d in t.shape):
+                yield f"tensor {key!r}: every dimension must be a positive integer, not {t.shape}"
+            if np.dtype(t.dtype) not in ELEMENT_TYPES:
+                yield f"tensor {key!r}: element type {t.dtype} is not one that QNN has"
+            elif t.quantization is not None and np.dtype(t.dtype) not in _FIXED_POINT:
+                yield (
+                    f"tensor {key!r} has an encoding, but fixed-point numbers are integers of 8, "
+                    f"16 or 32 bits, not {t.dtype}"
+                )
+            if t.data is not None and (t.data.shape != t.shape or t.data.dtype != t.dtype):
+                yield (
+                    f"constant {key!r} is declared {t.dtype}{list(t.shape)} but holds "
+                    f"{t.data.dtype}{list(t.data.shape)}"
+                )
+
+    def _check_edges(self) -> Iterator[str]:
+        for kind, names in (("input", self.inputs), ("output", self.outputs)):
+            for name, count in Counter(names).items():
+                if name not in self.tensors:
+                    yield f"{kind} {name!r} is not a tensor of the model"
+                elif self.tensors[name].data is not None:
+                    yield f"{kind} {name!r} is a constant"
+                if count > 1:
+                    yield f"{kind} {name!r} is listed {count} times"
+
+    def _check_nodes(self) -> Iterator[str]:
+        ready = set(self.inputs) | {t.name for t in self.constants()}
+        for name, count in Counter(node.name for node in self.nodes).items():
+            if count > 1 or not name:
+                yield f"{count} nodes are named {name!r}"
+        produced: set[str] = set()
+        for node in self.nodes:
+            for name in filter(None, node.inputs):
+                if name not in self.tensors:
+                    yield f"node {node.name!r} reads {name!r}, which is not a tensor of the model"
+                elif name not in ready:
+                    yield f"node {node.name!r} reads {name!r} before any node has produced it"
+            outputs = [name for name in node.outputs if name]
+            if not outputs:
+                yield f"node {node.name!r} has no output"
+            for name in outputs:
+                if name not in self.tensors:
+                    yield f"node {node.name!r} writes {name!r}, which is not a tensor of the model"
+                elif name in ready:
+                    yield f"node {node.name!r} writes {name!r}, which has a value already"
+                ready.add(name)
+                produced.add(name)
+        for name in self.outputs:
+            if name in self.tensors and name not in produced:
+                yield f"output {name!r} is not produced by any node"
+
+
+def _param_text(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return str(value.tolist())
+    return str(value.item() if isinstance(value, np.generic) else value)

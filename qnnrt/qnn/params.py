@@ -1,0 +1,53 @@
+"""Parameters of operations: from Python values to what the binding takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from .._native import _core
+from ..dtypes import data_type
+
+Tensor: TypeAlias = _core.Tensor
+
+_STATIC: Final = 4  # QNN_TENSOR_TYPE_STATIC
+
+
+def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
+    """Op parameters as ``_core.Op`` takes them; ``make`` turns an array into a static tensor."""
+    for name, value in (params or {}).items():
+        if isinstance(value, _core.Tensor):
+            yield (name, value)
+        elif isinstance(value, (np.ndarray, list, tuple)):
+            array = np.asarray(value)
+            if array.dtype == np.int64:  # from a list of Python ints
+                narrow = array.astype(np.int32 if (array < 0).any() else np.uint32)
+                if (narrow == array).all():  # else the backend refuses it, and says why
+                    array = narrow
+            array = np.ascontiguousarray(array)
+            if make is None:
+                make = static_tensor
+            yield (name, make(name, array))
+        else:
+            yield (name, *_scalar(value))
+
+
+def static_tensor(name: str, array: np.ndarray) -> Tensor:
+    return _core.Tensor(name, array.shape, data_type(array.dtype), _STATIC, data=array)
+
+
+def _scalar(value: Any) -> tuple[int, Any]:
+    """QNN data type and value of a scalar parameter."""
+    if isinstance(value, np.generic):
+        return data_type(value.dtype), value.item()
+    if isinstance(value, bool):
+        return data_type("bool"), value
+    if isinstance(value, int):
+        return data_type("int32" if value < 0 else "uint32"), value
+    if isinstance(value, float):
+        return data_type("float32"), value
+    if isinstance(value, str):
+        return data_type("STRING"), value
+    raise TypeError(f"a scalar parameter cannot be a {type(value).__name__}")
