@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from _harness import Benchmark, Case, Way, optional, other_busy_seconds, same
 
-sys.path += [str(Path(__file__).parents[1] / "tests" / folder) for folder in ("clients", "python")]
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 MIB = 1 << 20
 BINARY, MODEL, OTHER = "qnnrt, context binary", "qnnrt, ONNX", "onnxruntime, ONNX"
@@ -126,10 +126,10 @@ class Files:
 
 def prepare(folder: Path, name: str, threads: int) -> None:
     """The network as ONNX, an input for it, and a context binary out of it."""
-    import client_models
     import onnx
 
     import qnnrt
+    from zoo import client_models
 
     model = client_models.light_model(name, seed=1)
     del model.graph.output[1:]

@@ -28,7 +28,7 @@ from qnnrt import gpu
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model, Node, Tensor
 
-sys.path += [str(Path(__file__).parents[1] / "tests" / folder) for folder in ("clients", "python")]
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 SECTIONS = ("empty", "io", "matmul", "networks")
 MODELS = (
@@ -224,7 +224,7 @@ def clblast(case: Any, ours: OnDevice, feeds: dict[str, np.ndarray], expected: n
 
 def networks(bench: Benchmark, backend: qnnrt.qnn.Backend, names: list[str]) -> None:
     """Whole networks, one image at a time."""
-    import client_models
+    from zoo import client_models
 
     ratios: dict[str, list[float]] = {}
     for name in names:

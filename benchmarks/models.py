@@ -25,7 +25,7 @@ from _harness import Benchmark, Case, optional, same
 from _runtimes import Feeds, Missing, Ready, bound_in_onnxruntime, crash, in_openvino, in_qnnrt
 from onnx import version_converter
 
-sys.path += [str(Path(__file__).parents[1] / "tests" / folder) for folder in ("clients", "python")]
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 MODELS = (
     "bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 "
@@ -56,13 +56,13 @@ def feeds_of(model: onnx.ModelProto, seed: int) -> Feeds:
 
 
 def network(name: str, precision: str) -> onnx.ModelProto:
-    import client_models
+    from zoo import client_models
 
     model = client_models.light_model(name, seed=1)
     del model.graph.output[1:]  # what the tests look at
     if precision == "float":
         return model
-    import quantizing
+    from zoo import quantizing
 
     model = version_converter.convert_version(model, 17)  # scales for channels came with 13
     with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +86,7 @@ def measure(
     case.add(ours.name, ours.call)
     expected = None
     if precision == "int8":
-        import quantizing
+        from zoo import quantizing
 
         (expected,) = quantizing.reference(model, feeds)
         found = cosine(ours.result(), expected)

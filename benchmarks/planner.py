@@ -29,7 +29,7 @@ import qnnrt
 from qnnrt import planning
 
 ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / "tests" / folder) for folder in ("clients", "python")]
+sys.path.append(str(ROOT / "tools"))
 
 Items = list[planning.Item]
 NETWORKS = [
@@ -57,7 +57,7 @@ def arena(model: qnnrt.Model, backend: str, io: str) -> Items:
 
 
 def float_networks(names: list[str]) -> Iterator[tuple[str, Items]]:
-    import networks
+    from zoo import networks
 
     for name in names:
         yield name, arena(qnnrt.load(networks.path(name)), "cpu", "memhandle")
@@ -65,8 +65,7 @@ def float_networks(names: list[str]) -> Iterator[tuple[str, Items]]:
 
 def quantized_networks(names: list[str]) -> Iterator[tuple[str, Items]]:
     """All of a network in 8 bits, as the tests of the lpai backend have it."""
-    import networks
-    import quantizing
+    from zoo import networks, quantizing
 
     for name in names:
         proto = networks.current(networks.randomized(name, seed=7, hidden=256))

@@ -1,5 +1,5 @@
 // Counts the commands that go into an OpenCL driver's queues, and the bytes that they move.
-// tests/python/test_gpu_zero_copy.py compares that with what qnnrt says of itself.
+// tests/gpu/test_gpu_zero_copy.py compares that with what qnnrt says of itself.
 #include <string.h>
 
 #include "cl_dispatch.h"

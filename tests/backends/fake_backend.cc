@@ -1,5 +1,5 @@
 // A QNN backend that computes nothing and writes down every call. Built by
-// tests/python/test_client.py, which sets the knobs below and reads the journal, to see what the
+// tests/qnn/test_client.py, which sets the knobs below and reads the journal, to see what the
 // client really sends.
 #include <atomic>
 #include <cstdarg>

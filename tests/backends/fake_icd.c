@@ -1,6 +1,6 @@
 // Makes an OpenCL driver offer the extensions by which devices take memory that has an fd, and
 // writes down what it is asked for. The buffers are the driver's own, on the same memory, so that
-// graphs really run. tests/python/test_gpu_imports.py compares the journal with the registry.
+// graphs really run. tests/gpu/test_gpu_imports.py compares the journal with the registry.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

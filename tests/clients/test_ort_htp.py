@@ -15,16 +15,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import client_models
 import numpy as np
 import onnx
 import pytest
-from test_devices import VOTES
 from test_ort_qnn import PROVIDER, RUNS, assert_close, count, random_feeds, reference
 
 import qnnrt
 from qnnrt import _core, qnn
 from qnnrt.model import ContextBinary
+from support.htp.votes import VOTES
+from zoo import client_models
 
 pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
 

@@ -11,21 +11,22 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import client_models
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from zoo import client_models
+
 pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
 
 import test_ort_htp
 import test_ort_qnn
-from quantizing import QuantType, quantized, reference
 from test_ort_htp import LIVE, RUNS, SHARED
 from test_ort_qnn import PROVIDER
 
 from qnnrt import _core
+from zoo.quantizing import QuantType, quantized, reference
 
 pytestmark = pytest.mark.foreign
 

@@ -12,13 +12,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import client_models
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
 import qnnrt
+from zoo import client_models
 
 ort = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")

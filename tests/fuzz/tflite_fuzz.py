@@ -16,13 +16,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
-
-from test_tflite_damage import BASES, mutants
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import qnnrt
 from qnnrt.importers.tflite import load
 from qnnrt.tflite import Interpreter
+from support.tflite.damage import BASES, mutants
 
 AT_WORK = Path(tempfile.gettempdir()) / "tflite_fuzz.tflite"
 

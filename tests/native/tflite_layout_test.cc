@@ -1,6 +1,6 @@
 // Holds every struct size and field offset of the TFLite runtime that the delegate relies on; the
 // checks are compile-time. What ai-edge-litert lays out is tried in
-// tests/python/test_tflite_delegate*.
+// tests/tflite/test_tflite_delegate*.
 #include <cstddef>
 #include <cstdio>
 

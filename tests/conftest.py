@@ -1,0 +1,110 @@
+"""Every test gives back what it took: buffers, handles, QNN objects, fds and shared mappings."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Programs that tests start take the installed package, as the tests do: not the source tree that
+# happens to be their working directory, which may hold no built library.
+os.environ["PYTHONSAFEPATH"] = "1"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "other_fds: others keep fds and maps here, so only qnnrt's own counters are compared",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of the gpu backend come last: their driver maps thousands of files, through which the
+    check of what a test gives back would have to look after every other test."""
+    items.sort(key=lambda item: item.path.name.startswith(("test_gpu", "test_seed_gpu")))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = (yield).get_result()  # type: ignore[func-returns-value]
+    if report.when == "call":
+        item.stash[_FAILED] = report.failed
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+def holdings(foreign: bool) -> dict[str, int]:
+    """What the process holds now that a finished test should have given back."""
+    from qnnrt import _core, memory
+
+    memory._pages.clear()
+    memory._transit_fds()
+    _core.pool_trim(0)
+    live = _core.live_counts()
+    counts = _core.memory_counts()
+    held: dict[str, int] = {f"live {name}": n for name, n in live.items()}
+    held |= {f"memory {name}": n for name, n in counts.items() if not name.endswith("_frees")}
+    held |= {f"gpu {name}": n for name, n in _core.gpu_counts().items()}
+    if not foreign:
+        fds = []
+        for fd in os.listdir("/proc/self/fd"):
+            try:
+                fds.append(os.readlink(f"/proc/self/fd/{fd}"))
+            except OSError:  # the listing's own
+                continue
+        held["fds"] = len(fds)
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        held["shared maps"] = sum(" rw-s " in line or " r--s " in line for line in maps)
+    return held
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm() -> None:
+    """What is made once for a process is made before the first test: it is no leak."""
+    import numpy as np
+
+    import qnnrt
+    from qnnrt import memory
+    from support.toy import relu_model
+
+    memory._sender()
+    with qnnrt.Session(relu_model()) as s:
+        s.run({"x": np.zeros((1, 16), np.float32)})
+
+
+@pytest.fixture(scope="session")
+def _fake_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from support import recording
+
+    return recording.build(tmp_path_factory.mktemp("fake") / "libQnnFake.so")
+
+
+@pytest.fixture
+def fake(_fake_library: Path, tmp_path: Path) -> Any:
+    """A copy of its own of the backend that writes down every call."""
+    from support import recording
+
+    return recording.Fake(Path(shutil.copy(_fake_library, tmp_path / "libQnnFake.so")))
+
+
+@pytest.fixture(autouse=True)
+def _gives_back(request: pytest.FixtureRequest, _warm: None) -> Iterator[None]:
+    foreign = any(map(request.node.get_closest_marker, ("foreign", "other_fds")))
+    before = holdings(foreign)
+    yield
+    if request.node.stash.get(_FAILED, False):
+        return  # its traceback keeps what it had
+    left = {"not looked at yet": (0, 0)}
+    for _ in range(4):  # garbage goes first; a finalizer may free what has a finalizer
+        after = holdings(foreign)
+        left = {k: (before[k], after[k]) for k in before if after[k] > before[k]}
+        if not left:
+            break
+        gc.collect()
+    assert not left, f"before and after the test: {left}"

@@ -1,0 +1,362 @@
+"""16-bit activations, also beside 8-bit ones: exact on 8-bit matrix units, one step from it where
+they run in float."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt.model import Model, Node, Tensor
+from support.fixed import Fixed, integer_products, within
+from support.outside import printed
+from support.qnn_numpy import OPS
+
+Shape = tuple[int, ...]
+U16, S16, U8, S8 = np.uint16, np.int16, np.uint8, np.int8
+
+
+@dataclass
+class Case:
+    """One node: activations, weights and a bias, all of fixed point."""
+
+    name: str
+    op: str
+    shape: Shape
+    weights: Shape
+    output: Shape
+    params: dict[str, object] = field(default_factory=dict)
+    axis: int | None = None  # of the weights' scales
+    kinds: tuple[type, type] = (U16, U16)
+    zero: int = 30000  # the input's number for 0
+    weight_type: type = np.int8
+    weight_zero: int = 0
+    bias: bool = True
+    split: bool = True  # whether it runs on bytes
+
+    @property
+    def narrow(self) -> int:
+        """How many times smaller the input's integers are than those of 16 bits."""
+        return 256 if np.dtype(self.kinds[0]).itemsize == 1 else 1
+
+    def parts(self) -> tuple[Fixed, Fixed, Fixed, Fixed]:
+        """Types of the activations, the weights, the bias, the output."""
+        rng = np.random.default_rng(len(self.name))
+        x = Fixed(self.kinds[0], 3.1e-4, -self.zero)
+        channels = self.output[-1]
+        if self.axis is None:
+            w = Fixed(self.weight_type, 0.0021, -self.weight_zero)
+        else:
+            scales = rng.uniform(1e-3, 3e-3, channels).astype(np.float32)
+            offsets = np.full(channels, -self.weight_zero, np.int32)
+            w = Fixed(self.weight_type, scales, offsets, self.axis)
+        scale = np.float32(x.scale) * np.asarray(w.scale, np.float32)
+        many = None if self.axis is None else 0
+        b = Fixed(np.int32, scale, np.zeros_like(np.asarray(w.offset)), many)
+        if self.axis is None:
+            b = Fixed(np.int32, float(scale), 0)
+        deep = np.prod(self.weights) / channels
+        weight_range = float(np.iinfo(self.weight_type).max)
+        spread = 3.1e-4 * 0.002 * 20000 / self.narrow * weight_range / 1.7 * np.sqrt(deep)
+        y = Fixed.covering(self.kinds[1], -3 * spread, 4 * spread)
+        return x, w, b, y
+
+    def values(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(7)
+        x, w, _, _ = self.parts()
+        limit = 10**7 // self.narrow
+        bias = rng.integers(-limit, limit, self.output[-1]).astype(np.int32)
+        return x.random(rng, self.shape), w.random(rng, self.weights), bias * self.bias
+
+    def model(self) -> Model:
+        (x, w, b, y), (_, weights, bias) = self.parts(), self.values()
+        model = Model("case", inputs=["x"], outputs=["y"])
+
+        def tensor(name: str, shape: Shape, of: Fixed, data: np.ndarray | None = None) -> None:
+            model.tensors[name] = Tensor(name, shape, np.dtype(of.dtype), data, of.quantization)
+
+        tensor("x", self.shape, x)
+        tensor("w", self.weights, w, weights)
+        tensor("b", bias.shape, b, bias)
+        tensor("y", self.output, y)
+        names = ["x", "w", "b"][: 2 + self.bias]
+        if not self.bias:
+            del model.tensors["b"]
+        model.nodes.append(Node("node", self.op, names, ["y"], dict(self.params)))
+        return model
+
+    def exact(self) -> np.ndarray:
+        """Sums of integers, scaled and rounded once in double precision."""
+        (x, w, _, y), (q, weights, bias) = self.parts(), self.values()
+        real, factors = q.astype(np.int64) - self.zero, weights.astype(np.int64) - self.weight_zero
+        # Products and sums of integers stay below 2^53.
+        node = self.model().nodes[0]
+        sums: np.ndarray = OPS[self.op](node, real.astype(float), factors.astype(float))  # type: ignore[assignment]
+        sums = sums + bias
+        scales = np.float64(np.float32(x.scale)) * np.asarray(w.scale, np.float32)
+        steps = sums * (scales / np.float64(np.float32(y.scale)))
+        low, high = y.limits
+        return np.clip(np.rint(steps) - y.offset, low, high).astype(y.dtype)
+
+
+def conv(name: str, size: Shape, channels: Shape, kernel: Shape, **more: object) -> Case:
+    stride, dilation = int(more.pop("stride", 1)), int(more.pop("dilation", 1))  # type: ignore[call-overload]
+    pads, group = np.array(more.pop("pads", [[0, 0], [0, 0]])), int(more.pop("group", 1))  # type: ignore[call-overload]
+    batch = int(more.pop("batch", 1))  # type: ignore[call-overload]
+    out = [
+        (n + sum(p) - dilation * (k - 1) - 1) // stride + 1
+        for n, p, k in zip(size, pads, kernel, strict=True)
+    ]
+    params = {
+        "stride": np.array([stride] * 2, np.uint32),
+        "pad_amount": pads.astype(np.uint32),
+        "dilation": np.array([dilation] * 2, np.uint32),
+        "group": np.uint32(group),
+    }
+    weights = (*kernel, channels[0] // group, channels[1])
+    shape, output = (batch, *size, channels[0]), (batch, *out, channels[1])
+    return Case(name, "Conv2d", shape, weights, output, params, **{"axis": 3, **more})  # type: ignore[arg-type]
+
+
+def fully(name: str, rows: int, depth: int, columns: int, **more: object) -> Case:
+    weights, output = (columns, depth), (rows, columns)
+    return Case(name, "FullyConnected", (rows, depth), weights, output, **{"axis": 0, **more})  # type: ignore[arg-type]
+
+
+def matmul(name: str, a: Shape, b: Shape, turned: bool = False, **more: object) -> Case:
+    columns = bool(more.pop("columns", False))
+    params = {"transpose_in0": columns, "transpose_in1": turned}
+    rows = a[-1] if columns else a[-2]
+    output = (*a[:-2], rows, b[-2] if turned else b[-1])
+    return Case(name, "MatMul", a, b, output, params, **{"bias": False, **more})  # type: ignore[arg-type]
+
+
+SAME = [[1, 1], [1, 1]]
+CASES = [
+    conv("3x3", (15, 14), (32, 48), (3, 3), pads=SAME),
+    conv("signed", (15, 14), (32, 48), (3, 3), pads=SAME, kinds=(S16, S16), zero=0),
+    conv("signed, uneven", (15, 14), (32, 48), (3, 3), pads=SAME, kinds=(S16, U16), zero=-11),
+    conv("to signed", (15, 14), (32, 48), (3, 3), pads=SAME, kinds=(U16, S16)),
+    conv("one scale, no bias", (15, 14), (32, 48), (3, 3), pads=SAME, axis=None, bias=False),
+    conv(
+        "unsigned weights",
+        (15, 14),
+        (32, 48),
+        (3, 3),
+        axis=None,
+        weight_type=np.uint8,
+        weight_zero=128,
+    ),
+    conv("uneven pads", (17, 14), (33, 35), (3, 2), pads=[[0, 2], [1, 0]]),
+    conv("stride 2", (30, 29), (24, 40), (3, 3), stride=2, pads=[[1, 0], [2, 1]]),
+    conv("no more than pads in front", (32, 8), (64, 128), (2, 2), stride=2, pads=[[1, 0], [1, 0]]),
+    conv("7x7 stride 2", (33, 31), (3, 32), (7, 7), stride=2, pads=[[3, 2], [2, 3]]),
+    conv("pixels left over", (30, 30), (24, 40), (3, 3), stride=2),
+    conv("dilated", (20, 19), (16, 24), (3, 3), dilation=2, pads=[[2, 2], [1, 3]]),
+    conv("grouped", (15, 14), (48, 36), (3, 3), group=3, pads=SAME),
+    conv("1x1, two images", (14, 13), (96, 160), (1, 1), batch=2),
+    conv("tiles that do not divide the rows", (61, 60), (64, 256), (1, 1)),
+    fully("rows", 40, 200, 300),
+    fully("one row", 1, 1024, 1000),
+    fully("rows in tiles", 300, 70, 1024, axis=None),
+    matmul("static", (2, 90, 64), (64, 96)),
+    matmul("transposed", (2, 90, 64), (1, 96, 64), turned=True, kinds=(S16, S16), zero=5),
+    conv("weights around 3", (15, 14), (32, 48), (3, 3), axis=None, weight_zero=3),
+    conv(
+        "unsigned weights around 99",
+        (30, 28),
+        (64, 48),
+        (3, 2),
+        group=2,
+        stride=2,
+        dilation=2,
+        batch=2,
+        pads=[[1, 0], [2, 1]],
+        kinds=(S16, S16),
+        zero=-3,
+        weight_type=np.uint8,
+        weight_zero=99,
+    ),
+    conv("in tiles, around 99", (64, 60), (64, 64), (3, 3), weight_type=np.uint8, weight_zero=99),
+    fully("unsigned weights around 0", 90, 70, 300, weight_type=np.uint8, axis=None),
+    fully("unsigned weights around 255", 300, 70, 128, weight_type=np.uint8, weight_zero=255),
+    matmul("of columns", (1, 200, 37), (1, 200, 96), columns=True),
+    matmul("of columns, in tiles", (2, 96, 210), (1024, 96), turned=True, columns=True),
+    # 8 bits to 16.
+    conv("bytes", (15, 14), (32, 48), (3, 3), kinds=(U8, U16), zero=117),
+    conv("bytes, padded", (15, 14), (32, 48), (3, 3), pads=SAME, kinds=(U8, U16), zero=117),
+    conv(
+        "bytes, pads in front",
+        (32, 8),
+        (64, 128),
+        (2, 2),
+        stride=2,
+        pads=[[1, 0], [1, 0]],
+        kinds=(U8, U16),
+        zero=117,
+    ),
+    conv("signed bytes", (15, 14), (32, 48), (3, 3), pads=SAME, kinds=(S8, S16), zero=-9),
+    conv("bytes, symmetric", (15, 14), (32, 48), (3, 3), pads=SAME, kinds=(S8, U16), zero=0),
+    conv(
+        "bytes, stride 2",
+        (30, 29),
+        (24, 40),
+        (3, 3),
+        stride=2,
+        pads=[[1, 0], [2, 1]],
+        kinds=(U8, S16),
+        zero=255,
+    ),
+    conv("bytes left over", (30, 30), (24, 40), (3, 3), stride=2, kinds=(S8, U16), zero=3),
+    conv("bytes, 1x1 in tiles", (61, 60), (64, 256), (1, 1), batch=2, kinds=(U8, U16), zero=99),
+    conv(
+        "bytes, weights around 99",
+        (30, 28),
+        (64, 48),
+        (3, 2),
+        group=2,
+        dilation=2,
+        batch=2,
+        pads=[[1, 0], [2, 1]],
+        kinds=(S8, U16),
+        zero=-3,
+        weight_type=np.uint8,
+        weight_zero=99,
+    ),
+    conv(
+        "bytes, no pads, weights around 0",
+        (60, 58),
+        (64, 64),
+        (3, 3),
+        kinds=(U8, U16),
+        zero=128,
+        weight_type=np.uint8,
+        axis=None,
+    ),
+    fully("bytes", 40, 200, 300, kinds=(U8, U16), zero=130),
+    fully("signed bytes", 40, 200, 300, kinds=(S8, S16), zero=0, axis=None),
+    fully("one row of bytes", 1, 1024, 1000, kinds=(U8, S16), zero=0),
+    fully(
+        "bytes in tiles, around 255",
+        700,
+        70,
+        512,
+        kinds=(S8, U16),
+        zero=-1,
+        weight_type=np.uint8,
+        weight_zero=255,
+    ),
+    matmul("bytes", (2, 90, 64), (64, 96), kinds=(U8, U16), zero=7),
+    matmul("columns of bytes", (2, 96, 90), (96, 80), columns=True, kinds=(U8, U16), zero=7),
+    matmul(
+        "columns of signed bytes, around 9",
+        (1, 96, 90),
+        (1, 80, 96),
+        turned=True,
+        columns=True,
+        kinds=(S8, S16),
+        zero=-7,
+        weight_type=np.uint8,
+        weight_zero=9,
+    ),
+    # 16 bits to 8, and bytes that are transposed.
+    conv("to bytes", (15, 14), (32, 48), (3, 3), pads=SAME, kinds=(U16, U8)),
+    conv(
+        "to signed bytes, around 3",
+        (15, 14),
+        (32, 48),
+        (3, 3),
+        kinds=(S16, S8),
+        zero=-500,
+        axis=None,
+        weight_zero=3,
+    ),
+    fully("to bytes", 40, 200, 300, kinds=(U16, S8)),
+    matmul("to bytes", (1, 90, 96), (1, 96, 80), kinds=(U16, U8)),
+    matmul("from columns to bytes", (1, 96, 90), (96, 80), columns=True, kinds=(U8, S8), zero=7),
+    # What stays in float.
+    conv("few products of bytes", (61, 60), (3, 16), (3, 3), kinds=(U8, U16), zero=9, split=False),
+    fully("few bytes", 3, 64, 48, kinds=(U8, U16), zero=9, split=False),
+    conv("first layer", (33, 31), (3, 16), (3, 3), split=False),
+    conv("wide weights", (9, 8), (16, 24), (3, 3), axis=None, weight_type=S16, split=False),
+    fully("small", 3, 64, 48, split=False),
+]
+
+
+def run(case: Case, kernels: str, threads: int) -> tuple[np.ndarray, str]:
+    """The output, and the name of the kernel."""
+    with qnnrt.Session(case.model(), threads=threads, options={"kernels": kernels}) as session:
+        session.inputs["x"].array[...] = case.values()[0]
+        session.run()
+        session.run()
+        (step,) = json.loads(session.graph.describe() or "")["steps"]
+        return session.outputs["y"].array.copy(), step["kernel"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.op} {c.name}")
+def test_sums_are_exact_or_rounded_in_float(case: Case, threads: int) -> None:
+    got, kernel = run(case, "auto", threads)
+    expected = case.exact()
+    assert np.ptp(expected.astype(np.int64)) > (80 if expected.dtype.itemsize == 1 else 20000)
+    assert kernel.endswith("on bytes") == (case.split and integer_products()), kernel
+    within(got, expected, 0 if kernel.endswith("on bytes") else 1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.op} {c.name}")
+def test_the_portable_kernel_is_one_step_away_at_most(case: Case) -> None:
+    within(run(case, "portable", 1)[0], case.exact(), 1)
+
+
+def test_results_saturate() -> None:
+    case = fully("saturates", 16, 256, 300)
+    model = case.model()
+    y = model.tensors["y"]
+    _, _, _, of = case.parts()
+    narrow = Fixed(of.dtype, of.scale / 50, of.offset)
+    y.quantization = narrow.quantization
+    with qnnrt.Session(model, threads=1) as session:
+        session.inputs["x"].array[...] = case.values()[0]
+        session.run()
+        got = session.outputs["y"].array.copy()
+    wide = case.exact().astype(np.int64) + of.offset
+    assert (got[wide > 40000 // 50 * 2] == 65535).all()
+    assert (got[wide < -40000 // 50 * 2] == 0).all()
+    assert {0, 65535} <= set(got.ravel())
+
+
+KEPT = ("3x3", "bytes, padded", "bytes, weights around 99", "columns of bytes", "to bytes")
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.name in KEPT], ids=lambda c: f"{c.op} {c.name}"
+)
+def test_a_context_binary_brings_the_packed_weights(case: Case, tmp_path: Path) -> None:
+    expected, _ = run(case, "auto", 1)
+    with qnnrt.Session(case.model(), threads=1) as session:
+        session.save_binary(tmp_path / "net.bin")
+    with qnnrt.Session(tmp_path / "net.bin") as session:
+        session.inputs["x"].array[...] = case.values()[0]
+        session.run()
+        within(session.outputs["y"].array.copy(), expected)
+
+
+PROBE = """
+import sys
+from fixed import test_fixed_16 as t
+for case in t.CASES[::2]:
+    got, kernel = t.run(case, "auto", 1)
+    exact = kernel.endswith("on bytes")
+    assert not exact or sys.argv[1].endswith("VNNI"), (case.name, kernel)
+    t.within(got, case.exact(), 0 if exact else 1)
+print("right")
+"""
+
+
+@pytest.mark.parametrize("isa", ["AVX512_CORE_VNNI", "AVX512_CORE", "AVX2_VNNI", "AVX2"])
+def test_lesser_processors_are_exact_or_round_in_float(isa: str) -> None:
+    assert printed(PROBE, isa, ONEDNN_MAX_CPU_ISA=isa) == "right\n"

@@ -1,0 +1,75 @@
+"""Fixed-point kernels give the same integers on every CPU: what differs between instruction sets is
+whether a multiply and an add round once or twice. (A compiler contracts them from -O2 on.)"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.fixed import S8, S16, TYPES, U8, U16, Fixed, run_fixed
+from support.outside import printed
+
+NEAREST, LINEAR, CUBIC = range(3)
+
+
+def resize_modes() -> Iterator[tuple[str, dict[str, Any]]]:
+    flags = product((False, True), repeat=2)
+    for op, (align, half) in product(("ResizeBilinear", "ResizeNearestNeighbor"), flags):
+        if not (align and half):
+            yield op, {"align_corners": align, "half_pixel_centers": half}
+    for transform in range(4):
+        mode = {"transformation_mode": np.uint32(transform)}
+        for nearest in range(4):
+            of = {"interpolation_mode": np.uint32(NEAREST), "nearest_mode": np.uint32(nearest)}
+            yield "Resize", mode | of
+        yield "Resize", mode | {"interpolation_mode": np.uint32(LINEAR)}
+        for outside in (False, True):
+            of = {"interpolation_mode": np.uint32(CUBIC), "exclude_outside": outside}
+            yield "Resize", mode | of
+
+
+def resized() -> Iterator[np.ndarray]:
+    """Every mode on every type; more of 16 bits, whose steps are finer."""
+    rng = np.random.default_rng(31)
+    for (op, mode), dtype in product(resize_modes(), (np.uint8, np.int8, np.uint16, np.int16)):
+        of, to = Fixed.covering(dtype, -1.0, 2.0), Fixed.covering(dtype, -0.9, 1.7)
+        x = of.random(rng, (1, 17, 19, 23))
+        for result in (of, to):
+            yield run_fixed(op, [(x, of)], [((1, 31, 43, 23), result)], mode)[0]
+
+
+def requantized() -> Iterator[np.ndarray]:
+    """From each encoding to each other one: converted, moved, joined, pooled, pointed at."""
+    rng = np.random.default_rng(32)
+    awkward = [Fixed(t.dtype, float(rng.uniform(1e-3, 0.1)), t.offset) for t in TYPES]
+    for of, to in product((U8, S8, U16, S16, *awkward), repeat=2):
+        x = (of.random(rng, (4, 6, 5, 33)), of)
+        yield run_fixed("Convert", [x], [((4, 6, 5, 33), to)])[0]
+        if of.dtype != to.dtype:
+            continue
+        y = (to.random(rng, (4, 6, 5, 33)), to)
+        yield run_fixed("Transpose", [x], [((33, 5, 6, 4), to)], {"perm": np.uint32([3, 2, 1, 0])})[
+            0
+        ]
+        yield run_fixed("Concat", [x, y], [((4, 6, 5, 66), to)], {"axis": np.uint32(3)})[0]
+        yield run_fixed("ResizeNearestNeighbor", [x], [((4, 9, 8, 33), to)])[0]
+
+
+def digest(results: Iterator[np.ndarray]) -> str:
+    seen = hashlib.sha256()
+    for result in results:
+        seen.update(result.tobytes())
+    return seen.hexdigest()
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+@pytest.mark.parametrize("kernels", [resized, requantized])
+def test_every_instruction_set_gives_the_same_integers(kernels: Any, isa: str) -> None:
+    """On a machine that has only the named one there is nothing to tell apart."""
+    code = f"from fixed import test_fixed_isa as t; print(t.digest(t.{kernels.__name__}()))"
+    assert printed(code, QNNRT_ISA=isa).strip() == digest(kernels())

@@ -1,0 +1,65 @@
+"""Run by test_gpu_ops_tiles.py on oclgrind's device: every kind of kernel for products on the same
+cases, whose memory accesses are checked, against the cpu backend."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import test_gpu_ops_conv as conv
+import test_gpu_ops_matmul as matmul
+
+import qnnrt
+from qnnrt.gpu import tune
+from qnnrt.gpu.ir import Launch
+from qnnrt.gpu.ops import gemm, tiles
+from qnnrt.gpu.ops.product import Product
+from qnnrt.gpu.target import Target
+from support.gpu.cases import Case, against_cpu, case, normal
+
+#: A small one, since every access is simulated, and one whose work items are not square.
+SMALL = tiles.Tile(16, 32, 8, 4, 4, 1.0)
+OBLONG = tiles.Tile(32, 32, 16, 8, 4, 1.0)
+
+
+def main() -> None:
+    cases = [matmul.product(seed) for seed in (1, 7)]
+    cases += [matmul.product(4, np.float16), conv.convolution(60, np.float16)]
+    cases += [conv.convolution(seed) for seed in (0, 2, 3, 13)]
+    for tile, parts in ((SMALL, 1), (SMALL, 3), (OBLONG, 2)):
+        use = functools.partial(tiles.tiles, tile=tile, parts=parts)
+        run(use, cases)
+        # Sizes that are multiples of the tiles' and of vectors.
+        turned = {"transpose_in0": True, "transpose_in1": True}
+        a, b, flat = normal(64, 32), normal(32, 64), (64, 64)
+        run(use, [case("MatMul", [a, b, normal(64)], [flat]), case("MatMul", [b, a], [(32, 32)])])
+        run(use, [case("MatMul", [normal(64, 32), normal(32, 64)], [(32, 32)], turned)])
+    w = normal(9, 44)
+    run(
+        tiles.dots,
+        [
+            case("FullyConnected", [normal(rows, 44, dtype=t), w.astype(t), None], [(rows, 9)])
+            for rows, t in ((1, np.float32), (3, np.float32), (4, np.float16))
+        ]
+        + [case("MatMul", [normal(3, 2, 7), normal(3, 7, 5)], [(3, 2, 5)], static=[1])],
+    )
+
+
+def run(use: Callable[..., list[Launch]], cases: list[Case]) -> None:
+    """Cases with one variant of the kernels."""
+
+    def only(x: Product, target: Target) -> tune.Variants:
+        return {"only": functools.partial(use, x, target)}
+
+    usual, gemm.variants = gemm.variants, only
+    against_cpu(*cases, terms=100)
+    gemm.variants = usual
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    with qnnrt.qnn.Backend.shared("gpu"):
+        main()
+    print("all agree")

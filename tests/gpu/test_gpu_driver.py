@@ -1,0 +1,237 @@
+"""Drivers of OpenCL that fail: what is told, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from test_gpu_run import check_wide, gpu_configs, wide
+
+import qnnrt
+from qnnrt import _core
+from qnnrt.gpu import compile as compiling
+from qnnrt.gpu import loader, places, programs
+from qnnrt.model import Model, Node, Tensor
+from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
+from support.toy import F32, relu_model, tensors
+
+pytestmark = pytest.mark.foreign  # OpenCL drivers are
+
+RESOURCES, ARGUMENTS = -5, -52  # CL_OUT_OF_RESOURCES, CL_INVALID_KERNEL_ARGS
+
+
+class Driver:
+    """OpenCL's functions, of which some can be made to fail.
+
+    Attributes:
+        failing: name -> the code that it returns.
+        fails_at: a function and which call of it fails, with RESOURCES.
+        calls: how many there were.
+        events: given to the run loop and not released.
+    """
+
+    def __init__(self) -> None:
+        self.failing: dict[str, int] = {}
+        self.fails_at: tuple[str, int] | None = None
+        self.calls: dict[str, int] = {}
+        self.events = 0
+        self._keep: list[Any] = []
+        self.functions = dict(loader.functions())
+        for name, arguments in (
+            ("clEnqueueNDRangeKernel", 9),
+            ("clEnqueueWriteBuffer", 9),
+            ("clEnqueueReadBuffer", 9),
+            ("clEnqueueBarrierWithWaitList", 4),
+            ("clFinish", 1),
+            ("clFlush", 1),
+            ("clSetKernelArg", 4),
+            ("clReleaseEvent", 1),
+        ):
+            self._wrap(name, ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_size_t] * arguments))
+        status = ctypes.POINTER(ctypes.c_int32)
+        sizes = [ctypes.c_size_t] * 4
+        self._wrap("clCreateBuffer", ctypes.CFUNCTYPE(ctypes.c_size_t, *sizes, status))
+
+    def _wrap(self, name: str, kind: Any) -> None:
+        real = kind(self.functions[name])
+
+        def call(*args: Any) -> int:
+            self.calls[name] = self.calls.get(name, 0) + 1
+            code = self.failing.get(name, 0)
+            if self.fails_at == (name, self.calls[name]):
+                code = RESOURCES
+            if code and name.startswith("clCreate"):
+                args[-1][0] = code
+                return 0
+            if code:
+                return code
+            self.events += name.startswith("clEnqueue") and args[-1] != 0
+            self.events -= name == "clReleaseEvent"
+            return int(real(*args))
+
+        self._keep.append(kind(call))
+        self.functions[name] = ctypes.cast(self._keep[-1], ctypes.c_void_p).value or 0
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    driver = Driver()
+    monkeypatch.setattr(compiling, "functions", lambda: driver.functions)
+    return driver
+
+
+@pytest.mark.parametrize(
+    ("function", "opencl", "code", "words"),
+    [
+        (
+            "clEnqueueNDRangeKernel",
+            RESOURCES,
+            1002,
+            r"step 0, node 'relu', kernel \w+: it did not start \(CL_OUT_OF_RESOURCES, .* -5\)",
+        ),
+        ("clEnqueueNDRangeKernel", ARGUMENTS, 1100, r"CL_INVALID_KERNEL_ARGS, OpenCL error -52"),
+        ("clEnqueueNDRangeKernel", -9999, 1100, r"a code of the driver's own, OpenCL error -9999"),
+        ("clFinish", -36, 1100, r"did not finish \(CL_INVALID_COMMAND_QUEUE, OpenCL error -36\)"),
+        ("clEnqueueWriteBuffer", -4, 1002, r"tensor 'x': .*CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+        ("clSetKernelArg", ARGUMENTS, 1100, r"tensor '\w': a kernel does not take its memory"),
+    ],
+)
+def test_a_failing_driver_is_told_by_name_and_the_list_stays_usable(
+    driver: Driver, function: str, opencl: int, code: int, words: str
+) -> None:
+    with qnnrt.Session(relu_model(), "gpu", io="raw") as s:
+        s.inputs["x"].array[...] = -1
+        driver.failing[function] = opencl
+        for run in (s.run, lambda: s.run_async().result()):
+            with pytest.raises(qnnrt.QnnError, match=words) as e:
+                run()
+            assert e.value.code == code
+        driver.failing.clear()
+        s.run()
+        assert (s.outputs["y"].array == 0).all()
+        assert s.stats.executes == 1
+        s.close()
+        s.backend.close()
+
+
+def test_no_event_is_left_whatever_fails(driver: Driver) -> None:
+    """Of a queue that keeps no order, whose commands wait for each other's events."""
+    context = cl.Context([gpu.choose().raw])
+    unordered = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    queue = cl.CommandQueue(context, properties=unordered)
+    options = {"gpu": {"context": context, "queue": queue}}
+    model = chain(3)
+    with qnnrt.Session(model, "gpu", io="raw", options=options) as s:
+        for failing in ("", "clEnqueueBarrierWithWaitList", "clEnqueueReadBuffer", "clFinish"):
+            driver.calls.clear()
+            driver.failing = {failing: RESOURCES}
+            if failing:
+                with pytest.raises(qnnrt.QnnError, match="CL_OUT_OF_RESOURCES"):
+                    s.run()
+            else:
+                s.run()
+            assert driver.events == 0, failing
+        driver.failing.clear()
+        for kernel in range(3):  # the first, the second...
+            driver.calls.clear()
+            driver.fails_at = ("clEnqueueNDRangeKernel", kernel + 1)
+            with pytest.raises(qnnrt.QnnError, match=f"step {kernel}, .*CL_OUT_OF_RESOURCES"):
+                s.run()
+            assert driver.calls["clEnqueueNDRangeKernel"] == kernel + 1
+            assert driver.events == 0
+        driver.fails_at = None
+        s.inputs["x"].array[...] = 0.5
+        s.run()
+        expected = np.float32(0.5)
+        for _ in range(3):
+            expected = np.tanh(expected)
+        np.testing.assert_allclose(s.outputs["y"].array, expected, rtol=1e-5)
+        assert driver.events == 0
+        s.close()
+        s.backend.close()
+
+
+def test_staging_memory_that_is_not_there(driver: Driver) -> None:
+    """Each input and output may be the one; what was made before stays for the next run."""
+    with qnnrt.Session(relu_model(), "gpu", io="raw") as s:
+        for call, tensor in ((1, "x"), (3, "y")):  # the second one is the x of the second run
+            driver.fails_at = ("clCreateBuffer", call)
+            with pytest.raises(qnnrt.QnnError, match=f"tensor '{tensor}': no staging memory") as e:
+                s.run()
+            assert e.value.code == 1002
+        driver.fails_at = None
+        s.inputs["x"].array[...] = 2
+        s.run()
+        assert (s.outputs["y"].array == 2).all()
+        assert counted(s, "reserved_bytes") == 128
+        s.close()
+        s.backend.close()
+
+
+def counted(s: qnnrt.Session, name: str) -> int:
+    return s.backend.library.gpu_counts(s.graph.handle)[name]
+
+
+def chain(n: int) -> Model:
+    """y = tanh(tanh(...x)), nothing of which is fused: each step is an output."""
+    names = ["x", *(f"t{i}" for i in range(n - 1)), "y"]
+    return Model(
+        "chain",
+        tensors(*(Tensor(name, (1, 16), F32) for name in names)),
+        [Node(f"tanh{i}", "Tanh", [names[i]], [names[i + 1]]) for i in range(n)],
+        ["x"],
+        names[1:],
+    )
+
+
+def test_a_device_with_memory_of_its_own_is_told_to_begin(driver: Driver) -> None:
+    functions = driver.functions
+    with qnnrt.Session(wide(40), "gpu") as s:
+        library = s.backend.library
+        facts = library._queue_facts(gpu_configs(s))
+        assert facts["flush_every"] == (0 if library.device.shared else 32)
+        s.close()
+        original = _core.CommandList
+
+        def flushing(*args: Any, **given: Any) -> _core.CommandList:
+            return original(*args, **(given | {"flush_every": 32}))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_core, "CommandList", flushing)
+            with qnnrt.Session(wide(40), s.backend) as flushed:
+                check_wide(flushed)
+                counts = library.gpu_counts(flushed.graph.handle)
+        commands = counts["kernels"] + counts["writes"] + counts["reads"]
+        assert driver.calls["clFlush"] == commands // 32 > 0
+        assert functions is driver.functions
+        s.backend.close()
+
+
+@pytest.mark.parametrize("what", ["program", "memory"])
+def test_a_driver_that_fails_while_a_graph_is_made(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    with monkeypatch.context() as patch:
+        if what == "program":
+            patch.setattr(programs, "_text", lambda file: "#error planted\n")
+        else:
+            patch.setattr(places, "place", lambda *_: cl.Buffer(gpu_context(), 1, 1 << 62))
+            patch.setattr(compiling, "place", places.place)
+        with pytest.raises(qnnrt.GraphError, match=r"graph 'relu': .* refused it: .*") as e:
+            qnnrt.Session(relu_model(), "gpu", options={"gpu": {}})
+        assert e.value.code == 1100
+        assert e.value.__cause__ is not None
+        e.value.__cause__.__traceback__ = None  # its frames hold the session's objects
+    e.value.__traceback__ = None
+    gc.collect()
+    assert _core.gpu_counts() == {"handles": 0, "lists": 0}
+    with qnnrt.Session(relu_model(), "gpu") as s:
+        s.run()
+        s.backend.close()
+
+
+def gpu_context() -> Any:
+    return cl.Context([gpu.choose().raw])

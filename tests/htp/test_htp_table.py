@@ -1,0 +1,104 @@
+"""Our htp backend beside the vendor's HTP simulator: no worse than docs/htp-fixed-point.md says."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt import qnn
+from qnnrt.model import Quantization
+from support.htp import page as htp_page
+from support.htp.nodes import Case, Operand, run_case
+from support.htp.process import run_cases
+from support.htp.spec import Act, Spec, Weight
+from support.htp.sweep import DEVICE, Cell, sweep, trial_of, trials
+from support.vendor import vendor_library
+
+pytestmark = pytest.mark.foreign
+
+
+def test_one_form_of_every_op_is_as_near_to_the_simulator_as_the_page_says():
+    table = sweep(trials(quick=True))
+    assert not htp_page.worse(table)
+    assert not htp_page.unexplained(table)
+    # Ours is the exact result, rounded: half a step, and what a float leaves of 16 bits.
+    assert {k: c.ours for k, c in table.items() if c.ours > 0.55} == {}
+
+
+def test_every_op_that_takes_fixed_point_numbers_is_compared():
+    library = ctypes.CDLL(str(Path(qnnrt.__file__).parent / "lib" / "libqnnrt.so"))
+    library.qnnrt_op_coverage_json.restype = ctypes.c_char_p
+    ops = {
+        op["type"]
+        for op in json.loads(library.qnnrt_op_coverage_json())
+        if any("FIXED" in t for port in (*op["inputs"], *op["outputs"]) for t in port["types"])
+    }
+    # Buffer's frames come over several executions: test_state_simulator.py.
+    assert {t.case.op for t in trials(quick=True)} == ops - {"Buffer"}
+
+
+@pytest.mark.parametrize("type", ["u8", "s8", "u16"])
+def test_the_simulator_takes_no_values_of_a_one_hot_to_fixed_point(type):
+    index = Operand("i32", (2,), None, np.array([2, 0], np.int32), True)
+    out = Operand(type, (2, 3), Quantization(0.5, -10))
+    depth = {"depth": np.uint32(3), "axis": np.uint32(1)}
+    values = [
+        {"on_value": kind(4), "off_value": kind(2)}
+        for kind in (np.int32, np.uint32, np.uint8, np.float32)
+    ]
+    cases = [Case("OneHot", [index], [out], {**depth, **given}) for given in ({}, *values)]
+    theirs = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
+    assert [(o.stage, o.code) for o in theirs] == [("ran", 0), *[("validate", 3110)] * 4]
+    with qnn.Backend.open("htp") as backend:
+        ours = [run_case(backend, case).outputs[0].tolist() for case in cases]
+    assert ours[0] == theirs[0].outputs[0].tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert ours[1:4] == [[[2, 2, 4], [4, 2, 2]]] * 3  # integers of the output's encoding
+    assert ours[4] == [[14, 14, 18], [18, 14, 14]]  # real numbers
+
+
+@pytest.mark.slow
+def test_every_form_of_every_op_is_as_near_to_the_simulator_as_the_page_says():
+    table = sweep(trials())
+    assert not htp_page.worse(table)
+    assert set(htp_page.read(htp_page.PAGE.read_text())) == set(table)
+
+
+def test_the_page_reads_back_as_the_table_that_it_was_written_from():
+    table = {
+        ("Relu", "", "u8"): Cell("exact"),
+        ("Relu", "", "s16"): Cell("not taken", code="validate 3110"),
+        ("Conv2d", "s4 per channel", "u16"): Cell("differs", 13.0, 0.5, 13.2, 0.5),
+        ("Conv2d", "s8", "u16"): Cell("within 1", 1.0),
+        ("Cast", "", "u8 to s8"): Cell("differs", 128.0, 1.0),
+    }
+    text = htp_page.page(table)
+    read = htp_page.read(text)
+    assert {k: (c.verdict, c.worst) for k, c in read.items()} == {
+        k: (c.verdict, c.worst) for k, c in table.items()
+    }
+    assert not htp_page.worse(table, text)
+    nearer = {**table, ("Conv2d", "s4 per channel", "u16"): Cell("exact")}
+    assert not htp_page.worse(nearer, text)
+    further = {**table, ("Relu", "", "u8"): Cell("within 1", 1.0)}
+    assert htp_page.worse(further, text) == ["Relu, u8: 1 (), the page says exact"]
+    assert htp_page.unexplained({("Relu", "", "u8"): Cell("differs", 9.0)}) == ["Relu, u8: 9 "]
+
+
+def test_a_node_that_crashes_the_simulator_costs_only_itself():
+    x = Operand("f32", (1, 4), None, np.ones((1, 4), np.float32))
+    fine = Case("Relu", [x], [Operand("f32", (1, 4))])
+    spec = Spec("MatMul", [Act((2, 8, 32)), Weight((32, 16), axis=1)], [(2, 8, 16)])
+    with qnn.Backend.open("cpu") as cpu:
+        crash = trial_of(cpu, spec, 0, "u8", "s8 per channel").case
+    outcomes = run_cases(vendor_library("libQnnHtp.so"), [fine, crash, fine])
+    assert [o.stage for o in outcomes] == ["ran", "crash", "ran"]
+
+
+def test_a_library_that_does_not_open_is_an_error():
+    with pytest.raises(RuntimeError, match="does not open"):
+        run_cases("/nowhere/libQnnHtp.so", [Case("Relu", [], [])])

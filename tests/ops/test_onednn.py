@@ -1,0 +1,407 @@
+"""oneDNN's kernels: used where they should be, equal to the portable ones, and not needed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt import _core
+from qnnrt.model import Model, Node, Tensor
+from support.outside import printed
+
+pytestmark = pytest.mark.skipif(
+    not _core.kernel_library().startswith("oneDNN"),
+    reason="oneDNN is not installed: pip install onednn-cpu-gomp",
+)
+
+F32 = np.dtype(np.float32)
+F16 = np.dtype(np.float16)
+Shape = tuple[int, ...]
+
+
+def avx512() -> bool:
+    """Whether the names of kernels below hold: which node oneDNN takes depends on the processor."""
+    info = Path("/proc/cpuinfo")
+    return info.exists() and "avx512bw" in info.read_text()
+
+
+@dataclass
+class Case:
+    """One node, and the elementwise nodes behind it."""
+
+    name: str
+    op: str
+    inputs: list[Shape]  # the first is the graph's input
+    output: Shape
+    params: dict[str, object] = field(default_factory=dict)
+    static: tuple[int, ...] = (1, 2)
+    tail: tuple[str, ...] = ()  # op types; "Add" adds another input of the graph
+    fast: bool = True  # whether oneDNN serves it
+    dtype: np.dtype = F32
+
+    def model(self) -> Model:
+        rng = np.random.default_rng(len(self.name))
+        model = Model("case")
+
+        def tensor(name: str, shape: Shape, data: np.ndarray | None = None) -> str:
+            model.tensors[name] = Tensor(name, shape, self.dtype, data)
+            return name
+
+        names = []
+        for i, shape in enumerate(self.inputs):
+            static = i in self.static
+            data = rng.standard_normal(shape).astype(self.dtype) if static else None
+            names.append(tensor(f"in{i}", shape, data))
+            if not static:
+                model.inputs.append(f"in{i}")
+        last = tensor("out", self.output)
+        model.nodes.append(Node("node", self.op, names, [last], dict(self.params)))
+        for i, op in enumerate(self.tail):
+            operands, kind, params = [last], op, dict(TAIL_PARAMS.get(op, {}))
+            last = tensor(f"tail{i}", self.output)
+            if op == "Add":
+                kind = "ElementWiseAdd"
+                operands.append(tensor(f"residual{i}", self.output))
+                model.inputs.append(operands[-1])
+            elif op == "Leaky":
+                kind = "Prelu"
+                operands.append(tensor(f"slope{i}", (1,), np.array([0.1], self.dtype)))
+            elif op == "HardSigmoid":
+                kind = "ElementWiseNeuron"
+            model.nodes.append(Node(f"tail{i}", kind, operands, [last], params))
+        model.outputs = [last]
+        return model
+
+
+TAIL_PARAMS: dict[str, dict[str, object]] = {
+    "Elu": {"alpha": np.float32(1.3)},
+    "ReluMinMax": {"min_value": np.float32(-0.5), "max_value": np.float32(0.7)},
+    "HardSigmoid": {"operation": np.uint32(2), "alpha": np.float32(0.2), "beta": np.float32(0.5)},
+}
+
+
+def u32(*values: object) -> np.ndarray:
+    return np.array(values[0] if len(values) == 1 else values, np.uint32)
+
+
+def conv(
+    name: str,
+    size: Shape,
+    channels: tuple[int, int],
+    kernel: Shape,
+    *,
+    stride: int = 1,
+    pads: tuple[tuple[int, int], ...] = ((0, 0), (0, 0)),
+    dilation: int = 1,
+    group: int = 1,
+    op: str = "Conv2d",
+    **more: object,
+) -> Case:
+    spatial = tuple(
+        (n + sum(p) - dilation * (k - 1) - 1) // stride + 1
+        for n, p, k in zip(size, pads, kernel, strict=True)
+    )
+    cin, cout = channels
+    params: dict[str, object] = {
+        "stride": u32([stride] * 2),
+        "pad_amount": u32(pads),
+        "dilation": u32([dilation] * 2),
+    }
+    if op == "Conv2d":
+        params["group"] = np.uint32(group)
+    shapes = [(2, *size, cin), (*kernel, cin // group, cout), (cout,)]
+    return Case(name, op, shapes, (2, *spatial, cout), params, **more)  # type: ignore[arg-type]
+
+
+def transpose_conv(
+    name: str,
+    channels: tuple[int, int],
+    kernel: int,
+    stride: int,
+    *,
+    group: int = 1,
+    fast: bool,
+    pads: tuple[int, int] = (1, 1),
+) -> Case:
+    cin, cout = channels
+    side = 13 * stride + kernel - sum(pads)
+    params: dict[str, object] = {
+        "stride": u32([stride] * 2),
+        "pad_amount": u32([pads] * 2),
+        "group": np.uint32(group),
+        "output_padding": u32([0, 0]),
+    }
+    shapes = [(1, 14, 14, cin), (kernel, kernel, cin, cout // group), (cout,)]
+    return Case(name, "TransposeConv2d", shapes, (1, side, side, cout), params, fast=fast)
+
+
+def pool(op: str, name: str, window: int, stride: int, pad: int, out: int, **more: object) -> Case:
+    fast = bool(more.pop("fast", True))
+    params: dict[str, object] = {
+        "filter_size": u32([window] * 2),
+        "stride": u32([stride] * 2),
+        "pad_amount": u32([[pad] * 2] * 2),
+        **more,
+    }
+    return Case(name, op, [(1, 15, 15, 24)], (1, out, out, 24), params, fast=fast)
+
+
+def pool3d(op: str, name: str, size: int, out: int, **more: object) -> Case:
+    """A window of 3 x 2 x 3 in steps of 2 x 1 x 2 over `size` x 7 x 9, padded on some sides."""
+    params: dict[str, object] = {
+        "filter_size": u32([3, 2, 3]),
+        "stride": u32([2, 1, 2]),
+        "pad_amount": u32([(1, 0), (0, 1), (1, 1)]),
+        **more,
+    }
+    return Case(name, op, [(2, size, 7, 9, 19)], (2, out, 7, 5, 19), params)
+
+
+def matmul(name: str, a: Shape, b: Shape, out: Shape, *, tb: bool = False, **more: object) -> Case:
+    params: dict[str, object] = {"transpose_in0": False, "transpose_in1": tb}
+    return Case(name, "MatMul", [a, b], out, params, **more)  # type: ignore[arg-type]
+
+
+def softmax(op: str, name: str, shape: Shape, axis: int | None = None, fast: bool = True) -> Case:
+    params: dict[str, object] = {"axis": np.uint32(len(shape) - 1 if axis is None else axis)}
+    return Case(name, op, [shape], shape, params, fast=fast)
+
+
+def lrn(name: str, beta: float, fast: bool = True) -> Case:
+    params: dict[str, object] = {
+        "radius": np.int32(2),
+        "alpha": np.float32(0.02),
+        "beta": np.float32(beta),
+        "bias": np.float32(1.5),
+    }
+    return Case(name, "Lrn", [(1, 14, 14, 32)], (1, 14, 14, 32), params, fast=fast)
+
+
+SAME = ((1, 1), (1, 1))
+CASES = [
+    conv("3x3", (14, 13), (16, 32), (3, 3), pads=SAME),
+    conv("1x1", (14, 13), (24, 40), (1, 1)),
+    conv("1x1 stride 2", (15, 14), (32, 16), (1, 1), stride=2),
+    conv("first layer 7x7", (33, 31), (3, 64), (7, 7), stride=2, pads=((3, 2), (2, 3))),
+    conv("odd channels", (15, 14), (17, 33), (3, 2), pads=((0, 1), (2, 0))),
+    conv("one channel", (15, 14), (1, 1), (5, 5)),
+    conv("dilated", (20, 19), (8, 12), (3, 3), dilation=2, pads=((2, 2), (1, 3))),
+    conv("grouped", (14, 13), (24, 36), (3, 3), group=3, pads=SAME),
+    conv("weights from outside", (14, 13), (16, 32), (3, 3), static=()),
+    conv("too small", (4, 4), (4, 4), (1, 1), fast=False),
+    conv("depthwise", (14, 13), (24, 24), (3, 3), group=24, op="DepthWiseConv2d", pads=SAME),
+    conv("multiplier", (14, 13), (16, 32), (3, 3), group=16, op="DepthWiseConv2d", pads=SAME),
+    *(
+        conv(f"3x3 then {'+'.join(tail)}", (14, 13), (16, 32), (3, 3), pads=SAME, tail=tail)
+        for tail in [
+            ("Relu",),
+            ("Relu6",),
+            ("ReluMinMax",),
+            ("Sigmoid",),
+            ("Tanh",),
+            ("Elu",),
+            ("Gelu",),
+            ("HardSwish",),
+            ("HardSigmoid",),
+            ("Leaky",),
+            ("Add",),
+            ("Add", "Relu"),
+            ("Relu", "Add"),
+        ]
+    ),
+    conv("half precision", (14, 13), (16, 32), (3, 3), tail=("Relu",), dtype=F16),
+    conv("half precision, residual", (14, 13), (16, 32), (3, 3), tail=("Add", "Tanh"), dtype=F16),
+    matmul("half precision", (2, 40, 64), (64, 96), (2, 40, 96), dtype=F16),
+    softmax("Softmax", "rows", (40, 100)),
+    softmax("Softmax", "planes", (4, 100, 30), axis=1, fast=False),
+    softmax("LogSoftmax", "rows", (40, 100)),
+    softmax("Softmax", "short", (1, 10), fast=False),
+    transpose_conv("upsample", (64, 32), 4, 2, fast=True),
+    transpose_conv("upsample, uneven padding", (64, 32), 4, 2, pads=(1, 0), fast=False),
+    transpose_conv("upsample, kernel no multiple of the stride", (16, 16), 3, 2, fast=False),
+    transpose_conv("grouped upsample", (16, 32), 4, 2, group=4, fast=False),
+    Case("FullyConnected", "FullyConnected", [(9, 200), (300, 200), (300,)], (9, 300)),
+    Case("one row", "FullyConnected", [(1, 700), (1000, 700), (1000,)], (1, 1000), tail=("Relu",)),
+    Case("small", "FullyConnected", [(1, 16), (10, 16), (10,)], (1, 10), fast=False),
+    matmul("static", (2, 40, 64), (64, 96), (2, 40, 96)),
+    matmul("batched", (2, 3, 40, 64), (2, 3, 64, 48), (2, 3, 40, 48), static=()),
+    matmul("transposed", (2, 3, 40, 64), (2, 3, 48, 64), (2, 3, 40, 48), tb=True, static=()),
+    matmul("broadcast", (2, 1, 40, 64), (3, 64, 48), (2, 3, 40, 48), static=(), tail=("Relu",)),
+    matmul("few rows", (8, 512), (512, 512), (8, 512), static=(), fast=False),
+    matmul("few rows, small", (8, 200), (200, 300), (8, 300), static=()),
+    matmul("one row", (1, 1024), (1024, 768), (1, 768), static=(), fast=False),
+    matmul("one row, transposed", (1, 1024), (768, 1024), (1, 768), tb=True, static=()),
+    pool("PoolMax2d", "max", 3, 2, 1, 8),
+    pool("PoolMax2d", "max, rounded up", 2, 2, 0, 8, rounding_mode=np.uint32(1)),
+    pool("PoolAvg2d", "avg", 3, 1, 1, 15),
+    pool("PoolAvg2d", "avg with padding", 3, 1, 1, 15, count_pad_for_edges=True),
+    pool("PoolAvg2d", "avg, rounded up", 2, 2, 0, 8, rounding_mode=np.uint32(1)),
+    pool(
+        "PoolAvg2d",
+        "avg with padding, rounded up",
+        2,
+        2,
+        0,
+        8,
+        count_pad_for_edges=True,
+        rounding_mode=np.uint32(1),
+        fast=False,
+    ),
+    pool3d("PoolMax3d", "max", 6, 3),
+    pool3d("PoolMax3d", "max, rounded up", 7, 4, rounding_mode=np.uint32(1)),
+    pool3d("PoolAvg3d", "avg", 6, 3),
+    pool3d("PoolAvg3d", "avg with padding", 6, 3, count_pad_for_edges=True),
+    pool3d("PoolAvg3d", "avg, rounded up", 7, 4, rounding_mode=np.uint32(1)),
+    lrn("power 0.75", 0.75),
+    lrn("power 0.5, for which oneDNN has its reference only", 0.5, fast=False),
+]
+
+
+def run(model: Model, kernels: str, threads: int) -> tuple[np.ndarray, dict[str, str]]:
+    """The output for seeded inputs, and the kernel of every step."""
+    with qnnrt.Session(model, threads=threads, options={"kernels": kernels}) as session:
+        rng = np.random.default_rng(1)
+        for tensor in session.inputs.values():
+            tensor.array[...] = rng.standard_normal(tensor.shape)
+        session.run()
+        session.run()  # with every pointer bound already
+        described = session.graph.describe()
+        assert described is not None
+        steps = {step["name"]: step["kernel"] for step in json.loads(described)["steps"]}
+        return next(iter(session.outputs.values())).array.copy(), steps
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.op} {c.name}")
+def test_fast_kernel_equals_portable_kernel(case: Case, threads: int) -> None:
+    fast, kernels = run(case.model(), "auto", threads)
+    portable, portable_kernels = run(case.model(), "portable", threads)
+    assert len(kernels) == 1, f"the tail was not merged: {kernels}"
+    assert not any(k.startswith("onednn") for k in portable_kernels.values())
+    if avx512():
+        assert all(k.startswith("onednn:") == case.fast for k in kernels.values()), kernels
+    assert np.ptp(portable) > 0
+    assert fast.dtype == portable.dtype == case.dtype
+    # Sums of the same products in another order, in float32.
+    depth = np.prod(case.inputs[1][:-1]) if len(case.inputs) > 1 else 1
+    scale = max(1.0, float(np.abs(portable).max()))
+    rtol, atol = 1e-4, 1e-7 * scale * np.sqrt(depth) + 2e-6
+    if case.dtype == F16:  # both compute in float32 and round once: one step apart at most
+        rtol, atol = 2**-10, max(atol, 1e-6)
+    np.testing.assert_allclose(fast.astype(F32), portable.astype(F32), rtol=rtol, atol=atol)
+
+
+def test_reference_implementations_are_never_used() -> None:
+    for case in CASES:
+        _, kernels = run(case.model(), "auto", 1)
+        assert not any("ref" in k for k in kernels.values()), (case.name, kernels)
+
+
+def test_packed_weights_are_not_kept_twice() -> None:
+    """What a kernel packed is counted once; the tensor that it came from is let go."""
+    case = conv("3x3", (14, 13), (64, 64), (3, 3), pads=SAME)
+    weights = 4 * 3 * 3 * 64 * 64
+    with qnnrt.Session(case.model(), threads=1) as session:
+        described = json.loads(session.graph.describe() or "")
+    assert weights <= described["weight_bytes"] < 1.1 * weights
+
+
+def test_graphs_of_different_thread_counts_run_at_once() -> None:
+    case = conv("3x3", (28, 28), (32, 64), (3, 3), pads=SAME, tail=("Relu",))
+    expected, _ = run(case.model(), "portable", 1)
+
+    def many(threads: int) -> list[np.ndarray]:
+        return [run(case.model(), "auto", threads)[0] for _ in range(5)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for outputs in pool.map(many, [1, 2, 1, 2]):
+            for output in outputs:
+                np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
+
+
+PROBE = """
+import sys, numpy as np, qnnrt, test_onednn as t
+case = next(c for c in t.CASES if c.name == "3x3")
+output, kernels = t.run(case.model(), "auto", 1)
+np.save(sys.argv[1], output)
+print(qnnrt._core.kernel_library())
+print(*kernels.values())
+"""
+
+
+def probe(out: Path, **env: str) -> tuple[str, str]:
+    """(kernel library, kernel of the 3x3 convolution) in a fresh process."""
+    library, kernel = printed(PROBE, str(out), **env).splitlines()
+    return library, kernel
+
+
+@pytest.mark.parametrize("value", ["none", "/nonexistent/libdnnl.so.3"])
+def test_everything_runs_without_the_library(tmp_path: Path, value: str) -> None:
+    library, kernel = probe(tmp_path / "out.npy", QNNRT_ONEDNN=value)
+    assert library.startswith("portable")
+    assert not kernel.startswith("onednn")
+    case = next(c for c in CASES if c.name == "3x3")
+    expected, _ = run(case.model(), "auto", 1)
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_library_that_is_no_onednn_is_refused(tmp_path: Path) -> None:
+    other = next(p for p in map(Path, loaded_libraries()) if "libc.so" in p.name)
+    library, kernel = probe(tmp_path / "out.npy", QNNRT_ONEDNN=str(other))
+    assert library.startswith("portable")
+    assert not kernel.startswith("onednn")
+
+
+def loaded_libraries() -> set[str]:
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return {fields[5] for line in maps if len(fields := line.split()) > 5}
+
+
+def in_child(body: Callable[[], None]) -> tuple[bool, str]:
+    """Runs `body` in a forked child: whether it returned, and what it raised."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            body()
+        except BaseException as e:
+            os.write(writer, f"{type(e).__name__}: {e}".encode()[:4000])
+            os._exit(1)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        text = stream.read().decode()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, text
+
+
+def test_a_forked_child_builds_its_own_graph_and_does_not_hang() -> None:
+    """The worker threads of OpenMP are gone in the child; a graph made there does without."""
+    case = conv("3x3", (28, 28), (32, 64), (3, 3), pads=SAME)
+    expected, _ = run(case.model(), "auto", 2)
+
+    def body() -> None:
+        import signal
+
+        signal.alarm(60)
+        with qnnrt.qnn.Backend.open("cpu") as backend:
+            assert backend is not None
+            model = case.model()
+            with qnnrt.Session(model, backend, threads=2) as session:
+                rng = np.random.default_rng(1)
+                for tensor in session.inputs.values():
+                    tensor.array[...] = rng.standard_normal(tensor.shape)
+                session.run()
+                output = next(iter(session.outputs.values())).array
+                np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
+
+    returned, text = in_child(body)
+    assert returned, text
+    np.testing.assert_array_equal(run(case.model(), "auto", 2)[0], expected)

@@ -1,0 +1,207 @@
+"""The convolution family gives what its definition says, for any geometry, on all kernels."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qnnrt.errors import QnnError
+from support.op_runner import KERNELS, close, pairs, run_op, u32
+
+
+def conv_reference(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: Any, dilation: Any,
+    before: Any, after: Any, group: int,
+) -> np.ndarray:  # fmt: skip
+    """Channel-last convolution of any rank, one kernel tap at a time, in double precision."""
+    spatial = x.ndim - 2
+    padded = np.pad(x.astype(np.float64), [(0, 0), *zip(before, after, strict=True), (0, 0)])
+    out = [
+        (padded.shape[1 + i] - dilation[i] * (w.shape[i] - 1) - 1) // stride[i] + 1
+        for i in range(spatial)
+    ]
+    cin, cout = w.shape[-2], w.shape[-1] // group
+    result = np.zeros((x.shape[0], *out, w.shape[-1]))
+    for tap in itertools.product(*(range(k) for k in w.shape[:spatial])):
+        window = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, dilation, out, stride, strict=True)
+        )
+        pixels = padded[(slice(None), *window)]
+        for g in range(group):
+            result[..., g * cout : (g + 1) * cout] += (
+                pixels[..., g * cin : (g + 1) * cin] @ w[tap][:, g * cout : (g + 1) * cout]
+            )
+    return result if bias is None else result + bias
+
+
+def conv_case(seed: int) -> dict[str, Any]:
+    r = np.random.default_rng(seed)
+    spatial = int(r.choice([1, 2, 2, 3]))
+    group = int(r.choice([1, 1, 2, 3]))
+    cin, cout = int(r.choice([1, 3, 5, 8, 16, 20])), int(r.choice([1, 4, 7, 16, 33]))
+    depthwise = r.random() < 0.3
+    if depthwise:
+        group, cin, cout = int(r.choice([3, 16, 17, 40])), 1, int(r.choice([1, 1, 2, 3]))
+    kernel = r.integers(1, 5, spatial)
+    stride, dilation = r.integers(1, 4, spatial), r.integers(1, 3, spatial)
+    before, after = r.integers(0, 3, spatial), r.integers(0, 3, spatial)
+    least = np.maximum(dilation * (kernel - 1) + 1 - before - after, 1)
+    size = least + r.integers(0, 9, spatial)
+    x = r.standard_normal((int(r.integers(1, 3)), *size, cin * group), np.float32)
+    w = r.standard_normal((*kernel, cin, cout * group), np.float32)
+    bias = r.standard_normal(cout * group).astype(np.float32) if r.random() < 0.7 else None
+    named = depthwise and spatial < 3 and r.random() < 0.7
+    params: dict[str, Any] = {"pad_amount": pairs(before, after)}
+    if spatial == 1:
+        params |= {"stride": int(stride[0]), "dilation": int(dilation[0])}
+        params["pad_amount"] = params["pad_amount"].reshape(2)
+    else:
+        params |= {"stride": u32(*stride), "dilation": u32(*dilation)}
+    if not named:
+        params["group"] = group
+    return {
+        "op": f"{'DepthWise' if named else ''}Conv{spatial}d",
+        "inputs": [x, w, bias],
+        "params": params,
+        "static": (1, 2) if r.random() < 0.7 else (),
+        "expected": conv_reference(x, w, bias, stride, dilation, before, after, group),
+    }
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("seed", range(60))
+def test_convolution_of_any_geometry_matches_its_definition(seed: int, kernels: str) -> None:
+    case = conv_case(seed)
+    expected = case.pop("expected")
+    (got,) = run_op(
+        case["op"], case["inputs"], [expected.shape], case["params"], static=case["static"],
+        kernels=kernels, threads=1 + seed % 3,
+    )  # fmt: skip
+    close(got, expected)
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_convolution_takes_half_precision(seed: int) -> None:
+    case = conv_case(seed)
+    half = [None if v is None else v.astype(np.float16) for v in case["inputs"]]
+    expected = case["expected"]
+    for kernels in KERNELS:
+        (got,) = run_op(
+            case["op"], half, [expected.shape], case["params"], static=case["static"],
+            kernels=kernels,
+        )  # fmt: skip
+        close(got, expected, 1e-2)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_an_activation_merged_into_a_convolution_changes_nothing(seed: int, kernels: str) -> None:
+    case = conv_case(seed)
+    expected = np.clip(case["expected"], 0, 6)
+    (got,) = run_op(
+        case["op"], case["inputs"], [expected.shape], case["params"], static=case["static"],
+        kernels=kernels, then=[("Relu6", {})],
+    )  # fmt: skip
+    close(got, expected)
+
+
+@pytest.mark.parametrize(("channels", "taps"), [(3000, 1), (300, 9), (2, 121)])
+def test_long_reductions_are_cut_without_loss(channels: int, taps: int) -> None:
+    r = np.random.default_rng(channels)
+    side = int(taps**0.5)
+    x = r.standard_normal((1, 13, 12, channels), np.float32)
+    w = r.standard_normal((side, side, channels, 35), np.float32)
+    expected = conv_reference(x, w, None, (1, 1), (1, 1), (2, 2), (2, 2), 1)
+    (got,) = run_op(
+        "Conv2d", [x, w], [expected.shape],
+        {"stride": u32(1, 1), "pad_amount": pairs((2, 2), (2, 2))}, static=[1],
+    )  # fmt: skip
+    close(got, expected)
+
+
+def transpose_reference(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: Any, before: Any, after: Any,
+    extra: Any, group: int,
+) -> np.ndarray:  # fmt: skip
+    """Every input pixel adds its kernel-sized patch to the output; then the pads are cut off."""
+    n, height, width, _ = x.shape
+    kh, kw, cin, cout = w.shape
+    cin //= group
+    full = np.zeros((
+        n, (height - 1) * stride[0] + kh + extra[0], (width - 1) * stride[1] + kw + extra[1],
+        cout * group,
+    ))  # fmt: skip
+    for h, v, g in itertools.product(range(height), range(width), range(group)):
+        patch = np.einsum(
+            "nc,klco->nklo", x[:, h, v, g * cin : (g + 1) * cin].astype(np.float64),
+            w[:, :, g * cin : (g + 1) * cin],
+        )  # fmt: skip
+        top, left = h * stride[0], v * stride[1]
+        full[:, top : top + kh, left : left + kw, g * cout : (g + 1) * cout] += patch
+    result = full[:, before[0] : full.shape[1] - after[0], before[1] : full.shape[2] - after[1]]
+    return result if bias is None else result + bias
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("seed", range(40))
+def test_transpose_convolution_matches_its_definition(seed: int, kernels: str) -> None:
+    r = np.random.default_rng(seed)
+    group = int(r.choice([1, 1, 2, 3]))
+    cin, cout = group * int(r.choice([1, 3, 8, 17])), int(r.choice([1, 4, 16, 33]))
+    kernel, stride = r.integers(1, 6, 2), r.integers(1, 4, 2)
+    before, after = r.integers(0, 3, 2), r.integers(0, 3, 2)
+    extra = [int(r.integers(0, s)) for s in stride]
+    size = r.integers(2, 8, 2)
+    grown = (size - 1) * stride + kernel + extra
+    before = np.minimum(before, (grown - 1) // 2)
+    after = np.minimum(after, (grown - 1) // 2)
+    x = r.standard_normal((2, *size, cin), np.float32)
+    w = r.standard_normal((*kernel, cin, cout), np.float32)
+    bias = r.standard_normal(cout * group).astype(np.float32) if seed % 3 else None
+    expected = transpose_reference(x, w, bias, stride, before, after, extra, group)
+    params = {
+        "stride": u32(*stride), "pad_amount": pairs(before, after), "group": group,
+        "output_padding": u32(*extra),
+    }  # fmt: skip
+    static = (1, 2) if seed % 2 else ()
+    (got,) = run_op(
+        "TransposeConv2d", [x, w, bias], [expected.shape], params, static=static, kernels=kernels
+    )
+    close(got, expected)
+
+
+def refusal(inputs: list[np.ndarray | None], shape: tuple[int, ...], **params: Any) -> str:
+    with pytest.raises(QnnError) as error:
+        run_op("Conv2d", inputs, [shape], params, static=(1,))
+    return str(error.value)
+
+
+def test_a_bad_convolution_is_refused_with_the_rule_it_breaks() -> None:
+    x, w = np.zeros((1, 5, 5, 4), np.float32), np.zeros((3, 3, 4, 8), np.float32)
+    good = {"stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
+    huge = pairs((2**31 - 1, 0), (2**31 - 1, 0))  # 2^32 + 1 rows, which is 1 in 32 bits
+    shape = (1, 3, 3, 8)
+    run_op("Conv2d", [x, w], [shape], good, static=[1])
+    refused = [
+        ([x, w], shape, {"pad_amount": good["pad_amount"]}, "stride"),
+        ([x, w], shape, good | {"stride": u32(0, 1)}, "stride"),
+        ([x, w], shape, good | {"stride": u32(1)}, "stride"),
+        ([x, w], shape, good | {"group": 3}, "group"),
+        ([x, w], shape, good | {"strid": 1}, "strid"),
+        ([x, w[:, :, :2]], shape, good, "weight"),
+        ([x, w, np.zeros(7, np.float32)], shape, good, "bias"),
+        ([x, np.zeros((7, 3, 4, 8), np.float32)], shape, good, "height"),
+        ([x, w], (1, 4, 3, 8), good, "[1, 3, 3, 8]"),
+        ([x, w], (1, 1, 3, 8), good | {"pad_amount": huge}, "height of the output"),
+        ([x, w.astype(np.float16)], shape, good, "FLOAT_16"),
+        ([x.astype(np.int32), w], shape, good, "INT_32"),
+        ([x[0], w], shape, good, "rank"),
+    ]
+    for inputs, declared, params, word in refused:
+        message = refusal(inputs, declared, **params)
+        assert "node" in message, message
+        assert word in message, message

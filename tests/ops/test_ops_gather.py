@@ -1,0 +1,182 @@
+"""Gathers, scatters, OneHot and GridSample; an index outside fails with its number and the axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qnnrt.errors import QnnError
+from support.op_runner import run_op
+
+TYPES = ("float32", "float16", "float64", "int8", "int16", "int32", "int64",
+         "uint8", "uint16", "uint32", "uint64", "bool")  # fmt: skip
+INDICES = ("int32", "uint32", "int64")
+
+
+def values(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 2 if dtype == "bool" else 9, shape).astype(dtype)
+
+
+def picks(shape: tuple[int, ...], size: int, dtype: str, seed: int = 1) -> np.ndarray:
+    """Indices into an axis, from its end too where the type has signs."""
+    low = 0 if dtype == "uint32" else -size
+    return np.random.default_rng(seed).integers(low, size, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gather_is_take(dtype: str) -> None:
+    for index in INDICES:
+        for shape, chosen in [
+            ((5,), ()),
+            ((4, 5, 6), (2, 3)),
+            ((3, 7), (4, 1, 2)),
+            ((30, 40), (99,)),
+        ]:
+            x = values(shape, dtype)
+            for axis in range(len(shape)):
+                i = picks(chosen, shape[axis], index)
+                expected = np.take(x, i.astype("i8"), axis)
+                (got,) = run_op("Gather", [x, i], [expected.shape], {"axis": np.int32(axis)})
+                np.testing.assert_array_equal(got, expected)
+
+
+def combine(old: Any, new: Any, reduction: int) -> Any:
+    with np.errstate(all="ignore"):
+        return [lambda: new, lambda: old + new, lambda: old * new, lambda: max(old, new)][
+            reduction
+        ]()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gather_and_scatter_elements(dtype: str) -> None:
+    for n, index in enumerate(INDICES):
+        for shape, chosen in [((5,), (8,)), ((4, 5, 6), (4, 3, 2)), ((3, 7), (2, 7))]:
+            x = values(shape, dtype)
+            axis = min(n, len(shape) - 1)
+            i = picks(chosen, shape[axis], index)
+            within = tuple(slice(k) if d != axis else slice(None) for d, k in enumerate(chosen))
+            if all(c <= s for d, (c, s) in enumerate(zip(chosen, shape, strict=True)) if d != axis):
+                expected = np.take_along_axis(x[within], i.astype("i8"), axis)
+                (got,) = run_op("GatherElements", [x, i], [chosen], {"axis": axis})
+                np.testing.assert_array_equal(got, expected)
+            updates = values(chosen, dtype, 2)
+            for reduction in range(1 if dtype == "bool" else 4):
+                expected = x.copy()
+                for at in np.ndindex(chosen):
+                    to = tuple(int(i[at]) if d == axis else k for d, k in enumerate(at))
+                    expected[to] = combine(expected[to], updates[at], reduction)
+                (got,) = run_op("ScatterElements", [x, i, updates], [shape],
+                                {"axis": axis, "reduction": reduction})  # fmt: skip
+                np.testing.assert_allclose(got, expected, rtol=1e-2 if dtype == "float16" else 0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gather_and_scatter_nd(dtype: str) -> None:
+    shape = (3, 4, 5)
+    x = values(shape, dtype)
+    for batch, depth, more in [
+        (0, 2, (6,)),
+        (0, 1, (2, 3)),
+        (0, 3, ()),
+        (1, 1, (2,)),
+        (2, 1, (3,)),
+    ]:
+        lead = shape[:batch] + more
+        i = np.stack([picks(lead, shape[batch + d], "int32", d) for d in range(depth)], -1)
+        batches = tuple(np.indices(lead)[:batch])
+        expected = np.asarray(x[(*batches, *(i[..., d] for d in range(depth)))])
+        (got,) = run_op("GatherNd", [x, i], [expected.shape], {"batch_dims": batch})
+        np.testing.assert_array_equal(got, expected)
+        if batch > 0:
+            continue
+        updates = values(expected.shape, dtype, 3)
+        for reduction in range(1 if dtype == "bool" else 3):
+            expected = x.copy()
+            for at in np.ndindex(i.shape[:-1]):
+                to = tuple(int(k) for k in i[at])
+                for rest in np.ndindex(shape[depth:]):
+                    where, new = (*to, *rest), updates[(*at, *rest)]
+                    expected[where] = combine(expected[where], new, reduction)
+            (got,) = run_op("ScatterNd", [x, i, updates], [shape], {"reduction": reduction})
+            np.testing.assert_allclose(got, expected, rtol=1e-2 if dtype == "float16" else 0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_one_hot(dtype: str) -> None:
+    for index in INDICES:
+        for shape in [(4,), (2, 3)]:
+            i = picks(shape, 6, index)  # -6, 5 are outside of depth 5: all off
+            for axis in range(len(shape) + 1):
+                k = np.where(i.astype("i8") < 0, i.astype("i8") + 5, i.astype("i8"))
+                ruler = np.arange(5).reshape(
+                    [-1 if d == axis else 1 for d in range(len(shape) + 1)]
+                )
+                hot = np.expand_dims(k, axis) == ruler
+                (got,) = run_op("OneHot", [i], [hot.shape], {"depth": 5, "axis": axis}, dtype=dtype)
+                np.testing.assert_array_equal(got, hot.astype(dtype))
+    if dtype != "bool":
+        params = {"depth": 5, "axis": axis, "on_value": 3, "off_value": 2}
+        (got,) = run_op("OneHot", [i], [hot.shape], params, dtype=dtype)
+        np.testing.assert_array_equal(got, np.where(hot, 3, 2).astype(dtype))
+
+
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_grid_sample_is_torchs(padding: int) -> None:
+    torch = pytest.importorskip("torch")
+    r = np.random.default_rng(4)
+    names = ("zeros", "border", "reflection")
+    for image, points in [((5, 6), (4, 3)), ((3, 4, 5), (2, 3, 4)), ((1, 4), (3, 3))]:
+        x = r.normal(size=(2, *image, 3)).astype(np.float32)
+        grid = r.uniform(-1.7, 1.7, (2, *points, len(image))).astype(np.float32)
+        for align in (True, False):
+            for mode, name in enumerate(("bilinear", "nearest")):
+                expected = torch.nn.functional.grid_sample(
+                    torch.from_numpy(np.moveaxis(x, -1, 1).copy()), torch.from_numpy(grid),
+                    mode=name, padding_mode=names[padding], align_corners=align,
+                ).numpy()  # fmt: skip
+                params = {"mode": mode, "padding_mode": padding, "align_corners": align}
+                (got,) = run_op("GridSample", [x, grid], [(2, *points, 3)], params)
+                np.testing.assert_allclose(got, np.moveaxis(expected, 1, -1), atol=2e-5)
+
+
+def test_an_index_outside_is_named_and_the_next_run_works() -> None:
+    x = np.zeros((4, 5), np.float32)
+    bad = np.array([1, 7], np.int32)
+    for static in ((), (1,)):  # found when it runs, or already when the node is added
+        with pytest.raises(QnnError, match=r"Gather.*index 7 \(element 1.*\[-5, 5\).*axis 1"):
+            run_op("Gather", [x, bad], [(4, 2)], {"axis": np.int32(1)}, static=static)
+    (got,) = run_op("Gather", [x, np.array([1, 4], np.int32)], [(4, 2)], {"axis": np.int32(1)})
+    assert (got == 0).all()
+    with pytest.raises(QnnError, match=r"index 4 .*axis 0"):
+        run_op("GatherNd", [x, np.full((2, 2), 4, np.int32)], [(2,)])
+    with pytest.raises(QnnError, match=r"index -6 .*axis 1"):
+        run_op("GatherElements", [x, np.full((4, 5), -6, np.int32)], [(4, 5)], {"axis": 1})
+    with pytest.raises(QnnError, match=r"index 9 .*axis 0"):
+        run_op("ScatterNd", [x, np.full((1, 1), 9, np.int32), x[:1]], [(4, 5)])
+
+
+def test_what_breaks_a_rule_is_refused() -> None:
+    x, i = np.zeros((4, 5), np.float32), np.zeros((4, 5), np.int32)
+    cases: list[tuple[str, list[np.ndarray], tuple[int, ...], dict[str, Any], str]] = [
+        ("Gather", [x, i[0]], (4, 5), {"axis": 2}, "axis"),
+        ("Gather", [x, i[0]], (4, 5), {}, "axis"),
+        ("Gather", [x, x[0]], (4, 5), {"axis": 1}, "FLOAT_32"),
+        ("GatherElements", [x, np.zeros((5, 5), np.int32)], (5, 5), {"axis": 1}, "do not fit"),
+        ("GatherNd", [x, np.zeros((5, 3), np.int32)], (5,), {}, "3 dims"),
+        ("GatherNd", [x, np.zeros((5, 1), np.int32)], (5,), {"batch_dims": 1}, "agree"),
+        ("ScatterNd", [x, i[:1, :2], x[0, :2]], (4, 5), {}, "updates"),
+        ("ScatterNd", [x, i[:1, :2], x[0, :1]], (4, 5), {"reduction": 5}, "reduction"),
+        ("ScatterElements", [x, i, x[:2]], (4, 5), {}, "updates"),
+        ("OneHot", [i[0]], (5, 1), {"depth": 0}, "depth"),
+        ("OneHot", [i[0]], (5, 2), {"depth": 2, "axis": 2}, "axis"),
+        ("GridSample", [x.reshape(1, 4, 5, 1), np.zeros((1, 2, 2, 3), np.float32)],
+         (1, 2, 2, 1), {}, "grid"),
+        ("GridSample", [x.reshape(1, 4, 5, 1), np.zeros((1, 2, 2, 2), np.float32)],
+         (1, 2, 2, 1), {"mode": 2}, "mode"),
+    ]  # fmt: skip
+    for op, inputs, shape, params, message in cases:
+        with pytest.raises(QnnError, match=message) as e:
+            run_op(op, inputs, [shape], params, dtype="float32")
+        assert op in str(e.value)

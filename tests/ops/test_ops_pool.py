@@ -1,0 +1,110 @@
+"""Pooling takes the maximum or the mean of each window, edges and rounding included."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qnnrt.errors import QnnError
+from support.op_runner import KERNELS, close, pairs, run_op, u32
+
+
+def pool_reference(
+    x: np.ndarray, kernel: Any, stride: Any, before: Any, after: Any, ceil: bool,
+    count_pads: bool | None,
+) -> np.ndarray:  # fmt: skip
+    """Window by window. count_pads None: the maximum."""
+    size = x.shape[1:-1]
+    out = []
+    for n, k, s, b, a in zip(size, kernel, stride, before, after, strict=True):
+        room = n + b + a - k
+        count = (room + s - 1) // s + 1 if ceil else room // s + 1
+        if ceil and (count - 1) * s >= n + b:  # would start behind the input
+            count -= 1
+        out.append(count)
+    result = np.zeros((x.shape[0], *out, x.shape[-1]))
+    for at in itertools.product(*(range(n) for n in out)):
+        window, elements = [], 1
+        for i, n, k, s, b, a in zip(at, size, kernel, stride, before, after, strict=True):
+            first, last = i * s - b, i * s - b + k
+            window.append(slice(max(first, 0), max(min(last, n), 0)))
+            elements *= min(last, n + a) - first
+        values = x[(slice(None), *window)].astype(np.float64)
+        axes = tuple(range(1, x.ndim - 1))
+        if count_pads is None:
+            result[(slice(None), *at)] = values.max(axes)
+        else:
+            result[(slice(None), *at)] = values.sum(axes) / (
+                elements if count_pads else values[0, ..., 0].size
+            )
+    return result
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("seed", range(60))
+def test_pooling_matches_its_definition(seed: int, kernels: str) -> None:
+    r = np.random.default_rng(seed)
+    spatial = 3 if seed % 5 == 0 else 2
+    kernel, stride = r.integers(1, 5, spatial), r.integers(1, 4, spatial)
+    before, after = (np.array([int(r.integers(0, k // 2 + 1)) for k in kernel]) for _ in range(2))
+    x = r.standard_normal((2, *(kernel + r.integers(0, 8, spatial)), 3 + seed % 20), np.float32)
+    ceil = bool(seed & 1)
+    counted = (None, True, False)[seed % 3]
+    expected = pool_reference(x, kernel, stride, before, after, ceil, counted)
+    params = {
+        "filter_size": u32(*kernel), "stride": u32(*stride), "pad_amount": pairs(before, after),
+        "rounding_mode": int(ceil),
+    }  # fmt: skip
+    if counted is not None:
+        params["count_pad_for_edges"] = counted
+    op = f"Pool{'Max' if counted is None else 'Avg'}{spatial}d"
+    (got,) = run_op(op, [x], [expected.shape], params, kernels=kernels)
+    close(got, expected, 1e-5)
+    (half,) = run_op(op, [x.astype(np.float16)], [expected.shape], params, kernels=kernels)
+    close(half, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
+def test_max_pooling_takes_integers(dtype: type[np.integer]) -> None:
+    info = np.iinfo(dtype)
+    r = np.random.default_rng(0)
+    x = r.integers(info.min, info.max, (2, 6, 4, 5), dtype, endpoint=True)
+    params = {"filter_size": u32(2, 2), "stride": u32(2, 2), "pad_amount": pairs((0, 0), (0, 0))}
+    for kernels in KERNELS:
+        (got,) = run_op("PoolMax2d", [x], [(2, 3, 2, 5)], params, kernels=kernels)
+        np.testing.assert_array_equal(got, x.reshape(2, 3, 2, 2, 2, 5).max((2, 4)))
+
+
+def test_a_last_window_behind_the_input_follows_the_declared_output() -> None:
+    x = np.arange(1, 6, dtype=np.float32).reshape(1, 1, 5, 1)
+    params = {
+        "filter_size": u32(1, 2), "stride": u32(1, 3), "pad_amount": pairs((0, 0), (0, 2)),
+        "rounding_mode": 1,
+    }  # fmt: skip
+    (short,) = run_op("PoolAvg2d", [x], [(1, 1, 2, 1)], params)
+    np.testing.assert_array_equal(short.ravel(), [1.5, 4.5])
+    (long,) = run_op("PoolAvg2d", [x], [(1, 1, 3, 1)], params)
+    np.testing.assert_array_equal(long.ravel(), [1.5, 4.5, 0])
+
+
+def test_a_bad_pool_is_refused_with_the_rule_it_breaks() -> None:
+    x = np.zeros((1, 5, 5, 2), np.float32)
+    good = {"filter_size": u32(2, 2), "stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
+    huge = pairs((2**31 - 1, 0), (2**31 - 1, 0))  # 2^32 + 2 rows, which is 2 in 32 bits
+    run_op("PoolMax2d", [x], [(1, 4, 4, 2)], good)
+    refused: list[tuple[dict[str, Any], tuple[int, ...], str]] = [
+        (good | {"filter_size": u32(6, 2)}, (1, 4, 4, 2), "filter size 6"),
+        (good | {"stride": u32(0, 1)}, (1, 4, 4, 2), "stride"),
+        (good | {"rounding_mode": 2}, (1, 4, 4, 2), "rounding_mode"),
+        (good | {"count_pad_for_edges": True}, (1, 4, 4, 2), "count_pad_for_edges"),
+        (good, (1, 5, 4, 2), "[1, 4, 4, 2]"),
+        (good | {"pad_amount": huge}, (1, 2, 4, 2), "height of the output"),
+        ({"stride": u32(1, 1), "pad_amount": good["pad_amount"]}, (1, 4, 4, 2), "filter_size"),
+    ]
+    for params, shape, word in refused:
+        with pytest.raises(QnnError) as error:
+            run_op("PoolMax2d", [x], [shape], params)
+        assert word in str(error.value)

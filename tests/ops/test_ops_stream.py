@@ -1,0 +1,59 @@
+"""Results larger than the caches are stored past them: the same values, to the last element."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.op_runner import run_op
+
+STREAM_BYTES = 16 << 20  # csrc/ops/stream.h
+
+UNARY = {
+    "ElementWiseAbs": np.abs,
+    "ElementWiseNeg": np.negative,
+    "Relu": lambda a: np.where(a < 0, np.float32(0), a),
+}
+BINARY = {
+    "ElementWiseAdd": np.add,
+    "ElementWiseSubtract": np.subtract,
+    "ElementWiseMultiply": np.multiply,
+    "ElementWiseDivide": np.divide,
+    "ElementWiseMaximum": np.maximum,
+    "ElementWiseMinimum": np.minimum,
+}
+
+
+@pytest.fixture(scope="module")
+def operands() -> tuple[np.ndarray, np.ndarray]:
+    """Just over the size at which the kernels stream, and not a whole number of their blocks."""
+    random = np.random.default_rng(5)
+    a, b = random.standard_normal((2, STREAM_BYTES // 4 + 37), dtype=np.float32)
+    a[[0, 63, 64, -1]] = np.nan, np.inf, -0.0, np.nan
+    b[b == 0] = 1
+    return a, b
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("op", UNARY)
+def test_one_operand(operands, op: str, threads: int) -> None:
+    a, _ = operands
+    (found,) = run_op(op, [a], [a.shape], threads=threads)
+    np.testing.assert_array_equal(found, UNARY[op](a))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("op", BINARY)
+def test_two_operands(operands, op: str, threads: int) -> None:
+    a, b = operands
+    (found,) = run_op(op, [a, b], [a.shape], threads=threads)
+    np.testing.assert_array_equal(found, BINARY[op](a, b))
+
+
+def test_a_scalar_operand_and_a_clamp(operands) -> None:
+    a, b = operands
+    (found,) = run_op("ElementWiseAdd", [a, b[:1]], [a.shape])
+    np.testing.assert_array_equal(found, a + b[0])
+    limits = {"min_value": np.float32(-0.5), "max_value": np.float32(0.25)}
+    (found,) = run_op("ReluMinMax", [b], [b.shape], limits)
+    np.testing.assert_array_equal(found, np.clip(b, -0.5, 0.25))

@@ -1,0 +1,585 @@
+"""Asynchronous runs: futures, await, order, what stays in use until when, and no Python in the way.
+
+The htp backend queues executions itself; on the cpu backend a thread of the session does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt import _core, qnn
+from qnnrt.model import Model, Node, Tensor
+from support.outside import run_code
+from support.parallel import in_threads, running
+from support.toy import F32, add_model, conv_model, conv_reference, relu_model, tensors
+
+BACKENDS = pytest.mark.parametrize("backend", ["cpu", "htp"])
+ASYNC = {"context": {"async_queue_depth": 4}}
+
+
+def slow_model(steps: int = 60, n: int = 1 << 16) -> Model:
+    """y = tanh(...tanh(x)...)."""
+    names = ["x", *(f"t{i}" for i in range(steps - 1)), "y"]
+    return Model(
+        "slow",
+        tensors(*(Tensor(name, (n,), F32) for name in names)),
+        [Node(f"n{i}", "Tanh", [names[i]], [names[i + 1]]) for i in range(steps)],
+        ["x"],
+        ["y"],
+    )
+
+
+@pytest.fixture
+def backend() -> Iterator[qnn.Backend]:
+    with qnn.Backend.open("htp") as b:
+        yield b
+
+
+def graph_of(backend: qnn.Backend, n: int = 16, **context: object) -> qnn.Graph:
+    """y = relu(x)."""
+    graph = backend.create_context(**context).create_graph("g")
+    x = graph.add_tensor("x", (n,), np.float32, type="app_write", mem_type="memhandle")
+    y = graph.add_tensor("y", (n,), np.float32, type="app_read", mem_type="memhandle")
+    graph.add_node("n", "Relu", [x], [y])
+    graph.finalize()
+    return graph
+
+
+def slow_graph(backend: qnn.Backend, steps: int = 400, n: int = 1 << 16) -> qnn.Graph:
+    graph = backend.create_context().create_graph("slow")
+    before = graph.add_tensor("x", (n,), np.float32, type="app_write")
+    for i in range(steps):
+        kind = "app_read" if i + 1 == steps else "native"
+        after = graph.add_tensor(f"t{i}", (n,), np.float32, type=kind)
+        graph.add_node(f"n{i}", "Tanh", [before], [after])
+        before = after
+    graph.finalize()
+    return graph
+
+
+def ahead_of(graph: qnn.Graph, count: int = 8) -> list[Future[None]]:
+    """Executions that the next one waits for, so that it is in flight on a busy machine, too."""
+    x = np.zeros(graph.inputs[0].shape, np.float32)
+    return [graph.execute_async([x], [np.zeros_like(x)]) for _ in range(count)]
+
+
+# ---- Session
+
+
+@BACKENDS
+def test_a_future_is_done_when_the_outputs_are_there(backend):
+    model = conv_model(3)
+    x = np.random.default_rng(3).standard_normal((1, 8, 8, 8)).astype(np.float32)
+    with qnnrt.Session(model, backend, io="memhandle") as s:
+        s.inputs["x"].array[...] = x
+        future = s.run_async()
+        assert future.result(30) is None
+        np.testing.assert_allclose(s.outputs["y"].array, conv_reference(model, x), 1e-4, 1e-5)
+        assert s.stats.executes == 1
+        assert s.stats.execute_seconds > 0
+        s.reset_stats()
+        assert s.stats.executes == 0
+        assert s.stats.execute_seconds == 0
+
+
+@BACKENDS
+def test_callbacks_get_their_futures_in_order(backend):
+    seen = []
+    done = threading.Event()
+    with qnnrt.Session(relu_model(), backend, options=ASYNC if backend == "htp" else None) as s:
+        futures = [s.run_async(lambda f, i=i: seen.append((i, f))) for i in range(50)]
+        s.run_async(lambda f: done.set())
+        assert done.wait(30)
+        assert seen == list(enumerate(futures))
+        assert all(f.exception() is None for f in futures)
+        assert s.stats.executes == 51
+
+
+@BACKENDS
+def test_synchronous_runs_come_in_turn(backend):
+    with qnnrt.Session(slow_model(), backend) as s:
+        futures = [s.run_async() for _ in range(5)]
+        s.run()
+        if backend == "htp":  # one queue: so the earlier ones have been executed
+            assert s.backend.library.graph_stats(s.graph.handle)["executes"] == 6
+        for f in futures:
+            f.result(30)
+        assert s.stats.executes == 6
+
+
+def test_gathering_many_awaits_more_than_the_queue_takes():
+    runs = 60
+
+    async def main() -> tuple[int, int]:
+        ticks = 0
+        over = False
+
+        async def tick() -> None:
+            nonlocal ticks
+            while not over:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        with qnnrt.Session(slow_model(), "htp") as s:
+            ticker = asyncio.create_task(tick())
+            await asyncio.gather(*(s.run_awaitable() for _ in range(runs)))
+            over = True
+            await ticker
+            return s.stats.executes, ticks
+
+    executes, ticks = asyncio.run(main())
+    assert executes == runs
+    assert ticks > runs  # the loop went round all the time
+
+
+def test_cancelling_a_task_leaves_its_run_alone():
+    async def main() -> None:
+        with qnnrt.Session(slow_model(), "htp") as s:
+            task = asyncio.create_task(s.run_awaitable())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            s.run()  # after what is in flight
+            assert s.backend.library.graph_stats(s.graph.handle)["executes"] == 2
+
+    asyncio.run(main())
+
+
+def test_a_future_cannot_be_cancelled_and_says_so():
+    with qnnrt.Session(slow_model(), "htp") as s:
+        future = s.run_async()
+        assert not future.cancel()
+        assert future.result(30) is None
+        assert not future.cancelled()
+
+
+def test_a_cancelled_task_that_waits_for_a_slot_starts_nothing():
+    async def main() -> None:
+        with qnnrt.Session(slow_model(), "htp", options={"context": {"async_queue_depth": 1}}) as s:
+            first = s.run_async()
+            task = asyncio.create_task(s.run_awaitable())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            first.result(30)
+        assert s._counters()[0] == 1
+
+    asyncio.run(main())
+
+
+def test_a_failing_run_puts_its_reason_into_the_future():
+    with qnnrt.Session(slow_model(), "htp") as s:
+        signal = s.backend.create_signal(timeout_us=1)
+        try:
+            # The clock may have run out before the call has queued anything.
+            with pytest.raises(qnnrt.GraphError, match="1 us") as e:
+                s.run_async(signal=signal).result(30)
+            assert e.value.code == 6033
+            with pytest.raises(qnnrt.GraphError) as e:
+                asyncio.run(s.run_awaitable(signal=signal))
+            assert e.value.code == 6033
+        finally:
+            signal.close()
+        assert s.run_async().result(30) is None
+        assert s.stats.executes == 1
+
+
+def test_a_signal_aborts_a_run():
+    with qnnrt.Session(slow_model(400), "htp") as s:
+        signal = s.backend.create_signal(abort=True)
+        with pytest.raises(qnnrt.errors.SignalError) as idle:
+            signal.trigger()
+        assert idle.value.code == 9001
+        aborted = 0
+        for _ in range(20):  # on a busy machine a trigger may come after the end
+            busy = s.run_async()
+            future = s.run_async(signal=signal)
+            try:
+                signal.trigger()  # in the queue still, behind the other one
+                aborted += 1
+            except qnnrt.errors.SignalError as e:
+                assert e.code == 9001  # noqa: PT017
+                assert future.result(30) is None
+            else:
+                with pytest.raises(qnnrt.GraphError, match="aborted") as failed:
+                    future.result(30)
+                assert failed.value.code == 6031
+            assert busy.result(30) is None
+            if aborted:
+                break
+        assert aborted
+        signal.close()
+
+
+def test_a_signal_is_for_one_run_at_a_time():
+    with qnnrt.Session(slow_model(400), "htp") as s:
+        signal = s.backend.create_signal(abort=True)
+        codes = []
+        futures = []
+        for _ in range(5):
+            try:
+                futures.append(s.run_async(signal=signal))
+            except qnnrt.GraphError as e:
+                codes.append(e.code)
+        assert set(codes) == {6030}
+        for f in futures:
+            assert f.result(30) is None
+        signal.close()
+
+
+def test_the_cpu_backend_has_no_signals():
+    with qnnrt.Session(relu_model()) as s:
+        assert not s.backend.has_capability("async_execution")
+        with pytest.raises(qnnrt.errors.SignalError) as e:
+            s.backend.create_signal(abort=True)
+        assert e.value.code == 1000
+
+
+def test_the_depth_is_checked_where_the_context_is_made():
+    for depth in (0, 301):
+        with pytest.raises(qnnrt.ContextError, match="300") as e:
+            qnnrt.Session(relu_model(), "htp", options={"context": {"async_queue_depth": depth}})
+        assert e.value.code == 5010
+
+
+@BACKENDS
+def test_python_goes_on_meanwhile(backend):
+    """While one thread is blocked in a full queue, others have the interpreter."""
+    options = {"context": {"async_queue_depth": 1}} if backend == "htp" else None
+    with qnnrt.Session(slow_model(), backend, options=options) as s:
+        done = threading.Event()
+
+        def work() -> None:
+            futures = [s.run_async() for _ in range(20)]
+            for f in futures:
+                f.result(60)
+            done.set()
+
+        thread = threading.Thread(target=work)
+        count = 0
+        thread.start()
+        while not done.is_set():
+            count += 1
+            time.sleep(0)
+        thread.join()
+        assert s.stats.executes == 20
+        assert count > 100
+
+
+# ---- What stays
+
+
+def test_memory_in_flight_cannot_be_closed():
+    with qnnrt.Session(slow_model(), "htp") as s:
+        before = [s.run_async() for _ in range(8)]  # it waits for these, on a busy machine, too
+        buffer = qnnrt.alloc(s.inputs["x"].nbytes)
+        s.inputs["x"].bind(buffer)
+        handle = s.inputs["x"].handle
+        future = s.run_async()
+        s.inputs["x"].bind(qnnrt.alloc_array((1 << 16,)))  # for runs that come later
+        with pytest.raises(qnnrt.BufferInUseError):
+            buffer.close()
+        with pytest.raises(qnnrt.MemError, match="in flight") as e:
+            s.context.deregister(handle)
+        assert e.value.code == 1005
+        future.result(30)
+        del before, future, handle, e
+        gc.collect()
+        buffer.close()
+
+
+def test_runs_in_flight_keep_what_they_were_started_with():
+    with qnnrt.Session(relu_model((1, 1024)), "htp", options=ASYNC) as s:
+        arrays, futures = [], []
+        for i in range(40):
+            x, y = qnnrt.alloc_array((1, 1024)), qnnrt.alloc_array((1, 1024))
+            x[...] = i
+            s.inputs["x"].bind(x)
+            s.outputs["y"].bind(y)
+            futures.append(s.run_async())
+            arrays.append(y)
+        for i, (future, y) in enumerate(zip(futures, arrays, strict=True)):
+            future.result(30)
+            assert (y == i).all()
+        assert s.stats.copied_bytes == 0
+
+
+def test_closing_waits_and_completes_the_futures():
+    s = qnnrt.Session(slow_model(), "htp")
+    futures = [s.run_async() for _ in range(10)]
+    s.close()
+    assert all(f.done() and f.exception() is None for f in futures)
+    with pytest.raises(qnnrt.ClosedError):
+        s.run_async()
+
+
+def test_a_callback_may_close_the_session():
+    s = qnnrt.Session(relu_model(), "htp")
+    closed = threading.Event()
+
+    def callback(_: object) -> None:
+        s.close()
+        closed.set()
+
+    last = None
+    for _ in range(5):
+        last = s.run_async()
+    s.run_async(callback)
+    assert closed.wait(30)
+    assert last.result(30) is None
+    assert s.closed
+
+
+def test_a_session_is_kept_by_its_runs():
+    s = qnnrt.Session(slow_model(), "htp")
+    future = s.run_async()
+    del s
+    gc.collect()
+    assert future.result(30) is None
+
+
+def test_close_races_with_asynchronous_runs_without_harm():
+    for _ in range(10):
+        s = qnnrt.Session(relu_model(), "htp", options=ASYNC)
+        outcome: list[BaseException] = []
+
+        def work(s: qnnrt.Session = s, outcome: list[BaseException] = outcome) -> None:
+            futures = []
+            try:
+                while True:
+                    futures.append(s.run_async())
+            except qnnrt.ClosedError as e:
+                outcome.append(e)
+            for f in futures:
+                f.result(30)
+
+        with running(*[work] * 3):
+            s.close()
+        assert len(outcome) == 3
+
+
+def test_threads_share_a_session_that_queues():
+    with qnnrt.Session(add_model(), "htp", options=ASYNC) as s:
+
+        def work() -> None:
+            for i in range(200):
+                if i % 4 == 0:
+                    s.run()
+                else:
+                    s.run_async().result(30)
+
+        in_threads(*[work] * 4)
+        assert s.stats.executes == 800
+
+
+# ---- Graph
+
+
+def test_a_graph_executes_asynchronously_on_handles_arrays_and_buffers(backend):
+    graph = graph_of(backend)
+    values = np.arange(-8, 8, dtype=np.float32)
+    buffers = [qnnrt.alloc(64) for _ in range(2)]
+    handles = [graph.context.register(b, (16,), np.float32) for b in buffers]
+    handles[0].array[...] = values
+    out = np.zeros(16, np.float32)
+    plain = qnnrt.alloc(64)
+    futures = [
+        graph.execute_async(handles[:1], handles[1:]),
+        graph.execute_async([values], [out]),
+        graph.execute_async({"x": handles[0]}, {"y": plain}),
+    ]
+    for f in futures:
+        f.result(30)
+    for result in (handles[1].array, out, plain.array((16,), np.float32)):
+        assert (result == np.maximum(values, 0)).all()
+
+
+def test_buffers_of_a_graph_in_flight_cannot_be_closed(backend):
+    graph = slow_graph(backend)
+    before = ahead_of(graph)
+    x, y = qnnrt.alloc(4 << 16), qnnrt.alloc(4 << 16)
+    future = graph.execute_async([x], [y])
+    with pytest.raises(qnnrt.BufferInUseError, match="graph 'slow' in flight"):
+        y.close()
+    for done in (*before, future):
+        done.result(30)
+    gc.collect()
+    y.close()
+    x.close()
+
+
+def test_errors_of_the_call_are_raised_by_the_call(backend):
+    graph = graph_of(backend)
+    other = backend.create_context()
+    foreign = other.register(qnnrt.alloc(64), (16,), np.float32)
+    with pytest.raises(qnnrt.GraphError, match="another context") as e:
+        graph.execute_async([foreign], [np.zeros(16, np.float32)])
+    assert e.value.code == 6004
+
+
+def test_a_profile_says_how_long_the_queue_took(backend):
+    graph = slow_graph(backend)
+    x, y, z = (np.zeros(1 << 16, np.float32) for _ in range(3))
+    with backend.create_profile("basic") as profile:
+        before = ahead_of(graph)
+        future = graph.execute_async([x], [z], profile=profile)
+        with pytest.raises(qnnrt.QnnError) as e:
+            graph.execute([x], [y], profile=profile)
+        assert e.value.code == 6032
+        for done in (*before, future):
+            done.result(30)
+        kinds = [event.kind for event in profile.events()]
+        assert kinds[0] == "queue_wait"
+        assert "execute" in kinds
+
+
+def test_signals_and_profiles_in_flight_stay(backend):
+    graph = slow_graph(backend)
+    x, y = (np.zeros(1 << 16, np.float32) for _ in range(2))
+    for _ in range(20):  # the executions may be over before both are asked
+        signal, profile = backend.create_signal(abort=True), backend.create_profile()
+        before = ahead_of(graph)
+        future = graph.execute_async([x], [y], signal=signal, profile=profile)
+        refused = []
+        for thing in (signal, profile):
+            try:
+                thing.close()
+            except qnnrt.QnnError as e:
+                refused.append(e.code)
+                assert not thing.closed
+        if refused == [9000, 12001]:
+            break
+        for done in (*before, future):
+            done.result(30)
+    else:
+        pytest.fail("no execution was in flight")
+    del signal, profile, thing  # the execution keeps them
+    gc.collect()
+    for done in (*before, future):
+        assert done.result(30) is None
+    del future, done, before
+    gc.collect()
+    assert _core.live_counts()["signals"] == 0
+
+
+def test_finalize_takes_a_signal(backend):
+    graph = backend.create_context().create_graph("g")
+    x = graph.add_tensor("x", (16,), np.float32, type="app_write")
+    y = graph.add_tensor("y", (16,), np.float32, type="app_read")
+    graph.add_node("n", "Relu", [x], [y])
+    with backend.create_signal(timeout_us=1) as late, pytest.raises(qnnrt.GraphError) as e:
+        graph.finalize(signal=late)
+    assert e.value.code == 6033
+    graph.finalize()
+    out = np.zeros(16, np.float32)
+    graph.execute([np.ones(16, np.float32)], [out])
+    assert (out == 1).all()
+
+
+def test_an_environment_holds_its_handles(backend):
+    assert backend.has_capability("bind_mem_handles")
+    graph = graph_of(backend)
+    handles = [graph.context.register(qnnrt.alloc(64), (16,), np.float32) for _ in range(2)]
+    environment = graph.prepare_environment(handles[:1], handles[1:])
+    with pytest.raises(qnnrt.MemError, match="execution environment") as e:
+        _deregister(graph, handles[0])
+    assert e.value.code == 1005
+    handles[0].array[...] = 3
+    graph.execute(handles[:1], handles[1:])
+    assert (handles[1].array == 3).all()
+    environment.close()
+    graph.execute(handles[:1], handles[1:])
+    environment = graph.prepare_environment({"x": handles[0]}, {})  # a part of the tensors
+    handles[0].close()  # closes the environment first
+    assert environment.closed
+    with pytest.raises(qnnrt.GraphError) as e:
+        graph.prepare_environment([np.zeros(16, np.float32)], {"y": handles[1]})
+    assert e.value.code == 6004
+
+
+def test_client_buffers_are_used_in_place(backend):
+    assert backend.has_capability("populate_client_bufs")
+    graph = graph_of(backend)
+    arrays = graph.populate_environment().arrays
+    assert {n: a.shape for n, a in arrays.items()} == {"x": (16,), "y": (16,)}
+    arrays["x"][...] = np.arange(-8, 8)
+    graph.execute([arrays["x"]], [arrays["y"]])
+    graph.execute_async({"x": arrays["x"]}, {"y": arrays["y"]}).result(30)
+    assert (arrays["y"] == np.maximum(np.arange(-8, 8), 0)).all()
+    assert graph._library.graph_copies(graph.handle) == []
+    graph.context.close()
+    assert arrays["y"][15] == 7  # arrays keep their memory
+
+
+def _deregister(graph: qnn.Graph, handle: qnn.MemHandle) -> None:
+    graph._library.mem_deregister([handle.handle])
+
+
+# ---- Processes
+
+
+def test_the_interpreter_waits_for_runs_in_flight():
+    result = run_code(
+        """
+        import numpy as np, qnnrt
+        from session.test_async import slow_model
+        s = qnnrt.Session(slow_model(), "htp")
+        done = []
+        futures = [s.run_async(lambda f: done.append(f.exception())) for _ in range(5)]
+        import atexit
+        atexit.register(lambda: print("started"))
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_forked_child_has_futures_of_its_own():
+    result = run_code(
+        """
+        import os, numpy as np, qnnrt
+        from support.toy import relu_model
+        s = qnnrt.Session(relu_model(), "htp")
+        s.run_async().result(30)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                s.run_async()
+                os._exit(1)
+            except qnnrt.ForkError:
+                pass
+            own = qnnrt.Session(relu_model(), "htp")
+            own.inputs["x"].array[...] = 2
+            own.run_async().result(30)
+            os._exit(0 if (own.outputs["y"].array == 2).all() else 2)
+        assert os.waitpid(pid, 0)[1] == 0
+        s.run_async().result(30)
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_nothing_is_left_of_many_runs():
+    before = _core.live_counts()
+    for _ in range(20):
+        with qnnrt.Session(relu_model(), "htp") as s:
+            signal = s.backend.create_signal(abort=True)
+            for _ in range(20):
+                s.run_async(signal=signal).result(30)
+            assert _core.live_counts()["signals"] == before["signals"] + 1
+            signal.close()
+    gc.collect()
+    after = _core.live_counts()
+    assert {k: after[k] for k in ("signals", "contexts", "graphs", "mem_handles", "buffers")} == {
+        k: before[k] for k in ("signals", "contexts", "graphs", "mem_handles", "buffers")
+    }

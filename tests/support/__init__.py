@@ -1,0 +1,1 @@
+"""What the tests share: models, cases, references, and how programs are run."""

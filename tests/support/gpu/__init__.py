@@ -1,0 +1,1 @@
+"""OpenCL devices and drivers for the tests of the gpu backend."""

@@ -1,0 +1,1 @@
+"""Nodes on the htp backend and on the vendor's simulator."""

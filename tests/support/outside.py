@@ -1,0 +1,64 @@
+"""Run Python code in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import qnnrt
+
+#: The tests run under the address sanitizer, whose own memory shows in what a process holds.
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: PYTHONPATH of such a process: this qnnrt, and what the tests import.
+PATHS = os.pathsep.join(
+    map(str, (Path(qnnrt.__file__).parents[1], _ROOT / "tests", _ROOT / "tools"))
+)
+
+
+def run_code(
+    code: str, *args: str, timeout: float = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The code in development mode, with this qnnrt and the helpers of the tests importable."""
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-c", textwrap.dedent(code), *args],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **environment, "PYTHONPATH": PATHS},
+        check=False,
+    )
+
+
+def printed(code: str, *args: str, **environment: str) -> str:
+    """What the code prints, which has to succeed, under these environment variables."""
+    done = run_code(code, *args, timeout=600, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Runs work in a forked child, which must end by itself and leave no exception."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(r)
+            work()
+            code = 0
+        except BaseException:
+            os.write(w, traceback.format_exc().encode())
+        finally:
+            os._exit(code)
+    os.close(w)
+    with os.fdopen(r) as f:
+        said = f.read()
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, said

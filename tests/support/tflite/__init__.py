@@ -1,0 +1,1 @@
+"""TFLite models made in memory, and what TFLite itself computes of them."""

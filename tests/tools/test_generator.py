@@ -1,0 +1,633 @@
+"""context-binary-generator: what it writes, what the config files do, and net-run on the result."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt import _core
+from qnnrt.cli._config_file import read_config
+from qnnrt.model.binary import ContextBinary
+from qnnrt.profile_log import ProfileLogContents
+from qnnrt.qnn.backend import library_path
+from support.binaries import made_for
+from support.tool_cases import (
+    EXPECTED,
+    Capture,
+    X,
+    call,
+    complaint,
+    listed,
+    numbers,
+    onnx_model,
+    python_model,
+    raw,
+    report,
+    results,
+)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    raw(tmp_path / "x.raw", X)
+    listed(tmp_path / "l", "x.raw")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return python_model(tmp_path)
+
+
+def generator(model: object, *more: object, backend: str = "htp") -> tuple[object, ...]:
+    return ("context-binary-generator", "--model", model, "--backend", backend, *more)
+
+
+def net_run(binary: object, *more: object, backend: str = "htp") -> tuple[object, ...]:
+    return ("net-run", "--retrieve_context", binary, "--backend", backend, *more)
+
+
+def mem_types(path: Path) -> dict[str, str]:
+    """How the inputs and outputs in a binary were prepared."""
+    binary = ContextBinary(path)
+    graphs = [binary.graph(name) for name in binary.graphs]
+    return {t.name: t.mem_type for g in graphs for t in (*g.inputs, *g.outputs)}
+
+
+# ---- what it writes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["htp", "cpu"])
+@pytest.mark.parametrize("option", ["raw", "memhandle", None])
+def test_a_binary_runs_and_says_how_it_was_prepared(
+    option: str | None, backend: str, model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    more = ["--input_output_tensor_mem_type", option] if option else []
+    given = generator(model, "--binary_file", "net.serialized", *more, backend=backend)
+    found = report(capsys, *given)
+    path = tmp_path / "output/net.serialized.bin"
+    assert found["binary"] == "output/net.serialized.bin"
+    assert found["bytes"] == path.stat().st_size
+    assert sorted(p.name for p in path.parent.iterdir()) == ["net.serialized.bin"]
+    (graph,) = found["graphs"]
+    assert graph["name"] == "m"
+    assert [t["mem_type"] for t in (*graph["inputs"], *graph["outputs"])] == [option or "raw"] * 2
+    assert mem_types(path) == {"x": option or "raw", "out/y": option or "raw"}
+    assert call(*net_run(path, "--input_list", "l", backend=backend)) == 0
+    np.testing.assert_array_equal(numbers(tmp_path / "output/Result_0/out_y.raw"), EXPECTED)
+
+
+def test_what_compose_declares_counts_unless_the_option_is_given(tmp_path: Path) -> None:
+    text = (
+        "import numpy as np\n"
+        "def compose(graph):\n"
+        '    x = graph.add_tensor("x", (2, 8), np.float32, type="app_write", '
+        'mem_type="memhandle")\n'
+        '    y = graph.add_tensor("out/y", (2, 8), np.float32, type="app_read")\n'
+        '    graph.add_node("relu", "Relu", [x], [y])\n'
+    )
+    model = python_model(tmp_path, "own", text)
+    for option, expected in (
+        ([], {"x": "memhandle", "out/y": "raw"}),
+        (["--input_output_tensor_mem_type", "raw"], {"x": "raw", "out/y": "raw"}),
+        (["--input_output_tensor_mem_type=memhandle"], {"x": "memhandle", "out/y": "memhandle"}),
+    ):
+        assert call(*generator(model, "--binary_file", "b", *option)) == 0
+        assert mem_types(tmp_path / "output/b.bin") == expected
+
+
+def test_several_models_are_graphs_of_one_binary(
+    model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    other = onnx_model(tmp_path, "other-net")
+    found = report(capsys, *generator(f"{model},{other}", "--binary_file", "two"))
+    assert [g["name"] for g in found["graphs"]] == ["m", "other_net"]
+    raw(tmp_path / "a.raw", [1, 2, 3, 4])
+    listed(tmp_path / "ab", "a.raw a.raw")
+    run = net_run("output/two.bin", "--input_list", "l,ab")
+    assert [g["name"] for g in report(capsys, *run)["graphs"]] == ["m", "other_net"]
+    assert results(tmp_path / "output") == {
+        "m/Result_0": {"out_y.raw"},
+        "other_net/Result_0": {"total.raw", "positive.raw"},
+    }
+    total = numbers(tmp_path / "output/other_net/Result_0/total.raw")
+    np.testing.assert_array_equal(total, [3, 6, 9, 12])
+    # Two files, three graphs in all.
+    assert call(*generator(model, "--binary_file", "one")) == 0
+    run = net_run("output/two.bin,output/one.bin", "--input_list", "l,__,l", "--output_dir", "o")
+    assert call(*run) == 0
+    assert results(tmp_path / "o") == {
+        "m/Result_0": {"out_y.raw"},
+        "m_2/Result_0": {"out_y.raw"},
+    }
+
+
+@pytest.mark.parametrize(
+    "option", [["--enable_intermediate_outputs"], ["--set_output_tensors", "m:h"]]
+)
+def test_intermediate_tensors_become_outputs(
+    option: list[str], model: Path, tmp_path: Path
+) -> None:
+    assert call(*generator(model, "--binary_file", "b", *option)) == 0
+    assert call(*net_run("output/b.bin", "--input_list", "l")) == 0
+    assert results(tmp_path / "output") == {"Result_0": {"h.raw", "out_y.raw"}}
+    np.testing.assert_array_equal(numbers(tmp_path / "output/Result_0/h.raw"), -EXPECTED)
+
+
+@pytest.mark.parametrize("more", [[], ["--use_mmap"], ["--validate_binary", "--use_mmap"]])
+def test_a_binary_gives_what_the_model_gives(more: list[str], tmp_path: Path) -> None:
+    model = onnx_model(tmp_path)
+    random = np.random.default_rng(17)
+    raw(tmp_path / "a.raw", random.standard_normal(4))
+    raw(tmp_path / "b.raw", random.standard_normal(4))
+    listed(tmp_path / "ab", "a.raw b.raw")
+    assert call(*generator(model, "--binary_file", "b")) == 0
+    given = ["--input_list", "ab", "--output_dir"]
+    assert call(*net_run("output/b.bin", *given, "offline", *more)) == 0
+    assert call("net-run", "--model", model, "--backend", "htp", *given, "online") == 0
+    for name in ("total.raw", "positive.raw"):
+        offline = (tmp_path / "offline/Result_0" / name).read_bytes()
+        assert offline == (tmp_path / "online/Result_0" / name).read_bytes()
+
+
+def test_weights_are_used_where_the_file_is_mapped_when_asked(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    original = qnnrt.qnn.Context.from_binary.__func__  # type: ignore[attr-defined]
+
+    def from_binary(cls: type, *args: Any, **options: Any) -> Any:
+        asked.append(options["persistent_binary"])
+        return original(cls, *args, **options)
+
+    monkeypatch.setattr(qnnrt.qnn.Context, "from_binary", classmethod(from_binary))
+    assert call(*generator(model, "--binary_file", "b")) == 0
+    persistent = outer(tmp_path, context_configs={"is_persistent_binary": True})
+    for more in ([], ["--use_mmap"], ["--config_file", persistent]):
+        assert call(*net_run("output/b.bin", "--input_list", "l", *more)) == 0
+    assert asked == [False, True, True]
+
+
+def test_without_a_name_nothing_is_written(model: Path, tmp_path: Path, capsys: Capture) -> None:
+    found = report(capsys, *generator(model))
+    assert found["binary"] is None
+    assert any("--binary_file" in line for line in found["warnings"])
+    assert list((tmp_path / "output").iterdir()) == []
+
+
+def test_a_file_that_is_mapped_stays_as_it_was(model: Path, tmp_path: Path) -> None:
+    assert call(*generator(model, "--binary_file", "b")) == 0
+    path = tmp_path / "output/b.bin"
+    with path.open("rb") as file:
+        before = file.read()
+        umask = os.umask(0)
+        os.umask(umask)
+        assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+        assert call(*generator(onnx_model(tmp_path), "--binary_file", "b")) == 0
+        file.seek(0)
+        assert file.read() == before
+    assert ContextBinary(path).graphs == ("sum",)
+
+
+def test_profiles_hold_preparing_and_loading(model: Path, tmp_path: Path) -> None:
+    more = ["--profiling_level", "detailed"]
+    assert call(*generator(model, "--binary_file", "b", *more)) == 0
+    log = ProfileLogContents.read(tmp_path / "output/qnn-profiling-data_0.log")
+    assert log.app == "qnnrt context-binary-generator"
+    names = [m.method_name for m in log.messages]
+    assert names == ["compose_graphs", "finalize", "get_binary"]
+    assert call(*net_run("output/b.bin", "--input_list", "l", *more)) == 0
+    log = ProfileLogContents.read(tmp_path / "output/qnn-profiling-data_0.log")
+    assert [m.method_name for m in log.messages] == ["create_from_binary", "execute"]
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--binary_file", "a/b"], "--binary_file 'a/b': expected a name without a folder"),
+        (["--binary_file", "/tmp/b"], "expected a name without a folder"),
+        (["--binary_file", ""], "expected a name without a folder"),
+        (["--binary_file", ".."], "expected a name without a folder"),
+        (["--input_output_tensor_mem_type", "shared"], "invalid choice: 'shared'"),
+        (["--set_output_tensors", "m:none"], "graph m has no tensor 'none' that a node produces"),
+        (["--set_output_tensors", "n:h"], "no graph 'n'; there are m"),
+        (["--enable_intermediate_outputs", "--set_output_tensors", "m:h"], "leave"),
+        (["--dlc_path", "m.dlc"], "--dlc_path is not supported"),
+        (["--config_file", "none.json"], "none.json: no such file"),
+        (["--backend", "libNothing.so"], "libNothing.so"),
+        (["--input_list", "l"], "unrecognized arguments: --input_list"),
+    ],
+)
+def test_a_bad_option_is_one_line_and_status_2(
+    option: list[str], words: str, model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert words in complaint(capsys, *generator(model, "--binary_file", "b", *option))
+    assert not list(tmp_path.rglob("*.bin"))
+
+
+def test_socs_and_prefixes_have_no_effect(model: Path, tmp_path: Path, capsys: Capture) -> None:
+    more = ["--htp_socs", "sm8750", "--model_prefix", "QnnModel"]
+    found = report(capsys, *generator(model, "--binary_file", "b", *more))
+    assert ["--htp_socs" in found["warnings"][0], len(found["warnings"])] == [True, 2]
+    assert (tmp_path / "output/b.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: b"", "is empty"),
+        (lambda data: b"not a binary at all", "bad.bin"),
+        (lambda data: data[:100], "bad.bin"),
+        (lambda data: data[: len(data) // 2], "bad.bin"),
+        (lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:], "bad.bin"),
+    ],
+)
+def test_a_damaged_binary_is_one_line_and_status_2(
+    damage: Any, words: str, model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert call(*generator(model, "--binary_file", "b")) == 0
+    capsys.readouterr()
+    (tmp_path / "bad.bin").write_bytes(damage((tmp_path / "output/b.bin").read_bytes()))
+    assert words in complaint(capsys, *net_run("bad.bin", "--input_list", "l"))
+
+
+def test_a_damaged_weight_is_found_before_anything_is_computed(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Wherever the damage is: at validation when asked, else at the first execution."""
+    model = onnx_model(tmp_path)
+    raw(tmp_path / "a.raw", [1, 2, 3, 4])
+    listed(tmp_path / "ab", "a.raw a.raw")
+    assert call(*generator(model, "--binary_file", "b")) == 0
+    data = (tmp_path / "output/b.bin").read_bytes()
+    two = data.rindex(np.float32(2).tobytes())  # the only weight
+    damaged = bytearray(data)
+    damaged[two + 2] ^= 1
+    (tmp_path / "bad.bin").write_bytes(damaged)
+    for more in (["--validate_binary"], [], ["--use_mmap"]):
+        run = net_run("bad.bin", "--input_list", "ab", "--output_dir", "o", *more)
+        assert call(*run) != 0, more
+        assert "checksum" in capsys.readouterr().err
+        assert results(tmp_path) == {}
+
+
+def test_a_binary_for_another_backend_is_refused(
+    model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert call(*generator(model, "--binary_file", "b", backend="cpu")) == 0
+    Path("output/b.bin").write_bytes(made_for(Path("output/b.bin").read_bytes(), 4))
+    capsys.readouterr()
+    assert call(*net_run("output/b.bin", "--input_list", "l", backend="htp")) in (1, 2)
+    assert "backend" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option", [["--debug"], ["--set_output_tensors", "m:h"], ["--input_output_tensor_mem_type=raw"]]
+)
+def test_what_belongs_to_preparing_is_refused_with_a_binary(
+    option: list[str], model: Path, capsys: Capture
+) -> None:
+    assert call(*generator(model, "--binary_file", "b")) == 0
+    capsys.readouterr()
+    error = complaint(capsys, *net_run("output/b.bin", "--input_list", "l", *option))
+    assert "context-binary-generator" in error
+
+
+# ---- config files --------------------------------------------------------------------------------
+
+
+def outer(folder: Path, inner: dict[str, Any] | None = None, **keys: Any) -> Path:
+    """A config file, and the one that it names."""
+    if inner is not None:
+        (folder / "inner.json").write_text(json.dumps(inner))
+        keys["backend_extensions"] = {
+            "shared_library_path": "libQnnHtpNetRunExtensions.so",
+            "config_file_path": "inner.json",
+        }
+    path = folder / "config.json"
+    path.write_text(json.dumps(keys))
+    return path
+
+
+def test_every_key_is_taken(model: Path, tmp_path: Path, capsys: Capture) -> None:
+    config = outer(
+        tmp_path,
+        {
+            "graphs": [
+                {
+                    "graph_names": ["m"],
+                    "vtcm_mb": 8,
+                    "O": 3,
+                    "hvx_threads": 2,
+                    "num_cores": 1,
+                    "fp16_relaxed_precision": 0,
+                }
+            ],
+            "devices": [
+                {
+                    "soc_model": 69,
+                    "dsp_arch": "v79",
+                    "pd_session": "unsigned",
+                    "cores": [{"core_id": 0, "perf_profile": "burst", "rpc_control_latency": 100}],
+                }
+            ],
+            "context": {"weight_sharing_enabled": False},
+        },
+        context_configs={"context_priority": "high", "async_execute_queue_depth": 3},
+        graph_configs=[{"graph_name": "m", "graph_priority": "low"}],
+    )
+    found = report(capsys, *generator(model, "--binary_file", "b", "--config_file", config))
+    # Those that the backend's own table (docs/configs.md) has as recorded are warned about.
+    without = {"vtcm_mb", "O", "num_cores", "fp16_relaxed_precision", "pd_session"}
+    without |= {"weight_sharing_enabled", "context_priority", "graph_priority"}
+    said = [re.search(r": (\w+) has no effect here", line) for line in found["warnings"]]
+    assert {match[1] for match in said if match} == without
+    assert len(said) == len(without)
+    assert any("vtcm_mb has no effect here: there is no VTCM" in w for w in found["warnings"])
+    run = net_run("output/b.bin", "--input_list", "l", "--config_file", config)
+    found = report(capsys, *run)
+    assert sum("it is prepared already" in line for line in found["warnings"]) == 1
+    np.testing.assert_array_equal(numbers(tmp_path / "output/Result_0/out_y.raw"), EXPECTED)
+
+
+def test_enabled_graphs_are_the_ones_that_run(model: Path, tmp_path: Path, capsys: Capture) -> None:
+    other = python_model(tmp_path, "n")
+    assert call(*generator(f"{model},{other}", "--binary_file", "two")) == 0
+    config = outer(tmp_path, context_configs={"enable_graphs": ["n"], "is_persistent_binary": True})
+    capsys.readouterr()
+    run = net_run("output/two.bin", "--input_list", "l", "--config_file", config)
+    assert [g["name"] for g in report(capsys, *run)["graphs"]] == ["n"]
+    found = report(
+        capsys,
+        *generator(
+            model,
+            "--config_file",
+            outer(tmp_path, context_configs={"enable_graphs": ["m"], "is_persistent_binary": True}),
+        ),
+    )
+    assert sum("has no effect where a model is prepared" in w for w in found["warnings"]) == 2
+
+
+def test_the_queue_depth_reaches_the_backend(model: Path, tmp_path: Path, capsys: Capture) -> None:
+    config = outer(tmp_path, context_configs={"async_execute_queue_depth": 301})
+    assert call(*generator(model, "--config_file", config)) == 1
+    assert "301" in capsys.readouterr().err
+    config = outer(tmp_path, context_configs={"async_execute_queue_depth": 3})
+    run = ["net-run", "--model", model, "--backend", "htp", "--input_list", "l"]
+    more = ["--asynchronous", "--num_inferences", "20", "--config_file", config]
+    assert report(capsys, *run, *more)["graphs"][0]["tensor_sets"] == 3
+
+
+@pytest.mark.parametrize(
+    ("inner", "keys", "words"),
+    [
+        (None, {"graph_configs": [{"graph_name": "z"}]}, "unable to find graphName 'z'"),
+        ({"graphs": [{"graph_names": ["z"]}]}, {}, "unable to find graphName 'z'; there are m"),
+        (None, {"context_config": {}}, "unknown key 'context_config'; there are"),
+        (None, {"context_configs": {"priority": "low"}}, "context_configs: unknown key 'priority'"),
+        (None, {"context_configs": {"context_priority": "top"}}, "expected one of low, normal"),
+        (None, {"context_configs": {"async_execute_queue_depth": 0}}, "expected a whole number"),
+        (None, {"context_configs": {"async_execute_queue_depth": "3"}}, "expected a whole number"),
+        (None, {"context_configs": []}, "context_configs: expected an object"),
+        (None, {"graph_configs": [{}]}, "'graph_name' is missing"),
+        (None, {"graph_configs": [{"graph_name": "m"}] * 2}, "'m' is there twice"),
+        (None, {"graphs": [{"graph_names": ["m"]}]}, "this is a backend's own config"),
+        ({"graphs": [{"graph_names": ["m"], "vtcm": 8}]}, {}, "graphs: unknown key 'vtcm'"),
+        ({"graphs": [{"graph_names": ["m"], "O": 9}]}, {}, "O: expected a whole number from 1 to"),
+        ({"graphs": [{"vtcm_mb": 8}]}, {}, "'graph_names' is missing"),
+        ({"devices": [{}, {}]}, {}, "there is one device, 2 are given"),
+        ({"devices": [{"dsp_arch": "v1"}]}, {}, "dsp_arch: expected one of v68"),
+        ({"devices": [{"cores": [{"core_id": 1}]}]}, {}, "there is one core, number 0"),
+        ({"devices": [{"cores": [{"perf_profile": "fast"}]}]}, {}, "expected one of low_balanced"),
+        (
+            None,
+            {"backend_extensions": {"config_file_path": "none.json"}},
+            "none.json: no such file",
+        ),
+    ],
+)
+def test_a_bad_config_is_one_line_that_says_where(
+    inner: dict[str, Any] | None,
+    keys: dict[str, Any],
+    words: str,
+    model: Path,
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
+    config = outer(tmp_path, inner, **keys)
+    error = complaint(capsys, *generator(model, "--binary_file", "b", "--config_file", config))
+    assert words in error
+    assert ".json" in error
+    assert not list(tmp_path.rglob("*.bin"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "config.json:1: not JSON"),
+        ("[]", "expected one JSON object"),
+        ('{"graph_configs": [], "graph_configs": []}', "the key 'graph_configs' is there twice"),
+        ("\udcff", "not a text file"),
+    ],
+)
+def test_a_file_that_is_no_config_is_named(
+    text: str, words: str, model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_bytes(text.encode(errors="surrogateescape"))
+    assert words in complaint(capsys, *generator(model, "--config_file", config))
+
+
+def test_the_inner_file_is_found_beside_the_outer_one(tmp_path: Path) -> None:
+    folder = tmp_path / "configs"
+    folder.mkdir()
+    config = outer(folder, {"devices": [{"cores": [{"perf_profile": "burst"}]}]})
+    warnings: list[str] = []
+    libraries = {name: _core.Library.open(library_path(name)) for name in ("htp", "cpu")}
+    assert read_config(config, libraries["htp"], warnings.append).perf_profile == "burst"
+    assert read_config(config, libraries["cpu"], warnings.append).perf_profile is None
+    assert len(warnings) == 1
+    assert "inner.json has no effect: it is for the htp backend" in warnings[0]
+
+
+def test_custom_configs_have_the_layout_of_the_c_structs(tmp_path: Path) -> None:
+    graph = {"graph_names": ["m"], "hvx_threads": 5, "O": 2, "vtcm_mb": 8}
+    config = outer(tmp_path, {"graphs": [graph], "context": {"extended_udma": True}})
+    settings = read_config(config, _core.Library.open(library_path("htp")), print)
+    threads, level, vtcm = settings.graph("m")["custom"]
+    assert {len(threads), len(level), len(vtcm)} == {56}
+    assert np.frombuffer(threads, np.uint32)[:4].tolist() == [6, 0, 5, 0]
+    assert np.frombuffer(vtcm, np.uint32)[:3].tolist() == [3, 0, 8]
+    assert np.frombuffer(level, np.uint32)[:3].tolist() == [1, 0, 3]
+    assert np.frombuffer(level, np.float32)[3] == 2
+    (custom,) = settings.context(from_binary=False)["custom"]
+    assert len(custom) == 24
+    assert np.frombuffer(custom, np.uint32)[:3].tolist() == [11, 0, 1]
+
+
+DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/tools.md").read_text(encoding="utf-8")
+
+
+def example(language: str, word: str) -> str:
+    """The code block of docs/tools.md in this language with this word in it."""
+    blocks = re.findall(rf"^ *```{language}\n(.*?)^ *```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    (found,) = [block for block in blocks if word in block]
+    return textwrap.dedent(found)
+
+
+def test_the_examples_of_the_document_work(tmp_path: Path, capsys: Capture) -> None:
+    python_model(tmp_path, "mobile_net", example("python", "def compose"))
+    (tmp_path / "config.json").write_text(example("json", "graph_configs"))
+    (tmp_path / "htp.json").write_text(example("json", "graph_names"))
+    raw(tmp_path / "image.raw", np.arange(16) - 8)
+    listed(tmp_path / "input_list.txt", "image.raw")
+    given = generator("mobile_net.py", "--binary_file", "net", "--config_file", "config.json")
+    warnings = report(capsys, *given)["warnings"]
+    assert all("has no effect here" in line for line in warnings), warnings
+    (tmp_path / "throughput.json").write_text(
+        example("json", "testCase").replace('"loop": 5', '"loop": 0.1')
+    )
+    found = report(capsys, "throughput-net-run", "--config", "throughput.json")
+    assert [t["name"] for t in found["threads"]] == ["a", "b"]
+    assert found["threads"][1]["executions"] == 100
+
+
+# ---- elsewhere -----------------------------------------------------------------------------------
+
+
+def test_a_process_of_its_own(model: Path, tmp_path: Path) -> None:
+    given = generator(model, "--binary_file", "b", "--input_output_tensor_mem_type", "memhandle")
+    command = [sys.executable, "-m", "qnnrt.cli", *map(str, given)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == "graph m"
+    assert lines[1] == "  input   'x' (FLOAT_32[2, 8]), memhandle"
+    assert lines[2] == "  output  'out/y' (FLOAT_32[2, 8]), memhandle"
+    assert lines[3].startswith("output/b.bin: ")
+    with qnnrt.Session(tmp_path / "output/b.bin", backend="htp") as session:
+        np.testing.assert_array_equal(session.run({"x": X})["out/y"].ravel(), EXPECTED)
+
+
+@pytest.mark.foreign
+def test_a_tflite_file_is_a_model(tmp_path: Path, capsys: Capture) -> None:
+    pytest.importorskip("ai_edge_litert")
+    from support.tflite.cases import conv_cases
+
+    data, feeds = next(iter(conv_cases())).build()
+    (tmp_path / "conv.tflite").write_bytes(data)
+    for n, feed in enumerate(feeds):
+        raw(tmp_path / f"feed{n}.raw", feed)
+    listed(tmp_path / "feeds", " ".join(f"feed{n}.raw" for n in range(len(feeds))))
+    with qnnrt.Session(tmp_path / "conv.tflite", backend="htp") as session:
+        expected = session.run(dict(zip(session.inputs, feeds, strict=True)))
+    ((name, array),) = expected.items()
+    assert call(*generator("conv.tflite", "--binary_file", "conv")) == 0
+    assert call(*net_run("output/conv.bin", "--input_list", "feeds")) == 0
+    (path,) = (tmp_path / "output/Result_0").iterdir()
+    np.testing.assert_array_equal(numbers(path), array.ravel(), name)
+
+
+@pytest.mark.foreign
+def test_the_vendors_simulator_prepares_and_runs_quantized_graphs(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Another implementation of the C API, driven by the same tools."""
+    spec = importlib.util.find_spec("onnxruntime_qnn")
+    if spec is None or spec.origin is None:
+        pytest.skip("the package onnxruntime-qnn is not installed")
+    library = Path(spec.origin).parent / "libQnnHtp.so"
+    text = (
+        "import numpy as np\n"
+        "from qnnrt.model import Quantization\n"
+        "def compose(graph):\n"
+        "    q = Quantization(0.5, -10)\n"
+        '    x = graph.add_tensor("x", (2, 8), np.uint8, type="app_write", quantization=q)\n'
+        '    y = graph.add_tensor("y", (2, 8), np.uint8, type="app_read", quantization=q)\n'
+        '    graph.add_node("relu", "Relu", [x], [y])\n'
+    )
+    model = python_model(tmp_path, "q", text)
+    more = ["--log_level", "error"]
+    given = generator(model, "--binary_file", "vendor", *more, backend=str(library))
+    assert report(capsys, *given)["graphs"][0]["name"] == "q"
+    values = np.array([-9, -5, -0.3, 0.2, 0.25, 0.74, 3, 500], np.float32)
+    raw(tmp_path / "q.raw", values)
+    listed(tmp_path / "lq", "q.raw", "q.raw")
+    run = net_run("output/vendor.bin", "--input_list", "lq", *more, backend=str(library))
+    found = report(capsys, *run, "--output_data_type", "float_and_native")
+    assert found["graphs"][0]["executions"] == 1
+    assert "copied_bytes" not in found["graphs"][0]
+    for n in (0, 1):
+        native = numbers(tmp_path / f"output/Result_{n}/y_native.raw", np.uint8)
+        assert native.tolist() == [10, 10, 10, 10, 11, 11, 16, 255]
+        real = numbers(tmp_path / f"output/Result_{n}/y.raw")
+        assert real.tolist() == [0, 0, 0, 0, 0.5, 0.5, 3, 122.5]
+    # What it has not is said, or does no harm.
+    assert call(*run, "--use_mmap") == 0
+    capsys.readouterr()
+    for option, words in (
+        ("--validate_binary", "validates no binaries"),
+        ("--shared_buffer", "takes no memory handles of type shared_buffer"),
+        ("--asynchronous", "has no asynchronous execution"),
+    ):
+        assert call(*run, option) == 2
+        assert words in capsys.readouterr().err
+    error = complaint(capsys, *net_run("output/vendor.bin", "--input_list", "lq"))
+    assert "vendor.bin" in error
+
+
+def test_run_and_bench_take_one_graph_of_several(
+    model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    onnx_model(tmp_path)
+    report(capsys, *generator(f"{model},sum.onnx", "--binary_file", "two"))
+    several = "--graph: output/two.bin has 2 graphs, say which: 'm', 'sum'"
+    for command in ("run", "bench"):
+        arguments = (command, "output/two.bin", "--backend", "htp")
+        assert several in complaint(capsys, *arguments)
+        assert "no graph 'q'" in complaint(capsys, *arguments, "--graph", "q")
+        assert "--threads: output/two.bin" in complaint(capsys, *arguments, "--threads", "1")
+        report(capsys, *arguments, "--graph", "sum", "--iterations", "1")
+    for graph, outputs in (("m", {"out/y"}), ("sum", {"total", "positive"})):
+        found = report(capsys, "run", "output/two.bin", "--backend", "htp", "--graph", graph)
+        assert set(found["outputs"]) == outputs
+    assert "--graph: sum.onnx is one graph" in complaint(
+        capsys, "run", "sum.onnx", "--graph", "sum"
+    )
+
+
+def test_a_binary_for_another_backend_is_named_with_status_2(model: Path, capsys: Capture) -> None:
+    report(capsys, *generator(model, "--binary_file", "b"))
+    Path("output/b.bin").write_bytes(made_for(Path("output/b.bin").read_bytes(), 4))
+    line = complaint(capsys, *net_run("output/b.bin", "--input_list", "l", backend="cpu"))
+    assert "output/b.bin: " in line
+    assert "5008" in line
+
+
+def test_a_damaged_binary_of_ours_is_not_sent_to_another_maker(
+    model: Path, capsys: Capture
+) -> None:
+    report(capsys, *generator(model, "--binary_file", "b"))
+    whole = Path("output/b.bin").read_bytes()
+    Path("short.bin").write_bytes(whole[:200])
+    Path("foreign.bin").write_bytes(b"wood" * 100)
+    for command in ("run", "net-run --input_list l --retrieve_context"):
+        line = complaint(capsys, *command.split(), "short.bin", "--backend", "htp")
+        assert "truncated" in line
+        assert "libQnnSystem.so describes" not in line
+        assert "--backend" not in line
+        line = complaint(capsys, *command.split(), "foreign.bin", "--backend", "htp")
+        assert "libQnnSystem.so describes" in line
+        assert "commands take it from beside --backend" in line

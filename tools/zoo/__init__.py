@@ -1,0 +1,1 @@
+"""Networks that tests and benchmarks run."""
