@@ -5,15 +5,19 @@
     python tools/abi.py --check    # exit status 1 when one of them is not what the headers say
 
 A new declaration is written in a header of csrc/abi and nowhere else; then this is run:
-  qnnrt/_native/qnn.pxd   what the binding can use: everything that the headers in HEADERS declare
+  qnnrt/_native/qnn.pxd         everything that the headers in HEADERS declare, for the binding
+  qnnrt/abi/error_codes.py       the names and hints of error codes, for exceptions
+  csrc/api/error_codes.inc      the names and messages of error codes, for errorGetMessage
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -131,6 +135,106 @@ def _call(head: str, params: list[Variable], tail: str) -> str:
     return "\n    ".join(lines).replace("\0", " ")
 
 
+# ---- the tables of error codes
+
+#: Components whose messages, where the header has none, are the words of the code alone.
+_BARE = ("saver", "perf_infrastructure", "system")
+_CODES = f"""\
+\"""QNN's error codes, {_MADE}: csrc/abi/qnn_errors.h has them.\"""
+
+from typing import Final
+"""
+
+
+@dataclass
+class ErrorCode:
+    component: str
+    code: int
+    name: str
+    message: str
+    hint: str
+
+
+def error_codes(headers: list[Header]) -> list[ErrorCode]:
+    """In the header's order; codes that several components return are there for each."""
+    found = []
+    enums = next(h for h in headers if h.path.endswith("qnn_errors.h")).enums()
+    for enum in enums.values():
+        stem = enum.name.removeprefix("Qnn").removesuffix("_Error_t").removeprefix("Htp")
+        component = re.sub(r"(?<!^)([A-Z])", r"_\1", stem).lower()
+        if component.endswith("interface"):
+            continue  # codes of getProviders, which are common ones
+        if component.startswith("system_"):
+            component = "system"
+        for one in enum.values:
+            if one.value != 0:
+                message, _, hint = " ".join(one.comment).partition("Hint: ")
+                said = message.strip() or _in_words(component, one.name)
+                found.append(ErrorCode(component, one.value, one.name, said, hint))
+    return found
+
+
+def _in_words(component: str, name: str) -> str:
+    words = name.partition("ERROR_")[2].lower().replace("_", " ")
+    return words if component in _BARE else f"{component.replace('_', ' ')}: {words}"
+
+
+def error_rows(codes: list[ErrorCode]) -> str:
+    """Rows of a C++ table, by code: a code that several components return has its common name."""
+    first: dict[int, ErrorCode] = {}
+    for code in codes:
+        first.setdefault(code.code, code)
+    text = f"// {_MADE[0].upper()}{_MADE[1:]}: abi/qnn_errors.h has them.\n"
+    for code, found in sorted(first.items()):
+        row = f'{{{code}, "{found.name}",'
+        said = _quoted(found.message, "    ")
+        fits = "\n" not in said and len(row) + len(said) < _WIDTH - 3
+        text += f"{row}{' ' if fits else chr(10) + '    '}{said}}},\n"
+    return text
+
+
+def error_module(codes: list[ErrorCode], constants: dict[str, int | str]) -> str:
+    names: dict[str, dict[int, str]] = {}
+    for found in codes:
+        # The system library's parts share their codes, which have the name of all of them.
+        name = re.sub(r"^QNN_SYSTEM_[A-Z]+_ERROR", "QNN_SYSTEM_COMMON_ERROR", found.name)
+        names.setdefault(found.component, {}).setdefault(found.code, name)
+    common = names.pop("common")
+    ranges = {
+        one: tuple(constants[f"QNN_ERROR_RANGE_{_range(one)}_{end}"] for end in ("MIN", "MAX"))
+        for one in names
+    }
+    text = f"{_CODES}\n#: What every component may return.\nCOMMON: Final = {{\n"
+    text += "".join(f'    {code}: "{name}",\n' for code, name in sorted(common.items()))
+    text += (
+        "}\n#: component -> (its first and last code, the names of what it returns). A component\n"
+    )
+    text += "#: within another one's range stands before that.\n"
+    text += "COMPONENTS: Final[dict[str, tuple[int, int, dict[int, str]]]] = {\n"
+    for component, (low, high) in sorted(ranges.items(), key=lambda item: item[1][1]):
+        text += f'    "{component}": (\n        {low},\n        {high},\n        {{\n'
+        for code, name in sorted(names[component].items()):
+            text += f'            {code}: "{name}",\n'
+        text += "        },\n    ),\n"
+    text += "}\n#: What usually causes a code, and what to do.\nHINTS: Final = {\n"
+    for hint in sorted({c.code: c.hint for c in codes if c.hint}.items()):
+        text += f"    {hint[0]}: {_quoted(hint[1], '    ', len(str(hint[0])) + 2)},\n"
+    return text + "}\n"
+
+
+def _range(component: str) -> str:
+    return "BACKEND_SAVER" if component == "saver" else component.upper()
+
+
+def _quoted(text: str, indent: str, before: int = 0) -> str:
+    """A string literal of C++ and Python; on its first line stands something ``before`` it."""
+    if len(indent) + before + len(text) + 3 <= _WIDTH:
+        return f'"{text}"'
+    width = _WIDTH - len(indent) - 3
+    lines = textwrap.wrap(text, width, initial_indent=" " * before)
+    return '"' + f' "\n{indent}"'.join(line.strip() for line in lines) + '"'
+
+
 # ---- all of it
 
 
@@ -138,9 +242,10 @@ def made() -> Iterator[tuple[Path, str]]:
     """Every file that is made, with its text."""
     reader = Reader(ROOT / "csrc")
     headers = [reader.read(path) for path in HEADERS]
-    writers: dict[str, Callable[[list[Header]], str]] = {"qnnrt/_native/qnn.pxd": pxd}
-    for path, write in writers.items():
-        yield ROOT / path, write(headers)
+    codes = error_codes(headers)
+    yield ROOT / "qnnrt/_native/qnn.pxd", pxd(headers)
+    yield ROOT / "qnnrt/abi/error_codes.py", error_module(codes, reader.constants)
+    yield ROOT / "csrc/api/error_codes.inc", error_rows(codes)
 
 
 def main() -> int:

@@ -1,4 +1,8 @@
 // QNN error codes by component. A component also returns the QNN_COMMON_ERROR_* codes.
+//
+// The comment above a code is its message, what errorGetMessage says; after "Hint:" stands what
+// usually causes it and what to do, which Python's exceptions say, too. Without a comment the
+// message is the code's name in words. tools/abi.py makes the tables of C++ and Python out of this.
 #pragma once
 
 #ifdef __cplusplus
@@ -44,17 +48,36 @@ extern "C" {
 #define QNN_ERROR_RANGE_INTERFACE_MAX 60999u
 
 typedef enum QnnCommon_Error_t {
+  // this backend does not support the call or feature
+  // Hint: this backend does not offer the feature; ask has_capability() first
   QNN_COMMON_ERROR_NOT_SUPPORTED = 1000,
+  // out of memory
+  // Hint: out of memory, on the host or on the device: close sessions or buffers you no longer
+  // need, or reuse registered buffers
   QNN_COMMON_ERROR_MEM_ALLOC = 1002,
+  // a system call failed
   QNN_COMMON_ERROR_SYSTEM = 1003,
+  // an argument is invalid
   QNN_COMMON_ERROR_INVALID_ARGUMENT = 1004,
+  // the operation is not permitted now: the object is in use or belongs to another process
+  // Hint: something else still uses the object: finish or release that first
   QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED = 1005,
+  // the platform is not supported
   QNN_COMMON_ERROR_PLATFORM_NOT_SUPPORTED = 1006,
+  // communication with the accelerator broke and was restored: create the objects again
+  // Hint: the accelerator restarted: make a new session and try again
   QNN_COMMON_ERROR_SYSTEM_COMMUNICATION = 1007,
+  // the binaries do not fit together
+  // Hint: the context binary was made for another machine's kernels: build it again on this one
   QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES = 1008,
+  // a binary could not be loaded
   QNN_COMMON_ERROR_LOADING_BINARIES = 1009,
+  // a resource is not available
   QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE = 1010,
+  // communication with the accelerator is lost
+  // Hint: the accelerator is gone: restart the process
   QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL = 1011,
+  // general failure
   QNN_COMMON_ERROR_GENERAL = 1100,
 } QnnCommon_Error_t;
 
@@ -62,16 +85,20 @@ typedef enum QnnBackend_Error_t {
   QNN_BACKEND_NO_ERROR = 0,
   QNN_BACKEND_ERROR_MEM_ALLOC = 1002,
   QNN_BACKEND_ERROR_UNSUPPORTED_PLATFORM = 1006,
+  // Hint: the backend found no device that it can drive
   QNN_BACKEND_ERROR_CANNOT_INITIALIZE = 4000,
   QNN_BACKEND_ERROR_TERMINATE_FAILED = 4002,
   QNN_BACKEND_ERROR_NOT_SUPPORTED = 4003,
   QNN_BACKEND_ERROR_INVALID_ARGUMENT = 4004,
+  // no op package has this op
+  // Hint: the op type or its package is unknown to this backend; see Backend.supported_ops
   QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND = 4005,
   QNN_BACKEND_ERROR_OP_PACKAGE_IF_PROVIDER_NOT_FOUND = 4006,
   QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED = 4007,
   QNN_BACKEND_ERROR_OP_PACKAGE_UNSUPPORTED_VERSION = 4008,
   QNN_BACKEND_ERROR_OP_PACKAGE_DUPLICATE = 4009,
   QNN_BACKEND_ERROR_INCONSISTENT_CONFIG = 4010,
+  // this is no live backend handle
   QNN_BACKEND_ERROR_INVALID_HANDLE = 4011,
   QNN_BACKEND_ERROR_INVALID_CONFIG = 4012,
 } QnnBackend_Error_t;
@@ -79,11 +106,27 @@ typedef enum QnnBackend_Error_t {
 typedef enum QnnMem_Error_t {
   QNN_MEM_NO_ERROR = 0,
   QNN_MEM_ERROR_NOT_SUPPORTED = 1000,
+  // memory descriptor: an argument is invalid (null array, wrong whole-buffer size, range beyond
+  // the buffer)
+  // Hint: the descriptor does not fit the buffer: for shared buffers `size` is the whole buffer
+  // behind the fd, not the tensor, and offset + bytes(shape, dtype) must lie inside it
   QNN_MEM_ERROR_INVALID_ARGUMENT = 8000,
+  // the memory handle, or the context handle, is not live
+  // Hint: the handle was deregistered already, or its context is gone
   QNN_MEM_ERROR_INVALID_HANDLE = 8001,
+  // this memory is registered in the context already
+  // Hint: this memory is registered in the context already: keep that handle, or use
+  // get_or_register()
   QNN_MEM_ERROR_ALREADY_REGISTERED = 8002,
+  // the fd could not be mapped, or no longer covers the buffer
+  // Hint: the fd cannot be mapped: it may be closed, shrunk, no shareable memory, or the device's
+  // address space may be full
   QNN_MEM_ERROR_MAPPING = 8003,
+  // the shape is not acceptable
+  // Hint: the shape is not acceptable, for example empty or misaligned
   QNN_MEM_ERROR_INVALID_SHAPE = 8004,
+  // this memory type is not supported by the backend
+  // Hint: use one of the memory types that has_capability() reports
   QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE = 8005,
 } QnnMem_Error_t;
 
@@ -93,15 +136,21 @@ typedef enum QnnContext_Error_t {
   QNN_CONTEXT_ERROR_MEM_ALLOC = 1002,
   QNN_CONTEXT_ERROR_INVALID_ARGUMENT = 5000,
   QNN_CONTEXT_ERROR_CTX_DOES_NOT_EXIST = 5001,
+  // this is no live context handle
   QNN_CONTEXT_ERROR_INVALID_HANDLE = 5002,
   QNN_CONTEXT_ERROR_NOT_FINALIZED = 5003,
+  // Hint: the context binary was made for another version: build it again
   QNN_CONTEXT_ERROR_BINARY_VERSION = 5004,
+  // Hint: the context binary is damaged, or not one of this library at all
   QNN_CONTEXT_ERROR_CREATE_FROM_BINARY = 5005,
   QNN_CONTEXT_ERROR_GET_BINARY_SIZE_FAILED = 5006,
   QNN_CONTEXT_ERROR_GET_BINARY_FAILED = 5007,
+  // Hint: the context binary was made for another backend: build it again for this one
   QNN_CONTEXT_ERROR_BINARY_CONFIGURATION = 5008,
   QNN_CONTEXT_ERROR_SET_PROFILE = 5009,
+  // Hint: an option of the context has a value that the backend does not take
   QNN_CONTEXT_ERROR_INVALID_CONFIG = 5010,
+  // Hint: the context binary runs, but not at its best, which STRICT refuses: build it again here
   QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL = 5011,
   QNN_CONTEXT_ERROR_ABORTED = 5012,
   QNN_CONTEXT_ERROR_TIMED_OUT = 5013,
@@ -122,6 +171,7 @@ typedef enum QnnDevice_Error_t {
 typedef enum QnnError_Error_t {
   QNN_ERROR_NO_ERROR = 0,
   QNN_ERROR_INVALID_ARGUMENT = 10000,
+  // the error handle is unknown
   QNN_ERROR_INVALID_ERROR_HANDLE = 10001,
 } QnnError_Error_t;
 
@@ -136,28 +186,46 @@ typedef enum QnnGraph_Error_t {
   QNN_GRAPH_ERROR_MEM_ALLOC = 1002,
   QNN_GRAPH_ERROR_GENERAL = 1100,
   QNN_GRAPH_ERROR_INVALID_ARGUMENT = 6000,
+  // this is no live graph handle
   QNN_GRAPH_ERROR_INVALID_HANDLE = 6001,
   QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST = 6002,
   QNN_GRAPH_ERROR_INVALID_NAME = 6003,
+  // a tensor does not fit the graph: its id, type, shape or memory
+  // Hint: a tensor was not made in this graph, or its memory handle is null, stale, or of another
+  // context
   QNN_GRAPH_ERROR_INVALID_TENSOR = 6004,
+  // the op config breaks a rule of its op
   QNN_GRAPH_ERROR_INVALID_OP_CONFIG = 6005,
   QNN_GRAPH_ERROR_SET_PROFILE = 6006,
+  // a node or output is not connected
   QNN_GRAPH_ERROR_UNCONNECTED_NODE = 6007,
   QNN_GRAPH_ERROR_CREATE_FAILED = 6020,
   QNN_GRAPH_ERROR_OPTIMIZATION_FAILED = 6021,
   QNN_GRAPH_ERROR_FINALIZE_FAILED = 6022,
+  // the graph is not finalized
+  // Hint: call finalize() first
   QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED = 6023,
+  // the graph is finalized already
+  // Hint: the graph is finalized: tensors and nodes can no longer be added
   QNN_GRAPH_ERROR_GRAPH_FINALIZED = 6024,
+  // the queue of asynchronous executions is full
+  // Hint: wait for an execution in flight, or create the context with a larger queue depth
   QNN_GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL = 6025,
+  // Hint: give every execution in flight a signal of its own
   QNN_GRAPH_ERROR_SIGNAL_IN_USE = 6030,
+  // Hint: the execution was aborted through its signal
   QNN_GRAPH_ERROR_ABORTED = 6031,
   QNN_GRAPH_ERROR_PROFILE_IN_USE = 6032,
+  // Hint: the execution took longer than its signal allows
   QNN_GRAPH_ERROR_TIMED_OUT = 6033,
   QNN_GRAPH_ERROR_SUBGRAPH = 6034,
   QNN_GRAPH_ERROR_DISABLED = 6035,
   QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE = 6036,
   QNN_GRAPH_ERROR_TENSOR_SPARSITY = 6037,
+  // Hint: a blocking Buffer is not full yet: execute again with the next frames; it keeps these
   QNN_GRAPH_ERROR_EARLY_TERMINATION = 6038,
+  // the context of the graph is gone
+  // Hint: the graph's context has been freed
   QNN_GRAPH_ERROR_INVALID_CONTEXT = 6039,
 } QnnGraph_Error_t;
 
@@ -174,7 +242,9 @@ typedef enum QnnProfile_Error_t {
   QNN_PROFILE_ERROR_UNSUPPORTED = 1000,
   QNN_PROFILE_ERROR_INVALID_ARGUMENT = 1004,
   QNN_PROFILE_ERROR_MEM_ALLOC = 1002,
+  // this is no live profile handle
   QNN_PROFILE_ERROR_INVALID_HANDLE = 12000,
+  // the profile handle is in use
   QNN_PROFILE_ERROR_HANDLE_IN_USE = 12001,
   QNN_PROFILE_ERROR_INCOMPATIBLE_EVENT = 12002,
 } QnnProfile_Error_t;
@@ -183,25 +253,32 @@ typedef enum QnnProperty_Error_t {
   QNN_PROPERTY_NO_ERROR = 0,
   QNN_PROPERTY_SUPPORTED = 0,
   QNN_PROPERTY_NOT_SUPPORTED = 1000,
+  // the property key is unknown
   QNN_PROPERTY_ERROR_UNKNOWN_KEY = 2000,
 } QnnProperty_Error_t;
 
 typedef enum QnnSignal_Error_t {
   QNN_SIGNAL_NO_ERROR = 0,
   QNN_SIGNAL_ERROR_UNSUPPORTED = 1000,
+  // Hint: wait for the execution that uses the signal
   QNN_SIGNAL_ERROR_SIGNAL_IN_USE = 9000,
+  // Hint: nothing runs with this signal
   QNN_SIGNAL_ERROR_SIGNAL_IDLE = 9001,
   QNN_SIGNAL_ERROR_INVALID_ARGUMENT = 9002,
   QNN_SIGNAL_ERROR_INVALID_HANDLE = 9003,
   QNN_SIGNAL_ERROR_TIMEOUT = 9004,
+  // Hint: a signal is for abort or for a timeout, not both
   QNN_SIGNAL_ERROR_INCOMPATIBLE_SIGNAL_TYPE = 9005,
   QNN_SIGNAL_ERROR_MEM_ALLOC = 1002,
 } QnnSignal_Error_t;
 
 typedef enum QnnTensor_Error_t {
   QNN_TENSOR_NO_ERROR = 0,
+  // this is no live handle
   QNN_TENSOR_ERROR_INVALID_HANDLE = 7001,
   QNN_TENSOR_ERROR_DOES_NOT_EXIST = 7002,
+  // a tensor of this name exists already
+  // Hint: another tensor has this name: names are unique in a graph
   QNN_TENSOR_ERROR_ALREADY_EXISTS = 7003,
   QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM = 7004,
   QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM = 7005,
@@ -218,6 +295,8 @@ typedef enum QnnOpPackage_Error_t {
   QNN_OP_PACKAGE_ERROR_INVALID_HANDLE = 3002,
   QNN_OP_PACKAGE_ERROR_INVALID_INFRASTRUCTURE = 3100,
   QNN_OP_PACKAGE_ERROR_INVALID_INFO = 3101,
+  // the op config is not valid for this backend
+  // Hint: the op does not take this combination of types, shapes or parameters
   QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE = 3110,
   QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT = 3200,
   QNN_OP_PACKAGE_ERROR_GENERAL = 1100,
@@ -242,6 +321,8 @@ typedef enum QnnSystemContext_Error_t {
   QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE = 30000,
   QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT = 30001,
   QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED = 30002,
+  // Hint: the context binary is damaged, not one at all, or of another maker: describe it with
+  // that maker's libQnnSystem.so
   QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY = 30010,
 } QnnSystemContext_Error_t;
 

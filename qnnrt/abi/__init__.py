@@ -1,0 +1,1 @@
+"""Facts of the C interface for Python, made from csrc/abi by tools/abi.py."""
