@@ -51,6 +51,7 @@ HEADERS = (
     "abi/qnn_gpu.h",
     "abi/qnn_lpai.h",
     "abi/qnnrt_ext.h",
+    "abi/qnnrt_opencl.h",
     "abi/rpcmem.h",
     "memory/memory_api.h",
     "client/dlpack.h",

@@ -5,6 +5,7 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
 #include "graph/graph.h"
+#include "ir/match.h"
 #include "memory/descriptor.h"
 #include "memory/memory.h"
 
@@ -121,20 +122,12 @@ Status Graph::BindOne(const Qnn_Tensor_t& given, size_t app_tensor, Binding* bin
   const AppTensor& app = app_[app_tensor];
   const Tensor& tensor = *app.tensor;
   const Qnn_TensorV1_t& t = given.v1;  // version 2 begins with the same fields
-  bool fits = t.dataType == tensor.dtype;
-  if (t.dimensions != nullptr) {  // a client may leave them out; then the graph's own hold
-    fits &= t.rank == tensor.shape.size();
-    for (uint32_t d = 0; fits && d < t.rank; ++d) fits = t.dimensions[d] == tensor.shape[d];
-  }
-  if (!fits) return WrongTensor(t, tensor);
+  if (!SameTypeAndShape(t, tensor.dtype, tensor.shape)) return WrongTensor(t, tensor);
   if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, app_tensor, binding);
   void* data = t.clientBuf.data;
   const uint32_t size = t.clientBuf.dataSize;
-  // dataSize is 32 bits wide: for a larger tensor the client cannot say its size, nor can it be
-  // checked.
-  bool usable = t.memType == QNN_TENSORMEMTYPE_RAW && data != nullptr &&
-                ((size >= app.bytes && ((size & app.odd_bytes) == 0 || size == app.bytes)) ||
-                 app.bytes > UINT32_MAX) &&
+  bool usable = t.memType == QNN_TENSORMEMTYPE_RAW && RawHolds(t, app.bytes) &&
+                ((size & app.odd_bytes) == 0 || size == app.bytes || app.bytes > UINT32_MAX) &&
                 (reinterpret_cast<uintptr_t>(data) & app.raw_misaligned) == 0;
   if (!usable && (data != nullptr || !MayBeInScratch(t))) return WrongBuffer(t, app);
   binding->entries[app_tensor] = {data, 0};
@@ -156,20 +149,17 @@ Status Graph::BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, s
   for (size_t i = 0; i < n; ++i) {
     // Most clients keep the order in which they created the tensors.
     const Tensor& tensor = *app_[first + i].tensor;
-    const Qnn_Tensor_t* match = &given[i];
-    for (uint32_t j = 0; match->v1.id != tensor.id; ++j) {
-      if (j == count) {
-        return Error(
-            QNN_GRAPH_ERROR_INVALID_TENSOR,
-            "graph '%s': %s '%s' (id %u) is not among the tensors given; they are matched by id",
-            name_.c_str(), what, tensor.name.c_str(), tensor.id);
-      }
-      match = &given[j];
+    const size_t at = FindId(tensor.id, i, 0, count, [&](size_t j) { return given[j].v1.id; });
+    if (at == count) {
+      return Error(
+          QNN_GRAPH_ERROR_INVALID_TENSOR,
+          "graph '%s': %s '%s' (id %u) is not among the tensors given; they are matched by id",
+          name_.c_str(), what, tensor.name.c_str(), tensor.id);
     }
-    QNNRT_RETURN_IF_ERROR(BindOne(*match, first + i, binding));
+    QNNRT_RETURN_IF_ERROR(BindOne(given[at], first + i, binding));
     // Outputs are the client's to be written to.
     if (pools_ != nullptr && first != 0)
-      binding->outputs[first + i] = const_cast<Qnn_Tensor_t*>(match);
+      binding->outputs[first + i] = const_cast<Qnn_Tensor_t*>(&given[at]);
   }
   return Status::Ok();
 }
@@ -197,8 +187,8 @@ Status Graph::Bind(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Te
 Status Graph::BindSome(const Qnn_Tensor_t* given, uint32_t count, size_t first, size_t end,
                        Binding* binding) const {
   for (uint32_t i = 0; i < count; ++i) {
-    size_t match = first;
-    while (match < end && app_[match].tensor->id != given[i].v1.id) ++match;
+    const size_t match = FindId(given[i].v1.id, first + i, first, end,
+                                [&](size_t at) { return app_[at].tensor->id; });
     if (match == end) {
       return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "graph '%s' has no %s of id %u", name_.c_str(),
                    first == 0 ? "input" : "output", given[i].v1.id);

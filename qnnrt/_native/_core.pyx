@@ -10,6 +10,7 @@ lock, and turns error codes into exceptions.
 import logging
 import os
 import weakref
+from array import array
 
 from qnnrt import errors
 
@@ -21,8 +22,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset, strcmp
+from libc.string cimport memcpy, memset
 from libcpp.vector cimport vector
 
 from qnnrt._native.client cimport *
@@ -42,10 +42,6 @@ include "device.pxi"
 include "lpai.pxi"
 include "planner.pxi"
 include "runner.pxi"
-include "gpu_memory.pxi"
-include "gpu_list.pxi"
-include "gpu_profile.pxi"
-include "gpu_run.pxi"
 include "gpu.pxi"
 include "gpu_config.pxi"
 include "system.pxi"

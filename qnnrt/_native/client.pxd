@@ -70,35 +70,11 @@ cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
     void WatchForks()
 
 
-cdef extern from "client/gpu_error.h" namespace "qnnrt::client" nogil:
-    ctypedef struct GpuError:
-        uint64_t code
-        int32_t opencl
-        uint32_t tensor
-        uint32_t step
-        uint64_t graph
-        uint64_t memory
-        const char* what
-        char* detail
-
-    GpuError& LastGpuError()
-    void SetGpuDetail(GpuError* error, const char* text)
-    void WriteGpuError(
-        const GpuError& error, const char* tensor, const char* node, const char* kernel, char* text,
-        size_t size)
-
-
 cdef extern from "<mutex>" namespace "std" nogil:
     cdef cppclass mutex:
         void lock()
         void unlock()
         bool try_lock()
-
-
-cdef extern from "<condition_variable>" namespace "std" nogil:
-    cdef cppclass condition_variable_any:
-        void wait(mutex&)
-        void notify_all()
 
 
 cdef extern from "<dlfcn.h>" nogil:

@@ -1,7 +1,5 @@
 # Part of _core.pyx: the gpu backend's side of the function table. Graphs are command lists of
-# OpenCL kernels that qnnrt.gpu has built, given to the runtime as what executes them; running one
-# is the loop in gpu_run.pxi, which holds no interpreter lock.
-
+# OpenCL kernels that qnnrt.gpu has built, given to the runtime as what executes them (csrc/opencl).
 
 cdef class GpuLibrary(Library):
     """The gpu backend: the part of the runtime that checks, keeps and queues graphs, and everything
@@ -13,18 +11,6 @@ cdef class GpuLibrary(Library):
 
     def __cinit__(self, path):
         self._choose_provider("qnnrt_gpu_get_providers")
-
-    def last_error(self) -> dict:
-        """Of this thread's last failed execution: "code", "text", "opencl" (that function's code),
-        "graph", "tensor" (its place among inputs and outputs, or None), "step", "memory" (the
-        handle that was refused, or 0). Told once, so that it is never taken for the reason of a
-        later failure."""
-        cdef GpuError* e = &LastGpuError()
-        found = {"code": e.code, "text": _text(e.what), "opencl": e.opencl, "graph": e.graph,
-                 "tensor": None if e.tensor == _GPU_NO_TENSOR else e.tensor, "step": e.step,
-                 "memory": e.memory}
-        e.code = 0
-        return found
 
     def graph_lower(self, graph, bint optimize) -> str:
         """A graph that has its tensors and nodes, after the runtime's passes, as JSON."""
@@ -39,15 +25,15 @@ cdef class GpuLibrary(Library):
         self._check(code, "graph", "graphFinalize")
         return _text(text)
 
-    def graph_leave(self, graph, list kept) -> None:
-        """The graph is finalized: of its constants only those at these addresses stay."""
+    def release_constants(self, graph, list kept) -> None:
+        """Of the constants of a finalized graph only those at these addresses stay."""
         cdef vector[const void*] addresses
-        cdef uint64_t (*leave)(void*, const void**, uint64_t) noexcept nogil
-        leave = <uint64_t (*)(void*, const void**, uint64_t) noexcept nogil>(
+        cdef uint64_t (*release)(void*, const void**, uint64_t) noexcept nogil
+        release = <uint64_t (*)(void*, const void**, uint64_t) noexcept nogil>(
             self._symbol("qnnrt_graph_leave"))
         for address in kept:
             addresses.push_back(<const void*>_pointer(address))
-        self._check(leave(_pointer(graph), addresses.data(), addresses.size()), "graph",
+        self._check(release(_pointer(graph), addresses.data(), addresses.size()), "graph",
                     "graphFinalize")
 
     def make_error(self, uint32_t code, component, call, message):
@@ -55,29 +41,26 @@ cdef class GpuLibrary(Library):
         return errors.make_error(code, component, call, "", message)
 
 
-def gpu_counts() -> dict:
-    """What the gpu backend of this process holds: memory handles and command lists."""
-    return {"handles": _gpu_live, "lists": _gpu_lists}
+#: What a command list calls, in the order of Qnnrt_OpenClFunctions_t.
+OPENCL_FUNCTIONS = (
+    "clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer",
+    "clEnqueueBarrierWithWaitList", "clSetKernelArg", "clFinish", "clFlush", "clCreateBuffer",
+    "clCreateCommandQueue", "clGetEventProfilingInfo", "clReleaseMemObject", "clReleaseEvent",
+    "clReleaseCommandQueue",
+)
 
 
-cdef uint32_t _gpu_lists = 0
-
-
-cdef int _gpu_functions(_OpenCl* cl, dict functions) except -1:
-    cl.enqueue = <_ClEnqueueKernel>_pointer(functions["clEnqueueNDRangeKernel"])
-    cl.write = <_ClTransfer>_pointer(functions["clEnqueueWriteBuffer"])
-    cl.read = <_ClTransfer>_pointer(functions["clEnqueueReadBuffer"])
-    cl.set_arg = <_ClSetArg>_pointer(functions["clSetKernelArg"])
-    cl.finish = <_ClOne>_pointer(functions["clFinish"])
-    cl.flush = <_ClOne>_pointer(functions["clFlush"])
-    cl.release = <_ClOne>_pointer(functions["clReleaseMemObject"])
-    cl.release_event = <_ClOne>_pointer(functions["clReleaseEvent"])
-    cl.release_queue = <_ClOne>_pointer(functions["clReleaseCommandQueue"])
-    cl.create = <_ClCreateBuffer>_pointer(functions["clCreateBuffer"])
-    cl.create_queue = <_ClCreateQueue>_pointer(functions["clCreateCommandQueue"])
-    cl.barrier = <_ClBarrier>_pointer(functions["clEnqueueBarrierWithWaitList"])
-    cl.times = <_ClTimes>_pointer(functions["clGetEventProfilingInfo"])
-    return 0
+cdef uint32_t _opencl_call(void* user, void* queue, void* const* memories, uint32_t n,
+                           Qnnrt_ExecutorText_t* why) noexcept with gil:
+    """A step of Python's."""
+    cdef uint32_t i
+    try:
+        (<object>user)(<uintptr_t>queue, [<uintptr_t>memories[i] for i in range(n)])
+        return 0
+    except BaseException as e:
+        text = f"{type(e).__name__}: {e}".encode("utf-8", "replace")[:sizeof(why.text) - 1]
+        memcpy(why.text, <const char*><bytes>text, len(text) + 1)
+        return 1
 
 
 cdef class CommandList:
@@ -87,14 +70,13 @@ cdef class CommandList:
         functions: addresses of OpenCL functions by name, of the loader that made everything else.
         context, queue: the cl_context and cl_command_queue.
         steps: (kernel, total sizes, group sizes or None, name of the node, name of the kernel)
-            each; names may be left out. A step of Python's, which enqueues something itself, is
-            (callable, [cl_mem or 0, ...], None, node, name): it is called with the number of the
-            queue and the list of those of the memories, where 0 stands for one of ``io``, and must
-            not wait for the device.
-        io: (id, QNN data type, bytes, shape, whether an output, [(kernel, argument), ...], name,
-            whether kernels read this output) each, inputs first; the last two may be left out. For
-            a step of Python's the kernel is the negative of its position minus 1, the argument a
-            place in its list.
+            each. A step of Python's, which enqueues something itself, is (callable, [cl_mem or
+            0, ...], None, node, name): it is called with the number of the queue and the list of
+            those of the memories, where 0 stands for one of ``io``, and must not wait for the
+            device.
+        io: (id, QNN data type, bytes, shape, whether an output, [(step, index), ...], name,
+            whether kernels read this output) each, inputs first. An index is that of a kernel's
+            argument, or in the list of a step of Python's.
         keep: what must live as long: kernels, programs, buffers.
         device: the cl_device_id; without it there is no queue with timestamps for profiles.
         base: the queue that memory changes owners in, unless that is ``queue``.
@@ -105,100 +87,45 @@ cdef class CommandList:
         flush_every: commands after which the device is told to begin; 0: it does so by itself.
     """
 
-    cdef _GpuList* _l
-    cdef uint32_t _generation
+    cdef Qnnrt_OpenClListHandle_t _list
+    cdef uint32_t _tensors
     cdef object _keep
-    cdef list _names
 
     def __cinit__(self, dict functions, context, queue, list steps, list io, keep, *, device=0,
                   base=0, bint in_order=True, bint timestamps=False, bint own_queue=True,
                   bint nodes=True, uint32_t flush_every=0):
-        global _gpu_lists
-        self._generation = Generation()
-        self._names = []
-        self._l = <_GpuList*>PyMem_Calloc(1, sizeof(_GpuList))
-        if self._l == NULL:
-            raise MemoryError
-        _gpu_lists += 1
-        self._l.lock = new mutex()
-        self._l.free_lock = new mutex()
-        _gpu_functions(&self._l.cl, functions)
-        self._l.context = _pointer(context)
-        self._l.device = _pointer(device)
-        self._l.queue = _pointer(queue)
-        self._l.base = _pointer(base or queue)
-        self._l.chained = not in_order
-        self._l.timestamps = timestamps
-        self._l.own_queue = own_queue
-        self._l.nodes = nodes
-        self._l.flush_every = flush_every
-        self._l.steps = <_GpuStep*>PyMem_Calloc(len(steps) + 1, sizeof(_GpuStep))
-        self._l.io = <_GpuIo*>PyMem_Calloc(len(io) + 1, sizeof(_GpuIo))
-        self._l.events = <void**>PyMem_Calloc(len(steps) + len(io) + 1, sizeof(void*))
-        if self._l.steps == NULL or self._l.io == NULL or self._l.events == NULL:
-            raise MemoryError
+        cdef vector[void*] table
+        cdef vector[Qnnrt_OpenClStep_t] c_steps
+        cdef vector[Qnnrt_OpenClTensor_t] c_tensors
+        cdef vector[Qnnrt_OpenClPatch_t] c_patches
+        cdef Qnnrt_OpenClPatch_t c_patch
+        cdef Qnnrt_OpenClListInfo_t info
+        cdef list alive = []  # what the structs point at
+        for name in OPENCL_FUNCTIONS:
+            table.push_back(_pointer(functions[name]))
         for step in steps:
-            self._l.n_steps += 1  # first: what is there when this fails is freed
-            self._set_step(&self._l.steps[self._l.n_steps - 1], step)
-        for tensor in io:
-            self._l.n_io += 1
-            self._set_io(&self._l.io[self._l.n_io - 1], tensor)
+            c_steps.push_back(_opencl_step(step, alive))
+        for i, tensor in enumerate(io):
+            c_tensors.push_back(_opencl_tensor(tensor, alive))
+            c_patch.tensor = i
+            for c_patch.step, c_patch.index in tensor[5]:
+                c_patches.push_back(c_patch)
+        info.functions = <Qnnrt_OpenClFunctions_t*>table.data()
+        info.context, info.device = _pointer(context), _pointer(device)
+        info.queue, info.base = _pointer(queue), _pointer(base or queue)
+        info.flags = ((0 if in_order else QNNRT_OPENCL_OUT_OF_ORDER)
+                      | (QNNRT_OPENCL_TIMESTAMPS if timestamps else 0)
+                      | (0 if own_queue else QNNRT_OPENCL_CLIENT_QUEUE)
+                      | (QNNRT_OPENCL_PROFILE_NODES if nodes else 0))
+        info.flush_every = flush_every
+        info.steps, info.num_steps = c_steps.data(), <uint32_t>c_steps.size()
+        info.tensors, info.num_tensors = c_tensors.data(), <uint32_t>c_tensors.size()
+        info.patches, info.num_patches = c_patches.data(), <uint32_t>c_patches.size()
+        code = qnnrt_opencl_list_create(&info, &self._list)
+        if code:
+            raise errors.make_error(code, "graph", "graphFinalize", "", "no command list was made")
+        self._tensors = info.num_tensors
         self._keep = keep, steps
-
-    cdef const char* _name(self, tuple given, int at) except NULL:
-        name = (<str>given[at] if len(given) > at else "").encode()
-        self._names.append(name)
-        return <const char*><bytes>name
-
-    cdef int _set_step(self, _GpuStep* s, tuple given) except -1:
-        cdef uint32_t i
-        kernel, total, group = given[:3]
-        s.node = self._name(given, 3)
-        s.name = self._name(given, 4)
-        if callable(kernel):
-            s.call = <void*>kernel  # self._keep has it
-            s.mems = <void**>PyMem_Calloc(len(total) + 1, sizeof(void*))
-            if s.mems == NULL:
-                raise MemoryError
-            s.n_mems = <uint32_t>len(total)
-            for i in range(s.n_mems):
-                s.mems[i] = _pointer(total[i] or 0)
-            return 0
-        s.kernel = _pointer(kernel)
-        s.dims = <uint32_t>len(total)
-        s.has_local = group is not None
-        for i in range(s.dims):
-            s.total[i] = total[i]
-            s.group[i] = group[i] if group is not None else 0
-        return 0
-
-    cdef int _set_io(self, _GpuIo* t, tuple given) except -1:
-        cdef uint32_t i
-        id_, data_type, nbytes, shape, output, patches = given[:6]
-        t.id, t.data_type, t.nbytes, t.output = id_, data_type, nbytes, output
-        t.name = self._name(given, 6)
-        t.refused = _CL_READ_ONLY if output else _CL_WRITE_ONLY
-        if len(given) > 7 and given[7]:
-            t.refused |= _CL_WRITE_ONLY
-        t.shape = _gpu_shape(shape)
-        self._l.n_in += not output
-        t.rank = <uint32_t>len(shape)
-        t.dims = <uint32_t*>PyMem_Calloc(t.rank + 1, sizeof(uint32_t))
-        t.patches = <_GpuPatch*>PyMem_Calloc(len(patches) + 1, sizeof(_GpuPatch))
-        if t.dims == NULL or t.patches == NULL:
-            raise MemoryError
-        for i in range(t.rank):
-            t.dims[i] = shape[i]
-        for i in range(<uint32_t>len(patches)):
-            kernel, t.patches[i].index = patches[i]
-            if kernel < 0:
-                t.patches[i].step = <uint32_t>(-1 - kernel)
-                if self._l.steps[t.patches[i].step].n_mems <= t.patches[i].index:
-                    raise IndexError(f"step {t.patches[i].step} has no such memory")
-            else:
-                t.patches[i].kernel = _pointer(kernel)
-        t.n_patches = <uint32_t>len(patches)
-        return 0
 
     def install(self, Library library not None, context, graph, uint64_t started) -> None:
         """Make it what executes a graph of a context from ``graphFinalize`` on. ``started``: when
@@ -209,13 +136,7 @@ cdef class CommandList:
         cdef uint64_t (*give)(void*, const Qnnrt_Executor_t*) noexcept nogil
         give = <uint64_t (*)(void*, const Qnnrt_Executor_t*) noexcept nogil>(
             library._symbol("qnnrt_graph_set_executor"))
-        self._l.graph = graph
-        self._l.owner = context
-        executor.self = self._l
-        executor.started = started
-        executor.bind = _gpu_bind
-        executor.run = _gpu_run
-        executor.release = _gpu_release
+        qnnrt_opencl_list_executor(self._list, _pointer(context), started, &executor)
         with nogil:
             code = give(handle, &executor)
         library._check(code, "graph", "graphFinalize")
@@ -223,69 +144,152 @@ cdef class CommandList:
     def wait(self) -> None:
         """Until no execution runs."""
         with nogil:
-            self._l.lock.lock()
-            self._l.lock.unlock()
+            qnnrt_opencl_list_wait(self._list)
 
     def forget(self, mem) -> None:
         """Its number may be another buffer's from now on: the next execution sets it anew."""
-        cdef uint32_t i
+        cdef void* address = _pointer(mem)
         with nogil:
-            self._l.lock.lock()
-        for i in range(self._l.n_io):
-            if self._l.io[i].now == <void*><uintptr_t>mem:
-                self._l.io[i].now = NULL
-        self._l.lock.unlock()
+            qnnrt_opencl_list_forget(self._list, address)
 
     def counts(self) -> dict:
         """Commands enqueued and bytes moved since the last reset; bytes of staging memory."""
-        return {
-            "executes": self._l.executes, "kernels": self._l.kernels, "writes": self._l.writes,
-            "reads": self._l.reads, "written_bytes": self._l.written_bytes,
-            "read_bytes": self._l.read_bytes, "reserved_bytes": self._l.reserved_bytes,
-            "given": self._l.given, "taken_back": self._l.taken_back,
-        }
+        cdef Qnnrt_OpenClCounts_t c
+        qnnrt_opencl_list_counts(self._list, &c, NULL)
+        return c
 
     def copied(self) -> list:
         """Bytes staged for each input and output, in their order."""
-        return [self._l.io[i].copied for i in range(self._l.n_io)]
+        cdef Qnnrt_OpenClCounts_t c
+        cdef vector[uint64_t] copied
+        copied.resize(self._tensors)
+        qnnrt_opencl_list_counts(self._list, &c, copied.data())
+        return copied
 
     def reset(self) -> None:
         """Start counting anew."""
-        cdef uint32_t i
         with nogil:
-            self._l.lock.lock()
-        self._l.executes = self._l.kernels = self._l.writes = self._l.reads = 0
-        self._l.written_bytes = self._l.read_bytes = self._l.given = self._l.taken_back = 0
-        for i in range(self._l.n_io):
-            self._l.io[i].copied = 0
-        self._l.lock.unlock()
+            qnnrt_opencl_list_reset(self._list)
 
     def __dealloc__(self):
-        global _gpu_lists
-        cdef _GpuBinding* b
-        cdef uint32_t i
-        if self._l == NULL:
-            return
-        _gpu_lists -= 1
-        # A forked child has the parent's objects, and no driver that knows them.
-        cdef bint ours = self._generation == Generation()
-        for i in range(self._l.n_io):
-            if self._l.io[i].staging != NULL and ours:
-                self._l.cl.release(self._l.io[i].staging)
-            PyMem_Free(self._l.io[i].patches)
-            PyMem_Free(self._l.io[i].dims)
-        if self._l.timed != NULL and ours:
-            self._l.cl.release_queue(self._l.timed)
-        for i in range(self._l.n_steps):
-            PyMem_Free(self._l.steps[i].mems)
-        while self._l.free != NULL:
-            b = self._l.free
-            self._l.free = b.next
-            free(b.places)
-            free(b)
-        PyMem_Free(self._l.io)
-        PyMem_Free(self._l.steps)
-        PyMem_Free(self._l.events)
-        del self._l.lock
-        del self._l.free_lock
-        PyMem_Free(self._l)
+        if self._list != NULL:
+            qnnrt_opencl_list_free(self._list)
+
+
+cdef void* _opencl_array(str kind, values, list alive) except? NULL:
+    """Numbers as a C array; "I" of 32 bits, "Q" of 64."""
+    alive.append(array(kind, values))
+    return _pointer(alive[-1].buffer_info()[0])
+
+
+cdef const char* _opencl_name(str name, list alive) except NULL:
+    alive.append(name.encode())
+    return <const char*><bytes>alive[-1]
+
+
+cdef Qnnrt_OpenClStep_t _opencl_step(tuple step, list alive) except *:
+    cdef Qnnrt_OpenClStep_t s
+    memset(&s, 0, sizeof(s))
+    kernel, total, group, node, name = step
+    s.node, s.name = _opencl_name(node, alive), _opencl_name(name, alive)
+    if callable(kernel):
+        s.call, s.user = _opencl_call, <void*>kernel  # the command list keeps it
+        s.memories = <void* const*>_opencl_array("Q", [mem or 0 for mem in total], alive)
+        s.num_memories = <uint32_t>len(total)
+        return s
+    s.kernel, s.dims = _pointer(kernel), <uint32_t>len(total)
+    for i in range(s.dims):
+        s.total[i] = total[i]
+        s.group[i] = group[i] if group is not None else 0
+    return s
+
+
+cdef Qnnrt_OpenClTensor_t _opencl_tensor(tuple tensor, list alive) except *:
+    cdef Qnnrt_OpenClTensor_t t
+    t.id, t.data_type, t.nbytes, shape, output, _, name, read = tensor
+    t.name = _opencl_name(name, alive)
+    t.flags = (QNNRT_OPENCL_OUTPUT if output else 0) | (QNNRT_OPENCL_READ if read else 0)
+    t.rank = <uint32_t>len(shape)
+    t.dims = <const uint32_t*>_opencl_array("I", shape, alive)
+    return t
+
+
+def gpu_register(mem, context, uint64_t nbytes, uint64_t flags, uint32_t data_type, shape,
+                 owners=None) -> int:
+    """A handle for a cl_mem, of which the caller keeps a reference as long as it is registered.
+
+    Args:
+        owners: for memory that the host sees as well and that changes owners around executions:
+            ("mapped" or "external", queue, the function that gives it to the device, the one that
+            takes it back, the host's address or the cl_mem to be acquired). Mapped memory is
+            mapped by now.
+    """
+    cdef Qnnrt_OpenClMemory_t m
+    cdef Qnn_MemHandle_t handle = NULL
+    cdef list alive = []
+    memset(&m, 0, sizeof(m))
+    m.mem, m.context = _pointer(mem), _pointer(context)
+    m.nbytes, m.flags, m.data_type = nbytes, flags, data_type
+    m.rank, m.dims = <uint32_t>len(shape), <const uint32_t*>_opencl_array("I", shape, alive)
+    if owners is not None:
+        kind, queue, to_device, to_host, address = owners
+        m.ownership.kind = QNNRT_OPENCL_MAPPED if kind == "mapped" else QNNRT_OPENCL_EXTERNAL
+        m.ownership.queue, m.ownership.address = _pointer(queue), _pointer(address)
+        m.ownership.to_device, m.ownership.to_host = _pointer(to_device), _pointer(to_host)
+    if qnnrt_opencl_register(&m, &handle) != 0:
+        raise MemoryError
+    return <uintptr_t>handle
+
+
+cdef object _opencl_done(uint64_t code):
+    """True; False for a handle that is none, None for what is not permitted."""
+    return True if code == 0 else False if code == 8001 else None
+
+
+def gpu_deregister(handle, bint force=False) -> bool:
+    """Wait for the executions that use it, and free it.
+
+    Returns:
+        False when it is no handle, or no longer. None while the client has it mapped, unless
+        ``force``.
+    """
+    cdef void* h = _pointer(handle)
+    cdef uint64_t code
+    with nogil:
+        code = qnnrt_opencl_deregister(h, force)
+    return _opencl_done(code)
+
+
+def gpu_map(handle, bint write) -> bool:
+    """A mapping of the client's begins: waits for executions, and lets none in that it disturbs.
+
+    Returns:
+        False when it is no handle. None when there is another mapping already, and one of the two
+        writes.
+    """
+    cdef void* h = _pointer(handle)
+    cdef uint64_t code
+    with nogil:
+        code = qnnrt_opencl_map(h, write)
+    return _opencl_done(code)
+
+
+def gpu_unmap(handle, bint write) -> None:
+    """It has ended."""
+    qnnrt_opencl_unmap(_pointer(handle), write)
+
+
+def gpu_usage(handle) -> tuple:
+    """How many executions use it now, and whether the client has it mapped."""
+    cdef uint32_t executions = 0
+    cdef uint32_t mapped = 0
+    qnnrt_opencl_usage(_pointer(handle), &executions, &mapped)
+    return executions, mapped != 0
+
+
+def gpu_counts() -> dict:
+    """What the gpu backend of this process holds: memory handles and command lists."""
+    cdef uint32_t handles = 0
+    cdef uint32_t lists = 0
+    qnnrt_opencl_live(&handles, &lists)
+    return {"handles": handles, "lists": lists}

@@ -2257,6 +2257,137 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     const char* qnnrt_config_table_json()
 
 
+cdef extern from "abi/qnnrt_opencl.h" nogil:
+    enum:
+        QNNRT_OPENCL_OUTPUT, QNNRT_OPENCL_READ, QNNRT_OPENCL_OUT_OF_ORDER, QNNRT_OPENCL_TIMESTAMPS
+        QNNRT_OPENCL_CLIENT_QUEUE, QNNRT_OPENCL_PROFILE_NODES, QNNRT_OPENCL_SHARED
+        QNNRT_OPENCL_MAPPED, QNNRT_OPENCL_EXTERNAL
+
+    ctypedef struct Qnnrt_OpenClFunctions_t:
+        int32_t (*enqueueNDRangeKernel)(
+            void* queue, void* kernel, uint32_t dims, const size_t* offset, const size_t* total,
+            const size_t* group, uint32_t num_events, void* const* events,
+            void** event) noexcept nogil
+        int32_t (*enqueueWriteBuffer)(
+            void* queue, void* mem, uint32_t blocking, size_t offset, size_t size,
+            const void* data, uint32_t num_events, void* const* events,
+            void** event) noexcept nogil
+        int32_t (*enqueueReadBuffer)(
+            void* queue, void* mem, uint32_t blocking, size_t offset, size_t size, void* data,
+            uint32_t num_events, void* const* events, void** event) noexcept nogil
+        int32_t (*enqueueBarrierWithWaitList)(
+            void* queue, uint32_t num_events, void* const* events, void** event) noexcept nogil
+        int32_t (*setKernelArg)(
+            void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil
+        int32_t (*finish)(void* queue) noexcept nogil
+        int32_t (*flush)(void* queue) noexcept nogil
+        void* (*createBuffer)(
+            void* context, uint64_t flags, size_t size, void* data, int32_t* status) noexcept nogil
+        void* (*createCommandQueue)(
+            void* context, void* device, uint64_t properties, int32_t* status) noexcept nogil
+        int32_t (*getEventProfilingInfo)(
+            void* event, uint32_t name, size_t size, void* value, size_t* returned) noexcept nogil
+        int32_t (*releaseMemObject)(void* mem) noexcept nogil
+        int32_t (*releaseEvent)(void* event) noexcept nogil
+        int32_t (*releaseCommandQueue)(void* queue) noexcept nogil
+
+    ctypedef uint32_t (*Qnnrt_OpenClCall_t)(
+        void* user, void* queue, void* const* memories, uint32_t num_memories,
+        Qnnrt_ExecutorText_t* why) noexcept nogil
+
+    ctypedef struct Qnnrt_OpenClStep_t:
+        const char* node
+        const char* name
+        void* kernel
+        uint32_t dims
+        size_t total[3]
+        size_t group[3]
+        Qnnrt_OpenClCall_t call
+        void* user
+        void* const* memories
+        uint32_t num_memories
+
+    ctypedef struct Qnnrt_OpenClTensor_t:
+        const char* name
+        uint32_t id
+        uint32_t data_type
+        uint32_t flags
+        uint32_t rank
+        const uint32_t* dims
+        uint64_t nbytes
+
+    ctypedef struct Qnnrt_OpenClPatch_t:
+        uint32_t tensor
+        uint32_t step
+        uint32_t index
+
+    ctypedef struct Qnnrt_OpenClListInfo_t:
+        const Qnnrt_OpenClFunctions_t* functions
+        void* context
+        void* device
+        void* queue
+        void* base
+        uint32_t flags
+        uint32_t flush_every
+        const Qnnrt_OpenClStep_t* steps
+        const Qnnrt_OpenClTensor_t* tensors
+        const Qnnrt_OpenClPatch_t* patches
+        uint32_t num_steps
+        uint32_t num_tensors
+        uint32_t num_patches
+
+    ctypedef void* Qnnrt_OpenClListHandle_t
+
+    ctypedef struct Qnnrt_OpenClCounts_t:
+        uint64_t executes
+        uint64_t kernels
+        uint64_t writes
+        uint64_t reads
+        uint64_t written_bytes
+        uint64_t read_bytes
+        uint64_t reserved_bytes
+        uint64_t given
+        uint64_t taken_back
+
+    uint64_t qnnrt_opencl_list_create(
+        const Qnnrt_OpenClListInfo_t* info, Qnnrt_OpenClListHandle_t* list)
+    void qnnrt_opencl_list_executor(
+        Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context, uint64_t started,
+        Qnnrt_Executor_t* executor)
+    void qnnrt_opencl_list_wait(Qnnrt_OpenClListHandle_t list)
+    void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem)
+    void qnnrt_opencl_list_counts(
+        Qnnrt_OpenClListHandle_t list, Qnnrt_OpenClCounts_t* counts, uint64_t* copied)
+    void qnnrt_opencl_list_reset(Qnnrt_OpenClListHandle_t list)
+    void qnnrt_opencl_list_free(Qnnrt_OpenClListHandle_t list)
+
+    ctypedef struct Qnnrt_OpenClOwnership_t:
+        uint32_t kind
+        void* queue
+        void* to_device
+        void* to_host
+        void* address
+
+    ctypedef struct Qnnrt_OpenClMemory_t:
+        void* mem
+        Qnn_ContextHandle_t context
+        uint64_t nbytes
+        uint64_t flags
+        uint32_t data_type
+        uint32_t rank
+        const uint32_t* dims
+        Qnnrt_OpenClOwnership_t ownership
+
+    uint64_t qnnrt_opencl_register(
+        const Qnnrt_OpenClMemory_t* memory, Qnn_MemHandle_t* handle)
+    uint64_t qnnrt_opencl_deregister(Qnn_MemHandle_t handle, uint32_t force)
+    uint64_t qnnrt_opencl_map(Qnn_MemHandle_t handle, uint32_t write)
+    void qnnrt_opencl_unmap(Qnn_MemHandle_t handle, uint32_t write)
+    void qnnrt_opencl_usage(
+        Qnn_MemHandle_t handle, uint32_t* executions, uint32_t* mapped)
+    void qnnrt_opencl_live(uint32_t* handles, uint32_t* lists)
+
+
 cdef extern from "abi/rpcmem.h" nogil:
     enum:
         RPCMEM_HEAP_ID_SECURE, RPCMEM_HEAP_ID_CONTIG, RPCMEM_HEAP_ID_SYSTEM, RPCMEM_FLAG_UNCACHED

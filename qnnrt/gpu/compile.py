@@ -1,4 +1,4 @@
-"""From a checked graph to a command list: kernels, a place for every tensor, arguments set."""
+"""From a checked graph to a command list: kernels, memory for every tensor, arguments set."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from .._native import _core
 from ..errors import UnsupportedNode, UnsupportedOpError
 from . import passes
+from .allocation import Allocations, Shared, allocate, most_bytes
 from .device import Device
 from .ir import Ir, Launch, Node, Value
 from .loader import functions
 from .ops import Refused, table
-from .places import Places, Shared, most_bytes, place
 from .programs import Programs
 from .target import Target
 
@@ -80,14 +80,14 @@ class Compiled:
         commands: its command list, with the inputs and outputs of ``ir.io``.
         ir: the graph as it was compiled.
         launches: the kernels in order, with the node that each belongs to.
-        places: where tensors lie.
+        memory: of intermediates and constants.
         origins: how many programs were "built", on "disk" or in "memory".
     """
 
     commands: _core.CommandList
     ir: Ir
     launches: list[tuple[Node, Launch]]
-    places: Places
+    memory: Allocations
     origins: Counter[str]
 
 
@@ -113,7 +113,7 @@ def compile_graph(
     launches = launches_of(ir, target)
     only = [launch for _, launch in launches]
     origins: dict[Any, str] = {}
-    places = place(only, target, context, queue, shared)
+    memory = allocate(only, target, context, queue, shared)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
     read = _read(launches)
     kernels = []
@@ -124,8 +124,8 @@ def compile_graph(
             for i, arg in enumerate(launch.args):
                 assert isinstance(arg, Value), "a call takes values alone"
                 if arg.root in patches:
-                    patches[arg.root].append((-1 - len(steps), i))
-                memories.append(0 if arg.root in patches else places.buffers[arg.root].int_ptr)
+                    patches[arg.root].append((len(steps), i))
+                memories.append(0 if arg.root in patches else memory.buffers[arg.root].int_ptr)
             steps.append((launch.call, memories, None, node.name, launch.function))
             continue
         program = programs.of(launch, target.program_cache, anew=target.rebuild)
@@ -135,9 +135,9 @@ def compile_graph(
             if not isinstance(arg, Value):
                 kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
             elif arg.root in patches:
-                patches[arg.root].append((kernel.int_ptr, i))
+                patches[arg.root].append((len(steps), i))
             else:
-                kernel.set_arg(i, places.buffers[arg.root])
+                kernel.set_arg(i, memory.buffers[arg.root])
         kernels.append(kernel)
         group = launch.group or _group(launch.total, target.device)
         steps.append((kernel.int_ptr, launch.total, group, node.name, launch.function))
@@ -150,10 +150,10 @@ def compile_graph(
             (v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v], v.name, v in read)
             for v in ir.io
         ],
-        (context, queue, list(origins), kernels, list(places.buffers.values()), places.keep),
+        (context, queue, list(origins), kernels, list(memory.buffers.values()), memory.keep),
         **facts,
     )
-    return Compiled(commands, ir, launches, places, Counter(origins.values()))
+    return Compiled(commands, ir, launches, memory, Counter(origins.values()))
 
 
 def _read(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:

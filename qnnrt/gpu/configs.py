@@ -1,4 +1,4 @@
-"""What the gpu backend was told, by Python or by a C client's structs, and what follows from it."""
+"""The configs given to the gpu backend, by Python or by a C client's structs, and their effect."""
 
 from __future__ import annotations
 

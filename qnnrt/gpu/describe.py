@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from .allocation import Arena
 from .compile import Compiled
 from .ir import Launch, Node
-from .places import Arena
 from .target import Target
 
 __all__ = ["describe", "sizes"]
@@ -15,7 +15,7 @@ __all__ = ["describe", "sizes"]
 
 def describe(compiled: Compiled, target: Target) -> str:
     """Its passes, arenas, weights, programs and kernels."""
-    arenas = [_arena(a) for a in compiled.places.arenas]
+    arenas = [_arena(a) for a in compiled.memory.arenas]
     return json.dumps(
         {
             "device": str(target.device),
@@ -30,8 +30,8 @@ def describe(compiled: Compiled, target: Target) -> str:
                 "items": [{**i, "arena": n} for n, a in enumerate(arenas) for i in a["items"]],
             },
             "arenas": len(arenas),
-            "weight_bytes": compiled.places.weight_bytes,
-            "weights_in_place": len(compiled.places.kept),
+            "weight_bytes": compiled.memory.weight_bytes,
+            "weights_in_place": len(compiled.memory.kept),
             "programs": {n: compiled.origins[n] for n in ("built", "disk", "memory")},
             "steps": [_step(node, launch) for node, launch in compiled.launches],
         }
@@ -40,12 +40,12 @@ def describe(compiled: Compiled, target: Target) -> str:
 
 def sizes(compiled: Compiled) -> dict[str, int]:
     """Its memory in bytes and its steps, as the counters of other backends' graphs name them."""
-    plans = [arena.plan for arena in compiled.places.arenas]
+    plans = [arena.plan for arena in compiled.memory.arenas]
     return {
         "arena_bytes": sum(p.peak for p in plans),
         "arena_lower_bound": sum(p.lower_bound for p in plans),
         "arena_sum": sum(p.sum for p in plans),
-        "weight_bytes": compiled.places.weight_bytes,
+        "weight_bytes": compiled.memory.weight_bytes,
         "num_steps": len(compiled.launches),
     }
 
@@ -54,11 +54,11 @@ def _arena(arena: Arena) -> dict[str, Any]:
     plan = arena.plan
     items = []
     for value, item, offset in zip(arena.values, arena.items, plan.offsets, strict=True):
-        told = {"name": value.name, "kind": "tensor", "offset": offset, "size": item.size}
-        told |= {"first": item.first, "last": item.last}
+        entry = {"name": value.name, "kind": "tensor", "offset": offset, "size": item.size}
+        entry |= {"first": item.first, "last": item.last}
         if value in arena.shared:
-            told["shared"] = [v.name for v in arena.shared[value]]
-        items.append(told)
+            entry["shared"] = [v.name for v in arena.shared[value]]
+        items.append(entry)
     return {
         "peak": plan.peak,
         "lower_bound": plan.lower_bound,

@@ -20,7 +20,7 @@ def device_memory(library: Any, nbytes: int) -> Any:
 def pinned(library: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray | None:
     """An array that the driver copies from and to at the speed of the bus.
 
-    It is a buffer of the driver's in host memory, mapped for as long as the array lives; None where
+    It is a buffer of the driver's in host memory, mapped as long as the array exists; None where
     host and device share memory, so that pinning saves nothing, or where there is no more of it.
     """
     cl = pyopencl()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .._native import _core
+from .allocation import Shared
 from .compile import compile_graph
 from .configs import Configs, context_queue, drop_measurements
 from .describe import describe, sizes
@@ -20,7 +21,6 @@ from .lower import read
 from .memory import Memories
 from .ops import table
 from .options import Options
-from .places import Shared
 from .programs import Programs
 
 __all__ = ["Library"]
@@ -37,7 +37,7 @@ class _Graph:
     Attributes:
         lock: held while it is compiled: what it reads of the runtime stays meanwhile.
         commands: once it is finalized.
-        installed: what the runtime was given, and may call as long as the graph lives.
+        installed: what the runtime was given, and may call as long as the graph exists.
     """
 
     context: int
@@ -107,17 +107,6 @@ class Library(_core.GpuLibrary):
     def backend_get_supported_operations(self, backend: int) -> list[tuple[str, str]]:
         return [("qti.aisw", name) for name in table()]
 
-    def error_message(self, code: int) -> str:
-        """The runtime's words, with what is known of a memory handle that was refused."""
-        message = super().error_message(code)
-        e = self.last_error()
-        g = self._graphs.get(e["graph"])
-        given = self.memories.text(e["memory"]) if e["code"] == code else ""
-        if g is None or not given or e["tensor"] is None:
-            return message
-        value = g.io[e["tensor"]]
-        return f"{message} (it needs {value.dtype}{list(value.shape)}, the handle is for {given})"
-
     # ---- graphs
 
     def graph_create(self, context: int, name: str, config: _core.Config | None = None) -> int:
@@ -156,7 +145,7 @@ class Library(_core.GpuLibrary):
         made.commands.install(self, g.context, graph, started)
         g.installed = made.commands
         super().graph_finalize(graph, profile, signal)
-        self.graph_leave(graph, made.places.kept)
+        self.release_constants(graph, made.memory.kept)
         g.io = ir.io
         g.description = describe(made, target)
         g.sizes = sizes(made)

@@ -8,26 +8,11 @@ import functools
 import os
 from typing import Any, Final
 
+from .._native import _core
 from ..errors import BackendNotFoundError
 from .device import pyopencl
 
 __all__ = ["address", "call", "extension", "functions"]
-
-_NAMES: Final = (
-    "clCreateBuffer",
-    "clCreateCommandQueue",
-    "clEnqueueBarrierWithWaitList",
-    "clEnqueueNDRangeKernel",
-    "clEnqueueReadBuffer",
-    "clEnqueueWriteBuffer",
-    "clFinish",
-    "clFlush",
-    "clGetEventProfilingInfo",
-    "clReleaseCommandQueue",
-    "clReleaseEvent",
-    "clReleaseMemObject",
-    "clSetKernelArg",
-)
 
 _P: Final = ctypes.c_void_p
 _U32: Final = ctypes.c_uint32
@@ -69,9 +54,9 @@ def functions() -> dict[str, int]:
     """Name -> address.
 
     Raises:
-        BackendNotFoundError: the loader cannot be told, or lacks a function.
+        BackendNotFoundError: it is not clear which loader it is, or it lacks a function.
     """
-    return {n: address(n) for n in _NAMES}
+    return {n: address(n) for n in _core.OPENCL_FUNCTIONS}
 
 
 def address(name: str) -> int:

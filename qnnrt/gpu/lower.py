@@ -18,11 +18,11 @@ __all__ = ["read"]
 def read(name: str, text: str) -> Ir:
     """What ``GpuLibrary.graph_lower`` said of a graph.
 
-    Its constants are views of the runtime's memory: valid until the graph is lowered again, left
-    or freed.
+    Its constants are views of the runtime's memory: valid until the graph is lowered again, they
+    are released or it is freed.
     """
-    told = json.loads(text)
-    values = [_value(t) for t in told["tensors"]]
+    lowered = json.loads(text)
+    values = [_value(t) for t in lowered["tensors"]]
     nodes = [
         Node(
             n["name"],
@@ -31,25 +31,25 @@ def read(name: str, text: str) -> Ir:
             [values[i] for i in n["outputs"] if i >= 0],
             {key: _param(value) for key, value in n["params"].items()},
         )
-        for n in told["nodes"]
+        for n in lowered["nodes"]
     ]
-    io = tuple(values[i] for i in (*told["inputs"], *told["outputs"]))
-    return Ir(name, io, nodes, [(p["name"], p["changes"]) for p in told["passes"]])
+    io = tuple(values[i] for i in (*lowered["inputs"], *lowered["outputs"]))
+    return Ir(name, io, nodes, [(p["name"], p["changes"]) for p in lowered["passes"]])
 
 
-def _value(told: dict[str, Any]) -> Value:
-    dtype = numpy_dtype(told["type"])
-    shape = tuple(told["shape"])
-    data = _view(told["address"], told["bytes"]) if "address" in told else None
+def _value(tensor: dict[str, Any]) -> Value:
+    dtype = numpy_dtype(tensor["type"])
+    shape = tuple(tensor["shape"])
+    data = _view(tensor["address"], tensor["bytes"]) if "address" in tensor else None
     return Value(
-        told["name"],
-        told["id"],
+        tensor["name"],
+        tensor["id"],
         shape,
         dtype,
-        told["type"],
-        told["kind"],
+        tensor["type"],
+        tensor["kind"],
         None if data is None else data.view(dtype).reshape(shape),
-        _quantization(told["encoding"]) if "encoding" in told else None,
+        _quantization(tensor["encoding"]) if "encoding" in tensor else None,
     )
 
 
@@ -63,24 +63,27 @@ def _view(address: int, nbytes: int) -> np.ndarray:
     return array
 
 
-def _param(told: Any) -> Any:
+def _param(param: Any) -> Any:
     """A scalar, or a copy of a tensor's array: parameters are small and outlive the graph."""
-    if isinstance(told, str):
-        return float(told)  # what JSON has no number for
-    if not isinstance(told, dict):
-        return told
-    if "text" in told:
-        return told["text"]
-    data = _value(told).data
+    if isinstance(param, str):
+        return float(param)  # what JSON has no number for
+    if not isinstance(param, dict):
+        return param
+    if "text" in param:
+        return param["text"]
+    data = _value(param).data
     assert data is not None
     return data.copy()
 
 
-def _quantization(told: dict[str, Any]) -> Quantization:
-    bits = told["bits"] or None
-    block = tuple(told["block"]) or None
-    if told["axis"] < 0 and block is None:
-        return Quantization(told["scales"][0], told["offsets"][0], bitwidth=bits)
-    scales, offsets = np.array(told["scales"], np.float32), np.array(told["offsets"], np.int32)
-    axis = told["axis"] if told["axis"] >= 0 else None
+def _quantization(encoding: dict[str, Any]) -> Quantization:
+    bits = encoding["bits"] or None
+    block = tuple(encoding["block"]) or None
+    if encoding["axis"] < 0 and block is None:
+        return Quantization(encoding["scales"][0], encoding["offsets"][0], bitwidth=bits)
+    scales, offsets = (
+        np.array(encoding["scales"], np.float32),
+        np.array(encoding["offsets"], np.int32),
+    )
+    axis = encoding["axis"] if encoding["axis"] >= 0 else None
     return Quantization(scales, offsets, axis, bits, block)

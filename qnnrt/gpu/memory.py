@@ -14,11 +14,11 @@ import numpy as np
 from .._native import _core
 from ..dtypes import numpy_dtype
 from .device import pyopencl
-from .placing import VECTORS, coherent
+from .imports import VECTORS, coherent
 
 if TYPE_CHECKING:
+    from .imports import Import
     from .library import Library
-    from .placing import Placed
 
 __all__ = ["CUSTOM", "OPENCL", "Memories"]
 
@@ -35,7 +35,7 @@ class _Memory:
     number: int
     shape: tuple[int, ...]
     code: int
-    place: int = 0  # its host address, for memory that is the host's
+    host_address: int = 0  # of host memory
     changes_owners: bool = False
 
 
@@ -48,12 +48,12 @@ class Memories:
         self._lock = threading.RLock()
 
     def register(
-        self, context: int, descriptors: Iterable[tuple[Any, ...]], placed: Placed | None = None
+        self, context: int, descriptors: Iterable[tuple[Any, ...]], imported: Import | None = None
     ) -> list[int]:
         """All or nothing, as QnnMem_register.
 
         Args:
-            placed: what the one buffer that is named lies on, when that is memory of the host's.
+            imported: what the one buffer that is named is on, when that is host memory.
 
         Raises:
             MemError: 8005 another kind of memory, 8002 registered already, 8000 too small or of
@@ -62,8 +62,8 @@ class Memories:
         items = list(descriptors)
         with self._lock:
             seen = {m.number: h for h, m in self._of(context)}
-            if placed is not None:
-                self._refuse_place(context, placed)
+            if imported is not None:
+                self._refuse_address(context, imported)
             checked = [self._check(context, item, seen) for item in items]
             handles = []
             for memory in checked:
@@ -74,11 +74,11 @@ class Memories:
                     int(memory.buffer.flags),
                     memory.code,
                     memory.shape,
-                    placed.owners if placed is not None else None,
+                    imported.owners if imported is not None else None,
                 )
-                if placed is not None:
-                    changes = placed.owners is not None
-                    memory = replace(memory, place=placed.address, changes_owners=changes)
+                if imported is not None:
+                    changes = imported.owners is not None
+                    memory = replace(memory, host_address=imported.address, changes_owners=changes)
                 self._memories[handle] = memory
                 handles.append(handle)
             return handles
@@ -87,12 +87,12 @@ class Memories:
         # A copy: garbage that is collected meanwhile may deregister.
         return [(h, m) for h, m in self._memories.copy().items() if m.context == context]
 
-    def _refuse_place(self, context: int, placed: Placed) -> None:
+    def _refuse_address(self, context: int, imported: Import) -> None:
         for handle, m in self._of(context):
-            if m.place == placed.address:
+            if m.host_address == imported.address:
                 raise self._refusal(
                     8002,
-                    f"the memory at {placed.address:#x} is registered already, as "
+                    f"the memory at {imported.address:#x} is registered already, as "
                     f"{self._known(handle)}: deregister it for another shape or type",
                 )
 
@@ -129,11 +129,11 @@ class Memories:
                 8000,
                 f"shape {list(dims)} needs {nbytes} bytes, the OpenCL buffer has {buffer.size}",
             )
-        place = self._host_address(buffer)
-        if place % VECTORS:
+        address = self._host_address(buffer)
+        if address % VECTORS:
             raise self._refusal(
                 8000,
-                f"the OpenCL buffer {number:#x} lies on the host's memory at {place:#x}: kernels "
+                f"the OpenCL buffer {number:#x} lies on the host's memory at {address:#x}: kernels "
                 f"of a CPU need a multiple of {VECTORS}; make the buffer on aligned memory, as "
                 "qnnrt.alloc gives it, or without USE_HOST_PTR",
             )
@@ -159,7 +159,7 @@ class Memories:
             for handle in handles:
                 gone = _core.gpu_deregister(handle) if handle in self._memories else False
                 if gone:
-                    self._let_go(handle)
+                    self._release(handle)
                 mapped += gone is None
                 bad += gone is False
         if bad:
@@ -175,17 +175,17 @@ class Memories:
             )
 
     def drop(self, context: int) -> int:
-        """The handles of a context that goes; how many there were."""
+        """Deregister the handles of a context that is freed; how many there were."""
         with self._lock:
             left = [h for h, _ in self._of(context)]
             for handle in left:
                 _core.gpu_deregister(handle, force=True)
-                self._let_go(handle)
+                self._release(handle)
         return len(left)
 
-    def _let_go(self, handle: int) -> None:
+    def _release(self, handle: int) -> None:
         memory = self._memories[handle]
-        # Before the buffer goes: its number may be another buffer's then.
+        # Before the buffer is freed: its number may be another buffer's then.
         self._library.forget(memory.number)
         if memory.changes_owners:  # the host's memory may end before the command that unmaps it
             with contextlib.suppress(pyopencl().Error):
@@ -194,7 +194,7 @@ class Memories:
 
     def in_use(self, handle: int) -> bool:
         """Whether an execution uses it now."""
-        return _core.gpu_runs(handle) > 0
+        return _core.gpu_usage(handle)[0] > 0
 
     def text(self, handle: int) -> str:
         """Type and shape that a handle is for; nothing when it is none."""

@@ -1,4 +1,4 @@
-"""What a session on the gpu backend can be told."""
+"""The options of a session on the gpu backend."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class Options:
     queue_recording: bool = True
 
     def __post_init__(self) -> None:
-        for name, words in (("precision", PRECISIONS), ("perf_hint", PERF_HINTS)):
-            if (word := getattr(self, name)) not in words:
-                raise ValueError(f"gpu: {name} is one of {', '.join(words)}, not {word!r}")
+        for name, choices in (("precision", PRECISIONS), ("perf_hint", PERF_HINTS)):
+            if (choice := getattr(self, name)) not in choices:
+                raise ValueError(f"gpu: {name} is one of {', '.join(choices)}, not {choice!r}")
         for name, default in {f.name: f.default for f in fields(self)}.items():
             value = getattr(self, name)
             if isinstance(default, bool) and not isinstance(value, bool):

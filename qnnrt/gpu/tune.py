@@ -68,7 +68,7 @@ def measure(device: Device, variants: Variants) -> dict[str, float]:
     """Microseconds of each variant on the device: the median of five runs after a first one.
 
     Those with a routine of a library have no timestamps, and are measured from outside, until the
-    device has finished. Variants that the device or the library refuses are left out.
+    device has finished. Variants that the device or the library refuses are omitted.
     """
     cl = pyopencl()
     context = cl.Context([device.raw])

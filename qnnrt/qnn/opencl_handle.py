@@ -13,9 +13,9 @@ from .._native import _core
 from ..dtypes import data_type, numpy_dtype
 from ..errors import make_error
 from ..gpu.device import pyopencl
+from ..gpu.imports import Import, ImportRefused, end_import, import_buffer
 from ..gpu.mapped import end, mapped
 from ..gpu.memory import CUSTOM, OPENCL
-from ..gpu.placing import CannotPlace, Placed, place_buffer, unplace
 from .context_base import ContextBase
 from .memhandle import MemHandle, _BufferHold
 
@@ -65,10 +65,10 @@ class OpenCLHandle(MemHandle):
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
         self.offset = offset
         library: Any = context._library
-        placed: Placed | None = None
+        imported: Import | None = None
         if isinstance(buffer, _core.Buffer):
-            placed = self._placed(library, buffer)
-            self.cl_buffer = placed.buffer
+            imported = self._import(library, buffer)
+            self.cl_buffer = imported.buffer
         elif is_opencl_buffer(buffer):
             if offset:
                 raise ValueError(
@@ -81,18 +81,18 @@ class OpenCLHandle(MemHandle):
             raise TypeError(
                 f"kind 'opencl' needs a pyopencl.Buffer or a Buffer, not a {type(buffer).__name__}"
             )
-        self.via = placed.via if placed is not None else None
+        self.via = imported.via if imported is not None else None
         # The host has it between executions; where that takes mapping, it is mapped.
-        self._changes_owners = placed is not None and placed.owners is not None
+        self._changes_owners = imported is not None and imported.owners is not None
         number = self.cl_buffer.int_ptr
         item = (self.shape, self.data_type, CUSTOM, -1, OPENCL, self.nbytes, 0, number)
-        if placed is None:
+        if imported is None:
             handle = library.mem_register(context.handle, [item])[0]
         else:
             try:
-                handle = library.memories.register(context.handle, [item], placed)[0]
+                handle = library.memories.register(context.handle, [item], imported)[0]
             except BaseException:
-                unplace(placed)
+                end_import(imported)
                 raise
         keep: Any = (buffer, self.cl_buffer)
         if isinstance(buffer, _core.Buffer):
@@ -105,7 +105,7 @@ class OpenCLHandle(MemHandle):
             keep=keep,
         )
 
-    def _placed(self, library: Any, buffer: _core.Buffer) -> Placed:
+    def _import(self, library: Any, buffer: _core.Buffer) -> Import:
         """An OpenCL buffer on the memory of a Buffer."""
         if not hasattr(library, "cl_context"):
             raise ValueError(
@@ -118,8 +118,8 @@ class OpenCLHandle(MemHandle):
                 f"buffer has {buffer.nbytes}"
             )
         try:
-            return place_buffer(library, buffer, self.offset, self.nbytes)
-        except CannotPlace as e:
+            return import_buffer(library, buffer, self.offset, self.nbytes)
+        except ImportRefused as e:
             said = f"{e}: register a pyopencl.Buffer"
             raise make_error(8005, "mem", "memRegister", "", said) from e
 
@@ -171,7 +171,7 @@ class OpenCLHandle(MemHandle):
         Raises:
             MemError: 1005, it is mapped.
         """
-        if not self.closed and _core.gpu_is_mapped(self._raw):
+        if not self.closed and _core.gpu_usage(self._raw)[1]:
             raise make_error(
                 1005,
                 "mem",

@@ -15,7 +15,7 @@ from .._native import _core
 from ..errors import BindError, ClosedError, CopyError, MemError
 from ..gpu import Options as GpuOptions
 from ..gpu.host import device_memory, pinned
-from ..gpu.placing import CannotPlace
+from ..gpu.imports import ImportRefused
 from ..memory import alloc, buffer_of
 from ..model import ContextBinary
 from ..qnn.backend import Backend
@@ -177,7 +177,7 @@ class SessionMemory(_core.Runner):
                     self._register(t, device_memory(self.backend.library, t.nbytes), 0),
                 )
             reason = f"{self.backend.name} takes no memory handles ({e.name})"
-            if isinstance(e.__cause__, CannotPlace):
+            if isinstance(e.__cause__, ImportRefused):
                 reason = str(e.__cause__)
             if self.strict:
                 raise CopyError(

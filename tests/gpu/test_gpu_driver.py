@@ -12,8 +12,8 @@ from test_gpu_run import check_wide, gpu_configs, wide
 
 import qnnrt
 from qnnrt import _core
+from qnnrt.gpu import allocation, loader, programs
 from qnnrt.gpu import compile as compiling
-from qnnrt.gpu import loader, places, programs
 from qnnrt.model import Model, Node, Tensor
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
 from support.toy import F32, relu_model, tensors
@@ -218,8 +218,8 @@ def test_a_driver_that_fails_while_a_graph_is_made(
         if what == "program":
             patch.setattr(programs, "_text", lambda file: "#error planted\n")
         else:
-            patch.setattr(places, "place", lambda *_: cl.Buffer(gpu_context(), 1, 1 << 62))
-            patch.setattr(compiling, "place", places.place)
+            patch.setattr(allocation, "allocate", lambda *_: cl.Buffer(gpu_context(), 1, 1 << 62))
+            patch.setattr(compiling, "allocate", allocation.allocate)
         with pytest.raises(qnnrt.GraphError, match=r"graph 'relu': .* refused it: .*") as e:
             qnnrt.Session(relu_model(), "gpu", options={"gpu": {}})
         assert e.value.code == 1100

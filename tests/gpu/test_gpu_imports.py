@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt.gpu import placing
+from qnnrt.gpu import imports
 from qnnrt.gpu.device import choose
 from support.gpu.driver import build
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
@@ -59,7 +59,7 @@ def _fake_library(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture
 def driver(_fake_library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     # This machine may have no dma-bufs: a memfd is as good for a driver that maps it.
-    monkeypatch.setattr(placing, "is_dma_buf", lambda buffer: True)
+    monkeypatch.setattr(imports, "is_dma_buf", lambda buffer: True)
     found = FakeDriver(_fake_library)
     if not choose().shared:
         pytest.skip("the fake's buffers are host memory, which the device does not share")
@@ -178,7 +178,7 @@ def test_what_is_said_when_no_way_is_left(
     driver.offers(f"{KHR} {ION}", refuse=-37)
     with qnnrt.qnn.Backend.open("gpu") as backend, backend.create_context() as context:
         library: Any = backend.library
-        monkeypatch.setattr(placing, "coherent", lambda device: False)
+        monkeypatch.setattr(imports, "coherent", lambda device: False)
         message = (
             r"in place \(cl_khr_external_memory_dma_buf: OpenCL error -37; cl_qcom_ion_host_ptr: "
             r"OpenCL error -37; CL_MEM_USE_HOST_PTR: needs an address"
@@ -192,7 +192,7 @@ def test_what_is_said_when_no_way_is_left(
 
 
 def test_memory_that_is_no_dma_buf(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placing, "is_dma_buf", lambda buffer: False)
+    monkeypatch.setattr(imports, "is_dma_buf", lambda buffer: False)
     driver.offers(f"{KHR} {ION}")
     with qnnrt.Session(relu_model(), "gpu") as s:
         assert driver.journal() == []

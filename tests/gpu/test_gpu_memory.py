@@ -12,7 +12,7 @@ import pytest
 
 import qnnrt
 from qnnrt import _core
-from qnnrt.gpu import placing
+from qnnrt.gpu import imports
 from qnnrt.gpu.ops import arg
 from qnnrt.model import Model, Node, Tensor
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
@@ -77,7 +77,7 @@ def test_a_buffer_of_another_context(session: qnnrt.Session) -> None:
 
 def test_memory_where_a_cpu_cannot_read_vectors(session: qnnrt.Session) -> None:
     library: Any = session.backend.library
-    if not placing.coherent(library.device):
+    if not imports.coherent(library.device):
         pytest.skip("the device is no CPU")
     memory = qnnrt.alloc(4096)
     flags = RW | cl.mem_flags.USE_HOST_PTR

@@ -15,7 +15,7 @@ import pytest
 
 import qnnrt
 from qnnrt import cli
-from qnnrt.gpu import ir, places
+from qnnrt.gpu import allocation, ir
 from qnnrt.gpu.compile import launches_of
 from qnnrt.gpu.device import choose
 from qnnrt.gpu.ops import table
@@ -111,7 +111,7 @@ REFUSED: dict[str, Callable[[qnnrt.Session], Any]] = {
     "GridSample": _grid_sample,
     "fixed-point numbers": _fixed_point,
     "tensors of 2^31 elements": lambda s: _size(1 << 16, 1 << 15),
-    "tensors larger than": lambda s: _size(places.most_bytes(choose()) // 4 + 1),
+    "tensors larger than": lambda s: _size(allocation.most_bytes(choose()) // 4 + 1),
     "context binaries": lambda s: s.save_binary("model.bin"),
     "`threads`": lambda s: qnnrt.Session(relu_model(), s.backend, threads=2),
 }
@@ -130,7 +130,7 @@ def test_it_is_refused_with_these_words(
     (do,) = [do for start, do in REFUSED.items() if row.startswith(start)]
     if "larger than" in row:  # what a device allows may be more than kernels can count
         monkeypatch.setattr("qnnrt.gpu.compile.most_bytes", lambda device: 64)
-        monkeypatch.setattr(places, "most_bytes", lambda device: 64)
+        monkeypatch.setattr(allocation, "most_bytes", lambda device: 64)
     with pytest.raises((qnnrt.QnnError, qnnrt.UnsupportedOpError)) as e:
         do(session)
     assert _rows()[row] in str(e.value)

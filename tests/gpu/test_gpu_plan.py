@@ -13,7 +13,7 @@ import pytest
 
 import qnnrt
 from qnnrt import planning
-from qnnrt.gpu import ir, places
+from qnnrt.gpu import allocation, ir
 from qnnrt.gpu.device import Device, choose
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
@@ -111,7 +111,7 @@ def test_where_overlapping_sub_buffers_are_slow_tensors_have_whole_buffers_in_tu
     chain = [value(f"v{i}", size) for i, size in enumerate(sizes)]
     launches = [launch(a, b) for a, b in pairwise(chain)]
     target = Target(replace(choose(), overlaps=False))
-    found = places.arenas(launches, target, 1 << 30)
+    found = allocation.arenas(launches, target, 1 << 30)
     assert [[v.name for v in arena.values] for arena in found] == [
         ["v1", "v3", "v5"],
         ["v4", "v0", "v2"],
@@ -170,7 +170,7 @@ def test_a_result_takes_the_memory_of_an_operand_that_ends_there() -> None:
         launch(c, b, d, in_place=((d, x), (d, c))),
         launch(d, y, in_place=((y, d),)),
     ]
-    (arena,) = places.arenas(launches, target(), 1 << 30)
+    (arena,) = allocation.arenas(launches, target(), 1 << 30)
     # b is made while a is still needed; c takes a's place, and d that of c, which is a's.
     assert (arena.values, arena.shared) == ([a, b], {a: [c, d]})
     assert [(i.first, i.last) for i in arena.items] == [(0, 4), (1, 3)]
@@ -185,7 +185,7 @@ def test_results_of_another_size_and_views_of_other_values_get_their_own() -> No
         launch(a, b, in_place=((b, a),)),
         launch(view, b, c, in_place=((c, view),)),
     ]
-    (arena,) = places.arenas(launches, target(), 1 << 30)
+    (arena,) = allocation.arenas(launches, target(), 1 << 30)
     assert (arena.values, arena.shared) == ([a, b], {a: [c]})
 
 
@@ -196,14 +196,14 @@ def test_an_arena_beyond_the_largest_buffer_becomes_several(
     sizes = (4096, 1024, 2048, 512)
     values = [value(f"v{n}", n) for n in sizes]
     launches = [launch(*values)]
-    (one,) = places.arenas(launches, made_for, 4 * sum(sizes))
+    (one,) = allocation.arenas(launches, made_for, 4 * sum(sizes))
     assert one.plan.peak == 4 * sum(sizes)
-    several = places.arenas(launches, made_for, 16384)
+    several = allocation.arenas(launches, made_for, 16384)
     assert [[v.size for v in arena.values] for arena in several] == [[4096], [2048, 1024, 512]]
     for arena in several:
         planning.check(arena.items, arena.plan.offsets, 16384)
     # and a graph runs on such
-    monkeypatch.setattr(places, "most_bytes", lambda device: device.alignment)
+    monkeypatch.setattr(allocation, "most_bytes", lambda device: device.alignment)
     model = layers()
     with qnnrt.Session(model, backend) as s:
         np.testing.assert_allclose(s.run({"x": X})["y"], reference(model, X), rtol=1e-5, atol=1e-5)

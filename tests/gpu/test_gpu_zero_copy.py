@@ -16,7 +16,7 @@ import pytest
 
 import qnnrt
 from qnnrt import _core
-from qnnrt.gpu import placing
+from qnnrt.gpu import imports
 from qnnrt.gpu.device import choose
 from support.gpu.driver import Spy, build, under_oclgrind
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
@@ -132,7 +132,7 @@ def test_strict_sessions_feed_nothing_to_the_device() -> None:
 def test_memory_that_changes_owners(spy: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that shares memory, but needs to be told: unmapped for the kernels, mapped for the
     host. No byte moves."""
-    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    monkeypatch.setattr(imports, "coherent", lambda device: False)
     with qnnrt.Session(add_model(), "gpu", strict=True) as s:
         shares_memory(s)
         for value in (1, -4):
@@ -166,7 +166,7 @@ def test_memory_that_changes_owners(spy: Spy, monkeypatch: pytest.MonkeyPatch) -
 def test_memory_that_changes_owners_stays_where_it_is_when_an_execution_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    monkeypatch.setattr(imports, "coherent", lambda device: False)
     with qnnrt.Session(relu_model(), "gpu") as s:
         shares_memory(s)
         y = s.context.register(of(s, 64), (4, 4), F32, kind="opencl")
@@ -184,7 +184,7 @@ def test_memory_that_changes_owners_stays_where_it_is_when_an_execution_is_refus
 
 def test_graphs_at_once_on_memory_that_changes_owners(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first to use it takes it over, the last one gives it back: never twice in between."""
-    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    monkeypatch.setattr(imports, "coherent", lambda device: False)
     with qnnrt.Session(relu_model(), "gpu") as s:
         shares_memory(s)
         graph = s.context.create_graph("second")
@@ -240,7 +240,7 @@ def test_memory_that_is_mapped_to_be_read_is_for_inputs() -> None:
 
 
 def test_addresses_that_only_a_copy_could_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    monkeypatch.setattr(imports, "coherent", lambda device: False)
     with qnnrt.Session(relu_model(), "gpu") as s, qnnrt.alloc(8192) as buffer:
         shares_memory(s)
         with pytest.raises(qnnrt.MemError, match="an address that is a multiple of 4096") as e:
@@ -257,7 +257,7 @@ def test_addresses_that_only_a_copy_could_serve(monkeypatch: pytest.MonkeyPatch)
 def test_a_buffer_that_is_refused_is_not_left_mapped(
     spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    monkeypatch.setattr(imports, "coherent", lambda device: False)
     with qnnrt.Session(relu_model(), "gpu") as s, qnnrt.alloc(4096) as buffer:
         shares_memory(s)
         with s.context.register(buffer, (1, 16), F32, kind="opencl"):
@@ -272,7 +272,7 @@ def test_memory_that_changes_owners_is_waited_for_when_it_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The command that unmaps it must not come after the host has freed it."""
-    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    monkeypatch.setattr(imports, "coherent", lambda device: False)
     with qnnrt.Session(relu_model(), "gpu") as s, qnnrt.alloc(4096) as buffer:
         shares_memory(s)
         handle = s.context.register(buffer, (1, 16), F32, kind="opencl")
@@ -291,7 +291,7 @@ def test_a_driver_that_does_not_give_memory_back(monkeypatch: pytest.MonkeyPatch
     failing: list[int] = []
     size = ctypes.c_size_t
     kind = ctypes.CFUNCTYPE(size, *[size] * 9, ctypes.POINTER(ctypes.c_int32))
-    real = kind(placing.address("clEnqueueMapBuffer"))
+    real = kind(imports.address("clEnqueueMapBuffer"))
 
     def map_buffer(*args: Any) -> int:
         if not failing:
@@ -302,9 +302,9 @@ def test_a_driver_that_does_not_give_memory_back(monkeypatch: pytest.MonkeyPatch
     wrapped = kind(map_buffer)
     number = ctypes.cast(wrapped, ctypes.c_void_p).value or 0
     addresses = {"clEnqueueMapBuffer": number}
-    address = placing.address
-    monkeypatch.setattr(placing, "address", lambda name: addresses.get(name) or address(name))
-    monkeypatch.setattr(placing, "coherent", lambda device: False)
+    address = imports.address
+    monkeypatch.setattr(imports, "address", lambda name: addresses.get(name) or address(name))
+    monkeypatch.setattr(imports, "coherent", lambda device: False)
     with qnnrt.Session(relu_model(), "gpu") as s:
         shares_memory(s)
         s.inputs["x"].array[...] = 3
@@ -326,8 +326,8 @@ def test_a_driver_that_shows_the_memory_elsewhere(monkeypatch: pytest.MonkeyPatc
         if not library.device.shared:
             pytest.skip("the device has memory of its own")
         made = cl.Buffer(backend.cl_context, cl.mem_flags.READ_WRITE, 64)
-        with pytest.raises(placing.CannotPlace, match="shows it to the host at 0x"):
-            placing._proved(library, made, placing.HOST_POINTER, buffer.address, 64)
+        with pytest.raises(imports.ImportRefused, match="shows it to the host at 0x"):
+            imports._verified(library, made, imports.HOST_POINTER, buffer.address, 64)
     assert _core.gpu_counts()["handles"] == 0
 
 

@@ -14,6 +14,7 @@ BELOW = {
     "support": {"abi"},
     "memory": {"abi", "support"},
     "ir": {"abi", "support"},
+    "opencl": {"abi", "support", "ir"},
     "ops": {"abi", "support", "ir"},
     "graph": {"abi", "support", "memory", "ir", "ops"},
     "backends": {

@@ -1,4 +1,4 @@
-"""OpenCL buffers on memory of the host's: the device uses it where it lies."""
+"""Imports of host memory: OpenCL buffers on a Buffer's memory, of which nothing is copied."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = [
     "HOST_POINTER",
     "VECTORS",
-    "CannotPlace",
-    "Placed",
+    "Import",
+    "ImportRefused",
     "coherent",
-    "place_buffer",
-    "unplace",
+    "end_import",
+    "import_buffer",
 ]
 
 Buffer: TypeAlias = _core.Buffer
@@ -48,8 +48,8 @@ _DMA_BUF: Final = 0x411D
 _LINE: Final = 64
 
 
-class CannotPlace(Exception):
-    """Why this device does not use the memory where it lies."""
+class ImportRefused(Exception):
+    """Why this device does not use the memory in place."""
 
 
 class HostPointer(ctypes.Structure):
@@ -64,8 +64,8 @@ class HostPointer(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Placed:
-    """An OpenCL buffer on memory of the host's.
+class Import:
+    """An OpenCL buffer on host memory.
 
     Attributes:
         buffer: the ``pyopencl.Buffer``.
@@ -90,27 +90,27 @@ def is_dma_buf(buffer: Buffer) -> bool:
     return buffer.is_dma_buf
 
 
-def place_buffer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Placed:
+def import_buffer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
     """An OpenCL buffer on ``nbytes`` of a buffer, from ``offset`` on; nothing is copied.
 
     Raises:
-        CannotPlace: the device can not; the message says what was tried.
+        ImportRefused: the device can not; the message says what was tried.
     """
     device = library.device
     tried = []
     for via, make in _ways(device, buffer):
         try:
             return make(library, buffer, offset, nbytes)
-        except (CannotPlace, pyopencl().Error) as e:
+        except (ImportRefused, pyopencl().Error) as e:
             tried.append(f"{via}: {e}")
     if tried:
-        raise CannotPlace(
+        raise ImportRefused(
             f"{device} does not use a Buffer of the host's in place ({'; '.join(tried)})"
         )
-    raise CannotPlace(f"{device} has memory of its own, in which no Buffer of the host's lies")
+    raise ImportRefused(f"{device} has memory of its own, in which no Buffer of the host's lies")
 
 
-_Way: TypeAlias = Callable[["Library", Buffer, int, int], Placed]
+_Way: TypeAlias = Callable[["Library", Buffer, int, int], Import]
 
 
 def _ways(device: Device, buffer: Buffer) -> Iterator[tuple[str, _Way]]:
@@ -126,12 +126,12 @@ def _ways(device: Device, buffer: Buffer) -> Iterator[tuple[str, _Way]]:
 # ---- ways
 
 
-def _by_khr_dma_buf(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Placed:
+def _by_khr_dma_buf(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
     device = library.device
     acquire = extension(device.raw.platform, "clEnqueueAcquireExternalMemObjectsKHR")
     release = extension(device.raw.platform, "clEnqueueReleaseExternalMemObjectsKHR")
     if not (acquire and release):
-        raise CannotPlace("the driver lacks its functions")
+        raise ImportRefused("the driver lacks its functions")
     properties = (ctypes.c_uint64 * 3)(_HANDLE_DMA_BUF, buffer.fd, 0)
     status = ctypes.c_int32()
     mem = call("clCreateBufferWithProperties")(
@@ -146,40 +146,39 @@ def _by_khr_dma_buf(library: Library, buffer: Buffer, offset: int, nbytes: int) 
     start = buffer.fd_offset + offset
     part = _part(device, whole, start, nbytes, buffer.fd_size)
     owners = ("external", library.cl_queue.int_ptr, acquire, release, whole.int_ptr)
-    place = buffer.address + offset
-    return Placed(part, "cl_khr_external_memory_dma_buf", place, owners)
+    return Import(part, "cl_khr_external_memory_dma_buf", buffer.address + offset, owners)
 
 
 def _by_qcom(extension_name: str, allocation: int) -> _Way:
-    def way(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Placed:
+    def way(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
         device = library.device
         page, padding = _size_of(device, _PAGE_SIZE) or mmap.PAGESIZE, _size_of(device, _PADDING)
         if buffer.fd_offset or buffer.address % page:
-            raise CannotPlace(f"takes memory from the start of its fd, on pages of {page} bytes")
+            raise ImportRefused(f"takes memory from the start of its fd, on pages of {page} bytes")
         if offset + nbytes + padding > buffer.fd_size:
-            raise CannotPlace(f"wants {padding} bytes behind the tensor")
+            raise ImportRefused(f"wants {padding} bytes behind the tensor")
         io_coherent = "cl_qcom_ext_host_ptr_iocoherent" in device.raw.extensions.split()
         policy = _IO_COHERENT if io_coherent else _WRITEBACK
         pointer = HostPointer(allocation, policy, buffer.fd, buffer.address)
         flags = _access(buffer) | _USE_HOST_PTR | _EXT_HOST_PTR
         whole = _created(library, flags, offset + nbytes, ctypes.addressof(pointer))
         part = _part(device, whole, offset, nbytes, offset + nbytes)
-        return _proved(library, part, extension_name, buffer.address + offset, nbytes)
+        return _verified(library, part, extension_name, buffer.address + offset, nbytes)
 
     return way
 
 
-def _by_host_pointer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Placed:
+def _by_host_pointer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
     start, size = buffer.address + offset, nbytes
     # What a GPU cannot map in place, its driver copies, behind the same address. On a CPU kernels
     # read vectors where they are, and instructions for these fail elsewhere.
     unit = VECTORS if coherent(library.device) else mmap.PAGESIZE
     if start % unit:
-        raise CannotPlace(f"needs an address that is a multiple of {unit}, not {start:#x}")
+        raise ImportRefused(f"needs an address that is a multiple of {unit}, not {start:#x}")
     if not coherent(library.device):
         size = -(-nbytes // _LINE) * _LINE  # still in the buffer's last page
     made = _created(library, _access(buffer) | _USE_HOST_PTR, max(size, 1), start)
-    return _proved(library, made, HOST_POINTER, start, nbytes)
+    return _verified(library, made, HOST_POINTER, start, nbytes)
 
 
 _IMPORTS: Final[tuple[tuple[str, _Way], ...]] = (
@@ -209,7 +208,7 @@ def _created(library: Library, flags: int, nbytes: int, host_pointer: int) -> An
 def _owned(mem: int | None, status: int) -> Any:
     """The ``pyopencl.Buffer`` of a cl_mem that was just made."""
     if not mem or status:
-        raise CannotPlace(f"OpenCL error {status}")
+        raise ImportRefused(f"OpenCL error {status}")
     return pyopencl().Buffer.from_int_ptr(mem, retain=False)
 
 
@@ -218,14 +217,14 @@ def _part(device: Device, whole: Any, start: int, nbytes: int, end: int) -> Any:
     if start == 0 and nbytes == end:
         return whole
     if start % device.alignment:
-        raise CannotPlace(
+        raise ImportRefused(
             f"the tensor begins at byte {start} of its fd: the device needs a multiple of "
             f"{device.alignment}"
         )
     return whole.get_sub_region(start, nbytes)
 
 
-def _proved(library: Library, made: Any, via: str, place: int, nbytes: int) -> Placed:
+def _verified(library: Library, made: Any, via: str, start: int, nbytes: int) -> Import:
     """Ask the driver where the host sees the buffer: anywhere but at the memory it is a copy."""
     queue, size = library.cl_queue.int_ptr, max(nbytes, 1)
     status = ctypes.c_int32()
@@ -233,22 +232,22 @@ def _proved(library: Library, made: Any, via: str, place: int, nbytes: int) -> P
         queue, made.int_ptr, 1, _MAP_READ_WRITE, 0, size, 0, None, None, ctypes.byref(status)
     )
     if not seen or status.value:
-        raise CannotPlace(f"OpenCL error {status.value}")
-    if seen == place and not coherent(library.device):
+        raise ImportRefused(f"OpenCL error {status.value}")
+    if seen == start and not coherent(library.device):
         give, take_back = address("clEnqueueUnmapMemObject"), address("clEnqueueMapBuffer")
-        return Placed(made, via, place, ("mapped", queue, give, take_back, place))
+        return Import(made, via, start, ("mapped", queue, give, take_back, start))
     call("clEnqueueUnmapMemObject")(queue, made.int_ptr, seen, 0, None, None)
     library.cl_queue.finish()
-    if seen != place:
-        raise CannotPlace(f"the driver shows it to the host at {seen:#x}, not at {place:#x}")
-    return Placed(made, via, place, None)
+    if seen != start:
+        raise ImportRefused(f"the driver shows it to the host at {seen:#x}, not at {start:#x}")
+    return Import(made, via, start, None)
 
 
-def unplace(placed: Placed) -> None:
+def end_import(made: Import) -> None:
     """End the mapping of an OpenCL buffer that nobody is going to use."""
-    if placed.owners is not None and placed.owners[0] == "mapped":
-        queue, number = placed.owners[1], placed.buffer.int_ptr
-        call("clEnqueueUnmapMemObject")(queue, number, placed.address, 0, None, None)
+    if made.owners is not None and made.owners[0] == "mapped":
+        queue, number = made.owners[1], made.buffer.int_ptr
+        call("clEnqueueUnmapMemObject")(queue, number, made.address, 0, None, None)
 
 
 def _size_of(device: Device, name: int) -> int:

@@ -1,35 +1,16 @@
-// Why the last execution on the gpu backend failed, for the thread that it failed on. Header only,
-// part of the binding.
-#pragma once
+#include "opencl/error.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
+#include "abi/qnn_errors.h"
 
-namespace qnnrt::client {
+namespace qnnrt::opencl {
+namespace {
 
-struct GpuError {
-  uint64_t code = 0;      // what the execution returned
-  int32_t opencl = 0;     // the OpenCL function's code; 0 when none failed
-  uint32_t tensor = 0;    // position among inputs, then outputs; UINT32_MAX for none
-  uint32_t step = 0;      // of the command list; UINT32_MAX for none
-  uint64_t graph = 0;     // its handle
-  uint64_t memory = 0;    // the memory handle that was refused; 0 for none
-  const char* what = "";  // a literal
-  char detail[200] = "";  // what follows it
-};
+constexpr int32_t kNoBufferMemory = -4;  // CL_MEM_OBJECT_ALLOCATION_FAILURE
+constexpr int32_t kNoHostMemory = -6;    // CL_OUT_OF_HOST_MEMORY; -5 CL_OUT_OF_RESOURCES
 
-inline GpuError& LastGpuError() {
-  thread_local GpuError error;
-  return error;
-}
+}  // namespace
 
-inline void SetGpuDetail(GpuError* e, const char* text) {
-  std::snprintf(e->detail, sizeof(e->detail), "%s", text);
-}
-
-// "CL_OUT_OF_RESOURCES"; null for a number that OpenCL 3.0 has not.
-inline const char* OpenClErrorName(int32_t code) {
+const char* ErrorName(int32_t code) {
   static const char* const kRun[] = {"CL_SUCCESS",
                                      "CL_DEVICE_NOT_FOUND",
                                      "CL_DEVICE_NOT_AVAILABLE",
@@ -73,27 +54,22 @@ inline const char* OpenClErrorName(int32_t code) {
   return name != nullptr ? name : at(kInvalid, -30);
 }
 
-// The reason in one sentence. Null where there is no such name.
-inline void WriteGpuError(const GpuError& e, const char* tensor, const char* node,
-                          const char* kernel, char* text, size_t size) {
-  size_t used = 0;
-  const auto add = [&](const char* format, auto... values) {
-    if (used >= size) return;
-    const int n = std::snprintf(text + used, size - used, format, values...);
-    used += n > 0 ? static_cast<size_t>(n) : 0;
-  };
-  text[0] = '\0';
-  if (tensor != nullptr) add("tensor '%s': ", tensor);
-  if (e.step != UINT32_MAX) {
-    add("step %u", e.step);
-    if (node != nullptr) add(", node '%s'", node);
-    if (kernel != nullptr) add(", kernel %s", kernel);
-    add(": %s", "");
-  }
-  add("%s%s", e.what, e.detail);
-  if (e.opencl == 0) return;
-  const char* name = OpenClErrorName(e.opencl);
-  add(" (%s, OpenCL error %d)", name == nullptr ? "a code of the driver's own" : name, e.opencl);
+Status DriverError(int32_t code, const std::string& what) {
+  const char* name = ErrorName(code);
+  return Error(code <= kNoBufferMemory && code >= kNoHostMemory ? QNN_COMMON_ERROR_MEM_ALLOC
+                                                                : QNN_COMMON_ERROR_GENERAL,
+               "%s (%s, OpenCL error %d)", what.c_str(),
+               name == nullptr ? "a code of the driver's own" : name, code);
 }
 
-}  // namespace qnnrt::client
+std::string TypeText(Qnn_DataType_t type, const Shape& shape) {
+  static const char* const kKinds[] = {"int", "uint", "float", "int", "uint"};  // fixed point last
+  // A type is its kind and its bits, two decimal digits: 0x0216 is FLOAT_16.
+  const uint32_t kind = static_cast<uint32_t>(type) >> 8;
+  char text[16] = "bool";
+  if (kind < sizeof(kKinds) / sizeof(*kKinds))
+    std::snprintf(text, sizeof(text), "%s%x", kKinds[kind], static_cast<uint32_t>(type) & 0xFF);
+  return text + ShapeText(shape);
+}
+
+}  // namespace qnnrt::opencl

@@ -1,4 +1,4 @@
-"""Where tensors lie in the device's memory: intermediates in an arena, constants beside it."""
+"""Allocation of the device's memory: an arena of intermediates, and buffers of constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .device import Device, pyopencl
 from .ir import Launch, Value
 from .target import Target
 
-__all__ = ["Arena", "Places", "Shared", "arenas", "most_bytes", "place"]
+__all__ = ["Allocations", "Arena", "Shared", "allocate", "arenas", "most_bytes"]
 
 _LINE: Final = 64  # what the runtime aligns constants to
 _PAGE: Final = 4096  # what devices that share memory, but no caches, want
@@ -23,7 +23,7 @@ _PAGE: Final = 4096  # what devices that share memory, but no caches, want
 
 @dataclass
 class Arena:
-    """One buffer and what lies in it; ``shared`` lists more values that have an item's memory."""
+    """One buffer and the allocations in it; ``shared`` lists more values that use an item's."""
 
     plan: planning.Plan
     items: list[planning.Item]
@@ -32,8 +32,8 @@ class Arena:
 
 
 @dataclass
-class Places:
-    """Where everything lies that is no input and no output.
+class Allocations:
+    """Memory of everything that is no input and no output.
 
     Attributes:
         buffers: a ``pyopencl.Buffer`` for each value that has memory of its own.
@@ -51,7 +51,7 @@ class Places:
 
 
 class _Weights:
-    """A constant's buffer, which lives as long as a graph uses it."""
+    """A constant's buffer, kept as long as a graph uses it."""
 
     def __init__(self, buffer: Any) -> None:
         self.buffer = buffer
@@ -61,18 +61,18 @@ class _Weights:
 Shared = weakref.WeakValueDictionary[bytes, _Weights]
 
 
-def place(
+def allocate(
     launches: Sequence[Launch],
     target: Target,
     context: Any,
     queue: Any,
     shared: Shared,
-) -> Places:
+) -> Allocations:
     """Memory for what kernels read and write, with constants in it."""
-    places = Places()
-    _intermediates(launches, target, context, places)
-    _constants(_lives(launches, "static"), target, context, queue, shared, places)
-    return places
+    memory = Allocations()
+    _intermediates(launches, target, context, memory)
+    _constants(_lifetimes(launches, "static"), target, context, queue, shared, memory)
+    return memory
 
 
 def most_bytes(device: Device) -> int:
@@ -80,7 +80,7 @@ def most_bytes(device: Device) -> int:
     return int(device.raw.max_mem_alloc_size)
 
 
-def _lives(launches: Sequence[Launch], kind: str) -> dict[Value, tuple[int, int]]:
+def _lifetimes(launches: Sequence[Launch], kind: str) -> dict[Value, tuple[int, int]]:
     """Values of a kind that have memory of their own, with the first and last step of each."""
     found: dict[Value, tuple[int, int]] = {}
     for step, launch in enumerate(launches):
@@ -94,9 +94,9 @@ def _lives(launches: Sequence[Launch], kind: str) -> dict[Value, tuple[int, int]
 
 
 def _intermediates(
-    launches: Sequence[Launch], target: Target, context: Any, places: Places
+    launches: Sequence[Launch], target: Target, context: Any, memory: Allocations
 ) -> None:
-    """Give what lives between kernels its place."""
+    """Allocate what kernels pass to one another."""
     cl = pyopencl()
     for arena in arenas(launches, target, most_bytes(target.device)):
         buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, arena.plan.peak)
@@ -104,8 +104,8 @@ def _intermediates(
             whole = not any(arena.plan.offsets)  # one after the other, each from the start
             part = buffer if whole else buffer.get_sub_region(offset, item.size)
             for each in (value, *arena.shared.get(value, ())):
-                places.buffers[each] = part
-        places.arenas.append(arena)
+                memory.buffers[each] = part
+        memory.arenas.append(arena)
 
 
 def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena]:
@@ -114,19 +114,19 @@ def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena
     Where sub-buffers that overlap are slow, the values of an arena follow one another, so that each
     has the whole of it.
     """
-    lives = _lives(launches, "native")
+    lifetimes = _lifetimes(launches, "native")
     shared: dict[Value, list[Value]] = {}
     if target.memory_optimizations:
-        shared = _reuse(launches, lives)
+        shared = _reuse(launches, lifetimes)
     items = {
         v: planning.Item(first, last, max(v.nbytes, 1), target.device.alignment)
-        for v, (first, last) in lives.items()
+        for v, (first, last) in lifetimes.items()
     }
     groups = [list(items)] if items else []
     if not target.memory_optimizations:
         groups = [[v] for v in items]
     elif not target.device.overlaps:
-        groups = _in_turn(items)
+        groups = _whole_buffers(items)
     elif items and planning.plan(items.values()).peak > limit:
         groups = _split(items, limit)
     return [
@@ -141,18 +141,18 @@ def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena
 
 
 def _reuse(
-    launches: Sequence[Launch], lives: dict[Value, tuple[int, int]]
+    launches: Sequence[Launch], lifetimes: dict[Value, tuple[int, int]]
 ) -> dict[Value, list[Value]]:
-    """Let results take the memory of operands that end there; ``lives`` loses these results."""
+    """Let results take the memory of operands that end there; ``lifetimes`` loses these results."""
     holder: dict[Value, Value] = {}
     for step, launch in enumerate(launches):
         for written, read in launch.in_place:
             y, x = written.root, read.root
             x = holder.get(x, x)
-            if x is y or y not in lives or x not in lives or x.nbytes != y.nbytes:
+            if x is y or y not in lifetimes or x not in lifetimes or x.nbytes != y.nbytes:
                 continue
-            if lives[x][1] == step == lives[y][0]:
-                lives[x] = (lives[x][0], lives.pop(y)[1])
+            if lifetimes[x][1] == step == lifetimes[y][0]:
+                lifetimes[x] = (lifetimes[x][0], lifetimes.pop(y)[1])
                 holder[y] = x
                 break
     shared: dict[Value, list[Value]] = {}
@@ -161,10 +161,10 @@ def _reuse(
     return shared
 
 
-def _in_turn(items: dict[Value, planning.Item]) -> list[list[Value]]:
-    """Values into groups that are never needed at once: the largest first, into the group whose
-    largest value is the nearest in size (Pisarchyk and Lee, "Efficient Memory Management for Deep
-    Neural Net Inference", 2020)."""
+def _whole_buffers(items: dict[Value, planning.Item]) -> list[list[Value]]:
+    """Buffer reuse: values into groups whose lifetimes do not overlap, the largest first, into the
+    group whose largest value is the nearest in size (Pisarchyk and Lee, "Efficient Memory
+    Management for Deep Neural Net Inference", 2020)."""
     groups: list[list[Value]] = []
     for value in sorted(items, key=lambda v: -items[v].size):
         mine = items[value]
@@ -202,32 +202,32 @@ def _constants(
     context: Any,
     queue: Any,
     shared: Shared,
-    places: Places,
+    memory: Allocations,
 ) -> None:
-    """Give constants their place: where they are if the device can read them there, else in one
-    buffer, or in the buffer that another graph has of the same bytes."""
+    """Buffers of constants: on the host's memory if the device can read it there, else one for
+    all of them, or the buffer that another graph has of the same bytes."""
     cl = pyopencl()
     rest: list[Value] = []
     for value in values:
         assert value.data is not None
         if target.weight_sharing:
-            _share(value, context, queue, shared, places)
+            _share(value, context, queue, shared, memory)
         elif _usable(value.data, target.device):
             flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
-            places.buffers[value] = cl.Buffer(context, flags, hostbuf=_bytes(value.data))
-            places.kept.append(value.data.ctypes.data)
-            places.keep.append(value.data)
-            places.weight_bytes += value.nbytes
+            memory.buffers[value] = cl.Buffer(context, flags, hostbuf=_bytes(value.data))
+            memory.kept.append(value.data.ctypes.data)
+            memory.keep.append(value.data)
+            memory.weight_bytes += value.nbytes
         else:
             rest.append(value)
     for group in _groups(rest, target.device):
         end = group[-1][1] + max(group[-1][0].nbytes, 1)
         buffer = cl.Buffer(context, cl.mem_flags.READ_ONLY, end)
-        places.weight_bytes += end
+        memory.weight_bytes += end
         for value, offset in group:
             part = buffer.get_sub_region(offset, max(value.nbytes, 1))
             _write(queue, part, value)
-            places.buffers[value] = part
+            memory.buffers[value] = part
 
 
 def _usable(data: np.ndarray, device: Device) -> bool:
@@ -237,7 +237,7 @@ def _usable(data: np.ndarray, device: Device) -> bool:
     return data.ctypes.data % (_LINE if device.kind == "cpu" else _PAGE) == 0
 
 
-def _share(value: Value, context: Any, queue: Any, shared: Shared, places: Places) -> None:
+def _share(value: Value, context: Any, queue: Any, shared: Shared, memory: Allocations) -> None:
     cl = pyopencl()
     assert value.data is not None
     key = hashlib.sha256(_bytes(value.data).data).digest()
@@ -245,10 +245,10 @@ def _share(value: Value, context: Any, queue: Any, shared: Shared, places: Place
     if held is None:
         buffer = cl.Buffer(context, cl.mem_flags.READ_ONLY, max(value.nbytes, 1))
         _write(queue, buffer, value)
-        places.weight_bytes += value.nbytes
+        memory.weight_bytes += value.nbytes
         held = shared[key] = _Weights(buffer)
-    places.buffers[value] = held.buffer
-    places.keep.append(held)
+    memory.buffers[value] = held.buffer
+    memory.keep.append(held)
 
 
 def _groups(values: Sequence[Value], device: Device) -> list[list[tuple[Value, int]]]:

@@ -1,0 +1,189 @@
+// The executor of OpenCL command lists and the registry of OpenCL memory, for clients that compile
+// graphs of the gpu backend. Nothing here links OpenCL: the client hands in the functions of the
+// loader that made its objects. Not part of QNN. All calls are thread safe.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qnn_types.h"
+#include "qnnrt_ext.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef QNN_API
+#define QNN_API __attribute__((visibility("default")))
+#endif
+
+// ---- OpenCL's functions; objects (cl_mem, cl_kernel, ...) are pointers ----
+
+typedef struct Qnnrt_OpenClFunctions_t {
+  int32_t (*enqueueNDRangeKernel)(void* queue, void* kernel, uint32_t dims, const size_t* offset,
+                                  const size_t* total, const size_t* group, uint32_t num_events,
+                                  void* const* events, void** event);
+  int32_t (*enqueueWriteBuffer)(void* queue, void* mem, uint32_t blocking, size_t offset,
+                                size_t size, const void* data, uint32_t num_events,
+                                void* const* events, void** event);
+  int32_t (*enqueueReadBuffer)(void* queue, void* mem, uint32_t blocking, size_t offset,
+                               size_t size, void* data, uint32_t num_events, void* const* events,
+                               void** event);
+  int32_t (*enqueueBarrierWithWaitList)(void* queue, uint32_t num_events, void* const* events,
+                                        void** event);
+  int32_t (*setKernelArg)(void* kernel, uint32_t index, size_t size, const void* value);
+  int32_t (*finish)(void* queue);
+  int32_t (*flush)(void* queue);
+  void* (*createBuffer)(void* context, uint64_t flags, size_t size, void* data, int32_t* status);
+  void* (*createCommandQueue)(void* context, void* device, uint64_t properties, int32_t* status);
+  int32_t (*getEventProfilingInfo)(void* event, uint32_t name, size_t size, void* value,
+                                   size_t* returned);
+  int32_t (*releaseMemObject)(void* mem);
+  int32_t (*releaseEvent)(void* event);
+  int32_t (*releaseCommandQueue)(void* queue);
+} Qnnrt_OpenClFunctions_t;
+
+// ---- Command lists ----
+
+// A step of the client's own, for routines of libraries: enqueues commands that use these cl_mems
+// and does not wait for them. 0, or a code with its reason: the execution fails with 1100.
+typedef uint32_t (*Qnnrt_OpenClCall_t)(void* user, void* queue, void* const* memories,
+                                       uint32_t num_memories, Qnnrt_ExecutorText_t* why);
+
+// A kernel whose other arguments are set or, without one, a call.
+typedef struct Qnnrt_OpenClStep_t {
+  const char* node;
+  const char* name;  // of the kernel
+  void* kernel;
+  uint32_t dims;  // of the index space: 1 to 3
+  size_t total[3];
+  size_t group[3];  // group[0] 0: the driver chooses
+  Qnnrt_OpenClCall_t call;
+  void* user;
+  void* const* memories;  // of the call; NULL where an input or output is bound
+  uint32_t num_memories;
+} Qnnrt_OpenClStep_t;
+
+// Bit flags of an input or output.
+#define QNNRT_OPENCL_OUTPUT 1u
+#define QNNRT_OPENCL_READ 2u  // kernels read this output, too
+
+typedef struct Qnnrt_OpenClTensor_t {
+  const char* name;
+  uint32_t id;
+  uint32_t data_type;  // Qnn_DataType_t
+  uint32_t flags;      // QNNRT_OPENCL_OUTPUT, QNNRT_OPENCL_READ
+  uint32_t rank;
+  const uint32_t* dims;
+  uint64_t nbytes;
+} Qnnrt_OpenClTensor_t;
+
+// Where an input or output is used: argument `index` of a step's kernel, or memory `index` of its
+// call.
+typedef struct Qnnrt_OpenClPatch_t {
+  uint32_t tensor;
+  uint32_t step;
+  uint32_t index;
+} Qnnrt_OpenClPatch_t;
+
+// Bit flags of a command list's queue.
+#define QNNRT_OPENCL_OUT_OF_ORDER 1u   // commands wait for each other's events
+#define QNNRT_OPENCL_TIMESTAMPS 2u     // it has CL_QUEUE_PROFILING_ENABLE
+#define QNNRT_OPENCL_CLIENT_QUEUE 4u   // the client's commands and ours have to keep their order
+#define QNNRT_OPENCL_PROFILE_NODES 8u  // profiles have timestamps, and events of nodes
+
+// What the arrays and strings say is copied; OpenCL's objects have to stay as long as the list.
+typedef struct Qnnrt_OpenClListInfo_t {
+  const Qnnrt_OpenClFunctions_t* functions;
+  void* context;  // cl_context
+  void* device;   // cl_device_id; NULL: no queue with timestamps is made for profiles
+  void* queue;    // cl_command_queue
+  void* base;     // the queue in which memory changes owners: `queue` as a rule
+  uint32_t flags;
+  uint32_t flush_every;  // commands after which the device is told to begin; 0: it does by itself
+  const Qnnrt_OpenClStep_t* steps;
+  const Qnnrt_OpenClTensor_t* tensors;  // inputs, then outputs
+  const Qnnrt_OpenClPatch_t* patches;
+  uint32_t num_steps;
+  uint32_t num_tensors;
+  uint32_t num_patches;
+} Qnnrt_OpenClListInfo_t;
+
+typedef void* Qnnrt_OpenClListHandle_t;
+
+// Since the last reset, but reserved_bytes, which is the staging memory that was made.
+typedef struct Qnnrt_OpenClCounts_t {
+  uint64_t executes;
+  uint64_t kernels;
+  uint64_t writes;
+  uint64_t reads;
+  uint64_t written_bytes;
+  uint64_t read_bytes;
+  uint64_t reserved_bytes;
+  uint64_t given;       // commands by which memory became the device's
+  uint64_t taken_back;  // and the host's again
+} Qnnrt_OpenClCounts_t;
+
+// Errors: 1002 no memory, 1004 a patch of a tensor, step or memory that the list does not have.
+QNN_API uint64_t qnnrt_opencl_list_create(const Qnnrt_OpenClListInfo_t* info,
+                                          Qnnrt_OpenClListHandle_t* list);
+// What qnnrt_graph_set_executor takes. The list has to stay as long as the graph. context: whose
+// memory handles the list takes.
+QNN_API void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context,
+                                        uint64_t started, Qnnrt_Executor_t* executor);
+// No execution runs when it returns.
+QNN_API void qnnrt_opencl_list_wait(Qnnrt_OpenClListHandle_t list);
+// The cl_mem is going away, and its address may become another's: the next execution sets the
+// arguments anew.
+QNN_API void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem);
+// copied: bytes staged for each input and output, in their order; or NULL.
+QNN_API void qnnrt_opencl_list_counts(Qnnrt_OpenClListHandle_t list, Qnnrt_OpenClCounts_t* counts,
+                                      uint64_t* copied);
+QNN_API void qnnrt_opencl_list_reset(Qnnrt_OpenClListHandle_t list);
+// In a forked child the driver is left alone.
+QNN_API void qnnrt_opencl_list_free(Qnnrt_OpenClListHandle_t list);
+
+// ---- Memory handles: one table for the process ----
+
+// Memory that the host sees, too, and that has one owner at a time.
+#define QNNRT_OPENCL_SHARED 0u    // none of these: both see the same bytes, or the host sees none
+#define QNNRT_OPENCL_MAPPED 1u    // mapped between executions; it is when it is registered
+#define QNNRT_OPENCL_EXTERNAL 2u  // acquired for executions and released behind them
+
+typedef struct Qnnrt_OpenClOwnership_t {
+  uint32_t kind;
+  void* queue;      // in which it changes owners
+  void* to_device;  // clEnqueueUnmapMemObject or clEnqueueAcquireExternalMemObjectsKHR
+  void* to_host;    // clEnqueueMapBuffer or clEnqueueReleaseExternalMemObjectsKHR
+  void* address;    // where it is mapped, or the cl_mem that is acquired
+} Qnnrt_OpenClOwnership_t;
+
+typedef struct Qnnrt_OpenClMemory_t {
+  void* mem;  // cl_mem; the client keeps a reference as long as it is registered
+  Qnn_ContextHandle_t context;
+  uint64_t nbytes;
+  uint64_t flags;  // cl_mem_flags
+  uint32_t data_type;
+  uint32_t rank;
+  const uint32_t* dims;
+  Qnnrt_OpenClOwnership_t ownership;
+} Qnnrt_OpenClMemory_t;
+
+// Errors: 1002.
+QNN_API uint64_t qnnrt_opencl_register(const Qnnrt_OpenClMemory_t* memory, Qnn_MemHandle_t* handle);
+// Waits for the executions that use it. force: although the client has it mapped. Errors: 8001
+// stale, 1005 the client has it mapped.
+QNN_API uint64_t qnnrt_opencl_deregister(Qnn_MemHandle_t handle, uint32_t force);
+// A mapping of the client's begins: waits for executions, and lets none begin that it would
+// disturb. Errors: 8001, 1005 it is mapped already, and one of the two mappings writes.
+QNN_API uint64_t qnnrt_opencl_map(Qnn_MemHandle_t handle, uint32_t write);
+QNN_API void qnnrt_opencl_unmap(Qnn_MemHandle_t handle, uint32_t write);
+// Executions that use it now, and whether the client has it mapped. Zeros for a stale handle.
+QNN_API void qnnrt_opencl_usage(Qnn_MemHandle_t handle, uint32_t* executions, uint32_t* mapped);
+
+// What this process holds.
+QNN_API void qnnrt_opencl_live(uint32_t* handles, uint32_t* lists);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

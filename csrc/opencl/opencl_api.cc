@@ -1,0 +1,113 @@
+// qnnrt_opencl.h.
+#include <cstdio>
+#include <new>
+
+#include "abi/qnn_errors.h"
+#include "abi/qnnrt_opencl.h"
+#include "opencl/command_list.h"
+#include "opencl/memory.h"
+
+using qnnrt::Result;
+using qnnrt::Status;
+using qnnrt::opencl::Binding;
+using qnnrt::opencl::CommandList;
+using qnnrt::opencl::MemoryTable;
+
+namespace {
+
+CommandList* List(void* list) { return static_cast<CommandList*>(list); }
+
+// The code of what `call` gives, with its reason where somebody wants it.
+template <typename F>
+uint64_t CodeOf(F call, Qnnrt_ExecutorText_t* why = nullptr) {
+  try {
+    const Status status = call();
+    if (why != nullptr) std::snprintf(why->text, sizeof(why->text), "%s", status.message().c_str());
+    return status.code();
+  } catch (const std::bad_alloc&) {
+    if (why != nullptr) std::snprintf(why->text, sizeof(why->text), "out of memory");
+    return QNN_COMMON_ERROR_MEM_ALLOC;
+  }
+}
+
+uint64_t Bind(void* self, const Qnnrt_Tensors_t* given, void** binding, Qnnrt_ExecutorText_t* why) {
+  return CodeOf(
+      [&]() -> Status {
+        QNNRT_ASSIGN_OR_RETURN(*binding, List(self)->Bind(*given));
+        return Status::Ok();
+      },
+      why);
+}
+
+uint64_t Run(void* self, void* binding, const Qnnrt_ExecutorRun_t* options,
+             Qnnrt_ExecutorText_t* why) {
+  return CodeOf([&] { return List(self)->Run(static_cast<Binding*>(binding), *options); }, why);
+}
+
+void Release(void* self, void* binding) { List(self)->Release(static_cast<Binding*>(binding)); }
+
+}  // namespace
+
+extern "C" {
+
+uint64_t qnnrt_opencl_list_create(const Qnnrt_OpenClListInfo_t* info,
+                                  Qnnrt_OpenClListHandle_t* list) {
+  if (info == nullptr || list == nullptr || info->functions == nullptr)
+    return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+  return CodeOf([&]() -> Status {
+    QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<CommandList> made, CommandList::Make(*info));
+    *list = made.release();
+    return Status::Ok();
+  });
+}
+
+void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context,
+                                uint64_t started, Qnnrt_Executor_t* executor) {
+  List(list)->set_context(reinterpret_cast<uintptr_t>(context));
+  *executor = {list, started, Bind, Run, Release};
+}
+
+void qnnrt_opencl_list_wait(Qnnrt_OpenClListHandle_t list) { List(list)->Wait(); }
+
+void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem) { List(list)->Forget(mem); }
+
+void qnnrt_opencl_list_counts(Qnnrt_OpenClListHandle_t list, Qnnrt_OpenClCounts_t* counts,
+                              uint64_t* copied) {
+  List(list)->Counts(counts, copied);
+}
+
+void qnnrt_opencl_list_reset(Qnnrt_OpenClListHandle_t list) { List(list)->Reset(); }
+
+void qnnrt_opencl_list_free(Qnnrt_OpenClListHandle_t list) { delete List(list); }
+
+uint64_t qnnrt_opencl_register(const Qnnrt_OpenClMemory_t* memory, Qnn_MemHandle_t* handle) {
+  if (memory == nullptr || handle == nullptr || memory->mem == nullptr)
+    return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+  return CodeOf([&]() -> Status {
+    QNNRT_ASSIGN_OR_RETURN(*handle, MemoryTable::Get().Register(*memory));
+    return Status::Ok();
+  });
+}
+
+uint64_t qnnrt_opencl_deregister(Qnn_MemHandle_t handle, uint32_t force) {
+  return MemoryTable::Get().Deregister(handle, force != 0).code();
+}
+
+uint64_t qnnrt_opencl_map(Qnn_MemHandle_t handle, uint32_t write) {
+  return MemoryTable::Get().Map(handle, write != 0).code();
+}
+
+void qnnrt_opencl_unmap(Qnn_MemHandle_t handle, uint32_t write) {
+  MemoryTable::Get().Unmap(handle, write != 0);
+}
+
+void qnnrt_opencl_usage(Qnn_MemHandle_t handle, uint32_t* executions, uint32_t* mapped) {
+  MemoryTable::Get().Usage(handle, executions, mapped);
+}
+
+void qnnrt_opencl_live(uint32_t* handles, uint32_t* lists) {
+  *handles = MemoryTable::Get().live();
+  *lists = CommandList::live();
+}
+
+}  // extern "C"
