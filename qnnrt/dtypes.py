@@ -7,63 +7,46 @@ from typing import Any, Final
 
 import numpy as np
 
+from .abi import constants as abi
+
 __all__ = ["DATA_TYPES", "data_type", "data_type_name", "numpy_dtype"]
 
-#: QNN_DATATYPE_* -> value.
-DATA_TYPES: Final = {
-    "INT_8": 0x0008,
-    "INT_16": 0x0016,
-    "INT_32": 0x0032,
-    "INT_64": 0x0064,
-    "UINT_8": 0x0108,
-    "UINT_16": 0x0116,
-    "UINT_32": 0x0132,
-    "UINT_64": 0x0164,
-    "FLOAT_16": 0x0216,
-    "BFLOAT_16": 0x0226,
-    "FLOAT_32": 0x0232,
-    "FLOAT_64": 0x0264,
-    "SFIXED_POINT_4": 0x0304,
-    "SFIXED_POINT_8": 0x0308,
-    "SFIXED_POINT_16": 0x0316,
-    "SFIXED_POINT_32": 0x0332,
-    "UFIXED_POINT_4": 0x0404,
-    "UFIXED_POINT_8": 0x0408,
-    "UFIXED_POINT_16": 0x0416,
-    "UFIXED_POINT_32": 0x0432,
-    "BOOL_8": 0x0508,
-    "STRING": 0x0608,
+#: The name without QNN_DATATYPE_ -> value.
+DATA_TYPES: Final[dict[str, int]] = {
+    name.removeprefix("QNN_DATATYPE_"): value
+    for name, value in vars(abi).items()
+    if name.startswith("QNN_DATATYPE_") and value != abi.QNN_DATATYPE_UNDEFINED
 }
 _NAMES: Final = {value: name for name, value in DATA_TYPES.items()}
 
 _PLAIN: Final = {
-    "int8": 0x0008,
-    "int16": 0x0016,
-    "int32": 0x0032,
-    "int64": 0x0064,
-    "uint8": 0x0108,
-    "uint16": 0x0116,
-    "uint32": 0x0132,
-    "uint64": 0x0164,
-    "float16": 0x0216,
-    "bfloat16": 0x0226,
-    "float32": 0x0232,
-    "float64": 0x0264,
-    "bool": 0x0508,
+    "int8": abi.QNN_DATATYPE_INT_8,
+    "int16": abi.QNN_DATATYPE_INT_16,
+    "int32": abi.QNN_DATATYPE_INT_32,
+    "int64": abi.QNN_DATATYPE_INT_64,
+    "uint8": abi.QNN_DATATYPE_UINT_8,
+    "uint16": abi.QNN_DATATYPE_UINT_16,
+    "uint32": abi.QNN_DATATYPE_UINT_32,
+    "uint64": abi.QNN_DATATYPE_UINT_64,
+    "float16": abi.QNN_DATATYPE_FLOAT_16,
+    "bfloat16": abi.QNN_DATATYPE_BFLOAT_16,
+    "float32": abi.QNN_DATATYPE_FLOAT_32,
+    "float64": abi.QNN_DATATYPE_FLOAT_64,
+    "bool": abi.QNN_DATATYPE_BOOL_8,
 }
 _FIXED: Final = {
-    "int8": 0x0308,
-    "int16": 0x0316,
-    "int32": 0x0332,
-    "uint8": 0x0408,
-    "uint16": 0x0416,
-    "uint32": 0x0432,
+    "int8": abi.QNN_DATATYPE_SFIXED_POINT_8,
+    "int16": abi.QNN_DATATYPE_SFIXED_POINT_16,
+    "int32": abi.QNN_DATATYPE_SFIXED_POINT_32,
+    "uint8": abi.QNN_DATATYPE_UFIXED_POINT_8,
+    "uint16": abi.QNN_DATATYPE_UFIXED_POINT_16,
+    "uint32": abi.QNN_DATATYPE_UFIXED_POINT_32,
 }
 _NUMPY: Final = {
     **{value: name for name, value in _PLAIN.items()},
     **{value: name for name, value in _FIXED.items()},
-    0x0304: "int8",  # one element a byte
-    0x0404: "uint8",
+    abi.QNN_DATATYPE_SFIXED_POINT_4: "int8",  # one element a byte
+    abi.QNN_DATATYPE_UFIXED_POINT_4: "uint8",
 }
 
 

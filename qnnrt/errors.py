@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from .abi.constants import QNN_GRAPH_ERROR_EARLY_TERMINATION
 from .abi.error_codes import COMMON, COMPONENTS, HINTS
 
 __all__ = [
@@ -257,9 +258,6 @@ CODES: Final = MappingProxyType(
 )
 
 
-_EARLY_TERMINATION = 6038
-
-
 def _component_of(code: int, component: str | None) -> str | None:
     """The component a code belongs to: by range, else the one that was called."""
     for name, (first, last, _) in COMPONENTS.items():
@@ -277,7 +275,7 @@ def error_name(code: int, component: str | None = None) -> str:
 
 def error_class(code: int, component: str | None = None) -> type[QnnError]:
     """The exception class for a code returned by ``component``."""
-    if code == _EARLY_TERMINATION:
+    if code == QNN_GRAPH_ERROR_EARLY_TERMINATION:
         return EarlyTermination
     return _CLASSES.get(_component_of(code, component) or "", QnnError)
 

@@ -18,11 +18,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ._native import _core
+from .abi import constants as abi
 from .support import word
 
 __all__ = ["Item", "Plan", "check", "plan", "read_csv", "write_csv"]
 
-_EFFORTS: Final = {"size": 0, "portfolio": 1, "exact": 2}
+_EFFORTS: Final = {
+    "size": abi.QNNRT_PLAN_BY_SIZE,
+    "portfolio": abi.QNNRT_PLAN_PORTFOLIO,
+    "exact": abi.QNNRT_PLAN_EXACT,
+}
 _ITEM: Final = np.dtype([("first", "u4"), ("last", "u4"), ("size", "u8"), ("alignment", "u8")])
 _CHUNK: Final = 1 << 22  # pairs that `check` looks at together
 

@@ -6,7 +6,8 @@
 
 A new declaration is written in a header of csrc/abi and nowhere else; then this is run:
   qnnrt/_native/qnn.pxd         everything that the headers in HEADERS declare, for the binding
-  qnnrt/abi/error_codes.py       the names and hints of error codes, for exceptions
+  qnnrt/abi/constants.py        the numbers: of constants and of enums
+  qnnrt/abi/error_codes.py      the names and hints of error codes, for exceptions
   csrc/api/error_codes.inc      the names and messages of error codes, for errorGetMessage
 """
 
@@ -236,6 +237,25 @@ def _quoted(text: str, indent: str, before: int = 0) -> str:
     return '"' + f' "\n{indent}"'.join(line.strip() for line in lines) + '"'
 
 
+# ---- qnnrt/abi/constants.py
+
+_CONSTANTS = f"""\
+\"""Numbers of the C interface, {_MADE}: csrc/abi has them.\"""
+
+"""
+
+
+def constants(headers: list[Header]) -> str:
+    found = {}
+    for header in headers:
+        for d in header.declarations:
+            if isinstance(d, Define) and isinstance(d.value, int):
+                found[d.name] = d.value
+            elif isinstance(d, Enum):
+                found |= {one.name: one.value for one in d.values}
+    return _CONSTANTS + "".join(f"{name} = {value}\n" for name, value in found.items())
+
+
 # ---- all of it
 
 
@@ -245,6 +265,7 @@ def made() -> Iterator[tuple[Path, str]]:
     headers = [reader.read(path) for path in HEADERS]
     codes = error_codes(headers)
     yield ROOT / "qnnrt/_native/qnn.pxd", pxd(headers)
+    yield ROOT / "qnnrt/abi/constants.py", constants(headers)
     yield ROOT / "qnnrt/abi/error_codes.py", error_module(codes, reader.constants)
     yield ROOT / "csrc/api/error_codes.inc", error_rows(codes)
 

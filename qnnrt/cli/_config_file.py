@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._native import _core
+from ..abi import constants as abi
 from ..lpai import ID as LPAI
 from ..lpai.config import SECTIONS as LPAI_SECTIONS
 from ..lpai.config import Config as LpaiConfig
@@ -34,7 +35,7 @@ from ..support.json_checks import (
 from ._common import UsageError
 from ._lpai import LpaiTools
 
-HTP = 6  # QNN's number of the backend that the inner file is for
+HTP = abi.QNN_BACKEND_ID_HTP  # the backend that the inner file is for
 
 # ---- the outer file ------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from .. import lpai
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import Error, MemError
 from ..lpai.config import Config
 from ..qnn.backend import Backend
@@ -17,7 +18,7 @@ from ._common import UsageError
 
 Buffer: TypeAlias = _core.Buffer
 
-_NEEDS_DIRECT_MODE = 1006  # QNN_COMMON_ERROR_PLATFORM_NOT_SUPPORTED
+_NEEDS_DIRECT_MODE = abi.QNN_COMMON_ERROR_PLATFORM_NOT_SUPPORTED
 
 
 @contextmanager

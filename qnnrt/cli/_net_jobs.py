@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..abi import constants as abi
 from ..errors import EarlyTermination, GraphError
 from ..session.stats import RESERVED_AT
 from ._common import UsageError, progress, timing
@@ -300,7 +301,7 @@ def _overlapped(
         try:
             one.start()
         except GraphError as error:
-            if error.code != 1000:
+            if error.code != abi.QNN_COMMON_ERROR_NOT_SUPPORTED:
                 raise
             name = job.ready.context.backend.name
             raise UsageError(f"--asynchronous: {name} has no asynchronous execution") from error

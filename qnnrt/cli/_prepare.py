@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import ModelError, QnnError
 from ..importers import load
 from ..lpai import ID as LPAI
@@ -346,7 +347,7 @@ def retrieve(
             try:
                 Context.validate_binary(backend, binary, **options)
             except QnnError as error:
-                if error.code == 1000:
+                if error.code == abi.QNN_COMMON_ERROR_NOT_SUPPORTED:
                     raise UsageError(
                         f"--validate_binary: {backend.name} validates no binaries: leave it out"
                     ) from error
@@ -374,7 +375,15 @@ def _own_memory(
 
 
 #: Another machine's kernels; version; damaged or another machine; another backend; not the best.
-_WRONG_BINARY = frozenset({1008, 5004, 5005, 5008, 5011})
+_WRONG_BINARY = frozenset(
+    {
+        abi.QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES,
+        abi.QNN_CONTEXT_ERROR_BINARY_VERSION,
+        abi.QNN_CONTEXT_ERROR_CREATE_FROM_BINARY,
+        abi.QNN_CONTEXT_ERROR_BINARY_CONFIGURATION,
+        abi.QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL,
+    }
+)
 
 
 def _load(
@@ -393,7 +402,8 @@ def _load(
         if error.code in _WRONG_BINARY:
             raise ModelError(f"{binary.path}: {error}") from error
         # Some backends say that they take binaries in place, and then do not.
-        if error.code != 1000 or not options.pop("persistent_binary", False):
+        refused = error.code == abi.QNN_COMMON_ERROR_NOT_SUPPORTED
+        if not refused or not options.pop("persistent_binary", False):
             raise
         settings.warn(f"{binary.path}: {backend.name} uses no binary in place: it is copied")
         return Context.from_binary(backend, binary, profile=profile, **options)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..abi import constants as abi
 from ..profile_log import LogEvent, Message, ProfileLogContents
 
 #: Columns of the CSV output.
@@ -29,7 +30,10 @@ BLOCKS: Final = {
 }
 EXECUTES: Final = (1, 3)
 _IPS: Final = 8
-_COPIES: Final = {"in": 406, "out": 408}  # types PREPROCESS and POSTPROCESS
+_COPIES: Final = {
+    "in": abi.QNN_PROFILE_EVENTTYPE_EXECUTE_PREPROCESS,
+    "out": abi.QNN_PROFILE_EVENTTYPE_EXECUTE_POSTPROCESS,
+}
 _US, _BYTES = 1, 2
 _UNITS: Final = {1: "us", 2: "bytes", 3: "cycles", 4: "count", 5: "object", 6: ""}
 #: What a backend's own total is called when its identifier only repeats the event's type.

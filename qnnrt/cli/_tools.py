@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from .. import qnn
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import BackendError, BackendNotFoundError, DeviceError, QnnError
 from ..lpai.config import Config as LpaiConfig
 from ..qnn.backend import Backend, open_library
@@ -21,7 +22,7 @@ from ._common import UsageError
 from ._config_file import ToolConfig
 from ._lpai import lpai_tools
 
-_PLATFORM_OPTION = 2  # QNN_BACKEND_CONFIG_OPTION_PLATFORM
+_PLATFORM_OPTION = abi.QNN_BACKEND_CONFIG_OPTION_PLATFORM
 
 LOG_LEVELS = ("error", "warn", "info", "verbose", "debug")
 
@@ -313,7 +314,7 @@ def set_perf_profile(
     try:
         backend.set_perf_profile(profile or "default", **settings.rpc)
     except QnnError as error:
-        if error.code != 1000:
+        if error.code != abi.QNN_COMMON_ERROR_NOT_SUPPORTED:
             raise
         warn(f"perf profile {profile} has no effect: {backend.name} has no performance profiles")
 
@@ -346,7 +347,7 @@ class Profiler:
             try:
                 profile.set_config(optrace=True)
             except QnnError as error:
-                if error.code != 1000:
+                if error.code != abi.QNN_COMMON_ERROR_NOT_SUPPORTED:
                     profile.close()
                     raise
                 self._warn(f"optrace has no effect: {self.backend.name} has no such traces")

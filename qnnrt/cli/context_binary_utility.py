@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .._native import _core
+from ..abi import constants as abi
 from ..dtypes import DATA_TYPES, data_type_name
 from ..errors import QnnError
 from ..model.binary import map_file
@@ -39,7 +40,6 @@ _ENCODING_KEYS: Final = {
     "bw_scale_offset": "bwScaleOffset",
     "bw_axis_scale_offset": "bwAxisScaleOffset",
 }
-_HTP: Final = 6
 #: Version of a struct in HTP's graph blob -> its layout, and its fields after the version.
 _HTP_BLOBS: Final = {
     1: (
@@ -147,7 +147,7 @@ def _summary(info: dict[str, Any]) -> str:
 
 def as_json(info: dict[str, Any]) -> dict[str, Any]:
     """``SystemLibrary.binary_info`` in the layout of the SDK's qnn-context-binary-utility."""
-    htp = info["backend_id"] == _HTP
+    htp = info["backend_id"] == abi.QNN_BACKEND_ID_HTP
     inner: dict[str, Any] = {
         "backendId": info["backend_id"],
         "buildId": info["build_id"],

@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import qnn
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import BackendNotFoundError, Error, QnnError
 from ..memory import alloc
 from ..qnn.backend import LIBRARIES, Backend, library_path
@@ -198,8 +199,8 @@ def examine(path: Path, test: bool) -> dict[str, Any]:
     except QnnError as error:
         return {**answer, "reason": str(error)}
     with backend:
-        own = library.has_extensions
-        answer["hardware"] = SUPPORTED + (_instead(own) if library.backend_id != 3 else "")
+        own, is_cpu = library.has_extensions, library.backend_id == abi.QNN_BACKEND_ID_CPU
+        answer["hardware"] = SUPPORTED + ("" if is_cpu else _instead(own))
         answer["library_version"] = library_version(backend)
         answer["core_version"] = core_version(backend)
         if test:
@@ -224,7 +225,7 @@ def _instead(own: bool) -> str:
 
 def core_version(backend: Backend) -> str:
     """ "Hexagon Architecture V68", as the SDK's tool says it, or the processor."""
-    if backend.id == 3:
+    if backend.id == abi.QNN_BACKEND_ID_CPU:
         return cpu_name()
     for device in backend.platform_info():
         if device.arch is not None:

@@ -6,11 +6,11 @@ device, only ``why_not`` has something to say.
 
 from __future__ import annotations
 
+from ..abi.constants import QNN_BACKEND_ID_GPU
 from ..qnn.opencl_handle import OpenCLHandle
 from .device import Device, choose, devices, why_not
 from .options import Options
 
 __all__ = ["ID", "Device", "OpenCLHandle", "Options", "choose", "devices", "why_not"]
 
-#: QNN_BACKEND_ID_GPU
-ID = 4
+ID = QNN_BACKEND_ID_GPU

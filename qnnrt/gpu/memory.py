@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from .._native import _core
+from ..abi.constants import QNN_MEM_TYPE_CUSTOM
 from ..dtypes import numpy_dtype
 from .device import pyopencl
 from .imports import VECTORS, coherent
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CUSTOM", "OPENCL", "Memories"]
 
-CUSTOM: Final = 2  # QNN_MEM_TYPE_CUSTOM
+CUSTOM: Final = QNN_MEM_TYPE_CUSTOM
 OPENCL: Final = -2  # mark of a descriptor: see _core.Library.mem_register
 
 

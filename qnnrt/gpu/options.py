@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from .._native import _core
+from ..abi import constants as abi
 
 __all__ = ["PERF_HINTS", "PRECISIONS", "Options"]
 
@@ -17,11 +18,14 @@ PRECISIONS: Final = ("fp32", "fp16", "hybrid", "user")
 PERF_HINTS: Final = ("high", "normal", "low")
 
 
-_CUSTOM: Final = 0  # QNN_BACKEND_CONFIG_OPTION_CUSTOM
-# QnnGpuBackend_ConfigOption_t
-_TUNING_MODE, _CACHE_DIR, _INVALIDATE_CACHE, _WEIGHT_SHARING, _NO_KERNEL_PROFILING = range(5)
-# QnnGpuContext_ConfigOption_t
-_PERF_HINT, _GL_BUFFERS, _KERNEL_REPO_DIR, _INVALIDATE_KERNEL_REPO = range(4)
+_TUNING_MODE: Final = abi.QNN_GPU_BACKEND_CONFIG_OPTION_ENABLE_TUNING_MODE
+_CACHE_DIR: Final = abi.QNN_GPU_BACKEND_CONFIG_OPTION_PERFORMANCE_CACHE_DIR
+_INVALIDATE_CACHE: Final = abi.QNN_GPU_BACKEND_CONFIG_OPTION_INVALIDATE_PERFORMANCE_CACHE
+_WEIGHT_SHARING: Final = abi.QNN_GPU_BACKEND_CONFIG_OPTION_WEIGHT_SHARING_ENABLED
+_NO_KERNEL_PROFILING: Final = abi.QNN_GPU_BACKEND_CONFIG_OPTION_DISABLE_KERNEL_PROFILING
+_PERF_HINT: Final = abi.QNN_GPU_CONTEXT_CONFIG_OPTION_PERF_HINT
+_KERNEL_REPO_DIR: Final = abi.QNN_GPU_CONTEXT_CONFIG_OPTION_KERNEL_REPO_DIR
+_INVALIDATE_KERNEL_REPO: Final = abi.QNN_GPU_CONTEXT_CONFIG_OPTION_INVALIDATE_KERNEL_REPO
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,8 @@ class Options:
             (self.weight_sharing, _WEIGHT_SHARING, 1),
             (not self.kernel_profiling, _NO_KERNEL_PROFILING, 1),
         )
-        return [(_CUSTOM, _core.GpuConfig(option, value)) for given, option, value in said if given]
+        custom = abi.QNN_BACKEND_CONFIG_OPTION_CUSTOM
+        return [(custom, _core.GpuConfig(option, value)) for given, option, value in said if given]
 
     def for_context(self) -> list[_core.GpuConfig]:
         """Structs for ``custom`` of a context, likewise."""

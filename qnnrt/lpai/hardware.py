@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from .._native import _core
+from ..abi import constants as abi
 from ..qnn.backend import Backend
 from ..qnn.graph import Graph
 from ..support import choice, word
@@ -32,56 +33,54 @@ __all__ = [
     "set_prepare",
 ]
 
-ID: Final = 12  # QNN_BACKEND_ID_LPAI
-_CUSTOM: Final = 0  # QNN_BACKEND_CONFIG_OPTION_CUSTOM
-_PLATFORM: Final = 2  # QNN_BACKEND_CONFIG_OPTION_PLATFORM
+ID: Final = abi.QNN_BACKEND_ID_LPAI
 
 
 class HardwareVersion(IntEnum):
     """Versions of the eNPU."""
 
-    V1 = 1
-    V2 = 2
-    V3 = 3
-    V4 = 4
-    V5 = 5
-    V5_1 = 0x10005
-    V6 = 6
-    V7 = 7
-    DEFAULT = 6
+    V1 = abi.QNN_LPAI_BACKEND_HW_VERSION_V1
+    V2 = abi.QNN_LPAI_BACKEND_HW_VERSION_V2
+    V3 = abi.QNN_LPAI_BACKEND_HW_VERSION_V3
+    V4 = abi.QNN_LPAI_BACKEND_HW_VERSION_V4
+    V5 = abi.QNN_LPAI_BACKEND_HW_VERSION_V5
+    V5_1 = abi.QNN_LPAI_BACKEND_HW_VERSION_V5_1
+    V6 = abi.QNN_LPAI_BACKEND_HW_VERSION_V6
+    V7 = abi.QNN_LPAI_BACKEND_HW_VERSION_V7
+    DEFAULT = abi.QNN_LPAI_BACKEND_HW_VERSION_DEFAULT
 
 
 class Target(IntEnum):
     """Where graphs are to run."""
 
-    X86 = 0
-    ARM = 1
-    ADSP = 2
-    TENSILICA = 3
+    X86 = abi.QNN_LPAI_BACKEND_TARGET_X86
+    ARM = abi.QNN_LPAI_BACKEND_TARGET_ARM
+    ADSP = abi.QNN_LPAI_BACKEND_TARGET_ADSP
+    TENSILICA = abi.QNN_LPAI_BACKEND_TARGET_TENSILICA
 
 
 class MemType(IntEnum):
     """Kinds of memory. Pools are DDR always; the model and IO tensors may be TCM."""
 
-    DDR = 1
-    LLC = 2
-    TCM = 3
-    PSRAM = 4
-    UNDEFINED = 0x7FFFFFFF
+    DDR = abi.QNN_LPAI_MEM_TYPE_DDR
+    LLC = abi.QNN_LPAI_MEM_TYPE_LLC
+    TCM = abi.QNN_LPAI_MEM_TYPE_TCM
+    PSRAM = abi.QNN_LPAI_MEM_TYPE_PSRAM
+    UNDEFINED = abi.QNN_LPAI_MEM_TYPE_UNDEFINED
 
 
 class ClientType(IntEnum):
     """Whether results have a deadline."""
 
-    REAL_TIME = 1
-    NON_REAL_TIME = 2
+    REAL_TIME = abi.QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_REAL_TIME
+    NON_REAL_TIME = abi.QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_NON_REAL_TIME
 
 
 class Affinity(IntEnum):
     """Whether a selection of cores is a wish or a condition."""
 
-    SOFT = 1
-    HARD = 2
+    SOFT = abi.QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT
+    HARD = abi.QNN_LPAI_GRAPH_CORE_AFFINITY_HARD
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def backend_options(
             _number("target", Target.ADSP if target is None else target, Target),
             _number("hardware_version", version, HardwareVersion),
         )
-        options.append((_CUSTOM, config))
+        options.append((abi.QNN_BACKEND_CONFIG_OPTION_CUSTOM, config))
     platform: dict[str, str | int | None] = {
         "direct_mode": "adsp" if direct_mode else None,
         "start_alignment": start_alignment,
@@ -138,7 +137,8 @@ def backend_options(
         "enpu_cores": core_count,
         "enpu_macs": mac_count,
     }
-    options += [(_PLATFORM, f"{k}:{v}") for k, v in platform.items() if v is not None]
+    option = abi.QNN_BACKEND_CONFIG_OPTION_PLATFORM
+    options += [(option, f"{k}:{v}") for k, v in platform.items() if v is not None]
     return options
 
 

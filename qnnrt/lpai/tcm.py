@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import make_error
 from ..qnn.backend import Backend
 from ..qnn.owner import Owner
@@ -22,8 +23,9 @@ Buffer: TypeAlias = _core.Buffer
 
 TCM_BYTES: Final = 2035712  #: of a pool
 TCM_PIECES: Final = 32  #: at once; asking for one more is fatal for the allocator
-_MEM_TYPES: Final = {1: "ddr", 3: "tcm"}  # QNN_LPAI_MEM_TYPE_*; anything else is undefined
-_FATAL: Final = 1011  # QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL
+#: Anything else is undefined.
+_MEM_TYPES: Final = {abi.QNN_LPAI_MEM_TYPE_DDR: "ddr", abi.QNN_LPAI_MEM_TYPE_TCM: "tcm"}
+_FATAL: Final = abi.QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL
 
 
 class Allocator(Owner):
@@ -46,7 +48,7 @@ class Allocator(Owner):
             MemError: 1006, TCM without direct mode.
             ValueError: another backend.
         """
-        if not backend.library.has_extensions or backend.id != 12:
+        if not backend.library.has_extensions or backend.id != abi.QNN_BACKEND_ID_LPAI:
             raise ValueError(
                 f"{backend.name} is no lpai backend of qnnrt: use qnnrt.alloc() for its memory"
             )

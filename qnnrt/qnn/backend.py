@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import BackendNotFoundError
 from . import htp
 from .backend_base import CAPABILITIES, BackendBase, BackendVersion
@@ -29,8 +30,6 @@ LIBRARIES: Final = {
     "lpai": "libQnnLpai.so",
     "gpu": "libQnnGpu.so",
 }
-
-_GPU: Final = 4  # QNN_BACKEND_ID_GPU
 
 
 def library_path(name: str | os.PathLike[str]) -> str:
@@ -78,7 +77,7 @@ def open_library(
         return library
     from ..gpu.options import Options
 
-    if library.backend_id != _GPU:
+    if library.backend_id != abi.QNN_BACKEND_ID_GPU:
         raise ValueError(f"option 'gpu' is for the backend 'gpu', which {os.fspath(name)} is not")
     if own := Options.of(gpu).own_objects:
         raise ValueError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import QnnError
 from ..support import choice, log
 from .options import qnn_log_level
@@ -18,35 +19,33 @@ Tensor: TypeAlias = _core.Tensor
 
 #: Property keys for ``Backend.has_capability`` by name.
 CAPABILITIES: Final = {
-    "op_package": 105,
-    "context_caching": 202,
-    "validate_binary": 210,
-    "graph_config": 302,
-    "signals": 303,
-    "async_execution": 304,
-    "finalize_signal": 307,
-    "execute_signal": 308,
-    "execute_async_signal": 309,
-    "subgraph": 314,
-    "bind_mem_handles": 317,
-    "populate_client_bufs": 318,
-    "finalize_deserialized_graph": 319,
-    "early_termination": 321,
-    "online_prepare": 322,
-    "tensor_mem_handle": 502,
-    "context_tensors": 503,
-    "dynamic_dimensions": 504,
-    "verbose_message": 1002,
-    "mem_type_ion": 1102,
-    "mem_type_custom": 1103,
-    "mem_type_dma_buf": 1104,
-    "signal_abort": 1202,
-    "signal_timeout": 1203,
-    "device": 1501,
-    "device_infrastructure": 1502,
+    "op_package": abi.QNN_PROPERTY_BACKEND_SUPPORT_OP_PACKAGE,
+    "context_caching": abi.QNN_PROPERTY_CONTEXT_SUPPORT_CACHING,
+    "validate_binary": abi.QNN_PROPERTY_CONTEXT_SUPPORT_VALIDATE_BINARY,
+    "graph_config": abi.QNN_PROPERTY_GRAPH_SUPPORT_CONFIG,
+    "signals": abi.QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS,
+    "async_execution": abi.QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
+    "finalize_signal": abi.QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_SIGNAL,
+    "execute_signal": abi.QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL,
+    "execute_async_signal": abi.QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_ASYNC_SIGNAL,
+    "subgraph": abi.QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH,
+    "bind_mem_handles": abi.QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_BIND_MEM_HANDLES,
+    "populate_client_bufs": abi.QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_POPULATE_CLIENT_BUFS,
+    "finalize_deserialized_graph": abi.QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_DESERIALIZED_GRAPH,
+    "early_termination": abi.QNN_PROPERTY_GRAPH_SUPPORT_EARLY_TERMINATION,
+    "online_prepare": abi.QNN_PROPERTY_GRAPH_SUPPORT_ONLINE_PREPARE,
+    "tensor_mem_handle": abi.QNN_PROPERTY_TENSOR_SUPPORT_MEMHANDLE_TYPE,
+    "context_tensors": abi.QNN_PROPERTY_TENSOR_SUPPORT_CONTEXT_TENSORS,
+    "dynamic_dimensions": abi.QNN_PROPERTY_TENSOR_SUPPORT_DYNAMIC_DIMENSIONS,
+    "verbose_message": abi.QNN_PROPERTY_ERROR_GET_VERBOSE_MESSAGE,
+    "mem_type_ion": abi.QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_ION,
+    "mem_type_custom": abi.QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_CUSTOM,
+    "mem_type_dma_buf": abi.QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_DMA_BUF,
+    "signal_abort": abi.QNN_PROPERTY_SIGNAL_SUPPORT_ABORT,
+    "signal_timeout": abi.QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT,
+    "device": abi.QNN_PROPERTY_GROUP_DEVICE,
+    "device_infrastructure": abi.QNN_PROPERTY_DEVICE_SUPPORT_INFRASTRUCTURE,
 }
-
-_LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 
 
 class BackendVersion(NamedTuple):
@@ -109,7 +108,7 @@ class BackendBase(Owner):
             library.backend_free(handle)
 
         self._own(f"backend {library.provider_name}", handle, free, keep=self._log)
-        if library.backend_id == _LPAI and not device_options:
+        if library.backend_id == abi.QNN_BACKEND_ID_LPAI and not device_options:
             return  # it has no devices, and says so in its log when asked for one
         try:
             self._device = _Device(self, list(device_options))

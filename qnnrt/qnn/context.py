@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from .._native import _core
+from ..abi import constants as abi
 from ..dtypes import data_type
 from ..errors import BackendNotFoundError, MemError, ModelError
 from ..model.binary import (
@@ -30,9 +31,6 @@ from .profile import Profile
 __all__ = ["Context"]
 
 Buffer: TypeAlias = _core.Buffer
-
-_GPU: Final = 4  # QNN_BACKEND_ID_GPU
-_LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 
 
 class Context(ContextBase):
@@ -81,7 +79,7 @@ class Context(ContextBase):
             data = ContextBinary(data, system=system_library(backend.library.path))
         if persistent_binary is None and isinstance(data, ContextBinary):
             persistent_binary = backend.library.has_extensions or None
-        if persistent_binary is None and backend.id == _LPAI:
+        if persistent_binary is None and backend.id == abi.QNN_BACKEND_ID_LPAI:
             needed = _core.lpai_requires_persistent_binary(backend.library, backend.handle)
             persistent_binary = needed or None
         described = data if isinstance(data, ContextBinary) else None
@@ -194,7 +192,7 @@ class Context(ContextBase):
             MemError: what the backend says: 8002 registered already, 8005 no such memory type...
         """
         if kind == "opencl":
-            if self.backend.id != _GPU:
+            if self.backend.id != abi.QNN_BACKEND_ID_GPU:
                 raise ValueError(
                     f"kind 'opencl' is for gpu backends, which {self.backend.name} is not"
                 )
@@ -240,7 +238,9 @@ class Context(ContextBase):
         try:
             self._library.mem_deregister([h._raw for h in handles])
         except MemError as e:
-            if e.code != 8001:  # one is in use: which ones went is not said
+            if (
+                e.code != abi.QNN_MEM_ERROR_INVALID_HANDLE
+            ):  # one is in use: which ones went is not said
                 raise
             for h in handles:
                 h._forget()

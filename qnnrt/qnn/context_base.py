@@ -8,6 +8,7 @@ import struct
 import threading
 from typing import Any, Final
 
+from ..abi import constants as abi
 from ..model.binary import new_file
 from ..support import choice
 from .backend_base import BackendBase
@@ -15,12 +16,10 @@ from .options import context_options
 from .owner import Owner, config
 from .profile import Profile
 
-_CUSTOM: Final = 0  # QNN_CONTEXT_PROPERTY_OPTION_CUSTOM
-#: QnnHtpContext_GetPropertyOption_t
 _HTP_PROPERTIES: Final = {
-    "buffer_start_alignment": 1,
-    "spill_fill_buffer_size": 2,
-    "weights_buffer_size": 3,
+    "buffer_start_alignment": abi.QNN_HTP_CONTEXT_GET_PROP_BUFFER_START_ALIGNMENT,
+    "spill_fill_buffer_size": abi.QNN_HTP_CONTEXT_GET_PROP_MAX_SPILLFILL_BUFFER_SIZE,
+    "weights_buffer_size": abi.QNN_HTP_CONTEXT_GET_PROP_WEIGHTS_BUFFER_SIZE,
 }
 _HTP_PROPERTY: Final = struct.Struct("=I4xQ")
 
@@ -108,5 +107,7 @@ class ContextBase(Owner):
             return None
         # QnnHtpContext_CustomProperty_t: an option and a union of 64-bit sizes.
         struct_ = bytearray(_HTP_PROPERTY.pack(choice("option", option, _HTP_PROPERTIES), 0))
-        self._library.context_get_property(self.handle, _CUSTOM, struct_)
+        self._library.context_get_property(
+            self.handle, abi.QNN_CONTEXT_PROPERTY_OPTION_CUSTOM, struct_
+        )
         return int(_HTP_PROPERTY.unpack(struct_)[1])

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._native import _core
+from ..abi import constants as abi
 from .memhandle import MemHandle
 from .owner import Owner
 
 Tensor: TypeAlias = _core.Tensor
 Buffer: TypeAlias = _core.Buffer
-
-# QnnGraph_ExecuteEnvironmentOption_t
-BIND_MEM_HANDLES: Final = 0
-POPULATE_CLIENT_BUFS: Final = 1
 
 #: What a tensor can be bound to in ``Graph.execute``; None where it lies in memory of the graph's.
 Binding: TypeAlias = "np.ndarray | MemHandle | Buffer | None"
@@ -57,7 +54,7 @@ class ExecutionEnvironment(Owner):
             *handles,
         )
         self.arrays: dict[str, np.ndarray] = {}
-        if option == POPULATE_CLIENT_BUFS:
+        if option == abi.QNN_GRAPH_EXECUTE_ENVIRONMENT_OPTION_POPULATE_CLIENT_BUFS:
             for (tensor, _), (address, nbytes) in zip(
                 [*inputs, *outputs], raw.addresses(), strict=True
             ):

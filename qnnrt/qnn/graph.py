@@ -10,14 +10,13 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .._native import _core
+from ..abi import constants as abi
 from ..dtypes import data_type, numpy_dtype
 from ..model.binary import BinaryGraph
 from ..support import choice
 from . import completions
 from .context_base import ContextBase
 from .execution import (
-    BIND_MEM_HANDLES,
-    POPULATE_CLIENT_BUFS,
     Binding,
     BuffersInFlight,
     ExecutionEnvironment,
@@ -34,14 +33,17 @@ Tensor: TypeAlias = _core.Tensor
 Buffer: TypeAlias = _core.Buffer
 
 _TENSOR_TYPES: Final = {
-    "app_write": 0,
-    "app_read": 1,
-    "app_readwrite": 2,
-    "native": 3,
-    "static": 4,
-    "null": 5,
+    "app_write": abi.QNN_TENSOR_TYPE_APP_WRITE,
+    "app_read": abi.QNN_TENSOR_TYPE_APP_READ,
+    "app_readwrite": abi.QNN_TENSOR_TYPE_APP_READWRITE,
+    "native": abi.QNN_TENSOR_TYPE_NATIVE,
+    "static": abi.QNN_TENSOR_TYPE_STATIC,
+    "null": abi.QNN_TENSOR_TYPE_NULL,
 }
-_MEM_TYPES: Final = {"raw": 0, "memhandle": 1}
+_MEM_TYPES: Final = {
+    "raw": abi.QNN_TENSORMEMTYPE_RAW,
+    "memhandle": abi.QNN_TENSORMEMTYPE_MEMHANDLE,
+}
 
 
 def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]:
@@ -71,7 +73,7 @@ class Graph(Owner):
         self.context = context
         self.name = name
         self._library = context._library
-        self._has_places = self._library.backend_id == 12  # LPAI: tensors may lie in its memory
+        self._has_places = self._library.backend_id == abi.QNN_BACKEND_ID_LPAI
         self.tensors: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
@@ -289,7 +291,7 @@ class Graph(Owner):
         outs, keep_out = self._bind(self.outputs, outputs, True)
         return ExecutionEnvironment(
             self,
-            BIND_MEM_HANDLES,
+            abi.QNN_GRAPH_EXECUTE_ENVIRONMENT_OPTION_BIND_MEM_HANDLES,
             ins,
             outs,
             self.context,
@@ -324,7 +326,12 @@ class Graph(Owner):
         ins = [(t, (0, 0)) for t in self.inputs if t.name in wanted]
         outs = [(t, (0, 0)) for t in self.outputs if t.name in wanted]
         return ExecutionEnvironment(
-            self, POPULATE_CLIENT_BUFS, ins, outs, self.context, library=self._library
+            self,
+            abi.QNN_GRAPH_EXECUTE_ENVIRONMENT_OPTION_POPULATE_CLIENT_BUFS,
+            ins,
+            outs,
+            self.context,
+            library=self._library,
         )
 
     def set_config(self, **options: Any) -> None:

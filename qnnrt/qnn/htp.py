@@ -11,14 +11,18 @@ import struct
 from typing import Any, Final, NamedTuple
 
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import QnnError
 from ..support import choice
 from .owner import Owner
 
 __all__ = ["PERF_PROFILES", "DeviceInfo", "PerfVote", "device_configs"]
 
-_DCVS_V3, _RPC_CONTROL_LATENCY, _RPC_POLLING_TIME = 1, 2, 3
-_POWER_SAVER, _PERFORMANCE = 4, 16  # QNN_HTP_PERF_INFRASTRUCTURE_POWERMODE_*
+_DCVS_V3: Final = abi.QNN_HTP_PERF_INFRASTRUCTURE_POWER_CONFIGOPTION_DCVS_V3
+_LATENCY: Final = abi.QNN_HTP_PERF_INFRASTRUCTURE_POWER_CONFIGOPTION_RPC_CONTROL_LATENCY
+_POLLING: Final = abi.QNN_HTP_PERF_INFRASTRUCTURE_POWER_CONFIGOPTION_RPC_POLLING_TIME
+_POWER_SAVER: Final = abi.QNN_HTP_PERF_INFRASTRUCTURE_POWERMODE_POWER_SAVER_MODE
+_PERFORMANCE: Final = abi.QNN_HTP_PERF_INFRASTRUCTURE_POWERMODE_PERFORMANCE_MODE
 
 
 class _Vote(NamedTuple):
@@ -37,15 +41,15 @@ class _Vote(NamedTuple):
 _PROFILES: Final[dict[str, _Vote | None]] = {
     "default": None,
     "system_settings": None,
-    "burst": _Vote(160, 40, False, polling=9999),
-    "sustained_high_performance": _Vote(160, 40, False),
-    "high_performance": _Vote(128, 100, False),
-    "balanced": _Vote(112, 1000, True),
-    "low_balanced": _Vote(96, 1000, True),
-    "high_power_saver": _Vote(80, 1000, True),
-    "power_saver": _Vote(64, 1000, True),
-    "low_power_saver": _Vote(48, 1000, True),
-    "extreme_power_saver": _Vote(16, 1000, True, mode=_POWER_SAVER),
+    "burst": _Vote(abi.DCVS_VOLTAGE_VCORNER_MAX_VOLTAGE_CORNER, 40, False, polling=9999),
+    "sustained_high_performance": _Vote(abi.DCVS_VOLTAGE_VCORNER_MAX_VOLTAGE_CORNER, 40, False),
+    "high_performance": _Vote(abi.DCVS_VOLTAGE_VCORNER_TURBO, 100, False),
+    "balanced": _Vote(abi.DCVS_VOLTAGE_VCORNER_NOM_PLUS, 1000, True),
+    "low_balanced": _Vote(abi.DCVS_VOLTAGE_VCORNER_NOM, 1000, True),
+    "high_power_saver": _Vote(abi.DCVS_VOLTAGE_VCORNER_SVS_PLUS, 1000, True),
+    "power_saver": _Vote(abi.DCVS_VOLTAGE_VCORNER_SVS, 1000, True),
+    "low_power_saver": _Vote(abi.DCVS_VOLTAGE_VCORNER_SVS2, 1000, True),
+    "extreme_power_saver": _Vote(abi.DCVS_VOLTAGE_CORNER_DISABLE, 1000, True, mode=_POWER_SAVER),
 }
 
 PERF_PROFILES: Final = tuple(_PROFILES)
@@ -124,9 +128,9 @@ def power_configs(
         if rpc_polling_time is None:
             rpc_polling_time = vote.polling
     if rpc_control_latency is not None:
-        configs.append((_RPC_CONTROL_LATENCY, (rpc_control_latency,)))
+        configs.append((_LATENCY, (rpc_control_latency,)))
     if rpc_polling_time is not None:
-        configs.append((_RPC_POLLING_TIME, (rpc_polling_time,)))
+        configs.append((_POLLING, (rpc_polling_time,)))
     return configs
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .._native import _core
+from ..abi import constants as abi
 from ..dtypes import data_type, data_type_name, numpy_dtype
 from .context_base import ContextBase
 from .owner import Owner
@@ -19,21 +20,18 @@ Buffer: TypeAlias = _core.Buffer
 
 # kind -> (Qnn_MemType_t, QnnHtpMem_Type_t or, for LPAI's struct, -1)
 _MEM_KINDS: Final = {
-    "ion": (1, 0),
-    "shared_buffer": (2, 1),
-    "dma_buf": (3, 0),
-    "weights": (2, 2),
-    "spill_fill": (2, 3),
-    "lpai": (2, -1),
+    "ion": (abi.QNN_MEM_TYPE_ION, 0),
+    "shared_buffer": (abi.QNN_MEM_TYPE_CUSTOM, abi.QNN_HTP_MEM_SHARED_BUFFER),
+    "dma_buf": (abi.QNN_MEM_TYPE_DMA_BUF, 0),
+    "weights": (abi.QNN_MEM_TYPE_CUSTOM, abi.QNN_HTP_MEM_WEIGHTS_BUFFER),
+    "spill_fill": (abi.QNN_MEM_TYPE_CUSTOM, abi.QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER),
+    "lpai": (abi.QNN_MEM_TYPE_CUSTOM, -1),
 }
 #: Kinds that place memory by an offset into an fd; the others mean an fd from its start.
 _WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill", "lpai")
 #: Kinds for the backend to fill: no tensor of the client's lies there.
 _FOR_BACKEND: Final = ("weights", "spill_fill")
-_CUSTOM: Final = 2  # QNN_MEM_TYPE_CUSTOM
-_LPAI: Final = 12  # QNN_BACKEND_ID_LPAI
 _LPAI_MOST: Final = 0xFFFFFFFF  # bytes into the fd
-_UNDEFINED: Final = 0x7FFFFFFF  # QNN_DATATYPE_UNDEFINED
 
 
 class MemHandle(Owner):
@@ -60,8 +58,8 @@ class MemHandle(Owner):
         mem_type, htp_type = _MEM_KINDS.get(kind, (0, 0))
         if not mem_type:
             raise ValueError(f"kind must be one of {', '.join(_MEM_KINDS)}, not {kind!r}")
-        lpai = context._library.backend_id == _LPAI
-        if mem_type == _CUSTOM and (htp_type < 0) != lpai:
+        lpai = context._library.backend_id == abi.QNN_BACKEND_ID_LPAI
+        if mem_type == abi.QNN_MEM_TYPE_CUSTOM and (htp_type < 0) != lpai:
             # The struct of one kind would be read as that of the other.
             raise ValueError(
                 f"kind {kind!r} is not for {context.backend.name}: use "
@@ -78,7 +76,7 @@ class MemHandle(Owner):
                 raise ValueError(
                     f"kind {kind!r} is memory for the backend to fill: it has no shape or type"
                 )
-            self.data_type = _UNDEFINED
+            self.data_type = abi.QNN_DATATYPE_UNDEFINED
             self.nbytes = buffer.nbytes - offset
         else:
             if dtype is None:

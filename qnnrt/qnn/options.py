@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from .._native import _core
+from ..abi import constants as abi
 from ..support import choice, word
 from .owner import Options
 
@@ -16,28 +17,38 @@ Custom: TypeAlias = "bytes | _core.LpaiConfig | _core.GpuConfig"
 
 _Table: TypeAlias = Mapping[str, tuple[int, Callable[[Any], Any]]]
 
-_PRIORITIES: Final = {"low": 0, "normal": 100, "default": 100, "normal_high": 150, "high": 200}
-
-
-_QNNRT_MAGIC: Final = 0x54524E51  # csrc/abi/qnnrt_ext.h
-_OPTION_THREADS: Final = 1
-_OPTION_KERNELS: Final = 2
-_OPTION_STRICT: Final = 3
-_OPTION_EXCLUDE_IO: Final = 4
-_OPTION_PLAN_MILLISECONDS: Final = 5
-_KERNELS: Final = {"auto": 0, "portable": 1}
+_PRIORITIES: Final = {
+    "low": abi.QNN_PRIORITY_LOW,
+    "normal": abi.QNN_PRIORITY_NORMAL,
+    "default": abi.QNN_PRIORITY_DEFAULT,
+    "normal_high": abi.QNN_PRIORITY_NORMAL_HIGH,
+    "high": abi.QNN_PRIORITY_HIGH,
+}
+_LOG_LEVELS: Final = {
+    "error": abi.QNN_LOG_LEVEL_ERROR,
+    "warning": abi.QNN_LOG_LEVEL_WARN,
+    "warn": abi.QNN_LOG_LEVEL_WARN,
+    "info": abi.QNN_LOG_LEVEL_INFO,
+    "verbose": abi.QNN_LOG_LEVEL_VERBOSE,
+    "debug": abi.QNN_LOG_LEVEL_DEBUG,
+}
+_COMPATIBILITIES: Final = {
+    "permissive": abi.QNN_CONTEXT_BINARY_COMPATIBILITY_PERMISSIVE,
+    "strict": abi.QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT,
+}
+_CUSTOM: Final = 0  # the option of every config list
+_KERNELS: Final = {"auto": abi.QNNRT_KERNELS_AUTO, "portable": abi.QNNRT_KERNELS_PORTABLE}
 
 
 def qnn_log_level(level: str | int) -> int:
     """The QNN_LOG_LEVEL for a name or for a level of ``logging``."""
-    names = {"error": 1, "warning": 2, "warn": 2, "info": 3, "verbose": 4, "debug": 5}
     if isinstance(level, str):
-        return choice("log_level", level.lower(), names)
+        return choice("log_level", level.lower(), _LOG_LEVELS)
     if level >= logging.ERROR:
-        return 1
+        return abi.QNN_LOG_LEVEL_ERROR
     if level >= logging.WARNING:
-        return 2
-    return 3 if level >= logging.INFO else 5
+        return abi.QNN_LOG_LEVEL_WARN
+    return abi.QNN_LOG_LEVEL_INFO if level >= logging.INFO else abi.QNN_LOG_LEVEL_DEBUG
 
 
 def _priority(value: str | int) -> int:
@@ -45,39 +56,54 @@ def _priority(value: str | int) -> int:
 
 
 def _compatibility(value: str | int) -> int:
-    return choice("binary_compatibility", value, {"permissive": 0, "strict": 1})
+    return choice("binary_compatibility", value, _COMPATIBILITIES)
 
 
 def _as_is(value: Any) -> Any:
     return value
 
 
-# name -> (QNN_CONTEXT_CONFIG_*, its value as ``_core.Config`` takes it)
+def _depth(value: Any) -> tuple[int, Any]:
+    return abi.QNN_CONTEXT_ASYNC_EXECUTION_QUEUE_DEPTH_TYPE_NUMERIC, value
+
+
+def _handle(profile: Any) -> Any:
+    return getattr(profile, "handle", profile)
+
+
+def _state(enabled: Any) -> int:
+    off = abi.QNN_GRAPH_PROFILING_STATE_DISABLED
+    return abi.QNN_GRAPH_PROFILING_STATE_ENABLED if enabled else off
+
+
+# name -> (the option, its value as ``_core.Config`` takes it)
 _CONTEXT: Final[_Table] = {
-    "priority": (1, _priority),
-    "error_reporting": (2, tuple),
-    "oem_string": (3, _as_is),
-    "async_queue_depth": (4, lambda depth: (0, depth)),
-    "enable_graphs": (5, list),
-    "memory_limit_hint": (6, _as_is),
-    "persistent_binary": (7, int),
-    "binary_compatibility": (8, _compatibility),
-    "defer_graph_init": (9, int),
-    "graph_retention_order": (10, list),
+    "priority": (abi.QNN_CONTEXT_CONFIG_OPTION_PRIORITY, _priority),
+    "error_reporting": (abi.QNN_CONTEXT_CONFIG_OPTION_ERROR_REPORTING, tuple),
+    "oem_string": (abi.QNN_CONTEXT_CONFIG_OPTION_OEM_STRING, _as_is),
+    "async_queue_depth": (abi.QNN_CONTEXT_CONFIG_ASYNC_EXECUTION_QUEUE_DEPTH, _depth),
+    "enable_graphs": (abi.QNN_CONTEXT_CONFIG_ENABLE_GRAPHS, list),
+    "memory_limit_hint": (abi.QNN_CONTEXT_CONFIG_MEMORY_LIMIT_HINT, _as_is),
+    "persistent_binary": (abi.QNN_CONTEXT_CONFIG_PERSISTENT_BINARY, int),
+    "binary_compatibility": (abi.QNN_CONTEXT_CONFIG_BINARY_COMPATIBILITY, _compatibility),
+    "defer_graph_init": (abi.QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT, int),
+    "graph_retention_order": (abi.QNN_CONTEXT_CONFIG_GRAPH_RETENTION_ORDER, list),
 }
-# name -> (QNN_GRAPH_CONFIG_OPTION_*, likewise)
 _GRAPH: Final[_Table] = {
-    "priority": (3, _priority),
-    "profile": (4, lambda profile: getattr(profile, "handle", profile)),
-    "profiling_enabled": (5, lambda enabled: 1 if enabled else 2),
-    "num_profiling_executions": (6, _as_is),
+    "priority": (abi.QNN_GRAPH_CONFIG_OPTION_PRIORITY, _priority),
+    "profile": (abi.QNN_GRAPH_CONFIG_OPTION_PROFILE_HANDLE, _handle),
+    "profiling_enabled": (abi.QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_STATE, _state),
+    "num_profiling_executions": (
+        abi.QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_NUM_EXECUTIONS,
+        _as_is,
+    ),
 }
 
 
 def _entries(table: _Table, custom: Sequence[Custom], given: Mapping[str, Any]) -> Options:
     if unknown := [name for name in given if name not in table]:
         raise TypeError(f"unknown option {unknown[0]!r}; there are custom, {', '.join(table)}")
-    options: Options = [(0, blob) for blob in custom]
+    options: Options = [(_CUSTOM, blob) for blob in custom]
     for name, value in given.items():
         if value is not None:
             option, convert = table[name]
@@ -115,17 +141,20 @@ def own_graph_config(
     if kernels is not None and kernels not in _KERNELS:
         raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
     own = [
-        ("threads", _OPTION_THREADS, threads),
-        ("kernels", _OPTION_KERNELS, _KERNELS.get(kernels or "")),
-        ("plan_milliseconds", _OPTION_PLAN_MILLISECONDS, plan_milliseconds),
+        ("threads", abi.QNNRT_GRAPH_OPTION_NUM_THREADS, threads),
+        ("kernels", abi.QNNRT_GRAPH_OPTION_KERNELS, _KERNELS.get(kernels or "")),
+        ("plan_milliseconds", abi.QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS, plan_milliseconds),
     ]
     given = [(option, word(name, value)) for name, option, value in own if value is not None]
     if library.has_extensions:
-        given += [(_OPTION_STRICT, 1)] * strict + [(_OPTION_EXCLUDE_IO, 1)] * exclude_io
+        given += [(abi.QNNRT_GRAPH_OPTION_STRICT, 1)] * strict
+        given += [(abi.QNNRT_GRAPH_OPTION_EXCLUDE_IO, 1)] * exclude_io
     elif given:
         raise ValueError(
             f"{library.path} is not qnnrt's own: it takes neither 'threads' nor "
             "'kernels' nor 'plan_milliseconds'; its own options go into "
             "options['graph_config']"
         )
-    return [struct.pack("=III", _QNNRT_MAGIC, option, value) for option, value in given]
+    return [
+        struct.pack("=III", abi.QNNRT_GRAPH_CONFIG_MAGIC, option, value) for option, value in given
+    ]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._native import _core
+from ..abi import constants as abi
 from ..dtypes import data_type
 
 Tensor: TypeAlias = _core.Tensor
-
-_STATIC: Final = 4  # QNN_TENSOR_TYPE_STATIC
 
 
 def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
@@ -35,7 +34,9 @@ def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tenso
 
 
 def static_tensor(name: str, array: np.ndarray) -> Tensor:
-    return _core.Tensor(name, array.shape, data_type(array.dtype), _STATIC, data=array)
+    return _core.Tensor(
+        name, array.shape, data_type(array.dtype), abi.QNN_TENSOR_TYPE_STATIC, data=array
+    )
 
 
 def _scalar(value: Any) -> tuple[int, Any]:

@@ -7,32 +7,38 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .._native import _core
+from ..abi import constants as abi
 from ..support import choice
 from .backend_base import BackendBase
 from .owner import Options, Owner, config
 
 __all__ = ["Profile", "ProfileEvent", "Signal"]
 
-_PROFILE_LEVELS: Final = {"basic": 1, "detailed": 2, "backend": 1000, "linting": 7001}
+_PROFILE_LEVELS: Final = {
+    "basic": abi.QNN_PROFILE_LEVEL_BASIC,
+    "detailed": abi.QNN_PROFILE_LEVEL_DETAILED,
+    "backend": abi.QNN_PROFILE_LEVEL_BACKEND,
+    "linting": 7001,  # of the HTP backend
+}
 _EVENT_TYPES: Final = {
-    100: "init",
-    300: "finalize",
-    400: "execute",
-    404: "node",
-    405: "queue_wait",
-    406: "preprocess",
-    407: "device",
-    408: "postprocess",
-    500: "deinit",
-    600: "trace",
+    abi.QNN_PROFILE_EVENTTYPE_INIT: "init",
+    abi.QNN_PROFILE_EVENTTYPE_FINALIZE: "finalize",
+    abi.QNN_PROFILE_EVENTTYPE_EXECUTE: "execute",
+    abi.QNN_PROFILE_EVENTTYPE_NODE: "node",
+    abi.QNN_PROFILE_EVENTTYPE_EXECUTE_QUEUE_WAIT: "queue_wait",
+    abi.QNN_PROFILE_EVENTTYPE_EXECUTE_PREPROCESS: "preprocess",
+    abi.QNN_PROFILE_EVENTTYPE_EXECUTE_DEVICE: "device",
+    abi.QNN_PROFILE_EVENTTYPE_EXECUTE_POSTPROCESS: "postprocess",
+    abi.QNN_PROFILE_EVENTTYPE_DEINIT: "deinit",
+    abi.QNN_PROFILE_EVENTTYPE_TRACE: "trace",
 }
 _EVENT_UNITS: Final = {
-    1: "microseconds",
-    2: "bytes",
-    3: "cycles",
-    4: "count",
-    5: "object",
-    6: "none",
+    abi.QNN_PROFILE_EVENTUNIT_MICROSEC: "microseconds",
+    abi.QNN_PROFILE_EVENTUNIT_BYTES: "bytes",
+    abi.QNN_PROFILE_EVENTUNIT_CYCLES: "cycles",
+    abi.QNN_PROFILE_EVENTUNIT_COUNT: "count",
+    abi.QNN_PROFILE_EVENTUNIT_OBJECT: "object",
+    abi.QNN_PROFILE_EVENTUNIT_NONE: "none",
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import lpai
 from .._native import _core
+from ..abi import constants as abi
 from ..errors import BindError, ClosedError, CopyError, MemError
 from ..gpu import Options as GpuOptions
 from ..gpu.host import device_memory, pinned
@@ -28,7 +29,6 @@ from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
 from .build import Choice, one_word
 
 Buffer: TypeAlias = _core.Buffer
-_GPU: Final = 4  # QNN_BACKEND_ID_GPU
 _FED: Final = "the array fed is not the bound memory"
 #: What a tensor is bound to; nothing while it lies in scratch memory.
 _Memory: TypeAlias = "tuple[np.ndarray | None, Buffer | None, MemHandle | None]"
@@ -190,7 +190,7 @@ class SessionMemory(_core.Runner):
 
     @property
     def _own_gpu(self) -> bool:
-        return self.backend.id == _GPU and self.backend.library.has_extensions
+        return self.backend.id == abi.QNN_BACKEND_ID_GPU and self.backend.library.has_extensions
 
     def _own_raw_memory(self, t: BoundTensor) -> _Memory:
         array = pinned(self.backend.library, t.shape, t.dtype) if self._own_gpu else None
@@ -217,7 +217,7 @@ class SessionMemory(_core.Runner):
         """As what a buffer is registered."""
         if self._lpai is not None:
             return "lpai"
-        if self.backend.id != _GPU:
+        if self.backend.id != abi.QNN_BACKEND_ID_GPU:
             return "shared_buffer"
         # Other makers' GPU backends have a context of their own, and see host memory by its fd.
         own = self.backend.library.has_extensions or not isinstance(buffer, Buffer)
@@ -262,7 +262,7 @@ class SessionMemory(_core.Runner):
         if isinstance(x, MemHandle):
             self._bind_mem_handle(t, x)
             return
-        if self.backend.id == _GPU and is_opencl_buffer(x):
+        if self.backend.id == abi.QNN_BACKEND_ID_GPU and is_opencl_buffer(x):
             self._use(t, None, None, 0, self._register(t, x, 0))
             t.io = "memhandle"
             return

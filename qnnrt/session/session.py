@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..abi import constants as abi
 from ..errors import CopyError, ModelError
 from ..importers import load
 from ..model import BinaryTensor, ContextBinary, Model
@@ -29,8 +30,14 @@ from .stats import RESERVED_AT, Copy, Stats
 
 __all__ = ["Session"]
 
-_HTP: Final = 6  # QNN_BACKEND_ID_HTP
-_OWN: Final = (3, _HTP, 12)  # QNN_BACKEND_ID_* of qnnrt's backends: cpu, htp, lpai
+_BACKEND_NAMES: Final = {
+    abi.QNN_BACKEND_ID_CPU: "cpu",
+    abi.QNN_BACKEND_ID_GPU: "gpu",
+    abi.QNN_BACKEND_ID_HTP: "htp",
+    abi.QNN_BACKEND_ID_LPAI: "lpai",
+}
+#: qnnrt's backends that read each other's context binaries.
+_PORTABLE: Final = (abi.QNN_BACKEND_ID_CPU, abi.QNN_BACKEND_ID_HTP, abi.QNN_BACKEND_ID_LPAI)
 _QUEUE_DEPTH: Final = 10  # unless the context says otherwise
 _OPTIONS: Final = (
     "kernels",
@@ -190,7 +197,7 @@ class Session(SessionMemory):
         """A graph out of a context binary."""
         made_for = binary.info["backend_id"]
         # Those of qnnrt's own are portable; what another maker's is shows when it is loaded.
-        portable = self.backend.library.has_extensions and made_for in _OWN
+        portable = self.backend.library.has_extensions and made_for in _PORTABLE
         if made_for != self.backend.id and not portable:
             raise ModelError(
                 f"{binary.path} was made for {_backend_name(made_for)}, not for "
@@ -239,7 +246,7 @@ class Session(SessionMemory):
     def _refuse_copies(self, bound: list[BoundTensor]) -> None:
         """``strict``: RAW memory that the backend would copy in every run, before anything is
         built."""
-        if not self.strict or not (self.backend.id == _HTP or self._own_gpu):
+        if not self.strict or not (self.backend.id == abi.QNN_BACKEND_ID_HTP or self._own_gpu):
             return
         if not self.backend.has_capability("tensor_mem_handle"):
             return  # no handle could save it
@@ -444,9 +451,6 @@ class Session(SessionMemory):
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
         return f"<qnnrt.Session {self.model.name!r} on {self.backend.name}{state}>"
-
-
-_BACKEND_NAMES: Final = {3: "cpu", 4: "gpu", _HTP: "htp", 12: "lpai"}
 
 
 def _backend_name(number: int) -> str:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ..abi import constants as abi
+
 __all__ = ["Copy", "Stats"]
 
-#: QNNRT_RESERVED_* of csrc/abi/qnnrt_ext.h.
-RESERVED_AT: Final = {0: None, 1: "finalize", 2: "execute"}
+RESERVED_AT: Final = {
+    abi.QNNRT_RESERVED_NONE: None,
+    abi.QNNRT_RESERVED_AT_FINALIZE: "finalize",
+    abi.QNNRT_RESERVED_AT_EXECUTE: "execute",
+}
 
 
 class Copy(NamedTuple):

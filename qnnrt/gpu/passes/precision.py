@@ -9,14 +9,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from ...abi import constants as abi
 from ..ir import Ir, Node, Value
 from ..target import Target
 
 __all__ = ["apply"]
 
 Type: TypeAlias = tuple[np.dtype[Any], int]  # and the QNN data type
-_F16: Final[Type] = (np.dtype(np.float16), 0x0216)
-_F32: Final[Type] = (np.dtype(np.float32), 0x0232)
+_F16: Final[Type] = (np.dtype(np.float16), abi.QNN_DATATYPE_FLOAT_16)
+_F32: Final[Type] = (np.dtype(np.float32), abi.QNN_DATATYPE_FLOAT_32)
 _INSIDE: Final = {"fp16": _F16, "hybrid": _F16, "fp32": _F32}
 
 
