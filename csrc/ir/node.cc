@@ -55,30 +55,30 @@ const Param* Node::Find(const char* name) const {
   return nullptr;
 }
 
-int64_t Node::Int(const char* name, int64_t fallback) const {
+int64_t Node::Int(const char* name) const {
   const Param* param = Find(name);
-  if (param == nullptr) return fallback;
+  if (param == nullptr) return 0;
   if (auto* i = std::get_if<int64_t>(&param->value)) return *i;
   if (auto* b = std::get_if<bool>(&param->value)) return *b ? 1 : 0;
   if (auto* d = std::get_if<double>(&param->value)) return static_cast<int64_t>(*d);
-  return fallback;
+  return 0;
 }
 
-float Node::Float(const char* name, float fallback) const {
+float Node::Float(const char* name) const {
   const Param* param = Find(name);
-  if (param == nullptr) return fallback;
+  if (param == nullptr) return 0;
   if (auto* d = std::get_if<double>(&param->value)) return static_cast<float>(*d);
   if (auto* i = std::get_if<int64_t>(&param->value)) return static_cast<float>(*i);
   if (auto* b = std::get_if<bool>(&param->value)) return *b ? 1.0f : 0.0f;
-  return fallback;
+  return 0;
 }
 
-bool Node::Bool(const char* name, bool fallback) const {
+bool Node::Bool(const char* name) const {
   const Param* param = Find(name);
-  if (param == nullptr) return fallback;
+  if (param == nullptr) return false;
   if (auto* b = std::get_if<bool>(&param->value)) return *b;
   if (auto* i = std::get_if<int64_t>(&param->value)) return *i != 0;
-  return fallback;
+  return false;
 }
 
 std::vector<int64_t> Node::Ints(const char* name) const {

@@ -11,9 +11,11 @@ namespace qnnrt {
 
 // One op parameter. Scalars of every integer type are widened, so that a rule asks for a number
 // and not for the exact type that the client chose.
+using ParamValue = std::variant<int64_t, double, bool, std::string, Tensor>;
 struct Param {
   std::string name;
-  std::variant<int64_t, double, bool, std::string, Tensor> value;
+  ParamValue value;
+  bool given = true;  // by the client; false: the default of the op's definition
 };
 
 // An activation or an add that was merged into its producer by a pass. Applied in order to the
@@ -55,10 +57,11 @@ struct Node {
   const Param* Find(const char* name) const;
   bool HasInput(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
   bool HasOutput(size_t i) const { return i < outputs.size() && outputs[i] != nullptr; }
-  // Typed access with the default of the op's definition. Types were checked by then.
-  int64_t Int(const char* name, int64_t fallback = 0) const;
-  float Float(const char* name, float fallback = 0) const;
-  bool Bool(const char* name, bool fallback = false) const;
+  // Typed access, once the node is valid: its params are complete, their types checked. A param
+  // that has no default and was not given is 0, or empty.
+  int64_t Int(const char* name) const;
+  float Float(const char* name) const;
+  bool Bool(const char* name) const;
   std::vector<int64_t> Ints(
       const char* name) const;  // a tensor param of any integer type; empty if absent
   std::vector<float> Floats(const char* name) const;

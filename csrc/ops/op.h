@@ -77,11 +77,35 @@ inline TypeSet WithFixed(TypeSet set) {
 // What a port takes.
 inline TypeSet AcceptedTypes(const PortSpec& port) { return WithFixed(port.types); }
 
+// What a param is where the client leaves it out.
+struct ParamDefault {
+  enum Kind : uint8_t {
+    kRequired,  // it must not be left out
+    kNone,      // nothing: the op goes by something else
+    kValue,
+    kOfNode  // depends on the node's other params and inputs
+  } kind;
+  ParamValue value{};
+  ParamValue (*of_node)(const Node&) = nullptr;
+};
+inline ParamDefault Required() { return {ParamDefault::kRequired}; }
+inline ParamDefault NoDefault() { return {ParamDefault::kNone}; }
+inline ParamDefault Default(int value) { return {ParamDefault::kValue, int64_t{value}}; }
+inline ParamDefault Default(double value) { return {ParamDefault::kValue, value}; }
+inline ParamDefault Default(bool value) { return {ParamDefault::kValue, value}; }
+// A tensor of this shape, every element of which is `value`.
+ParamDefault DefaultInts(const Shape& shape, int32_t value);
+inline ParamDefault DefaultOf(ParamValue (*of_node)(const Node&)) {
+  return {ParamDefault::kOfNode, {}, of_node};
+}
+
 struct ParamSpec {
   const char* name;
   enum Kind : uint8_t { kInt, kFloat, kBool, kNumber, kInts, kFloats } kind;  // kNumber: any scalar
-  bool required = false;
-  const char* rule = "";  // shape and default in words, for the docs: "[2], default [1, 1]"
+  ParamDefault fallback;
+  const char* rule = "";  // its shape, and what it means, for the docs: "[2]: height, width"
+  // Of a kInt that chooses: the names of 0, 1, ...; others are refused.
+  std::vector<const char*> values{};
 };
 
 struct OpDef {
@@ -130,8 +154,10 @@ const std::vector<const OpDef*>& AllOps();
 bool KeepsState(const Node& node);
 
 // Ports, params, types, ranks, then OpDef::infer, then declared against inferred output shapes.
-// The message names the op, the tensor or param and the rule.
-Status ValidateNode(const Node& node);
+// The message names the op, the tensor or param and the rule. A valid node's params are complete.
+Status ValidateNode(Node* node);
+// Adds the defaults of the params that the node lacks: for nodes that passes make.
+void CompleteParams(Node* node);
 
 // The best kernel for a validated node: fast library (unless portable_only), then portable.
 Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options);

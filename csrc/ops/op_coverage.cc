@@ -1,6 +1,7 @@
 // The op table as JSON: what the coverage page and `qnnrt info` are made from.
 #include "ops/op.h"
 #include "ops/op_table.h"
+#include "support/json.h"
 
 namespace qnnrt {
 namespace {
@@ -41,11 +42,24 @@ std::string PortJson(const PortSpec& port) {
          ", \"max_rank\": " + std::to_string(port.max_rank) + "}";
 }
 
+// A tensor as the list of its elements. JSON has no infinity: a string, as in the lowered graph.
+std::string ValueJson(const ParamValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
+  if (const auto* real = std::get_if<double>(&value)) return JsonWriter().Number(*real).Take();
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
+  const Node reader{"", "", "", {{"", value}}, {}, {}, {}};
+  return Array(reader.Ints(""), [](int64_t n) { return std::to_string(n); });
+}
+
 std::string ParamJson(const ParamSpec& param) {
   static const char* const kKinds[] = {"int", "float", "bool", "number", "ints", "floats"};
-  return "{\"name\": " + Quoted(param.name) + ", \"kind\": " + Quoted(kKinds[param.kind]) +
-         ", \"required\": " + (param.required ? "true" : "false") +
-         ", \"rule\": " + Quoted(param.rule) + "}";
+  const ParamDefault& fallback = param.fallback;
+  std::string out =
+      "{\"name\": " + Quoted(param.name) + ", \"kind\": " + Quoted(kKinds[param.kind]) +
+      ", \"required\": " + (fallback.kind == ParamDefault::kRequired ? "true" : "false");
+  if (fallback.kind == ParamDefault::kValue) out += ", \"default\": " + ValueJson(fallback.value);
+  if (!param.values.empty()) out += ", \"values\": " + Array(param.values, Quoted);
+  return out + ", \"rule\": " + Quoted(param.rule) + "}";
 }
 
 std::string OpJson(const OpDef* def) {

@@ -140,6 +140,14 @@ const char* KindName(ParamSpec::Kind kind) {
   return "";
 }
 
+// "0 zeros, 1 border, 2 reflection", and what there is to say.
+std::string RuleText(const ParamSpec& spec) {
+  std::string text;
+  for (size_t i = 0; i < spec.values.size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(i) + " " + spec.values[i];
+  return text + (text.empty() || *spec.rule == 0 ? "" : "; ") + spec.rule;
+}
+
 Status CheckParams(const Node& node, const OpDef& def) {
   for (size_t i = 0; i < node.params.size(); ++i) {
     const Param& param = node.params[i];
@@ -163,14 +171,27 @@ Status CheckParams(const Node& node, const OpDef& def) {
     if (!KindMatches(*spec, param)) {
       return Invalid("param '%s' must be %s", spec->name, KindName(spec->kind));
     }
+    if (!spec->values.empty()) {
+      const int64_t last = static_cast<int64_t>(spec->values.size()) - 1;
+      QNNRT_RETURN_IF_ERROR(CheckRange(spec->name, node.Int(spec->name), 0, last));
+    }
   }
   for (const ParamSpec& spec : def.params) {
-    if (spec.required && node.Find(spec.name) == nullptr) {
+    if (spec.fallback.kind == ParamDefault::kRequired && node.Find(spec.name) == nullptr) {
       return Invalid("param '%s' is missing; it must be %s, %s", spec.name, KindName(spec.kind),
-                     spec.rule);
+                     RuleText(spec).c_str());
     }
   }
   return Status::Ok();
+}
+
+void Complete(Node* node, const OpDef& def) {
+  for (const ParamSpec& spec : def.params) {
+    const ParamDefault& fallback = spec.fallback;
+    if (fallback.kind < ParamDefault::kValue || node->Find(spec.name) != nullptr) continue;
+    const bool fixed = fallback.kind == ParamDefault::kValue;
+    node->params.push_back({spec.name, fixed ? fallback.value : fallback.of_node(*node), false});
+  }
 }
 
 // The node with such empty tensors taken out, so that a family sees null and nothing else.
@@ -225,10 +246,12 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
   return def.portable(node, options);
 }
 
-Status Validate(const Node& node, const OpDef& def) {
+Status Validate(Node* checked, const OpDef& def) {
+  const Node& node = *checked;
   QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.inputs, "input", node.inputs));
   QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.outputs, "output", node.outputs));
   QNNRT_RETURN_IF_ERROR(CheckParams(node, def));
+  Complete(checked, def);
   QNNRT_RETURN_IF_ERROR(CheckFixedPoint(node, def));
   std::vector<Shape> shapes(node.outputs.size());
   QNNRT_RETURN_IF_ERROR(def.infer(node, &shapes));
@@ -272,12 +295,29 @@ bool KeepsState(const Node& node) {
   return def->keeps_state(WithoutEmptyOptionals(node, *def));
 }
 
-Status ValidateNode(const Node& node) {
-  const OpDef* def = FindOp(node.type);
-  if (def == nullptr) return UnknownOp(node);
-  const std::string label = node.type + " '" + node.name + "'";
-  if (!HasEmptyOptional(node, *def)) return Validate(node, *def).Within(label);
-  return Validate(WithoutEmptyOptionals(node, *def), *def).Within(label);
+Status ValidateNode(Node* node) {
+  const OpDef* def = FindOp(node->type);
+  if (def == nullptr) return UnknownOp(*node);
+  const std::string label = node->type + " '" + node->name + "'";
+  if (!HasEmptyOptional(*node, *def)) return Validate(node, *def).Within(label);
+  Node copy = WithoutEmptyOptionals(*node, *def);
+  Status status = Validate(&copy, *def).Within(label);
+  node->params = std::move(copy.params);
+  return status;
+}
+
+void CompleteParams(Node* node) {
+  if (const OpDef* def = FindOp(node->type)) Complete(node, *def);
+}
+
+ParamDefault DefaultInts(const Shape& shape, int32_t value) {
+  Tensor tensor;
+  tensor.type = QNN_TENSOR_TYPE_STATIC;
+  tensor.dtype = QNN_DATATYPE_INT_32;
+  tensor.shape = shape;
+  const std::vector<int32_t> values(tensor.elements(), value);
+  tensor.data = AlignedBytes::Copy(values.data(), tensor.bytes());
+  return {ParamDefault::kValue, std::move(tensor)};
 }
 
 Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options) {

@@ -88,24 +88,22 @@ void EncodeScalar(const Tensor& like, float value, unsigned char* bytes) {
 
 }  // namespace
 
-Status ScalarBytes(const Node& node, const char* param, double fallback, const Tensor& like,
+Status ScalarBytes(const char* param, const ParamValue& value, const Tensor& like,
                    unsigned char bytes[8]) {
-  double d = fallback;
-  int64_t i = static_cast<int64_t>(fallback);
-  bool is_int = static_cast<double>(i) == fallback, given_whole = false;
-  if (const Param* p = node.Find(param)) {
-    if (const auto* whole = std::get_if<int64_t>(&p->value)) {
-      i = *whole, d = static_cast<double>(i), is_int = given_whole = true;
-    } else if (const auto* real = std::get_if<double>(&p->value)) {
-      d = *real, is_int = false;
-    } else if (const auto* truth = std::get_if<bool>(&p->value)) {
-      i = *truth, d = *truth, is_int = true;
-    } else {
-      return Invalid("param '%s' is expected to be a scalar number", param);
-    }
+  double d = 0;
+  int64_t i = 0;
+  bool is_int = true;
+  if (const auto* whole = std::get_if<int64_t>(&value)) {
+    i = *whole, d = static_cast<double>(i);
+  } else if (const auto* real = std::get_if<double>(&value)) {
+    d = *real, is_int = false;
+  } else if (const auto* truth = std::get_if<bool>(&value)) {
+    i = *truth, d = *truth;
+  } else {
+    return Invalid("param '%s' is expected to be a scalar number", param);
   }
   std::memset(bytes, 0, 8);
-  if (IsFixed(like.dtype) && !given_whole) {
+  if (IsFixed(like.dtype) && !std::holds_alternative<int64_t>(value)) {
     EncodeScalar(like, static_cast<float>(d), bytes);
     return {};
   }

@@ -24,13 +24,6 @@ inline Status CheckRange(const char* param, int64_t value, int64_t least, int64_
                  static_cast<long long>(value));
 }
 
-// An enumerated param: one of 0..last.
-inline Status GetEnum(const Node& node, const char* param, int64_t fallback, int64_t last,
-                      int64_t* result) {
-  *result = node.Int(param, fallback);
-  return CheckRange(param, *result, 0, last);
-}
-
 // An axis given as a param: [0, limit), or counted from the end when it is negative.
 inline Status CheckAxis(const char* param, int64_t axis, size_t limit, size_t* result) {
   const int64_t n = static_cast<int64_t>(limit);
@@ -43,9 +36,8 @@ inline Status CheckAxis(const char* param, int64_t axis, size_t limit, size_t* r
   return {};
 }
 
-inline Status GetAxis(const Node& node, const char* param, int64_t fallback, size_t limit,
-                      size_t* result) {
-  return CheckAxis(param, node.Int(param, fallback), limit, result);
+inline Status GetAxis(const Node& node, const char* param, size_t limit, size_t* result) {
+  return CheckAxis(param, node.Int(param), limit, result);
 }
 
 // A param that holds a set of axes: each in range, none twice; ascending in *result.
@@ -55,11 +47,14 @@ Status GetAxes(const Node& node, const char* param, size_t rank, std::vector<siz
 Status GetInts(const Node& node, const char* param, size_t count, int64_t low,
                std::vector<int64_t>* result);
 
-// A scalar param as the raw bytes of an element of `like` (pad and one-hot values). Of a
-// fixed-point tensor, an integer param is the stored integer itself; a floating-point one, and the
-// fallback, are real numbers.
-Status ScalarBytes(const Node& node, const char* param, double fallback, const Tensor& like,
+// A scalar as the raw bytes of an element of `like` (pad and one-hot values). Of a fixed-point
+// tensor, an integer is the stored integer itself, a floating-point value the real number.
+Status ScalarBytes(const char* param, const ParamValue& value, const Tensor& like,
                    unsigned char bytes[8]);
+inline Status ScalarBytes(const Node& node, const char* param, const Tensor& like,
+                          unsigned char bytes[8]) {
+  return ScalarBytes(param, node.Find(param)->value, like, bytes);
+}
 
 // ---- shapes ----------------------------------------------------------------------------------
 

@@ -64,8 +64,17 @@ def _types(op: dict[str, Any]) -> str:
 
 
 def _param(param: dict[str, Any]) -> str:
-    text = param["name"] + ("" if param["required"] else "?")
-    return f"{text}: {param['rule']}" if param["rule"] else text
+    name = param["name"] + ("" if param["required"] else "?")
+    default, values = param.get("default"), param.get("values", ())
+    marks = ["" if i != default else " (default)" for i in range(len(values))]
+    text = [f"{i} {value}{mark}" for i, (value, mark) in enumerate(zip(values, marks, strict=True))]
+    if param["rule"]:
+        text.append(param["rule"])
+    if isinstance(default, list):
+        text.append(f"default all {default[0]}")
+    elif default is not None and not values:
+        text.append(f"default {str(default).lower()}")
+    return f"{name}: {', '.join(text)}" if text else name
 
 
 def _on_gpu(op: str) -> str:

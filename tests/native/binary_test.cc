@@ -201,6 +201,9 @@ TEST(ABinaryHoldsTheGraphAsItWasFinalized) {
     Sample one("one", portable), two("two", portable, 0.2f);
     const Bytes bytes = Written({&one.graph(), &two.graph()});
     CHECK(bytes == Written({&one.graph(), &two.graph()}));
+    const std::string text(bytes.begin(), bytes.end());
+    CHECK(text.find("pad_amount") != std::string::npos);     // what the client gave
+    CHECK(text.find("transpose_in0") == std::string::npos);  // a default of the library
     auto memory = AlignedBytes::Copy(bytes.data(), bytes.size());
     Result<BinaryView> view = BinaryView::Open(memory->data(), bytes.size());
     REQUIRE(view.ok());

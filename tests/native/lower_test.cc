@@ -78,6 +78,16 @@ TEST(ConstantsAreFoldedAndTheRestIsTold) {
            ErrorCode{QNN_GRAPH_ERROR_GRAPH_FINALIZED});
 }
 
+TEST(ParamsAreComplete) {
+  TestGraph net("elu", true, 1);
+  auto x = net.Add(Floats(QNN_TENSOR_TYPE_APP_WRITE, "x", {4}));
+  auto y = net.Add(Floats(QNN_TENSOR_TYPE_APP_READ, "y", {4}));
+  CHECK_OK(net.Op("Elu", {x}, {y}));
+  auto lowered = net.graph().Lower(PassLevel::kPortable);
+  REQUIRE(lowered.ok());
+  CHECK_EQ(Count(*lowered, "\"params\":{\"alpha\":1}"), 1u);
+}
+
 TEST(OnlyConstantsThatAreReadStay) {
   Net net;
   auto lowered = net.graph().Lower(PassLevel::kPortable);

@@ -71,8 +71,12 @@ void WriteNode(const Node& node, TensorNumbers* numbers, ByteWriter* out) {
   out->Text(node.name);
   out->Text(node.package);
   out->Text(node.type);
-  out->Put(static_cast<uint32_t>(node.params.size()));
-  for (const Param& param : node.params) WriteParam(param, out);
+  // Defaults are of this version of the library: whoever reads the node adds its own.
+  const auto given = [](const Param& param) { return param.given; };
+  out->Put(static_cast<uint32_t>(std::count_if(node.params.begin(), node.params.end(), given)));
+  for (const Param& param : node.params) {
+    if (param.given) WriteParam(param, out);
+  }
   WritePorts(node.inputs, numbers, out);
   WritePorts(node.outputs, numbers, out);
   out->Put(static_cast<uint32_t>(node.post_ops.size()));
@@ -281,7 +285,8 @@ class NodeReader {
     return Status::Ok();
   }
 
-  static Status CheckNode(const Node& node) {
+  static Status CheckNode(Node* checked) {
+    const Node& node = *checked;
     const OpDef* def = FindOp(node.type);
     if (def == nullptr) {
       return Error(QNN_CONTEXT_ERROR_CREATE_FROM_BINARY,
@@ -291,13 +296,14 @@ class NodeReader {
     }
     Status status;
     if (node.post_ops.empty()) {
-      status = ValidateNode(node);
+      status = ValidateNode(checked);
     } else {
       QNNRT_RETURN_IF_ERROR(CheckPostOps(node, *def));
       Node plain = node;
       plain.post_ops.clear();
       if (plain.inputs.size() > def->inputs.size()) plain.inputs.resize(def->inputs.size());
-      status = ValidateNode(plain);
+      status = ValidateNode(&plain);
+      checked->params = std::move(plain.params);
     }
     if (status.ok()) return status;
     return DamagedBinary(status.message());
@@ -314,7 +320,7 @@ class NodeReader {
     QNNRT_RETURN_IF_ERROR(ReadOutputs(&node));
     QNNRT_RETURN_IF_ERROR(ReadPostOps(&node));
     if (!in_.ok()) return DamagedBinary("its list of nodes ends too soon");
-    QNNRT_RETURN_IF_ERROR(CheckNode(node));
+    QNNRT_RETURN_IF_ERROR(CheckNode(&node));
     result_.ir.nodes.push_back(std::move(node));
     return Status::Ok();
   }

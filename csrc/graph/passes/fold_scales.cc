@@ -78,7 +78,7 @@ uint64_t ChannelStride(const Node& node, uint32_t channels) {
     return w.back() == channels ? 1 : 0;
   }
   if (node.type == "TransposeConv2d") {  // [kH, kW, Cin, Cout / group]
-    return node.Int("group", 1) == 1 && w.back() == channels ? 1 : 0;
+    return node.Int("group") == 1 && w.back() == channels ? 1 : 0;
   }
   if (node.type == "FullyConnected") return w[0] == channels ? w[1] : 0;
   if (node.type == "MatMul" && w.size() == 2) {

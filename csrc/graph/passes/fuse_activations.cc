@@ -22,13 +22,13 @@ PostOp Act(Activation activation, float alpha = 0, float beta = 0) {
 }
 
 std::optional<PostOp> NeuronAsPostOp(const Node& node) {
-  switch (node.Int("operation", -1)) {
+  switch (node.Int("operation")) {
     case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_ELU:
-      return Act(Activation::kElu, node.Float("alpha", 1));
+      return Act(Activation::kElu, node.Float("alpha"));
     case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_GELU:
       return Act(Activation::kGelu);
     case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SIGMOID:
-      return Act(Activation::kHardSigmoid, node.Float("alpha", 1), node.Float("beta", 0.5f));
+      return Act(Activation::kHardSigmoid, node.Float("alpha"), node.Float("beta"));
     case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SWISH:
       return Act(Activation::kHardSwish);
     case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU:
@@ -53,7 +53,7 @@ std::optional<PostOp> AsActivation(const Node& node) {
   }
   if (type == "Sigmoid") return Act(Activation::kSigmoid);
   if (type == "Tanh") return Act(Activation::kTanh);
-  if (type == "Elu") return Act(Activation::kElu, node.Float("alpha", 1));
+  if (type == "Elu") return Act(Activation::kElu, node.Float("alpha"));
   if (type == "Gelu") return Act(Activation::kGelu);
   if (type == "HardSwish") return Act(Activation::kHardSwish);
   if (type == "ElementWiseNeuron") return NeuronAsPostOp(node);

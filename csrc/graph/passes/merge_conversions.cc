@@ -7,6 +7,7 @@
 #include "abi/qnn_op_values.h"
 #include "graph/passes/ir.h"
 #include "ops/fixed/requantize.h"
+#include "ops/op.h"
 
 namespace qnnrt {
 namespace {
@@ -24,10 +25,10 @@ std::optional<Limits> LimitsOf(const Node& node) {
   if (type == "Relu") return Limits{0, kInfinity};
   if (type == "Relu1") return Limits{-1, 1};
   if (type == "Relu6") return Limits{0, 6};
-  const Limits given{node.Float("min_value", -kInfinity), node.Float("max_value", kInfinity)};
+  const Limits given{node.Float("min_value"), node.Float("max_value")};
   if (type == "ReluMinMax") return given;
   if (type != "ElementWiseNeuron") return std::nullopt;
-  switch (node.Int("operation", -1)) {
+  switch (node.Int("operation")) {
     case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU:
       return Limits{0, kInfinity};
     case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU_MIN_MAX:
@@ -112,6 +113,7 @@ Status MergeConversions(Ir* ir, int* changes) {
       node.inputs[0] = before.inputs[0];
       node.type = "Convert";
       node.params.clear();
+      CompleteParams(&node);
     }
   }
   ir->Index();

@@ -11,17 +11,13 @@ namespace {
 
 bool IsDepthwise(const Node& node) { return node.type.compare(0, 9, "DepthWise") == 0; }
 
-// Spatial params come as a tensor, but as a scalar where there is one dimension.
+// Spatial params come as a tensor, but as a scalar where there is one dimension. What the op does
+// not have (TransposeConv2d's dilation) stays as it is.
 Status ReadSpatial(const Node& node, const char* name, size_t spatial, int64_t least,
                    ConvGeometry::Dims* dims) {
   if (node.Find(name) == nullptr) return Status::Ok();
   std::vector<int64_t> values;
-  if (spatial == 1) {
-    values = {node.Int(name)};
-    QNNRT_RETURN_IF_ERROR(CheckRange(name, values[0], least, INT32_MAX));
-  } else {
-    QNNRT_RETURN_IF_ERROR(GetInts(node, name, spatial, least, &values));
-  }
+  QNNRT_RETURN_IF_ERROR(GetInts(node, name, spatial, least, &values));
   for (size_t i = 0; i < spatial; ++i) (*dims)[3 - spatial + i] = values[i];
   return Status::Ok();
 }
@@ -58,7 +54,7 @@ Status ReadCommon(const Node& node, ConvGeometry* g) {
   QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "stride", spatial, 1, &g->stride));
   QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "dilation", spatial, 1, &g->dilation));
   QNNRT_RETURN_IF_ERROR(ReadPads(node, spatial, g));
-  g->group = IsDepthwise(node) ? g->cin : node.Int("group", 1);
+  g->group = IsDepthwise(node) ? g->cin : node.Int("group");
   QNNRT_RETURN_IF_ERROR(CheckRange("group", g->group, 1, INT32_MAX));
   if (g->cin % g->group != 0) {
     return Invalid("group %lld must divide the %lld input channels",
@@ -94,8 +90,9 @@ OpDef Def(const char* type, int spatial, bool group, MakeKernelFn make) {
                 {"weight", types::kFloat, PortSpec::kOne, 0, rank, rank},
                 {"bias", types::kFloat, PortSpec::kOptional, 0, 1, 1}};
   def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, rank, rank}};
-  def.params = {{"stride", kind, true, each}, {"pad_amount", ParamSpec::kInts, true, pads}};
-  if (group) def.params.push_back({"group", ParamSpec::kInt, false, "default 1"});
+  def.params = {{"stride", kind, Required(), each},
+                {"pad_amount", ParamSpec::kInts, Required(), pads}};
+  if (group) def.params.push_back({"group", ParamSpec::kInt, Default(1)});
   def.infer = ConvInfer;
   def.portable = make;
   def.flags = OpDef::kPostOps;
@@ -201,24 +198,24 @@ const float* PackedConv::BiasOf(const ExecArgs& args, size_t group) const {
 OpList ConvOps() {
   OpList ops;
   const auto add_dilation = [](OpDef def, int spatial) {
-    def.params.push_back({"dilation", spatial == 1 ? ParamSpec::kInt : ParamSpec::kInts, false,
-                          spatial == 1   ? "scalar, default 1"
-                          : spatial == 2 ? "[2], default [1, 1]"
-                                         : "[3], default [1, 1, 1]"});
+    const ParamSpec& stride = def.params[0];
+    const ParamDefault one =
+        spatial == 1 ? Default(1) : DefaultInts({static_cast<uint32_t>(spatial)}, 1);
+    def.params.push_back({"dilation", stride.kind, one, stride.rule});
     return def;
   };
   ops.push_back(add_dilation(Def("Conv1d", 1, true, MakeConv), 1));
   ops.push_back(add_dilation(Def("Conv2d", 2, true, MakeConv), 2));
   ops.back().params.push_back(
-      {"reuse_sparse_indices", ParamSpec::kBool, false, "sparse inputs only: no effect"});
+      {"reuse_sparse_indices", ParamSpec::kBool, Default(false), "sparse inputs only: no effect"});
   ops.push_back(add_dilation(Def("Conv3d", 3, true, MakeConv), 3));
   ops.back().params.push_back(
-      {"reuse_sparse_indicies", ParamSpec::kBool, false, "sparse inputs only: no effect"});
+      {"reuse_sparse_indicies", ParamSpec::kBool, Default(false), "sparse inputs only: no effect"});
   ops.push_back(add_dilation(Def("DepthWiseConv1d", 1, false, MakeConv), 1));
   ops.push_back(add_dilation(Def("DepthWiseConv2d", 2, false, MakeConv), 2));
   ops.push_back(Def("TransposeConv2d", 2, true, MakeTransposeConv));
   ops.back().params.push_back(
-      {"output_padding", ParamSpec::kInts, false, "[2], default [0, 0]; less than the stride"});
+      {"output_padding", ParamSpec::kInts, DefaultInts({2}, 0), "[2]; less than the stride"});
   return ops;
 }
 

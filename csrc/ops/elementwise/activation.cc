@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "abi/qnn_op_names.h"
+#include "abi/qnn_op_values.h"
 #include "ops/elementwise/binary.h"
 #include "ops/elementwise/unary.h"
 #include "ops/rules.h"
@@ -39,29 +40,32 @@ UnaryOp OpOf(const Node& node) {
   return kNeurons[node.Int("operation")];
 }
 
-// The same params whichever op carries them; ElementWiseNeuron's beta defaults to 0.5 for
-// HardSigmoid, and Softplus without beta and threshold is log(1 + exp(x)).
+ParamValue NeuronBeta(const Node& node) {
+  return node.Int("operation") == QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SIGMOID ? 0.5 : 1.0;
+}
+
+// The same params whichever op carries them.
 UnaryParams ParamsOf(const Node& node, UnaryOp op) {
   switch (op) {
     case UnaryOp::kElu:
-      return {node.Float("alpha", 1.0f), 0.0f};
+      return {node.Float("alpha"), 0.0f};
     case UnaryOp::kHardSigmoid:
-      return {node.Float("alpha", 1.0f), node.Float("beta", 0.5f)};
+      return {node.Float("alpha"), node.Float("beta")};
     case UnaryOp::kSoftplus: {
-      const float threshold = node.Float("threshold", -1.0f);
-      return {node.Float("beta", 1.0f), threshold < 0.0f ? kInf : threshold};
+      const float threshold = node.Float("threshold");
+      return {node.Float("beta"), threshold < 0.0f ? kInf : threshold};
     }
     case UnaryOp::kReluMinMax:
       if (node.type == QNN_OP_RELU1) return {-1.0f, 1.0f};
       if (node.type == QNN_OP_RELU6) return {0.0f, 6.0f};
-      return {node.Float("min_value", -kInf), node.Float("max_value", kInf)};
+      return {node.Float("min_value"), node.Float("max_value")};
     default:
       return {};
   }
 }
 
 Status CheckMinMax(const Node& node) {
-  const float low = node.Float("min_value", -kInf), high = node.Float("max_value", kInf);
+  const float low = node.Float("min_value"), high = node.Float("max_value");
   if (low <= high) return {};
   return Invalid("param 'min_value' is %g, which is not below or equal to 'max_value', %g",
                  static_cast<double>(low), static_cast<double>(high));
@@ -73,17 +77,15 @@ Status InferMinMax(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Status InferNeuron(const Node& node, std::vector<Shape>* outputs) {
-  int64_t operation = 0;
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "operation", 0, 8, &operation));
-  const UnaryOp op = kNeurons[operation];
+  const UnaryOp op = OpOf(node);
   const Qnn_DataType_t type = node.inputs[0]->dtype;
   const TypeSet allowed = WithFixed(UnaryTypes(op));
   if ((TypeBit(type) & allowed) == 0) {
     return Invalid("input 0 is %s, expected one of %s for operation %lld", DataTypeName(type),
-                   TypeSetNames(allowed).c_str(), static_cast<long long>(operation));
+                   TypeSetNames(allowed).c_str(), static_cast<long long>(node.Int("operation")));
   }
   if (op == UnaryOp::kReluMinMax) QNNRT_RETURN_IF_ERROR(CheckMinMax(node));
-  if (op == UnaryOp::kSoftplus && node.Find("beta") != nullptr && !(node.Float("beta") > 0.0f)) {
+  if (op == UnaryOp::kSoftplus && !(node.Float("beta") > 0.0f)) {
     return Invalid("param 'beta' is %g, expected a positive number for Softplus",
                    static_cast<double>(node.Float("beta")));
   }
@@ -124,11 +126,11 @@ OpList ActivationOps() {
                    flags});
     OpDef& def = ops.back();
     if (row.op == UnaryOp::kElu) {
-      def.params = {{"alpha", ParamSpec::kFloat, false, "default 1"}};
+      def.params = {{"alpha", ParamSpec::kFloat, Default(1.0)}};
     }
     if (def.type == std::string(QNN_OP_RELU_MIN_MAX)) {
-      def.params = {{"min_value", ParamSpec::kFloat, true, "at most max_value"},
-                    {"max_value", ParamSpec::kFloat, true, ""}};
+      def.params = {{"min_value", ParamSpec::kFloat, Required(), "at most max_value"},
+                    {"max_value", ParamSpec::kFloat, Required(), ""}};
       def.infer = InferMinMax;
     }
   }
@@ -136,16 +138,19 @@ OpList ActivationOps() {
   ops.push_back({QNN_OP_ELEMENT_WISE_NEURON,
                  {{"in[0]", any}},
                  {{"out[0]", any, PortSpec::kOne, 0}},
-                 {{"operation", ParamSpec::kInt, true,
-                   "0 elu, 1 gelu, 2 hard_sigmoid, 3 hard_swish, 4 relu, 5 relu_min_max, "
-                   "6 sigmoid, 7 softplus, 8 tanh"},
-                  {"alpha", ParamSpec::kFloat, false, "elu, hard_sigmoid: default 1"},
-                  {"beta", ParamSpec::kFloat, false,
+                 {{"operation",
+                   ParamSpec::kInt,
+                   Required(),
+                   "",
+                   {"elu", "gelu", "hard_sigmoid", "hard_swish", "relu", "relu_min_max", "sigmoid",
+                    "softplus", "tanh"}},
+                  {"alpha", ParamSpec::kFloat, Default(1.0), "elu, hard_sigmoid"},
+                  {"beta", ParamSpec::kFloat, DefaultOf(NeuronBeta),
                    "hard_sigmoid: default 0.5; softplus: steepness, default 1"},
-                  {"min_value", ParamSpec::kFloat, false, "relu_min_max: default -infinity"},
-                  {"max_value", ParamSpec::kFloat, false, "relu_min_max: default infinity"},
-                  {"threshold", ParamSpec::kFloat, false,
-                   "softplus: linear where beta x is above it; default -1, never"}},
+                  {"min_value", ParamSpec::kFloat, Default(-double{kInf}), "relu_min_max"},
+                  {"max_value", ParamSpec::kFloat, Default(double{kInf}), "relu_min_max"},
+                  {"threshold", ParamSpec::kFloat, Default(-1.0),
+                   "softplus: linear where beta x is above it; negative: never"}},
                  InferNeuron,
                  Make,
                  flags});

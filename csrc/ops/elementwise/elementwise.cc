@@ -89,18 +89,13 @@ Status CheckOperationTypes(const Node& node, TypeSet inputs, bool bool_result) {
 }
 
 Status InferBinary(const Node& node, std::vector<Shape>* outputs) {
-  int64_t operation = 0;
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "operation", 0, 19, &operation));
-  const BinaryOp op = static_cast<BinaryOp>(operation);
+  const BinaryOp op = BinaryOpOf(node);
   QNNRT_RETURN_IF_ERROR(CheckOperationTypes(node, BinaryTypes(op), IsCompare(op)));
   return InferBroadcast(node, outputs);
 }
 
 Status InferUnary(const Node& node, std::vector<Shape>* outputs) {
-  int64_t operation = 0;
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "operation", 0, 15, &operation));
-  QNNRT_RETURN_IF_ERROR(
-      CheckOperationTypes(node, UnaryTypes(static_cast<UnaryOp>(operation)), false));
+  QNNRT_RETURN_IF_ERROR(CheckOperationTypes(node, UnaryTypes(UnaryOpOf(node)), false));
   return SameShapeAsInput(node, outputs);
 }
 
@@ -114,8 +109,8 @@ Result<KernelPtr> MakeIsNan(const Node& node, const KernelOptions&) {
   return MakeUnaryKernel(UnaryOp::kIsNan, node, {});
 }
 Result<KernelPtr> MakeIsInf(const Node& node, const KernelOptions&) {
-  const float negative = node.Bool("detect_negative", true) ? 1.0f : 0.0f;
-  const float positive = node.Bool("detect_positive", true) ? 1.0f : 0.0f;
+  const float negative = node.Bool("detect_negative") ? 1.0f : 0.0f;
+  const float positive = node.Bool("detect_positive") ? 1.0f : 0.0f;
   return MakeUnaryKernel(UnaryOp::kIsInf, node, {negative, positive});
 }
 Result<KernelPtr> MakeLogit(const Node& node, const KernelOptions&) {
@@ -166,20 +161,28 @@ OpList ElementWiseOps() {
   ops.push_back({QNN_OP_ELEMENT_WISE_BINARY,
                  {{"in[0]", types::kAny}, {"in[1]", types::kAny, PortSpec::kOne, 0}},
                  {{"out[0]", types::kAny}},
-                 {{"operation", ParamSpec::kInt, true,
-                   "0 add, 1 and, 2 divide, 3 equal, 4 floor_div, 5 fmod, 6 greater, "
-                   "7 greater_equal, 8 less, 9 less_equal, 10 maximum, 11 minimum, 12 mod, "
-                   "13 multiply, 14 not_equal, 15 or, 16 power, 17 squared_difference, "
-                   "18 subtract, 19 xor"}},
+                 {{"operation", ParamSpec::kInt, Required(), "", {"add",       "and",
+                                                                  "divide",    "equal",
+                                                                  "floor_div", "fmod",
+                                                                  "greater",   "greater_equal",
+                                                                  "less",      "less_equal",
+                                                                  "maximum",   "minimum",
+                                                                  "mod",       "multiply",
+                                                                  "not_equal", "or",
+                                                                  "power",     "squared_difference",
+                                                                  "subtract",  "xor"}}},
                  InferBinary,
                  MakeBinary,
                  flags});
   ops.push_back({QNN_OP_ELEMENT_WISE_UNARY,
                  {{"in[0]", types::kFloat | types::kSigned | types::kBool}},
                  {{"out[0]", types::kFloat | types::kSigned | types::kBool}},
-                 {{"operation", ParamSpec::kInt, true,
-                   "0 abs, 1 asin, 2 atan, 3 ceil, 4 cos, 5 exp, 6 floor, 7 log, 8 neg, 9 not, "
-                   "10 reciprocal, 11 round (half to even), 12 rsqrt, 13 sign, 14 sin, 15 sqrt"}},
+                 {{"operation",
+                   ParamSpec::kInt,
+                   Required(),
+                   "round: half to even",
+                   {"abs", "asin", "atan", "ceil", "cos", "exp", "floor", "log", "neg", "not",
+                    "reciprocal", "round", "rsqrt", "sign", "sin", "sqrt"}}},
                  InferUnary,
                  MakeUnary,
                  flags});
@@ -194,8 +197,8 @@ OpList ElementWiseOps() {
   ops.push_back({QNN_OP_IS_INF,
                  {{"in[0]", types::kFloat}},
                  {{"out[0]", types::kBool}},
-                 {{"detect_negative", ParamSpec::kBool, false, "default true"},
-                  {"detect_positive", ParamSpec::kBool, false, "default true"}},
+                 {{"detect_negative", ParamSpec::kBool, Default(true)},
+                  {"detect_positive", ParamSpec::kBool, Default(true)}},
                  SameShapeAsInput,
                  MakeIsInf,
                  flags});

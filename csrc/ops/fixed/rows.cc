@@ -24,8 +24,7 @@ Result<size_t> LeadingDims(const Node& node) {
     if (!axes.empty() || node.type != QNN_OP_L2_NORM) return axes.empty() ? rank : axes[0];
   }
   size_t axis = 0;
-  const int64_t fallback = node.type == QNN_OP_SOFTMAX ? -1 : 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", fallback, rank, &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank, &axis));
   return axis;
 }
 

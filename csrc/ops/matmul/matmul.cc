@@ -303,8 +303,8 @@ OpList MatMulOps() {
                    {"in1", types::kFloat, PortSpec::kOne, 0, 2, 8},
                    {"bias", types::kFloat, PortSpec::kOptional, 0, 1, 1}};
   matmul.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 2, 8}};
-  matmul.params = {{"transpose_in0", ParamSpec::kBool, false, "default false"},
-                   {"transpose_in1", ParamSpec::kBool, false, "default false"}};
+  matmul.params = {{"transpose_in0", ParamSpec::kBool, Default(false)},
+                   {"transpose_in1", ParamSpec::kBool, Default(false)}};
   matmul.infer = Infer;
   matmul.portable = MakeMatMul;
   matmul.flags = OpDef::kPostOps;
@@ -316,7 +316,7 @@ OpList MatMulOps() {
                   {"bias", types::kFloat, PortSpec::kOptional, 0, 1, 1}};
   dense.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 1, 8}};
   dense.params = {
-      {"keep_dims", ParamSpec::kBool, false, "default false: output is [rows, outputs]"}};
+      {"keep_dims", ParamSpec::kBool, Default(false), "false: output is [rows, outputs]"}};
   dense.infer = Infer;
   dense.portable = MakeMatMul;
   dense.flags = OpDef::kPostOps;

@@ -10,8 +10,8 @@
 namespace qnnrt {
 namespace {
 
-Status AxisOfFirst(const Node& node, int64_t fallback, size_t more, size_t* axis) {
-  return GetAxis(node, "axis", fallback, node.inputs[0]->shape.size() + more, axis);
+Status AxisOfFirst(const Node& node, size_t more, size_t* axis) {
+  return GetAxis(node, "axis", node.inputs[0]->shape.size() + more, axis);
 }
 
 // The part [start, start + part) of axis `axis` of `whole`, against a dense tensor of its own.
@@ -38,7 +38,7 @@ StridedCopy OutOfWhole(const Slab& s, size_t element_size) {
 Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
   const Shape& first = node.inputs[0]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, -1, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
   uint64_t sum = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     Shape shape = node.inputs[i]->shape;
@@ -59,7 +59,7 @@ Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> MakeConcat(const Node& node, const KernelOptions&) {
   size_t axis = 0, start = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, -1, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
   std::vector<CopyTask> tasks;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const size_t part = node.inputs[i]->shape[axis];
@@ -91,7 +91,7 @@ Status SplitPoints(const Node& node, size_t axis, std::vector<int64_t>* points) 
 Status InferSplit(const Node& node, std::vector<Shape>* outputs) {
   size_t axis = 0;
   std::vector<int64_t> points;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
   QNNRT_RETURN_IF_ERROR(SplitPoints(node, axis, &points));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     (*outputs)[i] = node.inputs[0]->shape;
@@ -103,7 +103,7 @@ Status InferSplit(const Node& node, std::vector<Shape>* outputs) {
 Result<KernelPtr> MakeSplit(const Node& node, const KernelOptions&) {
   size_t axis = 0;
   std::vector<int64_t> points;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
   QNNRT_RETURN_IF_ERROR(SplitPoints(node, axis, &points));
   std::vector<CopyTask> tasks;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -117,7 +117,7 @@ Result<KernelPtr> MakeSplit(const Node& node, const KernelOptions&) {
 Status InferPack(const Node& node, std::vector<Shape>* outputs) {
   const Shape& first = node.inputs[0]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 1, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 1, &axis));
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     if (node.inputs[i]->shape != first) {
       return Invalid("input %zu has shape %s, expected input 0's %s", i,
@@ -132,7 +132,7 @@ Status InferPack(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> MakePack(const Node& node, const KernelOptions&) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 1, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 1, &axis));
   std::vector<CopyTask> tasks;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Slab slab = SlabOf(node.outputs[0]->shape, axis, i, 1);
@@ -144,7 +144,7 @@ Result<KernelPtr> MakePack(const Node& node, const KernelOptions&) {
 Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
   if (node.outputs.size() != in[axis]) {
     return Invalid("it has %zu outputs, expected %u, the size of axis %zu", node.outputs.size(),
                    in[axis], axis);
@@ -158,7 +158,7 @@ Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> MakeUnPack(const Node& node, const KernelOptions&) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, 0, &axis));
+  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
   std::vector<CopyTask> tasks;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const Slab slab = SlabOf(node.inputs[0]->shape, axis, i, 1);
@@ -206,36 +206,38 @@ OpList JoinOps() {
       {QNN_OP_CONCAT,
        {joined},
        {out},
-       {{"axis", ParamSpec::kInt, false, "default the last"}},
+       {{"axis", ParamSpec::kInt, Default(-1)}},
        InferConcat,
        MakeConcat,
        flags},
       {QNN_OP_SPLIT,
        {ranked},
        {outs},
-       {{"axis", ParamSpec::kInt, true, "the axis to cut"},
-        {"split_index", ParamSpec::kInts, true, "[outputs - 1], where outputs 1, 2, .. begin"}},
+       {{"axis", ParamSpec::kInt, Required(), "the axis to cut"},
+        {"split_index", ParamSpec::kInts, Required(),
+         "[outputs - 1], where outputs 1, 2, .. begin"}},
        InferSplit,
        MakeSplit,
        flags},
       {QNN_OP_PACK,
        {packed},
        {out},
-       {{"axis", ParamSpec::kInt, true, "position of the new dim"}},
+       {{"axis", ParamSpec::kInt, Required(), "position of the new dim"}},
        InferPack,
        MakePack,
        flags},
       {QNN_OP_UN_PACK,
        {ranked},
        {outs},
-       {{"axis", ParamSpec::kInt, true, "the dim that goes; its size is the number of outputs"}},
+       {{"axis", ParamSpec::kInt, Required(),
+         "the dim that goes; its size is the number of outputs"}},
        InferUnPack,
        MakeUnPack,
        flags},
       {QNN_OP_TILE,
        {any},
        {out},
-       {{"multiples", ParamSpec::kInts, true, "[rank], positive"}},
+       {{"multiples", ParamSpec::kInts, Required(), "[rank], positive"}},
        InferTile,
        MakeTile,
        flags},

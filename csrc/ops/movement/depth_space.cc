@@ -22,13 +22,6 @@ Status GetBlock(const Node& node, Block* block) {
   return {};
 }
 
-// [top, bottom, left, right]
-Status GetBorder(const Node& node, const char* param, std::vector<int64_t>* border) {
-  border->assign(4, 0);
-  if (node.Find(param) == nullptr) return {};
-  return GetInts(node, param, 4, 0, border);
-}
-
 Status CheckDivides(const char* what, int64_t size, int64_t by) {
   if (size % by == 0) return {};
   return Invalid("%s is %lld, expected a multiple of %lld (param 'block_size')", what,
@@ -48,9 +41,7 @@ Status SetShape(int64_t n, int64_t h, int64_t w, int64_t c, Shape* out) {
 Status InferDepthToSpace(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   Block b{};
-  int64_t mode = 0;
   QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "mode", 0, 1, &mode));
   if (b.h > int64_t{UINT32_MAX} / b.w) return CheckDivides("the depth", in[3], b.h);
   QNNRT_RETURN_IF_ERROR(CheckDivides("the depth", in[3], b.h * b.w));
   return SetShape(in[0], in[1] * b.h, in[2] * b.w, in[3] / (b.h * b.w), &(*outputs)[0]);
@@ -59,9 +50,7 @@ Status InferDepthToSpace(const Node& node, std::vector<Shape>* outputs) {
 Status InferSpaceToDepth(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   Block b{};
-  int64_t mode = 0;
   QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "mode", 0, 1, &mode));
   QNNRT_RETURN_IF_ERROR(CheckDivides("the height", in[1], b.h));
   QNNRT_RETURN_IF_ERROR(CheckDivides("the width", in[2], b.w));
   // Bounded by the input's own size, so nothing overflows: b.h <= H and b.w <= W, or H, W are 0.
@@ -111,7 +100,7 @@ Status InferBatchToSpace(const Node& node, std::vector<Shape>* outputs) {
   Block b{};
   std::vector<int64_t> crops;
   QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetBorder(node, "crops", &crops));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "crops", 4, 0, &crops));
   if (b.h > int64_t{UINT32_MAX} / b.w) return CheckDivides("the batch", in[0], b.h);
   QNNRT_RETURN_IF_ERROR(CheckDivides("the batch", in[0], b.h * b.w));
   return SetShape(in[0] / (b.h * b.w), in[1] * b.h - crops[0] - crops[1],
@@ -123,7 +112,7 @@ Status InferSpaceToBatch(const Node& node, std::vector<Shape>* outputs) {
   Block b{};
   std::vector<int64_t> pad;
   QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetBorder(node, "pad_amount", &pad));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 4, 0, &pad));
   const int64_t h = in[1] + pad[0] + pad[1], w = in[2] + pad[2] + pad[3];
   QNNRT_RETURN_IF_ERROR(CheckDivides("the padded height", h, b.h));
   QNNRT_RETURN_IF_ERROR(CheckDivides("the padded width", w, b.w));
@@ -151,7 +140,7 @@ Result<KernelPtr> MakeBatchSpace(const Node& node, bool to_space) {
   Block b{};
   std::vector<int64_t> border;
   QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetBorder(node, to_space ? "crops" : "pad_amount", &border));
+  QNNRT_RETURN_IF_ERROR(GetInts(node, to_space ? "crops" : "pad_amount", 4, 0, &border));
   const Shape& batched = (to_space ? node.inputs[0] : node.outputs[0])->shape;
   const Shape& image = (to_space ? node.outputs[0] : node.inputs[0])->shape;
   const std::vector<ptrdiff_t> s = DenseStrides(batched), t = DenseStrides(image);
@@ -179,7 +168,7 @@ Result<KernelPtr> MakeBatchSpace(const Node& node, bool to_space) {
   }
   if (to_space || border == std::vector<int64_t>(4, 0)) return MakeCopyKernel(std::move(tasks));
   CopyFill fill{node.outputs[0]->elements(), ElementSize(node.outputs[0]->dtype)};
-  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "", 0, *node.outputs[0], fill.value));
+  QNNRT_RETURN_IF_ERROR(ScalarBytes("", 0.0, *node.outputs[0], fill.value));
   return MakeCopyKernel(std::move(tasks), fill);
 }
 
@@ -195,8 +184,9 @@ Result<KernelPtr> MakeSpaceToBatch(const Node& node, const KernelOptions&) {
 OpList BlockOps() {
   PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny, PortSpec::kOne, 0};
   in.min_rank = in.max_rank = 4;
-  const ParamSpec block{"block_size", ParamSpec::kInts, true, "[2], height and width, positive"};
-  const ParamSpec mode{"mode", ParamSpec::kInt, false, "0 DCR (default), 1 CRD"};
+  const ParamSpec block{"block_size", ParamSpec::kInts, Required(),
+                        "[2], height and width, positive"};
+  const ParamSpec mode{"mode", ParamSpec::kInt, Default(0), "", {"dcr", "crd"}};
   const uint32_t moves = OpDef::kNativeHalf | OpDef::kMoves;
   return {
       {QNN_OP_DEPTH_TO_SPACE,
@@ -216,14 +206,14 @@ OpList BlockOps() {
       {QNN_OP_BATCH_TO_SPACE,
        {in},
        {out},
-       {block, {"crops", ParamSpec::kInts, false, "[2, 2], default 0"}},
+       {block, {"crops", ParamSpec::kInts, DefaultInts({2, 2}, 0), "[2, 2]"}},
        InferBatchToSpace,
        MakeBatchToSpace,
        moves},
       {QNN_OP_SPACE_TO_BATCH,
        {in},
        {out},
-       {block, {"pad_amount", ParamSpec::kInts, false, "[2, 2], default 0"}},
+       {block, {"pad_amount", ParamSpec::kInts, DefaultInts({2, 2}, 0), "[2, 2]"}},
        InferSpaceToBatch,
        MakeSpaceToBatch,
        moves},

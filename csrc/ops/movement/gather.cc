@@ -97,7 +97,7 @@ class GatherKernel final : public Kernel {
 Status InferGather(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
   if (in.size() + indices.size() - 1 > 8) {
     return Invalid("the output would have rank %zu, the most is 8", in.size() + indices.size() - 1);
   }
@@ -112,7 +112,7 @@ Status InferGather(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> MakeGather(const Node& node, const KernelOptions&) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
   return KernelPtr(std::make_unique<GatherKernel>(node, axis));
 }
 
@@ -151,7 +151,7 @@ class GatherElementsKernel final : public Kernel {
 
 Status InferGatherElements(const Node& node, std::vector<Shape>* outputs) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
   QNNRT_RETURN_IF_ERROR(CheckElementIndices(node, axis));
   (*outputs)[0] = node.inputs[1]->shape;
   return {};
@@ -159,7 +159,7 @@ Status InferGatherElements(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> MakeGatherElements(const Node& node, const KernelOptions&) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
   return KernelPtr(std::make_unique<GatherElementsKernel>(node, axis));
 }
 
@@ -248,21 +248,21 @@ OpList GatherOps() {
       {QNN_OP_GATHER,
        {in, indices},
        {out},
-       {{"axis", ParamSpec::kInt, true, ""}},
+       {{"axis", ParamSpec::kInt, Required(), ""}},
        InferGather,
        MakeGather,
        OpDef::kNativeHalf | OpDef::kMoves},
       {QNN_OP_GATHER_ELEMENTS,
        {in, positions},
        {out},
-       {{"axis", ParamSpec::kInt, false, "default 0"}},
+       {{"axis", ParamSpec::kInt, Default(0)}},
        InferGatherElements,
        MakeGatherElements,
        OpDef::kNativeHalf | OpDef::kMoves},
       {QNN_OP_GATHER_ND,
        {in, positions},
        {out},
-       {{"batch_dims", ParamSpec::kInt, false, "leading dims that both inputs share; default 0"}},
+       {{"batch_dims", ParamSpec::kInt, Default(0), "leading dims that both inputs share"}},
        InferGatherNd,
        MakeGatherNd,
        OpDef::kNativeHalf | OpDef::kMoves},

@@ -48,16 +48,11 @@ class OneHotKernel final : public Kernel {
   unsigned char on_[8], off_[8];
 };
 
-// The defaults of a fixed-point output are the stored integers 1 and 0, not the real numbers, as on
-// the vendor's HTP backend. That takes no values there; an integer is read as one of the encoding.
+// The defaults are integers, which a fixed-point output stores as they are, as on the vendor's HTP
+// backend. That takes no values there.
 Status OnOff(const Node& node, unsigned char on[8], unsigned char off[8]) {
-  Tensor stored;
-  stored.dtype = StorageType(node.outputs[0]->dtype);
-  const auto like = [&](const char* param) -> const Tensor& {
-    return node.Find(param) != nullptr ? *node.outputs[0] : stored;
-  };
-  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "on_value", 1, like("on_value"), on));
-  return ScalarBytes(node, "off_value", 0, like("off_value"), off);
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "on_value", *node.outputs[0], on));
+  return ScalarBytes(node, "off_value", *node.outputs[0], off);
 }
 
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
@@ -65,8 +60,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   const int64_t depth = node.Int("depth");
   size_t axis = 0;
   unsigned char on[8], off[8];
-  QNNRT_RETURN_IF_ERROR(
-      GetAxis(node, "axis", static_cast<int64_t>(in.size()), in.size() + 1, &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size() + 1, &axis));
   QNNRT_RETURN_IF_ERROR(OnOff(node, on, off));
   if (depth < 1 || depth > int64_t{UINT32_MAX}) {
     return Invalid("param 'depth' is %lld, expected a value in [1, 2^32)",
@@ -82,7 +76,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   const size_t rank = node.inputs[0]->shape.size();
   size_t axis = 0;
   unsigned char on[8], off[8];
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", static_cast<int64_t>(rank), rank + 1, &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank + 1, &axis));
   QNNRT_RETURN_IF_ERROR(OnOff(node, on, off));
   return KernelPtr(std::make_unique<OneHotKernel>(node, axis, on, off));
 }
@@ -93,10 +87,10 @@ OpDef OneHotOp() {
   return {QNN_OP_ONE_HOT,
           {{"in[0]", types::kIndex, PortSpec::kOne, -1, 0, 7}},
           {{"out[0]", types::kAny}},
-          {{"depth", ParamSpec::kInt, true, "size of the new dim"},
-           {"axis", ParamSpec::kInt, false, "position of the new dim; default the last"},
-           {"on_value", ParamSpec::kNumber, false, "default 1"},
-           {"off_value", ParamSpec::kNumber, false, "default 0"}},
+          {{"depth", ParamSpec::kInt, Required(), "size of the new dim"},
+           {"axis", ParamSpec::kInt, Default(-1), "position of the new dim"},
+           {"on_value", ParamSpec::kNumber, Default(1)},
+           {"off_value", ParamSpec::kNumber, Default(0)}},
           Rule,
           Make,
           OpDef::kNativeHalf | OpDef::kMoves};

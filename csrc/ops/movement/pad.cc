@@ -102,12 +102,11 @@ class PadKernel final : public Kernel {
 
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  int64_t scheme = 0;
+  const int64_t scheme = node.Int("scheme");
   std::vector<int64_t> amount;
   unsigned char value[8];
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "scheme", 0, 3, &scheme));
   QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * in.size(), 0, &amount));
-  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, *node.inputs[0], value));
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", *node.inputs[0], value));
   for (size_t d = 0; d < in.size(); ++d) {
     const int64_t before = amount[2 * d], after = amount[2 * d + 1], size = in[d];
     const int64_t most = scheme == QNN_OP_PAD_SCHEME_MIRROR_REFLECT ? std::max<int64_t>(size - 1, 0)
@@ -133,7 +132,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   std::vector<int64_t> amount;
   unsigned char value[8];
   QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * node.inputs[0]->shape.size(), 0, &amount));
-  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", 0, *node.inputs[0], value));
+  QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", *node.inputs[0], value));
   return KernelPtr(std::make_unique<PadKernel>(node, amount, node.Int("scheme"), value));
 }
 
@@ -143,10 +142,13 @@ OpDef PadOp() {
   return {QNN_OP_PAD,
           {{"in[0]", types::kAny}},
           {{"out[0]", types::kAny, PortSpec::kOne, 0}},
-          {{"scheme", ParamSpec::kInt, true,
-            "0 constant, 1 mirror_symmetric, 2 mirror_reflect, 3 edge"},
-           {"pad_amount", ParamSpec::kInts, true, "[rank, 2], before and after each dim"},
-           {"pad_constant_value", ParamSpec::kNumber, false, "default 0"}},
+          {{"scheme",
+            ParamSpec::kInt,
+            Required(),
+            "",
+            {"constant", "mirror_symmetric", "mirror_reflect", "edge"}},
+           {"pad_amount", ParamSpec::kInts, Required(), "[rank, 2], before and after each dim"},
+           {"pad_constant_value", ParamSpec::kNumber, Default(0.0)}},
           Rule,
           Make,
           OpDef::kNativeHalf | OpDef::kMoves};

@@ -94,9 +94,8 @@ class ScatterElementsKernel final : public Kernel {
   const size_t element_, bytes_, count_;
 };
 
-Status CheckReduction(const Node& node, int64_t last) {
-  int64_t reduction = 0;
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "reduction", 0, last, &reduction));
+Status CheckReduction(const Node& node) {
+  const int64_t reduction = node.Int("reduction");
   if (reduction != 0 && node.inputs[0]->dtype == QNN_DATATYPE_BOOL_8) {
     return Invalid("param 'reduction' is %lld, expected 0 for BOOL_8 values",
                    static_cast<long long>(reduction));
@@ -108,8 +107,8 @@ Status InferScatterElements(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape,
               &updates = node.inputs[2]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
-  QNNRT_RETURN_IF_ERROR(CheckReduction(node, QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(CheckReduction(node));
   QNNRT_RETURN_IF_ERROR(CheckElementIndices(node, axis));
   if (updates != indices) {
     return Invalid("updates have shape %s, expected the indices' %s", ShapeText(updates).c_str(),
@@ -121,7 +120,7 @@ Status InferScatterElements(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> MakeScatterElements(const Node& node, const KernelOptions&) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
   return KernelPtr(std::make_unique<ScatterElementsKernel>(node, axis));
 }
 
@@ -169,7 +168,7 @@ Status InferScatterNd(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape,
               &updates = node.inputs[2]->shape;
   // Max is in the newer ONNX op and costs nothing here.
-  QNNRT_RETURN_IF_ERROR(CheckReduction(node, QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX));
+  QNNRT_RETURN_IF_ERROR(CheckReduction(node));
   if (indices.back() > in.size()) {
     return Invalid("indices of shape %s address %u dims, the input has %zu",
                    ShapeText(indices).c_str(), indices.back(), in.size());
@@ -195,14 +194,14 @@ OpList ScatterOps() {
   in.min_rank = indices.min_rank = 1;
   const PortSpec updates{"in[2]", types::kAny, PortSpec::kOne, 0};
   const PortSpec out{"out[0]", types::kAny, PortSpec::kOne, 0};
-  const ParamSpec reduction{"reduction", ParamSpec::kInt, false,
-                            "0 none (default), 1 add, 2 mul, 3 max"};
+  const ParamSpec reduction{
+      "reduction", ParamSpec::kInt, Default(0), "", {"none", "add", "mul", "max"}};
   // Without kNativeHalf: reductions of halves are made in float.
   return {
       {QNN_OP_SCATTER_ELEMENTS,
        {in, indices, updates},
        {out},
-       {{"axis", ParamSpec::kInt, false, "default 0"}, reduction},
+       {{"axis", ParamSpec::kInt, Default(0)}, reduction},
        InferScatterElements,
        MakeScatterElements,
        OpDef::kMoves},

@@ -76,7 +76,7 @@ Status InferExpandDims(const Node& node, std::vector<Shape>* outputs) {
     const size_t rank = in.size() + node.Ints("axes").size();
     QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", rank, &axes));
   } else if (node.Find("axis") != nullptr) {
-    QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size() + 1, &axes[0]));
+    QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size() + 1, &axes[0]));
   } else {
     return Invalid("one of the params 'axis' and 'axes' is expected, neither is there");
   }
@@ -125,7 +125,7 @@ Result<KernelPtr> MakeTranspose(const Node& node, const KernelOptions&) {
 Status InferChannelShuffle(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", -1, in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
   const int64_t groups = node.Int("num_groups");
   if (groups < 1 || in[axis] % groups != 0) {
     return Invalid("param 'num_groups' is %lld, which does not divide axis %zu of size %u",
@@ -138,7 +138,7 @@ Status InferChannelShuffle(const Node& node, std::vector<Shape>* outputs) {
 Result<KernelPtr> MakeChannelShuffle(const Node& node, const KernelOptions&) {
   const Shape& in = node.inputs[0]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", -1, in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
   const size_t groups = static_cast<size_t>(node.Int("num_groups")), each = in[axis] / groups;
   const ptrdiff_t inner = static_cast<ptrdiff_t>(Product(in, axis + 1, in.size()));
   const ptrdiff_t whole = inner * static_cast<ptrdiff_t>(in[axis]);
@@ -163,30 +163,31 @@ OpList ShapeOps() {
       {QNN_OP_SQUEEZE,
        {in},
        {out},
-       {{"axes", ParamSpec::kInts, false, "[M]; default: what the output's shape leaves out"}},
+       {{"axes", ParamSpec::kInts, NoDefault(), "[M]; else what the output's shape leaves out"}},
        InferSqueeze,
        MakeAlias,
        alias},
       {QNN_OP_EXPAND_DIMS,
        {in},
        {out},
-       {{"axis", ParamSpec::kInt, false, "position of the new dim; this or axes"},
-        {"axes", ParamSpec::kInts, false, "[M], positions in the output"}},
+       {{"axis", ParamSpec::kInt, NoDefault(), "position of the new dim; this or axes"},
+        {"axes", ParamSpec::kInts, NoDefault(), "[M], positions in the output"}},
        InferExpandDims,
        MakeAlias,
        alias},
       {QNN_OP_TRANSPOSE,
        {in},
        {out},
-       {{"perm", ParamSpec::kInts, true, "[rank], a permutation: out dim i is in dim perm[i]"}},
+       {{"perm", ParamSpec::kInts, Required(),
+         "[rank], a permutation: out dim i is in dim perm[i]"}},
        InferTranspose,
        MakeTranspose,
        moves},
       {QNN_OP_CHANNEL_SHUFFLE,
        {ranked},
        {out},
-       {{"num_groups", ParamSpec::kInt, true, "divides the axis"},
-        {"axis", ParamSpec::kInt, false, "default the last"}},
+       {{"num_groups", ParamSpec::kInt, Required(), "divides the axis"},
+        {"axis", ParamSpec::kInt, Default(-1)}},
        InferChannelShuffle,
        MakeChannelShuffle,
        moves},

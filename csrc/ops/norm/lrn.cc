@@ -14,7 +14,7 @@ namespace qnnrt {
 namespace {
 
 struct LrnGeometry {
-  float alpha = 1, beta = 0.5f, bias = 1;
+  float alpha = 0, beta = 0, bias = 0;
   size_t radius = 0;
   bool across_channel = true;
   size_t batch = 1, height = 1, width = 1, channels = 1;  // across channels: width is all pixels
@@ -177,7 +177,6 @@ class Lrn final : public Kernel {
 Status InferLrn(const Node& node, std::vector<Shape>* outputs) {
   const Shape& shape = node.inputs[0]->shape;
   QNNRT_RETURN_IF_ERROR(CheckRange("radius", node.Int("radius"), 0, INT32_MAX));
-  QNNRT_RETURN_IF_ERROR(CheckRange("region", node.Int("region"), 0, 1));
   if (node.Int("region") == 1 && shape.size() != 4) {
     return Invalid("region 1 (within channel) needs an input of rank 4, got shape %s",
                    ShapeText(shape).c_str());
@@ -189,9 +188,9 @@ Status InferLrn(const Node& node, std::vector<Shape>* outputs) {
 Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options) {
   const Shape& shape = node.inputs[0]->shape;
   LrnGeometry g;
-  g.alpha = node.Float("alpha", 1.0f);
-  g.beta = node.Float("beta", 0.5f);
-  g.bias = node.Float("bias", 1.0f);
+  g.alpha = node.Float("alpha");
+  g.beta = node.Float("beta");
+  g.bias = node.Float("bias");
   g.radius = static_cast<size_t>(node.Int("radius"));
   g.across_channel = node.Int("region") == 0;
   g.channels = shape.back();

@@ -103,13 +103,12 @@ Result<AxisGeometry> ReadAxes(const Node& node, bool with_offsets) {
   const size_t rank = shape.size();
   AxisGeometry g;
   std::vector<int64_t> axes = node.Ints("axes");
+  g.epsilon = node.Float("epsilon");
   if (node.type == "L2Norm") {
     g.kind = AxisNorm::kL2;
-    g.epsilon = node.Float("epsilon", 1e-12f);
-    if (axes.empty()) axes = {node.Int("axis", 0)};
+    if (axes.empty()) axes = {node.Int("axis")};
   } else {
     g.kind = node.type == "RmsNorm" ? AxisNorm::kRms : AxisNorm::kLayer;
-    g.epsilon = node.Float("epsilon", g.kind == AxisNorm::kRms ? 1e-6f : 1e-3f);
   }
   if (axes.empty()) return Invalid("param 'axes' must name at least one axis");
   std::vector<size_t> inner_axes, outer_axes;
@@ -238,40 +237,43 @@ PortSpec Vector(const char* name, bool required, int max_rank = 1) {
 }  // namespace
 
 OpList NormOps() {
-  const ParamSpec axes = {"axes", ParamSpec::kInts, true, "[M], the normalized axes"};
+  const ParamSpec axes = {"axes", ParamSpec::kInts, Required(), "[M], the normalized axes"};
   OpList ops;
   ops.push_back(Def("Batchnorm", {In(1), Vector("weight", true), Vector("bias", false)}, {},
                     InferBatchnorm, Batchnorm::Make));
   ops.back().flags = OpDef::kInPlace | OpDef::kPostOps;
   ops.push_back(Def("LayerNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
-                    {{"epsilon", ParamSpec::kFloat, false, "default 0.001"}, axes}, InferAlongAxes,
+                    {{"epsilon", ParamSpec::kFloat, Default(1e-3)}, axes}, InferAlongAxes,
                     MakeAlongAxes));
   ops.push_back(Def("RmsNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
-                    {{"epsilon", ParamSpec::kFloat, false, "default 1e-6"}, axes}, InferAlongAxes,
+                    {{"epsilon", ParamSpec::kFloat, Default(1e-6)}, axes}, InferAlongAxes,
                     MakeAlongAxes));
   ops.push_back(Def("L2Norm", {In(1)},
-                    {{"axis", ParamSpec::kInt, false, "default 0; not used when axes is given"},
-                     {"axes", ParamSpec::kInts, false, "[M], the normalized axes"},
-                     {"epsilon", ParamSpec::kFloat, false, "default 1e-12, the least norm"}},
+                    {{"axis", ParamSpec::kInt, Default(0), "not used when axes is given"},
+                     {"axes", ParamSpec::kInts, NoDefault(), "[M], the normalized axes"},
+                     {"epsilon", ParamSpec::kFloat, Default(1e-12), "the least norm"}},
                     InferAlongAxes, MakeAlongAxes));
   ops.push_back(Def("InstanceNorm", {In(3), Vector("weight", true), Vector("bias", false)},
-                    {{"epsilon", ParamSpec::kFloat, false, "default 1e-12"},
-                     {"mode", ParamSpec::kInt, false, "0 mu-sigma (default), 1 rms"},
-                     {"normalize_variance", ParamSpec::kBool, false, "default true"},
-                     {"region", ParamSpec::kInt, false,
-                      "0 across spatial (default), 1 across channel, 2 across all"}},
+                    {{"epsilon", ParamSpec::kFloat, Default(1e-12)},
+                     {"mode", ParamSpec::kInt, Default(0), "", {"mu_sigma", "rms"}},
+                     {"normalize_variance", ParamSpec::kBool, Default(true)},
+                     {"region",
+                      ParamSpec::kInt,
+                      Default(0),
+                      "",
+                      {"across_spatial", "across_channel", "across_all"}}},
                     InferInstanceNorm, MakeInstanceNorm));
   ops.push_back(Def("GroupNorm", {In(2), Vector("gamma", false), Vector("beta", false)},
-                    {{"epsilon", ParamSpec::kFloat, true, "added to the variance"},
-                     {"group", ParamSpec::kInt, true, "divides the channels"}},
+                    {{"epsilon", ParamSpec::kFloat, Required(), "added to the variance"},
+                     {"group", ParamSpec::kInt, Required(), "divides the channels"}},
                     InferGroupNorm, MakeGroupNorm));
   ops.push_back(
       Def("Lrn", {In(1)},
-          {{"alpha", ParamSpec::kFloat, false, "default 1; times the plain sum"},
-           {"beta", ParamSpec::kFloat, false, "default 0.5"},
-           {"bias", ParamSpec::kFloat, false, "default 1"},
-           {"radius", ParamSpec::kInt, true, "the window is 2 * radius + 1"},
-           {"region", ParamSpec::kInt, false, "0 across channel (default), 1 within channel"}},
+          {{"alpha", ParamSpec::kFloat, Default(1.0), "times the plain sum"},
+           {"beta", ParamSpec::kFloat, Default(0.5)},
+           {"bias", ParamSpec::kFloat, Default(1.0)},
+           {"radius", ParamSpec::kInt, Required(), "the window is 2 * radius + 1"},
+           {"region", ParamSpec::kInt, Default(0), "", {"across_channel", "within_channel"}}},
           InferLrn, MakeLrn));
   return ops;
 }

@@ -141,17 +141,15 @@ SpatialNorm Dims(const Shape& shape) {
 
 Status InferInstanceNorm(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_RETURN_IF_ERROR(CheckVectors(node));
-  QNNRT_RETURN_IF_ERROR(CheckRange("mode", node.Int("mode"), 0, 1));
-  QNNRT_RETURN_IF_ERROR(CheckRange("region", node.Int("region"), 0, 2));
   (*outputs)[0] = node.inputs[0]->shape;
   return Status::Ok();
 }
 
 Result<KernelPtr> MakeInstanceNorm(const Node& node, const KernelOptions&) {
   SpatialNorm n = Dims(node.inputs[0]->shape);
-  n.epsilon = node.Float("epsilon", 1e-12f);
+  n.epsilon = node.Float("epsilon");
   n.subtract_mean = node.Int("mode") == 0;
-  n.divide = !n.subtract_mean || node.Bool("normalize_variance", true);
+  n.divide = !n.subtract_mean || node.Bool("normalize_variance");
   const int64_t region = node.Int("region");
   n.group = region == 0 ? n.channels : 1;
   if (region == 1) {  // every pixel is an image of its own

@@ -139,15 +139,15 @@ class SoftmaxKernel final : public Kernel {
 
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", -1, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
   return SameShapeAsInput(node, outputs);
 }
 
 Result<KernelPtr> Make(const Node& node, bool log) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", -1, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
   return KernelPtr(
-      std::make_unique<SoftmaxKernel>(node.inputs[0]->shape, axis, node.Float("beta", 1.0f), log));
+      std::make_unique<SoftmaxKernel>(node.inputs[0]->shape, axis, node.Float("beta"), log));
 }
 Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions&) { return Make(node, false); }
 Result<KernelPtr> MakeLogSoftmax(const Node& node, const KernelOptions&) {
@@ -160,19 +160,19 @@ OpList SoftmaxOps() {
   PortSpec in{"in[0]", types::kFloat};
   in.min_rank = 1;
   const PortSpec out{"out[0]", types::kFloat, PortSpec::kOne, 0};
-  const ParamSpec beta{"beta", ParamSpec::kFloat, false, "the input is scaled by it; default 1"};
+  const ParamSpec beta{"beta", ParamSpec::kFloat, Default(1.0), "the input is scaled by it"};
   return {
       {QNN_OP_SOFTMAX,
        {in},
        {out},
-       {{"axis", ParamSpec::kInt, false, "default the last"}, beta},
+       {{"axis", ParamSpec::kInt, Default(-1)}, beta},
        Rule,
        MakeSoftmax,
        OpDef::kInPlace},
       {QNN_OP_LOG_SOFTMAX,
        {in},
        {out},
-       {{"axis", ParamSpec::kInt, true, ""}, beta},
+       {{"axis", ParamSpec::kInt, Required(), ""}, beta},
        Rule,
        MakeLogSoftmax,
        OpDef::kInPlace},

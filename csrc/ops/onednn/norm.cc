@@ -17,11 +17,11 @@ Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options) {
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
   const dnnl_data_type_t type = CommonType({&in, &out});
-  if (type == dnnl_data_type_undef || node.Float("beta", 1) != 1 || in.elements() < kLeastSoftmax) {
+  if (type == dnnl_data_type_undef || node.Float("beta") != 1 || in.elements() < kLeastSoftmax) {
     return KernelPtr();
   }
   const int rank = static_cast<int>(in.shape.size());
-  const int axis = static_cast<int>(node.Int("axis", rank - 1));
+  const int given = static_cast<int>(node.Int("axis")), axis = given < 0 ? given + rank : given;
   const auto algorithm = node.type == "Softmax" ? dnnl_softmax_accurate : dnnl_softmax_log;
   const MemoryDesc layout = MemoryDesc::Dense(Dims(in.shape.begin(), in.shape.end()), type);
   Problem problem{node,
@@ -41,14 +41,14 @@ Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options) {
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
   const dnnl_data_type_t type = CommonType({&in, &out});
-  if (type == dnnl_data_type_undef || in.shape.size() != 4 || node.Int("region", 0) != 0 ||
+  if (type == dnnl_data_type_undef || in.shape.size() != 4 || node.Int("region") != 0 ||
       in.shape[3] < kLeastLrnChannels) {
     return KernelPtr();
   }
   const int64_t size = 2 * node.Int("radius") + 1;
   // oneDNN divides alpha by the size of the window, QNN does not.
-  const float alpha = node.Float("alpha", 1) * static_cast<float>(size);
-  const float beta = node.Float("beta", 0.5f), bias = node.Float("bias", 1);
+  const float alpha = node.Float("alpha") * static_cast<float>(size);
+  const float beta = node.Float("beta"), bias = node.Float("bias");
   const MemoryDesc layout = ChannelLast(in, type);
   const double work = static_cast<double>(size) * static_cast<double>(in.elements());
   Problem problem{node,

@@ -22,7 +22,7 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
   const size_t spatial = in.shape.size() - 2;
   const Dims filter = node.Ints("filter_size");
   const Dims stride = node.Ints("stride");
-  const Dims pads = node.Find("pad_amount") ? node.Ints("pad_amount") : Dims(2 * spatial, 0);
+  const Dims pads = node.Ints("pad_amount");
   if (filter.size() != spatial || stride.size() != spatial || pads.size() != 2 * spatial) {
     return KernelPtr();
   }

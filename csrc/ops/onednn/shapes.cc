@@ -8,14 +8,6 @@
 namespace qnnrt::onednn {
 namespace {
 
-// A spatial param: [spatial] values, or one scalar in the 1-d ops.
-Dims Spatial(const Node& node, const char* name, size_t count, int64_t fallback) {
-  const Param* param = node.Find(name);
-  if (param == nullptr) return Dims(count, fallback);
-  if (std::holds_alternative<Tensor>(param->value)) return node.Ints(name);
-  return Dims(count, node.Int(name, fallback));
-}
-
 // QNN's weights as oneDNN's [g, Cout/g, Cin/g, k..].
 void LayOutWeights(const Tensor& weights, ConvShape* shape) {
   const ConvShape& c = *shape;
@@ -68,12 +60,12 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   c.spatial = in.shape.size() - 2;
   c.cin = in.shape.back();
   c.cout = out.shape.back();
-  c.groups = std::strncmp(node.type.c_str(), "DepthWise", 9) == 0 ? c.cin : node.Int("group", 1);
+  c.groups = std::strncmp(node.type.c_str(), "DepthWise", 9) == 0 ? c.cin : node.Int("group");
   c.transposed = transposed;
-  c.strides = Spatial(node, "stride", c.spatial, 1);
-  c.gaps = Spatial(node, "dilation", c.spatial, 1);
+  c.strides = node.Ints("stride");
+  c.gaps = transposed ? Dims(c.spatial, 1) : node.Ints("dilation");
   for (int64_t& d : c.gaps) d -= 1;
-  const Dims pads = node.Find("pad_amount") ? node.Ints("pad_amount") : Dims(2 * c.spatial, 0);
+  const Dims pads = node.Ints("pad_amount");
   if (c.strides.size() != c.spatial || c.gaps.size() != c.spatial || pads.size() != 2 * c.spatial)
     return std::nullopt;
   for (size_t i = 0; i < c.spatial; ++i) {

@@ -24,8 +24,7 @@ Result<PoolGeometry> ReadPool(const Node& node) {
   g.batch = in.front();
   g.channels = in.back();
   g.count_pads = node.Bool("count_pad_for_edges");
-  const int64_t rounding = node.Int("rounding_mode", 0);
-  QNNRT_RETURN_IF_ERROR(CheckRange("rounding_mode", rounding, 0, 1));
+  const bool round_up = node.Int("rounding_mode") == 1;
   std::vector<int64_t> filter, stride, pads;
   QNNRT_RETURN_IF_ERROR(GetInts(node, "filter_size", spatial, 1, &filter));
   QNNRT_RETURN_IF_ERROR(GetInts(node, "stride", spatial, 1, &stride));
@@ -43,12 +42,11 @@ Result<PoolGeometry> ReadPool(const Node& node) {
                      static_cast<long long>(g.kernel[at]),
                      static_cast<long long>(room + g.kernel[at]));
     }
-    int64_t size = (rounding == 1 ? room + g.stride[at] - 1 : room) / g.stride[at] + 1;
+    int64_t size = (round_up ? room + g.stride[at] - 1 : room) / g.stride[at] + 1;
     // Rounding up may add a window that starts behind the input. Frameworks differ on whether it
     // counts, so the client's output shape decides.
-    if (rounding == 1 && (size - 1) * g.stride[at] >= g.in[at] + g.pad_before[at] &&
-        node.HasOutput(0) && node.outputs[0]->shape.size() == in.size() &&
-        node.outputs[0]->shape[1 + i] == size - 1) {
+    if (round_up && (size - 1) * g.stride[at] >= g.in[at] + g.pad_before[at] && node.HasOutput(0) &&
+        node.outputs[0]->shape.size() == in.size() && node.outputs[0]->shape[1 + i] == size - 1) {
       --size;
     }
     QNNRT_RETURN_IF_ERROR(CheckSize(kSpatialNames[at], size));
@@ -239,13 +237,13 @@ OpDef Def(const char* type, int spatial, PoolKind kind) {
   def.type = type;
   def.inputs = {{"in", accepted, PortSpec::kOne, -1, rank, rank}};
   def.outputs = {{"out", accepted, PortSpec::kOne, 0, rank, rank}};
-  def.params = {{"filter_size", ParamSpec::kInts, true, two ? "[2]: height, width" : "[3]"},
-                {"stride", ParamSpec::kInts, true, two ? "[2]: height, width" : "[3]"},
-                {"pad_amount", ParamSpec::kInts, true,
+  def.params = {{"filter_size", ParamSpec::kInts, Required(), two ? "[2]: height, width" : "[3]"},
+                {"stride", ParamSpec::kInts, Required(), two ? "[2]: height, width" : "[3]"},
+                {"pad_amount", ParamSpec::kInts, Required(),
                  two ? "[2, 2]: before and after of height, width" : "[3, 2]"}};
-  def.params.push_back({"rounding_mode", ParamSpec::kInt, false, "0 floor (default), 1 ceil"});
+  def.params.push_back({"rounding_mode", ParamSpec::kInt, Default(0), "", {"floor", "ceil"}});
   if (kind == PoolKind::kAverage) {
-    def.params.push_back({"count_pad_for_edges", ParamSpec::kBool, false, "default false"});
+    def.params.push_back({"count_pad_for_edges", ParamSpec::kBool, Default(false)});
   }
   def.infer = Infer;
   def.portable = MakePool;

@@ -46,18 +46,17 @@ Status CheckEncodings(const Tensor& in, const Tensor& out) {
 Result<BufferGeometry> ReadBuffer(const Node& node) {
   BufferGeometry g;
   const Shape& in = node.inputs[0]->shape;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, QNN_OP_BUFFER_PARAM_BUFFER_DIM, 0, in.size(), &g.dim));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, QNN_OP_BUFFER_PARAM_BUFFER_DIM, in.size(), &g.dim));
   g.in = in[g.dim];
   if (g.in == 0) return Invalid("the input has no frames along dim %zu", g.dim);
   const int64_t frames = static_cast<int64_t>(g.in);
   const int64_t size = node.Int(QNN_OP_BUFFER_PARAM_BUFFER_SIZE);
   QNNRT_RETURN_IF_ERROR(
       CheckFrames(QNN_OP_BUFFER_PARAM_BUFFER_SIZE, size, 1, int64_t{UINT32_MAX}, frames));
-  const int64_t stride = node.Int(QNN_OP_BUFFER_PARAM_STRIDE, 1);
+  const int64_t stride = node.Int(QNN_OP_BUFFER_PARAM_STRIDE);
   QNNRT_RETURN_IF_ERROR(CheckFrames(QNN_OP_BUFFER_PARAM_STRIDE, stride, 1, size, frames));
-  const int64_t padding = node.Int(QNN_OP_BUFFER_PARAM_BUFFER_PADDING, 0);
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, QNN_OP_BUFFER_PARAM_MODE, QNN_OP_BUFFER_MODE_BLOCKING,
-                                QNN_OP_BUFFER_MODE_NON_BLOCKING_RIGHT, &g.mode));
+  const int64_t padding = node.Int(QNN_OP_BUFFER_PARAM_BUFFER_PADDING);
+  g.mode = node.Int(QNN_OP_BUFFER_PARAM_MODE);
   if (g.mode == QNN_OP_BUFFER_MODE_BLOCKING) {
     QNNRT_RETURN_IF_ERROR(
         CheckFrames(QNN_OP_BUFFER_PARAM_BUFFER_PADDING, padding, 0, size - frames, frames));
@@ -86,7 +85,7 @@ class BufferKernel final : public Kernel {
     QNNRT_ASSIGN_OR_RETURN(const BufferGeometry g, ReadBuffer(node));
     std::unique_ptr<BufferKernel> kernel(new BufferKernel(node, g));
     // What is empty stands for zero, whatever integer that is.
-    QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "", 0, *node.inputs[0], kernel->zero_));
+    QNNRT_RETURN_IF_ERROR(ScalarBytes("", 0.0, *node.inputs[0], kernel->zero_));
     return KernelPtr(std::move(kernel));
   }
 
@@ -164,16 +163,19 @@ OpList StreamOps() {
   def.type = QNN_OP_BUFFER;
   def.inputs = {{"input", types::kAny, PortSpec::kOne, -1, 1, 8}, ResetPort()};
   def.outputs = {{"output", types::kAny, PortSpec::kOne, 0, 1, 8}};
-  def.params = {
-      {QNN_OP_BUFFER_PARAM_BUFFER_SIZE, ParamSpec::kInt, true,
-       "frames of the output; a multiple of the input's"},
-      {QNN_OP_BUFFER_PARAM_BUFFER_DIM, ParamSpec::kInt, true, "the dim that frames lie along"},
-      {QNN_OP_BUFFER_PARAM_STRIDE, ParamSpec::kInt, false,
-       "frames that leave the full buffer, default 1; a multiple of the input's"},
-      {QNN_OP_BUFFER_PARAM_MODE, ParamSpec::kInt, false,
-       "0 blocking (default), 1 non-blocking left, 2 non-blocking right"},
-      {QNN_OP_BUFFER_PARAM_BUFFER_PADDING, ParamSpec::kInt, false,
-       "zero frames that a blocking buffer begins with, default 0"}};
+  def.params = {{QNN_OP_BUFFER_PARAM_BUFFER_SIZE, ParamSpec::kInt, Required(),
+                 "frames of the output; a multiple of the input's"},
+                {QNN_OP_BUFFER_PARAM_BUFFER_DIM, ParamSpec::kInt, Required(),
+                 "the dim that frames lie along"},
+                {QNN_OP_BUFFER_PARAM_STRIDE, ParamSpec::kInt, Default(1),
+                 "frames that leave the full buffer; a multiple of the input's"},
+                {QNN_OP_BUFFER_PARAM_MODE,
+                 ParamSpec::kInt,
+                 Default(0),
+                 "",
+                 {"blocking", "non_blocking_left", "non_blocking_right"}},
+                {QNN_OP_BUFFER_PARAM_BUFFER_PADDING, ParamSpec::kInt, Default(0),
+                 "zero frames that a blocking buffer begins with"}};
   def.infer = Infer;
   def.portable = BufferKernel::Make;
   def.flags = OpDef::kNativeHalf;

@@ -32,7 +32,7 @@ struct GruGeometry {
 
 Result<GruGeometry> ReadGru(const Node& node) {
   GruGeometry g;
-  QNNRT_ASSIGN_OR_RETURN(g.sequence, ReadSequence(node, true));
+  QNNRT_ASSIGN_OR_RETURN(g.sequence, ReadSequence(node));
   const uint32_t units = node.inputs[kUpdateR]->shape[0];
   const uint32_t input = static_cast<uint32_t>(g.sequence.input);
   const int64_t before = node.Int("linear_before_reset");
@@ -216,9 +216,9 @@ OpDef GruOp() {
   def.inputs.push_back(ResetPort());
   def.outputs = {{"output", types::kFloat, PortSpec::kOne, 0, 2, 3},
                  {"final_state", types::kFloat, PortSpec::kOptional, 0, 2, 3}};
-  def.params = {{"direction", ParamSpec::kInt, false, "0 forward (default), 1 reverse"},
-                {"linear_before_reset", ParamSpec::kInt, false, "default 0"},
-                {"time_major", ParamSpec::kBool, false, "default true: [T, N, I]"}};
+  def.params = {{"direction", ParamSpec::kInt, Default(0), "", {"forward", "reverse"}},
+                {"linear_before_reset", ParamSpec::kInt, Default(0), "0 or 1"},
+                {"time_major", ParamSpec::kBool, Default(true), "true: [T, N, I]"}};
   def.infer = Infer;
   def.portable = Gru::Make;
   def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };

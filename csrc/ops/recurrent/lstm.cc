@@ -94,7 +94,7 @@ Status CheckInputs(const Node& node, const LstmGeometry& g) {
 
 Result<LstmGeometry> ReadLstm(const Node& node) {
   LstmGeometry g;
-  QNNRT_ASSIGN_OR_RETURN(g.sequence, ReadSequence(node, false));
+  QNNRT_ASSIGN_OR_RETURN(g.sequence, ReadSequence(node));
   g.units = node.inputs[kForgetR]->shape[0];
   g.outputs = node.inputs[kForgetR]->shape[1];
   g.input_gate = node.HasInput(kInputW);
@@ -365,17 +365,17 @@ OpDef LstmOp() {
     def.outputs.push_back({name, types::kFloat, PortSpec::kOptional, 0, 2, 3});
   }
   const char* quantized = "for quantized types: no effect here";
-  def.params = {{"direction", ParamSpec::kInt, false, "0 forward (default), 1 reverse"},
-                {"cell_clip_threshold", ParamSpec::kFloat, false, "default 0: none"},
-                {"output_clip_threshold", ParamSpec::kFloat, false,
-                 "default 0: none; of the projection's result"},
-                {"time_major", ParamSpec::kBool, false, "default false: [N, T, I]"},
-                {"input_gate_qscale", ParamSpec::kFloat, false, quantized},
-                {"forget_gate_qscale", ParamSpec::kFloat, false, quantized},
-                {"cell_gate_qscale", ParamSpec::kFloat, false, quantized},
-                {"output_gate_qscale", ParamSpec::kFloat, false, quantized},
-                {"hidden_state_offset", ParamSpec::kNumber, false, quantized},
-                {"hidden_state_qscale", ParamSpec::kFloat, false, quantized}};
+  def.params = {{"direction", ParamSpec::kInt, Default(0), "", {"forward", "reverse"}},
+                {"cell_clip_threshold", ParamSpec::kFloat, Default(0.0), "0: none"},
+                {"output_clip_threshold", ParamSpec::kFloat, Default(0.0),
+                 "0: none; of the projection's result"},
+                {"time_major", ParamSpec::kBool, Default(false), "false: [N, T, I]"},
+                {"input_gate_qscale", ParamSpec::kFloat, NoDefault(), quantized},
+                {"forget_gate_qscale", ParamSpec::kFloat, NoDefault(), quantized},
+                {"cell_gate_qscale", ParamSpec::kFloat, NoDefault(), quantized},
+                {"output_gate_qscale", ParamSpec::kFloat, NoDefault(), quantized},
+                {"hidden_state_offset", ParamSpec::kNumber, NoDefault(), quantized},
+                {"hidden_state_qscale", ParamSpec::kFloat, NoDefault(), quantized}};
   def.infer = Infer;
   def.portable = Lstm::Make;
   def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };

@@ -5,14 +5,12 @@
 
 namespace qnnrt {
 
-Result<Sequence> ReadSequence(const Node& node, bool time_major_default) {
+Result<Sequence> ReadSequence(const Node& node) {
   const Shape& in = node.inputs[0]->shape;
   Sequence s;
   s.rank = in.size();
-  s.time_major = s.rank == 2 || node.Bool("time_major", time_major_default);
-  const int64_t direction = node.Int("direction");
-  QNNRT_RETURN_IF_ERROR(CheckRange("direction", direction, 0, 1));
-  s.reverse = direction == 1;
+  s.time_major = s.rank == 2 || node.Bool("time_major");
+  s.reverse = node.Int("direction") == 1;
   s.input = in.back();
   s.batch = s.rank == 2 ? in[0] : s.time_major ? in[1] : in[0];
   s.steps = s.rank == 2 ? 1 : s.time_major ? in[0] : in[1];

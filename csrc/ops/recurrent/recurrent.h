@@ -26,7 +26,7 @@ struct Sequence {
     return shape;
   }
 };
-Result<Sequence> ReadSequence(const Node& node, bool time_major_default);
+Result<Sequence> ReadSequence(const Node& node);
 
 // Matrices [units, k] of several gates, stacked and packed into one [k, gates x units].
 class GateWeights {

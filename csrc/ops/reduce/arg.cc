@@ -113,7 +113,7 @@ class ArgKernel final : public Kernel {
 Status InferArg(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
   if (in[axis] == 0) return Invalid("axis %zu of the input has no elements", axis);
   Shape& out = (*outputs)[0] = in;
   if (node.Bool("keep_dims")) {
@@ -128,7 +128,7 @@ template <bool largest>
 Result<KernelPtr> MakeArg(const Node& node, const KernelOptions&) {
   size_t axis = 0;
   const Shape& in = node.inputs[0]->shape;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
   return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
     return VisitWidth(node.outputs[0]->dtype, [&](auto i) -> Result<KernelPtr> {
       return KernelPtr(std::make_unique<ArgKernel<decltype(t), decltype(i), largest>>(in, axis));
@@ -217,7 +217,7 @@ Result<KernelPtr> MakeTopK(const Node& node) {
 }
 
 Result<KernelPtr> MakeTopK(const Node& node, const KernelOptions&) {
-  return node.Bool("largest", true) ? MakeTopK<true>(node) : MakeTopK<false>(node);
+  return node.Bool("largest") ? MakeTopK<true>(node) : MakeTopK<false>(node);
 }
 
 }  // namespace
@@ -226,16 +226,16 @@ OpList ArgOps() {
   PortSpec in{"in[0]", types::kNumber};
   in.min_rank = 1;
   const PortSpec index{"out[0]", types::kIndex};
-  const std::vector<ParamSpec> params = {{"axis", ParamSpec::kInt, true, ""},
-                                         {"keep_dims", ParamSpec::kBool, false, "default false"}};
+  const std::vector<ParamSpec> params = {{"axis", ParamSpec::kInt, Required(), ""},
+                                         {"keep_dims", ParamSpec::kBool, Default(false)}};
   return {
       {QNN_OP_ARGMAX, {in}, {index}, params, InferArg, MakeArg<true>, OpDef::kMoves},
       {QNN_OP_ARGMIN, {in}, {index}, params, InferArg, MakeArg<false>, OpDef::kMoves},
       {QNN_OP_TOP_K,
        {in},
        {{"out[0]", types::kNumber, PortSpec::kOne, 0}, {"out[1]", types::kIndex}},
-       {{"k", ParamSpec::kInt, true, "at most the size of the last axis"},
-        {"largest", ParamSpec::kBool, false, "default true; false: the smallest, smallest first"}},
+       {{"k", ParamSpec::kInt, Required(), "at most the size of the last axis"},
+        {"largest", ParamSpec::kBool, Default(true), "false: the smallest, smallest first"}},
        InferTopK,
        MakeTopK,
        OpDef::kMoves},

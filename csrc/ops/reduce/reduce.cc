@@ -340,8 +340,8 @@ OpList ReduceOps() {
     ops.push_back({row.type,
                    {{"in[0]", types::kNumber}},
                    {{"out[0]", types::kNumber, PortSpec::kOne, 0}},
-                   {{"axes", ParamSpec::kInts, true, "[M], none twice"},
-                    {"keep_dims", ParamSpec::kBool, false, "default false"}},
+                   {{"axes", ParamSpec::kInts, Required(), "[M], none twice"},
+                    {"keep_dims", ParamSpec::kBool, Default(false)}},
                    InferReduce,
                    row.make,
                    row.flags});

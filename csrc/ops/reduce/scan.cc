@@ -69,14 +69,14 @@ class ScanKernel final : public Kernel {
 
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, node.inputs[0]->shape.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
   return SameShapeAsInput(node, outputs);
 }
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   const Shape& in = node.inputs[0]->shape;
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", 0, in.size(), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
   return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
     return KernelPtr(std::make_unique<ScanKernel<decltype(t)>>(in, axis, node.Bool("exclusive"),
                                                                node.Bool("reverse")));
@@ -91,9 +91,9 @@ OpDef CumulativeSumOp() {
   return {QNN_OP_CUMULATIVE_SUM,
           {in},
           {{"out[0]", types::kNumber, PortSpec::kOne, 0}},
-          {{"axis", ParamSpec::kInt, true, ""},
-           {"exclusive", ParamSpec::kBool, false, "default false: the element itself counts"},
-           {"reverse", ParamSpec::kBool, false, "default false"}},
+          {{"axis", ParamSpec::kInt, Required(), ""},
+           {"exclusive", ParamSpec::kBool, Default(false), "false: the element itself counts"},
+           {"reverse", ParamSpec::kBool, Default(false)}},
           Rule,
           Make};
 }

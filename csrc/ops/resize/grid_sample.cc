@@ -95,9 +95,6 @@ class GridSampleKernel final : public Kernel {
 
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &grid = node.inputs[1]->shape;
-  int64_t value = 0;
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "mode", 0, 1, &value));
-  QNNRT_RETURN_IF_ERROR(GetEnum(node, "padding_mode", 0, 2, &value));
   if (grid.size() != in.size() || grid[0] != in[0] || grid.back() != in.size() - 2) {
     return Invalid(
         "the grid has shape %s, expected [%u, .., %zu] of rank %zu for an input of shape %s",
@@ -121,9 +118,9 @@ OpDef GridSampleOp() {
   return {QNN_OP_GRID_SAMPLE,
           {in, grid},
           {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
-          {{"align_corners", ParamSpec::kBool, false, "default false"},
-           {"mode", ParamSpec::kInt, false, "0 bilinear (default), 1 nearest (half to even)"},
-           {"padding_mode", ParamSpec::kInt, false, "0 zeros (default), 1 border, 2 reflection"}},
+          {{"align_corners", ParamSpec::kBool, Default(false)},
+           {"mode", ParamSpec::kInt, Default(0), "nearest: half to even", {"bilinear", "nearest"}},
+           {"padding_mode", ParamSpec::kInt, Default(0), "", {"zeros", "border", "reflection"}}},
           Rule,
           Make};
 }

@@ -10,17 +10,11 @@ namespace qnnrt {
 Result<ResizeRule> ReadResizeRule(const Node& node) {
   ResizeRule rule;
   if (node.type == "Resize") {
-    const int64_t transform = node.Int("transformation_mode");
-    const int64_t interpolation = node.Int("interpolation_mode");
-    const int64_t nearest = node.Int("nearest_mode");
-    QNNRT_RETURN_IF_ERROR(CheckRange("transformation_mode", transform, 0, 3));
-    QNNRT_RETURN_IF_ERROR(CheckRange("interpolation_mode", interpolation, 0, 2));
-    QNNRT_RETURN_IF_ERROR(CheckRange("nearest_mode", nearest, 0, 3));
-    rule.transform = static_cast<Transform>(transform);
-    rule.interpolation = static_cast<Interpolation>(interpolation);
-    rule.nearest = static_cast<Nearest>(nearest);
+    rule.transform = static_cast<Transform>(node.Int("transformation_mode"));
+    rule.interpolation = static_cast<Interpolation>(node.Int("interpolation_mode"));
+    rule.nearest = static_cast<Nearest>(node.Int("nearest_mode"));
     rule.exclude_outside = node.Bool("exclude_outside");
-    rule.cubic = static_cast<double>(node.Float("cubic_coeff", -0.75f));
+    rule.cubic = static_cast<double>(node.Float("cubic_coeff"));
     return rule;
   }
   const bool align = node.Bool("align_corners"), half = node.Bool("half_pixel_centers");
@@ -125,24 +119,30 @@ OpDef Def(const char* type, TypeSet accepted, int min_rank, int max_rank) {
 }  // namespace
 
 OpList ResizeOps() {
-  const ParamSpec align = {"align_corners", ParamSpec::kBool, false, "default false"};
-  const ParamSpec half = {"half_pixel_centers", ParamSpec::kBool, false, "default false"};
+  const ParamSpec align = {"align_corners", ParamSpec::kBool, Default(false)};
+  const ParamSpec half = {"half_pixel_centers", ParamSpec::kBool, Default(false)};
   OpList ops;
   ops.push_back(Def("ResizeBilinear", types::kFloat, 4, 4));
-  ops.back().params = {align, half, {"antialias", ParamSpec::kBool, false, "only false"}};
+  ops.back().params = {align, half, {"antialias", ParamSpec::kBool, Default(false), "only false"}};
   ops.push_back(Def("ResizeNearestNeighbor", types::kAny, 4, 4));
   ops.back().params = {align, half};
   ops.back().flags = OpDef::kNativeHalf | OpDef::kMoves;
   ops.push_back(Def("Resize", types::kAny, 3, 5));
   ops.back().flags = OpDef::kNativeHalf | OpDef::kMoves;
   ops.back().params = {
-      {"exclude_outside", ParamSpec::kBool, false, "cubic: leave outside pixels out"},
-      {"transformation_mode", ParamSpec::kInt, false,
-       "0 half pixel (default), 1 pytorch half pixel, 2 align corners, 3 asymmetric"},
-      {"interpolation_mode", ParamSpec::kInt, false, "0 nearest (default), 1 linear, 2 cubic"},
-      {"nearest_mode", ParamSpec::kInt, false,
-       "0 round, ties down (default), 1 round, ties up, 2 floor, 3 ceil"},
-      {"cubic_coeff", ParamSpec::kFloat, false, "default -0.75"}};
+      {"exclude_outside", ParamSpec::kBool, Default(false), "cubic: leave outside pixels out"},
+      {"transformation_mode",
+       ParamSpec::kInt,
+       Default(0),
+       "",
+       {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"}},
+      {"interpolation_mode", ParamSpec::kInt, Default(0), "", {"nearest", "linear", "cubic"}},
+      {"nearest_mode",
+       ParamSpec::kInt,
+       Default(0),
+       "",
+       {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
+      {"cubic_coeff", ParamSpec::kFloat, Default(-0.75)}};
   return ops;
 }
 

@@ -87,7 +87,7 @@ Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&) {
   const bool pack = node.type == QNN_OP_PACK;
   const size_t rank = node.inputs[0]->shape.size();
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", pack ? 0 : -1, rank + (pack ? 1 : 0), &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank + (pack ? 1 : 0), &axis));
   const size_t outer = Product(node.outputs[0]->shape, 0, axis);
   return KernelPtr(std::make_unique<FixedJoin>(node, outer));
 }

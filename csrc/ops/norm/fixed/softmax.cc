@@ -262,10 +262,10 @@ class FixedSoftmax final : public Kernel {
 Result<KernelPtr> MakeFixedSoftmax(const Node& node, const KernelOptions& options) {
   const Tensor &in = *node.inputs[0], &out = *node.outputs[0];
   const TypeSet both = TypeBit(in.dtype) | TypeBit(out.dtype);
-  const float beta = node.Float("beta", 1.0f);
+  const float beta = node.Float("beta");
   const size_t rank = in.shape.size();
   size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", -1, rank, &axis));
+  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank, &axis));
   const bool last = Product(in.shape, axis + 1, rank) == 1;
   if ((both & ~types::kFixed8) != 0 || !last || in.elements() == 0 || !(beta > 0)) {
     return MakeFixedRows(node, options);
