@@ -42,7 +42,7 @@ def _top_k(node: Node, target: Target) -> list[Launch]:
     n, k = x.shape[-1], int(node.params["k"])
     if k == 0:
         return []
-    largest = bool(node.params.get("largest", True))
+    largest = bool(node.params["largest"])
     defines = (*number(x), *_better(largest), ("INDEX", index_type(indices)))
     pairs = on_lanes(target) and n <= _MOST_PAIRS
     total = x.size if pairs else x.size // n

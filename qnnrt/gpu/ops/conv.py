@@ -18,7 +18,7 @@ TAKES_POST: Final = frozenset({"Conv1d", "Conv2d"})
 
 def _pair(value: Any, default: int) -> tuple[int, int]:
     """Of rows and columns; a convolution over one dimension is over columns."""
-    given = [default] if value is None else [int(v) for v in np.ravel(value)]
+    given = [int(v) for v in np.ravel(value)]
     return (given[0], given[1]) if len(given) > 1 else (default, given[0])
 
 
@@ -27,20 +27,20 @@ def _conv(node: Node, target: Target) -> list[Launch]:
     assert x is not None
     assert w is not None
     depth, features = w.shape[-2:]
-    group = int(node.params.get("group", 1))
+    group = int(node.params["group"])
     flat = len(x.shape) == 3  # one row of pixels
 
     def plane(shape: tuple[int, ...]) -> tuple[int, int]:
         return (1, shape[-1]) if flat else (shape[-2], shape[-1])
 
-    pads = np.reshape(node.params.get("pad_amount", np.zeros((1, 2))), (-1, 2))[:, 0]
+    pads = np.reshape(node.params["pad_amount"], (-1, 2))[:, 0]
     window = Window(
         size=plane(x.shape[1:-1]),
         channels=x.shape[-1],
         output=plane(y.shape[1:-1]),
         kernel=plane(w.shape[:-2]),
-        stride=_pair(node.params.get("stride"), 1),
-        dilation=_pair(node.params.get("dilation"), 1),
+        stride=_pair(node.params["stride"], 1),
+        dilation=_pair(node.params["dilation"], 1),
         pad=_pair(pads, 0),
     )
     columns = features // group

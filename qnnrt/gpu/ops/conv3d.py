@@ -18,7 +18,7 @@ def _conv3d(node: Node, target: Target) -> list[Launch]:
     assert x is not None
     assert w is not None
     cin, cout = x.shape[-1], y.shape[-1]
-    groups = int(node.params.get("group", 1))
+    groups = int(node.params["group"])
     vector = width(cout // groups, x.dtype, target)
     columns = pixels(y.size // vector, target)
     post = fused(node)
@@ -31,7 +31,7 @@ def _conv3d(node: Node, target: Target) -> list[Launch]:
         ("STEP", "4" if cin // groups % 4 == 0 else "1"),
     ]
     items = math.prod(y.shape[:3]) * -(-y.shape[3] // columns) * (cout // vector)
-    stride, apart = spatial(node, "stride", 3), spatial(node, "dilation", 3)
+    stride, apart = spatial(node, "stride"), spatial(node, "dilation")
     geometry = zip(
         x.shape[1:4], y.shape[1:4], w.shape[:3], stride, apart, pads(node, 3)[0], strict=True
     )

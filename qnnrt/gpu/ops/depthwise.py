@@ -29,8 +29,8 @@ def _depthwise(node: Node, target: Target) -> list[Launch]:
     _, out_height, out_line = three(y.shape[1:-1])
     _, rows, taps = three(w.shape[:-2])
     cin, cout = x.shape[-1], y.shape[-1]
-    _, row_stride, stride = spatial(node, "stride", dims)
-    _, row_dilation, dilation = spatial(node, "dilation", dims)
+    _, row_stride, stride = spatial(node, "stride")
+    _, row_dilation, dilation = spatial(node, "dilation")
     (_, top, left), _ = pads(node, dims)
     multiplier = cout // cin
     vector = width(cin if multiplier == 1 else multiplier, x.dtype, target)

@@ -71,7 +71,7 @@ def _gather(node: Node, target: Target) -> list[Launch]:
 
 def _gather_elements(node: Node, target: Target) -> list[Launch]:
     x, indices, y = _picked(node)
-    axis = axis_of(node, len(x.shape), 0)
+    axis = axis_of(node, len(x.shape))
     steps = strides(x.shape)
     args: list[Value | int] = [x, indices, y, y.size, x.shape[axis], steps[axis]]
     for d in reversed(range(8)):
@@ -84,7 +84,7 @@ def _gather_elements(node: Node, target: Target) -> list[Launch]:
 
 def _gather_nd(node: Node, target: Target) -> list[Launch]:
     x, indices, y = _picked(node)
-    first = int(node.params.get("batch_dims", 0))
+    first = int(node.params["batch_dims"])
     depth = indices.shape[-1]
     sizes = x.shape[first : first + depth]
     defines, units = _moved(x, indices, math.prod(x.shape[first + depth :]))
@@ -100,8 +100,8 @@ def _one_hot(node: Node, target: Target) -> list[Launch]:
     indices, y = node.inputs[0], node.outputs[0]
     assert indices is not None
     plain(y)
-    axis = axis_of(node, len(y.shape), len(y.shape) - 1)
-    on, off = (packed(node.params.get(f"{n}_value", n == "on"), y.dtype)[:2] for n in ("on", "off"))
+    axis = axis_of(node, len(y.shape))
+    on, off = (packed(node.params[f"{n}_value"], y.dtype)[:2] for n in ("on", "off"))
     inner = math.prod(indices.shape[axis:])
     defines, _ = _moved(y, indices, 1)
     grid = over(y.size, target)
@@ -117,7 +117,7 @@ def _scattered(
     assert x is not None
     assert indices is not None
     assert updates is not None
-    reduction = int(node.params.get("reduction", 0))
+    reduction = int(node.params["reduction"])
     if reduction == 0:  # bits, so that a NaN stays what it is
         moved(x, updates, y)
         bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[x.dtype.itemsize]
@@ -130,7 +130,7 @@ def _scattered(
 
 def _scatter_elements(node: Node, target: Target) -> list[Launch]:
     x, indices, updates, y, defines, before = _scattered(node, target)
-    axis = axis_of(node, len(x.shape), 0)
+    axis = axis_of(node, len(x.shape))
     s, t = strides(indices.shape), strides(x.shape)
     count = indices.shape[axis]
     total = indices.size // max(count, 1)

@@ -30,8 +30,8 @@ def _matmul(node: Node, target: Target) -> list[Launch]:
     if min(len(a.shape), len(b.shape)) < 2:
         raise Refused("there is no kernel for a vector")
     rows, columns = y.shape[-2:]
-    a_turned = bool(node.params.get("transpose_in0", False))
-    b_turned = bool(node.params.get("transpose_in1", False))
+    a_turned = bool(node.params.get("transpose_in0"))
+    b_turned = bool(node.params.get("transpose_in1"))
     depth = a.shape[-2 if a_turned else -1]
     batch = y.shape[:-2]
     count = math.prod(batch)

@@ -158,7 +158,7 @@ def _parts(
 def _concat(node: Node, target: Target) -> list[Launch]:
     ins, y = [v for v in node.inputs if v is not None], node.outputs[0]
     moved(y, *ins)
-    axis = axis_of(node, len(y.shape), len(y.shape) - 1)
+    axis = axis_of(node, len(y.shape))
     return _parts(y, axis, [(v, v.shape[axis]) for v in ins], True, target)
 
 
@@ -190,7 +190,7 @@ def _tile(node: Node, target: Target) -> list[Launch]:
 
 def _channel_shuffle(node: Node, target: Target) -> list[Launch]:
     x, y = _one(node)
-    axis = axis_of(node, len(x.shape), len(x.shape) - 1)
+    axis = axis_of(node, len(x.shape))
     groups = int(node.params["num_groups"])
     each, inner = x.shape[axis] // groups, math.prod(x.shape[axis + 1 :])
     whole = inner * x.shape[axis]
@@ -206,7 +206,7 @@ def _channel_shuffle(node: Node, target: Target) -> list[Launch]:
 def _strided_slice(node: Node, target: Target) -> list[Launch]:
     x, y = _one(node)
     masks = {
-        name: int(node.params.get(name, 0))
+        name: int(node.params[name])
         for name in ("begin_mask", "end_mask", "shrink_axes", "new_axes_mask")
     }
     ranges = np.asarray(node.params["ranges"]).reshape(-1, 3).tolist()
@@ -267,7 +267,7 @@ def _pad(node: Node, target: Target) -> list[Launch]:
         dims[0] = (dims[0][0] // by, dims[0][1] // by, 0)
     rank = _rank(dims, target)
     args: list[Value | int] = [x, y, math.prod(o for o, _, _ in dims), int(node.params["scheme"])]
-    args += packed(node.params.get("pad_constant_value", 0), x.dtype)
+    args += packed(node.params["pad_constant_value"], x.dtype)
     step = 1
     for o, n, before in [*dims, *[(1, 1, 0)] * (rank - len(dims))]:
         args += [o, n, before, step]
@@ -290,7 +290,7 @@ def _depth_space(node: Node, target: Target) -> list[Launch]:
     channels = flat.shape[3]
     d, f = strides(deep.shape), strides(flat.shape)
     by_row, by_column, by_channel = (width * channels, channels, 1)
-    if int(node.params.get("mode", 0)) == 1:
+    if node.params["mode"] == 1:
         by_row, by_column, by_channel = (width, 1, height * width)
     loops = [
         (deep.shape[0], d[0], f[0]),
@@ -308,7 +308,7 @@ def _batch_space(node: Node, target: Target) -> list[Launch]:
     x, y = _one(node)
     to_space = node.type == "BatchToSpace"
     height, width = _block(node)
-    border = node.params.get("crops" if to_space else "pad_amount", np.zeros(4))
+    border = node.params["crops" if to_space else "pad_amount"]
     top, bottom, left, right = (int(v) for v in np.asarray(border).reshape(-1))
     batched, image = (x, y) if to_space else (y, x)
     b, m = strides(batched.shape), strides(image.shape)

@@ -102,7 +102,7 @@ def _offsets(shape: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
 def _axes(node: Node, rank: int) -> tuple[int, ...]:
     axes = node.params.get("axes")
     if axes is None or not np.size(axes):
-        axes = [node.params.get("axis", 0)]
+        axes = [node.params["axis"]]
     return tuple(int(a) % rank for a in np.asarray(axes).reshape(-1))
 
 
@@ -110,22 +110,20 @@ def _along_axes(node: Node, target: Target) -> list[Launch]:
     x = node.inputs[0]
     assert x is not None
     axes = _axes(node, len(x.shape))
+    epsilon = float(node.params["epsilon"])
     if node.type == "L2Norm":
-        epsilon = float(node.params.get("epsilon", 1e-12))
         return _rows(node, target, axes, epsilon, _LENGTH, False)
-    layer = node.type == "LayerNorm"
-    epsilon = float(node.params.get("epsilon", 1e-3 if layer else 1e-6))
-    return _rows(node, target, axes, epsilon, _DEVIATION, layer)
+    return _rows(node, target, axes, epsilon, _DEVIATION, node.type == "LayerNorm")
 
 
 def _instance(node: Node, target: Target) -> list[Launch]:
     x = node.inputs[0]
     assert x is not None
-    epsilon = float(node.params.get("epsilon", 1e-12))
-    centre = int(node.params.get("mode", 0)) == 0
-    divide = not centre or bool(node.params.get("normalize_variance", True))
+    epsilon = float(node.params["epsilon"])
+    centre = node.params["mode"] == 0
+    divide = not centre or node.params["normalize_variance"]
     scale = _DEVIATION if divide else _NOTHING
-    region = int(node.params.get("region", 0))
+    region = node.params["region"]
     if region == 1:  # every pixel by itself
         return _rows(node, target, (len(x.shape) - 1,), epsilon, scale, centre)
     groups = x.shape[-1] if region == 0 else 1
@@ -208,7 +206,7 @@ def _lrn(node: Node, target: Target) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
     channels = x.shape[-1]
-    across = int(node.params.get("region", 0)) == 0
+    across = node.params["region"] == 0
     vector = width(channels, x.dtype, target)
     items = x.size // vector
     if items == 0:
@@ -220,7 +218,7 @@ def _lrn(node: Node, target: Target) -> list[Launch]:
         defines.append(("ACROSS", "1"))
         plane = ()
     radius = min(int(node.params["radius"]), max(x.shape))
-    numbers = (float(node.params.get(k, d)) for k, d in (("alpha", 1), ("beta", 0.5), ("bias", 1)))
+    numbers = (float(node.params[name]) for name in ("alpha", "beta", "bias"))
     args: tuple[Arg, ...] = (x, y, items, channels, radius, *numbers, *plane)
     return [launch("lrn", "lrn", defines, flat(items, target), args, post)]
 

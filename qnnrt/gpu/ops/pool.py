@@ -43,7 +43,7 @@ def _pool(node: Node, target: Target) -> list[Launch]:
     assert x is not None
     dims = len(x.shape) - 2
     channels = x.shape[-1]
-    size = spatial(node, "filter_size", dims)
+    size = spatial(node, "filter_size")
     before, behind = pads(node, dims)
     vector = width(channels, x.dtype, target)
     items = y.size // vector
@@ -59,9 +59,9 @@ def _pool(node: Node, target: Target) -> list[Launch]:
         ("LANES", str(_LANES)),
         ("SLICES", str(_SLICES if few else 1)),
     ]
-    if node.params.get("count_pad_for_edges", False):
+    if node.params.get("count_pad_for_edges"):
         defines.append(("COUNT_PADS", "1"))
-    stride = spatial(node, "stride", dims)
+    stride = spatial(node, "stride")
     inner, outer = three(x.shape[1:-1]), three(y.shape[1:-1])
     geometry = zip(inner, outer, size, stride, before, behind, strict=True)
     args: tuple[Arg, ...] = (x, y, items, channels, *(n for dim in geometry for n in dim))

@@ -101,7 +101,7 @@ def _cumulative_sum(node: Node, target: Target) -> list[Launch]:
     axis = axis_of(node, len(x.shape))
     n, step = x.shape[axis], math.prod(x.shape[axis + 1 :])
     lines = x.size // max(n, 1)
-    flags = (int(node.params.get("exclusive", 0)), int(node.params.get("reverse", 0)))
+    flags = (int(node.params["exclusive"]), int(node.params["reverse"]))
     args = (x, y, lines, n, step, *flags)
     if on_lanes(target) and n >= _SHARED_FROM and step == 1:
         grid = ((lines * _GROUP,), (_GROUP,))

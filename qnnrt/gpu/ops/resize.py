@@ -40,13 +40,13 @@ def _rule(node: Node) -> _Rule:
     if node.type == "Resize":
         transforms = ("half_pixel", "pytorch", "align_corners", "asymmetric")
         return _Rule(
-            transforms[int(p.get("transformation_mode", 0))],
-            (1, 2, 4)[int(p.get("interpolation_mode", 0))],
-            int(p.get("nearest_mode", 0)),
-            bool(p.get("exclude_outside", False)),
-            float(np.float32(p.get("cubic_coeff", -0.75))),
+            transforms[int(p["transformation_mode"])],
+            (1, 2, 4)[int(p["interpolation_mode"])],
+            int(p["nearest_mode"]),
+            bool(p["exclude_outside"]),
+            float(np.float32(p["cubic_coeff"])),
         )
-    align, half = bool(p.get("align_corners", False)), bool(p.get("half_pixel_centers", False))
+    align, half = bool(p["align_corners"]), bool(p["half_pixel_centers"])
     nearest = node.type == "ResizeNearestNeighbor"
     transform = "asymmetric"
     if align:

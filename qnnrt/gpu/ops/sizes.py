@@ -68,9 +68,9 @@ def launch(
     return Launch(file, function, (only, *defines), grid[0], tuple(args), grid[1])
 
 
-def axis_of(node: Node, rank: int, default: int | None = None, name: str = "axis") -> int:
+def axis_of(node: Node, rank: int, name: str = "axis") -> int:
     """An axis that the checks of the graph let through."""
-    axis = int(node.params[name] if default is None else node.params.get(name, default))
+    axis = int(node.params[name])
     return axis + rank if axis < 0 else axis
 
 

@@ -19,11 +19,11 @@ _SHARED_FROM: Final = 32
 def _softmax(node: Node, target: Target) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
-    axis = axis_of(node, len(x.shape), len(x.shape) - 1)
+    axis = axis_of(node, len(x.shape))
     n, step = x.shape[axis], math.prod(x.shape[axis + 1 :])
     rows = x.size // max(n, 1)
     defines = reals(x, y) + ((("LOG", "1"),) if node.type == "LogSoftmax" else ())
-    beta = float(node.params.get("beta", 1.0))
+    beta = float(node.params["beta"])
     if on_lanes(target) and n >= _SHARED_FROM:
         columns = _COLUMNS if step > 1 and rows >= _COLUMNS else 1
         group = _GROUP if columns > 1 else _group(n)

@@ -71,12 +71,9 @@ def three(values: Sequence[int], fill: int = 1) -> tuple[int, int, int]:
     return a, b, c
 
 
-def spatial(node: Node, name: str, dims: int, default: int = 1) -> tuple[int, int, int]:
+def spatial(node: Node, name: str) -> tuple[int, int, int]:
     """A parameter with a number for each spatial dimension; a scalar where there is one."""
-    value = node.params.get(name)
-    if value is None:
-        return three((default,) * dims, default)
-    return three(np.asarray(value).reshape(-1).tolist(), default)
+    return three(np.ravel(node.params[name]).tolist())
 
 
 def pads(node: Node, dims: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:

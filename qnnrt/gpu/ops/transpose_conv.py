@@ -19,9 +19,9 @@ def _transpose_conv(node: Node, target: Target) -> list[Launch]:
     batch, height, line, cin = x.shape
     _, out_height, out_line, cout = y.shape
     rows, taps = w.shape[:2]
-    _, row_stride, stride = spatial(node, "stride", 2)
+    _, row_stride, stride = spatial(node, "stride")
     (_, top, left), _ = pads(node, 2)
-    groups = int(node.params.get("group", 1))
+    groups = int(node.params["group"])
     vector = width(cout // groups, x.dtype, target)
     columns = pixels(y.size // vector, target)
     post = fused(node)
