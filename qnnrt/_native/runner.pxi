@@ -9,8 +9,8 @@ cdef enum:
 cdef class Runner:
     """A finalized graph with its tensors bound: ``run`` is one call into the backend.
 
-    Base of ``qnnrt.Session``. The C tensors are prepared once; binding changes them in place. Runs
-    of one graph queue on its lock, which is never waited for with the interpreter lock held.
+    The C tensors are prepared once; binding changes them in place. Runs of one graph queue on its
+    lock, which is never waited for with the interpreter lock held.
     """
 
     cdef Library _library
@@ -21,6 +21,7 @@ cdef class Runner:
     cdef uint32_t _n_in, _n_out
     cdef list _tensors
     cdef list _bound
+    cdef object _keep
     cdef uint8_t* _placed       # which tensors the backend finds a place for, and how many
     cdef uint32_t _n_placed
     cdef uint64_t _executes, _ticks
@@ -32,12 +33,14 @@ cdef class Runner:
     cdef mutex _tensors_mutex   # what is bound, and whether it is open; taken after _mutex
     cdef Flight _flight         # asynchronous runs
 
-    def __cinit__(self, *args, **kwargs):
+    def __cinit__(self):
         self._state = _CLOSED
         self._generation = Generation()
 
-    def _prepare(self, Library library not None, graph, inputs, outputs) -> None:
-        """Take over a finalized graph handle and its tensors; nothing is bound yet."""
+    def prepare(self, Library library not None, graph, inputs, outputs, keep=None) -> None:
+        """Take over a finalized graph handle and its tensors; nothing is bound yet. ``keep`` is
+        alive as long as the runner: whoever owns the graph."""
+        self._keep = keep
         self._tensors = [*inputs, *outputs]
         self._bound = [None] * len(self._tensors)
         self._n_in = <uint32_t>len(inputs)
@@ -69,7 +72,7 @@ cdef class Runner:
             raise errors.ClosedError("this session is closed")
         return 0
 
-    def _bind_raw(self, uint32_t index, address, nbytes, keep) -> None:
+    def bind_raw(self, uint32_t index, address, nbytes, keep) -> None:
         """Let tensor ``index`` (inputs, then outputs) use memory by address; keeps ``keep``. The
         address 0 leaves it to the backend to find a place, in each run."""
         self._usable()
@@ -92,7 +95,7 @@ cdef class Runner:
         self._tensors_mutex.unlock()
         self._mutex.unlock()
 
-    def _bind_handle(self, uint32_t index, handle, keep) -> None:
+    def bind_handle(self, uint32_t index, handle, keep) -> None:
         """Let tensor ``index`` use a registered memory handle; keeps ``keep``."""
         self._usable()
         cdef void* h = _pointer(handle)
@@ -164,36 +167,15 @@ cdef class Runner:
             self._library._check(code, "graph", "graphExecute")
         return 0
 
-    def run(self, feeds=None):
-        """Execute once.
-
-        Without an argument the bound memory is used as it is: nothing is copied, nothing is
-        allocated, and None is returned. With a dict {input name: array} the arrays are copied into
-        the bound memory first (unless they are that memory) and a dict {output name: array} is
-        returned, with copies of the outputs that later runs do not overwrite. Both kinds of copy
-        are counted in ``stats``; under ``strict`` an input that would have to be copied is an
-        error, and the outputs returned are the bound arrays themselves.
-
-        Thread safe: runs of one session queue.
-
-        Raises:
-            ClosedError: the session is closed.
-            ForkError: the session belongs to the parent of this forked process.
-            CopyError: ``strict``, and an input is not the bound memory.
-            KeyError, ValueError: unknown input, or wrong shape or type.
-            QnnError: the backend refused.
-        """
-        if feeds is not None:
-            return self._run_feeds(feeds)
+    def run(self) -> None:
+        """Execute once on what is bound."""
         self._execute(NULL, NULL)
 
-    def _run_profiled(self, profile) -> None:
-        self._execute(_pointer(profile), NULL)
+    def execute(self, profile=0, signal=0) -> None:
+        """Execute once with a profile handle, a signal handle, or both."""
+        self._execute(_pointer(profile), _pointer(signal))
 
-    def _run_signalled(self, signal) -> None:
-        self._execute(NULL, _pointer(signal))
-
-    def _run_async(self, signal, done) -> None:
+    def run_async(self, signal, done) -> None:
         """graphExecuteAsync on what is bound now; ``done(code, message)`` is called by
         ``complete_next`` when it was executed, and not when this raises. Waits, without the
         interpreter lock, while the backend's queue is full."""
@@ -227,19 +209,16 @@ cdef class Runner:
         if code != 0 or LogSink.Get().pending():
             self._library._check(code, "graph", "graphExecuteAsync")
 
-    def _in_flight(self) -> int:
+    def in_flight(self) -> int:
         """How many asynchronous runs the backend has not reported yet."""
         return self._flight.count()
 
-    def _run_feeds(self, feeds):
-        raise NotImplementedError
-
-    def _counters(self) -> tuple:
+    def counters(self) -> tuple:
         """(successful executions, nanoseconds spent in them) since the last reset."""
         return (self._executes + self._flight.executes(),
                 Ticks.ToNanoseconds(self._ticks + self._flight.ticks()))
 
-    def _reset_counters(self) -> None:
+    def reset_counters(self) -> None:
         with nogil:
             self._mutex.lock()
         self._executes = 0
@@ -252,7 +231,7 @@ cdef class Runner:
         """Whether the session was closed."""
         return self._state == _CLOSED
 
-    def _stop(self):
+    def stop(self):
         """Wait for runs in flight, let no other start, drop what was bound; False if closed."""
         cdef bint was_open
         if self._generation != Generation():
@@ -269,6 +248,41 @@ cdef class Runner:
         if was_open:
             self._bound = [None] * len(self._tensors)
         return was_open
+
+
+cdef class Runnable:
+    """Base of ``qnnrt.Session``: ``run()`` is a call from C, without a frame of Python's."""
+
+    cdef readonly Runner _runner
+
+    def __cinit__(self, *args, **kwargs):
+        self._runner = Runner()
+
+    def run(self, feeds=None):
+        """Execute once.
+
+        Without an argument the bound memory is used as it is: nothing is copied, nothing is
+        allocated, and None is returned. With a dict {input name: array} the arrays are copied into
+        the bound memory first (unless they are that memory) and a dict {output name: array} is
+        returned, with copies of the outputs that later runs do not overwrite. Both kinds of copy
+        are counted in ``stats``; under ``strict`` an input that would have to be copied is an
+        error, and the outputs returned are the bound arrays themselves.
+
+        Thread safe: runs of one session queue.
+
+        Raises:
+            ClosedError: the session is closed.
+            ForkError: the session belongs to the parent of this forked process.
+            CopyError: ``strict``, and an input is not the bound memory.
+            KeyError, ValueError: unknown input, or wrong shape or type.
+            QnnError: the backend refused.
+        """
+        if feeds is not None:
+            return self._run_feeds(feeds)
+        self._runner._execute(NULL, NULL)
+
+    def _run_feeds(self, feeds):
+        raise NotImplementedError
 
 
 cdef class Pending:

@@ -72,18 +72,18 @@ class IoSet:
         self._bindings: Sequence[Any] = self.handles or shaped
         self._runner = _core.Runner()
         library = ready.context.backend.library
-        self._runner._prepare(library, ready.graph.handle, ready.inputs, ready.outputs)
+        self._runner.prepare(library, ready.graph.handle, ready.inputs, ready.outputs)
         for i, (t, array) in enumerate(zip(tensors, self.arrays, strict=True)):
             if kind is None:
-                self._runner._bind_raw(i, array.ctypes.data, nbytes(t), array)
+                self._runner.bind_raw(i, array.ctypes.data, nbytes(t), array)
             else:
-                self._runner._bind_handle(i, self.handles[i].handle, self.handles[i])
+                self._runner.bind_handle(i, self.handles[i].handle, self.handles[i])
 
     def close(self) -> None:
         """Wait for what is in flight, then let go of handles and memory."""
         if self.pending is not None:
             self.pending.exception()
-        self._runner._stop()
+        self._runner.stop()
         for handle in self.handles:
             handle.close()
 
@@ -118,7 +118,7 @@ class IoSet:
         if self.profile is None:
             self._runner.run()
         else:
-            self._runner._run_profiled(self.profile.handle)
+            self._runner.execute(self.profile.handle)
         return time.perf_counter() - start
 
     def start(self) -> None:

@@ -17,6 +17,7 @@ from ..abi import constants as abi
 from ..errors import ModelError, QnnError
 from ..importers import load
 from ..lpai import ID as LPAI
+from ..lpai.admission import refuse_floats
 from ..model import Model
 from ..model.binary import ContextBinary, system_library
 from ..qnn.backend import Backend
@@ -26,7 +27,6 @@ from ..qnn.options import graph_options
 from ..qnn.owner import config
 from ..qnn.profile import Profile
 from ..session.build import add_model
-from ..session.lpai import refuse_floats
 from ..support import choice
 from ._common import UsageError
 from ._config_file import ToolConfig

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -114,7 +113,7 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to be filled, which gets its name when that went well: a reader of this name sees the
     old file or the new one."""
     target = Path(path)
-    other = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    other = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
         with open(other, "x+b") as file:
             yield file

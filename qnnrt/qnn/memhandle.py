@@ -139,6 +139,11 @@ class MemHandle(Owner):
             raise ValueError(f"a handle of kind {self.kind!r} holds no tensor")
         return self.buffer.array(self.shape, self.dtype, self.offset)
 
+    @property
+    def on_device(self) -> bool:
+        """Whether the memory is the device's: there is no ``array``."""
+        return False
+
     def _forget(self) -> None:
         self._finalizer.detach()
 

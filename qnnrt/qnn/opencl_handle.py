@@ -136,6 +136,11 @@ class OpenCLHandle(MemHandle):
         raise ValueError("the memory is an OpenCL buffer: use handle.map(queue)")
 
     @property
+    def on_device(self) -> bool:
+        """Whether a ``pyopencl.Buffer`` was registered, whose memory ``map`` alone shows."""
+        return not isinstance(self.buffer, _core.Buffer)
+
+    @property
     def numpy_dtype(self) -> np.dtype[Any]:
         assert self.dtype is not None
         return self.dtype

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from .._native import _core
 from ..dtypes import data_type
 from ..errors import BindError, ClosedError
-
-if TYPE_CHECKING:
-    from ..gpu import OpenCLHandle
-    from ..model import Tensor as ModelTensor
-    from ..qnn.memhandle import MemHandle
-    from .session import Session
+from ..model import Tensor as ModelTensor
+from ..qnn.memhandle import MemHandle
+from ..qnn.opencl_handle import OpenCLHandle
 
 __all__ = ["BoundTensor"]
 
 Buffer: TypeAlias = _core.Buffer
+
+
+class Binder(Protocol):
+    """Who binds memory to tensors: a session's memory."""
+
+    @property
+    def closed(self) -> bool: ...
+    def bind(self, t: BoundTensor, x: Any) -> None: ...
+    def scratch_array(self, t: BoundTensor) -> np.ndarray: ...
 
 
 class BoundTensor:
@@ -33,17 +40,12 @@ class BoundTensor:
     """
 
     def __init__(
-        self,
-        session: Session,
-        index: int,
-        tensor: ModelTensor,
-        output: bool,
-        io: str,
-        prepare: str,
+        self, index: int, tensor: ModelTensor, output: bool, io: str, prepare: str
     ) -> None:
-        self._session = weakref.ref(session)
+        #: Weakly: a tensor does not keep its session.
+        self._binder: Callable[[], Binder | None] = _nobody
         self._index = index
-        self._output = output
+        self._is_output = output
         self.name = tensor.name
         self.shape: tuple[int, ...] = tuple(tensor.shape)
         self.dtype: np.dtype[Any] = np.dtype(tensor.dtype)
@@ -61,9 +63,9 @@ class BoundTensor:
     def array(self) -> np.ndarray:
         """A numpy array on the bound memory: write inputs into it, read outputs from it."""
         if self.io == "scratch":
-            session = self._session()
-            if session is not None and not session.closed:
-                return session._scratch_array(self)
+            binder = self._binder()
+            if binder is not None and not binder.closed:
+                return binder.scratch_array(self)
         if self._on_device:
             raise BindError(
                 self.name,
@@ -75,13 +77,8 @@ class BoundTensor:
 
     @property
     def _on_device(self) -> bool:
-        """Bound to an OpenCL buffer, which the host does not see."""
+        """Whether it is bound to an OpenCL buffer, which the host does not see."""
         return self._array is None and self._handle is not None
-
-    @property
-    def _opencl(self) -> OpenCLHandle:
-        """The handle of a tensor that is on the device."""
-        return cast("OpenCLHandle", self._handle)
 
     @property
     def buffer(self) -> Buffer | None:
@@ -116,15 +113,50 @@ class BoundTensor:
             BindError: it cannot be used as it is; the message says what is needed and what came.
                 The old binding stays.
         """
-        session = self._session()
-        if session is None or session.closed:
+        binder = self._binder()
+        if binder is None or binder.closed:
             raise ClosedError(f"the session of tensor {self.name!r} is closed")
-        session._bind(self, x)
+        binder.bind(self, x)
+
+    def _attach(self, binder: Binder) -> None:
+        """Let ``bind`` ask this one."""
+        self._binder = weakref.ref(binder)
+
+    def _use(
+        self,
+        array: np.ndarray | None,
+        buffer: Buffer | None = None,
+        offset: int = 0,
+        handle: MemHandle | None = None,
+    ) -> None:
+        """What it is bound to from now on."""
+        self._array, self._buffer, self._offset, self._handle = array, buffer, offset, handle
+
+    def _write(self, array: np.ndarray) -> None:
+        """Copy an array of its shape and type into the bound memory."""
+        if self._on_device:
+            assert isinstance(self._handle, OpenCLHandle)
+            self._handle.write(array)
+        else:
+            self.array[...] = array
+
+    def _read(self) -> np.ndarray:
+        """A copy of the bound memory."""
+        if not self._on_device:
+            return self.array.copy()
+        assert isinstance(self._handle, OpenCLHandle)
+        result = np.empty(self.shape, self.dtype)
+        self._handle.read(result)
+        return result
 
     def __repr__(self) -> str:
-        kind = "output" if self._output else "input"
+        kind = "output" if self._is_output else "input"
         dims = "x".join(map(str, self.shape)) or "scalar"
         return f"<{kind} {self.name!r} {self.dtype}[{dims}]>"
+
+
+def _nobody() -> None:
+    return None
 
 
 def data_type_of(tensor: ModelTensor) -> int:
@@ -181,7 +213,7 @@ def check_layout(t: BoundTensor, array: np.ndarray, alignment: int = 1) -> None:
             f"needs an address that is a multiple of {alignment}; {array.ctypes.data:#x} "
             f"is only a multiple of {array.ctypes.data & -array.ctypes.data}",
         )
-    if t._output and not array.flags.writeable:
+    if t._is_output and not array.flags.writeable:
         raise BindError(t.name, "is an output and needs writable memory; the array is read-only")
 
 

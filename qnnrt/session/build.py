@@ -1,55 +1,26 @@
-"""From what a session is given to a graph: choices for each tensor, options, tensors and nodes."""
+"""From a model, or a context binary, to a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
-from ..model.binary import MEM_TYPES
+from ..abi import constants as abi
+from ..errors import ModelError
+from ..model import ContextBinary, Model
+from ..qnn.backend import Backend
+from ..qnn.graph import Graph
 
-if TYPE_CHECKING:
-    from ..model import Model
-    from ..qnn.graph import Graph
-
-#: How tensors are bound, or were prepared: one word for all, or a mapping from names.
-Choice: TypeAlias = "str | Mapping[str, str]"
-
-
-def check_choice(what: str, value: Choice | None) -> None:
-    """Raises ``ValueError`` for a word that is neither "memhandle" nor "raw", nor "scratch" where
-    that is one."""
-    words = value.items() if isinstance(value, Mapping) else [("", value or "raw")]
-    known = (*MEM_TYPES, "scratch") if what == "io" else tuple(MEM_TYPES)
-    for name, told in words:
-        if told not in known:
-            where = f"{what}[{name!r}]" if name else what
-            raise ValueError(f"{where} must be {' or '.join(map(repr, known))}, not {told!r}")
-
-
-def choices(
-    what: str, value: Choice | None, names: Sequence[str], default: Mapping[str, str]
-) -> dict[str, str]:
-    """The word for each tensor; those that a mapping leaves out get the default's.
-
-    Raises:
-        ValueError: the mapping names a tensor that is no input or output.
-    """
-    if isinstance(value, str):
-        return dict.fromkeys(names, value)
-    given = dict(value or {})
-    if unknown := [name for name in given if name not in names]:
-        raise ValueError(
-            f"{what}: no input or output {unknown[0]!r}; there are {', '.join(map(repr, names))}"
-        )
-    return {name: given.get(name, default[name]) for name in names}
-
-
-def one_word(words: Iterable[str]) -> str:
-    """The word that all of them are, or "mixed"."""
-    found = set(words)
-    return found.pop() if len(found) == 1 else "mixed"
+_BACKEND_NAMES: Final = {
+    abi.QNN_BACKEND_ID_CPU: "cpu",
+    abi.QNN_BACKEND_ID_GPU: "gpu",
+    abi.QNN_BACKEND_ID_HTP: "htp",
+    abi.QNN_BACKEND_ID_LPAI: "lpai",
+}
+#: qnnrt's backends that read each other's context binaries.
+_PORTABLE: Final = (abi.QNN_BACKEND_ID_CPU, abi.QNN_BACKEND_ID_HTP, abi.QNN_BACKEND_ID_LPAI)
 
 
 def add_model(
@@ -86,3 +57,20 @@ def add_model(
             [tensors[n] if n else None for n in node.outputs],
             node.params,
         )
+
+
+def check_maker(binary: ContextBinary, backend: Backend) -> None:
+    """Raises ``ModelError`` for a context binary of another kind of backend."""
+    made_for = binary.info["backend_id"]
+    # Those of qnnrt's own are portable; what another maker's is shows when it is loaded.
+    portable = backend.library.has_extensions and made_for in _PORTABLE
+    if made_for != backend.id and not portable:
+        raise ModelError(
+            f"{binary.path} was made for {_backend_name(made_for)}, not for "
+            f"{_backend_name(backend.id)}"
+        )
+
+
+def _backend_name(number: int) -> str:
+    name = _BACKEND_NAMES.get(number)
+    return f"the {name} backend" if name else f"backend {number}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from .._native import _core
 from ..abi import constants as abi
 
 __all__ = ["Copy", "Stats"]
@@ -63,3 +64,45 @@ class Stats:
     fallback: str | None = None
     reserved_at_finalize: int = 0
     reserved_at_execute: int = 0
+
+
+class Counters:
+    """What a session counts itself; the runner and the backend count the rest."""
+
+    def __init__(self) -> None:
+        self.copies: dict[tuple[str, str, str], int] = {}
+        self.registrations = 0
+        self.fallback: str | None = None  # why tensors are RAW although handles were asked for
+
+    def copied(self, tensor: str, direction: str, nbytes: int, reason: str) -> None:
+        """Count a copy of the session's own."""
+        key = (tensor, direction, reason)
+        self.copies[key] = self.copies.get(key, 0) + nbytes
+
+    def reset(self) -> None:
+        """Start counting anew."""
+        self.copies.clear()
+        self.registrations = 0
+
+    def stats(self, runner: _core.Runner, library: _core.Library, graph: int | None) -> Stats:
+        """All counters; ``graph`` is its handle, None when it is closed."""
+        executes, nanoseconds = runner.counters()
+        copies = dict(self.copies)
+        raw: dict[str, int] = {}
+        if graph is not None:
+            raw = library.graph_stats(graph) or {}
+            for tensor, direction, nbytes, reason in library.graph_copies(graph):
+                key = (tensor, direction, reason)
+                copies[key] = copies.get(key, 0) + nbytes
+        return Stats(
+            executes=executes,
+            copied_bytes=sum(copies.values()),
+            copies=tuple(Copy(t, d, n, r) for (t, d, r), n in copies.items()),
+            reserved_bytes=raw.get("reserved_bytes", 0),
+            reserved_at=RESERVED_AT.get(raw.get("reserved_at", 0)),
+            registrations=self.registrations,
+            execute_seconds=nanoseconds / 1e9,
+            fallback=self.fallback,
+            reserved_at_finalize=raw.get("reserved_at_finalize_bytes", 0),
+            reserved_at_execute=raw.get("reserved_at_execute_bytes", 0),
+        )

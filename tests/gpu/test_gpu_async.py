@@ -152,7 +152,7 @@ def test_an_aborted_run_has_failed_and_one_that_had_ended_has_not(s) -> None:
 
 def test_a_synchronous_run_takes_a_signal(s) -> None:
     with s.backend.create_signal(timeout_us=60_000_000) as signal:
-        s._run_signalled(signal.handle)
+        s._runner.execute(signal=signal.handle)
     assert s.stats.executes == 1
 
 

@@ -29,7 +29,7 @@ BELOW = {
     "gpu": {"_native", "dtypes", "errors", "model", "planning", "support"},
     "qnn": {"_native", "dtypes", "errors", "gpu", "model", "support"},
     "profile_log": {"_native", "errors", "qnn"},
-    "lpai": {"_native", "errors", "memory", "qnn", "support"},
+    "lpai": {"_native", "errors", "memory", "model", "qnn", "support"},
     "importers": {"_native", "dtypes", "errors", "model", "quantization"},
     "session": {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
@@ -46,7 +46,7 @@ BELOW = {
 #: What a room shows of one above it, beside what is its own.
 FACES = {("qnnrt.gpu", "qnnrt.qnn.opencl_handle")}
 #: Rooms whose modules import each other in circles still.
-CIRCLES = ("qnnrt.gpu.", "qnnrt.importers.tflite.", "qnnrt.session.")
+CIRCLES = ("qnnrt.gpu.", "qnnrt.importers.tflite.")
 
 
 @cache

@@ -173,7 +173,7 @@ def test_a_cancelled_task_that_waits_for_a_slot_starts_nothing():
             with pytest.raises(asyncio.CancelledError):
                 await task
             first.result(30)
-        assert s._counters()[0] == 1
+        assert s._runner.counters()[0] == 1
 
     asyncio.run(main())
 

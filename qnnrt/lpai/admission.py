@@ -1,0 +1,53 @@
+"""Which models an LPAI backend takes: those on fixed-point numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from ..errors import UnsupportedNode, UnsupportedOpError
+from ..model import Model, Node
+from ..qnn.backend_base import BackendBase
+
+#: Float tensors that are allowed: what these read, or write, is what they are there for.
+_FLOAT_SIDES: Final = {"Quantize": "inputs", "Dequantize": "outputs"}
+_FIXED_POINT: Final = (
+    "lpai computes on fixed-point numbers alone, and {} {} float: quantize the model first, see "
+    "docs/quantization.md"
+)
+
+
+def refuse_floats(model: Model, backend: BackendBase) -> None:
+    """Raises ``UnsupportedOpError`` with every node that computes on floats, or that this backend
+    does not know, before anything is built."""
+    known = set(backend.supported_ops) if backend.library.has_extensions else None
+    refused = []
+    for node in model.nodes:
+        floats = list(dict.fromkeys(_floats(model, node)))
+        if floats:
+            names = ", ".join(map(repr, floats))
+            reason = _FIXED_POINT.format(
+                f"tensor {names}" if len(floats) == 1 else f"tensors {names}",
+                "is" if len(floats) == 1 else "are",
+            )
+        elif known is not None and node.type not in known:
+            reason = "lpai has no such operation"
+        else:
+            continue
+        types = ", ".join(model.tensors[n].dtype.name for n in node.inputs if n)
+        refused.append(UnsupportedNode(node.name, node.type, types, reason))
+    if refused:
+        source = os.fspath(model.source) if model.source else None
+        raise UnsupportedOpError(refused, source)
+
+
+def _floats(model: Model, node: Node) -> Iterator[str]:
+    allowed = _FLOAT_SIDES.get(node.type)
+    for side, names in (("inputs", node.inputs), ("outputs", node.outputs)):
+        if side != allowed:
+            for name in names:
+                if name and np.issubdtype(model.tensors[name].dtype, np.floating):
+                    yield name

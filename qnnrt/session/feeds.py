@@ -1,0 +1,82 @@
+"""``run(feeds)``: arrays copied into the bound memory, results copied out of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import CopyError
+from .binding import BoundTensor, same_memory
+from .stats import Counters
+
+_FED: Final = "the array fed is not the bound memory"
+_RETURNED: Final = "run(feeds) returns arrays of the caller's own"
+
+
+class Feeds:
+    """The inputs and outputs of a session, for runs on arrays of the caller's own."""
+
+    def __init__(
+        self,
+        inputs: Mapping[str, BoundTensor],
+        outputs: Mapping[str, BoundTensor],
+        strict: bool,
+        counters: Counters,
+    ) -> None:
+        self._inputs = inputs
+        self._outputs = outputs
+        self._strict = strict
+        self._counters = counters
+        self._lock = threading.Lock()
+
+    def run(self, execute: Callable[[], object], feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Copy in, execute, copy out; see ``Session.run``."""
+        copies = [pair for pair in map(self._fed, feeds.items()) if pair is not None]
+        self._refuse_results()
+        # From the first copy in to the last copy out: another thread's feeds come before or after.
+        with self._lock:
+            for t, array in copies:
+                t._write(array)
+                self._counters.copied(t.name, "in", t.nbytes, _FED)
+            execute()
+            if self._strict:
+                return {name: t.array for name, t in self._outputs.items()}
+            return {name: self._result(t) for name, t in self._outputs.items()}
+
+    def _result(self, t: BoundTensor) -> np.ndarray:
+        result = t._read()
+        self._counters.copied(t.name, "out", t.nbytes, _RETURNED)
+        return result
+
+    def _fed(self, feed: tuple[str, Any]) -> tuple[BoundTensor, np.ndarray] | None:
+        """What has to be copied into which tensor; None when it is the bound memory itself."""
+        name, value = feed
+        if name not in self._inputs:
+            raise KeyError(f"no input {name!r}; there are {', '.join(map(repr, self._inputs))}")
+        t = self._inputs[name]
+        array = np.asarray(value)
+        if array.shape != t.shape or array.dtype != t.dtype:
+            raise ValueError(
+                f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
+                f"{array.dtype}{list(array.shape)}"
+            )
+        if not t._on_device and same_memory(array, t.array):
+            return None
+        if self._strict and t._on_device:
+            raise CopyError(name, f"{_FED}: write into inputs[{name!r}].handle.map()")
+        if self._strict:
+            raise CopyError(name, f"{_FED}: write into inputs[{name!r}].array, or bind it")
+        return t, array
+
+    def _refuse_results(self) -> None:
+        """``strict``: outputs that could only be returned as copies."""
+        for t in self._outputs.values():
+            if self._strict and t._on_device:
+                raise CopyError(
+                    t.name,
+                    "its memory is the device's, which run(feeds) would copy: use run(), and "
+                    f"outputs[{t.name!r}].handle.map()",
+                )

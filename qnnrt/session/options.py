@@ -1,0 +1,105 @@
+"""What a session is given: options, and a choice for each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from .._native import _core
+from ..model.binary import MEM_TYPES
+from ..qnn.options import Custom, own_graph_config
+from .policies import MemoryPolicy
+
+_OPTIONS: Final = (
+    "kernels",
+    "heap",
+    "priority",
+    "context",
+    "graph_config",
+    "graph",
+    "lpai",
+    "gpu",
+    "plan_milliseconds",
+)
+#: How tensors are bound, or were prepared: one choice for all, or a mapping from names.
+Choice: TypeAlias = "str | Mapping[str, str]"
+
+
+def check_choice(what: str, value: Choice | None) -> None:
+    """Raises ``ValueError`` for anything but "memhandle", "raw" and, for "io", "scratch"."""
+    pairs = value.items() if isinstance(value, Mapping) else [("", value or "raw")]
+    known = (*MEM_TYPES, "scratch") if what == "io" else tuple(MEM_TYPES)
+    for name, one in pairs:
+        if one not in known:
+            where = f"{what}[{name!r}]" if name else what
+            raise ValueError(f"{where} must be {' or '.join(map(repr, known))}, not {one!r}")
+
+
+def choices(
+    what: str, value: Choice | None, names: Sequence[str], default: Mapping[str, str]
+) -> dict[str, str]:
+    """The choice for each tensor; those that a mapping omits get the default's.
+
+    Raises:
+        ValueError: the mapping names a tensor that is no input or output.
+    """
+    if isinstance(value, str):
+        return dict.fromkeys(names, value)
+    given = dict(value or {})
+    if unknown := [name for name in given if name not in names]:
+        raise ValueError(
+            f"{what}: no input or output {unknown[0]!r}; there are {', '.join(map(repr, names))}"
+        )
+    return {name: given.get(name, default[name]) for name in names}
+
+
+def common(choices: Iterable[str]) -> str:
+    """The choice that all of them are, or "mixed"."""
+    found = set(choices)
+    return found.pop() if len(found) == 1 else "mixed"
+
+
+class Options:
+    """``Session(options=...)`` with ``threads`` and ``strict``, checked."""
+
+    def __init__(self, given: Mapping[str, Any] | None, threads: int | None, strict: bool) -> None:
+        self.given = dict(given or {})
+        if unknown := [name for name in self.given if name not in _OPTIONS]:
+            raise ValueError(f"unknown option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads}")
+        self._threads = threads
+        self._strict = strict
+        self.priority: str | int | None = self.given.get("priority")
+        self.queue_depth: int | None = self.given.get("context", {}).get("async_queue_depth")
+
+    @property
+    def for_finalize(self) -> bool:
+        """Whether there are options that a finalized graph cannot take any more."""
+        return self._threads is not None or not {"kernels", "plan_milliseconds"}.isdisjoint(
+            self.given
+        )
+
+    def for_graph(
+        self, library: _core.Library, policy: MemoryPolicy, io: Mapping[str, str]
+    ) -> list[Custom]:
+        """Custom config structs of the graph."""
+        return [
+            *map(bytes, self.given.get("graph_config", ())),
+            *own_graph_config(
+                library,
+                threads=self._threads,
+                kernels=self.given.get("kernels"),
+                plan_milliseconds=self.given.get("plan_milliseconds"),
+                strict=self._strict,
+                exclude_io=policy.excludes_io(io),
+            ),
+            *policy.for_graph(),
+        ]
+
+    def for_context(self, policy: MemoryPolicy) -> dict[str, Any]:
+        """Arguments for ``Backend.create_context``."""
+        options = dict(self.given.get("context", {}))
+        if custom := policy.for_context():
+            options["custom"] = [*options.get("custom", ()), *custom]
+        return options

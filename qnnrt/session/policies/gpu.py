@@ -1,0 +1,77 @@
+"""GPU: OpenCL buffers, on qnnrt's own backend and on others."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..._native import _core
+from ...abi.constants import QNN_BACKEND_ID_GPU
+from ...errors import MemError
+from ...gpu.host import device_memory, pinned
+from ...gpu.imports import ImportRefused
+from ...gpu.options import Options
+from ...qnn.backend import Backend
+from ...qnn.opencl_handle import is_opencl_buffer
+from ...qnn.options import Custom
+from .base import MemoryPolicy
+
+Buffer: TypeAlias = _core.Buffer
+
+
+class ForeignGpuPolicy(MemoryPolicy):
+    """Another maker's: it has an OpenCL context of its own, and sees host memory by its fd."""
+
+    ID = QNN_BACKEND_ID_GPU
+    OPTION = "gpu"
+
+    def __init__(self, backend: Backend, heap: str | None, given: Any) -> None:
+        super().__init__(backend, heap, given)
+        self._options = Options.of(given) if given is not None else backend._gpu
+
+    @classmethod
+    def opening(cls, given: Any) -> dict[str, Any]:
+        return {"gpu": given}
+
+    @classmethod
+    def check_open(cls, given: Any) -> None:
+        options = Options.of(given)
+        if options.own_objects or options.for_backend():
+            raise ValueError("the backend is open already: give 'gpu' to Backend.open")
+
+    def for_context(self) -> list[Custom]:
+        return [*self._options.for_context()] if self._options else []
+
+    def for_graph(self) -> list[Custom]:
+        return [*self._options.for_graph()] if self._options else []
+
+    def kind(self, buffer: Any) -> str:
+        return "dma_buf" if isinstance(buffer, Buffer) else "opencl"
+
+    def is_device_memory(self, x: Any) -> bool:
+        return is_opencl_buffer(x)
+
+
+class GpuPolicy(ForeignGpuPolicy):
+    """qnnrt's own: buffers of the host are used in place where the device can, or copied."""
+
+    SEES = "OpenCL buffers"
+
+    @classmethod
+    def suits(cls, backend: Backend) -> bool:
+        return super().suits(backend) and backend.library.has_extensions
+
+    def raw_array(self, shape: tuple[int, ...], dtype: Any) -> tuple[np.ndarray, Buffer | None]:
+        array = pinned(self.backend.library, shape, dtype)
+        return (array, None) if array is not None else super().raw_array(shape, dtype)
+
+    def device_buffer(self, nbytes: int) -> Any:
+        return device_memory(self.backend.library, nbytes)
+
+    def why_refused(self, error: MemError) -> str:
+        cause = error.__cause__
+        return str(cause) if isinstance(cause, ImportRefused) else super().why_refused(error)
+
+    def kind(self, buffer: Any) -> str:
+        return "opencl"
