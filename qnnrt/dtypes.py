@@ -8,15 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from .abi import constants as abi
+from .abi import numbers
 
 __all__ = ["DATA_TYPES", "data_type", "data_type_name", "numpy_dtype"]
 
 #: The name without QNN_DATATYPE_ -> value.
-DATA_TYPES: Final[dict[str, int]] = {
-    name.removeprefix("QNN_DATATYPE_"): value
-    for name, value in vars(abi).items()
-    if name.startswith("QNN_DATATYPE_") and value != abi.QNN_DATATYPE_UNDEFINED
-}
+DATA_TYPES: Final = numbers("QNN_DATATYPE_")
 _NAMES: Final = {value: name for name, value in DATA_TYPES.items()}
 
 _PLAIN: Final = {

@@ -19,6 +19,7 @@ import numpy as np
 
 from ._native import _core
 from .abi import constants as abi
+from .abi.structs import Qnnrt_ArenaItem_t
 from .support import word
 
 __all__ = ["Item", "Plan", "check", "plan", "read_csv", "write_csv"]
@@ -28,7 +29,14 @@ _EFFORTS: Final = {
     "portfolio": abi.QNNRT_PLAN_PORTFOLIO,
     "exact": abi.QNNRT_PLAN_EXACT,
 }
-_ITEM: Final = np.dtype([("first", "u4"), ("last", "u4"), ("size", "u8"), ("alignment", "u8")])
+_ITEM: Final = np.dtype(
+    {
+        "names": list(Qnnrt_ArenaItem_t.fields),
+        "formats": [kind for _, kind in Qnnrt_ArenaItem_t.fields.values()],
+        "offsets": [offset for offset, _ in Qnnrt_ArenaItem_t.fields.values()],
+        "itemsize": Qnnrt_ArenaItem_t.size,
+    }
+)
 _CHUNK: Final = 1 << 22  # pairs that `check` looks at together
 
 

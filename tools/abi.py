@@ -7,6 +7,7 @@
 A new declaration is written in a header of csrc/abi and nowhere else; then this is run:
   qnnrt/_native/qnn.pxd         everything that the headers in HEADERS declare, for the binding
   qnnrt/abi/constants.py        the numbers: of constants and of enums
+  qnnrt/abi/structs.py          the layouts of the structs in STRUCTS, to pack and unpack
   qnnrt/abi/error_codes.py      the names and hints of error codes, for exceptions
   csrc/api/error_codes.inc      the names and messages of error codes, for errorGetMessage
 """
@@ -56,6 +57,21 @@ HEADERS = (
     "abi/rpcmem.h",
     "memory/memory_api.h",
     "client/dlpack.h",
+)
+#: What Python packs or unpacks; tests/native/abi_layout_test.cc has to have each of them.
+STRUCTS = (
+    "QnnGpuGraph_CustomConfig_t",
+    "QnnHtpContext_CustomConfig_t",
+    "QnnHtpContext_CustomProperty_t",
+    "QnnHtpDevice_CustomConfig_t",
+    "QnnHtpGraph_CustomConfig_t",
+    "QnnHtpPerfInfrastructure_DcvsV3_t",
+    "QnnHtpSystemContext_ContextBlobInfo_t",
+    "QnnHtpSystemContext_GraphBlobInfo_t",
+    "QnnHtpSystemContext_GraphBlobInfoV1_t",
+    "QnnHtpSystemContext_GraphBlobInfoV2_t",
+    "Qnnrt_ArenaItem_t",
+    "Qnnrt_GraphConfig_t",
 )
 _MADE = "made by tools/abi.py; do not edit"
 _WIDTH = 100
@@ -135,6 +151,27 @@ def _call(head: str, params: list[Variable], tail: str) -> str:
     else:
         lines = [f"{head}(", *textwrap.wrap(listed, _WIDTH - 13, break_long_words=False)]
     return "\n    ".join(lines).replace("\0", " ")
+
+
+# ---- qnnrt/abi/structs.py
+
+_STRUCTS = f"""\
+\"""Structs of the C interface, {_MADE}: csrc/abi has them.\"""
+
+from .layout import Layout
+
+"""
+
+
+def structs(reader: Reader) -> str:
+    text = _STRUCTS
+    for name in STRUCTS:
+        layout = reader.layout(name)
+        fields = (
+            f'        "{f}": ({offset}, "{one.text()}"),\n' for f, offset, one in layout.fields
+        )
+        text += f"{name} = Layout(\n    {layout.size},\n    {{\n{''.join(fields)}    }},\n)\n"
+    return text
 
 
 # ---- the tables of error codes
@@ -266,6 +303,7 @@ def made() -> Iterator[tuple[Path, str]]:
     codes = error_codes(headers)
     yield ROOT / "qnnrt/_native/qnn.pxd", pxd(headers)
     yield ROOT / "qnnrt/abi/constants.py", constants(headers)
+    yield ROOT / "qnnrt/abi/structs.py", structs(reader)
     yield ROOT / "qnnrt/abi/error_codes.py", error_module(codes, reader.constants)
     yield ROOT / "csrc/api/error_codes.inc", error_rows(codes)
 

@@ -90,6 +90,33 @@ class Header:
         return {d.name: d for d in self.declarations if isinstance(d, Enum)}
 
 
+@dataclass
+class Layout:
+    """Of a struct, with its fields and their offsets, or of a scalar or an array of some."""
+
+    size: int
+    align: int
+    fields: list[tuple[str, int, Layout]]
+    format: str = ""
+    has_union: bool = False
+
+    def text(self) -> str:
+        """As a format of Python's struct; bytes where fields share their place."""
+        if self.format:
+            return self.format
+        if self.has_union:
+            return f"{self.size}s"
+        text, end = "", 0
+        for _, offset, one in self.fields:
+            text += _pad(offset - end) + one.text()
+            end = offset + one.size
+        return text + _pad(self.size - end)
+
+
+def _pad(size: int) -> str:
+    return f"{size}x" if size > 1 else "x" * size
+
+
 class Reader:
     """Reads one header after the other; what earlier ones declare is known in later ones."""
 
@@ -278,3 +305,30 @@ class Reader:
         if variable.params is not None or "*" in variable.type:
             return _POINTER
         return self._formats.get(variable.type, "")
+
+    def layout(self, name: str) -> Layout:
+        """Where the fields of a struct lie."""
+        made, end = Layout(0, 1, []), 0
+        for member in self.structs[name].members or ():
+            fields = member if isinstance(member, list) else [member]
+            found = [(f.name, self._placed(f)) for f in fields]
+            align = max(one.align for _, one in found)
+            start = -(-end // align) * align
+            made.fields += [(field, start, one) for field, one in found]
+            made.has_union |= isinstance(member, list) or any(one.has_union for _, one in found)
+            made.align = max(made.align, align)
+            end = start + max(-(-one.size // align) * align for _, one in found)
+        made.size = -(-end // made.align) * made.align
+        return made
+
+    def _placed(self, variable: Variable) -> Layout:
+        format_ = self._format(variable)
+        if format_:
+            size = _SIZES[format_]
+            one = Layout(size, size, [], format_)
+        else:
+            one = self.layout(variable.type)
+        if variable.length is not None:
+            one.format = one.text() * variable.length
+            one.size *= variable.length
+        return one

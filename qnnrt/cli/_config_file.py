@@ -8,7 +8,6 @@ sections of the lpai backend, which ``qnnrt.lpai.config`` reads.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,10 +15,12 @@ from typing import Any
 
 from .._native import _core
 from ..abi import constants as abi
+from ..abi.structs import QnnHtpContext_CustomConfig_t, QnnHtpGraph_CustomConfig_t
 from ..lpai import ID as LPAI
 from ..lpai.config import SECTIONS as LPAI_SECTIONS
 from ..lpai.config import Config as LpaiConfig
 from ..qnn.htp import device_configs
+from ..qnn.options import CONTEXT_OPTIONS, GRAPH_OPTIONS
 from ..support.json_checks import (
     Check,
     an_object,
@@ -59,20 +60,20 @@ _OUTER: Mapping[str, Check] = {
     "graph_configs": objects,
 }
 _EXTENSIONS: Mapping[str, Check] = {"shared_library_path": text, "config_file_path": text}
-# key -> how Backend.create_context calls it, and its QnnContext_ConfigOption_t
+# key -> how Backend.create_context calls it
 _CONTEXT_NAMES = {
-    "context_priority": ("priority", 1),
-    "async_execute_queue_depth": ("async_queue_depth", 4),
-    "enable_graphs": ("enable_graphs", 5),
-    "memory_limit_hint": ("memory_limit_hint", 6),
-    "is_persistent_binary": ("persistent_binary", 7),
-    "cache_compatibility_mode": ("binary_compatibility", 8),
+    "context_priority": "priority",
+    "async_execute_queue_depth": "async_queue_depth",
+    "enable_graphs": "enable_graphs",
+    "memory_limit_hint": "memory_limit_hint",
+    "is_persistent_binary": "persistent_binary",
+    "cache_compatibility_mode": "binary_compatibility",
 }
-# key -> how Context.create_graph and Graph.set_config call it, and its QnnGraph_ConfigOption_t
+# key -> how Context.create_graph and Graph.set_config call it
 _GRAPH_NAMES = {
-    "graph_priority": ("priority", 3),
-    "graph_profiling_state": ("profiling_enabled", 5),
-    "graph_profiling_num_executions": ("num_profiling_executions", 6),
+    "graph_priority": "priority",
+    "graph_profiling_state": "profiling_enabled",
+    "graph_profiling_num_executions": "num_profiling_executions",
 }
 _FROM_BINARY = ("enable_graphs", "persistent_binary", "binary_compatibility")
 CONTEXT_KEYS: Mapping[str, Check] = {
@@ -95,36 +96,69 @@ _GRAPH: Mapping[str, Check] = {
 _INNER: Mapping[str, Check] = {"graphs": objects, "devices": objects, "context": an_object}
 
 
-def _word(option: int, value: int) -> bytes:
-    """A QnnHtpGraph_CustomConfig_t: 56 bytes, the option at 0, its value at 8."""
-    return struct.pack("=IIQ", option, 0, value).ljust(56, b"\0")
-
-
-def _optimization(kind: int, value: float) -> bytes:
-    return struct.pack("=IIIf", 1, 0, kind, value).ljust(56, b"\0")
-
-
-# key -> (its check, its QnnHtpGraph_CustomConfig_t)
-_HTP_GRAPH: Mapping[str, tuple[Check, Callable[[Any], bytes]]] = {
-    "vtcm_mb": (whole(0), lambda v: _word(3, v)),
-    "vtcm_size_in_bytes": (whole(0), lambda v: _word(10, v)),
-    "O": (whole(1, 3), lambda v: _optimization(3, v)),
-    "dlbc": (whole(0, 1), lambda v: _optimization(4, v)),
-    "dlbc_weights": (whole(0, 1), lambda v: _optimization(5, v)),
-    "fp16_relaxed_precision": (flag, lambda v: _word(2, int(v))),
-    "hvx_threads": (whole(1), lambda v: _word(6, v)),
-    "num_cores": (whole(1), lambda v: _word(8, v)),
-    "weights_packing": (flag, lambda v: _word(12, int(v))),
-    "assume_same_quant": (flag, lambda v: _word(13, int(v))),
-    "advanced_activation_fusion": (flag, lambda v: _word(15, int(v))),
-    "fold_relu_activation_into_conv_off": (flag, lambda v: _word(4, int(v))),
-    "short_depth_conv_on_hmx_off": (flag, lambda v: _word(5, int(v))),
+# key -> (its check, its option and the field of its value in QnnHtpGraph_CustomConfig_t)
+_HTP_GRAPH: Mapping[str, tuple[Check, int, str]] = {
+    "vtcm_mb": (whole(0), abi.QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB, "vtcmSizeInMB"),
+    "vtcm_size_in_bytes": (
+        whole(0),
+        abi.QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_BYTES,
+        "vtcmSizeInBytes",
+    ),
+    "O": (whole(1, 3), abi.QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION, "optimizationOption"),
+    "dlbc": (whole(0, 1), abi.QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION, "optimizationOption"),
+    "dlbc_weights": (
+        whole(0, 1),
+        abi.QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION,
+        "optimizationOption",
+    ),
+    "fp16_relaxed_precision": (flag, abi.QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION, "precision"),
+    "hvx_threads": (whole(1), abi.QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS, "numHvxThreads"),
+    "num_cores": (whole(1), abi.QNN_HTP_GRAPH_CONFIG_OPTION_NUM_CORES, "numCores"),
+    "weights_packing": (flag, abi.QNN_HTP_GRAPH_CONFIG_OPTION_WEIGHTS_PACKING, "weightsPacking"),
+    "assume_same_quant": (
+        flag,
+        abi.QNN_HTP_GRAPH_CONFIG_OPTION_ASSUME_SAME_QUANT,
+        "assumeSameQuant",
+    ),
+    "advanced_activation_fusion": (
+        flag,
+        abi.QNN_HTP_GRAPH_CONFIG_OPTION_ADVANCED_ACTIVATION_FUSION,
+        "advancedActivationFusion",
+    ),
+    "fold_relu_activation_into_conv_off": (
+        flag,
+        abi.QNN_HTP_GRAPH_CONFIG_OPTION_FOLD_RELU_ACTIVATION_INTO_CONV_OFF,
+        "foldReluActivationIntoConvOff",
+    ),
+    "short_depth_conv_on_hmx_off": (
+        flag,
+        abi.QNN_HTP_GRAPH_CONFIG_OPTION_SHORT_DEPTH_CONV_ON_HMX_OFF,
+        "shortDepthConvOnHmxOff",
+    ),
 }
-# key -> (its check, its option in QnnHtpContext_CustomConfig_t: 24 bytes)
-_HTP_CONTEXT: Mapping[str, tuple[Check, int]] = {
-    "weight_sharing_enabled": (flag, 1),
-    "file_read_memory_budget_in_mb": (whole(0), 3),
-    "extended_udma": (flag, 11),
+# The type of QnnHtpGraph_OptimizationOption_t.
+_OPTIMIZATIONS = {
+    "O": abi.QNN_HTP_GRAPH_OPTIMIZATION_TYPE_FINALIZE_OPTIMIZATION_FLAG,
+    "dlbc": abi.QNN_HTP_GRAPH_OPTIMIZATION_TYPE_ENABLE_DLBC,
+    "dlbc_weights": abi.QNN_HTP_GRAPH_OPTIMIZATION_TYPE_ENABLE_DLBC_WEIGHTS,
+}
+# key -> (its check, its option and the field of its value in QnnHtpContext_CustomConfig_t)
+_HTP_CONTEXT: Mapping[str, tuple[Check, int, str]] = {
+    "weight_sharing_enabled": (
+        flag,
+        abi.QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED,
+        "weightSharingEnabled",
+    ),
+    "file_read_memory_budget_in_mb": (
+        whole(0),
+        abi.QNN_HTP_CONTEXT_CONFIG_OPTION_FILE_READ_MEMORY_BUDGET,
+        "fileReadMemoryBudgetInMb",
+    ),
+    "extended_udma": (
+        flag,
+        abi.QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA,
+        "useExtendedUdma",
+    ),
 }
 _ARCH = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
 _DEVICE: Mapping[str, Check] = {
@@ -184,7 +218,7 @@ class ToolConfig:
 
     def with_context(self, given: Mapping[str, Any]) -> ToolConfig:
         """The same with more context_configs, given by the keys of the file."""
-        more = {_CONTEXT_NAMES[key][0]: value for key, value in given.items()}
+        more = {_CONTEXT_NAMES[key]: value for key, value in given.items()}
         return replace(self, _context={**self._context, **more})
 
     def check_graphs(self, names: Sequence[str]) -> None:
@@ -251,9 +285,9 @@ def read_config(
     outer = check_keys(str(path), outer, _OUTER)
     context = check_keys(f"{path}: context_configs", outer.get("context_configs", {}), CONTEXT_KEYS)
     for key, value in context.items():
-        name, option = _CONTEXT_NAMES[key]
+        name = _CONTEXT_NAMES[key]
         settings._context[name] = value
-        settings.note(f"{path}: context_configs: {key}", "context", option)
+        settings.note(f"{path}: context_configs: {key}", "context", CONTEXT_OPTIONS[name][0])
     for item in outer.get("graph_configs", []):
         _outer_graph(settings, f"{path}: graph_configs", item)
     extensions = check_keys(
@@ -294,9 +328,9 @@ def _outer_graph(settings: ToolConfig, where: str, item: dict[str, Any]) -> None
         raise UsageError(f"{where}: graph {name!r} is there twice")
     options: dict[str, Any] = {}
     for key, value in given.items():
-        word, option = _GRAPH_NAMES[key]
-        options[word] = value == "enabled" if key == "graph_profiling_state" else value
-        settings.note(f"{where}: {key}", "graph", option)
+        option = _GRAPH_NAMES[key]
+        options[option] = value == "enabled" if key == "graph_profiling_state" else value
+        settings.note(f"{where}: {key}", "graph", GRAPH_OPTIONS[option][0])
     settings._graphs[name] = options
 
 
@@ -312,19 +346,23 @@ def _inner(settings: ToolConfig, path: Path, library: _core.Library) -> None:
         return
     for item in given.get("graphs", []):
         known: dict[str, Check] = {"graph_names": texts}
-        known |= {key: check for key, (check, _) in _HTP_GRAPH.items()}
+        known |= {key: check for key, (check, _, _) in _HTP_GRAPH.items()}
         values = check_keys(f"{path}: graphs", item, known, ["graph_names"])
-        blobs = [_HTP_GRAPH[key][1](v) for key, v in values.items() if key != "graph_names"]
+        blobs = []
         for key in filter(_HTP_GRAPH.__contains__, values):
-            option = struct.unpack_from("=I", _HTP_GRAPH[key][1](values[key]))[0]
+            _, option, field_ = _HTP_GRAPH[key]
+            kind, value = _OPTIMIZATIONS.get(key), values[key]
+            value = value if kind is None else (kind, value)
+            blobs.append(QnnHtpGraph_CustomConfig_t.pack(option=option, **{field_: value}))
             settings.note(f"{path}: graphs: {key}", "htp graph", option)
         for name in values["graph_names"]:
             settings._custom.setdefault(name, []).extend(blobs)
-    checks = {key: check for key, (check, _) in _HTP_CONTEXT.items()}
+    checks = {key: check for key, (check, _, _) in _HTP_CONTEXT.items()}
     for key, value in check_keys(f"{path}: context", given.get("context", {}), checks).items():
-        blob = struct.pack("=IIQ", _HTP_CONTEXT[key][1], 0, int(value)).ljust(24, b"\0")
+        _, option, field_ = _HTP_CONTEXT[key]
+        blob = QnnHtpContext_CustomConfig_t.pack(option=option, **{field_: value})
         settings._context_custom.append(blob)
-        settings.note(f"{path}: context: {key}", "htp context", _HTP_CONTEXT[key][1])
+        settings.note(f"{path}: context: {key}", "htp context", option)
     devices = given.get("devices", [])
     if len(devices) > 1:
         raise UsageError(f"{path}: devices: there is one device, {len(devices)} are given")

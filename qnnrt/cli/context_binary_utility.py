@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import struct
 from pathlib import Path
 from typing import Any, Final
 
 from .._native import _core
 from ..abi import constants as abi
+from ..abi import numbers
+from ..abi.structs import QnnHtpSystemContext_ContextBlobInfo_t
+from ..abi.structs import QnnHtpSystemContext_GraphBlobInfo_t as GraphBlobInfo_t
+from ..abi.structs import QnnHtpSystemContext_GraphBlobInfoV1_t as GraphBlobInfoV1_t
+from ..abi.structs import QnnHtpSystemContext_GraphBlobInfoV2_t as GraphBlobInfoV2_t
 from ..dtypes import DATA_TYPES, data_type_name
 from ..errors import QnnError
 from ..model.binary import map_file
 from ._common import UsageError, print_json, size
 from ._tools import tool_parser
 
-_TENSOR_TYPES: Final = (
-    "APP_WRITE",
-    "APP_READ",
-    "APP_READWRITE",
-    "NATIVE",
-    "STATIC",
-    "NULL",
-    "UPDATEABLE_STATIC",
-    "UPDATEABLE_NATIVE",
-    "UPDATEABLE_APP_WRITE",
-    "UPDATEABLE_APP_READ",
-    "UPDATEABLE_APP_READWRITE",
-    "OPTIONAL_APP_WRITE",
-    "OPTIONAL_APP_READ",
-    "OPTIONAL_APP_READWRITE",
-)
+_TENSOR_TYPES: Final = {value: name for name, value in numbers("QNN_TENSOR_TYPE_").items()}
 _MEM_TYPES: Final = {"raw": "RAW", "memhandle": "MEMHANDLE", "retrieve_raw": "RETRIEVE_RAW"}
 #: Encoding of a tensor -> the key of its parameters in the SDK's JSON.
 _ENCODING_KEYS: Final = {
@@ -40,25 +29,10 @@ _ENCODING_KEYS: Final = {
     "bw_scale_offset": "bwScaleOffset",
     "bw_axis_scale_offset": "bwAxisScaleOffset",
 }
-#: Version of a struct in HTP's graph blob -> its layout, and its fields after the version.
+#: Structs in HTP's graph blob by their version; that of version 1 is a wrapper of its fields.
 _HTP_BLOBS: Final = {
-    1: (
-        "<I4xQIIB7xQ",
-        ("spillFillBufferSize", "vtcmSize", "optimizationLevel", "htpDlbc", "numHvxThreads"),
-    ),
-    2: (
-        "<I4xQQI4xQQQQQ",
-        (
-            "nativeKChannelSize",
-            "nativeVChannelSize",
-            "isSafeShareIO",
-            "ioTensorSize",
-            "opDataSize",
-            "constSize",
-            "ddrTensorSize",
-            "sharedWeightsSize",
-        ),
-    ),
+    abi.QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V1: GraphBlobInfo_t,
+    abi.QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V2: GraphBlobInfoV2_t,
 }
 
 
@@ -164,10 +138,13 @@ def as_json(info: dict[str, Any]) -> dict[str, Any]:
     }
     metadata = info["context_metadata"]
     if htp and len(metadata) >= 8 and info["version"] == 3:
-        version, arch = struct.unpack_from("<II", metadata)
+        found = QnnHtpSystemContext_ContextBlobInfo_t.unpack(metadata)
         inner["contextMetadata"] = {
-            "version": version,
-            "info": {"dspArch": arch, "socModel": info["soc_model"]},
+            "version": found["version"],
+            "info": {
+                "dspArch": found["contextBinaryContextBlobInfoV1"],
+                "socModel": info["soc_model"],
+            },
         }
     if info["devices"]:
         inner["platformInfo"] = {"hwDevices": [_device(d) for d in info["devices"]]}
@@ -202,13 +179,17 @@ def htp_graph_blobs(blob: bytes) -> list[dict[str, Any]]:
     """
     out: list[dict[str, Any]] = []
     while len(blob) >= 4:
-        (version,) = struct.unpack_from("<I", blob)
-        layout, names = _HTP_BLOBS.get(version, ("", ()))
-        if not layout or len(blob) < struct.calcsize(layout):
+        version = GraphBlobInfo_t.get(blob, "version")
+        layout = _HTP_BLOBS.get(version)
+        if layout is None or len(blob) < layout.size:
             break
-        values = struct.unpack_from(layout, blob)
-        out.append({"version": version, "info": dict(zip(names, values[1:], strict=True))})
-        blob = blob[struct.calcsize(layout) :]
+        info = layout.unpack(blob)
+        del info["version"]
+        if layout is GraphBlobInfo_t:
+            (values,) = info.values()
+            info = dict(zip(GraphBlobInfoV1_t.fields, values, strict=True))
+        out.append({"version": version, "info": info})
+        blob = blob[layout.size :]
     return out
 
 
@@ -218,7 +199,7 @@ def _tensor(t: dict[str, Any]) -> dict[str, Any]:
     info = {
         "id": t["id"],
         "name": t["name"],
-        "type": f"QNN_TENSOR_TYPE_{_TENSOR_TYPES[kind]}" if kind < len(_TENSOR_TYPES) else kind,
+        "type": f"QNN_TENSOR_TYPE_{_TENSOR_TYPES[kind]}" if kind in _TENSOR_TYPES else kind,
         "dataFormat": t["data_format"],
         "dataType": f"QNN_DATATYPE_{data_type}" if data_type in DATA_TYPES else data_type,
         "rank": len(t["dims"]),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from .._native import _core
 from ..abi import constants as abi
+from ..abi.structs import QnnGpuGraph_CustomConfig_t
 
 __all__ = ["PERF_HINTS", "PRECISIONS", "Options"]
 
@@ -128,10 +128,17 @@ class Options:
 
     def for_graph(self) -> list[bytes]:
         """Structs for ``custom`` of a graph, likewise."""
-        off = (self.memory_optimizations, self.node_optimizations, self.queue_recording)
-        if self.precision == "user" and all(off):
+        on = (self.memory_optimizations, self.node_optimizations, self.queue_recording)
+        if self.precision == "user" and all(on):
             return []
-        return [struct.pack("=IBBBx", PRECISIONS.index(self.precision), *(not on for on in off))]
+        return [
+            QnnGpuGraph_CustomConfig_t.pack(
+                precision=PRECISIONS.index(self.precision),
+                disableMemoryOptimizations=not self.memory_optimizations,
+                disableNodeOptimizations=not self.node_optimizations,
+                disableQueueRecording=not self.queue_recording,
+            )
+        ]
 
     @property
     def own_objects(self) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
-import struct
 import threading
 from typing import Any, Final
 
 from ..abi import constants as abi
+from ..abi.structs import QnnHtpContext_CustomProperty_t
 from ..model.binary import new_file
 from ..support import choice
 from .backend_base import BackendBase
@@ -21,7 +21,6 @@ _HTP_PROPERTIES: Final = {
     "spill_fill_buffer_size": abi.QNN_HTP_CONTEXT_GET_PROP_MAX_SPILLFILL_BUFFER_SIZE,
     "weights_buffer_size": abi.QNN_HTP_CONTEXT_GET_PROP_WEIGHTS_BUFFER_SIZE,
 }
-_HTP_PROPERTY: Final = struct.Struct("=I4xQ")
 
 
 class ContextBase(Owner):
@@ -105,9 +104,7 @@ class ContextBase(Owner):
                 raise TypeError("the number of an option needs the struct to be filled in")
             self._library.context_get_property(self.handle, option, data)
             return None
-        # QnnHtpContext_CustomProperty_t: an option and a union of 64-bit sizes.
-        struct_ = bytearray(_HTP_PROPERTY.pack(choice("option", option, _HTP_PROPERTIES), 0))
-        self._library.context_get_property(
-            self.handle, abi.QNN_CONTEXT_PROPERTY_OPTION_CUSTOM, struct_
-        )
-        return int(_HTP_PROPERTY.unpack(struct_)[1])
+        custom, layout = abi.QNN_CONTEXT_PROPERTY_OPTION_CUSTOM, QnnHtpContext_CustomProperty_t
+        asked = bytearray(layout.pack(option=choice("option", option, _HTP_PROPERTIES)))
+        self._library.context_get_property(self.handle, custom, asked)
+        return int(layout.get(asked, "weightsBufferSize"))  # the union's members are all alike

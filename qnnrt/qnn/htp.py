@@ -7,11 +7,11 @@ and with a vendor's, which acts on them.
 from __future__ import annotations
 
 import json
-import struct
 from typing import Any, Final, NamedTuple
 
 from .._native import _core
 from ..abi import constants as abi
+from ..abi.structs import QnnHtpDevice_CustomConfig_t, QnnHtpPerfInfrastructure_DcvsV3_t
 from ..errors import QnnError
 from ..support import choice
 from .owner import Owner
@@ -121,10 +121,23 @@ def power_configs(
     vote = _PROFILES[profile]
     configs: list[tuple[int, tuple[int, ...]]] = []
     if vote is not None:
-        corners = (1, vote.corner, vote.corner, vote.corner)
-        sleep = (1, vote.sleep_latency, 0, 0)
-        words = (power_id, 1, int(vote.dcvs), vote.mode, *sleep, *corners, *corners)
-        configs.append((_DCVS_V3, words))
+        dcvs = QnnHtpPerfInfrastructure_DcvsV3_t.pack(
+            contextId=power_id,
+            setDcvsEnable=1,
+            dcvsEnable=vote.dcvs,
+            powerMode=vote.mode,
+            setSleepLatency=1,
+            sleepLatency=vote.sleep_latency,
+            setBusParams=1,
+            busVoltageCornerMin=vote.corner,
+            busVoltageCornerTarget=vote.corner,
+            busVoltageCornerMax=vote.corner,
+            setCoreParams=1,
+            coreVoltageCornerMin=vote.corner,
+            coreVoltageCornerTarget=vote.corner,
+            coreVoltageCornerMax=vote.corner,
+        )
+        configs.append((_DCVS_V3, tuple(memoryview(dcvs).cast("I"))))
         if rpc_polling_time is None:
             rpc_polling_time = vote.polling
     if rpc_control_latency is not None:
@@ -147,15 +160,18 @@ def device_configs(
         core_version: of the library that they are for. The struct's union moved from byte 4 (2.32)
             to byte 8 (seen with 2.40).
     """
-    head = "=I" if core_version < (2, 40, 0) else "=I4x"
+    pack = QnnHtpDevice_CustomConfig_t.pack
     found = []
     if soc_model is not None:
-        found.append(struct.pack(head + "I", 0, soc_model))
+        found.append(pack(option=abi.QNN_HTP_DEVICE_CONFIG_OPTION_SOC, socModel=soc_model))
     if arch is not None:
-        found.append(struct.pack(head + "II", 1, 0, arch))
+        found.append(pack(option=abi.QNN_HTP_DEVICE_CONFIG_OPTION_ARCH, arch=(0, arch)))
     if signed_pd is not None:
-        found.append(struct.pack(head + "I?", 2, 0, signed_pd))
-    return [(0, blob.ljust(24, b"\0")) for blob in found]
+        option = abi.QNN_HTP_DEVICE_CONFIG_OPTION_SIGNEDPD
+        found.append(pack(option=option, useSignedProcessDomain=(0, signed_pd)))
+    if core_version >= (2, 40, 0):
+        found = [blob[:4] + bytes(4) + blob[4:] for blob in found]
+    return [(abi.QNN_DEVICE_CONFIG_OPTION_CUSTOM, blob.ljust(24, b"\0")) for blob in found]
 
 
 def describe(library: _core.Library, device: int = 0) -> dict[str, Any] | None:

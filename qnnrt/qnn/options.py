@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from .._native import _core
 from ..abi import constants as abi
+from ..abi.structs import Qnnrt_GraphConfig_t
 from ..support import choice, word
 from .owner import Options
 
@@ -77,7 +77,7 @@ def _state(enabled: Any) -> int:
 
 
 # name -> (the option, its value as ``_core.Config`` takes it)
-_CONTEXT: Final[_Table] = {
+CONTEXT_OPTIONS: Final[_Table] = {
     "priority": (abi.QNN_CONTEXT_CONFIG_OPTION_PRIORITY, _priority),
     "error_reporting": (abi.QNN_CONTEXT_CONFIG_OPTION_ERROR_REPORTING, tuple),
     "oem_string": (abi.QNN_CONTEXT_CONFIG_OPTION_OEM_STRING, _as_is),
@@ -89,7 +89,7 @@ _CONTEXT: Final[_Table] = {
     "defer_graph_init": (abi.QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT, int),
     "graph_retention_order": (abi.QNN_CONTEXT_CONFIG_GRAPH_RETENTION_ORDER, list),
 }
-_GRAPH: Final[_Table] = {
+GRAPH_OPTIONS: Final[_Table] = {
     "priority": (abi.QNN_GRAPH_CONFIG_OPTION_PRIORITY, _priority),
     "profile": (abi.QNN_GRAPH_CONFIG_OPTION_PROFILE_HANDLE, _handle),
     "profiling_enabled": (abi.QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_STATE, _state),
@@ -97,6 +97,16 @@ _GRAPH: Final[_Table] = {
         abi.QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_NUM_EXECUTIONS,
         _as_is,
     ),
+}
+
+
+# name -> (QNNRT_GRAPH_OPTION_*, the field of its value)
+_OWN: Final = {
+    "threads": (abi.QNNRT_GRAPH_OPTION_NUM_THREADS, "numThreads"),
+    "kernels": (abi.QNNRT_GRAPH_OPTION_KERNELS, "kernels"),
+    "plan_milliseconds": (abi.QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS, "planMilliseconds"),
+    "strict": (abi.QNNRT_GRAPH_OPTION_STRICT, "strict"),
+    "exclude_io": (abi.QNNRT_GRAPH_OPTION_EXCLUDE_IO, "excludeIo"),
 }
 
 
@@ -113,12 +123,12 @@ def _entries(table: _Table, custom: Sequence[Custom], given: Mapping[str, Any]) 
 
 def context_options(*, custom: Sequence[Custom] = (), **given: Any) -> Options:
     """Those of ``Backend.create_context``; None is not given."""
-    return _entries(_CONTEXT, custom, given)
+    return _entries(CONTEXT_OPTIONS, custom, given)
 
 
 def graph_options(*, custom: Sequence[Custom] = (), **given: Any) -> Options:
     """Those of ``Graph.set_config``; ``profile`` is one, or a handle. None is not given."""
-    return _entries(_GRAPH, custom, given)
+    return _entries(GRAPH_OPTIONS, custom, given)
 
 
 def own_graph_config(
@@ -140,21 +150,24 @@ def own_graph_config(
     """
     if kernels is not None and kernels not in _KERNELS:
         raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
-    own = [
-        ("threads", abi.QNNRT_GRAPH_OPTION_NUM_THREADS, threads),
-        ("kernels", abi.QNNRT_GRAPH_OPTION_KERNELS, _KERNELS.get(kernels or "")),
-        ("plan_milliseconds", abi.QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS, plan_milliseconds),
-    ]
-    given = [(option, word(name, value)) for name, option, value in own if value is not None]
+    own = {
+        "threads": threads,
+        "kernels": _KERNELS.get(kernels or ""),
+        "plan_milliseconds": plan_milliseconds,
+    }
+    given = {name: word(name, value) for name, value in own.items() if value is not None}
     if library.has_extensions:
-        given += [(abi.QNNRT_GRAPH_OPTION_STRICT, 1)] * strict
-        given += [(abi.QNNRT_GRAPH_OPTION_EXCLUDE_IO, 1)] * exclude_io
+        given |= {"strict": 1} if strict else {}
+        given |= {"exclude_io": 1} if exclude_io else {}
     elif given:
         raise ValueError(
             f"{library.path} is not qnnrt's own: it takes neither 'threads' nor "
             "'kernels' nor 'plan_milliseconds'; its own options go into "
             "options['graph_config']"
         )
-    return [
-        struct.pack("=III", abi.QNNRT_GRAPH_CONFIG_MAGIC, option, value) for option, value in given
-    ]
+    return [_own_struct(*_OWN[name], value) for name, value in given.items()]
+
+
+def _own_struct(option: int, field: str, value: int) -> bytes:
+    magic = abi.QNNRT_GRAPH_CONFIG_MAGIC
+    return Qnnrt_GraphConfig_t.pack(magic=magic, option=option, **{field: value})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from ..abi import constants as abi
+from ..abi.structs import QnnHtpGraph_CustomConfig_t
 from ..support import choice
 
 __all__ = [
@@ -103,25 +104,29 @@ class HtpOptions(_Checked):
 
     def graph_config(self) -> list[bytes]:
         """QnnHtpGraph_CustomConfig_t structs for what differs from the backend's own defaults."""
+        pack = QnnHtpGraph_CustomConfig_t.pack
         found = []
         if self.optimization_strategy != "inference":
             level = 1.0 if self.optimization_strategy == "prepare" else 3.0
-            found.append(_htp(1, struct.pack("=If", 3, level)))  # FINALIZE_OPTIMIZATION_FLAG
+            kind = abi.QNN_HTP_GRAPH_OPTIMIZATION_TYPE_FINALIZE_OPTIMIZATION_FLAG
+            option = abi.QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION
+            found.append(pack(option=option, optimizationOption=(kind, level)))
         if self.precision == "fp16":
-            found.append(_htp(2, struct.pack("=I", 1)))  # QNN_PRECISION_FLOAT16
+            option = abi.QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION
+            found.append(pack(option=option, precision=abi.QNN_PRECISION_FLOAT16))
         if self.vtcm_size:
-            found.append(_htp(3, struct.pack("=I", self.vtcm_size)))
+            option = abi.QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB
+            found.append(pack(option=option, vtcmSizeInMB=self.vtcm_size))
         if not self.use_fold_relu:
-            found.append(_htp(4, b"\1"))
+            option = abi.QNN_HTP_GRAPH_CONFIG_OPTION_FOLD_RELU_ACTIVATION_INTO_CONV_OFF
+            found.append(pack(option=option, foldReluActivationIntoConvOff=True))
         if not self.use_conv_hmx:
-            found.append(_htp(5, b"\1"))
+            option = abi.QNN_HTP_GRAPH_CONFIG_OPTION_SHORT_DEPTH_CONV_ON_HMX_OFF
+            found.append(pack(option=option, shortDepthConvOnHmxOff=True))
         if self.num_hvx_threads:
-            found.append(_htp(6, struct.pack("=Q", self.num_hvx_threads)))
+            option = abi.QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS
+            found.append(pack(option=option, numHvxThreads=self.num_hvx_threads))
         return found
-
-
-def _htp(option: int, value: bytes) -> bytes:
-    return struct.pack("=I4x", option) + value.ljust(48, b"\0")
 
 
 @dataclass(frozen=True)

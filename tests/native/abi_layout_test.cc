@@ -360,8 +360,9 @@ LAYOUT(Qnnrt_PaddedInterface_t, 608 + 64 * 8, AT(interface, 0) AT(spare, 608))
 LAYOUT(Qnnrt_PaddedSystemInterface_t, 160 + 64 * 8, AT(interface, 0) AT(spare, 160))
 
 // Our own records.
+LAYOUT(Qnnrt_ArenaItem_t, 24, AT(first, 0) AT(last, 4) AT(size, 8) AT(alignment, 16))
 LAYOUT(Qnnrt_GraphConfig_t, 12, AT(magic, 0) AT(option, 4) AT(numThreads, 8) AT(kernels, 8)
-       AT(strict, 8) AT(excludeIo, 8))
+       AT(strict, 8) AT(excludeIo, 8) AT(planMilliseconds, 8))
 LAYOUT(Qnnrt_GraphStats_t, 112, AT(executes, 0) AT(reserved_at, 24) AT(execute_nanoseconds, 72)
        AT(reserved_at_finalize_bytes, 80) AT(copied_out_bytes, 104))
 LAYOUT(Qnnrt_DomainInfo_t, 32, AT(budget_bytes, 0) AT(num_holders, 24))
@@ -519,7 +520,7 @@ VALUE(RPCMEM_HEAP_ID_SYSTEM, 25)
 // clang-format on
 
 int main() {
-  constexpr int kExpected = 1084;  // a check that is lost must not go unnoticed
+  constexpr int kExpected = 1090;  // a check that is lost must not go unnoticed
   std::printf("abi layout: %d checks\n", g_checked);
   return g_checked == kExpected ? 0 : 1;
 }
