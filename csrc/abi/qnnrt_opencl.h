@@ -131,10 +131,8 @@ QNN_API uint64_t qnnrt_opencl_list_create(const Qnnrt_OpenClListInfo_t* info,
 // memory handles the list takes.
 QNN_API void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context,
                                         uint64_t started, Qnnrt_Executor_t* executor);
-// No execution runs when it returns.
-QNN_API void qnnrt_opencl_list_wait(Qnnrt_OpenClListHandle_t list);
-// The cl_mem is going away, and its address may become another's: the next execution sets the
-// arguments anew.
+// The cl_mem is about to be freed, and its address may become another's: the next execution sets
+// the arguments anew.
 QNN_API void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem);
 // copied: bytes staged for each input and output, in their order; or NULL.
 QNN_API void qnnrt_opencl_list_counts(Qnnrt_OpenClListHandle_t list, Qnnrt_OpenClCounts_t* counts,

@@ -4,6 +4,11 @@
 #include "ir/match.h"
 
 namespace qnnrt::opencl {
+namespace {
+
+const Shape kNone, kOne = {1};  // those of a scalar
+
+}  // namespace
 
 std::atomic<uint32_t> CommandList::live_{0};
 
@@ -23,6 +28,8 @@ CommandList::CommandList(const Qnnrt_OpenClListInfo_t& info)
     step.node = step.info.node;
     step.name = step.info.name;
     step.memories.assign(step.info.memories, step.info.memories + step.info.num_memories);
+    step.info.node = step.info.name = nullptr;
+    step.info.memories = nullptr;
   }
   for (uint32_t i = 0; i < info.num_tensors; ++i) {
     const Qnnrt_OpenClTensor_t& given = info.tensors[i];
@@ -31,6 +38,7 @@ CommandList::CommandList(const Qnnrt_OpenClListInfo_t& info)
     io.id = given.id;
     io.data_type = static_cast<Qnn_DataType_t>(given.data_type);
     io.shape.assign(given.dims, given.dims + given.rank);
+    io.scalar = IsScalar(io.shape);
     io.nbytes = given.nbytes;
     io.output = (given.flags & QNNRT_OPENCL_OUTPUT) != 0;
     io.refused = io.output ? kReadOnly : kWriteOnly;
@@ -66,7 +74,7 @@ CommandList::~CommandList() {
   if (timed_ != nullptr) cl_.releaseCommandQueue(timed_);
 }
 
-// ---- what an execution is given
+// ---- binding
 
 Binding* CommandList::NewBinding() {
   std::lock_guard<std::mutex> lock(bindings_mutex_);
@@ -92,11 +100,9 @@ void CommandList::Release(Binding* binding) {
 
 Status CommandList::BindOne(const Qnn_TensorV1_t& given, const Io& io, bool strict,
                             Binding::Entry* entry) const {
-  static const Shape none, one = {1};
   if (entry->given) return io.Refuse("it was given twice");
-  // A client may give the dimensions of a scalar either way.
-  const Shape& scalar = given.rank == 0 ? none : one;
-  if (!SameTypeAndShape(given, io.data_type, SameShape(io.shape, one) ? scalar : io.shape))
+  const Shape& shape = !io.scalar ? io.shape : given.rank == 0 ? kNone : kOne;
+  if (!SameTypeAndShape(given, io.data_type, shape))
     return io.Refuse("what was given has another shape or type");
   if (given.memType == QNN_TENSORMEMTYPE_MEMHANDLE) {
     QNNRT_ASSIGN_OR_RETURN(entry->registration,
@@ -140,7 +146,7 @@ Result<Binding*> CommandList::Bind(const Qnnrt_Tensors_t& given) {
   return binding.release();
 }
 
-// ---- what was done
+// ---- counters
 
 void CommandList::Forget(const void* mem) {
   std::lock_guard<std::mutex> lock(mutex_);

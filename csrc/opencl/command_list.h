@@ -48,7 +48,6 @@ class CommandList {
   Status Run(Binding* binding, const Qnnrt_ExecutorRun_t& options);
   void Release(Binding* binding);
 
-  void Wait() { std::lock_guard<std::mutex> lock(mutex_); }
   // The next execution sets the arguments of this cl_mem anew.
   void Forget(const void* mem);
   // Beside a running execution, too.
@@ -67,7 +66,7 @@ class CommandList {
     std::atomic<uint64_t> value_{0};
   };
   struct Step {
-    Qnnrt_OpenClStep_t info;  // its strings and memories are those below
+    Qnnrt_OpenClStep_t info;  // without the strings and memories, which are those below
     std::string node, name;
     std::vector<void*> memories;
 
@@ -98,13 +97,14 @@ class CommandList {
                  Binding::Entry* entry) const;
 
   bool UseTimestamps(void** queue, bool* chained);
-  Status Enqueue(Binding* binding, Commands* commands, const Qnnrt_ExecutorRun_t& options,
-                 Spans* spans);
-  Status BringIn(Binding* binding, Commands* commands);
+  Status EnqueueAll(Binding* binding, Commands* commands, const Qnnrt_ExecutorRun_t& options,
+                    Spans* spans);
+  Status AcquireMemory(Binding* binding, Commands* commands);
+  Status BindMemory(const Binding& binding, Commands* commands);
   Status Patch(Io* io, void* mem);
-  Status Stage(Io* io, void* data, Commands* commands);
-  Status Start(uint32_t at, Commands* commands);
-  Status Settle(Binding* binding, const Commands& commands);
+  Status EnqueueCopy(Io* io, void* data, Commands* commands);
+  Status EnqueueStep(uint32_t at, Commands* commands);
+  Status Complete(Binding* binding, const Commands& commands);
 
   void AddEvents(const Commands& commands, const Spans& spans, const Qnnrt_ExecutorRun_t& options,
                  uint64_t start, uint64_t end) const;

@@ -33,8 +33,8 @@ class Commands {
   const std::vector<void*>* events() const { return events_; }
   uint32_t size() const { return size_; }
 
-  // Behind everything that was enqueued before, of a queue without order.
-  int32_t Start() {
+  // Before the first: it waits for everything that was enqueued before, in a queue without order.
+  int32_t WaitForAll() {
     const int32_t status = cl_.enqueueBarrierWithWaitList(queue_, 0, nullptr, &start_);
     last_ = start_;
     return status;

@@ -55,6 +55,7 @@ const char* ErrorName(int32_t code) {
 }
 
 Status DriverError(int32_t code, const std::string& what) {
+  if (code == 0) return Status(QNN_COMMON_ERROR_GENERAL, what);  // no object, and no reason
   const char* name = ErrorName(code);
   return Error(code <= kNoBufferMemory && code >= kNoHostMemory ? QNN_COMMON_ERROR_MEM_ALLOC
                                                                 : QNN_COMMON_ERROR_GENERAL,

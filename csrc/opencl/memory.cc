@@ -36,7 +36,7 @@ const char* WhyNot(const Registration& r, uint64_t context, const IoTensor& tens
   if (r.context != context)
     return "its memory handle belongs to another context: register the buffer with the graph's own";
   if (r.nbytes != tensor.nbytes || r.data_type != tensor.data_type ||
-      !SameShape(r.shape, tensor.shape))
+      !(tensor.scalar ? IsScalar(r.shape) : r.shape == tensor.shape))
     return "its memory handle is for another shape or type";
   if ((r.flags & tensor.refused) == 0) return nullptr;
   return (r.flags & kReadOnly) != 0 ? "kernels write it, and its OpenCL buffer is READ_ONLY"
@@ -49,10 +49,7 @@ Status IoTensor::Refuse(const char* why) const {
   return Status(QNN_GRAPH_ERROR_INVALID_TENSOR, Text(why));
 }
 
-bool SameShape(const Shape& a, const Shape& b) {
-  const auto scalar = [](const Shape& s) { return s.empty() || (s.size() == 1 && s[0] == 1); };
-  return a == b || (scalar(a) && scalar(b));
-}
+bool IsScalar(const Shape& shape) { return shape.empty() || (shape.size() == 1 && shape[0] == 1); }
 
 MemoryTable& MemoryTable::Get() {
   static MemoryTable* table = new MemoryTable;  // stays: executions may end behind main

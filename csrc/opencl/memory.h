@@ -39,6 +39,7 @@ struct IoTensor {
   Qnn_DataType_t data_type = QNN_DATATYPE_UNDEFINED;
   Shape shape;
   uint64_t nbytes = 0;
+  bool scalar = false;  // whose dimensions a client may give as [] or [1]
   bool output = false;
   uint64_t refused = 0;  // flags of buffers that its kernels cannot use
 
@@ -46,8 +47,7 @@ struct IoTensor {
   Status Refuse(const char* why) const;  // 6004
 };
 
-// Whether both are of one shape; a scalar may be [1].
-bool SameShape(const Shape& a, const Shape& b);
+bool IsScalar(const Shape& shape);
 
 class MemoryTable {
  public:

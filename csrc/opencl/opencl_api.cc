@@ -22,6 +22,7 @@ template <typename F>
 uint64_t CodeOf(F call, Qnnrt_ExecutorText_t* why = nullptr) {
   try {
     const Status status = call();
+    if (status.ok()) return QNN_SUCCESS;
     if (why != nullptr) std::snprintf(why->text, sizeof(why->text), "%s", status.message().c_str());
     return status.code();
   } catch (const std::bad_alloc&) {
@@ -66,8 +67,6 @@ void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle
   List(list)->set_context(reinterpret_cast<uintptr_t>(context));
   *executor = {list, started, Bind, Run, Release};
 }
-
-void qnnrt_opencl_list_wait(Qnnrt_OpenClListHandle_t list) { List(list)->Wait(); }
 
 void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem) { List(list)->Forget(mem); }
 

@@ -1,4 +1,4 @@
-// One execution: memory becomes the device's, commands are enqueued and waited for.
+// One execution: the device acquires the memory, commands are enqueued and waited for.
 #include "abi/qnn_errors.h"
 #include "opencl/command_list.h"
 #include "opencl/error.h"
@@ -43,7 +43,7 @@ Status CommandList::Patch(Io* io, void* mem) {
   return Status::Ok();
 }
 
-Status CommandList::Stage(Io* io, void* data, Commands* commands) {
+Status CommandList::EnqueueCopy(Io* io, void* data, Commands* commands) {
   const int32_t code = commands->Add([&](uint32_t count, void* const* events, void** event) {
     const auto transfer = [&](auto enqueue) {
       return enqueue(commands->queue(), io->staging, 0, 0, io->nbytes, data, count, events, event);
@@ -57,7 +57,7 @@ Status CommandList::Stage(Io* io, void* data, Commands* commands) {
   return Status::Ok();
 }
 
-Status CommandList::BringIn(Binding* binding, Commands* commands) {
+Status CommandList::AcquireMemory(Binding* binding, Commands* commands) {
   for (size_t i = 0; i < io_.size(); ++i) {
     Binding::Entry& entry = binding->entries[i];
     if (entry.registration == nullptr) continue;
@@ -73,14 +73,19 @@ Status CommandList::BringIn(Binding* binding, Commands* commands) {
   if (commands->queue() != base_) {
     code = cl_.finish(base_);
   } else if (commands->chained()) {
-    code = commands->Start();
+    code = commands->WaitForAll();
   }
-  if (code != 0) return NoCommands(code);
+  return code == 0 ? Status::Ok() : NoCommands(code);
+}
+
+// The steps' arguments; RAW inputs are on their way then.
+Status CommandList::BindMemory(const Binding& binding, Commands* commands) {
   for (size_t i = 0; i < io_.size(); ++i) {
     Io& io = io_[i];
-    const Binding::Entry& entry = binding->entries[i];
+    const Binding::Entry& entry = binding.entries[i];
     io.staged = entry.registration == nullptr;
     if (io.staged && io.staging == nullptr) {
+      int32_t code = 0;
       io.staging = cl_.createBuffer(cl_context_, kReadWrite, io.nbytes, nullptr, &code);
       if (io.staging == nullptr) {
         return DriverError(code, io.Text("no staging memory on the device"))
@@ -89,12 +94,12 @@ Status CommandList::BringIn(Binding* binding, Commands* commands) {
       reserved_bytes_ += io.nbytes;
     }
     QNNRT_RETURN_IF_ERROR(Patch(&io, io.staged ? io.staging : entry.registration->mem));
-    if (io.staged && !io.output) QNNRT_RETURN_IF_ERROR(Stage(&io, entry.data, commands));
+    if (io.staged && !io.output) QNNRT_RETURN_IF_ERROR(EnqueueCopy(&io, entry.data, commands));
   }
   return Status::Ok();
 }
 
-Status CommandList::Start(uint32_t at, Commands* commands) {
+Status CommandList::EnqueueStep(uint32_t at, Commands* commands) {
   const Step& step = steps_[at];
   const Qnnrt_OpenClStep_t& s = step.info;
   int32_t code = 0;
@@ -118,9 +123,10 @@ Status CommandList::Start(uint32_t at, Commands* commands) {
   return Status::Ok();
 }
 
-Status CommandList::Enqueue(Binding* binding, Commands* commands,
-                            const Qnnrt_ExecutorRun_t& options, Spans* spans) {
-  QNNRT_RETURN_IF_ERROR(BringIn(binding, commands));
+Status CommandList::EnqueueAll(Binding* binding, Commands* commands,
+                               const Qnnrt_ExecutorRun_t& options, Spans* spans) {
+  QNNRT_RETURN_IF_ERROR(AcquireMemory(binding, commands));
+  QNNRT_RETURN_IF_ERROR(BindMemory(*binding, commands));
   if (commands->events() != nullptr && commands->size() == 0 && !steps_.empty() &&
       steps_[0].info.kernel == nullptr) {
     // A command whose end is when a call begins, of which only the end is known.
@@ -133,17 +139,18 @@ Status CommandList::Enqueue(Binding* binding, Commands* commands,
   for (uint32_t i = 0; i < steps_.size(); ++i) {
     if (options.interrupt != nullptr && options.stopped(options.interrupt) != 0)
       return Status(QNN_GRAPH_ERROR_ABORTED, "a signal has ended it");  // the runtime's is its own
-    QNNRT_RETURN_IF_ERROR(Start(i, commands));
+    QNNRT_RETURN_IF_ERROR(EnqueueStep(i, commands));
   }
   spans->first_read = commands->size();
   for (size_t i = inputs_; i < io_.size(); ++i)
-    if (io_[i].staged) QNNRT_RETURN_IF_ERROR(Stage(&io_[i], binding->entries[i].data, commands));
+    if (io_[i].staged)
+      QNNRT_RETURN_IF_ERROR(EnqueueCopy(&io_[i], binding->entries[i].data, commands));
   return Status::Ok();
 }
 
 // Memory becomes its owner's again, and everything is done. After a failure as well: what was
 // enqueued may still use the caller's memory.
-Status CommandList::Settle(Binding* binding, const Commands& commands) {
+Status CommandList::Complete(Binding* binding, const Commands& commands) {
   int32_t unfinished = 0, lost = 0;
   if (commands.queue() != base_) {
     unfinished = cl_.finish(commands.queue());
@@ -194,10 +201,10 @@ Status CommandList::Run(Binding* binding, const Qnnrt_ExecutorRun_t& options) {
                      UseTimestamps(&queue, &chained);
   Commands commands(cl_, queue, chained, flush_every_, timed ? &events_ : nullptr);
   Spans spans;
-  Status status = Guarded([&] { return Enqueue(binding, &commands, options, &spans); });
-  Status settled = Guarded([&] { return Settle(binding, commands); });
+  Status status = Guarded([&] { return EnqueueAll(binding, &commands, options, &spans); });
+  Status completed = Guarded([&] { return Complete(binding, commands); });
   if (!status.ok()) return status;  // what came of it is nothing new
-  QNNRT_RETURN_IF_ERROR(std::move(settled));
+  QNNRT_RETURN_IF_ERROR(std::move(completed));
   if (options.profile != nullptr)
     AddEvents(commands, spans, options, start, MonotonicNanoseconds());
   executes_ += 1;

@@ -21,8 +21,6 @@ cdef extern from "support/clock.h" namespace "qnnrt" nogil:
         @staticmethod
         uint64_t In(uint64_t nanoseconds)
 
-    uint64_t MonotonicNanoseconds()
-
 
 cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
     ctypedef struct LogLine:

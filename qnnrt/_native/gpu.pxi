@@ -17,23 +17,17 @@ cdef class GpuLibrary(Library):
         cdef const char* text = NULL
         cdef uint64_t code
         cdef void* handle = _pointer(graph)
-        cdef uint64_t (*lower)(void*, uint32_t, const char**) noexcept nogil
-        lower = <uint64_t (*)(void*, uint32_t, const char**) noexcept nogil>(
-            self._symbol("qnnrt_graph_lower"))
         with nogil:
-            code = lower(handle, optimize, &text)
+            code = qnnrt_graph_lower(handle, optimize, &text)
         self._check(code, "graph", "graphFinalize")
         return _text(text)
 
     def release_constants(self, graph, list kept) -> None:
         """Of the constants of a finalized graph only those at these addresses stay."""
         cdef vector[const void*] addresses
-        cdef uint64_t (*release)(void*, const void**, uint64_t) noexcept nogil
-        release = <uint64_t (*)(void*, const void**, uint64_t) noexcept nogil>(
-            self._symbol("qnnrt_graph_leave"))
         for address in kept:
             addresses.push_back(<const void*>_pointer(address))
-        self._check(release(_pointer(graph), addresses.data(), addresses.size()), "graph",
+        self._check(qnnrt_graph_leave(_pointer(graph), addresses.data(), addresses.size()), "graph",
                     "graphFinalize")
 
     def make_error(self, uint32_t code, component, call, message):
@@ -133,18 +127,10 @@ cdef class CommandList:
         cdef Qnnrt_Executor_t executor
         cdef uint64_t code
         cdef void* handle = _pointer(graph)
-        cdef uint64_t (*give)(void*, const Qnnrt_Executor_t*) noexcept nogil
-        give = <uint64_t (*)(void*, const Qnnrt_Executor_t*) noexcept nogil>(
-            library._symbol("qnnrt_graph_set_executor"))
         qnnrt_opencl_list_executor(self._list, _pointer(context), started, &executor)
         with nogil:
-            code = give(handle, &executor)
+            code = qnnrt_graph_set_executor(handle, &executor)
         library._check(code, "graph", "graphFinalize")
-
-    def wait(self) -> None:
-        """Until no execution runs."""
-        with nogil:
-            qnnrt_opencl_list_wait(self._list)
 
     def forget(self, mem) -> None:
         """Its number may be another buffer's from now on: the next execution sets it anew."""

@@ -2354,7 +2354,6 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
     void qnnrt_opencl_list_executor(
         Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context, uint64_t started,
         Qnnrt_Executor_t* executor)
-    void qnnrt_opencl_list_wait(Qnnrt_OpenClListHandle_t list)
     void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem)
     void qnnrt_opencl_list_counts(
         Qnnrt_OpenClListHandle_t list, Qnnrt_OpenClCounts_t* counts, uint64_t* copied)

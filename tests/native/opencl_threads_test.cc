@@ -55,7 +55,6 @@ TEST(counters_and_arguments_beside_executions) {
     while (running) {
       qnnrt_opencl_list_forget(list.handle(), &in.buffer);
       CHECK(list.counts().kernels <= 4u * kRuns);
-      qnnrt_opencl_list_wait(list.handle());
       uint32_t executions = 0, mapped = 0, handles = 0, lists = 0;
       qnnrt_opencl_usage(in.handle, &executions, &mapped);
       CHECK(executions <= 2);
