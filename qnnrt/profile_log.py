@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ._native import _core
+from .abi import constants as abi
 from .errors import Error
 from .qnn.profile import _EVENT_TYPES, _EVENT_UNITS, ProfileEvent
 
@@ -22,24 +23,24 @@ __all__ = ["METHODS", "LogEvent", "Message", "ProfileLog", "ProfileLogContents",
 
 #: Names of QNN's method types, by number: what a message's events were measured in.
 METHODS: Final = {
-    0: "none",
-    1: "execute",
-    2: "finalize",
-    3: "execute_async",
-    4: "create_from_binary",
-    5: "deinit",
-    6: "context_create",
-    7: "compose_graphs",
-    8: "execute_ips",
-    9: "graph_component",
-    10: "backend_lib_load",
-    11: "apply_binary_section",
-    12: "context_finalize",
-    13: "get_binary_size",
-    14: "get_binary",
-    15: "get_binary_section_size",
-    16: "finalize_tensor_updates",
-    17: "update_binary_section",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_NONE: "none",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_EXECUTE: "execute",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_FINALIZE: "finalize",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_EXECUTE_ASYNC: "execute_async",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_CREATE_FROM_BINARY: "create_from_binary",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_DEINIT: "deinit",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_CONTEXT_CREATE: "context_create",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_COMPOSE_GRAPHS: "compose_graphs",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_EXECUTE_IPS: "execute_ips",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_GRAPH_COMPONENT: "graph_component",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_APP_BACKEND_LIB_LOAD: "backend_lib_load",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_APPLY_BINARY_SECTION: "apply_binary_section",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_FINALIZE: "context_finalize",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_GET_BINARY_SIZE: "get_binary_size",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_GET_BINARY: "get_binary",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_CONTEXT_GET_BINARY_SECTION_SIZE: "get_binary_section_size",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_FINALIZE_TENSOR_UPDATES: "finalize_tensor_updates",
+    abi.QNN_SYSTEM_PROFILE_METHOD_TYPE_BACKEND_UPDATE_BINARY_SECTION: "update_binary_section",
 }
 _METHOD_NUMBERS: Final = {name: number for number, name in METHODS.items()}
 _UNIT_NUMBERS: Final = {name: number for number, name in _EVENT_UNITS.items()}

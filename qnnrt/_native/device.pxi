@@ -67,14 +67,16 @@ cdef QnnHtpDevice_PerfInfrastructure_t _perf(Library library) except *:
     cdef uint64_t code
     library._need(<void*>library._fn.deviceGetInfrastructure, "device_getInfrastructure")
     if library.backend_id != QNN_BACKEND_ID_HTP:
-        raise errors.make_error(1000, "device", "deviceGetInfrastructure", "",
+        raise errors.make_error(QNN_COMMON_ERROR_NOT_SUPPORTED,
+                                "device", "deviceGetInfrastructure", "",
                                 "only the htp backend has performance votes")
     with nogil:
         code = library._fn.deviceGetInfrastructure(&infrastructure)
     library._check(code, "device", "deviceGetInfrastructure")
     htp = <const QnnHtpDevice_Infrastructure_t*>infrastructure
     if htp == NULL or htp.infraType != QNN_HTP_DEVICE_INFRASTRUCTURE_TYPE_PERF:
-        raise errors.make_error(1000, "device", "deviceGetInfrastructure", "",
+        raise errors.make_error(QNN_COMMON_ERROR_NOT_SUPPORTED,
+                                "device", "deviceGetInfrastructure", "",
                                 "the backend offers no performance infrastructure")
     return htp.perfInfra
 

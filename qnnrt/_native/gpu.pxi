@@ -229,7 +229,7 @@ def gpu_register(mem, context, uint64_t nbytes, uint64_t flags, uint32_t data_ty
 
 cdef object _opencl_done(uint64_t code):
     """True; False for a handle that is none, None for what is not permitted."""
-    return True if code == 0 else False if code == 8001 else None
+    return True if code == 0 else False if code == QNN_MEM_ERROR_INVALID_HANDLE else None
 
 
 def gpu_deregister(handle, bint force=False) -> bool:

@@ -115,7 +115,8 @@ cdef class Library:
 
     cdef int _need(self, const void* slot, str name) except -1:
         if slot == NULL:
-            raise errors.make_error(1000, name.partition("_")[0], name, "",
+            raise errors.make_error(QNN_COMMON_ERROR_NOT_SUPPORTED,
+                                    name.partition("_")[0], name, "",
                                     f"the function table of {self.path} has no such function")
         return 0
 

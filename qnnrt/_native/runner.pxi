@@ -474,6 +474,7 @@ def graph_prepare_execution_environment(Library library not None, graph, uint32_
     library._check(code, "graph", "graphPrepareExecutionEnvironment")
     # A backend that skips an option says so by emptying the caller's struct.
     if one.tensorSet.v1.numInputs != n or one.tensorSet.v1.numOutputs != m:
-        raise errors.make_error(1000, "graph", "graphPrepareExecutionEnvironment", "",
+        raise errors.make_error(QNN_COMMON_ERROR_NOT_SUPPORTED,
+                                "graph", "graphPrepareExecutionEnvironment", "",
                                 "the backend left the option out")
     return e

@@ -101,7 +101,7 @@ cdef class SystemLibrary:
 
     cdef int _need(self, const void* slot, str name) except -1:
         if slot == NULL:
-            raise errors.make_error(1000, "system", name, "",
+            raise errors.make_error(QNN_COMMON_ERROR_NOT_SUPPORTED, "system", name, "",
                                     f"the function table of {self.path} has no such function")
         return 0
 
@@ -145,7 +145,8 @@ cdef class SystemLibrary:
                         context, view.buf, <uint64_t>view.len, &info, &info_size)
                 self._check(code, "systemContextGetBinaryInfo", f"{view.len} bytes")
                 if info == NULL:
-                    raise errors.make_error(30002, "system", "systemContextGetBinaryInfo", "",
+                    raise errors.make_error(QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED,
+                                            "system", "systemContextGetBinaryInfo", "",
                                             f"{self.path} returned no description")
                 return _binary_info(info)
             finally:
@@ -343,7 +344,8 @@ cdef dict _binary_info(const QnnSystemContext_BinaryInfo_t* info):
             "context_tensors": _tensors(v2.contextTensors, v2.numContextTensors),
             "graphs": [_graph_info(&v2.graphs[i]) for i in range(v2.numGraphs)],
         }
-    raise errors.make_error(30002, "system", "systemContextGetBinaryInfo", "",
+    raise errors.make_error(QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED,
+                            "system", "systemContextGetBinaryInfo", "",
                             f"binary info version {version} is unknown: 1, 2 or 3")
 
 
@@ -351,7 +353,8 @@ cdef dict _graph_info(const QnnSystemContext_GraphInfo_t* info):
     cdef const QnnSystemContext_GraphInfoV3_t* g = &info.graphInfoV3  # 1 and 2 are its beginning
     cdef int version = <int>info.version
     if not 1 <= version <= 3:
-        raise errors.make_error(30002, "system", "systemContextGetBinaryInfo", "",
+        raise errors.make_error(QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED,
+                                "system", "systemContextGetBinaryInfo", "",
                                 f"graph info version {version} is unknown: 1, 2 or 3")
     return {
         "name": _text(g.graphName),

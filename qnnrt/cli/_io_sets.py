@@ -17,7 +17,7 @@ from ..errors import MemError
 from ..lpai import ID as LPAI
 from ..memory import alloc
 from ..qnn import Profile
-from ..qnn.memhandle import MemHandle
+from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle
 from ._common import UsageError
 from ._input_list import FileTypes, Inference, Piece
 from ._lpai import LpaiTools
@@ -209,7 +209,7 @@ def _register(
             buffer, tensor.shape or (1,), tensor.data_type, offset=offset, kind=kind
         )
     except MemError as error:
-        if error.code not in (1000, 8005):
+        if error.code not in NO_SUCH_MEMORY:
             raise
         raise UsageError(
             f"{ready.context.backend.name} takes no memory handles of type {kind} ({error.name}): "

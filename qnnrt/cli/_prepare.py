@@ -22,7 +22,7 @@ from ..model import Model
 from ..model.binary import ContextBinary, system_library
 from ..qnn.backend import Backend
 from ..qnn.context import Context
-from ..qnn.graph import Graph
+from ..qnn.graph import TENSOR_TYPES, Graph
 from ..qnn.options import graph_options
 from ..qnn.owner import config
 from ..qnn.profile import Profile
@@ -33,7 +33,6 @@ from ._config_file import ToolConfig
 from ._input_list import find, sanitized
 
 ONNX_AND_OTHERS = "an .onnx file, a .tflite file, or a .py file with compose(graph)"
-_TENSOR_TYPES = {"app_write": 0, "app_read": 1, "native": 3}
 
 
 @dataclass
@@ -195,12 +194,12 @@ class ComposedGraph(Graph):
         quantization: Any = None,
         mem_type: str | int = "raw",
     ) -> _core.Tensor:
-        kind = choice("type", type, _TENSOR_TYPES | {"static": 4, "app_readwrite": 2, "null": 5})
-        if kind == _TENSOR_TYPES["native"] and (
+        kind = choice("type", type, TENSOR_TYPES)
+        if kind == abi.QNN_TENSOR_TYPE_NATIVE and (
             self._all_outputs or sanitized(name) in self._more_outputs
         ):
-            kind = _TENSOR_TYPES["app_read"]
-        if kind <= 2 and self._mem_type is not None:
+            kind = abi.QNN_TENSOR_TYPE_APP_READ
+        if kind <= abi.QNN_TENSOR_TYPE_APP_READWRITE and self._mem_type is not None:
             mem_type = self._mem_type
         return super().add_tensor(
             name,

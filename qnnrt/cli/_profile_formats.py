@@ -35,7 +35,14 @@ _COPIES: Final = {
     "out": abi.QNN_PROFILE_EVENTTYPE_EXECUTE_POSTPROCESS,
 }
 _US, _BYTES = 1, 2
-_UNITS: Final = {1: "us", 2: "bytes", 3: "cycles", 4: "count", 5: "object", 6: ""}
+_UNITS: Final = {
+    abi.QNN_PROFILE_EVENTUNIT_MICROSEC: "us",
+    abi.QNN_PROFILE_EVENTUNIT_BYTES: "bytes",
+    abi.QNN_PROFILE_EVENTUNIT_CYCLES: "cycles",
+    abi.QNN_PROFILE_EVENTUNIT_COUNT: "count",
+    abi.QNN_PROFILE_EVENTUNIT_OBJECT: "object",
+    abi.QNN_PROFILE_EVENTUNIT_NONE: "",
+}
 #: What a backend's own total is called when its identifier only repeats the event's type.
 _TOTALS: Final = {
     100: "QNN (init) time",

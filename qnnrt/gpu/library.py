@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .._native import _core
+from ..abi import constants as abi
 from .allocation import Shared
 from .compile import compile_graph
 from .configs import Configs, context_queue, drop_measurements
@@ -118,11 +119,18 @@ class Library(_core.GpuLibrary):
         started = time.monotonic_ns()
         g = self._graphs.get(graph)
         if g is None:
-            raise self.make_error(6001, "graph", "graphFinalize", "no graph of this backend")
+            raise self.make_error(
+                abi.QNN_GRAPH_ERROR_INVALID_HANDLE,
+                "graph",
+                "graphFinalize",
+                "no graph of this backend",
+            )
         with g.lock:
             if g.commands is not None:
                 text = f"graph {g.name!r} is finalized already"
-                raise self.make_error(6024, "graph", "graphFinalize", text)
+                raise self.make_error(
+                    abi.QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph", "graphFinalize", text
+                )
             self._finalize(g, graph, profile, signal, started)
 
     def _finalize(self, g: _Graph, graph: int, profile: int, signal: int, started: int) -> None:
@@ -153,7 +161,8 @@ class Library(_core.GpuLibrary):
 
     def _driver_error(self, e: Any, component: str, call: str, what: str) -> Exception:
         """What OpenCL refused, as an error of QNN's."""
-        code = 1002 if getattr(e, "code", 0) in _NO_MEMORY else 1100
+        full = getattr(e, "code", 0) in _NO_MEMORY
+        code = abi.QNN_COMMON_ERROR_MEM_ALLOC if full else abi.QNN_COMMON_ERROR_GENERAL
         text = f"{what}: {self.device} refused it: {' '.join(str(e).split())}"
         return self.make_error(code, component, call, text)
 

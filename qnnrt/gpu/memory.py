@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from .._native import _core
-from ..abi.constants import QNN_MEM_TYPE_CUSTOM
+from ..abi import constants as abi
 from ..dtypes import numpy_dtype
 from .device import pyopencl
 from .imports import VECTORS, coherent
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CUSTOM", "OPENCL", "Memories"]
 
-CUSTOM: Final = QNN_MEM_TYPE_CUSTOM
+CUSTOM: Final = abi.QNN_MEM_TYPE_CUSTOM
 OPENCL: Final = -2  # mark of a descriptor: see _core.Library.mem_register
 
 
@@ -92,7 +92,7 @@ class Memories:
         for handle, m in self._of(context):
             if m.host_address == imported.address:
                 raise self._refusal(
-                    8002,
+                    abi.QNN_MEM_ERROR_ALREADY_REGISTERED,
                     f"the memory at {imported.address:#x} is registered already, as "
                     f"{self._known(handle)}: deregister it for another shape or type",
                 )
@@ -102,14 +102,16 @@ class Memories:
         dims, code, mem_type, _, mark, _, _, number = item
         if mem_type != CUSTOM or mark != OPENCL:
             raise self._refusal(
-                8005,
+                abi.QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE,
                 "the gpu backend takes OpenCL buffers alone: kind='opencl', or a Buffer with it",
             )
         if not number:
-            raise self._refusal(8000, "the descriptor names no OpenCL buffer")
+            raise self._refusal(
+                abi.QNN_MEM_ERROR_INVALID_ARGUMENT, "the descriptor names no OpenCL buffer"
+            )
         if number in seen:
             raise self._refusal(
-                8002,
+                abi.QNN_MEM_ERROR_ALREADY_REGISTERED,
                 f"the OpenCL buffer {number:#x} is registered already, as "
                 f"{self._known(seen[number])}: one buffer has one handle, which get_or_register() "
                 "finds for this shape and type; deregister it for another one",
@@ -118,7 +120,7 @@ class Memories:
         ours = self._library.cl_context
         if buffer.context != ours:
             raise self._refusal(
-                8000,
+                abi.QNN_MEM_ERROR_INVALID_ARGUMENT,
                 f"the OpenCL buffer {number:#x} belongs to another OpenCL context "
                 f"({_device_of(buffer.context)}; the backend's is {_device_of(ours)}): make it "
                 "with backend.cl_context, or give the session your own context by "
@@ -127,13 +129,13 @@ class Memories:
         nbytes = _nbytes(dims, code)
         if buffer.size < nbytes:
             raise self._refusal(
-                8000,
+                abi.QNN_MEM_ERROR_INVALID_ARGUMENT,
                 f"shape {list(dims)} needs {nbytes} bytes, the OpenCL buffer has {buffer.size}",
             )
         address = self._host_address(buffer)
         if address % VECTORS:
             raise self._refusal(
-                8000,
+                abi.QNN_MEM_ERROR_INVALID_ARGUMENT,
                 f"the OpenCL buffer {number:#x} lies on the host's memory at {address:#x}: kernels "
                 f"of a CPU need a multiple of {VECTORS}; make the buffer on aligned memory, as "
                 "qnnrt.alloc gives it, or without USE_HOST_PTR",
@@ -165,11 +167,14 @@ class Memories:
                 bad += gone is False
         if bad:
             raise self._library.make_error(
-                8001, "mem", "memDeRegister", f"{bad} of the handles are not registered (any more)"
+                abi.QNN_MEM_ERROR_INVALID_HANDLE,
+                "mem",
+                "memDeRegister",
+                f"{bad} of the handles are not registered (any more)",
             )
         if mapped:
             raise self._library.make_error(
-                1005,
+                abi.QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
                 "mem",
                 "memDeRegister",
                 f"{mapped} of the handles are mapped: leave the 'with handle.map()' block first",

@@ -32,7 +32,7 @@ __all__ = ["ExecutionEnvironment", "Graph", "Tensor"]
 Tensor: TypeAlias = _core.Tensor
 Buffer: TypeAlias = _core.Buffer
 
-_TENSOR_TYPES: Final = {
+TENSOR_TYPES: Final = {
     "app_write": abi.QNN_TENSOR_TYPE_APP_WRITE,
     "app_read": abi.QNN_TENSOR_TYPE_APP_READ,
     "app_readwrite": abi.QNN_TENSOR_TYPE_APP_READWRITE,
@@ -110,7 +110,7 @@ class Graph(Owner):
         """
         dtype, data, quantization = _four_bits(dtype, data, quantization)
         code = data_type(dtype, quantized=quantization is not None)
-        kind = choice("type", type, _TENSOR_TYPES)
+        kind = choice("type", type, TENSOR_TYPES)
         tensor = _core.Tensor(
             name,
             tuple(int(n) for n in shape),
@@ -123,9 +123,9 @@ class Graph(Owner):
         )
         self._library.tensor_create_graph_tensor(self.handle, tensor)
         self.tensors[name] = tensor
-        if kind == _TENSOR_TYPES["app_write"]:
+        if kind == TENSOR_TYPES["app_write"]:
             self.inputs.append(tensor)
-        elif kind == _TENSOR_TYPES["app_read"]:
+        elif kind == TENSOR_TYPES["app_read"]:
             self.outputs.append(tensor)
         return tensor
 
@@ -140,7 +140,7 @@ class Graph(Owner):
                     t.name,
                     tuple(t.shape),
                     t.data_type,
-                    _TENSOR_TYPES[kind],
+                    TENSOR_TYPES[kind],
                     quantization=t.quantization,
                     mem_type=_MEM_TYPES[t.mem_type],
                     dtype=t.dtype,

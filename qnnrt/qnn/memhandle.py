@@ -31,6 +31,11 @@ _MEM_KINDS: Final = {
 _WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill", "lpai")
 #: Kinds for the backend to fill: no tensor of the client's lies there.
 _FOR_BACKEND: Final = ("weights", "spill_fill")
+#: Codes of a backend that does not take a kind of memory.
+NO_SUCH_MEMORY: Final = (
+    abi.QNN_COMMON_ERROR_NOT_SUPPORTED,
+    abi.QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE,
+)
 _LPAI_MOST: Final = 0xFFFFFFFF  # bytes into the fd
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._native import _core
+from ..abi import constants as abi
 from ..dtypes import data_type, numpy_dtype
 from ..errors import make_error
 from ..gpu.device import pyopencl
@@ -121,7 +122,9 @@ class OpenCLHandle(MemHandle):
             return import_buffer(library, buffer, self.offset, self.nbytes)
         except ImportRefused as e:
             said = f"{e}: register a pyopencl.Buffer"
-            raise make_error(8005, "mem", "memRegister", "", said) from e
+            raise make_error(
+                abi.QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "mem", "memRegister", "", said
+            ) from e
 
     @property
     def array(self) -> np.ndarray:
@@ -178,7 +181,7 @@ class OpenCLHandle(MemHandle):
         """
         if not self.closed and _core.gpu_usage(self._raw)[1]:
             raise make_error(
-                1005,
+                abi.QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
                 "mem",
                 "memDeRegister",
                 "",
@@ -195,7 +198,7 @@ class OpenCLHandle(MemHandle):
             return
         if not _core.gpu_map(handle, write):
             raise make_error(
-                1005,
+                abi.QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
                 "mem",
                 "map",
                 "",

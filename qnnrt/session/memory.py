@@ -14,7 +14,7 @@ from ..errors import BindError, ClosedError, CopyError, MemError
 from ..memory import buffer_of
 from ..qnn.context import Context
 from ..qnn.graph import Graph
-from ..qnn.memhandle import MemHandle
+from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle
 from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
 from .policies import MemoryPolicy
 from .stats import Counters
@@ -106,7 +106,7 @@ class SessionMemory:
         try:
             return _Memory(array, buffer, self._register(t, buffer, 0))
         except MemError as e:
-            if e.code not in (1000, 8005):
+            if e.code not in NO_SUCH_MEMORY:
                 raise
             if self._strict and (memory := self._policy.device_buffer(t.nbytes)) is not None:
                 # Nothing to copy where the host has no part in it.
