@@ -46,7 +46,8 @@ LDFLAGS = ["-pthread", "-Wl,-z,relro", "-Wl,--no-as-needed", *SANITIZE_FLAGS]
 LDFLAGS += shlex.split(os.environ.get("LDFLAGS", ""))
 COMPLETE = [] if SANITIZE else ["-Wl,-z,defs"]  # the binding is not: Python brings its own symbols
 SHIMS = Path("csrc/shims")
-TFLITE = Path("csrc/tflite")  # a client of the library, and a library of its own
+LOWERING = Path("csrc/tflite/lowering")  # in both libraries
+DELEGATE = Path("csrc/tflite/delegate")  # a client of the library, and a library of its own
 WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
 
 
@@ -179,8 +180,9 @@ class BuildNative(build_ext):
         objects = compile_all(build, [(s, python) for s in binding] + native_jobs())
 
         shims = [s for s in objects if s.parent == SHIMS]
-        delegate = [obj for s, obj in objects.items() if s.parent == TFLITE]
-        apart = [objects[s] for s in shims + binding] + delegate
+        delegate = [obj for s, obj in objects.items() if s.parent in (DELEGATE, LOWERING)]
+        apart = [objects[s] for s in shims + binding]
+        apart += [obj for s, obj in objects.items() if s.parent == DELEGATE]
         runtime = [obj for obj in objects.values() if obj not in apart]
         script = write_exports(build / "libqnnrt.map", exports(Path("csrc")), runtime)
         options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl", *COMPLETE]
@@ -191,7 +193,7 @@ class BuildNative(build_ext):
             options = ["-shared", f"-Wl,-soname,{s.stem}.so", "-Wl,-rpath,$ORIGIN", *COMPLETE]
             products[name] = link(build / name, [objects[s], library], *options)
         name = "lib/libQnnTFLiteDelegate.so"
-        script = write_exports(build / "delegate.map", exports(TFLITE), delegate)
+        script = write_exports(build / "delegate.map", exports(DELEGATE), delegate)
         options = ["-shared", f"-Wl,--version-script={script}", f"-Wl,-soname,{Path(name).name}"]
         options += ["-Wl,-rpath,$ORIGIN", "-ldl", *COMPLETE]
         products[name] = link(build / name, [*delegate, library, script], *options)

@@ -169,6 +169,25 @@ QNN_API uint64_t qnnrt_graph_lower(Qnn_GraphHandle_t graph, uint32_t passes, con
 QNN_API uint64_t qnnrt_graph_leave(Qnn_GraphHandle_t graph, const void* const* kept,
                                    uint64_t count);
 
+// ---- Lowering operators of TFLite ----
+
+// What becomes of the variable tensors of recurrent operators.
+#define QNNRT_TFLITE_STATES_RESET 0u   // every run starts from zeros
+#define QNNRT_TFLITE_STATES_INPUTS 1u  // each is an input and an output of the graph
+#define QNNRT_TFLITE_STATES_KEPT 2u    // the operation keeps it from run to run
+
+// One operator of a .tflite file as QNN operations. `op` has its name (typeName, "CONV_2D"), its
+// tensors (STATIC constants, APP_READWRITE variable ones, NULL omitted ones; outputs with types and
+// encodings, and no shape), and its version and options as parameters by the schema's names, each a
+// FLOAT_64 or a tensor of them. `budget`: of bytes of constants that are made. The result is JSON,
+// this thread's until its next call, as are the constants at addresses in it: tensors, operations
+// (parameters by type, dimensions and bits), and which tensors the outputs and next states are; or
+// why the operator is refused. 0, 1002 without memory, 1003.
+QNN_API uint64_t qnnrt_tflite_lower(const Qnn_OpConfig_t* op, uint32_t states, uint64_t budget,
+                                    const char** json);
+// All operators that are lowered, as JSON.
+QNN_API const char* qnnrt_tflite_operators_json(void);
+
 // ---- The process domain of the htp backend ----
 
 // What the accelerator of this process has mapped, in bytes: registered buffers (a file once),

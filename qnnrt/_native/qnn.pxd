@@ -2085,7 +2085,8 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         QNNRT_GRAPH_OPTION_STRICT, QNNRT_GRAPH_OPTION_EXCLUDE_IO
         QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS, QNNRT_KERNELS_AUTO, QNNRT_KERNELS_PORTABLE
         QNNRT_RESERVED_NONE, QNNRT_RESERVED_AT_FINALIZE, QNNRT_RESERVED_AT_EXECUTE, QNNRT_COPY_IN
-        QNNRT_COPY_OUT, QNNRT_PASSES_CONSTANTS, QNNRT_PASSES_PORTABLE, QNNRT_PLAN_BY_SIZE
+        QNNRT_COPY_OUT, QNNRT_PASSES_CONSTANTS, QNNRT_PASSES_PORTABLE, QNNRT_TFLITE_STATES_RESET
+        QNNRT_TFLITE_STATES_INPUTS, QNNRT_TFLITE_STATES_KEPT, QNNRT_PLAN_BY_SIZE
         QNNRT_PLAN_PORTFOLIO, QNNRT_PLAN_EXACT
 
     ctypedef struct Qnnrt_GraphConfig_t:
@@ -2165,6 +2166,9 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         Qnn_GraphHandle_t graph, uint32_t passes, const char** json)
     uint64_t qnnrt_graph_leave(
         Qnn_GraphHandle_t graph, const void* const* kept, uint64_t count)
+    uint64_t qnnrt_tflite_lower(
+        const Qnn_OpConfig_t* op, uint32_t states, uint64_t budget, const char** json)
+    const char* qnnrt_tflite_operators_json()
 
     ctypedef struct Qnnrt_DomainInfo_t:
         uint64_t budget_bytes

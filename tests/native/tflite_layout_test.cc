@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdio>
 
-#include "tflite/builtin.h"
-#include "tflite/runtime.h"
+#include "tflite/delegate/params.h"
+#include "tflite/delegate/runtime.h"
 
 #define SIZE(Type, size) static_assert(sizeof(Type) == (size), "size of " #Type)
 #define AT(Type, field, offset) \

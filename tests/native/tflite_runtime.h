@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "tflite/runtime.h"
+#include "tflite/delegate/runtime.h"
 
 namespace fake {
 

@@ -46,7 +46,7 @@ BELOW = {
 #: What a room shows of one above it, beside what is its own.
 FACES = {("qnnrt.gpu", "qnnrt.qnn.opencl_handle")}
 #: Rooms whose modules import each other in circles still.
-CIRCLES = ("qnnrt.gpu.", "qnnrt.importers.tflite.")
+CIRCLES = ("qnnrt.gpu.",)
 
 
 @cache

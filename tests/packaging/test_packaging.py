@@ -83,7 +83,7 @@ def test_the_installed_libraries_are_the_runtime_and_the_shims() -> None:
 
 def test_the_tflite_delegate_exports_its_functions_and_stands_on_the_runtime() -> None:
     library = LIB_DIR / "libQnnTFLiteDelegate.so"
-    lines = (ROOT / "csrc/tflite/exports.txt").read_text().splitlines()
+    lines = (ROOT / "csrc/tflite/delegate/exports.txt").read_text().splitlines()
     assert exported(library) == {line for line in lines if not line.startswith("#")}
     assert dynamic(library, "SONAME") == [library.name]
     assert "libqnnrt.so" in dynamic(library, "NEEDED")

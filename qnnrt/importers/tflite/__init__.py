@@ -16,21 +16,9 @@ import numpy as np
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
 from ..graph import Edge
-from . import (  # noqa: F401  (the modules fill the table of operators)
-    op_activation,
-    op_conv,
-    op_elementwise,
-    op_gather,
-    op_matmul,
-    op_pool,
-    op_recurrent,
-    op_reduce,
-    op_resize,
-    op_shape,
-)
 from .edges import model_of, names_of
 from .lower import Lowering, given_shapes
-from .nodes import TABLE
+from .native import TABLE
 from .options import Options
 from .reasons import reason_for
 from .schema import OPERATORS, FileInfo, OperatorInfo, SignatureInfo, SubgraphInfo, read

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import tflite
 
 from . import slicing
-from .activations import clip_of
 from .nodes import Damaged, TfliteNode, axis_of
+from .options import Options
 from .values import Value, constant
 
-if TYPE_CHECKING:
-    from .lower import Lowering
+#: Fused activations that clip -> their bounds.
+_BOUNDS: dict[int, tuple[float | None, float | None]] = {
+    int(tflite.ActivationFunctionType.NONE): (None, None),
+    int(tflite.ActivationFunctionType.RELU): (0, None),
+    int(tflite.ActivationFunctionType.RELU_N1_TO_1): (-1, 1),
+    int(tflite.ActivationFunctionType.RELU6): (0, 6),
+}
 
-FoldFn = Callable[["Lowering", TfliteNode, list[np.ndarray]], np.ndarray]
+#: Told of the bytes of a constant that is about to be made, and what it is.
+Spend = Callable[[int, str], None]
+FoldFn = Callable[[Spend, TfliteNode, list[np.ndarray]], np.ndarray]
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -89,7 +96,7 @@ _REDUCE: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-def fold(c: Lowering, node: TfliteNode) -> list[Value] | None:
+def fold(spend: Spend, node: TfliteNode) -> list[Value] | None:
     """The outputs as constants; None when this operator is not evaluated here.
 
     An operator whose result would be quantized is not: what it moves is only numbers with scales.
@@ -100,38 +107,43 @@ def fold(c: Lowering, node: TfliteNode) -> list[Value] | None:
     if len(arrays) != len(node.inputs) or not node.outputs:
         return None
     fn = _FOLDS.get(node.op)
-    if fn is None or (fused := clip_of(node.options)) is None:
+    if fn is None or (fused := _clip_of(node.options)) is None:
         return None
     with np.errstate(all="ignore"):  # what overflows here would overflow when run
-        found = np.asarray(fn(c, node, arrays))
+        found = np.asarray(fn(spend, node, arrays))
         low, high = fused
         if low is not None or high is not None:
             found = np.clip(found, low, high)
     dtype = node.dtype()
     if node.op not in _SIZED:
-        c.materialize(found.nbytes, f"the result of {node.name}")
+        spend(found.nbytes, f"the result of {node.name}")
     return [constant(np.asarray(found, dtype, order="C"))]
 
 
-def _sized(c: Lowering, node: TfliteNode, shape: Sequence[int]) -> tuple[int, ...]:
+def _clip_of(options: Options) -> tuple[float | None, float | None] | None:
+    """The bounds that the fused activation clips to; None when it does something else."""
+    return _BOUNDS.get(options.integer("FusedActivationFunction"))
+
+
+def _sized(spend: Spend, node: TfliteNode, shape: Sequence[int]) -> tuple[int, ...]:
     """`shape`, once it is known to be affordable."""
     sizes = tuple(int(d) for d in shape)
     if any(d < 0 for d in sizes):
         raise Damaged(f"it asks for the shape {list(sizes)}")
-    c.materialize(math.prod(sizes) * node.dtype().itemsize, f"the result of {node.name}")
+    spend(math.prod(sizes) * node.dtype().itemsize, f"the result of {node.name}")
     return sizes
 
 
-def _binary(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    _sized(c, node, np.broadcast_shapes(*(a.shape for a in arrays)))
+def _binary(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+    _sized(spend, node, np.broadcast_shapes(*(a.shape for a in arrays)))
     return _BINARY[node.op](*arrays)
 
 
-def _unary(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _unary(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return _UNARY[node.op](arrays[0])
 
 
-def _reduce(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _reduce(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     axes = tuple({axis_of(int(a), arrays[0].ndim) for a in arrays[1].reshape(-1)})
     keep = node.options.flag("KeepDims")
     kind = None if node.op in ("REDUCE_ANY", "REDUCE_ALL") else {"dtype": arrays[0].dtype}
@@ -140,98 +152,98 @@ def _reduce(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarr
     return _REDUCE[node.op](arrays[0], axis=axes, keepdims=keep)
 
 
-def _cast(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _cast(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0].astype(node.dtype())
 
 
-def _reshape(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _reshape(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     shape = slicing.reshape_shape(node, arrays[0].shape)
     return arrays[0].reshape(shape)
 
 
-def _concat(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _concat(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(arrays, axis_of(node.options.integer("Axis"), arrays[0].ndim))
 
 
-def _pack(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _pack(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return np.stack(arrays, axis_of(node.options.integer("Axis"), arrays[0].ndim + 1))
 
 
-def _transpose(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _transpose(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0].transpose(tuple(int(p) for p in arrays[1].reshape(-1)))
 
 
-def _gather(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _gather(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     x, index = arrays[:2]
     axis = axis_of(node.options.integer("Axis"), x.ndim)
     if node.options.integer("BatchDims"):
         raise Damaged("batch dimensions of constants")
     if index.size and (index.min() < 0 or index.max() >= x.shape[axis]):
         raise Damaged(f"an index is outside dimension {axis} of {list(x.shape)}")
-    _sized(c, node, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    _sized(spend, node, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     return np.take(x, index, axis)
 
 
-def _strided_slice(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _strided_slice(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     cut = slicing.strided(node, arrays[0].shape)
     return arrays[0][cut.index()].reshape(cut.shape)
 
 
-def _slice(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _slice(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     ranges = slicing.begin_size(node, arrays[0].shape)
     return arrays[0][tuple(slice(b, e) for b, e in ranges)]
 
 
-def _select(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _select(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     condition, a, b = arrays
     if node.op == "SELECT" and condition.ndim == 1 and a.ndim > 1:
         condition = condition.reshape(-1, *(1,) * (a.ndim - 1))
-    _sized(c, node, np.broadcast_shapes(condition.shape, a.shape, b.shape))
+    _sized(spend, node, np.broadcast_shapes(condition.shape, a.shape, b.shape))
     return np.where(condition, a, b)
 
 
-def _fill(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    shape = _sized(c, node, arrays[0].reshape(-1).tolist())
+def _fill(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+    shape = _sized(spend, node, arrays[0].reshape(-1).tolist())
     return np.full(shape, arrays[1].reshape(-1)[0], node.dtype())
 
 
-def _range(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _range(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     start, limit, delta = (a.reshape(-1)[0] for a in arrays)
     if delta == 0:
         raise Damaged("its step is 0")
     count = max(0, math.ceil((float(limit) - float(start)) / float(delta)))
-    _sized(c, node, (count,))
+    _sized(spend, node, (count,))
     # TFLite adds the step in the element type.
     steps = np.full(count, delta, node.dtype())
     steps[:1] = start
     return np.cumsum(steps, dtype=node.dtype())
 
 
-def _tile(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _tile(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     times = [int(t) for t in arrays[1].reshape(-1)]
-    _sized(c, node, [d * t for d, t in zip(arrays[0].shape, times, strict=True)])
+    _sized(spend, node, [d * t for d, t in zip(arrays[0].shape, times, strict=True)])
     return np.tile(arrays[0], times)
 
 
-def _broadcast_to(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.broadcast_to(arrays[0], _sized(c, node, arrays[1].reshape(-1).tolist()))
+def _broadcast_to(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+    return np.broadcast_to(arrays[0], _sized(spend, node, arrays[1].reshape(-1).tolist()))
 
 
-def _broadcast_args(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _broadcast_args(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     shapes = [tuple(int(d) for d in a.reshape(-1)) for a in arrays]
     return np.array(np.broadcast_shapes(*shapes))
 
 
-def _expand_dims(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _expand_dims(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     axis = axis_of(int(arrays[1].reshape(-1)[0]), arrays[0].ndim + 1)
     return np.expand_dims(arrays[0], axis)
 
 
-def _squeeze(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _squeeze(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0].reshape(slicing.squeeze_shape(node, arrays[0].shape))
 
 
-def _dequantize(c: Lowering, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
+def _dequantize(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0].astype(np.float32)  # integers were made real before
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from ...abi import constants as abi
+from ...dtypes import numpy_dtype
 from ...errors import ModelError, UnsupportedNode
-from ..encodings import decode, same
+from ..encodings import decode
 from ..graph import Edge, Op, physical, unique
-from . import fold
-from .nodes import TABLE, Damaged, LowerFn, NotFixed, Result, TfliteNode, Unsupported
+from . import fold, native
+from .native import TABLE
+from .nodes import Damaged, TfliteNode, Unsupported
 from .reasons import reason_for
+from .refusal import WrongType
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
 from .types import TensorInfo
 from .values import Builder, Value, constant
@@ -20,6 +25,14 @@ from .values import Builder, Value, constant
 #: What constants made while importing may take: a small file must not ask for much memory.
 _LEAST_BUDGET = 64 * 2**20
 _BUDGET_FACTOR = 32
+
+
+#: What becomes of variable tensors.
+_STATES = {
+    "reset": abi.QNNRT_TFLITE_STATES_RESET,
+    "io": abi.QNNRT_TFLITE_STATES_INPUTS,
+    "kept": abi.QNNRT_TFLITE_STATES_KEPT,
+}
 
 
 class Lowering:
@@ -70,10 +83,13 @@ class Lowering:
         """A constant of `nbytes` is about to be made."""
         self._budget -= nbytes
         if self._budget < 0:
-            raise ModelError(
-                f"{self.where}: {what} would be a constant of {nbytes} bytes, out of proportion "
-                f"to the {self.file.size} bytes of the file"
-            )
+            raise self._too_large(nbytes, what)
+
+    def _too_large(self, nbytes: int, what: str) -> ModelError:
+        return ModelError(
+            f"{self.where}: {what} would be a constant of {nbytes} bytes, out of proportion "
+            f"to the {self.file.size} bytes of the file"
+        )
 
     def tensor(self, index: int) -> Value | None:
         """The value of a tensor, None for one without."""
@@ -106,40 +122,21 @@ class Lowering:
 
     # ---- state -------------------------------------------------------------------------------
 
-    def state(self, node: TfliteNode, position: int, shape: tuple[int, ...]) -> Value | None:
-        """The state that `node` starts from, None for zeros.
-
-        A tensor that is no variable is a state given by the graph itself.
-        """
-        tensor = node.tensors[position] if position < len(node.tensors) else None
-        if tensor is None or tensor.dtype is None:
-            raise Damaged(f"its state (input {position}) is missing")
-        if not tensor.variable:
-            return self.b.reshape(node.input(position), shape)
-        if self.variables == "reset":
-            return None
+    def _state(self, tensor: TensorInfo, shape: tuple[int, ...]) -> Value:
+        """The input of the model that a variable tensor is."""
+        assert tensor.dtype is not None
         if tensor.index in self._states:
             raise Unsupported(f"its state {self.label(tensor.index)} belongs to another operator")
         name = unique(tensor.name or f"state_{tensor.index}", self.used)
         self._states[tensor.index] = name
-        edge = Edge(physical(shape), tensor.dtype, name=name, quantization=tensor.encoding)
+        edge = Edge(shape, tensor.dtype, name=name, quantization=tensor.encoding)
         self.state_inputs.append(edge)
-        return self.b.dequantize(Value(shape, tensor.dtype, edge, None, tensor.encoding))
+        return Value(shape, tensor.dtype, edge, None, tensor.encoding)
 
-    def keeps(self, node: TfliteNode, *positions: int) -> bool:
-        """Whether the operation keeps these states itself, from run to run."""
-        return self.stateful and all(
-            (t := node.tensors[p]) is not None and t.variable for p in positions
-        )
-
-    def next_state(self, node: TfliteNode, position: int, value: Value) -> None:
-        """The state that `node` leaves behind."""
-        tensor = node.tensors[position]
-        if tensor is not None and tensor.index in self._states:
-            name = unique(f"{self._states[tensor.index]}.next", self.used)
-            if tensor.encoding is not None and tensor.dtype is not None:
-                value = self.b.quantize(value, tensor.dtype, tensor.encoding)
-            self.state_outputs.append((name, value))
+    def _next_state(self, tensor: TensorInfo, value: Value) -> None:
+        """What an operator leaves in a variable tensor."""
+        name = unique(f"{self._states[tensor.index]}.next", self.used)
+        self.state_outputs.append((name, value))
 
     # ---- operators ---------------------------------------------------------------------------
 
@@ -168,26 +165,32 @@ class Lowering:
         if not outputs:
             raise self._wrong(info, node, "it has no output")
         guessing = not self.guessed.isdisjoint(info.inputs)
-        results: list[Value] = []
+        results: list[Value | None] = []
         mark = len(self.b.ops)
         try:
             if (reason := reason_for(info)) is not None:
                 raise Unsupported(reason)
             results = self._lower(node, info)
         except Unsupported as exc:
+            del self.b.ops[mark:]
             self._refuse(info, node, str(exc))
             guessing = True
+        except WrongType as exc:
+            if not guessing:
+                tensor = outputs[exc.output]
+                raise ModelError(
+                    f"{self.where}: {info.name} gives {exc}; its output "
+                    f"{self.label(tensor.index)} is declared {tensor.type}"
+                ) from exc
         except (Damaged, ValueError, IndexError, TypeError, ArithmeticError) as exc:
             if not guessing:
                 raise self._wrong(info, node, str(exc)) from exc
         if guessing:
             self._guess(info.outputs)
             return
-        made = self.b.ops[mark:]
-        if outputs[0].quantized is not None:
-            self._encode(made, outputs[0])
-        for i, tensor, value in zip(info.outputs, outputs, results, strict=False):
-            self._set(info, i, tensor, value, made)
+        for tensor, value in zip(outputs, results, strict=False):
+            if value is not None:
+                self._set(tensor, value)
 
     def _guess(self, outputs: list[int]) -> None:
         """What the file says of the outputs of a refused operator.
@@ -215,7 +218,7 @@ class Lowering:
             )
         return value
 
-    def _lower(self, node: TfliteNode, info: OperatorInfo) -> list[Value]:
+    def _lower(self, node: TfliteNode, info: OperatorInfo) -> list[Value | None]:
         mapping = TABLE[node.op]
         if mapping.options and node.options.table not in ("", mapping.options):
             raise Damaged(f"it has {node.options.table} instead of {mapping.options}")
@@ -230,82 +233,86 @@ class Lowering:
             if tensor.sparse:
                 raise Unsupported(f"{what} is stored as a sparse tensor")
         self.b.scope = node.name
-        floats = self._is_float(node)
-        if floats:
-            node.inputs = [None if v is None else self.real(v) for v in node.inputs]
         if all(v is None or v.data is not None for v in node.inputs):
-            folded = fold.fold(self, node)
+            real = [None if v is None else self.real(v) for v in node.inputs]
+            folded = fold.fold(self.materialize, replace(node, inputs=real))
             if folded is not None:
-                return folded
-        mark = len(self.b.ops)
-        try:
-            if mapping.steps and not floats:
-                return self._through_floats(mapping.lower, node)
-            try:
-                return _listed(mapping.lower(self, node))
-            except NotFixed:
-                del self.b.ops[mark:]
-                return self._through_floats(mapping.lower, node)
-        except Unsupported:
-            del self.b.ops[mark:]
-            raise
+                return [*folded]
+        plan = native.lower(
+            node.op,
+            node.version,
+            node.options,
+            [None if t is None else (t, v) for t, v in zip(node.tensors, node.inputs, strict=True)],
+            node.outputs,
+            _STATES["kept" if self.stateful else self.variables],
+            self._budget,
+        )
+        if "refused" in plan:
+            raise self._refusal(plan, node)
+        self._budget -= plan["spent"]
+        return self._planned(plan, node)
 
-    @staticmethod
-    def _is_float(node: TfliteNode) -> bool:
-        """No fixed-point number goes in or comes out; quantized constants are numbers with scales.
+    def _refusal(self, plan: dict[str, Any], node: TfliteNode) -> Exception:
+        if plan["refused"] == "large":
+            return self._too_large(plan["detail"], f"{plan['text']} of {node.name}")
+        if plan["refused"] == "type":
+            return WrongType(plan["text"], plan["detail"])
+        return (Damaged if plan["refused"] == "damaged" else Unsupported)(plan["text"])
 
-        CAST and the like are not of this kind: they take quantized constants as they are.
-        """
-        moving = [t for t, v in zip(node.tensors, node.inputs, strict=True) if v and v.data is None]
-        return all(t is None or t.quantized is None for t in (*moving, *node.outputs))
+    def _planned(self, plan: dict[str, Any], node: TfliteNode) -> list[Value | None]:
+        """The operations of a plan, and the values of the outputs."""
+        values: dict[int, Value] = {}
 
-    def _through_floats(self, lower: LowerFn, node: TfliteNode) -> list[Value]:
-        """An operator that takes several operations, whose results in between have no encoding."""
-        wanted = node.outputs
-        node.inputs = [None if v is None else self.b.dequantize(self.real(v)) for v in node.inputs]
-        single = np.dtype(np.float32)
-        node.outputs = [
-            t if t.quantized is None else replace(t, dtype=single, quantized=None) for t in wanted
-        ]
-        found = _listed(lower(self, node))
+        def value(i: int, shape: list[int] | None = None) -> Value:
+            if i not in values:
+                values[i] = self._tensor_of(plan["tensors"][i], node)
+            return values[i] if shape is None else self.b.reshape(values[i], shape)
+
+        for op in plan["ops"]:
+            inputs = [None if i < 0 else self.b.edge(value(i)) for i in op["inputs"]]
+            outputs = [value(i).edge for i in op["outputs"]]
+            params = {name: native.param(told) for name, told in op["params"].items()}
+            self.b.ops.append(Op(op["type"], inputs, outputs, params, self.b.scope))
+        for next_ in plan["states"]:
+            tensor = node.tensors[next_["input"]]
+            assert tensor is not None
+            self._next_state(tensor, value(next_["tensor"], next_["shape"]))
         return [
-            self.b.quantize(value, tensor.dtype, tensor.encoding)
-            if tensor.encoding is not None and tensor.dtype is not None
-            else value
-            for value, tensor in zip(found, wanted, strict=False)
+            None if o["tensor"] < 0 else value(o["tensor"], o["shape"]) for o in plan["outputs"]
         ]
 
-    def _set(
-        self, info: OperatorInfo, index: int, tensor: TensorInfo, value: Value, made: list[Op]
-    ) -> None:
-        if value.data is not None and 0 in value.shape:
-            self.env[index] = value
-            return
-        if value.data is not None and not value.name:
-            value.name = tensor.name
-        own = any(value.edge is e for op in made for e in op.outputs)
-        if tensor.dtype is not None and value.dtype != tensor.dtype:
-            if not own or value.edge is None or tensor.quantized is None:
-                raise ModelError(
-                    f"{self.where}: {info.name} gives {value.dtype.name}; its output "
-                    f"{self.label(index)} is declared {tensor.type}"
-                )
-            value.dtype = value.edge.dtype = tensor.dtype  # of 8 bits in, of 16 out
-        if value.edge is not None and value.edge.data is None:
-            if own:
-                value.edge.quantization = value.quantization = tensor.encoding
-            elif not same(value.quantization, tensor.encoding):
-                value = self.b.convert(value, tensor.encoding)
-            if value.edge is not None and not value.edge.name:
-                value.edge.name = tensor.name
-        self.env[index] = value
+    def _tensor_of(self, told: dict[str, Any], node: TfliteNode) -> Value:
+        """A tensor of a plan."""
+        shape, at = tuple(told["shape"]), told.get("input")
+        encoding = native.quantization(told)
+        if at is None and "constant" not in told:
+            dtype = numpy_dtype(told["dtype"])
+            return Value(shape, dtype, Edge(shape, dtype, quantization=encoding), None, encoding)
+        given: Value | None = None if at is None else node.inputs[at]
+        tensor: TensorInfo | None = None if at is None else node.tensors[at]
+        if "address" in told:
+            return constant(native.elements(told), encoding, given.name if given else "")
+        if "state" in told:
+            assert tensor is not None
+            return self._state(tensor, shape)
+        assert given is not None
+        if "constant" not in told:
+            return given
+        if "decoded" in told:
+            given = self.real(given)
+        if encoding is not None:  # the same integers under another encoding
+            return constant(given.const.reshape(shape), encoding, given.name)
+        if "order" in told:
+            return self.b.transpose(self.b.reshape(given, told["source"]), told["order"])
+        return given if physical(given.shape) == shape else self.b.reshape(given, shape)
 
-    @staticmethod
-    def _encode(ops: list[Op], tensor: TensorInfo) -> None:
-        """What lies between the operations of one operator has its output's encoding."""
-        for edge in (e for op in ops for e in op.outputs):
-            if edge is not None and edge.quantization is None and edge.dtype == tensor.dtype:
-                edge.quantization = tensor.encoding
+    def _set(self, tensor: TensorInfo, value: Value) -> None:
+        if value.data is not None:
+            if 0 not in value.shape and not value.name:
+                value.name = tensor.name
+        elif value.edge is not None and not value.edge.name:
+            value.edge.name = tensor.name
+        self.env[tensor.index] = value
 
     def _refuse(self, info: OperatorInfo, node: TfliteNode, reason: str) -> None:
         types = ", ".join("-" if t is None else str(t) for t in node.tensors)
@@ -317,10 +324,6 @@ class Lowering:
             "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs
         )
         return ModelError(f"{self.where}: {info.name} ({types}) is not valid: {text}")
-
-
-def _listed(result: Result) -> list[Value]:
-    return result if isinstance(result, list) else [result]
 
 
 def given_shapes(

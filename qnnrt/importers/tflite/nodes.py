@@ -1,68 +1,17 @@
-"""One TFLite operator as the lowering functions see it, and the table of those functions."""
+"""One TFLite operator, with what it reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .options import Options
-from .refusal import Damaged, NotFixed, Unsupported
+from .refusal import Damaged, Unsupported
 from .types import TensorInfo
 from .values import Value
 
-__all__ = [
-    "TABLE",
-    "Damaged",
-    "LowerFn",
-    "Mapping",
-    "NotFixed",
-    "Result",
-    "TfliteNode",
-    "Unsupported",
-    "axis_of",
-    "lowers",
-]
-
-if TYPE_CHECKING:
-    from .lower import Lowering
-
-Result = Value | list[Value]
-LowerFn = Callable[["Lowering", "TfliteNode"], Result]
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """How a builtin operator is lowered."""
-
-    lower: LowerFn
-    to: str  # the QNN ops that it becomes, for the coverage page
-    options: str  # its options table; "" when it has none that matters
-    note: str  # limits, for the coverage page
-    steps: bool  # fixed-point tensors become floats before it and fixed-point numbers behind it
-
-
-#: BuiltinOperator -> how it is lowered.
-TABLE: dict[str, Mapping] = {}
-
-
-def lowers(
-    *ops: str, to: str, options: str = "", note: str = "", steps: bool = False
-) -> Callable[[LowerFn], LowerFn]:
-    """Register a lowering for builtin operators `ops`.
-
-    `steps`: it computes in several operations (or with constants of its own), so that fixed-point
-    tensors have to become floats around it.
-    """
-
-    def register(fn: LowerFn) -> LowerFn:
-        for op in ops:
-            TABLE[op] = Mapping(fn, to, options, note, steps)
-        return fn
-
-    return register
+__all__ = ["Damaged", "TfliteNode", "Unsupported", "axis_of"]
 
 
 @dataclass
@@ -89,9 +38,6 @@ class TfliteNode:
 
     def optional(self, index: int) -> Value | None:
         return self.inputs[index] if index < len(self.inputs) else None
-
-    def all_inputs(self) -> list[Value]:
-        return [self.input(i) for i in range(len(self.inputs))]
 
     def dtype(self, index: int = 0) -> np.dtype:
         """The declared element type of an output."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tflite
 
-if TYPE_CHECKING:
-    from .schema import Reader
+from .reader import Reader
 
 #: BuiltinOptions' number -> the name of the table.
 TABLES: dict[int, str] = {

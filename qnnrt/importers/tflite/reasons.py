@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .nodes import TABLE
+from .native import TABLE
 from .schema import OperatorInfo
 
 _CONTROL = "control flow: a QNN graph runs every operation once, in order"

@@ -7,9 +7,13 @@ class Unsupported(Exception):
     """This operator cannot be expressed; the text is the reason."""
 
 
-class NotFixed(Unsupported):
-    """This operator cannot be expressed in fixed point; in floats it can."""
-
-
 class Damaged(Exception):
     """This operator contradicts itself or its inputs; the text says how."""
+
+
+class WrongType(Exception):
+    """The text is the element type of an output that is declared with another."""
+
+    def __init__(self, type_: str, output: int) -> None:
+        super().__init__(type_)
+        self.output = output

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tflite
 
 from ...model import Quantization
-
-if TYPE_CHECKING:
-    from .schema import Reader
+from .reader import Reader
 
 #: TensorType's number -> element type, for those that numpy and QNN both have.
 DTYPES: dict[int, np.dtype] = {

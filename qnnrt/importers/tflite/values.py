@@ -49,7 +49,7 @@ def constant(array: np.ndarray, quantization: Quantization | None = None, name: 
 
 
 class Builder:
-    """Collects operations; every method takes and returns `Value`s."""
+    """Collects operations."""
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
@@ -71,37 +71,6 @@ class Builder:
             v.edge = edge
         return v.edge
 
-    def ops_of(
-        self,
-        type_: str,
-        inputs: Sequence[Value | None],
-        outputs: Sequence[tuple[Sequence[int], np.dtype] | None],
-        **params: object,
-    ) -> list[Value]:
-        """One operation with any number of outputs, None for one that is left out."""
-        if any(o is not None and 0 in o[0] for o in outputs):
-            raise Unsupported("its result has no elements, which QNN tensors must have")
-        edges = [None if o is None else Edge(physical(o[0]), np.dtype(o[1])) for o in outputs]
-        given = [None if v is None else self.edge(v) for v in inputs]
-        self.ops.append(Op(type_, given, list(edges), params, self.scope))
-        return [
-            Value(tuple(int(d) for d in o[0]), np.dtype(o[1]), edge)
-            for o, edge in zip(outputs, edges, strict=True)
-            if o is not None
-        ]
-
-    def op(
-        self,
-        type_: str,
-        inputs: Sequence[Value | None],
-        shape: Sequence[int],
-        dtype: np.dtype | type | None = None,
-        **params: object,
-    ) -> Value:
-        """One operation with one output; its element type is the first input's unless given."""
-        kind = dtype if dtype is not None else next(v for v in inputs if v is not None).dtype
-        return self.ops_of(type_, inputs, [(shape, np.dtype(kind))], **params)[0]
-
     def reshape(self, v: Value, shape: Sequence[int]) -> Value:
         """The same elements under another shape."""
         shape = tuple(int(d) for d in shape)
@@ -114,60 +83,23 @@ class Builder:
                 scales = _reshaped(v.quantization, v.shape, shape)
                 self._reshaped[v, shape] = constant(v.data.reshape(shape), scales, v.name)
             return self._reshaped[v, shape]
-        if physical(shape) == physical(v.shape):
-            return Value(shape, v.dtype, v.edge, None, v.quantization)
-        return self.copy(v, shape)
+        assert physical(shape) == physical(v.shape), "the lowering reshapes tensors"
+        return Value(shape, v.dtype, v.edge, None, v.quantization)
 
     def transpose(self, v: Value, perm: Sequence[int]) -> Value:
-        """Dimension i of the result is dimension ``perm[i]`` of `v`."""
+        """A constant, of which dimension i is dimension ``perm[i]`` of `v`."""
         perm = tuple(int(p) for p in perm)
-        if perm == tuple(range(v.rank)):
-            return v
-        if v.data is not None:
-            if (v, perm) not in self._transposed:
-                q = v.quantization
-                scales = None if q is None else transposed(q, perm)
-                self._transposed[v, perm] = constant(v.data.transpose(perm), scales, v.name)
-            return self._transposed[v, perm]
-        shape = [v.shape[p] for p in perm]
-        kept = [p for p in perm if v.shape[p] != 1]
-        if kept == sorted(kept):
-            return self.reshape(v, shape)
-        return self._moved(self.op("Transpose", [v], shape, perm=np.array(perm, np.uint32)), v)
+        if (v, perm) not in self._transposed:
+            q = v.quantization
+            scales = None if q is None else transposed(q, perm)
+            self._transposed[v, perm] = constant(v.const.transpose(perm), scales, v.name)
+        return self._transposed[v, perm]
 
     def copy(self, v: Value, shape: Sequence[int]) -> Value:
         """A tensor of its own with the elements of `v`."""
-        return self._moved(self.op("Reshape", [v], shape), v)
-
-    @staticmethod
-    def _moved(out: Value, source: Value) -> Value:
-        """Elements in other places have the encoding that they had."""
-        assert out.edge is not None
-        out.quantization = out.edge.quantization = source.quantization
-        return out
-
-    # ---- fixed point -------------------------------------------------------------------------
-
-    def dequantize(self, v: Value, dtype: np.dtype | type = np.float32) -> Value:
-        """The real numbers that `v` stands for; itself when it is not quantized."""
-        return v if v.quantization is None else self.op("Dequantize", [v], v.shape, dtype)
-
-    def quantize(self, v: Value, dtype: np.dtype, encoding: Quantization) -> Value:
-        """Real numbers as fixed-point ones of the type and encoding given."""
-        out = self.op("Quantize", [v], v.shape, dtype)
-        assert out.edge is not None
-        out.quantization = out.edge.quantization = encoding
-        return out
-
-    def convert(
-        self, v: Value, encoding: Quantization | None, dtype: np.dtype | None = None
-    ) -> Value:
-        """The same real numbers in another encoding; a plain integer has none."""
-        known = v.quantization is not None and encoding is not None
-        out = self.op("Convert" if known else "Cast", [v], v.shape, dtype)
-        assert out.edge is not None
-        out.quantization = out.edge.quantization = encoding
-        return out
+        edge = Edge(physical(shape), v.dtype, quantization=v.quantization)
+        self.ops.append(Op("Reshape", [self.edge(v)], [edge], {}, self.scope))
+        return Value(tuple(shape), v.dtype, edge, None, v.quantization)
 
 
 def _reshaped(q: Quantization | None, old: Shape, new: Shape) -> Quantization | None:

@@ -1,0 +1,179 @@
+// The exported functions: the external delegate's two, the vendor's, this runtime's own. Exceptions
+// stop here.
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+#include "abi/qnn_errors.h"
+#include "memory/memory_api.h"
+#include "tflite/delegate/delegate.h"
+
+namespace qnnrt::tflite {
+namespace {
+
+thread_local std::string last_error;
+
+uint64_t Report(const Status& status) {
+  if (status.ok()) return QNN_SUCCESS;
+  last_error = status.message();
+  return status.code();
+}
+
+// Buffers behind the pointers of TfLiteQnnDelegateAllocCustomMem.
+struct CustomMemory {
+  std::mutex mutex;
+  std::unordered_map<void*, qnnrt_buffer_t> buffers;
+};
+
+CustomMemory& Custom() {
+  static auto* const memory = new CustomMemory;  // never destroyed: others free at exit, too
+  return *memory;
+}
+
+template <typename F>
+uint64_t Guarded(const TfLiteDelegate* delegate, const F& call) {
+  try {
+    if (delegate == nullptr)
+      return Report(Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, "the delegate must not be null"));
+    return Report(call(*Delegate::Of(delegate)));
+  } catch (const std::exception& e) {
+    return Report(Status(QNN_COMMON_ERROR_MEM_ALLOC, e.what()));
+  }
+}
+
+TfLiteDelegate* Make(Result<Options> options, std::string* error) {
+  if (options.ok()) {
+    Result<Delegate*> made = Delegate::Create(std::move(*options));
+    if (made.ok()) return (*made)->c();
+    *error = made.status().message();
+  } else {
+    *error = options.status().message();
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace qnnrt::tflite
+
+using qnnrt::Status;
+using qnnrt::tflite::Delegate;
+
+extern "C" {
+
+// ---- External delegates ----
+
+QNN_API TfLiteDelegate* tflite_plugin_create_delegate(const char* const* keys,
+                                                      const char* const* values, size_t count,
+                                                      void (*report_error)(const char*)) {
+  // Python gives an int, C programs a size_t: the upper half may be anything.
+  count &= 0xFFFFFFFFu;
+  std::string error;
+  try {
+    TfLiteDelegate* made =
+        qnnrt::tflite::Make(qnnrt::tflite::ReadKeys(keys, values, count), &error);
+    if (made != nullptr) return made;
+  } catch (const std::exception& e) {
+    error = e.what();
+  }
+  if (report_error != nullptr) report_error(("TfLiteQnnDelegate: " + error).c_str());
+  return nullptr;
+}
+
+QNN_API void tflite_plugin_destroy_delegate(TfLiteDelegate* delegate) {
+  Delegate::Destroy(delegate);
+}
+
+// ---- The vendor's ----
+
+TfLiteDelegate* TfLiteQnnDelegateCreate(const TfLiteQnnDelegateOptions* options) {
+  std::string error = "the options must not be null";
+  try {
+    if (options != nullptr) {
+      TfLiteDelegate* made = qnnrt::tflite::Make(qnnrt::tflite::ReadOptions(*options), &error);
+      if (made != nullptr) return made;
+    }
+  } catch (const std::exception& e) {
+    error = e.what();
+  }
+  const qnnrt::tflite::Log log(options == nullptr ? kLogLevelError : options->log_level);
+  log.Write(kLogLevelError, "TfLiteQnnDelegate: %s", error.c_str());
+  return nullptr;
+}
+
+void TfLiteQnnDelegateDelete(TfLiteDelegate* delegate) { Delegate::Destroy(delegate); }
+
+TfLiteQnnDelegateCapabilityStatus TfLiteQnnDelegateHasCapability(
+    TfLiteQnnDelegateCapability capability) {
+  switch (static_cast<int>(capability)) {
+    case kHtpRuntimeQuantized:
+      return kCapabilitySupported;
+    default:  // kHtpRuntimeFp16 among them: floats of 16 bits are computed in 32
+      return kCapabilityNotSupported;
+  }
+}
+
+TfLiteQnnDelegateApiVersion TfLiteQnnDelegateGetApiVersion(void) { return {0, 24, 0}; }
+
+void* TfLiteQnnDelegateAllocCustomMem(size_t num_bytes, size_t alignment) {
+  if (num_bytes == 0) return nullptr;
+  qnnrt_buffer_t buffer = 0;
+  qnnrt_buffer_info_t info;
+  if (alignment < kTfLiteDefaultTensorAlignment) alignment = kTfLiteDefaultTensorAlignment;
+  if (qnnrt_buffer_alloc(nullptr, num_bytes, alignment, &buffer) != QNN_SUCCESS) return nullptr;
+  try {
+    if (qnnrt_buffer_info(buffer, &info) == QNN_SUCCESS) {
+      auto& custom = qnnrt::tflite::Custom();
+      std::lock_guard<std::mutex> lock(custom.mutex);
+      custom.buffers[info.address] = buffer;
+      return info.address;
+    }
+  } catch (const std::exception&) {
+  }
+  qnnrt_buffer_release(buffer);
+  return nullptr;
+}
+
+void TfLiteQnnDelegateFreeCustomMem(void* buffer_ptr) {
+  auto& custom = qnnrt::tflite::Custom();
+  qnnrt_buffer_t buffer = 0;
+  {
+    std::lock_guard<std::mutex> lock(custom.mutex);
+    auto found = custom.buffers.find(buffer_ptr);
+    if (found == custom.buffers.end()) return;
+    buffer = found->second;
+    custom.buffers.erase(found);
+  }
+  qnnrt_buffer_release(buffer);
+}
+
+// ---- This runtime's own ----
+
+const char* qnnrt_tflite_error(void) { return qnnrt::tflite::last_error.c_str(); }
+
+uint64_t qnnrt_tflite_tensors(const TfLiteDelegate* delegate, Qnnrt_TfliteTensor_t* out,
+                              uint32_t capacity, uint32_t* count) {
+  return qnnrt::tflite::Guarded(delegate, [&](Delegate& d) {
+    if (count == nullptr || (out == nullptr && capacity != 0))
+      return Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, "out and count must not be null");
+    *count = d.Tensors(out, capacity);
+    return Status::Ok();
+  });
+}
+
+uint64_t qnnrt_tflite_bind(const TfLiteDelegate* delegate, int32_t index, void* address,
+                           uint64_t nbytes) {
+  return qnnrt::tflite::Guarded(delegate,
+                                [&](Delegate& d) { return d.Bind(index, address, nbytes); });
+}
+
+uint64_t qnnrt_tflite_counters(const TfLiteDelegate* delegate, Qnnrt_TfliteCounters_t* out) {
+  return qnnrt::tflite::Guarded(delegate, [&](Delegate& d) {
+    if (out == nullptr) return Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, "out must not be null");
+    d.Count(out);
+    return Status::Ok();
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,301 @@
+#include "tflite/delegate/delegate.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "abi/qnn_errors.h"
+#include "memory/memory_api.h"
+
+namespace qnnrt::tflite {
+namespace {
+
+constexpr int kNoDelegateFlags = 0;
+constexpr uint64_t kPage = 4096;
+// Graphs without kernels whose memory is kept: they are between two sizes, or gone.
+constexpr size_t kSuspended = 8;
+
+struct FreeArray {
+  void operator()(TfLiteIntArray* a) const { std::free(a); }
+};
+using IntArray = std::unique_ptr<TfLiteIntArray, FreeArray>;
+
+IntArray ToArray(const std::vector<int>& values) {
+  auto* a = static_cast<TfLiteIntArray*>(
+      std::malloc(sizeof(TfLiteIntArray) + values.size() * sizeof(int)));
+  if (a == nullptr) throw std::bad_alloc();
+  a->size = static_cast<int>(values.size());
+  std::copy(values.begin(), values.end(), a->data);
+  return IntArray(a);
+}
+
+// Whether the node has a variable tensor that is among `states`; its own are, afterwards.
+bool SharesState(const TfLiteContext& context, const TfLiteNode& node, std::set<int>* states) {
+  bool shares = false;
+  for (int i = 0; i < node.inputs->size; ++i) {
+    const int index = node.inputs->data[i];
+    if (index >= 0 && context.tensors[index].is_variable)
+      shares = !states->insert(index).second || shares;
+  }
+  return shares;
+}
+
+const char* NameOf(const TfLiteRegistration& registration) {
+  const Operator* op = FindOperator(registration.builtin_code);
+  if (op != nullptr && op->delegated != Delegated::kNone) return op->name;
+  return registration.custom_name != nullptr ? registration.custom_name : "operator";
+}
+
+}  // namespace
+
+bool InArena(const TfLiteTensor& t) {
+  return (t.allocation_type == kTfLiteArenaRw || t.allocation_type == kTfLiteArenaRwPersistent) &&
+         !t.is_variable;
+}
+
+Delegate::Delegate(Options options)
+    : options_(std::move(options)), log_(static_cast<int>(options_.c.log_level)) {
+  c_.data_ = this;
+  c_.Prepare = Prepare;
+  c_.flags = kNoDelegateFlags;
+}
+
+Result<Delegate*> Delegate::Create(Options options) {
+  std::shared_ptr<Delegate> made(new Delegate(std::move(options)));
+  QNNRT_ASSIGN_OR_RETURN(made->backend_, Backend::Open(made->options_, &made->log_));
+  made->self_ = made;
+  return made.get();
+}
+
+Delegate::~Delegate() {
+  for (auto& [key, allocation] : allocations_) {
+    if (allocation.buffer != 0) qnnrt_buffer_release(allocation.buffer);
+  }
+}
+
+Delegate* Delegate::Of(const TfLiteDelegate* delegate) {
+  return delegate == nullptr ? nullptr : static_cast<Delegate*>(delegate->data_);
+}
+
+void Delegate::Destroy(TfLiteDelegate* delegate) {
+  Delegate* found = Of(delegate);
+  if (found == nullptr) return;
+  const std::shared_ptr<Delegate> last = std::move(found->self_);  // goes here, or with a kernel
+}
+
+// ---- Choosing nodes ------------------------------------------------------------------------
+
+TfLiteStatus Delegate::Prepare(TfLiteContext* context, TfLiteDelegate* delegate) {
+  try {
+    return Of(delegate)->Choose(context);
+  } catch (const std::exception& e) {
+    context->ReportError(context, "TfLiteQnnDelegate: %s", e.what());
+    return kTfLiteDelegateError;
+  }
+}
+
+// Whether the backend takes the node, and then its plan.
+bool Delegate::Takes(const TfLiteContext* context, int index, const TfLiteNode& node,
+                     const TfLiteRegistration& registration, NodePlan* plan) {
+  std::string reason;
+  if (options_.skip_nodes.count(index) != 0 ||
+      options_.skip_ops.count(registration.builtin_code) != 0) {
+    reason = "skip_options name it";
+  } else {
+    for (const Numbers way : {Numbers::kOwn, Numbers::kFloats}) {
+      try {
+        const NodeView view = ViewOf(*context, node, registration);
+        if (way == Numbers::kOwn && view.op->fixed == Fixed::kFloats) continue;
+        NodePlan made = Lower(view, way);
+        for (PlannedTensor& t : made.tensors) {
+          Decode(view, &t);
+          // The cpu backend would write a state where it still reads it.
+          if (t.state && backend_->id() == QNN_BACKEND_ID_CPU)
+            Unsupported("state on the cpu backend");
+        }
+        const Status status = backend_->Validate(made);
+        if (status.ok()) {
+          *plan = std::move(made);
+          return true;
+        }
+        reason = status.message();
+      } catch (const Refused& refused) {
+        reason = refused.kind == Refused::kWrongType
+                     ? "output " + std::to_string(refused.detail) + " has another element type"
+                     : refused.what();
+      }
+    }
+  }
+  log_.Write(kLogLevelVerbose, "node %d (%s) is left to the CPU: %s", index, NameOf(registration),
+             reason.c_str());
+  return false;
+}
+
+// Memory that waits for a graph is for that one alone. Another graph may have its address after it
+// is gone, but not its tensors' mark, which Release leaves.
+void Delegate::Resume(TfLiteContext* context) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  suspended_.erase(std::remove(suspended_.begin(), suspended_.end(), context), suspended_.end());
+  for (auto it = allocations_.lower_bound({context, 0});
+       it != allocations_.end() && it->first.first == context;) {
+    const auto index = static_cast<size_t>(it->first.second);
+    const bool there = index < context->tensors_size;
+    const bool marked = there && context->tensors[index].delegate == &c_;
+    if (marked) context->tensors[index].delegate = nullptr;
+    if (marked || it->second.uses > 0) {
+      ++it;
+      continue;
+    }
+    if (it->second.buffer != 0) qnnrt_buffer_release(it->second.buffer);
+    it = allocations_.erase(it);
+  }
+}
+
+// The graph has lost its last kernel. Under the lock.
+void Delegate::Suspend(const TfLiteContext* context) {
+  for (const Kernel* kernel : kernels_) {
+    if (kernel->context_ == context) return;
+  }
+  suspended_.push_back(context);
+  if (suspended_.size() <= kSuspended) return;
+  Drop(suspended_.front());
+  suspended_.pop_front();
+}
+
+void Delegate::Drop(const TfLiteContext* context) {
+  const auto first = allocations_.lower_bound({context, 0});
+  auto last = first;
+  for (; last != allocations_.end() && last->first.first == context; ++last) {
+    if (last->second.buffer != 0) qnnrt_buffer_release(last->second.buffer);
+  }
+  allocations_.erase(first, last);
+}
+
+void Delegate::DropPlans(const TfLiteContext* context) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto first = plans_.lower_bound({context, 0});
+  auto last = first;
+  while (last != plans_.end() && last->first.first == context) ++last;
+  plans_.erase(first, last);
+}
+
+TfLiteStatus Delegate::Choose(TfLiteContext* context) {
+  Resume(context);
+  TfLiteIntArray* plan = nullptr;
+  if (context->GetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
+  const std::vector<int> order(plan->data, plan->data + plan->size);
+  std::vector<int> taken;
+  std::map<int, NodePlan> plans;
+  std::set<int> states;
+  for (int index : order) {
+    TfLiteNode* node = nullptr;
+    TfLiteRegistration* registration = nullptr;
+    if (context->GetNodeAndRegistration(context, index, &node, &registration) != kTfLiteOk)
+      return kTfLiteError;
+    NodePlan made;
+    if (!Takes(context, index, *node, *registration, &made)) continue;
+    if (SharesState(*context, *node, &states)) {
+      log_.Write(kLogLevelVerbose, "node %d is left to the CPU: its state is another node's",
+                 index);
+      continue;
+    }
+    taken.push_back(index);
+    plans[index] = std::move(made);
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    nodes_[context] = {order.size(), taken.size()};
+    for (auto& [index, made] : plans) plans_[{context, index}] = std::move(made);
+  }
+  const IntArray nodes = ToArray(taken);
+  int partitions = 0;
+  TfLiteDelegateParams* parts = nullptr;
+  if (!taken.empty() && context->PreviewDelegatePartitioning != nullptr)
+    context->PreviewDelegatePartitioning(context, nodes.get(), &parts, &partitions);
+  log_.Write(
+      kLogLevelInfo,
+      "TfLiteQnnDelegate delegate: %zu nodes delegated out of %zu nodes with %d partitions.\n",
+      taken.size(), order.size(), partitions);
+  if (taken.empty()) return kTfLiteOk;
+  const TfLiteStatus replaced = context->ReplaceNodeSubsetsWithDelegateKernels(
+      context, Kernel::Registration(), nodes.get(), &c_);
+  DropPlans(context);
+  return replaced;
+}
+
+// ---- Memory --------------------------------------------------------------------------------
+
+// The runtime checks the sizes of custom allocations as soon as the application has registered one,
+// and then wants to know of all of them: where it brings memory, none is allocated beside it.
+bool Delegate::ApplicationBrings(const TfLiteContext& context) const {
+  for (size_t i = 0; i < context.tensors_size; ++i) {
+    const TfLiteTensor& t = context.tensors[i];
+    if (t.allocation_type != kTfLiteCustom || t.data == nullptr) continue;
+    auto allocation = allocations_.find({&context, static_cast<int>(i)});
+    if (allocation == allocations_.end() || allocation->second.address != t.data) return true;
+  }
+  return false;
+}
+
+bool Delegate::IsBound(const TfLiteContext& context, int index) const {
+  auto found = allocations_.find({&context, index});
+  return found != allocations_.end() && found->second.bound;
+}
+
+Status Delegate::Provide(Allocation* allocation, uint64_t bytes) {
+  if (allocation->capacity >= bytes && allocation->address != nullptr) return Status::Ok();
+  if (allocation->bound)
+    log_.Write(kLogLevelWarn, "a bound buffer of %llu bytes is given up: its tensor has %llu now",
+               static_cast<unsigned long long>(allocation->capacity),
+               static_cast<unsigned long long>(bytes));
+  qnnrt_buffer_t buffer = 0;
+  qnnrt_buffer_info_t info;
+  const uint64_t pages = (bytes + kPage - 1) / kPage * kPage;  // room to grow that costs nothing
+  const uint64_t error = qnnrt_buffer_alloc(nullptr, pages, 0, &buffer);
+  if (error != QNN_SUCCESS || qnnrt_buffer_info(buffer, &info) != QNN_SUCCESS)
+    return Error(QNN_COMMON_ERROR_MEM_ALLOC, "%llu bytes of shared memory: %s",
+                 static_cast<unsigned long long>(bytes), qnnrt_last_error());
+  if (allocation->buffer != 0) qnnrt_buffer_release(allocation->buffer);
+  allocation->buffer = buffer;
+  allocation->address = info.address;
+  allocation->capacity = info.nbytes;
+  allocation->bound = false;
+  return Status::Ok();
+}
+
+// Puts the tensor on shared memory if it is the delegate's to allocation. Under the lock.
+bool Delegate::Allocate(TfLiteContext* context, Kernel* kernel, Port* port) {
+  TfLiteTensor& t = context->tensors[port->index];
+  const auto key = std::make_pair(static_cast<const TfLiteContext*>(context), port->index);
+  auto known = allocations_.find(key);
+  const bool ours = known != allocations_.end() && t.allocation_type == kTfLiteCustom &&
+                    t.data == known->second.address && t.data != nullptr;
+  if (!ours && !InArena(t)) return true;
+  Allocation& allocation = allocations_[key];
+  if (!ours) allocation.before = t.allocation_type;
+  const Status status = Provide(&allocation, t.bytes);
+  if (!status.ok()) {
+    log_.Write(kLogLevelWarn, "tensor %d stays in the runtime's memory: %s", port->index,
+               status.message().c_str());
+    if (ours) t.data = nullptr;
+    return false;
+  }
+  t.allocation_type = kTfLiteCustom;
+  t.data = allocation.address;
+  if (kernel->allocated_.insert(port->index).second) ++allocation.uses;
+  return true;
+}
+
+// Back to the arena when the last kernel is gone: what is prepared next may not take this tensor,
+// and nobody would see to the size of its memory. Under the lock.
+void Delegate::Release(TfLiteContext* context, int index) {
+  auto found = allocations_.find({context, index});
+  if (found == allocations_.end() || --found->second.uses > 0) return;
+  if (static_cast<size_t>(index) >= context->tensors_size) return;
+  TfLiteTensor& t = context->tensors[index];
+  if (t.allocation_type != kTfLiteCustom || t.data != found->second.address) return;
+  t.allocation_type = found->second.before;
+  t.data = nullptr;
+  t.delegate = &c_;  // the mark; without a handle it means nothing to the runtime
+}
+
+}  // namespace qnnrt::tflite

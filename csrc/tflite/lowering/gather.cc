@@ -1,0 +1,392 @@
+// Selection and scattering by index; resizing of images, which is one.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "tflite/lowering/lowering.h"
+
+namespace qnnrt::tflite {
+namespace {
+
+// Indices as QNN's operations take them: 32 bits.
+Value Index(Node& n, const Value& v) {
+  if (!n.whole(v)) Damaged("indices of %s", TypeName(n.type(v)).c_str());
+  return n.Cast(v, QNN_DATATYPE_INT_32);
+}
+
+// `x` along `axis` at `index`, whose shape takes the place of the dimension.
+Value Take(Node& n, const Value& x, const Value& at, uint32_t axis) {
+  const Value index = Index(n, at);
+  const Value flat = n.Reshape(index, Physical(index.dims));
+  auto around = [&](const Dims& middle) {
+    Dims dims(x.dims.begin(), x.dims.begin() + axis);
+    dims.insert(dims.end(), middle.begin(), middle.end());
+    dims.insert(dims.end(), x.dims.begin() + axis + 1, x.dims.end());
+    return dims;
+  };
+  const Value out =
+      n.Op("Gather", {x, flat}, around(flat.dims), {I32("axis", static_cast<int32_t>(axis))});
+  return n.Reshape(out, around(index.dims));
+}
+
+void Gather(Node& n) {
+  const Value x = n.In(0), index = n.In(1);
+  if (x.rank() == 0) Damaged("a scalar has nothing to gather");
+  const uint32_t axis = Axis(n.Integer("Axis"), x.rank());
+  int64_t given = n.Integer("BatchDims");
+  if (given < 0) given += index.rank();
+  if (given == 0) {
+    n.Set(0, Take(n, x, index, axis));
+    return;
+  }
+  if (given < 0 || given > std::min(axis, index.rank()) ||
+      !std::equal(x.dims.begin(), x.dims.begin() + given, index.dims.begin()))
+    Damaged("%lld batch dimensions of %s at %s", static_cast<long long>(given),
+            Text(x.dims).c_str(), Text(index.dims).c_str());
+  const auto batch = static_cast<uint32_t>(given);
+  // The gathered dimension behind the batch, then one index for each element wanted.
+  std::vector<uint32_t> moved(batch);
+  std::iota(moved.begin(), moved.end(), 0);
+  moved.push_back(axis);
+  for (uint32_t d = batch; d < x.rank(); ++d) {
+    if (d != axis) moved.push_back(d);
+  }
+  const Value source = n.Transpose(x, moved);
+  Dims single = index.dims, dims = index.dims;
+  single.push_back(1);
+  dims.insert(dims.end(), source.dims.begin() + batch + 1, source.dims.end());
+  const Value at = n.Reshape(Index(n, index), single);
+  const Value found = n.Op("GatherNd", {source, at}, dims, {U32("batch_dims", batch)});
+  // Dimensions between the batch and the gathered one belong in front of the indices.
+  const uint32_t before = axis - batch, inner = index.rank() - batch;
+  std::vector<uint32_t> order(batch);
+  std::iota(order.begin(), order.end(), 0);
+  for (uint32_t d = 0; d < before; ++d) order.push_back(batch + inner + d);
+  for (uint32_t d = 0; d < inner; ++d) order.push_back(batch + d);
+  for (uint32_t d = batch + inner + before; d < found.rank(); ++d) order.push_back(d);
+  n.Set(0, n.Transpose(found, order));
+}
+
+void EmbeddingLookup(Node& n) {
+  const Value ids = n.In(0), table = n.In(1);
+  if (table.rank() == 0) Damaged("a table without rows");
+  n.Set(0, Take(n, table, ids, 0));
+}
+
+void GatherNd(Node& n) {
+  const Value x = n.In(0), index = n.In(1);
+  const uint32_t depth = index.rank() == 0 ? 0 : index.dims.back();
+  if (depth < 1 || depth > x.rank())
+    Damaged("%s at %s", Text(x.dims).c_str(), Text(index.dims).c_str());
+  Dims out(index.dims.begin(), index.dims.end() - 1);
+  out.insert(out.end(), x.dims.begin() + depth, x.dims.end());
+  n.Set(0, n.Op("GatherNd", {x, Index(n, index)}, out, {U32("batch_dims", 0)}));
+}
+
+Dims Shape(Node& n, int i) {
+  Dims dims;
+  for (int64_t d : n.Ints(i, "the shape")) dims.push_back(Dim(d));
+  if (std::count(dims.begin(), dims.end(), 0) != 0) Damaged("a result of %s", Text(dims).c_str());
+  return dims;
+}
+
+void Spend(Node& n, const Dims& dims, uint32_t size, const char* what) {
+  const uint64_t count = Elements(dims);
+  n.Spend(count > UINT64_MAX / 8 ? count : count * size, what);
+}
+
+// What meets at one index is added.
+Value Scattered(Node& n, const Dims& dims, const Value& index, const Value& updates) {
+  if (n.type(updates) == QNN_DATATYPE_BOOL_8) Unsupported("booleans");
+  const uint64_t zero = 0;
+  Spend(n, dims, ElementBytes(n.type(updates)), "the zeros");
+  const Value zeros = n.Filled(dims, n.type(updates), &zero);
+  return n.Op("ScatterNd", {zeros, index, updates}, dims, {U32("reduction", 1)});
+}
+
+void ScatterNd(Node& n) {
+  const Value index = n.In(0), updates = n.In(1);
+  const Dims dims = Shape(n, 2);
+  const uint32_t depth = index.rank() == 0 ? 0 : index.dims.back();
+  if (depth < 1 || depth > dims.size())
+    Damaged("indices %s into %s", Text(index.dims).c_str(), Text(dims).c_str());
+  Dims wanted(index.dims.begin(), index.dims.end() - 1);
+  wanted.insert(wanted.end(), dims.begin() + depth, dims.end());
+  if (updates.dims != wanted)
+    Damaged("updates %s at %s of %s", Text(updates.dims).c_str(), Text(index.dims).c_str(),
+            Text(dims).c_str());
+  n.Set(0, Scattered(n, dims, Index(n, index), updates));
+}
+
+void SegmentSum(Node& n) {
+  const Value x = n.In(0);
+  const std::vector<int64_t> ids = n.Ints(1, "the segment ids");
+  int64_t last = 0;
+  bool damaged = x.rank() == 0 || ids.empty() || ids.size() != x.dims[0];
+  for (int64_t id : ids) {
+    damaged = damaged || id < last || id > last + 1;
+    last = id;
+  }
+  if (damaged) Damaged("%zu segment ids of %s", ids.size(), Text(x.dims).c_str());
+  Dims dims = x.dims;
+  dims[0] = Dim(last + 1);
+  const std::vector<int32_t> narrow(ids.begin(), ids.end());
+  const Value at =
+      n.Constant({static_cast<uint32_t>(ids.size()), 1}, QNN_DATATYPE_INT_32, narrow.data());
+  n.Set(0, Scattered(n, dims, at, x));
+}
+
+// Values at some indices, one other value everywhere else.
+void SparseToDense(Node& n) {
+  Value index = n.In(0), values = n.In(2);
+  const Dims dims = Shape(n, 1);
+  n.NeedConstant(3, "the default value");
+  const Value rest = n.In(3);
+  if (index.rank() < 2) {  // places in a vector
+    index = n.Reshape(index, {Dim(static_cast<int64_t>(Elements(index.dims))), 1});
+  }
+  if (index.rank() != 2 || index.dims[1] != dims.size() || Elements(rest.dims) != 1 ||
+      n.type(rest) != n.type(values))
+    Damaged("values at %s of %s", Text(index.dims).c_str(), Text(dims).c_str());
+  const uint32_t count = index.dims[0];
+  if (values.rank() == 0) {
+    values = n.Reshape(values, {1});
+    if (count != 1) values = n.Op("Tile", {values}, {count}, {U32s("multiples", {count})});
+  }
+  if (values.dims != Dims{count})
+    Damaged("values %s at %s", Text(values.dims).c_str(), Text(index.dims).c_str());
+  Spend(n, dims, ElementBytes(n.type(values)), "the rest");
+  const Value dense = n.Filled(dims, n.type(values), n.data(rest));
+  n.Set(0, n.Op("ScatterNd", {dense, Index(n, index), values}, dims, {U32("reduction", 0)}));
+}
+
+// The update in place of a block; the start is moved so that the block fits.
+void DynamicUpdateSlice(Node& n) {
+  const Value x = n.In(0), update = n.In(1);
+  const std::vector<int64_t> start = n.Ints(2, "the start");
+  bool damaged = start.size() != x.rank() || update.rank() != x.rank();
+  for (uint32_t d = 0; d < x.rank() && !damaged; ++d) damaged = update.dims[d] > x.dims[d];
+  if (damaged) Damaged("%s into %s", Text(update.dims).c_str(), Text(x.dims).c_str());
+  std::vector<uint32_t> pads;
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    const int64_t room = x.dims[d] - update.dims[d];
+    const auto before = static_cast<uint32_t>(std::clamp<int64_t>(start[d], 0, room));
+    pads.insert(pads.end(), {before, static_cast<uint32_t>(room) - before});
+  }
+  if (std::all_of(pads.begin(), pads.end(), [](uint32_t p) { return p == 0; })) {
+    n.Set(0, n.Copy(update, x.dims));
+    return;
+  }
+  Spend(n, x.dims, 1, "the mask");
+  std::vector<uint8_t> inside(Elements(x.dims));
+  for (uint64_t i = 0; i < inside.size(); ++i) {
+    bool in = true;
+    uint64_t left = i;
+    for (uint32_t d = x.rank(); d-- > 0; left /= x.dims[d]) {
+      const uint64_t at = left % x.dims[d];
+      in = in && at >= pads[2 * d] && at < pads[2 * d] + uint64_t{update.dims[d]};
+    }
+    inside[i] = in ? 1 : 0;
+  }
+  const Value mask = n.Constant(x.dims, QNN_DATATYPE_BOOL_8, inside.data());
+  n.Set(0, n.OpOf("ElementWiseSelect", {mask, Padded(n, update, pads, 0), x}, x.dims, n.type(x)));
+}
+
+// The first `length` elements of every batch entry in reverse.
+void ReverseSequence(Node& n) {
+  const Value x = n.In(0);
+  const std::vector<int64_t> lengths = n.Ints(1, "the lengths");
+  const uint32_t axis = Axis(n.Integer("SeqDim"), x.rank());
+  const uint32_t batch = Axis(n.Integer("BatchDim"), x.rank());
+  bool damaged = x.rank() == 0 || axis == batch || lengths.size() != x.dims[batch];
+  for (int64_t l : lengths) damaged = damaged || l < 0 || l > x.dims[axis];
+  if (damaged)
+    Damaged("%zu lengths along dimension %u of %s", lengths.size(), axis, Text(x.dims).c_str());
+  const uint32_t size = x.dims[axis], rows = x.dims[batch];
+  std::vector<uint32_t> order = {batch, axis}, back(x.rank());
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    if (d != batch && d != axis) order.push_back(d);
+  }
+  for (uint32_t d = 0; d < x.rank(); ++d) back[order[d]] = d;
+  Spend(n, {rows, size}, 24, "the indices");
+  std::vector<int32_t> at;
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < size; ++i) {
+      at.push_back(static_cast<int32_t>(r));
+      at.push_back(static_cast<int32_t>(i < lengths[r] ? lengths[r] - 1 - i : i));
+    }
+  }
+  const Value moved = n.Transpose(x, order);
+  const Value index = n.Constant({rows, size, 2}, QNN_DATATYPE_INT_32, at.data());
+  const Value out = n.Op("GatherNd", {moved, index}, moved.dims, {U32("batch_dims", 0)});
+  n.Set(0, n.Transpose(out, back));
+}
+
+// True on the diagonal.
+Value Diagonal(Node& n, uint32_t rows, uint32_t columns) {
+  Spend(n, {rows, columns}, 1, "the mask");
+  std::vector<uint8_t> on(size_t{rows} * columns, 0);
+  for (uint32_t i = 0; i < std::min(rows, columns); ++i) on[size_t{i} * columns + i] = 1;
+  return n.Constant({rows, columns}, QNN_DATATYPE_BOOL_8, on.data());
+}
+
+void MatrixDiag(Node& n) {
+  const Value x = n.In(0);
+  if (x.rank() == 0) Damaged("a scalar is no diagonal");
+  const Value on = Diagonal(n, x.dims.back(), x.dims.back());
+  Dims wide = x.dims;
+  wide.push_back(1);
+  n.Set(0, n.Select(on, n.Reshape(x, wide), n.Scalar(0, x)));
+}
+
+void MatrixSetDiag(Node& n) {
+  const Value x = n.In(0), diagonal = n.In(1);
+  Dims wanted = x.dims;
+  if (x.rank() >= 2) {
+    wanted.pop_back();
+    wanted.back() = std::min(wanted.back(), x.dims.back());
+  }
+  if (x.rank() < 2 || diagonal.dims != wanted)
+    Damaged("the diagonal %s of %s", Text(diagonal.dims).c_str(), Text(x.dims).c_str());
+  const uint32_t rows = x.dims[x.rank() - 2], columns = x.dims.back();
+  Dims wide = diagonal.dims;  // along rows or along columns: whichever it is as long as
+  wide.insert(rows <= columns ? wide.end() : wide.end() - 1, 1);
+  const Value on = Diagonal(n, rows, columns);
+  n.Set(0, n.Nary("ElementWiseSelect", {on, n.Reshape(diagonal, wide), x}, n.type(x)));
+}
+
+void OneHot(Node& n) {
+  const Value index = n.In(0);
+  const int64_t depth = n.Int(1, "the depth"), wanted = n.Integer("Axis");
+  const int64_t axis = wanted == -1 ? index.rank() : wanted;
+  if (depth < 1 || depth > INT32_MAX || axis < 0 || axis > index.rank())
+    Damaged("depth %lld at dimension %lld", static_cast<long long>(depth),
+            static_cast<long long>(axis));
+  const Value flat = Index(n, index);
+  const Value given = n.Reshape(flat, Physical(index.dims));
+  const Value on = n.In(2), off = n.In(3);
+  const bool known = n.constant(on) && n.constant(off) && n.type(on) == QNN_DATATYPE_FLOAT_32;
+  Dims dims = index.dims, wide = given.dims;
+  dims.insert(dims.begin() + axis, static_cast<uint32_t>(depth));
+  wide.insert(wide.begin() + axis, static_cast<uint32_t>(depth));
+  const double high = known ? n.Element(on, "the value") : 1;
+  const double low = known ? n.Element(off, "the other value") : 0;
+  Value hot = n.OpOf(
+      "OneHot", {given}, wide, QNN_DATATYPE_FLOAT_32,
+      {U32("depth", static_cast<uint32_t>(depth)), U32("axis", static_cast<uint32_t>(axis)),
+       F32("on_value", static_cast<float>(high)), F32("off_value", static_cast<float>(low))});
+  if (!known) hot = n.Select(n.Compare("ElementWiseGreater", {hot, n.Scalar(0.5F, hot)}), on, off);
+  n.Set(0, n.Reshape(hot, dims));
+}
+
+// ---- Resizing ----
+
+struct Sizes {
+  Value x;
+  uint32_t size[2];
+  bool align, half;
+};
+
+Sizes Checked(Node& n) {
+  const Value x = n.In(0, 4);
+  const std::vector<int64_t> size = n.Ints(1, "the size");
+  if (size.size() != 2 || size[0] < 1 || size[1] < 1) Damaged("%zu new sizes", size.size());
+  const bool align = n.Flag("AlignCorners"), half = n.Flag("HalfPixelCenters");
+  if (align && half) Damaged("align_corners and half_pixel_centers exclude each other");
+  return {x, {Dim(size[0]), Dim(size[1])}, align, half};
+}
+
+Value Resized(Node& n, const char* type, const Sizes& s, uint32_t height, uint32_t width) {
+  return n.Op(type, {s.x}, {s.x.dims[0], height, width, s.x.dims[3]},
+              {Flag("align_corners", s.align), Flag("half_pixel_centers", s.half)});
+}
+
+void ResizeBilinear(Node& n) {
+  const Sizes s = Checked(n);
+  n.Set(0, Resized(n, "ResizeBilinear", s, s.size[0], s.size[1]));
+}
+
+// The source of each pixel as QNN's operation defines it, in whole numbers.
+std::vector<int32_t> ExactSources(int64_t size, int64_t out, bool align, bool half) {
+  std::vector<int32_t> found;
+  const int64_t steps = std::max<int64_t>(out - 1, 1);
+  for (int64_t to = 0; to < out; ++to) {
+    const int64_t at = align ? (2 * to * (size - 1) + steps) / (2 * steps)
+                             : (2 * to + (half ? 1 : 0)) * size / (2 * out);
+    found.push_back(static_cast<int32_t>(std::min(at, size - 1)));
+  }
+  return found;
+}
+
+// The same as TFLite computes it: in single floats, or for bytes in 16 bits behind the point.
+std::vector<int32_t> TfliteSources(int64_t size, int64_t out, bool align, bool half, bool bytes) {
+  std::vector<int32_t> found;
+  const int64_t corners = align && out > 1 ? 1 : 0;
+  const float scale = static_cast<float>(size - corners) / static_cast<float>(out - corners);
+  for (int64_t to = 0; to < out; ++to) {
+    int64_t at;
+    if (bytes && !align && !half) {
+      at = to * ((size << 16) / out + 1) >> 16;
+    } else {
+      const float position = (static_cast<float>(to) + (half ? 0.5F : 0.0F)) * scale;
+      at = static_cast<int64_t>(std::floor(position));
+      if (align && position - std::floor(position) >= 0.5F) ++at;
+    }
+    found.push_back(static_cast<int32_t>(std::clamp<int64_t>(at, 0, size - 1)));
+  }
+  return found;
+}
+
+// TFLite's coordinates are single floats: for one pair of sizes in a hundred, a pixel beside the
+// exact one is taken. Those dimensions are gathered, so that the results are TFLite's.
+void ResizeNearest(Node& n) {
+  const Sizes s = Checked(n);
+  Value x = s.x;
+  const bool bytes = ElementBytes(n.type(x)) == 1;
+  uint32_t exact[2] = {s.size[0], s.size[1]};
+  std::vector<int32_t> gathered[2];
+  for (int d = 0; d < 2; ++d) {
+    const uint32_t before = x.dims[1 + d];
+    n.Spend(64 * uint64_t{s.size[d]}, "the coordinates");
+    std::vector<int32_t> sources = TfliteSources(before, s.size[d], s.align, s.half, bytes);
+    if (sources == ExactSources(before, s.size[d], s.align, s.half)) continue;
+    exact[d] = before;
+    gathered[d] = std::move(sources);
+  }
+  if (gathered[0].empty() || gathered[1].empty())
+    x = Resized(n, "ResizeNearestNeighbor", s, exact[0], exact[1]);
+  for (int d = 0; d < 2; ++d) {
+    if (gathered[d].empty()) continue;
+    const Value index = n.Constant({s.size[d]}, QNN_DATATYPE_INT_32, gathered[d].data());
+    x = Take(n, x, index, 1 + d);
+  }
+  n.Set(0, x);
+}
+
+}  // namespace
+
+std::vector<Operator> GatherOperators() {
+  const Fixed own = Fixed::kOwn, floats = Fixed::kFloats;
+  const Delegated all = Delegated::kAll, not_fixed = Delegated::kNotFixed, none = Delegated::kNone;
+  return {
+      {7, "EMBEDDING_LOOKUP", EmbeddingLookup, "Gather"},
+      {23, "RESIZE_BILINEAR", ResizeBilinear, "ResizeBilinear", own, all, "ResizeBilinearOptions"},
+      {36, "GATHER", Gather, "Gather, GatherNd", own, all, "GatherOptions"},
+      {68, "SPARSE_TO_DENSE", SparseToDense, "ScatterNd", floats},
+      {85, "ONE_HOT", OneHot, "OneHot", own, all, "OneHotOptions"},
+      {97, "RESIZE_NEAREST_NEIGHBOR", ResizeNearest, "ResizeNearestNeighbor, Gather", own, all,
+       "ResizeNearestNeighborOptions"},
+      {107, "GATHER_ND", GatherNd, "GatherNd"},
+      {112, "REVERSE_SEQUENCE", ReverseSequence, "GatherNd", own, none, "ReverseSequenceOptions",
+       "constant lengths"},
+      {113, "MATRIX_DIAG", MatrixDiag, "ElementWiseSelect", floats, not_fixed},
+      {115, "MATRIX_SET_DIAG", MatrixSetDiag, "ElementWiseSelect"},
+      {122, "SCATTER_ND", ScatterNd, "ScatterNd", floats, not_fixed},
+      {125, "SEGMENT_SUM", SegmentSum, "ScatterNd", floats, none, "", "constant segment ids"},
+      {151, "DYNAMIC_UPDATE_SLICE", DynamicUpdateSlice, "Concat, StridedSlice", own, none, "",
+       "constant start"},
+  };
+}
+
+}  // namespace qnnrt::tflite
