@@ -7,9 +7,10 @@ no bit fields, no expressions beyond one literal or name, no nested declarators.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 #: Scalar types as struct formats; enums and typedefs join them as they are read.
 _SCALARS = {
@@ -129,7 +130,8 @@ class Reader:
     def read(self, path: str) -> Header:
         header = Header(path)
         code = self._directives((self._root / path).read_text(), header)
-        self._path, self._tokens, self._at = path, [], 0
+        self._path, self._at = path, 0
+        self._tokens: list[tuple[str, int]] = []
         self._split(code)
         while self._peek():
             header.declarations.append(self._declaration())
@@ -253,7 +255,7 @@ class Reader:
         self._next(";")
         return fields
 
-    def _members(self, read):
+    def _members(self, read: Callable[[], Any]) -> list[Any]:
         members = []
         while not self._take("}"):
             members.append(read())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from qnnrt import errors
 from qnnrt.abi import error_codes, structs
@@ -14,10 +19,77 @@ from qnnrt.abi.layout import Layout
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def _check(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, root / "tools/abi.py", "--check"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def test_the_files_made_from_the_headers_are_fresh() -> None:
-    command = [sys.executable, ROOT / "tools/abi.py", "--check"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = _check(ROOT)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_a_changed_header_makes_them_stale(tmp_path: Path) -> None:
+    for folder in ("csrc", "qnnrt/_native", "qnnrt/abi", "tools"):
+        ignored = shutil.ignore_patterns("*.so", "*.cc", "*.cl")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    assert _check(tmp_path).returncode == 0
+    header = tmp_path / "csrc/abi/qnn_errors.h"
+    header.write_text(header.read_text().replace("out of memory", "there is no memory", 1))
+    found = _check(tmp_path)
+    assert found.returncode == 1
+    assert "csrc/api/error_codes.inc is not what csrc/abi says" in found.stdout
+
+
+@pytest.fixture(scope="module")
+def c_headers() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("c_headers", ROOT / "tools/c_headers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["c_headers"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_struct_lies_as_the_compiler_places_it(c_headers: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.h").write_text("""
+#define COUNT 3u  // and a comment
+typedef enum Kind_t {
+  KIND_ONE = 1,
+} Kind_t;
+typedef struct Inner_t {
+  uint64_t wide;
+  uint8_t narrow;
+} Inner_t;
+typedef struct Outer_t {
+  Kind_t kind;
+  union {
+    Inner_t inner;
+    const char* const* names;
+    uint16_t words[COUNT];
+  };
+  void (*call)(void* self, Kind_t kind);
+  bool flag;
+} Outer_t;
+""")
+    reader = c_headers.Reader(tmp_path)
+    reader.read("a.h")
+    layout = reader.layout("Outer_t")
+    assert {name: (at, one.text()) for name, at, one in layout.fields} == {
+        "kind": (0, "I"),
+        "inner": (8, "QB7x"),
+        "names": (8, "Q"),
+        "words": (8, "HHH"),
+        "call": (24, "Q"),
+        "flag": (32, "?"),
+    }
+    assert (layout.size, layout.text()) == (40, "40s")
+
+
+def test_what_the_reader_does_not_know_it_refuses(c_headers: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.h").write_text("typedef struct A_t {\n  int bits : 3;\n} A_t;\n")
+    with pytest.raises(SyntaxError, match=r"a\.h:2: ': 3;"):
+        c_headers.Reader(tmp_path).read("a.h")
 
 
 def test_the_page_on_errors_lists_codes_of_the_header() -> None:
