@@ -215,6 +215,22 @@ def test_resizes_in_every_mode() -> None:
     )
 
 
+@BOTH
+def test_regions_of_images(dtype: Any) -> None:
+    x, sides = normal(2, 6, 7, 8, dtype=dtype), np.array([[1, 2, 9, 8], [-4, 3, 20, 3.5], [5] * 4])
+    boxes, images = sides.astype(dtype), np.array([1, 0, -1], np.int32)
+    ratio = np.array([2, 1], np.float32)
+    modes = [{}, {"aligned": True}, {"num_samples_y": np.int32(2), "num_samples_x": np.int32(3)}]
+    against_cpu(
+        *(
+            case("RoiAlign", [x, boxes, images], [(3, 2, 3, 8)], {"img_size_ratio": ratio, **mode})
+            for mode in modes
+        ),
+        case("RoiAlign", [x[..., :3], boxes, images], [(3, 1, 1, 3)], {"img_size_ratio": ratio}),
+        terms=64,
+    )
+
+
 def test_the_nearest_pixel_moves_whatever_its_type() -> None:
     modes = [{"transformation_mode": t, "nearest_mode": n} for t in range(4) for n in range(4)]
     x = np.arange(60, dtype=np.uint8).reshape(1, 5, 4, 3)

@@ -61,6 +61,24 @@ def test_the_simulator_takes_no_values_of_a_one_hot_to_fixed_point(type):
     assert ours[4] == [[14, 14, 18], [18, 14, 14]]  # real numbers
 
 
+def test_regions_are_the_simulators():
+    rng = np.random.default_rng(0)
+    q, sides = Quantization(0.03, -128), np.array([[1, 2, 9, 11], [0, 0, 15, 15], [4, 4, 12, 6]])
+    x = Operand("u8", (1, 8, 8, 16), q, rng.integers(0, 256, (1, 8, 8, 16)).astype(np.uint8))
+    boxes = Operand("u16", (3, 4), Quantization(0.125, 0), (sides * 8).astype(np.uint16))
+    images = Operand("i32", (3,), None, np.zeros(3, np.int32), True)
+    params = {"num_samples_y": np.int32(2), "num_samples_x": np.int32(2)}
+    cases = [
+        Case("RoiAlign", [x, boxes, images], [Operand("u8", (3, 2, 2, 16), q)], params | ratio)
+        for ratio in ({"img_size_ratio": np.array(r, np.float32)} for r in ([2, 2], [1, 2]))
+    ]
+    theirs = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
+    with qnn.Backend.open("htp") as backend:
+        for case, their in zip(cases, theirs, strict=True):
+            got = run_case(backend, case).outputs[0].astype(int)
+            assert abs(got - their.outputs[0]).max() <= 1
+
+
 @pytest.mark.slow
 def test_every_form_of_every_op_is_as_near_to_the_simulator_as_the_page_says():
     table = sweep(trials())

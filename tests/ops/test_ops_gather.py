@@ -1,4 +1,4 @@
-"""Gathers, scatters, OneHot and GridSample; an index outside fails with its number and the axis."""
+"""Gathers, scatters, OneHot, GridSample, RoiAlign; an index outside is named."""
 
 from __future__ import annotations
 
@@ -141,6 +141,40 @@ def test_grid_sample_is_torchs(padding: int) -> None:
                 np.testing.assert_allclose(got, np.moveaxis(expected, 1, -1), atol=2e-5)
 
 
+def regions(seed: int) -> list[np.ndarray]:
+    """An image, regions within and beyond it, of no size, too, and which image they are of."""
+    r = np.random.default_rng(seed)
+    first = r.uniform(-4, 14, (9, 2))
+    boxes = np.concatenate([first, first + r.uniform(-1, 12, (9, 2))], 1).astype(np.float32)
+    x = r.normal(size=(2, 7, 9, 6)).astype(np.float32)
+    return [x, boxes, r.integers(0, 2, 9).astype(np.int32)]
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
+def test_roi_align_is_onnxs(mode: str) -> None:
+    reference = pytest.importorskip("onnx.reference.ops.op_roi_align").RoiAlign
+    for samples in (0, 1, 3):
+        x, boxes, images = regions(samples)
+        expected = reference.eval(
+            np.moveaxis(x, -1, 1), boxes, images.astype(np.int64), output_height=3,
+            output_width=4, sampling_ratio=samples, spatial_scale=0.5, mode="avg",
+            coordinate_transformation_mode=mode,
+        )  # fmt: skip
+        params = {
+            "img_size_ratio": np.array([2, 2], np.float32),
+            "num_samples_y": np.int32(samples or -1),
+            "num_samples_x": np.int32(samples or -1),
+            "aligned": mode == "half_pixel",
+        }
+        (got,) = run_op("RoiAlign", [x, boxes, images], [(9, 3, 4, 6)], params)
+        np.testing.assert_allclose(got, np.moveaxis(expected, 1, -1), rtol=1e-5, atol=1e-5)
+        half = [x.astype(np.float16), boxes.astype(np.float16), images]
+        exact = [half[0].astype(np.float32), half[1].astype(np.float32), images]
+        (wide,) = run_op("RoiAlign", exact, [(9, 3, 4, 6)], params)
+        (got,) = run_op("RoiAlign", half, [(9, 3, 4, 6)], params)
+        np.testing.assert_array_equal(got, wide.astype(np.float16))
+
+
 def test_an_index_outside_is_named_and_the_next_run_works() -> None:
     x = np.zeros((4, 5), np.float32)
     bad = np.array([1, 7], np.int32)
@@ -171,6 +205,10 @@ def test_what_breaks_a_rule_is_refused() -> None:
         ("ScatterElements", [x, i, x[:2]], (4, 5), {}, "updates"),
         ("OneHot", [i[0]], (5, 1), {"depth": 0}, "depth"),
         ("OneHot", [i[0]], (5, 2), {"depth": 2, "axis": 2}, "axis"),
+        ("RoiAlign", [x.reshape(1, 4, 5, 1), x[:2, :4], i[0, :2] + 1], (2, 1, 1, 1),
+         {"img_size_ratio": x[0, :2] + 1}, "index 1"),
+        ("RoiAlign", [x.reshape(1, 4, 5, 1), x[:2, :4], i[0, :2]], (2, 1, 1, 1),
+         {"img_size_ratio": x[0, :2]}, "img_size_ratio"),
         ("GridSample", [x.reshape(1, 4, 5, 1), np.zeros((1, 2, 2, 3), np.float32)],
          (1, 2, 2, 1), {}, "grid"),
         ("GridSample", [x.reshape(1, 4, 5, 1), np.zeros((1, 2, 2, 2), np.float32)],

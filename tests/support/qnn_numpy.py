@@ -31,7 +31,9 @@ def run(model: Model, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
                 _real(model.tensors[name], values[name], node) if name else None
                 for name in node.inputs
             ]
-            if node.type.startswith("Resize"):  # the output's shape is the client's choice
+            if node.type.startswith(
+                ("Resize", "RoiAlign")
+            ):  # the output's shape is the client's choice
                 inputs.append(np.array(model.tensors[node.outputs[0]].shape))
             found = OPS[node.type](node, *inputs)
             for name, y in zip(
@@ -554,4 +556,32 @@ def _grid_sample(n: Node, x: np.ndarray, grid: np.ndarray) -> np.ndarray:
             inside &= (i >= 0) & (i <= size - 1)
             index.append(np.clip(i, 0, size - 1).astype(int))
         total += (share * inside)[..., None] * x[(batch, *index)]
+    return total
+
+
+@op("RoiAlign")
+def _roi_align(
+    n: Node, x: np.ndarray, boxes: np.ndarray, images: np.ndarray, shape: np.ndarray
+) -> np.ndarray:
+    aligned = _b(n, "aligned")
+    total = np.zeros(shape)
+    for out, box, image in zip(total, boxes.astype(np.float64), images, strict=True):
+        rows = []  # of each dim: what share every bin has of every coordinate
+        for d, param in enumerate(("num_samples_y", "num_samples_x")):
+            size = x.shape[1 + d]
+            ends = box[[1 - d, 3 - d]] / n.params["img_size_ratio"][d] - 0.5 * aligned
+            length = ends[1] - ends[0] if aligned else max(ends[1] - ends[0], 1)
+            step = length / shape[1 + d]
+            count = int(n.params.get(param, -1))
+            count = count if count > 0 else max(0, int(np.ceil(step)))
+            share = np.zeros((shape[1 + d], size))
+            for i, k in np.ndindex(shape[1 + d], count):
+                at = ends[0] + (i + (k + 0.5) / count) * step
+                if -1 <= at <= size:
+                    at = np.clip(at, 0, size - 1)
+                    low = int(at)
+                    share[i, low] += (1 - at + low) / count
+                    share[i, min(low + 1, size - 1)] += (at - low) / count
+            rows.append(share)
+        out[:] = np.einsum("ah,bw,hwc->abc", *rows, x[int(image)])
     return total

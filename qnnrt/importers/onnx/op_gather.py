@@ -163,3 +163,26 @@ def grid_sample(c: Lowering, n: OnnxNode) -> Value:
         mode=np.uint32(codes[mode]),
         padding_mode=np.uint32(border),
     )
+
+
+@lowers("RoiAlign", to="RoiAlign")
+def roi_align(c: Lowering, n: OnnxNode) -> Value:
+    x, regions = c.b.channels_last(n.input(0)), c.b.plain(n.input(1))
+    if (mode := n.text("mode", "avg")) != "avg":
+        raise Unsupported(f"mode {mode!r}")
+    ratio = np.full(2, 1 / n.number("spatial_scale", 1.0), np.float32)
+    samples = np.int32(n.integer("sampling_ratio") or -1)
+    aligned = "output_half_pixel" if n.version < 16 else "half_pixel"
+    aligned = n.text("coordinate_transformation_mode", aligned)
+    bins = (n.integer("output_height", 1), n.integer("output_width", 1))
+    return c.b.op(
+        "RoiAlign",
+        [x, regions, c.b.plain(indices(c, n.input(2), x.shape[0]))],
+        (regions.shape[0], x.shape[1], *bins),
+        None,
+        x.perm,
+        img_size_ratio=ratio,
+        num_samples_y=samples,
+        num_samples_x=samples,
+        aligned=np.bool_(aligned == "half_pixel"),
+    )

@@ -94,4 +94,8 @@ def joins() -> list[Spec]:
         how = {"align_corners": False, "mode": mode, "padding_mode": 0}
         inputs = [Act(IMAGE), Act((1, 4, 4, 2), -1, 1)]
         specs.append(Spec("GridSample", inputs, [(1, 4, 4, 16)], how, note=note))
+    images = Plain(np.zeros(3, np.int32))
+    how = {"img_size_ratio": np.array([2, 2], np.float32), "num_samples_y": np.int32(2)}
+    how |= {"num_samples_x": np.int32(2), "aligned": False}
+    specs.append(Spec("RoiAlign", [Act(IMAGE), Act((3, 4), 0, 15), images], [(3, 2, 2, 16)], how))
     return specs

@@ -1,0 +1,40 @@
+"""Bins of regions of images."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..ir import Launch, Node
+from ..target import Target
+from .common import fused, reals
+from .sizes import index_type
+from .spatial import Arg, flat, launch, width
+
+TAKES_POST: Final = frozenset({"RoiAlign"})
+
+
+def _roi_align(node: Node, target: Target) -> list[Launch]:
+    x, regions, images, y = *node.inputs, node.outputs[0]
+    assert x is not None
+    assert regions is not None
+    assert images is not None
+    channels = x.shape[-1]
+    vector = width(channels, x.dtype, target)
+    items = y.size // vector
+    if items == 0:
+        return []
+    post = fused(node)
+    defines = [
+        *reals(x, regions, y, *post.args),
+        ("WIDTH", str(vector)),
+        ("INDEX", index_type(images)),
+        *((f"SAMPLES_{d}", str(node.params[f"num_samples_{d.lower()}"])) for d in "YX"),
+    ]
+    if node.params["aligned"]:
+        defines.append(("ALIGNED", "1"))
+    scale = (1.0 / float(ratio) for ratio in node.params["img_size_ratio"])
+    args: tuple[Arg, ...] = (x, regions, images, y, items, channels, *x.shape[:3], *y.shape[1:3])
+    return [launch("roi_align", "roi_align", defines, flat(items, target), (*args, *scale), post)]
+
+
+OPS: Final = {"RoiAlign": _roi_align}
