@@ -84,7 +84,7 @@ Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t co
     if (!backend) return Report(StaleBackend());
     Status status = ValidateConfig(*backend->backend->traits, config);
     Log* log = backend->backend->log.get();
-    // A client asks for every node of a model: a no is an answer here, not a fault.
+    // Clients ask for every node of a model: a refusal is not logged as an error.
     if (!status.ok() && log != nullptr)
       log->Write(QNN_LOG_LEVEL_VERBOSE, "not supported: %s", status.message().c_str());
     return Report(status);

@@ -11,7 +11,7 @@ Status StaleContext() {
   return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
 }
 
-// Hands graphs and their context out as handles: all of them or none.
+// Publishes graphs and their context as handles: all of them or none.
 Status Publish(std::shared_ptr<Context> context, std::vector<std::unique_ptr<GraphObject>> graphs,
                Qnn_ContextHandle_t* handle) {
   struct Added {
@@ -80,8 +80,8 @@ Status MakeContext(const CreateArgs& args, std::shared_ptr<Backend> backend, Pro
   const bool stays =
       options.persistent_binary && reinterpret_cast<uintptr_t>(data) % kBinaryBlobAlignment == 0;
   if (read_later && !stays && data != nullptr) {
-    // The client's memory may go before the graphs are made. Not copied by a size that is the
-    // client's word alone.
+    // The client's memory may be freed before the graphs are made. The copy is made after the size
+    // has been checked against the binary.
     QNNRT_RETURN_IF_ERROR(BinaryView::Open(data, args.size).status());
     binary->copy = AlignedBytes::Copy(data, args.size);
     if (binary->copy == nullptr)
@@ -112,7 +112,7 @@ Status MakeContext(const CreateArgs& args, std::shared_ptr<Backend> backend, Pro
   binary->weights_size = loader.weights_size();
   binary->spill_fill_size = loader.spill_fill_size();
   const uint64_t end = MonotonicNanoseconds();
-  loader.Tell(end - start);
+  loader.LogLoad(end - start);
   AddLoadEvents(profile, start, opened, end, binary->weights_size);
   if (binary->deferred) binary->view = loader.view();
   context->binary = std::move(binary);
@@ -159,7 +159,7 @@ Qnn_ErrorHandle_t CreateFromBinary(Qnn_BackendHandle_t backend, Qnn_DeviceHandle
   return CreateFromBinaryWithSignal(backend, device, config, data, size, handle, profile, nullptr);
 }
 
-// Everything that loading checks and what it puts off, on graphs that are thrown away.
+// All checks of loading, the deferred ones too, on graphs that are discarded.
 Qnn_ErrorHandle_t ValidateBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
                                  const QnnContext_Config_t** config, const void* data,
                                  Qnn_ContextBinarySize_t size) {
@@ -172,7 +172,7 @@ Qnn_ErrorHandle_t ValidateBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceH
       QNNRT_RETURN_IF_ERROR(UseDevice(*b.traits, device).status());
       ContextOptions options;
       QNNRT_RETURN_IF_ERROR(ReadContextConfig(b, config, kAtCreateFromBinary, &options));
-      options.persistent_binary = true;  // the memory is there until this returns
+      options.persistent_binary = true;  // the memory is valid until this returns
       Loader loader(b, options);
       QNNRT_RETURN_IF_ERROR(loader.Open(data, size));
       GraphHost host;

@@ -1,4 +1,4 @@
-// Contexts out of binaries: what binary.cc, binary_load.cc and binary_get.cc share.
+// Contexts from binaries: what binary.cc, binary_load.cc and binary_get.cc share.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class Loader {
   Loader(const Backend& backend, const ContextOptions& options)
       : backend_(backend), options_(options) {}
 
-  // What to look at before anything is made.
+  // Checks before anything is created.
   Status Open(const void* data, uint64_t size);
 
   const BinaryView& view() const { return view_; }
@@ -41,7 +41,7 @@ class Loader {
   // What graphs are made from that wait for graphFinalize; `copy`: what the binary is in, null
   // where the client keeps it. With STRICT compatibility the weights are compared here.
   Result<std::shared_ptr<const LoadSource>> Source(std::shared_ptr<const AlignedBytes> copy) const;
-  void Tell(uint64_t nanoseconds) const;
+  void LogLoad(uint64_t nanoseconds) const;
 
  private:
   Status CheckBackend() const;
@@ -58,10 +58,11 @@ class Loader {
   bool in_place_ = false;
 };
 
-// How a graph of a binary runs: as it was prepared, for the rest as the backend has it.
+// Options of a graph from a binary: those that it was prepared with, the others from the backend.
 GraphOptions OptionsFor(const Backend& backend, const BinaryGraph& graph);
 
-// The graphs' memory from here on, in the client's buffers where the context has such.
+// Finalizes deferred graphs, with weights and arenas in the client's buffers if the context has
+// such.
 Status FinalizeDeferred(Context* context);
 
 // binary_get.cc

@@ -1,4 +1,4 @@
-// Contexts into binaries.
+// Writing contexts into binaries.
 #include <cinttypes>
 
 #include "api/binary.h"
@@ -12,7 +12,7 @@ Status StaleContext() {
   return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
 }
 
-// A context's graphs, held as they are.
+// A context's graphs, pinned and locked.
 class HeldGraphs {
  public:
   Status Hold(Context* context) {

@@ -1,4 +1,4 @@
-// Graphs out of a binary, at once or deferred.
+// Graphs from a binary, at once or deferred.
 #include <algorithm>
 #include <cinttypes>
 #include <iterator>
@@ -41,7 +41,7 @@ Status Loader::ChooseGraphs() {
   return Status::Ok();
 }
 
-// What works, but not as well as it could: told, or with STRICT refused.
+// What works, but not as well as it could: logged, or refused with STRICT.
 Status Loader::CheckSuitable() {
   constexpr ErrorCode kCode = QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL;
   std::string why;
@@ -138,7 +138,7 @@ Result<std::shared_ptr<const LoadSource>> Loader::Source(
   return std::shared_ptr<const LoadSource>(std::move(source));
 }
 
-void Loader::Tell(uint64_t nanoseconds) const {
+void Loader::LogLoad(uint64_t nanoseconds) const {
   if (!Wants(QNN_LOG_LEVEL_INFO)) return;
   const BinaryHeader& header = view_.header();
   backend_.log->Write(QNN_LOG_LEVEL_INFO,
@@ -166,7 +166,7 @@ GraphOptions OptionsFor(const Backend& backend, const BinaryGraph& graph) {
 
 namespace {
 
-// Where the client wants the graphs' memory.
+// The client's buffers for the graphs' memory.
 struct ClientBuffers {
   std::shared_ptr<MemUse> weights, spill_fill;  // null: none registered
 
@@ -185,19 +185,19 @@ struct ClientBuffers {
   }
 };
 
-// What executions take turns by whose arenas lie in the same file: contexts, and offsets in it, may
-// be several.
-std::shared_ptr<std::mutex> TurnOf(const FileId& file) {
-  using Turns = std::unordered_map<FileId, std::weak_ptr<std::mutex>, FileIdHash>;
-  static std::mutex* mutex = new std::mutex;
-  static Turns* turns = new Turns;
-  std::lock_guard<std::mutex> lock(*mutex);
-  for (auto entry = turns->begin(); entry != turns->end();)
-    entry = entry->second.expired() ? turns->erase(entry) : std::next(entry);
-  std::weak_ptr<std::mutex>& kept = (*turns)[file];
-  std::shared_ptr<std::mutex> turn = kept.lock();
-  if (turn == nullptr) kept = turn = std::make_shared<std::mutex>();
-  return turn;
+// Held by executions whose arenas are in the same file, which several contexts may share at several
+// offsets.
+std::shared_ptr<std::mutex> ArenaMutexOf(const FileId& file) {
+  using Mutexes = std::unordered_map<FileId, std::weak_ptr<std::mutex>, FileIdHash>;
+  static std::mutex* table_mutex = new std::mutex;
+  static Mutexes* mutexes = new Mutexes;
+  std::lock_guard<std::mutex> lock(*table_mutex);
+  for (auto entry = mutexes->begin(); entry != mutexes->end();)
+    entry = entry->second.expired() ? mutexes->erase(entry) : std::next(entry);
+  std::weak_ptr<std::mutex>& kept = (*mutexes)[file];
+  std::shared_ptr<std::mutex> mutex = kept.lock();
+  if (mutex == nullptr) kept = mutex = std::make_shared<std::mutex>();
+  return mutex;
 }
 
 }  // namespace
@@ -215,7 +215,7 @@ Status FinalizeDeferred(Context* context) {
     arena->data = (*buffers.spill_fill)->address;
     arena->size = (*buffers.spill_fill)->available;
     arena->owner = buffers.spill_fill;
-    arena->turn = TurnOf((*buffers.spill_fill)->id);
+    arena->mutex = ArenaMutexOf((*buffers.spill_fill)->id);
   }
   uint64_t offset = 0;  // in the weights buffer
   for (const auto& entry : context->graphs) {

@@ -1,4 +1,4 @@
-// Config lists of the API, checked and read into plain values, once.
+// Config lists of the API, checked and parsed into plain values.
 #pragma once
 
 #include <optional>

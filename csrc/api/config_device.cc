@@ -24,8 +24,9 @@ Status CheckDeviceId(const ConfigRow& row, uint32_t id) {
 }
 
 // QnnHtpDevice_CustomConfig_t has its union at byte 4 in core API 2.32 and at byte 8 in 2.40 (seen:
-// the vendor's library and ONNX Runtime). The version is not told, the values are: the word that
-// 2.40 skips is zero, and 2.32 has a model, an architecture or a true there or one word on.
+// the vendor's library and ONNX Runtime). Configs have no version, so it is inferred from the
+// values: the 32 bits that 2.40 skips are zero; 2.32 has a model, an architecture or a true in them
+// or in the next 32.
 struct CustomConfig {
   uint32_t value = 0;      // socModel, arch or the bool
   uint32_t device_id = 0;  // not with SOC

@@ -58,7 +58,7 @@ struct ConfigRow {
   const char* note;
 };
 
-// The row when this backend takes the option in this call. Errors: the row's refusal; the scope's
+// The row, if this backend takes the option in this call. Errors: the row's refusal; the scope's
 // code for an invalid config, when another call takes it; its code for an unsupported feature, when
 // there is no such option.
 Result<const ConfigRow*> AdmitConfig(const BackendTraits& traits, ConfigScope scope,

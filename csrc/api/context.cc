@@ -50,8 +50,8 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_
   });
 }
 
-// Takes the graph out of the table: nothing begins on it any more, and what runs is waited for.
-// What ran in the parent of a forked process will never be done here: its graph stays.
+// Removes the graph from the table and waits for its running executions. In a forked child those of
+// the parent never complete: their graph is leaked.
 void FreeGraph(Qnn_GraphHandle_t handle, bool forked, Log* log) {
   std::unique_ptr<GraphObject> graph;
   Runtime::Get().graphs.TakeDrained(handle, &graph, [forked] {
@@ -100,7 +100,7 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
     if (!forked) context.queue->Close();
     for (const auto& graph : context.graphs)
       FreeGraph(graph.second, forked, context.backend->log.get());
-    // Now, not with the last one who still looks at the context: the device may be freed from here.
+    // Now, not when the last pin on the context is dropped: the device may be freed from here on.
     context.device = DeviceUse();
     uint32_t left = Memory::Get().registry().FreeContext(context.id);
     if (left > 0 && context.backend->log != nullptr) {

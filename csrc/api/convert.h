@@ -14,7 +14,7 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data);
 // What a node needs that is no tensor of the graph: its params. Inputs and outputs stay empty.
 Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config);
 
-// Stands for an input or output that the client left out: a NULL tensor, or one without elements.
+// Stands for an omitted input or output: a NULL tensor, or one without elements.
 bool IsLeftOut(const Qnn_Tensor_t& tensor);
 
 }  // namespace qnnrt

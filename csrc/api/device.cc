@@ -248,7 +248,7 @@ Qnn_ErrorHandle_t GetInfo(Qnn_DeviceHandle_t handle, const QnnDevice_PlatformInf
     Device& device = *object->device;
     std::lock_guard<std::mutex> lock(device.mutex);
     if (device.info == nullptr) device.info = std::make_unique<PlatformInfo>(device.options);
-    // In place, so that what was given out before stays valid, and tells the truth.
+    // In place, so that pointers that were given out stay valid and see the change.
     const QnnHtpDevice_DeviceInfoExtension_t now = PlatformInfo(device.options).extension;
     device.info->extension = now;
     *info = &device.info->info;

@@ -1,4 +1,4 @@
-// The htp backend's device: what it says it is, and who uses it.
+// The htp backend's device: its platform info, and the contexts that use it.
 #pragma once
 
 #include <atomic>
@@ -77,7 +77,7 @@ class DeviceUse {
   std::shared_ptr<Device> device_;
 };
 
-// The hold that a context takes on the device it is created on; of a null handle, none. Backends
+// A context's hold on the device that it is created on; none for a null handle. Backends
 // without devices take any handle. Errors: 5002 no live device.
 Result<DeviceUse> UseDevice(const BackendTraits& traits, Qnn_DeviceHandle_t handle);
 

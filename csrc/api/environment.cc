@@ -63,7 +63,7 @@ void Empty(QnnGraph_ExecuteEnvironment_t* environment) {
 
 }  // namespace
 
-// In a forked child the handles are stale, and what they pinned is not there to be let go of.
+// In a forked child the handles are stale: there is nothing to unpin.
 Status Environments::CheckOwned() const {
   if (forks_ == ForkGeneration()) return Status::Ok();
   return Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
@@ -74,7 +74,7 @@ Status Environments::CheckOwned() const {
 Environments::Environments() : forks_(ForkGeneration()) {}
 
 Environments::~Environments() {
-  if (forks_ == ForkGeneration()) Unpin(&settled_.handles);  // a child's registry has no pins
+  if (forks_ == ForkGeneration()) Unpin(&bound_.handles);  // a child's registry has no pins
 }
 
 void Environments::Unpin(std::vector<SlotHandle>* handles) {
@@ -83,7 +83,7 @@ void Environments::Unpin(std::vector<SlotHandle>* handles) {
   handles->clear();
 }
 
-Status Environments::Bind(const Graph& graph, const Qnn_TensorSetV1_t& set, Settled* made,
+Status Environments::Bind(const Graph& graph, const Qnn_TensorSetV1_t& set, Bound* made,
                           bool* surplus) {
   Binding binding;
   QNNRT_RETURN_IF_ERROR(
@@ -104,7 +104,7 @@ Status Environments::Bind(const Graph& graph, const Qnn_TensorSetV1_t& set, Sett
   return Status::Ok();
 }
 
-Status Environments::Populate(Graph* graph, const Qnn_TensorSetV1_t& set, Settled* made,
+Status Environments::Populate(Graph* graph, const Qnn_TensorSetV1_t& set, Bound* made,
                               bool* surplus) {
   std::vector<uint32_t> ids;
   QNNRT_RETURN_IF_ERROR(ForEachTensor(set, [&](Qnn_Tensor_t* tensor, bool is_input) -> Status {
@@ -136,7 +136,7 @@ Status Environments::Populate(Graph* graph, const Qnn_TensorSetV1_t& set, Settle
 }
 
 struct Environments::Undo {
-  Settled* made;
+  Bound* made;
   ~Undo() { Unpin(&made->handles); }
 };
 
@@ -152,7 +152,7 @@ Status Environments::Prepare(Graph* graph, QnnGraph_ExecuteEnvironment_t** envir
     Empty(environments[i]);
   }
   if (!unknown.ok()) return unknown;
-  Settled made;
+  Bound made;
   Undo undo{&made};
   std::vector<bool> surplus(count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -167,8 +167,8 @@ Status Environments::Prepare(Graph* graph, QnnGraph_ExecuteEnvironment_t** envir
     surplus[i] = nothing_new;
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  settled_.handles.reserve(settled_.handles.size() + made.handles.size());
-  settled_.populated.reserve(settled_.populated.size() + made.populated.size());
+  bound_.handles.reserve(bound_.handles.size() + made.handles.size());
+  bound_.populated.reserve(bound_.populated.size() + made.populated.size());
   // From here on nothing fails.
   for (uint32_t i = 0; i < count; ++i) {
     if (surplus[i]) {
@@ -184,8 +184,8 @@ Status Environments::Prepare(Graph* graph, QnnGraph_ExecuteEnvironment_t** envir
   }
   Registry& registry = Memory::Get().registry();
   registry.NoteBound(made.handles, true);
-  settled_.handles.insert(settled_.handles.end(), made.handles.begin(), made.handles.end());
-  settled_.populated.insert(settled_.populated.end(), made.populated.begin(), made.populated.end());
+  bound_.handles.insert(bound_.handles.end(), made.handles.begin(), made.handles.end());
+  bound_.populated.insert(bound_.populated.end(), made.populated.begin(), made.populated.end());
   made.handles.clear();
   return Status::Ok();
 }
@@ -195,7 +195,7 @@ Status Environments::Release(const QnnGraph_ExecuteEnvironment_t** environments,
   if (environments == nullptr && count != 0)
     return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "the execution environments must not be null");
   std::lock_guard<std::mutex> lock(mutex_);
-  Settled left = settled_;
+  Bound left = bound_;
   std::vector<SlotHandle> released;
   for (uint32_t i = 0; i < count; ++i) {
     QNNRT_RETURN_IF_ERROR(CheckSet(environments[i]));
@@ -215,7 +215,7 @@ Status Environments::Release(const QnnGraph_ExecuteEnvironment_t** environments,
           return Status::Ok();
         }));
   }
-  settled_ = std::move(left);
+  bound_ = std::move(left);
   Memory::Get().registry().NoteBound(released, false);
   Unpin(&released);
   return Status::Ok();

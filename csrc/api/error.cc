@@ -15,8 +15,8 @@ Qnn_ErrorHandle_t GetMessage(Qnn_ErrorHandle_t error, const char** message) {
   return QNN_ERROR_INVALID_ERROR_HANDLE;
 }
 
-// What went wrong in this thread's last call, if that is what it is asked about; else the plain
-// message. The client frees it.
+// The message of this thread's last error if that had this code, else the code's plain message. The
+// client frees it.
 Qnn_ErrorHandle_t GetVerboseMessage(Qnn_ErrorHandle_t error, const char** message) {
   if (message == nullptr) return QNN_ERROR_INVALID_ARGUMENT;
   *message = nullptr;

@@ -34,7 +34,7 @@ Qnnrt_Tensors_t WithStrict(Graph* graph, const Qnnrt_Tensors_t& tensors) {
   return given;
 }
 
-struct Released {  // whatever way the call ends, an exception included
+struct Released {  // on every return, and on an exception
   const Executor* executor;
   void* binding;
   ~Released() { executor->Release(binding); }

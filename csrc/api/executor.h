@@ -1,6 +1,6 @@
-// Graphs that something else executes: the gpu backend's, which are command lists of the binding's.
-// They are declared, checked and queued here like all others; what they are given, and the run
-// itself, is the executor's.
+// Graphs with an external executor: the gpu backend's, which run as command lists of the binding's.
+// They are declared, checked and queued here like all others; binding tensors and running is the
+// executor's task.
 #pragma once
 
 #include <atomic>
@@ -27,14 +27,14 @@ class Executor {
   const Qnnrt_Executor_t calls_;
 };
 
-// What one execution was given, whoever executes it.
+// The binding of one execution, whoever executes it.
 struct AnyBinding {
   Binding own;
   const Executor* executor = nullptr;  // of `external`
   void* external = nullptr;
 };
 
-// A graph with what executes it.
+// A graph and its executor.
 class ExecutableGraph {
  public:
   explicit ExecutableGraph(bool external) : external_(external) {}

@@ -1,4 +1,4 @@
-// qnnrt_ext.h: what this runtime says beside QNN.
+// qnnrt_ext.h: the runtime's extensions of QNN.
 #include "abi/qnnrt_ext.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Result<ArenaPlan> PlanWithEffort(const std::vector<ArenaItem>& items,
       return PlanArenaBySize(items);
     case QNNRT_PLAN_PORTFOLIO:
       return PlanArena(items);
-    case QNNRT_PLAN_EXACT:  // without a limit it ends with a proof, or never
+    case QNNRT_PLAN_EXACT:  // without a limit the search may never end
       return PlanArena(
           items, {options.milliseconds,
                   options.steps == 0 && options.milliseconds == 0 ? UINT64_MAX : options.steps});
@@ -147,7 +147,7 @@ uint64_t qnnrt_graph_leave(Qnn_GraphHandle_t handle, const void* const* kept, ui
     if (kept == nullptr && count != 0) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
     auto object = Runtime::Get().graphs.Find(handle);
     if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
-    return qnnrt::Report(object->graph.Leave(kept, count));
+    return qnnrt::Report(object->graph.ReleaseConstants(kept, count));
   });
 }
 

@@ -19,7 +19,7 @@ Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* v
 Qnn_ErrorHandle_t GetLpaiBackendProperty(Qnn_BackendHandle_t backend,
                                          QnnBackend_Property_t** properties);
 Qnn_ErrorHandle_t GetLpaiGraphProperty(Qnn_GraphHandle_t graph, QnnGraph_Property_t** properties);
-// Gives the graph the memory that the settings ask for, all of it or none, and notes it there.
+// Gives the graph the memory of the settings, all of it or none, and records it there.
 // Errors: those of Graph::SetScratch and SetPersistent.
 Status SetLpaiPools(Graph* graph, GraphSettings* settings);
 
@@ -40,12 +40,12 @@ void FillEnvironment(const BackendTraits& traits, QnnInterface_ImplementationV2_
 void FillSignal(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table);
 void FillError(QnnInterface_ImplementationV2_32_t* table);
 
-// An entry of any type that refuses: what a slot holds whose feature this backend has not.
+// An entry of any type that refuses: for features that a backend does not have.
 template <ErrorCode kCode, typename Function>
 struct Refusal;
 template <ErrorCode kCode, typename... Args>
 struct Refusal<kCode, Qnn_ErrorHandle_t (*)(Args...)> {
-  // What the call before this one said is no reason for this.
+  // Drops the message of an earlier call.
   static Qnn_ErrorHandle_t Call(Args...) { return Report(Status(kCode)); }
 };
 template <ErrorCode kCode, typename... Args>
@@ -53,7 +53,7 @@ void Refuse(Qnn_ErrorHandle_t (**slot)(Args...)) {
   *slot = &Refusal<kCode, Qnn_ErrorHandle_t (*)(Args...)>::Call;
 }
 
-// Walks a NULL-terminated list of config pointers; a null list is an empty one.
+// Visits a NULL-terminated list of config pointers; a null list is an empty one.
 template <typename Config, typename Visit>
 Status ForEachConfig(const Config** list, Visit visit) {
   for (; list != nullptr && *list != nullptr; ++list) QNNRT_RETURN_IF_ERROR(visit(**list));

@@ -146,7 +146,7 @@ Status ResolvePorts(GraphObject* graph, const Qnn_Tensor_t* tensors, uint32_t co
                    node.c_str(), what, i, t.name == nullptr ? "" : t.name, t.id,
                    graph->graph.name().c_str());
     }
-    ports->push_back(found->elements() == 0 ? nullptr : found);  // [0]: left out
+    ports->push_back(found->elements() == 0 ? nullptr : found);  // [0]: omitted
   }
   return Status::Ok();
 }
@@ -170,7 +170,7 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
   });
 }
 
-// What the graph became, for clients that have only a log to look at: ONNX Runtime's, for one.
+// Logs a summary of the finalized graph, for clients that see only the log, as ONNX Runtime's.
 void LogPlan(const Graph& graph, Log* log) {
   if (!log->Wants(QNN_LOG_LEVEL_INFO)) return;
   const Plan& plan = *graph.plan();
@@ -242,13 +242,13 @@ Status PreparedOnly(const GraphObject& graph) {
                graph.graph.name().c_str());
 }
 
-struct Turn {
+struct QueueGuard {
   ExecutionQueue* queue;
-  ~Turn() { queue->Leave(); }
+  ~QueueGuard() { queue->Release(); }
 };
 
 // graphExecute of backends with a queue.
-Qnn_ErrorHandle_t ExecuteInTurn(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs,
+Qnn_ErrorHandle_t ExecuteQueued(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs,
                                 uint32_t num_inputs, Qnn_Tensor_t* outputs, uint32_t num_outputs,
                                 Qnn_ProfileHandle_t profile_handle,
                                 Qnn_SignalHandle_t signal_handle) {
@@ -260,9 +260,9 @@ Qnn_ErrorHandle_t ExecuteInTurn(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* in
     Status no_signal = CheckSignals(*graph, signal_handle);
     if (!no_signal.ok()) return Report(no_signal, graph->context->backend->log.get());
     if (profile_handle == nullptr && signal_handle == nullptr && !graph->profile.bound()) {
-      Status status = queue->Enter(nullptr);
+      Status status = queue->Acquire(nullptr);
       if (status.ok()) {
-        Turn turn{queue};
+        QueueGuard guard{queue};
         status = graph->Execute({inputs, outputs, num_inputs, num_outputs, 0}, {});
       }
       return status.ok() ? QNN_SUCCESS : Report(status, graph->context->backend->log.get());
@@ -273,8 +273,8 @@ Qnn_ErrorHandle_t ExecuteInTurn(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* in
       QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
                              ProfileCall::Begin(profile_handle, QNN_GRAPH_ERROR_SET_PROFILE));
       const uint64_t called = MonotonicNanoseconds();
-      QNNRT_RETURN_IF_ERROR(queue->Enter(signal_handle == nullptr ? nullptr : &signal));
-      Turn turn{queue};
+      QNNRT_RETURN_IF_ERROR(queue->Acquire(signal_handle == nullptr ? nullptr : &signal));
+      QueueGuard guard{queue};
       if (profile_handle == nullptr) {
         QNNRT_ASSIGN_OR_RETURN(profile, graph->profile.Begin());
       }
@@ -300,7 +300,7 @@ Qnn_ErrorHandle_t ExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inp
   return Guarded([&]() -> Qnn_ErrorHandle_t {
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
-    const std::shared_ptr<Context> context = graph->context;  // the graph goes with the request
+    const std::shared_ptr<Context> context = graph->context;  // the request takes the graph
     if (graph->prepare_only) return Report(PreparedOnly(*graph));
     auto submit = [&]() -> Status {
       QNNRT_RETURN_IF_ERROR(CheckSignals(*graph, signal_handle));
@@ -327,7 +327,7 @@ Qnn_ErrorHandle_t CreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tens
     if (!graph)
       return Report(Status(QNN_TENSOR_ERROR_INVALID_HANDLE, "this is no live graph handle"));
     auto create = [&]() -> Status {
-      // It stands for an input left out. ONNX Runtime creates one before it names it in a node;
+      // It stands for an omitted input. ONNX Runtime creates one before it names it in a node;
       // graphAddNode knows it by its type, so there is nothing to keep.
       if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) return Status::Ok();
       QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "tensors"));
@@ -351,7 +351,7 @@ void FillGraph(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* 
   Refuse<kNo>(&table->graphCreateSubgraph);
   Refuse<kNo>(&table->graphExecuteAsync);
   if (traits.async) {
-    table->graphExecute = ExecuteInTurn;
+    table->graphExecute = ExecuteQueued;
     table->graphExecuteAsync = ExecuteAsync;
   }
   Refuse<kNo>(&table->graphGetProperty);

@@ -24,7 +24,7 @@ enum class HandleKind : uint64_t {
   kProfileLog
 };
 
-// An object that stays as long as this does.
+// Pins an object during its lifetime.
 template <typename Table>
 class Pinned {
  public:
@@ -65,9 +65,9 @@ class HandleTable {
   void* Add(std::unique_ptr<T> object) {
     std::lock_guard<std::mutex> lock(mutex_);
     SlotHandle slot;
-    std::unique_ptr<T>* place = slots_.Insert(&slot);
-    if (place == nullptr) return nullptr;
-    *place = std::move(object);
+    std::unique_ptr<T>* entry = slots_.Insert(&slot);
+    if (entry == nullptr) return nullptr;
+    *entry = std::move(object);
     slots_.Publish(slot);
     ++live_;
     return reinterpret_cast<void*>(slot | kTag);
@@ -76,17 +76,17 @@ class HandleTable {
   Pin Find(const void* handle) {
     SlotHandle slot;
     if (!Slot(handle, &slot)) return {};
-    std::unique_ptr<T>* place = slots_.Acquire(slot);
-    return place == nullptr ? Pin() : Pin(this, slot, place->get());
+    std::unique_ptr<T>* entry = slots_.Acquire(slot);
+    return entry == nullptr ? Pin() : Pin(this, slot, entry->get());
   }
 
   enum class Taken { kYes, kStale, kBusy };
-  // The object, no longer reachable by its handle. kBusy: somebody has it pinned right now.
+  // Removes the object. kBusy: it is pinned.
   Taken Take(const void* handle, std::unique_ptr<T>* object) {
     std::lock_guard<std::mutex> lock(mutex_);
     SlotHandle slot;
     if (!Slot(handle, &slot)) return Taken::kStale;
-    std::unique_ptr<T>* place = slots_.Peek(slot);
+    std::unique_ptr<T>* entry = slots_.Peek(slot);
     switch (slots_.Retire(slot)) {
       case decltype(slots_)::Retired::kStale:
         return Taken::kStale;
@@ -95,15 +95,14 @@ class HandleTable {
       case decltype(slots_)::Retired::kYes:
         break;
     }
-    *object = std::move(*place);
+    *object = std::move(*entry);
     slots_.Recycle(slot);
     --live_;
     return Taken::kYes;
   }
 
-  // Takes an object that others may be using: from here on nobody finds it, so that the pins that
-  // there are come to an end however many threads go on asking. wait() is called until they have;
-  // false from it gives up, and the object stays for good (kBusy).
+  // Removes an object that may be pinned: from here on nobody finds it, so that its pins end.
+  // wait() is called until they have; false from it gives up, and the object is leaked (kBusy).
   template <typename Wait>
   Taken TakeDrained(const void* handle, std::unique_ptr<T>* object, Wait wait) {
     SlotHandle slot;
@@ -125,7 +124,7 @@ class HandleTable {
     slots_.ForEachLive([&](SlotHandle, std::unique_ptr<T>& object) { f(*object); });
   }
 
-  // It named an object that has gone since.
+  // It named an object that has been removed since.
   bool WasLive(const void* handle) const {
     SlotHandle slot;
     return Slot(handle, &slot) && slots_.WasLive(slot);

@@ -85,14 +85,14 @@ QNN_API Qnn_ErrorHandle_t qnnrt_lpai_get_providers(const QnnInterface_t*** list,
   return qnnrt::List(providers, 1, list, n);
 }
 
-// For the binding alone: without it nothing executes these graphs, so no library of this name is
-// there to be loaded.
+// For the binding alone: without it nothing executes these graphs, so there is no library of this
+// name.
 QNN_API Qnn_ErrorHandle_t qnnrt_gpu_get_providers(const QnnInterface_t*** list, uint32_t* n) {
   static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::GpuBackend>()};
   return qnnrt::List(providers, 1, list, n);
 }
 
-// Every backend of this library that is one without the binding.
+// Every backend of this library that works without the binding.
 Qnn_ErrorHandle_t QnnInterface_getProviders(const QnnInterface_t*** list, uint32_t* n) {
   static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>(),
                                               qnnrt::Provider<qnnrt::HtpBackend>(),

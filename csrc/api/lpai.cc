@@ -1,4 +1,4 @@
-// What the lpai backend answers: properties of backends and graphs.
+// Properties of lpai backends and graphs.
 #include "abi/qnn_lpai.h"
 #include "api/functions.h"
 

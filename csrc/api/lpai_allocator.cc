@@ -51,7 +51,7 @@ Status Destroy(Qnnrt_LpaiAllocatorHandle_t handle) {
     if (!allocator) return Stale();
     QNNRT_RETURN_IF_ERROR(allocator->Close());
   }
-  // Closed, it gives nothing out, however many calls are still on their way.
+  // Once closed it refuses the calls that are still running.
   std::unique_ptr<LpaiAllocator> taken;
   const Allocators::Taken result = All().TakeDrained(handle, &taken, [] {
     sched_yield();

@@ -1,4 +1,4 @@
-// What an lpai backend was told and keeps, as JSON.
+// The configs and memory of an lpai backend, as JSON.
 #include "abi/qnnrt_ext.h"
 #include "api/runtime.h"
 
@@ -22,7 +22,7 @@ void DescribeBackend(const Backend& backend, JsonWriter* json) {
   json->End();
 }
 
-// What the graph needs is known once it is prepared.
+// The sizes are known once the graph is prepared.
 void DescribePool(const LpaiPool& pool, const uint64_t* needed, JsonWriter* json) {
   json->Object().Key("needed");
   if (needed == nullptr) {

@@ -1,4 +1,4 @@
-// What clients' structs hold, read without relying on it.
+// Reads of clients' structs that tolerate any value.
 #pragma once
 
 #include <cstdint>

@@ -152,7 +152,7 @@ Result<std::string> ReadPower(const ConfigRow& row, const QnnHtpPerfInfrastructu
   }
 }
 
-// What the architecture that the devices stand for has not: seen on the vendor's simulator for v68.
+// What the devices' architecture does not support, as seen on the vendor's simulator for v68.
 Status CheckArch(const ConfigRow& row, uint32_t arch) {
   if ((row.option == QNN_HTP_PERF_INFRASTRUCTURE_POWER_CONFIGOPTION_HMX_V2 ||
        row.option == QNN_HTP_PERF_INFRASTRUCTURE_POWER_CONFIGOPTION_DDR_PERF_MODE) &&

@@ -126,7 +126,7 @@ Qnn_ErrorHandle_t GetSubEvents(QnnProfile_EventId_t id, const QnnProfile_EventId
                                uint32_t* count) {
   if (ids == nullptr || count == nullptr) return QNN_PROFILE_ERROR_INVALID_ARGUMENT;
   return WithEvent(id, [&](FoundEvent& found) {
-    // Kept with the profile, so that the pointer lives as long as the events do.
+    // Kept with the profile, so that the pointer is valid as long as the events are.
     auto& kept = found.profile->child_ids[found.index];
     if (kept.empty()) {
       kept.reserve(found.event->children.size());  // all of them or none

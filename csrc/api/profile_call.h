@@ -11,8 +11,8 @@ namespace qnnrt {
 struct Profile;
 using ProfilePin = Pinned<HandleTable<Profile, HandleKind::kProfile>>;
 
-// The client's profile, emptied first, or nothing. From Begin until this goes the profile belongs
-// to the call, on whatever threads that runs.
+// The client's profile, emptied first, or none. The profile belongs to the call from Begin until
+// this is destroyed, on whatever threads the call runs.
 class ProfileCall {
  public:
   ProfileCall() = default;  // nothing

@@ -41,8 +41,8 @@ struct ExecutionQueue::Caller final : Waiter, AbortListener {
 struct ExecutionQueue::Job final : Waiter, AbortListener {
   explicit Job(ExecutionQueue* owner) : Waiter(nullptr), queue(owner) {}
   bool OnAbort() override { return queue->Withdraw(this); }
-  // The signal last: whoever triggered it finds everything free.
-  void LetGo() {
+  // The signal last: the triggering call returns after everything is free.
+  void ReleaseAll() {
     ExecutableGraph::Release(&binding);
     profile.End();
     graph.Reset();
@@ -51,7 +51,7 @@ struct ExecutionQueue::Job final : Waiter, AbortListener {
   ExecutionQueue* const queue;
   GraphPin graph;
   AnyBinding binding;
-  const GraphObject* bound = nullptr;  // whose tensors `binding` has seen
+  const GraphObject* bound = nullptr;  // the graph of `binding`
   SignalUse signal;
   ProfileCall profile;
   uint64_t queued_at = 0;
@@ -72,9 +72,9 @@ Status ExecutionQueue::Usable() const {
                 "run: create one in this process");
 }
 
-// ---- Turns ----
+// ---- The FIFO lock ----
 
-Status ExecutionQueue::Enter(SignalUse* signal) {
+Status ExecutionQueue::Acquire(SignalUse* signal) {
   QNNRT_RETURN_IF_ERROR(Usable());
   if (OnWorker()) {
     return Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
@@ -86,16 +86,16 @@ Status ExecutionQueue::Enter(SignalUse* signal) {
                                      std::memory_order_relaxed)) {
     return Status::Ok();
   }
-  return EnterQueued(signal);
+  return AcquireQueued(signal);
 }
 
-Status ExecutionQueue::EnterQueued(SignalUse* signal) {
+Status ExecutionQueue::AcquireQueued(SignalUse* signal) {
   Caller caller(this);
   if (signal != nullptr) signal->Listen(&caller);
   Status status;
   {
     Lock lock(mutex_);
-    if (!TakeTurnOrQueue(&caller)) {
+    if (!AcquireOrEnqueue(&caller)) {
       while (caller.state != Waiter::State::kGranted) {
         if (signal != nullptr && !(status = signal->Check()).ok()) {
           Unlink(&caller);
@@ -109,7 +109,7 @@ Status ExecutionQueue::EnterQueued(SignalUse* signal) {
   return status;
 }
 
-bool ExecutionQueue::TakeTurnOrQueue(Waiter* waiter) {
+bool ExecutionQueue::AcquireOrEnqueue(Waiter* waiter) {
   uint32_t state = state_.load(std::memory_order_relaxed);
   for (;;) {
     const uint32_t wanted = state == kFree ? kTaken : state | kWaited;
@@ -137,7 +137,7 @@ void ExecutionQueue::Unlink(Waiter* waiter) {
   waiter->state = Waiter::State::kIdle;
 }
 
-void ExecutionQueue::PassOn() {
+void ExecutionQueue::ReleaseToNext() {
   Lock lock(mutex_);
   GrantNext();
 }
@@ -150,7 +150,7 @@ void ExecutionQueue::GrantNext() {
   }
   first_ = next->next;
   if (first_ == nullptr) last_ = nullptr;
-  // While the turn is taken and mutex_ held nobody else writes the state.
+  // While the queue is held and mutex_ locked nobody else writes the state.
   state_.store(first_ == nullptr ? kTaken : kTaken | kWaited, std::memory_order_release);
   next->state = Waiter::State::kGranted;
   if (next->caller != nullptr) {
@@ -225,7 +225,7 @@ Status ExecutionQueue::WaitForSlot(const SignalUse& signal, Lock* lock) {
   }
 }
 
-void ExecutionQueue::GiveBackSlot() {
+void ExecutionQueue::FreeSlot() {
   --in_flight_;
   slot_free_.notify_one();
   if (in_flight_ == 0) all_done_.notify_all();
@@ -234,16 +234,16 @@ void ExecutionQueue::GiveBackSlot() {
 Status ExecutionQueue::Submit(Request request) {
   QNNRT_RETURN_IF_ERROR(Usable());
   QNNRT_RETURN_IF_ERROR(StartWorker());
-  struct Attempt {  // undone on every way out but the last
+  struct Attempt {  // undone on every return but the last
     ExecutionQueue* queue;
     Job* job = nullptr;
     bool has_slot = false;
     ~Attempt() {
       if (job == nullptr) return;
-      job->LetGo();
+      job->ReleaseAll();
       Lock lock(queue->mutex_);
       queue->free_jobs_.push_back(job);
-      if (has_slot) queue->GiveBackSlot();
+      if (has_slot) queue->FreeSlot();
     }
   } attempt{this};
   Job* job;
@@ -263,21 +263,21 @@ Status ExecutionQueue::Submit(Request request) {
   }
   attempt.has_slot = true;
   if (job->bound != &*job->graph) {
-    job->binding = AnyBinding();  // what one graph has checked says nothing to another
+    job->binding = AnyBinding();  // what was checked for one graph does not hold for another
     job->bound = &*job->graph;
   }
   QNNRT_RETURN_IF_ERROR(job->graph->Bind(
       {request.inputs, request.outputs, request.num_inputs, request.num_outputs, 0},
       &job->binding));
-  // The tensors are the caller's until this returns: where outputs lie is told to nobody.
-  job->binding.own.tells_outputs = false;
+  // The tensors are valid until this returns: output addresses cannot be written into them.
+  job->binding.own.report_outputs = false;
   job->queued_at = MonotonicNanoseconds();
   {
     Lock lock(mutex_);
-    // An abort from here on finds the job in the list; one before left its mark.
+    // An abort from here on finds the job in the list; an earlier one has set aborted().
     if (!job->signal.aborted()) {
       attempt.job = nullptr;
-      if (TakeTurnOrQueue(job)) {
+      if (AcquireOrEnqueue(job)) {
         granted_ = job;
         to_work_.notify_one();
       }
@@ -292,7 +292,7 @@ bool ExecutionQueue::Withdraw(Job* job) {
     Lock lock(mutex_);
     if (job->state == Waiter::State::kWaiting) {
       Unlink(job);
-    } else if (granted_ == job) {  // the worker is in a callback, perhaps the one that got us here
+    } else if (granted_ == job) {  // the worker is in a callback, perhaps the one that called this
       granted_ = nullptr;
       job->state = Waiter::State::kIdle;
       GrantNext();
@@ -339,7 +339,7 @@ void ExecutionQueue::Notify(Job* job, ErrorCode code, Lock* lock) {
   lock->unlock();
   if (notify != nullptr) notify(param, Qnn_NotifyStatus_t{code});
   lock->lock();
-  if (callback_slot_) GiveBackSlot();
+  if (callback_slot_) FreeSlot();
   callback_slot_ = false;
 }
 
@@ -362,8 +362,8 @@ void ExecutionQueue::Work() {
       lock.unlock();
       Log* log = job->graph->context->backend->log.get();
       const Qnn_ErrorHandle_t code = Guarded([&] { return Report(Run(job), log); });
-      job->LetGo();
-      Leave();
+      job->ReleaseAll();
+      Release();
       lock.lock();
       Notify(job, static_cast<ErrorCode>(code), &lock);
     } else if (stopping_) {

@@ -1,16 +1,16 @@
 // The order in which a context's executions start: one FIFO for the synchronous calls, which run on
 // their callers' threads, and the asynchronous ones, which run on a worker thread of the context.
 //
-// A turn is a lock handed over in order. Nobody waiting, taking and passing it is one
-// compare-and-swap each. The worker starts with the first asynchronous execution.
+// The queue is a FIFO lock: who holds it executes. Without waiters, acquiring and releasing it is
+// one compare-and-swap each. The worker starts with the first asynchronous execution.
 //
 // How long one asynchronous execution holds what:
 //   from graphExecuteAsync's return until its notify callback begins: memory handles, signal,
 //     profile. The callback may deregister, free or use them again.
 //   from graphExecuteAsync's return until its notify callback returns: one of `depth` slots. The
 //     first graphExecuteAsync that the callback itself makes takes over this slot, so it never
-//     waits; further ones find a free slot or are refused (6025), since only the thread they are
-//     on could ever free one.
+//     waits; further ones use a free slot or are refused (6025), since only their own thread could
+//     free one.
 #pragma once
 
 #include <pthread.h>
@@ -51,21 +51,21 @@ class ExecutionQueue {
   ExecutionQueue(const ExecutionQueue&) = delete;
   ExecutionQueue& operator=(const ExecutionQueue&) = delete;
 
-  // A synchronous execution's turn: waits for everything that came before. Then Leave, on the same
-  // thread. Errors: 1005 from a notify callback of this context or in a forked child, and what the
-  // signal says.
-  Status Enter(SignalUse* signal);
-  void Leave() {
+  // A synchronous execution: waits for everything that came before, then holds the queue until
+  // Release on the same thread. Errors: 1005 from a notify callback of this context or in a forked
+  // child, and what the signal says.
+  Status Acquire(SignalUse* signal);
+  void Release() {
     uint32_t expected = kTaken;
     if (!state_.compare_exchange_strong(expected, kFree, std::memory_order_release,
                                         std::memory_order_relaxed)) {
-      PassOn();
+      ReleaseToNext();
     }
   }
 
-  // How many asynchronous executions may be in flight; said before the first Submit.
+  // How many asynchronous executions may be in flight; set before the first Submit.
   void set_depth(uint32_t depth) { depth_.store(depth, std::memory_order_relaxed); }
-  uint32_t depth() const { return depth_.load(std::memory_order_relaxed); }  // 0: not said yet
+  uint32_t depth() const { return depth_.load(std::memory_order_relaxed); }  // 0: not set yet
 
   // Queues an asynchronous execution; waits while depth() of them are in flight. After an error
   // there is no callback. Errors: those of Graph::Bind, what the signal says, 6025 (see above),
@@ -76,7 +76,7 @@ class ExecutionQueue {
   bool OnWorker() const;
   // Waits for all that is in flight; nothing can be queued any more. Not on the worker.
   void Close();
-  // In a forked child the worker is gone, and what was in flight will never be done.
+  // In a forked child there is no worker, and what was in flight never completes.
   bool forked() const;
 
  private:
@@ -95,18 +95,18 @@ class ExecutionQueue {
   static constexpr uint32_t kFree = 0, kTaken = 1, kWaited = 2;  // kWaited: the list is not empty
 
   Status Usable() const;
-  Status EnterQueued(SignalUse* signal);
-  void PassOn();
+  Status AcquireQueued(SignalUse* signal);
+  void ReleaseToNext();
   Status StartWorker();
   static Status Run(Job* job);
   bool Withdraw(Job* job);  // on behalf of a signal
   void Work();
   // The rest with mutex_ held.
-  bool TakeTurnOrQueue(Waiter* waiter);  // true: the turn is the waiter's
-  void GrantNext();                      // by the owner of the turn, who gives it away
+  bool AcquireOrEnqueue(Waiter* waiter);  // true: acquired
+  void GrantNext();                       // by the holder, to release it
   void Unlink(Waiter* waiter);
   Status WaitForSlot(const SignalUse& signal, Lock* lock);
-  void GiveBackSlot();
+  void FreeSlot();
   Job* NewJob();
   void Notify(Job* job, ErrorCode code, Lock* lock);
 
@@ -120,7 +120,7 @@ class ExecutionQueue {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<Job*> free_jobs_;
   Waiter* withdrawn_ = nullptr;  // hold nothing any more; only their callbacks are due
-  Job* granted_ = nullptr;       // has the turn, is about to run
+  Job* granted_ = nullptr;       // holds the queue, is about to run
   uint32_t in_flight_ = 0;
   bool callback_slot_ = false;  // the running callback's slot is still its own
   bool closed_ = false, stopping_ = false;
@@ -128,7 +128,7 @@ class ExecutionQueue {
   pthread_t worker_ = {};
 };
 
-// In a forked child what the worker was waiting on cannot be destroyed: it stays.
+// In a forked child what the worker was waiting on cannot be destroyed: it is leaked.
 struct QueueDeleter {
   void operator()(ExecutionQueue* queue) const {
     if (!queue->forked()) delete queue;

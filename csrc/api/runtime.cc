@@ -63,7 +63,7 @@ Qnn_ErrorHandle_t Report(const Status& status, Log* log) {
   const bool silent = status.message().empty();
   ThreadError() = silent ? Status(status.code()) : Status(status.code(), status.message());
   if (log != nullptr) {
-    // A graph that waits for more frames does what it is meant to do.
+    // Early termination of a graph that needs more frames is expected: not logged as an error.
     const bool waits = status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;
     log->Write(waits ? QNN_LOG_LEVEL_VERBOSE : QNN_LOG_LEVEL_ERROR, "%s %u: %s",
                waits ? "early termination" : "error", status.code(), status.message().c_str());

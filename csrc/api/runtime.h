@@ -1,4 +1,4 @@
-// The objects behind the handles, and the one place that holds them.
+// The objects behind the handles, and the runtime that owns them.
 #pragma once
 
 #include <atomic>
@@ -46,12 +46,12 @@ struct LogObject {
 
 struct Backend {
   const BackendTraits* traits;
-  std::shared_ptr<Log> log;  // null: nobody listens
+  std::shared_ptr<Log> log;  // null: no log
   std::vector<QnnBackend_OperationName_t> operations;
   LpaiSettings lpai;    // constant once it is created, as what follows
   ConfigRecord record;  // of backendCreate
 
-  // What graphs begin with; backendSetConfig may change it while others make graphs.
+  // The initial options of graphs; backendSetConfig may change them while others make graphs.
   GraphOptions graph_options() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return graph_options_;
@@ -85,7 +85,7 @@ struct ContextObject {
   std::shared_ptr<Context> context;
 };
 
-// What graphs ask of their backend.
+// The GraphHost of a context's graphs.
 GraphHost HostOf(const Backend& backend);
 
 struct GraphObject {
@@ -97,7 +97,7 @@ struct GraphObject {
   GraphSettings settings;  // under settings_mutex
   GraphProfile profile;
   const bool prepare_only;
-  Environments environments;  // let go of before the graph
+  Environments environments;  // destroyed before the graph
 
   Status Bind(const Qnnrt_Tensors_t& tensors, AnyBinding* binding) {
     return executable.Bind(&graph, tensors, binding);

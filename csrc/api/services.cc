@@ -1,4 +1,4 @@
-// Log, memory and device: thin entries over what does the work.
+// The function table's entries for log, memory and device.
 #include "api/functions.h"
 #include "memory/memory.h"
 

@@ -194,7 +194,7 @@ Qnn_ErrorHandle_t Free(Qnn_SignalHandle_t handle) {
         return Report(Status(QNN_SIGNAL_ERROR_SIGNAL_IN_USE,
                              "a call uses the signal: free it after that call"));
       pinned.Reset();
-      std::this_thread::yield();  // a call that has ended its use is about to let go of it
+      std::this_thread::yield();  // a call that has ended its use is about to unpin it
     }
     return taken == Table::Taken::kYes ? Qnn_ErrorHandle_t{QNN_SUCCESS} : Report(StaleSignal());
   });

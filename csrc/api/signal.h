@@ -1,9 +1,10 @@
-// Signals: what a client holds to end a call early, by hand (ABORT) or by the clock (TIMEOUT).
+// Signals, with which a client ends a call early: by a trigger (ABORT) or after a time (TIMEOUT).
 //
 //   QNNRT_ASSIGN_OR_RETURN(SignalUse signal, SignalUse::Begin(handle, kGraphSignalCodes));
-//   Status status = LongCall(signal.interrupt());   // asks it now and then
-//   if (status.ok()) status = signal.Conclude();    // too late is late, whatever was done
-//   ... let go of what the call held; whoever triggered the signal returns when `signal` goes
+//   Status status = LongCall(signal.interrupt());   // checks it regularly
+//   if (status.ok()) status = signal.Conclude();    // fails after the deadline even if the call is
+//   done
+//   ... free what the call held; the triggering call returns when `signal` is destroyed
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@
 
 namespace qnnrt {
 
-// What a call returns for what happens to its signal.
+// The codes of a call for the events of its signal.
 struct SignalCodes {
   ErrorCode invalid, in_use, aborted, timed_out;
 };
@@ -29,7 +30,7 @@ inline constexpr SignalCodes kContextSignalCodes = {
     QNN_CONTEXT_ERROR_INVALID_ARGUMENT, QNN_SIGNAL_ERROR_SIGNAL_IN_USE, QNN_CONTEXT_ERROR_ABORTED,
     QNN_CONTEXT_ERROR_TIMED_OUT};
 
-// Told of an abort: by whoever waits on behalf of a call.
+// Notified of an abort: implemented by whoever waits on behalf of a call.
 class AbortListener {
  public:
   // The signal's lock is held, so this must neither end nor begin a use of it. True when the call
@@ -44,11 +45,11 @@ class Signal final : public Interrupt {
  public:
   Signal();
 
-  // What it does from now on: the last word of the list; an empty one makes it inert. Errors: 9000
+  // Configures it: the last entry of the list counts; an empty list makes it inert. Errors: 9000
   // in use, 9002 both kinds or no time, 1000 an option that is not known.
   Status Configure(const QnnSignal_Config_t** config);
-  // Ends the call that uses this, and returns when that call holds nothing any more; then it has
-  // failed. Errors: 9005 not configured for ABORT, 9001 no call uses it, or that one was done.
+  // Aborts the call that uses this, and returns when that call has failed and holds nothing any
+  // more. Errors: 9005 not configured for ABORT, 9001 no call uses it, or that one was done.
   Status Trigger();
   Status Check() const override;
   Status Conclude() override;
@@ -67,7 +68,7 @@ class Signal final : public Interrupt {
   std::mutex mutex_;
   std::condition_variable idle_;
   bool in_use_ = false;
-  bool concluded_ = false;  // the call that uses it is done, and about to let go of what it held
+  bool concluded_ = false;  // the call that uses it is done, and about to free what it held
   uint64_t uses_ = 0;
   AbortListener* listener_ = nullptr;
   // Constant while in use.
@@ -78,7 +79,7 @@ class Signal final : public Interrupt {
   std::atomic<bool> aborted_{false};
 };
 
-// One call's use of a signal, or of none: from Begin until it goes no other call can use it, and
+// One call's use of a signal, or of none: until its end no other call can use it, and
 // it can be neither freed nor configured. May end on another thread than it began on.
 class SignalUse {
  public:
@@ -94,9 +95,9 @@ class SignalUse {
   Status Check() const { return pin_ ? pin_->Check() : Status::Ok(); }
   Status Conclude() const { return pin_ ? pin_->Conclude() : Status::Ok(); }
   bool aborted() const { return pin_ && pin_->aborted_.load(std::memory_order_relaxed); }
-  // When Check begins to fail for lateness; UINT64_MAX: never.
+  // From when on Check fails; UINT64_MAX: never.
   uint64_t deadline() const { return pin_ ? pin_->deadline_ : UINT64_MAX; }
-  // Who is told of an abort from now on; null: nobody.
+  // Who is notified of an abort from now on; null: nobody.
   void Listen(AbortListener* listener);
   void End();
   // For AbortListener::OnAbort: drops the use, which the triggering call then ends.

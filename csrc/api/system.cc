@@ -1,4 +1,4 @@
-// The system library's provider, its log, and what needs no state.
+// The system library's provider, its log and its stateless functions.
 #include "api/system.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The system library's parts: what systemN.cc files share. It stands beside the backends: it knows
-// context binaries and profiles, but no backend, context or graph.
+// What the system*.cc files share. The system library knows context binaries and profiles, but no
+// backend, context or graph.
 #pragma once
 
 #include "abi/qnn_system.h"

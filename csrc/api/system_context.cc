@@ -1,4 +1,4 @@
-// What a context binary holds, as the C structs of the system interface.
+// Descriptions of context binaries, as the C structs of the system interface.
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
@@ -174,7 +174,7 @@ std::unique_ptr<Description> Description::Make(const BinaryView& view) {
   return made;
 }
 
-// ---- what is no binary of ours ----
+// ---- foreign binaries ----
 
 struct Magic {
   size_t at;
@@ -227,7 +227,7 @@ Status Verify(const void* binary, uint64_t size) {
   return Status::Ok();
 }
 
-// ---- the entries ----
+// ---- the function table's entries ----
 
 // Owns what its last successful call described.
 struct SystemContext {

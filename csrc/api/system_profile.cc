@@ -209,7 +209,7 @@ LogFiles& Files() {
   return *files;
 }
 
-// ---- the entries ----
+// ---- the function table's entries ----
 
 Status OpenTarget(const QnnSystemProfile_SerializationTarget_t& target,
                   const QnnSystemProfile_SerializationTargetConfig_t* configs, uint32_t count,

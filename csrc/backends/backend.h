@@ -1,5 +1,5 @@
-// What one backend is: names, versions, limits and memory policy. No code path asks which backend
-// it serves; it asks for one of these properties.
+// The traits of a backend: names, versions, limits and memory policy. Code never checks which
+// backend it serves, only these traits.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct BackendTraits {
   uint32_t id = 0;
   const char* provider = nullptr;
   Qnn_Version_t api_version = {0, 0, 0};
-  // What hangs behind customInfo of a CUSTOM memory descriptor, and which kinds (KindBit) register.
+  // The struct behind customInfo of a CUSTOM memory descriptor, and which kinds (KindBit) register.
   CustomMem custom_memory = CustomMem::kNone;
   uint32_t memory_kinds = 0;
   // RAW tensors are copied through buffers of the runtime's own, since the accelerator that this
@@ -29,10 +29,9 @@ struct BackendTraits {
   // The client brings the memory that graphs work in, and graphFinalize takes it: of graphs from a
   // binary, too.
   bool client_memory = false;
-  // Graphs are executed by what the binding gives: there is nothing to make a binary of.
+  // Graphs are executed by an executor of the binding's: they cannot be written into a binary.
   bool external = false;
-  // Takes less than the op table: whether a valid node is for this backend, and whether any node of
-  // an op type is. Null: all of them.
+  // Whether the backend takes a valid node, and whether it takes any node of an op type. Null: all.
   Status (*admit)(const Node& node) = nullptr;
   bool (*takes_op)(const char* type) = nullptr;
   ConfigSet configs = ConfigSet::kCpu;
@@ -46,7 +45,7 @@ struct BackendTraits {
 // Every property key of the API, ascending, 0 at the end; what is not here is unknown.
 extern const uint32_t kKnownProperties[];
 
-// Where what the backend maps counts; null for one that maps nothing.
+// The process domain of the backend's mappings; null for one that maps nothing.
 inline ProcessDomain* DomainOf(const BackendTraits& traits) {
   return traits.stages_raw ? &ProcessDomain::Htp() : nullptr;
 }

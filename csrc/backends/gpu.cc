@@ -18,7 +18,8 @@ constexpr std::array kMore = {QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS,
                               QNN_PROPERTY_GROUP_SIGNAL,
                               QNN_PROPERTY_SIGNAL_SUPPORT_ABORT,
                               QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT};
-// There are no binaries of graphs that the runtime has not compiled, and of memory OpenCL's alone.
+// No context binaries, since the runtime does not compile these graphs; the only memory kind is
+// OpenCL's.
 constexpr uint32_t kNot[] = {
     QNN_PROPERTY_CONTEXT_SUPPORT_CACHING,
     QNN_PROPERTY_CONTEXT_SUPPORT_CONFIG_ENABLE_GRAPHS,

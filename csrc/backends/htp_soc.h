@@ -11,7 +11,7 @@ struct HtpSoc {
   uint32_t vtcm_mb;
 };
 
-// What a device is that nobody configured: as the vendor's simulator shows itself.
+// The default of a device, which is that of the vendor's simulator.
 inline constexpr HtpSoc kDefaultHtpSoc = {30, 68, 4};
 
 // Null for a model without a known accelerator.

@@ -1,4 +1,5 @@
-// What an lpai backend was told about the accelerator that it stands for, and what it answers.
+// The accelerator that an lpai backend stands for, as configured, and what the backend reports of
+// it.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 namespace qnnrt {
 
-// Constant once the backend is there: graphs lay their memory out by it.
+// Constant once the backend is created: graphs plan their memory by it.
 struct LpaiSettings {
   // As a process on the aDSP: the accelerator's own memory (TCM) is within reach, and a binary is
   // used where it lies. Otherwise as from the CPU.
   bool direct_mode = false;
   uint32_t start_alignment = 64;                  // bytes, of every address that a client gives
   uint32_t size_alignment = 16;                   // bytes, of every size
-  std::optional<QnnLpaiBackend_Target_t> target;  // none said: see Target()
+  std::optional<QnnLpaiBackend_Target_t> target;  // not configured: see Target()
   QnnLpaiBackend_HwVersion_t version = QNN_LPAI_BACKEND_HW_VERSION_DEFAULT;
   std::optional<uint32_t> cores, macs;  // in place of the version's own
 

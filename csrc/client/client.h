@@ -1,10 +1,9 @@
-// What a QNN client needs beside the function table: a place for log lines, fork detection, a lock
-// and completions. Header only; part of the binding, not of libqnnrt.so.
+// What a QNN client needs beside the function table: a queue of log lines, fork detection and
+// completions. Header only; part of the binding, not of libqnnrt.so.
 //
-// Backends call back on threads of their own, at any time, even while the process goes down.
-// Nothing here runs Python: lines and results are put down, and the binding collects them when it
-// next holds the interpreter. So a callback never waits for the interpreter lock and never outlives
-// it.
+// Backends call back on threads of their own, at any time, even while the process exits. Nothing
+// here runs Python: lines and results are queued, and the binding collects them when it next holds
+// the interpreter. So a callback never waits for the interpreter lock and never outlives it.
 #pragma once
 
 #include <pthread.h>
@@ -30,7 +29,7 @@ struct LogLine {
   char text[1012];
 };
 
-// A bounded queue: when nobody collects, the oldest lines go, and how many went is kept.
+// A bounded queue: when it is full the oldest lines are dropped and counted.
 class LogSink {
  public:
   // Never destroyed: a backend may log from its own static destructors.
@@ -93,7 +92,7 @@ inline void LogCallback(const char* format, QnnLog_Level_t level, uint64_t times
 
 // ---- Asynchronous execution ----
 
-// The asynchronous executions of one owner that have not reported yet, and what they all took.
+// The asynchronous executions of one owner that have not completed yet, and the time of all.
 class Flight {
  public:
   void Begin() {
@@ -148,9 +147,9 @@ class Flight {
 struct Completion {
   Completion(void* its_owner, Flight* its_flight) : owner(its_owner), flight(its_flight) {}
   void* const owner;     // the binding's
-  Flight* const flight;  // lives as long as the owner
+  Flight* const flight;  // freed with the owner
   const uint64_t called = Ticks::Now();
-  // Null: the backend's own messages are not to be asked for from its callback.
+  // Null: the backend's messages cannot be queried from its callback.
   QnnError_GetVerboseMessageFn_t get_message = nullptr;
   QnnError_FreeVerboseMessageFn_t free_message = nullptr;
   uint64_t error = 0;
@@ -158,7 +157,7 @@ struct Completion {
   Completion* next = nullptr;
 };
 
-// Executions that have reported, in that order, until someone takes them.
+// Completed executions, in order of completion, until they are collected.
 class Completions {
  public:
   // One for each process: a forked child has nothing of its parent's in flight.
@@ -170,7 +169,7 @@ class Completions {
     delete fresh;
     return *all;
   }
-  static void ForgetAfterFork() { instance_.store(nullptr, std::memory_order_release); }
+  static void ResetAfterFork() { instance_.store(nullptr, std::memory_order_release); }
 
   void Begin() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -187,7 +186,7 @@ class Completions {
     end_ = &completion->next;
     changed_.notify_one();
   }
-  // Waits for the next one. Null after Stop, when all have been taken.
+  // Waits for the next one. Null after Stop, when all have been collected.
   Completion* Take() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return first_ != nullptr || (stopped_ && outstanding_ == 0); });
@@ -244,7 +243,7 @@ inline void WatchForks() {
     pthread_atfork([] { LogSink::Get().mutex().lock(); }, [] { LogSink::Get().mutex().unlock(); },
                    [] {
                      LogSink::Get().Clear();
-                     Completions::ForgetAfterFork();
+                     Completions::ResetAfterFork();
                      LogSink::Get().mutex().unlock();
                      g_generation.fetch_add(1, std::memory_order_relaxed);
                    });

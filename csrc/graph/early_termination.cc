@@ -6,7 +6,8 @@
 
 namespace qnnrt {
 
-EarlyEnd::EarlyEnd(const std::vector<Node>& nodes, const std::vector<size_t>& step_nodes)
+EarlyTermination::EarlyTermination(const std::vector<Node>& nodes,
+                                   const std::vector<size_t>& step_nodes)
     : step_nodes_(step_nodes), sources_(nodes.size()), wanted_(nodes.size()), waits_(nodes.size()) {
   std::unordered_map<const Tensor*, size_t> producer;
   for (size_t n = 0; n < nodes.size(); ++n) {

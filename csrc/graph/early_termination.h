@@ -1,4 +1,4 @@
-// What is still run of an execution that a step ended early.
+// Executions that a step terminates early (6038): which of the later steps still run.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 
 namespace qnnrt {
 
-// Every node that keeps state sees every execution, or its frames would no longer belong to those
-// of the others: so those that do not depend on the step that waits are run, with what they need.
-class EarlyEnd {
+// A step whose node has no result yet (Buffer) terminates the execution. Every other stateful node
+// must still see each execution, or the states would run apart: those that do not depend on that
+// step are run, with the nodes that they need.
+class EarlyTermination {
  public:
   // In the order in which they run; step_nodes: the node of each step, as not every one has a step.
-  EarlyEnd(const std::vector<Node>& nodes, const std::vector<size_t>& step_nodes);
+  EarlyTermination(const std::vector<Node>& nodes, const std::vector<size_t>& step_nodes);
 
-  // The rest after `step` ended the execution; run(step) runs one more. The code of an early end,
+  // The steps after `step`, which terminated the execution; run(step) runs one of them. Gives 6038,
   // or another error of a step. Allocates nothing.
   template <typename Run>
   Status Finish(size_t step, const Run& run) {
@@ -47,8 +48,8 @@ class EarlyEnd {
 
   std::vector<size_t> step_nodes_;
   std::vector<std::vector<size_t>> sources_;  // the nodes whose outputs a node reads
-  std::vector<bool> wanted_;                  // keeps state, or a later node needs it for that
-  std::vector<bool> waits_;                   // for the one that ended the execution
+  std::vector<bool> wanted_;                  // stateful, or needed by a stateful node
+  std::vector<bool> waits_;                   // has no result in this execution
 };
 
 }  // namespace qnnrt

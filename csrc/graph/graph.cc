@@ -12,9 +12,8 @@
 
 namespace qnnrt {
 
-// Whether a client may add to it.
 Status Graph::CheckOpen(const char* what) const {
-  if (finalized() || left_) {
+  if (finalized() || compiled_elsewhere_) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more %s",
                  name_.c_str(), what);
   }
@@ -173,7 +172,7 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
 
 Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   auto lock = Lock();
-  if (finalized() || left_)
+  if (finalized() || compiled_elsewhere_)
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized already", name_.c_str());
   if (declared_ && pools_ == nullptr) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
@@ -262,7 +261,7 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
     QNNRT_ASSIGN_OR_RETURN(staging,
                            Staging::Make(name_, inputs_, outputs_, host_.domain, plan->threads()));
     staging->set_strict(options_.strict);
-    unplaced_.reserve(app.size());
+    unstaged_.reserve(app.size());
   }
   own_binding_.entries.resize(app.size());
   own_binding_.pinned.reserve(app.size());
@@ -271,7 +270,7 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   step_times_.assign(plan->steps().size(), 0);
   if (pools_ != nullptr) {
     own_binding_.outputs.reserve(app.size());
-    pools_->told.assign(app.size(), {});
+    pools_->reported.assign(app.size(), {});
     PointAtPools(plan);
     plan->ResetState();
   }
@@ -283,7 +282,7 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   weights_share_ = std::move(weights);
   arena_share_ = std::move(arena);
   staging_ = std::move(staging);
-  // Weights that were packed or folded are held twice until here; what no step reads goes now.
+  // Weights that were packed or folded exist twice until here: those that no step reads are freed.
   for (Tensor& t : tensors_) {
     if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
   }

@@ -28,15 +28,15 @@ struct GraphOptions {
   int threads = 0;  // 0: as many as this process may use
   bool portable_only = false;
   bool strict = false;  // a RAW tensor that would have to be copied is refused
-  // With client memory: inputs and outputs have no places in the scratch memory.
+  // With client memory: inputs and outputs are not allocated in the scratch memory.
   bool exclude_io = false;
   uint32_t plan_milliseconds = 0;  // for a smaller arena than the planner finds at once
 };
 
-// What a graph asks of the backend that it runs for.
+// What a graph needs from its backend.
 struct GraphHost {
-  // Where the accelerator's mappings count; RAW tensors are staged then. Null: the graph uses
-  // whatever memory it is given where it is.
+  // The accelerator's process domain, against whose limit mappings count; RAW tensors are staged
+  // then. Null: the graph uses client memory directly.
   ProcessDomain* domain = nullptr;
   // Whether the backend takes this (valid) node; null: every one. Errors: 6005, says what it takes.
   Status (*admit)(const Node& node) = nullptr;
@@ -63,7 +63,7 @@ struct GraphStats {
 // Where the weights of a graph from a context binary are, and how it uses memory.
 struct LoadOptions {
   const uint8_t* weights = nullptr;        // in the binary or a copy of its weights
-  std::shared_ptr<const void> owner;       // of them; null: they stay as long as the graph
+  std::shared_ptr<const void> owner;       // of them; null: they outlive the graph
   bool checked = false;                    // they were compared with their checksum
   bool counted = false;                    // they are counted against the process domain already
   std::shared_ptr<SharedArena> arena;      // null: an arena of its own
@@ -91,12 +91,13 @@ struct Binding {
   std::vector<Entry> entries;
   std::vector<SlotHandle> pinned;
   std::vector<Sync> syncs;
-  // With client memory: the outputs as they were given, to be told where they lie; null: not given.
+  // With client memory: the client's output tensors, which receive the outputs' addresses; null:
+  // not given.
   std::vector<Qnn_Tensor_t*> outputs;
-  bool tells_outputs = true;  // else they may be gone when the execution has ended
+  bool report_outputs = true;  // false: these tensors may be freed before the execution has ended
 };
 
-// How one execution goes; the default is the fast way.
+// Options of one execution; with the defaults it takes the fast path.
 struct RunOptions {
   ProfileScope* profile = nullptr;
   const Interrupt* interrupt = nullptr;  // asked before every step
@@ -138,29 +139,30 @@ class Graph {
   // ---- compiling elsewhere (graph_lower.cc) ----
 
   // The graph as it would be compiled, as JSON, with the addresses of its constants; the graph does
-  // not change. Valid until the next call, Leave, or the end of the graph. Errors: 6024 finalized,
-  // 6007 a tensor that nothing produces, what folding constants gives.
+  // not change. Valid until the next call, ReleaseConstants, or the end of the graph. Errors: 6024
+  // finalized, 6007 a tensor that nothing produces, what folding constants gives.
   Result<const char*> Lower(PassLevel level);
-  // Another backend has compiled it: it takes no more tensors and nodes, and of its constants only
-  // those at these addresses stay, for as long as the graph lives. Errors: 6024 finalized.
-  Status Leave(const void* const* kept, uint64_t count);
+  // Another backend has compiled it: it takes no more tensors and nodes. Frees its constants but
+  // for those at these addresses, which are freed with the graph. Errors: 6024 finalized.
+  Status ReleaseConstants(const void* const* kept, uint64_t count);
 
   // ---- client memory (graph_pools.cc) ----
   // Errors of all of these: 1000 the memory of this graph is the runtime's own.
 
-  // Makes the plan, if it is not there, and says how much memory it needs. A tensor or node added
-  // afterwards undoes that. Errors: as Finalize.
+  // Makes the plan, if there is none, and returns how much memory it needs. Adding a tensor or node
+  // drops the plan. Errors: as Finalize.
   Result<PoolSizes> Prepare();
-  // Before or after Finalize; null takes it away. Waits for a running execution; what was in the
-  // scratch memory need not stay. Nothing is written beyond the size that Prepare answers. Errors:
-  // 6000 too small, on no boundary, of no whole size, or in memory that another pool has; 1005
-  // memory that this forked process shares with its parent.
+  // Before or after Finalize; null removes it. Waits for a running execution; the contents of the
+  // scratch memory are not preserved. Nothing is written beyond the size that Prepare returns.
+  // Errors: 6000 too small, on no boundary, of no whole size, or in memory that another pool has;
+  // 1005 memory that this forked process shares with its parent.
   Status SetScratch(void* address, uint64_t size);
-  // Before Finalize only, which zeroes it; held until the graph goes. Errors: as above, 6024.
+  // Before Finalize only, which zeroes it; in use until the graph is freed. Errors: as above, 6024.
   Status SetPersistent(void* address, uint64_t size);
   // Where a graph input or output lies in the scratch memory: an input is to be written there
-  // before each execution, an output is there until the next one. Another place once the scratch
-  // memory was replaced. Errors: 6023 before Prepare, 6000 no scratch memory, 6004 no such tensor.
+  // before each execution, an output is valid until the next one. The address changes when the
+  // scratch memory is replaced. Errors: 6023 before Prepare, 6000 no scratch memory, 6004 no such
+  // tensor.
   Result<void*> IoAddress(uint32_t id);
 
   // On every backend: what kernels keep from one execution to the next is as before the first one.
@@ -176,7 +178,7 @@ class Graph {
   // What Prepare of a declared graph with client memory reads, once its nodes are sound and
   // admitted by the host. Errors: as Load's, 6005.
   Status Defer(std::shared_ptr<const LoadSource> source);
-  // Before what a loaded graph has is written again: compares weights that nobody has read yet
+  // Before a loaded graph is written into a binary again: compares weights that were not read yet
   // with their checksum. Under Lock(). Errors: 5005.
   Status CheckWeights() { return plan_ == nullptr ? NotFinalized() : plan_->CheckWeights(); }
 
@@ -193,19 +195,19 @@ class Graph {
   // those in the scratch memory; an execution then writes into `outputs` where they lie.
   Status Bind(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
               uint32_t num_outputs, Binding* binding) const;
-  // The same for memory handles of some of the inputs and outputs, to keep them where they are.
+  // The same for memory handles of some of the inputs and outputs, which stay pinned.
   Status BindHandles(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
                      uint32_t num_outputs, Binding* binding) const;
-  // Errors: what kernels and the interrupt say; 8003 and 1002 when a RAW tensor that has no place
-  // yet gets none. Outputs are untouched then.
+  // Errors: what kernels and the interrupt say; 8003 and 1002 when no staging memory can be
+  // allocated. Outputs are untouched then.
   Status Run(const Binding& binding, const RunOptions& options);
   static void Release(Binding* binding);
 
-  // Wait for a running execution; then no other one begins until the guard goes.
+  // Waits for a running execution; no other one begins while the guard is held.
   std::unique_lock<std::mutex> Lock() { return std::unique_lock<std::mutex>(mutex_); }
 
-  // Where the runtime stages a graph input or output; reserved now if it was not, and there until
-  // the graph goes. A RAW tensor at that very address is used in place. Errors: 6023 before
+  // The staging slot of a graph input or output; its memory is allocated now if it was not, and
+  // freed with the graph. A RAW tensor at that very address is used in place. Errors: 6023 before
   // finalize, 6004 no such tensor, 1000 a graph that stages nothing, 8003 and 1002 as Run.
   Result<void*> StagingAddress(uint32_t id);
 
@@ -220,7 +222,7 @@ class Graph {
   const std::vector<const Tensor*>& outputs() const { return outputs_; }
 
  private:
-  // A graph input or output: what every execution checks. Constant once the graph is finalized.
+  // What every execution checks of a graph input or output. Constant once the graph is finalized.
   struct AppTensor {
     const Tensor* tensor;
     uint64_t bytes;
@@ -237,7 +239,7 @@ class Graph {
   struct Prepared {
     std::unique_ptr<Plan> plan;
     std::vector<PassReport> passes;
-    uint64_t start = 0, optimized = 0, end = 0;  // when
+    uint64_t start = 0, optimized = 0, end = 0;  // timestamps, nanoseconds
   };
   struct Lowered {
     Ir ir;
@@ -245,11 +247,11 @@ class Graph {
   };
   struct Pools {  // of a graph with client memory
     ClientPool scratch, persistent;
-    struct Told {  // an output whose place was written into the client's tensor
+    struct Reported {  // an output whose address was written into the client's tensor
       const Qnn_Tensor_t* tensor = nullptr;
       const void* address = nullptr;
     };
-    std::vector<Told> told;
+    std::vector<Reported> reported;
   };
   Status MakePlan(Interrupt* interrupt, Prepared* made) const;
   Status CheckDeclared() const;
@@ -270,9 +272,9 @@ class Graph {
   Status CheckInPools(const Binding& binding) const;
   bool InScratch(const Binding& binding, size_t app_tensor) const;
   void ApplyInPools(const Binding& binding);
-  void TellOutputs(const Binding& binding);
-  // What Finalize and Load end with: the graph is ready, or nothing has changed. `note` writes down
-  // what was done, as the last thing that may run out of memory.
+  void ReportOutputs(const Binding& binding);
+  // The end of Finalize and Load: the graph is ready, or nothing has changed. `note` adds profile
+  // events, as the last step that may run out of memory.
   Status Install(Prepared* made, FunctionRef<void(const Staging*)> note);
   Status CheckConnected(std::vector<Node>* ordered) const;
   Status BindBoth(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
@@ -304,8 +306,8 @@ class Graph {
   void StageOut(const Binding& binding);
   void AddCopyEvents(const StagingStats& before, bool input, uint64_t start, uint64_t end,
                      ProfileScope* profile, int top) const;
-  void TellNews();
-  // True also of an execution that ended early, waiting for what the next ones bring.
+  void LogCopies();
+  // True also of an execution that terminated early: it changed the graph's state.
   static bool Executed(const Status& status) {
     return status.ok() || status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;
   }
@@ -326,20 +328,20 @@ class Graph {
   std::vector<const Tensor*> inputs_, outputs_;
   std::unique_ptr<Plan> plan_;
   Prepared prepared_;
-  bool declared_ = false;  // comes from a context binary
-  bool left_ = false;      // compiled by another backend
+  bool declared_ = false;            // comes from a context binary
+  bool compiled_elsewhere_ = false;  // by another backend
   std::unique_ptr<Lowered> lowered_;
   std::vector<std::shared_ptr<AlignedBytes>> kept_;  // constants that the other backend reads
   std::shared_ptr<const LoadSource> source_;         // of a declared graph until it is finalized
   const std::unique_ptr<Pools> pools_;               // null: memory is the runtime's own
   ProcessDomain::Share weights_share_, arena_share_;
   std::unique_ptr<Staging> staging_;  // constant once the graph is finalized; null: stages nothing
-  std::vector<size_t> unplaced_;      // of RunStaged
+  std::vector<size_t> unstaged_;      // of StageIn: tensors without a staging slot
   std::vector<PassReport> passes_;
   std::vector<AppTensor> app_;      // inputs, then outputs
-  std::atomic<bool> ready_{false};  // plan_ and app_ are there and constant
+  std::atomic<bool> ready_{false};  // plan_ and app_ are set and constant
   Binding own_binding_;             // of Execute
-  std::vector<void*> patched_;      // where the steps find each app tensor now
+  std::vector<void*> patched_;      // the address of each app tensor in the steps
   std::vector<uint64_t> step_times_;
   std::string description_;
   uint64_t executes_ = 0, execute_ticks_ = 0;

@@ -1,4 +1,4 @@
-// How a graph is executed: what it is given is checked and pinned, the steps are pointed at it.
+// Execution: checks and pins the client's tensors, points the steps at them, runs.
 #include <algorithm>
 #include <cinttypes>
 
@@ -12,7 +12,7 @@
 namespace qnnrt {
 namespace {
 
-struct Unpin {  // whatever way the call ends, an exception included
+struct Unpin {  // on every return, and on an exception
   Binding* binding;
   ~Unpin() {
     if (binding != nullptr) Graph::Release(binding);
@@ -40,7 +40,7 @@ Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor, Binding* bin
           .WithCode(QNN_GRAPH_ERROR_INVALID_TENSOR)
           .Within("tensor '" + tensor.name + "'");
     }
-    registration = *why;  // it became valid in between
+    registration = *why;  // registered in between
   }
   binding->pinned.push_back(slot);
   if (registration->sync_fd >= 0) {
@@ -233,7 +233,7 @@ Status Graph::RunLocked(const Binding& binding, const RunOptions& options) {
   if (pools_ == nullptr) return RunBound(binding, options);
   QNNRT_RETURN_IF_ERROR(CheckInPools(binding));
   Status status = RunBound(binding, options);
-  if (status.ok()) TellOutputs(binding);
+  if (status.ok()) ReportOutputs(binding);
   return status;
 }
 
@@ -250,7 +250,8 @@ Status Graph::RunBound(const Binding& binding, const RunOptions& options) {
   }
   uint64_t start = MonotonicNanoseconds();
   bool nodes = profile->detailed();
-  if (nodes) std::fill(step_times_.begin(), step_times_.end(), 0);  // an early end skips steps
+  if (nodes)
+    std::fill(step_times_.begin(), step_times_.end(), 0);  // an early termination skips steps
   Status status = plan_->RunWatched(nodes ? step_times_.data() : nullptr, options.interrupt);
   uint64_t end = MonotonicNanoseconds();
   if (!Executed(status)) return status;
@@ -270,7 +271,7 @@ Status Graph::Run(const Binding& binding, const RunOptions& options) {
   std::unique_lock<std::mutex> lock(mutex_);
   Status status = RunLocked(binding, options);
   lock.unlock();
-  if (staging_ != nullptr && staging_->HasNews()) TellNews();
+  if (staging_ != nullptr && staging_->HasUnloggedCopies()) LogCopies();
   return status;
 }
 
@@ -285,7 +286,7 @@ Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn
     status = RunLocked(own_binding_, options);
   }
   lock.unlock();
-  if (staging_ != nullptr && staging_->HasNews()) TellNews();
+  if (staging_ != nullptr && staging_->HasUnloggedCopies()) LogCopies();
   return status;
 }
 

@@ -1,5 +1,5 @@
-// A declared graph for a backend that compiles it elsewhere: the passes are done here, the kernels
-// are its own.
+// Lowering for a backend that compiles the graph elsewhere: the passes run here, the kernels are
+// that backend's.
 #include <algorithm>
 #include <unordered_set>
 
@@ -10,7 +10,7 @@
 namespace qnnrt {
 namespace {
 
-// Tensors in the order in which they are met, and nodes that name them by it.
+// Nodes refer to tensors by their index, in the order of first use.
 class Lowering {
  public:
   void Tensors(const char* key, const std::vector<const Tensor*>& tensors) {
@@ -40,7 +40,7 @@ class Lowering {
   }
 
  private:
-  int64_t Index(const Tensor* tensor) {  // -1: left out
+  int64_t Index(const Tensor* tensor) {  // -1: omitted
     if (tensor == nullptr) return -1;
     auto [found, is_new] = index_.emplace(tensor, met_.size());
     if (is_new) met_.push_back(tensor);
@@ -122,7 +122,7 @@ Result<const char*> Graph::Lower(PassLevel level) {
   return lowered_->json.c_str();
 }
 
-Status Graph::Leave(const void* const* kept, uint64_t count) {
+Status Graph::ReleaseConstants(const void* const* kept, uint64_t count) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("changes"));
   const std::unordered_set<const void*> wanted(kept, kept + count);
@@ -135,7 +135,7 @@ Status Graph::Leave(const void* const* kept, uint64_t count) {
     for (const auto& t : lowered_->ir.owned) take(*t);
   }
   kept_ = std::move(keep);
-  left_ = true;
+  compiled_elsewhere_ = true;
   lowered_ = nullptr;
   for (Tensor& t : tensors_) t.data = nullptr;
   return Status::Ok();

@@ -123,7 +123,7 @@ Status Graph::SetPersistent(void* address, uint64_t size) {
   return pools_->persistent.Hold(address, size);
 }
 
-// What was given before the plan was made is compared with it here.
+// Memory that was given before the plan was made is checked against it.
 Status Graph::CheckPools(const Plan& plan) const {
   const PoolSizes sizes = SizesOf(plan);
   const auto check = [&](const char* what, const ClientPool& pool, uint64_t needed) {
@@ -145,8 +145,8 @@ void Graph::PointAtPools(Plan* plan) const {
   const auto base = [](const ClientPool& pool) {
     return pool.address() == nullptr ? nullptr : KernelBoundary(pool.address());
   };
-  plan->MoveArena(base(pools_->scratch));
-  if (plan->persistent_bytes() != 0) plan->MovePersistent(base(pools_->persistent));
+  plan->SetArenaBase(base(pools_->scratch));
+  if (plan->persistent_bytes() != 0) plan->SetPersistentBase(base(pools_->persistent));
 }
 
 Status Graph::ResetState() {
@@ -211,15 +211,15 @@ Status Graph::WrongAlignment(const Qnn_TensorV1_t& given, const AppTensor& expec
                name, given.clientBuf.dataSize, expected.bytes, host_.size_alignment);
 }
 
-// Whether this tensor is to be where it lies in the scratch memory: no address was given, or the
-// one that an execution before this one wrote into the very same tensor.
+// Whether this tensor is used where it is allocated in the scratch memory: no address was given, or
+// the one that an earlier execution wrote into the very same client tensor.
 bool Graph::InScratch(const Binding& binding, size_t app_tensor) const {
   const Binding::Entry& entry = binding.entries[app_tensor];
   if (entry.handle != 0) return false;
   if (entry.address == nullptr) return true;
-  const Pools::Told& told = pools_->told[app_tensor];
-  return told.tensor != nullptr && told.address == entry.address &&
-         told.tensor == binding.outputs[app_tensor];
+  const Pools::Reported& reported = pools_->reported[app_tensor];
+  return reported.tensor != nullptr && reported.address == entry.address &&
+         reported.tensor == binding.outputs[app_tensor];
 }
 
 Status Graph::CheckInPools(const Binding& binding) const {
@@ -236,7 +236,7 @@ Status Graph::CheckInPools(const Binding& binding) const {
     const void* address = binding.entries[i].address;
     const bool scratch =
         overlaps(address, app_[i].bytes, pools_->scratch.address(), needed.scratch) &&
-        (options_.exclude_io || address != plan_->IoPlace(i));
+        (options_.exclude_io || address != plan_->IoAddress(i));
     if (!scratch && !overlaps(address, app_[i].bytes, pools_->persistent.address(),
                               pools_->persistent.size())) {
       continue;
@@ -253,19 +253,19 @@ Status Graph::CheckInPools(const Binding& binding) const {
 
 void Graph::ApplyInPools(const Binding& binding) {
   for (size_t i = 0; i < patched_.size(); ++i)
-    Patch(i, InScratch(binding, i) ? plan_->IoPlace(i) : binding.entries[i].address);
+    Patch(i, InScratch(binding, i) ? plan_->IoAddress(i) : binding.entries[i].address);
 }
 
-void Graph::TellOutputs(const Binding& binding) {
-  if (!binding.tells_outputs) return;
+void Graph::ReportOutputs(const Binding& binding) {
+  if (!binding.report_outputs) return;
   for (size_t i = inputs_.size(); i < app_.size(); ++i) {
     Qnn_Tensor_t* tensor = binding.outputs[i];
     if (tensor == nullptr || !InScratch(binding, i)) continue;
-    void* place = plan_->IoPlace(i);
-    tensor->v1.clientBuf.data = place;
+    void* address = plan_->IoAddress(i);
+    tensor->v1.clientBuf.data = address;
     tensor->v1.clientBuf.dataSize =
         static_cast<uint32_t>(std::min<uint64_t>(app_[i].bytes, UINT32_MAX));
-    pools_->told[i] = {tensor, place};
+    pools_->reported[i] = {tensor, address};
   }
 }
 

@@ -53,15 +53,15 @@ Status Graph::CheckStrict(const Binding& binding) const {
   return Status::Ok();
 }
 
-// Every tensor to where this execution finds it: registered memory where it is, RAW in its place,
-// with an input's bytes in it.
+// Points the steps at registered memory and at the staging slots of RAW tensors, and copies RAW
+// inputs into theirs.
 Status Graph::StageIn(const Binding& binding) {
   QNNRT_RETURN_IF_ERROR(staging_->CheckOwned());
-  unplaced_.clear();
+  unstaged_.clear();
   for (size_t i = 0; i < app_.size(); ++i) {
-    if (binding.entries[i].handle == 0 && staging_->address(i) == nullptr) unplaced_.push_back(i);
+    if (binding.entries[i].handle == 0 && staging_->address(i) == nullptr) unstaged_.push_back(i);
   }
-  if (!unplaced_.empty()) QNNRT_RETURN_IF_ERROR(staging_->ReserveFor(unplaced_));
+  if (!unstaged_.empty()) QNNRT_RETURN_IF_ERROR(staging_->ReserveFor(unstaged_));
   for (size_t i = 0; i < app_.size(); ++i) {
     const Binding::Entry& entry = binding.entries[i];
     Patch(i, entry.handle == 0 ? staging_->address(i) : entry.address);
@@ -93,7 +93,8 @@ Status Graph::RunStaged(const Binding& binding, const RunOptions& options) {
     Apply(binding);
   }
   const uint64_t staged = now();
-  if (nodes) std::fill(step_times_.begin(), step_times_.end(), 0);  // an early end skips steps
+  if (nodes)
+    std::fill(step_times_.begin(), step_times_.end(), 0);  // an early termination skips steps
   Status status = profile == nullptr && options.interrupt == nullptr
                       ? plan_->Run()
                       : plan_->RunWatched(nodes ? step_times_.data() : nullptr, options.interrupt);
@@ -156,16 +157,16 @@ Result<void*> Graph::StagingAddress(uint32_t id) {
                name_.c_str(), id);
 }
 
-// Outside of the lock: the client's callback may ask this graph something, or wait for a thread
-// that does.
-void Graph::TellNews() {
+// Without the lock: the client's log callback may call into this graph, or wait for a thread that
+// does.
+void Graph::LogCopies() {
   if (!host_.warn) return;
   std::vector<std::string> lines;
   try {
     auto lock = Lock();
-    lines = staging_->TakeNews();
+    lines = staging_->TakeLogLines();
   } catch (const std::bad_alloc&) {
-    return;  // the execution was done; a later one tells it
+    return;  // the execution succeeded; a later one logs it
   }
   for (const std::string& line : lines) host_.warn(line.c_str());
 }

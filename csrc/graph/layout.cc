@@ -8,13 +8,13 @@
 namespace qnnrt {
 namespace {
 
-// Nothing of the places is believed: they come from a file.
-bool Fits(const std::vector<ArenaItem>& items, const ArenaPlan& places) {
-  if (places.peak > kMostArenaBytes) return false;
-  for (uint64_t offset : places.offsets) {
-    if (offset > places.peak) return false;
+// Nothing of a known plan is trusted: it comes from a file.
+bool Fits(const std::vector<ArenaItem>& items, const ArenaPlan& known) {
+  if (known.peak > kMostArenaBytes) return false;
+  for (uint64_t offset : known.offsets) {
+    if (offset > known.peak) return false;
   }
-  return VerifyPlan(items, places.offsets, places.peak).ok();
+  return VerifyPlan(items, known.offsets, known.peak).ok();
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ void Layout::AddItem(const ArenaItem& item, const ArenaUse& use) {
   uses_.push_back(use);
 }
 
-Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* places, const ArenaBudget& budget) {
+Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* known, const ArenaBudget& budget) {
   for (size_t s = 0; s < ir_.nodes.size(); ++s) {
     for (const Tensor* t : ir_.nodes[s].outputs) {
       if (t == nullptr || Root(t) != t || !InArena(t)) continue;
@@ -77,8 +77,8 @@ Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* places, const ArenaBudget&
         uses_[found->second].shared.push_back(t);
     }
   }
-  if (places == nullptr || !Fits(items_, *places)) return PlanArena(items_, budget);
-  ArenaPlan plan = *places;
+  if (known == nullptr || !Fits(items_, *known)) return PlanArena(items_, budget);
+  ArenaPlan plan = *known;
   plan.proved = plan.peak <= ArenaAlignedBound(items_);
   return plan;
 }
@@ -98,10 +98,10 @@ void Layout::Lifetimes() {
 void Layout::Share(const Tensor* tensor, const Tensor* root) {
   root_[tensor] = root;
   Life& life = life_[root];
-  const Life& joined = life_[tensor];
-  if (life.first == kNever || (joined.first != kNever && joined.first < life.first))
-    life.first = joined.first;
-  life.last = std::max(life.last, joined.last);
+  const Life& added = life_[tensor];
+  if (life.first == kNever || (added.first != kNever && added.first < life.first))
+    life.first = added.first;
+  life.last = std::max(life.last, added.last);
 }
 
 void Layout::ShareAliases() {

@@ -23,7 +23,7 @@ struct ArenaUse {
 };
 
 // Decides which tensors share memory, then asks the planner for offsets. A tensor's root is the
-// tensor whose memory it lives in; graph inputs, outputs and static ones are always their own
+// tensor whose memory it uses; graph inputs, outputs and static ones are always their own
 // roots.
 class Layout {
  public:
@@ -35,13 +35,13 @@ class Layout {
     return root->type == QNN_TENSOR_TYPE_NATIVE && !root->is_static();
   }
 
-  // Gives a graph input or output a place of its own, too: an input from the first step to its last
+  // Adds a graph input or output to the arena: an input from the first step to its last
   // reader, an output from its producer to the last step. Before PlanMemory.
   void AddIo(const Tensor* tensor, uint64_t alignment);
 
-  // `places` are taken where they hold: they come from a file. Null: none. The budget is for
-  // others.
-  Result<ArenaPlan> PlanMemory(const ArenaPlan* places, const ArenaBudget& budget);
+  // A `known` plan, from a file, is verified and taken if it is valid; null: none. Else the planner
+  // makes one within the budget.
+  Result<ArenaPlan> PlanMemory(const ArenaPlan* known, const ArenaBudget& budget);
 
   // Their numbers in the plan, after PlanMemory: those of inputs and outputs come last.
   size_t Item(const Tensor* root) const { return item_.at(root); }
@@ -60,7 +60,7 @@ class Layout {
   };
 
   void Lifetimes();
-  // `tensor` moves into `root`'s memory, which now has to last for both.
+  // `tensor` uses `root`'s memory from here on, whose lifetime becomes that of both.
   void Share(const Tensor* tensor, const Tensor* root);
   void ShareAliases();
   void ShareInPlace();

@@ -16,8 +16,8 @@
 namespace qnnrt {
 namespace {
 
-// What stands for a node whose output is its input under another shape, when the two could not be
-// given the same memory (both belong to the client).
+// For a node whose output is its input under another shape, where both are client memory and cannot
+// be one allocation.
 class CopyKernel : public Kernel {
  public:
   explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
@@ -59,8 +59,9 @@ Result<std::unique_ptr<Plan>> Plan::Make(Ir ir, const std::vector<const Tensor*>
   if (options.packed != nullptr) QNNRT_RETURN_IF_ERROR(options.packed->Done());
   plan->packed_ = options.packed != nullptr ? options.packed->Take() : recorder.Take();
   QNNRT_RETURN_IF_ERROR(plan->LayOut(inputs, outputs, options));
-  plan->LetGo();
-  if (plan->persistent_bytes_ != 0) plan->early_end_.emplace(plan->ir_.nodes, plan->step_nodes_);
+  plan->ReleaseConstants();
+  if (plan->persistent_bytes_ != 0)
+    plan->early_termination_.emplace(plan->ir_.nodes, plan->step_nodes_);
   return plan;
 }
 
@@ -89,8 +90,8 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
     }
   }
   QNNRT_ASSIGN_OR_RETURN(
-      arena_plan_,
-      layout.PlanMemory(options.places, {options.plan_milliseconds, 0, options.kernels.interrupt}));
+      arena_plan_, layout.PlanMemory(options.known_plan,
+                                     {options.plan_milliseconds, 0, options.kernels.interrupt}));
   arena_items_ = layout.items();
   arena_uses_ = layout.uses();
   arena_order_ = arena_plan_.order;
@@ -98,8 +99,8 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
   for (const KernelPtr& kernel : kernels_)
     persistent_bytes_ += ScratchRoom(kernel->PersistentBytes());
   if (!options.client_memory) {
-    QNNRT_RETURN_IF_ERROR(PlaceArena(options.most_bytes));
-    QNNRT_RETURN_IF_ERROR(PlacePersistent(options.most_bytes));
+    QNNRT_RETURN_IF_ERROR(AllocateArena(options.most_bytes));
+    QNNRT_RETURN_IF_ERROR(AllocatePersistent(options.most_bytes));
   }
 
   size_t count = 0;
@@ -111,7 +112,7 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
   for (size_t i = 0; i < outputs.size(); ++i) app[outputs[i]] = inputs.size() + i;
 
   void** next = pointers_.data();
-  auto place = [&](const Tensor* t) {
+  auto add_pointer = [&](const Tensor* t) {
     void** slot = next++;
     if (t == nullptr) return;
     const Tensor* root = layout.Root(t);
@@ -135,10 +136,10 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
       const Tensor* root = t == nullptr ? nullptr : layout.Root(t);
       if (root != nullptr && root->is_static() && kernels_[s]->ReadsInput(i))
         QNNRT_RETURN_IF_ERROR(KeepStatic(node, *root));
-      place(t);
+      add_pointer(t);
     }
     void** out = next;
-    for (const Tensor* t : node.outputs) place(t);
+    for (const Tensor* t : node.outputs) add_pointer(t);
     steps_.push_back({kernels_[s].get(), in, out, nullptr, nullptr});
     step_nodes_.push_back(s);
   }
@@ -148,14 +149,14 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
     for (const Tensor* t : *tensors) io_items_.push_back(layout.Item(t));
   }
   if (options.client_memory) return Status::Ok();
-  MoveArena(arena_base_);
-  MovePersistent(persistent_base_);
+  SetArenaBase(arena_base_);
+  SetPersistentBase(persistent_base_);
   arena_slots_ = {};
   persistent_slots_ = {};
   return Status::Ok();
 }
 
-// Once the steps lie where they stay.
+// When steps_ does not grow any more.
 void Plan::PointSteps(const Layout& layout) {
   uint64_t state = 0;  // offset of the next kernel's part
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -167,24 +168,24 @@ void Plan::PointSteps(const Layout& layout) {
   }
 }
 
-void Plan::MoveArena(void* base) {
+void Plan::SetArenaBase(void* base) {
   arena_base_ = static_cast<char*>(base);
   for (const Slot& slot : arena_slots_)
     *slot.pointer = base == nullptr ? nullptr : arena_base_ + slot.offset;
 }
 
-void Plan::MovePersistent(void* base) {
+void Plan::SetPersistentBase(void* base) {
   persistent_base_ = static_cast<char*>(base);
   for (const Slot& slot : persistent_slots_) *slot.pointer = persistent_base_ + slot.offset;
 }
 
 ArenaPlan Plan::ArenaWithoutIo() const {
   if (io_items_.empty()) return arena_plan_;
-  Result<ArenaPlan> places = Layout(ir_, kernels_).PlanMemory(nullptr, {});
-  return places.ok() ? std::move(places).value() : arena_plan_;  // which its reader will not take
+  Result<ArenaPlan> plan = Layout(ir_, kernels_).PlanMemory(nullptr, {});
+  return plan.ok() ? std::move(plan).value() : arena_plan_;  // which its reader will not take
 }
 
-Status Plan::PlaceArena(uint64_t most_bytes) {
+Status Plan::AllocateArena(uint64_t most_bytes) {
   const uint64_t bytes = arena_plan_.peak;
   if (shared_arena_ != nullptr) {
     if (shared_arena_->size < bytes) {
@@ -196,7 +197,7 @@ Status Plan::PlaceArena(uint64_t most_bytes) {
     arena_base_ = reinterpret_cast<char*>(shared_arena_->data);
     return Status::Ok();
   }
-  // More than the machine has would be promised all the same, and fail when it is used.
+  // The kernel overcommits: more than the machine has would be allocated, and fail when it is used.
   if (bytes <= most_bytes) arena_ = AlignedBytes::Make(bytes);
   if (arena_ == nullptr) {
     return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory: the arena needs %" PRIu64 " bytes",
@@ -206,7 +207,7 @@ Status Plan::PlaceArena(uint64_t most_bytes) {
   return Status::Ok();
 }
 
-Status Plan::PlacePersistent(uint64_t most_bytes) {
+Status Plan::AllocatePersistent(uint64_t most_bytes) {
   if (persistent_bytes_ == 0) return Status::Ok();
   if (persistent_bytes_ <= most_bytes) persistent_ = AlignedBytes::Make(persistent_bytes_);
   if (persistent_ == nullptr) {
@@ -235,8 +236,8 @@ Status Plan::KeepStatic(const Node& node, const Tensor& tensor) {
   return Status::Ok();
 }
 
-// What was folded into other tensors or packed by kernels is held by nobody else from here on.
-void Plan::LetGo() {
+// Releases constants that were folded into other tensors or packed by kernels.
+void Plan::ReleaseConstants() {
   for (auto& tensor : ir_.owned) {
     if (tensor->is_static() && !Reads(tensor->data.get())) tensor->data = nullptr;
   }
@@ -288,7 +289,7 @@ Status Plan::CheckWeights() {
 Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
   if (check_) QNNRT_RETURN_IF_ERROR(CheckWeights());
   std::unique_lock<std::mutex> alone;
-  if (shared_arena_ != nullptr) alone = std::unique_lock<std::mutex>(*shared_arena_->turn);
+  if (shared_arena_ != nullptr) alone = std::unique_lock<std::mutex>(*shared_arena_->mutex);
   uint64_t before = times == nullptr ? 0 : MonotonicNanoseconds();
   for (const Step& step : steps_) {
     if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());
@@ -303,9 +304,9 @@ Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
 }
 
 Status Plan::Stopped(const Step& step, Status status) {
-  if (status.code() != QNN_GRAPH_ERROR_EARLY_TERMINATION || !early_end_)
+  if (status.code() != QNN_GRAPH_ERROR_EARLY_TERMINATION || !early_termination_)
     return Failed(step, std::move(status));
-  return early_end_->Finish(static_cast<size_t>(&step - steps_.data()), [this](size_t i) {
+  return early_termination_->Finish(static_cast<size_t>(&step - steps_.data()), [this](size_t i) {
     const Step& s = steps_[i];
     Status ran = s.kernel->Run({s.in, s.out, s.scratch, threads_, s.persistent});
     const bool early = ran.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;

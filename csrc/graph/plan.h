@@ -29,12 +29,12 @@ struct Step {
   void* persistent;  // null: the kernel keeps no state
 };
 
-// Memory of a client's that several graphs have their arenas in, one execution at a time.
+// Client memory in which several graphs have their arenas; one of them executes at a time.
 struct SharedArena {
   uint8_t* data = nullptr;
   uint64_t size = 0;
   std::shared_ptr<const void> owner;
-  std::shared_ptr<std::mutex> turn;  // held while a graph executes; of every arena in that memory
+  std::shared_ptr<std::mutex> mutex;  // held while a graph executes; one for that memory
 };
 
 // CRC-32C by several threads, of the copy when there is one to make.
@@ -56,25 +56,25 @@ struct WeightCheck {
 uint64_t PhysicalMemory();
 
 struct PlanOptions {
-  KernelOptions kernels;                   // `weights` is the plan's own affair
+  KernelOptions kernels;                   // `weights` is set by the plan
   WeightReader* packed = nullptr;          // weights that were packed before; null: pack them
   std::optional<WeightCheck> check;        // of those weights
-  std::shared_ptr<const void> owner;       // of those weights; null: they stay anyway
+  std::shared_ptr<const void> owner;       // of those weights; null: the client keeps them
   bool weights_counted = false;            // in a buffer that counts as such
   std::shared_ptr<SharedArena> arena;      // null: an arena of its own
   uint64_t most_bytes = PhysicalMemory();  // of the arena
-  bool client_memory = false;  // arena and state are the client's: MoveArena, MovePersistent
-  // Graph inputs and outputs have places in the arena, on such boundaries; 0: the client has them.
+  bool client_memory = false;  // arena and state are the client's: SetArenaBase, SetPersistentBase
+  // Graph inputs and outputs are allocated in the arena with this alignment; 0: in client memory.
   uint64_t io_alignment = 0;
-  // Places in the arena that were found before: taken when they hold, found anew when not.
-  const ArenaPlan* places = nullptr;
+  // The arena plan of a context binary: used if it is valid, else planned anew.
+  const ArenaPlan* known_plan = nullptr;
   uint32_t plan_milliseconds = 0;  // for a search where the planner finds no smallest arena at once
 };
 
 class Plan {
  public:
   // Chooses kernels, plans memory and lays out the steps. `inputs` and `outputs` are the app
-  // tensors in the client's order; static data that no kernel reads any more is let go.
+  // tensors in the client's order; static data that no kernel reads is released.
   // Errors: 6022 no kernel, 1002 no memory, 1008 the weights given were packed for other kernels,
   // 5005 data that a kernel reads is not among them.
   static Result<std::unique_ptr<Plan>> Make(Ir ir, const std::vector<const Tensor*>& inputs,
@@ -86,14 +86,14 @@ class Plan {
     for (void** slot : patches_[app_tensor]) *slot = address;
   }
 
-  // The memory of a plan that has none of its own, from here on: arena().peak bytes on a boundary
+  // Sets the memory of a plan that has none of its own: arena().peak bytes on a boundary
   // of 64 (and of io_alignment), and persistent_bytes() on one of 64. Allocates nothing. Not while
   // the plan runs.
-  void MoveArena(void* base);
-  void MovePersistent(void* base);
+  void SetArenaBase(void* base);
+  void SetPersistentBase(void* base);
   // Where an app tensor lies in the arena, with io_alignment.
   uint64_t IoOffset(size_t app_tensor) const { return arena_plan_.offsets[io_items_[app_tensor]]; }
-  void* IoPlace(size_t app_tensor) const { return arena_base_ + IoOffset(app_tensor); }
+  void* IoAddress(size_t app_tensor) const { return arena_base_ + IoOffset(app_tensor); }
 
   Status Run() {
     if (guarded_) return RunWatched(nullptr, nullptr);
@@ -111,7 +111,7 @@ class Plan {
   const std::vector<Step>& steps() const { return steps_; }
   const Node& node(size_t step) const { return ir_.nodes[step_nodes_[step]]; }
   const ArenaPlan& arena() const { return arena_plan_; }
-  // The places that the same plan has where inputs and outputs are the client's: what is written
+  // The arena plan without inputs and outputs, as if these were in client memory: what is written
   // into a context binary, which every backend reads.
   ArenaPlan ArenaWithoutIo() const;
   const std::vector<ArenaItem>& arena_items() const { return arena_items_; }
@@ -141,10 +141,10 @@ class Plan {
   Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
                 const PlanOptions& options);
   void PointSteps(const Layout& layout);
-  Status PlaceArena(uint64_t most_bytes);
-  Status PlacePersistent(uint64_t most_bytes);
+  Status AllocateArena(uint64_t most_bytes);
+  Status AllocatePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
-  void LetGo();
+  void ReleaseConstants();
   void DescribeItems(JsonWriter* json) const;
   Status Stopped(const Step& step, Status status);
   Status Failed(const Step& step, Status status) const;
@@ -167,7 +167,7 @@ class Plan {
   std::shared_ptr<AlignedBytes> persistent_;
   char* persistent_base_ = nullptr;
   uint64_t persistent_bytes_ = 0;
-  std::optional<EarlyEnd> early_end_;  // of a plan that keeps state
+  std::optional<EarlyTermination> early_termination_;  // of a plan that keeps state
   std::vector<PackedWeight> packed_;
   std::shared_ptr<const void> owner_;
   std::optional<WeightCheck> check_;
@@ -179,7 +179,7 @@ class Plan {
   };
   std::vector<Slot> arena_slots_, persistent_slots_;
   std::vector<size_t> io_items_;  // of each app tensor in the arena; empty: they are not in it
-  bool guarded_ = false;  // a run has to ask first: weights not checked yet, or a shared arena
+  bool guarded_ = false;  // Run takes the slow path: weights not checked yet, or a shared arena
   uint64_t weight_bytes_ = 0;
 };
 

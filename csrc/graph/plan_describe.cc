@@ -1,4 +1,4 @@
-// What a plan became, in words: JSON for people and programs that look at it.
+// A plan as JSON, for tools.
 #include <algorithm>
 
 #include "graph/plan.h"
@@ -15,7 +15,7 @@ const char* KindOf(const ArenaUse& use) {
 }  // namespace
 
 void Plan::DescribeItems(JsonWriter* json) const {
-  // Items live from node to node, and a node that has nothing left to do is no step.
+  // Lifetimes of items count nodes; a node without work (an alias) has no step.
   const auto step = [&](uint32_t node, bool after) {
     auto at = after ? std::upper_bound(step_nodes_.begin(), step_nodes_.end(), node)
                     : std::lower_bound(step_nodes_.begin(), step_nodes_.end(), node);

@@ -10,7 +10,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr uint64_t kAlignment = 64;          // of a place: a cache line, the widest vector
+constexpr uint64_t kAlignment = 64;          // of a slot: a cache line, the widest vector
 constexpr size_t kPiece = size_t{64} << 10;  // what copying in parallel is divided into
 
 }  // namespace
@@ -21,14 +21,14 @@ Result<std::unique_ptr<Staging>> Staging::Make(const std::string& graph,
                                                ProcessDomain* domain, int threads) {
   std::unique_ptr<Staging> staging(new Staging(graph, domain, threads));
   staging->count_ = inputs.size() + outputs.size();
-  staging->places_ = std::make_unique<Place[]>(staging->count_);
+  staging->slots_ = std::make_unique<Slot[]>(staging->count_);
   std::vector<size_t> raw;
   for (size_t i = 0; i < staging->count_; ++i) {
-    Place& place = staging->places_[i];
-    place.input = i < inputs.size();
-    place.tensor = place.input ? inputs[i] : outputs[i - inputs.size()];
-    place.bytes = place.tensor->bytes();
-    if (place.tensor->mem_type != QNN_TENSORMEMTYPE_MEMHANDLE) raw.push_back(i);
+    Slot& slot = staging->slots_[i];
+    slot.input = i < inputs.size();
+    slot.tensor = slot.input ? inputs[i] : outputs[i - inputs.size()];
+    slot.bytes = slot.tensor->bytes();
+    if (slot.tensor->mem_type != QNN_TENSORMEMTYPE_MEMHANDLE) raw.push_back(i);
   }
   QNNRT_ASSIGN_OR_RETURN(staging->stats_.reserved_at_finalize, staging->Reserve(raw));
   return staging;
@@ -41,12 +41,12 @@ Staging::~Staging() {
 Result<uint64_t> Staging::Reserve(const std::vector<size_t>& tensors) {
   uint64_t bytes = 0, size = 0, mapped = 0;
   for (size_t i : tensors) {
-    uint64_t place;
+    uint64_t padded;
     if (address(i) != nullptr) continue;
-    if (!CheckedAlignUp(places_[i].bytes, kAlignment, &place) || !CheckedAdd(size, place, &size))
+    if (!CheckedAlignUp(slots_[i].bytes, kAlignment, &padded) || !CheckedAdd(size, padded, &size))
       return Error(QNN_COMMON_ERROR_MEM_ALLOC, "graph '%s': its tensors are beyond any memory",
                    graph_.c_str());
-    bytes += places_[i].bytes;
+    bytes += slots_[i].bytes;
   }
   if (size == 0) return uint64_t{0};
   if (!CheckedAlignUp(size, PageSize(), &mapped)) mapped = size;
@@ -58,15 +58,15 @@ Result<uint64_t> Staging::Reserve(const std::vector<size_t>& tensors) {
   Result<SlotHandle> buffer = memory.Allocate(nullptr, size, 0);
   if (!buffer.ok()) return std::move(buffer).status().Within("staging of graph '" + graph_ + "'");
   block.buffer = *buffer;
-  Buffer* pinned = memory.buffers().Pin(block.buffer);  // ours alone: it is there
+  Buffer* pinned = memory.buffers().Pin(block.buffer);  // ours alone: it exists
   uint8_t* next = pinned->address;
   memory.buffers().Unpin(pinned);
   blocks_.push_back(std::move(block));
   for (size_t i : tensors) {
-    Place& place = places_[i];
+    Slot& slot = slots_[i];
     if (address(i) != nullptr) continue;
-    place.address.store(next, std::memory_order_release);
-    next += (place.bytes + kAlignment - 1) & ~(kAlignment - 1);
+    slot.address.store(next, std::memory_order_release);
+    next += (slot.bytes + kAlignment - 1) & ~(kAlignment - 1);
   }
   return bytes;
 }
@@ -104,50 +104,50 @@ void Staging::Copy(void* to, const void* from, uint64_t bytes) {
   });
 }
 
-void Staging::Count(Place* place) {
-  place->copied_bytes += place->bytes;
-  ++place->count;
-  (place->input ? stats_.copied_in : stats_.copied_out) += place->bytes;
-  if (!place->told) news_.store(true, std::memory_order_relaxed);
+void Staging::Count(Slot* slot) {
+  slot->copied_bytes += slot->bytes;
+  ++slot->count;
+  (slot->input ? stats_.copied_in : stats_.copied_out) += slot->bytes;
+  if (!slot->logged) unlogged_copies_.store(true, std::memory_order_relaxed);
 }
 
 void Staging::CopyIn(size_t i, const void* from) {
-  Place& place = places_[i];
+  Slot& slot = slots_[i];
   void* to = address(i);
   if (from == to) return;
-  Copy(to, from, place.bytes);
-  Count(&place);
+  Copy(to, from, slot.bytes);
+  Count(&slot);
 }
 
 void Staging::CopyOut(size_t i, void* to) {
-  Place& place = places_[i];
+  Slot& slot = slots_[i];
   const void* from = address(i);
   if (from == to) return;
-  Copy(to, from, place.bytes);
-  Count(&place);
+  Copy(to, from, slot.bytes);
+  Count(&slot);
 }
 
-// ---- What is told about them ----
+// ---- Reports ----
 
 const char* Staging::Reason(size_t i) const {
-  return places_[i].tensor->mem_type == QNN_TENSORMEMTYPE_MEMHANDLE
+  return slots_[i].tensor->mem_type == QNN_TENSORMEMTYPE_MEMHANDLE
              ? "prepared memhandle, executed raw"
              : "prepared raw, executed raw";
 }
 
 Status Staging::Refuse(size_t i) const {
-  const Place& place = places_[i];
+  const Slot& slot = slots_[i];
   return Error(
       QNN_GRAPH_ERROR_INVALID_TENSOR,
       "tensor '%s' would have to be copied (%s, %llu bytes) and the graph is strict: pass a "
       "memory handle of registered memory",
-      place.tensor->name.c_str(), Reason(i), static_cast<unsigned long long>(place.bytes));
+      slot.tensor->name.c_str(), Reason(i), static_cast<unsigned long long>(slot.bytes));
 }
 
 std::vector<CopyRecord> Staging::Copies() const {
   std::vector<CopyRecord> copies;
   for (size_t i = 0; i < count_; ++i) {
-    const Place& p = places_[i];
+    const Slot& p = slots_[i];
     if (p.count == 0) continue;
     copies.push_back({p.tensor->name.c_str(), p.input, Reason(i), p.copied_bytes, p.count});
   }
@@ -156,20 +156,20 @@ std::vector<CopyRecord> Staging::Copies() const {
 
 void Staging::ResetCounts() {
   stats_.copied_in = stats_.copied_out = 0;
-  for (size_t i = 0; i < count_; ++i) places_[i].copied_bytes = places_[i].count = 0;
+  for (size_t i = 0; i < count_; ++i) slots_[i].copied_bytes = slots_[i].count = 0;
 }
 
-std::vector<std::string> Staging::TakeNews() {
+std::vector<std::string> Staging::TakeLogLines() {
   std::vector<std::string> lines;
-  news_.store(false, std::memory_order_relaxed);
+  unlogged_copies_.store(false, std::memory_order_relaxed);
   for (size_t i = 0; i < count_; ++i) {
-    Place& p = places_[i];
-    if (p.told || p.count == 0) continue;
+    Slot& p = slots_[i];
+    if (p.logged || p.count == 0) continue;
     lines.push_back("graph '" + graph_ + "': " + (p.input ? "input '" : "output '") +
                     p.tensor->name + "' is copied " + (p.input ? "in before" : "out after") +
                     " each execution, " + std::to_string(p.bytes) + " bytes: " + Reason(i) +
                     "; register its memory and pass the handle to avoid that");
-    p.told = true;
+    p.logged = true;
   }
   return lines;
 }

@@ -30,9 +30,9 @@ struct CopyRecord {
   uint64_t bytes, count;
 };
 
-// The staging of one graph: a place for each app tensor, inputs first, as memory types ask for it.
-// Its owner sees to it that one execution at a time uses it; what is said to be thread safe is so
-// beside a running execution.
+// The staging of one graph: a slot for each app tensor, inputs first, with memory where the
+// tensor's memory type needs it. Its owner lets one execution at a time use it; functions that are
+// marked thread safe may be called beside a running execution.
 class Staging {
  public:
   // Reserves for the tensors that were prepared RAW. Errors: 8003 the domain's budget does not
@@ -46,15 +46,16 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   // Null until reserved. Thread safe.
-  void* address(size_t i) const { return places_[i].address.load(std::memory_order_acquire); }
-  // Reserves, in one piece, for each of these tensors that has no place yet. All or nothing.
+  void* address(size_t i) const { return slots_[i].address.load(std::memory_order_acquire); }
+  // Reserves, in one piece, for each of these tensors whose slot has no memory. All or nothing.
   // Errors: as Make.
   Status ReserveFor(const std::vector<size_t>& tensors);
 
   // 1005 in a forked child, where the memory is still the parent's as well.
   Status CheckOwned() const;
 
-  // RAW memory of the client's into the tensor's place, and from there. The place itself: nothing.
+  // From RAW memory of the client's into the tensor's slot, and back. Nothing where the client gave
+  // the slot's own address.
   void CopyIn(size_t i, const void* from);
   void CopyOut(size_t i, void* to);
 
@@ -71,21 +72,21 @@ class Staging {
   std::vector<CopyRecord> Copies() const;  // those that happened
   void ResetCounts();                      // of copies; what is reserved stays so
 
-  // True once for each tensor that has been copied since the last question, so that the client's
-  // log gets a line for it. Thread safe.
-  bool HasNews() const { return news_.load(std::memory_order_relaxed); }
-  std::vector<std::string> TakeNews();
+  // Whether a tensor was copied for the first time: the client's log gets one line for each.
+  // Thread safe.
+  bool HasUnloggedCopies() const { return unlogged_copies_.load(std::memory_order_relaxed); }
+  std::vector<std::string> TakeLogLines();
 
  private:
-  struct Place {
+  struct Slot {
     const Tensor* tensor = nullptr;
     uint64_t bytes = 0;
     bool input = false;
-    bool told = false;  // the log has it
+    bool logged = false;
     std::atomic<void*> address{nullptr};
     uint64_t copied_bytes = 0, count = 0;
   };
-  struct Block {  // memory for some of the places
+  struct Block {  // memory for some of the slots
     ProcessDomain::Share share;
     SlotHandle buffer = 0;
   };
@@ -94,17 +95,17 @@ class Staging {
       : graph_(graph), domain_(domain), threads_(threads), forks_(ForkGeneration()) {}
   Result<uint64_t> Reserve(const std::vector<size_t>& tensors);
   void Copy(void* to, const void* from, uint64_t bytes);
-  void Count(Place* place);
+  void Count(Slot* slot);
 
   const std::string graph_;
   ProcessDomain* const domain_;
   const Threads threads_;
   const uint32_t forks_;
   size_t count_ = 0;
-  std::unique_ptr<Place[]> places_;
+  std::unique_ptr<Slot[]> slots_;
   std::vector<Block> blocks_;
   StagingStats stats_;
-  std::atomic<bool> strict_{false}, news_{false};
+  std::atomic<bool> strict_{false}, unlogged_copies_{false};
 };
 
 }  // namespace qnnrt

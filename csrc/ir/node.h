@@ -50,7 +50,7 @@ struct Node {
   std::string package;
   std::string type;
   std::vector<Param> params;
-  std::vector<const Tensor*> inputs;   // an input left out is null
+  std::vector<const Tensor*> inputs;   // an omitted input is null
   std::vector<const Tensor*> outputs;  // likewise
   std::vector<PostOp> post_ops;        // filled by passes only
 

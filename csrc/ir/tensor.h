@@ -9,15 +9,15 @@
 
 namespace qnnrt {
 
-// Bytes on a 64-byte boundary, what static tensors and packed weights live in.
+// Bytes on a 64-byte boundary: the memory of static tensors and packed weights.
 class AlignedBytes {
  public:
   static std::shared_ptr<AlignedBytes> Make(size_t size);  // null when out of memory
   static std::shared_ptr<AlignedBytes> Copy(const void* data, size_t size);
-  // Somebody else's bytes, which nothing writes to and which stay as long as `owner` is kept.
+  // Read-only bytes of somebody else's, which are valid as long as `owner` is kept.
   static std::shared_ptr<AlignedBytes> Foreign(const void* data, size_t size,
                                                std::shared_ptr<const void> owner);
-  // So many bytes that are not here, since nobody reads them any more: data() is null.
+  // A size without data, for bytes that nobody reads any more: data() is null.
   static std::shared_ptr<AlignedBytes> Absent(size_t size);
   ~AlignedBytes();
   AlignedBytes(const AlignedBytes&) = delete;

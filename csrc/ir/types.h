@@ -1,4 +1,4 @@
-// Element types and shapes as the graph, the ops and the planner see them.
+// Element types and shapes.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,7 @@ enum BufferFlag : uint32_t {
   kBufferImported = 1,    // the fd came from outside
   kBufferWrapped = 2,     // somebody else's memory without an fd
   kBufferRpcmem = 4,      // made by rpcmem_alloc
-  kBufferCanShrink = 8,   // imported, and nothing stops its maker from truncating it
+  kBufferCanShrink = 8,   // imported, and its maker can truncate it
   kBufferReadOnly = 16,   // mapped without write permission
   kBufferExported = 32,   // its fd has left the library: never reused
   kBufferDmaBuf = 64,     // a dma-buf, so CPU access needs sync unless coherent
@@ -49,11 +49,11 @@ struct Buffer {
   uint64_t stated_size = 0;  // registry's: the size that SHARED_BUFFER registrations agreed on
   std::atomic<uint32_t> flags{0};
   std::atomic<int32_t> owners{0}, exports{0}, registrations{0}, executions{0}, pools{0};
-  std::atomic<bool> orphan{false};  // no owner left; goes with its last hold
+  std::atomic<bool> orphan{false};  // no owner left; freed with its last hold
 
   bool Has(BufferFlag flag) const { return flags.load(std::memory_order_relaxed) & flag; }
   void Set(BufferFlag flag) { flags.fetch_or(flag, std::memory_order_relaxed); }
-  // By more than one owner and calls that pass through.
+  // By more than one owner, and by running calls.
   bool Held() const;
   const char* heap_name() const;
 };
@@ -73,16 +73,16 @@ class BufferTable {
   // when that was the last hold of one without owners).
   Buffer* Pin(SlotHandle handle) { return slots_.Acquire(handle); }
   void Unpin(Buffer* buffer);
-  // Makes the caller's pin a hold of that kind, and gives such a hold back.
+  // Turns the caller's pin into a hold of that kind, and releases such a hold.
   static void Keep(Buffer* pinned, Hold hold);
-  // Why a buffer that is held cannot go: 1005.
+  // Why a buffer that is held cannot be freed: 1005.
   static Status InUse(const Buffer& pinned);
-  void LetGo(Buffer* buffer, Hold hold);
-  // One more (or less) hold of a kind; the count is what Close reports.
+  void ReleaseHold(Buffer* buffer, Hold hold);
+  // Adds or drops a hold of a kind; Close reports the count.
   Status Take(SlotHandle handle, Hold hold);
   Status Drop(SlotHandle handle, Hold hold);
 
-  // An owner gives up; the last one frees the buffer as soon as nothing else holds it.
+  // Drops an owner; the last one frees the buffer as soon as nothing else holds it.
   Status Release(SlotHandle handle);
   // Frees now or says who holds it (1005) and changes nothing.
   Status Close(SlotHandle handle);

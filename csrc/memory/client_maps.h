@@ -1,7 +1,6 @@
 // Memory that a client has declared to FastRPC itself: buffers through remote_register_buf*, fds
-// through fastrpc_mmap. A CPU reaches all of it without that, so this keeps the books: what is
-// declared twice or taken back without having been declared is answered as the real library answers
-// it.
+// through fastrpc_mmap. The CPU needs no mapping, so this only tracks the declarations: what is
+// declared twice, or withdrawn without having been declared, gives the real library's results.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +15,7 @@ namespace qnnrt {
 
 class ClientMaps {
  public:
-  // fd -1 takes the registration back. Returns false when that one was never made, or the arguments
-  // mean nothing.
+  // fd -1 withdraws a registration. Returns false when there is none, or on invalid arguments.
   bool RegisterBuffer(void* address, size_t size, int fd);
   size_t registered_buffers() const;
 

@@ -138,7 +138,7 @@ void ClientPool::Reset() {
   }
   // A forked child's table has none of its parent's holds.
   if (buffer_ != nullptr && forks_ == ForkGeneration())
-    memory.buffers().LetGo(buffer_, Hold::kPool);
+    memory.buffers().ReleaseHold(buffer_, Hold::kPool);
   buffer_ = nullptr;
   address_ = nullptr;
   size_ = 0;

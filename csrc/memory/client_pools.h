@@ -1,5 +1,5 @@
-// Memory of a client's that graphs work in: which ranges they are, whose they are, and the buffers
-// that must not go while they are.
+// Client memory that graphs use as scratch and persistent memory: the ranges, their graphs, and the
+// buffers that must not be freed meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace qnnrt {
 enum class PoolKind : uint8_t { kScratch, kPersistent };
 const char* PoolKindName(PoolKind kind);  // "scratch memory"
 
-// Every pool of the process. What a graph keeps from one execution to the next is nobody else's;
-// graphs may share scratch memory, as long as they do not execute at the same time.
+// Every pool of the process. Persistent memory is exclusive; graphs may share scratch memory, as
+// long as they do not execute at the same time.
 class ClientPools {
  public:
   // Names of the graphs whose pools lie in the buffer: "the scratch memory of graph 'a'", ...
@@ -43,24 +43,23 @@ class ClientPools {
   uint64_t next_ = 1;
 };
 
-// One pool of a graph's. A buffer of this runtime that it lies in, found by its address, stays open
-// as long as the pool does.
+// One pool of a graph. Holds the runtime's buffer that the memory is a part of, if there is one.
 class ClientPool {
  public:
-  // `owner` tells the pools of one graph from those of others.
+  // `owner` identifies the graph.
   ClientPool(PoolKind kind, std::string graph, const void* owner)
       : kind_(kind), graph_(std::move(graph)), owner_(owner) {}
   ~ClientPool() { Reset(); }
   ClientPool(const ClientPool&) = delete;
   ClientPool& operator=(const ClientPool&) = delete;
 
-  // Takes this memory in place of what there was, or, after an error, changes nothing. Errors: 6000
+  // Replaces the pool's memory or, after an error, changes nothing. Errors: 6000
   // a range that is none, that reaches beyond its buffer, that lies in TCM, or that overlaps memory
   // which is not to be shared; 1005 a buffer of the parent of this forked process.
   Status Hold(void* address, uint64_t size);
   void Reset();
 
-  uint8_t* address() const { return address_; }  // null: there is none
+  uint8_t* address() const { return address_; }  // null: none
   uint64_t size() const { return size_; }
   // Errors: 1005 in a forked child, for memory that it shares with its parent; 8003 a foreign file
   // that shrank.

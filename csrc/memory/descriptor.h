@@ -1,5 +1,5 @@
-// Qnn_MemDescriptor_t as clients pass it -> MemDescriptor. Which struct hangs behind customInfo is
-// the backend's business, so it says so.
+// Qnn_MemDescriptor_t as clients pass it -> MemDescriptor. Which struct customInfo points to
+// depends on the backend.
 #pragma once
 
 #include "abi/qnn_types.h"

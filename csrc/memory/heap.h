@@ -1,5 +1,5 @@
-// The one interface behind which every source of shareable memory stands. Behaviour that is not
-// about a source (reuse, statistics, failure injection) is an adaptor: see adaptors.h and pool.h.
+// The interface of every source of shareable memory. Reuse, statistics and failure injection are
+// adaptors: adaptors.h and pool.h.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Allocation {
   uint64_t fd_offset = 0;   // where address lies in fd
   FileId id;                // of fd
   bool reusable = true;     // set to false once the fd has left the process: never pooled then
-  void* base = nullptr;     // the heap's own: what has to be unmapped or given back, and its size
+  void* base = nullptr;     // the heap's own: what has to be unmapped or freed, and its size
   size_t base_size = 0;
 };
 
@@ -51,7 +51,7 @@ class Heap {
   virtual bool coherent() const = 0;
 };
 
-// Large enough for huge-page alignment many times over; a larger wish is a mistake.
+// Far above huge-page alignment; larger values are mistakes.
 inline constexpr size_t kMaxAlignment = size_t{1} << 30;
 
 }  // namespace qnnrt

@@ -30,8 +30,8 @@ class DmaBufHeap : public Heap {
   void Free(Allocation& allocation) override { FreeMappedAllocation(allocation, counters_); }
 
  protected:
-  // Opened for each cold allocation: nothing to keep valid across a fork, and the pool makes it
-  // rare. Errors: 1010.
+  // Opened for each allocation that the pool cannot serve: no fd to keep valid across a fork.
+  // Errors: 1010.
   Result<UniqueFd> OpenDevice(int flags);
   // Repeated when a signal interrupts it; what ioctl returns. Errors: 1002, with the size and hint.
   Result<int> Request(int device, unsigned long request, void* argument, size_t size,

@@ -11,7 +11,7 @@
 
 namespace qnnrt {
 
-// What libcdsprpc.so gives, as a struct so that a test can stand in for it.
+// The functions of libcdsprpc.so, as a struct so that tests can replace them.
 struct VendorApi {
   void* (*alloc)(int heap_id, uint32_t flags, int size) = nullptr;
   void* (*alloc2)(int heap_id, uint32_t flags,
@@ -19,7 +19,7 @@ struct VendorApi {
   void (*free)(void* address) = nullptr;
   int (*to_fd)(void* address) = nullptr;
 };
-// dlopens `library` (never closed: the vendor's threads live in it) and resolves the functions.
+// dlopens `library` (never closed: the vendor's threads run in it) and resolves the functions.
 // Refuses a library that carries qnnrt's own marker symbol. Errors: 1009 with the reason.
 Result<VendorApi> LoadVendorApi(const std::string& library);
 
@@ -30,7 +30,7 @@ std::unique_ptr<Heap> NewMemfdHeap(Counters* counters);
 
 struct HeapStatus {
   const char* name = "";
-  Heap* heap = nullptr;  // null: this machine does not have it
+  Heap* heap = nullptr;  // null: not available on this machine
   std::string reason;    // why not, or what it uses
 };
 

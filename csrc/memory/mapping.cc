@@ -28,8 +28,7 @@
 namespace qnnrt {
 namespace {
 
-// Below this a shortage shows in the allocation itself; reading /proc would cost more than it
-// tells.
+// Below this the allocation itself fails on a shortage; reading /proc would cost more.
 constexpr size_t kCheckMemoryFrom = size_t{64} << 20;
 
 // The first "key number" in a file of such lines, or in a file that is one number. -1 when absent.

@@ -14,7 +14,7 @@ namespace qnnrt {
 size_t PageSize();
 inline constexpr size_t kHugePageSize = size_t{2} << 20;
 
-// Owns an fd and keeps the live count honest.
+// Owns an fd and counts it.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -44,12 +44,12 @@ struct MapRequest {
 Result<void*> MapShared(const MapRequest& request, Counters* counters);
 void UnmapCounted(void* address, size_t size, Counters* counters);
 
-// Gives every page of a fresh writable mapping now, so that running out of memory is an error here
-// and not SIGBUS later, and the first pass over the buffer takes no faults.
+// Backs every page of a fresh writable mapping now, so that running out of memory is an error here
+// and not SIGBUS later, and the first access takes no page faults.
 Status Populate(void* address, size_t size);
 
-// Refuses sizes that the machine or its control group cannot back: past that point the kernel kills
-// instead of failing.
+// Refuses sizes that the machine or its control group cannot back: beyond that the kernel
+// kills the process instead of failing.
 Status CheckMemoryAvailable(size_t size);
 
 struct FileIdHash {
@@ -63,7 +63,7 @@ struct FdInfo {
   FdKind kind = FdKind::kFile;
   FileId id;
   uint64_t size = 0;        // real size now
-  bool can_shrink = false;  // nothing stops the other side from truncating it
+  bool can_shrink = false;  // the other side can truncate it
   bool writable = true;
 };
 // Identity alone, one system call. Errors: 8003 when the fd is not open.

@@ -140,7 +140,7 @@ void Memory::Warn(const std::string& message) const {
 // ---- fork ----
 // The locks are taken across a fork so that the child sees whole tables. In the child they are made
 // anew (a lock belongs to the thread id that took it), what came from the parent is marked, and the
-// pool is forgotten: its memory is still shared with the parent.
+// pool is dropped: its memory is still shared with the parent.
 
 void Memory::BeforeFork() {
   g_memory->registry_.mutex().lock();
@@ -167,7 +167,7 @@ void Memory::AfterForkChild() {
   new (&g_memory->pool_.mutex()) std::mutex;
   new (&g_memory->buffers_.mutex()) std::shared_mutex;
   new (&g_memory->registry_.mutex()) std::mutex;
-  g_memory->pool_.ForgetAfterFork();
+  g_memory->pool_.ResetAfterFork();
   g_memory->buffers_.MarkInheritedAfterFork();
   g_memory->registry_.InvalidateAfterFork();
 }

@@ -38,14 +38,15 @@ class Memory {
   // Close with the graphs whose pools lie in the buffer, and the executions that run through
   // handles, named in the message.
   Status Close(SlotHandle buffer);
-  // What closing it would say of who holds it; Ok when nobody does, or it is closed.
+  // The error that Close would give, with who holds it; Ok when nobody does, or it is closed.
   Status CheckFree(SlotHandle buffer);
 
   // The Nth allocation from now fails, whatever its heap; 0 turns it off. For tests.
   void FailNth(int64_t nth) { fail_countdown_.store(nth, std::memory_order_relaxed); }
   StatisticsHeap::Totals HeapTotals(const char* name) const;
 
-  // Something that went on but should not have been asked for. Standard error unless set.
+  // A warning: a request that was carried out although it is a client error. Standard error unless
+  // set.
   using WarningSink = void (*)(const char* message);
   void SetWarningSink(WarningSink sink) { sink_.store(sink, std::memory_order_release); }
   void Warn(const std::string& message) const;

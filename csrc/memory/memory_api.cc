@@ -36,7 +36,7 @@ Status NullOutput() {
   return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "expected a place for the result, got null");
 }
 
-// A pin for the length of a call.
+// Pins a buffer during a call.
 class Pinned {
  public:
   explicit Pinned(qnnrt_buffer_t handle) : b_(Memory::Get().buffers().Pin(handle)) {
@@ -60,7 +60,7 @@ class Pinned {
   Status status_;
 };
 
-// Nothing may leave through the C boundary but a code.
+// No exception leaves a C function.
 template <typename F>
 uint64_t Guarded(F call) {
   try {
@@ -91,7 +91,7 @@ uint64_t Access(qnnrt_buffer_t buffer, uint32_t access, qnnrt::SyncPoint point) 
 
 const char* qnnrt_last_error(void) { return t_last_error.c_str(); }
 
-// ---- Making buffers ----
+// ---- Creation ----
 
 uint64_t qnnrt_buffer_alloc(const char* heap, uint64_t nbytes, uint64_t alignment,
                             qnnrt_buffer_t* out) {
@@ -137,7 +137,7 @@ uint64_t qnnrt_buffer_execution_end(qnnrt_buffer_t buffer) {
   return Code(Memory::Get().buffers().Drop(buffer, Hold::kExecution));
 }
 
-// ---- Looking ----
+// ---- Queries ----
 
 uint64_t qnnrt_buffer_info(qnnrt_buffer_t buffer, qnnrt_buffer_info_t* out) {
   if (!out) return Code(NullOutput());

@@ -37,7 +37,7 @@ typedef uint64_t qnnrt_buffer_t;  // 0 is no buffer
 // failure on the same thread.
 QNN_API const char* qnnrt_last_error(void);
 
-// ---- Making buffers ----
+// ---- Creation ----
 
 // heap: "vendor", "dma_heap", "udmabuf", "memfd", or NULL for the default. nbytes > 0. alignment: a
 // power of two, 0 for the page size. Errors: 1002 no memory, 1004 bad argument, 1010 no such heap
@@ -65,7 +65,7 @@ QNN_API uint64_t qnnrt_buffer_export_end(qnnrt_buffer_t buffer);
 QNN_API uint64_t qnnrt_buffer_execution_begin(qnnrt_buffer_t buffer);
 QNN_API uint64_t qnnrt_buffer_execution_end(qnnrt_buffer_t buffer);
 
-// ---- Looking ----
+// ---- Queries ----
 
 typedef struct qnnrt_buffer_info_t {
   void* address;
@@ -100,7 +100,7 @@ QNN_API uint64_t qnnrt_buffer_access_end(qnnrt_buffer_t buffer, uint32_t access)
 
 typedef struct qnnrt_heap_info_t {
   const char* name;
-  const char* reason;  // what it uses, or why it is not there
+  const char* reason;  // what it uses, or why it is not available
   int32_t available;
   int32_t is_default;
   int32_t coherent;

@@ -22,7 +22,7 @@ bool ReusePool::Take(Heap* heap, size_t size, size_t alignment, Allocation* out)
       bytes_ -= size;
       ++hits_;
       entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(i));
-      // An empty bucket is kept for the next round, unless sizes never come back.
+      // An empty bucket is kept, since sizes usually recur.
       if (entries.empty() && by_key_.size() > kMaxBuckets) by_key_.erase(bucket);
       spare_.splice(spare_.end(), lru_, entry);
       return true;
@@ -44,7 +44,8 @@ void ReusePool::Give(Heap* heap, Allocation& allocation) {
     lru_.splice(lru_.end(), spare_, spare_.begin());
     bucket.push_back(std::prev(lru_.end()));
     bytes_ += allocation.size;
-    EvictLocked(limit_, &evicted);  // oldest first; one that is larger than the limit goes itself
+    EvictLocked(limit_,
+                &evicted);  // oldest first; an entry larger than the limit is evicted itself
   }
   allocation = Allocation();
   FreeAll(&evicted);
@@ -101,7 +102,7 @@ uint64_t ReusePool::FreeAll(Entries* entries) {
   return bytes;
 }
 
-void ReusePool::ForgetAfterFork() {
+void ReusePool::ResetAfterFork() {
   lru_.clear();
   by_key_.clear();
   bytes_ = 0;
@@ -120,7 +121,7 @@ Result<Allocation> PoolHeap::Allocate(size_t size, size_t alignment) {
   }
   Result<Allocation> fresh = HeapAdaptor::Allocate(size, alignment);
   if (!fresh.ok() && poolable && pool_->Trim(0) > 0) {
-    return HeapAdaptor::Allocate(size, alignment);  // what the pool held may be what is missing
+    return HeapAdaptor::Allocate(size, alignment);  // the pool's memory may be what is missing
   }
   return fresh;
 }
@@ -130,7 +131,7 @@ void PoolHeap::Free(Allocation& allocation) {
     try {
       pool_->Give(upstream(), allocation);
       return;
-    } catch (const std::bad_alloc&) {  // no memory to keep memory: give it back
+    } catch (const std::bad_alloc&) {  // no memory for the pool's entry: free it
     }
   }
   upstream()->Free(allocation);

@@ -13,7 +13,7 @@
 
 namespace qnnrt {
 
-// One pool for all heaps, bounded in bytes. Least recently freed goes first.
+// One pool for all heaps, bounded in bytes. Evicts the least recently freed memory first.
 class ReusePool {
  public:
   struct Stats {
@@ -32,7 +32,7 @@ class ReusePool {
 
   std::mutex& mutex() { return mutex_; }
   // In a forked child, mutex rebuilt: what is pooled is shared with the parent and stays unused.
-  void ForgetAfterFork();
+  void ResetAfterFork();
 
  private:
   struct Entry {

@@ -29,7 +29,7 @@ class ProcessDomain {
   // QNNRT_HTP_DOMAIN_BYTES, or kDefaultBudget.
   static ProcessDomain& Htp();
 
-  // A part of the budget, given back when this goes.
+  // A part of the budget, returned by the destructor.
   class Share {
    public:
     Share() = default;
@@ -54,12 +54,12 @@ class ProcessDomain {
     Holder* holder_ = nullptr;
   };
 
-  // `what`: a text that stays ("staging of graph", "registered buffer", "weights of context",
+  // `what`: a static text ("staging of graph", "registered buffer", "weights of context",
   // "arena of graph"); `who`: its name. 0 bytes always fit. Errors: `code` (8003 for memory that is
   // mapped, 1002 for weights and arenas) with the budget, what is used and who holds most of it.
   Result<Share> Map(uint64_t bytes, const char* what, std::string who, ErrorCode code);
 
-  // A budget below what is used takes nothing away: nothing more fits until enough is given back.
+  // A budget below what is used revokes nothing: nothing more fits until enough is returned.
   void SetBudget(uint64_t bytes);
   struct Totals {
     uint64_t budget, used, holders;

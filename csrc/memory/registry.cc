@@ -153,7 +153,7 @@ void Registry::Remove(MemRegistration* r) {
   }
   if (r->buffer) {
     if (r->buffer->registrations.load(std::memory_order_relaxed) == 1) r->buffer->stated_size = 0;
-    buffers_->LetGo(r->buffer, Hold::kRegistration);
+    buffers_->ReleaseHold(r->buffer, Hold::kRegistration);
   }
   if (r->watch_fd >= 0) CloseCounted(r->watch_fd, counters_);
   counters_->handles.fetch_sub(1, std::memory_order_relaxed);

@@ -72,11 +72,11 @@ struct MemRegistration {
   Buffer* buffer =
       nullptr;              // held while registered; null for a kDmaBuf mapping of the client's own
   bool writable = true;     // false: fit for inputs only
-  bool can_shrink = false;  // a foreign file nobody sealed: its size is checked at every Acquire
+  bool can_shrink = false;  // an unsealed foreign file: its size is checked at every Acquire
   int watch_fd = -1;        // a dup where there is no buffer
   bool counted = false;     // against a process domain
   int sync_fd = -1;         // a dma-buf whose CPU access an execution has to bracket; not owned
-  uint32_t bound = 0;       // pins that NoteBound was told of
+  uint32_t bound = 0;       // pins counted by NoteBound
   MemRegistration* next = nullptr;  // the registry's: others of the context
   MemRegistration* previous = nullptr;
 };
@@ -94,8 +94,8 @@ class Registry {
   Status Register(uint64_t context, const MemDescriptor* descriptors, uint32_t count,
                   uint32_t kinds, SlotHandle* handles, ProcessDomain* domain = nullptr);
 
-  // Every valid handle goes, whatever the others are. Errors: 8001 a stale one, 1005 one in use by
-  // an execution (that one stays registered).
+  // Deregisters every valid handle, whatever the others are. Errors: 8001 a stale one, 1005 one in
+  // use by an execution (that one stays registered).
   Status Deregister(const SlotHandle* handles, uint32_t count);
 
   // For executions: pins the registration until Release. Errors: 8001 stale or of another context,
@@ -110,14 +110,13 @@ class Registry {
     return nullptr;
   }
   void Release(SlotHandle handle) { slots_.Release(handle); }
-  // Some of the pins that these handles have are for as long as a client wants, not for an
-  // execution: so that Deregister can say which.
+  // Counts pins that a client holds beyond an execution, so that Deregister can name them.
   void NoteBound(const std::vector<SlotHandle>& handles, bool bound);
 
-  // The context is going: its handles are stale from here on. Returns how many there were. Waits
-  // for nothing: handles of running executions are counted in *in_use and stay.
+  // The context is being freed: its handles are stale from here on. Returns how many there were.
+  // Does not wait: handles of running executions are counted in *in_use and stay registered.
   uint32_t FreeContext(uint64_t context, uint32_t* in_use = nullptr);
-  // Drops every registration of the buffer that is not in use; returns how many went.
+  // Drops every registration of the buffer that is not in use; returns how many.
   uint32_t DeregisterBuffer(const Buffer* buffer, uint32_t* in_use);
   // The context's newest registration of a kind that belongs to the context as a whole (kWeights,
   // kSpillFill), pinned; empty when it has none.
@@ -153,7 +152,7 @@ class Registry {
   // Address and limits into r, with a pin on the buffer.
   Status LocateInFd(const MemDescriptor& d, MemRegistration* r);
   Status LocateClientMapping(const MemDescriptor& d, MemRegistration* r);
-  Status PlaceIn(Buffer* pinned, const MemDescriptor& d, MemRegistration* r);
+  Status LocateIn(Buffer* pinned, const MemDescriptor& d, MemRegistration* r);
   bool StillCovered(const MemRegistration* r) const;
   void Remove(MemRegistration* r);  // after Retire
   Status Stale(SlotHandle handle) const;
@@ -174,7 +173,7 @@ class Registry {
   std::atomic<bool> forked_{false};
 };
 
-// A pin on a registration for as long as this lives.
+// Pins a registration during its lifetime.
 class MemUse {
  public:
   MemUse() = default;

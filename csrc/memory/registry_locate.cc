@@ -1,4 +1,4 @@
-// Where the memory that a descriptor names lies, and whether the tensor fits into it.
+// Locates the memory that a descriptor names, and checks that the tensor fits into it.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -64,8 +64,7 @@ Status CheckStatedSize(const MemDescriptor& d, const Buffer& b) {
   bool good;
   if (expected != 0) {
     good = d.size == expected;
-  } else if (b.heap) {  // ours: what was asked, rounded to pages or not, or all there is behind the
-                        // fd
+  } else if (b.heap) {  // our own: the size asked for, rounded to pages or not, or the whole file
     expected = b.nbytes;
     const uint64_t whole_pages = (b.nbytes + PageSize() - 1) & ~(uint64_t{PageSize()} - 1);
     good = d.size == b.fd_size || (d.size >= b.nbytes && d.size <= whole_pages);
@@ -185,10 +184,10 @@ Status Registry::CheckShape(const MemDescriptor& d, MemRegistration* r) {
   return Status::Ok();
 }
 
-// ---- Place ----
+// ---- Bounds ----
 
 // Address and limits from a buffer that may hold the range; the pin moves to r on success only.
-Status Registry::PlaceIn(Buffer* b, const MemDescriptor& d, MemRegistration* r) {
+Status Registry::LocateIn(Buffer* b, const MemDescriptor& d, MemRegistration* r) {
   if (b->Has(kBufferInherited)) {
     return Error(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
                  "fd %d: the buffer belongs to the parent process; import the fd in this one",
@@ -241,11 +240,11 @@ Status Registry::LocateInFd(const MemDescriptor& d, MemRegistration* r) {
     Result<SlotHandle> made = buffers_->Import(d.fd, 0, 0);
     if (!made.ok()) return std::move(made).status().WithCode(QNN_MEM_ERROR_MAPPING);
     b = buffers_->Pin(*made);
-    // Nobody owns the mapping: it goes with the last registration.
+    // The mapping has no owner: it is freed with the last registration.
     Status released = buffers_->Release(*made);
     if (!b || !released.ok()) return Error(QNN_MEM_ERROR_MAPPING, "fd %d: mapping was lost", d.fd);
   }
-  Status status = PlaceIn(b, d, r);
+  Status status = LocateIn(b, d, r);
   if (!status.ok()) buffers_->Unpin(b);
   return status;
 }
@@ -261,7 +260,7 @@ Status Registry::LocateClientMapping(const MemDescriptor& d, MemRegistration* r)
       MemDescriptor inside = d;
       inside.offset = r->offset =
           b->fd_offset + (address - reinterpret_cast<uintptr_t>(b->address));
-      Status status = PlaceIn(b, inside, r);
+      Status status = LocateIn(b, inside, r);
       if (!status.ok()) buffers_->Unpin(b);
       return status;
     }

@@ -35,17 +35,17 @@ TcmPool::Fault TcmPool::Take(uint64_t nbytes, uint64_t* offset) noexcept {
     return Fault::kTooMany;
   }
   uint64_t best = UINT64_MAX;
-  uint32_t place = 0;
+  uint32_t index = 0;
   ForEachGap([&](uint32_t i, uint64_t start, uint64_t room) {
     if (room < nbytes || room >= best) return;
     best = room;
-    place = i;
+    index = i;
     *offset = start;
   });
   if (best == UINT64_MAX) return Fault::kNoRoom;
-  std::copy_backward(pieces_.begin() + place, pieces_.begin() + count_,
+  std::copy_backward(pieces_.begin() + index, pieces_.begin() + count_,
                      pieces_.begin() + count_ + 1);
-  pieces_[place] = {*offset, nbytes};
+  pieces_[index] = {*offset, nbytes};
   ++count_;
   return Fault::kNone;
 }
@@ -184,7 +184,7 @@ Status LpaiAllocator::Usable() const {
   return Status::Ok();
 }
 
-void LpaiAllocator::Forget() {
+void LpaiAllocator::DropClosedPieces() {
   BufferTable& buffers = Memory::Get().buffers();
   pieces_.erase(std::remove_if(pieces_.begin(), pieces_.end(),
                                [&](SlotHandle piece) {
@@ -233,7 +233,7 @@ Result<SlotHandle> LpaiAllocator::Allocate(uint64_t nbytes) {
   if (nbytes == 0) {
     return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "expected a size above 0, got 0 bytes");
   }
-  Forget();
+  DropClosedPieces();
   pieces_.reserve(pieces_.size() + 1);  // noting a piece that was made must not fail
   QNNRT_ASSIGN_OR_RETURN(SlotHandle piece,
                          mem_type_ == QNN_LPAI_MEM_TYPE_TCM
@@ -247,7 +247,7 @@ Status LpaiAllocator::Free(SlotHandle piece) {
   QNNRT_RETURN_IF_ERROR(Usable());
   std::lock_guard<std::mutex> lock(mutex_);
   if (heap_ != nullptr && heap_->totals().dead) return TooMany();
-  Forget();
+  DropClosedPieces();
   auto found = std::find(pieces_.begin(), pieces_.end(), piece);
   if (found == pieces_.end()) {
     return Error(QNN_MEM_ERROR_INVALID_HANDLE,
@@ -261,7 +261,7 @@ Status LpaiAllocator::Free(SlotHandle piece) {
 Status LpaiAllocator::Close() {
   QNNRT_RETURN_IF_ERROR(Usable());
   std::lock_guard<std::mutex> lock(mutex_);
-  Forget();
+  DropClosedPieces();
   for (SlotHandle piece : pieces_) {
     Status held = Memory::Get().CheckFree(piece);
     if (!held.ok()) return std::move(held).Within("a piece of the LPAI allocator");
@@ -281,7 +281,7 @@ Status LpaiAllocator::Close() {
 Result<LpaiAllocator::Info> LpaiAllocator::info() {
   QNNRT_RETURN_IF_ERROR(Usable());
   std::lock_guard<std::mutex> lock(mutex_);
-  Forget();
+  DropClosedPieces();
   const bool tcm = mem_type_ == QNN_LPAI_MEM_TYPE_TCM;
   Info info = {};
   info.mem_type = mem_type_;

@@ -1,6 +1,6 @@
 // The memory that LPAI clients allocate inputs, outputs and model binaries in: DDR, or the tightly
-// coupled memory (TCM) that an aDSP reaches in direct mode. No such memory is here; its limits are,
-// so that a network that does not fit fails on a desk as it would on the chip.
+// coupled memory (TCM) that an aDSP reaches in direct mode. Only its limits
+// are modelled, so that a network that does not fit fails here as it would on the device.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@ inline constexpr uint64_t kTcmBytes = 2035712;
 inline constexpr uint32_t kTcmMaxPieces = 32;
 inline constexpr char kTcmHeapName[] = "tcm";
 
-// Which bytes of the pool are taken, and nothing else. Makes no allocations. Not thread safe.
+// The allocated pieces of a pool. Makes no allocations. Not thread safe.
 class TcmPool {
  public:
   enum class Fault {
     kNone,
     kNoRoom,   // no gap is large enough; nothing has changed
-    kTooMany,  // one piece more than there may be: the pool is dead from here on
+    kTooMany,  // more pieces than allowed: the pool refuses everything from here on
     kDead
   };
 
@@ -51,7 +51,7 @@ class TcmPool {
   struct Piece {
     uint64_t offset, nbytes;
   };
-  // f(place in pieces_, aligned start, bytes from there on) for each gap that has any.
+  // f(index in pieces_, aligned start, bytes from there on) for each gap that has any.
   template <typename F>
   void ForEachGap(F&& f) const;
 
@@ -96,7 +96,7 @@ class TcmHeap final : public Heap {
 };
 
 // Allocates in one kind of memory, chosen once: kinds are never mixed, and nothing falls back from
-// one to the other. Says what it does in the words that the vendor's documentation tells clients to
+// one to the other. Its log lines are those that the vendor's documentation tells clients to
 // look for. Thread safe. In the child of a fork every call is refused (1005).
 class LpaiAllocator {
  public:
@@ -117,7 +117,7 @@ class LpaiAllocator {
   Result<SlotHandle> Allocate(uint64_t nbytes);
   // Closes a piece of this allocator. Errors: 8001 it is none, 1005 who holds it, 1011.
   Status Free(SlotHandle piece);
-  // Closes every piece that is left, and takes no calls from then on. Errors: 1005 with who holds
+  // Closes every remaining piece; every later call is refused. Errors: 1005 with who holds
   // a piece; nothing has changed then.
   Status Close();
 
@@ -136,7 +136,7 @@ class LpaiAllocator {
   Status EnsurePool();
   Status Failed(uint64_t nbytes, Status why);
   Result<SlotHandle> AllocateTcm(uint64_t nbytes);
-  void Forget();  // pieces that were closed as buffers
+  void DropClosedPieces();  // those closed as buffers
 
   const QnnLpaiMem_MemType_t mem_type_;
   const uint64_t alignment_;

@@ -1,4 +1,4 @@
-// Arithmetic on sizes that come from outside: overflow is an answer, not an accident.
+// Checked arithmetic on sizes that come from outside: false on overflow.
 #pragma once
 
 #include <cstddef>

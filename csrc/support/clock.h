@@ -15,9 +15,9 @@ inline uint64_t MonotonicNanoseconds() {
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-// For counters that are added to in every execution and read seldom: the processor's own counter
-// where it ticks evenly, at a third of what clock_gettime takes. What a tick is, is worked out when
-// a count of them is read, from the time that has passed since the library was loaded.
+// For counters that every execution adds to and few callers read: the processor's time stamp
+// counter where its rate is constant, at a third of the cost of clock_gettime. The rate is measured
+// when a count is converted, over the time since the library was loaded.
 class Ticks {
  public:
   static uint64_t Now() { return Read(origin_.even); }

@@ -1,4 +1,4 @@
-// What __builtin_cpu_supports cannot be asked with every compiler.
+// CPU features that not every compiler's __builtin_cpu_supports knows.
 #pragma once
 
 #if defined(__x86_64__)

@@ -5,8 +5,8 @@
 
 namespace qnnrt {
 
-// How many forks lie between the process that first asked and this one. Objects that need their
-// threads remember what it was when they were made.
+// The number of forks between the process that called this first and this one. Objects that need
+// their threads store it when they are made.
 uint32_t ForkGeneration();
 
 }  // namespace qnnrt

@@ -9,7 +9,7 @@ class Interrupt {
  public:
   // Ok, or why to stop, with the code that the call then returns. Called often: cheap.
   virtual Status Check() const = 0;
-  // The last question of a call: after Ok the call is done, and nothing stops it any more.
+  // The last check of a call: after Ok the call succeeds and cannot be interrupted any more.
   virtual Status Conclude() { return Check(); }
 
  protected:

@@ -1,4 +1,4 @@
-// Writing JSON: enough for descriptions and reports. Commas and escapes are its business.
+// A JSON writer, which takes care of commas and escapes.
 #pragma once
 
 #include <charconv>

@@ -1,5 +1,5 @@
-// A file of lines that several owners may write to, one after the other or at once. What a crash or
-// a full disk cut off is taken away again, so that the lines before and after stay whole.
+// A file of lines that several owners may write to, one after the other or at once. A line that
+// a crash or a full disk cut off is removed, so that those before and after stay whole.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class LineLog {
   LineLog& operator=(const LineLog&) = delete;
   ~LineLog();
 
-  // Makes the file, or goes on behind what is in it: that has to begin with `head`, or it is
-  // somebody else's and stays as it is. Folders are made. Errors: `code`.
+  // Creates the file and its folders, or appends: a file that does not begin with `head` is not a
+  // log of ours and stays as it is. Errors: `code`.
   Status Open(const std::string& path, const std::string& head, ErrorCode code);
   // Whole lines, in one write; all of them or none. Errors: 1003.
   Status Append(const std::string& lines);

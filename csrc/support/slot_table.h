@@ -1,4 +1,4 @@
-// Slots that never move, named by handles that never come back.
+// Slots that never move, named by handles that are never reused.
 //
 // A handle is generation << 32 | (index + 1). Each slot has one 64-bit word, generation << 32 |
 // pins: odd generations are live. Taking a pin is one compare-and-swap that also checks the
@@ -39,7 +39,7 @@ class SlotTable {
       free_.pop_back();
     } else {
       if (used_ == kChunkSize * kMaxChunks) return nullptr;
-      // Room for every slot to come back: giving one back must not fail.
+      // Capacity for every slot, so that recycling cannot fail.
       if (free_.capacity() <= used_) free_.reserve(used_ + kChunkSize);
       index = used_++;
       auto& chunk = chunks_[index / kChunkSize];
@@ -55,7 +55,7 @@ class SlotTable {
   void Publish(SlotHandle handle) {
     SlotAt(IndexOf(handle))->word.store(Word(handle), std::memory_order_release);
   }
-  // Gives back an inserted slot that was never published.
+  // Recycles an inserted slot that was never published.
   void Cancel(SlotHandle handle) { free_.push_back(IndexOf(handle)); }
 
   // Takes a pin: the value stays until Release. Null when the handle is stale or was never one.
@@ -86,7 +86,7 @@ class SlotTable {
     }
     return expected >> 32 == handle >> 32 ? Retired::kPinned : Retired::kStale;
   }
-  // No new pins from here on, whatever pins there are: the value stays until Drained. False: stale.
+  // No new pins from here on; the value stays until Drained. False: stale.
   bool Close(SlotHandle handle) {
     Slot* slot = Find(handle);
     if (!slot) return false;
@@ -105,7 +105,8 @@ class SlotTable {
   // The value of a slot that is closed.
   T* Closed(SlotHandle handle) { return &SlotAt(IndexOf(handle))->value; }
   void Recycle(SlotHandle handle) {
-    // A slot whose generations are used up stays empty: its first handles must not come true again.
+    // A slot that has used all its generations stays empty: its first handles must not become valid
+    // again.
     if (static_cast<uint32_t>(handle >> 32) < UINT32_MAX - 2) free_.push_back(IndexOf(handle));
   }
 

@@ -20,7 +20,7 @@ class [[nodiscard]] Status {
   Status(ErrorCode code, std::string message)
       : code_(code), message_(new std::string(std::move(message))) {}
 
-  // Without words, so without memory: what is no error to the one who asked for it.
+  // A code without a message, which allocates nothing: for results that the caller expects.
   explicit Status(ErrorCode code) noexcept : code_(code) {}
 
   static Status Ok() noexcept { return {}; }

@@ -22,7 +22,7 @@ constexpr int kMaxWorkers = 255;
 // How long a thread polls before it sleeps. Long enough to bridge two ops of one graph, short
 // enough that a loaded machine does not lose a core to waiting.
 constexpr uint64_t kSpinNanoseconds = 20 * 1000;
-// A thread gets this many pieces when the work allows, so that a late one does not hold up all.
+// Pieces for each thread when the work allows, so that one late thread does not delay all.
 constexpr size_t kPiecesPerThread = 4;
 
 using Word = std::atomic<uint32_t>;
@@ -71,7 +71,7 @@ class Pool {
     Pool* pool = instance_.load(std::memory_order_acquire);
     if (pool != nullptr) return pool;
     static const int once = pthread_atfork(nullptr, nullptr, [] {
-      // The workers stayed in the parent. Its pool may be in any state: leave it, start afresh.
+      // The workers stayed in the parent, and its pool may be in any state: it is leaked.
       instance_.store(nullptr, std::memory_order_release);
     });
     (void)once;
@@ -177,7 +177,7 @@ class Pool {
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
       pthread_attr_destroy(&attributes);
       if (error != 0) {
-        refused_ = true;  // the machine gives no more: go on with those that are there
+        refused_ = true;  // no more threads available: use those that exist
       } else {
         ++workers_;
       }

@@ -7,7 +7,7 @@
 
 namespace qnnrt {
 
-// A callable by reference: what std::function would be without owning (and allocating).
+// A non-owning reference to a callable; unlike std::function it allocates nothing.
 template <typename Signature>
 class FunctionRef;
 template <typename R, typename... Args>
@@ -34,7 +34,7 @@ class Threads {
   // body(begin, end) over [0, count) in pieces of at least `grain`; on the caller's thread alone
   // when one piece is enough. Nested calls and calls while the pool is busy run serially.
   void For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> body) const;
-  // What `Threads` a graph gets when its client says nothing: the cores this process may use.
+  // The default for a graph: the cores that this process may use.
   static int DefaultLimit();
 
  private:

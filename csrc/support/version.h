@@ -6,7 +6,7 @@
 
 namespace qnnrt {
 
-// The core API that clients are told: ONNX Runtime's provider refuses anything below 2.40.
+// The core API version reported to clients: ONNX Runtime's provider refuses anything below 2.40.
 inline constexpr Qnn_Version_t kCoreApiVersion = {2, 40, 0};
 
 }  // namespace qnnrt

@@ -93,11 +93,12 @@ TEST(OnlyConstantsThatAreReadStay) {
   auto lowered = net.graph().Lower(PassLevel::kPortable);
   REQUIRE(lowered.ok());
   const void* five = Address(*lowered, "five");
-  CHECK_OK(net.graph().Leave(&five, 1));
+  CHECK_OK(net.graph().ReleaseConstants(&five, 1));
   float value = 0;
   std::memcpy(&value, five, sizeof(value));
   CHECK_EQ(value, 5.0f);
-  CHECK_EQ(net.graph().Leave(nullptr, 0).code(), ErrorCode{QNN_GRAPH_ERROR_GRAPH_FINALIZED});
+  CHECK_EQ(net.graph().ReleaseConstants(nullptr, 0).code(),
+           ErrorCode{QNN_GRAPH_ERROR_GRAPH_FINALIZED});
   CHECK_EQ(net.graph().Finalize(nullptr).code(), ErrorCode{QNN_GRAPH_ERROR_GRAPH_FINALIZED});
   uint32_t id = 0;
   Status added = net.graph().AddTensor(Floats(QNN_TENSOR_TYPE_NATIVE, "late", {1}), &id);

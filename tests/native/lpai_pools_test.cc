@@ -184,7 +184,7 @@ TEST(AnAddressThatWasToldIsKnownWhereNothingIsTold) {
   chain.Fill(PlaceOf(&graph, chain.in->id), 0.5f);
   Binding binding;
   CHECK_OK(graph.Bind(&in, 1, &out, 1, &binding));
-  binding.tells_outputs = false;
+  binding.report_outputs = false;
   CHECK_OK(graph.Run(binding, {}));
   Graph::Release(&binding);
   CHECK_EQ(out.v1.clientBuf.data, told);

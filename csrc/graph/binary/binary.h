@@ -1,7 +1,7 @@
 // The context binary: what a finalized context is on disk. docs/context-binary.md has the format
 // byte by byte; io.h how its fields are read and written.
 //
-// Nothing that a binary says is believed: every offset, size, count, enumerator and string is
+// A binary is untrusted input: every offset, size, count, enumerator and string is
 // checked before it is used, and what is allocated is bounded by the size of the metadata.
 #pragma once
 
@@ -46,7 +46,7 @@ struct BinaryGraph {
 };
 
 // A binary whose header, graphs and io tensors are sound. Points into the memory that it was opened
-// on, which has to stay.
+// on, which has to outlive it.
 class BinaryView {
  public:
   // Reads header and metadata, never the weights. Errors: 5000 null, 5005 no binary of this
@@ -69,8 +69,7 @@ class BinaryView {
 
 class Graph;
 
-// Writes finalized graphs of one backend. The graphs stay as they are meanwhile: under their locks,
-// after CheckWeights.
+// Writes finalized graphs of one backend. Used under the graphs' locks, after CheckWeights.
 class BinaryWriter {
  public:
   struct Backend {
@@ -80,7 +79,7 @@ class BinaryWriter {
   BinaryWriter(const Backend& backend, const std::vector<const Graph*>& graphs);
   ~BinaryWriter();
   uint64_t size() const;
-  // size() bytes, the same ones whenever and wherever the same graphs are written.
+  // size() bytes: a function of the graphs alone.
   void Write(uint8_t* to) const;
 
  private:

@@ -14,7 +14,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are copied as t
 
 inline constexpr uint8_t kBinaryMagic[8] = {0x89, 'Q', 'N', 'N', 'R', 'T', '\r', '\n'};
 inline constexpr uint32_t kBinaryMaxRank = 16;
-inline constexpr uint32_t kBinaryNoTensor = UINT32_MAX;  // an input or output that was left out
+inline constexpr uint32_t kBinaryNoTensor = UINT32_MAX;  // an omitted input or output
 
 // Where fields of the header lie; those of text are padded with zeros.
 struct BinaryHeaderAt {
@@ -65,7 +65,7 @@ class ByteReader {
     if (from != nullptr) std::memcpy(&value, from, sizeof value);
     return value;
   }
-  // Bytes in place; null when there are not so many.
+  // A pointer to the next bytes; null when fewer are left.
   const uint8_t* Bytes(uint64_t size) {
     if (!ok_ || size > left_) {
       ok_ = false;
@@ -86,7 +86,8 @@ class ByteReader {
     }
     return std::string(reinterpret_cast<const char*>(from), size);
   }
-  // A number of records that follow, each of so many bytes at least: never more than can be there.
+  // The number of records that follow, each of at least so many bytes: no more than fit into what
+  // is left.
   uint32_t Count(uint64_t bytes_each) {
     const uint32_t count = Get<uint32_t>();
     if (ok_ && count > left_ / bytes_each) ok_ = false;
@@ -110,9 +111,9 @@ class ByteReader {
   bool ok_ = true;
 };
 
-// Everything of a tensor but its data and its place.
+// Everything of a tensor but its data and where it is stored.
 void WriteTensor(const Tensor& tensor, ByteWriter* out);
-// Errors: 5005, a field that no tensor has. A reader that failed is for the caller to ask.
+// Errors: 5005, a field that no tensor has. The caller checks whether the reader failed.
 Status ReadTensor(ByteReader* in, Tensor* tensor);
 
 // "this context binary is damaged (<what>): ...", with code 5005.

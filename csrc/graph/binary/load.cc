@@ -55,8 +55,8 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
   options.plan_milliseconds = options_.plan_milliseconds;
   options.packed = &packed;
   options.owner = load.owner;
-  nodes.places.order = nodes.order.c_str();
-  options.places = nodes.places.offsets.empty() ? nullptr : &nodes.places;
+  nodes.arena_plan.order = nodes.order.c_str();
+  options.known_plan = nodes.arena_plan.offsets.empty() ? nullptr : &nodes.arena_plan;
   options.weights_counted = load.counted;
   options.arena = load.arena;
   options.most_bytes = load.most_bytes;

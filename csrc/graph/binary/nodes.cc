@@ -6,91 +6,12 @@
 #include "support/checked.h"
 
 namespace qnnrt {
+
+using namespace binary_codes;
+
 namespace {
 
-enum Storage : uint8_t { kNone, kStored, kAbsent };  // of a tensor's data
-enum ParamKind : uint8_t { kInt, kFloat, kBool, kText, kTensor };
-
 constexpr size_t kMostPostOps = 16;
-
-// ---- writing
-// -------------------------------------------------------------------------------------
-
-void WriteParam(const Param& param, ByteWriter* out) {
-  out->Text(param.name);
-  out->Put(static_cast<uint8_t>(param.value.index()));
-  switch (param.value.index()) {
-    case kInt:
-      out->Put(std::get<int64_t>(param.value));
-      break;
-    case kFloat:
-      out->Put(std::get<double>(param.value));
-      break;
-    case kBool:
-      out->Put(static_cast<uint8_t>(std::get<bool>(param.value)));
-      break;
-    case kText:
-      out->Text(std::get<std::string>(param.value));
-      break;
-    default: {
-      const Tensor& tensor = std::get<Tensor>(param.value);
-      WriteTensor(tensor, out);
-      out->Bytes(tensor.data->data(), tensor.bytes());
-    }
-  }
-}
-
-class TensorNumbers {
- public:
-  explicit TensorNumbers(const std::vector<const Tensor*>& io) {
-    for (const Tensor* tensor : io) Of(tensor);
-    first_inner_ = all_.size();
-  }
-  uint32_t Of(const Tensor* tensor) {
-    if (tensor == nullptr) return kBinaryNoTensor;
-    auto added = numbers_.emplace(tensor, static_cast<uint32_t>(all_.size()));
-    if (added.second) all_.push_back(tensor);
-    return added.first->second;
-  }
-  std::vector<const Tensor*> Inner() const {
-    return {all_.begin() + static_cast<ptrdiff_t>(first_inner_), all_.end()};
-  }
-
- private:
-  std::vector<const Tensor*> all_;
-  std::unordered_map<const Tensor*, uint32_t> numbers_;
-  size_t first_inner_ = 0;
-};
-
-void WritePorts(const std::vector<const Tensor*>& ports, TensorNumbers* numbers, ByteWriter* out) {
-  out->Put(static_cast<uint32_t>(ports.size()));
-  for (const Tensor* tensor : ports) out->Put(numbers->Of(tensor));
-}
-
-void WriteNode(const Node& node, TensorNumbers* numbers, ByteWriter* out) {
-  out->Text(node.name);
-  out->Text(node.package);
-  out->Text(node.type);
-  // Defaults are of this version of the library: whoever reads the node adds its own.
-  const auto given = [](const Param& param) { return param.given; };
-  out->Put(static_cast<uint32_t>(std::count_if(node.params.begin(), node.params.end(), given)));
-  for (const Param& param : node.params) {
-    if (param.given) WriteParam(param, out);
-  }
-  WritePorts(node.inputs, numbers, out);
-  WritePorts(node.outputs, numbers, out);
-  out->Put(static_cast<uint32_t>(node.post_ops.size()));
-  for (const PostOp& op : node.post_ops) {
-    out->Put(static_cast<uint8_t>(op.kind));
-    out->Put(static_cast<uint8_t>(op.activation));
-    out->Put(op.alpha);
-    out->Put(op.beta);
-    out->Put(op.input);
-  }
-}
-
-// ---- reading
-// -------------------------------------------------------------------------------------
 
 Status NoMemory() {
   return Error(QNN_CONTEXT_ERROR_MEM_ALLOC, "out of memory for a context binary");
@@ -118,7 +39,7 @@ class NodeReader {
       std::string name = in_.Text();
       result_.passes.push_back({std::move(name), in_.Get<int32_t>()});
     }
-    if (in_.ok() && in_.left() != 0) ReadPlaces();
+    if (in_.ok() && in_.left() != 0) ReadArenaPlan();
     if (!in_.ok() || in_.left() != 0)
       return DamagedBinary("its nodes do not end where they should");
     return std::move(result_);
@@ -325,15 +246,15 @@ class NodeReader {
     return Status::Ok();
   }
 
-  // Places in the arena: whether they hold is for the plan to find out.
-  void ReadPlaces() {
-    ArenaPlan& places = result_.places;
-    places.peak = in_.Get<uint64_t>();
-    places.lower_bound = in_.Get<uint64_t>();
-    places.sum = in_.Get<uint64_t>();
+  // The arena plan; Plan verifies it.
+  void ReadArenaPlan() {
+    ArenaPlan& arena_plan = result_.arena_plan;
+    arena_plan.peak = in_.Get<uint64_t>();
+    arena_plan.lower_bound = in_.Get<uint64_t>();
+    arena_plan.sum = in_.Get<uint64_t>();
     result_.order = in_.Text();
-    places.offsets.resize(in_.Count(sizeof(uint64_t)));
-    for (uint64_t& offset : places.offsets) offset = in_.Get<uint64_t>();
+    arena_plan.offsets.resize(in_.Count(sizeof(uint64_t)));
+    for (uint64_t& offset : arena_plan.offsets) offset = in_.Get<uint64_t>();
   }
 
   Status ReadPacked() {
@@ -360,56 +281,6 @@ class NodeReader {
 };
 
 }  // namespace
-
-uint64_t WeightBlobs::Add(const AlignedBytes* bytes) {
-  auto added = offsets_.emplace(bytes, end_);
-  if (added.second) {
-    blobs_.push_back({bytes, end_});
-    // Sizes of memory that is there: no overflow.
-    end_ = (end_ + bytes->size() + kBinaryBlobAlignment - 1) & ~(kBinaryBlobAlignment - 1);
-  }
-  return added.first->second;
-}
-
-uint64_t WeightBlobs::size() const {
-  return (end_ + kBinaryPageAlignment - 1) & ~(kBinaryPageAlignment - 1);
-}
-
-void WriteNodes(const Plan& plan, const ArenaPlan& places, const std::vector<PassReport>& passes,
-                const std::vector<const Tensor*>& io, WeightBlobs* blobs, ByteWriter* out) {
-  TensorNumbers numbers(io);
-  ByteWriter nodes;
-  nodes.Put(static_cast<uint32_t>(plan.nodes().size()));
-  for (const Node& node : plan.nodes()) WriteNode(node, &numbers, &nodes);
-  const std::vector<const Tensor*> inner = numbers.Inner();
-  out->Put(static_cast<uint32_t>(inner.size()));
-  for (const Tensor* tensor : inner) {
-    WriteTensor(*tensor, out);
-    const bool is_static = tensor->type == QNN_TENSOR_TYPE_STATIC;
-    const bool stored = is_static && tensor->data != nullptr && tensor->data->data() != nullptr;
-    out->Put(static_cast<uint8_t>(stored ? kStored : is_static ? kAbsent : kNone));
-    out->Put(stored ? blobs->Add(tensor->data.get()) : uint64_t{0});
-  }
-  const std::vector<uint8_t> written = nodes.Take();
-  out->Bytes(written.data(), written.size());
-  out->Put(static_cast<uint32_t>(plan.packed().size()));
-  for (const PackedWeight& packed : plan.packed()) {
-    out->Text(packed.layout);
-    out->Put(blobs->Add(packed.bytes.get()));
-    out->Put(static_cast<uint64_t>(packed.bytes->size()));
-  }
-  out->Put(static_cast<uint32_t>(passes.size()));
-  for (const PassReport& pass : passes) {
-    out->Text(pass.name);
-    out->Put(static_cast<int32_t>(pass.changes));
-  }
-  out->Put(places.peak);
-  out->Put(places.lower_bound);
-  out->Put(places.sum);
-  out->Text(places.order);
-  out->Put(static_cast<uint32_t>(places.offsets.size()));
-  for (uint64_t offset : places.offsets) out->Put(offset);
-}
 
 Result<ReadGraphNodes> ReadNodes(ByteReader in, const std::vector<const Tensor*>& io,
                                  const WeightsAt& weights, uint64_t most_bytes) {

@@ -12,6 +12,12 @@
 
 namespace qnnrt {
 
+// Codes of the format.
+namespace binary_codes {
+enum Storage : uint8_t { kNone, kStored, kAbsent };  // of a tensor's data
+enum ParamKind : uint8_t { kInt, kFloat, kBool, kText, kTensor };
+}  // namespace binary_codes
+
 // Bytes that go into the weights of a graph, each on a boundary of kBinaryBlobAlignment.
 class WeightBlobs {
  public:
@@ -30,9 +36,10 @@ class WeightBlobs {
   uint64_t end_ = 0;
 };
 
-// `places`: in the arena, without inputs and outputs. `io`: the graph's inputs, then its outputs.
-void WriteNodes(const Plan& plan, const ArenaPlan& places, const std::vector<PassReport>& passes,
-                const std::vector<const Tensor*>& io, WeightBlobs* blobs, ByteWriter* out);
+// `arena_plan`: without inputs and outputs. `io`: the graph's inputs, then its outputs.
+void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
+                const std::vector<PassReport>& passes, const std::vector<const Tensor*>& io,
+                WeightBlobs* blobs, ByteWriter* out);
 
 // What was read back. Static tensors and packed weights point into the weights.
 struct ReadGraphNodes {
@@ -40,7 +47,7 @@ struct ReadGraphNodes {
   std::vector<PackedWeight> packed;
   std::vector<PassReport> passes;
   // Empty in a binary without it. `order` is for its reader to point at.
-  ArenaPlan places;
+  ArenaPlan arena_plan;
   std::string order;
 };
 struct WeightsAt {

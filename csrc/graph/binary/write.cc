@@ -13,33 +13,33 @@ namespace {
 using At = BinaryHeaderAt;
 
 // What is known of a graph once its nodes are written.
-struct GraphPlaces {
+struct GraphFields {
   size_t weights_offset, checksum, nodes_offset;  // where these fields of it are in the metadata
 };
 
 uint64_t AlignToPage(uint64_t value) { return AlignUp(value, kBinaryPageAlignment); }
 
-GraphPlaces WriteGraph(const Graph& graph, uint64_t arena_bytes, uint64_t weights_size,
+GraphFields WriteGraph(const Graph& graph, uint64_t arena_bytes, uint64_t weights_size,
                        uint64_t nodes_size, ByteWriter* out) {
-  GraphPlaces places;
+  GraphFields fields;
   const Plan& plan = *graph.plan();
   out->Text(graph.name());
   out->Put(static_cast<uint32_t>(plan.threads()));
   out->Put(static_cast<uint8_t>(graph.options().portable_only));
   out->Put(arena_bytes);
-  places.weights_offset = out->size();
+  fields.weights_offset = out->size();
   out->Put(uint64_t{0});
   out->Put(weights_size);
-  places.checksum = out->size();
+  fields.checksum = out->size();
   out->Put(uint32_t{0});
-  places.nodes_offset = out->size();
+  fields.nodes_offset = out->size();
   out->Put(uint64_t{0});
   out->Put(nodes_size);
   for (const auto* tensors : {&graph.inputs(), &graph.outputs()}) {
     out->Put(static_cast<uint32_t>(tensors->size()));
     for (const Tensor* tensor : *tensors) WriteTensor(*tensor, out);
   }
-  return places;
+  return fields;
 }
 
 template <typename T>
@@ -72,7 +72,7 @@ BinaryWriter::BinaryWriter(const Backend& backend, const std::vector<const Graph
     : parts_(graphs.size()) {
   bool portable_only = true;
   std::vector<std::vector<uint8_t>> nodes(graphs.size());
-  std::vector<GraphPlaces> places(graphs.size());
+  std::vector<GraphFields> fields(graphs.size());
   ByteWriter out;
   for (size_t i = 0; i < graphs.size(); ++i) {
     const Graph& graph = *graphs[i];
@@ -82,20 +82,20 @@ BinaryWriter::BinaryWriter(const Backend& backend, const std::vector<const Graph
     const ArenaPlan arena = graph.plan()->ArenaWithoutIo();
     WriteNodes(*graph.plan(), arena, graph.passes(), io, &parts_[i].blobs, &part);
     nodes[i] = part.Take();
-    places[i] = WriteGraph(graph, arena.peak, parts_[i].blobs.size(), nodes[i].size(), &out);
-    parts_[i].checksum = places[i].checksum;
+    fields[i] = WriteGraph(graph, arena.peak, parts_[i].blobs.size(), nodes[i].size(), &out);
+    parts_[i].checksum = fields[i].checksum;
     parts_[i].threads = graph.plan()->threads();
     portable_only = portable_only && graph.options().portable_only;
   }
   for (size_t i = 0; i < graphs.size(); ++i) {
-    out.Set(places[i].nodes_offset, static_cast<uint64_t>(kBinaryHeaderSize + out.size()));
+    out.Set(fields[i].nodes_offset, static_cast<uint64_t>(kBinaryHeaderSize + out.size()));
     out.Bytes(nodes[i].data(), nodes[i].size());
   }
   header_.weights_offset = AlignToPage(kBinaryHeaderSize + out.size());
   header_.size = header_.weights_offset;
   for (size_t i = 0; i < graphs.size(); ++i) {
     parts_[i].offset = header_.size;
-    out.Set(places[i].weights_offset, header_.size);
+    out.Set(fields[i].weights_offset, header_.size);
     header_.size += parts_[i].blobs.size();
   }
   header_.weights_size = header_.size - header_.weights_offset;

@@ -112,7 +112,7 @@ Status FuseActivations(Ir* ir, int* changes) {
     }
     if (producer == nullptr) continue;
     if (residual != nullptr) {
-      // Behind the op's own ports, so that it is never taken for a bias that was left out.
+      // Behind the op's own ports, so that it is never taken for an omitted bias.
       size_t ports = FindOp(producer->type)->inputs.size();
       if (producer->inputs.size() < ports) producer->inputs.resize(ports, nullptr);
       op.input = static_cast<uint32_t>(producer->inputs.size());
@@ -120,7 +120,7 @@ Status FuseActivations(Ir* ir, int* changes) {
     }
     producer->post_ops.push_back(op);
     producer->outputs[0] = node.outputs[0];
-    // It moves to where its reader stood: by then the residual is there too.
+    // It moves to its reader's position: by then the residual has been computed too.
     size_t from = static_cast<size_t>(producer - ir->nodes.data());
     ir->nodes[i] = std::move(*producer);
     ir->nodes[from] = Node{};

@@ -16,7 +16,7 @@ class Ir {
  public:
   explicit Ir(std::vector<Node> nodes) : nodes(std::move(nodes)) {}
 
-  std::vector<Node> nodes;  // in an order in which every input is produced before it is read
+  std::vector<Node> nodes;  // topologically sorted
 
   // The node that writes a tensor, or -1; how many node inputs read it (an app output counts one
   // more, since the client reads it too). Call Index() after changing nodes.
@@ -26,7 +26,7 @@ class Ir {
   // Written and read by nodes only, by exactly one reader: a pass may make it disappear.
   bool IsPrivate(const Tensor* tensor) const;
 
-  // A tensor that no client described. Lives as long as the graph.
+  // A tensor that no client described, owned by the graph.
   Tensor* NewTensor(const Tensor& like);
   // A STATIC float tensor of `like`'s element type (FLOAT_32 or FLOAT_16); null: out of memory.
   Tensor* NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
@@ -56,7 +56,7 @@ struct PassReport {
 enum class PassLevel : uint8_t { kConstants, kPortable, kAll };
 
 // The passes of a level in their order, once. Numerics stay within float rounding; app tensors are
-// never touched. Each lives in its own file under passes/. The interrupt is asked between them.
+// never touched. Each has a file here. The interrupt is checked between them.
 Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
                  const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll);
 

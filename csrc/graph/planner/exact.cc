@@ -64,8 +64,8 @@ class Random {
 struct Part {
   std::vector<uint32_t> numbers;  // of its items among all
   std::vector<ArenaItem> items;
-  uint64_t peak = 0;   // of the best places known
-  uint64_t bound = 0;  // no places need less
+  uint64_t peak = 0;   // of the best offsets known
+  uint64_t bound = 0;  // no offsets need less
   uint64_t unit = 0;   // every peak is a multiple of it
 };
 
@@ -100,7 +100,7 @@ class Minimizer {
   // One search, for a peak of at least `least`.
   void Try(uint64_t least, SearchLimits limits, uint64_t* steps) {
     if (!search_) search_.emplace(part_->items);
-    const uint32_t turn = tries_ / kAims, order = turn % kOrders, round = turn / kOrders;
+    const uint32_t pass = tries_ / kAims, order = pass % kOrders, round = pass / kOrders;
     const uint64_t half = (part_->peak - least - 1) / 2 / part_->unit * part_->unit;
     const uint64_t target = tries_ % kAims == 0 ? least : least + half;
     limits.steps = std::min(limits.steps, kFirstSteps << std::min(round / 2, kMostDoublings));
@@ -115,7 +115,7 @@ class Minimizer {
   // In each order once for the least, then for half of the way down, and for half of what is left.
   static constexpr uint32_t kAims = 3;
 
-  // Each item's place in an order; with noise, in one like it.
+  // Each item's position in an order; with noise, in one like it.
   std::vector<uint32_t> Rank(uint32_t order, bool noise) {
     const Measures& m = measures_;
     const Keys* const orders[kOrders][3] = {

@@ -9,7 +9,7 @@ namespace qnnrt {
 
 // Improves a plan until its peak is proved to be the smallest or the budget is used up. Parts of
 // the schedule that share no step are searched apart; those of more items than a search takes keep
-// their places. `plan` stays a plan throughout. Fails when the budget's interrupt says so.
+// their offsets. `plan` stays a plan throughout. Fails when the budget's interrupt says so.
 Status ImprovePlan(const std::vector<ArenaItem>& items, const ArenaBudget& budget, ArenaPlan* plan);
 
 }  // namespace qnnrt

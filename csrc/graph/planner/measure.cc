@@ -6,7 +6,7 @@
 namespace qnnrt {
 namespace {
 
-// The sections, from one start to the next, that an item lives in: [first, second).
+// The sections, from one start to the next, in which an item is alive: [first, second).
 std::pair<size_t, size_t> Sections(const std::vector<uint32_t>& starts, const ArenaItem& item) {
   auto from = std::lower_bound(starts.begin(), starts.end(), item.first) - starts.begin();
   auto to = std::upper_bound(starts.begin(), starts.end(), item.last) - starts.begin();

@@ -1,4 +1,4 @@
-// What can be said of arena items before anything is placed.
+// Properties of arena items that do not depend on their offsets.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ uint64_t ArenaLowerBound(const std::vector<ArenaItem>& items);
 // top ends at a multiple of the smallest alignment.
 uint64_t ArenaAlignedBound(const std::vector<ArenaItem>& items);
 
-// For each item the most memory alive at any step of its life: what it has to squeeze into.
+// For each item the most memory alive at any step of its life: the contention that it meets.
 std::vector<uint64_t> ArenaPressure(const std::vector<ArenaItem>& items);
 
 }  // namespace qnnrt

@@ -15,7 +15,7 @@ namespace qnnrt {
 namespace {
 
 constexpr ErrorCode kInternal = QNN_GRAPH_ERROR_FINALIZE_FAILED;
-constexpr uint64_t kUnplaced = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kNoOffset = std::numeric_limits<uint64_t>::max();
 // Beyond this many items the whole portfolio would take seconds: the two orders that win most stay.
 constexpr size_t kFullPortfolio = 1500;
 constexpr size_t kImproveRounds = 200;
@@ -26,14 +26,14 @@ bool Overlaps(const ArenaItem& a, const ArenaItem& b) {
 
 enum class Gap { kFirst, kBest };
 
-class Placer {
+class GreedyPlanner {
  public:
-  explicit Placer(const std::vector<ArenaItem>& items) : items_(items) {}
+  explicit GreedyPlanner(const std::vector<ArenaItem>& items) : items_(items) {}
 
-  // Places items in `order`; the peak, or kUnplaced as soon as `give_up_at` is reached.
-  uint64_t Place(const std::vector<uint32_t>& order, Gap gap, uint64_t give_up_at,
-                 std::vector<uint64_t>* offsets) {
-    placed_.clear();
+  // Assigns offsets to items in `order`; the peak, or kNoOffset as soon as `give_up_at` is reached.
+  uint64_t Assign(const std::vector<uint32_t>& order, Gap gap, uint64_t give_up_at,
+                  std::vector<uint64_t>* offsets) {
+    assigned_.clear();
     offsets->assign(items_.size(), 0);
     uint64_t peak = 0;
     for (uint32_t index : order) {
@@ -42,11 +42,11 @@ class Placer {
       uint64_t offset = FindOffset(item, gap, *offsets);
       (*offsets)[index] = offset;
       peak = std::max(peak, offset + item.size);
-      if (peak >= give_up_at) return kUnplaced;
+      if (peak >= give_up_at) return kNoOffset;
       auto at =
-          std::upper_bound(placed_.begin(), placed_.end(), index,
+          std::upper_bound(assigned_.begin(), assigned_.end(), index,
                            [&](uint32_t a, uint32_t b) { return (*offsets)[a] < (*offsets)[b]; });
-      placed_.insert(at, index);
+      assigned_.insert(at, index);
     }
     return peak;
   }
@@ -54,8 +54,8 @@ class Placer {
  private:
   uint64_t FindOffset(const ArenaItem& item, Gap gap, const std::vector<uint64_t>& offsets) const {
     uint64_t end = 0;  // end of the conflicting memory seen so far
-    uint64_t best = kUnplaced, best_room = kUnplaced;
-    for (uint32_t other : placed_) {  // by offset
+    uint64_t best = kNoOffset, best_room = kNoOffset;
+    for (uint32_t other : assigned_) {  // by offset
       const ArenaItem& neighbour = items_[other];
       if (!Overlaps(item, neighbour)) continue;
       uint64_t start = AlignUp(end, item.alignment);
@@ -66,11 +66,11 @@ class Placer {
       }
       end = std::max(end, offsets[other] + neighbour.size);
     }
-    return best != kUnplaced ? best : AlignUp(end, item.alignment);
+    return best != kNoOffset ? best : AlignUp(end, item.alignment);
   }
 
   const std::vector<ArenaItem>& items_;
-  std::vector<uint32_t> placed_;  // indices, by offset
+  std::vector<uint32_t> assigned_;  // indices, by offset
 };
 
 struct Order {
@@ -126,11 +126,10 @@ std::vector<Order> Portfolio(const std::vector<ArenaItem>& items) {
   return orders;
 }
 
-// Whatever stands at the top was placed too late: let it go first and place everything again.
-// Each round costs one placement; it ends when a round's culprit comes back or the rounds are used
-// up.
-void Improve(const std::vector<ArenaItem>& items, Placer* placer, std::vector<uint32_t> order,
-             Gap gap, uint64_t bound, ArenaPlan* plan) {
+// An item at the peak was allocated too late: it moves to the front, and all offsets are assigned
+// again. Ends when that item is the first already, or after kImproveRounds.
+void Improve(const std::vector<ArenaItem>& items, GreedyPlanner* planner,
+             std::vector<uint32_t> order, Gap gap, uint64_t bound, ArenaPlan* plan) {
   std::vector<uint64_t> offsets = plan->offsets;
   uint64_t peak = plan->peak;
   size_t rounds = items.size() > kFullPortfolio ? 0 : kImproveRounds;
@@ -140,7 +139,7 @@ void Improve(const std::vector<ArenaItem>& items, Placer* placer, std::vector<ui
     });
     if (top == order.end() || top == order.begin()) return;
     std::rotate(order.begin(), top, top + 1);
-    peak = placer->Place(order, gap, kUnplaced, &offsets);
+    peak = planner->Assign(order, gap, kNoOffset, &offsets);
     if (peak < plan->peak) {
       plan->peak = peak;
       plan->offsets = offsets;
@@ -179,7 +178,7 @@ Result<ArenaPlan> PlanArenaBySize(const std::vector<ArenaItem>& items) {
   QNNRT_RETURN_IF_ERROR(CheckItems(items, &plan.sum));
   plan.lower_bound = ArenaLowerBound(items);
   const Order order = BySize(items);
-  plan.peak = Placer(items).Place(order.items, Gap::kFirst, kUnplaced, &plan.offsets);
+  plan.peak = GreedyPlanner(items).Assign(order.items, Gap::kFirst, kNoOffset, &plan.offsets);
   plan.order = order.name;
   plan.proved = plan.peak == ArenaAlignedBound(items);
   QNNRT_RETURN_IF_ERROR(VerifyPlan(items, plan.offsets, plan.peak));
@@ -191,15 +190,15 @@ Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items, const ArenaBudg
   QNNRT_RETURN_IF_ERROR(CheckItems(items, &plan.sum));
   plan.lower_bound = ArenaLowerBound(items);
   plan.offsets.assign(items.size(), 0);
-  plan.peak = kUnplaced;
+  plan.peak = kNoOffset;
   const uint64_t bound = ArenaAlignedBound(items);
-  Placer placer(items);
+  GreedyPlanner planner(items);
   std::vector<uint64_t> offsets;
   std::vector<uint32_t> best;
   Gap best_gap = Gap::kFirst;
   for (const Order& order : Portfolio(items)) {
     for (Gap gap : {Gap::kFirst, Gap::kBest}) {
-      uint64_t peak = placer.Place(order.items, gap, plan.peak, &offsets);
+      uint64_t peak = planner.Assign(order.items, gap, plan.peak, &offsets);
       if (peak < plan.peak) {
         plan.peak = peak;
         plan.offsets = offsets;
@@ -211,7 +210,7 @@ Result<ArenaPlan> PlanArena(const std::vector<ArenaItem>& items, const ArenaBudg
     }
     if (plan.peak == bound) break;
   }
-  Improve(items, &placer, std::move(best), best_gap, bound, &plan);
+  Improve(items, &planner, std::move(best), best_gap, bound, &plan);
   plan.proved = plan.peak == bound;
   if (!plan.proved && (budget.milliseconds != 0 || budget.steps != 0))
     QNNRT_RETURN_IF_ERROR(ImprovePlan(items, budget, &plan));

@@ -15,7 +15,7 @@ namespace qnnrt {
 struct ArenaItem {
   uint32_t first = 0;       // the step that writes it
   uint32_t last = 0;        // the last step that reads it, inclusive
-  uint64_t size = 0;        // bytes; 0 takes no room
+  uint64_t size = 0;        // bytes; 0 needs no memory
   uint64_t alignment = 64;  // power of two
 };
 
@@ -36,11 +36,10 @@ struct ArenaPlan {
 struct ArenaBudget {
   uint32_t milliseconds = 0;
   uint64_t steps = 0;                    // decisions tried: a measure that is the same everywhere
-  const Interrupt* interrupt = nullptr;  // asked while it searches; null: nobody stops it
+  const Interrupt* interrupt = nullptr;  // asked while it searches; null: none
 };
 
-// The largest items first, each into the first gap, and nothing else: the usual way, to compare
-// with.
+// First fit by decreasing size, the usual baseline.
 Result<ArenaPlan> PlanArenaBySize(const std::vector<ArenaItem>& items);
 
 // The best plan of the portfolio, verified; where its peak is not proved to be the smallest and

@@ -49,7 +49,7 @@ ArenaSearch::ArenaSearch(const std::vector<ArenaItem>& items) {
     }
     neighbour_begin_.push_back(static_cast<uint32_t>(neighbours_.size()));
   }
-  rest_.resize(starts.size());
+  remaining_.resize(starts.size());
   words_ = (items_.size() + 63) / 64;
 }
 
@@ -59,9 +59,9 @@ void ArenaSearch::Reset() {
   state_.assign(items_.size(), kOpen);
   why_.assign(items_.size() * words_, 0);
   why_lifted_.assign(items_.size() * words_, 0);
-  std::fill(rest_.begin(), rest_.end(), 0);
+  std::fill(remaining_.begin(), remaining_.end(), 0);
   for (const Item& item : items_) {
-    for (uint32_t s = item.from; s < item.to; ++s) rest_[s] += item.room;
+    for (uint32_t s = item.from; s < item.to; ++s) remaining_[s] += item.room;
   }
   undo_.clear();
   groups_.clear();
@@ -80,7 +80,7 @@ Fit ArenaSearch::Run(uint64_t capacity, const std::vector<uint32_t>& rank,
     rank_[i] = rank[items_[i].given];
     if (items_[i].size > capacity) return Fit::kNone;
   }
-  const uint32_t sections = static_cast<uint32_t>(rest_.size());
+  const uint32_t sections = static_cast<uint32_t>(remaining_.size());
   if (!SectionsHold(0, sections)) return Fit::kNone;
   Split({0, static_cast<uint32_t>(items_.size()), 0, sections, kNobody});
   for (uint64_t used = 1; waiting_ != kNobody; ++used, ++*steps) {
@@ -96,7 +96,7 @@ Fit ArenaSearch::Run(uint64_t capacity, const std::vector<uint32_t>& rank,
   return Fit::kFound;
 }
 
-// Places the lowest item of the group that waits. False: something has no room, for the reasons in
+// Allocates the lowest item of the waiting group. False: some item has no room, for the reasons in
 // blame_.
 bool ArenaSearch::Decide() {
   const Group group = groups_[static_cast<size_t>(waiting_)];
@@ -105,7 +105,7 @@ bool ArenaSearch::Decide() {
   choices_.push_back({group, undo_.size(), groups_.size(), next, false});
   waiting_ = group.next;
   if (failed_.size() < choices_.size() * words_) failed_.resize(choices_.size() * words_);
-  if (!Place(next)) return false;
+  if (!Assign(next)) return false;
   Split(group);
   return true;
 }
@@ -152,31 +152,31 @@ bool ArenaSearch::RaiseLifted(const Group& group, uint32_t* next) {
     }
     any = true;
   }
-  if (!any) BlameAll();  // the lifted ones wait for each other
+  if (!any) BlameAll();  // lifted items wait for each other
   return any;
 }
 
-// The item lies higher than it could: on a neighbour that comes later, and not above a gap of its
-// own size.
+// Raises the bound of an item that is to be allocated above a neighbour that comes later, and not
+// above a gap of its own size.
 bool ArenaSearch::Lift(uint32_t index) {
   const Item& item = items_[index];
   const uint64_t top = offset_[index] + item.room;
   uint64_t lowest = kNowhere;
   for (uint32_t n = neighbour_begin_[index]; n < neighbour_begin_[index + 1]; ++n) {
     const uint32_t other = neighbours_[n];
-    if (state_[other] != kPlaced && bound_[other] < top)
+    if (state_[other] != kAssigned && bound_[other] < top)
       lowest = std::min(lowest, bound_[other] + items_[other].room);
   }
   if (lowest != kNowhere) lowest = AlignUp(lowest, item.alignment);
   if (state_[index] == kLifted && lowest == bound_[index]) return true;
-  // Why: because of where its neighbours are, or cannot be.
+  // To blame: its neighbours' offsets or bounds.
   BlameNobody();
   BlameItem(index);
-  Blame(WhyPlaced(index));
+  Blame(WhyOffset(index));
   for (uint32_t n = neighbour_begin_[index]; n < neighbour_begin_[index + 1]; ++n) {
     const uint32_t other = neighbours_[n];
     if (lowest != kNowhere && AlignUp(items_[other].room, item.alignment) >= lowest) continue;
-    if (state_[other] == kPlaced) BlameItem(other);
+    if (state_[other] == kAssigned) BlameItem(other);
     BlameBound(other);
   }
   if (lowest == kNowhere || lowest + item.size > capacity_) return false;
@@ -187,41 +187,40 @@ bool ArenaSearch::Lift(uint32_t index) {
 }
 
 void ArenaSearch::BlameBound(uint32_t item) {
-  Blame(WhyPlaced(item));
+  Blame(WhyOffset(item));
   if (state_[item] == kLifted) Blame(WhyLifted(item));
 }
 
-// The item lies where it can, and what is left beside it lies higher. False: something has no room
-// there.
-bool ArenaSearch::Place(uint32_t index) {
+// Allocates the item at its lowest free offset, which raises that of its neighbours. False: one of
+// them has no room there.
+bool ArenaSearch::Assign(uint32_t index) {
   const Item& item = items_[index];
-  Set(&state_[index], kPlaced);
-  for (uint32_t s = item.from; s < item.to; ++s) Set(&rest_[s], rest_[s] - item.room);
-  const uint64_t place = offset_[index], top = place + item.room;
+  Set(&state_[index], kAssigned);
+  for (uint32_t s = item.from; s < item.to; ++s) Set(&remaining_[s], remaining_[s] - item.room);
+  const uint64_t offset = offset_[index], top = offset + item.room;
   uint32_t begin = item.from, end = item.to;
   for (uint32_t n = neighbour_begin_[index]; n < neighbour_begin_[index + 1]; ++n) {
     const uint32_t j = neighbours_[n];
-    if (state_[j] == kPlaced) continue;
-    if (offset_[j] + items_[j].room <= place) {  // a gap below this one that it fits into
+    if (state_[j] == kAssigned) continue;
+    if (offset_[j] + items_[j].room <= offset) {  // a gap below this one that it fits into
       BlameAll();
       return false;
     }
     if (offset_[j] >= top) continue;
     const uint64_t lowest = AlignUp(top, items_[j].alignment);
-    // Below this one there is no room for it: because of what is there, unless it is too large
-    // anyway.
-    const bool too_large = items_[j].room > place;
+    // It has no room below this one: because of the items there, unless it is too large anyway.
+    const bool too_large = items_[j].room > offset;
     for (size_t w = 0; w < words_; ++w) {
-      uint64_t why = WhyPlaced(index)[w] | (too_large ? 0 : WhyPlaced(j)[w]);
+      uint64_t why = WhyOffset(index)[w] | (too_large ? 0 : WhyOffset(j)[w]);
       if (w == index / 64) why |= uint64_t{1} << (index % 64);
-      Set(&WhyPlaced(j)[w], why);
+      Set(&WhyOffset(j)[w], why);
     }
     Set(&offset_[j], lowest);
     Set(&bound_[j], lowest);
     Set(&state_[j], kOpen);
     if (lowest + items_[j].size > capacity_) {
       BlameNobody();
-      Blame(WhyPlaced(j));
+      Blame(WhyOffset(j));
       return false;
     }
     begin = std::min(begin, items_[j].from);
@@ -230,44 +229,44 @@ bool ArenaSearch::Place(uint32_t index) {
   return SectionsHold(begin, end);
 }
 
-// Whether what is left of each section fits above the lowest place in it.
+// Whether the unallocated items of each section fit above the lowest offset free in it.
 bool ArenaSearch::SectionsHold(uint32_t begin, uint32_t end) {
   for (uint32_t s = begin; s < end; ++s) {
-    if (rest_[s] == 0) continue;
+    if (remaining_[s] == 0) continue;
     uint64_t floor = kNowhere;
     for (uint32_t m = member_begin_[s]; m < member_begin_[s + 1]; ++m) {
       const uint32_t i = members_[m];
-      if (state_[i] != kPlaced) floor = std::min(floor, bound_[i]);
+      if (state_[i] != kAssigned) floor = std::min(floor, bound_[i]);
     }
-    if (floor + rest_[s] <= rooms_) continue;
+    if (floor + remaining_[s] <= rooms_) continue;
     BlameNobody();
     for (uint32_t m = member_begin_[s]; m < member_begin_[s + 1]; ++m) {
-      if (state_[members_[m]] != kPlaced) BlameBound(members_[m]);
+      if (state_[members_[m]] != kAssigned) BlameBound(members_[m]);
     }
     return false;
   }
   return true;
 }
 
-// What is left of a group falls apart where nothing is alive that is not placed. An item alone lies
-// where it is.
+// Splits the rest of a group where no unallocated item is alive. An item that is alone in its part
+// is allocated at its lowest free offset.
 void ArenaSearch::Split(const Group& group) {
   uint32_t i = group.first;
   while (i < group.end) {
-    if (state_[i] == kPlaced) {
+    if (state_[i] == kAssigned) {
       ++i;
       continue;
     }
     Group part = {i, i + 1, items_[i].from, items_[i].to, waiting_};
     uint32_t count = 1;
-    for (++i; i < group.end && (state_[i] == kPlaced || items_[i].from < part.close); ++i) {
-      if (state_[i] == kPlaced) continue;
+    for (++i; i < group.end && (state_[i] == kAssigned || items_[i].from < part.close); ++i) {
+      if (state_[i] == kAssigned) continue;
       part.end = i + 1;
       part.close = std::max(part.close, items_[i].to);
       ++count;
     }
     if (count == 1) {
-      Set(&state_[part.first], kPlaced);
+      Set(&state_[part.first], kAssigned);
     } else {
       waiting_ = static_cast<int64_t>(groups_.size());
       groups_.push_back(part);

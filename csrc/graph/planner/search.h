@@ -1,5 +1,5 @@
-// Does an arena of so many bytes hold these items? Answered by trying: a depth-first search over
-// canonical placements.
+// Whether an arena of a given size holds the items: a depth-first search over canonical offset
+// assignments.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ namespace qnnrt {
 // Why a search ended.
 enum class Fit { kFound, kNone, kStopped };
 
-// What a search may use. One that was stopped by its steps ends at the same place on every machine,
+// What a search may use. One that was stopped by its steps ends in the same state on every machine,
 // one that was stopped by the clock does not.
 struct SearchLimits {
   uint64_t steps = UINT64_MAX;           // decisions tried
   uint64_t deadline = UINT64_MAX;        // of MonotonicNanoseconds
-  const Interrupt* interrupt = nullptr;  // null: nobody asks it to stop
+  const Interrupt* interrupt = nullptr;  // null: none
 };
 
 // A solution, if there is one, can be taken to be canonical: the one with the smallest sum of
 // offsets, in which each item lies on another one or at 0 and fits into no gap below it. So there
-// are two possibilities for the item with the lowest place left to it: it lies there, or something
-// that is not placed yet comes between, and it is lifted. The search tries the first, then the
+// are two possibilities for the item with the lowest free offset: it is allocated there, or another
+// unallocated item comes below it, and it is lifted. The search tries the first, then the
 // second, and goes back as soon as
-//  - in some step what is left to place does not fit above its lowest place, or
+//  - in some step the unallocated items do not fit above the lowest offset free to them, or
 //  - nothing is left that could lift an item far enough and leave no gap of its own size below.
 // With each bound goes the set of items whose decisions it follows from. When something fails, the
 // search goes back to the last decision in that set, and skips those that have nothing to do with
 // it. Items that are left split into groups that share no step; one is searched after the other.
-// The state lies in vectors, and there is no recursion.
+// The state is kept in vectors; there is no recursion.
 class ArenaSearch {
  public:
   static constexpr size_t kMostItems = 4096;
@@ -39,8 +39,8 @@ class ArenaSearch {
   // their number.
   explicit ArenaSearch(const std::vector<ArenaItem>& items);
 
-  // Items whose lowest places are the same are decided by their rank, the lowest first. Adds what
-  // it used to *steps.
+  // Items whose lowest free offsets are the same are decided by their rank, the lowest first. Adds
+  // what it used to *steps.
   Fit Run(uint64_t capacity, const std::vector<uint32_t>& rank, const SearchLimits& limits,
           uint64_t* steps);
 
@@ -53,10 +53,10 @@ class ArenaSearch {
     uint64_t room;  // size rounded up to the granularity: nothing else can use the rest
     uint64_t size;
     uint64_t alignment;
-    uint32_t from, to;  // sections that it lives in: [from, to)
+    uint32_t from, to;  // sections in which it is alive: [from, to)
     uint32_t given;     // its number in the items given
   };
-  // Items to place that share steps only with each other.
+  // Unallocated items that share steps only with each other.
   struct Group {
     uint32_t first, end;    // items
     uint32_t begin, close;  // sections
@@ -73,7 +73,7 @@ class ArenaSearch {
     uint64_t* where;
     uint64_t before;
   };
-  enum State : uint64_t { kOpen, kLifted, kPlaced };
+  enum State : uint64_t { kOpen, kLifted, kAssigned };
 
   void Reset();
   void Set(uint64_t* where, uint64_t value) {
@@ -84,14 +84,14 @@ class ArenaSearch {
   bool Decide();
   bool GoBack();
   bool RaiseLifted(const Group& group, uint32_t* next);
-  bool Place(uint32_t item);
+  bool Assign(uint32_t item);
   bool Lift(uint32_t item);
   bool SectionsHold(uint32_t begin, uint32_t end);
   void Split(const Group& group);
   void Rewind(const Choice& choice);
 
   // Sets of items, as words of bits.
-  uint64_t* WhyPlaced(uint32_t item) { return &why_[size_t{item} * words_]; }
+  uint64_t* WhyOffset(uint32_t item) { return &why_[size_t{item} * words_]; }
   uint64_t* WhyLifted(uint32_t item) { return &why_lifted_[size_t{item} * words_]; }
   uint64_t* Failed(size_t choice) { return &failed_[choice * words_]; }
   void Blame(const uint64_t* set) {
@@ -110,9 +110,9 @@ class ArenaSearch {
   std::vector<uint32_t> neighbours_, neighbour_begin_;  // alive together, item by item
   std::vector<uint32_t> members_, member_begin_;        // items of each section
   std::vector<uint64_t> state_;
-  std::vector<uint64_t> offset_;  // the lowest that those placed leave; the place, once placed
-  std::vector<uint64_t> bound_;   // the same, or more for a lifted item
-  std::vector<uint64_t> rest_;    // of a section: room of what is left to place
+  std::vector<uint64_t> offset_;     // the lowest free one; once assigned, the item's own
+  std::vector<uint64_t> bound_;      // the same, or more for a lifted item
+  std::vector<uint64_t> remaining_;  // of a section: room of its unallocated items
   std::vector<uint64_t> why_, why_lifted_, failed_, blame_;
   std::vector<Undo> undo_;
   std::vector<Group> groups_;
