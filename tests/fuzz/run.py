@@ -3,7 +3,7 @@
     python tests/fuzz/run.py [SECONDS] [-- libFuzzer options]     0 seconds: build only
 
 New inputs that reach new code are added to build/fuzz/found; `--merge` puts those that add coverage
-into tests/fuzz/corpus, as small as libFuzzer can tell. CXX names the compiler (default
+into tests/fuzz/corpus.tar.xz, as small as libFuzzer can tell. CXX names the compiler (default
 clang++-14). An input that fails is written to the working directory; run it again with
 `-- FILE`.
 """
@@ -24,12 +24,13 @@ FLAGS = "-fsanitize=fuzzer-no-link -fmax-type-align=4"
 os.environ["CXXFLAGS"] = f"{os.environ.get('CXXFLAGS', '')} {FLAGS}"
 sys.path.insert(0, str(ROOT))
 
+import corpus  # noqa: E402
+
 import setup as rules  # noqa: E402
 
-CORPUS = Path("tests/fuzz/corpus")
 FOUND = Path("build/fuzz/found")
 # What a graph needs; the C API and its shims stay out.
-PARTS = ("graph", "memory", "ops", "support")
+PARTS = ("graph", "ir", "memory", "ops", "support")
 
 
 def build() -> Path:
@@ -55,18 +56,17 @@ def main() -> int:
         merged = Path("build/fuzz/merged")
         shutil.rmtree(merged, ignore_errors=True)
         merged.mkdir(parents=True)
-        command = [program, *limits, "-merge=1", str(merged), str(CORPUS), str(FOUND)]
+        command = [program, *limits, "-merge=1", str(merged), str(corpus.unpack()), str(FOUND)]
         status = subprocess.run(command, check=False).returncode
         if status == 0:
-            shutil.rmtree(CORPUS, ignore_errors=True)
-            shutil.copytree(merged, CORPUS)
+            corpus.pack(merged)
         return status
     if options.seconds == 0:
         print(program)
         return 0
     command = [program, *limits, f"-max_total_time={options.seconds}", *options.rest]
     if not any(not r.startswith("-") for r in options.rest):
-        command += [str(FOUND), str(CORPUS)]
+        command += [str(FOUND), str(corpus.unpack())]
     return subprocess.run(command, check=False).returncode
 
 

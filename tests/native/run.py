@@ -17,7 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 os.chdir(ROOT)
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/fuzz")]
+
+import corpus  # noqa: E402
 
 import setup as rules  # noqa: E402
 
@@ -42,6 +44,7 @@ def main() -> int:
     wrapper = shlex.split(os.environ.get("QNNRT_TEST_WRAPPER", ""))
     failed = []
     programs = build(options.names)
+    corpus.unpack()
     for program in programs:
         if options.list:
             print(program)
