@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from support.building import Builder
+
 # Programs that tests start take the installed package, as the tests do: not the source tree that
 # happens to be their working directory, which may hold no built library.
 os.environ["PYTHONSAFEPATH"] = "1"
@@ -79,18 +81,19 @@ def _warm() -> None:
 
 
 @pytest.fixture(scope="session")
-def _fake_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from support import recording
-
-    return recording.build(tmp_path_factory.mktemp("fake") / "libQnnFake.so")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """What C and C++ programs are built with; pytest's workers share them."""
+    folder = tmp_path_factory.getbasetemp()
+    return Builder((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "built")
 
 
 @pytest.fixture
-def fake(_fake_library: Path, tmp_path: Path) -> Any:
+def fake(builder: Builder, tmp_path: Path) -> Any:
     """A copy of its own of the backend that writes down every call."""
     from support import recording
 
-    return recording.Fake(Path(shutil.copy(_fake_library, tmp_path / "libQnnFake.so")))
+    library = builder.library(recording.SOURCE, name="libQnnFake.so")
+    return recording.Fake(Path(shutil.copy(library, tmp_path / "libQnnFake.so")))
 
 
 @pytest.fixture(autouse=True)

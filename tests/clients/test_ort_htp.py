@@ -97,7 +97,7 @@ def shapes(values: Any) -> dict[str, list[int]]:
     return {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "resnet50"])
+@pytest.mark.parametrize("name", ["squeezenet", pytest.param("resnet50", marks=pytest.mark.slow)])
 def test_light_models_run_whole_and_every_copied_byte_is_told(run, name: str) -> None:
     model = client_models.light_model(name, 21)
     feeds = random_feeds(model, 21)

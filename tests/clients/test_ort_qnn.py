@@ -116,7 +116,7 @@ def count(model: onnx.ModelProto, op: str) -> int:
 
 
 @pytest.mark.parametrize("kernels", ["fast", "portable"])
-@pytest.mark.parametrize("name", ["squeezenet", "resnet50"])
+@pytest.mark.parametrize("name", ["squeezenet", pytest.param("resnet50", marks=pytest.mark.slow)])
 def test_light_models_run_whole_on_this_backend(run, name: str, kernels: str) -> None:
     seed = 20
     model = client_models.light_model(name, seed)

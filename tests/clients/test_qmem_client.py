@@ -7,20 +7,16 @@ from pathlib import Path
 import pytest
 
 import qnnrt
+from support.building import WARNINGS, Builder
 
 PACKAGE = Path(qnnrt.__file__).parent
 SOURCE = Path(__file__).with_name("qmem_client.c")
-COMPILER = os.environ.get("CC", "cc").split()
-STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    program = tmp_path_factory.mktemp("client") / "qmem_client"
+def client(builder: Builder) -> Path:
     include = f"-I{PACKAGE / 'include'}"
-    arguments = ["-std=c11", *STRICT, include, str(SOURCE), "-o", str(program), "-ldl"]
-    subprocess.run([*COMPILER, *arguments], check=True)
-    return program
+    return builder.program(SOURCE, *WARNINGS, "-pedantic", include, "-ldl")
 
 
 def run(client: Path, what: str, **environment: str) -> subprocess.CompletedProcess[str]:

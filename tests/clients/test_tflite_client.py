@@ -1,35 +1,27 @@
 """The delegate's tutorial as a C++ program on the installed header and library."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import qnnrt
+from support.building import WARNINGS, Builder
 
 PACKAGE = Path(qnnrt.__file__).parent
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 NAME = "TfLiteQnnDelegate"
-COMPILER = os.environ.get("CXX", "c++").split()
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    program = tmp_path_factory.mktemp("client") / "tflite_client"
+def client(builder: Builder) -> Path:
     library = PACKAGE / "lib"
-    includes = [PACKAGE / "include/qnnrt", ROOT / "csrc", ROOT / "tests/native"]
-    subprocess.run(
-        [
-            *COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror",
-            *(f"-I{folder}" for folder in includes), HERE / "tflite_client.cc", "-o", program,
-            f"-L{library}", "-lQnnTFLiteDelegate", f"-Wl,-rpath,{library}",
-            f"-Wl,-rpath-link,{library}", "-Wl,--allow-shlib-undefined",
-        ],
-        check=True,
+    return builder.program(
+        HERE / "tflite_client.cc", *WARNINGS,
+        f"-I{PACKAGE / 'include/qnnrt'}", f"-I{HERE.with_name('native')}",
+        f"-L{library}", "-lQnnTFLiteDelegate", f"-Wl,-rpath,{library}",
+        f"-Wl,-rpath-link,{library}", "-Wl,--allow-shlib-undefined",
     )  # fmt: skip
-    return program
 
 
 @pytest.mark.parametrize("batch", [1, 64])

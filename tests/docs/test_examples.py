@@ -11,6 +11,7 @@ import pytest
 
 from qnnrt import gpu
 from qnnrt.cli.paths import INCLUDE_DIR, LIB_DIR
+from support.building import WARNINGS, Builder
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -45,14 +46,10 @@ def test_an_example_runs_as_it_stands(script: str, tmp_path: Path) -> None:
     ("library", "provider"),
     [("libQnnCpu.so", "CPU_QTI_AISW"), ("libQnnHtp.so", "HTP_QTI_AISW")],
 )
-@pytest.mark.parametrize("warnings", [["-Wall", "-Wextra", "-Werror"]])
 def test_a_c_program_runs_on_the_installed_headers_and_libraries(
-    tmp_path: Path, warnings: list[str], library: str, provider: str
+    builder: Builder, library: str, provider: str
 ) -> None:
-    program = tmp_path / "embed"
-    source = EXAMPLES / "embed.c"
-    command = ["gcc", "-std=c11", *warnings, source, "-o", program, f"-I{INCLUDE_DIR}", "-ldl"]
-    subprocess.run(command, check=True)
+    program = builder.program(EXAMPLES / "embed.c", *WARNINGS, f"-I{INCLUDE_DIR}", "-ldl")
     done = subprocess.run(
         [program, library],
         env=os.environ | {"LD_LIBRARY_PATH": str(LIB_DIR)},

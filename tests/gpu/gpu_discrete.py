@@ -15,7 +15,8 @@ import pytest
 import qnnrt
 from qnnrt import gpu
 from qnnrt.gpu.device import choose
-from support.gpu.driver import Spy, build
+from support.building import Builder
+from support.gpu.driver import Spy, loaded
 from support.toy import F32, relu_model
 
 X = np.linspace(-1, 1, 16, dtype=F32).reshape(1, 16)
@@ -108,7 +109,7 @@ def takes_no_memory_of_the_hosts(spy: Spy) -> None:
 def main() -> None:
     platform = choose().raw.platform
     warnings.simplefilter("ignore", RuntimeWarning)  # of the fallback, said once
-    with Spy(build("cl_spy", Path(sys.argv[1]))).on(platform) as spy:
+    with Spy(loaded(Builder(Path(sys.argv[1])), "cl_spy")).on(platform) as spy:
         falls_back_to_pinned_memory(spy)
         binds_the_clients_buffers(spy)
         is_strict_with_buffers_of_its_own(spy)

@@ -71,6 +71,7 @@ def layer(rows: int, groups: int, bias: bool, *, then: Any = (), static: bool = 
     return case("Conv2d", ins, [(1, rows, 3, 12)], params, static=at, then=then)
 
 
+@pytest.mark.slow
 def test_products_of_all_layouts_and_batches(fake: Fake, taken: list[bool]) -> None:
     """Bias, batches that broadcast in any way, turned and constant matrices."""
     against_cpu(*(products.product(seed) for seed in range(20)), terms=70)
@@ -80,6 +81,7 @@ def test_products_of_all_layouts_and_batches(fake: Fake, taken: list[bool]) -> N
     assert len(turned) == 4
 
 
+@pytest.mark.slow
 def test_layers(fake: Fake, taken: list[bool]) -> None:
     """Groups write between each other's columns; what is behind a product is done to it."""
     relu = [("Relu", {})]
@@ -96,6 +98,7 @@ def test_layers(fake: Fake, taken: list[bool]) -> None:
     assert steps == [(12, 3, 3, 9), (12, 6, 12, 6)], "between each other where nothing is behind"
 
 
+@pytest.mark.slow
 def test_sums_behind_a_product_read_their_operand(fake: Fake, taken: list[bool]) -> None:
     """A residual is fused behind it; one kernel does that after the routine."""
     shapes = {"a": (2, 5, 7), "b": (2, 7, 3), "r": (2, 5, 3)}
@@ -197,6 +200,7 @@ def test_it_is_taken_where_no_kernel_runs(tmp_path: Path, monkeypatch: pytest.Mo
     assert tune.choose(target, "product", "a", variants) == tune.CLBLAST
 
 
+@pytest.mark.slow
 def test_a_session_that_tunes_measures_it_and_keeps_its_name(
     fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +230,7 @@ def few(usual: Callable[..., Any]) -> Callable[..., tune.Variants]:
     return variants
 
 
+@pytest.mark.slow
 def test_what_it_refuses_when_it_is_measured_is_left_out(
     fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

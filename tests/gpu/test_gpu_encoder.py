@@ -15,7 +15,7 @@ from support.gpu.cases import one_backend  # noqa: F401
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
 from support.onnx import models as onnx_models
 
-pytestmark = pytest.mark.foreign  # OpenCL drivers are
+pytestmark = [pytest.mark.foreign, pytest.mark.slow]  # OpenCL drivers are foreign
 
 LENGTH = 24
 #: Two that say the same, and two others.

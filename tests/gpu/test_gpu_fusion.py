@@ -117,6 +117,7 @@ def test_sum_and_activation_behind_a_convolution_start_no_kernel() -> None:
     check(b.done(b.add("Relu6", b.add("ElementWiseAdd", c, "r"))), 1)
 
 
+@pytest.mark.slow
 def test_a_scale_and_a_shift_of_each_channel_too() -> None:
     b = Building(x=(1, 5, 5, 4))
     y = b.add("ElementWiseMultiply", b.conv("x"), b.const(normal(4)))
@@ -125,6 +126,7 @@ def test_a_scale_and_a_shift_of_each_channel_too() -> None:
     check(b.done(y), 1)
 
 
+@pytest.mark.slow
 def test_a_gate_is_fused_with_what_it_gates() -> None:
     b = Building(x=(1, 5, 5, 4))
     c = b.conv("x")
@@ -135,6 +137,7 @@ def test_a_gate_is_fused_with_what_it_gates() -> None:
     check(b.done(swish), 2)
 
 
+@pytest.mark.slow
 def test_of_two_producers_the_heavy_one_takes_the_sum() -> None:
     b = Building(x=(1, 5, 5, 4))
     first = b.conv("x")
@@ -144,6 +147,7 @@ def test_of_two_producers_the_heavy_one_takes_the_sum() -> None:
     check(b.done(y), 4)  # two convolutions, relu, tanh: its only reader is the second one's sum
 
 
+@pytest.mark.slow
 def test_what_others_read_is_written() -> None:
     b = Building(x=(4, 6))
     t = b.add("Tanh", "x")
@@ -164,6 +168,7 @@ def test_chains_are_one_kernel_with_broadcast_operands() -> None:
     check(b.done(y), 1)
 
 
+@pytest.mark.slow
 def test_no_more_operands_than_a_kernel_may_have() -> None:
     names = [f"x{i}" for i in range(12)]
     b = Building(**dict.fromkeys(names, (4, 6)))
@@ -173,6 +178,7 @@ def test_no_more_operands_than_a_kernel_may_have() -> None:
     check(b.done(y), 2)
 
 
+@pytest.mark.slow
 def test_other_shapes_of_the_same_memory_are_looked_through() -> None:
     b = Building(x=(1, 4, 4, 4))
     flat = b.add("Reshape", b.conv("x"), shape=(16, 4))
@@ -196,6 +202,7 @@ def test_nothing_is_fused_when_optimizations_are_off() -> None:
     assert launches(model, options={"gpu": {"node_optimizations": False}}) == 2
 
 
+@pytest.mark.slow
 def test_floats_of_16_bits() -> None:
     half = np.dtype(np.float16)
     b = Building(x=(4, 8), row=(8,))
@@ -227,6 +234,7 @@ PRODUCERS: dict[str, tuple[list[tuple[int, ...]], tuple[int, ...], dict[str, Any
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", PRODUCERS)
 def test_what_is_behind_every_family_that_takes_it(op: str) -> None:
     assert op in takes_post()
@@ -244,6 +252,7 @@ UNARY = ("Relu", "Tanh", "Sigmoid", "ElementWiseAbs", "ElementWiseNeg", "HardSwi
 BINARY = ("Add", "Subtract", "Multiply", "Maximum", "Minimum")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_graphs_of_single_elements(seed: int) -> None:
     against_cpu(*(random_graph(16 * seed + n) for n in range(16)), atol=2e-5)

@@ -14,7 +14,8 @@ import pytest
 import qnnrt
 from qnnrt.gpu import imports
 from qnnrt.gpu.device import choose
-from support.gpu.driver import build
+from support.building import Builder
+from support.gpu.driver import loaded
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
 from support.toy import F32, relu_model
 
@@ -52,8 +53,8 @@ class FakeDriver:
 
 
 @pytest.fixture(scope="module")
-def _fake_library(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return build("fake_icd", tmp_path_factory.mktemp("icd"))
+def _fake_library(builder: Builder) -> Any:
+    return loaded(builder, "fake_icd")
 
 
 @pytest.fixture

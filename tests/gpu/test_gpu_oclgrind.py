@@ -20,6 +20,7 @@ from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
 
 pytestmark = [
     pytest.mark.foreign,  # OpenCL drivers are
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("oclgrind") is None, reason="oclgrind is not installed"),
 ]
 

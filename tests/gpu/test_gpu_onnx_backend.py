@@ -24,6 +24,8 @@ from support.onnx import cases as onnx_cases
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
+#: Operators of different families, whose kernels are soon compiled; the others are marked slow.
+COMMON = ("Add", "Conv", "Gather", "MatMul", "ReduceSum", "Softmax")
 #: Inputs and outputs of a graph, and cases of an operator that are not marked slow, at most.
 _IO, _FEW = 60, 6
 _NONE, _DOUBLE, _FIXED = "the gpu backend has no such operation", "float64", "int8, kernels are for"
@@ -143,7 +145,13 @@ def wrong(cases: list[onnx_cases.Case]) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("op", sorted(operators()))
+@pytest.mark.parametrize(
+    "op",
+    [
+        pytest.param(op, marks=() if op in COMMON else pytest.mark.slow)
+        for op in sorted(operators())
+    ],
+)
 def test_cases_of_an_operator_pass_or_are_refused_as_listed(op: str) -> None:
     lines = wrong(few(op))
     assert not lines, f"{len(lines)} cases\n" + "\n".join(lines)

@@ -50,15 +50,18 @@ def convolution(seed: int, dtype: Any = np.float32) -> Case:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 12])
 def test_convolutions_of_any_geometry(first: int) -> None:
     against_cpu(*(convolution(seed) for seed in range(first, first + 12)), terms=100)
 
 
+@pytest.mark.slow
 def test_convolutions_of_16_bit_floats() -> None:
     against_cpu(*(convolution(seed, np.float16) for seed in range(60, 66)), terms=100)
 
 
+@pytest.mark.slow
 def test_infinities_behind_the_edge_are_not_read() -> None:
     """Pads are zeros, not a product of zero and what lies elsewhere."""
     x, w = normal(1, 4, 5, 3), normal(3, 3, 3, 4)

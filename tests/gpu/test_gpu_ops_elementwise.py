@@ -57,6 +57,7 @@ def pairs(values: list[float]) -> tuple[np.ndarray, np.ndarray]:
     return a.astype(np.float32).ravel(), b.astype(np.float32).ravel()
 
 
+@pytest.mark.slow
 def test_operands_are_broadcast() -> None:
     cases = []
     for i, (a, b) in enumerate(SHAPES):
@@ -65,6 +66,7 @@ def test_operands_are_broadcast() -> None:
     against_cpu(*cases, rtol=0)
 
 
+@pytest.mark.slow
 def test_the_place_of_an_operand_is_found_without_division() -> None:
     numbers = np.append(np.arange(0, 2**31, 999_983, np.uint64), np.uint64(2**31 - 1))
     for divisor in (1, 2, 3, 7, 96, 1000, 65537, 2**31 - 1):
@@ -85,6 +87,7 @@ def test_the_place_of_an_operand_is_found_without_division() -> None:
     assert place((8,), (3, 8)).args != place((16,), (3, 16)).args
 
 
+@pytest.mark.slow
 def test_arithmetic_on_floats() -> None:
     x, y = normal(3, 40), normal(3, 40, seed=1)
     y = np.where(np.abs(y) < 0.25, np.float32(0.25), y)
@@ -98,6 +101,7 @@ def test_arithmetic_on_floats() -> None:
     against_cpu(*cases)
 
 
+@pytest.mark.slow
 def test_arithmetic_on_what_is_no_number() -> None:
     a, b = pairs(EDGES)
     names = [op for op in ARITHMETIC if op not in ("Power", "FloorDiv", "Mod")]
@@ -116,6 +120,7 @@ def integers(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return a, b
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
 def test_arithmetic_on_integers(dtype: str) -> None:
     a, b = integers(dtype)
@@ -127,6 +132,7 @@ def test_arithmetic_on_integers(dtype: str) -> None:
     against_cpu(*cases)
 
 
+@pytest.mark.slow
 def test_integers_of_every_width() -> None:
     cases = []
     for dtype in INTEGERS:
@@ -137,6 +143,7 @@ def test_integers_of_every_width() -> None:
     against_cpu(*cases)
 
 
+@pytest.mark.slow
 def test_comparisons_and_logic() -> None:
     a, b = pairs(EDGES)
     p, q = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
@@ -152,6 +159,7 @@ def test_comparisons_and_logic() -> None:
     )
 
 
+@pytest.mark.slow
 def test_functions_of_one_float() -> None:
     x = np.append(np.linspace(-9, 9, 183), EDGES).astype(np.float32)
     one = np.clip(x, -1, 1)
@@ -162,6 +170,7 @@ def test_functions_of_one_float() -> None:
     against_cpu(*cases)
 
 
+@pytest.mark.slow
 def test_activations() -> None:
     x = np.append(np.linspace(-9, 9, 183), [*EDGES, 100, -100]).astype(np.float32)
     given: list[tuple[str, dict[str, Any]]] = [
@@ -186,6 +195,7 @@ def test_activations() -> None:
     against_cpu(*(case(op, [half], [half.shape], {}) for op in ("Relu6", "Gelu")), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_selection() -> None:
     c = normal(4, 1, 6) > 0
     cases = []
@@ -215,6 +225,7 @@ def sample(dtype: str) -> np.ndarray:
     return np.array([0, 1, 100, ends.max, ends.min, ends.max // 2, ends.min // 3, 17], dtype)
 
 
+@pytest.mark.slow
 def test_casts() -> None:
     cases = []
     for x, y in FROM_TO:
@@ -223,6 +234,7 @@ def test_casts() -> None:
     against_cpu(*cases)
 
 
+@pytest.mark.slow
 def test_casts_of_64_bit_floats(one_backend: qnnrt.qnn.Backend) -> None:  # noqa: F811
     given = sample("float64")
     cases = [case("Cast", [given], [given.shape], dtype=y) for y in ("float32", "int32", "bool")]
@@ -234,6 +246,7 @@ def test_casts_of_64_bit_floats(one_backend: qnnrt.qnn.Backend) -> None:  # noqa
         against_cpu(cases[0])
 
 
+@pytest.mark.slow
 def test_quantization() -> None:
     x = np.append(np.linspace(-4, 4, 121), [1e9, -1e9, np.nan]).astype(np.float32)
     u8, s8 = Quantization(0.03, -128), Quantization(0.02, 5)

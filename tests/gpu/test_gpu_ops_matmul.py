@@ -36,15 +36,18 @@ def product(seed: int, dtype: Any = np.float32) -> Case:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 10])
 def test_products_broadcast_and_turn_as_on_the_cpu(first: int) -> None:
     against_cpu(*(product(seed) for seed in range(first, first + 10)), terms=70)
 
 
+@pytest.mark.slow
 def test_products_of_16_bit_floats() -> None:
     against_cpu(*(product(seed, np.float16) for seed in range(4, 10)), terms=70)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_fully_connected_layers(dtype: Any) -> None:
     cases = []

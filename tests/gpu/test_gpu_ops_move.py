@@ -21,6 +21,7 @@ TYPES = ("uint8", "bool", "float16", "float32", "int64")
 both = pytest.mark.usefixtures("loops_and_lanes")
 
 
+@pytest.mark.slow
 @both
 def test_transposes() -> None:
     against_cpu(
@@ -34,6 +35,7 @@ def test_transposes() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @both
 def test_tensors_are_joined_and_cut() -> None:
     parts = [values((3, k, 5), seed=k) for k in (1, 4, 2)]
@@ -52,6 +54,7 @@ def test_tensors_are_joined_and_cut() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @both
 def test_slices_are_those_of_the_cpu() -> None:
     r = np.random.default_rng(3)
@@ -66,6 +69,7 @@ def test_slices_are_those_of_the_cpu() -> None:
     against_cpu(*cases)
 
 
+@pytest.mark.slow
 @both
 def test_pads_in_all_schemes() -> None:
     cases = []
@@ -86,6 +90,7 @@ def test_pads_in_all_schemes() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @both
 def test_blocks_and_channels() -> None:
     deep, flat = values((2, 3, 4, 12)), values((2, 6, 8, 4), "uint8")
@@ -105,6 +110,7 @@ def test_blocks_and_channels() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @both
 def test_elements_are_gathered() -> None:
     x = values((4, 5, 8))
@@ -122,6 +128,7 @@ def test_elements_are_gathered() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @both
 def test_elements_are_scattered_in_their_order() -> None:
     x, updates = values((4, 5, 3)), values((6, 3), seed=1)

@@ -27,6 +27,7 @@ def norm(
     return case(op, [x, *given], [x.shape], params, static=(1, 2), **more)
 
 
+@pytest.mark.slow
 @BOTH
 def test_batch_norms(dtype: Any) -> None:
     against_cpu(
@@ -36,6 +37,7 @@ def test_batch_norms(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 @BOTH
 def test_norms_of_rows(dtype: Any) -> None:
     x = normal(3, 4, 6, dtype=dtype) * 3 + 5
@@ -49,6 +51,7 @@ def test_norms_of_rows(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_norms_along_axes_that_are_no_rows() -> None:
     x = normal(3, 4, 5) + 1
     against_cpu(
@@ -63,6 +66,7 @@ def test_norms_along_axes_that_are_no_rows() -> None:
     )
 
 
+@pytest.mark.slow
 @BOTH
 def test_norms_of_images(dtype: Any) -> None:
     x = normal(2, 3, 5, 8, dtype=dtype) * 3 + 5
@@ -74,6 +78,7 @@ def test_norms_of_images(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_instance_norms_in_every_mode() -> None:
     x = normal(2, 6, 3) * 3 + 5
     against_cpu(
@@ -96,6 +101,7 @@ def test_statistics_of_images_that_are_taken_in_parts() -> None:
     assert launches(case.model) == 3
 
 
+@pytest.mark.slow
 @BOTH
 def test_local_responses(dtype: Any) -> None:
     x = normal(2, 3, 4, 16, dtype=dtype) * 3
@@ -107,6 +113,7 @@ def test_local_responses(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_local_responses_of_every_exponent_and_radius() -> None:
     x = normal(2, 3, 5)
     params = {"alpha": 0.01, "bias": 2.0}

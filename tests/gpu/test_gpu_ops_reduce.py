@@ -18,6 +18,7 @@ def ints(*shape: int, dtype: str = "int32", low: int = -50, high: int = 50) -> n
     return np.random.default_rng(5).integers(low, high, shape).astype(dtype)
 
 
+@pytest.mark.slow
 @both
 def test_floats_are_reduced() -> None:
     x = normal(3, 70, 5)
@@ -49,6 +50,7 @@ def test_extremes_are_exact_and_nan_wins() -> None:
     )
 
 
+@pytest.mark.slow
 @both
 def test_integers_wrap_and_their_mean_is_truncated() -> None:
     big = ints(3, 90, low=2**29, high=2**31 - 1)
@@ -62,6 +64,7 @@ def test_integers_wrap_and_their_mean_is_truncated() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @both
 def test_places_of_extremes() -> None:
     x = ints(3, 80, 40, low=0, high=9).astype(np.float32)  # ties
@@ -79,6 +82,7 @@ def test_places_of_extremes() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -91,6 +95,7 @@ def test_running_sums(exclusive: bool, reverse: bool) -> None:
     )
 
 
+@pytest.mark.slow
 @both
 def test_softmax() -> None:
     x, far = normal(3, 70, 5), normal(4, 90)

@@ -50,6 +50,7 @@ def depthwise(
     return case("DepthWiseConv2d", inputs, [shape], params, static=(1, 2), **more)
 
 
+@pytest.mark.slow
 @BOTH
 def test_depthwise_convolutions(dtype: Any) -> None:
     against_cpu(
@@ -59,6 +60,7 @@ def test_depthwise_convolutions(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_depthwise_convolutions_of_every_shape() -> None:
     line = normal(2, 16, 4)
     params = {"stride": np.uint32(2), "dilation": np.uint32(6), "pad_amount": u32(2, 1)}
@@ -99,6 +101,7 @@ def transposed(
     return case("TransposeConv2d", inputs, [(x[0], *out, cout)], params, static=(1, 2), **more)
 
 
+@pytest.mark.slow
 @BOTH
 def test_transposed_convolutions(dtype: Any) -> None:
     against_cpu(
@@ -109,6 +112,7 @@ def test_transposed_convolutions(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_convolutions_of_volumes() -> None:
     x, bias = normal(2, 4, 5, 6, 8), normal(6, seed=2)
     params = {
@@ -133,6 +137,7 @@ def pool(
     return case(op, [x], [(x.shape[0], *out, x.shape[-1])], params | more, encodings=encodings)
 
 
+@pytest.mark.slow
 @BOTH
 def test_pools(dtype: Any) -> None:
     x, y = normal(2, 7, 8, 24, dtype=dtype), normal(1, 5, 4, 6, 3, dtype=dtype)
@@ -147,6 +152,7 @@ def test_pools(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_windows_that_hang_over_the_padding() -> None:
     x = normal(1, 5, 7, 4)
     sizes = (2, 3), (2, 3), (0, 1), (0, 1)
@@ -186,6 +192,7 @@ def test_integers_that_would_change_their_encoding_are_refused() -> None:
             launches(other.model)
 
 
+@pytest.mark.slow
 @BOTH
 def test_images_are_interpolated(dtype: Any) -> None:
     x = normal(2, 5, 4, 8, dtype=dtype)
@@ -199,6 +206,7 @@ def test_images_are_interpolated(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_resizes_in_every_mode() -> None:
     line, plane, volume = normal(2, 7, 3), normal(1, 5, 6, 4), normal(1, 3, 4, 5, 2)
     modes = [
@@ -215,6 +223,7 @@ def test_resizes_in_every_mode() -> None:
     )
 
 
+@pytest.mark.slow
 @BOTH
 def test_regions_of_images(dtype: Any) -> None:
     x, sides = normal(2, 6, 7, 8, dtype=dtype), np.array([[1, 2, 9, 8], [-4, 3, 20, 3.5], [5] * 4])
@@ -231,6 +240,7 @@ def test_regions_of_images(dtype: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_nearest_pixel_moves_whatever_its_type() -> None:
     modes = [{"transformation_mode": t, "nearest_mode": n} for t in range(4) for n in range(4)]
     x = np.arange(60, dtype=np.uint8).reshape(1, 5, 4, 3)
@@ -246,6 +256,7 @@ def test_the_nearest_pixel_moves_whatever_its_type() -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_kernel_for_each_op() -> None:
     model = depthwise((1, 6, 6, 8), (3, 3), (1, 1)).model
     assert launches(model) == 1

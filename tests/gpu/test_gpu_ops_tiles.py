@@ -9,7 +9,7 @@ import pytest
 from support.gpu.driver import under_oclgrind
 from support.gpu.opencl import opencl_is_up  # noqa: F401
 
-pytestmark = pytest.mark.foreign  # OpenCL drivers are
+pytestmark = [pytest.mark.foreign, pytest.mark.slow]  # OpenCL drivers are foreign
 
 
 def test_every_kernel_of_products_agrees_with_the_cpu_under_oclgrind(tmp_path: Path) -> None:

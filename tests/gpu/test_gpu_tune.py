@@ -123,6 +123,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(
     assert tune.choose(tuning, "product", "a", VARIANTS) == "third"
 
 
+@pytest.mark.slow
 def test_a_session_that_tunes_measures_and_computes_the_same(tmp_path: Path) -> None:
     """All variants run on the device, and the results do not depend on which was taken."""
     x, w = normal(5, 24), normal(24, 20, seed=1)

@@ -18,7 +18,8 @@ import qnnrt
 from qnnrt import _core
 from qnnrt.gpu import imports
 from qnnrt.gpu.device import choose
-from support.gpu.driver import Spy, build, under_oclgrind
+from support.building import Builder
+from support.gpu.driver import Spy, loaded, under_oclgrind
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
 from support.toy import F32, add_model, relu_model
 
@@ -27,8 +28,8 @@ RUNS = 7
 
 
 @pytest.fixture(scope="module")
-def _spy_library(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return build("cl_spy", tmp_path_factory.mktemp("spy"))
+def _spy_library(builder: Builder) -> Any:
+    return loaded(builder, "cl_spy")
 
 
 @pytest.fixture
@@ -331,11 +332,13 @@ def test_a_driver_that_shows_the_memory_elsewhere(monkeypatch: pytest.MonkeyPatc
     assert _core.gpu_counts()["handles"] == 0
 
 
-def test_a_device_with_memory_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_device_with_memory_of_its_own(tmp_path: Path, builder: Builder) -> None:
     program = Path(__file__).with_name("gpu_discrete.py")
-    assert under_oclgrind(program, tmp_path, str(tmp_path)).split() == ["all", "done"]
+    assert under_oclgrind(program, tmp_path, str(builder.folder)).split() == ["all", "done"]
 
 
+@pytest.mark.slow
 def test_the_example_on_a_device_with_memory_of_its_own(tmp_path: Path) -> None:
     program = Path(__file__).parents[2] / "examples" / "gpu_opencl_buffers.py"
     said = under_oclgrind(program, tmp_path).splitlines()

@@ -22,6 +22,7 @@ from support.vendor import vendor_library
 pytestmark = pytest.mark.foreign
 
 
+@pytest.mark.slow
 def test_one_form_of_every_op_is_as_near_to_the_simulator_as_the_page_says():
     table = sweep(trials(quick=True))
     assert not htp_page.worse(table)

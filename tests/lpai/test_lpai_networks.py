@@ -17,6 +17,7 @@ from qnnrt.errors import GraphError
 from qnnrt.model import Model
 from support import quantizing
 from support.guarded import Guarded
+from support.onnx.networks import EACH
 from zoo import networks
 from zoo.quantizing import quantized, reference
 
@@ -24,9 +25,6 @@ SEED = 20261122
 
 #: ONNX Runtime, which quantizes, keeps fds and maps of its own.
 pytestmark = pytest.mark.foreign
-
-#: What takes ONNX Runtime seconds to quantize.
-SLOW = {"densenet121", "resnet50", "vgg19", "inception_v2"}
 
 
 def _network(name: str, folder: Path) -> Model:
@@ -42,10 +40,7 @@ def _network(name: str, folder: Path) -> Model:
     return qnnrt.importers.onnx.load(found, quantized_io=True)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in networks.NAMES],
-)
+@pytest.fixture(scope="module", params=EACH)
 def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
     return _network(request.param, tmp_path_factory.mktemp("quantized"))
 

@@ -10,6 +10,7 @@ import pytest
 import qnnrt
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
+from support.onnx.networks import EACH
 from zoo import networks
 
 SEED = 20261121
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.foreign
 KERNELS = ("auto", "portable")
 
 
-@pytest.fixture(scope="module", params=networks.NAMES)
+@pytest.fixture(scope="module", params=EACH)
 def network(request: pytest.FixtureRequest) -> tuple[str, Model]:
     return request.param, qnnrt.load(networks.path(request.param))
 
@@ -63,7 +64,7 @@ def test_a_network_becomes_the_operations_it_should(network: tuple[str, Model]) 
     assert found["Reshape"] <= 1
 
 
-@pytest.mark.parametrize("name", networks.NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_no_transpose_at_all_when_the_edges_are_nhwc(name: str) -> None:
     model = qnnrt.load(networks.path(name), layout="nhwc")
     assert model.tensors[model.inputs[0]].shape == (1, 224, 224, 3)

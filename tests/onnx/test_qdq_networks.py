@@ -16,6 +16,7 @@ import pytest
 import qnnrt
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
+from support.onnx.networks import EACH
 from zoo import networks
 from zoo.quantizing import quantized, reference
 
@@ -30,9 +31,6 @@ KERNELS = ("auto", "portable")
 #: Relu and an average pool without scales.
 FLOAT_ISLANDS = {"resnet50": 1, "shufflenet": 1}
 
-#: What takes ONNX Runtime seconds to quantize.
-SLOW = {"densenet121", "resnet50", "vgg19"}
-
 
 @dataclass
 class Network:
@@ -42,10 +40,7 @@ class Network:
     feeds: dict[str, np.ndarray]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in networks.NAMES],
-)
+@pytest.fixture(scope="module", params=EACH)
 def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Network:
     proto = networks.current(networks.randomized(request.param, SEED, 256))
     networks.randomized.cache_clear()

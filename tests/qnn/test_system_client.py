@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shlex
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,25 +10,20 @@ import pytest
 
 import qnnrt
 from qnnrt._native._core import SystemLibrary
-
-HERE = Path(__file__).parent
+from support.building import Builder
 
 pytestmark = pytest.mark.other_fds
 
+SOURCE = Path(__file__).parents[1] / "backends" / "fake_system.cc"
 Build = Callable[..., Path]
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
+def build(builder: Builder) -> Build:
     def build(**defines: int) -> Path:
-        compiler = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
         name = "-".join(["libQnnFakeSystem", *(f"{k}{v}" for k, v in defines.items())])
-        out = tmp_path / f"{name}.so"
-        flags = ["-std=c++17", "-shared", "-fPIC", f"-I{HERE.parents[1] / 'csrc'}"]
-        flags += [f"-D{key}={value}" for key, value in defines.items()]
-        source = HERE.parent / "backends" / "fake_system.cc"
-        subprocess.run([*compiler, *flags, str(source), "-o", str(out)], check=True)
-        return out
+        flags = [f"-D{key}={value}" for key, value in defines.items()]
+        return builder.library(SOURCE, *flags, name=f"{name}.so")
 
     return build
 

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[1]
-
-
-def build(out: Path) -> Path:
-    """Compile it."""
-    compiler = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
-    flags = ["-std=c++17", "-shared", "-fPIC", "-pthread", f"-I{TESTS.parent / 'csrc'}"]
-    subprocess.run(
-        [*compiler, *flags, str(TESTS / "backends/fake_backend.cc"), "-o", str(out)], check=True
-    )
-    return out
+SOURCE = Path(__file__).resolve().parents[1] / "backends/fake_backend.cc"
 
 
 class Fake:

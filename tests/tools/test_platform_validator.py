@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,8 @@ import pytest
 
 import qnnrt
 from qnnrt.cli import main
+from support.building import Builder
+from support.recording import Fake
 from support.vendor import vendor_library
 
 pytestmark = pytest.mark.other_fds
@@ -28,15 +26,9 @@ def validate(capsys: Capture, *arguments: str | Path) -> tuple[int, dict[str, An
     return status, json.loads(capsys.readouterr().out)["backends"]
 
 
-def compiled(folder: Path, source: str | Path, name: str) -> Path:
-    compiler = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
-    if isinstance(source, str):
-        (folder / "source.cc").write_text(source)
-        source = folder / "source.cc"
-    flags = ["-std=c++17", "-shared", "-fPIC", "-pthread"]
-    flags.append(f"-I{Path(__file__).parents[2] / 'csrc'}")
-    subprocess.run([*compiler, *flags, str(source), "-o", str(folder / name)], check=True)
-    return folder / name
+def compiled(folder: Path, text: str, name: str) -> Path:
+    (folder / "source.cc").write_text(text)
+    return Builder(folder).library(folder / "source.cc", name=name)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +83,9 @@ def test_all_says_what_is_not_there_and_passes_with_what_is(capsys: Capture) -> 
         assert validate(capsys, "--backend", "gpu", *ALL)[0] == 1
 
 
-def test_a_backend_that_computes_nothing_fails_the_unit_test(capsys, tmp_path: Path) -> None:
+def test_a_backend_that_computes_nothing_fails_the_unit_test(capsys, fake: Fake) -> None:
     """It takes every call and leaves the outputs as they are."""
-    source = Path(__file__).parents[1] / "backends" / "fake_backend.cc"
-    path = compiled(tmp_path, source, "libQnnFake.so")
+    path = fake.path
     status, found = validate(capsys, "--backend", path, *ALL)
     report = found[str(path)]
     assert status == 1

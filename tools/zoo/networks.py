@@ -24,6 +24,8 @@ NAMES = (
     "vgg19",
     "zfnet512",
 )
+#: What is small and has something of every kind of layer: the tests of the others are slow.
+SMALL = ("shufflenet", "squeezenet")
 
 
 def path(name: str) -> Path:

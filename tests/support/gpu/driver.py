@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -15,19 +14,16 @@ from typing import Any
 
 import pytest
 
+from support.building import WARNINGS, Builder
 from support.outside import PATHS
 
 TESTS = Path(__file__).resolve().parents[2]
 BACKENDS = TESTS / "backends"
 
 
-def build(name: str, folder: Path) -> Any:
-    """Compile tests/backends/<name>.c and load it."""
-    out = folder / f"{name}.so"
-    compiler = shlex.split(os.environ.get("CC") or shutil.which("gcc") or "cc")
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([*compiler, *flags, str(BACKENDS / f"{name}.c"), "-o", str(out)], check=True)
-    return ctypes.CDLL(str(out))
+def loaded(builder: Builder, name: str) -> Any:
+    """tests/backends/<name>.c, compiled and loaded."""
+    return ctypes.CDLL(str(builder.library(BACKENDS / f"{name}.c", *WARNINGS, "-D_GNU_SOURCE")))
 
 
 class Spy:

@@ -7,12 +7,16 @@ says which inputs those are.
 
 from __future__ import annotations
 
+import fcntl
 import fnmatch
 import functools
 import gc
+import pickle
 import warnings
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -21,6 +25,10 @@ from onnx import numpy_helper
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
 
+#: Where the processes of a run, and later runs, find the cases that this module made.
+FILE = Path(__file__).resolve().parents[3] / (
+    f"build/tests/onnx-{onnx.__version__}-{zlib.crc32(Path(__file__).read_bytes()):08x}.pickle"
+)
 Runner = Callable[[Model, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 #: ONNX op -> inputs that are parameters of the operation in QNN.
@@ -137,15 +145,29 @@ class Case:
 
 @functools.cache
 def cases() -> dict[str, Case]:
-    """All node cases, by name."""
+    """All node cases, by name. Their making takes seconds: a file has them for other processes."""
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    with open(FILE.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if FILE.exists():
+            out: dict[str, Case] = pickle.loads(FILE.read_bytes())
+        else:
+            out = _made()
+            part = FILE.with_suffix(".part")
+            part.write_bytes(pickle.dumps(out))
+            part.rename(FILE)
+    # They live as long as the process: no need for every garbage collection to visit them.
+    gc.collect()
+    gc.freeze()
+    return out
+
+
+def _made() -> dict[str, Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.loader import load_model_tests
 
         found = load_model_tests(kind="node")
-    # They live as long as the process: no need for every garbage collection to visit them.
-    gc.collect()
-    gc.freeze()
     out: dict[str, Case] = {}
     fixed: dict[str, tuple[str, tuple[str, ...]]] = {}
     for case in found:
