@@ -40,7 +40,7 @@ class Allocations:
         arenas: of intermediates.
         weight_bytes: of constants, without those that another graph had already.
         kept: addresses of constants that are used where the runtime has them.
-        keep: what must live as long.
+        keep: what must exist as long.
     """
 
     buffers: dict[Value, Any] = field(default_factory=dict)

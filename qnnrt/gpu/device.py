@@ -95,7 +95,7 @@ def devices() -> list[Device]:
     """Every OpenCL device, the one that is used unless another is asked for first.
 
     GPUs come before accelerators and these before CPUs; of several PoCL the newest is first. A
-    driver that fails is left out, which the log says.
+    driver that fails is omitted, which the log says.
 
     Raises:
         BackendNotFoundError: pyopencl is not there.

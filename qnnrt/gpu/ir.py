@@ -51,7 +51,7 @@ class Post:
 
     Attributes:
         expression: in C: of ``v``, the element so far, and of ``p0``, ``p1``..., its operands.
-        operands: each with the place of its element for element ``i`` of the result, in C.
+        operands: each with the index of its element for element ``i`` of the result, in C.
         shape: that the operands broadcast to, where it is not the result's.
     """
 
@@ -62,7 +62,7 @@ class Post:
 
 @dataclass
 class Node:
-    """An operation. None in ``inputs`` is one left out; arrays in ``params`` are numpy's.
+    """An operation. None in ``inputs`` is an omitted one; arrays in ``params`` are numpy's.
 
     ``post`` is done to every element of the (only) output, in order; only families of kernels that
     take it are given it.
@@ -103,7 +103,7 @@ class Launch:
         before: source that stands before the file's, after its defines.
         in_place: (written, read) values of which a work item reads only the elements that it
             writes: they may have the same memory.
-        call: what enqueues it in the place of a kernel, for routines of libraries: it gets the
+        call: what enqueues it instead of a kernel, for routines of libraries: it receives the
             numbers of the cl_command_queue and of the cl_mem of each of ``args``, all of which are
             values, and must not wait for the device. ``file`` and ``function`` name the routine.
         reads_back: the kernel reads the result that it writes, as it was before.

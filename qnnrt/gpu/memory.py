@@ -98,7 +98,7 @@ class Memories:
                 )
 
     def _check(self, context: int, item: tuple[Any, ...], seen: dict[int, int]) -> _Memory:
-        """A descriptor's buffer, shape and type; ``seen`` gets it."""
+        """A descriptor's buffer, shape and type; it is added to ``seen``."""
         dims, code, mem_type, _, mark, _, _, number = item
         if mem_type != CUSTOM or mark != OPENCL:
             raise self._refusal(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt.gpu.ops.broadcast import magic, place
+from qnnrt.gpu.ops.broadcast import element_index, magic
 from qnnrt.gpu.ops.formulas import literal
 from qnnrt.model import Quantization
 from support.gpu.cases import Case, against_cpu, case, launches, normal, one_backend  # noqa: F401
@@ -81,10 +81,10 @@ def test_the_place_of_an_operand_is_found_without_division() -> None:
         ((3, 1), (3, 6), "apart"),
         ((2, 1, 4), (2, 3, 4), "vector"),
     ]:
-        assert place(a, out).together == together
+        assert element_index(a, out).together == together
     # shapes are arguments: of the same kind of broadcast they share kernels
-    assert place((8,), (3, 8)).body == place((16,), (5, 16)).body
-    assert place((8,), (3, 8)).args != place((16,), (3, 16)).args
+    assert element_index((8,), (3, 8)).body == element_index((16,), (5, 16)).body
+    assert element_index((8,), (3, 8)).args != element_index((16,), (3, 16)).args
 
 
 @pytest.mark.slow

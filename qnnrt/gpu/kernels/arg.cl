@@ -21,15 +21,15 @@ __kernel void KERNEL(arg)(__global const REAL* x, __global INDEX* y, const int l
   if (line >= lines) return;
   x += (line / step) * step * n + line % step;
   NUMBER best = LOAD(x, 0);
-  int place = 0;
+  int index = 0;
   for (int i = 1; i < n; ++i) {
     const NUMBER v = LOAD(x, i * step);
     if (BEFORE(v, best)) {
       best = v;
-      place = i;
+      index = i;
     }
   }
-  y[line] = (INDEX)place;
+  y[line] = (INDEX)index;
 }
 #endif
 
@@ -39,36 +39,36 @@ __kernel void KERNEL(arg)(__global const REAL* x, __global INDEX* y, const int l
 __kernel void KERNEL(arg_group)(__global const REAL* x, __global INDEX* y, const int lines,
                                 const int n, const int step, const int columns) {
   __local NUMBER bests[GROUP];
-  __local int places[GROUP];
+  __local int found[GROUP];
   const int item = get_local_id(0), lanes = GROUP / columns;
   const int lane = item / columns, line = get_group_id(0) * columns + item % columns;
-  int place = -1;
+  int index = -1;
   NUMBER best = 0;
   if (line < lines) {
     x += (line / step) * step * n + line % step;
     for (int i = lane; i < n; i += lanes) {
       const NUMBER v = LOAD(x, i * step);
-      if (place < 0 || BEFORE(v, best)) {
+      if (index < 0 || BEFORE(v, best)) {
         best = v;
-        place = i;
+        index = i;
       }
     }
   }
   bests[item] = best;
-  places[item] = place;
+  found[item] = index;
   for (int reach = lanes / 2; reach > 0; reach /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
     const int other = item + reach * columns;
-    if (lane < reach && places[other] >= 0) {
+    if (lane < reach && found[other] >= 0) {
       const NUMBER a = bests[other], b = bests[item];
-      const bool first = places[other] < places[item];
-      if (places[item] < 0 || BEFORE(a, b) || (first && !BEFORE(b, a))) {
+      const bool first = found[other] < found[item];
+      if (found[item] < 0 || BEFORE(a, b) || (first && !BEFORE(b, a))) {
         bests[item] = a;
-        places[item] = places[other];
+        found[item] = found[other];
       }
     }
   }
-  if (lane == 0 && line < lines) y[line] = (INDEX)places[item];
+  if (lane == 0 && line < lines) y[line] = (INDEX)found[item];
 }
 #endif
 

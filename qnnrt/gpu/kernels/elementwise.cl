@@ -1,5 +1,5 @@
 // Every operation on single elements, and every chain of them: WIDTH neighbours for each work item.
-//   INPUTS: the parameters for operands: buffers, and what places of broadcast ones come from
+//   INPUTS: the parameters for operands: buffers, and what indices of broadcast ones come from
 //   FETCH: declares the operands' elements x0, x1...: vectors, or one for all neighbours
 //   VALUE(c): component c of the result
 //   STORED: type of the output's elements, half with HALF

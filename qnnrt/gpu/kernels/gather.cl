@@ -82,12 +82,12 @@ __kernel void KERNEL(one_hot)(__global const INDEX* indices, __global UNIT* y, c
                               const int off0, const int off1) {
   const int at = get_global_id(0);
   if (at >= total) return;
-  const int place = at / inner % depth;
+  const int own = at / inner % depth;
   const long i = KERNEL(index)(indices, at / inner / depth * inner + at % inner, depth);
 #if WIDTH == 8
-  y[at] = i == place ? (UNIT)(on0, on1) : (UNIT)(off0, off1);
+  y[at] = i == own ? (UNIT)(on0, on1) : (UNIT)(off0, off1);
 #else
-  y[at] = i == place ? (UNIT)on0 : (UNIT)off0;
+  y[at] = i == own ? (UNIT)on0 : (UNIT)off0;
 #endif
 }
 #endif

@@ -36,11 +36,11 @@ float KERNEL(factor)(float squares, float elements, int scale, float epsilon) {
 #define SUM4(v) (SUM2((v).s01) + SUM2((v).s23))
 #define SUM8(v) (SUM4((v).s0123) + SUM4((v).s4567))
 #define SUM(v) JOIN(SUM, WIDTH)(v)
-#undef PLACE
+#undef ELEMENT
 #ifdef TABLES
-#define PLACE(k) (start + steps[k])
+#define ELEMENT(k) (start + steps[k])
 #else
-#define PLACE(k) (start + (k))
+#define ELEMENT(k) (start + (k))
 #endif
 
 __kernel void KERNEL(rows)(__global const REAL* x,
@@ -65,25 +65,25 @@ __kernel void KERNEL(rows)(__global const REAL* x,
   const int first = get_local_id(0) * WIDTH;
   FLOATS mean = 0.0f, sums = 0.0f;
   if (centre) {
-    for (int k = first; k < inner; k += LANES * WIDTH) sums += LOADS(x, PLACE(k));
+    for (int k = first; k < inner; k += LANES * WIDTH) sums += LOADS(x, ELEMENT(k));
     mean = KERNEL(all)(SUM(sums), parts) / inner;
     sums = 0.0f;
   }
   for (int k = first; k < inner; k += LANES * WIDTH) {
-    const FLOATS v = LOADS(x, PLACE(k)) - mean;
+    const FLOATS v = LOADS(x, ELEMENT(k)) - mean;
     sums += v * v;
   }
   const float all = KERNEL(all)(SUM(sums), parts);
   const float factor = KERNEL(factor)(all, inner, scale, epsilon);
   for (int k = first; k < inner; k += LANES * WIDTH) {
-    FLOATS v = (LOADS(x, PLACE(k)) - mean) * factor;
+    FLOATS v = (LOADS(x, ELEMENT(k)) - mean) * factor;
 #ifdef WEIGHT
     v *= LOADS(weight, k);
 #endif
 #ifdef BIAS
     v += LOADS(bias, k);
 #endif
-    STORES(y, PLACE(k), POSTS(v, PLACE(k)));
+    STORES(y, ELEMENT(k), POSTS(v, ELEMENT(k)));
   }
 }
 

@@ -36,21 +36,21 @@ __kernel void KERNEL(scatter_elements)(__global const INDEX* indices, __global c
     const int at = from + j * index_step;
     const long i = KERNEL(index)(indices, at, size);
     if (i < 0) continue;
-    const int place = to + (int)i * step;
-    STORE(y, place, COMBINE(LOAD(y, place), LOAD(updates, at)));
+    const int into = to + (int)i * step;
+    STORE(y, into, COMBINE(LOAD(y, into), LOAD(updates, at)));
   }
 }
 #endif
 
-static inline int KERNEL(place)(__global const INDEX* indices, int pick, int depth,
+static inline int KERNEL(slice)(__global const INDEX* indices, int pick, int depth,
                                 const int* sizes) {
-  int place = 0;
+  int slice = 0;
   for (int d = 0; d < depth; ++d) {
     const long i = KERNEL(index)(indices, pick * depth + d, sizes[d]);
     if (i < 0) return -1;
-    place = place * sizes[d] + (int)i;
+    slice = slice * sizes[d] + (int)i;
   }
-  return place;
+  return slice;
 }
 
 // Slices of `chunk` elements, `lanes` work items for each of these. With one lane it takes all
@@ -65,15 +65,15 @@ __kernel void KERNEL(scatter_nd)(__global const INDEX* indices, __global const R
   if (at >= total) return;
   const int sizes[8] = {n0, n1, n2, n3, n4, n5, n6, n7};
   const int k = at % chunk, lane = at / chunk;
-  const int own = lanes > 1 ? KERNEL(place)(indices, lane, depth, sizes) : 0;
+  const int own = lanes > 1 ? KERNEL(slice)(indices, lane, depth, sizes) : 0;
   if (own < 0) return;
   for (int u = 0; lanes > 1 && u < lane; ++u) {
-    if (KERNEL(place)(indices, u, depth, sizes) == own) return;
+    if (KERNEL(slice)(indices, u, depth, sizes) == own) return;
   }
   for (int u = lane; u < picks; ++u) {
-    const int place = KERNEL(place)(indices, u, depth, sizes);
-    if (place < 0 || (lanes > 1 && place != own)) continue;
-    const int to = place * chunk + k;
+    const int slice = KERNEL(slice)(indices, u, depth, sizes);
+    if (slice < 0 || (lanes > 1 && slice != own)) continue;
+    const int to = slice * chunk + k;
     STORE(y, to, COMBINE(LOAD(y, to), LOAD(updates, u * chunk + k)));
   }
 }

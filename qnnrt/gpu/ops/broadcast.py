@@ -1,4 +1,4 @@
-"""Where the operand of an operation on single elements lies, for element i of the result."""
+"""Index of an operand's element, broadcast, for element i of the result."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Place", "magic", "place"]
+__all__ = ["ElementIndex", "element_index", "magic"]
 
 
 @dataclass(frozen=True)
-class Place:
+class ElementIndex:
     """A function of i, and of numbers that are arguments, so that shapes share kernels.
 
     Attributes:
-        body: of the function in C: of ``i``, returns the place. Empty: i itself.
+        body: of the function in C: of ``i``, returns the index. Empty: i itself.
         params, args: names and values of the numbers.
-        one: it is the same place for all i.
-        together: of four neighbours from a multiple of four on: "vector", they lie together as
+        one: the same element for all i.
+        together: of four neighbours from a multiple of four on: "vector", they are neighbours as
             well; "same", they are one element; "apart", neither.
     """
 
@@ -35,13 +35,13 @@ def magic(divisor: int) -> tuple[int, int]:
     return (factor - (1 << 32) if factor >> 31 else factor), shift
 
 
-def place(shape: Sequence[int], out: Sequence[int]) -> Place:
+def element_index(shape: Sequence[int], out: Sequence[int]) -> ElementIndex:
     """Of an operand of a shape that broadcasts to ``out``."""
     shape = (1,) * (len(out) - len(shape)) + tuple(shape)
     if math.prod(shape) == 1:
-        return Place("return 0;", (), (), one=True, together="same")
+        return ElementIndex("return 0;", (), (), one=True, together="same")
     if shape == tuple(out):
-        return Place("", (), ())
+        return ElementIndex("", (), ())
     dims = _merged(shape, out)
     text, names, numbers = "uint r = i, q, o = 0; ", [], []
 
@@ -64,7 +64,7 @@ def place(shape: Sequence[int], out: Sequence[int]) -> Place:
         text += "r = q; "
     size, step = dims[0]
     together = "apart" if size % 4 or step > 1 else "vector" if step else "same"
-    return Place(f"{text}return o;", tuple(names), tuple(numbers), together=together)
+    return ElementIndex(f"{text}return o;", tuple(names), tuple(numbers), together=together)
 
 
 def _merged(shape: Sequence[int], out: Sequence[int]) -> list[tuple[int, int]]:

@@ -23,12 +23,12 @@ class Refused(Exception):
 
 
 def given(node: Node, index: int) -> Value | None:
-    """Input ``index``; None where it was left out."""
+    """Input ``index``; None where it is omitted."""
     return node.inputs[index] if index < len(node.inputs) else None
 
 
 def reals(*values: Value | None) -> Defines:
-    """What a kernel has to be told of its floats: all 32 bits, or all 16.
+    """The defines of a kernel's floats: all 32 bits, or all 16.
 
     Raises:
         Refused: other types, or a mixture.
@@ -47,7 +47,7 @@ def reals(*values: Value | None) -> Defines:
 
 @dataclass(frozen=True)
 class Fused:
-    """What a launch gets for a node's ``post``: all three go to its namesakes or their ends."""
+    """What a launch takes for a node's ``post``: all three go to its namesakes or their ends."""
 
     defines: Defines
     before: str
@@ -65,8 +65,8 @@ def fused(node: Node) -> Fused:
     n = 0
     for post in node.post:
         body.append("  {\n")
-        for k, (_, place) in enumerate(post.operands):
-            body.append(f"    const float p{k} = LOAD(post{n}, {place});\n")
+        for k, (_, index) in enumerate(post.operands):
+            body.append(f"    const float p{k} = LOAD(post{n}, {index});\n")
             n += 1
         body.append(f"    v = {post.expression};\n  }}\n")
     head = f"static inline float KERNEL(post)(float v, const int i{params})"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..ir import Launch, Node, Value
 from ..target import Target
-from .broadcast import Place, place
+from .broadcast import ElementIndex, element_index
 from .common import Refused
 from .formulas import ELEMENTWISE, FLOATS, formula
 
@@ -35,7 +35,7 @@ class _Operand:
 
     number: int
     value: Value
-    place: Place
+    index: ElementIndex
     stored: str
     width: int
 
@@ -46,29 +46,29 @@ class _Operand:
     @property
     def single(self) -> bool:
         """One element serves all neighbours."""
-        return self.width == 1 or self.place.together == "same"
+        return self.width == 1 or self.index.together == "same"
 
     @property
     def inputs(self) -> str:
-        numbers = "".join(f"const int n{self.number}{p}, " for p in self.place.params)
+        numbers = "".join(f"const int n{self.number}{p}, " for p in self.index.params)
         return f"__global const {self.stored}* a{self.number}, {numbers}"
 
     @property
     def function(self) -> str:
-        """The C function of its place."""
-        if not self.place.body or self.place.one:
+        """The C function of its index."""
+        if not self.index.body or self.index.one:
             return ""
-        params = "".join(f", const int {p}" for p in self.place.params)
-        head = f"static inline uint KERNEL(place{self.number})(uint i{params})"
-        return f"{head} {{ {self.place.body} }}\n"
+        params = "".join(f", const int {p}" for p in self.index.params)
+        head = f"static inline uint KERNEL(index{self.number})(uint i{params})"
+        return f"{head} {{ {self.index.body} }}\n"
 
     def at(self, i: str) -> str:
-        if self.place.one:
+        if self.index.one:
             return "0"
-        if not self.place.body:
+        if not self.index.body:
             return i
-        numbers = "".join(f", n{self.number}{p}" for p in self.place.params)
-        return f"KERNEL(place{self.number})({i}{numbers})"
+        numbers = "".join(f", n{self.number}{p}" for p in self.index.params)
+        return f"KERNEL(index{self.number})({i}{numbers})"
 
     def load(self, i: str) -> str:
         pointer, at = f"a{self.number}", self.at(i)
@@ -80,7 +80,7 @@ class _Operand:
         name, t = f"x{self.number}", self.computed
         if self.single:
             return f"const {t} {name} = {self.load('i')}; "
-        if self.place.together == "apart":
+        if self.index.together == "apart":
             each = ", ".join(self.load(f"i + {n}" if n else "i") for n in range(4))
             return f"const {t}4 {name} = ({t}4)({each}); "
         pointer = f"a{self.number} + {self.at('i')}"
@@ -119,7 +119,7 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
     operands: dict[Any, _Operand] = {}
     names = []
     for (value, shape), t in zip(wanted, types, strict=True):
-        found = place(value.shape, shape)
+        found = element_index(value.shape, shape)
         key = (value.root, t, found)
         if key not in operands:
             operands[key] = _Operand(len(operands), value, found, t, 4 if wide else 1)
@@ -143,7 +143,7 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
     group = min(_GROUP, target.device.raw.max_work_group_size)
     args: list[Value | int | float] = []
     for operand in operands.values():
-        args += [operand.value, *operand.place.args]
+        args += [operand.value, *operand.index.args]
     return [
         Launch(
             "elementwise",
@@ -153,7 +153,7 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
             (*args, y, y.size),
             (group,),
             before,
-            tuple((y, o.value) for o in operands.values() if not o.place.body and not o.place.one),
+            tuple((y, o.value) for o in operands.values() if not o.index.body and not o.index.one),
         )
     ]
 

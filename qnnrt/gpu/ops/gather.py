@@ -112,7 +112,7 @@ def _one_hot(node: Node, target: Target) -> list[Launch]:
 def _scattered(
     node: Node, target: Target
 ) -> tuple[Value, Value, Value, Value, Defines, list[Launch]]:
-    """Input, indices, updates and output; what the kernel is told; and the launches before it."""
+    """Input, indices, updates and output; the kernel's defines; and the launches before it."""
     x, indices, updates, y = node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0]
     assert x is not None
     assert indices is not None

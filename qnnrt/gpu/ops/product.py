@@ -1,4 +1,4 @@
-"""What the kernels of products of matrices are told; convolutions are such products as well."""
+"""Defines and arguments of the kernels of matrix products, which convolutions are as well."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Product:
 
 
 def scratch(*shape: int) -> Value:
-    """32-bit floats that live between two kernels of a node."""
+    """32-bit floats between two kernels of a node."""
     return Value("", 0, shape, _F32, data_type(_F32), "native")
 
 

@@ -109,9 +109,9 @@ def _resize(node: Node, target: Target) -> list[Launch]:
     tables = [_taps(rule, n, m) for n, m in zip(inner, outer, strict=True)]
     if len(x.shape) < 5:  # no depth: one tap, whatever the others have
         tables[0] = np.zeros((1, rule.taps), np.int32), np.ones((1, rule.taps), np.float32)
-    places = target.constant(np.concatenate([t[0] for t in tables]), f"{node.name}.places")
+    indices = target.constant(np.concatenate([t[0] for t in tables]), f"{node.name}.indices")
     if rule.taps == 1:
-        return _nearest(x, y, places, inner, outer, target)
+        return _nearest(x, y, indices, inner, outer, target)
     channels = x.shape[-1]
     vector = width(channels, x.dtype, target)
     post = fused(node)
@@ -119,14 +119,14 @@ def _resize(node: Node, target: Target) -> list[Launch]:
     weights = target.constant(np.concatenate([t[1] for t in tables]), f"{node.name}.weights")
     deep = rule.taps if len(x.shape) == 5 else 1
     items = y.size // vector
-    args: tuple[Arg, ...] = (x, y, places, weights, items, channels, *inner, *outer, deep)
+    args: tuple[Arg, ...] = (x, y, indices, weights, items, channels, *inner, *outer, deep)
     return [launch("resize", "blend", defines, flat(items, target), args, post)]
 
 
 def _nearest(
     x: Value,
     y: Value,
-    places: Value,
+    indices: Value,
     inner: tuple[int, ...],
     outer: tuple[int, ...],
     target: Target,
@@ -137,7 +137,7 @@ def _nearest(
     pixel = x.shape[-1] * x.dtype.itemsize
     size = next(n for n in _MOVED if pixel % n == 0)
     items = y.nbytes // size
-    args: tuple[Arg, ...] = (x, y, places, items, pixel // size, *inner, *outer)
+    args: tuple[Arg, ...] = (x, y, indices, items, pixel // size, *inner, *outer)
     return [launch("resize", "nearest", [("ELEMENT", _MOVED[size])], flat(items, target), args)]
 
 

@@ -96,7 +96,7 @@ def moved(first: Value, *others: Value | None) -> None:
 
 
 def number(value: Value) -> Defines:
-    """What a kernel has to be told to load and store a tensor's numbers."""
+    """The defines by which a kernel loads and stores a tensor's numbers."""
     plain(value)
     if value.dtype == np.float32:
         return ()
