@@ -2,9 +2,9 @@
 # cython: auto_pickle=False, autotestdict=False
 """The one binding: a QNN client for any backend library, and the owners of shared buffers.
 
-Everything here is thin. Objects with lifetimes and defaults are in qnn.py and session.py; this
-module turns their arguments into the C structs, calls the function table without the interpreter
-lock, and turns error codes into exceptions.
+Everything here is thin. Objects with lifetimes and defaults are in qnnrt.qnn and qnnrt.session;
+this module turns their arguments into the C structs, calls the function table without the
+interpreter lock, and turns error codes into exceptions.
 """
 
 import logging
@@ -34,15 +34,20 @@ WatchForks()
 
 include "support.pxi"
 include "memory.pxi"
+include "buffer.pxi"
 include "dlpack.pxi"
 include "tcm.pxi"
 include "tensor.pxi"
+include "provider.pxi"
+include "context_calls.pxi"
 include "library.pxi"
 include "device.pxi"
 include "lpai.pxi"
 include "planner.pxi"
 include "tflite.pxi"
 include "runner.pxi"
+include "execution.pxi"
 include "gpu.pxi"
 include "gpu_config.pxi"
 include "system.pxi"
+include "system_info.pxi"
