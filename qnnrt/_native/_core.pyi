@@ -6,9 +6,10 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import disjoint_base
 
+from .descriptor import MemDescriptor
+
 _BufferProtocol = Any  # anything with the buffer protocol, which only 3.12 can say
 
-_Descriptor = tuple[Sequence[int], int, int, int, int, int, int, int]
 _Event = tuple[int, int, int, str, list[Any], int | None]
 _Binding = int | tuple[int, int]
 _Param = tuple[str, int, Any] | tuple[str, "Tensor"]
@@ -229,7 +230,7 @@ class ContextCalls(Provider):
 class Library(ContextCalls):
     @staticmethod
     def open(path: str | PathLike[str]) -> Library: ...
-    def mem_register(self, context: int, descriptors: Iterable[_Descriptor]) -> list[int]: ...
+    def mem_register(self, context: int, descriptors: Iterable[MemDescriptor]) -> list[int]: ...
     def mem_deregister(self, handles: Iterable[int]) -> None: ...
     def profile_create(self, backend: int, level: int) -> int: ...
     def profile_set_config(self, profile: int, config: Config | None) -> None: ...

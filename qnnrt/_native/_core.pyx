@@ -13,6 +13,7 @@ import weakref
 from array import array
 
 from qnnrt import errors
+from qnnrt._native import descriptor
 
 from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,

@@ -24,12 +24,7 @@ cdef class Library(ContextCalls):
     # ---- memory
 
     def mem_register(self, context, descriptors) -> list:
-        """Register memory, all or nothing.
-
-        A descriptor is (dims, data type, memory type, fd, htp type, size, offset, address): the
-        HTP type is used for CUSTOM, -1 is LPAI's struct and -2 the GPU's, whose address is that of
-        the cl_mem; the address is used for DMA_BUF, too.
-        """
+        """Register memory, all or nothing; see ``MemDescriptor``."""
         cdef Qnn_ContextHandle_t ctx = _pointer(context)
         cdef list items = list(descriptors)
         cdef uint32_t n = <uint32_t>len(items)
@@ -51,7 +46,7 @@ cdef class Library(ContextCalls):
             if d == NULL or htp == NULL or lpai == NULL or gpu == NULL or handles == NULL:
                 raise MemoryError
             for i in range(n):
-                dims, data_type, mem_type, fd, htp_type, size, offset, address = items[i]
+                dims, data_type, mem_type, custom, fd, size, offset, address = items[i]
                 d[i].memShape.numDim = <uint32_t>len(dims)
                 d[i].memShape.dimSize = <uint32_t*>PyMem_Calloc(len(dims) + 1, sizeof(uint32_t))
                 if d[i].memShape.dimSize == NULL:
@@ -60,16 +55,16 @@ cdef class Library(ContextCalls):
                     d[i].memShape.dimSize[j] = dims[j]
                 d[i].dataType = <Qnn_DataType_t><uint32_t>data_type
                 d[i].memType = <Qnn_MemType_t><uint32_t>mem_type
-                if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and htp_type == -2:
+                if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and custom == descriptor.OPENCL_STRUCT:
                     gpu[i].memType = QNN_GPU_MEM_OPENCL
                     gpu[i].buffer = _pointer(address)
                     d[i].customInfo = &gpu[i]
-                elif mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and htp_type < 0:
+                elif mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM and custom == descriptor.LPAI_STRUCT:
                     lpai[i].fd = fd
                     lpai[i].offset = offset
                     d[i].customInfo = &lpai[i]
                 elif mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM:
-                    htp[i].type = <QnnHtpMem_Type_t><uint32_t>htp_type
+                    htp[i].type = <QnnHtpMem_Type_t><uint32_t>custom
                     htp[i].size = size
                     htp[i].sharedBufferConfig.fd = fd
                     htp[i].sharedBufferConfig.offset = offset
@@ -285,8 +280,8 @@ cdef str _op_text(Op op):
 
 
 cdef str _descriptor_text(item):
-    dims, data_type, mem_type, fd, htp_type, size, offset, address = item
-    if htp_type == -2:
-        return f"cl_mem {address:#x}, shape {list(dims)}, data type {data_type:#06x}"
-    where = f" at {offset} of {size}" if mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM else ""
-    return f"fd {fd}{where}, shape {list(dims)}, data type {data_type:#06x}"
+    tensor = f"shape {list(item.shape)}, data type {item.data_type:#06x}"
+    if item.custom == descriptor.OPENCL_STRUCT:
+        return f"cl_mem {item.address:#x}, {tensor}"
+    in_file = item.mem_type == <uint32_t>QNN_MEM_TYPE_CUSTOM
+    return f"fd {item.fd}{f' at {item.offset} of {item.size}' if in_file else ''}, {tensor}"

@@ -6,18 +6,16 @@ import ctypes
 import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from .._native import _core
 from .device import Device, pyopencl
 from .loader import address, call, extension
 
-if TYPE_CHECKING:
-    from .library import Library
-
 __all__ = [
     "HOST_POINTER",
     "VECTORS",
+    "DeviceObjects",
     "Import",
     "ImportRefused",
     "coherent",
@@ -46,6 +44,17 @@ _ION: Final = 0x40A8
 _DMA_BUF: Final = 0x411D
 #: Some devices use a host pointer in place for whole cache lines alone.
 _LINE: Final = 64
+
+
+class DeviceObjects(Protocol):
+    """The OpenCL objects of a gpu library."""
+
+    @property
+    def device(self) -> Device: ...
+    @property
+    def cl_context(self) -> Any: ...
+    @property
+    def cl_queue(self) -> Any: ...
 
 
 class ImportRefused(Exception):
@@ -90,7 +99,7 @@ def is_dma_buf(buffer: Buffer) -> bool:
     return buffer.is_dma_buf
 
 
-def import_buffer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
+def import_buffer(library: DeviceObjects, buffer: Buffer, offset: int, nbytes: int) -> Import:
     """An OpenCL buffer on ``nbytes`` of a buffer, from ``offset`` on; nothing is copied.
 
     Raises:
@@ -110,7 +119,7 @@ def import_buffer(library: Library, buffer: Buffer, offset: int, nbytes: int) ->
     raise ImportRefused(f"{device} has memory of its own, in which no Buffer of the host's lies")
 
 
-_Way: TypeAlias = Callable[["Library", Buffer, int, int], Import]
+_Way: TypeAlias = Callable[["DeviceObjects", Buffer, int, int], Import]
 
 
 def _ways(device: Device, buffer: Buffer) -> Iterator[tuple[str, _Way]]:
@@ -126,7 +135,7 @@ def _ways(device: Device, buffer: Buffer) -> Iterator[tuple[str, _Way]]:
 # ---- ways
 
 
-def _by_khr_dma_buf(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
+def _by_khr_dma_buf(library: DeviceObjects, buffer: Buffer, offset: int, nbytes: int) -> Import:
     device = library.device
     acquire = extension(device.raw.platform, "clEnqueueAcquireExternalMemObjectsKHR")
     release = extension(device.raw.platform, "clEnqueueReleaseExternalMemObjectsKHR")
@@ -150,7 +159,7 @@ def _by_khr_dma_buf(library: Library, buffer: Buffer, offset: int, nbytes: int) 
 
 
 def _by_qcom(extension_name: str, allocation: int) -> _Way:
-    def way(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
+    def way(library: DeviceObjects, buffer: Buffer, offset: int, nbytes: int) -> Import:
         device = library.device
         page, padding = _size_of(device, _PAGE_SIZE) or mmap.PAGESIZE, _size_of(device, _PADDING)
         if buffer.fd_offset or buffer.address % page:
@@ -168,7 +177,7 @@ def _by_qcom(extension_name: str, allocation: int) -> _Way:
     return way
 
 
-def _by_host_pointer(library: Library, buffer: Buffer, offset: int, nbytes: int) -> Import:
+def _by_host_pointer(library: DeviceObjects, buffer: Buffer, offset: int, nbytes: int) -> Import:
     start, size = buffer.address + offset, nbytes
     # What a GPU cannot map in place, its driver copies, behind the same address. On a CPU kernels
     # read vectors where they are, and instructions for these fail elsewhere.
@@ -196,7 +205,7 @@ def _access(buffer: Buffer) -> int:
 # ---- OpenCL, below pyopencl: host pointers that are structs, properties
 
 
-def _created(library: Library, flags: int, nbytes: int, host_pointer: int) -> Any:
+def _created(library: DeviceObjects, flags: int, nbytes: int, host_pointer: int) -> Any:
     """clCreateBuffer."""
     status = ctypes.c_int32()
     mem = call("clCreateBuffer")(
@@ -224,7 +233,7 @@ def _part(device: Device, whole: Any, start: int, nbytes: int, end: int) -> Any:
     return whole.get_sub_region(start, nbytes)
 
 
-def _verified(library: Library, made: Any, via: str, start: int, nbytes: int) -> Import:
+def _verified(library: DeviceObjects, made: Any, via: str, start: int, nbytes: int) -> Import:
     """Ask the driver where the host sees the buffer: anywhere but at the memory it is a copy."""
     queue, size = library.cl_queue.int_ptr, max(nbytes, 1)
     status = ctypes.c_int32()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .._native import _core
+from .._native.descriptor import MemDescriptor
 from ..abi import constants as abi
 from .allocation import Shared
 from .compile import compile_graph
@@ -199,7 +200,7 @@ class Library(_core.GpuLibrary):
 
     # ---- memory
 
-    def mem_register(self, context: int, descriptors: Iterable[tuple[Any, ...]]) -> list[int]:
+    def mem_register(self, context: int, descriptors: Iterable[MemDescriptor]) -> list[int]:
         return self.memories.register(context, descriptors)
 
     def mem_deregister(self, handles: Iterable[int]) -> None:

@@ -7,24 +7,18 @@ import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Protocol
 
 import numpy as np
 
 from .._native import _core
+from .._native.descriptor import OPENCL_STRUCT, MemDescriptor
 from ..abi import constants as abi
 from ..dtypes import numpy_dtype
 from .device import pyopencl
-from .imports import VECTORS, coherent
+from .imports import VECTORS, DeviceObjects, Import, coherent
 
-if TYPE_CHECKING:
-    from .imports import Import
-    from .library import Library
-
-__all__ = ["CUSTOM", "OPENCL", "Memories"]
-
-CUSTOM: Final = abi.QNN_MEM_TYPE_CUSTOM
-OPENCL: Final = -2  # mark of a descriptor: see _core.Library.mem_register
+__all__ = ["Memories"]
 
 
 @dataclass(frozen=True)
@@ -40,16 +34,23 @@ class _Memory:
     changes_owners: bool = False
 
 
+class Registrar(DeviceObjects, Protocol):
+    """The library whose memory it is."""
+
+    def forget(self, number: int) -> None: ...
+    def make_error(self, code: int, component: str, call: str, message: str) -> Exception: ...
+
+
 class Memories:
     """The memory handles of one backend."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Registrar) -> None:
         self._library = library
         self._memories: dict[int, _Memory] = {}
         self._lock = threading.RLock()
 
     def register(
-        self, context: int, descriptors: Iterable[tuple[Any, ...]], imported: Import | None = None
+        self, context: int, descriptors: Iterable[MemDescriptor], imported: Import | None = None
     ) -> list[int]:
         """All or nothing, as QnnMem_register.
 
@@ -97,10 +98,10 @@ class Memories:
                     f"{self._known(handle)}: deregister it for another shape or type",
                 )
 
-    def _check(self, context: int, item: tuple[Any, ...], seen: dict[int, int]) -> _Memory:
+    def _check(self, context: int, item: MemDescriptor, seen: dict[int, int]) -> _Memory:
         """A descriptor's buffer, shape and type; it is added to ``seen``."""
-        dims, code, mem_type, _, mark, _, _, number = item
-        if mem_type != CUSTOM or mark != OPENCL:
+        dims, code, number = item.shape, item.data_type, item.address
+        if item.mem_type != abi.QNN_MEM_TYPE_CUSTOM or item.custom != OPENCL_STRUCT:
             raise self._refusal(
                 abi.QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE,
                 "the gpu backend takes OpenCL buffers alone: kind='opencl', or a Buffer with it",

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .._native import _core
+from .._native.descriptor import LPAI_STRUCT, MemDescriptor
 from ..abi import constants as abi
 from ..dtypes import data_type, data_type_name, numpy_dtype
 from .context_base import ContextBase
@@ -18,14 +19,14 @@ __all__ = ["MemHandle"]
 
 Buffer: TypeAlias = _core.Buffer
 
-# kind -> (Qnn_MemType_t, QnnHtpMem_Type_t or, for LPAI's struct, -1)
+# kind -> (MemDescriptor.mem_type, MemDescriptor.custom)
 _MEM_KINDS: Final = {
     "ion": (abi.QNN_MEM_TYPE_ION, 0),
     "shared_buffer": (abi.QNN_MEM_TYPE_CUSTOM, abi.QNN_HTP_MEM_SHARED_BUFFER),
     "dma_buf": (abi.QNN_MEM_TYPE_DMA_BUF, 0),
     "weights": (abi.QNN_MEM_TYPE_CUSTOM, abi.QNN_HTP_MEM_WEIGHTS_BUFFER),
     "spill_fill": (abi.QNN_MEM_TYPE_CUSTOM, abi.QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER),
-    "lpai": (abi.QNN_MEM_TYPE_CUSTOM, -1),
+    "lpai": (abi.QNN_MEM_TYPE_CUSTOM, LPAI_STRUCT),
 }
 #: Kinds that place memory by an offset into an fd; the others mean an fd from its start.
 _WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill", "lpai")
@@ -60,11 +61,11 @@ class MemHandle(Owner):
         offset: int,
         kind: str,
     ) -> None:
-        mem_type, htp_type = _MEM_KINDS.get(kind, (0, 0))
+        mem_type, custom = _MEM_KINDS.get(kind, (0, 0))
         if not mem_type:
             raise ValueError(f"kind must be one of {', '.join(_MEM_KINDS)}, not {kind!r}")
         lpai = context._library.backend_id == abi.QNN_BACKEND_ID_LPAI
-        if mem_type == abi.QNN_MEM_TYPE_CUSTOM and (htp_type < 0) != lpai:
+        if mem_type == abi.QNN_MEM_TYPE_CUSTOM and (custom == LPAI_STRUCT) != lpai:
             # The struct of one kind would be read as that of the other.
             raise ValueError(
                 f"kind {kind!r} is not for {context.backend.name}: use "
@@ -107,15 +108,15 @@ class MemHandle(Owner):
             )
         library = context._library
         fd = buffer._borrow_fd() if library.has_extensions else buffer.fd
-        descriptor = (
-            self.shape,
-            self.data_type,
-            mem_type,
-            fd,
-            htp_type,
-            buffer.fd_size,
-            start,
-            buffer.address,
+        descriptor = MemDescriptor(
+            shape=self.shape,
+            data_type=self.data_type,
+            mem_type=mem_type,
+            custom=custom,
+            fd=fd,
+            size=buffer.fd_size,
+            offset=start,
+            address=buffer.address,
         )
         handle = library.mem_register(context.handle, [descriptor])[0]
         self._own(

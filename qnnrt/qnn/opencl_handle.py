@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from .._native import _core
+from .._native.descriptor import OPENCL_STRUCT, MemDescriptor
 from ..abi import constants as abi
 from ..dtypes import data_type, numpy_dtype
 from ..errors import make_error
 from ..gpu.device import pyopencl
 from ..gpu.imports import Import, ImportRefused, end_import, import_buffer
 from ..gpu.mapped import end, mapped
-from ..gpu.memory import CUSTOM, OPENCL
 from .context_base import ContextBase
 from .memhandle import MemHandle, _BufferHold
 
@@ -86,7 +86,14 @@ class OpenCLHandle(MemHandle):
         # The host has it between executions; where that takes mapping, it is mapped.
         self._changes_owners = imported is not None and imported.owners is not None
         number = self.cl_buffer.int_ptr
-        item = (self.shape, self.data_type, CUSTOM, -1, OPENCL, self.nbytes, 0, number)
+        item = MemDescriptor(
+            shape=self.shape,
+            data_type=self.data_type,
+            mem_type=abi.QNN_MEM_TYPE_CUSTOM,
+            custom=OPENCL_STRUCT,
+            size=self.nbytes,
+            address=number,
+        )
         if imported is None:
             handle = library.mem_register(context.handle, [item])[0]
         else:

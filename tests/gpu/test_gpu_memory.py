@@ -12,6 +12,7 @@ import pytest
 
 import qnnrt
 from qnnrt import _core
+from qnnrt._native.descriptor import OPENCL_STRUCT, MemDescriptor
 from qnnrt.gpu import imports
 from qnnrt.gpu.ops import arg
 from qnnrt.model import Model, Node, Tensor
@@ -226,10 +227,14 @@ def test_a_stale_handle_is_never_another_buffer(session: qnnrt.Session) -> None:
     y.close()
 
 
+def described(shape: tuple[int, ...], buffer: Any) -> MemDescriptor:
+    return MemDescriptor(shape, 0x0232, 2, OPENCL_STRUCT, size=64, address=buffer.int_ptr)
+
+
 def test_all_or_nothing(session: qnnrt.Session) -> None:
     library = session.backend.library
     good, small = of(session), of(session, 32)
-    items = [((1, 16), 0x0232, 2, -1, -2, 64, 0, b.int_ptr) for b in (good, small)]
+    items = [described((1, 16), b) for b in (good, small)]
     before = _core.gpu_counts()["handles"]
     with pytest.raises(qnnrt.MemError):
         library.mem_register(session.context.handle, items)
@@ -257,7 +262,7 @@ def test_handles_that_a_context_still_has_when_it_ends() -> None:
         assert handle.closed
         number = backend.library.context_create(backend.handle, 0, None)
         buffer = cl.Buffer(backend.cl_context, RW, 64)
-        backend.library.mem_register(number, [((16,), 0x0232, 2, -1, -2, 64, 0, buffer.int_ptr)])
+        backend.library.mem_register(number, [described((16,), buffer)])
         with pytest.warns(ResourceWarning, match="freed with 1 memory handles"):
             backend.library.context_free(number)
     assert _core.gpu_counts() == {"handles": 0, "lists": 0}
