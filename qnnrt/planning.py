@@ -20,7 +20,7 @@ import numpy as np
 from ._native import _core
 from .abi import constants as abi
 from .abi.structs import Qnnrt_ArenaItem_t
-from .support import word
+from .support import uint32
 
 __all__ = ["Item", "Plan", "check", "plan", "read_csv", "write_csv"]
 
@@ -115,7 +115,7 @@ def plan(
             before it begins, sizes that add up to more than 2^62, "exact" without a limit, a limit
             out of range.
     """
-    word("milliseconds", milliseconds)
+    uint32("milliseconds", milliseconds)
     if not 0 <= steps < 1 << 64:
         raise ValueError(f"steps must be from 0 to 2^64 - 1, not {steps}")
     limited = milliseconds > 0 or steps > 0

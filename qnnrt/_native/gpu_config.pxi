@@ -1,4 +1,4 @@
-# Part of _core.pyx: configs of GPU backends, and what qnnrt's own was told.
+# Part of _core.pyx: configs of GPU backends, and what qnnrt's own was given.
 
 cdef class GpuConfig:
     """An option of QnnGpuBackend_CustomConfig_t or QnnGpuContext_CustomConfig_t with its value: an
@@ -15,7 +15,7 @@ cdef class GpuConfig:
             self._text = _utf8(value, "a path")
             self._c.performanceCacheDir = self._text
         else:
-            word = value  # a byte or an enumerator, in the same place
+            word = value  # a byte or an enumerator, at the same offset
             memcpy(<char*>&self._c + 8, &word, sizeof(word))
 
 

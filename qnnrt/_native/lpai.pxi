@@ -197,7 +197,7 @@ def graph_io_address(Library library not None, graph, uint32_t tensor) -> int:
 
 
 def lpai_describe(Library library not None, handle):
-    """What a backend or a graph of qnnrt's own lpai backend was told, as JSON, or None."""
+    """The settings of a backend or a graph of qnnrt's own lpai backend, as JSON, or None."""
     cdef void* h = _pointer(handle)
     cdef const char* (*describe)(void*) noexcept nogil
     describe = <const char* (*)(void*) noexcept nogil>(

@@ -22,8 +22,8 @@ cdef class Runner:
     cdef list _tensors
     cdef list _bound
     cdef object _keep
-    cdef uint8_t* _placed       # which tensors the backend finds a place for, and how many
-    cdef uint32_t _n_placed
+    cdef uint8_t* _unbound       # tensors whose memory the backend chooses, and how many
+    cdef uint32_t _n_unbound
     cdef uint64_t _executes, _ticks
     cdef uint64_t _short_ticks  # a run below this keeps the interpreter lock; 0: none does
     cdef bint _short            # the last run was
@@ -46,8 +46,8 @@ cdef class Runner:
         self._n_in = <uint32_t>len(inputs)
         self._n_out = <uint32_t>len(outputs)
         self._ins = <Qnn_Tensor_t*>PyMem_Calloc(len(self._tensors) + 1, sizeof(Qnn_Tensor_t))
-        self._placed = <uint8_t*>PyMem_Calloc(len(self._tensors) + 1, sizeof(uint8_t))
-        if self._ins == NULL or self._placed == NULL:
+        self._unbound = <uint8_t*>PyMem_Calloc(len(self._tensors) + 1, sizeof(uint8_t))
+        if self._ins == NULL or self._unbound == NULL:
             raise MemoryError
         self._outs = self._ins + self._n_in
         for i, tensor in enumerate(self._tensors):
@@ -64,7 +64,7 @@ cdef class Runner:
 
     def __dealloc__(self):
         PyMem_Free(self._ins)
-        PyMem_Free(self._placed)
+        PyMem_Free(self._unbound)
 
     cdef int _usable(self) except -1:
         _check_process(self._generation, "this session")
@@ -74,7 +74,7 @@ cdef class Runner:
 
     def bind_raw(self, uint32_t index, address, nbytes, keep) -> None:
         """Let tensor ``index`` (inputs, then outputs) use memory by address; keeps ``keep``. The
-        address 0 leaves it to the backend to find a place, in each run."""
+        address 0 leaves the memory to the backend, in each run."""
         self._usable()
         if nbytes > 0xFFFFFFFF:
             raise ValueError(f"{nbytes} bytes are more than a RAW tensor can carry (2**32 - 1): "
@@ -89,7 +89,7 @@ cdef class Runner:
         t.v1.memType = QNN_TENSORMEMTYPE_RAW
         t.v1.clientBuf.data = data
         t.v1.clientBuf.dataSize = size
-        self._place(index, data == NULL)
+        self._set_unbound(index, data == NULL)
         before = self._bound[index]
         self._bound[index] = keep
         self._tensors_mutex.unlock()
@@ -108,24 +108,24 @@ cdef class Runner:
         t.v1.clientBuf.dataSize = 0
         t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
         t.v1.memHandle = h
-        self._place(index, False)
+        self._set_unbound(index, False)
         before = self._bound[index]
         self._bound[index] = keep
         self._tensors_mutex.unlock()
         self._mutex.unlock()
 
-    cdef void _place(self, uint32_t index, bint placed) noexcept:
-        self._n_placed += placed
-        self._n_placed -= self._placed[index]
-        self._placed[index] = placed
+    cdef void _set_unbound(self, uint32_t index, bint unbound) noexcept:
+        self._n_unbound += unbound
+        self._n_unbound -= self._unbound[index]
+        self._unbound[index] = unbound
 
-    cdef void _forget_places(self, Qnn_Tensor_t* tensors) noexcept nogil:
-        """Take out what earlier runs have written into the tensors: places may have moved."""
+    cdef void _clear_addresses(self, Qnn_Tensor_t* tensors) noexcept nogil:
+        """Clear the addresses that earlier runs have written: the memory may have moved."""
         cdef uint32_t i
-        if self._n_placed == 0:
+        if self._n_unbound == 0:
             return
         for i in range(self._n_in + self._n_out):
-            if self._placed[i]:
+            if self._unbound[i]:
                 tensors[i].v1.clientBuf.data = NULL
                 tensors[i].v1.clientBuf.dataSize = 0
 
@@ -135,7 +135,7 @@ cdef class Runner:
         cdef uint64_t start
         if self._state == _CLOSED:
             return True
-        self._forget_places(self._ins)
+        self._clear_addresses(self._ins)
         start = Ticks.Now()
         code[0] = self._execute_fn(self._graph_handle, self._ins, self._n_in, self._outs,
                                    self._n_out, profile, signal)
@@ -196,7 +196,7 @@ cdef class Runner:
             self._tensors_mutex.unlock()
             self._usable()
         memcpy(pending._tensors, self._ins, n * sizeof(Qnn_Tensor_t))
-        self._forget_places(pending._tensors)
+        self._clear_addresses(pending._tensors)
         try:
             pending._keep = (self, list(self._bound))
         finally:
@@ -320,7 +320,7 @@ cdef uint64_t _launch(Library library, Qnn_GraphHandle_t graph, Pending pending,
 
 def complete_next() -> bool:
     """Wait for the next asynchronous execution of this process to be done, and tell whom it
-    concerns; False after ``stop_completing``, when all have been told."""
+    concerns; False after ``stop_completing``, when all have been reported."""
     cdef Completion* completion
     cdef Pending pending
     cdef uint64_t code
@@ -335,12 +335,12 @@ def complete_next() -> bool:
     del completion
     done = pending._done
     pending._done = pending._keep = None
-    pending = None  # whoever is told finds nothing held any more
+    pending = None  # when `done` is called nothing is held any more
     _drain_log()
     done(code, text)
     return True
 
 
 def stop_completing() -> None:
-    """Let ``complete_next`` return False once everything in flight has been told."""
+    """Let ``complete_next`` return False once everything in flight has been reported."""
     Completions.Get().Stop()

@@ -46,7 +46,7 @@ cdef class SystemLibrary:
         self._message = <const char* (*)() noexcept nogil>dlsym(self._dl, "qnnrt_error_message")
         self._verify = <uint64_t (*)(const void*, uint64_t) noexcept nogil>dlsym(
             self._dl, "qnnrt_binary_verify")
-        # Our own library tells each error in words; of others, the log is all there is.
+        # Our own library has a message for each error; other libraries only log.
         if self._message == NULL and self._fn.systemLogCreate != NULL:
             with nogil:
                 code = self._fn.systemLogCreate(LogCallback, QNN_LOG_LEVEL_WARN, &self._log)

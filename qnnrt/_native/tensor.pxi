@@ -280,7 +280,7 @@ cdef class Op:
         package: ``qti.aisw`` for the built-in ops.
         type: the op's name.
         params: (name, data type, scalar) triples, or (name, tensor) pairs.
-        inputs, outputs: tensors in the op's order; None for one left out.
+        inputs, outputs: tensors in the op's order; None for an omitted one.
     """
 
     cdef Qnn_OpConfig_t _c
@@ -342,5 +342,5 @@ cdef class Op:
         PyMem_Free(self._tensors)
 
 
-# An operand left out, as other clients send it: type NULL, one dimension of no elements.
+# An omitted operand, as other clients send it: type NULL, one dimension of no elements.
 cdef Tensor _LEFT_OUT = Tensor("", (0,), QNN_DATATYPE_FLOAT_32, QNN_TENSOR_TYPE_NULL)

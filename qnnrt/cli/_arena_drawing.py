@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ._common import size
 
-#: What an item is for, and its colour: told apart by people with any kind of colour vision.
+#: What an item is for, and its colour: distinguishable by people with any kind of colour vision.
 COLOURS: Final = {
     "tensor": "#56b4e9",
     "scratch": "#bbbbbb",
@@ -148,7 +148,7 @@ def tooltip(item: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> str:
 
 def _marks(arena: Mapping[str, Any]) -> Iterator[str]:
     right = _LEFT + _WIDTH
-    for kind, words, value in (
+    for kind, label, value in (
         ("bound", "lower bound", arena["lower_bound"]),
         ("peak", "peak", arena["peak"]),
     ):
@@ -158,7 +158,7 @@ def _marks(arena: Mapping[str, Any]) -> Iterator[str]:
             f'y2="{y:.3f}"/>'
         )
         x, anchor = (right, "end") if kind == "peak" else (right - 160, "end")
-        yield f'<text x="{x}" y="{y - 4:.2f}" text-anchor="{anchor}">{words} {size(value)}</text>'
+        yield f'<text x="{x}" y="{y - 4:.2f}" text-anchor="{anchor}">{label} {size(value)}</text>'
 
 
 _PAGE: Final = """\

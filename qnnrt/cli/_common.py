@@ -90,7 +90,7 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary:
             raise UsageError(f"--shape: the shapes in {options.model} were chosen when it was made")
         if options.threads is not None:
             raise UsageError(f"--threads: {options.model} was made for a number of threads")
-        # Binaries are told by the system library beside their maker's backend library.
+        # Binaries are read by the system library beside their maker's backend library.
         binary = ContextBinary(options.model, system=system_library(library_path(options.backend)))
         try:
             options.graph = binary.graph(options.graph).name

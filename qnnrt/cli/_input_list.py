@@ -111,8 +111,8 @@ def arrange(given: InputList, inputs: Sequence[_core.Tensor]) -> Iterator[tuple[
             if len(set(order)) < len(order):
                 raise UsageError(f"{line.where}: an input is given twice")
         paths = [Path()] * len(inputs)
-        for place, entry in zip(order, line.entries, strict=True):
-            paths[place] = entry.path
+        for index, entry in zip(order, line.entries, strict=True):
+            paths[index] = entry.path
         yield line.where, paths
 
 
@@ -130,13 +130,13 @@ def find(name: str, tensors: Sequence[_core.Tensor]) -> list[int]:
 
 
 def _position(name: str, inputs: Sequence[_core.Tensor], where: str) -> int:
-    places = find(name, inputs)
-    if len(places) != 1:
-        what = "no input" if not places else "more than one input"
+    indices = find(name, inputs)
+    if len(indices) != 1:
+        what = "no input" if not indices else "more than one input"
         raise UsageError(
             f"{where}: the graph has {what} {name!r}; it has {', '.join(t.name for t in inputs)}"
         )
-    return places[0]
+    return indices[0]
 
 
 # ---- sizes and batches ---------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def _group(
             )
             for t in outputs
         )
-        if k == 0 or any(ins):  # one that would hold padding alone is left out
+        if k == 0 or any(ins):  # one that would hold padding alone is omitted
             ends = [(j + 1) * multiplier for j in range(len(group))]  # in 1/batch of a tensor
             done = sum(k * batch < end <= (k + 1) * batch for end in ends)
             yield Inference(ins, outs, done)

@@ -57,16 +57,16 @@ class IoSet:
         self._done = threading.Event()
         self._finished = 0.0
         tensors = [*ready.inputs, *ready.outputs]
-        places, self.buffers = _allocate([max(nbytes(t), 1) for t in tensors], kind, lpai)
+        offsets, self.buffers = _allocate([max(nbytes(t), 1) for t in tensors], kind, lpai)
         self.arrays = [
             b.array(int(np.prod(t.shape, dtype=np.int64)), t.dtype, offset)
-            for t, (b, offset) in zip(tensors, places, strict=True)
+            for t, (b, offset) in zip(tensors, offsets, strict=True)
         ]
         self.handles: list[MemHandle] = []
         if kind is not None:
             self.handles = [
                 _register(ready, t, b, offset, kind)
-                for t, (b, offset) in zip(tensors, places, strict=True)
+                for t, (b, offset) in zip(tensors, offsets, strict=True)
             ]
         shaped = [a.reshape(t.shape) for a, t in zip(self.arrays, tensors, strict=True)]
         self._bindings: Sequence[Any] = self.handles or shaped
@@ -186,8 +186,8 @@ def _allocate(
 ) -> tuple[list[tuple[_core.Buffer, int]], list[_core.Buffer]]:
     """(buffer, offset) for each size: one buffer in all for "shared_buffer", else one for each."""
     if lpai is not None:
-        places = lpai.places(sizes, together=kind == "shared_buffer")
-        return places, list(dict.fromkeys(buffer for buffer, _ in places))
+        parts = lpai.allocate(sizes, together=kind == "shared_buffer")
+        return parts, list(dict.fromkeys(buffer for buffer, _ in parts))
     if kind != "shared_buffer":
         buffers = [alloc(size) for size in sizes]
         return [(b, 0) for b in buffers], buffers

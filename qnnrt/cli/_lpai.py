@@ -88,7 +88,7 @@ class LpaiTools:
                 raise UsageError(f"{path}: the file has become shorter")
         return view
 
-    def places(self, sizes: Sequence[int], *, together: bool) -> list[tuple[Buffer, int]]:
+    def allocate(self, sizes: Sequence[int], *, together: bool) -> list[tuple[Buffer, int]]:
         """(buffer, offset) for each size: in one buffer or in one each."""
         if not together:
             return [(self.alloc(size), 0) for size in sizes]

@@ -64,7 +64,7 @@ class Job:
 
 
 def _lists(options: argparse.Namespace, graphs: Sequence[Ready]) -> list[InputList | None]:
-    """One input list for each graph; None for a graph that is left out."""
+    """One input list for each graph; None for an omitted graph."""
     if options.input_list is None:
         if any(g.inputs for g in graphs):
             raise UsageError("--input_list is missing: it names the files of the graphs' inputs")
@@ -120,13 +120,13 @@ def _file_types(options: argparse.Namespace, ready: Ready) -> FileTypes:
         return FileTypes(frozenset(names))
     native = set()
     for name in for_graph(options.native_input_tensor_names, ready.name):
-        places = find(name, ready.inputs)
-        if not places:
+        indices = find(name, ready.inputs)
+        if not indices:
             raise UsageError(
                 f"--native_input_tensor_names: graph {ready.name} has no input {name!r}; it has "
                 f"{', '.join(names)}"
             )
-        native |= {names[i] for i in places}
+        native |= {names[i] for i in indices}
     return FileTypes(frozenset(native), stated=options.input_data_type == "float")
 
 
@@ -138,13 +138,13 @@ def chosen_outputs(given: InputList, ready: Ready, warn: Callable[[str], None]) 
     chosen: set[int] = set()
     for name in given.selected:
         wanted = [name, *ready.producers.get(name, ())]
-        places = {i for each in wanted for i in find(each, ready.outputs)}
-        if not places:
+        indices = {i for each in wanted for i in find(each, ready.outputs)}
+        if not indices:
             warn(
                 f"{given.path}: the first lines select {name!r}, which is no output of graph "
                 f"{ready.name}; it has {', '.join(t.name for t in ready.outputs)}"
             )
-        chosen |= places
+        chosen |= indices
     return chosen or everything
 
 
@@ -278,11 +278,11 @@ def _overlapped(
     """As many executions in flight as there are sets; outputs are written in order."""
     started: dict[int, tuple[float, int, int]] = {}
 
-    def finish(place: int) -> None:
-        one = sets[place]
+    def finish(slot: int) -> None:
+        one = sets[slot]
         if one.pending is None:
             return
-        began, micros, number = started.pop(place)
+        began, micros, number = started.pop(slot)
         try:
             finished = one.wait()
         except EarlyTermination:
@@ -292,12 +292,12 @@ def _overlapped(
         timeline.add("execute_async", job.ready.name, micros, one.profile, finished - began)
         _write(options, job, one, number)
 
-    place = 0
-    for place, number in zip(itertools.cycle(range(len(sets))), numbers, strict=False):
-        finish(place)
-        one = sets[place]
+    slot = 0
+    for slot, number in zip(itertools.cycle(range(len(sets))), numbers, strict=False):
+        finish(slot)
+        one = sets[slot]
         one.read(number, job.inferences[number], job.types)
-        started[place] = (time.perf_counter(), now(), number)
+        started[slot] = (time.perf_counter(), now(), number)
         try:
             one.start()
         except GraphError as error:
@@ -306,7 +306,7 @@ def _overlapped(
             name = job.ready.context.backend.name
             raise UsageError(f"--asynchronous: {name} has no asynchronous execution") from error
     for k in range(1, len(sets) + 1):
-        finish((place + k) % len(sets))
+        finish((slot + k) % len(sets))
 
 
 def _write(options: argparse.Namespace, job: Job, one: IoSet, number: int) -> None:

@@ -335,7 +335,7 @@ def retrieve(
     for binary in binaries:
         options = settings.context(from_binary=True)
         data = None if mapped else _own_memory(binary, settings, options)
-        if mapped or own:  # unless told otherwise, our own backends use a mapped file where it is
+        if mapped or own:  # by default our own backends use a mapped file where it is
             options.setdefault("persistent_binary", mapped)
         names = [n for n in binary.graphs if n in options.get("enable_graphs", binary.graphs)]
         if "enable_graphs" in options:

@@ -61,13 +61,13 @@ class Config:
     log_level: str
 
 
-def anycase(*words: str) -> Callable[[str, Any], str]:
-    """One of some words, in whatever case."""
+def anycase(*names: str) -> Callable[[str, Any], str]:
+    """One of some names, in whatever case."""
 
     def check(where: str, value: Any) -> str:
-        if isinstance(value, str) and value.lower() in words:
+        if isinstance(value, str) and value.lower() in names:
             return value.lower()
-        raise UsageError(f"{where}: expected one of {', '.join(words).upper()}, not {value!r}")
+        raise UsageError(f"{where}: expected one of {', '.join(names).upper()}, not {value!r}")
 
     return check
 

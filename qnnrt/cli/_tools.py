@@ -190,7 +190,7 @@ class Warn:
             print(f"qnnrt {self.command}: warning: {text}", file=sys.stderr)
 
 
-#: Beginnings of lines that the SDK's documentation says to look for: these are never left out.
+#: Beginnings of lines that the SDK's documentation says to look for: these are always kept.
 _KEPT = ("TCM memory allocation failure",)
 
 
@@ -209,12 +209,12 @@ class _Handler(logging.StreamHandler[TextIO]):
         self.let_go()
         super().emit(record)
 
-    def let_go(self, told: str = "") -> None:
+    def let_go(self, reported: str = "") -> None:
         """Print what is held back, but for what is said in a text."""
         held, self._held = self._held, []
         for record in held:
-            head, _, words = record.getMessage().partition(": ")
-            if head in _KEPT or not told or not words or words not in told:
+            head, _, rest = record.getMessage().partition(": ")
+            if head in _KEPT or not reported or not rest or rest not in reported:
                 super().emit(record)
 
 
@@ -227,17 +227,17 @@ def logged(level: str) -> Iterator[None]:
     log.addHandler(handler)
     log.setLevel(levels.get(level, logging.DEBUG))
     log.propagate = False
-    told = ""
+    reported = ""
     try:
         yield
     except Exception as error:
-        told = str(error)
+        reported = str(error)
         raise
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
         log.propagate = propagate
-        handler.let_go(told)
+        handler.let_go(reported)
 
 
 # ---- the backend ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ..session import Session
 from ._common import interleave, print_json, size
 from ._network import exposure, mobilenet_v2
 
-FRAMES = 4  # different frames, used in turn
+FRAMES = 4  # different frames, used one after the other
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:

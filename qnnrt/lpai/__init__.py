@@ -1,4 +1,4 @@
-"""LPAI: the memory that a client gives to graphs, and what else such a backend can be told.
+"""LPAI: the memory that a client gives to graphs, and the other options of such a backend.
 
 The workflow that the QNN documentation recommends, by hand::
 

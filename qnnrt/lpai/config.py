@@ -31,7 +31,7 @@ __all__ = ["SECTIONS", "Config"]
 
 
 def _name(where: str, value: Any) -> str:
-    """Any name at all: an unknown one is told when memory is asked for."""
+    """Any name at all: an unknown one is refused when memory is allocated."""
     if isinstance(value, str):
         return value
     raise JsonError(f"{where}: expected ddr or tcm, not {value!r}")

@@ -12,7 +12,7 @@ from .._native import _core
 from ..abi import constants as abi
 from ..qnn.backend import Backend
 from ..qnn.graph import Graph
-from ..support import choice, word
+from ..support import choice, uint32
 
 __all__ = [
     "ID",
@@ -92,11 +92,11 @@ class CoreInfo:
     version: int
 
 
-def _number(what: str, value: str | int, words: type[IntEnum]) -> int:
-    """The number of a word, which may be written as in the SDK's config files."""
+def _number(what: str, value: str | int, names: type[IntEnum]) -> int:
+    """The number behind a name, which may be written as in the SDK's config files."""
     if isinstance(value, str):
-        return choice(what, value.lower(), {one.name.lower(): int(one) for one in words})
-    return word(what, value)
+        return choice(what, value.lower(), {one.name.lower(): int(one) for one in names})
+    return uint32(what, value)
 
 
 def backend_options(
@@ -192,7 +192,7 @@ def set_performance(
     client = _number("client_type", client_type, ClientType)
     _set(
         graph,
-        _core.LpaiConfig.performance(word("fps", fps), word("ftrt_ratio", ftrt_ratio), client),
+        _core.LpaiConfig.performance(uint32("fps", fps), uint32("ftrt_ratio", ftrt_ratio), client),
     )
 
 
@@ -210,11 +210,11 @@ def set_affinity(
         GraphError: there is no such core.
     """
     if isinstance(cores, int):
-        mask = word("cores", cores)
+        mask = uint32("cores", cores)
     else:
         mask = 0
         for index in cores:
-            if word("cores", index) > 31:
+            if uint32("cores", index) > 31:
                 raise ValueError(f"cores are numbered from 0 to 31, not {index}")
             mask |= 1 << index
     _set(graph, _core.LpaiConfig.affinity(_number("affinity", affinity, Affinity), mask))
@@ -236,7 +236,7 @@ def _set(graph: Graph, config: _core.LpaiConfig) -> None:
 
 
 def describe(what: Backend | Graph) -> dict[str, Any] | None:
-    """What a backend or a graph was told: hardware, performance, pools; None of any library but
+    """The settings of a backend or a graph: hardware, performance, pools; None of any library but
     qnnrt's own lpai backend."""
     library = what._library if isinstance(what, Graph) else what.library
     text = _core.lpai_describe(library, what.handle)

@@ -1,4 +1,4 @@
-"""What a session on an LPAI backend may be told."""
+"""Options of a session on an LPAI backend."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Options:
     """``options={"lpai": Options(...)}`` of ``Session``, or a dict with some of these names.
 
     Attributes:
-        scratch, persistent: memory for the pools, a ``Buffer`` or an array; what is left out the
-            session allocates.
+        scratch, persistent: memory for the pools, a ``Buffer`` or an array; the
+            session allocates what is omitted.
         hardware_version, target, direct_mode: what the backend is opened with, see
             ``backend_options``; not with an open ``Backend``.
         fps, ftrt_ratio, client_type: see ``set_performance``.

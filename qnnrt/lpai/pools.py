@@ -92,7 +92,7 @@ def alloc(backend: BackendBase, nbytes: int, *, heap: str | None = None) -> Buff
 
 
 def set_scratch(graph: Graph, memory: Any) -> None:
-    """Give a graph its scratch memory, or other memory in its place: step 5.
+    """Give a graph its scratch memory, or replace it: step 5.
 
     It is written in every execution, so it is nobody else's meanwhile; between executions its
     contents are of no use. Replacing waits for an execution that runs; what lies in scratch memory,
@@ -106,7 +106,7 @@ def set_scratch(graph: Graph, memory: Any) -> None:
     Raises:
         GraphError: it is too small, or not aligned; both numbers are said. The old memory stays.
     """
-    _give(graph, memory, "scratch")
+    _set_pool(graph, memory, "scratch")
 
 
 def set_persistent(graph: Graph, memory: Any) -> None:
@@ -120,11 +120,11 @@ def set_persistent(graph: Graph, memory: Any) -> None:
     Raises:
         GraphError: as for ``set_scratch``; or the graph is finalized.
     """
-    _give(graph, memory, "persistent")
+    _set_pool(graph, memory, "persistent")
 
 
-def _give(graph: Graph, memory: Any, kind: str) -> None:
-    address, nbytes, keep = _place(graph, memory, kind)
+def _set_pool(graph: Graph, memory: Any, kind: str) -> None:
+    address, nbytes, keep = _extent(graph, memory, kind)
     config = _core.LpaiConfig.memory(kind == "persistent", MemType.DDR, address, nbytes)
     graph.handle  # noqa: B018 - raises in a forked child, where nobody gives the lock back
     held = graph.context._pools
@@ -136,7 +136,7 @@ def _give(graph: Graph, memory: Any, kind: str) -> None:
             held[graph.name, kind] = _PoolHold(memory, keep, kind, graph.name)
 
 
-def _place(graph: Graph, memory: Any, kind: str) -> tuple[int, int, Buffer | None]:
+def _extent(graph: Graph, memory: Any, kind: str) -> tuple[int, int, Buffer | None]:
     """Address and size, and the buffer that it lies in."""
     if memory is None:
         return 0, 0, None
@@ -242,6 +242,6 @@ def io_array(graph: Graph, name: str) -> np.ndarray:
             flat = np.asarray(hold.memory).reshape(-1).view(np.uint8)
             offset = address - flat.ctypes.data
             nbytes = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
-            place = flat[offset : offset + nbytes]
-            arrays[name] = place.view(tensor.dtype).reshape(tensor.shape)
+            part = flat[offset : offset + nbytes]
+            arrays[name] = part.view(tensor.dtype).reshape(tensor.shape)
         return arrays[name]

@@ -63,7 +63,7 @@ class Allocator(Owner):
 
     def alloc(self, nbytes: int) -> Buffer:
         """A piece: a buffer like any other, aligned as the backend asks. Its contents are not
-        defined. In TCM it is a place in the pool's one file, at ``fd_offset``.
+        defined. In TCM it is a part of the pool's one file, at ``fd_offset``.
 
         Args:
             nbytes: size in bytes, positive.

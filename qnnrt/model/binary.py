@@ -206,7 +206,7 @@ class ContextBinary:
         """One graph's inputs and outputs.
 
         Args:
-            name: of the graph; may be left out when there is one only.
+            name: of the graph; may be omitted when there is one only.
 
         Raises:
             ValueError: there is no such graph, or there are several and none was named.

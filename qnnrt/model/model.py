@@ -91,7 +91,7 @@ class Tensor:
 
 @dataclass
 class Node:
-    """One operation. ``""`` in `inputs` or `outputs` is one left out.
+    """One operation. ``""`` in `inputs` or `outputs` is an omitted one.
 
     `params` holds numpy or Python scalars, or arrays of uint32 or int32.
     """

@@ -94,7 +94,7 @@ class Backend(BackendBase):
     """A backend of a QNN library, with its log and device. Made by ``Backend.open``."""
 
     _vote: htp.PerfVote | None = None
-    _gpu: GpuOptions | None = None  # what sessions take that are told nothing else
+    _gpu: GpuOptions | None = None  # what sessions use unless they have options of their own
 
     @classmethod
     def open(
@@ -126,18 +126,18 @@ class Backend(BackendBase):
             BackendError: the backend could not start.
         """
         library = open_library(name_or_path, gpu)
-        told: GpuOptions | None = None
+        gpu_options: GpuOptions | None = None
         if gpu is not None:
             from ..gpu.options import Options
 
-            told = Options.of(gpu)
-            options = [*options, *told.for_backend()]
+            gpu_options = Options.of(gpu)
+            options = [*options, *gpu_options.for_backend()]
         device_options = [
             *device_options,
             *htp.device_configs(library.core_version, soc_model=soc_model, arch=htp_arch),
         ]
         opened = cls(library, log_level=log_level, options=options, device_options=device_options)
-        opened._gpu = told
+        opened._gpu = gpu_options
         return opened
 
     @classmethod

@@ -159,7 +159,7 @@ class Context(ContextBase):
         if self._graphs is None:
             log.warning("the inputs and outputs of graph %r are not known: %s", name, self._unknown)
         elif name in self._graphs:
-            graph._know(self._graphs[name])
+            graph._set_io(self._graphs[name])
         return graph
 
     def register(
@@ -171,7 +171,7 @@ class Context(ContextBase):
         offset: int = 0,
         kind: str = "ion",
     ) -> MemHandle:
-        """Register a buffer, or a tensor's place in it, for use by this context's graphs.
+        """Register a buffer, or a part of it for one tensor, for use by this context's graphs.
 
         Args:
             buffer: memory with an fd; with kind "opencl" a ``pyopencl.Buffer`` (not one that was
@@ -220,8 +220,8 @@ class Context(ContextBase):
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         code = None if dtype is None else data_type(dtype)
         shared = isinstance(buffer, Buffer)
-        place = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
-        key = (place, offset, dims, code, kind)
+        memory = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
+        key = (memory, offset, dims, code, kind)
         found = self._cache.get(key)
         if found is None or found.closed or (shared and found.buffer is not buffer):
             found = self._cache[key] = self.register(buffer, dims, dtype, offset=offset, kind=kind)
@@ -243,7 +243,7 @@ class Context(ContextBase):
             ):  # one is in use: which ones went is not said
                 raise
             for h in handles:
-                h._forget()
+                h._detach()
             raise
         for h in handles:
-            h._forget()
+            h._detach()

@@ -73,7 +73,7 @@ class Graph(Owner):
         self.context = context
         self.name = name
         self._library = context._library
-        self._has_places = self._library.backend_id == abi.QNN_BACKEND_ID_LPAI
+        self._allows_none = self._library.backend_id == abi.QNN_BACKEND_ID_LPAI
         self.tensors: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
@@ -129,7 +129,7 @@ class Graph(Owner):
             self.outputs.append(tensor)
         return tensor
 
-    def _know(self, described: BinaryGraph) -> None:
+    def _set_io(self, described: BinaryGraph) -> None:
         """The inputs and outputs of a graph that came out of a binary."""
         for kind, tensors, made in (
             ("app_write", described.inputs, self.inputs),
@@ -164,7 +164,7 @@ class Graph(Owner):
         Args:
             name: unique in the graph.
             type: the op, for example "Conv2d".
-            inputs, outputs: tensors in the op's order; None for one left out.
+            inputs, outputs: tensors in the op's order; None for an omitted one.
             params: numbers, strings, arrays or tensors. A Python int becomes UINT_32 (INT_32 when
                 negative), a float FLOAT_32, a bool BOOL_8; numpy scalars keep their type.
 
@@ -204,7 +204,7 @@ class Graph(Owner):
                     f"graph {self.name!r}: {len(tensors)} tensors there, {len(values)} given"
                 )
             pairs = list(zip(tensors, values, strict=True))
-        if not self._has_places and any(v is None for _, v in pairs):
+        if not self._allows_none and any(v is None for _, v in pairs):
             raise TypeError(
                 f"graph {self.name!r}: None is for tensors in the scratch memory of LPAI graphs; "
                 "give an array, a Buffer or a MemHandle"

@@ -1,4 +1,4 @@
-"""The htp backend's own words: performance profiles, device configs, SoC and architecture.
+"""The htp backend's own: performance profiles, device configs, SoC and architecture.
 
 They work with qnnrt's htp backend, which checks, keeps and shows the votes but changes no clock,
 and with a vendor's, which acts on them.

@@ -1,4 +1,4 @@
-"""Memory handles: buffers, or places in them, registered in a context."""
+"""Memory handles: buffers, or parts of them, registered in a context."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEM_KINDS: Final = {
     "spill_fill": (abi.QNN_MEM_TYPE_CUSTOM, abi.QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER),
     "lpai": (abi.QNN_MEM_TYPE_CUSTOM, LPAI_STRUCT),
 }
-#: Kinds that place memory by an offset into an fd; the others mean an fd from its start.
+#: Kinds with an offset into the fd; the others mean an fd from its start.
 _WITH_OFFSET: Final = ("shared_buffer", "weights", "spill_fill", "lpai")
 #: Kinds for the backend to fill: no tensor of the client's lies there.
 _FOR_BACKEND: Final = ("weights", "spill_fill")
@@ -128,7 +128,7 @@ class MemHandle(Owner):
         )
 
     def _tensor_text(self) -> str:
-        """What lies there, in words for messages."""
+        """What the memory is for, for messages."""
         if self.dtype is None:
             return "memory for weights" if self.kind == "weights" else "memory for spill and fill"
         return f"{data_type_name(self.data_type)}{list(self.shape)}"
@@ -150,7 +150,7 @@ class MemHandle(Owner):
         """Whether the memory is the device's: there is no ``array``."""
         return False
 
-    def _forget(self) -> None:
+    def _detach(self) -> None:
         self._finalizer.detach()
 
 

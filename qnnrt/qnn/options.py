@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from .._native import _core
 from ..abi import constants as abi
 from ..abi.structs import Qnnrt_GraphConfig_t
-from ..support import choice, word
+from ..support import choice, uint32
 from .owner import Options
 
 #: A struct of a backend's own, for its CUSTOM options.
@@ -155,7 +155,7 @@ def own_graph_config(
         "kernels": _KERNELS.get(kernels or ""),
         "plan_milliseconds": plan_milliseconds,
     }
-    given = {name: word(name, value) for name, value in own.items() if value is not None}
+    given = {name: uint32(name, value) for name, value in own.items() if value is not None}
     if library.has_extensions:
         given |= {"strict": 1} if strict else {}
         given |= {"exclude_io": 1} if exclude_io else {}

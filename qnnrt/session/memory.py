@@ -1,4 +1,4 @@
-"""The memory of a session: buffers of its own, and what is bound in their place."""
+"""The memory of a session: buffers of its own, and memory of the caller's."""
 
 from __future__ import annotations
 

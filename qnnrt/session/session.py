@@ -74,7 +74,7 @@ class Session(_core.Runnable):
                 "scratch" leaves tensors in the scratch memory. A mapping from names says it for
                 single tensors; the others are "memhandle".
             prepare: the memory type declared when the graph is built; ``io`` unless given, for the
-                tensors that a mapping leaves out too. With a context binary it can only be what
+                tensors that a mapping omits too. With a context binary it can only be what
                 that says.
             strict: a copy that could have been avoided raises ``CopyError``.
             threads: kernel threads of this graph; qnnrt's own backends only.

@@ -24,7 +24,7 @@ def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
     return choices[value]
 
 
-def word(what: str, value: Any) -> int:
+def uint32(what: str, value: Any) -> int:
     """A number that fits into 32 bits.
 
     Raises:

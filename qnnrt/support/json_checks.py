@@ -23,10 +23,10 @@ def whole(low: int, high: int = 2**32 - 1) -> Check:
     return check
 
 
-def one_of(*words: str) -> Check:
+def one_of(*names: str) -> Check:
     def check(where: str, value: Any) -> str:
-        if value not in words:
-            raise JsonError(f"{where}: expected one of {', '.join(words)}, not {value!r}")
+        if value not in names:
+            raise JsonError(f"{where}: expected one of {', '.join(names)}, not {value!r}")
         return str(value)
 
     return check

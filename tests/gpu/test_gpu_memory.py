@@ -207,7 +207,7 @@ def test_deregistering_twice(session: qnnrt.Session) -> None:
     with pytest.raises(qnnrt.MemError, match="1 of the handles") as e:
         session.backend.library.mem_deregister([stale, b.handle])
     assert e.value.code == 8001
-    b._forget()
+    b._detach()
     with pytest.raises(qnnrt.ClosedError):
         session.inputs["x"].bind(a)
 
