@@ -1,0 +1,23 @@
+"""Fixtures of the tests of net-run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.net_run import A, B
+from support.tool_cases import onnx_model, raw
+
+
+@pytest.fixture
+def inputs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory of the test's own, with a.raw and b.raw in it."""
+    monkeypatch.chdir(tmp_path)
+    raw(tmp_path / "a.raw", A)
+    raw(tmp_path / "b.raw", B)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return onnx_model(tmp_path)
