@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <type_traits>
 
 #include "abi/qnn_errors.h"
 
@@ -24,33 +25,54 @@ namespace {
 
 Status Wrong(const std::string& text) { return Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, text); }
 
-struct Range {
-  const char* name;
-  int64_t value;
-  int64_t least;
+// An option that is a number from 0 to `most`.
+struct Number {
+  const char* key;
   int64_t most;
+  bool in_struct;  // checked in the C struct, too: it is an enumeration
+  int64_t (*get)(const TfLiteQnnDelegateOptions& o);
+  void (*set)(TfLiteQnnDelegateOptions* o, int64_t value);
 };
 
+#define QNNRT_NUMBER(key, most, in_struct, field)                                        \
+  {                                                                                      \
+    key, most, in_struct,                                                                \
+        [](const TfLiteQnnDelegateOptions& o) { return static_cast<int64_t>(o.field); }, \
+        [](TfLiteQnnDelegateOptions* o, int64_t v) {                                     \
+          o->field = static_cast<std::remove_reference_t<decltype(o->field)>>(v);        \
+        }                                                                                \
+  }
+
+const Number kNumbers[] = {
+    QNNRT_NUMBER("log_level", 5, true, log_level),
+    QNNRT_NUMBER("gpu_precision", 3, true, gpu_options.precision),
+    QNNRT_NUMBER("gpu_performance_mode", 3, true, gpu_options.performance_mode),
+    QNNRT_NUMBER("htp_performance_mode", 9, true, htp_options.performance_mode),
+    QNNRT_NUMBER("htp_perf_ctrl_strategy", 1, true, htp_options.perf_ctrl_strategy),
+    QNNRT_NUMBER("htp_precision", 1, true, htp_options.precision),
+    QNNRT_NUMBER("htp_pd_session", 1, true, htp_options.pd_session),
+    QNNRT_NUMBER("htp_optimization_strategy", 2, true, htp_options.optimization_strategy),
+    QNNRT_NUMBER("htp_use_conv_hmx", 1, false, htp_options.useConvHmx),
+    QNNRT_NUMBER("htp_use_fold_relu", 1, false, htp_options.useFoldRelu),
+    QNNRT_NUMBER("htp_vtcm_size", 64, false, htp_options.vtcm_size),
+    QNNRT_NUMBER("htp_num_hvx_threads", 64, false, htp_options.num_hvx_threads),
+    QNNRT_NUMBER("htp_device_id", INT32_MAX, false, htp_options.device_id),
+    QNNRT_NUMBER("dsp_performance_mode", 8, true, dsp_options.performance_mode),
+    QNNRT_NUMBER("dsp_perf_ctrl_strategy", 1, true, dsp_options.perf_ctrl_strategy),
+    QNNRT_NUMBER("dsp_pd_session", 1, true, dsp_options.pd_session),
+    QNNRT_NUMBER("profiling", 3, true, profiling),
+    QNNRT_NUMBER("graph_priority", 3, true, graph_priority),
+    QNNRT_NUMBER("qnnrt_shared_memory", 1, false, qnnrt_shared_memory),
+};
+
+#undef QNNRT_NUMBER
+
 Status Check(const TfLiteQnnDelegateOptions& o) {
-  const Range ranges[] = {
-      {"gpu_precision", o.gpu_options.precision, 0, 3},
-      {"gpu_performance_mode", o.gpu_options.performance_mode, 0, 3},
-      {"htp_performance_mode", o.htp_options.performance_mode, 0, 9},
-      {"htp_perf_ctrl_strategy", o.htp_options.perf_ctrl_strategy, 0, 1},
-      {"htp_precision", o.htp_options.precision, 0, 1},
-      {"htp_pd_session", o.htp_options.pd_session, 0, 1},
-      {"htp_optimization_strategy", o.htp_options.optimization_strategy, 0, 2},
-      {"dsp_performance_mode", o.dsp_options.performance_mode, 0, 8},
-      {"dsp_perf_ctrl_strategy", o.dsp_options.perf_ctrl_strategy, 0, 1},
-      {"dsp_pd_session", o.dsp_options.pd_session, 0, 1},
-      {"log_level", o.log_level, 0, 5},
-      {"profiling", o.profiling, 0, 3},
-      {"graph_priority", o.graph_priority, 0, 3},
-  };
-  for (const Range& r : ranges) {
-    if (r.value < r.least || r.value > r.most)
-      return Wrong(std::string(r.name) + " is " + std::to_string(r.value) + "; it goes from " +
-                   std::to_string(r.least) + " to " + std::to_string(r.most));
+  for (const Number& number : kNumbers) {
+    const int64_t value = number.get(o);
+    if (number.in_struct && (value < 0 || value > number.most))
+      return Wrong(std::string(number.key) + " is " + std::to_string(value) +
+                   "; it goes from 0 to " + std::to_string(number.most));
   }
   switch (static_cast<int>(o.backend_type)) {
     case kGpuBackend:
@@ -120,64 +142,12 @@ Status ReadList(const std::string& key, const char* text, std::set<int>* out) {
   return Status::Ok();
 }
 
-struct NumberKey {
-  const char* name;
-  int64_t most;
-  void (*set)(TfLiteQnnDelegateOptions* o, int64_t value);
-};
-
-// NOLINTBEGIN: one line a key
-const NumberKey kNumbers[] = {
-    {"log_level", 5,
-     [](auto* o, int64_t v) { o->log_level = static_cast<TfLiteQnnDelegateLogLevel>(v); }},
-    {"gpu_precision", 3,
-     [](auto* o, int64_t v) { o->gpu_options.precision = static_cast<int>(v); }},
-    {"gpu_performance_mode", 3,
-     [](auto* o, int64_t v) { o->gpu_options.performance_mode = static_cast<int>(v); }},
-    {"htp_performance_mode", 9,
-     [](auto* o, int64_t v) { o->htp_options.performance_mode = static_cast<int>(v); }},
-    {"htp_perf_ctrl_strategy", 1,
-     [](auto* o, int64_t v) { o->htp_options.perf_ctrl_strategy = static_cast<int>(v); }},
-    {"htp_precision", 1,
-     [](auto* o, int64_t v) {
-       o->htp_options.precision = static_cast<TfLiteQnnDelegateHtpPrecision>(v);
-     }},
-    {"htp_pd_session", 1,
-     [](auto* o, int64_t v) {
-       o->htp_options.pd_session = static_cast<TfLiteQnnDelegateHtpPdSession>(v);
-     }},
-    {"htp_optimization_strategy", 2,
-     [](auto* o, int64_t v) { o->htp_options.optimization_strategy = static_cast<int>(v); }},
-    {"htp_use_conv_hmx", 1, [](auto* o, int64_t v) { o->htp_options.useConvHmx = v != 0; }},
-    {"htp_use_fold_relu", 1, [](auto* o, int64_t v) { o->htp_options.useFoldRelu = v != 0; }},
-    {"htp_vtcm_size", 64,
-     [](auto* o, int64_t v) { o->htp_options.vtcm_size = static_cast<uint32_t>(v); }},
-    {"htp_num_hvx_threads", 64,
-     [](auto* o, int64_t v) { o->htp_options.num_hvx_threads = static_cast<uint32_t>(v); }},
-    {"htp_device_id", INT32_MAX,
-     [](auto* o, int64_t v) { o->htp_options.device_id = static_cast<uint32_t>(v); }},
-    {"dsp_performance_mode", 8,
-     [](auto* o, int64_t v) { o->dsp_options.performance_mode = static_cast<int>(v); }},
-    {"dsp_perf_ctrl_strategy", 1,
-     [](auto* o, int64_t v) { o->dsp_options.perf_ctrl_strategy = static_cast<int>(v); }},
-    {"dsp_pd_session", 1,
-     [](auto* o, int64_t v) { o->dsp_options.pd_session = static_cast<int>(v); }},
-    {"profiling", 3,
-     [](auto* o, int64_t v) { o->profiling = static_cast<TfLiteQnnDelegateProfiling>(v); }},
-    {"graph_priority", 3,
-     [](auto* o, int64_t v) {
-       o->graph_priority = static_cast<TfLiteQnnDelegateGraphPriority>(v);
-     }},
-    {"qnnrt_shared_memory", 1, [](auto* o, int64_t v) { o->qnnrt_shared_memory = v != 0; }},
-};
-// NOLINTEND
-
 const char* const kWithoutEffect[] = {"skel_library_dir", "gpu_kernel_repo_dir", "cache_dir",
                                       "model_token"};
 
 Status ReadKey(const std::string& key, const char* value, Options* o) {
-  for (const NumberKey& number : kNumbers) {
-    if (key != number.name) continue;
+  for (const Number& number : kNumbers) {
+    if (key != number.key) continue;
     int64_t found;
     QNNRT_RETURN_IF_ERROR(ReadNumber(key, value, 0, number.most, &found));
     number.set(&o->c, found);
@@ -200,7 +170,7 @@ Status ReadKey(const std::string& key, const char* value, Options* o) {
   std::string names =
       "backend_type, library_path, tensor_dump_output_path, skip_delegate_ops, "
       "skip_delegate_node_ids";
-  for (const NumberKey& number : kNumbers) names += std::string(", ") + number.name;
+  for (const Number& number : kNumbers) names += std::string(", ") + number.key;
   for (const char* name : kWithoutEffect) names += std::string(", ") + name;
   return Wrong("there is no option '" + key + "'; there are " + names);
 }
