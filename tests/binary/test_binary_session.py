@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib.util
 import json
 import mmap
 import pickle
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +15,8 @@ import qnnrt
 from qnnrt import _core, qnn
 from qnnrt.cli import main
 from qnnrt.cli._network import mobilenet_v2
-from qnnrt.model import ContextBinary, Model, Node, Quantization, Tensor
-from support.binaries import made_for
+from qnnrt.model import ContextBinary, Model, Node, Tensor
+from support.binaries import feeds, made_for, save
 from support.outside import SANITIZED, run_code
 from support.toy import F32, add_model, conv_model, relu_model, tensors
 
@@ -35,23 +32,7 @@ MODELS = {
 }
 
 
-def save(model: Model, path: Path, backend: str = "htp", **given: object) -> Path:
-    with qnnrt.Session(model, backend, **given) as s:
-        s.save_binary(path)
-    return path
-
-
-def feeds(s: qnnrt.Session, seed: int) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(seed)
-    return {n: random.standard_normal(t.shape).astype(t.dtype) for n, t in s.inputs.items()}
-
-
-@pytest.fixture
-def binary(tmp_path: Path) -> Path:
-    return save(conv_model(), tmp_path / "conv.bin")
-
-
-# ---- what comes back
+# ---- what comes back -----------------------------------------------------------------------------
 
 
 @OWN
@@ -155,13 +136,7 @@ def test_a_binary_of_a_binary_is_the_same(tmp_path, backend):
         assert s.run(given)["y"].tobytes() == expected.tobytes()
 
 
-# ---- contexts
-
-
-@pytest.fixture
-def backend() -> Iterator[qnn.Backend]:
-    with qnn.Backend.open("htp") as b:
-        yield b
+# ---- contexts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "ContextBinary", "bytes", "mmap"])
@@ -212,7 +187,7 @@ def test_validate_reads_everything_and_loads_nothing(binary, backend):
         qnn.Context.validate_binary(backend, bytes(altered))
 
 
-# ---- what is refused
+# ---- what is refused -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 63, 64, 200, 0.25, 0.5, 0.9, 0.999])
@@ -344,275 +319,3 @@ def test_the_command_line_runs_binaries(binary, capsys):
         line = capsys.readouterr().err
         assert line.count("\n") == 1
         assert "conv.bin" in line
-
-
-# ---- memory for the backend to fill
-
-
-def test_a_session_finishes_a_deferred_context(binary):
-    with qnnrt.Session(binary, "htp") as s:
-        given = feeds(s, 4)
-        expected = s.run(given)["y"]
-    with qnnrt.Session(binary, "htp", options={"context": {"defer_graph_init": True}}) as s:
-        assert s.run(given)["y"].tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("kinds", [(), ("weights",), ("spill_fill",), ("weights", "spill_fill")])
-def test_a_deferred_context_takes_memory_for_weights_and_for_spill_and_fill(binary, backend, kinds):
-    x = np.random.default_rng(0).standard_normal((1, 8, 8, 8)).astype(np.float32)
-    with qnnrt.Session(binary, "htp") as s:
-        expected = s.run({"x": x})["y"]
-    with qnn.Context.from_binary(backend, binary, defer_graph_init=True) as context:
-        sizes = {k: context.get_property(f"{k}_buffer_size") for k in ("weights", "spill_fill")}
-        alignment = context.get_property("buffer_start_alignment")
-        assert sizes["weights"] >= 3 * 3 * 8 * 16 * 4
-        assert alignment > 0
-        assert alignment & (alignment - 1) == 0
-        held = []
-        for kind in kinds:
-            buffer = qnnrt.alloc(max(sizes[kind], 1))
-            held.append(context.register(buffer, kind=kind))
-            assert held[-1].nbytes == buffer.nbytes
-            assert held[-1].dtype is None
-            with pytest.raises(ValueError, match="holds no tensor"):
-                held[-1].array  # noqa: B018
-            with pytest.raises(qnnrt.BufferInUseError):
-                buffer.close()
-        context.finalize()
-        if "weights" in kinds:  # they are there now
-            assert np.asarray(held[0].buffer).any()
-        y = np.zeros((1, 8, 8, 16), np.float32)
-        context.graph("conv").execute([x], [y])
-        assert y.tobytes() == expected.tobytes()
-
-
-def test_properties_have_names(backend, binary):
-    with qnn.Context.from_binary(backend, binary) as context:
-        with pytest.raises(ValueError, match="weights_buffer_size"):
-            context.get_property("size")
-        with pytest.raises(TypeError, match="struct"):
-            context.get_property(0)
-
-
-# ---- memory
-
-
-def wide_model(nbytes: int) -> Model:
-    """Relu with so many bytes of input and output together."""
-    return relu_model((1, nbytes // 8))
-
-
-LOADED = """
-import gc, json, sys
-from pathlib import Path
-from qnnrt import qnn
-
-def held():
-    fields = {}
-    for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
-        name, value, *_ = line.split()
-        fields[name.rstrip(":")] = int(value) * 1024
-    size = next(int(l.split()[1]) for l in Path("/proc/self/status").read_text().splitlines()
-                if l.startswith("VmSize"))
-    return {"rss": fields["Rss"], "size": size * 1024}
-
-backend = qnn.Backend.open("htp")
-with qnn.Context.from_binary(backend, sys.argv[2]) as context:  # threads, libraries, caches
-    context.graph("relu")
-held()
-before = held()
-context = qnn.Context.from_binary(backend, sys.argv[1])
-graph = context.graph("relu")
-after = held()
-print(json.dumps({k: after[k] - before[k] for k in after}))
-"""
-
-
-@MEASURED
-def test_prepared_for_handles_a_binary_loads_with_the_io_size_less_memory(tmp_path):
-    io = 64 * MIB
-    small = save(relu_model(), tmp_path / "small.bin")
-    taken = {}
-    for prepare in ("raw", "memhandle"):
-        path = save(wide_model(io), tmp_path / f"{prepare}.bin", prepare=prepare)
-        taken[prepare] = json.loads(run_code(LOADED, str(path), str(small)).stdout)
-    print(taken)
-    saved = {k: taken["raw"][k] - taken["memhandle"][k] for k in ("rss", "size")}
-    assert saved["size"] >= io
-    assert saved["rss"] >= io - 16 * 4096  # the interpreter touches a few pages of its own
-
-
-HOLD = """
-import json, sys
-from pathlib import Path
-import qnnrt
-from qnnrt import qnn
-
-def anonymous():
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return next(int(l.split()[1]) * 1024 for l in lines if l.startswith("Anonymous:"))
-
-backend = qnn.Backend.open("htp")
-before = anonymous()
-with qnnrt.Session(sys.argv[1], "htp") as session:
-    session.run()
-    y = next(iter(session.outputs.values())).array
-    print(json.dumps(float(y.sum())), flush=True)
-    sys.stdin.readline()  # all of them have it now
-    found, here = {}, False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        first, *rest = line.split()
-        if not first.endswith(":"):
-            here = line.endswith(sys.argv[1])
-        elif here and first in ("Rss:", "Pss:", "Private_Clean:", "Private_Dirty:", "Anonymous:"):
-            name = first.rstrip(":")
-            found[name] = found.get(name, 0) + int(rest[0]) * 1024
-    print(json.dumps(found | {"grown": anonymous() - before}), flush=True)
-    sys.stdin.readline()
-"""
-
-
-@MEASURED
-def test_processes_that_load_one_file_share_its_pages(tmp_path):
-    import subprocess
-    import sys
-
-    random = np.random.default_rng(0)
-    side = 2048
-    weight = random.standard_normal((side, side), dtype=np.float32)  # 16 MiB
-    model = Model(
-        "dense",
-        tensors(
-            Tensor("x", (1, side), F32),
-            Tensor("w", (side, side), F32, weight),
-            Tensor("y", (1, side), F32),
-        ),
-        [Node("dense", "FullyConnected", ["x", "w"], ["y"])],
-        ["x"],
-        ["y"],
-    )
-    path = save(model, tmp_path / "dense.bin")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    try:
-        for p in processes:
-            assert p.stdout is not None
-            assert json.loads(p.stdout.readline()) == 0.0
-        for p in processes:
-            assert p.stdin is not None
-            p.stdin.write("\n")
-            p.stdin.flush()
-        held = [json.loads(p.stdout.readline()) for p in processes if p.stdout]
-    finally:
-        for p in processes:
-            p.communicate()
-    print(held)
-    for one in held:
-        assert one["Rss"] >= weight.nbytes  # its weights are read from the mapping
-        assert one["Private_Dirty"] == one["Anonymous"] == 0
-        assert one["Private_Clean"] < MIB
-        assert one["grown"] < weight.nbytes / 4  # no copy of them elsewhere
-    assert sum(one["Pss"] for one in held) < 1.1 * max(one["Rss"] for one in held)
-
-
-# ---- a vendor's binaries
-
-
-@pytest.fixture(scope="module")
-def simulator() -> str:
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package onnxruntime-qnn is not installed")
-    return str(Path(spec.origin).parent / "libQnnHtp.so")
-
-
-@pytest.fixture(scope="module")
-def vendor_binary(simulator, tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("vendor") / "add.bin"
-    return save(add_model(), path, simulator, io="raw")
-
-
-@pytest.mark.foreign
-def test_a_vendors_binary_runs_on_the_vendors_library(simulator, vendor_binary):
-    with qnnrt.Session(add_model(), "cpu") as ours:
-        given = feeds(ours, 2)
-        expected = ours.run(given)
-    with qnnrt.Session(vendor_binary, simulator, io="raw") as s:
-        assert s.model.system == str(Path(simulator).parent / "libQnnSystem.so")
-        assert s.model.info["build_id"].startswith("v")
-        assert s.prepare == "raw"
-        got = s.run(given)
-        assert list(got) == ["w", "z"]
-        for name in expected:
-            np.testing.assert_allclose(got[name], expected[name], 1e-3, 1e-3)
-
-
-@pytest.mark.foreign
-def test_the_command_line_runs_a_vendors_binary(simulator, vendor_binary, capsys):
-    command = ["run", str(vendor_binary), "--backend", simulator, "--io", "raw", "--json"]
-    assert main(command) == 0
-    assert set(json.loads(capsys.readouterr().out)["outputs"]) == {"w", "z"}
-
-
-@pytest.mark.foreign
-def test_quantization_comes_back(simulator, tmp_path):
-    q = Quantization(0.5, -3)
-    shape = (1, 4, 4, 8)
-    model = Model(
-        "q",
-        tensors(*(Tensor(n, shape, np.dtype(np.uint8), quantization=q) for n in "xy")),
-        [Node("relu", "Relu", ["x"], ["y"])],
-        ["x"],
-        ["y"],
-    )
-    path = save(model, tmp_path / "q.bin", simulator, io="raw")
-    with qnnrt.Session(path, simulator, io="raw") as s:
-        x, y = s.inputs["x"], s.outputs["y"]
-        for t in (x, y):
-            assert t.dtype == np.uint8
-            assert (t.quantization.scale, t.quantization.offset) == (0.5, -3)
-            assert t.quantization.axis is None
-        x.array[...] = np.arange(128).reshape(shape) % 9
-        s.run()
-        assert (y.array == np.maximum(x.array, 3)).all()  # 3 stands for 0
-
-
-@pytest.mark.foreign
-def test_a_vendors_binary_is_none_for_ours_and_the_message_says_what_it_needs(
-    simulator, vendor_binary
-):
-    for use in (qnnrt.load, lambda path: qnnrt.Session(path, "htp")):
-        with pytest.raises(qnnrt.ModelError, match=r"add\.bin.*libQnnSystem\.so"):
-            use(vendor_binary)
-    system = Path(simulator).parent / "libQnnSystem.so"
-    loaded = qnnrt.load(vendor_binary, system=system)
-    assert isinstance(loaded, ContextBinary)
-    assert loaded.graphs == ("add",)
-    with pytest.raises(qnnrt.ContextError):
-        qnnrt.Session(loaded, "htp")
-
-
-@pytest.mark.foreign
-def test_our_binary_is_none_for_a_vendor(simulator, tmp_path):
-    path = save(relu_model(), tmp_path / "ours.bin")
-    with pytest.raises(qnnrt.ModelError, match=r"ours\.bin"):
-        qnnrt.Session(path, simulator, io="raw")
-    with pytest.raises(qnnrt.QnnError):
-        qnnrt.Session(qnnrt.load(path), simulator, io="raw")
-
-
-@pytest.mark.foreign
-def test_without_its_system_library_a_vendors_context_still_loads(simulator, vendor_binary):
-    with qnn.Backend.open(simulator, log_level="error") as backend:
-        data = vendor_binary.read_bytes()
-        context = qnn.Context.from_binary(backend, data)
-        assert context.graph("add").inputs
-        context._graphs, context._unknown = None, "no library"
-        assert not context.graph("add").inputs  # a line in the log says why

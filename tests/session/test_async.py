@@ -9,70 +9,17 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future
 
 import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt import _core, qnn
-from qnnrt.model import Model, Node, Tensor
-from support.outside import run_code
+from support.async_runs import slow_model
 from support.parallel import in_threads, running
-from support.toy import F32, add_model, conv_model, conv_reference, relu_model, tensors
+from support.toy import add_model, conv_model, conv_reference, relu_model
 
 BACKENDS = pytest.mark.parametrize("backend", ["cpu", "htp"])
 ASYNC = {"context": {"async_queue_depth": 4}}
-
-
-def slow_model(steps: int = 60, n: int = 1 << 16) -> Model:
-    """y = tanh(...tanh(x)...)."""
-    names = ["x", *(f"t{i}" for i in range(steps - 1)), "y"]
-    return Model(
-        "slow",
-        tensors(*(Tensor(name, (n,), F32) for name in names)),
-        [Node(f"n{i}", "Tanh", [names[i]], [names[i + 1]]) for i in range(steps)],
-        ["x"],
-        ["y"],
-    )
-
-
-@pytest.fixture
-def backend() -> Iterator[qnn.Backend]:
-    with qnn.Backend.open("htp") as b:
-        yield b
-
-
-def graph_of(backend: qnn.Backend, n: int = 16, **context: object) -> qnn.Graph:
-    """y = relu(x)."""
-    graph = backend.create_context(**context).create_graph("g")
-    x = graph.add_tensor("x", (n,), np.float32, type="app_write", mem_type="memhandle")
-    y = graph.add_tensor("y", (n,), np.float32, type="app_read", mem_type="memhandle")
-    graph.add_node("n", "Relu", [x], [y])
-    graph.finalize()
-    return graph
-
-
-def slow_graph(backend: qnn.Backend, steps: int = 400, n: int = 1 << 16) -> qnn.Graph:
-    graph = backend.create_context().create_graph("slow")
-    before = graph.add_tensor("x", (n,), np.float32, type="app_write")
-    for i in range(steps):
-        kind = "app_read" if i + 1 == steps else "native"
-        after = graph.add_tensor(f"t{i}", (n,), np.float32, type=kind)
-        graph.add_node(f"n{i}", "Tanh", [before], [after])
-        before = after
-    graph.finalize()
-    return graph
-
-
-def ahead_of(graph: qnn.Graph, count: int = 8) -> list[Future[None]]:
-    """Executions that the next one waits for, so that it is in flight on a busy machine, too."""
-    x = np.zeros(graph.inputs[0].shape, np.float32)
-    return [graph.execute_async([x], [np.zeros_like(x)]) for _ in range(count)]
-
-
-# ---- Session
 
 
 @BACKENDS
@@ -277,9 +224,6 @@ def test_python_goes_on_meanwhile(backend):
         assert count > 100
 
 
-# ---- What stays
-
-
 def test_memory_in_flight_cannot_be_closed():
     with qnnrt.Session(slow_model(), "htp") as s:
         before = [s.run_async() for _ in range(8)]  # it waits for these, on a busy machine, too
@@ -381,205 +325,3 @@ def test_threads_share_a_session_that_queues():
 
         in_threads(*[work] * 4)
         assert s.stats.executes == 800
-
-
-# ---- Graph
-
-
-def test_a_graph_executes_asynchronously_on_handles_arrays_and_buffers(backend):
-    graph = graph_of(backend)
-    values = np.arange(-8, 8, dtype=np.float32)
-    buffers = [qnnrt.alloc(64) for _ in range(2)]
-    handles = [graph.context.register(b, (16,), np.float32) for b in buffers]
-    handles[0].array[...] = values
-    out = np.zeros(16, np.float32)
-    plain = qnnrt.alloc(64)
-    futures = [
-        graph.execute_async(handles[:1], handles[1:]),
-        graph.execute_async([values], [out]),
-        graph.execute_async({"x": handles[0]}, {"y": plain}),
-    ]
-    for f in futures:
-        f.result(30)
-    for result in (handles[1].array, out, plain.array((16,), np.float32)):
-        assert (result == np.maximum(values, 0)).all()
-
-
-def test_buffers_of_a_graph_in_flight_cannot_be_closed(backend):
-    graph = slow_graph(backend)
-    before = ahead_of(graph)
-    x, y = qnnrt.alloc(4 << 16), qnnrt.alloc(4 << 16)
-    future = graph.execute_async([x], [y])
-    with pytest.raises(qnnrt.BufferInUseError, match="graph 'slow' in flight"):
-        y.close()
-    for done in (*before, future):
-        done.result(30)
-    gc.collect()
-    y.close()
-    x.close()
-
-
-def test_errors_of_the_call_are_raised_by_the_call(backend):
-    graph = graph_of(backend)
-    other = backend.create_context()
-    foreign = other.register(qnnrt.alloc(64), (16,), np.float32)
-    with pytest.raises(qnnrt.GraphError, match="another context") as e:
-        graph.execute_async([foreign], [np.zeros(16, np.float32)])
-    assert e.value.code == 6004
-
-
-def test_a_profile_says_how_long_the_queue_took(backend):
-    graph = slow_graph(backend)
-    x, y, z = (np.zeros(1 << 16, np.float32) for _ in range(3))
-    with backend.create_profile("basic") as profile:
-        before = ahead_of(graph)
-        future = graph.execute_async([x], [z], profile=profile)
-        with pytest.raises(qnnrt.QnnError) as e:
-            graph.execute([x], [y], profile=profile)
-        assert e.value.code == 6032
-        for done in (*before, future):
-            done.result(30)
-        kinds = [event.kind for event in profile.events()]
-        assert kinds[0] == "queue_wait"
-        assert "execute" in kinds
-
-
-def test_signals_and_profiles_in_flight_stay(backend):
-    graph = slow_graph(backend)
-    x, y = (np.zeros(1 << 16, np.float32) for _ in range(2))
-    for _ in range(20):  # the executions may be over before both are asked
-        signal, profile = backend.create_signal(abort=True), backend.create_profile()
-        before = ahead_of(graph)
-        future = graph.execute_async([x], [y], signal=signal, profile=profile)
-        refused = []
-        for thing in (signal, profile):
-            try:
-                thing.close()
-            except qnnrt.QnnError as e:
-                refused.append(e.code)
-                assert not thing.closed
-        if refused == [9000, 12001]:
-            break
-        for done in (*before, future):
-            done.result(30)
-    else:
-        pytest.fail("no execution was in flight")
-    del signal, profile, thing  # the execution keeps them
-    gc.collect()
-    for done in (*before, future):
-        assert done.result(30) is None
-    del future, done, before
-    gc.collect()
-    assert _core.live_counts()["signals"] == 0
-
-
-def test_finalize_takes_a_signal(backend):
-    graph = backend.create_context().create_graph("g")
-    x = graph.add_tensor("x", (16,), np.float32, type="app_write")
-    y = graph.add_tensor("y", (16,), np.float32, type="app_read")
-    graph.add_node("n", "Relu", [x], [y])
-    with backend.create_signal(timeout_us=1) as late, pytest.raises(qnnrt.GraphError) as e:
-        graph.finalize(signal=late)
-    assert e.value.code == 6033
-    graph.finalize()
-    out = np.zeros(16, np.float32)
-    graph.execute([np.ones(16, np.float32)], [out])
-    assert (out == 1).all()
-
-
-def test_an_environment_holds_its_handles(backend):
-    assert backend.has_capability("bind_mem_handles")
-    graph = graph_of(backend)
-    handles = [graph.context.register(qnnrt.alloc(64), (16,), np.float32) for _ in range(2)]
-    environment = graph.prepare_environment(handles[:1], handles[1:])
-    with pytest.raises(qnnrt.MemError, match="execution environment") as e:
-        _deregister(graph, handles[0])
-    assert e.value.code == 1005
-    handles[0].array[...] = 3
-    graph.execute(handles[:1], handles[1:])
-    assert (handles[1].array == 3).all()
-    environment.close()
-    graph.execute(handles[:1], handles[1:])
-    environment = graph.prepare_environment({"x": handles[0]}, {})  # a part of the tensors
-    handles[0].close()  # closes the environment first
-    assert environment.closed
-    with pytest.raises(qnnrt.GraphError) as e:
-        graph.prepare_environment([np.zeros(16, np.float32)], {"y": handles[1]})
-    assert e.value.code == 6004
-
-
-def test_client_buffers_are_used_in_place(backend):
-    assert backend.has_capability("populate_client_bufs")
-    graph = graph_of(backend)
-    arrays = graph.populate_environment().arrays
-    assert {n: a.shape for n, a in arrays.items()} == {"x": (16,), "y": (16,)}
-    arrays["x"][...] = np.arange(-8, 8)
-    graph.execute([arrays["x"]], [arrays["y"]])
-    graph.execute_async({"x": arrays["x"]}, {"y": arrays["y"]}).result(30)
-    assert (arrays["y"] == np.maximum(np.arange(-8, 8), 0)).all()
-    assert graph._library.graph_copies(graph.handle) == []
-    graph.context.close()
-    assert arrays["y"][15] == 7  # arrays keep their memory
-
-
-def _deregister(graph: qnn.Graph, handle: qnn.MemHandle) -> None:
-    graph._library.mem_deregister([handle.handle])
-
-
-# ---- Processes
-
-
-def test_the_interpreter_waits_for_runs_in_flight():
-    result = run_code(
-        """
-        import numpy as np, qnnrt
-        from session.test_async import slow_model
-        s = qnnrt.Session(slow_model(), "htp")
-        done = []
-        futures = [s.run_async(lambda f: done.append(f.exception())) for _ in range(5)]
-        import atexit
-        atexit.register(lambda: print("started"))
-        """
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-def test_a_forked_child_has_futures_of_its_own():
-    result = run_code(
-        """
-        import os, numpy as np, qnnrt
-        from support.toy import relu_model
-        s = qnnrt.Session(relu_model(), "htp")
-        s.run_async().result(30)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                s.run_async()
-                os._exit(1)
-            except qnnrt.ForkError:
-                pass
-            own = qnnrt.Session(relu_model(), "htp")
-            own.inputs["x"].array[...] = 2
-            own.run_async().result(30)
-            os._exit(0 if (own.outputs["y"].array == 2).all() else 2)
-        assert os.waitpid(pid, 0)[1] == 0
-        s.run_async().result(30)
-        """
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-def test_nothing_is_left_of_many_runs():
-    before = _core.live_counts()
-    for _ in range(20):
-        with qnnrt.Session(relu_model(), "htp") as s:
-            signal = s.backend.create_signal(abort=True)
-            for _ in range(20):
-                s.run_async(signal=signal).result(30)
-            assert _core.live_counts()["signals"] == before["signals"] + 1
-            signal.close()
-    gc.collect()
-    after = _core.live_counts()
-    assert {k: after[k] for k in ("signals", "contexts", "graphs", "mem_handles", "buffers")} == {
-        k: before[k] for k in ("signals", "contexts", "graphs", "mem_handles", "buffers")
-    }

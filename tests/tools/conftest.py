@@ -1,4 +1,4 @@
-"""Fixtures of the tests of net-run."""
+"""Fixtures of the tests of net-run and context-binary-generator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.net_run import A, B
-from support.tool_cases import onnx_model, raw
+from support.tool_cases import X, listed, onnx_model, raw
 
 
 @pytest.fixture
@@ -21,3 +21,11 @@ def inputs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return onnx_model(tmp_path)
+
+
+@pytest.fixture
+def listed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory of the test's own, with x.raw and an input list that names it."""
+    monkeypatch.chdir(tmp_path)
+    raw(tmp_path / "x.raw", X)
+    listed(tmp_path / "l", "x.raw")

@@ -1,14 +1,11 @@
-"""context-binary-generator: what it writes, what the config files do, and net-run on the result."""
+"""context-binary-generator: what it writes, and net-run on the result."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +13,10 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt import _core
-from qnnrt.cli._config_file import read_config
 from qnnrt.model.binary import ContextBinary
 from qnnrt.profile_log import ProfileLogContents
-from qnnrt.qnn.backend import library_path
 from support.binaries import made_for
+from support.generator import generator, mem_types, net_run, outer
 from support.tool_cases import (
     EXPECTED,
     Capture,
@@ -37,32 +32,12 @@ from support.tool_cases import (
     results,
 )
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    raw(tmp_path / "x.raw", X)
-    listed(tmp_path / "l", "x.raw")
+pytestmark = pytest.mark.usefixtures("listed_here")
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return python_model(tmp_path)
-
-
-def generator(model: object, *more: object, backend: str = "htp") -> tuple[object, ...]:
-    return ("context-binary-generator", "--model", model, "--backend", backend, *more)
-
-
-def net_run(binary: object, *more: object, backend: str = "htp") -> tuple[object, ...]:
-    return ("net-run", "--retrieve_context", binary, "--backend", backend, *more)
-
-
-def mem_types(path: Path) -> dict[str, str]:
-    """How the inputs and outputs in a binary were prepared."""
-    binary = ContextBinary(path)
-    graphs = [binary.graph(name) for name in binary.graphs]
-    return {t.name: t.mem_type for g in graphs for t in (*g.inputs, *g.outputs)}
 
 
 # ---- what it writes ------------------------------------------------------------------------------
@@ -302,205 +277,6 @@ def test_what_belongs_to_preparing_is_refused_with_a_binary(
     capsys.readouterr()
     error = complaint(capsys, *net_run("output/b.bin", "--input_list", "l", *option))
     assert "context-binary-generator" in error
-
-
-# ---- config files --------------------------------------------------------------------------------
-
-
-def outer(folder: Path, inner: dict[str, Any] | None = None, **keys: Any) -> Path:
-    """A config file, and the one that it names."""
-    if inner is not None:
-        (folder / "inner.json").write_text(json.dumps(inner))
-        keys["backend_extensions"] = {
-            "shared_library_path": "libQnnHtpNetRunExtensions.so",
-            "config_file_path": "inner.json",
-        }
-    path = folder / "config.json"
-    path.write_text(json.dumps(keys))
-    return path
-
-
-def test_every_key_is_taken(model: Path, tmp_path: Path, capsys: Capture) -> None:
-    config = outer(
-        tmp_path,
-        {
-            "graphs": [
-                {
-                    "graph_names": ["m"],
-                    "vtcm_mb": 8,
-                    "O": 3,
-                    "hvx_threads": 2,
-                    "num_cores": 1,
-                    "fp16_relaxed_precision": 0,
-                }
-            ],
-            "devices": [
-                {
-                    "soc_model": 69,
-                    "dsp_arch": "v79",
-                    "pd_session": "unsigned",
-                    "cores": [{"core_id": 0, "perf_profile": "burst", "rpc_control_latency": 100}],
-                }
-            ],
-            "context": {"weight_sharing_enabled": False},
-        },
-        context_configs={"context_priority": "high", "async_execute_queue_depth": 3},
-        graph_configs=[{"graph_name": "m", "graph_priority": "low"}],
-    )
-    found = report(capsys, *generator(model, "--binary_file", "b", "--config_file", config))
-    # Those that the backend's own table (docs/configs.md) has as recorded are warned about.
-    without = {"vtcm_mb", "O", "num_cores", "fp16_relaxed_precision", "pd_session"}
-    without |= {"weight_sharing_enabled", "context_priority", "graph_priority"}
-    said = [re.search(r": (\w+) has no effect here", line) for line in found["warnings"]]
-    assert {match[1] for match in said if match} == without
-    assert len(said) == len(without)
-    assert any("vtcm_mb has no effect here: there is no VTCM" in w for w in found["warnings"])
-    run = net_run("output/b.bin", "--input_list", "l", "--config_file", config)
-    found = report(capsys, *run)
-    assert sum("it is prepared already" in line for line in found["warnings"]) == 1
-    np.testing.assert_array_equal(numbers(tmp_path / "output/Result_0/out_y.raw"), EXPECTED)
-
-
-def test_enabled_graphs_are_the_ones_that_run(model: Path, tmp_path: Path, capsys: Capture) -> None:
-    other = python_model(tmp_path, "n")
-    assert call(*generator(f"{model},{other}", "--binary_file", "two")) == 0
-    config = outer(tmp_path, context_configs={"enable_graphs": ["n"], "is_persistent_binary": True})
-    capsys.readouterr()
-    run = net_run("output/two.bin", "--input_list", "l", "--config_file", config)
-    assert [g["name"] for g in report(capsys, *run)["graphs"]] == ["n"]
-    found = report(
-        capsys,
-        *generator(
-            model,
-            "--config_file",
-            outer(tmp_path, context_configs={"enable_graphs": ["m"], "is_persistent_binary": True}),
-        ),
-    )
-    assert sum("has no effect where a model is prepared" in w for w in found["warnings"]) == 2
-
-
-def test_the_queue_depth_reaches_the_backend(model: Path, tmp_path: Path, capsys: Capture) -> None:
-    config = outer(tmp_path, context_configs={"async_execute_queue_depth": 301})
-    assert call(*generator(model, "--config_file", config)) == 1
-    assert "301" in capsys.readouterr().err
-    config = outer(tmp_path, context_configs={"async_execute_queue_depth": 3})
-    run = ["net-run", "--model", model, "--backend", "htp", "--input_list", "l"]
-    more = ["--asynchronous", "--num_inferences", "20", "--config_file", config]
-    assert report(capsys, *run, *more)["graphs"][0]["tensor_sets"] == 3
-
-
-@pytest.mark.parametrize(
-    ("inner", "keys", "words"),
-    [
-        (None, {"graph_configs": [{"graph_name": "z"}]}, "unable to find graphName 'z'"),
-        ({"graphs": [{"graph_names": ["z"]}]}, {}, "unable to find graphName 'z'; there are m"),
-        (None, {"context_config": {}}, "unknown key 'context_config'; there are"),
-        (None, {"context_configs": {"priority": "low"}}, "context_configs: unknown key 'priority'"),
-        (None, {"context_configs": {"context_priority": "top"}}, "expected one of low, normal"),
-        (None, {"context_configs": {"async_execute_queue_depth": 0}}, "expected a whole number"),
-        (None, {"context_configs": {"async_execute_queue_depth": "3"}}, "expected a whole number"),
-        (None, {"context_configs": []}, "context_configs: expected an object"),
-        (None, {"graph_configs": [{}]}, "'graph_name' is missing"),
-        (None, {"graph_configs": [{"graph_name": "m"}] * 2}, "'m' is there twice"),
-        (None, {"graphs": [{"graph_names": ["m"]}]}, "this is a backend's own config"),
-        ({"graphs": [{"graph_names": ["m"], "vtcm": 8}]}, {}, "graphs: unknown key 'vtcm'"),
-        ({"graphs": [{"graph_names": ["m"], "O": 9}]}, {}, "O: expected a whole number from 1 to"),
-        ({"graphs": [{"vtcm_mb": 8}]}, {}, "'graph_names' is missing"),
-        ({"devices": [{}, {}]}, {}, "there is one device, 2 are given"),
-        ({"devices": [{"dsp_arch": "v1"}]}, {}, "dsp_arch: expected one of v68"),
-        ({"devices": [{"cores": [{"core_id": 1}]}]}, {}, "there is one core, number 0"),
-        ({"devices": [{"cores": [{"perf_profile": "fast"}]}]}, {}, "expected one of low_balanced"),
-        (
-            None,
-            {"backend_extensions": {"config_file_path": "none.json"}},
-            "none.json: no such file",
-        ),
-    ],
-)
-def test_a_bad_config_is_one_line_that_says_where(
-    inner: dict[str, Any] | None,
-    keys: dict[str, Any],
-    words: str,
-    model: Path,
-    tmp_path: Path,
-    capsys: Capture,
-) -> None:
-    config = outer(tmp_path, inner, **keys)
-    error = complaint(capsys, *generator(model, "--binary_file", "b", "--config_file", config))
-    assert words in error
-    assert ".json" in error
-    assert not list(tmp_path.rglob("*.bin"))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", "config.json:1: not JSON"),
-        ("[]", "expected one JSON object"),
-        ('{"graph_configs": [], "graph_configs": []}', "the key 'graph_configs' is there twice"),
-        ("\udcff", "not a text file"),
-    ],
-)
-def test_a_file_that_is_no_config_is_named(
-    text: str, words: str, model: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    config = tmp_path / "config.json"
-    config.write_bytes(text.encode(errors="surrogateescape"))
-    assert words in complaint(capsys, *generator(model, "--config_file", config))
-
-
-def test_the_inner_file_is_found_beside_the_outer_one(tmp_path: Path) -> None:
-    folder = tmp_path / "configs"
-    folder.mkdir()
-    config = outer(folder, {"devices": [{"cores": [{"perf_profile": "burst"}]}]})
-    warnings: list[str] = []
-    libraries = {name: _core.Library.open(library_path(name)) for name in ("htp", "cpu")}
-    assert read_config(config, libraries["htp"], warnings.append).perf_profile == "burst"
-    assert read_config(config, libraries["cpu"], warnings.append).perf_profile is None
-    assert len(warnings) == 1
-    assert "inner.json has no effect: it is for the htp backend" in warnings[0]
-
-
-def test_custom_configs_have_the_layout_of_the_c_structs(tmp_path: Path) -> None:
-    graph = {"graph_names": ["m"], "hvx_threads": 5, "O": 2, "vtcm_mb": 8}
-    config = outer(tmp_path, {"graphs": [graph], "context": {"extended_udma": True}})
-    settings = read_config(config, _core.Library.open(library_path("htp")), print)
-    threads, level, vtcm = settings.graph("m")["custom"]
-    assert {len(threads), len(level), len(vtcm)} == {56}
-    assert np.frombuffer(threads, np.uint32)[:4].tolist() == [6, 0, 5, 0]
-    assert np.frombuffer(vtcm, np.uint32)[:3].tolist() == [3, 0, 8]
-    assert np.frombuffer(level, np.uint32)[:3].tolist() == [1, 0, 3]
-    assert np.frombuffer(level, np.float32)[3] == 2
-    (custom,) = settings.context(from_binary=False)["custom"]
-    assert len(custom) == 24
-    assert np.frombuffer(custom, np.uint32)[:3].tolist() == [11, 0, 1]
-
-
-DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/tools.md").read_text(encoding="utf-8")
-
-
-def example(language: str, word: str) -> str:
-    """The code block of docs/tools.md in this language with this word in it."""
-    blocks = re.findall(rf"^ *```{language}\n(.*?)^ *```", DOCUMENT, re.MULTILINE | re.DOTALL)
-    (found,) = [block for block in blocks if word in block]
-    return textwrap.dedent(found)
-
-
-def test_the_examples_of_the_document_work(tmp_path: Path, capsys: Capture) -> None:
-    python_model(tmp_path, "mobile_net", example("python", "def compose"))
-    (tmp_path / "config.json").write_text(example("json", "graph_configs"))
-    (tmp_path / "htp.json").write_text(example("json", "graph_names"))
-    raw(tmp_path / "image.raw", np.arange(16) - 8)
-    listed(tmp_path / "input_list.txt", "image.raw")
-    given = generator("mobile_net.py", "--binary_file", "net", "--config_file", "config.json")
-    warnings = report(capsys, *given)["warnings"]
-    assert all("has no effect here" in line for line in warnings), warnings
-    (tmp_path / "throughput.json").write_text(
-        example("json", "testCase").replace('"loop": 5', '"loop": 0.1')
-    )
-    found = report(capsys, "throughput-net-run", "--config", "throughput.json")
-    assert [t["name"] for t in found["threads"]] == ["a", "b"]
-    assert found["threads"][1]["executions"] == 100
 
 
 # ---- elsewhere -----------------------------------------------------------------------------------
