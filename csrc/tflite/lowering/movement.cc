@@ -23,6 +23,23 @@ std::string List(const std::vector<int64_t>& values) {
   return "[" + text + "]";
 }
 
+// Of shapes, mostly, which may have no elements.
+Value CutConstant(Node& n, const Value& x, const std::vector<Range>& ranges, const Dims& dims) {
+  const auto* const from = static_cast<const uint8_t*>(n.data(x));
+  const uint32_t size = ElementBytes(n.type(x));
+  n.Spend(Elements(dims) * size, "the result");
+  std::vector<uint8_t> bytes(Elements(dims) * size);
+  for (uint64_t i = 0; i < bytes.size() / size; ++i) {
+    uint64_t left = i, at = 0, step = 1;
+    for (uint32_t d = x.rank(); d-- > 0; step *= x.dims[d], left /= dims[d]) {
+      const auto index = static_cast<int64_t>(left % dims[d]);
+      at += static_cast<uint64_t>(ranges[d].begin + index * ranges[d].stride) * step;
+    }
+    std::memcpy(&bytes[i * size], from + at * size, size);
+  }
+  return n.Constant(dims, n.type(x), bytes.data());
+}
+
 }  // namespace
 
 Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges) {
@@ -38,6 +55,7 @@ Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges) {
                                  static_cast<int32_t>(stride)});
   }
   if (whole) return x;
+  if (n.constant(x) && n.encoding(x).none()) return CutConstant(n, x, ranges, dims);
   return n.Op("StridedSlice", {x}, dims, {I32s("ranges", values, {x.rank(), 3})});
 }
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tflite
 
-from . import slicing
 from .nodes import Damaged, TfliteNode, axis_of
 from .options import Options
 from .values import Value, constant
@@ -156,21 +155,12 @@ def _cast(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarra
     return arrays[0].astype(node.dtype())
 
 
-def _reshape(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    shape = slicing.reshape_shape(node, arrays[0].shape)
-    return arrays[0].reshape(shape)
-
-
 def _concat(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(arrays, axis_of(node.options.integer("Axis"), arrays[0].ndim))
 
 
 def _pack(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return np.stack(arrays, axis_of(node.options.integer("Axis"), arrays[0].ndim + 1))
-
-
-def _transpose(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0].transpose(tuple(int(p) for p in arrays[1].reshape(-1)))
 
 
 def _gather(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
@@ -182,16 +172,6 @@ def _gather(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndar
         raise Damaged(f"an index is outside dimension {axis} of {list(x.shape)}")
     _sized(spend, node, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     return np.take(x, index, axis)
-
-
-def _strided_slice(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    cut = slicing.strided(node, arrays[0].shape)
-    return arrays[0][cut.index()].reshape(cut.shape)
-
-
-def _slice(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    ranges = slicing.begin_size(node, arrays[0].shape)
-    return arrays[0][tuple(slice(b, e) for b, e in ranges)]
 
 
 def _select(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
@@ -234,15 +214,6 @@ def _broadcast_args(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) ->
     return np.array(np.broadcast_shapes(*shapes))
 
 
-def _expand_dims(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    axis = axis_of(int(arrays[1].reshape(-1)[0]), arrays[0].ndim + 1)
-    return np.expand_dims(arrays[0], axis)
-
-
-def _squeeze(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0].reshape(slicing.squeeze_shape(node, arrays[0].shape))
-
-
 def _dequantize(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0].astype(np.float32)  # integers were made real before
 
@@ -252,13 +223,9 @@ _FOLDS: dict[str, FoldFn] = {
     **dict.fromkeys(_UNARY, _unary),
     **dict.fromkeys(_REDUCE, _reduce),
     "CAST": _cast,
-    "RESHAPE": _reshape,
     "CONCATENATION": _concat,
     "PACK": _pack,
-    "TRANSPOSE": _transpose,
     "GATHER": _gather,
-    "STRIDED_SLICE": _strided_slice,
-    "SLICE": _slice,
     "SELECT": _select,
     "SELECT_V2": _select,
     "FILL": _fill,
@@ -266,8 +233,6 @@ _FOLDS: dict[str, FoldFn] = {
     "TILE": _tile,
     "BROADCAST_TO": _broadcast_to,
     "BROADCAST_ARGS": _broadcast_args,
-    "EXPAND_DIMS": _expand_dims,
-    "SQUEEZE": _squeeze,
     "DEQUANTIZE": _dequantize,
 }
 #: These say how large their result is before they make it.

@@ -277,9 +277,18 @@ class Lowering:
             tensor = node.tensors[next_["input"]]
             assert tensor is not None
             self._next_state(tensor, value(next_["tensor"], next_["shape"]))
-        return [
+        found = [
             None if o["tensor"] < 0 else value(o["tensor"], o["shape"]) for o in plan["outputs"]
         ]
+        if all(v is None or v.data is not None for v in node.inputs):
+            # What is worked out of constants has the name of the output.
+            return [
+                v
+                if v is None or v.data is None or v.quantization is not None
+                else constant(np.asarray(v.data, order="C"))
+                for v in found
+            ]
+        return found
 
     def _tensor_of(self, told: dict[str, Any], node: TfliteNode) -> Value:
         """A tensor of a plan."""
