@@ -132,7 +132,7 @@ Qnn_ErrorHandle_t BackendCreate(const BackendTraits& traits, Qnn_LogHandle_t log
     Status status = ApplyConfig(config, kAtCreate, backend.get());
     if (!status.ok()) return Report(status, backend->log.get());
     for (const OpDef* op : AllOps()) {
-      if (traits.takes_op == nullptr || traits.takes_op(op->type))
+      if (traits.takes_op == nullptr || traits.takes_op(*op))
         backend->operations.push_back({QNN_OP_PACKAGE_NAME_QTI_AISW, op->type, "CPU"});
     }
     auto object = std::make_unique<BackendObject>();

@@ -12,6 +12,8 @@
 
 namespace qnnrt {
 
+struct OpDef;
+
 // Which config options a backend takes: a column of the config table.
 enum class ConfigSet : uint8_t { kCpu, kHtp, kLpai, kGpu };
 
@@ -31,9 +33,9 @@ struct BackendTraits {
   bool client_memory = false;
   // Graphs are executed by an executor of the binding's: they cannot be written into a binary.
   bool external = false;
-  // Whether the backend takes a valid node, and whether it takes any node of an op type. Null: all.
+  // Whether the backend takes a valid node, and whether it takes any node of an op. Null: all.
   Status (*admit)(const Node& node) = nullptr;
-  bool (*takes_op)(const char* type) = nullptr;
+  bool (*takes_op)(const OpDef& op) = nullptr;
   ConfigSet configs = ConfigSet::kCpu;
   // Executions may be queued, signals may end them, and memory may be bound before them.
   bool async = false;

@@ -4,149 +4,38 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_interface.h"
-#include "abi/qnn_op_values.h"
 #include "backends/backend.h"
 #include "backends/capabilities.h"
+#include "ops/op.h"
 
 namespace qnnrt {
 namespace {
 
 // ---- which nodes it takes ----
 
-constexpr const char* kOps[] = {
-    "Argmax",
-    "Argmin",
-    "BatchToSpace",
-    "Batchnorm",
-    "Buffer",
-    "Cast",
-    "ChannelShuffle",
-    "Concat",
-    "Conv2d",
-    "Convert",
-    "DepthToSpace",
-    "DepthWiseConv2d",
-    "Dequantize",
-    "ElementWiseAdd",
-    "ElementWiseBinary",
-    "ElementWiseDivide",
-    "ElementWiseExp",
-    "ElementWiseLog",
-    "ElementWiseMaximum",
-    "ElementWiseMinimum",
-    "ElementWiseMultiply",
-    "ElementWiseNeg",
-    "ElementWiseNeuron",
-    "ElementWisePower",
-    "ElementWiseSquareRoot",
-    "ElementWiseSubtract",
-    "ElementWiseUnary",
-    "ExpandDims",
-    "FullyConnected",
-    "Gather",
-    "Gelu",
-    "Gru",
-    "HardSwish",
-    "LayerNorm",
-    "LogSoftmax",
-    "Lstm",
-    "MatMul",
-    "Pack",
-    "Pad",
-    "PoolAvg2d",
-    "PoolAvg3d",
-    "PoolMax2d",
-    "PoolMax3d",
-    "Prelu",
-    "Quantize",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-    "Relu",
-    "Relu1",
-    "Relu6",
-    "ReluMinMax",
-    "Reshape",
-    "Resize",
-    "ResizeBilinear",
-    "ResizeNearestNeighbor",
-    "RmsNorm",
-    "Sigmoid",
-    "Softmax",
-    "SpaceToBatch",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "StridedSlice",
-    "Tanh",
-    "Tile",
-    "Transpose",
-    "TransposeConv2d",
-    "UnPack",
-    // Not on the vendor's list; AlexNet, GoogLeNet and ZFNet are nothing without it.
-    "Lrn",
-};
-
-bool TakesOp(const char* type) {
-  for (const char* op : kOps) {
-    if (std::strcmp(op, type) == 0) return true;
-  }
-  return false;
-}
+bool TakesOp(const OpDef& op) { return (op.flags & OpDef::kLpai) != 0; }
 
 // Ops with an `operation` stand for several; the same ones are taken as by their own names.
-struct Operations {
-  const char* op;
-  uint32_t taken;  // one bit for each value of `operation`
-};
-constexpr uint32_t Bit(uint32_t operation) { return 1u << operation; }
-constexpr Operations kOperations[] = {
-    {"ElementWiseBinary", Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_ADD) |
-                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_DIVIDE) |
-                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_MAXIMUM) |
-                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_MINIMUM) |
-                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_MULTIPLY) |
-                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_POWER) |
-                              Bit(QNN_OP_ELEMENT_WISE_BINARY_OPERATION_SUBTRACT)},
-    {"ElementWiseNeuron", Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_GELU) |
-                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SWISH) |
-                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU) |
-                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU_MIN_MAX) |
-                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SIGMOID) |
-                              Bit(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_TANH)},
-    {"ElementWiseUnary", Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_EXP) |
-                             Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_LOG) |
-                             Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_NEG) |
-                             Bit(QNN_OP_ELEMENT_WISE_UNARY_OPERATION_SQRT)},
-};
-
-bool TakesOperation(const Node& node) {
-  for (const Operations& operations : kOperations) {
-    if (node.type == operations.op)
-      return (operations.taken >> (node.Int("operation") & 31) & 1) != 0;
-  }
-  return true;
+bool TakesOperation(const OpDef& op, const Node& node) {
+  return (op.lpai_operations >> (node.Int("operation") & 31) & 1) != 0;
 }
 
 // What brings numbers in and takes them out has a float side.
-bool MayBeFloat(const Node& node, bool input, size_t port) {
-  return port == 0 && node.type == (input ? "Quantize" : "Dequantize");
+bool MayBeFloat(const OpDef& op, const std::vector<PortSpec>& ports, size_t i) {
+  return (op.flags & OpDef::kConverts) != 0 && i < ports.size() && ports[i].types == types::kFloat;
 }
 
-std::string FloatTensors(const Node& node) {
+std::string FloatTensors(const OpDef& op, const Node& node) {
   std::string names;
   for (const bool input : {true, false}) {
     const auto& tensors = input ? node.inputs : node.outputs;
+    const auto& ports = input ? op.inputs : op.outputs;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Tensor* t = tensors[i];
-      if (t == nullptr || t->elements() == 0 || MayBeFloat(node, input, i)) continue;
+      if (t == nullptr || t->elements() == 0 || MayBeFloat(op, ports, i)) continue;
       if ((TypeBit(t->dtype) & (types::kFloat | types::kF64)) == 0) continue;
       names += (names.empty() ? "'" : ", '") + t->name + "' (" + DataTypeName(t->dtype) + ")";
     }
@@ -155,18 +44,19 @@ std::string FloatTensors(const Node& node) {
 }
 
 Status Admit(const Node& node) {
-  if (!TakesOp(node.type.c_str())) {
+  const OpDef* op = FindOp(node.type);
+  if (op == nullptr || !TakesOp(*op)) {
     return Error(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND,
                  "node '%s': the lpai backend has no op '%s'; backendGetSupportedOperations lists "
                  "those it has",
                  node.name.c_str(), node.type.c_str());
   }
-  if (!TakesOperation(node)) {
+  if (!TakesOperation(*op, node)) {
     return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE,
                  "%s '%s': the lpai backend does not take operation %lld", node.type.c_str(),
                  node.name.c_str(), static_cast<long long>(node.Int("operation")));
   }
-  const std::string floats = FloatTensors(node);
+  const std::string floats = FloatTensors(*op, node);
   if (floats.empty()) return Status::Ok();
   return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE,
                "%s '%s': the lpai backend computes with quantized tensors alone, and these are "

@@ -129,8 +129,31 @@ struct OpDef {
     kMoves = 1u << 4,       // moves elements, at most comparing them: fixed-point numbers go as the
                             // integers that they are (movement/fixed/move.cc)
     kIntegers = 1u << 5,    // takes fixed-point numbers as integers, whatever their encodings
+    kFills = 1u << 6,       // kMoves that also writes values of its own, in the output's encoding
+    kConverts = 1u << 7,    // takes floats and fixed-point numbers in one node; a port that takes
+                            // nothing but floats is the float side, on any backend
+    kLpai = 1u << 8,        // the lpai backend takes it (docs/decisions/0016-lpai-backend.md)
   };
   uint32_t flags = kNone;
+  // Computes on fixed-point numbers as they are; null, or a null kernel: MakeViaFloat does.
+  MakeKernelFn fixed = nullptr;
+  // Of kMoves, whether a node's params leave it at that; null: always.
+  bool (*moves)(const Node&) = nullptr;
+  // Of an op that multiplies input 0 by weights (input 1), sums, and adds a bias (input 2, of 32
+  // bits in fixed point): the dim of the weights that runs over the outputs, from the end: -1 or
+  // -2, and the other one where a param transpose_in1 is true (OutputAxis). 0: no such op.
+  int weights_axis = 0;
+  bool sums_products() const { return weights_axis != 0; }
+  // What is computed of input 0 when the other inputs are constants.
+  enum Linear : uint8_t {
+    kNotLinear,
+    kAdd,
+    kSubtract,
+    kMultiply,
+    kMultiplyAdd
+  } linear = kNotLinear;
+  // Of an op with a param `operation`: bit i is set when kLpai holds for value i.
+  uint32_t lpai_operations = ~uint32_t{0};
   // Whether a node's result depends on earlier executions, too; null: no node's.
   bool (*keeps_state)(const Node&) = nullptr;
 };
@@ -139,15 +162,15 @@ struct OpDef {
 // kernel of their own: inputs become FLOAT_32 in scratch, the float kernel runs, outputs are
 // rounded back. Static inputs are converted once, here.
 Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelOptions& options);
-// Kernels that compute on fixed-point numbers as they are (fixed/table.cc); null when there is
-// none.
-Result<KernelPtr> MakeFixedKernel(const Node& node, const KernelOptions& options);
 
 // ---- the table -------------------------------------------------------------------------------
 
 // Null when no such op. Op types are those of the package "qti.aisw".
 const OpDef* FindOp(const std::string& type);
 const std::vector<const OpDef*>& AllOps();
+
+// Which dim of a product's weights runs over the outputs that a bias has a value for.
+size_t OutputAxis(const OpDef& def, const Node& node);
 
 // True of a node that carries something from one execution to the next: passes neither evaluate it
 // ahead nor take it out nor run it twice.

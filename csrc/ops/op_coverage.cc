@@ -64,9 +64,13 @@ std::string ParamJson(const ParamSpec& param) {
 
 std::string OpJson(const OpDef* def) {
   const auto flag = [def](OpDef::Flags f) { return (def->flags & f) != 0 ? "true" : "false"; };
+  const bool moves = (def->flags & OpDef::kMoves) != 0 && def->moves == nullptr;
   return "{\"type\": " + Quoted(def->type) + ",\n  \"inputs\": " + Array(def->inputs, PortJson) +
          ",\n  \"outputs\": " + Array(def->outputs, PortJson) +
          ",\n  \"params\": " + Array(def->params, ParamJson) +
+         ",\n  \"fixed\": " + (def->fixed != nullptr ? "true" : "false") +
+         ", \"weights_axis\": " + std::to_string(def->weights_axis) +
+         ", \"moves\": " + (moves ? "true" : "false") + ", \"lpai\": " + flag(OpDef::kLpai) +
          ",\n  \"fuses\": " + flag(OpDef::kPostOps) + ", \"in_place\": " + flag(OpDef::kInPlace) +
          ", \"alias\": " + flag(OpDef::kAlias) + ", \"native_half\": " + flag(OpDef::kNativeHalf) +
          "}";

@@ -236,8 +236,10 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
       QNNRT_ASSIGN_OR_RETURN(fixed, MakeFixedMove(def, node, options));
       if (fixed) return fixed;
     }
-    QNNRT_ASSIGN_OR_RETURN(fixed, MakeFixedKernel(node, options));
-    if (fixed) return fixed;
+    if (def.fixed != nullptr) {
+      QNNRT_ASSIGN_OR_RETURN(fixed, def.fixed(node, options));
+      if (fixed) return fixed;
+    }
     return MakeViaFloat(def, node, options);
   }
   if ((def.flags & OpDef::kNativeHalf) == 0 && HasType(node, types::kF16)) {
@@ -287,6 +289,11 @@ const OpDef* FindOp(const std::string& type) {
 }
 
 const std::vector<const OpDef*>& AllOps() { return TheTable().list; }
+
+size_t OutputAxis(const OpDef& def, const Node& node) {
+  const int axis = node.Bool("transpose_in1") ? -3 - def.weights_axis : def.weights_axis;
+  return node.inputs[1]->shape.size() - static_cast<size_t>(-axis);
+}
 
 bool KeepsState(const Node& node) {
   const OpDef* def = FindOp(node.type);

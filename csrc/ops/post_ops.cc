@@ -50,11 +50,6 @@ const RowFn* Rows() {
   return rows;
 }
 
-template <size_t count>
-bool IsOneOf(const Node& node, const char* const (&types)[count]) {
-  return std::any_of(types, types + count, [&](const char* type) { return node.type == type; });
-}
-
 int64_t Encoded(float value, const Tensor& tensor) {
   uint8_t code = 0;
   Codec(tensor).Encode(&value, &code, 0, 1);
@@ -101,15 +96,12 @@ bool TakesFixedPostOp(const Node& node, const PostOp& op) {
   for (const Tensor* tensor : {a, b, out}) {
     if (tensor == nullptr || (TypeBit(tensor->dtype) & types::kFixed8) == 0) return false;
   }
-  static constexpr const char* kProducts[] = {
-      "Conv1d",          "Conv2d",          "Conv3d",         "DepthWiseConv1d",
-      "DepthWiseConv2d", "TransposeConv2d", "FullyConnected", "MatMul"};
-  if (IsOneOf(node, kProducts)) return true;
-  static constexpr const char* kArithmetic[] = {"ElementWiseAdd", "ElementWiseMultiply",
-                                                "ElementWiseSubtract"};
-  return IsOneOf(node, kArithmetic) && a->shape == b->shape && a->dtype == b->dtype &&
-         a->dtype == out->dtype && OneScale(a->quantization) && OneScale(b->quantization) &&
-         OneScale(out->quantization);
+  const OpDef* def = FindOp(node.type);
+  if (def == nullptr) return false;
+  if (def->sums_products()) return true;
+  const bool arithmetic = def->linear != OpDef::kNotLinear && def->linear != OpDef::kMultiplyAdd;
+  return arithmetic && a->shape == b->shape && a->dtype == b->dtype && a->dtype == out->dtype &&
+         OneScale(a->quantization) && OneScale(b->quantization) && OneScale(out->quantization);
 }
 
 FixedRange OutputRange(const Node& node) {

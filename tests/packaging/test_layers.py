@@ -22,6 +22,7 @@ BELOW = {
         "ir",
         "memory/descriptor.h",
         "memory/process_domain.h",
+        "ops/op.h",
         "support/status.h",
     },
     "api": {"abi", "support", "memory", "ir", "ops", "graph", "backends"},

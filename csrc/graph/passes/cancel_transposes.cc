@@ -2,7 +2,9 @@
 // reshapes of reshapes. What is left of a chain is at most one node.
 #include <numeric>
 
+#include "abi/qnn_op_names.h"
 #include "graph/passes/ir.h"
+#include "ops/op.h"
 
 namespace qnnrt {
 namespace {
@@ -12,14 +14,14 @@ bool Keeps(const Node& node) {
   return node.post_ops.empty() && SameEncoding(*node.inputs[0], *node.outputs[0]) &&
          node.inputs[0]->quantization.per_tensor();
 }
-bool IsTranspose(const Node& node) { return node.type == "Transpose" && Keeps(node); }
+bool IsTranspose(const Node& node) { return node.type == QNN_OP_TRANSPOSE && Keeps(node); }
 bool IsReshape(const Node& node) {
-  return (node.type == "Reshape" || node.type == "Squeeze" || node.type == "ExpandDims") &&
-         Keeps(node);
+  const OpDef* def = FindOp(node.type);
+  return def != nullptr && (def->flags & OpDef::kAlias) != 0 && Keeps(node);
 }
 
 void MakeReshape(Node* node) {
-  node->type = "Reshape";
+  node->type = QNN_OP_RESHAPE;
   node->params.clear();
   node->inputs.resize(1);
 }

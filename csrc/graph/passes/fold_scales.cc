@@ -1,10 +1,12 @@
-// y = x * scale + shift with one static pair a channel, in whichever op it is written (Batchnorm,
-// ElementWiseMultiply, ElementWiseAdd, ElementWiseSubtract), goes into the weights and bias of the
-// convolution or matrix product before it, or merges with a Batchnorm before it.
+// y = x * scale + shift with one static pair a channel, in whichever op it is written
+// (OpDef::linear), goes into the weights and bias of the convolution or matrix product before it
+// (OpDef::weights_axis), or merges with a Batchnorm before it.
 #include <optional>
 
 #include "abi/qnn_errors.h"
+#include "abi/qnn_op_names.h"
 #include "graph/passes/ir.h"
+#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
@@ -34,9 +36,11 @@ std::optional<Affine> AsAffine(const Node& node, size_t* input) {
     return std::nullopt;
   }
   uint32_t channels = node.outputs[0]->shape.back();
+  const OpDef* def = FindOp(node.type);
+  if (def == nullptr || def->linear == OpDef::kNotLinear) return std::nullopt;
   Affine map;
   *input = 0;
-  if (node.type == "Batchnorm") {
+  if (def->linear == OpDef::kMultiplyAdd) {
     auto scale = PerChannel(node.inputs[1], channels);
     if (!scale) return std::nullopt;
     map.scale = *scale;
@@ -48,10 +52,7 @@ std::optional<Affine> AsAffine(const Node& node, size_t* input) {
     }
     return map;
   }
-  bool multiply = node.type == "ElementWiseMultiply";
-  bool add = node.type == "ElementWiseAdd";
-  bool subtract = node.type == "ElementWiseSubtract";
-  if (!multiply && !add && !subtract) return std::nullopt;
+  const bool subtract = def->linear == OpDef::kSubtract;
   size_t constant = IsStaticFloat(node.inputs[1]) ? 1 : 0;
   if (subtract && constant == 0) return std::nullopt;
   *input = 1 - constant;
@@ -60,7 +61,7 @@ std::optional<Affine> AsAffine(const Node& node, size_t* input) {
   if (!values) return std::nullopt;
   map.scale.assign(channels, 1.0f);
   map.shift.assign(channels, 0.0f);
-  if (multiply) {
+  if (def->linear == OpDef::kMultiply) {
     map.scale = *values;
   } else {
     for (uint32_t c = 0; c < channels; ++c) map.shift[c] = subtract ? -(*values)[c] : (*values)[c];
@@ -72,20 +73,11 @@ std::optional<Affine> AsAffine(const Node& node, size_t* input) {
 // 0: not foldable.
 uint64_t ChannelStride(const Node& node, uint32_t channels) {
   if (!node.HasInput(1) || !IsStaticFloat(node.inputs[1]) || !node.post_ops.empty()) return 0;
+  const OpDef* def = FindOp(node.type);
+  if (def == nullptr || !def->sums_products()) return 0;
   const Shape& w = node.inputs[1]->shape;
-  if (node.type == "Conv2d" || node.type == "DepthWiseConv2d" || node.type == "Conv3d" ||
-      node.type == "Conv1d" || node.type == "DepthWiseConv1d") {
-    return w.back() == channels ? 1 : 0;
-  }
-  if (node.type == "TransposeConv2d") {  // [kH, kW, Cin, Cout / group]
-    return node.Int("group") == 1 && w.back() == channels ? 1 : 0;
-  }
-  if (node.type == "FullyConnected") return w[0] == channels ? w[1] : 0;
-  if (node.type == "MatMul" && w.size() == 2) {
-    if (node.Bool("transpose_in1")) return w[0] == channels ? w[1] : 0;
-    return w[1] == channels ? 1 : 0;
-  }
-  return 0;
+  const size_t axis = OutputAxis(*def, node);
+  return w[axis] == channels ? Product(w, axis + 1, w.size()) : 0;
 }
 
 Status ScaleWeights(Ir* ir, Node* node, const Affine& map, uint64_t stride) {
@@ -152,7 +144,7 @@ Status FoldScales(Ir* ir, int* changes) {
     uint64_t stride = ChannelStride(producer, channels);
     if (stride != 0 && HasPlainBias(producer)) {
       QNNRT_RETURN_IF_ERROR(ScaleWeights(ir, &producer, *map, stride));
-    } else if (producer.type == "Batchnorm") {
+    } else if (producer.type == QNN_OP_BATCHNORM) {
       size_t unused;
       std::optional<Affine> before = AsAffine(producer, &unused);
       if (!before) continue;

@@ -2,6 +2,7 @@
 // the values are still in cache: one pass over memory instead of two or three.
 #include <optional>
 
+#include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
 #include "graph/passes/ir.h"
 #include "ops/op.h"
@@ -84,8 +85,8 @@ Node* Fusable(Ir* ir, const Tensor* tensor, const Tensor* result, const PostOp& 
   return producer;
 }
 
-// Heavy producers hide the read of the residual best, so they are asked before elementwise ones.
-bool IsHeavy(const Node& node) { return node.type.compare(0, 11, "ElementWise") != 0; }
+// Heavy producers hide the read of the residual best, so they are asked before other ones.
+bool IsHeavy(const Node& node) { return FindOp(node.type)->sums_products(); }
 
 }  // namespace
 
@@ -99,7 +100,7 @@ Status FuseActivations(Ir* ir, int* changes) {
     if (std::optional<PostOp> activation = AsActivation(node)) {
       op = *activation;
       producer = Fusable(ir, node.inputs[0], node.outputs[0], op);
-    } else if (node.type == "ElementWiseAdd" && node.post_ops.empty() &&
+    } else if (node.type == QNN_OP_ELEMENT_WISE_ADD && node.post_ops.empty() &&
                node.inputs[0] != node.inputs[1] && node.inputs[0]->shape == node.inputs[1]->shape) {
       op.kind = PostOp::Kind::kAdd;
       Node* candidates[2] = {Fusable(ir, node.inputs[0], node.outputs[0], op),

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
 #include "graph/passes/ir.h"
 #include "ops/fixed/requantize.h"
@@ -64,7 +65,7 @@ bool ChangesNothing(const Node& node) {
   if (!node.post_ops.empty() || node.inputs.empty() || node.inputs[0] == nullptr) return false;
   const Tensor &in = *node.inputs[0], &out = *node.outputs[0];
   if (in.shape != out.shape || !IsFixed(in.dtype) || !SameEncoding(in, out)) return false;
-  if (node.type == "Convert") return true;
+  if (node.type == QNN_OP_CONVERT) return true;
   const std::optional<Limits> limits = LimitsOf(node);
   return limits && IsNarrow(in) && LimitsNothing(in, *limits);
 }
@@ -89,12 +90,12 @@ bool SameWithout(const Tensor& a, const Tensor& b, const Tensor& c) {
 }
 
 bool Converts(const Node& node, const char* other) {
-  return node.post_ops.empty() && (node.type == "Convert" || node.type == other);
+  return node.post_ops.empty() && (node.type == QNN_OP_CONVERT || node.type == other);
 }
 
 // `node` converts what `before` converted: whether one conversion gives the same.
 bool Merges(const Node& before, const Node& node) {
-  if (!Converts(before, "Dequantize") || !Converts(node, "Quantize")) return false;
+  if (!Converts(before, QNN_OP_DEQUANTIZE) || !Converts(node, QNN_OP_QUANTIZE)) return false;
   const Tensor &a = *before.inputs[0], &b = *node.inputs[0], &c = *node.outputs[0];
   if (a.shape != c.shape || !IsFixed(a.dtype) || !IsFixed(c.dtype)) return false;
   if (b.dtype == QNN_DATATYPE_FLOAT_32) return true;  // what a conversion does inside
@@ -111,7 +112,7 @@ Status MergeConversions(Ir* ir, int* changes) {
       const Node& before = ir->nodes[static_cast<size_t>(at)];
       if (!Merges(before, node)) break;
       node.inputs[0] = before.inputs[0];
-      node.type = "Convert";
+      node.type = QNN_OP_CONVERT;
       node.params.clear();
       CompleteParams(&node);
     }

@@ -95,7 +95,8 @@ OpDef Def(const char* type, int spatial, bool group, MakeKernelFn make) {
   if (group) def.params.push_back({"group", ParamSpec::kInt, Default(1)});
   def.infer = ConvInfer;
   def.portable = make;
-  def.flags = OpDef::kPostOps;
+  def.flags = OpDef::kPostOps | (spatial == 2 ? OpDef::kLpai : OpDef::kNone);
+  def.weights_axis = -1;
   return def;
 }
 

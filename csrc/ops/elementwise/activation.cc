@@ -5,6 +5,7 @@
 #include "abi/qnn_op_values.h"
 #include "ops/elementwise/binary.h"
 #include "ops/elementwise/unary.h"
+#include "ops/fixed/kernels.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
@@ -123,9 +124,11 @@ OpList ActivationOps() {
                    {},
                    SameShapeAsInput,
                    Make,
-                   flags});
+                   flags | OpDef::kLpai,
+                   MakeFixedUnary});
     OpDef& def = ops.back();
     if (row.op == UnaryOp::kElu) {
+      def.flags = flags;
       def.params = {{"alpha", ParamSpec::kFloat, Default(1.0)}};
     }
     if (def.type == std::string(QNN_OP_RELU_MIN_MAX)) {
@@ -153,14 +156,22 @@ OpList ActivationOps() {
                    "softplus: linear where beta x is above it; negative: never"}},
                  InferNeuron,
                  Make,
-                 flags});
+                 flags | OpDef::kLpai,
+                 MakeFixedUnary});
+  ops.back().lpai_operations = 0;
+  for (uint32_t i = 0; i < std::size(kNeurons); ++i) {
+    for (const Row& row : kRows) {
+      if (row.op == kNeurons[i] && row.op != UnaryOp::kElu) ops.back().lpai_operations |= 1u << i;
+    }
+  }
   ops.push_back({QNN_OP_PRELU,
                  {{"in[0]", types::kFloat}, {"in[1]", types::kFloat, PortSpec::kOne, 0}},
                  {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
                  {},
                  InferPrelu,
                  MakePrelu,
-                 flags});
+                 flags | OpDef::kLpai,
+                 MakeFixedBinary});
   return ops;
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
+#include "ops/fixed/kernels.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/strided_copy.h"
@@ -167,8 +168,9 @@ OpList CastOps() {
   const PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny};
   const PortSpec real{"in[0]", types::kFloat}, fixed{"out[0]", types::kFixed};
   const PortSpec code{"in[0]", types::kFixed}, decoded{"out[0]", types::kFloat};
+  const uint32_t converts = OpDef::kNativeHalf | OpDef::kConverts | OpDef::kLpai;
   return {
-      {QNN_OP_CAST, {in}, {out}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf | OpDef::kIntegers},
+      {QNN_OP_CAST, {in}, {out}, {}, SameShapeAsInput, Make, converts | OpDef::kIntegers},
       {QNN_OP_CONVERT,
        {in},
        {out},
@@ -176,9 +178,17 @@ OpList CastOps() {
         {"dynamic_output_data", ParamSpec::kBool, Default(false), "no effect on floats"}},
        SameShapeAsInput,
        Make,
-       OpDef::kNativeHalf},
-      {QNN_OP_QUANTIZE, {real}, {fixed}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf},
-      {QNN_OP_DEQUANTIZE, {code}, {decoded}, {}, SameShapeAsInput, Make, OpDef::kNativeHalf},
+       converts,
+       MakeFixedConvert},
+      {QNN_OP_QUANTIZE, {real}, {fixed}, {}, SameShapeAsInput, Make, converts, MakeFixedConvert},
+      {QNN_OP_DEQUANTIZE,
+       {code},
+       {decoded},
+       {},
+       SameShapeAsInput,
+       Make,
+       converts,
+       MakeFixedConvert},
   };
 }
 

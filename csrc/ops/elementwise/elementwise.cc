@@ -1,62 +1,91 @@
 // The ElementWise* ops, and IsNan, IsInf, Logit. Both inputs of a binary op broadcast by numpy's
 // rule.
+#include <iterator>
+
 #include "abi/qnn_op_names.h"
 #include "ops/elementwise/binary.h"
 #include "ops/elementwise/select.h"
 #include "ops/elementwise/unary.h"
+#include "ops/fixed/kernels.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
 
-struct BinaryRow {
-  const char* type;
-  BinaryOp op;
+// A value of the param `operation`, and the op of its own that does the same.
+struct Row {
+  const char* name;
+  const char* type = nullptr;
+  bool lpai = false;
 };
-constexpr BinaryRow kBinary[] = {
-    {QNN_OP_ELEMENT_WISE_ADD, BinaryOp::kAdd},
-    {QNN_OP_ELEMENT_WISE_AND, BinaryOp::kAnd},
-    {QNN_OP_ELEMENT_WISE_DIVIDE, BinaryOp::kDivide},
-    {QNN_OP_ELEMENT_WISE_EQUAL, BinaryOp::kEqual},
-    {QNN_OP_ELEMENT_WISE_FLOOR_DIV, BinaryOp::kFloorDiv},
-    {QNN_OP_ELEMENT_WISE_GREATER, BinaryOp::kGreater},
-    {QNN_OP_ELEMENT_WISE_GREATER_EQUAL, BinaryOp::kGreaterEqual},
-    {QNN_OP_ELEMENT_WISE_LESS, BinaryOp::kLess},
-    {QNN_OP_ELEMENT_WISE_LESS_EQUAL, BinaryOp::kLessEqual},
-    {QNN_OP_ELEMENT_WISE_MAXIMUM, BinaryOp::kMaximum},
-    {QNN_OP_ELEMENT_WISE_MINIMUM, BinaryOp::kMinimum},
-    {QNN_OP_ELEMENT_WISE_MOD, BinaryOp::kMod},
-    {QNN_OP_ELEMENT_WISE_MULTIPLY, BinaryOp::kMultiply},
-    {QNN_OP_ELEMENT_WISE_NOT_EQUAL, BinaryOp::kNotEqual},
-    {QNN_OP_ELEMENT_WISE_OR, BinaryOp::kOr},
-    {QNN_OP_ELEMENT_WISE_POWER, BinaryOp::kPower},
-    {QNN_OP_ELEMENT_WISE_SQUARED_DIFFERENCE, BinaryOp::kSquaredDifference},
-    {QNN_OP_ELEMENT_WISE_SUBTRACT, BinaryOp::kSubtract},
-    {QNN_OP_ELEMENT_WISE_XOR, BinaryOp::kXor},
+// In the order of the values, as BinaryOp.
+constexpr Row kBinary[] = {
+    {"add", QNN_OP_ELEMENT_WISE_ADD, true},
+    {"and", QNN_OP_ELEMENT_WISE_AND},
+    {"divide", QNN_OP_ELEMENT_WISE_DIVIDE, true},
+    {"equal", QNN_OP_ELEMENT_WISE_EQUAL},
+    {"floor_div", QNN_OP_ELEMENT_WISE_FLOOR_DIV},
+    {"fmod"},
+    {"greater", QNN_OP_ELEMENT_WISE_GREATER},
+    {"greater_equal", QNN_OP_ELEMENT_WISE_GREATER_EQUAL},
+    {"less", QNN_OP_ELEMENT_WISE_LESS},
+    {"less_equal", QNN_OP_ELEMENT_WISE_LESS_EQUAL},
+    {"maximum", QNN_OP_ELEMENT_WISE_MAXIMUM, true},
+    {"minimum", QNN_OP_ELEMENT_WISE_MINIMUM, true},
+    {"mod", QNN_OP_ELEMENT_WISE_MOD},
+    {"multiply", QNN_OP_ELEMENT_WISE_MULTIPLY, true},
+    {"not_equal", QNN_OP_ELEMENT_WISE_NOT_EQUAL},
+    {"or", QNN_OP_ELEMENT_WISE_OR},
+    {"power", QNN_OP_ELEMENT_WISE_POWER, true},
+    {"squared_difference", QNN_OP_ELEMENT_WISE_SQUARED_DIFFERENCE},
+    {"subtract", QNN_OP_ELEMENT_WISE_SUBTRACT, true},
+    {"xor", QNN_OP_ELEMENT_WISE_XOR},
+};
+// In the order of the values, as UnaryOp.
+constexpr Row kUnary[] = {
+    {"abs", QNN_OP_ELEMENT_WISE_ABS},
+    {"asin", QNN_OP_ELEMENT_WISE_ASIN},
+    {"atan", QNN_OP_ELEMENT_WISE_ATAN},
+    {"ceil", QNN_OP_ELEMENT_WISE_CEIL},
+    {"cos", QNN_OP_ELEMENT_WISE_COS},
+    {"exp", QNN_OP_ELEMENT_WISE_EXP, true},
+    {"floor", QNN_OP_ELEMENT_WISE_FLOOR},
+    {"log", QNN_OP_ELEMENT_WISE_LOG, true},
+    {"neg", QNN_OP_ELEMENT_WISE_NEG, true},
+    {"not", QNN_OP_ELEMENT_WISE_NOT},
+    {"reciprocal"},
+    {"round", QNN_OP_ELEMENT_WISE_ROUND},
+    {"rsqrt", QNN_OP_ELEMENT_WISE_RSQRT},
+    {"sign", QNN_OP_ELEMENT_WISE_SIGN},
+    {"sin", QNN_OP_ELEMENT_WISE_SIN},
+    {"sqrt", QNN_OP_ELEMENT_WISE_SQUARE_ROOT, true},
 };
 
-struct UnaryRow {
-  const char* type;
-  UnaryOp op;
-};
-constexpr UnaryRow kUnary[] = {
-    {QNN_OP_ELEMENT_WISE_ABS, UnaryOp::kAbs},          {QNN_OP_ELEMENT_WISE_ASIN, UnaryOp::kAsin},
-    {QNN_OP_ELEMENT_WISE_ATAN, UnaryOp::kAtan},        {QNN_OP_ELEMENT_WISE_CEIL, UnaryOp::kCeil},
-    {QNN_OP_ELEMENT_WISE_COS, UnaryOp::kCos},          {QNN_OP_ELEMENT_WISE_EXP, UnaryOp::kExp},
-    {QNN_OP_ELEMENT_WISE_FLOOR, UnaryOp::kFloor},      {QNN_OP_ELEMENT_WISE_LOG, UnaryOp::kLog},
-    {QNN_OP_ELEMENT_WISE_NEG, UnaryOp::kNeg},          {QNN_OP_ELEMENT_WISE_NOT, UnaryOp::kNot},
-    {QNN_OP_ELEMENT_WISE_ROUND, UnaryOp::kRound},      {QNN_OP_ELEMENT_WISE_RSQRT, UnaryOp::kRsqrt},
-    {QNN_OP_ELEMENT_WISE_SIGN, UnaryOp::kSign},        {QNN_OP_ELEMENT_WISE_SIN, UnaryOp::kSin},
-    {QNN_OP_ELEMENT_WISE_SQUARE_ROOT, UnaryOp::kSqrt},
-};
-
-// Of a validated node: the operation it stands for.
-UnaryOp UnaryOpOf(const Node& node) {
-  for (const UnaryRow& row : kUnary) {
-    if (node.type == row.type) return row.op;
+// The operation that a validated node stands for.
+template <size_t count>
+size_t OperationOf(const Node& node, const Row (&rows)[count]) {
+  for (size_t i = 0; i < count; ++i) {
+    if (rows[i].type != nullptr && node.type == rows[i].type) return i;
   }
-  return static_cast<UnaryOp>(node.Int("operation"));
+  return static_cast<size_t>(node.Int("operation"));
 }
+
+// The op that takes any of them as `operation`.
+template <size_t count>
+OpDef AnyOf(const char* type, const Row (&rows)[count], const char* rule) {
+  OpDef def;
+  def.type = type;
+  def.params = {{"operation", ParamSpec::kInt, Required(), rule}};
+  def.lpai_operations = 0;
+  for (size_t i = 0; i < count; ++i) {
+    def.params[0].values.push_back(rows[i].name);
+    if (rows[i].lpai) def.lpai_operations |= 1u << i;
+  }
+  def.flags = OpDef::kInPlace | OpDef::kNativeHalf | OpDef::kLpai;
+  return def;
+}
+
+UnaryOp UnaryOpOf(const Node& node) { return static_cast<UnaryOp>(OperationOf(node, kUnary)); }
 
 TypeSet BinaryTypes(BinaryOp op) {
   if (IsLogic(op)) return types::kBool;
@@ -117,9 +146,9 @@ Result<KernelPtr> MakeLogit(const Node& node, const KernelOptions&) {
   return MakeUnaryKernel(UnaryOp::kLogit, node, {-1.0f, 0.0f});
 }
 
-OpDef BinaryDef(const BinaryRow& row) {
-  const TypeSet in = BinaryTypes(row.op);
-  const bool compare = IsCompare(row.op);
+OpDef BinaryDef(BinaryOp op, const Row& row) {
+  const TypeSet in = BinaryTypes(op);
+  const bool compare = IsCompare(op);
   OpDef def;
   def.type = row.type;
   def.inputs = {{"in[0]", in}, {"in[1]", in, PortSpec::kOne, 0}};
@@ -127,19 +156,25 @@ OpDef BinaryDef(const BinaryRow& row) {
                          : PortSpec{"out[0]", in, PortSpec::kOne, 0}};
   def.infer = InferBroadcast;
   def.portable = MakeBinary;
-  def.flags = OpDef::kInPlace | OpDef::kNativeHalf;
-  if (!compare && !IsLogic(row.op)) def.flags |= OpDef::kPostOps;
+  def.flags = OpDef::kInPlace | OpDef::kNativeHalf | (row.lpai ? OpDef::kLpai : OpDef::kNone);
+  if (!compare && !IsLogic(op)) def.flags |= OpDef::kPostOps;
+  if (!IsLogic(op)) def.fixed = MakeFixedBinary;
+  def.linear = op == BinaryOp::kAdd        ? OpDef::kAdd
+               : op == BinaryOp::kSubtract ? OpDef::kSubtract
+               : op == BinaryOp::kMultiply ? OpDef::kMultiply
+                                           : OpDef::kNotLinear;
   return def;
 }
 
-OpDef UnaryDef(const UnaryRow& row) {
+OpDef UnaryDef(UnaryOp op, const Row& row) {
   OpDef def;
   def.type = row.type;
-  def.inputs = {{"in[0]", UnaryTypes(row.op)}};
-  def.outputs = {{"out[0]", UnaryTypes(row.op), PortSpec::kOne, 0}};
+  def.inputs = {{"in[0]", UnaryTypes(op)}};
+  def.outputs = {{"out[0]", UnaryTypes(op), PortSpec::kOne, 0}};
   def.infer = SameShapeAsInput;
   def.portable = MakeUnary;
-  def.flags = OpDef::kInPlace | OpDef::kNativeHalf;
+  def.flags = OpDef::kInPlace | OpDef::kNativeHalf | (row.lpai ? OpDef::kLpai : OpDef::kNone);
+  if (op != UnaryOp::kNot) def.fixed = MakeFixedUnary;
   return def;
 }
 
@@ -147,45 +182,32 @@ OpDef UnaryDef(const UnaryRow& row) {
 
 BinaryOp BinaryOpOf(const Node& node) {
   if (node.type == QNN_OP_PRELU) return BinaryOp::kPrelu;
-  for (const BinaryRow& row : kBinary) {
-    if (node.type == row.type) return row.op;
-  }
-  return static_cast<BinaryOp>(node.Int("operation"));
+  return static_cast<BinaryOp>(OperationOf(node, kBinary));
 }
 
 OpList ElementWiseOps() {
   OpList ops;
-  for (const BinaryRow& row : kBinary) ops.push_back(BinaryDef(row));
-  for (const UnaryRow& row : kUnary) ops.push_back(UnaryDef(row));
+  for (size_t i = 0; i < std::size(kBinary); ++i) {
+    if (kBinary[i].type != nullptr) ops.push_back(BinaryDef(static_cast<BinaryOp>(i), kBinary[i]));
+  }
+  for (size_t i = 0; i < std::size(kUnary); ++i) {
+    if (kUnary[i].type != nullptr) ops.push_back(UnaryDef(static_cast<UnaryOp>(i), kUnary[i]));
+  }
+  OpDef binary = AnyOf(QNN_OP_ELEMENT_WISE_BINARY, kBinary, "");
+  binary.inputs = {{"in[0]", types::kAny}, {"in[1]", types::kAny, PortSpec::kOne, 0}};
+  binary.outputs = {{"out[0]", types::kAny}};
+  binary.infer = InferBinary;
+  binary.portable = MakeBinary;
+  binary.fixed = MakeFixedBinary;
+  ops.push_back(std::move(binary));
+  OpDef unary = AnyOf(QNN_OP_ELEMENT_WISE_UNARY, kUnary, "round: half to even");
+  unary.inputs = {{"in[0]", types::kFloat | types::kSigned | types::kBool}};
+  unary.outputs = {{"out[0]", types::kFloat | types::kSigned | types::kBool}};
+  unary.infer = InferUnary;
+  unary.portable = MakeUnary;
+  unary.fixed = MakeFixedUnary;
+  ops.push_back(std::move(unary));
   const uint32_t flags = OpDef::kInPlace | OpDef::kNativeHalf;
-  ops.push_back({QNN_OP_ELEMENT_WISE_BINARY,
-                 {{"in[0]", types::kAny}, {"in[1]", types::kAny, PortSpec::kOne, 0}},
-                 {{"out[0]", types::kAny}},
-                 {{"operation", ParamSpec::kInt, Required(), "", {"add",       "and",
-                                                                  "divide",    "equal",
-                                                                  "floor_div", "fmod",
-                                                                  "greater",   "greater_equal",
-                                                                  "less",      "less_equal",
-                                                                  "maximum",   "minimum",
-                                                                  "mod",       "multiply",
-                                                                  "not_equal", "or",
-                                                                  "power",     "squared_difference",
-                                                                  "subtract",  "xor"}}},
-                 InferBinary,
-                 MakeBinary,
-                 flags});
-  ops.push_back({QNN_OP_ELEMENT_WISE_UNARY,
-                 {{"in[0]", types::kFloat | types::kSigned | types::kBool}},
-                 {{"out[0]", types::kFloat | types::kSigned | types::kBool}},
-                 {{"operation",
-                   ParamSpec::kInt,
-                   Required(),
-                   "round: half to even",
-                   {"abs", "asin", "atan", "ceil", "cos", "exp", "floor", "log", "neg", "not",
-                    "reciprocal", "round", "rsqrt", "sign", "sin", "sqrt"}}},
-                 InferUnary,
-                 MakeUnary,
-                 flags});
   ops.push_back(SelectOp());
   ops.push_back({QNN_OP_IS_NAN,
                  {{"in[0]", types::kFloat}},
@@ -193,7 +215,8 @@ OpList ElementWiseOps() {
                  {},
                  SameShapeAsInput,
                  MakeIsNan,
-                 flags});
+                 flags,
+                 MakeFixedUnary});
   ops.push_back({QNN_OP_IS_INF,
                  {{"in[0]", types::kFloat}},
                  {{"out[0]", types::kBool}},
@@ -201,14 +224,16 @@ OpList ElementWiseOps() {
                   {"detect_positive", ParamSpec::kBool, Default(true)}},
                  SameShapeAsInput,
                  MakeIsInf,
-                 flags});
+                 flags,
+                 MakeFixedUnary});
   ops.push_back({QNN_OP_LOGIT,
                  {{"in[0]", types::kFloat}},
                  {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
                  {},
                  SameShapeAsInput,
                  MakeLogit,
-                 flags});
+                 flags,
+                 MakeFixedUnary});
   return ops;
 }
 

@@ -4,6 +4,7 @@
 
 #include "abi/qnn_op_names.h"
 #include "ops/broadcast.h"
+#include "ops/fixed/kernels.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 
@@ -112,7 +113,8 @@ OpDef SelectOp() {
       {},
       Rule,
       Make,
-      OpDef::kInPlace | OpDef::kNativeHalf | OpDef::kMoves};
+      OpDef::kInPlace | OpDef::kNativeHalf | OpDef::kMoves,
+      MakeFixedSelect};
 }
 
 }  // namespace qnnrt

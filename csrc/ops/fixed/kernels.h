@@ -1,6 +1,6 @@
-// The kernels that compute on fixed-point numbers as they are, by family. Each takes a validated
-// node with at least one fixed-point tensor, gives what MakeViaFloat would give, and returns null
-// for what it leaves to that.
+// What rows of the op table have as OpDef::fixed, by family. Each takes a validated node with at
+// least one fixed-point tensor, gives what MakeViaFloat would give, and returns null for what it
+// leaves to that.
 #pragma once
 
 #include "ops/op.h"

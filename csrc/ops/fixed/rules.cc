@@ -1,9 +1,7 @@
 #include "ops/fixed/rules.h"
 
 #include <cmath>
-#include <cstring>
 
-#include "abi/qnn_op_names.h"
 #include "ops/encoding.h"
 #include "ops/rules.h"
 
@@ -11,24 +9,6 @@ namespace qnnrt {
 namespace {
 
 constexpr double kScaleTolerance = 1e-4;  // relative: products of scales are rounded to float
-
-bool IsOneOf(const char* type, std::initializer_list<const char*> types) {
-  for (const char* candidate : types) {
-    if (std::strcmp(type, candidate) == 0) return true;
-  }
-  return false;
-}
-
-bool Converts(const OpDef& def) {
-  return IsOneOf(def.type, {QNN_OP_CAST, QNN_OP_CONVERT, QNN_OP_QUANTIZE, QNN_OP_DEQUANTIZE});
-}
-
-// Ops whose inputs are an activation, weights and a bias.
-bool SumsProducts(const OpDef& def) {
-  return IsOneOf(def.type, {QNN_OP_CONV_1D, QNN_OP_CONV_2D, QNN_OP_CONV_3D,
-                            QNN_OP_DEPTH_WISE_CONV_1D, QNN_OP_DEPTH_WISE_CONV_2D,
-                            QNN_OP_TRANSPOSE_CONV_2D, QNN_OP_FULLY_CONNECTED, QNN_OP_MAT_MUL});
-}
 
 template <typename... Args>
 Status Refused(const char* format, Args... args) {
@@ -58,14 +38,6 @@ Status CheckOneScale(const Tensor& tensor) {
                  tensor.name.c_str(), tensor.quantization.axis);
 }
 
-// Which dim of the weights runs over the outputs that a bias has a value for.
-int32_t OutputAxis(const Node& node, const OpDef& def) {
-  const int32_t rank = static_cast<int32_t>(node.inputs[1]->shape.size());
-  if (IsOneOf(def.type, {QNN_OP_FULLY_CONNECTED})) return 0;
-  if (IsOneOf(def.type, {QNN_OP_MAT_MUL})) return node.Bool("transpose_in1") ? rank - 2 : rank - 1;
-  return rank - 1;
-}
-
 Status CheckBias(const Node& node, const OpDef& def) {
   const Tensor &in = *node.inputs[0], &weights = *node.inputs[1], &bias = *node.inputs[2];
   const Quantization &q = bias.quantization, &w = weights.quantization;
@@ -75,7 +47,8 @@ Status CheckBias(const Node& node, const OpDef& def) {
                    bias.name.c_str(), q.offsets[i]);
   }
   // Of weights with other scales among the products of one sum, there is no scale to compare with.
-  if (w.in_blocks() || (w.axis >= 0 && w.axis != OutputAxis(node, def))) return Status::Ok();
+  if (w.in_blocks() || (w.axis >= 0 && static_cast<size_t>(w.axis) != OutputAxis(def, node)))
+    return Status::Ok();
   if (w.scales.empty() || q.scales.empty()) return Status::Ok();  // no outputs
   const size_t count = std::max(q.scales.size(), w.scales.size());
   for (size_t i = 0; i < count; ++i) {
@@ -103,7 +76,7 @@ Status CheckFixedPoint(const Node& node, const OpDef& def) {
       if (!sound.ok()) return std::move(sound).WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
     }
   }
-  if (!any || Converts(def)) return Status::Ok();
+  if (!any || (def.flags & OpDef::kConverts) != 0) return Status::Ok();
   const Tensor* fixed = FirstReal(node, def, types::kFixed);
   const Tensor* real = FirstReal(node, def, types::kFloat | types::kF64);
   if (fixed != nullptr && real != nullptr) {
@@ -113,7 +86,7 @@ Status CheckFixedPoint(const Node& node, const OpDef& def) {
         fixed->name.c_str(), DataTypeName(fixed->dtype), real->name.c_str(),
         DataTypeName(real->dtype));
   }
-  if (!SumsProducts(def)) return Status::Ok();
+  if (!def.sums_products()) return Status::Ok();
   QNNRT_RETURN_IF_ERROR(CheckOneScale(*node.inputs[0]));
   if (!node.inputs[1]->is_static() && node.inputs[1]->type != QNN_TENSOR_TYPE_STATIC)
     QNNRT_RETURN_IF_ERROR(CheckOneScale(*node.inputs[1]));

@@ -307,7 +307,8 @@ OpList MatMulOps() {
                    {"transpose_in1", ParamSpec::kBool, Default(false)}};
   matmul.infer = Infer;
   matmul.portable = MakeMatMul;
-  matmul.flags = OpDef::kPostOps;
+  matmul.flags = OpDef::kPostOps | OpDef::kLpai;
+  matmul.weights_axis = -1;
 
   OpDef dense;
   dense.type = "FullyConnected";
@@ -319,7 +320,8 @@ OpList MatMulOps() {
       {"keep_dims", ParamSpec::kBool, Default(false), "false: output is [rows, outputs]"}};
   dense.infer = Infer;
   dense.portable = MakeMatMul;
-  dense.flags = OpDef::kPostOps;
+  dense.flags = OpDef::kPostOps | OpDef::kLpai;
+  dense.weights_axis = -2;
 
   OpList ops;
   ops.push_back(std::move(matmul));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "abi/qnn_op_names.h"
+#include "ops/fixed/kernels.h"
 #include "ops/rules.h"
 #include "ops/strided_copy.h"
 
@@ -201,7 +202,7 @@ OpList JoinOps() {
   const PortSpec outs{"out[0..m]", types::kAny, PortSpec::kVariadic, 0};
   PortSpec joined{"in[0..m]", types::kAny, PortSpec::kVariadic, 0, 1};
   PortSpec packed{"in[0..m]", types::kAny, PortSpec::kVariadic, 0, 0, 7};
-  const uint32_t flags = OpDef::kNativeHalf | OpDef::kMoves;
+  const uint32_t flags = OpDef::kNativeHalf | OpDef::kMoves | OpDef::kLpai;
   OpList ops = {
       {QNN_OP_CONCAT,
        {joined},
@@ -209,7 +210,8 @@ OpList JoinOps() {
        {{"axis", ParamSpec::kInt, Default(-1)}},
        InferConcat,
        MakeConcat,
-       flags},
+       flags,
+       MakeFixedJoin},
       {QNN_OP_SPLIT,
        {ranked},
        {outs},
@@ -225,7 +227,8 @@ OpList JoinOps() {
        {{"axis", ParamSpec::kInt, Required(), "position of the new dim"}},
        InferPack,
        MakePack,
-       flags},
+       flags,
+       MakeFixedJoin},
       {QNN_OP_UN_PACK,
        {ranked},
        {outs},

@@ -187,7 +187,7 @@ OpList BlockOps() {
   const ParamSpec block{"block_size", ParamSpec::kInts, Required(),
                         "[2], height and width, positive"};
   const ParamSpec mode{"mode", ParamSpec::kInt, Default(0), "", {"dcr", "crd"}};
-  const uint32_t moves = OpDef::kNativeHalf | OpDef::kMoves;
+  const uint32_t moves = OpDef::kNativeHalf | OpDef::kMoves | OpDef::kLpai;
   return {
       {QNN_OP_DEPTH_TO_SPACE,
        {in},
@@ -216,7 +216,7 @@ OpList BlockOps() {
        {block, {"pad_amount", ParamSpec::kInts, DefaultInts({2, 2}, 0), "[2, 2]"}},
        InferSpaceToBatch,
        MakeSpaceToBatch,
-       moves},
+       moves | OpDef::kFills},
   };
 }
 

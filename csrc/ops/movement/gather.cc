@@ -251,7 +251,7 @@ OpList GatherOps() {
        {{"axis", ParamSpec::kInt, Required(), ""}},
        InferGather,
        MakeGather,
-       OpDef::kNativeHalf | OpDef::kMoves},
+       OpDef::kNativeHalf | OpDef::kMoves | OpDef::kLpai},
       {QNN_OP_GATHER_ELEMENTS,
        {in, positions},
        {out},

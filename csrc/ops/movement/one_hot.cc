@@ -93,7 +93,7 @@ OpDef OneHotOp() {
            {"off_value", ParamSpec::kNumber, Default(0)}},
           Rule,
           Make,
-          OpDef::kNativeHalf | OpDef::kMoves};
+          OpDef::kNativeHalf | OpDef::kMoves | OpDef::kFills};
 }
 
 }  // namespace qnnrt

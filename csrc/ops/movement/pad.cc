@@ -151,7 +151,7 @@ OpDef PadOp() {
            {"pad_constant_value", ParamSpec::kNumber, Default(0.0)}},
           Rule,
           Make,
-          OpDef::kNativeHalf | OpDef::kMoves};
+          OpDef::kNativeHalf | OpDef::kMoves | OpDef::kFills | OpDef::kLpai};
 }
 
 }  // namespace qnnrt

@@ -157,7 +157,8 @@ OpList ShapeOps() {
   const PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny, PortSpec::kOne, 0};
   PortSpec ranked = in;
   ranked.min_rank = 1;
-  const uint32_t moves = OpDef::kMoves | OpDef::kNativeHalf, alias = OpDef::kAlias | moves;
+  const uint32_t moves = OpDef::kMoves | OpDef::kNativeHalf | OpDef::kLpai;
+  const uint32_t alias = OpDef::kAlias | moves;
   OpList ops = {
       {QNN_OP_RESHAPE, {in}, {out}, {}, InferReshape, MakeAlias, alias},
       {QNN_OP_SQUEEZE,

@@ -128,7 +128,7 @@ OpDef StridedSliceOp() {
        {"new_axes_mask", ParamSpec::kInt, Default(0), "bit i: row i is a new dim of size 1"}},
       Rule,
       Make,
-      OpDef::kNativeHalf | OpDef::kMoves};
+      OpDef::kNativeHalf | OpDef::kMoves | OpDef::kLpai};
 }
 
 }  // namespace qnnrt

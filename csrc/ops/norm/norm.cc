@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/fixed/kernels.h"
 #include "ops/post_ops.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
@@ -218,7 +219,8 @@ Result<KernelPtr> MakeAlongAxes(const Node& node, const KernelOptions&) {
 }
 
 OpDef Def(const char* type, std::vector<PortSpec> inputs, std::vector<ParamSpec> params,
-          Status (*infer)(const Node&, std::vector<Shape>*), MakeKernelFn make) {
+          Status (*infer)(const Node&, std::vector<Shape>*), MakeKernelFn make,
+          uint32_t flags = OpDef::kNone) {
   OpDef def;
   def.type = type;
   def.inputs = std::move(inputs);
@@ -226,6 +228,8 @@ OpDef Def(const char* type, std::vector<PortSpec> inputs, std::vector<ParamSpec>
   def.params = std::move(params);
   def.infer = infer;
   def.portable = make;
+  def.flags = flags;
+  def.fixed = MakeFixedRows;
   return def;
 }
 
@@ -240,14 +244,16 @@ OpList NormOps() {
   const ParamSpec axes = {"axes", ParamSpec::kInts, Required(), "[M], the normalized axes"};
   OpList ops;
   ops.push_back(Def("Batchnorm", {In(1), Vector("weight", true), Vector("bias", false)}, {},
-                    InferBatchnorm, Batchnorm::Make));
-  ops.back().flags = OpDef::kInPlace | OpDef::kPostOps;
+                    InferBatchnorm, Batchnorm::Make,
+                    OpDef::kInPlace | OpDef::kPostOps | OpDef::kLpai));
+  ops.back().fixed = MakeFixedBatchnorm;
+  ops.back().linear = OpDef::kMultiplyAdd;
   ops.push_back(Def("LayerNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
                     {{"epsilon", ParamSpec::kFloat, Default(1e-3)}, axes}, InferAlongAxes,
-                    MakeAlongAxes));
+                    MakeAlongAxes, OpDef::kLpai));
   ops.push_back(Def("RmsNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
                     {{"epsilon", ParamSpec::kFloat, Default(1e-6)}, axes}, InferAlongAxes,
-                    MakeAlongAxes));
+                    MakeAlongAxes, OpDef::kLpai));
   ops.push_back(Def("L2Norm", {In(1)},
                     {{"axis", ParamSpec::kInt, Default(0), "not used when axes is given"},
                      {"axes", ParamSpec::kInts, NoDefault(), "[M], the normalized axes"},
@@ -274,7 +280,7 @@ OpList NormOps() {
            {"bias", ParamSpec::kFloat, Default(1.0)},
            {"radius", ParamSpec::kInt, Required(), "the window is 2 * radius + 1"},
            {"region", ParamSpec::kInt, Default(0), "", {"across_channel", "within_channel"}}},
-          InferLrn, MakeLrn));
+          InferLrn, MakeLrn, OpDef::kLpai));
   return ops;
 }
 

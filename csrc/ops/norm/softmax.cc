@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "abi/qnn_op_names.h"
+#include "ops/fixed/kernels.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/vector_math.h"
@@ -168,14 +169,16 @@ OpList SoftmaxOps() {
        {{"axis", ParamSpec::kInt, Default(-1)}, beta},
        Rule,
        MakeSoftmax,
-       OpDef::kInPlace},
+       OpDef::kInPlace | OpDef::kLpai,
+       MakeFixedSoftmax},
       {QNN_OP_LOG_SOFTMAX,
        {in},
        {out},
        {{"axis", ParamSpec::kInt, Required(), ""}, beta},
        Rule,
        MakeLogSoftmax,
-       OpDef::kInPlace},
+       OpDef::kInPlace | OpDef::kLpai,
+       MakeFixedSoftmax},
   };
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ops/fixed/kernels.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
@@ -247,7 +248,12 @@ OpDef Def(const char* type, int spatial, PoolKind kind) {
   }
   def.infer = Infer;
   def.portable = MakePool;
-  if (kind == PoolKind::kMax) def.flags = OpDef::kMoves;
+  def.flags = OpDef::kLpai;
+  if (kind == PoolKind::kMax) {
+    def.flags |= OpDef::kMoves;
+  } else {
+    def.fixed = MakeFixedPoolAvg;
+  }
   return def;
 }
 

@@ -178,7 +178,8 @@ OpList StreamOps() {
                  "zero frames that a blocking buffer begins with"}};
   def.infer = Infer;
   def.portable = BufferKernel::Make;
-  def.flags = OpDef::kNativeHalf;
+  def.flags = OpDef::kNativeHalf | OpDef::kLpai;
+  def.fixed = MakeFixedBuffer;
   def.keeps_state = [](const Node&) { return true; };
   return {def};
 }

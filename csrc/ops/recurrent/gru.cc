@@ -221,6 +221,7 @@ OpDef GruOp() {
                 {"time_major", ParamSpec::kBool, Default(true), "true: [T, N, I]"}};
   def.infer = Infer;
   def.portable = Gru::Make;
+  def.flags = OpDef::kLpai;
   def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };
   return def;
 }

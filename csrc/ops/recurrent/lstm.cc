@@ -378,6 +378,7 @@ OpDef LstmOp() {
                 {"hidden_state_qscale", ParamSpec::kFloat, NoDefault(), quantized}};
   def.infer = Infer;
   def.portable = Lstm::Make;
+  def.flags = OpDef::kLpai;
   def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };
   return def;
 }

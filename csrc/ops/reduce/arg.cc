@@ -229,8 +229,14 @@ OpList ArgOps() {
   const std::vector<ParamSpec> params = {{"axis", ParamSpec::kInt, Required(), ""},
                                          {"keep_dims", ParamSpec::kBool, Default(false)}};
   return {
-      {QNN_OP_ARGMAX, {in}, {index}, params, InferArg, MakeArg<true>, OpDef::kMoves},
-      {QNN_OP_ARGMIN, {in}, {index}, params, InferArg, MakeArg<false>, OpDef::kMoves},
+      {QNN_OP_ARGMAX, {in}, {index}, params, InferArg, MakeArg<true>, OpDef::kMoves | OpDef::kLpai},
+      {QNN_OP_ARGMIN,
+       {in},
+       {index},
+       params,
+       InferArg,
+       MakeArg<false>,
+       OpDef::kMoves | OpDef::kLpai},
       {QNN_OP_TOP_K,
        {in},
        {{"out[0]", types::kNumber, PortSpec::kOne, 0}, {"out[1]", types::kIndex}},

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
+#include "ops/fixed/kernels.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/visit.h"
@@ -326,14 +327,15 @@ OpList ReduceOps() {
     const char* type;
     MakeKernelFn make;
     uint32_t flags;
+    MakeKernelFn fixed = nullptr;
   };
   const Entry rows[] = {
       {QNN_OP_REDUCE_MAX, Make<Reduction::kMax>, OpDef::kMoves},
-      {QNN_OP_REDUCE_MEAN, Make<Reduction::kMean>, OpDef::kNone},
+      {QNN_OP_REDUCE_MEAN, Make<Reduction::kMean>, OpDef::kNone, MakeFixedReduceSum},
       {QNN_OP_REDUCE_MIN, Make<Reduction::kMin>, OpDef::kMoves},
-      {QNN_OP_REDUCE_PROD, Make<Reduction::kProd>, OpDef::kNone},
-      {QNN_OP_REDUCE_SUM, Make<Reduction::kSum>, OpDef::kNone},
-      {QNN_OP_REDUCE_SUM_SQUARE, Make<Reduction::kSumSquare>, OpDef::kNone},
+      {QNN_OP_REDUCE_PROD, Make<Reduction::kProd>, OpDef::kNone, MakeFixedRows},
+      {QNN_OP_REDUCE_SUM, Make<Reduction::kSum>, OpDef::kNone, MakeFixedReduceSum},
+      {QNN_OP_REDUCE_SUM_SQUARE, Make<Reduction::kSumSquare>, OpDef::kNone, MakeFixedRows},
   };
   OpList ops;
   for (const Entry& row : rows) {
@@ -344,7 +346,8 @@ OpList ReduceOps() {
                     {"keep_dims", ParamSpec::kBool, Default(false)}},
                    InferReduce,
                    row.make,
-                   row.flags});
+                   row.flags | OpDef::kLpai,
+                   row.fixed});
   }
   for (OpDef& def : ArgOps()) ops.push_back(std::move(def));
   ops.push_back(CumulativeSumOp());

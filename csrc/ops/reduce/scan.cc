@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
+#include "ops/fixed/kernels.h"
 #include "ops/reduce/reduce.h"
 #include "ops/rules.h"
 #include "ops/visit.h"
@@ -95,7 +96,9 @@ OpDef CumulativeSumOp() {
            {"exclusive", ParamSpec::kBool, Default(false), "false: the element itself counts"},
            {"reverse", ParamSpec::kBool, Default(false)}},
           Rule,
-          Make};
+          Make,
+          OpDef::kNone,
+          MakeFixedRows};
 }
 
 }  // namespace qnnrt

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "abi/qnn_op_values.h"
+#include "ops/fixed/kernels.h"
 #include "ops/resize/resize.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
@@ -113,6 +115,7 @@ OpDef Def(const char* type, TypeSet accepted, int min_rank, int max_rank) {
   def.outputs = {{"out", accepted, PortSpec::kOne, 0, min_rank, max_rank}};
   def.infer = Infer;
   def.portable = MakeResize;
+  def.flags = OpDef::kLpai;
   return def;
 }
 
@@ -123,12 +126,17 @@ OpList ResizeOps() {
   const ParamSpec half = {"half_pixel_centers", ParamSpec::kBool, Default(false)};
   OpList ops;
   ops.push_back(Def("ResizeBilinear", types::kFloat, 4, 4));
+  ops.back().fixed = MakeFixedResize;
   ops.back().params = {align, half, {"antialias", ParamSpec::kBool, Default(false), "only false"}};
   ops.push_back(Def("ResizeNearestNeighbor", types::kAny, 4, 4));
   ops.back().params = {align, half};
-  ops.back().flags = OpDef::kNativeHalf | OpDef::kMoves;
+  ops.back().flags |= OpDef::kNativeHalf | OpDef::kMoves;
   ops.push_back(Def("Resize", types::kAny, 3, 5));
-  ops.back().flags = OpDef::kNativeHalf | OpDef::kMoves;
+  ops.back().flags |= OpDef::kNativeHalf | OpDef::kMoves;
+  ops.back().fixed = MakeFixedResize;
+  ops.back().moves = [](const Node& node) {
+    return node.Int("interpolation_mode") == QNN_OP_RESIZE_INTERPOLATION_MODE_NEAREST;
+  };
   ops.back().params = {
       {"exclude_outside", ParamSpec::kBool, Default(false), "cubic: leave outside pixels out"},
       {"transformation_mode",

@@ -3,8 +3,6 @@
 // or what was written afterwards, in place.
 #include <algorithm>
 
-#include "abi/qnn_op_names.h"
-#include "abi/qnn_op_values.h"
 #include "ops/encoding.h"
 #include "ops/fixed/kernels.h"
 #include "ops/fixed/requantize.h"
@@ -16,25 +14,6 @@ namespace {
 constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
 
 bool FixedPort(const Tensor* tensor) { return tensor != nullptr && IsFixed(tensor->dtype); }
-
-// Whether the params leave it a move: some ops compute, too.
-bool MovesOnly(const Node& node) {
-  if (node.type == QNN_OP_RESIZE) {
-    return node.Int("interpolation_mode") == QNN_OP_RESIZE_INTERPOLATION_MODE_NEAREST;
-  }
-  if (node.type == QNN_OP_SCATTER_ELEMENTS || node.type == QNN_OP_SCATTER_ND) {
-    const int64_t reduction = node.Int("reduction");
-    return reduction == QNN_OP_SCATTER_ELEMENTS_REDUCTION_NONE ||
-           reduction == QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX;
-  }
-  return true;
-}
-
-// These put values of their own beside what they move, so their kernels look at the encoding.
-bool Fills(const Node& node) {
-  return node.type == QNN_OP_PAD || node.type == QNN_OP_SPACE_TO_BATCH ||
-         node.type == QNN_OP_ONE_HOT;
-}
 
 // An integer to pad with is one of the input's encoding: its real number holds in any other.
 void MakePadReal(const Tensor& input, Param* param) {
@@ -48,7 +27,7 @@ void MakePadReal(const Tensor& input, Param* param) {
 Result<KernelPtr> OnIntegers(const OpDef& def, const Node& node, const Tensor* encoding,
                              const KernelOptions& options) {
   Node copy = node;
-  if (encoding != nullptr && node.type == QNN_OP_PAD) {
+  if (encoding != nullptr && (def.flags & OpDef::kFills) != 0) {
     for (Param& param : copy.params) MakePadReal(*node.inputs[0], &param);
   }
   std::vector<std::unique_ptr<Tensor>> tensors;
@@ -61,7 +40,7 @@ Result<KernelPtr> OnIntegers(const OpDef& def, const Node& node, const Tensor* e
         own.dtype = encoding->dtype;
         own.quantization = encoding->quantization;
       }
-      if (!Fills(node)) own.dtype = StorageType(own.dtype);
+      if ((def.flags & OpDef::kFills) == 0) own.dtype = StorageType(own.dtype);
       tensor = &own;
     }
   }
@@ -174,11 +153,13 @@ Result<KernelPtr> MakeFixedMove(const OpDef& def, const Node& node, const Kernel
     return OnIntegers(def, node, nullptr, options);
   }
   const Encodings e = Describe(node);
-  if (!e.one_scale || !MovesOnly(node)) return KernelPtr();
+  if (!e.one_scale || (def.moves != nullptr && !def.moves(node))) return KernelPtr();
   if (e.alike || e.output == nullptr) return OnIntegers(def, node, nullptr, options);
   if (alias) return MakeFixedConvert(node, options);
-  QNNRT_ASSIGN_OR_RETURN(KernelPtr own, MakeFixedKernel(node, options));
-  if (own) return own;
+  if (def.fixed != nullptr) {
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr own, def.fixed(node, options));
+    if (own) return own;
+  }
   auto kernel = std::make_unique<FixedMove>(node);
   // Equal values where there were none before could turn the order of TopK's indices.
   const bool only_output = node.outputs.size() == 1;
