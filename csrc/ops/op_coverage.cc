@@ -38,6 +38,8 @@ std::string PortJson(const PortSpec& port) {
   std::string out = "{\"name\": " + Quoted(port.name) + ", \"count\": " + Quoted(count) +
                     ", \"types\": " + Array(TypeNames(AcceptedTypes(port)), Quoted);
   if (port.same_type_as >= 0) out += ", \"type_of_input\": " + std::to_string(port.same_type_as);
+  const bool real = (port.types & ~types::kFloat) == 0;  // but for fixed-point numbers
+  out += std::string(", \"real\": ") + (real ? "true" : "false");
   return out + ", \"min_rank\": " + std::to_string(port.min_rank) +
          ", \"max_rank\": " + std::to_string(port.max_rank) + "}";
 }
@@ -70,10 +72,11 @@ std::string OpJson(const OpDef* def) {
          ",\n  \"params\": " + Array(def->params, ParamJson) +
          ",\n  \"fixed\": " + (def->fixed != nullptr ? "true" : "false") +
          ", \"weights_axis\": " + std::to_string(def->weights_axis) +
-         ", \"moves\": " + (moves ? "true" : "false") + ", \"lpai\": " + flag(OpDef::kLpai) +
-         ",\n  \"fuses\": " + flag(OpDef::kPostOps) + ", \"in_place\": " + flag(OpDef::kInPlace) +
-         ", \"alias\": " + flag(OpDef::kAlias) + ", \"native_half\": " + flag(OpDef::kNativeHalf) +
-         "}";
+         ", \"moves\": " + (moves ? "true" : "false") + ", \"may_move\": " + flag(OpDef::kMoves) +
+         ", \"fills\": " + flag(OpDef::kFills) + ", \"converts\": " + flag(OpDef::kConverts) +
+         ", \"lpai\": " + flag(OpDef::kLpai) + ",\n  \"fuses\": " + flag(OpDef::kPostOps) +
+         ", \"in_place\": " + flag(OpDef::kInPlace) + ", \"alias\": " + flag(OpDef::kAlias) +
+         ", \"native_half\": " + flag(OpDef::kNativeHalf) + "}";
 }
 
 }  // namespace

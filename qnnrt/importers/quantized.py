@@ -14,21 +14,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .._native.op_table import op_table
 from ..model import Quantization
 from ..quantization import limits, quantize
 from . import passes, quantized_ops, quantized_recurrent
 from .encodings import alike, decode
 from .graph import Edge, Op
 from .passes import Graph
-
-#: Operations whose output is made of elements of their first input, as they are. A maximum of
-#: rounded numbers is the rounded maximum, so that pools belong here.
-_MOVES = {
-    "BatchToSpace", "ChannelShuffle", "DepthToSpace", "ExpandDims", "Gather", "GatherElements",
-    "GatherNd", "Pad", "PoolMax2d", "ReduceMax", "ReduceMin", "Reshape", "ResizeNearestNeighbor",
-    "SpaceToBatch", "SpaceToDepth", "Split", "Squeeze", "StridedSlice", "Tile", "TopK",
-    "Transpose",
-}  # fmt: skip
 
 #: Operations that cut off at constants.
 _CLAMPS = {"Relu", "Relu1", "Relu6", "ReluMinMax"}
@@ -92,7 +84,7 @@ def _mark(graph: Graph) -> None:
             assert source is not None
             assert op.outputs[0] is not None
             graph.replace(op.outputs[0], source)
-        elif op.type in _MOVES and q is not None and op.type != "Pad":
+        elif q is not None and _moved(op) == [0] and op.type != "Pad" and op.type not in _CLAMPS:
             for out in op.outputs:
                 if out is not None and source is not None and out.dtype == source.dtype:
                     out.quantization = q
@@ -141,9 +133,16 @@ def _merge(graph: Graph) -> None:
 
 def _moved(op: Op) -> list[int]:
     """Which inputs the elements of the output come from, if they come as they are."""
-    if op.type == "Concat":
-        return list(range(len(op.inputs)))
-    return [0] if op.type in _MOVES or op.type in _CLAMPS else []
+    # A maximum of rounded numbers is the rounded maximum, so that pools move elements, too.
+    if op.type in _CLAMPS:
+        return [0]
+    record = op_table().get(op.type)
+    if record is None or not record["moves"] or "FLOAT_32" not in record["outputs"][0]["types"]:
+        return []
+    ports = [port for port in record["inputs"] if "FLOAT_32" in port["types"]]
+    if ports != record["inputs"][:1]:  # ElementWiseSelect computes in one encoding
+        return []
+    return list(range(len(op.inputs) if ports[0]["count"] == "variadic" else 1))
 
 
 def _bounds(op: Op) -> tuple[float, float]:

@@ -6,32 +6,25 @@ from dataclasses import replace
 
 import numpy as np
 
+from .._native.op_table import op_table
 from ..model import Quantization
 from .encodings import alike, decode
 from .graph import Edge, Op
 from .passes import Graph
 
-#: Operations that have a fixed-point form when all that they read and write is fixed-point.
-_COMPUTE = {
-    "Concat", "Conv2d", "Conv3d", "CumulativeSum", "DepthWiseConv2d", "ElementWiseAbs",
-    "ElementWiseAdd", "ElementWiseAsin", "ElementWiseAtan", "ElementWiseBinary", "ElementWiseCeil",
-    "ElementWiseCos", "ElementWiseDivide", "ElementWiseExp", "ElementWiseFloor", "ElementWiseLog",
-    "ElementWiseMaximum", "ElementWiseMinimum", "ElementWiseMultiply", "ElementWiseNeg",
-    "ElementWiseNeuron", "ElementWisePower", "ElementWiseRound", "ElementWiseSelect",
-    "ElementWiseSign", "ElementWiseSin", "ElementWiseSquareRoot", "ElementWiseSubtract", "Elu",
-    "FullyConnected", "Gelu", "GroupNorm", "HardSwish", "InstanceNorm", "L2Norm", "LayerNorm",
-    "LogSoftmax", "Lrn", "MatMul", "Pad", "PoolAvg2d", "Prelu", "ReduceMean", "ReduceProd",
-    "ReduceSum", "Relu", "ReluMinMax", "ResizeBilinear", "RmsNorm", "ScatterElements", "ScatterNd",
-    "Sigmoid", "Softmax", "Tanh", "TransposeConv2d",
-}  # fmt: skip
-
-#: Operations with a bias of 32 bits behind the weights -> the dimension of the weights that may
-#: have scales of its own, from the end.
-_WEIGHTED = {
-    "Conv2d": -1, "Conv3d": -1, "DepthWiseConv2d": -1, "FullyConnected": 0, "TransposeConv2d": -1,
-}  # fmt: skip
-
 _INT32 = np.dtype(np.int32)
+
+
+def _computes(op: Op) -> bool:
+    """Whether it has a fixed-point form when all that it reads and writes is fixed-point."""
+    record = op_table().get(op.type, {})
+    return any(record.get(trait) for trait in ("fixed", "weights_axis", "may_move"))
+
+
+def _weights_axis(op: Op) -> int:
+    """The dimension of weights that may have scales of its own, from the end; 0: no weights."""
+    axis: int = op_table()[op.type]["weights_axis"]
+    return -3 - axis if axis and op.params.get("transpose_in1", False) else axis
 
 
 def fuse(graph: Graph) -> None:
@@ -64,7 +57,7 @@ def result(op: Op) -> Edge:
 
 def _readers(graph: Graph, op: Op) -> list[Op]:
     """The Quantize operations that read what `op` writes, if there is nothing else that does."""
-    if (op.type not in _COMPUTE and op.type != "Batchnorm") or len(op.outputs) != 1:
+    if not _computes(op) or len(op.outputs) != 1:
         return []
     return quantizers(graph, op.outputs[0])
 
@@ -88,12 +81,13 @@ def _fixed(op: Op, codes: dict[Edge, Edge], out: Edge) -> list[Op] | None:
     first = codes.get(op.inputs[0]) if op.inputs[0] is not None else None
     if op.type == "Batchnorm":
         return None if first is None else _batchnorm(op, first, out)
+    weights = _weights_axis(op)
     inputs: list[Edge | None] = list(op.inputs)
     kinds = [codes[e].dtype for e in op.inputs if e is not None and e in codes]
     if not kinds:
         return None
     for i, edge in enumerate(op.inputs):
-        if edge is None or edge.dtype.kind != "f" or (i == 2 and op.type in _WEIGHTED):
+        if edge is None or edge.dtype.kind != "f" or (i == 2 and weights):
             continue
         fixed = codes.get(edge)
         if fixed is None:
@@ -103,7 +97,7 @@ def _fixed(op: Op, codes: dict[Edge, Edge], out: Edge) -> list[Op] | None:
         inputs[i] = fixed
     if all(e is None or e.data is not None for e in inputs):
         return None
-    if op.type in _WEIGHTED and len(inputs) > 2 and inputs[2] is not None:
+    if weights and len(inputs) > 2 and inputs[2] is not None:
         assert inputs[0] is not None
         assert inputs[1] is not None
         bias = _bias(codes.get(inputs[2], inputs[2]), inputs[0], inputs[1])
@@ -118,16 +112,14 @@ def _fits(op: Op, i: int, edge: Edge) -> bool:
     q = edge.quantization
     assert q is not None
     if q.block is not None:
-        return edge.data is not None and i == 1 and (op.type in _WEIGHTED or op.type == "MatMul")
+        return edge.data is not None and i == 1 and _weights_axis(op) != 0
     if q.axis is None:
         # 32 bits are for biases.
         return edge.dtype.itemsize <= 2 or (i == 2 and op.type.endswith("Norm"))
     if edge.data is None or i != 1:
         return False
-    rank = len(edge.shape)
-    if op.type == "MatMul":
-        return q.axis == rank - (2 if op.params.get("transpose_in1", False) else 1)
-    return op.type in _WEIGHTED and q.axis == _WEIGHTED[op.type] % rank
+    axis = _weights_axis(op)
+    return axis != 0 and q.axis == axis % len(edge.shape)
 
 
 def exact_constant(edge: Edge, dtype: np.dtype) -> Edge | None:

@@ -8,12 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from .._native.op_table import op_table
 from ..errors import UnsupportedNode, UnsupportedOpError
 from ..model import Model, Node
 from ..qnn.backend_base import BackendBase
 
-#: Float tensors that are allowed: what these read, or write, is what they are there for.
-_FLOAT_SIDES: Final = {"Quantize": "inputs", "Dequantize": "outputs"}
 _FIXED_POINT: Final = (
     "lpai computes on fixed-point numbers alone, and {} {} float: quantize the model first, see "
     "docs/quantization.md"
@@ -45,9 +44,9 @@ def refuse_floats(model: Model, backend: BackendBase) -> None:
 
 
 def _floats(model: Model, node: Node) -> Iterator[str]:
-    allowed = _FLOAT_SIDES.get(node.type)
+    record = op_table().get(node.type)
     for side, names in (("inputs", node.inputs), ("outputs", node.outputs)):
-        if side != allowed:
+        if record is None or not (record["converts"] and record[side][0]["real"]):
             for name in names:
                 if name and np.issubdtype(model.tensors[name].dtype, np.floating):
                     yield name

@@ -14,8 +14,6 @@ TFLite models of the tests.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import json
 import sys
 import warnings
 from collections import Counter
@@ -29,6 +27,7 @@ PAGE = ROOT / "docs" / "op-coverage.md"
 sys.path.insert(0, str(ROOT / "tests"))
 
 import qnnrt  # noqa: E402
+from qnnrt._native.op_table import op_table  # noqa: E402
 from qnnrt.gpu import ops as gpu_ops  # noqa: E402
 from qnnrt.importers import onnx as importer  # noqa: E402
 from qnnrt.importers import tflite as tflite_importer  # noqa: E402
@@ -38,14 +37,6 @@ HEAD = """# Op coverage
 
 This page is generated: `python tests/docs/op_coverage.py`. A test compares it with its sources.
 """
-
-
-def op_table() -> list[dict[str, Any]]:
-    """The cpu backend's op table, from the library itself."""
-    library = ctypes.CDLL(str(Path(qnnrt.__file__).parent / "lib" / "libqnnrt.so"))
-    library.qnnrt_op_coverage_json.restype = ctypes.c_char_p
-    found: list[dict[str, Any]] = json.loads(library.qnnrt_op_coverage_json())
-    return found
 
 
 def _port(port: dict[str, Any]) -> str:
@@ -84,7 +75,7 @@ def _on_gpu(op: str) -> str:
 
 
 def qnn_section() -> list[str]:
-    table = sorted(op_table(), key=lambda op: str(op["type"]))
+    table = [op for _, op in sorted(op_table().items())]
     on_gpu = sum(op["type"] in gpu_ops.table() for op in table)
     lines = [
         f"## QNN operations of the cpu backend ({len(table)}) and of the gpu backend ({on_gpu})",

@@ -8,26 +8,24 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..._native.op_table import choices, op_table
 from ..ir import Node, Value
 from .common import Refused
 
 __all__ = ["ELEMENTWISE", "FLOATS", "Formula", "formula", "is_fixed", "is_real", "literal"]
 
-#: In the order of QNN_OP_ELEMENT_WISE_BINARY_OPERATION_*.
-_BINARY: Final = (
-    "Add", "And", "Divide", "Equal", "FloorDiv", "Fmod", "Greater", "GreaterEqual", "Less",
-    "LessEqual", "Maximum", "Minimum", "Mod", "Multiply", "NotEqual", "Or", "Power",
-    "SquaredDifference", "Subtract", "Xor",
-)  # fmt: skip
-#: In the order of QNN_OP_ELEMENT_WISE_UNARY_OPERATION_*.
-_UNARY: Final = (
-    "Abs", "Asin", "Atan", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal",
-    "Round", "Rsqrt", "Sign", "Sin", "SquareRoot",
-)  # fmt: skip
-#: In the order of QNN_OP_ELEMENT_WISE_NEURON_OPERATION_*.
-_NEURON: Final = (
-    "Elu", "Gelu", "HardSigmoid", "HardSwish", "Relu", "ReluMinMax", "Sigmoid", "Softplus", "Tanh",
-)  # fmt: skip
+
+def _operations(op: str) -> tuple[str, ...]:
+    """What an op with a param `operation` may compute, by the names of ops that do only that."""
+    names = (name.title().replace("_", "") for name in choices(op, "operation"))
+    return tuple("SquareRoot" if name == "Sqrt" else name for name in names)
+
+
+#: Ops with a param `operation` -> the operations in its order.
+_OPERATIONS: Final = {
+    f"ElementWise{kind}": _operations(f"ElementWise{kind}")
+    for kind in ("Binary", "Unary", "Neuron")
+}
 
 _COMPARE: Final = {
     "Equal": "({0} == {1})",
@@ -108,25 +106,20 @@ _BOOL: Final = {
     "Not": "(!{0})",
     "Select": "({0} ? {1} : {2})",
 }
-#: Parameters that operations need not be given.
-_DEFAULTS: Final = {
-    "Elu": {"alpha": 1.0},
-    "HardSigmoid": {"alpha": 1.0, "beta": 0.5},
-    "ReluMinMax": {"min_value": -math.inf, "max_value": math.inf},
-    "Softplus": {"beta": 1.0, "threshold": -1.0},
-}
 _BOUNDS: Final = {"Relu1": (-1.0, 1.0), "Relu6": (0.0, 6.0)}
 _CONVERSIONS: Final = ("Cast", "Convert", "Dequantize", "Quantize")
 
 #: Op types -> the operation, "" where a parameter says which.
 ELEMENTWISE: Final = {
-    "ElementWiseBinary": "",
-    "ElementWiseNeuron": "",
-    "ElementWiseUnary": "",
+    **dict.fromkeys(_OPERATIONS, ""),
+    **{
+        op: name
+        for names in _OPERATIONS.values()
+        for name in names
+        for op in (name, f"ElementWise{name}")
+        if op in op_table()
+    },
     "ElementWiseSelect": "Select",
-    **{f"ElementWise{name}": name for name in _BINARY if name != "Fmod"},
-    **{f"ElementWise{name}": name for name in _UNARY if name != "Reciprocal"},
-    **{name: name for name in _NEURON if name not in ("HardSigmoid", "Softplus")},
     **dict.fromkeys(_BOUNDS, "ReluMinMax"),
     **{name: name for name in ("IsInf", "IsNan", "Logit", "Prelu")},
     **{name: name for name in _CONVERSIONS},
@@ -134,9 +127,8 @@ ELEMENTWISE: Final = {
 #: Those that may give floats.
 FLOATS: Final = frozenset(
     op
-    for op, name in ELEMENTWISE.items()
-    if name not in _COMPARE
-    and name not in ("And", "IsInf", "IsNan", "Not", "Or", "Quantize", "Xor")
+    for op in ELEMENTWISE
+    if any(t.startswith("FLOAT") for t in op_table()[op]["outputs"][0]["types"])
 )
 
 
@@ -189,8 +181,7 @@ def formula(node: Node) -> Formula:
     if name in _CONVERSIONS:
         return Formula(_conversion(node))
     if not name:
-        names = {"ElementWiseBinary": _BINARY, "ElementWiseUnary": _UNARY}.get(node.type, _NEURON)
-        name = names[int(node.params["operation"])]
+        name = _OPERATIONS[node.type][int(node.params["operation"])]
     x = node.inputs[1 if name == "Select" else 0]
     assert x is not None
     _refuse_fixed(node)
@@ -219,9 +210,7 @@ def _refuse_fixed(node: Node) -> None:
 
 def _with_params(texts: dict[str, str], name: str, node: Node) -> str:
     text = texts[name]
-    given: dict[str, Any] = dict(_DEFAULTS.get(name, {}))
-    for key in given:
-        given[key] = float(node.params.get(key, given[key]))
+    given = {key: v for key, v in node.params.items() if f"{{{key}}}" in text}
     if node.type in _BOUNDS:
         given["min_value"], given["max_value"] = _BOUNDS[node.type]
     if name == "Softplus" and given["threshold"] < 0:
@@ -233,7 +222,7 @@ def _with_params(texts: dict[str, str], name: str, node: Node) -> str:
 
 def _is_inf(node: Node) -> str:
     signs = {"detect_negative": "(-INFINITY)", "detect_positive": "INFINITY"}
-    found = [f"{{0}} == {v}" for k, v in signs.items() if bool(node.params.get(k, True))]
+    found = [f"{{0}} == {v}" for k, v in signs.items() if node.params[k]]
     return f"({' || '.join(found) or '0'})"
 
 

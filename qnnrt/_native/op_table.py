@@ -1,0 +1,29 @@
+"""What the runtime's records say of each op (csrc/ops/op.h), for whoever needs it in Python."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+from . import _core
+
+__all__ = ["choices", "op_table"]
+
+
+@functools.cache
+def op_table() -> dict[str, dict[str, Any]]:
+    """Op type -> ports, params with their defaults, and traits:
+
+    ``fixed``: computes on fixed-point numbers as they are. ``weights_axis``: of an op that sums
+    products of its input and weights, the dimension of these that its outputs lie along, from the
+    end. ``moves``: its outputs are made of elements of its inputs, ``may_move``: with some params,
+    ``fills``: and of others. ``converts``: takes fixed-point numbers and floats at once, these at
+    its ports that are ``real``. ``fuses``: takes activations. ``lpai``: that backend takes it.
+    """
+    return {op["type"]: op for op in json.loads(_core.op_coverage_json())}
+
+
+def choices(op: str, param: str) -> tuple[str, ...]:
+    """The names of an enumerated param's values 0, 1, ..."""
+    return next(tuple(p["values"]) for p in op_table()[op]["params"] if p["name"] == param)
