@@ -35,7 +35,7 @@ USER_FLAGS = shlex.split(
 )
 SANITIZE_FLAGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"] if SANITIZE else []
 
-# Results may not depend on how floats are reassociated, so -ffast-math stays out; these two only
+# Results may not depend on how floats are reassociated, so -ffast-math is not used; these two only
 # free the compiler from errno and traps, without which loops over libm calls do not vectorise.
 FLAGS = ["-std=c++17", "-fPIC", "-pthread", "-fvisibility=hidden", "-Icsrc"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
@@ -62,7 +62,7 @@ def onednn_include() -> list[str]:
 
 
 def stale(target: Path, inputs: list[Path]) -> bool:
-    """As make does: missing, or older than an input (or an input is gone)."""
+    """As make does: missing, or older than an input (or an input was deleted)."""
     if not target.exists():
         return True
     made = target.stat().st_mtime_ns
@@ -127,7 +127,7 @@ def link(target: Path, inputs: list[Path], *flags: str) -> Path:
 def write_exports(script: Path, names: list[str], objects: list[Path]) -> Path:
     """The linker's version script: only these symbols are exported, std templates neither.
 
-    It also names the objects, so that the library is linked again when a source has gone.
+    It also names the objects, so that the library is linked again when a source was deleted.
     """
     text = "{ global: " + "; ".join(names) + "; local: *; };\n"
     text += f"/* {' '.join(map(str, objects))} */\n"
@@ -173,7 +173,7 @@ class BuildNative(build_ext):
     def build_products(self) -> dict[str, Path]:
         """Builds what is out of date; returns {path inside the package: file}."""
         build = build_directory()
-        # The binding's source is generated: warnings there are nobody's to mend.
+        # The binding's source is generated: warnings there cannot be fixed here.
         python = [*FLAGS, f"-I{sysconfig.get_path('include')}"]
         python += ["-DPy_LIMITED_API=0x030b0000"] if LIMITED else []
         binding = [Path(s) for ext in self.extensions for s in to_cpp(ext, build)]

@@ -1,4 +1,4 @@
-"""What every benchmark here shares: fair turns, medians, ratios, JSON.
+"""What every benchmark here shares: interleaved rounds, medians, ratios, JSON.
 
 All ways of a case are timed in one process in interleaved rounds, because machines drift: a round
 takes one sample of each way, in an order that rotates. A sample is the mean of as many calls as
@@ -58,13 +58,13 @@ class Way:
 def loop(call: Call, n: int) -> float:
     """Seconds for a call, the mean of n, with the garbage collector off.
 
-    One call goes before them: what the previous way left in the caches is not this one's matter.
+    One call goes before them: what the previous way left in the caches must not count here.
     """
-    turns = repeat(None, n)
+    times = repeat(None, n)
     gc.disable()
     call()
     start = time.perf_counter()
-    for _ in turns:
+    for _ in times:
         call()
     seconds = time.perf_counter() - start
     gc.enable()
@@ -101,8 +101,8 @@ class Case:
         before, start = other_busy_seconds(), time.perf_counter()
         for i in range(options.rounds):
             gc.collect()
-            turn = i % len(ways)
-            for way in ways[turn:] + ways[:turn]:
+            first = i % len(ways)
+            for way in ways[first:] + ways[:first]:
                 way.times.append(self.sample(way, way.calls))
         self.strangers = (other_busy_seconds() - before) / (time.perf_counter() - start)
         self.bench.show(self)
@@ -155,7 +155,7 @@ def other_busy_seconds() -> float:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on, in words that name no host."""
+    """What the numbers depend on, as text that names no host."""
     model = next(
         (
             line.partition(":")[2].strip()

@@ -1,7 +1,7 @@
 """The same network in each runtime, ready to run: what the benchmarks compare.
 
-Every runtime gets its fastest documented way for memory that stays where it is: bound tensors, no
-output copies. `Ready.call` runs once; `Ready.result` is what it computed.
+Every runtime is used in its fastest documented way for memory that stays where it is: bound
+tensors, no output copies. `Ready.call` runs once; `Ready.result` is what it computed.
 """
 
 from __future__ import annotations

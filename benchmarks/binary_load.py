@@ -2,7 +2,7 @@
 
     python benchmarks/binary_load.py [--smoke] [--json FILE] [--processes N] [--folder DIR]
 
-VGG-19 with random weights (SqueezeNet with --smoke). Each way in processes of its own, in turns:
+VGG-19 with random weights (SqueezeNet with --smoke). Each way in processes of its own, interleaved:
 libraries are imported first, then the clock runs until the session is there ("load"), and until it
 has given its first result ("load and first run"). The files are in the page cache. The results are
 compared. Then N processes (4) load the same file, run once and stay: what they hold, as the kernel
@@ -33,7 +33,7 @@ BINARY, MODEL, OTHER = "qnnrt, context binary", "qnnrt, ONNX", "onnxruntime, ONN
 WAYS = {BINARY: ("binary", ".bin"), MODEL: ("onnx", ".onnx"), OTHER: ("onnxruntime", ".onnx")}
 
 
-# ---- in a process of its own: load, run once, tell, and stay until stdin ends
+# ---- in a process of its own: load, run once, report, and stay until stdin ends
 
 
 def held() -> dict[str, int]:
@@ -148,15 +148,15 @@ def times(bench: Benchmark, files: Files, names: list[str], title: str) -> None:
     first: dict[str, Any] = {}
     before, start = other_busy_seconds(), time.perf_counter()
     for i in range(bench.options.rounds):
-        turn = i % len(names)
-        for name in names[turn:] + names[:turn]:
+        at = i % len(names)
+        for name in names[at:] + names[:at]:
             worker = files.start(name)
             report = worker.line()
             worker.end()
             for key in cases:
                 ways[key][name].times.append(report[key])
             first.setdefault(name, report["y"])
-    # Workers are this benchmark's own; what strangers took cannot be told from outside.
+    # Workers are this benchmark's own; what strangers took cannot be seen from outside.
     busy = (other_busy_seconds() - before) / (time.perf_counter() - start)
     for key, case in cases.items():
         case.strangers = busy

@@ -5,7 +5,7 @@
 Shapes are those of the nine networks of models.py, and of a small transformer. Each op in 8-bit
 fixed point (activations unsigned, weights signed with a scale for each channel) and in float32. The
 ratio of the primitive is what is left of our time without the runtime around it: 0.9 says that the
-runtime adds a tenth. The primitive gets the same layouts, scales and numbers of threads, its
+runtime adds a tenth. The primitive has the same layouts, scales and numbers of threads, its
 weights packed beforehand; it is called in a loop in C++ (_primitives.cc, compiled here). Nodes with
 16-bit activations, which oneDNN does not have, are compared with the same op in float between
 Dequantize and Quantize.

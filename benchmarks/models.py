@@ -3,11 +3,11 @@
     python benchmarks/models.py [--precision float|int8] [--smoke] [--json FILE] [--models NAME...]
                                 [--threads N...]
 
-Their weights are random, seeded. Each runtime gets the network from the same ONNX bytes with inputs
-and outputs bound: in float32, or quantized by ONNX Runtime's quantizer (Quantize and Dequantize
-nodes, unsigned 8-bit activations, signed 8-bit weights with a scale for each channel, calibrated
-with seeded random inputs). Their results are compared before the clock runs. Another runtime first
-runs a network in a process of its own: one that crashes is reported as such.
+Their weights are random, seeded. Each runtime reads the network from the same ONNX bytes, with
+inputs and outputs bound: in float32, or quantized by ONNX Runtime's quantizer (Quantize and
+Dequantize nodes, unsigned 8-bit activations, signed 8-bit weights with a scale for each channel,
+calibrated with seeded random inputs). Their results are compared before the clock runs. Another
+runtime first runs a network in a process of its own: one that crashes is reported as such.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MODELS = (
 
 
 # What the outputs of a quantized network must have in common with those of ONNX Runtime without any
-# fusion (cosine): each runtime rounds in its own places, and a step in one layer moves many in the
-# next.
+# fusion (cosine): each runtime rounds at steps of its own, and a step in one layer moves many in
+# the next.
 SIMILAR = 0.97
 
 

@@ -4,7 +4,7 @@ A 3x3 convolution (64 channels, 56x56, float32, relu) and a primitive that does 
 relu of 256 values) on every core that the process may use: alone, and with one other process that
 keeps one core busy. The small one also after 15 us of other work on the calling thread, as between
 two nodes of a graph, and after a sleep of 1 ms. Each variant runs in its own process, because
-OpenMP reads its settings when it is loaded; the variants take turns, because a machine drifts.
+OpenMP reads its settings when it is loaded; the variants are interleaved, because a machine drifts.
 Talks to oneDNN's C API directly, so that nothing of qnnrt is measured.
 
     python benchmarks/onednn_threading.py [--smoke] [--rounds N] [--tbb DIR] [--json FILE]
@@ -93,7 +93,7 @@ class OneDnn:
         return (ctypes.c_int64 * 12)(*values)
 
     def dense(self, shape: tuple[int, ...], order: tuple[int, ...]) -> ctypes.c_void_p:
-        """A descriptor with the dimensions laid out from outmost to inmost as `order` says."""
+        """A descriptor with the dimensions laid out from outermost to innermost as `order` says."""
         strides, stride = [0] * len(shape), 1
         for axis in reversed(order):
             strides[axis], stride = stride, stride * shape[axis]
@@ -208,7 +208,7 @@ def sample(
     """(mean, 99th percentile) in microseconds, and the cores that strangers used meanwhile.
 
     Taken again while strangers used more than a tenth of a core, up to a limit; the sample with the
-    least of that is kept. What the calls took has no say in it.
+    least of that is kept. The duration of the calls plays no part in that.
     """
     best: tuple[float, list[float]] | None = None
     for _ in range(TRIES):

@@ -5,7 +5,7 @@
 The delegate of this package with its tensors on shared memory, and with tensors of the runtime's
 that the backend copies; TFLite's own interpreter with XNNPACK. Each of them by invoke() alone, as
 programs run that write and read in place, and with set_tensor() and get_tensor(). Bytes that the
-backend copies in a run are counted, and stand in the report. One thread each.
+backend copies in a run are counted and reported. One thread each.
 """
 
 from collections.abc import Callable

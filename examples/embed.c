@@ -20,7 +20,7 @@ static void fail(const char* what, const char* why) {
   exit(1);
 }
 
-/* Every QNN call returns 0 or a code; the backend knows the words for it. */
+/* Every QNN call returns 0 or a code; the backend has the message for it. */
 static void check(const char* what, Qnn_ErrorHandle_t error) {
   const char* text = NULL;
   if (error == QNN_SUCCESS) return;

@@ -1,6 +1,6 @@
 """A network that hears one frame of sound at a time, on LPAI: its LSTM remembers the others.
 
-Quantized by hand, 16-bit activations and 8-bit weights. Its state lies in persistent memory, what
+Quantized by hand, 16-bit activations and 8-bit weights. Its state is in persistent memory, what
 it computes with in scratch memory, both of them buffers of this program's.
 """
 
@@ -47,7 +47,7 @@ def network() -> Model:
         activation("scores", WORDS, 0, 1),
     ]
     f, c, o, i = (tuple(f"{gate}.{part}" for part in "wrb") for gate in GATES)
-    # The op's order; what is left out are initial states, norms, peepholes and a projection.
+    # The op's order; omitted are initial states, norms, peepholes and a projection.
     lstm = [
         "features", f[0], c[0], o[0], f[1], c[1], o[1], f[2], c[2], o[2], *[""] * 6,
         i[0], i[1], "", "", "", i[2], "", "", "reset",

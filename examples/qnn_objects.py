@@ -1,4 +1,4 @@
-"""The QNN objects without a session: the words, the order and the codes of the C API."""
+"""The QNN objects without a session: the terms, the order and the codes of the C API."""
 
 import numpy as np
 

@@ -41,7 +41,7 @@ def quantize(
 ) -> None:
     """Quantize `model` into `output`: activations of `bits` bits, weights of 8 for each channel.
 
-    Tensors get 16 bits where `wide`, a regular expression, is found in "TYPE NAME": the operator
+    Tensors have 16 bits where `wide`, a regular expression, is found in "TYPE NAME": the operator
     that makes the tensor, and the tensor's name.
     """
     with tempfile.TemporaryDirectory() as folder:

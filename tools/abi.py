@@ -112,7 +112,7 @@ def _block(header: Header) -> str:
 
 
 def _kind(d: Declaration) -> str:
-    """Declarations of one kind stand together."""
+    """Declarations of one kind are grouped."""
     if isinstance(d, Define) and isinstance(d.value, int) and d.value <= 0x7FFFFFFF:
         return "constants"
     return "types" if isinstance(d, Enum | Struct) else type(d).__name__
@@ -176,7 +176,7 @@ def structs(reader: Reader) -> str:
 
 # ---- the tables of error codes
 
-#: Components whose messages, where the header has none, are the words of the code alone.
+#: Components whose messages, where the header has none, are the code's name alone.
 _BARE = ("saver", "perf_infrastructure", "system")
 _CODES = f"""\
 \"""QNN's error codes, {_MADE}: csrc/abi/qnn_errors.h has them.\"""
@@ -214,8 +214,8 @@ def error_codes(headers: list[Header]) -> list[ErrorCode]:
 
 
 def _in_words(component: str, name: str) -> str:
-    words = name.partition("ERROR_")[2].lower().replace("_", " ")
-    return words if component in _BARE else f"{component.replace('_', ' ')}: {words}"
+    text = name.partition("ERROR_")[2].lower().replace("_", " ")
+    return text if component in _BARE else f"{component.replace('_', ' ')}: {text}"
 
 
 def error_rows(codes: list[ErrorCode]) -> str:

@@ -102,7 +102,7 @@ class Layout:
     has_union: bool = False
 
     def text(self) -> str:
-        """As a format of Python's struct; bytes where fields share their place."""
+        """As a format of Python's struct; bytes where fields overlap."""
         if self.format:
             return self.format
         if self.has_union:
@@ -137,7 +137,7 @@ class Reader:
             header.declarations.append(self._declaration())
         return header
 
-    # ---- the preprocessor's lines and the words
+    # ---- the preprocessor's lines and the tokens
 
     def _directives(self, text: str, header: Header) -> str:
         """Takes the constants; in the result the preprocessor's lines are blank."""
@@ -309,7 +309,7 @@ class Reader:
         return self._formats.get(variable.type, "")
 
     def layout(self, name: str) -> Layout:
-        """Where the fields of a struct lie."""
+        """The offsets of a struct's fields."""
         made, end = Layout(0, 1, []), 0
         for member in self.structs[name].members or ():
             fields = member if isinstance(member, list) else [member]

@@ -210,7 +210,7 @@ class Timing:
 def interleave(
     ways: Mapping[str, Callable[[], object]], iterations: int, label: str
 ) -> dict[str, Timing]:
-    """Times the ways in turns, so that a change of the machine's speed meets all of them alike."""
+    """Times the ways interleaved, so that a change of the machine's speed affects all alike."""
     for way in ways.values():
         way()
     samples: dict[str, list[float]] = {name: [] for name in ways}

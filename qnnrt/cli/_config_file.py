@@ -181,7 +181,7 @@ _CORE: Mapping[str, Check] = {
 
 @dataclass
 class ToolConfig:
-    """What the config files say, in this package's words.
+    """What the config files say, in this package's terms.
 
     Attributes:
         path: the outer file; None when there is none.
@@ -266,7 +266,7 @@ def read_config(
 ) -> ToolConfig:
     """Read ``--config_file`` and the file that it names, for a backend.
 
-    A key that changes nothing on this backend is warned about, as far as the backend tells.
+    A key that changes nothing on this backend is warned about, as far as the backend reports.
 
     Raises:
         UsageError: a file that is not there or not JSON, an unknown key, a value of the wrong kind.

@@ -13,7 +13,7 @@ from .._native import _core
 from ._common import UsageError
 from ._values import FILE_FLOAT, described, elements, nbytes
 
-SKIP = "__"  # in place of an input list: a graph that is not run
+SKIP = "__"  # instead of an input list: a graph that is not run
 
 
 def sanitized(name: str) -> str:
@@ -123,7 +123,7 @@ def unused_names(given: InputList) -> bool:
 
 
 def find(name: str, tensors: Sequence[_core.Tensor]) -> list[int]:
-    """Places of the tensors with this name; without one, of those with this name sanitised."""
+    """Indices of the tensors with this name; without one, of those with this name sanitised."""
     exact = [i for i, t in enumerate(tensors) if t.name == name]
     clean = sanitized(name)
     return exact or [i for i, t in enumerate(tensors) if sanitized(t.name) == clean]

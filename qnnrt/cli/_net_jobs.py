@@ -131,7 +131,7 @@ def _file_types(options: argparse.Namespace, ready: Ready) -> FileTypes:
 
 
 def chosen_outputs(given: InputList, ready: Ready, warn: Callable[[str], None]) -> set[int]:
-    """Places of the outputs that are written: what the list's first lines select, or all."""
+    """Indices of the outputs that are written: what the list's first lines select, or all."""
     everything = set(range(len(ready.outputs)))
     if given.selected is None:
         return everything

@@ -37,7 +37,7 @@ ONNX_AND_OTHERS = "an .onnx file, a .tflite file, or a .py file with compose(gra
 
 @dataclass
 class Source:
-    """A model file: its path and the name that its graph gets."""
+    """A model file: its path and the name of its graph."""
 
     path: Path
     graph_name: str
@@ -105,7 +105,7 @@ _numbers = itertools.count()
 
 
 def _python(path: Path) -> Callable[[], Callable[[Graph], None]]:
-    """The compose(graph) of a Python file, in place of the SDK's model.so."""
+    """The compose(graph) of a Python file, instead of the SDK's model.so."""
 
     def load() -> Callable[[Graph], None]:
         spec = importlib.util.spec_from_file_location(f"_qnnrt_model_{next(_numbers)}", path)
@@ -151,7 +151,7 @@ def _blamed(path: Path, what: str) -> Iterator[None]:
 
 
 class ComposedGraph(Graph):
-    """A graph whose inputs and outputs get the memory type of the command line, as they are added.
+    """A graph whose inputs and outputs have the memory type of the command line, as they are added.
 
     The SDK's generator changes the memory type of a model's inputs and outputs; here they are
     declared with it from the start. Outputs asked for besides the model's own become outputs.

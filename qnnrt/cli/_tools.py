@@ -195,7 +195,7 @@ _KEPT = ("TCM memory allocation failure",)
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Lines on stderr; errors at the end are held back, for the command's own line tells them."""
+    """Lines on stderr; errors at the end are held back, for the command's own line repeats them."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -210,7 +210,7 @@ class _Handler(logging.StreamHandler[TextIO]):
         super().emit(record)
 
     def let_go(self, reported: str = "") -> None:
-        """Print what is held back, but for what is said in a text."""
+        """Print what is held back, but for messages that `reported` has."""
         held, self._held = self._held, []
         for record in held:
             head, _, rest = record.getMessage().partition(": ")

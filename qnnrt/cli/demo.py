@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(model: Model, iterations: int) -> dict[str, Any]:
-    """Both ways on the same frames, in turns; the producer's own writing is part of both."""
+    """Both ways on the same frames, interleaved; the producer's own writing is part of both."""
     (source,), (sink,) = model.inputs, model.outputs
     shape = model.tensors[source].shape
     random = np.random.default_rng(1)

@@ -111,7 +111,7 @@ def io_tensor(session: Session, name: str, output: bool) -> dict[str, Any]:
 
 
 def encoding(tensor: Any) -> str | None:
-    """How its integers stand for real numbers, in words."""
+    """How its integers stand for real numbers, as text."""
     q = tensor.quantization
     if q is None:
         return None

@@ -63,7 +63,7 @@ def same(a: Quantization | None, b: Quantization | None) -> bool:
 
 
 def alike(a: Quantization | None, b: Quantization | None) -> bool:
-    """Both are there, are encodings of whole tensors, and are the same."""
+    """Both exist, are encodings of whole tensors, and are the same."""
     return a is not None and a.axis is None and a.block is None and same(a, b)
 
 

@@ -25,7 +25,7 @@ class Edge:
 
 @dataclass(eq=False)
 class Op:
-    """A QNN operation. None stands for an input or output that is left out."""
+    """A QNN operation. None stands for an input or output that is omitted."""
 
     type: str
     inputs: list[Edge | None]

@@ -70,9 +70,9 @@ def drop_dead(graph: Graph) -> None:
 
 
 def merge_reshapes(graph: Graph) -> None:
-    """Reshape of a reshape reads the first one's input; a reshape to the same shape goes.
+    """Reshape of a reshape reads the first one's input; a reshape to the same shape is removed.
 
-    One between different encodings converts numbers, so it stays where it is.
+    One between different encodings converts numbers, so it stays.
     """
     for op in graph.ops:
         if op.type != "Reshape":
@@ -140,7 +140,7 @@ def _channel_constant(edge: Edge | None, channels: int, rank: int) -> np.ndarray
 
 
 def merge_affine(graph: Graph) -> None:
-    """A multiplication or addition by channel constants after a Batchnorm goes into it.
+    """A multiplication or addition by channel constants after a Batchnorm is folded into it.
 
     Models converted from other frameworks write the scale of a normalization as nodes of its own.
     """
@@ -203,7 +203,7 @@ _DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 
 
 def narrow_doubles(graph: Graph) -> None:
-    """QNN computes in 32 bits at most: other operations on doubles get casts around them."""
+    """QNN computes in 32 bits at most: other operations on doubles are put between casts."""
     ops: list[Op] = []
     wide_of: dict[Edge, Edge] = {}  # a double -> the single that it was widened from
     narrow_of: dict[Edge, Edge] = {}

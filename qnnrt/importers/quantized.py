@@ -2,7 +2,7 @@
 
 An importer lowers QuantizeLinear and DequantizeLinear each by itself. Here Dequantize sinks and
 Quantize rises through whatever only moves elements or keeps their order, a Dequantize that meets a
-Quantize goes (or becomes a Convert), and an operation between the two computes on fixed-point
+Quantize is removed (or becomes a Convert), and an operation between the two computes on fixed-point
 tensors (`quantized_ops`). What has no counterpart stays in float between Dequantize and Quantize.
 
 An edge is fixed-point when it has a `quantization`; an edge of integers without one holds integers.
@@ -179,7 +179,7 @@ def _idle(op: Op, edge: Edge) -> bool:
 
 
 def _sink(graph: Graph) -> None:
-    """A Dequantize in front of what moves elements goes behind it."""
+    """A Dequantize in front of what moves elements is moved behind it."""
     codes: dict[Edge, Edge] = {}  # real numbers -> the fixed-point numbers that they come from
     ops: list[Op] = []
     for op in graph.ops:
@@ -256,7 +256,7 @@ def _cancel(graph: Graph) -> None:
 
 
 def _rename(graph: Graph, old: Edge, new: Edge) -> None:
-    """`new` takes the place of `old`, which an operation writes."""
+    """`new` replaces `old`, which an operation writes."""
     writer = graph.producer.pop(old)
     writer.outputs = [new if e is old else e for e in writer.outputs]
     graph.producer[new] = writer
@@ -264,9 +264,9 @@ def _rename(graph: Graph, old: Edge, new: Edge) -> None:
 
 
 def _rise(graph: Graph) -> bool:
-    """A Quantize behind what moves elements goes in front of it. Was there one?"""
+    """A Quantize behind what moves elements is moved in front of it. Was there one?"""
     todo = [op for op in graph.ops if op.type == "Quantize"]
-    gone: list[Op] = []  # kept alive: they are told apart by id
+    gone: list[Op] = []  # kept alive: they are identified by id
     while todo:
         op = todo.pop()
         mover = graph.producer.get(op.inputs[0]) if op.inputs[0] is not None else None

@@ -142,7 +142,7 @@ def _bias(given: Edge, x: Edge, w: Edge) -> Edge | None:
     if given.data is None or x.quantization is None or w.quantization is None:
         return None
     weights = np.asarray(w.quantization.scale, np.float64)
-    if w.quantization.block is not None:  # a sum has many scales; 32 bits have room for them all
+    if w.quantization.block is not None:  # a sum has many scales; 32 bits hold them all
         weights = weights.max()
     scale = np.float64(x.quantization.scale) * weights
     return _coded_bias(given, scale.astype(np.float32).astype(np.float64))
@@ -184,6 +184,6 @@ def _fine(given: Edge) -> Edge | None:
     most = float(np.max(np.abs(real.astype(np.float64)), initial=0))
     if not np.isfinite(most):
         return None
-    # Some room for the rounding of the scale, and of floats to integers.
+    # A margin for the rounding of the scale, and of floats to integers.
     scale = max(np.float32(most / (2**31 - 2**9)), np.finfo(np.float32).tiny)
     return _coded_bias(given, np.asarray(scale, np.float64))

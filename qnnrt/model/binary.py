@@ -110,7 +110,7 @@ def map_file(path: str | os.PathLike[str]) -> mmap.mmap:
 
 @contextmanager
 def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to be filled, which gets its name when that went well: a reader of this name sees the
+    """A file to be filled, which is renamed when that went well: a reader of this name sees the
     old file or the new one."""
     target = Path(path)
     other = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")

@@ -31,7 +31,7 @@ _F32: Final = np.dtype(np.float32)
 #: Of one product of batches whose matrices are not equally far from each other.
 _MOST_CALLS: Final = 64
 #: The version that takes one reference too many to each event that it gives, so that neither the
-#: event nor its queue would ever go.
+#: event nor its queue would ever be freed.
 _KEEPS: Final = "1.4.0"
 
 
@@ -153,6 +153,6 @@ def _version() -> str:
 
 
 def _drop(event: Any) -> None:
-    """Forget what a routine gave."""
+    """Release the event of a routine."""
     if _version() == _KEEPS:
         pyopencl().Event.from_int_ptr(event.int_ptr, retain=False)

@@ -16,8 +16,8 @@ _SPAN: Final = 16
 
 def _most(size: int, stride: int, dilation: int) -> int:
     """Pixels that fit."""
-    room = _SPAN - (size - 1) * dilation - 1
-    return next((n for n in (4, 2) if (n - 1) * stride <= room), 1)
+    free = _SPAN - (size - 1) * dilation - 1
+    return next((n for n in (4, 2) if (n - 1) * stride <= free), 1)
 
 
 def _depthwise(node: Node, target: Target) -> list[Launch]:

@@ -15,7 +15,7 @@ from .product import Product
 TAKES_POST: Final = frozenset({"FullyConnected", "MatMul"})
 
 
-def _place(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
+def _index(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
     """Which matrix of a tensor of matrices product ``(p)`` takes, as C.
 
     A single matrix is of no concern here: it has a step of 0.
@@ -58,8 +58,8 @@ def _matmul(node: Node, target: Target) -> list[Launch]:
             b_column=depth if b_turned else 1,
             y_matrix=rows * columns,
             y_row=columns,
-            a_place=_place(a.shape[:-2] if matrices[0] > 1 else (), batch),
-            b_place=_place(b.shape[:-2], batch),
+            a_index=_index(a.shape[:-2] if matrices[0] > 1 else (), batch),
+            b_index=_index(b.shape[:-2], batch),
         ),
         target,
     )

@@ -44,7 +44,7 @@ class Window:
 class Product:
     """y[p, m, n] = sum over k of a[p, m, k] * b[p, k, n], with a bias for each n.
 
-    Steps are in elements. ``a_place`` and ``b_place`` are C for which matrix product ``(p)`` takes;
+    Steps are in elements. ``a_index`` and ``b_index`` are C for which matrix product ``(p)`` takes;
     with ``window`` rows are pixels, ``depth`` is the channels of a group and products are groups.
     """
 
@@ -66,8 +66,8 @@ class Product:
     b_column: int
     y_matrix: int
     y_row: int
-    a_place: str = "(p)"
-    b_place: str = "(p)"
+    a_index: str = "(p)"
+    b_index: str = "(p)"
     bias_step: int = 0  # from product to product
     window: Window | None = None
 
@@ -94,8 +94,8 @@ class Product:
         bias = (("BIAS", f"p * {self.bias_step}" if self.bias_step else "0"),) if self.bias else ()
         return (
             *reals(self.a, self.b, self.bias, self.y, *post.args),
-            ("AT_A(p)", self.a_place),
-            ("AT_B(p)", self.b_place),
+            ("AT_A(p)", self.a_index),
+            ("AT_B(p)", self.b_index),
             *bias,
             *post.defines,
         )
@@ -105,7 +105,7 @@ class Product:
         return [self.a, b, *((self.bias,) if self.bias else ()), self.y]
 
     def __str__(self) -> str:
-        """What matters for how long it takes, in words of no spaces."""
+        """What matters for how long it takes, as text without spaces."""
         parts = [
             self.a.dtype.name,
             f"{self.count}x{self.rows}x{self.columns}x{self.inner}",

@@ -51,7 +51,7 @@ def on_lanes(target: Target) -> bool:
 
 
 def over(total: int, target: Target) -> Grid:
-    """An index space for kernels that leave out what lies behind their total.
+    """An index space for kernels that skip work items behind their total.
 
     The sizes of groups are few, since a driver may compile a kernel anew for each.
     """

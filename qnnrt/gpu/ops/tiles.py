@@ -22,7 +22,7 @@ class Tile:
     Attributes:
         rows, columns, depth: of what a work group makes, and of the terms that it has at a time.
         tall, wide: what a work item makes of it.
-        speed: how near it gets to the device's best where there is enough to do; for guesses.
+        speed: how near it comes to the device's best where there is enough to do; for guesses.
     """
 
     rows: int

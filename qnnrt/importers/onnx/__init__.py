@@ -103,23 +103,23 @@ def load(
     graph = proto.graph
     fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
     inputs = graph_inputs(graph, where, shapes or {}, fixed)
-    walk = GraphLowering(where, opsets, stateful)
-    walk.add_initializers(graph)
+    lowering = GraphLowering(where, opsets, stateful)
+    lowering.add_initializers(graph)
     given: list[Edge] = []
     for name, (shape, dtype) in inputs.items():
         if name in fixed:
-            walk.add_constant(name, fixed[name], shape, dtype)
+            lowering.add_constant(name, fixed[name], shape, dtype)
         else:
-            given.append(walk.add_input(name, shape, dtype, _edge_perm(layout, len(shape))))
-    nodes = patterns.simplify(_needed(graph), walk.scalar)
+            given.append(lowering.add_input(name, shape, dtype, _edge_perm(layout, len(shape))))
+    nodes = patterns.simplify(_needed(graph), lowering.scalar)
     with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
-        walk.nodes(nodes, opsets)
-    if walk.unsupported:
-        raise UnsupportedOpError(walk.unsupported, where)
+        lowering.nodes(nodes, opsets)
+    if lowering.unsupported:
+        raise UnsupportedOpError(lowering.unsupported, where)
     outputs: list[Edge] = []
     for name in _output_names(graph, where):
-        outputs.append(_output(walk, name, layout, {*given, *outputs}))
-    lowered = passes.Graph(walk.b.ops, given, outputs)
+        outputs.append(_output(lowering, name, layout, {*given, *outputs}))
+    lowered = passes.Graph(lowering.b.ops, given, outputs)
     quantized.run(lowered, quantized_io)
     passes.run(lowered)
     model = finish(lowered.ops, given, outputs, graph.name or "graph")
@@ -171,13 +171,13 @@ def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     return found
 
 
-def _output(walk: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:
+def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:
     """The tensor of an output: produced by an operation, in the order that was asked for."""
-    b: Builder = walk.b
+    b: Builder = lowering.b
     b.scope = name
-    value = walk.env[name]
+    value = lowering.env[name]
     if 0 in value.shape:
-        raise ModelError(f"{walk.where}: output {name!r} of shape {list(value.shape)} is empty")
+        raise ModelError(f"{lowering.where}: output {name!r} of shape {list(value.shape)} is empty")
     value = b.with_perm(value, _edge_perm(layout, value.rank))
     edge = b.edge(value)
     if edge.data is not None or edge in taken:

@@ -161,7 +161,7 @@ def _constant_of_shape(node: OnnxNode, args: Arrays) -> np.ndarray:
     shape = tuple(int(d) for d in args[0].ravel())
     if any(d < 0 for d in shape) or math.prod(shape) > LARGEST:
         raise ValueError(f"{list(shape)} is not a shape for a constant")
-    # One element in memory, whatever the shape: only what is really used gets written out.
+    # One element in memory, whatever the shape: only what is really used is written out.
     return np.broadcast_to(value.reshape(()), shape)
 
 

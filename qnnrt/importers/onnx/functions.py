@@ -1,4 +1,4 @@
-"""The functions that ONNX defines some operators by, and how one is put in a node's place."""
+"""The functions that ONNX defines some operators by, and how a node is replaced by one."""
 
 from __future__ import annotations
 

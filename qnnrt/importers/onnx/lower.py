@@ -1,4 +1,4 @@
-"""The walk over an ONNX graph: shapes, constants and functions resolved, each node lowered."""
+"""The traversal of an ONNX graph: shapes, constants and functions resolved, each node lowered."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ class GraphLowering(Lowering):
         opsets: dict[str, int],
         attributes: Mapping[str, onnx.AttributeProto] | None = None,
     ) -> list[Value | None]:
-        """The body of a function in the node's place."""
+        """The body of a function instead of the node."""
         self._calls += 1
         prefix = f"{node.name}.{self._calls}."
         names = dict(zip(function.input, node.proto.input, strict=False))

@@ -108,7 +108,7 @@ class OnnxNode:
         return None if value is None else [int(v) for v in value]
 
     def const_input(self, index: int, what: str) -> np.ndarray | None:
-        """The value of an input that QNN takes as a parameter; None when it is left out."""
+        """The value of an input that QNN takes as a parameter; None when it is omitted."""
         value = self.optional(index)
         if value is None:
             return None

@@ -175,7 +175,7 @@ def _transpose3d(
     pads: list[tuple[int, int]],
     extra: list[int],
 ) -> Value:
-    """A transposed convolution as what it is the transpose of: zeros in between, kernel turned."""
+    """A transposed convolution as what it is the transpose of: zeros in between, kernel flipped."""
     kernel = w.shape[2:]
     for axis in (2, 3, 4):
         if w.data is not None:

@@ -17,7 +17,7 @@ def fully_connected(c: Lowering, x: Value, w: Value, bias: Value | None) -> Valu
     rows = c.b.transpose(w, (1, 0))  # as FullyConnected has them, [N, K]
     if (found := c.b.flat_rows(x)) is not None:
         x, index = found
-        # Taken along K of [N, K]: as rows of w they would be gathered and then turned around.
+        # Taken along K of [N, K]: as rows of w they would be gathered and then transposed.
         coded = None if rows.coded is None else rows.coded.take(index, axis=1)
         if coded is not None:
             rows = coded_constant(coded)

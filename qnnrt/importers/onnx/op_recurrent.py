@@ -73,7 +73,7 @@ class Recurrent:
     def carries(self, *states: int) -> list[Edge | None]:
         """The last input, `reset`, when the state goes on from run to run; else nothing.
 
-        A state that comes from outside of the node is the caller's affair.
+        A state that comes from outside of the node is kept by the caller.
         """
         given = [self.n.optional(i) for i in states]
         if not self.c.stateful or any(v is not None and not v.is_const for v in given):

@@ -1,4 +1,4 @@
-"""Operations that move or join elements."""
+"""Operations that move or concatenate elements."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LINEAR = {"DequantizeLinear", "QuantizeLinear"}
 
 BodyFn = Callable[[OnnxNode], onnx.FunctionProto]
 
-#: (domain, operator) -> the body that takes the place of a node.
+#: (domain, operator) -> the body that replaces a node.
 BODIES: dict[tuple[str, str], BodyFn] = {}
 
 
@@ -36,7 +36,7 @@ class _Body:
         self.nodes: list[onnx.NodeProto] = []
 
     def given(self, index: int) -> str:
-        """The name of an input, "" when it is left out."""
+        """The name of an input, "" when it is omitted."""
         return f"i{index}" if self.node.has(index) else ""
 
     def op(self, op: str, inputs: Iterable[str], domain: str = "", **attrs: Any) -> str:

@@ -3,7 +3,7 @@
 An ONNX value has a logical shape. The tensor that holds it has its dimensions in some physical
 order, ``perm``: physical dimension i is logical dimension ``perm[i]``. Channel-last data is such
 an order, and so is the result of an ONNX Transpose: transposing only changes ``perm``, and an
-actual Transpose is emitted where a consumer needs another order than the one that is there.
+actual Transpose is emitted where a consumer needs another order than the value has.
 A reshape that would mix dimensions which are out of order stays pending (``base``) until a
 consumer says which order it needs; a fully connected layer permutes its weights instead.
 """
@@ -89,7 +89,7 @@ def coded_constant(coded: Coded) -> Value:
 
 
 def blocks(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]] | None:
-    """The finest groups of adjacent dims of `a` and `b` with equal products; size-1 dims left out.
+    """The finest groups of adjacent dims of `a` and `b` with equal products; size-1 dims omitted.
 
     None when there are none to match (a size is 0).
     """
@@ -340,7 +340,7 @@ class Builder:
         """`values` ready to be broadcast against each other, and the order of the result.
 
         The order is the one that most of the non-constant data is already in, plain only when no
-        value of full rank is otherwise. Values of lower rank get leading dimensions of size 1
+        value of full rank is otherwise. Values of lower rank are given leading dimensions of size 1
         when the order is not plain (or with `same_rank`).
         """
         rank = max(v.rank for v in values)
