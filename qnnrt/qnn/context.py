@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -44,6 +45,10 @@ class Context(ContextBase):
     def __init__(self, backend: BackendBase, handle: int, *, keep: Any = None) -> None:
         self.registrations = 0
         self._cache: weakref.WeakValueDictionary[tuple[Any, ...], MemHandle] = (
+            weakref.WeakValueDictionary()
+        )
+        # Alive from the registration until the memory is deregistered, beyond the handle's end.
+        self._releases: weakref.WeakValueDictionary[tuple[Any, ...], threading.Event] = (
             weakref.WeakValueDictionary()
         )
         self._graphs: Mapping[str, BinaryGraph] | None = None
@@ -224,7 +229,11 @@ class Context(ContextBase):
         key = (memory, offset, dims, code, kind)
         found = self._cache.get(key)
         if found is None or found.closed or (shared and found.buffer is not buffer):
+            if found is None and (released := self._releases.get(key)) is not None:
+                self.handle  # noqa: B018 - raises in a forked child, where nobody would set it
+                released.wait()  # its last reference went in another thread, which deregisters it
             found = self._cache[key] = self.register(buffer, dims, dtype, offset=offset, kind=kind)
+            self._releases[key] = found._released
         return found
 
     def deregister(self, *handles: MemHandle) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -122,10 +123,22 @@ class MemHandle(Owner):
         self._own(
             f"memory handle {handle:#x}",
             handle,
-            lambda h: library.mem_deregister([h]),
+            self._free_in(library),
             context,
             keep=_BufferHold(buffer, handle, self.dtype or kind, self.shape),
         )
+
+    def _free_in(self, library: _core.Library) -> Callable[[int], None]:
+        """What deregisters it, and then sets ``_released``."""
+        released = self._released = threading.Event()
+
+        def free(handle: int) -> None:
+            try:
+                library.mem_deregister([handle])
+            finally:
+                released.set()
+
+        return free
 
     def _tensor_text(self) -> str:
         """What the memory is for, for messages."""

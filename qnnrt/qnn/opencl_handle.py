@@ -108,7 +108,7 @@ class OpenCLHandle(MemHandle):
         self._own(
             f"memory handle {handle:#x}",
             handle,
-            lambda h: library.mem_deregister([h]),
+            self._free_in(library),
             context,
             keep=keep,
         )
