@@ -41,17 +41,17 @@ def physical(shape: Sequence[int]) -> Shape:
 
 def finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) -> Model:
     """Names for everything, and the Model. The names of `inputs` and `outputs` are kept."""
-    used: set[str] = set()
+    used: dict[str, int] = {}
     names: dict[Edge, str] = {}
     for edge in (*inputs, *outputs):
         names[edge] = edge.name
-        used.add(edge.name)
+        used[edge.name] = 1
     model = Model(name)
     for edge in inputs:
         if edge.name not in model.tensors:
             model.tensors[edge.name] = _tensor(edge, edge.name)
             model.inputs.append(edge.name)
-    node_names: set[str] = set()
+    node_names: dict[str, int] = {}
     for op in ops:
         node_name = unique(op.name or op.type, node_names)
         for found in filter(None, (*op.inputs, *op.outputs)):
@@ -74,13 +74,15 @@ def finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) ->
     return model
 
 
-def unique(name: str, used: set[str]) -> str:
-    """`name`, with a number when it is taken; adds it to `used`."""
-    found, count = name, 1
+def unique(name: str, used: dict[str, int]) -> str:
+    """`name`, with a number when it is taken; adds it to `used`, which has the highest number that
+    was given to each name."""
+    found, count = name, used.get(name, 1)
     while found in used:
         count += 1
         found = f"{name}.{count}"
-    used.add(found)
+    used[name] = count
+    used[found] = used.get(found, 1)
     return found
 
 

@@ -15,7 +15,7 @@ __all__ = ["model_of", "names_of"]
 
 
 def names_of(
-    walk: Lowering, tensors: Sequence[int], given: Mapping[int, str], used: set[str]
+    walk: Lowering, tensors: Sequence[int], given: Mapping[int, str], used: dict[str, int]
 ) -> dict[int, str]:
     names: dict[int, str] = {}
     for i in tensors:

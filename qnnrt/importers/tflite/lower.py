@@ -54,7 +54,7 @@ class Lowering:
         self.env: dict[int, Value] = {}
         self.guessed: set[int] = set()  # tensors that depend on an operator that was refused
         self.unsupported: list[UnsupportedNode] = []
-        self.used: set[str] = set()  # names of inputs and outputs
+        self.used: dict[str, int] = {}  # names of inputs and outputs, as unique() counts them
         self.state_inputs: list[Edge] = []
         self.state_outputs: list[tuple[str, Value]] = []
         self._states: dict[int, str] = {}  # variable tensor -> name of its input

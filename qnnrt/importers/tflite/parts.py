@@ -95,7 +95,7 @@ class Parts:
         for i, data in self.constants.items():
             if i not in made:
                 walk.env[i] = constant(data, self.tensor(i).encoding, self.tensor(i).name)
-        walk.used.update(map(tensor_name, (*inputs, *outputs)))
+        walk.used.update(dict.fromkeys(map(tensor_name, (*inputs, *outputs)), 1))
         given = [walk.add_input(i, tensor_name(i), self.shapes[i]) for i in inputs]
         with np.errstate(all="ignore"):
             walk.run(list(operators))
