@@ -1,6 +1,7 @@
 #include "abi/qnnrt_ext.h"
 #include "api/convert.h"
 #include "api/functions.h"
+#include "ops/post_ops.h"
 #include "support/clock.h"
 
 namespace qnnrt::api {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/plan.h"
+#include "ops/post_ops.h"
 #include "support/json.h"
 
 namespace qnnrt {

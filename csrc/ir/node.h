@@ -18,8 +18,8 @@ struct Param {
   bool given = true;  // by the client; false: the default of the op's definition
 };
 
-// An activation or an add that was merged into its producer by a pass. Applied in order to the
-// producer's result. kAdd reads one more input of the node (`input`), of the output's shape.
+// What an activation computes, its params and traits: its row in ops/elementwise/activation.cc. The
+// numbers are part of the format of context binaries.
 enum class Activation : uint8_t {
   kRelu,
   kRelu6,
@@ -32,18 +32,15 @@ enum class Activation : uint8_t {
   kHardSigmoid,
   kSoftplus,
   kLeakyRelu,
-  kSwish
 };
+// An activation or an add that was merged into its producer by a pass. Applied in order to the
+// producer's result. kAdd reads one more input of the node (`input`), of the output's shape.
 struct PostOp {
   enum class Kind : uint8_t { kActivation, kAdd } kind = Kind::kActivation;
   Activation activation = Activation::kRelu;
-  float alpha = 0,
-        beta = 0;  // ReluMinMax: min, max; Elu: alpha; HardSigmoid: alpha, beta; LeakyRelu: slope
-  uint32_t input = 0;  // kAdd: index into Node::inputs
+  float alpha = 0, beta = 0;  // of the activation
+  uint32_t input = 0;         // kAdd: index into Node::inputs
 };
-
-const char* ActivationName(Activation activation);
-const char* PostOpName(const PostOp& op);
 
 struct Node {
   std::string name;

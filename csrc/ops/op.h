@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -132,11 +133,14 @@ struct OpDef {
     kFills = 1u << 6,       // kMoves that also writes values of its own, in the output's encoding
     kConverts = 1u << 7,    // takes floats and fixed-point numbers in one node; a port that takes
                             // nothing but floats is the float side, on any backend
-    kLpai = 1u << 8,        // the lpai backend takes it (docs/decisions/0016-lpai-backend.md)
+    kClamps = 1u << 8,      // cuts off at constants
+    kLpai = 1u << 9,        // the lpai backend takes it (docs/decisions/0016-lpai-backend.md)
   };
   uint32_t flags = kNone;
   // Computes on fixed-point numbers as they are; null, or a null kernel: MakeViaFloat does.
   MakeKernelFn fixed = nullptr;
+  // The node as the activation that it is of input 0; null, or nothing: none.
+  std::optional<PostOp> (*activation)(const Node&) = nullptr;
   // Of kMoves, whether a node's params leave it at that; null: always.
   bool (*moves)(const Node&) = nullptr;
   // Of an op that multiplies input 0 by weights (input 1), sums, and adds a bias (input 2, of 32
@@ -201,7 +205,7 @@ OpList SoftmaxOps();      // Softmax, LogSoftmax
 OpList CastOps();         // Cast, Convert
 OpList ShapeOps();        // Reshape, Squeeze, ExpandDims, Transpose, DepthToSpace, ...
 OpList JoinOps();         // Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
-OpList GatherOps();       // Gather*, Scatter*, OneHot, GridSample, ...
+OpList GatherOps();       // Gather*, Scatter*, OneHot, ...
 
 // onednn/: a fast kernel for the node, or null when the library is absent or has none.
 Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& options);

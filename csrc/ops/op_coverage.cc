@@ -73,10 +73,11 @@ std::string OpJson(const OpDef* def) {
          ",\n  \"fixed\": " + (def->fixed != nullptr ? "true" : "false") +
          ", \"weights_axis\": " + std::to_string(def->weights_axis) +
          ", \"moves\": " + (moves ? "true" : "false") + ", \"may_move\": " + flag(OpDef::kMoves) +
-         ", \"fills\": " + flag(OpDef::kFills) + ", \"converts\": " + flag(OpDef::kConverts) +
-         ", \"lpai\": " + flag(OpDef::kLpai) + ",\n  \"fuses\": " + flag(OpDef::kPostOps) +
-         ", \"in_place\": " + flag(OpDef::kInPlace) + ", \"alias\": " + flag(OpDef::kAlias) +
-         ", \"native_half\": " + flag(OpDef::kNativeHalf) + "}";
+         ", \"fills\": " + flag(OpDef::kFills) + ", \"clamps\": " + flag(OpDef::kClamps) +
+         ", \"converts\": " + flag(OpDef::kConverts) + ", \"lpai\": " + flag(OpDef::kLpai) +
+         ",\n  \"fuses\": " + flag(OpDef::kPostOps) + ", \"in_place\": " + flag(OpDef::kInPlace) +
+         ", \"alias\": " + flag(OpDef::kAlias) + ", \"native_half\": " + flag(OpDef::kNativeHalf) +
+         "}";
 }
 
 }  // namespace

@@ -1,54 +1,14 @@
 #include "ops/post_ops.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "ops/elementwise/activation.h"
 #include "ops/fixed/codec.h"
-#include "ops/isa.h"
 #include "ops/simd.h"
-#include "ops/vector_math.h"
 
 namespace qnnrt {
 namespace {
-
-template <Activation a>
-QNNRT_INLINE float Activate(float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
-  if constexpr (a == Activation::kRelu) return x < 0.0f ? 0.0f : x;
-  if constexpr (a == Activation::kRelu6) return vmath::Clamp(x, 0.0f, 6.0f);
-  if constexpr (a == Activation::kReluMinMax) return vmath::Clamp(x, alpha, beta);
-  if constexpr (a == Activation::kSigmoid) return vmath::Sigmoid(x);
-  if constexpr (a == Activation::kTanh) return vmath::Tanh(x);
-  if constexpr (a == Activation::kElu) return vmath::Elu(x, alpha);
-  if constexpr (a == Activation::kGelu) return vmath::Gelu(x);
-  if constexpr (a == Activation::kHardSwish) return vmath::HardSwish(x);
-  if constexpr (a == Activation::kHardSigmoid) return vmath::HardSigmoid(x, alpha, beta);
-  if constexpr (a == Activation::kSoftplus) return vmath::Softplus(x);
-  if constexpr (a == Activation::kLeakyRelu) return x < 0.0f ? x * alpha : x;
-  if constexpr (a == Activation::kSwish) return x * vmath::Sigmoid(x);
-}
-
-template <Activation a>
-struct Row {
-  static QNNRT_INLINE void Run(float* x, size_t count, float alpha, float beta) {
-    QNNRT_SIMD
-    for (size_t i = 0; i < count; ++i) x[i] = Activate<a>(x[i], alpha, beta);
-  }
-};
-
-using RowFn = void (*)(float*, size_t, float, float);
-
-// Indexed by Activation.
-const RowFn* Rows() {
-  static const RowFn rows[] = {
-      PickIsa<Row<Activation::kRelu>>(),        PickIsa<Row<Activation::kRelu6>>(),
-      PickIsa<Row<Activation::kReluMinMax>>(),  PickIsa<Row<Activation::kSigmoid>>(),
-      PickIsa<Row<Activation::kTanh>>(),        PickIsa<Row<Activation::kElu>>(),
-      PickIsa<Row<Activation::kGelu>>(),        PickIsa<Row<Activation::kHardSwish>>(),
-      PickIsa<Row<Activation::kHardSigmoid>>(), PickIsa<Row<Activation::kSoftplus>>(),
-      PickIsa<Row<Activation::kLeakyRelu>>(),   PickIsa<Row<Activation::kSwish>>(),
-  };
-  static_assert(sizeof rows / sizeof rows[0] == static_cast<size_t>(Activation::kSwish) + 1);
-  return rows;
-}
 
 int64_t Encoded(float value, const Tensor& tensor) {
   uint8_t code = 0;
@@ -58,23 +18,21 @@ int64_t Encoded(float value, const Tensor& tensor) {
 
 // What is left of a range of integers behind a clamp of the numbers that they stand for.
 FixedRange Clamped(FixedRange range, const PostOp& op, const Tensor& tensor) {
-  const bool relu = op.activation == Activation::kRelu;
-  const bool given = op.activation == Activation::kReluMinMax;
-  const int64_t least = Encoded(given ? op.alpha : 0.0f, tensor);
-  const int64_t most = relu ? range.high : Encoded(given ? op.beta : 6.0f, tensor);
+  const Limits limits = DefOf(op.activation).limits(op.alpha, op.beta);
+  const int64_t least = std::isinf(limits.low) ? range.low : Encoded(limits.low, tensor);
+  const int64_t most = std::isinf(limits.high) ? range.high : Encoded(limits.high, tensor);
   const auto clamp = [&](int64_t x) { return std::min(std::max(x, least), most); };
   return {clamp(range.low), clamp(range.high)};
 }
 
 }  // namespace
 
-float ApplyActivation(Activation a, float x, float alpha, float beta) {
-  ApplyActivation(a, &x, 1, alpha, beta);
-  return x;
+void ApplyActivation(Activation a, float* x, size_t count, float alpha, float beta) {
+  DefOf(a).loops.real(x, x, count, {alpha, beta});
 }
 
-void ApplyActivation(Activation a, float* x, size_t count, float alpha, float beta) {
-  Rows()[static_cast<size_t>(a)](x, count, alpha, beta);
+const char* PostOpName(const PostOp& op) {
+  return op.kind == PostOp::Kind::kAdd ? "Add" : DefOf(op.activation).name;
 }
 
 void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const {
@@ -88,9 +46,8 @@ void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t c
 }
 
 bool TakesFixedPostOp(const Node& node, const PostOp& op) {
-  const bool clamps = op.kind == PostOp::Kind::kActivation &&
-                      (op.activation == Activation::kRelu || op.activation == Activation::kRelu6 ||
-                       op.activation == Activation::kReluMinMax);
+  const bool clamps =
+      op.kind == PostOp::Kind::kActivation && DefOf(op.activation).limits != nullptr;
   if (!clamps || node.inputs.size() < 2 || !node.HasOutput(0)) return false;
   const Tensor *a = node.inputs[0], *b = node.inputs[1], *out = node.outputs[0];
   for (const Tensor* tensor : {a, b, out}) {

@@ -1,7 +1,6 @@
 // Applying a node's post ops in a portable kernel: row by row, while the row is still in cache.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -10,9 +9,8 @@
 
 namespace qnnrt {
 
-float ApplyActivation(Activation a, float x, float alpha, float beta);
-// The same over a row; written so that the compiler vectorizes each case.
 void ApplyActivation(Activation a, float* x, size_t count, float alpha, float beta);
+const char* PostOpName(const PostOp& op);
 
 // values[i] is element `offset + i` of the node's output, in memory order.
 class PostOps {

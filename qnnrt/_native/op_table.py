@@ -18,8 +18,9 @@ def op_table() -> dict[str, dict[str, Any]]:
     ``fixed``: computes on fixed-point numbers as they are. ``weights_axis``: of an op that sums
     products of its input and weights, the dimension of these that its outputs lie along, from the
     end. ``moves``: its outputs are made of elements of its inputs, ``may_move``: with some params,
-    ``fills``: and of others. ``converts``: takes fixed-point numbers and floats at once, these at
-    its ports that are ``real``. ``fuses``: takes activations. ``lpai``: that backend takes it.
+    ``fills``: and of others. ``clamps``: cuts off at constants. ``converts``: takes fixed-point
+    numbers and floats at once, these at its ports that are ``real``. ``fuses``: takes activations.
+    ``lpai``: that backend takes it.
     """
     return {op["type"]: op for op in json.loads(_core.op_coverage_json())}
 

@@ -22,9 +22,6 @@ from .encodings import alike, decode
 from .graph import Edge, Op
 from .passes import Graph
 
-#: Operations that cut off at constants.
-_CLAMPS = {"Relu", "Relu1", "Relu6", "ReluMinMax"}
-
 #: Operations of which the integers give the result that the real numbers give.
 _POSITIONS = {"Argmax", "Argmin"}
 
@@ -84,7 +81,7 @@ def _mark(graph: Graph) -> None:
             assert source is not None
             assert op.outputs[0] is not None
             graph.replace(op.outputs[0], source)
-        elif q is not None and _moved(op) == [0] and op.type != "Pad" and op.type not in _CLAMPS:
+        elif q is not None and _moved(op) == [0] and op.type != "Pad" and not _clamps(op):
             for out in op.outputs:
                 if out is not None and source is not None and out.dtype == source.dtype:
                     out.quantization = q
@@ -131,10 +128,15 @@ def _merge(graph: Graph) -> None:
 # ---- Dequantize sinks, Quantize rises --------------------------------------------------------
 
 
+def _clamps(op: Op) -> bool:
+    """Whether it cuts off at constants."""
+    return bool(op_table().get(op.type, {}).get("clamps"))
+
+
 def _moved(op: Op) -> list[int]:
     """Which inputs the elements of the output come from, if they come as they are."""
     # A maximum of rounded numbers is the rounded maximum, so that pools move elements, too.
-    if op.type in _CLAMPS:
+    if _clamps(op):
         return [0]
     record = op_table().get(op.type)
     if record is None or not record["moves"] or "FLOAT_32" not in record["outputs"][0]["types"]:
@@ -156,7 +158,7 @@ def _constants(op: Op) -> list[float]:
     """Numbers that the output may hold beside the elements of the input."""
     if op.type == "Pad" and not np.asarray(op.params.get("scheme", 0)).any():
         return [float(np.asarray(op.params.get("pad_constant_value", 0.0)))]
-    if op.type in _CLAMPS:
+    if _clamps(op):
         return [x for x in _bounds(op) if abs(x) < 3e38]
     return []
 
@@ -208,7 +210,7 @@ def _sinks(graph: Graph, op: Op, codes: dict[Edge, Edge]) -> bool:
         return False
     if not all(alike(e.quantization, fixed[0].quantization) for e in fixed):
         return False
-    if op.type in _CLAMPS and op.outputs[0] is not None:
+    if _clamps(op) and op.outputs[0] is not None:
         # Between two encodings a clamp is one fixed-point operation.
         readers = graph.consumers.get(op.outputs[0], [])
         if readers and all(r.type == "Quantize" for r in readers):
@@ -275,7 +277,7 @@ def _rise(graph: Graph) -> bool:
         gone += found
         like = found[0].outputs[0]
         assert like is not None
-        if mover.type in _CLAMPS and _idle(mover, like):
+        if _clamps(mover) and _idle(mover, like):
             fresh = [Op("Quantize", [mover.inputs[0]], found[0].outputs, {}, mover.name)]
             gone.append(mover)
         else:
@@ -304,7 +306,7 @@ def _rises(graph: Graph, op: Op) -> list[Op]:
     decoded = [m is not None and m.type == "Dequantize" for m in makers]
     if not moved or all(decoded) or any(e is None or e.data is not None for e in moved):
         return []
-    if op.type in _CLAMPS and graph.only_consumer(moved[0]) is None:
+    if _clamps(op) and graph.only_consumer(moved[0]) is None:
         return []
     readers: list[Op] = []
     for out in op.outputs:

@@ -1,6 +1,7 @@
 #include "graph/binary/nodes.h"
 
 #include "abi/qnn_errors.h"
+#include "ops/elementwise/activation.h"
 #include "ops/op.h"
 #include "ops/post_ops.h"
 #include "support/checked.h"
@@ -169,7 +170,8 @@ class NodeReader {
     for (uint32_t i = 0; i < count; ++i) {
       PostOp op;
       op.kind = static_cast<PostOp::Kind>(in_.Enum(static_cast<uint32_t>(PostOp::Kind::kAdd)));
-      op.activation = static_cast<Activation>(in_.Enum(static_cast<uint32_t>(Activation::kSwish)));
+      op.activation =
+          static_cast<Activation>(in_.Enum(static_cast<uint32_t>(Activation::kLeakyRelu)));
       op.alpha = in_.Get<float>();
       op.beta = in_.Get<float>();
       op.input = in_.Get<uint32_t>();
@@ -187,6 +189,8 @@ class NodeReader {
       return DamagedBinary(who + " takes no post ops");
     }
     for (const PostOp& op : node.post_ops) {
+      const bool fuses = op.kind == PostOp::Kind::kAdd || DefOf(op.activation).fuses;
+      if (!fuses) return DamagedBinary(who + " does not take " + PostOpName(op));
       if (IsFixed(out->dtype) && !TakesFixedPostOp(node, op))
         return DamagedBinary(who + " takes no " + PostOpName(op) + " after fixed-point numbers");
     }

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "abi/qnn_op_names.h"
-#include "abi/qnn_op_values.h"
 #include "graph/passes/ir.h"
+#include "ops/elementwise/activation.h"
 #include "ops/op.h"
 #include "ops/post_ops.h"
 
@@ -13,55 +13,11 @@ namespace {
 
 constexpr size_t kMostPostOps = 4;
 
-PostOp Act(Activation activation, float alpha = 0, float beta = 0) {
-  PostOp op;
-  op.kind = PostOp::Kind::kActivation;
-  op.activation = activation;
-  op.alpha = alpha;
-  op.beta = beta;
-  return op;
-}
-
-std::optional<PostOp> NeuronAsPostOp(const Node& node) {
-  switch (node.Int("operation")) {
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_ELU:
-      return Act(Activation::kElu, node.Float("alpha"));
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_GELU:
-      return Act(Activation::kGelu);
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SIGMOID:
-      return Act(Activation::kHardSigmoid, node.Float("alpha"), node.Float("beta"));
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SWISH:
-      return Act(Activation::kHardSwish);
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU:
-      return Act(Activation::kRelu);
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SIGMOID:
-      return Act(Activation::kSigmoid);
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_TANH:
-      return Act(Activation::kTanh);
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<PostOp> AsActivation(const Node& node) {
-  if (!node.post_ops.empty() || node.inputs.empty()) return std::nullopt;
-  const std::string& type = node.type;
-  if (type == "Relu") return Act(Activation::kRelu);
-  if (type == "Relu1") return Act(Activation::kReluMinMax, -1, 1);
-  if (type == "Relu6") return Act(Activation::kRelu6);
-  if (type == "ReluMinMax") {
-    return Act(Activation::kReluMinMax, node.Float("min_value"), node.Float("max_value"));
-  }
-  if (type == "Sigmoid") return Act(Activation::kSigmoid);
-  if (type == "Tanh") return Act(Activation::kTanh);
-  if (type == "Elu") return Act(Activation::kElu, node.Float("alpha"));
-  if (type == "Gelu") return Act(Activation::kGelu);
-  if (type == "HardSwish") return Act(Activation::kHardSwish);
-  if (type == "ElementWiseNeuron") return NeuronAsPostOp(node);
-  if (type == "Prelu" && IsStaticFloat(node.inputs[1]) && node.inputs[1]->elements() == 1) {
-    return Act(Activation::kLeakyRelu, StaticFloats(*node.inputs[1])[0]);
-  }
-  return std::nullopt;
+  const OpDef* def = FindOp(node.type);
+  if (!node.post_ops.empty() || def == nullptr || def->activation == nullptr) return std::nullopt;
+  std::optional<PostOp> op = def->activation(node);
+  return op && DefOf(op->activation).fuses ? op : std::nullopt;
 }
 
 bool IsFloat(const Tensor& t) {

@@ -1,12 +1,11 @@
 // Conversions between encodings that change no value: of equal encodings, of two in a row what one
 // does, and limits that no code of a fixed-point number reaches.
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "abi/qnn_op_names.h"
-#include "abi/qnn_op_values.h"
 #include "graph/passes/ir.h"
+#include "ops/elementwise/activation.h"
 #include "ops/fixed/requantize.h"
 #include "ops/op.h"
 
@@ -17,26 +16,12 @@ bool IsNarrow(const Tensor& t) {  // few enough codes to try all of them
   return (TypeBit(t.dtype) & (types::kFixed8 | types::kFixed16)) != 0 && OneScale(t.quantization);
 }
 
-struct Limits {
-  float low, high;
-};
 std::optional<Limits> LimitsOf(const Node& node) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::string& type = node.type;
-  if (type == "Relu") return Limits{0, kInfinity};
-  if (type == "Relu1") return Limits{-1, 1};
-  if (type == "Relu6") return Limits{0, 6};
-  const Limits given{node.Float("min_value"), node.Float("max_value")};
-  if (type == "ReluMinMax") return given;
-  if (type != "ElementWiseNeuron") return std::nullopt;
-  switch (node.Int("operation")) {
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU:
-      return Limits{0, kInfinity};
-    case QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU_MIN_MAX:
-      return given;
-    default:
-      return std::nullopt;
-  }
+  const OpDef* def = FindOp(node.type);
+  const std::optional<PostOp> op =
+      def == nullptr || def->activation == nullptr ? std::nullopt : def->activation(node);
+  if (!op || DefOf(op->activation).limits == nullptr) return std::nullopt;
+  return DefOf(op->activation).limits(op->alpha, op->beta);
 }
 
 // The least and the greatest code stay what they are, so all between them do.

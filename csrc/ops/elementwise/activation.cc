@@ -1,68 +1,156 @@
 // Relu and its kin, and ElementWiseNeuron, which names them by number.
+#include "ops/elementwise/activation.h"
+
 #include <limits>
 
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
 #include "ops/elementwise/binary.h"
-#include "ops/elementwise/unary.h"
+#include "ops/elementwise/unary_loops.h"
 #include "ops/fixed/kernels.h"
 #include "ops/rules.h"
+#include "ops/vector_math.h"
 
 namespace qnnrt {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-struct Row {
-  const char* type;
-  UnaryOp op;
-};
-constexpr Row kRows[] = {
-    {QNN_OP_ELU, UnaryOp::kElu},
-    {QNN_OP_GELU, UnaryOp::kGelu},
-    {QNN_OP_HARD_SWISH, UnaryOp::kHardSwish},
-    {QNN_OP_RELU, UnaryOp::kRelu},
-    {QNN_OP_RELU1, UnaryOp::kReluMinMax},
-    {QNN_OP_RELU6, UnaryOp::kReluMinMax},
-    {QNN_OP_RELU_MIN_MAX, UnaryOp::kReluMinMax},
-    {QNN_OP_SIGMOID, UnaryOp::kSigmoid},
-    {QNN_OP_TANH, UnaryOp::kTanh},
-};
-constexpr UnaryOp kNeurons[] = {
-    UnaryOp::kElu,       UnaryOp::kGelu,     UnaryOp::kHardSigmoid,
-    UnaryOp::kHardSwish, UnaryOp::kRelu,     UnaryOp::kReluMinMax,
-    UnaryOp::kSigmoid,   UnaryOp::kSoftplus, UnaryOp::kTanh,
-};
-
-UnaryOp OpOf(const Node& node) {
-  for (const Row& row : kRows) {
-    if (node.type == row.type) return row.op;
+struct Relu {
+  static QNNRT_INLINE float Do(float x, UnaryParams) { return x < 0.0f ? 0.0f : x; }
+  template <typename T>
+  static T Do(T x) {
+    return x < 0 ? T{0} : x;
   }
-  return kNeurons[node.Int("operation")];
+};
+QNNRT_UNARY(Relu6, float, vmath::Clamp(x, 0.0f, 6.0f))
+QNNRT_UNARY(ReluMinMax, float, vmath::Clamp(x, p.alpha, p.beta))
+QNNRT_UNARY(Sigmoid, float, vmath::Sigmoid(x))
+QNNRT_UNARY(Tanh, float, vmath::Tanh(x))
+QNNRT_UNARY(Elu, float, vmath::Elu(x, p.alpha))
+QNNRT_UNARY(Gelu, float, vmath::Gelu(x))
+QNNRT_UNARY(HardSwish, float, vmath::HardSwish(x))
+QNNRT_UNARY(HardSigmoid, float, vmath::HardSigmoid(x, p.alpha, p.beta))
+// Linear where alpha x is above beta; a negative beta: nowhere.
+QNNRT_UNARY(Softplus, float,
+            p.beta >= 0.0f && p.alpha * x > p.beta ? x : vmath::Softplus(p.alpha * x) / p.alpha)
+QNNRT_UNARY(LeakyRelu, float, x < 0.0f ? x * p.alpha : x)
+
+// One row for each Activation, in its order; behind them ops that are one of these with numbers of
+// their own.
+const std::vector<ActivationDef>& Table() {
+  using A = Activation;
+  using unary::Cheap, unary::Of;
+  const auto above_0 = [](float, float) { return Limits{0, kInf}; };
+  const auto from_0_to_6 = [](float, float) { return Limits{0, 6}; };
+  const auto given = [](float low, float high) { return Limits{low, high}; };
+  static const auto* const table = new std::vector<ActivationDef>{
+      {A::kRelu, "Relu", QNN_OP_RELU, "relu", QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU,
+       unary::WithIntegers<Relu>(Cheap<Relu>()), above_0},
+      {A::kRelu6, "Relu6", QNN_OP_RELU6, nullptr, 0, Cheap<Relu6>(), from_0_to_6},
+      {A::kReluMinMax,
+       "ReluMinMax",
+       QNN_OP_RELU_MIN_MAX,
+       "relu_min_max",
+       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU_MIN_MAX,
+       Cheap<ReluMinMax>(),
+       given,
+       {"min_value"},
+       {"max_value"}},
+      {A::kSigmoid, "Sigmoid", QNN_OP_SIGMOID, "sigmoid",
+       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SIGMOID, Of<Sigmoid>()},
+      {A::kTanh, "Tanh", QNN_OP_TANH, "tanh", QNN_OP_ELEMENT_WISE_NEURON_OPERATION_TANH,
+       Of<Tanh>()},
+      {A::kElu,
+       "Elu",
+       QNN_OP_ELU,
+       "elu",
+       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_ELU,
+       Of<Elu>(),
+       nullptr,
+       {"alpha"},
+       {},
+       true,
+       false},
+      {A::kGelu, "Gelu", QNN_OP_GELU, "gelu", QNN_OP_ELEMENT_WISE_NEURON_OPERATION_GELU,
+       Of<Gelu>()},
+      {A::kHardSwish, "HardSwish", QNN_OP_HARD_SWISH, "hard_swish",
+       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SWISH, Of<HardSwish>()},
+      {A::kHardSigmoid,
+       "HardSigmoid",
+       nullptr,
+       "hard_sigmoid",
+       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SIGMOID,
+       Of<HardSigmoid>(),
+       nullptr,
+       {"alpha"},
+       {"beta"},
+       true,
+       false},
+      {A::kSoftplus,
+       "Softplus",
+       nullptr,
+       "softplus",
+       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SOFTPLUS,
+       Of<Softplus>(),
+       nullptr,
+       {"beta"},
+       {"threshold"},
+       false,
+       false},
+      {A::kLeakyRelu, "LeakyRelu", nullptr, nullptr, 0, Of<LeakyRelu>()},
+      {A::kReluMinMax,
+       "ReluMinMax",
+       QNN_OP_RELU1,
+       nullptr,
+       0,
+       Cheap<ReluMinMax>(),
+       given,
+       {nullptr, -1},
+       {nullptr, 1}},
+  };
+  return *table;
+}
+
+// Of a node of one of these ops.
+const ActivationDef& DefOf(const Node& node) {
+  const bool any = node.type == QNN_OP_ELEMENT_WISE_NEURON;
+  const uint32_t operation = any ? static_cast<uint32_t>(node.Int("operation")) : 0;
+  for (const ActivationDef& row : Table()) {
+    if (any ? row.neuron != nullptr && row.operation == operation
+            : row.op != nullptr && node.type == row.op)
+      return row;
+  }
+  return Table()[0];  // not reached: the op table was made from this one
+}
+
+UnaryParams NumbersOf(const Node& node, const ActivationDef& def) {
+  const auto number = [&](const ActivationDef::Number& n) {
+    return n.param != nullptr ? node.Float(n.param) : n.constant;
+  };
+  return {number(def.alpha), number(def.beta)};
+}
+
+std::optional<PostOp> AsPostOp(const Node& node) {
+  const ActivationDef& def = DefOf(node);
+  const UnaryParams numbers = NumbersOf(node, def);
+  return PostOp{PostOp::Kind::kActivation, def.id, numbers.alpha, numbers.beta};
+}
+
+// One slope for all channels.
+std::optional<PostOp> AsLeakyRelu(const Node& node) {
+  const Tensor& slope = *node.inputs[1];
+  const bool half = slope.dtype == QNN_DATATYPE_FLOAT_16;
+  if (!slope.is_static() || slope.elements() != 1 ||
+      !(half || slope.dtype == QNN_DATATYPE_FLOAT_32)) {
+    return std::nullopt;
+  }
+  const float alpha = half ? HalfToFloat(*slope.data_as<uint16_t>()) : *slope.data_as<float>();
+  return PostOp{PostOp::Kind::kActivation, Activation::kLeakyRelu, alpha};
 }
 
 ParamValue NeuronBeta(const Node& node) {
   return node.Int("operation") == QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SIGMOID ? 0.5 : 1.0;
-}
-
-// The same params whichever op carries them.
-UnaryParams ParamsOf(const Node& node, UnaryOp op) {
-  switch (op) {
-    case UnaryOp::kElu:
-      return {node.Float("alpha"), 0.0f};
-    case UnaryOp::kHardSigmoid:
-      return {node.Float("alpha"), node.Float("beta")};
-    case UnaryOp::kSoftplus: {
-      const float threshold = node.Float("threshold");
-      return {node.Float("beta"), threshold < 0.0f ? kInf : threshold};
-    }
-    case UnaryOp::kReluMinMax:
-      if (node.type == QNN_OP_RELU1) return {-1.0f, 1.0f};
-      if (node.type == QNN_OP_RELU6) return {0.0f, 6.0f};
-      return {node.Float("min_value"), node.Float("max_value")};
-    default:
-      return {};
-  }
 }
 
 Status CheckMinMax(const Node& node) {
@@ -78,15 +166,15 @@ Status InferMinMax(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Status InferNeuron(const Node& node, std::vector<Shape>* outputs) {
-  const UnaryOp op = OpOf(node);
+  const ActivationDef& def = DefOf(node);
   const Qnn_DataType_t type = node.inputs[0]->dtype;
-  const TypeSet allowed = WithFixed(UnaryTypes(op));
+  const TypeSet allowed = WithFixed(UnaryTypes(def.loops));
   if ((TypeBit(type) & allowed) == 0) {
     return Invalid("input 0 is %s, expected one of %s for operation %lld", DataTypeName(type),
                    TypeSetNames(allowed).c_str(), static_cast<long long>(node.Int("operation")));
   }
-  if (op == UnaryOp::kReluMinMax) QNNRT_RETURN_IF_ERROR(CheckMinMax(node));
-  if (op == UnaryOp::kSoftplus && !(node.Float("beta") > 0.0f)) {
+  if (def.id == Activation::kReluMinMax) QNNRT_RETURN_IF_ERROR(CheckMinMax(node));
+  if (def.id == Activation::kSoftplus && !(node.Float("beta") > 0.0f)) {
     return Invalid("param 'beta' is %g, expected a positive number for Softplus",
                    static_cast<double>(node.Float("beta")));
   }
@@ -103,8 +191,8 @@ Status InferPrelu(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
-  const UnaryOp op = OpOf(node);
-  return MakeUnaryKernel(op, node, ParamsOf(node, op));
+  const ActivationDef& def = DefOf(node);
+  return MakeUnaryKernel(def.loops, node, NumbersOf(node, def));
 }
 
 Result<KernelPtr> MakePrelu(const Node& node, const KernelOptions&) {
@@ -113,40 +201,45 @@ Result<KernelPtr> MakePrelu(const Node& node, const KernelOptions&) {
 
 }  // namespace
 
+const ActivationDef& DefOf(Activation activation) {
+  return Table()[static_cast<size_t>(activation)];
+}
+
 OpList ActivationOps() {
   const uint32_t flags = OpDef::kInPlace | OpDef::kNativeHalf;
   OpList ops;
-  for (const Row& row : kRows) {
-    const TypeSet in = UnaryTypes(row.op);
-    ops.push_back({row.type,
-                   {{"in[0]", in}},
-                   {{"out[0]", in, PortSpec::kOne, 0}},
-                   {},
-                   SameShapeAsInput,
-                   Make,
-                   flags | OpDef::kLpai,
-                   MakeFixedUnary});
-    OpDef& def = ops.back();
-    if (row.op == UnaryOp::kElu) {
-      def.flags = flags;
-      def.params = {{"alpha", ParamSpec::kFloat, Default(1.0)}};
+  std::vector<const char*> neurons(QNN_OP_ELEMENT_WISE_NEURON_OPERATION_TANH + 1);
+  uint32_t lpai_neurons = 0;
+  for (const ActivationDef& row : Table()) {
+    if (row.neuron != nullptr) {
+      neurons[row.operation] = row.neuron;
+      if (row.lpai) lpai_neurons |= 1u << row.operation;
     }
-    if (def.type == std::string(QNN_OP_RELU_MIN_MAX)) {
+    if (row.op == nullptr) continue;
+    const TypeSet in = UnaryTypes(row.loops);
+    OpDef def;
+    def.type = row.op;
+    def.inputs = {{"in[0]", in}};
+    def.outputs = {{"out[0]", in, PortSpec::kOne, 0}};
+    def.infer = SameShapeAsInput;
+    def.portable = Make;
+    def.fixed = MakeFixedUnary;
+    def.activation = AsPostOp;
+    def.flags = flags | (row.lpai ? OpDef::kLpai : OpDef::kNone) |
+                (row.limits != nullptr ? OpDef::kClamps : OpDef::kNone);
+    if (row.id == Activation::kElu) def.params = {{"alpha", ParamSpec::kFloat, Default(1.0)}};
+    if (row.alpha.param != nullptr && row.limits != nullptr) {
       def.params = {{"min_value", ParamSpec::kFloat, Required(), "at most max_value"},
                     {"max_value", ParamSpec::kFloat, Required(), ""}};
       def.infer = InferMinMax;
     }
+    ops.push_back(std::move(def));
   }
   const TypeSet any = types::kFloat | types::kSigned;
   ops.push_back({QNN_OP_ELEMENT_WISE_NEURON,
                  {{"in[0]", any}},
                  {{"out[0]", any, PortSpec::kOne, 0}},
-                 {{"operation",
-                   ParamSpec::kInt,
-                   Required(),
-                   "",
-                   {"elu", "gelu", "hard_sigmoid", "hard_swish", "relu", "relu_min_max", "sigmoid",
-                    "softplus", "tanh"}},
+                 {{"operation", ParamSpec::kInt, Required(), "", neurons},
                   {"alpha", ParamSpec::kFloat, Default(1.0), "elu, hard_sigmoid"},
                   {"beta", ParamSpec::kFloat, DefaultOf(NeuronBeta),
                    "hard_sigmoid: default 0.5; softplus: steepness, default 1"},
@@ -158,12 +251,8 @@ OpList ActivationOps() {
                  Make,
                  flags | OpDef::kLpai,
                  MakeFixedUnary});
-  ops.back().lpai_operations = 0;
-  for (uint32_t i = 0; i < std::size(kNeurons); ++i) {
-    for (const Row& row : kRows) {
-      if (row.op == kNeurons[i] && row.op != UnaryOp::kElu) ops.back().lpai_operations |= 1u << i;
-    }
-  }
+  ops.back().activation = AsPostOp;
+  ops.back().lpai_operations = lpai_neurons;
   ops.push_back({QNN_OP_PRELU,
                  {{"in[0]", types::kFloat}, {"in[1]", types::kFloat, PortSpec::kOne, 0}},
                  {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
@@ -172,6 +261,7 @@ OpList ActivationOps() {
                  MakePrelu,
                  flags | OpDef::kLpai,
                  MakeFixedBinary});
+  ops.back().activation = AsLeakyRelu;
   return ops;
 }
 

@@ -85,7 +85,9 @@ OpDef AnyOf(const char* type, const Row (&rows)[count], const char* rule) {
   return def;
 }
 
-UnaryOp UnaryOpOf(const Node& node) { return static_cast<UnaryOp>(OperationOf(node, kUnary)); }
+const UnaryLoops& UnaryLoopsOf(const Node& node) {
+  return LoopsOf(static_cast<UnaryOp>(OperationOf(node, kUnary)));
+}
 
 TypeSet BinaryTypes(BinaryOp op) {
   if (IsLogic(op)) return types::kBool;
@@ -124,7 +126,7 @@ Status InferBinary(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Status InferUnary(const Node& node, std::vector<Shape>* outputs) {
-  QNNRT_RETURN_IF_ERROR(CheckOperationTypes(node, UnaryTypes(UnaryOpOf(node)), false));
+  QNNRT_RETURN_IF_ERROR(CheckOperationTypes(node, UnaryTypes(UnaryLoopsOf(node)), false));
   return SameShapeAsInput(node, outputs);
 }
 
@@ -132,18 +134,18 @@ Result<KernelPtr> MakeBinary(const Node& node, const KernelOptions&) {
   return MakeBinaryKernel(BinaryOpOf(node), node);
 }
 Result<KernelPtr> MakeUnary(const Node& node, const KernelOptions&) {
-  return MakeUnaryKernel(UnaryOpOf(node), node, {});
+  return MakeUnaryKernel(UnaryLoopsOf(node), node, {});
 }
 Result<KernelPtr> MakeIsNan(const Node& node, const KernelOptions&) {
-  return MakeUnaryKernel(UnaryOp::kIsNan, node, {});
+  return MakeUnaryKernel(LoopsOf(UnaryOp::kIsNan), node, {});
 }
 Result<KernelPtr> MakeIsInf(const Node& node, const KernelOptions&) {
   const float negative = node.Bool("detect_negative") ? 1.0f : 0.0f;
   const float positive = node.Bool("detect_positive") ? 1.0f : 0.0f;
-  return MakeUnaryKernel(UnaryOp::kIsInf, node, {negative, positive});
+  return MakeUnaryKernel(LoopsOf(UnaryOp::kIsInf), node, {negative, positive});
 }
 Result<KernelPtr> MakeLogit(const Node& node, const KernelOptions&) {
-  return MakeUnaryKernel(UnaryOp::kLogit, node, {-1.0f, 0.0f});
+  return MakeUnaryKernel(LoopsOf(UnaryOp::kLogit), node, {-1.0f, 0.0f});
 }
 
 OpDef BinaryDef(BinaryOp op, const Row& row) {
@@ -167,10 +169,11 @@ OpDef BinaryDef(BinaryOp op, const Row& row) {
 }
 
 OpDef UnaryDef(UnaryOp op, const Row& row) {
+  const TypeSet types = UnaryTypes(LoopsOf(op));
   OpDef def;
   def.type = row.type;
-  def.inputs = {{"in[0]", UnaryTypes(op)}};
-  def.outputs = {{"out[0]", UnaryTypes(op), PortSpec::kOne, 0}};
+  def.inputs = {{"in[0]", types}};
+  def.outputs = {{"out[0]", types, PortSpec::kOne, 0}};
   def.infer = SameShapeAsInput;
   def.portable = MakeUnary;
   def.flags = OpDef::kInPlace | OpDef::kNativeHalf | (row.lpai ? OpDef::kLpai : OpDef::kNone);

@@ -65,13 +65,20 @@ class UnaryKernel final : public Kernel {
 
 }  // namespace
 
-Result<KernelPtr> MakeUnaryKernel(UnaryOp op, const Node& node, UnaryParams params) {
+TypeSet UnaryTypes(const UnaryLoops& loops) {
+  if (loops.real == nullptr) return types::kBool;
+  return loops.other != nullptr ? types::kFloat | types::kSigned : types::kFloat;
+}
+
+Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, UnaryParams params) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
   const bool real = type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16;
-  UnaryLoop loop = real ? FloatLoop(op) : OtherLoop(op, type);
-  if (type == QNN_DATATYPE_FLOAT_32 && node.outputs[0]->bytes() >= kStreamBytes) {
-    if (UnaryLoop stream = FloatStreamLoop(op)) loop = stream;
-  }
+  const bool stream = type == QNN_DATATYPE_FLOAT_32 && loops.stream != nullptr &&
+                      node.outputs[0]->bytes() >= kStreamBytes;
+  const UnaryLoop loop = stream                   ? loops.stream
+                         : real                   ? loops.real
+                         : loops.other != nullptr ? loops.other(type)
+                                                  : nullptr;
   if (loop == nullptr) {
     return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
   }

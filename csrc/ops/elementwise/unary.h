@@ -1,13 +1,13 @@
-// Elementwise ops of one input: loops (unary_loops.cc) and the kernel over them (unary.cc), shared
-// by the ElementWise and the activation family.
+// Elementwise ops of one input: loops (unary_loops.cc, activation.cc) and the kernel over them
+// (unary.cc).
 #pragma once
 
 #include "ops/op.h"
 
 namespace qnnrt {
 
+// In the order of the `operation` values of ElementWiseUnary; the last ones are ops of their own.
 enum class UnaryOp : uint8_t {
-  // in the order of the `operation` values of ElementWiseUnary
   kAbs,
   kAsin,
   kAtan,
@@ -24,38 +24,29 @@ enum class UnaryOp : uint8_t {
   kSign,
   kSin,
   kSqrt,
-  // in the order of the `operation` values of ElementWiseNeuron
-  kElu,
-  kGelu,
-  kHardSigmoid,
-  kHardSwish,
-  kRelu,
-  kReluMinMax,
-  kSigmoid,
-  kSoftplus,
-  kTanh,
-  // the rest
   kIsInf,
   kIsNan,
   kLogit,
 };
 
-// Elu: alpha. HardSigmoid: alpha, beta. ReluMinMax: alpha = min, beta = max. Softplus: alpha =
-// steepness, beta = linear from there on. IsInf: alpha, beta = detect -inf, +inf. Logit: alpha =
-// epsilon, negative for none.
+// IsInf: alpha, beta = detect -inf, +inf. Logit: alpha = epsilon, negative for none. Activations:
+// their rows in activation.cc.
 struct UnaryParams {
   float alpha = 0, beta = 0;
 };
 
 // out may be in.
 using UnaryLoop = void (*)(const void* in, void* out, size_t count, UnaryParams params);
-UnaryLoop FloatLoop(UnaryOp op);                     // FLOAT_32; IsInf and IsNan give uint8_t
-UnaryLoop FloatStreamLoop(UnaryOp op);               // past the caches; null where it does not pay
-UnaryLoop OtherLoop(UnaryOp op, Qnn_DataType_t in);  // Abs, Neg, Sign, Relu of integers; Not
+struct UnaryLoops {
+  UnaryLoop real = nullptr;    // FLOAT_32; IsInf and IsNan give uint8_t. Null: no floats
+  UnaryLoop stream = nullptr;  // the same past the caches; null where it does not pay
+  UnaryLoop (*other)(Qnn_DataType_t in) = nullptr;  // signed integers, or BOOL_8; null: none
+};
+const UnaryLoops& LoopsOf(UnaryOp op);
 
-// The types for which some loop exists; the result has the type of the input, or BOOL_8.
-TypeSet UnaryTypes(UnaryOp op);
+// The types for which there is some loop; the result has the type of the input, or BOOL_8.
+TypeSet UnaryTypes(const UnaryLoops& loops);
 
-Result<KernelPtr> MakeUnaryKernel(UnaryOp op, const Node& node, UnaryParams params);
+Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, UnaryParams params);
 
 }  // namespace qnnrt

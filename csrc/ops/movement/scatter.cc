@@ -196,32 +196,31 @@ OpList ScatterOps() {
   const PortSpec out{"out[0]", types::kAny, PortSpec::kOne, 0};
   const ParamSpec reduction{
       "reduction", ParamSpec::kInt, Default(0), "", {"none", "add", "mul", "max"}};
-  const auto moves = [](const Node& node) {
-    const int64_t reduction = node.Int("reduction");
-    return reduction == QNN_OP_SCATTER_ELEMENTS_REDUCTION_NONE ||
-           reduction == QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX;
-  };
   // Without kNativeHalf: reductions of halves are made in float.
-  return {
+  OpList ops = {
       {QNN_OP_SCATTER_ELEMENTS,
        {in, indices, updates},
        {out},
        {{"axis", ParamSpec::kInt, Default(0)}, reduction},
        InferScatterElements,
        MakeScatterElements,
-       OpDef::kMoves,
-       nullptr,
-       moves},
+       OpDef::kMoves},
       {QNN_OP_SCATTER_ND,
        {in, indices, updates},
        {out},
        {reduction},
        InferScatterNd,
        MakeScatterNd,
-       OpDef::kMoves,
-       nullptr,
-       moves},
+       OpDef::kMoves},
   };
+  for (OpDef& def : ops) {
+    def.moves = [](const Node& node) {
+      const int64_t reduction = node.Int("reduction");
+      return reduction == QNN_OP_SCATTER_ELEMENTS_REDUCTION_NONE ||
+             reduction == QNN_OP_SCATTER_ELEMENTS_REDUCTION_MAX;
+    };
+  }
+  return ops;
 }
 
 }  // namespace qnnrt

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <string>
 
 #include "abi/qnn_errors.h"
+#include "ops/elementwise/activation.h"
 #include "ops/post_ops.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
@@ -35,38 +37,24 @@ Status DnnlError(const char* what, dnnl_status_t status) {
 
 struct Eltwise {
   dnnl_alg_kind_t kind;
-  float alpha, beta;
+  float alpha = 0, beta = 0;
+  bool given = false;  // the post op's alpha and beta instead
 };
-
-Eltwise EltwiseOf(const PostOp& op) {
-  switch (op.activation) {
-    case Activation::kRelu:
-      return {dnnl_eltwise_relu, 0, 0};
-    case Activation::kRelu6:
-      return {dnnl_eltwise_clip, 0, 6};
-    case Activation::kReluMinMax:
-      return {dnnl_eltwise_clip, op.alpha, op.beta};
-    case Activation::kSigmoid:
-      return {dnnl_eltwise_logistic, 0, 0};
-    case Activation::kTanh:
-      return {dnnl_eltwise_tanh, 0, 0};
-    case Activation::kElu:
-      return {dnnl_eltwise_elu, op.alpha, 0};
-    case Activation::kGelu:
-      return {dnnl_eltwise_gelu_erf, 0, 0};
-    case Activation::kHardSwish:
-      return {dnnl_eltwise_hardswish, 1.0f / 6.0f, 0.5f};
-    case Activation::kHardSigmoid:
-      return {dnnl_eltwise_hardsigmoid, op.alpha, op.beta};
-    case Activation::kSoftplus:
-      return {dnnl_eltwise_soft_relu, 1, 0};
-    case Activation::kLeakyRelu:
-      return {dnnl_eltwise_relu, op.alpha, 0};
-    case Activation::kSwish:
-      return {dnnl_eltwise_swish, 1, 0};
-  }
-  return {dnnl_alg_kind_undef, 0, 0};
-}
+// Indexed by Activation.
+constexpr Eltwise kEltwise[] = {
+    {dnnl_eltwise_relu},
+    {dnnl_eltwise_clip, 0, 6},
+    {dnnl_eltwise_clip, 0, 0, true},
+    {dnnl_eltwise_logistic},
+    {dnnl_eltwise_tanh},
+    {dnnl_eltwise_elu, 0, 0, true},
+    {dnnl_eltwise_gelu_erf},
+    {dnnl_eltwise_hardswish, 1.0f / 6.0f, 0.5f},
+    {dnnl_eltwise_hardsigmoid, 0, 0, true},
+    {dnnl_alg_kind_undef},  // Softplus does not fuse
+    {dnnl_eltwise_relu, 0, 0, true},
+};
+static_assert(std::size(kEltwise) == kActivations);
 
 // What the primitive does behind its product.
 std::vector<ChainStep> ChainOf(const Problem& problem) {
@@ -76,8 +64,8 @@ std::vector<ChainStep> ChainOf(const Problem& problem) {
     if (op.kind == PostOp::Kind::kAdd) {
       chain.push_back({dnnl_binary_add, 0, 0, static_cast<int>(op.input), problem.output});
     } else {
-      const Eltwise e = EltwiseOf(op);
-      chain.push_back({e.kind, e.alpha, e.beta});
+      const Eltwise& e = kEltwise[static_cast<size_t>(op.activation)];
+      chain.push_back({e.kind, e.given ? op.alpha : e.alpha, e.given ? op.beta : e.beta});
     }
   }
   return chain;

@@ -1,0 +1,37 @@
+// The table of activations: whatever any part of the runtime knows of one. (oneDNN's names for them
+// are in onednn/kernel.cc.)
+#pragma once
+
+#include <cstddef>
+
+#include "ops/elementwise/unary.h"
+
+namespace qnnrt {
+
+constexpr size_t kActivations = static_cast<size_t>(Activation::kLeakyRelu) + 1;
+
+struct Limits {
+  float low, high;
+};
+
+struct ActivationDef {
+  Activation id;
+  const char* name;          // as a post op
+  const char* op = nullptr;  // the op that does this and nothing else; null: none
+  // Name and value as `operation` of ElementWiseNeuron; null: none.
+  const char* neuron = nullptr;
+  uint32_t operation = 0;
+  UnaryLoops loops{};
+  Limits (*limits)(float alpha, float beta) = nullptr;  // of a clamp: what it limits to
+  // Where an op has the numbers that the loops take: a param's name, or a constant.
+  struct Number {
+    const char* param = nullptr;
+    float constant = 0;
+  } alpha{}, beta{};
+  bool fuses = true;  // may be a post op
+  bool lpai = true;   // the lpai backend takes the op
+};
+
+const ActivationDef& DefOf(Activation activation);
+
+}  // namespace qnnrt

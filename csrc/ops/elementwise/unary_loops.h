@@ -1,0 +1,79 @@
+// What loops of elementwise ops with one input are made of. An op is a struct with
+//   static float Do(float x, UnaryParams p)       (or uint8_t: a truth value)
+//   template <typename T> static T Do(T x)        of an op that takes signed integers, too
+#pragma once
+
+#include <cstdint>
+
+#include "ops/elementwise/unary.h"
+#include "ops/isa.h"
+#include "ops/stream.h"
+
+// NAME as such a struct; EXPRESSION is in x, and in p.alpha and p.beta.
+#define QNNRT_UNARY(NAME, RESULT, EXPRESSION)                                                     \
+  struct NAME {                                                                                   \
+    static QNNRT_INLINE RESULT Do(float x, [[maybe_unused]] UnaryParams p) { return EXPRESSION; } \
+  };
+
+namespace qnnrt::unary {
+
+template <typename Op, typename R>
+struct Loop {
+  static QNNRT_INLINE void Run(const void* in, void* out, size_t n, UnaryParams p) {
+    const float* x = static_cast<const float*>(in);
+    R* o = static_cast<R*>(out);
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) o[i] = Op::Do(x[i], p);
+  }
+};
+
+template <typename Op>
+struct Stream {
+  static QNNRT_INLINE void Run(const void* in, void* out, size_t n, UnaryParams p) {
+    const float* x = static_cast<const float*>(in);
+    StreamFloats(static_cast<float*>(out), n, [&](size_t i) { return Op::Do(x[i], p); });
+  }
+};
+
+template <typename Op, typename T>
+void IntLoop(const void* in, void* out, size_t n, UnaryParams) {
+  const T* x = static_cast<const T*>(in);
+  T* o = static_cast<T*>(out);
+  QNNRT_SIMD
+  for (size_t i = 0; i < n; ++i) o[i] = Op::template Do<T>(x[i]);
+}
+
+template <typename Op>
+UnaryLoop ForIntegers(Qnn_DataType_t type) {
+  switch (type) {
+    case QNN_DATATYPE_INT_8:
+      return IntLoop<Op, int8_t>;
+    case QNN_DATATYPE_INT_16:
+      return IntLoop<Op, int16_t>;
+    case QNN_DATATYPE_INT_32:
+      return IntLoop<Op, int32_t>;
+    case QNN_DATATYPE_INT_64:
+      return IntLoop<Op, int64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+template <typename Op, typename R = float>
+UnaryLoops Of() {
+  return {PickIsa<Loop<Op, R>>()};
+}
+
+// An op so cheap that writing past the caches pays.
+template <typename Op>
+UnaryLoops Cheap() {
+  return {PickIsa<Loop<Op, float>>(), kCanStream ? PickIsa<Stream<Op>>() : nullptr};
+}
+
+template <typename Op>
+UnaryLoops WithIntegers(UnaryLoops loops) {
+  loops.other = ForIntegers<Op>;
+  return loops;
+}
+
+}  // namespace qnnrt::unary
