@@ -2,6 +2,7 @@
 #include <variant>
 
 #include "check.h"
+#include "ops/elementwise/activation.h"
 #include "ops/op.h"
 
 using namespace qnnrt;
@@ -73,6 +74,35 @@ TEST(OtherValuesThanThoseNamedAreRefused) {
   node.outputs = {&y};
   const Status status = ValidateNode(&node);
   CHECK(status.message().find("param 'operation' must be in [0, 15], got 16") != std::string::npos);
+}
+
+TEST(TraitsFitTogether) {
+  for (const OpDef* def : AllOps()) {
+    bool fits = def->moves == nullptr || (def->flags & OpDef::kMoves) != 0;
+    fits &= (def->flags & OpDef::kFills) == 0 || (def->flags & OpDef::kMoves) != 0;
+    fits &= (def->flags & OpDef::kClamps) == 0 || def->activation != nullptr;
+    fits &= !def->sums_products() || def->inputs.size() == 3;  // input, weights, bias
+    if (!CHECK(fits)) std::printf("%s\n", def->type);
+  }
+}
+
+TEST(AnActivationIsTheSameInEachOpThatHasIt) {
+  for (size_t i = 0; i < kActivations; ++i) {
+    const ActivationDef& row = DefOf(static_cast<Activation>(i));
+    CHECK_EQ(static_cast<size_t>(row.id), i);
+    for (const char* type : {row.op, row.neuron == nullptr ? nullptr : "ElementWiseNeuron"}) {
+      if (type == nullptr) continue;
+      Node node;
+      node.type = type;
+      if (type != row.op) node.params = {{"operation", int64_t{row.operation}}};
+      CompleteParams(&node);
+      const OpDef* def = FindOp(type);
+      const bool lpai = (def->flags & OpDef::kLpai) != 0 &&
+                        (def->lpai_operations >> node.Int("operation") & 1) != 0;
+      CHECK_EQ(static_cast<size_t>(def->activation(node)->activation), i);
+      CHECK_EQ(lpai, row.lpai);
+    }
+  }
 }
 
 CHECK_MAIN("op_table_test")
