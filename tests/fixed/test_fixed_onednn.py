@@ -222,7 +222,8 @@ def test_scales_far_from_that_of_the_output_saturate_or_give_zero(
 
 
 PROBE = """
-import numpy as np, test_fixed_onednn as t
+import numpy as np
+from fixed import test_fixed_onednn as t
 for case in t.CASES[::3]:
     got, kernels = t.run(case.model(), "auto", 1, case.arrays())
     assert np.abs(got - case.exact()).max() <= t.ROUNDING, (str(case), kernels)

@@ -66,7 +66,7 @@ class Broken:
     def frames(self, graph: Graph) -> dict[str, np.ndarray]:
         return {name: lpai.io_array(graph, name) for name in ("frame", "reset")}
 
-    def a_pool_that_is_needed_is_not_there(self) -> None:
+    def a_pool_that_is_needed_is_missing(self) -> None:
         self.graph().finalize()
 
     def a_pool_is_too_small(self) -> None:

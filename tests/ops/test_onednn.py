@@ -328,7 +328,8 @@ def test_graphs_of_different_thread_counts_run_at_once() -> None:
 
 
 PROBE = """
-import sys, numpy as np, qnnrt, test_onednn as t
+import sys, numpy as np, qnnrt
+from ops import test_onednn as t
 case = next(c for c in t.CASES if c.name == "3x3")
 output, kernels = t.run(case.model(), "auto", 1)
 np.save(sys.argv[1], output)
