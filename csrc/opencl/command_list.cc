@@ -4,11 +4,6 @@
 #include "ir/match.h"
 
 namespace qnnrt::opencl {
-namespace {
-
-const Shape kNone, kOne = {1};  // those of a scalar
-
-}  // namespace
 
 std::atomic<uint32_t> CommandList::live_{0};
 
@@ -39,6 +34,7 @@ CommandList::CommandList(const Qnnrt_OpenClListInfo_t& info)
     io.data_type = static_cast<Qnn_DataType_t>(given.data_type);
     io.shape.assign(given.dims, given.dims + given.rank);
     io.scalar = IsScalar(io.shape);
+    if (io.scalar && io.shape.empty()) io.other_shape = {1};
     io.nbytes = given.nbytes;
     io.output = (given.flags & QNNRT_OPENCL_OUTPUT) != 0;
     io.refused = io.output ? kReadOnly : kWriteOnly;
@@ -101,8 +97,8 @@ void CommandList::Release(Binding* binding) {
 Status CommandList::BindOne(const Qnn_TensorV1_t& given, const Io& io, bool strict,
                             Binding::Entry* entry) const {
   if (entry->given) return io.Refuse("it was given twice");
-  const Shape& shape = !io.scalar ? io.shape : given.rank == 0 ? kNone : kOne;
-  if (!SameTypeAndShape(given, io.data_type, shape))
+  if (!SameTypeAndShape(given, io.data_type, io.shape) &&
+      !(io.scalar && SameTypeAndShape(given, io.data_type, io.other_shape)))
     return io.Refuse("what was given has another shape or type");
   if (given.memType == QNN_TENSORMEMTYPE_MEMHANDLE) {
     QNNRT_ASSIGN_OR_RETURN(entry->registration,

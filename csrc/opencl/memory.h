@@ -39,7 +39,8 @@ struct IoTensor {
   Qnn_DataType_t data_type = QNN_DATATYPE_UNDEFINED;
   Shape shape;
   uint64_t nbytes = 0;
-  bool scalar = false;  // whose dimensions a client may give as [] or [1]
+  bool scalar = false;  // whose dimensions a client may give as [] or [1]: shape and other_shape
+  Shape other_shape;
   bool output = false;
   uint64_t refused = 0;  // flags of buffers that its kernels cannot use
 

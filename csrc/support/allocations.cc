@@ -27,29 +27,44 @@ void FailAllocation(int64_t n) { g_fail_in.store(n < 0 ? 0 : n, std::memory_orde
 // sanitizer put there, since code outside this library may be what frees it.
 namespace {
 template <typename Function>
-Function Next(const char* symbol, Function self) {
+Function Next(const char* symbol, Function self, Function fallback) {
   auto found = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, symbol));
   // Linked into a program instead of a library: its own operator new is this one.
-  return found == self ? reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol)) : found;
+  if (found == self) found = reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol));
+  // The C++ library may be linked statically into this one: then nobody exports operator new, and
+  // operator delete is free().
+  return found != nullptr ? found : fallback;
+}
+
+void* Checked(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
 }
 }  // namespace
 
 void* operator new(std::size_t size) {
   using Function = void* (*)(std::size_t);
-  static const Function next = Next<Function>("_Znwm", &operator new);
+  static const Function next = Next<Function>(
+      "_Znwm", &operator new, [](std::size_t n) { return Checked(std::malloc(n != 0 ? n : 1)); });
   if (!qnnrt::CountAllocation()) throw std::bad_alloc();
   return next(size);
 }
 
 void* operator new(std::size_t size, std::align_val_t alignment) {
   using Function = void* (*)(std::size_t, std::align_val_t);
-  static const Function next = Next<Function>("_ZnwmSt11align_val_t", &operator new);
+  static const Function next =
+      Next<Function>("_ZnwmSt11align_val_t", &operator new, [](std::size_t n, std::align_val_t to) {
+        const auto align = static_cast<std::size_t>(to);
+        return Checked(std::aligned_alloc(align, (n + align - 1) / align * align));
+      });
   if (!qnnrt::CountAllocation()) throw std::bad_alloc();
   return next(size, alignment);
 }
 
 void* operator new(std::size_t size, const std::nothrow_t& tag) noexcept {
   using Function = void* (*)(std::size_t, const std::nothrow_t&);
-  static const Function next = Next<Function>("_ZnwmRKSt9nothrow_t", &operator new);
+  static const Function next = Next<Function>(
+      "_ZnwmRKSt9nothrow_t", &operator new,
+      [](std::size_t n, const std::nothrow_t&) { return std::malloc(n != 0 ? n : 1); });
   return qnnrt::CountAllocation() ? next(size, tag) : nullptr;
 }
