@@ -81,7 +81,7 @@ def test_the_commands_listed_are_the_commands_there_are(
 def test_every_decision_has_a_number_of_its_own_and_is_listed() -> None:
     folder = ROOT / "docs/decisions"
     pages = sorted(p.name for p in folder.glob("[0-9]*.md"))
-    assert len({name[:4] for name in pages}) == len(pages)
+    assert [int(name[:4]) for name in pages] == list(range(1, len(pages) + 1))
     listed = re.findall(r"^\d+\. \[.*\]\((.*)\)", (folder / "README.md").read_text(), re.MULTILINE)
     assert listed == pages
 
