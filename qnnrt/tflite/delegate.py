@@ -18,7 +18,7 @@ from ..qnn.backend import Backend
 from ..qnn.profile import ProfileEvent
 from ..session import Session
 from ..session.build import add_model
-from .options import HTP_MODES, QnnDelegateOptions
+from .options import QnnDelegateOptions, choices
 
 __all__ = ["API_VERSION", "QnnDelegate", "get_api_version", "has_capability", "log"]
 
@@ -27,7 +27,6 @@ log = logging.getLogger("qnnrt.tflite")
 API_VERSION: Final = (0, 24, 0)
 _VERBOSE: Final = 15  # between logging.INFO and logging.DEBUG
 logging.addLevelName(_VERBOSE, "VERBOSE")
-_LEVELS: Final = {"error": 1, "warning": 2, "info": 3, "verbose": 4}
 _NUMBERS: Final = {
     "error": logging.ERROR,
     "warning": logging.WARNING,
@@ -138,13 +137,11 @@ class QnnDelegate:
             raise ValueError(
                 f"the backend of this delegate is {self.options.backend_type}, not htp"
             )
-        names = {number: name for name, number in HTP_MODES.items()}
-        name = names.get(mode, "") if isinstance(mode, int) else mode
-        if name not in HTP_MODES:
-            raise ValueError(
-                f"performance mode must be one of {', '.join(HTP_MODES)}, not {mode!r}"
-            )
-        self.vote(name)
+        names = choices("htp_performance_mode")
+        name = names[mode] if isinstance(mode, int) and 0 <= mode < len(names) else mode
+        if name not in names:
+            raise ValueError(f"performance mode must be one of {', '.join(names)}, not {mode!r}")
+        self.vote(str(name))
 
     # ---- which operators
 
@@ -210,7 +207,7 @@ class QnnDelegate:
 
     def say(self, level: str, text: str) -> None:
         """A line on the logger ``qnnrt.tflite``, unless ``log_level`` is below."""
-        if self.options.log_number >= _LEVELS[level]:
+        if self.options.log_number >= choices("log_level").index(level):
             log.log(_NUMBERS[level], "%s", text)
 
     def profiling_result(self) -> list[ProfileEvent]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,7 @@ __all__ = [
     "buffer",
     "counters",
     "delegate_path",
+    "option_table",
     "tensors",
 ]
 
@@ -117,7 +119,8 @@ def delegate_path() -> str:
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(delegate_path())
     pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
-    library.qnnrt_tflite_error.restype = ctypes.c_char_p
+    for text in (library.qnnrt_tflite_error, library.qnnrt_tflite_options_json):
+        text.restype = ctypes.c_char_p
     for name, arguments in (
         ("tensors", [pointer, pointer, u32, ctypes.POINTER(u32)]),
         ("bind", [pointer, ctypes.c_int32, pointer, u64]),
@@ -126,6 +129,14 @@ def _library() -> ctypes.CDLL:
         function = getattr(library, f"qnnrt_tflite_{name}")
         function.argtypes, function.restype = arguments, u64
     return library
+
+
+@functools.cache
+def option_table() -> dict[str, dict[str, Any]]:
+    """Key of an external delegate -> its kind ("choice", "flag", "number", "text" or "list"),
+    default, and where it has them: choices, which are the names of 0, 1, ..., or the most."""
+    table: dict[str, dict[str, Any]] = json.loads(_library().qnnrt_tflite_options_json())
+    return table
 
 
 def _call(name: str, delegate: Any, *arguments: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +10,7 @@ from typing import Any, Final
 from ..abi import constants as abi
 from ..abi.structs import QnnHtpGraph_CustomConfig_t
 from ..support import choice
+from .external import option_table
 
 __all__ = [
     "STRING_KEYS",
@@ -18,51 +19,36 @@ __all__ = [
     "HtpOptions",
     "QnnDelegateOptions",
     "SkipOptions",
+    "choices",
 ]
 
-_BACKENDS: Final = {"undefined": 0, "gpu": 1, "htp": 2, "dsp": 3, "ir": 4}
-#: The number is the delegate's, the name that of ``Backend.set_perf_profile``.
-HTP_MODES: Final = {
-    "default": 0,
-    "sustained_high_performance": 1,
-    "burst": 2,
-    "high_performance": 3,
-    "power_saver": 4,
-    "low_power_saver": 5,
-    "high_power_saver": 6,
-    "low_balanced": 7,
-    "balanced": 8,
-    "extreme_power_saver": 9,
-}
-_DSP_MODES: Final = {name: n for name, n in HTP_MODES.items() if n < 9}
-_STRATEGIES: Final = {"manual": 0, "auto": 1}
-_PD: Final = {"unsigned": 0, "signed": 1}
-_LOG_LEVELS: Final = {"off": 0, "error": 1, "warning": 2, "info": 3, "verbose": 4, "debug": 5}
-_PROFILING: Final = {"off": 0, "basic": 1, "per_op": 2, "linting": 3}
-_PRIORITIES: Final = {"low": 0, "normal": 1, "normal_high": 2, "high": 3}
-_GPU_PRECISION: Final = {"user": 0, "fp32": 1, "fp16": 2, "hybrid": 3}
-_GPU_MODES: Final = {"default": 0, "high": 1, "normal": 2, "low": 3}
-_HTP_PRECISION: Final = {"quantized": 0, "fp16": 1}
-_HTP_STRATEGIES: Final = {"inference": 0, "prepare": 1, "inference_o3": 2}
+
+def choices(key: str) -> list[str]:
+    """The names of an option's numbers from 0 on; none where it is no choice."""
+    return list(option_table()[key].get("choices", ()))
+
+
+def _option(key: str) -> Any:
+    """The field for a key of an external delegate, with the delegate's own default."""
+    spec = option_table()[key]
+    default = () if spec["kind"] == "list" else spec.get("default")
+    return field(default=default, metadata={"key": key})
 
 
 class _Checked:
-    """Fields with a list of words hold one of them from the start."""
+    """Fields that are choices hold a name from the start, numbers are in their range."""
 
     def __post_init__(self) -> None:
         for f in fields(self):  # type: ignore[arg-type]
-            words = f.metadata.get("words")
-            if words is not None:
-                number = choice(f.name, getattr(self, f.name), words)
-                name = next((w for w, n in words.items() if n == number), None)
-                if name is None:
-                    there = ", ".join(f"{n} ({w})" for w, n in words.items())
+            value, spec = getattr(self, f.name), option_table().get(f.metadata.get("key", ""), {})
+            if names := spec.get("choices"):
+                number = choice(f.name, value, {name: n for n, name in enumerate(names)})
+                if not 0 <= number < len(names):
+                    there = ", ".join(f"{n} ({name})" for n, name in enumerate(names))
                     raise ValueError(f"{f.name} must be one of {there}, not {number}")
-                object.__setattr__(self, f.name, name)
-
-
-def _word(words: Mapping[str, int], default: str) -> Any:
-    return field(default=default, metadata={"words": words})
+                object.__setattr__(self, f.name, names[number])
+            elif "most" in spec and not 0 <= value <= spec["most"]:
+                raise ValueError(f"{f.name} must be a number from 0 to {spec['most']}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -73,34 +59,27 @@ class HtpOptions(_Checked):
         performance_mode: a vote for clocks; "burst", "power_saver"...
         perf_ctrl_strategy: "manual": the vote holds as long as the delegate; "auto": only while
             the interpreter runs.
-        precision: "quantized" or "fp16". Told to the graph; qnnrt's own backend computes floats
+        precision: "quantized" or "fp16". Given to the graph; qnnrt's own backend computes floats
             in 32 bits all the same.
-        pd_session: "unsigned" or "signed" process domain; told to the device.
-        optimization_strategy: "inference", "prepare" or "inference_o3"; told to the graph, which
+        pd_session: "unsigned" or "signed" process domain; given to the device.
+        optimization_strategy: "inference", "prepare" or "inference_o3"; given to the graph, which
             qnnrt's own backend always optimizes fully.
-        use_conv_hmx, use_fold_relu: told to the graph.
-        vtcm_size: in MiB, 0 for all; told to the graph.
+        use_conv_hmx, use_fold_relu: given to the graph.
+        vtcm_size: in MiB, 0 for all; given to the graph.
         num_hvx_threads: threads of the graph's kernels, 0 for the default.
         device_id: there has to be such a device.
     """
 
-    performance_mode: str | int = _word(HTP_MODES, "default")
-    perf_ctrl_strategy: str | int = _word(_STRATEGIES, "manual")
-    precision: str | int = _word(_HTP_PRECISION, "quantized")
-    pd_session: str | int = _word(_PD, "unsigned")
-    optimization_strategy: str | int = _word(_HTP_STRATEGIES, "inference")
-    use_conv_hmx: bool = True
-    use_fold_relu: bool = True
-    vtcm_size: int = 0
-    num_hvx_threads: int = 0
-    device_id: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("vtcm_size", "num_hvx_threads"):
-            value = getattr(self, name)
-            if not 0 <= value < 1 << 32:
-                raise ValueError(f"{name} must be a number from 0 to 4294967295, not {value}")
+    performance_mode: str | int = _option("htp_performance_mode")
+    perf_ctrl_strategy: str | int = _option("htp_perf_ctrl_strategy")
+    precision: str | int = _option("htp_precision")
+    pd_session: str | int = _option("htp_pd_session")
+    optimization_strategy: str | int = _option("htp_optimization_strategy")
+    use_conv_hmx: bool = _option("htp_use_conv_hmx")
+    use_fold_relu: bool = _option("htp_use_fold_relu")
+    vtcm_size: int = _option("htp_vtcm_size")
+    num_hvx_threads: int = _option("htp_num_hvx_threads")
+    device_id: int = _option("htp_device_id")
 
     def graph_config(self) -> list[bytes]:
         """QnnHtpGraph_CustomConfig_t structs for what differs from the backend's own defaults."""
@@ -139,9 +118,9 @@ class GpuOptions(_Checked):
         kernel_repo_dir: where built kernels are kept.
     """
 
-    precision: str | int = _word(_GPU_PRECISION, "fp16")
-    performance_mode: str | int = _word(_GPU_MODES, "default")
-    kernel_repo_dir: str | None = None
+    precision: str | int = _option("gpu_precision")
+    performance_mode: str | int = _option("gpu_performance_mode")
+    kernel_repo_dir: str | None = _option("gpu_kernel_repo_dir")
 
 
 @dataclass(frozen=True)
@@ -152,9 +131,9 @@ class DspOptions(_Checked):
         performance_mode, perf_ctrl_strategy, pd_session: as of ``HtpOptions``.
     """
 
-    performance_mode: str | int = _word(_DSP_MODES, "default")
-    perf_ctrl_strategy: str | int = _word(_STRATEGIES, "manual")
-    pd_session: str | int = _word(_PD, "unsigned")
+    performance_mode: str | int = _option("dsp_performance_mode")
+    perf_ctrl_strategy: str | int = _option("dsp_perf_ctrl_strategy")
+    pd_session: str | int = _option("dsp_pd_session")
 
 
 @dataclass(frozen=True)
@@ -163,11 +142,11 @@ class SkipOptions:
 
     Attributes:
         ops: builtin operators, by name or number: "CONV_2D".
-        node_ids: their places in the execution plan.
+        node_ids: their positions in the execution plan.
     """
 
-    ops: Sequence[str | int] = ()
-    node_ids: Sequence[int] = ()
+    ops: Sequence[str | int] = _option("skip_delegate_ops")
+    node_ids: Sequence[int] = _option("skip_delegate_node_ids")
 
 
 @dataclass(frozen=True)
@@ -192,20 +171,20 @@ class QnnDelegateOptions(_Checked):
         graph_priority: "low", "normal", "normal_high" or "high".
     """
 
-    backend_type: str | int = _word(_BACKENDS, "undefined")
-    library_path: str | None = None
-    skel_library_dir: str | None = None
+    backend_type: str | int = _option("backend_type")
+    library_path: str | None = _option("library_path")
+    skel_library_dir: str | None = _option("skel_library_dir")
     htp_options: HtpOptions = field(default_factory=HtpOptions)
     gpu_options: GpuOptions = field(default_factory=GpuOptions)
     dsp_options: DspOptions = field(default_factory=DspOptions)
-    log_level: str | int = _word(_LOG_LEVELS, "info")
-    profiling: str | int = _word(_PROFILING, "off")
+    log_level: str | int = _option("log_level")
+    profiling: str | int = _option("profiling")
     op_packages: Sequence[tuple[str, str, str | None]] = ()
-    tensor_dump_output_path: str | None = None
-    cache_dir: str | None = None
-    model_token: str | None = None
+    tensor_dump_output_path: str | None = _option("tensor_dump_output_path")
+    cache_dir: str | None = _option("cache_dir")
+    model_token: str | None = _option("model_token")
     skip_options: SkipOptions = field(default_factory=SkipOptions)
-    graph_priority: str | int = _word(_PRIORITIES, "normal")
+    graph_priority: str | int = _option("graph_priority")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -231,7 +210,7 @@ class QnnDelegateOptions(_Checked):
     @property
     def log_number(self) -> int:
         """The log level, from 0 (off) to 5 (debug)."""
-        return _LOG_LEVELS[str(self.log_level)]
+        return choices("log_level").index(str(self.log_level))
 
     @classmethod
     def from_strings(cls, keys: Mapping[str, str]) -> QnnDelegateOptions:
@@ -247,22 +226,10 @@ class QnnDelegateOptions(_Checked):
                 raise ValueError(
                     f"unknown option {key!r}{hint}; there are {', '.join(sorted(STRING_KEYS))}"
                 )
-            group, name, parse = STRING_KEYS[key]
-            groups.setdefault(group, {})[name] = parse(key, str(text))
+            group, name = STRING_KEYS[key]
+            groups.setdefault(group, {})[name] = _parsed(key, str(text))
         own = groups.pop("", {})
-        for group, made in (
-            ("htp_options", HtpOptions),
-            ("gpu_options", GpuOptions),
-            ("dsp_options", DspOptions),
-            ("skip_options", SkipOptions),
-        ):
-            if group in groups:
-                own[group] = made(**groups[group])
-        return cls(**own)
-
-
-def _text(key: str, text: str) -> str:
-    return text
+        return cls(**own, **{group: _GROUPS[group](**given) for group, given in groups.items()})
 
 
 def _number(key: str, text: str) -> int:
@@ -272,49 +239,33 @@ def _number(key: str, text: str) -> int:
         raise ValueError(f"{key} must be a number, not {text!r}") from None
 
 
-def _either(key: str, text: str) -> str | int:
-    return int(text) if text.isdecimal() else text
+def _parsed(key: str, text: str) -> Any:
+    kind = option_table()[key]["kind"]
+    if kind == "choice":
+        return int(text) if text.isdecimal() else text
+    if kind == "number":
+        return _number(key, text)
+    if kind == "list":
+        return tuple(_number(key, item) for item in text.split(",")) if text else ()
+    if kind == "flag":
+        flags = {"0": False, "false": False, "1": True, "true": True}
+        if text.lower() not in flags:
+            raise ValueError(f"{key} must be 0 or 1, not {text!r}")
+        return flags[text.lower()]
+    return text
 
 
-def _flag(key: str, text: str) -> bool:
-    words = {"0": False, "false": False, "1": True, "true": True}
-    if text.lower() not in words:
-        raise ValueError(f"{key} must be 0 or 1, not {text!r}")
-    return words[text.lower()]
-
-
-def _numbers(key: str, text: str) -> tuple[int, ...]:
-    return tuple(_number(key, item) for item in text.split(",")) if text else ()
-
-
-_Parse = Callable[[str, str], Any]
-#: Key -> the group of options, the field, and what reads the text.
-STRING_KEYS: Final[dict[str, tuple[str, str, _Parse]]] = {
-    "backend_type": ("", "backend_type", _either),
-    "library_path": ("", "library_path", _text),
-    "skel_library_dir": ("", "skel_library_dir", _text),
-    "log_level": ("", "log_level", _either),
-    "profiling": ("", "profiling", _either),
-    "graph_priority": ("", "graph_priority", _either),
-    "tensor_dump_output_path": ("", "tensor_dump_output_path", _text),
-    "skip_delegate_ops": ("skip_options", "ops", _numbers),
-    "skip_delegate_node_ids": ("skip_options", "node_ids", _numbers),
-    "gpu_precision": ("gpu_options", "precision", _either),
-    "gpu_performance_mode": ("gpu_options", "performance_mode", _either),
-    "gpu_kernel_repo_dir": ("gpu_options", "kernel_repo_dir", _text),
-    "htp_performance_mode": ("htp_options", "performance_mode", _either),
-    "htp_perf_ctrl_strategy": ("htp_options", "perf_ctrl_strategy", _either),
-    "htp_precision": ("htp_options", "precision", _either),
-    "htp_pd_session": ("htp_options", "pd_session", _either),
-    "htp_optimization_strategy": ("htp_options", "optimization_strategy", _either),
-    "htp_use_conv_hmx": ("htp_options", "use_conv_hmx", _flag),
-    "htp_use_fold_relu": ("htp_options", "use_fold_relu", _flag),
-    "htp_vtcm_size": ("htp_options", "vtcm_size", _number),
-    "htp_num_hvx_threads": ("htp_options", "num_hvx_threads", _number),
-    "htp_device_id": ("htp_options", "device_id", _number),
-    "dsp_performance_mode": ("dsp_options", "performance_mode", _either),
-    "dsp_perf_ctrl_strategy": ("dsp_options", "perf_ctrl_strategy", _either),
-    "dsp_pd_session": ("dsp_options", "pd_session", _either),
-    "cache_dir": ("", "cache_dir", _text),
-    "model_token": ("", "model_token", _text),
+_GROUPS: Final[dict[str, type]] = {
+    "": QnnDelegateOptions,
+    "htp_options": HtpOptions,
+    "gpu_options": GpuOptions,
+    "dsp_options": DspOptions,
+    "skip_options": SkipOptions,
+}
+#: Key of an external delegate -> the group of options ("" for none) and the field.
+STRING_KEYS: Final[dict[str, tuple[str, str]]] = {
+    f.metadata["key"]: (group, f.name)
+    for group, made in _GROUPS.items()
+    for f in fields(made)
+    if "key" in f.metadata
 }

@@ -29,7 +29,13 @@ BELOW = {
     "shims": {"abi", "memory/rpcmem.h"},
     "client": {"abi", "support/clock.h"},
     "tflite/lowering": {"abi", "support/json.h"},
-    "tflite/delegate": {"abi", "memory/memory_api.h", "support/status.h", "tflite/lowering"},
+    "tflite/delegate": {
+        "abi",
+        "memory/memory_api.h",
+        "support/json.h",
+        "support/status.h",
+        "tflite/lowering",
+    },
 }
 
 

@@ -110,7 +110,7 @@ def test_keys_are_fields() -> None:
         log_level="debug",
         skip_options=SkipOptions(ops=(3, 4)),
     )
-    fields = {f"{group}.{name}" if group else name for group, name, _ in STRING_KEYS.values()}
+    fields = {f"{group}.{name}" if group else name for group, name in STRING_KEYS.values()}
     assert len(fields) == len(STRING_KEYS)
 
 

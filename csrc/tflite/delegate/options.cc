@@ -1,12 +1,16 @@
 #include "tflite/delegate/options.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
-#include <type_traits>
+#include <iterator>
+#include <sstream>
+#include <vector>
 
 #include "abi/qnn_errors.h"
+#include "support/json.h"
 
 TfLiteQnnDelegateOptions TfLiteQnnDelegateOptionsDefault(void) {
   TfLiteQnnDelegateOptions o;
@@ -25,68 +29,125 @@ namespace {
 
 Status Wrong(const std::string& text) { return Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, text); }
 
-// An option that is a number from 0 to `most`.
-struct Number {
-  const char* key;
-  int64_t most;
-  bool in_struct;  // checked in the C struct, too: it is an enumeration
-  int64_t (*get)(const TfLiteQnnDelegateOptions& o);
-  void (*set)(TfLiteQnnDelegateOptions* o, int64_t value);
+enum Kind {
+  kBackend,  // a choice; as the value of a key, by its name
+  kChoice,
+  kFlag,
+  kNumber,  // of 32 bits without a sign
+  kText,
+  kList,  // of numbers
 };
 
-#define QNNRT_NUMBER(key, most, in_struct, field)                                        \
-  {                                                                                      \
-    key, most, in_struct,                                                                \
-        [](const TfLiteQnnDelegateOptions& o) { return static_cast<int64_t>(o.field); }, \
-        [](TfLiteQnnDelegateOptions* o, int64_t v) {                                     \
-          o->field = static_cast<std::remove_reference_t<decltype(o->field)>>(v);        \
-        }                                                                                \
+// All that is known of an option. Python has it as JSON.
+struct OptionSpec {
+  const char* key;  // of an external delegate
+  Kind kind;
+  size_t at = 0;                         // in the C struct; not of texts and lists
+  const char* choices = "";              // the names of 0, 1, ..., with spaces between
+  int64_t most = 0;                      // as the value of a key; 0: of choices, the last one
+  std::string Options::*text = nullptr;  // null: without effect in this library
+  std::set<int> Options::*list = nullptr;
+};
+
+#define QNNRT_AT(field) offsetof(TfLiteQnnDelegateOptions, field)
+
+constexpr const char kModes[] =
+    "default sustained_high_performance burst high_performance power_saver low_power_saver "
+    "high_power_saver low_balanced balanced extreme_power_saver";
+
+const OptionSpec kOptions[] = {
+    // backend_type is the first one
+    {"backend_type", kBackend, QNNRT_AT(backend_type), "undefined gpu htp dsp ir"},
+    {"library_path", kText, 0, "", 0, &Options::library_path},
+    {"tensor_dump_output_path", kText, 0, "", 0, &Options::dump_path},
+    {"skip_delegate_ops", kList, 0, "", 0, nullptr, &Options::skip_ops},
+    {"skip_delegate_node_ids", kList, 0, "", 0, nullptr, &Options::skip_nodes},
+    {"log_level", kChoice, QNNRT_AT(log_level), "off error warning info verbose debug"},
+    {"gpu_precision", kChoice, QNNRT_AT(gpu_options.precision), "user fp32 fp16 hybrid"},
+    {"gpu_performance_mode", kChoice, QNNRT_AT(gpu_options.performance_mode),
+     "default high normal low"},
+    {"htp_performance_mode", kChoice, QNNRT_AT(htp_options.performance_mode), kModes},
+    {"htp_perf_ctrl_strategy", kChoice, QNNRT_AT(htp_options.perf_ctrl_strategy), "manual auto"},
+    {"htp_precision", kChoice, QNNRT_AT(htp_options.precision), "quantized fp16"},
+    {"htp_pd_session", kChoice, QNNRT_AT(htp_options.pd_session), "unsigned signed"},
+    {"htp_optimization_strategy", kChoice, QNNRT_AT(htp_options.optimization_strategy),
+     "inference prepare inference_o3"},
+    {"htp_use_conv_hmx", kFlag, QNNRT_AT(htp_options.useConvHmx), "", 1},
+    {"htp_use_fold_relu", kFlag, QNNRT_AT(htp_options.useFoldRelu), "", 1},
+    {"htp_vtcm_size", kNumber, QNNRT_AT(htp_options.vtcm_size), "", 64},
+    {"htp_num_hvx_threads", kNumber, QNNRT_AT(htp_options.num_hvx_threads), "", 64},
+    {"htp_device_id", kNumber, QNNRT_AT(htp_options.device_id), "", INT32_MAX},
+    {"dsp_performance_mode", kChoice, QNNRT_AT(dsp_options.performance_mode), kModes, 8},
+    {"dsp_perf_ctrl_strategy", kChoice, QNNRT_AT(dsp_options.perf_ctrl_strategy), "manual auto"},
+    {"dsp_pd_session", kChoice, QNNRT_AT(dsp_options.pd_session), "unsigned signed"},
+    {"profiling", kChoice, QNNRT_AT(profiling), "off basic per_op linting"},
+    {"graph_priority", kChoice, QNNRT_AT(graph_priority), "low normal normal_high high"},
+    {"qnnrt_shared_memory", kFlag, QNNRT_AT(qnnrt_shared_memory), "", 1},
+    {"skel_library_dir", kText},
+    {"gpu_kernel_repo_dir", kText},
+    {"cache_dir", kText},
+    {"model_token", kText},
+};
+
+#undef QNNRT_AT
+
+std::vector<std::string> Names(const OptionSpec& spec) {
+  std::istringstream text(spec.choices);
+  return {std::istream_iterator<std::string>(text), {}};
+}
+
+int64_t Most(const OptionSpec& spec) {
+  return spec.most != 0 ? spec.most : static_cast<int64_t>(Names(spec).size()) - 1;
+}
+
+// Numbers, choices and flags; all but flags have 32 bits.
+int64_t Get(const OptionSpec& spec, const TfLiteQnnDelegateOptions& o) {
+  int32_t value = 0;
+  const char* from = reinterpret_cast<const char*>(&o) + spec.at;
+  std::memcpy(&value, from, spec.kind == kFlag ? sizeof(bool) : sizeof value);
+  return value;
+}
+
+void Set(const OptionSpec& spec, int64_t value, TfLiteQnnDelegateOptions* o) {
+  const auto narrow = static_cast<int32_t>(value);
+  char* to = reinterpret_cast<char*>(o) + spec.at;
+  std::memcpy(to, &narrow, spec.kind == kFlag ? sizeof(bool) : sizeof narrow);
+}
+
+std::string Json() {
+  static const char* const kKinds[] = {"choice", "choice", "flag", "number", "text", "list"};
+  const TfLiteQnnDelegateOptions defaults = TfLiteQnnDelegateOptionsDefault();
+  JsonWriter json;
+  json.Object();
+  for (const OptionSpec& spec : kOptions) {
+    json.Key(spec.key).Object().Key("kind").String(kKinds[static_cast<int>(spec.kind)]);
+    const std::vector<std::string> names = Names(spec);
+    if (!names.empty()) {
+      json.Key("default").String(names[Get(spec, defaults)]).Key("choices").Array();
+      for (int64_t i = 0; i <= Most(spec); ++i) json.String(names[i]);
+      json.End();
+    }
+    if (spec.kind == kFlag) json.Key("default").Bool(Get(spec, defaults) != 0);
+    if (spec.kind == kNumber)
+      json.Key("default").Number(Get(spec, defaults)).Key("most").Number(UINT32_MAX);
+    json.End();
   }
-
-const Number kNumbers[] = {
-    QNNRT_NUMBER("log_level", 5, true, log_level),
-    QNNRT_NUMBER("gpu_precision", 3, true, gpu_options.precision),
-    QNNRT_NUMBER("gpu_performance_mode", 3, true, gpu_options.performance_mode),
-    QNNRT_NUMBER("htp_performance_mode", 9, true, htp_options.performance_mode),
-    QNNRT_NUMBER("htp_perf_ctrl_strategy", 1, true, htp_options.perf_ctrl_strategy),
-    QNNRT_NUMBER("htp_precision", 1, true, htp_options.precision),
-    QNNRT_NUMBER("htp_pd_session", 1, true, htp_options.pd_session),
-    QNNRT_NUMBER("htp_optimization_strategy", 2, true, htp_options.optimization_strategy),
-    QNNRT_NUMBER("htp_use_conv_hmx", 1, false, htp_options.useConvHmx),
-    QNNRT_NUMBER("htp_use_fold_relu", 1, false, htp_options.useFoldRelu),
-    QNNRT_NUMBER("htp_vtcm_size", 64, false, htp_options.vtcm_size),
-    QNNRT_NUMBER("htp_num_hvx_threads", 64, false, htp_options.num_hvx_threads),
-    QNNRT_NUMBER("htp_device_id", INT32_MAX, false, htp_options.device_id),
-    QNNRT_NUMBER("dsp_performance_mode", 8, true, dsp_options.performance_mode),
-    QNNRT_NUMBER("dsp_perf_ctrl_strategy", 1, true, dsp_options.perf_ctrl_strategy),
-    QNNRT_NUMBER("dsp_pd_session", 1, true, dsp_options.pd_session),
-    QNNRT_NUMBER("profiling", 3, true, profiling),
-    QNNRT_NUMBER("graph_priority", 3, true, graph_priority),
-    QNNRT_NUMBER("qnnrt_shared_memory", 1, false, qnnrt_shared_memory),
-};
-
-#undef QNNRT_NUMBER
+  return json.End().Take();
+}
 
 Status Check(const TfLiteQnnDelegateOptions& o) {
-  for (const Number& number : kNumbers) {
-    const int64_t value = number.get(o);
-    if (number.in_struct && (value < 0 || value > number.most))
-      return Wrong(std::string(number.key) + " is " + std::to_string(value) +
-                   "; it goes from 0 to " + std::to_string(number.most));
+  for (const OptionSpec& spec : kOptions) {
+    if (spec.kind != kChoice) continue;
+    const int64_t value = Get(spec, o);
+    if (value < 0 || value > Most(spec))
+      return Wrong(std::string(spec.key) + " is " + std::to_string(value) + "; it goes from 0 to " +
+                   std::to_string(Most(spec)));
   }
-  switch (static_cast<int>(o.backend_type)) {
-    case kGpuBackend:
-    case kHtpBackend:
-    case kDspBackend:
-    case kIrBackend:
-    case kQnnrtCpuBackend:
-      break;
-    case kUndefinedBackend:
-      return Wrong("backend_type is missing; give htp (or cpu, which is this runtime's own)");
-    default:
-      return Wrong("backend_type is " + std::to_string(o.backend_type) +
-                   ", which is no backend; give htp (or cpu, which is this runtime's own)");
-  }
+  const auto type = static_cast<int64_t>(o.backend_type);
+  const std::string give = "; give htp (or cpu, which is this runtime's own)";
+  if (type == kUndefinedBackend) return Wrong("backend_type is missing" + give);
+  if (type != kQnnrtCpuBackend && (type < 0 || type > Most(kOptions[0])))
+    return Wrong("backend_type is " + std::to_string(type) + ", which is no backend" + give);
   if (o.op_package_options.num_op_package_infos != 0)
     return Wrong("op_package_options: packages of operations are not supported; leave them out");
   return Status::Ok();
@@ -96,38 +157,31 @@ Status NeedsLibrary(const Options& o) {
   const auto type = static_cast<int>(o.c.backend_type);
   if (!o.library_path.empty() || type == kHtpBackend || type == kQnnrtCpuBackend)
     return Status::Ok();
-  const char* name = type == kGpuBackend ? "gpu" : type == kDspBackend ? "dsp" : "ir";
-  return Wrong(std::string("backend_type ") + name + " is none of this runtime's backends for " +
-               "TFLite (htp, cpu); give its QNN library as library_path");
+  return Wrong("backend_type " + Names(kOptions[0])[type] +
+               " is none of this runtime's backends for TFLite (htp, cpu); give its QNN library as "
+               "library_path");
 }
 
 // ---- String keys ----
 
-Status ReadNumber(const std::string& key, const char* text, int64_t least, int64_t most,
-                  int64_t* out) {
+Status ReadNumber(const std::string& key, const char* text, int64_t most, int64_t* out) {
   char* end = nullptr;
   errno = 0;
   const long long value = std::strtoll(text, &end, 10);
-  if (end == text || *end != '\0' || errno != 0 || value < least || value > most)
-    return Wrong("the value of " + key + " is '" + text + "'; it takes a number from " +
-                 std::to_string(least) + " to " + std::to_string(most));
+  if (end == text || *end != '\0' || errno != 0 || value < 0 || value > most)
+    return Wrong("the value of " + key + " is '" + text + "'; it takes a number from 0 to " +
+                 std::to_string(most));
   *out = value;
   return Status::Ok();
 }
 
-Status ReadBackend(const char* text, TfLiteQnnDelegateBackendType* out) {
-  const std::pair<const char*, TfLiteQnnDelegateBackendType> names[] = {
-      {"gpu", kGpuBackend}, {"htp", kHtpBackend},      {"dsp", kDspBackend},
-      {"ir", kIrBackend},   {"cpu", kQnnrtCpuBackend},
-  };
-  for (const auto& [name, type] : names) {
-    if (std::strcmp(text, name) == 0) {
-      *out = type;
-      return Status::Ok();
-    }
-  }
-  return Wrong(std::string("the value of backend_type is '") + text +
-               "'; it takes htp, cpu, gpu, dsp or ir");
+Status ReadBackend(const OptionSpec& spec, const std::string& text, TfLiteQnnDelegateOptions* o) {
+  const std::vector<std::string> names = Names(spec);
+  const auto found = std::find(names.begin() + 1, names.end(), text);
+  if (found == names.end() && text != "cpu")
+    return Wrong("the value of backend_type is '" + text + "'; it takes htp, cpu, gpu, dsp or ir");
+  Set(spec, text == "cpu" ? int64_t{kQnnrtCpuBackend} : found - names.begin(), o);
+  return Status::Ok();
 }
 
 Status ReadList(const std::string& key, const char* text, std::set<int>* out) {
@@ -135,44 +189,30 @@ Status ReadList(const std::string& key, const char* text, std::set<int>* out) {
     const char* end = std::strchr(at, ',');
     const std::string item = end == nullptr ? std::string(at) : std::string(at, end);
     int64_t value;
-    QNNRT_RETURN_IF_ERROR(ReadNumber(key, item.c_str(), 0, INT32_MAX, &value));
+    QNNRT_RETURN_IF_ERROR(ReadNumber(key, item.c_str(), INT32_MAX, &value));
     out->insert(static_cast<int>(value));
     at = end == nullptr ? "" : end + 1;
   }
   return Status::Ok();
 }
 
-const char* const kWithoutEffect[] = {"skel_library_dir", "gpu_kernel_repo_dir", "cache_dir",
-                                      "model_token"};
-
 Status ReadKey(const std::string& key, const char* value, Options* o) {
-  for (const Number& number : kNumbers) {
-    if (key != number.key) continue;
-    int64_t found;
-    QNNRT_RETURN_IF_ERROR(ReadNumber(key, value, 0, number.most, &found));
-    number.set(&o->c, found);
+  std::string keys;
+  for (const OptionSpec& spec : kOptions) {
+    keys += (keys.empty() ? "" : ", ") + std::string(spec.key);
+    if (key != spec.key) continue;
+    if (spec.kind == kBackend) return ReadBackend(spec, value, &o->c);
+    if (spec.kind == kList) return ReadList(key, value, &(o->*spec.list));
+    if (spec.kind == kText) {
+      if (spec.text != nullptr) o->*spec.text = value;
+      return Status::Ok();
+    }
+    int64_t number;
+    QNNRT_RETURN_IF_ERROR(ReadNumber(key, value, Most(spec), &number));
+    Set(spec, number, &o->c);
     return Status::Ok();
   }
-  for (const char* name : kWithoutEffect) {
-    if (key == name) return Status::Ok();
-  }
-  if (key == "backend_type") return ReadBackend(value, &o->c.backend_type);
-  if (key == "library_path") {
-    o->library_path = value;
-    return Status::Ok();
-  }
-  if (key == "tensor_dump_output_path") {
-    o->dump_path = value;
-    return Status::Ok();
-  }
-  if (key == "skip_delegate_ops") return ReadList(key, value, &o->skip_ops);
-  if (key == "skip_delegate_node_ids") return ReadList(key, value, &o->skip_nodes);
-  std::string names =
-      "backend_type, library_path, tensor_dump_output_path, skip_delegate_ops, "
-      "skip_delegate_node_ids";
-  for (const Number& number : kNumbers) names += std::string(", ") + number.key;
-  for (const char* name : kWithoutEffect) names += std::string(", ") + name;
-  return Wrong("there is no option '" + key + "'; there are " + names);
+  return Wrong("there is no option '" + key + "'; there are " + keys);
 }
 
 }  // namespace
@@ -207,3 +247,8 @@ Result<Options> ReadKeys(const char* const* keys, const char* const* values, siz
 }
 
 }  // namespace qnnrt::tflite
+
+const char* qnnrt_tflite_options_json(void) {
+  static const auto* const text = new std::string(qnnrt::tflite::Json());
+  return text->c_str();
+}

@@ -137,6 +137,8 @@ typedef struct TfLiteQnnDelegateOptions {
 } TfLiteQnnDelegateOptions;
 
 QNN_API TfLiteQnnDelegateOptions TfLiteQnnDelegateOptionsDefault(void);
+// This runtime's own: the keys of an external delegate, each with its kind, default and choices.
+QNN_API const char* qnnrt_tflite_options_json(void);
 
 // ---- The delegate ----
 
