@@ -8,7 +8,7 @@
 #include "api/runtime.h"
 #include "graph/planner/planner.h"
 #include "memory/memory.h"
-#include "ops/op_table.h"
+#include "ops/op_table_json.h"
 #include "support/allocations.h"
 #include "support/version.h"
 
@@ -255,7 +255,7 @@ const char* qnnrt_kernel_library(void) {
 }
 
 const char* qnnrt_op_coverage_json(void) {
-  static const std::string* json = new std::string(qnnrt::OpCoverageJson());
+  static const std::string* json = new std::string(qnnrt::OpTableJson());
   return json->c_str();
 }
 

@@ -109,6 +109,12 @@ struct ParamSpec {
   std::vector<const char*> values{};
 };
 
+// A number that an op computes with.
+struct ParamOrConstant {
+  const char* param = nullptr;  // null: the constant
+  float constant = 0;
+};
+
 struct OpDef {
   const char* type;
   std::vector<PortSpec> inputs;
@@ -133,8 +139,7 @@ struct OpDef {
     kFills = 1u << 6,       // kMoves that also writes values of its own, in the output's encoding
     kConverts = 1u << 7,    // takes floats and fixed-point numbers in one node; a port that takes
                             // nothing but floats is the float side, on any backend
-    kClamps = 1u << 8,      // cuts off at constants
-    kLpai = 1u << 9,        // the lpai backend takes it (docs/decisions/0016-lpai-backend.md)
+    kLpai = 1u << 8,        // the lpai backend takes it (docs/decisions/0016-lpai-backend.md)
   };
   uint32_t flags = kNone;
   // Computes on fixed-point numbers as they are; null, or a null kernel: MakeViaFloat does.
@@ -148,6 +153,8 @@ struct OpDef {
   // -2, and the other one where a param transpose_in1 is true (OutputAxis). 0: no such op.
   int weights_axis = 0;
   bool sums_products() const { return weights_axis != 0; }
+  // Of an op that cuts off at constants: the lowest and the highest, or the params that give them.
+  std::vector<ParamOrConstant> clamps{};
   // What is computed of input 0 when the other inputs are constants.
   enum Linear : uint8_t {
     kNotLinear,

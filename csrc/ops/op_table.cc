@@ -1,6 +1,4 @@
 // The only list of ops, and what holds for all of them.
-#include "ops/op_table.h"
-
 #include <unordered_map>
 
 #include "ops/fixed/kernels.h"

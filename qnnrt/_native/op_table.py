@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from . import _core
 
-__all__ = ["choices", "op_table"]
+__all__ = ["bounds", "choices", "op_table"]
 
 
 @functools.cache
@@ -18,11 +19,17 @@ def op_table() -> dict[str, dict[str, Any]]:
     ``fixed``: computes on fixed-point numbers as they are. ``weights_axis``: of an op that sums
     products of its input and weights, the dimension of these that its outputs lie along, from the
     end. ``moves``: its outputs are made of elements of its inputs, ``may_move``: with some params,
-    ``fills``: and of others. ``clamps``: cuts off at constants. ``converts``: takes fixed-point
+    ``fills``: and of others. ``clamps``: see :func:`bounds`. ``converts``: takes fixed-point
     numbers and floats at once, these at its ports that are ``real``. ``fuses``: takes activations.
     ``lpai``: that backend takes it.
     """
     return {op["type"]: op for op in json.loads(_core.op_coverage_json())}
+
+
+def bounds(op: str, params: Mapping[str, Any]) -> tuple[float, float]:
+    """What an op that ``clamps`` cuts off at: constants, or those of its params that give them."""
+    low, high = (float(params.get(bound, bound)) for bound in op_table()[op]["clamps"])
+    return low, high
 
 
 def choices(op: str, param: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .._native.op_table import op_table
+from .._native.op_table import bounds, op_table
 from ..model import Quantization
 from ..quantization import limits, quantize
 from . import passes, quantized_ops, quantized_recurrent
@@ -147,19 +147,12 @@ def _moved(op: Op) -> list[int]:
     return list(range(len(op.inputs) if ports[0]["count"] == "variadic" else 1))
 
 
-def _bounds(op: Op) -> tuple[float, float]:
-    if op.type == "ReluMinMax":
-        low, high = (float(np.asarray(op.params[k])) for k in ("min_value", "max_value"))
-        return low, high
-    return {"Relu": (0.0, np.inf), "Relu6": (0.0, 6.0), "Relu1": (-1.0, 1.0)}[op.type]
-
-
 def _constants(op: Op) -> list[float]:
     """Numbers that the output may hold beside the elements of the input."""
     if op.type == "Pad" and not np.asarray(op.params.get("scheme", 0)).any():
         return [float(np.asarray(op.params.get("pad_constant_value", 0.0)))]
     if _clamps(op):
-        return [x for x in _bounds(op) if abs(x) < 3e38]
+        return [x for x in bounds(op.type, op.params) if abs(x) < 3e38]
     return []
 
 
@@ -176,7 +169,7 @@ def _idle(op: Op, edge: Edge) -> bool:
     """A clamp that lets every number of the encoding through."""
     q = encoded(edge)
     assert q is not None
-    ends = quantize(np.array(_bounds(op), np.float32), q, edge.dtype)
+    ends = quantize(np.array(bounds(op.type, op.params), np.float32), q, edge.dtype)
     return tuple(int(e) for e in ends) == limits(edge.dtype, q.bitwidth)
 
 

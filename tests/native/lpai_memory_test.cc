@@ -9,7 +9,6 @@
 
 #include "lpai_client.h"
 #include "ops/op.h"
-#include "ops/op_table.h"
 
 using namespace lpai;
 

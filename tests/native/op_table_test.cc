@@ -80,7 +80,7 @@ TEST(TraitsFitTogether) {
   for (const OpDef* def : AllOps()) {
     bool fits = def->moves == nullptr || (def->flags & OpDef::kMoves) != 0;
     fits &= (def->flags & OpDef::kFills) == 0 || (def->flags & OpDef::kMoves) != 0;
-    fits &= (def->flags & OpDef::kClamps) == 0 || def->activation != nullptr;
+    fits &= def->clamps.empty() || def->activation != nullptr;
     fits &= !def->sums_products() || def->inputs.size() == 3;  // input, weights, bias
     if (!CHECK(fits)) std::printf("%s\n", def->type);
   }

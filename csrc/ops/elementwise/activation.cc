@@ -125,7 +125,7 @@ const ActivationDef& DefOf(const Node& node) {
 }
 
 UnaryParams NumbersOf(const Node& node, const ActivationDef& def) {
-  const auto number = [&](const ActivationDef::Number& n) {
+  const auto number = [&](const ParamOrConstant& n) {
     return n.param != nullptr ? node.Float(n.param) : n.constant;
   };
   return {number(def.alpha), number(def.beta)};
@@ -225,8 +225,11 @@ OpList ActivationOps() {
     def.portable = Make;
     def.fixed = MakeFixedUnary;
     def.activation = AsPostOp;
-    def.flags = flags | (row.lpai ? OpDef::kLpai : OpDef::kNone) |
-                (row.limits != nullptr ? OpDef::kClamps : OpDef::kNone);
+    def.flags = flags | (row.lpai ? OpDef::kLpai : OpDef::kNone);
+    if (row.limits != nullptr) {
+      const Limits constant = row.limits(row.alpha.constant, row.beta.constant);
+      def.clamps = {{row.alpha.param, constant.low}, {row.beta.param, constant.high}};
+    }
     if (row.id == Activation::kElu) def.params = {{"alpha", ParamSpec::kFloat, Default(1.0)}};
     if (row.alpha.param != nullptr && row.limits != nullptr) {
       def.params = {{"min_value", ParamSpec::kFloat, Required(), "at most max_value"},

@@ -23,13 +23,9 @@ struct ActivationDef {
   uint32_t operation = 0;
   UnaryLoops loops{};
   Limits (*limits)(float alpha, float beta) = nullptr;  // of a clamp: what it limits to
-  // Where an op has the numbers that the loops take: a param's name, or a constant.
-  struct Number {
-    const char* param = nullptr;
-    float constant = 0;
-  } alpha{}, beta{};
-  bool fuses = true;  // may be a post op
-  bool lpai = true;   // the lpai backend takes the op
+  ParamOrConstant alpha{}, beta{};                      // the numbers that the loops take
+  bool fuses = true;                                    // may be a post op
+  bool lpai = true;                                     // the lpai backend takes the op
 };
 
 const ActivationDef& DefOf(Activation activation);

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..._native.op_table import choices, op_table
+from ..._native.op_table import bounds, choices, op_table
 from ..ir import Node, Value
 from .common import Refused
 
@@ -106,11 +106,11 @@ _BOOL: Final = {
     "Not": "(!{0})",
     "Select": "({0} ? {1} : {2})",
 }
-_BOUNDS: Final = {"Relu1": (-1.0, 1.0), "Relu6": (0.0, 6.0)}
 _CONVERSIONS: Final = ("Cast", "Convert", "Dequantize", "Quantize")
 
 #: Op types -> the operation, "" where a parameter says which.
 ELEMENTWISE: Final = {
+    **{op: "ReluMinMax" for op, record in op_table().items() if record["clamps"]},
     **dict.fromkeys(_OPERATIONS, ""),
     **{
         op: name
@@ -120,7 +120,6 @@ ELEMENTWISE: Final = {
         if op in op_table()
     },
     "ElementWiseSelect": "Select",
-    **dict.fromkeys(_BOUNDS, "ReluMinMax"),
     **{name: name for name in ("IsInf", "IsNan", "Logit", "Prelu")},
     **{name: name for name in _CONVERSIONS},
 }
@@ -211,8 +210,8 @@ def _refuse_fixed(node: Node) -> None:
 def _with_params(texts: dict[str, str], name: str, node: Node) -> str:
     text = texts[name]
     given = {key: v for key, v in node.params.items() if f"{{{key}}}" in text}
-    if node.type in _BOUNDS:
-        given["min_value"], given["max_value"] = _BOUNDS[node.type]
+    if op_table()[node.type]["clamps"]:
+        given["min_value"], given["max_value"] = bounds(node.type, node.params)
     if name == "Softplus" and given["threshold"] < 0:
         given["threshold"] = math.inf
     for key, value in given.items():

@@ -1,6 +1,6 @@
-// The op table as JSON: what the coverage page and `qnnrt info` are made from.
+#include "ops/op_table_json.h"
+
 #include "ops/op.h"
-#include "ops/op_table.h"
 #include "support/json.h"
 
 namespace qnnrt {
@@ -64,6 +64,10 @@ std::string ParamJson(const ParamSpec& param) {
   return out + ", \"rule\": " + Quoted(param.rule) + "}";
 }
 
+std::string BoundJson(const ParamOrConstant& bound) {
+  return bound.param != nullptr ? Quoted(bound.param) : ValueJson(double{bound.constant});
+}
+
 std::string OpJson(const OpDef* def) {
   const auto flag = [def](OpDef::Flags f) { return (def->flags & f) != 0 ? "true" : "false"; };
   const bool moves = (def->flags & OpDef::kMoves) != 0 && def->moves == nullptr;
@@ -73,7 +77,7 @@ std::string OpJson(const OpDef* def) {
          ",\n  \"fixed\": " + (def->fixed != nullptr ? "true" : "false") +
          ", \"weights_axis\": " + std::to_string(def->weights_axis) +
          ", \"moves\": " + (moves ? "true" : "false") + ", \"may_move\": " + flag(OpDef::kMoves) +
-         ", \"fills\": " + flag(OpDef::kFills) + ", \"clamps\": " + flag(OpDef::kClamps) +
+         ", \"fills\": " + flag(OpDef::kFills) + ", \"clamps\": " + Array(def->clamps, BoundJson) +
          ", \"converts\": " + flag(OpDef::kConverts) + ", \"lpai\": " + flag(OpDef::kLpai) +
          ",\n  \"fuses\": " + flag(OpDef::kPostOps) + ", \"in_place\": " + flag(OpDef::kInPlace) +
          ", \"alias\": " + flag(OpDef::kAlias) + ", \"native_half\": " + flag(OpDef::kNativeHalf) +
@@ -82,6 +86,6 @@ std::string OpJson(const OpDef* def) {
 
 }  // namespace
 
-std::string OpCoverageJson() { return Array(AllOps(), OpJson); }
+std::string OpTableJson() { return Array(AllOps(), OpJson); }
 
 }  // namespace qnnrt

@@ -1,0 +1,11 @@
+// The op table as JSON: what Python (qnnrt/_native/op_table.py) and the docs know of ops.
+#pragma once
+
+#include <string>
+
+namespace qnnrt {
+
+// A JSON array with one object for each op: type, inputs, outputs, params and traits.
+std::string OpTableJson();
+
+}  // namespace qnnrt
