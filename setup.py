@@ -47,6 +47,12 @@ LDFLAGS += shlex.split(os.environ.get("LDFLAGS", ""))
 COMPLETE = [] if SANITIZE else ["-Wl,-z,defs"]  # the binding is not: Python brings its own symbols
 SHIMS = Path("csrc/shims")
 LOWERING = Path("csrc/tflite/lowering")  # in both libraries
+# What runs once for a graph or a file, and is never part of an execution: rather small than fast.
+SMALL = (
+    *("csrc/tflite/*/*.cc", "csrc/graph/passes/*.cc", "csrc/graph/binary/*.cc", "csrc/ops/op_*.cc"),
+    *("csrc/api/config*.cc", "csrc/api/system*.cc", "csrc/api/binary*.cc", "csrc/api/*lpai*.cc"),
+    *("csrc/api/perf.cc", "csrc/api/device.cc", "csrc/api/environment.cc", "csrc/api/encoding.cc"),
+)
 DELEGATE = Path("csrc/tflite/delegate")  # a client of the library, and a library of its own
 WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
 
@@ -72,7 +78,8 @@ def stale(target: Path, inputs: list[Path]) -> bool:
 def build_directory() -> Path:
     """One for each way to build, so that changing a switch back and forth rebuilds nothing."""
     soabi = sysconfig.get_config_var("SOABI")
-    config = repr((CXX, FLAGS, LDFLAGS, USER_FLAGS, bool(onednn_include()), soabi, LIMITED))
+    switches = (CXX, FLAGS, SMALL, LDFLAGS, USER_FLAGS, bool(onednn_include()))
+    config = repr((switches, soabi, LIMITED))
     return Path("build", "native-" + hashlib.sha256(config.encode()).hexdigest()[:10])
 
 
@@ -109,11 +116,18 @@ def native_jobs() -> list[tuple[Path, list[str]]]:
     # In folders named `fixed` a multiply and an add round twice on every CPU, so that fixed-point
     # kernels give the same integers with and without fused multiply-adds.
     twice = [*kernels, "-ffp-contract=off"]
-    sources = sorted(Path("csrc").rglob("*.cc"))
-    return [
-        (s, (twice if "fixed" in s.parts else kernels) if s.parts[1] == "ops" else flags)
-        for s in sources
-    ]
+    small = [*flags, *([] if DEBUG or SANITIZE else ["-Os"])]
+
+    def switches(source: Path) -> list[str]:
+        if any(source.match(pattern) for pattern in SMALL):
+            return small
+        if source.parts[1] != "ops":
+            return flags
+        return twice if "fixed" in source.parts else kernels
+
+    jobs = [(s, switches(s)) for s in sorted(Path("csrc").rglob("*.cc"))]
+    # Of a function that several objects have, the linker keeps the first: the faster one.
+    return sorted(jobs, key=lambda job: job[1] is small)
 
 
 def link(target: Path, inputs: list[Path], *flags: str) -> Path:

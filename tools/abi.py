@@ -4,9 +4,10 @@
     python tools/abi.py            # write the files
     python tools/abi.py --check    # exit status 1 when one of them is not what the headers say
 
-A new declaration is written in a header of csrc/abi and nowhere else; then this is run:
-  qnnrt/_native/qnn.pxd         everything that the headers in HEADERS declare, for the binding
-  qnnrt/abi/constants.py        the numbers: of constants and of enums
+A new declaration is written in a header of csrc/abi and nowhere else. This is run after that, and
+after the binding or Python begins to use a name that is declared already:
+  qnnrt/_native/qnn.pxd         what the binding uses of the headers in HEADERS
+  qnnrt/abi/constants.py        the numbers of the constants and enumerators that Python uses
   qnnrt/abi/structs.py          the layouts of the structs in STRUCTS, to pack and unpack
   qnnrt/abi/error_codes.py      the names and hints of error codes, for exceptions
   csrc/api/error_codes.inc      the names and messages of error codes, for errorGetMessage
@@ -18,8 +19,8 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -73,6 +74,7 @@ STRUCTS = (
     "Qnnrt_ArenaItem_t",
     "Qnnrt_GraphConfig_t",
 )
+_BINDING = "qnn.pxd"
 _MADE = "made by tools/abi.py; do not edit"
 _WIDTH = 100
 
@@ -97,12 +99,67 @@ cdef extern from "<stdarg.h>" nogil:
 
 
 def pxd(headers: list[Header]) -> str:
-    return _PXD + "".join(map(_block, headers))
+    used = _words(path for path in (ROOT / "qnnrt").rglob("*.p[yx][xid]") if path.name != _BINDING)
+    return _PXD + "".join(_block(*found) for found in _used(headers, used) if found[1])
 
 
-def _block(header: Header) -> str:
+def _words(sources: Iterable[Path]) -> set[str]:
+    """Every identifier of these sources, comments and strings aside."""
+    text = "\n".join(path.read_text() for path in sources)
+    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"""(?s:.*?)"""|#.*', "", text)))
+
+
+def _used(headers: list[Header], words: set[str]) -> list[tuple[Header, list[Declaration]]]:
+    """What is named by ``words``, with the types that it is made of; of structs and enums the
+    fields and values that are named.
+    """
+    declared = {}
+    for one in (one for header in headers for one in header.declarations):
+        declared[one.variable.name if isinstance(one, Typedef) else one.name] = one
+        if isinstance(one, Enum):
+            declared |= {value.name: one for value in one.values}
+    kept: dict[int, Declaration] = {}
+    todo = [declared[word] for word in words & declared.keys()]
+    while todo:
+        one = todo.pop()
+        if id(one) not in kept:
+            kept[id(one)] = part = _part(one, words)
+            todo += [declared[name] for name in _types(part) & declared.keys()]
+    return [
+        (header, [kept[id(one)] for one in header.declarations if id(one) in kept])
+        for header in headers
+    ]
+
+
+def _part(d: Declaration, words: set[str]) -> Declaration:
+    if isinstance(d, Enum):
+        return replace(d, values=[value for value in d.values if value.name in words])
+    if isinstance(d, Struct):
+        return replace(d, members=[field for field in d.fields() if field.name in words])
+    return d
+
+
+def _types(d: Declaration) -> set[str]:
+    """The names of the types that a declaration is made of."""
+    if isinstance(d, Define | Enum):
+        return set()
+    if isinstance(d, Typedef):
+        todo = [d.variable]
+    elif isinstance(d, Struct):
+        todo = list(d.fields())
+    else:
+        todo = [Variable(d.type, d.name, params=d.params)]
+    found = set()
+    while todo:
+        one = todo.pop()
+        found.update(one.type.replace("*", " ").split())
+        todo += one.params or []
+    return found
+
+
+def _block(header: Header, declarations: list[Declaration]) -> str:
     parts = []
-    for kind, group in groupby(header.declarations, _kind):
+    for kind, group in groupby(declarations, _kind):
         if kind == "constants":
             parts.append(_listed("enum:", [d.name for d in group]))
         else:
@@ -131,7 +188,8 @@ def _declaration(d: Declaration) -> str:
     if isinstance(d, Typedef):
         return "ctypedef " + _declared(d.variable)
     if isinstance(d, Enum):
-        return _listed(f"{'ctypedef ' * d.is_typedef}enum {d.name}:", [v.name for v in d.values])
+        names = [value.name for value in d.values] or ["pass"]
+        return _listed(f"{'ctypedef ' * d.is_typedef}enum {d.name}:", names)
     fields = [textwrap.indent(_declared(f), "    ") for f in d.fields()] or ["    pass"]
     return "\n".join([f"ctypedef struct {d.name}:", *fields])
 
@@ -290,7 +348,10 @@ def constants(headers: list[Header]) -> str:
                 found[d.name] = d.value
             elif isinstance(d, Enum):
                 found |= {one.name: one.value for one in d.values}
-    return _CONSTANTS + "".join(f"{name} = {value}\n" for name, value in found.items())
+    constants = ROOT / "qnnrt/abi/constants.py"
+    used = _words(path for path in (ROOT / "qnnrt").rglob("*.py") if path != constants)
+    rows = (f"{name} = {value}\n" for name, value in found.items() if name in used)
+    return _CONSTANTS + "".join(rows)
 
 
 # ---- all of it

@@ -29,16 +29,33 @@ def test_the_files_made_from_the_headers_are_fresh() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_a_changed_header_makes_them_stale(tmp_path: Path) -> None:
-    for folder in ("csrc", "qnnrt/_native", "qnnrt/abi", "tools"):
-        ignored = shutil.ignore_patterns("*.so", "*.cc", "*.cl")
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """What tools/abi.py reads and writes, to be changed."""
+    for folder in ("csrc", "qnnrt", "tools"):
+        ignored = shutil.ignore_patterns("*.so", "*.cc", "*.cl", "__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     assert _check(tmp_path).returncode == 0
-    header = tmp_path / "csrc/abi/qnn_errors.h"
+    return tmp_path
+
+
+def test_a_changed_header_makes_them_stale(copy: Path) -> None:
+    header = copy / "csrc/abi/qnn_errors.h"
     header.write_text(header.read_text().replace("out of memory", "there is no memory", 1))
-    found = _check(tmp_path)
+    found = _check(copy)
     assert found.returncode == 1
     assert "csrc/api/error_codes.inc is not what csrc/abi says" in found.stdout
+
+
+def test_a_new_use_of_a_constant_makes_them_stale(copy: Path) -> None:
+    assert "QNN_TENSOR_VERSION_2" not in (copy / "qnnrt/abi/constants.py").read_text()
+    with (copy / "qnnrt/dtypes.py").open("a") as module:
+        module.write("VERSION = abi.QNN_TENSOR_VERSION_2  # and not QNN_TENSOR_SET_VERSION_1\n")
+    assert "qnnrt/abi/constants.py is not what csrc/abi says" in _check(copy).stdout
+    subprocess.run([sys.executable, copy / "tools/abi.py"], check=True)
+    constants = (copy / "qnnrt/abi/constants.py").read_text()
+    assert "QNN_TENSOR_VERSION_2 = 2" in constants
+    assert "QNN_TENSOR_SET_VERSION_1" not in constants
 
 
 @pytest.fixture(scope="module")
