@@ -7,10 +7,12 @@ underneath, ``alloc`` and ``Buffer`` the memory.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
-from . import lpai, planning, qnn
+from . import qnn
 from ._native import _core
 from .errors import (
     BackendError,
@@ -35,6 +37,9 @@ from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
 from .model import ContextBinary, Model
 from .quantization import dequantize, quantize
 from .session import BoundTensor, Copy, Session, Stats
+
+if TYPE_CHECKING:
+    from . import lpai, planning
 
 __version__: str = _core.version()
 
@@ -79,3 +84,10 @@ __all__ = [
 # Where pip puts oneDNN's library, for installs that are not beside it (editable ones); the native
 # library reads it when it makes the first kernel.
 os.environ.setdefault("QNNRT_PACKAGE_LIBS", os.path.join(sys.prefix, "lib"))
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when they are asked for: most programs do not.
+    if name in ("gpu", "lpai", "planning"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from ..dtypes import data_type
 from ..errors import BindError, ClosedError
 from ..model import Tensor as ModelTensor
 from ..qnn.memhandle import MemHandle
-from ..qnn.opencl_handle import OpenCLHandle
+
+if TYPE_CHECKING:
+    from ..qnn.opencl_handle import OpenCLHandle
 
 __all__ = ["BoundTensor"]
 
@@ -135,8 +137,7 @@ class BoundTensor:
     def _write(self, array: np.ndarray) -> None:
         """Copy an array of its shape and type into the bound memory."""
         if self._on_device:
-            assert isinstance(self._handle, OpenCLHandle)
-            self._handle.write(array)
+            cast("OpenCLHandle", self._handle).write(array)
         else:
             self.array[...] = array
 
@@ -144,9 +145,8 @@ class BoundTensor:
         """A copy of the bound memory."""
         if not self._on_device:
             return self.array.copy()
-        assert isinstance(self._handle, OpenCLHandle)
         result = np.empty(self.shape, self.dtype)
-        self._handle.read(result)
+        cast("OpenCLHandle", self._handle).read(result)
         return result
 
     def __repr__(self) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -131,3 +133,10 @@ def test_no_imports_go_in_a_circle() -> None:
         return found
 
     assert [m for m in imports() if m in reached(m)] == []
+
+
+def test_what_a_backend_needs_is_imported_with_its_first_session() -> None:
+    loaded = "import sys, qnnrt; print(*(m for m in sys.modules if m.startswith('qnnrt.')))"
+    run = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True)
+    assert not [m for m in run.stdout.split() if room(m) in ("cli", "gpu", "lpai", "tflite")]
+    assert "qnnrt._native.op_table" not in run.stdout

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Final
+from typing import Any
 
 from ...qnn.backend import Backend
 from .base import MemoryPolicy
-from .gpu import ForeignGpuPolicy, GpuPolicy
-from .htp import HtpPolicy
-from .lpai import LpaiPolicy
 
-__all__ = ["POLICIES", "MemoryPolicy", "open_backend"]
+__all__ = ["MemoryPolicy", "open_backend", "policies"]
 
-#: The first that suits a backend is its policy; ``MemoryPolicy`` where none does.
-POLICIES: Final[tuple[type[MemoryPolicy], ...]] = (
-    HtpPolicy,
-    LpaiPolicy,
-    GpuPolicy,
-    ForeignGpuPolicy,
-)
-_OPTIONS: Final = {p.OPTION: p for p in POLICIES if p.OPTION is not None}
+
+@functools.cache
+def policies() -> tuple[type[MemoryPolicy], ...]:
+    """The first that suits a backend is its policy; ``MemoryPolicy`` where none does."""
+    # Not at ``import qnnrt``, which they would make slower by what they import in their turn.
+    from .gpu import ForeignGpuPolicy, GpuPolicy
+    from .htp import HtpPolicy
+    from .lpai import LpaiPolicy
+
+    return HtpPolicy, LpaiPolicy, GpuPolicy, ForeignGpuPolicy
 
 
 def open_backend(
@@ -36,14 +36,15 @@ def open_backend(
     Raises:
         ValueError: options that this backend has not, or that come too late for it.
     """
-    special = {n: given[n] for n in _OPTIONS if given.get(n) is not None}
+    having = {p.OPTION: p for p in policies() if p.OPTION is not None}
+    special = {n: given[n] for n in having if given.get(n) is not None}
     was_open = isinstance(backend, Backend)
     if not isinstance(backend, Backend):
         opening: dict[str, Any] = {}
         for name, value in special.items():
-            opening |= _OPTIONS[name].opening(value)
+            opening |= having[name].opening(value)
         backend = Backend.open(backend, **opening) if opening else Backend.shared(backend)
-    found = next((p for p in POLICIES if p.suits(backend)), MemoryPolicy)
+    found = next((p for p in policies() if p.suits(backend)), MemoryPolicy)
     for name, value in special.items():
         if name != found.OPTION:
             raise ValueError(
