@@ -1,11 +1,11 @@
-// Holds every struct size and field offset of the TFLite runtime that the delegate relies on; the
-// checks are compile-time. What ai-edge-litert lays out is tried in
-// tests/tflite/test_tflite_delegate*.
+// Holds every struct size and field offset of the TFLite runtime that the delegate relies on. What
+// ai-edge-litert lays out is tried in tests/tflite/test_tflite_delegate*.
 #include <cstddef>
-#include <cstdio>
+#include <map>
+#include <string>
 
-#include "tflite/delegate/params.h"
-#include "tflite/delegate/runtime.h"
+#include "check.h"
+#include "tflite/delegate/node_view.h"
 
 #define SIZE(Type, size) static_assert(sizeof(Type) == (size), "size of " #Type)
 #define AT(Type, field, offset) \
@@ -114,94 +114,91 @@ AT(TfLiteContext, GetModelMetadata, 176);
 AT(TfLiteContext, AcquireSubgraphContext, 184);
 AT(TfLiteContext, ReleaseSubgraphContext, 192);
 
-namespace qnnrt::tflite {
+namespace {
 
-SIZE(ConvParams, 28);
-AT(ConvParams, stride_w, 4);
-AT(ConvParams, stride_h, 8);
-AT(ConvParams, activation, 12);
-AT(ConvParams, dilation_w, 16);
-AT(ConvParams, dilation_h, 20);
-AT(ConvParams, bias_type, 24);
-SIZE(DepthwiseParams, 28);
-AT(DepthwiseParams, stride_w, 4);
-AT(DepthwiseParams, stride_h, 8);
-AT(DepthwiseParams, multiplier, 12);
-AT(DepthwiseParams, activation, 16);
-AT(DepthwiseParams, dilation_w, 20);
-AT(DepthwiseParams, dilation_h, 24);
-SIZE(Conv3dParams, 32);
-AT(Conv3dParams, stride_d, 12);
-AT(Conv3dParams, dilation_d, 24);
-AT(Conv3dParams, activation, 28);
-SIZE(PoolParams, 40);
-AT(PoolParams, stride_w, 4);
-AT(PoolParams, stride_h, 8);
-AT(PoolParams, filter_w, 12);
-AT(PoolParams, filter_h, 16);
-AT(PoolParams, activation, 20);
-AT(PoolParams, computed, 24);
-SIZE(DenseParams, 16);
-AT(DenseParams, weights_format, 4);
-AT(DenseParams, keep_num_dims, 8);
-AT(DenseParams, asymmetric_inputs, 9);
-AT(DenseParams, bias_type, 12);
-SIZE(TransposeConvParams, 20);
-AT(TransposeConvParams, stride_w, 4);
-AT(TransposeConvParams, stride_h, 8);
-AT(TransposeConvParams, activation, 12);
-AT(TransposeConvParams, bias_type, 16);
-SIZE(SumParams, 8);
-AT(SumParams, pot_scale_int16, 4);
-SIZE(ActivationParams, 4);
-SIZE(ConcatParams, 8);
-AT(ConcatParams, activation, 4);
-SIZE(SoftmaxParams, 4);
-SIZE(MatMulParams, 3);
-AT(MatMulParams, adjoint_y, 1);
-AT(MatMulParams, asymmetric_inputs, 2);
-SIZE(ReshapeParams, 36);
-AT(ReshapeParams, rank, 32);
-SIZE(ResizeParams, 2);
-AT(ResizeParams, half_pixel_centers, 1);
-SIZE(ReduceParams, 1);
-SIZE(SplitParams, 4);
-SIZE(SqueezeParams, 36);
-AT(SqueezeParams, count, 32);
-SIZE(StridedSliceParams, 24);
-AT(StridedSliceParams, end_mask, 4);
-AT(StridedSliceParams, ellipsis_mask, 8);
-AT(StridedSliceParams, new_axis_mask, 12);
-AT(StridedSliceParams, shrink_axis_mask, 16);
-AT(StridedSliceParams, offset, 20);
-SIZE(GatherParams, 8);
-AT(GatherParams, batch_dims, 4);
-SIZE(ArgParams, 4);
-SIZE(PackParams, 8);
-AT(PackParams, axis, 4);
-SIZE(CastParams, 8);
-AT(CastParams, out_type, 4);
-SIZE(LeakyReluParams, 4);
-SIZE(BlockParams, 4);
-SIZE(GeluParams, 1);
-SIZE(MirrorPadParams, 4);
-SIZE(LstmParams, 20);
-AT(LstmParams, kernel, 12);
-SIZE(SequenceLstmParams, 16);
-AT(SequenceLstmParams, projection_clip, 8);
-AT(SequenceLstmParams, time_major, 12);
-AT(SequenceLstmParams, diagonal, 14);
-SIZE(CumsumParams, 2);
-AT(CumsumParams, reverse, 1);
-SIZE(OneHotParams, 4);
-SIZE(LrnParams, 16);
-AT(LrnParams, bias, 4);
-AT(LrnParams, alpha, 8);
-AT(LrnParams, beta, 12);
+// Where the structs of the runtime have the options that the lowering reads.
+struct OptionAt {
+  const char* table;
+  const char* option;
+  size_t offset;
+};
 
-}  // namespace qnnrt::tflite
+const OptionAt kOptions[] = {
+    {"Conv2DOptions", "Padding", 0},
+    {"Conv2DOptions", "StrideW", 4},
+    {"Conv2DOptions", "StrideH", 8},
+    {"Conv2DOptions", "FusedActivationFunction", 12},
+    {"Conv2DOptions", "DilationWFactor", 16},
+    {"Conv2DOptions", "DilationHFactor", 20},
+    {"DepthwiseConv2DOptions", "StrideH", 8},
+    {"DepthwiseConv2DOptions", "FusedActivationFunction", 16},
+    {"DepthwiseConv2DOptions", "DilationWFactor", 20},
+    {"DepthwiseConv2DOptions", "DilationHFactor", 24},
+    {"Conv3DOptions", "StrideD", 12},
+    {"Conv3DOptions", "DilationDFactor", 24},
+    {"Conv3DOptions", "FusedActivationFunction", 28},
+    {"TransposeConvOptions", "StrideH", 8},
+    {"TransposeConvOptions", "FusedActivationFunction", 12},
+    {"Pool2DOptions", "StrideH", 8},
+    {"Pool2DOptions", "FilterWidth", 12},
+    {"Pool2DOptions", "FilterHeight", 16},
+    {"Pool2DOptions", "FusedActivationFunction", 20},
+    {"FullyConnectedOptions", "WeightsFormat", 4},
+    {"FullyConnectedOptions", "KeepNumDims", 8},
+    {"BatchMatMulOptions", "AdjY", 1},
+    {"AddOptions", "FusedActivationFunction", 0},
+    {"ConcatenationOptions", "FusedActivationFunction", 4},
+    {"ResizeBilinearOptions", "HalfPixelCenters", 1},
+    {"StridedSliceOptions", "EndMask", 4},
+    {"StridedSliceOptions", "EllipsisMask", 8},
+    {"StridedSliceOptions", "NewAxisMask", 12},
+    {"StridedSliceOptions", "ShrinkAxisMask", 16},
+    {"StridedSliceOptions", "Offset", 20},
+    {"GatherOptions", "BatchDims", 4},
+    {"PackOptions", "Axis", 4},
+    {"UnpackOptions", "Axis", 4},
+    {"MirrorPadOptions", "Mode", 0},
+    {"LSTMOptions", "ProjClip", 8},
+    {"LSTMOptions", "KernelType", 12},
+    {"UnidirectionalSequenceLSTMOptions", "ProjClip", 8},
+    {"UnidirectionalSequenceLSTMOptions", "TimeMajor", 12},
+    {"UnidirectionalSequenceLSTMOptions", "DiagonalRecurrentTensors", 14},
+    {"CumsumOptions", "Reverse", 1},
+    {"LocalResponseNormalizationOptions", "Bias", 4},
+    {"LocalResponseNormalizationOptions", "Alpha", 8},
+    {"LocalResponseNormalizationOptions", "Beta", 12},
+};
 
-int main() {
-  std::puts("tflite_layout_test: 42 structs and enums are laid out as the runtime's");
-  return 0;
+// The options of a struct that is 0 but for one byte.
+std::map<std::string, double> Read(const char* table, size_t offset) {
+  char data[40] = {0};
+  if (offset < sizeof data) data[offset] = 1;
+  qnnrt::tflite::NodeView view;
+  qnnrt::tflite::ReadOptions(data, table, &view);
+  std::map<std::string, double> found;
+  for (const auto& [name, option] : view.options) found[name] = option.number;
+  return found;
 }
+
+TEST(AnOptionIsReadWhereTheStructHasIt) {
+  for (const OptionAt& at : kOptions) {
+    std::map<std::string, double> expected = Read(at.table, SIZE_MAX);
+    std::map<std::string, double> found = Read(at.table, at.offset);
+    CHECK(found.at(at.option) != expected.at(at.option));
+    expected[at.option] = found[at.option];
+    CHECK(found == expected);  // no other one has changed
+  }
+}
+
+TEST(AListHasItsLengthBehindIt) {
+  int32_t data[9] = {2, 3, 4, 0, 0, 0, 0, 0, 3};
+  for (const char* table : {"ReshapeOptions", "SqueezeOptions"}) {
+    qnnrt::tflite::NodeView view;
+    qnnrt::tflite::ReadOptions(data, table, &view);
+    CHECK(view.options.begin()->second.list == std::vector<double>({2, 3, 4}));
+  }
+}
+
+}  // namespace
+
+CHECK_MAIN("tflite_layout_test")

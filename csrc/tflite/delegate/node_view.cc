@@ -1,11 +1,9 @@
 #include "tflite/delegate/node_view.h"
 
-#include <cstddef>
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
-
-#include "tflite/delegate/params.h"
 
 namespace qnnrt::tflite {
 namespace {
@@ -104,174 +102,113 @@ TensorView TensorOf(const TfLiteContext& context, int index, bool output) {
 
 // ---- Options: what builtin_data has, under the schema's names ----
 
-enum class Kind {
+enum Kind {
   kInt,
-  kFlag,
+  kFlag,  // a byte, because what follows the last field is not cleared
   kFloat,
   kFromOne,  // an enumeration that begins at 0 in the schema, and at 1 in C
-  kList,     // of 32-bit numbers; their count is at `count`
+  kList,     // eight numbers of 32 bits, and how many of them count
 };
 
 struct Field {
+  Field(const char* name, Kind kind = kInt) : name(name), kind(kind) {}
   const char* name;
   Kind kind;
-  size_t offset;
-  size_t count = 0;
 };
 
-#define QNNRT_FIELD(kind, name, type, field) \
-  { name, Kind::kind, offsetof(type, field) }
-
-template <typename Params>
-std::vector<Field> Strides() {
-  return {QNNRT_FIELD(kFromOne, "Padding", Params, padding),
-          QNNRT_FIELD(kInt, "StrideW", Params, stride_w),
-          QNNRT_FIELD(kInt, "StrideH", Params, stride_h),
-          QNNRT_FIELD(kInt, "FusedActivationFunction", Params, activation)};
-}
-
-template <typename Params>
-std::vector<Field> Dilated(std::vector<Field> more = {}) {
-  std::vector<Field> fields = Strides<Params>();
-  fields.push_back(QNNRT_FIELD(kInt, "DilationWFactor", Params, dilation_w));
-  fields.push_back(QNNRT_FIELD(kInt, "DilationHFactor", Params, dilation_h));
-  fields.insert(fields.end(), more.begin(), more.end());
-  return fields;
-}
-
-std::vector<Field> Pooled() {
-  std::vector<Field> fields = Strides<PoolParams>();
-  fields.push_back(QNNRT_FIELD(kInt, "FilterWidth", PoolParams, filter_w));
-  fields.push_back(QNNRT_FIELD(kInt, "FilterHeight", PoolParams, filter_h));
-  return fields;
-}
-
-template <typename Params>
-std::vector<Field> Activated() {
-  return {QNNRT_FIELD(kInt, "FusedActivationFunction", Params, activation)};
-}
-
-std::vector<Field> Resized() {
-  return {QNNRT_FIELD(kFlag, "AlignCorners", ResizeParams, align_corners),
-          QNNRT_FIELD(kFlag, "HalfPixelCenters", ResizeParams, half_pixel_centers)};
-}
-
-template <typename Params>
-std::vector<Field> Recurrent(std::vector<Field> more) {
-  more.push_back(QNNRT_FIELD(kInt, "FusedActivationFunction", Params, activation));
-  more.push_back(QNNRT_FIELD(kFloat, "CellClip", Params, cell_clip));
-  more.push_back(QNNRT_FIELD(kFloat, "ProjClip", Params, projection_clip));
-  return more;
-}
-
-// The table of options -> its fields, as far as the lowering reads them.
+// The fields of each table of options in the order of TFLite's struct, up to the last one that the
+// lowering reads; each one is on its natural boundary.
 const std::map<std::string, std::vector<Field>>& Fields() {
+  const Field padding("Padding", kFromOne), stride_w("StrideW"), stride_h("StrideH");
+  const Field activation("FusedActivationFunction");
   static const auto* const table = new std::map<std::string, std::vector<Field>>{
-      {"Conv2DOptions", Dilated<ConvParams>()},
-      {"DepthwiseConv2DOptions", Dilated<DepthwiseParams>()},
+      {"Conv2DOptions",
+       {padding, stride_w, stride_h, activation, "DilationWFactor", "DilationHFactor"}},
+      {"DepthwiseConv2DOptions",
+       {padding, stride_w, stride_h, "DepthMultiplier", activation, "DilationWFactor",
+        "DilationHFactor"}},
       {"Conv3DOptions",
-       Dilated<Conv3dParams>({QNNRT_FIELD(kInt, "StrideD", Conv3dParams, stride_d),
-                              QNNRT_FIELD(kInt, "DilationDFactor", Conv3dParams, dilation_d)})},
-      {"TransposeConvOptions", Strides<TransposeConvParams>()},
-      {"Pool2DOptions", Pooled()},
-      {"FullyConnectedOptions",
-       {QNNRT_FIELD(kInt, "FusedActivationFunction", DenseParams, activation),
-        QNNRT_FIELD(kInt, "WeightsFormat", DenseParams, weights_format),
-        QNNRT_FIELD(kFlag, "KeepNumDims", DenseParams, keep_num_dims)}},
-      {"BatchMatMulOptions",
-       {QNNRT_FIELD(kFlag, "AdjX", MatMulParams, adjoint_x),
-        QNNRT_FIELD(kFlag, "AdjY", MatMulParams, adjoint_y)}},
-      {"AddOptions", Activated<SumParams>()},
-      {"SubOptions", Activated<SumParams>()},
-      {"MulOptions", Activated<ActivationParams>()},
-      {"DivOptions", Activated<ActivationParams>()},
-      {"L2NormOptions", Activated<ActivationParams>()},
-      {"CastOptions", {}},
-      {"GeluOptions", {QNNRT_FIELD(kFlag, "Approximate", GeluParams, approximate)}},
-      {"LeakyReluOptions", {QNNRT_FIELD(kFloat, "Alpha", LeakyReluParams, alpha)}},
-      {"SoftmaxOptions", {QNNRT_FIELD(kFloat, "Beta", SoftmaxParams, beta)}},
+       {padding, stride_w, stride_h, "StrideD", "DilationWFactor", "DilationHFactor",
+        "DilationDFactor", activation}},
+      {"TransposeConvOptions", {padding, stride_w, stride_h, activation}},
+      {"Pool2DOptions", {padding, stride_w, stride_h, "FilterWidth", "FilterHeight", activation}},
+      {"FullyConnectedOptions", {activation, "WeightsFormat", {"KeepNumDims", kFlag}}},
+      {"BatchMatMulOptions", {{"AdjX", kFlag}, {"AdjY", kFlag}}},
+      {"AddOptions", {activation}},
+      {"SubOptions", {activation}},
+      {"MulOptions", {activation}},
+      {"DivOptions", {activation}},
+      {"L2NormOptions", {activation}},
+      {"GeluOptions", {{"Approximate", kFlag}}},
+      {"LeakyReluOptions", {{"Alpha", kFloat}}},
+      {"SoftmaxOptions", {{"Beta", kFloat}}},
       {"LocalResponseNormalizationOptions",
-       {QNNRT_FIELD(kInt, "Radius", LrnParams, radius),
-        QNNRT_FIELD(kFloat, "Bias", LrnParams, bias),
-        QNNRT_FIELD(kFloat, "Alpha", LrnParams, alpha),
-        QNNRT_FIELD(kFloat, "Beta", LrnParams, beta)}},
-      {"ConcatenationOptions",
-       {QNNRT_FIELD(kInt, "Axis", ConcatParams, axis),
-        QNNRT_FIELD(kInt, "FusedActivationFunction", ConcatParams, activation)}},
-      {"DepthToSpaceOptions", {QNNRT_FIELD(kInt, "BlockSize", BlockParams, block_size)}},
-      {"SpaceToDepthOptions", {QNNRT_FIELD(kInt, "BlockSize", BlockParams, block_size)}},
-      {"ReshapeOptions",
-       {{"NewShape", Kind::kList, offsetof(ReshapeParams, shape), offsetof(ReshapeParams, rank)}}},
-      {"SqueezeOptions",
-       {{"SqueezeDims", Kind::kList, offsetof(SqueezeParams, dims),
-         offsetof(SqueezeParams, count)}}},
+       {"Radius", {"Bias", kFloat}, {"Alpha", kFloat}, {"Beta", kFloat}}},
+      {"ConcatenationOptions", {"Axis", activation}},
+      {"DepthToSpaceOptions", {"BlockSize"}},
+      {"SpaceToDepthOptions", {"BlockSize"}},
+      {"ReshapeOptions", {{"NewShape", kList}}},
+      {"SqueezeOptions", {{"SqueezeDims", kList}}},
       {"StridedSliceOptions",
-       {QNNRT_FIELD(kInt, "BeginMask", StridedSliceParams, begin_mask),
-        QNNRT_FIELD(kInt, "EndMask", StridedSliceParams, end_mask),
-        QNNRT_FIELD(kInt, "EllipsisMask", StridedSliceParams, ellipsis_mask),
-        QNNRT_FIELD(kInt, "NewAxisMask", StridedSliceParams, new_axis_mask),
-        QNNRT_FIELD(kInt, "ShrinkAxisMask", StridedSliceParams, shrink_axis_mask),
-        QNNRT_FIELD(kFlag, "Offset", StridedSliceParams, offset)}},
-      {"SplitOptions", {QNNRT_FIELD(kInt, "NumSplits", SplitParams, count)}},
-      {"PackOptions", {QNNRT_FIELD(kInt, "Axis", PackParams, axis)}},
-      {"UnpackOptions", {QNNRT_FIELD(kInt, "Axis", PackParams, axis)}},
-      {"MirrorPadOptions", {QNNRT_FIELD(kFromOne, "Mode", MirrorPadParams, mode)}},
-      {"ReducerOptions", {QNNRT_FIELD(kFlag, "KeepDims", ReduceParams, keep_dims)}},
-      {"CumsumOptions",
-       {QNNRT_FIELD(kFlag, "Exclusive", CumsumParams, exclusive),
-        QNNRT_FIELD(kFlag, "Reverse", CumsumParams, reverse)}},
-      {"GatherOptions",
-       {QNNRT_FIELD(kInt, "Axis", GatherParams, axis),
-        QNNRT_FIELD(kInt, "BatchDims", GatherParams, batch_dims)}},
-      {"OneHotOptions", {QNNRT_FIELD(kInt, "Axis", OneHotParams, axis)}},
-      {"ResizeBilinearOptions", Resized()},
-      {"ResizeNearestNeighborOptions", Resized()},
-      {"LSTMOptions", Recurrent<LstmParams>({QNNRT_FIELD(kInt, "KernelType", LstmParams, kernel)})},
+       {"BeginMask",
+        "EndMask",
+        "EllipsisMask",
+        "NewAxisMask",
+        "ShrinkAxisMask",
+        {"Offset", kFlag}}},
+      {"SplitOptions", {"NumSplits"}},
+      {"PackOptions", {"ValuesCount", "Axis"}},
+      {"UnpackOptions", {"Num", "Axis"}},
+      {"MirrorPadOptions", {{"Mode", kFromOne}}},
+      {"ReducerOptions", {{"KeepDims", kFlag}}},
+      {"CumsumOptions", {{"Exclusive", kFlag}, {"Reverse", kFlag}}},
+      {"GatherOptions", {"Axis", "BatchDims"}},
+      {"OneHotOptions", {"Axis"}},
+      {"ResizeBilinearOptions", {{"AlignCorners", kFlag}, {"HalfPixelCenters", kFlag}}},
+      {"ResizeNearestNeighborOptions", {{"AlignCorners", kFlag}, {"HalfPixelCenters", kFlag}}},
+      {"LSTMOptions", {activation, {"CellClip", kFloat}, {"ProjClip", kFloat}, "KernelType"}},
       {"UnidirectionalSequenceLSTMOptions",
-       Recurrent<SequenceLstmParams>(
-           {QNNRT_FIELD(kFlag, "TimeMajor", SequenceLstmParams, time_major),
-            QNNRT_FIELD(kFlag, "DiagonalRecurrentTensors", SequenceLstmParams, diagonal)})},
+       {activation,
+        {"CellClip", kFloat},
+        {"ProjClip", kFloat},
+        {"TimeMajor", kFlag},
+        {"AsymmetricQuantizeInputs", kFlag},
+        {"DiagonalRecurrentTensors", kFlag}}},
   };
   return *table;
 }
 
-#undef QNNRT_FIELD
-
 template <typename T>
-T Read(const void* data, size_t offset) {
+T Read(const char** at) {
   T value;
-  std::memcpy(&value, static_cast<const char*>(data) + offset, sizeof value);
+  std::memcpy(&value, *at, sizeof value);
+  *at += sizeof value;
   return value;
 }
+
+}  // namespace
 
 void ReadOptions(const void* data, const char* table, NodeView* view) {
   auto found = Fields().find(table);
   if (found == Fields().end()) return;
-  if (data == nullptr && !found->second.empty()) Damaged("its parameters are missing");
+  if (data == nullptr) Damaged("its parameters are missing");
+  const char* at = static_cast<const char*>(data);
   for (const Field& field : found->second) {
     Option& option = view->options[field.name];
-    switch (field.kind) {
-      case Kind::kInt:
-        option.number = Read<int32_t>(data, field.offset);
-        break;
-      case Kind::kFromOne:
-        option.number = Read<int32_t>(data, field.offset) - 1.0;
-        break;
-      case Kind::kFlag:
-        option.number = Read<uint8_t>(data, field.offset) != 0;
-        break;
-      case Kind::kFloat:
-        option.number = Read<float>(data, field.offset);
-        break;
-      case Kind::kList:
-        for (int i = 0; i < Read<int32_t>(data, field.count) && i < 8; ++i)
-          option.list.push_back(Read<int32_t>(data, field.offset + i * sizeof(int32_t)));
-        break;
+    if (field.kind == kFlag) {
+      option.number = Read<uint8_t>(&at) != 0;
+    } else if (field.kind == kFloat) {
+      option.number = Read<float>(&at);
+    } else if (field.kind == kList) {
+      int32_t values[8];
+      for (int32_t& value : values) value = Read<int32_t>(&at);
+      const int32_t count = std::clamp(Read<int32_t>(&at), 0, 8);
+      option.list.assign(values, values + count);
+    } else {
+      option.number = Read<int32_t>(&at) - (field.kind == kFromOne ? 1.0 : 0.0);
     }
   }
 }
-
-}  // namespace
 
 NodeView ViewOf(const TfLiteContext& context, const TfLiteNode& node,
                 const TfLiteRegistration& registration) {

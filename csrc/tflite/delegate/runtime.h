@@ -59,22 +59,6 @@ typedef enum TfLiteQuantizationType {
   kTfLiteAffineQuantization = 1,
 } TfLiteQuantizationType;
 
-typedef enum TfLitePadding {
-  kTfLitePaddingUnknown = 0,
-  kTfLitePaddingSame = 1,
-  kTfLitePaddingValid = 2,
-} TfLitePadding;
-
-typedef enum TfLiteFusedActivation {
-  kTfLiteActNone = 0,
-  kTfLiteActRelu = 1,
-  kTfLiteActReluN1To1 = 2,
-  kTfLiteActRelu6 = 3,
-  kTfLiteActTanh = 4,
-  kTfLiteActSignBit = 5,
-  kTfLiteActSigmoid = 6,
-} TfLiteFusedActivation;
-
 #define kTfLiteOptionalTensor (-1)
 #define kTfLiteNullBufferHandle (-1)
 
@@ -166,11 +150,7 @@ struct TfLiteRegistration {
 struct TfLiteDelegate {
   void* data_;
   TfLiteStatus (*Prepare)(TfLiteContext* context, TfLiteDelegate* delegate);
-  TfLiteStatus (*CopyFromBufferHandle)(TfLiteContext* context, TfLiteDelegate* delegate, int handle,
-                                       TfLiteTensor* tensor);
-  TfLiteStatus (*CopyToBufferHandle)(TfLiteContext* context, TfLiteDelegate* delegate, int handle,
-                                     TfLiteTensor* tensor);
-  void (*FreeBufferHandle)(TfLiteContext* context, TfLiteDelegate* delegate, int* handle);
+  void *CopyFromBufferHandle, *CopyToBufferHandle, *FreeBufferHandle;  // functions
   int64_t flags;
   void* opaque_delegate_builder;
 };
@@ -183,16 +163,17 @@ typedef struct TfLiteDelegateParams {
   TfLiteIntArray* output_tensors;
 } TfLiteDelegateParams;
 
-// Null in the runtimes met: GetTensor, GetEvalTensor, ResizeTensorExplicit,
-// AllocatePersistentBuffer, RequestScratchBufferInArena. Read tensors[i], each time anew.
+// The void pointers are functions that are not called here. Null in the runtimes met: GetTensor,
+// GetEvalTensor, ResizeTensorExplicit, AllocatePersistentBuffer, RequestScratchBufferInArena. Read
+// tensors[i], each time anew.
 struct TfLiteContext {
   size_t tensors_size;
   TfLiteStatus (*GetExecutionPlan)(TfLiteContext* context, TfLiteIntArray** plan);
   TfLiteTensor* tensors;
   void* impl_;
-  TfLiteStatus (*ResizeTensor)(TfLiteContext* context, TfLiteTensor* tensor, TfLiteIntArray* dims);
+  void* ResizeTensor;
   void (*ReportError)(TfLiteContext* context, const char* format, ...);
-  TfLiteStatus (*AddTensors)(TfLiteContext* context, int count, int* first);
+  void* AddTensors;
   TfLiteStatus (*GetNodeAndRegistration)(TfLiteContext* context, int index, TfLiteNode** node,
                                          TfLiteRegistration** registration);
   TfLiteStatus (*ReplaceNodeSubsetsWithDelegateKernels)(TfLiteContext* context,
@@ -200,25 +181,16 @@ struct TfLiteContext {
                                                         const TfLiteIntArray* nodes,
                                                         TfLiteDelegate* delegate);
   int recommended_num_threads;
-  void* (*GetExternalContext)(TfLiteContext* context, int type);
-  void (*SetExternalContext)(TfLiteContext* context, int type, void* external);
+  void *GetExternalContext, *SetExternalContext;
   bool allow_fp32_relax_to_fp16;
   void* profiler;
-  void* (*AllocatePersistentBuffer)(TfLiteContext* context, size_t bytes);
-  TfLiteStatus (*AllocateBufferForEval)(TfLiteContext* context, size_t bytes, void** buffer);
-  TfLiteStatus (*RequestScratchBufferInArena)(TfLiteContext* context, size_t bytes, int* index);
-  void* (*GetScratchBuffer)(TfLiteContext* context, int index);
-  TfLiteStatus (*ResizeTensorExplicit)(TfLiteContext* context, TfLiteTensor* tensor, int rank,
-                                       const int* shape);
+  void *AllocatePersistentBuffer, *AllocateBufferForEval;
+  void *RequestScratchBufferInArena, *GetScratchBuffer;
+  void* ResizeTensorExplicit;
   TfLiteStatus (*PreviewDelegatePartitioning)(TfLiteContext* context, const TfLiteIntArray* nodes,
                                               TfLiteDelegateParams** partitions, int* count);
-  TfLiteTensor* (*GetTensor)(const TfLiteContext* context, int index);
-  void* (*GetEvalTensor)(const TfLiteContext* context, int index);
-  TfLiteStatus (*GetModelMetadata)(const TfLiteContext* context, const char* name,
-                                   const char** data, size_t* bytes);
-  TfLiteStatus (*AcquireSubgraphContext)(TfLiteContext* context, int index,
-                                         TfLiteContext** acquired);
-  TfLiteStatus (*ReleaseSubgraphContext)(TfLiteContext* context, int index);
+  void *GetTensor, *GetEvalTensor, *GetModelMetadata;
+  void *AcquireSubgraphContext, *ReleaseSubgraphContext;
 };
 
 #ifdef __cplusplus
