@@ -43,13 +43,20 @@ uint64_t Guarded(const TfLiteDelegate* delegate, const F& call) {
   }
 }
 
-TfLiteDelegate* Make(Result<Options> options, std::string* error) {
-  if (options.ok()) {
-    Result<Delegate*> made = Delegate::Create(std::move(*options));
-    if (made.ok()) return (*made)->c();
-    *error = made.status().message();
-  } else {
-    *error = options.status().message();
+// Null, with the reason, where the options are refused or the backend is not to be had.
+template <typename F>
+TfLiteDelegate* Make(const F& read, std::string* error) {
+  try {
+    Result<Options> options = read();
+    if (options.ok()) {
+      Result<Delegate*> made = Delegate::Create(std::move(*options));
+      if (made.ok()) return (*made)->c();
+      *error = made.status().message();
+    } else {
+      *error = options.status().message();
+    }
+  } catch (const std::exception& e) {
+    *error = e.what();
   }
   return nullptr;
 }
@@ -70,15 +77,11 @@ QNN_API TfLiteDelegate* tflite_plugin_create_delegate(const char* const* keys,
   // Python gives an int, C programs a size_t: the upper half may be anything.
   count &= 0xFFFFFFFFu;
   std::string error;
-  try {
-    TfLiteDelegate* made =
-        qnnrt::tflite::Make(qnnrt::tflite::ReadKeys(keys, values, count), &error);
-    if (made != nullptr) return made;
-  } catch (const std::exception& e) {
-    error = e.what();
-  }
-  if (report_error != nullptr) report_error(("TfLiteQnnDelegate: " + error).c_str());
-  return nullptr;
+  TfLiteDelegate* made =
+      qnnrt::tflite::Make([&] { return qnnrt::tflite::ReadKeys(keys, values, count); }, &error);
+  if (made == nullptr && report_error != nullptr)
+    report_error(("TfLiteQnnDelegate: " + error).c_str());
+  return made;
 }
 
 QNN_API void tflite_plugin_destroy_delegate(TfLiteDelegate* delegate) {
@@ -89,13 +92,10 @@ QNN_API void tflite_plugin_destroy_delegate(TfLiteDelegate* delegate) {
 
 TfLiteDelegate* TfLiteQnnDelegateCreate(const TfLiteQnnDelegateOptions* options) {
   std::string error = "the options must not be null";
-  try {
-    if (options != nullptr) {
-      TfLiteDelegate* made = qnnrt::tflite::Make(qnnrt::tflite::ReadOptions(*options), &error);
-      if (made != nullptr) return made;
-    }
-  } catch (const std::exception& e) {
-    error = e.what();
+  if (options != nullptr) {
+    TfLiteDelegate* made =
+        qnnrt::tflite::Make([&] { return qnnrt::tflite::ReadOptions(*options); }, &error);
+    if (made != nullptr) return made;
   }
   const qnnrt::tflite::Log log(options == nullptr ? kLogLevelError : options->log_level);
   log.Write(kLogLevelError, "TfLiteQnnDelegate: %s", error.c_str());

@@ -12,6 +12,21 @@ namespace {
 constexpr int32_t kBuiltinDelegate = 51;
 void* const kFailed = reinterpret_cast<void*>(~uintptr_t{0});  // what the runtime looks for
 
+// Whether the call succeeds; what was wrong goes to the runtime.
+template <typename F>
+bool Reported(TfLiteContext* context, const F& call) {
+  std::string error;
+  try {
+    const Status status = call();
+    if (status.ok()) return true;
+    error = status.message();
+  } catch (const std::exception& e) {
+    error = e.what();
+  }
+  context->ReportError(context, "TfLiteQnnDelegate: %s", error.c_str());
+  return false;
+}
+
 }  // namespace
 
 TfLiteRegistration Kernel::Registration() {
@@ -29,19 +44,15 @@ TfLiteRegistration Kernel::Registration() {
 void* Kernel::Init(TfLiteContext* context, const char* buffer, size_t) {
   const auto* params = reinterpret_cast<const TfLiteDelegateParams*>(buffer);
   Delegate* delegate = Delegate::Of(params->delegate);
-  try {
-    std::unique_ptr<Kernel> kernel(new Kernel(delegate->shared_from_this(), context));
-    const Status status = kernel->Build(*params);
-    if (status.ok()) {
-      std::lock_guard<std::mutex> lock(delegate->mutex_);
-      delegate->kernels_.insert(kernel.get());
-      return kernel.release();
-    }
-    context->ReportError(context, "TfLiteQnnDelegate: %s", status.message().c_str());
-  } catch (const std::exception& e) {
-    context->ReportError(context, "TfLiteQnnDelegate: %s", e.what());
-  }
-  return kFailed;
+  std::unique_ptr<Kernel> kernel;
+  const bool built = Reported(context, [&] {
+    kernel.reset(new Kernel(delegate->shared_from_this(), context));
+    QNNRT_RETURN_IF_ERROR(kernel->Build(*params));
+    std::lock_guard<std::mutex> lock(delegate->mutex_);
+    delegate->kernels_.insert(kernel.get());
+    return Status::Ok();
+  });
+  return built ? kernel.release() : kFailed;
 }
 
 Status Kernel::Build(const TfLiteDelegateParams& params) {
@@ -92,14 +103,7 @@ void Kernel::Free(TfLiteContext* context, void* raw) {
 
 TfLiteStatus Kernel::Prepare(TfLiteContext* context, TfLiteNode* node) {
   auto* kernel = static_cast<Kernel*>(node->user_data);
-  try {
-    const Status status = kernel->Attach(context);
-    if (status.ok()) return kTfLiteOk;
-    context->ReportError(context, "TfLiteQnnDelegate: %s", status.message().c_str());
-  } catch (const std::exception& e) {
-    context->ReportError(context, "TfLiteQnnDelegate: %s", e.what());
-  }
-  return kTfLiteError;
+  return Reported(context, [&] { return kernel->Attach(context); }) ? kTfLiteOk : kTfLiteError;
 }
 
 Status Kernel::Attach(TfLiteContext* context) {
@@ -147,14 +151,7 @@ void Kernel::Summarize(const TfLiteContext& context) const {
 
 TfLiteStatus Kernel::Invoke(TfLiteContext* context, TfLiteNode* node) {
   auto* kernel = static_cast<Kernel*>(node->user_data);
-  try {
-    const Status status = kernel->Run(context);
-    if (status.ok()) return kTfLiteOk;
-    context->ReportError(context, "TfLiteQnnDelegate: %s", status.message().c_str());
-  } catch (const std::exception& e) {
-    context->ReportError(context, "TfLiteQnnDelegate: %s", e.what());
-  }
-  return kTfLiteError;
+  return Reported(context, [&] { return kernel->Run(context); }) ? kTfLiteOk : kTfLiteError;
 }
 
 Status Kernel::Run(TfLiteContext* context) {
