@@ -98,9 +98,7 @@ void QuantizeTo(Node& n) {
 
 void ZerosLike(Node& n) {
   const Value x = n.In(0);
-  const uint64_t zero = 0;
-  n.Spend(Elements(x.dims) * ElementBytes(n.type(x)), "the result");
-  n.Set(0, n.Filled(x.dims, n.type(x), &zero));
+  n.Set(0, n.Filled(x.dims, n.type(x), nullptr, "the result"));
 }
 
 // The number of boundaries that are not above the element.
@@ -108,9 +106,7 @@ void Bucketize(Node& n) {
   const Value x = n.In(0);
   const std::vector<float> bounds = n.Reals("Boundaries");
   if (bounds.empty()) {
-    const int32_t zero = 0;
-    n.Spend(4 * Elements(x.dims), "the result");
-    n.Set(0, n.Filled(x.dims, QNN_DATATYPE_INT_32, &zero));
+    n.Set(0, n.Filled(x.dims, QNN_DATATYPE_INT_32, nullptr, "the result"));
     return;
   }
   Dims wide = x.dims;

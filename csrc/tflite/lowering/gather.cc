@@ -85,23 +85,15 @@ void GatherNd(Node& n) {
 }
 
 Dims Shape(Node& n, int i) {
-  Dims dims;
-  for (int64_t d : n.Ints(i, "the shape")) dims.push_back(Dim(d));
+  const Dims dims = n.Shape(i);
   if (std::count(dims.begin(), dims.end(), 0) != 0) Damaged("a result of %s", Text(dims).c_str());
   return dims;
-}
-
-void Spend(Node& n, const Dims& dims, uint32_t size, const char* what) {
-  const uint64_t count = Elements(dims);
-  n.Spend(count > UINT64_MAX / 8 ? count : count * size, what);
 }
 
 // What meets at one index is added.
 Value Scattered(Node& n, const Dims& dims, const Value& index, const Value& updates) {
   if (n.type(updates) == QNN_DATATYPE_BOOL_8) Unsupported("booleans");
-  const uint64_t zero = 0;
-  Spend(n, dims, ElementBytes(n.type(updates)), "the zeros");
-  const Value zeros = n.Filled(dims, n.type(updates), &zero);
+  const Value zeros = n.Filled(dims, n.type(updates), nullptr, "the zeros");
   return n.Op("ScatterNd", {zeros, index, updates}, dims, {U32("reduction", 1)});
 }
 
@@ -143,7 +135,7 @@ void SparseToDense(Node& n) {
   const Dims dims = Shape(n, 1);
   n.NeedConstant(3, "the default value");
   const Value rest = n.In(3);
-  if (index.rank() < 2) {  // places in a vector
+  if (index.rank() < 2) {  // positions in a vector
     index = n.Reshape(index, {Dim(static_cast<int64_t>(Elements(index.dims))), 1});
   }
   if (index.rank() != 2 || index.dims[1] != dims.size() || Elements(rest.dims) != 1 ||
@@ -156,8 +148,7 @@ void SparseToDense(Node& n) {
   }
   if (values.dims != Dims{count})
     Damaged("values %s at %s", Text(values.dims).c_str(), Text(index.dims).c_str());
-  Spend(n, dims, ElementBytes(n.type(values)), "the rest");
-  const Value dense = n.Filled(dims, n.type(values), n.data(rest));
+  const Value dense = n.Filled(dims, n.type(values), n.data(rest), "the rest");
   n.Set(0, n.Op("ScatterNd", {dense, Index(n, index), values}, dims, {U32("reduction", 0)}));
 }
 
@@ -178,7 +169,7 @@ void DynamicUpdateSlice(Node& n) {
     n.Set(0, n.Copy(update, x.dims));
     return;
   }
-  Spend(n, x.dims, 1, "the mask");
+  n.Spend(x.dims, 1, "the mask");
   std::vector<uint8_t> inside(Elements(x.dims));
   for (uint64_t i = 0; i < inside.size(); ++i) {
     bool in = true;
@@ -209,7 +200,7 @@ void ReverseSequence(Node& n) {
     if (d != batch && d != axis) order.push_back(d);
   }
   for (uint32_t d = 0; d < x.rank(); ++d) back[order[d]] = d;
-  Spend(n, {rows, size}, 24, "the indices");
+  n.Spend({rows, size}, 24, "the indices");
   std::vector<int32_t> at;
   for (uint32_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < size; ++i) {
@@ -225,7 +216,7 @@ void ReverseSequence(Node& n) {
 
 // True on the diagonal.
 Value Diagonal(Node& n, uint32_t rows, uint32_t columns) {
-  Spend(n, {rows, columns}, 1, "the mask");
+  n.Spend({rows, columns}, 1, "the mask");
   std::vector<uint8_t> on(size_t{rows} * columns, 0);
   for (uint32_t i = 0; i < std::min(rows, columns); ++i) on[size_t{i} * columns + i] = 1;
   return n.Constant({rows, columns}, QNN_DATATYPE_BOOL_8, on.data());
@@ -348,7 +339,7 @@ void ResizeNearest(Node& n) {
   std::vector<int32_t> gathered[2];
   for (int d = 0; d < 2; ++d) {
     const uint32_t before = x.dims[1 + d];
-    n.Spend(64 * uint64_t{s.size[d]}, "the coordinates");
+    n.Spend({s.size[d]}, 64, "the coordinates");
     std::vector<int32_t> sources = TfliteSources(before, s.size[d], s.align, s.half, bytes);
     if (sources == ExactSources(before, s.size[d], s.align, s.half)) continue;
     exact[d] = before;

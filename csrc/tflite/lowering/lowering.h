@@ -66,7 +66,6 @@ class Node {
 
   // ---- The node ----
   const NodeView& view() const { return view_; }
-  const char* name() const;
   bool Is(const char* name) const;
   int64_t Integer(const char* option, int64_t fallback = 0) const;
   bool Flag(const char* option) const { return Integer(option) != 0; }
@@ -88,6 +87,7 @@ class Node {
   // A constant of whole numbers that decides what is computed.
   std::vector<int64_t> Ints(int i, const char* what) const;
   int64_t Int(int i, const char* what) const;
+  Dims Shape(int i) const;
   void NeedConstant(int i, const char* what) const;
   Qnn_DataType_t OutType(int i = 0) const;
   Encoding OutEncoding(int i = 0) const;
@@ -103,10 +103,12 @@ class Node {
   const void* data(const Value& v) const;
   // The one element of a constant as a real number.
   double Element(const Value& v, const char* what) const;
-  // A constant of this many bytes is about to be made.
-  void Spend(uint64_t bytes, const char* what);
+  // A constant of such elements is about to be made.
+  void Spend(const Dims& dims, uint32_t element_bytes, const char* what);
   Value Constant(Dims dims, Qnn_DataType_t dtype, const void* data, Encoding encoding = {});
-  Value Filled(const Dims& dims, Qnn_DataType_t dtype, const void* element, Encoding encoding = {});
+  // One element everywhere; null: zeros.
+  Value Filled(const Dims& dims, Qnn_DataType_t dtype, const void* element, const char* what,
+               Encoding encoding = {});
   Value Scalar(float value, const Value& like);
   // The integers of a constant under another encoding; `values`: those, in 32 bits.
   Value Reencoded(const Value& v, Dims dims, Encoding encoding, const int32_t* values = nullptr);
@@ -222,5 +224,6 @@ std::vector<Operator> GatherOperators();
 std::vector<Operator> MovementOperators();
 std::vector<Operator> RecurrentOperators();
 std::vector<Operator> ReduceOperators();
+std::vector<Operator> SlicePadOperators();
 
 }  // namespace qnnrt::tflite

@@ -17,12 +17,6 @@ uint64_t Elements(const Dims& dims) {
   return count;
 }
 
-std::string Text(const Dims& dims) {
-  std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
-  return text + "]";
-}
-
 Dims Physical(const Dims& dims) { return dims.empty() ? Dims{1} : dims; }
 
 namespace {

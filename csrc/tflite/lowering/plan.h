@@ -15,7 +15,12 @@ using Dims = std::vector<uint32_t>;
 
 // Saturates: hostile shapes have more elements than 64 bits count.
 uint64_t Elements(const Dims& dims);
-std::string Text(const Dims& dims);
+template <typename T>
+std::string Text(const std::vector<T>& values) {
+  std::string text;
+  for (const T& v : values) text += (text.empty() ? "" : ", ") + std::to_string(v);
+  return "[" + text + "]";
+}
 // QNN has no tensors of rank 0: a scalar is held as one element.
 Dims Physical(const Dims& dims);
 

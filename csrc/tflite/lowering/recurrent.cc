@@ -29,12 +29,6 @@ struct Direction {
   bool time_major = false;
 };
 
-Value Zeros(Node& n, const Dims& dims, Qnn_DataType_t dtype) {
-  const uint64_t zero = 0;
-  n.Spend(Elements(dims) * ElementBytes(dtype), "the zeros");
-  return n.Filled(dims, dtype, &zero);
-}
-
 // The output sequence for `x`.
 Value Lstm(Node& n, const Value& x, const Direction& form) {
   if (n.Integer("FusedActivationFunction") != kActTanh)
@@ -51,7 +45,7 @@ Value Lstm(Node& n, const Value& x, const Direction& form) {
   for (int i = 0; i < 2; ++i) {
     const Dims dims = {batch, i == 0 ? outputs : units};
     given[10 + i] = n.State(form.states[i], dims);
-    if (!given[10 + i].given()) given[10 + i] = Zeros(n, dims, n.type(x));
+    if (!given[10 + i].given()) given[10 + i] = n.Filled(dims, n.type(x), nullptr, "the zeros");
   }
   if (n.Keeps({form.states[0], form.states[1]})) {
     const uint8_t never = 0;

@@ -1,0 +1,305 @@
+// Cutting and padding: slices, reversal, pads, blocks of space.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tflite/lowering/lowering.h"
+
+namespace qnnrt::tflite {
+namespace {
+
+uint32_t Length(const Range& r) {
+  const int64_t span = r.stride > 0 ? r.end - r.begin : r.begin - r.end;
+  const int64_t step = std::abs(r.stride);
+  return span <= 0 ? 0 : static_cast<uint32_t>((span - 1) / step + 1);
+}
+
+// Of shapes, mostly, which may have no elements.
+Value CutConstant(Node& n, const Value& x, const std::vector<Range>& ranges, const Dims& dims) {
+  const auto* const from = static_cast<const uint8_t*>(n.data(x));
+  const uint32_t size = ElementBytes(n.type(x));
+  n.Spend(dims, size, "the result");
+  std::vector<uint8_t> bytes(Elements(dims) * size);
+  for (uint64_t i = 0; i < bytes.size() / size; ++i) {
+    uint64_t left = i, at = 0, step = 1;
+    for (uint32_t d = x.rank(); d-- > 0; step *= x.dims[d], left /= dims[d]) {
+      const auto index = static_cast<int64_t>(left % dims[d]);
+      at += static_cast<uint64_t>(ranges[d].begin + index * ranges[d].stride) * step;
+    }
+    std::memcpy(&bytes[i * size], from + at * size, size);
+  }
+  return n.Constant(dims, n.type(x), bytes.data());
+}
+
+}  // namespace
+
+Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges) {
+  Dims dims;
+  std::vector<int32_t> values;
+  bool whole = true;
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    const Range& r = ranges[d];
+    dims.push_back(Length(r));
+    whole = whole && r == Range{0, x.dims[d], 1};
+    const int64_t stride = std::clamp<int64_t>(r.stride, INT32_MIN, INT32_MAX);
+    values.insert(values.end(), {static_cast<int32_t>(r.begin), static_cast<int32_t>(r.end),
+                                 static_cast<int32_t>(stride)});
+  }
+  if (whole) return x;
+  if (n.constant(x) && n.encoding(x).none()) return CutConstant(n, x, ranges, dims);
+  return n.Op("StridedSlice", {x}, dims, {I32s("ranges", values, {x.rank(), 3})});
+}
+
+Value Padded(Node& n, const Value& x, const std::vector<uint32_t>& pads, double value) {
+  if (std::all_of(pads.begin(), pads.end(), [](uint32_t p) { return p == 0; })) return x;
+  Dims dims = x.dims;
+  for (uint32_t d = 0; d < x.rank(); ++d)
+    dims[d] = Dim(int64_t{dims[d]} + pads[2 * d] + pads[2 * d + 1]);
+  const char* const name = "pad_constant_value";
+  Param number = F32(name, static_cast<float>(value));
+  if (n.encoding(x).none() && !n.floating(x)) {
+    if (!(std::fabs(value) < 4294967296.0)) Damaged("a padding value of %g", value);
+    const auto code = static_cast<int64_t>(value);
+    const uint32_t kind = static_cast<uint32_t>(n.type(x)) >> 8;  // signed, unsigned, boolean
+    number = kind == 0   ? I32(name, static_cast<int32_t>(code))
+             : kind == 1 ? U32(name, static_cast<uint32_t>(code))
+                         : Flag(name, code != 0);
+  }
+  return n.Op("Pad", {x}, dims,
+              {U32("scheme", 0), U32s("pad_amount", pads, {x.rank(), 2}), number});
+}
+
+namespace {
+
+void Slice(Node& n) {
+  const Value x = n.In(0);
+  const std::vector<int64_t> begin = n.Ints(1, "the beginning"), size = n.Ints(2, "the size");
+  bool damaged = begin.size() != x.rank() || size.size() != x.rank();
+  std::vector<Range> ranges;
+  for (uint32_t d = 0; d < x.rank() && !damaged; ++d) {
+    const int64_t dim = x.dims[d];
+    damaged = begin[d] < 0 || begin[d] > dim || size[d] < -1 || size[d] > dim - begin[d];
+    ranges.push_back({begin[d], size[d] == -1 ? dim : begin[d] + size[d], 1});
+  }
+  if (damaged)
+    Damaged("it slices %s from %s by %s", Text(x.dims).c_str(), Text(begin).c_str(),
+            Text(size).c_str());
+  n.Set(0, Cut(n, x, ranges));
+}
+
+// As indexing of arrays is: clamped, from the end where negative.
+Range Indices(int64_t begin, int64_t end, int64_t stride, bool no_begin, bool no_end,
+              int64_t size) {
+  const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
+  auto position = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
+  const int64_t first = no_begin ? (stride > 0 ? low : high) : position(begin);
+  const int64_t last = no_end ? (stride > 0 ? high : low) : position(end);
+  return {first, last, stride};
+}
+
+// Bit i of a mask is for entry i of begin, end and strides. Entries for new dimensions and the
+// ellipsis select no dimension or several, all others the next one.
+void StridedSlice(Node& n) {
+  const Value x = n.In(0);
+  const std::vector<int64_t> begin = n.Ints(1, "the beginning"), end = n.Ints(2, "the end");
+  const std::vector<int64_t> strides = n.Ints(3, "the strides");
+  const size_t count = begin.size();
+  if (end.size() != count || strides.size() != count || count > 31)
+    Damaged("%zu begins, %zu ends and %zu strides", count, end.size(), strides.size());
+  const int64_t begin_mask = n.Integer("BeginMask"), end_mask = n.Integer("EndMask");
+  const int64_t ellipsis_mask = n.Integer("EllipsisMask"), new_mask = n.Integer("NewAxisMask");
+  const int64_t shrink_mask = n.Integer("ShrinkAxisMask");
+  const bool offset = n.Flag("Offset");
+  size_t named = 0, ellipses = 0;
+  for (size_t i = 0; i < count; ++i) {
+    ellipses += ellipsis_mask >> i & 1;
+    named += !((new_mask | ellipsis_mask) >> i & 1);
+    if (offset && end[i] < 0) Unsupported("ends relative to the beginning, and negative");
+  }
+  if (ellipses > 1) Damaged("more than one ellipsis");
+  if (named > x.rank()) Damaged("%zu ranges for %u dimensions", named, x.rank());
+  std::vector<Range> ranges;
+  Dims out;
+  auto whole = [&](size_t dims) {
+    for (; dims > 0; --dims) {
+      out.push_back(x.dims[ranges.size()]);
+      ranges.push_back({0, out.back(), 1});
+    }
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (ellipsis_mask >> i & 1) {
+      whole(x.rank() - named);
+      continue;
+    }
+    if (new_mask >> i & 1) {
+      out.push_back(1);
+      continue;
+    }
+    const int64_t size = x.dims[ranges.size()], stride = strides[i];
+    if (std::abs(begin[i]) > INT32_MAX || std::abs(end[i]) > INT32_MAX ||
+        std::abs(stride) > int64_t{INT32_MAX} + 1)
+      Damaged("a range beyond 32 bits");
+    const bool no_begin = begin_mask >> i & 1;
+    if (shrink_mask >> i & 1) {
+      int64_t at = begin[i] < 0 ? begin[i] + size : begin[i];
+      if (no_begin) at = stride > 0 ? 0 : size - 1;
+      if (at < 0 || at >= size)
+        Damaged("element %lld of a dimension of %lld", static_cast<long long>(begin[i]),
+                static_cast<long long>(size));
+      ranges.push_back({at, at + 1, 1});
+      continue;
+    }
+    if (stride == 0) Damaged("a stride of 0");
+    const int64_t last = offset ? begin[i] + end[i] : end[i];
+    ranges.push_back(Indices(begin[i], last, stride, no_begin, end_mask >> i & 1, size));
+    out.push_back(Length(ranges.back()));
+  }
+  if (ellipses == 0) whole(x.rank() - named);
+  n.Set(0, n.Reshape(Cut(n, x, ranges), out));
+}
+
+void Reverse(Node& n) {
+  const Value x = n.In(0);
+  std::vector<Range> ranges;
+  for (uint32_t d : x.dims) ranges.push_back({0, d, 1});
+  for (int64_t a : n.Ints(1, "the axes")) {
+    const uint32_t axis = Axis(a, x.rank());
+    if (axis < x.rank()) ranges[axis] = {int64_t{x.dims[axis]} - 1, -1, -1};
+  }
+  n.Set(0, Cut(n, x, ranges));
+}
+
+// Numbers for (before, after) of `pairs` dimensions.
+std::vector<uint32_t> Pads(Node& n, int input, size_t pairs, const char* what) {
+  const std::vector<int64_t> given = n.Ints(input, what);
+  std::vector<uint32_t> pads;
+  bool damaged = given.size() != 2 * pairs;
+  for (int64_t p : given) {
+    damaged = damaged || p < 0 || p > INT32_MAX;
+    pads.push_back(static_cast<uint32_t>(p));
+  }
+  if (damaged) Damaged("%s %s", what, Text(given).c_str());
+  return pads;
+}
+
+std::vector<uint32_t> PadsOfAll(Node& n, const Value& x) {
+  n.NeedConstant(1, "the padding");
+  const Dims& shape = n.view().inputs[1].dims;
+  if (shape != Dims{x.rank(), 2})
+    Damaged("padding of shape %s for %s", Text(shape).c_str(), Text(x.dims).c_str());
+  return Pads(n, 1, x.rank(), "padding");
+}
+
+void Pad(Node& n) {
+  const Value x = n.In(0);
+  const std::vector<uint32_t> pads = PadsOfAll(n, x);
+  double value = 0;
+  if (n.Is("PADV2")) {
+    n.NeedConstant(2, "the padding's value");
+    value = n.Element(n.In(2), "the padding's value");
+  }
+  n.Set(0, Padded(n, x, pads, value));
+}
+
+void MirrorPad(Node& n) {
+  const Value x = n.In(0);
+  const std::vector<uint32_t> pads = PadsOfAll(n, x);
+  const bool reflect = n.Integer("Mode") == 0;
+  Dims dims = x.dims;
+  bool any = false;
+  for (size_t k = 0; k < pads.size(); ++k) {
+    const uint32_t size = x.dims[k / 2];
+    if (pads[k] + (reflect ? 1 : 0) > size)
+      Damaged("padding of %u mirrors more than %s has", pads[k], Text(x.dims).c_str());
+    dims[k / 2] = Dim(int64_t{dims[k / 2]} + pads[k]);
+    any = any || pads[k] != 0;
+  }
+  n.Set(0, any ? n.Op("Pad", {x}, dims,
+                      {U32("scheme", reflect ? 2 : 1), U32s("pad_amount", pads, {x.rank(), 2})})
+               : x);
+}
+
+void SpaceToDepth(Node& n) {
+  const Value x = n.In(0, 4);
+  const int64_t b = n.Integer("BlockSize");
+  if (b < 1 || b > INT16_MAX || x.dims[1] % b != 0 || x.dims[2] % b != 0)
+    Damaged("blocks of %lld in %u by %u", static_cast<long long>(b), x.dims[1], x.dims[2]);
+  const auto block = static_cast<uint32_t>(b);
+  n.Set(0, n.Op("SpaceToDepth", {x},
+                {x.dims[0], x.dims[1] / block, x.dims[2] / block, Dim(x.dims[3] * b * b)},
+                {U32s("block_size", {block, block})}));
+}
+
+void DepthToSpace(Node& n) {
+  const Value x = n.In(0, 4);
+  const int64_t b = n.Integer("BlockSize");
+  if (b < 1 || b > INT16_MAX || x.dims[3] % (b * b) != 0)
+    Damaged("blocks of %lld from %u channels", static_cast<long long>(b), x.dims[3]);
+  const auto block = static_cast<uint32_t>(b);
+  n.Set(0, n.Op("DepthToSpace", {x},
+                {x.dims[0], Dim(x.dims[1] * b), Dim(x.dims[2] * b), x.dims[3] / (block * block)},
+                {U32s("block_size", {block, block}), U32("mode", 0)}));
+}
+
+// Batches of blocks. [N, L, C] goes as [N, L, 1, C].
+void Batches(Node& n, bool to_batch) {
+  Value x = n.In(0);
+  if (x.rank() != 3 && x.rank() != 4) Damaged("an input of rank %u instead of 3 or 4", x.rank());
+  const size_t spatial = x.rank() - 2;
+  std::vector<uint32_t> block;
+  int64_t product = 1;
+  for (int64_t b : n.Ints(1, "the block sizes")) {
+    if (b < 1 || b > INT16_MAX) Damaged("a block of %lld", static_cast<long long>(b));
+    block.push_back(static_cast<uint32_t>(b));
+    product = std::min<int64_t>(product * b, INT32_MAX);
+  }
+  const char* const name = to_batch ? "pad_amount" : "crops";
+  std::vector<uint32_t> amounts = Pads(n, 2, spatial, to_batch ? "the padding" : "the crops");
+  if (block.size() != spatial)
+    Damaged("blocks of %s for %s", Text(block).c_str(), Text(x.dims).c_str());
+  if (spatial == 1) {
+    block.push_back(1);
+    amounts.insert(amounts.end(), {0, 0});
+    x = n.Reshape(x, {x.dims[0], x.dims[1], 1, x.dims[2]});
+  }
+  Dims out = x.dims;
+  if (!to_batch && out[0] % product != 0)
+    Damaged("blocks of %s from a batch of %u", Text(block).c_str(), out[0]);
+  out[0] = to_batch ? Dim(out[0] * product) : static_cast<uint32_t>(out[0] / product);
+  for (int d = 0; d < 2; ++d) {
+    const int64_t both = int64_t{amounts[2 * d]} + amounts[2 * d + 1];
+    const int64_t size = to_batch ? x.dims[1 + d] + both : int64_t{x.dims[1 + d]} * block[d] - both;
+    if (size < 1 || (to_batch && size % block[d] != 0))
+      Damaged("%s %s of %s in blocks of %s", to_batch ? "padding" : "crops", Text(amounts).c_str(),
+              Text(x.dims).c_str(), Text(block).c_str());
+    out[1 + d] = Dim(to_batch ? size / block[d] : size);
+  }
+  Value made = n.Op(to_batch ? "SpaceToBatch" : "BatchToSpace", {x}, out,
+                    {U32s("block_size", block), U32s(name, amounts, {2, 2})});
+  if (spatial == 1) made = n.Reshape(made, {out[0], out[1], out[3]});
+  n.Set(0, made);
+}
+
+void SpaceToBatch(Node& n) { Batches(n, true); }
+void BatchToSpace(Node& n) { Batches(n, false); }
+
+}  // namespace
+
+std::vector<Operator> SlicePadOperators() {
+  const Fixed own = Fixed::kOwn;
+  const Delegated all = Delegated::kAll;
+  return {
+      {5, "DEPTH_TO_SPACE", DepthToSpace, "DepthToSpace", own, all, "DepthToSpaceOptions"},
+      {26, "SPACE_TO_DEPTH", SpaceToDepth, "SpaceToDepth", own, all, "SpaceToDepthOptions"},
+      {34, "PAD", Pad, "Pad"},
+      {37, "BATCH_TO_SPACE_ND", BatchToSpace, "BatchToSpace"},
+      {38, "SPACE_TO_BATCH_ND", SpaceToBatch, "SpaceToBatch"},
+      {45, "STRIDED_SLICE", StridedSlice, "StridedSlice", own, all, "StridedSliceOptions"},
+      {60, "PADV2", Pad, "Pad"},
+      {65, "SLICE", Slice, "StridedSlice"},
+      {100, "MIRROR_PAD", MirrorPad, "Pad", own, all, "MirrorPadOptions"},
+      {105, "REVERSE_V2", Reverse, "StridedSlice"},
+  };
+}
+
+}  // namespace qnnrt::tflite
