@@ -190,8 +190,20 @@ def _declaration(d: Declaration) -> str:
     if isinstance(d, Enum):
         names = [value.name for value in d.values] or ["pass"]
         return _listed(f"{'ctypedef ' * d.is_typedef}enum {d.name}:", names)
-    fields = [textwrap.indent(_declared(f), "    ") for f in d.fields()] or ["    pass"]
-    return "\n".join([f"ctypedef struct {d.name}:", *fields])
+    fields = []
+    for (type_, plain), group in groupby(d.fields(), lambda f: (f.type, _is_plain(f))):
+        if plain:
+            names = textwrap.wrap(", ".join(f.name for f in group), _WIDTH - 9 - len(type_))
+            fields += [f"{type_} {line.rstrip(',')}" for line in names]
+        else:
+            fields += map(_declared, group)
+    lines = textwrap.indent("\n".join(fields or ["pass"]), "    ")
+    return f"ctypedef struct {d.name}:\n{lines}"
+
+
+def _is_plain(field: Variable) -> bool:
+    """Whether it may share a line with its neighbours of the same type."""
+    return field.length is None and field.params is None and "*" not in field.type
 
 
 def _declared(v: Variable) -> str:

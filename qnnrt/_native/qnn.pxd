@@ -92,13 +92,10 @@ cdef extern from "abi/qnn_types.h" nogil:
     ctypedef void* Qnn_MemInfoCustom_t
 
     ctypedef struct Qnn_Version_t:
-        uint32_t major
-        uint32_t minor
-        uint32_t patch
+        uint32_t major, minor, patch
 
     ctypedef struct Qnn_ApiVersion_t:
-        Qnn_Version_t coreApiVersion
-        Qnn_Version_t backendApiVersion
+        Qnn_Version_t coreApiVersion, backendApiVersion
 
     ctypedef struct Qnn_Scalar_t:
         Qnn_DataType_t dataType
@@ -143,8 +140,7 @@ cdef extern from "abi/qnn_types.h" nogil:
     ctypedef struct Qnn_BlockwiseExpansion_t:
         int32_t axis
         Qnn_ScaleOffset_t* scaleOffsets
-        uint32_t numBlocksPerAxis
-        uint32_t blockScaleBitwidth
+        uint32_t numBlocksPerAxis, blockScaleBitwidth
         Qnn_BlockwiseExpansionBlockScaleStorageType_t blockScaleStorageType
         uint8_t* blocksScale8
 
@@ -292,17 +288,14 @@ cdef extern from "abi/qnn_objects.h" nogil:
         pass
 
     ctypedef struct QnnDevice_CoreInfoV1_t:
-        uint32_t coreId
-        uint32_t coreType
+        uint32_t coreId, coreType
 
     ctypedef struct QnnDevice_CoreInfo_t:
         QnnDevice_CoreInfoVersion_t version
         QnnDevice_CoreInfoV1_t v1
 
     ctypedef struct QnnDevice_HardwareDeviceInfoV1_t:
-        uint32_t deviceId
-        uint32_t deviceType
-        uint32_t numCores
+        uint32_t deviceId, deviceType, numCores
         QnnDevice_CoreInfo_t* cores
         QnnDevice_DeviceInfoExtension_t deviceInfoExtension
 
@@ -645,8 +638,7 @@ cdef extern from "abi/qnn_system.h" nogil:
         Qnn_Tensor_t* updateableTensors
         uint32_t graphBlobInfoSize
         void* graphBlobInfo
-        uint32_t startOpIndex
-        uint32_t endOpIndex
+        uint32_t startOpIndex, endOpIndex
 
     ctypedef struct QnnSystemContext_GraphInfo_t:
         QnnSystemContext_GraphInfoVersion_t version
@@ -655,8 +647,7 @@ cdef extern from "abi/qnn_system.h" nogil:
     ctypedef struct QnnSystemContext_BinaryInfoV2_t:
         uint32_t backendId
         const char* buildId
-        Qnn_Version_t coreApiVersion
-        Qnn_Version_t backendApiVersion
+        Qnn_Version_t coreApiVersion, backendApiVersion
         const char* socVersion
         Qnn_Version_t contextBlobVersion
         uint32_t hwInfoBlobSize
@@ -671,8 +662,7 @@ cdef extern from "abi/qnn_system.h" nogil:
     ctypedef struct QnnSystemContext_BinaryInfoV3_t:
         uint32_t backendId
         const char* buildId
-        Qnn_Version_t coreApiVersion
-        Qnn_Version_t backendApiVersion
+        Qnn_Version_t coreApiVersion, backendApiVersion
         const char* socVersion
         Qnn_Version_t contextBlobVersion
         uint64_t contextBlobSize
@@ -709,10 +699,7 @@ cdef extern from "abi/qnn_system.h" nogil:
         QnnSystemProfile_SerializationFileHeader_t serializationHeader
 
     ctypedef struct QnnSystemProfile_HeaderV1_t:
-        uint64_t startTime
-        uint64_t stopTime
-        uint64_t startMem
-        uint64_t stopMem
+        uint64_t startTime, stopTime, startMem, stopMem
         QnnSystemProfile_MethodType_t methodType
         QnnSystemProfile_Visibility_t visibility
         const char* graphName
@@ -820,8 +807,7 @@ cdef extern from "abi/qnn_htp.h" nogil:
     ctypedef struct QnnHtpDevice_OnChipDeviceInfoExtension_t:
         size_t vtcmSize
         uint32_t socModel
-        bool signedPdSupport
-        bool dlbcSupport
+        bool signedPdSupport, dlbcSupport
         QnnHtpDevice_Arch_t arch
 
     ctypedef struct QnnHtpDevice_DeviceInfoExtension_t:
@@ -898,13 +884,10 @@ cdef extern from "abi/qnn_lpai.h" nogil:
         QnnLpaiBackend_HwVersion_t hwVersion
 
     ctypedef struct QnnLpaiBackend_BufferAlignmentReq_t:
-        uint32_t startAddrAlignment
-        uint32_t sizeAlignment
+        uint32_t startAddrAlignment, sizeAlignment
 
     ctypedef struct QnnLpaiBackend_eNPUCoreInfo_t:
-        uint32_t coreIndex
-        uint32_t macCnt
-        uint32_t version
+        uint32_t coreIndex, macCnt, version
 
     ctypedef struct QnnLpaiBackend_CustomProperty_t:
         uint32_t option
@@ -915,8 +898,7 @@ cdef extern from "abi/qnn_lpai.h" nogil:
         uint32_t offset
 
     ctypedef struct QnnLpaiGraph_PerfCfg_t:
-        uint32_t fps
-        uint32_t ftrtRatio
+        uint32_t fps, ftrtRatio
         QnnLpaiGraph_ClientPerfType_t clientType
 
     ctypedef struct QnnLpaiGraph_CoreAffinity_t:
@@ -946,26 +928,15 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         QNNRT_COPY_IN
 
     ctypedef struct Qnnrt_GraphStats_t:
-        uint64_t executes
-        uint64_t copied_bytes
-        uint64_t reserved_bytes
-        uint64_t reserved_at
-        uint64_t arena_bytes
-        uint64_t arena_lower_bound
-        uint64_t arena_sum
-        uint64_t weight_bytes
-        uint64_t num_steps
-        uint64_t execute_nanoseconds
-        uint64_t reserved_at_finalize_bytes
-        uint64_t reserved_at_execute_bytes
-        uint64_t copied_in_bytes
+        uint64_t executes, copied_bytes, reserved_bytes, reserved_at, arena_bytes
+        uint64_t arena_lower_bound, arena_sum, weight_bytes, num_steps, execute_nanoseconds
+        uint64_t reserved_at_finalize_bytes, reserved_at_execute_bytes, copied_in_bytes
         uint64_t copied_out_bytes
 
     ctypedef struct Qnnrt_CopyRecord_t:
         const char* tensor
         uint32_t direction
-        uint64_t bytes
-        uint64_t count
+        uint64_t bytes, count
         const char* reason
 
     uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t graph, Qnnrt_GraphStats_t* stats)
@@ -1001,9 +972,7 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     const char* qnnrt_tflite_operators_json()
 
     ctypedef struct Qnnrt_DomainInfo_t:
-        uint64_t budget_bytes
-        uint64_t used_bytes
-        uint64_t peak_bytes
+        uint64_t budget_bytes, used_bytes, peak_bytes
 
     ctypedef struct Qnnrt_DomainHolder_t:
         uint64_t bytes
@@ -1018,13 +987,8 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     ctypedef void* Qnnrt_LpaiAllocatorHandle_t
 
     ctypedef struct Qnnrt_LpaiAllocatorInfo_t:
-        uint32_t mem_type
-        uint32_t fatal
-        uint32_t pieces
-        uint32_t max_pieces
-        uint64_t used_bytes
-        uint64_t pool_bytes
-        uint64_t free_bytes
+        uint32_t mem_type, fatal, pieces, max_pieces
+        uint64_t used_bytes, pool_bytes, free_bytes
 
     uint64_t qnnrt_lpai_allocator_create(
         Qnn_BackendHandle_t backend, const char* mem_type,
@@ -1036,18 +1000,8 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     uint64_t qnnrt_lpai_allocator_destroy(Qnnrt_LpaiAllocatorHandle_t allocator)
 
     ctypedef struct Qnnrt_LiveCounts_t:
-        uint64_t buffers
-        uint64_t maps
-        uint64_t fds
-        uint64_t mem_handles
-        uint64_t contexts
-        uint64_t graphs
-        uint64_t backends
-        uint64_t profiles
-        uint64_t logs
-        uint64_t devices
-        uint64_t signals
-        uint64_t lpai_allocators
+        uint64_t buffers, maps, fds, mem_handles, contexts, graphs, backends, profiles, logs
+        uint64_t devices, signals, lpai_allocators
 
     void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts)
     uint64_t qnnrt_debug_allocations()
@@ -1061,19 +1015,14 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
 
     ctypedef struct Qnnrt_ArenaItem_t:
         uint32_t first
-        uint64_t size
-        uint64_t alignment
+        uint64_t size, alignment
 
     ctypedef struct Qnnrt_PlanOptions_t:
-        uint32_t effort
-        uint32_t milliseconds
+        uint32_t effort, milliseconds
         uint64_t steps
 
     ctypedef struct Qnnrt_PlanInfo_t:
-        uint64_t peak
-        uint64_t lower_bound
-        uint64_t sum
-        uint64_t steps
+        uint64_t peak, lower_bound, sum, steps
         uint32_t proved
         const char* order
 
@@ -1113,17 +1062,12 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
 
     ctypedef struct Qnnrt_OpenClTensor_t:
         const char* name
-        uint32_t id
-        uint32_t data_type
-        uint32_t flags
-        uint32_t rank
+        uint32_t id, data_type, flags, rank
         const uint32_t* dims
         uint64_t nbytes
 
     ctypedef struct Qnnrt_OpenClPatch_t:
-        uint32_t tensor
-        uint32_t step
-        uint32_t index
+        uint32_t tensor, step, index
 
     ctypedef struct Qnnrt_OpenClListInfo_t:
         const Qnnrt_OpenClFunctions_t* functions
@@ -1131,21 +1075,16 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
         void* device
         void* queue
         void* base
-        uint32_t flags
-        uint32_t flush_every
+        uint32_t flags, flush_every
         const Qnnrt_OpenClStep_t* steps
         const Qnnrt_OpenClTensor_t* tensors
         const Qnnrt_OpenClPatch_t* patches
-        uint32_t num_steps
-        uint32_t num_tensors
-        uint32_t num_patches
+        uint32_t num_steps, num_tensors, num_patches
 
     ctypedef void* Qnnrt_OpenClListHandle_t
 
     ctypedef struct Qnnrt_OpenClCounts_t:
-        uint64_t executes
-        uint64_t reserved_bytes
-        uint64_t given
+        uint64_t executes, reserved_bytes, given
 
     uint64_t qnnrt_opencl_list_create(
         const Qnnrt_OpenClListInfo_t* info, Qnnrt_OpenClListHandle_t* list)
@@ -1168,10 +1107,8 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
     ctypedef struct Qnnrt_OpenClMemory_t:
         void* mem
         Qnn_ContextHandle_t context
-        uint64_t nbytes
-        uint64_t flags
-        uint32_t data_type
-        uint32_t rank
+        uint64_t nbytes, flags
+        uint32_t data_type, rank
         const uint32_t* dims
         Qnnrt_OpenClOwnership_t ownership
 
@@ -1206,16 +1143,10 @@ cdef extern from "memory/memory_api.h" nogil:
 
     ctypedef struct qnnrt_buffer_info_t:
         void* address
-        uint64_t nbytes
-        uint64_t mapped
-        uint64_t fd_offset
-        uint64_t fd_size
+        uint64_t nbytes, mapped, fd_offset, fd_size
         const char* heap
         uint32_t flags
-        int32_t owners
-        int32_t exports
-        int32_t registrations
-        int32_t executions
+        int32_t owners, exports, registrations, executions
 
     uint64_t qnnrt_buffer_info(qnnrt_buffer_t buffer, qnnrt_buffer_info_t* out)
     uint64_t qnnrt_buffer_fd(qnnrt_buffer_t buffer, int* out)
@@ -1229,36 +1160,20 @@ cdef extern from "memory/memory_api.h" nogil:
     ctypedef struct qnnrt_heap_info_t:
         const char* name
         const char* reason
-        int32_t available
-        int32_t is_default
-        int32_t coherent
-        int64_t live_bytes
-        int64_t peak_bytes
-        int64_t live_allocations
-        int64_t allocations
-        int64_t failures
+        int32_t available, is_default, coherent
+        int64_t live_bytes, peak_bytes, live_allocations, allocations, failures
 
     uint64_t qnnrt_heap_info(uint32_t index, qnnrt_heap_info_t* out)
     const char* qnnrt_heap_default_reason()
 
     ctypedef struct qnnrt_pool_info_t:
-        uint64_t limit
-        uint64_t bytes
-        uint64_t entries
-        uint64_t hits
-        uint64_t misses
-        uint64_t evictions
+        uint64_t limit, bytes, entries, hits, misses, evictions
 
     uint64_t qnnrt_pool_info(qnnrt_pool_info_t* out)
     uint64_t qnnrt_pool_trim(uint64_t keep_bytes)
 
     ctypedef struct qnnrt_memory_counts_t:
-        int64_t buffers
-        int64_t maps
-        int64_t fds
-        int64_t handles
-        int64_t unknown_frees
-        int64_t late_frees
+        int64_t buffers, maps, fds, handles, unknown_frees, late_frees
 
     void qnnrt_memory_counts(qnnrt_memory_counts_t* out)
     void qnnrt_memory_fail_nth(int64_t nth)
@@ -1269,12 +1184,10 @@ cdef extern from "client/dlpack.h" nogil:
         DLPACK_FLAG_BITMASK_READ_ONLY
 
     ctypedef struct DLDevice:
-        int32_t device_type
-        int32_t device_id
+        int32_t device_type, device_id
 
     ctypedef struct DLDataType:
-        uint8_t code
-        uint8_t bits
+        uint8_t code, bits
         uint16_t lanes
 
     ctypedef struct DLTensor:
@@ -1292,8 +1205,7 @@ cdef extern from "client/dlpack.h" nogil:
         void (*deleter)(DLManagedTensor* self) noexcept nogil
 
     ctypedef struct DLPackVersion:
-        uint32_t major
-        uint32_t minor
+        uint32_t major, minor
 
     ctypedef struct DLManagedTensorVersioned:
         DLPackVersion version
