@@ -36,8 +36,8 @@ typedef struct Qnnrt_GraphConfig_t {
     uint32_t kernels;  // one of QNNRT_KERNELS_*
     uint32_t strict;  // 1: executing with RAW memory that would have to be copied is 6004; 0: it is
                       // copied and counted. May be changed at any time
-    uint32_t excludeIo;  // lpai; 1: the scratch memory has no places for inputs and outputs, whose
-                         // memory the client gives at each execution. Before its size is asked for
+    uint32_t excludeIo;  // lpai; 1: inputs and outputs are not allocated in the scratch memory: the
+                         // client gives theirs at each execution. Before its size is asked for
     uint32_t planMilliseconds;  // how long finalize may search for a smaller arena where the one
                                 // found at once may not be the smallest; 0, the default: not at all
   };
@@ -299,9 +299,9 @@ QNN_API const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device);
 QNN_API const char* qnnrt_lpai_describe(void* backend_or_graph);
 
 // Where a graph input or output lies in the scratch memory: an input is to be written there before
-// each execution, an output is there until the next one. Another place once the scratch memory was
-// replaced. 0; 1000 the memory of the graph is the runtime's own; 6000 no scratch memory, or a null
-// address; 6001; 6004 no such tensor; 6023 before the graph is prepared.
+// each execution, an output is there until the next one. Another address once the scratch memory
+// was replaced. 0; 1000 the memory of the graph is the runtime's own; 6000 no scratch memory, or a
+// null address; 6001; 6004 no such tensor; 6023 before the graph is prepared.
 QNN_API uint64_t qnnrt_graph_io_address(Qnn_GraphHandle_t graph, uint32_t tensor, void** address);
 
 // ---- Context binaries ----

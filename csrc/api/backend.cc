@@ -62,7 +62,7 @@ Status ValidateConfig(const BackendTraits& traits, const Qnn_OpConfig_t& config)
   std::deque<Tensor> tensors;
   auto take = [&](const Qnn_Tensor_t* from, uint32_t n, std::vector<const Tensor*>* to) -> Status {
     for (uint32_t i = 0; i < n; ++i) {
-      if (IsLeftOut(from[i])) {
+      if (IsOmitted(from[i])) {
         to->push_back(nullptr);
         continue;
       }

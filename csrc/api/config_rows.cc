@@ -126,8 +126,8 @@ constexpr ConfigRow kTable[] = {
      kEffect, kOnce, 0, "a tensor that would be copied is refused (6004); cpu and lpai copy none"},
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_EXCLUDE_IO), "0 or 1", kRecorded, kRecorded,
      kEffect, kRecorded, kOnce, 0,
-     "inputs and outputs have no places in the scratch memory, where other backends never have "
-     "them; before its size is asked for"},
+     "inputs and outputs are not allocated in the scratch memory, where other backends never "
+     "allocate them; before its size is asked for"},
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS), "0 to 3600000", kEffect,
      kEffect, kEffect, kEffect, kOnce, 0,
      "how long to search for a smaller arena; 0: not at all, and the same plan on every machine"},
@@ -245,7 +245,7 @@ constexpr ConfigRow kTable[] = {
     {S::kLpaiBackend, OPTION(QNN_LPAI_BACKEND_CUSTOM_CFG_HW_INFO),
      "X86, ARM, ADSP, TENSILICA; V1 to V7, V5_1", kRefused, kRefused, kEffect, kRefused, kAtCreate,
      QNN_BACKEND_ERROR_NOT_SUPPORTED,
-     "the cores that ENPU_CORE_NUM and ENPU_CORE_INFO tell of are this version's; every version "
+     "the cores that ENPU_CORE_NUM and ENPU_CORE_INFO report are this version's; every version "
      "computes the same"},
 
     {S::kLpaiContext, OPTION(QNN_LPAI_CONTEXT_SET_CFG_MODEL_BUFFER_MEM_TYPE),

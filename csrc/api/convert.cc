@@ -84,7 +84,7 @@ Status SetWidth4(Qnn_DataType_t packed, Tensor* tensor) {
 
 }  // namespace
 
-bool IsLeftOut(const Qnn_Tensor_t& tensor) {
+bool IsOmitted(const Qnn_Tensor_t& tensor) {
   const Qnn_TensorV1_t& t = tensor.v1;
   if (t.type == QNN_TENSOR_TYPE_NULL) return true;
   if (t.dimensions == nullptr) return false;

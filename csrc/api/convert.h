@@ -15,6 +15,6 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data);
 Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config);
 
 // Stands for an omitted input or output: a NULL tensor, or one without elements.
-bool IsLeftOut(const Qnn_Tensor_t& tensor);
+bool IsOmitted(const Qnn_Tensor_t& tensor);
 
 }  // namespace qnnrt

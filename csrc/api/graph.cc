@@ -137,7 +137,7 @@ Status ResolvePorts(GraphObject* graph, const Qnn_Tensor_t* tensors, uint32_t co
   for (uint32_t i = 0; i < count; ++i) {
     const Qnn_TensorV1_t& t = tensors[i].v1;
     Tensor* found = t.id == 0 ? nullptr : graph->graph.FindTensor(t.id);
-    if (found == nullptr && IsLeftOut(tensors[i])) {
+    if (found == nullptr && IsOmitted(tensors[i])) {
       ports->push_back(nullptr);
       continue;
     }

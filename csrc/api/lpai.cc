@@ -8,7 +8,7 @@ namespace {
 Status Answer(const LpaiSettings& lpai, uint32_t option, void* property) {
   constexpr ErrorCode kBad = QNN_BACKEND_ERROR_INVALID_ARGUMENT;
   if (property == nullptr) {
-    return Error(kBad, "lpai backend property %u: the place for its value must not be null",
+    return Error(kBad, "lpai backend property %u: the pointer to its value must not be null",
                  option);
   }
   switch (option) {
@@ -63,7 +63,7 @@ Status Answer(Graph* graph, uint32_t option, void* property) {
   }
   if (property == nullptr) {
     return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT,
-                 "lpai graph property %u: the place for its value must not be null", option);
+                 "lpai graph property %u: the pointer to its value must not be null", option);
   }
   {
     auto lock = graph->Lock();

@@ -160,11 +160,11 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
   options.kernels.interrupt = interrupt;
   options.plan_milliseconds = options_.plan_milliseconds;
   UseClientMemory(&options);
-  Ir ir(std::move(ordered));
+  NodeGraph graph(std::move(ordered));
   QNNRT_RETURN_IF_ERROR(
-      RunPasses(&ir, Threads(options.kernels.threads), &prepared.passes, interrupt));
+      RunPasses(&graph, Threads(options.kernels.threads), &prepared.passes, interrupt));
   prepared.optimized = MonotonicNanoseconds();
-  QNNRT_ASSIGN_OR_RETURN(prepared.plan, Plan::Make(std::move(ir), inputs_, outputs_, options));
+  QNNRT_ASSIGN_OR_RETURN(prepared.plan, Plan::Make(std::move(graph), inputs_, outputs_, options));
   prepared.end = MonotonicNanoseconds();
   *made = std::move(prepared);
   return Status::Ok();
@@ -233,8 +233,8 @@ Status Graph::CheckOptions(const GraphOptions& options) const {
   if (options.exclude_io == options_.exclude_io || AnyPlan() == nullptr || pools_ == nullptr)
     return Status::Ok();
   return Error(finalized() ? QNN_GRAPH_ERROR_GRAPH_FINALIZED : QNN_GRAPH_ERROR_INVALID_ARGUMENT,
-               "graph '%s': whether inputs and outputs have places in the scratch memory is chosen "
-               "before its size is asked for",
+               "graph '%s': whether inputs and outputs are allocated in the scratch memory is "
+               "chosen before its size is asked for",
                name_.c_str());
 }
 

@@ -242,7 +242,7 @@ class Graph {
     uint64_t start = 0, optimized = 0, end = 0;  // timestamps, nanoseconds
   };
   struct Lowered {
-    Ir ir;
+    NodeGraph graph;
     std::string json;
   };
   struct Pools {  // of a graph with client memory

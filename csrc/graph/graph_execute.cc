@@ -104,7 +104,7 @@ Status Graph::WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected
   }
   if (given.clientBuf.data == nullptr) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "tensor '%s': its client buffer is null%s", name,
-                 pools_ == nullptr ? "" : ", and it has no place in the scratch memory");
+                 pools_ == nullptr ? "" : ", and it is not allocated in the scratch memory");
   }
   if (given.clientBuf.dataSize < expected.bytes) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,

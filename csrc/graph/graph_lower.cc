@@ -87,7 +87,7 @@ class Lowering {
   std::vector<const Tensor*> met_;
 };
 
-std::string Describe(const Ir& ir, const std::vector<const Tensor*>& inputs,
+std::string Describe(const NodeGraph& graph, const std::vector<const Tensor*>& inputs,
                      const std::vector<const Tensor*>& outputs,
                      const std::vector<PassReport>& passes) {
   Lowering lowering;
@@ -96,7 +96,7 @@ std::string Describe(const Ir& ir, const std::vector<const Tensor*>& inputs,
   lowering.Tensors("inputs", inputs);
   lowering.Tensors("outputs", outputs);
   json.Key("nodes").Array();
-  for (const Node& node : ir.nodes) lowering.OneNode(node);
+  for (const Node& node : graph.nodes) lowering.OneNode(node);
   json.End();
   lowering.AllTensors();
   json.Key("passes").Array();
@@ -113,11 +113,11 @@ Result<const char*> Graph::Lower(PassLevel level) {
   QNNRT_RETURN_IF_ERROR(CheckOpen("changes"));
   std::vector<Node> ordered;
   QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
-  auto made = std::make_unique<Lowered>(Lowered{Ir(std::move(ordered)), {}});
+  auto made = std::make_unique<Lowered>(Lowered{NodeGraph(std::move(ordered)), {}});
   std::vector<PassReport> report;
   const Threads threads(options_.threads > 0 ? options_.threads : Threads::DefaultLimit());
-  QNNRT_RETURN_IF_ERROR(RunPasses(&made->ir, threads, &report, nullptr, level));
-  made->json = qnnrt::Describe(made->ir, inputs_, outputs_, report);
+  QNNRT_RETURN_IF_ERROR(RunPasses(&made->graph, threads, &report, nullptr, level));
+  made->json = qnnrt::Describe(made->graph, inputs_, outputs_, report);
   lowered_ = std::move(made);
   return lowered_->json.c_str();
 }
@@ -132,7 +132,7 @@ Status Graph::ReleaseConstants(const void* const* kept, uint64_t count) {
   };
   for (const Tensor& t : tensors_) take(t);
   if (lowered_ != nullptr) {
-    for (const auto& t : lowered_->ir.owned) take(*t);
+    for (const auto& t : lowered_->graph.owned) take(*t);
   }
   kept_ = std::move(keep);
   compiled_elsewhere_ = true;

@@ -186,7 +186,7 @@ Result<void*> Graph::IoAddress(uint32_t id) {
   }
   if (options_.exclude_io) {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                 "graph '%s': its inputs and outputs have no places in the scratch memory "
+                 "graph '%s': its inputs and outputs are not allocated in the scratch memory "
                  "(EXCLUDE_IO)",
                  name_.c_str());
   }
@@ -244,7 +244,7 @@ Status Graph::CheckInPools(const Binding& binding) const {
     return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                  "tensor '%s': its memory, %" PRIu64
                  " bytes at %p, overlaps the %s memory of the "
-                 "graph and is not where the tensor has its place there",
+                 "graph and is not the allocation of the tensor there",
                  app_[i].tensor->name.c_str(), app_[i].bytes, address,
                  scratch ? "scratch" : "persistent");
   }

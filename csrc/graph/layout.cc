@@ -25,7 +25,8 @@ bool IsAlias(const Node& node) {
          SameStored(*node.inputs[0], *node.outputs[0]);
 }
 
-Layout::Layout(const Ir& ir, const std::vector<KernelPtr>& kernels) : ir_(ir), kernels_(kernels) {
+Layout::Layout(const NodeGraph& graph, const std::vector<KernelPtr>& kernels)
+    : graph_(graph), kernels_(kernels) {
   Lifetimes();
   ShareAliases();
   ShareInPlace();
@@ -48,8 +49,8 @@ void Layout::AddItem(const ArenaItem& item, const ArenaUse& use) {
 }
 
 Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* known, const ArenaBudget& budget) {
-  for (size_t s = 0; s < ir_.nodes.size(); ++s) {
-    for (const Tensor* t : ir_.nodes[s].outputs) {
+  for (size_t s = 0; s < graph_.nodes.size(); ++s) {
+    for (const Tensor* t : graph_.nodes[s].outputs) {
       if (t == nullptr || Root(t) != t || !InArena(t)) continue;
       item_[t] = items_.size();
       const Life& life = life_[t];
@@ -60,7 +61,7 @@ Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* known, const ArenaBudget& 
     scratch_.push_back(items_.size());
     AddItem({step, step, kernels_[s]->ScratchBytes(), 64}, {nullptr, s});
   }
-  const int end = std::max(static_cast<int>(ir_.nodes.size()) - 1, 0);
+  const int end = std::max(static_cast<int>(graph_.nodes.size()) - 1, 0);
   for (const Io& io : io_) {
     const Life& life = life_[io.tensor];
     const int first = io.tensor->is_input() ? 0 : std::max(life.first, 0);
@@ -70,7 +71,7 @@ Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* known, const ArenaBudget& 
              io.alignment},
             {io.tensor, static_cast<size_t>(first)});
   }
-  for (const Node& node : ir_.nodes) {
+  for (const Node& node : graph_.nodes) {
     for (const Tensor* t : node.outputs) {
       if (t == nullptr || Root(t) == t) continue;
       if (auto found = item_.find(Root(t)); found != item_.end())
@@ -84,12 +85,12 @@ Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* known, const ArenaBudget& 
 }
 
 void Layout::Lifetimes() {
-  for (size_t s = 0; s < ir_.nodes.size(); ++s) {
+  for (size_t s = 0; s < graph_.nodes.size(); ++s) {
     int step = static_cast<int>(s);
-    for (const Tensor* t : ir_.nodes[s].outputs) {
+    for (const Tensor* t : graph_.nodes[s].outputs) {
       if (t != nullptr) life_[t] = {step, step};
     }
-    for (const Tensor* t : ir_.nodes[s].inputs) {
+    for (const Tensor* t : graph_.nodes[s].inputs) {
       if (t != nullptr) life_[t].last = step;
     }
   }
@@ -106,13 +107,13 @@ void Layout::Share(const Tensor* tensor, const Tensor* root) {
 
 void Layout::ShareAliases() {
   // Backwards, so that a chain that ends in an app output is written there from its start.
-  for (size_t s = ir_.nodes.size(); s-- > 0;) {
-    const Node& node = ir_.nodes[s];
+  for (size_t s = graph_.nodes.size(); s-- > 0;) {
+    const Node& node = graph_.nodes[s];
     if (!IsAlias(node)) continue;
     const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
     if (in != out && InArena(in) && (out->is_output() || InArena(out))) Share(in, out);
   }
-  for (const Node& node : ir_.nodes) {
+  for (const Node& node : graph_.nodes) {
     if (!IsAlias(node)) continue;
     const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
     if (in != out && InArena(out) && (in->is_static() || in->is_input())) Share(out, in);
@@ -120,8 +121,8 @@ void Layout::ShareAliases() {
 }
 
 void Layout::ShareInPlace() {
-  for (size_t s = 0; s < ir_.nodes.size(); ++s) {
-    const Node& node = ir_.nodes[s];
+  for (size_t s = 0; s < graph_.nodes.size(); ++s) {
+    const Node& node = graph_.nodes[s];
     const OpDef* def = FindOp(node.type);
     if (def == nullptr || (def->flags & OpDef::kInPlace) == 0 || node.outputs.size() != 1) continue;
     const Tensor* out = Root(node.outputs[0]);

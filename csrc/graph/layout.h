@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "graph/planner/planner.h"
 #include "ops/op.h"
 
@@ -18,7 +18,7 @@ bool IsAlias(const Node& node);
 // Who an item of the arena is for.
 struct ArenaUse {
   const Tensor* tensor;  // null: scratch of a kernel
-  size_t node;           // in the ir: of that kernel; the tensor's producer (a graph input: 0)
+  size_t node;           // in the graph: of that kernel; the tensor's producer (a graph input: 0)
   std::vector<const Tensor*> shared{};  // other tensors whose memory this is
 };
 
@@ -27,7 +27,7 @@ struct ArenaUse {
 // roots.
 class Layout {
  public:
-  Layout(const Ir& ir, const std::vector<KernelPtr>& kernels);
+  Layout(const NodeGraph& graph, const std::vector<KernelPtr>& kernels);
 
   const Tensor* Root(const Tensor* tensor) const;
   // Whether this root's memory is in the arena and nowhere else.
@@ -68,7 +68,7 @@ class Layout {
   bool ReadByPostOp(const Node& node, const Tensor* root) const;
   void AddItem(const ArenaItem& item, const ArenaUse& use);
 
-  const Ir& ir_;
+  const NodeGraph& graph_;
   const std::vector<KernelPtr>& kernels_;
   std::unordered_map<const Tensor*, const Tensor*> root_;
   std::unordered_map<const Tensor*, Life> life_;

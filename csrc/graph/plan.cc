@@ -39,10 +39,10 @@ uint64_t PhysicalMemory() {
   return bytes;
 }
 
-Result<std::unique_ptr<Plan>> Plan::Make(Ir ir, const std::vector<const Tensor*>& inputs,
+Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<const Tensor*>& inputs,
                                          const std::vector<const Tensor*>& outputs,
                                          const PlanOptions& options) {
-  std::unique_ptr<Plan> plan(new Plan(std::move(ir), options.kernels.threads));
+  std::unique_ptr<Plan> plan(new Plan(std::move(graph), options.kernels.threads));
   plan->owner_ = options.owner;
   plan->weights_counted_ = options.weights_counted;
   plan->shared_arena_ = options.arena;
@@ -61,12 +61,12 @@ Result<std::unique_ptr<Plan>> Plan::Make(Ir ir, const std::vector<const Tensor*>
   QNNRT_RETURN_IF_ERROR(plan->LayOut(inputs, outputs, options));
   plan->ReleaseConstants();
   if (plan->persistent_bytes_ != 0)
-    plan->early_termination_.emplace(plan->ir_.nodes, plan->step_nodes_);
+    plan->early_termination_.emplace(plan->graph_.nodes, plan->step_nodes_);
   return plan;
 }
 
 Status Plan::MakeKernels(const KernelOptions& options) {
-  for (const Node& node : ir_.nodes) {
+  for (const Node& node : graph_.nodes) {
     if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());
     if (IsAlias(node)) {
       kernels_.push_back(std::make_unique<CopyKernel>(node.outputs[0]->bytes()));
@@ -83,7 +83,7 @@ Status Plan::MakeKernels(const KernelOptions& options) {
 
 Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
                     const std::vector<const Tensor*>& outputs, const PlanOptions& options) {
-  Layout layout(ir_, kernels_);
+  Layout layout(graph_, kernels_);
   if (options.io_alignment != 0) {
     for (const auto* tensors : {&inputs, &outputs}) {
       for (const Tensor* t : *tensors) layout.AddIo(t, options.io_alignment);
@@ -104,7 +104,7 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
   }
 
   size_t count = 0;
-  for (const Node& node : ir_.nodes) count += node.inputs.size() + node.outputs.size();
+  for (const Node& node : graph_.nodes) count += node.inputs.size() + node.outputs.size();
   pointers_.assign(count, nullptr);
   patches_.resize(inputs.size() + outputs.size());
   std::unordered_map<const Tensor*, size_t> app;
@@ -124,8 +124,8 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
       patches_[app.at(root)].push_back(slot);
     }
   };
-  for (size_t s = 0; s < ir_.nodes.size(); ++s) {
-    const Node& node = ir_.nodes[s];
+  for (size_t s = 0; s < graph_.nodes.size(); ++s) {
+    const Node& node = graph_.nodes[s];
     bool nothing_to_do =
         IsAlias(node) && layout.Root(node.inputs[0]) == layout.Root(node.outputs[0]);
     if (nothing_to_do) continue;
@@ -181,7 +181,7 @@ void Plan::SetPersistentBase(void* base) {
 
 ArenaPlan Plan::ArenaWithoutIo() const {
   if (io_items_.empty()) return arena_plan_;
-  Result<ArenaPlan> plan = Layout(ir_, kernels_).PlanMemory(nullptr, {});
+  Result<ArenaPlan> plan = Layout(graph_, kernels_).PlanMemory(nullptr, {});
   return plan.ok() ? std::move(plan).value() : arena_plan_;  // which its reader will not take
 }
 
@@ -238,7 +238,7 @@ Status Plan::KeepStatic(const Node& node, const Tensor& tensor) {
 
 // Releases constants that were folded into other tensors or packed by kernels.
 void Plan::ReleaseConstants() {
-  for (auto& tensor : ir_.owned) {
+  for (auto& tensor : graph_.owned) {
     if (tensor->is_static() && !Reads(tensor->data.get())) tensor->data = nullptr;
   }
 }

@@ -11,7 +11,7 @@
 
 #include "graph/early_termination.h"
 #include "graph/layout.h"
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "graph/planner/planner.h"
 #include "graph/weights.h"
 #include "ops/op.h"
@@ -77,7 +77,8 @@ class Plan {
   // tensors in the client's order; static data that no kernel reads is released.
   // Errors: 6022 no kernel, 1002 no memory, 1008 the weights given were packed for other kernels,
   // 5005 data that a kernel reads is not among them.
-  static Result<std::unique_ptr<Plan>> Make(Ir ir, const std::vector<const Tensor*>& inputs,
+  static Result<std::unique_ptr<Plan>> Make(NodeGraph graph,
+                                            const std::vector<const Tensor*>& inputs,
                                             const std::vector<const Tensor*>& outputs,
                                             const PlanOptions& options);
 
@@ -109,7 +110,7 @@ class Plan {
   Status RunWatched(uint64_t* times, const Interrupt* interrupt);
 
   const std::vector<Step>& steps() const { return steps_; }
-  const Node& node(size_t step) const { return ir_.nodes[step_nodes_[step]]; }
+  const Node& node(size_t step) const { return graph_.nodes[step_nodes_[step]]; }
   const ArenaPlan& arena() const { return arena_plan_; }
   // The arena plan without inputs and outputs, as if these were in client memory: what is written
   // into a context binary, which every backend reads.
@@ -122,7 +123,7 @@ class Plan {
   // All state is as before the first execution. Not while the plan runs.
   void ResetState();
   int threads() const { return threads_.limit(); }
-  const std::vector<Node>& nodes() const { return ir_.nodes; }
+  const std::vector<Node>& nodes() const { return graph_.nodes; }
   // What kernels packed, in the order in which they were made.
   const std::vector<PackedWeight>& packed() const { return packed_; }
   // Compares mapped weights with their checksum, once; not while the plan runs.
@@ -136,7 +137,7 @@ class Plan {
   std::string Describe(const std::vector<PassReport>& passes) const;  // JSON
 
  private:
-  explicit Plan(Ir ir, int threads) : ir_(std::move(ir)), threads_(threads) {}
+  explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   Status MakeKernels(const KernelOptions& options);
   Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
                 const PlanOptions& options);
@@ -149,7 +150,7 @@ class Plan {
   Status Stopped(const Step& step, Status status);
   Status Failed(const Step& step, Status status) const;
 
-  Ir ir_;
+  NodeGraph graph_;
   Threads threads_;
   std::vector<KernelPtr> kernels_;
   std::vector<Step> steps_;

@@ -29,7 +29,8 @@ void Plan::DescribeItems(JsonWriter* json) const {
     if (item.size == 0) continue;
     const int64_t first = step(item.first, false);
     json->Object();
-    json->Key("name").String(use.tensor != nullptr ? use.tensor->name : ir_.nodes[use.node].name);
+    json->Key("name").String(use.tensor != nullptr ? use.tensor->name
+                                                   : graph_.nodes[use.node].name);
     json->Key("kind").String(KindOf(use));
     json->Key("offset").Number(arena_plan_.offsets[i]).Key("size").Number(item.size);
     json->Key("first").Number(first).Key("last").Number(std::max(first, step(item.last, true) - 1));

@@ -33,7 +33,7 @@ uint64_t Code(const Status& status) {
 }
 
 Status NullOutput() {
-  return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "expected a place for the result, got null");
+  return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "expected a pointer for the result, got null");
 }
 
 // Pins a buffer during a call.

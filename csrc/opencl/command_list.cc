@@ -144,7 +144,7 @@ Result<Binding*> CommandList::Bind(const Qnnrt_Tensors_t& given) {
 
 // ---- counters
 
-void CommandList::Forget(const void* mem) {
+void CommandList::Unbind(const void* mem) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Io& io : io_)
     if (io.bound == mem) io.bound = nullptr;

@@ -49,7 +49,7 @@ class CommandList {
   void Release(Binding* binding);
 
   // The next execution sets the arguments of this cl_mem anew.
-  void Forget(const void* mem);
+  void Unbind(const void* mem);
   // Beside a running execution, too.
   void Counts(Qnnrt_OpenClCounts_t* counts, uint64_t* copied) const;
   void Reset();

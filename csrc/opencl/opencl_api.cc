@@ -68,7 +68,7 @@ void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle
   *executor = {list, started, Bind, Run, Release};
 }
 
-void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem) { List(list)->Forget(mem); }
+void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem) { List(list)->Unbind(mem); }
 
 void qnnrt_opencl_list_counts(Qnnrt_OpenClListHandle_t list, Qnnrt_OpenClCounts_t* counts,
                               uint64_t* copied) {

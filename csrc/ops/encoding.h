@@ -14,7 +14,7 @@ FixedRange RangeOf(Qnn_DataType_t type, uint32_t bitwidth);
 
 // Whether the elements of `a`, in their order, are those of `b` as they are stored: two tensors of
 // one type that have one encoding, or the same scales along an axis that the shape of each has at
-// the same place.
+// the same position.
 bool SameStored(const Tensor& a, const Tensor& b);
 
 // The rules: an encoding is there; every scale is positive and finite; every offset has its zero

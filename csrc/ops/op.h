@@ -211,7 +211,7 @@ OpList ReduceOps();       // Reduce*, Argmax, Argmin, CumulativeSum, TopK
 OpList SoftmaxOps();      // Softmax, LogSoftmax
 OpList CastOps();         // Cast, Convert
 OpList ShapeOps();        // Reshape, Squeeze, ExpandDims, Transpose, DepthToSpace, ...
-OpList JoinOps();         // Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
+OpList ConcatSplitOps();  // Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
 OpList GatherOps();       // Gather*, Scatter*, OneHot, ...
 
 // onednn/: a fast kernel for the node, or null when the library is absent or has none.

@@ -20,7 +20,7 @@ const Table& TheTable() {
     auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
     for (OpList (*family)() :
          {ConvOps, MatMulOps, PoolOps, NormOps, ResizeOps, RecurrentOps, StreamOps, ElementWiseOps,
-          ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, JoinOps, GatherOps}) {
+          ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, ConcatSplitOps, GatherOps}) {
       for (OpDef& def : family()) t->ops.push_back(std::move(def));
     }
     for (const OpDef& def : t->ops) {
@@ -32,8 +32,8 @@ const Table& TheTable() {
   return *table;
 }
 
-// Some clients send an empty tensor where they leave an optional input out.
-bool LeftOut(const PortSpec& port, const Tensor* tensor) {
+// Some clients send an empty tensor where they omit an optional input.
+bool IsOmitted(const PortSpec& port, const Tensor* tensor) {
   return tensor == nullptr || (port.count == PortSpec::kOptional && tensor->elements() == 0);
 }
 
@@ -87,7 +87,7 @@ Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, const ch
   for (size_t i = 0; i < std::max(ports.size(), tensors.size()); ++i) {
     const PortSpec& port = ports[std::min(i, ports.size() - 1)];
     const Tensor* tensor = i < tensors.size() ? tensors[i] : nullptr;
-    if (LeftOut(port, tensor)) {
+    if (IsOmitted(port, tensor)) {
       if (port.count == PortSpec::kOptional) continue;
       return Invalid("%s %zu (%s) is missing", kind, i, port.name);
     }
@@ -195,7 +195,7 @@ void Complete(Node* node, const OpDef& def) {
 // The node with such empty tensors taken out, so that a family sees null and nothing else.
 bool HasEmptyOptional(const Node& node, const OpDef& def) {
   for (size_t i = 0; i < node.inputs.size() && i < def.inputs.size(); ++i) {
-    if (node.inputs[i] != nullptr && LeftOut(def.inputs[i], node.inputs[i])) return true;
+    if (node.inputs[i] != nullptr && IsOmitted(def.inputs[i], node.inputs[i])) return true;
   }
   return false;
 }
@@ -203,7 +203,7 @@ bool HasEmptyOptional(const Node& node, const OpDef& def) {
 Node WithoutEmptyOptionals(const Node& node, const OpDef& def) {
   Node copy = node;
   for (size_t i = 0; i < copy.inputs.size() && i < def.inputs.size(); ++i) {
-    if (LeftOut(def.inputs[i], copy.inputs[i])) copy.inputs[i] = nullptr;
+    if (IsOmitted(def.inputs[i], copy.inputs[i])) copy.inputs[i] = nullptr;
   }
   return copy;
 }

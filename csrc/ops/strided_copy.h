@@ -49,7 +49,7 @@ class StridedCopy {
   RowFn row_ = nullptr;
   // Transposing: the last two dims are (fastest in the source, fastest in the destination).
   TileFn tile_ = nullptr;
-  // Small dense blocks whose elements change places: where each one comes from.
+  // Small dense blocks whose elements are permuted: where each one comes from.
   GatherFn gather_ = nullptr;
   std::vector<int32_t> from_;
   size_t band_ = 0, bands_ = 0;

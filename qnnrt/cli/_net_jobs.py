@@ -228,7 +228,7 @@ def execute(
         shown = progress(
             numbers if options.duration is not None else _Sized(numbers, total), job.ready.name
         )
-        (_overlapped if options.asynchronous else _in_turn)(options, job, sets, shown, timeline)
+        (_overlapped if options.asynchronous else _sequential)(options, job, sets, shown, timeline)
 
 
 class _Sized(Sequence[int]):
@@ -248,7 +248,7 @@ class _Sized(Sequence[int]):
         return self._items
 
 
-def _in_turn(
+def _sequential(
     options: argparse.Namespace,
     job: Job,
     sets: Sequence[IoSet],

@@ -90,7 +90,7 @@ class Configs:
 
 
 def drop_measurements(folder: Path) -> None:
-    """Forget what was measured."""
+    """Remove what was measured."""
     with contextlib.suppress(OSError):  # what cannot be removed is measured again, or not used
         (folder / tune.FILE).unlink(missing_ok=True)
 

@@ -84,7 +84,7 @@ class SessionMemory:
                 t.array[...] = 0
 
     def drop(self) -> None:
-        """Forget what the tensors were bound to; arrays that a caller has keep their buffers."""
+        """Drop what the tensors were bound to; arrays that a caller has keep their buffers."""
         for t in self._tensors:
             t._use(None)
 

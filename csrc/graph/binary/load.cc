@@ -15,7 +15,7 @@ Result<ReadGraphNodes> Graph::ReadDescribed(const BinaryView& binary, const Bina
       ReadGraphNodes nodes,
       ReadNodes(ByteReader(binary.data() + described.nodes_offset, described.nodes_size), io,
                 {load.weights, described.weights_size, load.owner}, load.most_bytes));
-  for (const Node& node : nodes.ir.nodes) {
+  for (const Node& node : nodes.graph.nodes) {
     if (host_.admit == nullptr) break;
     Status admitted = host_.admit(node);
     if (!admitted.ok())
@@ -67,7 +67,7 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
   }
   prepared.optimized = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(prepared.plan,
-                         Plan::Make(std::move(nodes.ir), inputs_, outputs_, options));
+                         Plan::Make(std::move(nodes.graph), inputs_, outputs_, options));
   prepared.passes = std::move(nodes.passes);
   prepared.end = MonotonicNanoseconds();
   *made = std::move(prepared);

@@ -28,7 +28,7 @@ class NodeReader {
     QNNRT_RETURN_IF_ERROR(ReadTensors());
     written_.assign(all_.size(), false);
     const uint32_t nodes = in_.Count(28);
-    result_.ir.nodes.reserve(nodes);
+    result_.graph.nodes.reserve(nodes);
     for (uint32_t i = 0; i < nodes; ++i) QNNRT_RETURN_IF_ERROR(ReadNode());
     for (size_t i = 0; i < all_.size(); ++i) {
       if (all_[i]->is_output() && !written_[i])
@@ -68,7 +68,7 @@ class NodeReader {
   Status ReadTensors() {
     for (const Tensor* tensor : all_) QNNRT_RETURN_IF_ERROR(CheckSize(*tensor));
     const uint32_t count = in_.Count(34);
-    result_.ir.owned.reserve(count);
+    result_.graph.owned.reserve(count);
     for (uint32_t i = 0; i < count; ++i) {
       auto tensor = std::make_unique<Tensor>();
       QNNRT_RETURN_IF_ERROR(ReadTensor(&in_, tensor.get()));
@@ -92,7 +92,7 @@ class NodeReader {
         if (tensor->data == nullptr) return NoMemory();
       }
       all_.push_back(tensor.get());
-      result_.ir.owned.push_back(std::move(tensor));
+      result_.graph.owned.push_back(std::move(tensor));
     }
     return Status::Ok();
   }
@@ -246,7 +246,7 @@ class NodeReader {
     QNNRT_RETURN_IF_ERROR(ReadPostOps(&node));
     if (!in_.ok()) return DamagedBinary("its list of nodes ends too soon");
     QNNRT_RETURN_IF_ERROR(CheckNode(&node));
-    result_.ir.nodes.push_back(std::move(node));
+    result_.graph.nodes.push_back(std::move(node));
     return Status::Ok();
   }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/binary/io.h"
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "graph/plan.h"
 #include "graph/weights.h"
 
@@ -43,7 +43,7 @@ void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
 
 // What was read back. Static tensors and packed weights point into the weights.
 struct ReadGraphNodes {
-  Ir ir{{}};
+  NodeGraph graph{{}};
   std::vector<PackedWeight> packed;
   std::vector<PassReport> passes;
   // Empty in a binary without it. `order` is for its reader to point at.

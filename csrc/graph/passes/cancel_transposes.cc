@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "abi/qnn_op_names.h"
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "ops/op.h"
 
 namespace qnnrt {
@@ -51,17 +51,17 @@ void SetPerm(Node* node, const std::vector<int64_t>& perm) {
 
 }  // namespace
 
-Status CancelTransposes(Ir* ir, int* changes) {
-  for (Node& node : ir->nodes) {
+Status CancelTransposes(NodeGraph* graph, int* changes) {
+  for (Node& node : graph->nodes) {
     // Read through the producer: it stays for its other readers, or dies for want of them.
     while (true) {
       if (IsTranspose(node) && MovesNothing(node.inputs[0]->shape, node.Ints("perm"))) {
         MakeReshape(&node);
         ++*changes;
       }
-      int at = ir->Producer(node.inputs.empty() ? nullptr : node.inputs[0]);
+      int at = graph->Producer(node.inputs.empty() ? nullptr : node.inputs[0]);
       if (at < 0) break;
-      const Node& before = ir->nodes[at];
+      const Node& before = graph->nodes[at];
       bool before_is_nothing =
           IsReshape(before) && before.inputs[0]->shape == before.outputs[0]->shape;
       if (before_is_nothing) {
@@ -80,21 +80,21 @@ Status CancelTransposes(Ir* ir, int* changes) {
       ++*changes;
     }
   }
-  ir->Index();
+  graph->Index();
   // A reshape that changes nothing disappears where its output is no app tensor.
-  for (size_t i = 0; i < ir->nodes.size(); ++i) {
-    const Node& node = ir->nodes[i];
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    const Node& node = graph->nodes[i];
     if (!IsReshape(node) || node.outputs[0]->type != QNN_TENSOR_TYPE_NATIVE) continue;
     if (node.inputs[0]->shape != node.outputs[0]->shape) continue;
-    if (ir->Uses(node.outputs[0]) == 0) continue;  // dead already
+    if (graph->Uses(node.outputs[0]) == 0) continue;  // dead already
     const Tensor* from = node.outputs[0];
     const Tensor* to = node.inputs[0];
-    ir->ReplaceUses(from, to);
+    graph->ReplaceUses(from, to);
     ++*changes;
   }
-  ir->Index();
+  graph->Index();
   int removed = 0;
-  return RemoveDeadNodes(ir, &removed);
+  return RemoveDeadNodes(graph, &removed);
 }
 
 }  // namespace qnnrt

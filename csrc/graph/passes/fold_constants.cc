@@ -1,6 +1,6 @@
 // A node whose inputs are all static is run once, now, by its portable kernel.
 #include "abi/qnn_errors.h"
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "ops/op.h"
 
 namespace qnnrt {
@@ -30,10 +30,10 @@ Status Evaluate(const Node& node, const Threads& threads,
 
 }  // namespace
 
-Status FoldConstants(Ir* ir, const Threads& threads, int* changes) {
-  std::vector<bool> dead(ir->nodes.size(), false);
-  for (size_t i = 0; i < ir->nodes.size(); ++i) {
-    const Node& node = ir->nodes[i];
+Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes) {
+  std::vector<bool> dead(graph->nodes.size(), false);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    const Node& node = graph->nodes[i];
     bool constant = !node.inputs.empty() && !KeepsState(node);
     for (const Tensor* t : node.inputs) constant &= t == nullptr || t->is_static();
     for (const Tensor* t : node.outputs)
@@ -45,15 +45,15 @@ Status FoldConstants(Ir* ir, const Threads& threads, int* changes) {
     std::vector<const Tensor*> outputs = node.outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o] == nullptr) continue;
-      Tensor* folded = ir->NewTensor(*outputs[o]);
+      Tensor* folded = graph->NewTensor(*outputs[o]);
       folded->type = QNN_TENSOR_TYPE_STATIC;
       folded->data = results[o];
-      ir->ReplaceUses(outputs[o], folded);
+      graph->ReplaceUses(outputs[o], folded);
     }
     dead[i] = true;
     ++*changes;
   }
-  ir->Erase(dead);
+  graph->Erase(dead);
   return Status::Ok();
 }
 

@@ -5,7 +5,7 @@
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
@@ -80,7 +80,7 @@ uint64_t ChannelStride(const Node& node, uint32_t channels) {
   return w[axis] == channels ? Product(w, axis + 1, w.size()) : 0;
 }
 
-Status ScaleWeights(Ir* ir, Node* node, const Affine& map, uint64_t stride) {
+Status ScaleWeights(NodeGraph* graph, Node* node, const Affine& map, uint64_t stride) {
   uint32_t channels = static_cast<uint32_t>(map.scale.size());
   const Tensor& w = *node->inputs[1];
   std::vector<float> weights = StaticFloats(w);
@@ -88,8 +88,8 @@ Status ScaleWeights(Ir* ir, Node* node, const Affine& map, uint64_t stride) {
   std::vector<float> bias(channels, 0.0f);
   if (node->HasInput(2)) bias = StaticFloats(*node->inputs[2]);
   for (uint32_t c = 0; c < channels; ++c) bias[c] = bias[c] * map.scale[c] + map.shift[c];
-  Tensor* new_weights = ir->NewStatic(w.name, w.dtype, w.shape, weights);
-  Tensor* new_bias = ir->NewStatic(w.name + ".bias", w.dtype, {channels}, bias);
+  Tensor* new_weights = graph->NewStatic(w.name, w.dtype, w.shape, weights);
+  Tensor* new_bias = graph->NewStatic(w.name + ".bias", w.dtype, {channels}, bias);
   if (new_weights == nullptr || new_bias == nullptr) {
     return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the weights of '%s'",
                  node->name.c_str());
@@ -100,7 +100,7 @@ Status ScaleWeights(Ir* ir, Node* node, const Affine& map, uint64_t stride) {
   return Status::Ok();
 }
 
-Status MergeBatchnorm(Ir* ir, Node* node, const Affine& first, const Affine& second) {
+Status MergeBatchnorm(NodeGraph* graph, Node* node, const Affine& first, const Affine& second) {
   size_t channels = first.scale.size();
   std::vector<float> scale(channels), shift(channels);
   for (size_t c = 0; c < channels; ++c) {
@@ -109,8 +109,8 @@ Status MergeBatchnorm(Ir* ir, Node* node, const Affine& first, const Affine& sec
   }
   Qnn_DataType_t type = node->inputs[1]->dtype;
   Shape shape{static_cast<uint32_t>(channels)};
-  Tensor* w = ir->NewStatic(node->name + ".scale", type, shape, scale);
-  Tensor* b = ir->NewStatic(node->name + ".shift", type, shape, shift);
+  Tensor* w = graph->NewStatic(node->name + ".scale", type, shape, scale);
+  Tensor* b = graph->NewStatic(node->name + ".shift", type, shape, shift);
   if (w == nullptr || b == nullptr) return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory");
   node->inputs.resize(3);
   node->inputs[1] = w;
@@ -126,16 +126,16 @@ bool HasPlainBias(const Node& node) {
 
 }  // namespace
 
-Status FoldScales(Ir* ir, int* changes) {
-  std::vector<bool> dead(ir->nodes.size(), false);
-  for (size_t i = 0; i < ir->nodes.size(); ++i) {
-    Node& node = ir->nodes[i];
+Status FoldScales(NodeGraph* graph, int* changes) {
+  std::vector<bool> dead(graph->nodes.size(), false);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    Node& node = graph->nodes[i];
     size_t input = 0;
     std::optional<Affine> map = AsAffine(node, &input);
     if (!map) continue;
     const Tensor* x = node.inputs[input];
-    if (!ir->IsPrivate(x)) continue;
-    Node& producer = ir->nodes[ir->Producer(x)];
+    if (!graph->IsPrivate(x)) continue;
+    Node& producer = graph->nodes[graph->Producer(x)];
     if (producer.outputs.size() != 1 || x->shape != node.outputs[0]->shape ||
         x->dtype != node.outputs[0]->dtype) {
       continue;
@@ -143,12 +143,12 @@ Status FoldScales(Ir* ir, int* changes) {
     uint32_t channels = static_cast<uint32_t>(map->scale.size());
     uint64_t stride = ChannelStride(producer, channels);
     if (stride != 0 && HasPlainBias(producer)) {
-      QNNRT_RETURN_IF_ERROR(ScaleWeights(ir, &producer, *map, stride));
+      QNNRT_RETURN_IF_ERROR(ScaleWeights(graph, &producer, *map, stride));
     } else if (producer.type == QNN_OP_BATCHNORM) {
       size_t unused;
       std::optional<Affine> before = AsAffine(producer, &unused);
       if (!before) continue;
-      QNNRT_RETURN_IF_ERROR(MergeBatchnorm(ir, &producer, *before, *map));
+      QNNRT_RETURN_IF_ERROR(MergeBatchnorm(graph, &producer, *before, *map));
     } else {
       continue;
     }
@@ -157,9 +157,9 @@ Status FoldScales(Ir* ir, int* changes) {
     node = Node{};
     dead[i] = true;
     ++*changes;
-    ir->Index();
+    graph->Index();
   }
-  ir->Erase(dead);
+  graph->Erase(dead);
   return Status::Ok();
 }
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "abi/qnn_op_names.h"
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "ops/elementwise/activation.h"
 #include "ops/op.h"
 #include "ops/post_ops.h"
@@ -26,10 +26,10 @@ bool IsFloat(const Tensor& t) {
 
 // The node that writes `tensor`, if it can take `op` as one more post op and nobody else reads the
 // tensor.
-Node* Fusable(Ir* ir, const Tensor* tensor, const Tensor* result, const PostOp& op) {
-  if (tensor == nullptr || !ir->IsPrivate(tensor)) return nullptr;
+Node* Fusable(NodeGraph* graph, const Tensor* tensor, const Tensor* result, const PostOp& op) {
+  if (tensor == nullptr || !graph->IsPrivate(tensor)) return nullptr;
   if (tensor->shape != result->shape || tensor->dtype != result->dtype) return nullptr;
-  Node* producer = &ir->nodes[ir->Producer(tensor)];
+  Node* producer = &graph->nodes[graph->Producer(tensor)];
   // Fixed-point results must stay what they are, bit by bit: there is no rounding in between.
   if (!IsFloat(*tensor) && !(SameEncoding(*tensor, *result) && TakesFixedPostOp(*producer, op))) {
     return nullptr;
@@ -46,21 +46,21 @@ bool IsHeavy(const Node& node) { return FindOp(node.type)->sums_products(); }
 
 }  // namespace
 
-Status FuseActivations(Ir* ir, int* changes) {
-  std::vector<bool> dead(ir->nodes.size(), false);
-  for (size_t i = 0; i < ir->nodes.size(); ++i) {
-    Node& node = ir->nodes[i];
+Status FuseActivations(NodeGraph* graph, int* changes) {
+  std::vector<bool> dead(graph->nodes.size(), false);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    Node& node = graph->nodes[i];
     Node* producer = nullptr;
     PostOp op;
     const Tensor* residual = nullptr;
     if (std::optional<PostOp> activation = AsActivation(node)) {
       op = *activation;
-      producer = Fusable(ir, node.inputs[0], node.outputs[0], op);
+      producer = Fusable(graph, node.inputs[0], node.outputs[0], op);
     } else if (node.type == QNN_OP_ELEMENT_WISE_ADD && node.post_ops.empty() &&
                node.inputs[0] != node.inputs[1] && node.inputs[0]->shape == node.inputs[1]->shape) {
       op.kind = PostOp::Kind::kAdd;
-      Node* candidates[2] = {Fusable(ir, node.inputs[0], node.outputs[0], op),
-                             Fusable(ir, node.inputs[1], node.outputs[0], op)};
+      Node* candidates[2] = {Fusable(graph, node.inputs[0], node.outputs[0], op),
+                             Fusable(graph, node.inputs[1], node.outputs[0], op)};
       int which = candidates[1] != nullptr && (candidates[0] == nullptr || !IsHeavy(*candidates[0]))
                       ? 1
                       : 0;
@@ -78,14 +78,14 @@ Status FuseActivations(Ir* ir, int* changes) {
     producer->post_ops.push_back(op);
     producer->outputs[0] = node.outputs[0];
     // It moves to its reader's position: by then the residual has been computed too.
-    size_t from = static_cast<size_t>(producer - ir->nodes.data());
-    ir->nodes[i] = std::move(*producer);
-    ir->nodes[from] = Node{};
+    size_t from = static_cast<size_t>(producer - graph->nodes.data());
+    graph->nodes[i] = std::move(*producer);
+    graph->nodes[from] = Node{};
     dead[from] = true;
     ++*changes;
-    ir->Index();
+    graph->Index();
   }
-  ir->Erase(dead);
+  graph->Erase(dead);
   return Status::Ok();
 }
 

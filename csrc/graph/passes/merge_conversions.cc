@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "abi/qnn_op_names.h"
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "ops/elementwise/activation.h"
 #include "ops/fixed/requantize.h"
 #include "ops/op.h"
@@ -89,12 +89,12 @@ bool Merges(const Node& before, const Node& node) {
 
 }  // namespace
 
-Status MergeConversions(Ir* ir, int* changes) {
-  for (Node& node : ir->nodes) {
+Status MergeConversions(NodeGraph* graph, int* changes) {
+  for (Node& node : graph->nodes) {
     if (node.inputs.empty()) continue;
     // Read past the producer: it stays for its other readers, or dies for want of them.
-    for (int at; (at = ir->Producer(node.inputs[0])) >= 0; ++*changes) {
-      const Node& before = ir->nodes[static_cast<size_t>(at)];
+    for (int at; (at = graph->Producer(node.inputs[0])) >= 0; ++*changes) {
+      const Node& before = graph->nodes[static_cast<size_t>(at)];
       if (!Merges(before, node)) break;
       node.inputs[0] = before.inputs[0];
       node.type = QNN_OP_CONVERT;
@@ -102,19 +102,19 @@ Status MergeConversions(Ir* ir, int* changes) {
       CompleteParams(&node);
     }
   }
-  ir->Index();
-  for (const Node& node : ir->nodes) {
+  graph->Index();
+  for (const Node& node : graph->nodes) {
     if (node.outputs.empty() || node.outputs[0] == nullptr) continue;
     const Tensor* result = node.outputs[0];
-    if (result->type != QNN_TENSOR_TYPE_NATIVE || ir->Uses(result) == 0) continue;
+    if (result->type != QNN_TENSOR_TYPE_NATIVE || graph->Uses(result) == 0) continue;
     if (!ChangesNothing(node)) continue;
     const Tensor* from = node.inputs[0];
-    ir->ReplaceUses(result, from);
+    graph->ReplaceUses(result, from);
     ++*changes;
   }
-  ir->Index();
+  graph->Index();
   int removed = 0;
-  return RemoveDeadNodes(ir, &removed);
+  return RemoveDeadNodes(graph, &removed);
 }
 
 }  // namespace qnnrt

@@ -2,16 +2,16 @@
 // execution early, whoever reads it.
 #include <unordered_set>
 
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 #include "ops/op.h"
 
 namespace qnnrt {
 
-Status RemoveDeadNodes(Ir* ir, int* changes) {
+Status RemoveDeadNodes(NodeGraph* graph, int* changes) {
   std::unordered_set<const Tensor*> wanted;
-  std::vector<bool> dead(ir->nodes.size(), false);
-  for (size_t i = ir->nodes.size(); i-- > 0;) {
-    const Node& node = ir->nodes[i];
+  std::vector<bool> dead(graph->nodes.size(), false);
+  for (size_t i = graph->nodes.size(); i-- > 0;) {
+    const Node& node = graph->nodes[i];
     bool used = KeepsState(node);
     for (const Tensor* t : node.outputs)
       used |= t != nullptr && (t->is_output() || wanted.count(t));
@@ -24,7 +24,7 @@ Status RemoveDeadNodes(Ir* ir, int* changes) {
       if (t != nullptr) wanted.insert(t);
     }
   }
-  ir->Erase(dead);
+  graph->Erase(dead);
   return Status::Ok();
 }
 

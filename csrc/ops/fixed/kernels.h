@@ -19,8 +19,8 @@ Result<KernelPtr> MakeFixedUnary(const Node& node, const KernelOptions& options)
 // numbers are.
 Result<KernelPtr> MakeFixedMove(const OpDef& def, const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeOnIntegers(const OpDef& def, const Node& node, const KernelOptions& options);
-Result<KernelPtr> MakeFixedJoin(const Node& node,
-                                const KernelOptions&);  // movement/fixed/concat.cc
+Result<KernelPtr> MakeFixedConcat(const Node& node,
+                                  const KernelOptions&);  // movement/fixed/concat.cc
 Result<KernelPtr> MakeFixedPoolAvg(const Node& node, const KernelOptions&);    // pool/fixed/sums.cc
 Result<KernelPtr> MakeFixedReduceSum(const Node& node, const KernelOptions&);  // pool/fixed/sums.cc
 Result<KernelPtr> MakeFixedResize(const Node& node,

@@ -194,7 +194,7 @@ Result<KernelPtr> MakeTile(const Node& node, const KernelOptions&) {
 
 }  // namespace
 
-OpList JoinOps() {
+OpList ConcatSplitOps() {
   const PortSpec any{"in[0]", types::kAny};
   PortSpec ranked = any;
   ranked.min_rank = 1;
@@ -211,7 +211,7 @@ OpList JoinOps() {
        InferConcat,
        MakeConcat,
        flags,
-       MakeFixedJoin},
+       MakeFixedConcat},
       {QNN_OP_SPLIT,
        {ranked},
        {outs},
@@ -228,7 +228,7 @@ OpList JoinOps() {
        InferPack,
        MakePack,
        flags,
-       MakeFixedJoin},
+       MakeFixedConcat},
       {QNN_OP_UN_PACK,
        {ranked},
        {outs},

@@ -134,7 +134,7 @@ Range Inside(int64_t limit, int64_t step, int64_t offset, int64_t size) {
 }
 
 // Between batched [(bh, bw, N), h, w, C] and image [N, h bh - border, w bw - border, C]; a copy for
-// each place (i, j) in the block.
+// each position (i, j) in the block.
 Result<KernelPtr> MakeBatchSpace(const Node& node, bool to_space) {
   if (node.outputs[0]->elements() == 0) return MakeCopyKernel({});  // its blocks have no bound
   Block b{};
@@ -181,7 +181,7 @@ Result<KernelPtr> MakeSpaceToBatch(const Node& node, const KernelOptions&) {
 
 }  // namespace
 
-OpList BlockOps() {
+OpList DepthSpaceOps() {
   PortSpec in{"in[0]", types::kAny}, out{"out[0]", types::kAny, PortSpec::kOne, 0};
   in.min_rank = in.max_rank = 4;
   const ParamSpec block{"block_size", ParamSpec::kInts, Required(),

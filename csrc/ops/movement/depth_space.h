@@ -4,6 +4,6 @@
 
 namespace qnnrt {
 
-OpList BlockOps();  // DepthToSpace, SpaceToDepth, BatchToSpace, SpaceToBatch: depth_space.cc
+OpList DepthSpaceOps();  // DepthToSpace, SpaceToDepth, BatchToSpace, SpaceToBatch: depth_space.cc
 
 }  // namespace qnnrt

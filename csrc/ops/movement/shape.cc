@@ -193,7 +193,7 @@ OpList ShapeOps() {
        MakeChannelShuffle,
        moves},
   };
-  for (OpDef& def : BlockOps()) ops.push_back(std::move(def));
+  for (OpDef& def : DepthSpaceOps()) ops.push_back(std::move(def));
   return ops;
 }
 

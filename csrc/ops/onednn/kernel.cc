@@ -230,7 +230,7 @@ Status PrimitiveKernel::Pack(const Arg& arg, const Problem& problem,
   const size_t size = TheApi().memory_desc_get_size(wanted);
   const Tensor& tensor = *problem.node.inputs[arg.index];
   std::string layout = LayoutText(wanted);
-  // Integers may bring sums along, in a place and for a purpose that the description hides.
+  // Integers may bring sums along, at an offset and for a purpose that the description hides.
   if (problem.integers != nullptr) layout += " for " + name_ + " of " + OneDnnVersion();
   const auto fill = [&](void* data) -> Status {
     if (problem.integers == nullptr) return Reorder(arg, tensor.data->data(), wanted, data);

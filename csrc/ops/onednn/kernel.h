@@ -130,8 +130,8 @@ int ThreadsForWork(const KernelOptions& options, double multiply_adds, double el
 
 // FLOAT_32 -> dnnl_f32, ...; dnnl_data_type_undef for a type that no kernel here takes.
 dnnl_data_type_t DataType(const Tensor& tensor);
-// The optional bias at input 2; null when it was left out. An input that a merged add brought does
-// not count, even if it took the place.
+// The optional bias at input 2; null when it is omitted. An input that a merged add brought does
+// not count, even if it has that index.
 const Tensor* Bias(const Node& node);
 // The one element type of every given tensor of the node; undef when they differ.
 dnnl_data_type_t CommonType(std::initializer_list<const Tensor*> tensors);

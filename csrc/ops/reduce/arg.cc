@@ -28,7 +28,7 @@ QNNRT_INLINE bool Before(T x, T y) {
   return (largest ? x > y : x < y) || (x != x && y == y);
 }
 
-// Where in a row the best value is: first its value, by lanes, then the first place that has it.
+// Where in a row the best value is: first its value, by lanes, then the first index that has it.
 template <typename T, bool largest>
 struct BestInRow {
   static QNNRT_INLINE size_t Run(const void* in, size_t n) {

@@ -9,7 +9,7 @@ from typing import Final
 from ..ir import Launch, Node
 from ..target import Target
 from .common import Defines
-from .sizes import axis_of, index_type, launch, number, on_lanes, over
+from .sizes import axis_of, index_type, launch, number, over, simt
 
 _GROUP: Final = 256  # as in arg.cl
 _COLUMNS: Final = 32
@@ -29,7 +29,7 @@ def _arg(node: Node, target: Target) -> list[Launch]:
     n, step = x.shape[axis], math.prod(x.shape[axis + 1 :])
     lines = x.size // n
     defines = (*number(x), *_better(node.type == "Argmax"), ("INDEX", index_type(y)))
-    if on_lanes(target) and n >= _SHARED_FROM:
+    if simt(target) and n >= _SHARED_FROM:
         columns = _COLUMNS if step > 1 and lines >= _COLUMNS else 1
         grid = ((-(-lines // columns) * _GROUP,), (_GROUP,))
         return [launch("arg", "arg_group", defines, (x, y, lines, n, step, columns), grid)]
@@ -44,7 +44,7 @@ def _top_k(node: Node, target: Target) -> list[Launch]:
         return []
     largest = bool(node.params["largest"])
     defines = (*number(x), *_better(largest), ("INDEX", index_type(indices)))
-    pairs = on_lanes(target) and n <= _MOST_PAIRS
+    pairs = simt(target) and n <= _MOST_PAIRS
     total = x.size if pairs else x.size // n
     args = (x, values, indices, total, n, k)
     grid = over(total, target)

@@ -20,9 +20,9 @@ from .sizes import (
     launch,
     moved,
     number,
-    on_lanes,
     over,
     plain,
+    simt,
     strides,
     unit_type,
 )
@@ -149,7 +149,7 @@ def _scatter_nd(node: Node, target: Target) -> list[Launch]:
     depth = indices.shape[-1]
     picks = math.prod(indices.shape[:-1])
     chunk = math.prod(x.shape[depth:])
-    lanes = picks if on_lanes(target) and picks <= _MOST_PAIRS else 1
+    lanes = picks if simt(target) and picks <= _MOST_PAIRS else 1
     total = chunk * lanes
     grid = over(total, target)
     args: list[Value | int] = [indices, updates, y, total, chunk, lanes, picks, depth]

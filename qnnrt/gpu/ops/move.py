@@ -13,7 +13,7 @@ import numpy as np
 from ..ir import Launch, Node, Value
 from ..target import Target
 from .common import Refused
-from .sizes import axis_of, launch, moved, on_lanes, over, plain, strides, unit_type
+from .sizes import axis_of, launch, moved, over, plain, simt, strides, unit_type
 
 __all__ = ["Loop", "copies", "filled", "packed"]
 
@@ -77,7 +77,7 @@ def _launch(
     src: Value, dst: Value, loops: list[Loop], width: int, start: tuple[int, int], target: Target
 ) -> Launch:
     total = math.prod(n for n, _, _ in loops)
-    turned = _turned(loops) if on_lanes(target) else None
+    turned = _turned(loops) if simt(target) else None
     grid = over(total, target)
     if turned is not None:
         loops = turned
@@ -94,7 +94,7 @@ def _launch(
 def _rank(loops: Sequence[Any], target: Target) -> int:
     """For how many loops a kernel is made. Each has its price at run time on lanes; where they are
     loops, each further kernel is one more for the driver to compile."""
-    return next(r for r in ((2, 4, 8) if on_lanes(target) else (4, 8)) if len(loops) <= r)
+    return next(r for r in ((2, 4, 8) if simt(target) else (4, 8)) if len(loops) <= r)
 
 
 def _turned(loops: list[Loop]) -> list[Loop] | None:

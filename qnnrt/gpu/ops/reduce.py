@@ -8,7 +8,7 @@ from typing import Final
 from ..ir import Launch, Node, Value
 from ..target import Target
 from .common import Defines
-from .sizes import axis_of, launch, number, on_lanes, over
+from .sizes import axis_of, launch, number, over, simt
 
 _GROUP: Final = 256  # as in reduce.cl and scan.cl
 _COLUMNS: Final = 32  # results that a group makes together where these are neighbours
@@ -63,7 +63,7 @@ def _reduce(node: Node, target: Target) -> list[Launch]:
         for n, step in [*loops, *[(1, 0)] * (4 - len(loops))]:
             args += [n, step]
     defines = _rule(node, x) + ((("ONE_LOOP", "1"),) if len(reduced_loops) < 2 else ())
-    if not on_lanes(target) or terms < _SHARED_FROM:
+    if not simt(target) or terms < _SHARED_FROM:
         grid = over(y.size, target)
         return [launch("reduce", "reduce", defines, (x, y, y.size, terms, *args), grid)]
     inner_stays = bool(kept_loops) and kept_loops[0][1] == 1
@@ -103,7 +103,7 @@ def _cumulative_sum(node: Node, target: Target) -> list[Launch]:
     lines = x.size // max(n, 1)
     flags = (int(node.params["exclusive"]), int(node.params["reverse"]))
     args = (x, y, lines, n, step, *flags)
-    if on_lanes(target) and n >= _SHARED_FROM and step == 1:
+    if simt(target) and n >= _SHARED_FROM and step == 1:
         grid = ((lines * _GROUP,), (_GROUP,))
         return [launch("scan", "scan_group", number(x), args, grid)]
     return [launch("scan", "scan", number(x), args, over(lines, target))]

@@ -21,9 +21,9 @@ __all__ = [
     "launch",
     "moved",
     "number",
-    "on_lanes",
     "over",
     "plain",
+    "simt",
     "strides",
     "unit_type",
 ]
@@ -44,7 +44,7 @@ _C_TYPES: Final = {
 }
 
 
-def on_lanes(target: Target) -> bool:
+def simt(target: Target) -> bool:
     """Whether work groups are lanes side by side, so that local memory and barriers pay; on a CPU
     they are loops."""
     return target.device.kind != "cpu"
@@ -55,7 +55,7 @@ def over(total: int, target: Target) -> Grid:
 
     The sizes of groups are few, since a driver may compile a kernel anew for each.
     """
-    group = 256 if on_lanes(target) else 64
+    group = 256 if simt(target) else 64
     return (-(-total // group) * group,), (group,)
 
 

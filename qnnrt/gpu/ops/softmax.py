@@ -8,7 +8,7 @@ from typing import Final
 from ..ir import Launch, Node
 from ..target import Target
 from .common import reals
-from .sizes import axis_of, launch, on_lanes, over
+from .sizes import axis_of, launch, over, simt
 
 _GROUP: Final = 256  # the most in softmax.cl
 _COLUMNS: Final = 32
@@ -24,7 +24,7 @@ def _softmax(node: Node, target: Target) -> list[Launch]:
     rows = x.size // max(n, 1)
     defines = reals(x, y) + ((("LOG", "1"),) if node.type == "LogSoftmax" else ())
     beta = float(node.params["beta"])
-    if on_lanes(target) and n >= _SHARED_FROM:
+    if simt(target) and n >= _SHARED_FROM:
         columns = _COLUMNS if step > 1 and rows >= _COLUMNS else 1
         group = _GROUP if columns > 1 else _group(n)
         grid = ((-(-rows // columns) * group,), (group,))

@@ -1,5 +1,5 @@
 // Concat and Pack of fixed-point inputs whose encodings differ: each row is requantized on its way
-// to its place, or copied where it has the output's encoding already.
+// to its offset, or copied where it has the output's encoding already.
 #include <algorithm>
 #include <cstring>
 
@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
 constexpr size_t kManyRows = 16;       // from here on threads share rows, not elements
 
-class FixedJoin final : public Kernel {
+class FixedConcat final : public Kernel {
  public:
-  FixedJoin(const Node& node, size_t outer) : outer_(outer) {
+  FixedConcat(const Node& node, size_t outer) : outer_(outer) {
     const size_t to_size = ElementSize(node.outputs[0]->dtype);
     for (const Tensor* input : node.inputs) {
       const size_t row = outer == 0 ? 0 : input->elements() / outer;
@@ -78,7 +78,7 @@ class FixedJoin final : public Kernel {
 
 }  // namespace
 
-Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeFixedConcat(const Node& node, const KernelOptions&) {
   for (const auto* ports : {&node.inputs, &node.outputs}) {
     for (const Tensor* tensor : *ports) {
       if (!OneScale(tensor->quantization)) return KernelPtr();
@@ -89,7 +89,7 @@ Result<KernelPtr> MakeFixedJoin(const Node& node, const KernelOptions&) {
   size_t axis = 0;
   QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank + (pack ? 1 : 0), &axis));
   const size_t outer = Product(node.outputs[0]->shape, 0, axis);
-  return KernelPtr(std::make_unique<FixedJoin>(node, outer));
+  return KernelPtr(std::make_unique<FixedConcat>(node, outer));
 }
 
 }  // namespace qnnrt

@@ -92,7 +92,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const MemoryDesc weights_any = MemoryDesc::Any(c->weights, dnnl_s8);
   const MemoryDesc bias_md = MemoryDesc::Dense({c->cout}, dnnl_f32);
   IntegerProblem integers;
-  // What a transposed convolution adds up differs from place to place.
+  // What a transposed convolution adds up differs from pixel to pixel.
   if (transposed) {
     QNNRT_RETURN_IF_ERROR(KeepZero(DNNL_ARG_SRC, in.quantization.offsets[0], &integers));
   }

@@ -15,9 +15,9 @@
 
 namespace qnnrt::onednn {
 
-// Which output channel a weight belongs to, by its place in memory: the channels of a group lie
-// `inner` elements apart and start again after the last one; after `rows` such turns comes the next
-// group.
+// Which output channel a weight belongs to, by its offset in memory: the channels of a group lie
+// `inner` elements apart and start again after the last one; after `rows` such rounds comes the
+// next group.
 struct ChannelOrder {
   int64_t channels = 1;  // of all groups
   int32_t axis = 0;      // of the weights' shape: where an encoding per channel has its scales
@@ -28,8 +28,8 @@ struct ChannelOrder {
   void ForRuns(uint64_t count, Fn fn) const {
     const uint64_t per_group = static_cast<uint64_t>(channels) / groups;
     uint64_t i = 0;
-    for (uint64_t turn = 0; i < count; ++turn) {
-      const uint64_t first = turn / rows % groups * per_group;
+    for (uint64_t round = 0; i < count; ++round) {
+      const uint64_t first = round / rows % groups * per_group;
       for (uint64_t c = first; c < first + per_group; ++c, i += inner) fn(c, i, i + inner);
     }
   }

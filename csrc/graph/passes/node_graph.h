@@ -12,9 +12,9 @@
 
 namespace qnnrt {
 
-class Ir {
+class NodeGraph {
  public:
-  explicit Ir(std::vector<Node> nodes) : nodes(std::move(nodes)) {}
+  explicit NodeGraph(std::vector<Node> nodes) : nodes(std::move(nodes)) {}
 
   std::vector<Node> nodes;  // topologically sorted
 
@@ -57,14 +57,18 @@ enum class PassLevel : uint8_t { kConstants, kPortable, kAll };
 
 // The passes of a level in their order, once. Numerics stay within float rounding; app tensors are
 // never touched. Each has a file here. The interrupt is checked between them.
-Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
+Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassReport>* report,
                  const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll);
 
-Status FoldConstants(Ir* ir, const Threads& threads, int* changes);
-Status MergeConversions(Ir* ir, int* changes);  // of fixed-point numbers, and limits without effect
-Status CancelTransposes(Ir* ir, int* changes);  // transposes and reshapes that undo each other
-Status FoldScales(Ir* ir, int* changes);  // batchnorm, per-channel multiply and add, into weights
-Status FuseActivations(Ir* ir, int* changes);  // activation and residual add into the producer
-Status RemoveDeadNodes(Ir* ir, int* changes);
+Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
+Status MergeConversions(NodeGraph* graph,
+                        int* changes);  // of fixed-point numbers, and limits without effect
+Status CancelTransposes(NodeGraph* graph,
+                        int* changes);  // transposes and reshapes that undo each other
+Status FoldScales(NodeGraph* graph,
+                  int* changes);  // batchnorm, per-channel multiply and add, into weights
+Status FuseActivations(NodeGraph* graph,
+                       int* changes);  // activation and residual add into the producer
+Status RemoveDeadNodes(NodeGraph* graph, int* changes);
 
 }  // namespace qnnrt

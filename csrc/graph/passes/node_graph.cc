@@ -1,4 +1,4 @@
-#include "graph/passes/ir.h"
+#include "graph/passes/node_graph.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 namespace qnnrt {
 
-void Ir::Index() {
+void NodeGraph::Index() {
   producer_.clear();
   uses_.clear();
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -22,21 +22,21 @@ void Ir::Index() {
   }
 }
 
-int Ir::Producer(const Tensor* tensor) const {
+int NodeGraph::Producer(const Tensor* tensor) const {
   auto found = producer_.find(tensor);
   return found == producer_.end() ? -1 : found->second;
 }
 
-int Ir::Uses(const Tensor* tensor) const {
+int NodeGraph::Uses(const Tensor* tensor) const {
   auto found = uses_.find(tensor);
   return found == uses_.end() ? 0 : found->second;
 }
 
-bool Ir::IsPrivate(const Tensor* tensor) const {
+bool NodeGraph::IsPrivate(const Tensor* tensor) const {
   return tensor->type == QNN_TENSOR_TYPE_NATIVE && Uses(tensor) == 1 && Producer(tensor) >= 0;
 }
 
-Tensor* Ir::NewTensor(const Tensor& like) {
+Tensor* NodeGraph::NewTensor(const Tensor& like) {
   owned.push_back(std::make_unique<Tensor>(like));
   Tensor* tensor = owned.back().get();
   tensor->id = 0;
@@ -45,8 +45,8 @@ Tensor* Ir::NewTensor(const Tensor& like) {
   return tensor;
 }
 
-Tensor* Ir::NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
-                      const std::vector<float>& values) {
+Tensor* NodeGraph::NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
+                             const std::vector<float>& values) {
   auto data = AlignedBytes::Make(values.size() * ElementSize(type));
   if (data == nullptr) return nullptr;
   if (type == QNN_DATATYPE_FLOAT_16) {
@@ -64,13 +64,13 @@ Tensor* Ir::NewStatic(const std::string& name, Qnn_DataType_t type, const Shape&
   return tensor;
 }
 
-void Ir::ReplaceUses(const Tensor* from, const Tensor* to) {
+void NodeGraph::ReplaceUses(const Tensor* from, const Tensor* to) {
   for (Node& node : nodes) {
     std::replace(node.inputs.begin(), node.inputs.end(), from, to);
   }
 }
 
-void Ir::Erase(const std::vector<bool>& dead) {
+void NodeGraph::Erase(const std::vector<bool>& dead) {
   size_t kept = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (dead[i]) continue;
@@ -96,9 +96,9 @@ std::vector<float> StaticFloats(const Tensor& tensor) {
   return values;
 }
 
-Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report,
+Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassReport>* report,
                  const Interrupt* interrupt, PassLevel level) {
-  ir->Index();
+  graph->Index();
   auto run = [&](PassLevel least, const char* name, auto pass) -> Status {
     int changes = 0;
     if (level < least) return Status::Ok();
@@ -109,18 +109,19 @@ Status RunPasses(Ir* ir, const Threads& threads, std::vector<PassReport>* report
   };
   constexpr PassLevel kConstants = PassLevel::kConstants, kPortable = PassLevel::kPortable;
   QNNRT_RETURN_IF_ERROR(
-      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
+      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
-      run(kConstants, "fold constants", [&](int* n) { return FoldConstants(ir, threads, n); }));
+      run(kConstants, "fold constants", [&](int* n) { return FoldConstants(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(
-      run(kPortable, "merge conversions", [&](int* n) { return MergeConversions(ir, n); }));
+      run(kPortable, "merge conversions", [&](int* n) { return MergeConversions(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
-      run(kPortable, "cancel transposes", [&](int* n) { return CancelTransposes(ir, n); }));
-  QNNRT_RETURN_IF_ERROR(run(kPortable, "fold scales", [&](int* n) { return FoldScales(ir, n); }));
+      run(kPortable, "cancel transposes", [&](int* n) { return CancelTransposes(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
-      run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(ir, n); }));
+      run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
-      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(ir, n); }));
+      run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));
   return Status::Ok();
 }
 
