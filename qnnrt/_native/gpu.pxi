@@ -142,7 +142,9 @@ cdef class CommandList:
         """Commands enqueued and bytes moved since the last reset; bytes of staging memory."""
         cdef Qnnrt_OpenClCounts_t c
         qnnrt_opencl_list_counts(self._list, &c, NULL)
-        return c
+        return {"executes": c.executes, "kernels": c.kernels, "writes": c.writes, "reads": c.reads,
+                "written_bytes": c.written_bytes, "read_bytes": c.read_bytes,
+                "reserved_bytes": c.reserved_bytes, "given": c.given, "taken_back": c.taken_back}
 
     def copied(self) -> list:
         """Bytes staged for each input and output, in their order."""

@@ -1084,7 +1084,8 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
     ctypedef void* Qnnrt_OpenClListHandle_t
 
     ctypedef struct Qnnrt_OpenClCounts_t:
-        uint64_t executes, reserved_bytes, given
+        uint64_t executes, kernels, writes, reads, written_bytes, read_bytes, reserved_bytes, given
+        uint64_t taken_back
 
     uint64_t qnnrt_opencl_list_create(
         const Qnnrt_OpenClListInfo_t* info, Qnnrt_OpenClListHandle_t* list)
