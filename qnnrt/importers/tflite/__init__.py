@@ -19,7 +19,6 @@ from ..graph import Edge
 from .edges import model_of, names_of
 from .lower import Lowering, given_shapes
 from .native import TABLE
-from .options import Options
 from .reasons import reason_for
 from .schema import OPERATORS, FileInfo, OperatorInfo, SignatureInfo, SubgraphInfo, read
 
@@ -33,12 +32,7 @@ def supported_ops() -> dict[str, tuple[str, str]]:
 
 def refused_ops() -> dict[str, str]:
     """Every other builtin operator that the schema names -> why it is refused."""
-    found = {}
-    for op in sorted(set(OPERATORS.values()) - set(TABLE)):
-        reason = reason_for(OperatorInfo(0, op, 1, [], [], Options("", {})))
-        assert reason is not None
-        found[op] = reason
-    return found
+    return {op: reason_for(op) or "" for op in sorted(set(OPERATORS.values()) - set(TABLE))}
 
 
 def load(
@@ -78,17 +72,17 @@ def load(
         )
     file = read(source)
     graph, entry = _entry(file, signature)
-    walk = Lowering(file, graph, variables, stateful)
-    given = _inputs(walk, entry, shapes or {})
+    lowering = Lowering(file, graph, "kept" if stateful else variables)
+    given = _inputs(lowering, entry, shapes or {})
     with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
-        walk.run(_needed(walk, graph))
-    if walk.unsupported:
-        raise UnsupportedOpError(walk.unsupported, file.where)
+        lowering.run(_needed(lowering, graph))
+    if lowering.unsupported:
+        raise UnsupportedOpError(lowering.unsupported, file.where)
     if not graph.outputs:
-        raise ModelError(f"{walk.where}: subgraph {graph.index} has no output")
-    names = names_of(walk, graph.outputs, entry.outputs if entry else {}, walk.used)
+        raise ModelError(f"{lowering.where}: subgraph {graph.index} has no output")
+    names = names_of(lowering, graph.outputs, entry.outputs if entry else {}, lowering.used)
     title = entry.key if entry else graph.name or "main"
-    return model_of(walk, given, names, title, quantized_io=quantized_io)
+    return model_of(lowering, given, names, title, quantized_io=quantized_io)
 
 
 def _entry(file: FileInfo, key: str | None) -> tuple[SubgraphInfo, SignatureInfo | None]:
@@ -105,12 +99,12 @@ def _entry(file: FileInfo, key: str | None) -> tuple[SubgraphInfo, SignatureInfo
     return graph, next(iter(default or mine), None)
 
 
-def _needed(walk: Lowering, graph: SubgraphInfo) -> list[OperatorInfo]:
+def _needed(lowering: Lowering, graph: SubgraphInfo) -> list[OperatorInfo]:
     """The operators that an output, or state that is an output, depends on."""
     wanted = set(graph.outputs)
     kept = []
     for operator in reversed(graph.operators):
-        changes = walk.variables == "io" and any(
+        changes = lowering.states == "io" and any(
             i >= 0 and graph.tensors[i].variable for i in operator.inputs
         )
         if changes or not wanted.isdisjoint(operator.outputs):
@@ -120,12 +114,12 @@ def _needed(walk: Lowering, graph: SubgraphInfo) -> list[OperatorInfo]:
 
 
 def _inputs(
-    walk: Lowering, entry: SignatureInfo | None, shapes: Mapping[str, Sequence[int]]
+    lowering: Lowering, entry: SignatureInfo | None, shapes: Mapping[str, Sequence[int]]
 ) -> list[Edge]:
-    graph = walk.graph
+    graph = lowering.graph
     for i in graph.inputs:
         if graph.tensors[i].data is not None:
-            raise ModelError(f"{walk.where}: input {walk.label(i)} is a constant")
-    names = names_of(walk, graph.inputs, entry.inputs if entry else {}, walk.used)
-    sizes = given_shapes(walk.file, graph, names, shapes)
-    return [walk.add_input(i, name, sizes[i]) for i, name in names.items()]
+            raise ModelError(f"{lowering.where}: input {lowering.label(i)} is a constant")
+    names = names_of(lowering, graph.inputs, entry.inputs if entry else {}, lowering.used)
+    sizes = given_shapes(lowering.file, graph, names, shapes)
+    return [lowering.add_input(i, name, sizes[i]) for i, name in names.items()]

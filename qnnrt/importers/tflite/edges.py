@@ -15,57 +15,57 @@ __all__ = ["model_of", "names_of"]
 
 
 def names_of(
-    walk: Lowering, tensors: Sequence[int], given: Mapping[int, str], used: dict[str, int]
+    lowering: Lowering, tensors: Sequence[int], given: Mapping[int, str], used: dict[str, int]
 ) -> dict[int, str]:
     names: dict[int, str] = {}
     for i in tensors:
         if i not in names:
-            name = given.get(i) or walk.graph.tensors[i].name or f"tensor_{i}"
+            name = given.get(i) or lowering.graph.tensors[i].name or f"tensor_{i}"
             names[i] = unique(name, used)
     return names
 
 
 def model_of(
-    walk: Lowering,
+    lowering: Lowering,
     given: list[Edge],
     names: Mapping[int, str],
     title: str,
     *,
     quantized_io: bool = False,
 ) -> Model:
-    """The model of a walk that has ended: from its inputs to the tensors with these names."""
-    outputs = _outputs(walk, names, given)
-    lowered = passes.Graph(walk.b.ops, given, outputs)
-    quantized_recurrent.fuse(lowered, walk.decoded())
+    """The model of what has been lowered: from its inputs to the tensors with these names."""
+    outputs = _outputs(lowering, names, given)
+    lowered = passes.Graph(lowering.b.ops, given, outputs)
+    quantized_recurrent.fuse(lowered, lowering.decoded())
     if quantized_io:
         quantized.fixed_io(lowered)
     passes.run(lowered)
     model = finish(lowered.ops, given, outputs, title)
-    model.source = walk.where
+    model.source = lowering.where
     model.check()
     return model
 
 
-def _outputs(walk: Lowering, names: Mapping[int, str], given: list[Edge]) -> list[Edge]:
+def _outputs(lowering: Lowering, names: Mapping[int, str], given: list[Edge]) -> list[Edge]:
     """The tensors of the outputs, each produced by an operation and listed once."""
-    given += walk.state_inputs
+    given += lowering.state_inputs
     wanted: list[tuple[str, Value]] = []
     for i, name in names.items():
-        value = walk.tensor(i)
+        value = lowering.tensor(i)
         if value is None:
-            raise ModelError(f"{walk.where}: nothing produces the output {name!r}")
+            raise ModelError(f"{lowering.where}: nothing produces the output {name!r}")
         wanted.append((name, value))
-    wanted += walk.state_outputs
+    wanted += lowering.state_outputs
     found: list[Edge] = []
     for name, value in wanted:
         if 0 in value.shape:
             raise ModelError(
-                f"{walk.where}: output {name!r} of shape {list(value.shape)} has no elements"
+                f"{lowering.where}: output {name!r} of shape {list(value.shape)} has no elements"
             )
-        walk.b.scope = name
-        edge = walk.b.edge(value)
+        lowering.b.scope = name
+        edge = lowering.b.edge(value)
         if edge.data is not None or edge in given or edge in found:
-            edge = walk.b.edge(walk.b.copy(value, value.shape))
+            edge = lowering.b.edge(lowering.b.copy(value, value.shape))
         edge.name = name
         found.append(edge)
     return found

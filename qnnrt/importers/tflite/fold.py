@@ -7,26 +7,57 @@ every run only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import tflite
 
-from .nodes import Damaged, TfliteNode, axis_of
+from ..._native.op_table import bounds
 from .options import Options
-from .values import Value, constant
+from .refusal import Damaged
+from .values import TfliteNode, Value, constant
 
-#: Fused activations that clip -> their bounds.
-_BOUNDS: dict[int, tuple[float | None, float | None]] = {
-    int(tflite.ActivationFunctionType.NONE): (None, None),
-    int(tflite.ActivationFunctionType.RELU): (0, None),
-    int(tflite.ActivationFunctionType.RELU_N1_TO_1): (-1, 1),
-    int(tflite.ActivationFunctionType.RELU6): (0, 6),
+#: Fused activations that clip -> the op whose bounds they have.
+_CLIPS: dict[int, str] = {
+    int(tflite.ActivationFunctionType.NONE): "",
+    int(tflite.ActivationFunctionType.RELU): "Relu",
+    int(tflite.ActivationFunctionType.RELU_N1_TO_1): "Relu1",
+    int(tflite.ActivationFunctionType.RELU6): "Relu6",
 }
 
-#: Told of the bytes of a constant that is about to be made, and what it is.
+#: Is given the bytes of a constant that is about to be made, and what it is.
 Spend = Callable[[int, str], None]
-FoldFn = Callable[[Spend, TfliteNode, list[np.ndarray]], np.ndarray]
+
+
+@dataclass
+class _Call:
+    """An operator on arrays."""
+
+    spend: Spend
+    node: TfliteNode
+    arrays: list[np.ndarray]
+    dtype: np.dtype  # of the result
+    spent: bool = False
+
+    @property
+    def options(self) -> Options:
+        return self.node.info.options
+
+    def sized(self, shape: Iterable[int]) -> tuple[int, ...]:
+        """The shape of the result, once it is known to be affordable."""
+        sizes = tuple(int(d) for d in shape)
+        if any(d < 0 for d in sizes):
+            raise Damaged(f"it asks for the shape {list(sizes)}")
+        self.spend(math.prod(sizes) * self.dtype.itemsize, f"the result of {self.node.info.name}")
+        self.spent = True
+        return sizes
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A non-negative axis."""
+        if not -rank <= axis < max(rank, 1):
+            raise Damaged(f"axis {axis} is not one of a tensor of rank {rank}")
+        return axis + rank if axis < 0 else axis
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -100,129 +131,99 @@ def fold(spend: Spend, node: TfliteNode) -> list[Value] | None:
 
     An operator whose result would be quantized is not: what it moves is only numbers with scales.
     """
-    if any(t.quantized is not None for t in node.outputs):
-        return None
     arrays = [v.const for v in node.inputs if v is not None]
-    if len(arrays) != len(node.inputs) or not node.outputs:
+    fn, out = _FOLDS.get(node.info.op), node.outputs[0]
+    if fn is None or len(arrays) != len(node.inputs) or out.dtype is None:
         return None
-    fn = _FOLDS.get(node.op)
-    if fn is None or (fused := _clip_of(node.options)) is None:
+    activation = node.info.options.integer("FusedActivationFunction")
+    if any(t.quantized is not None for t in node.outputs) or activation not in _CLIPS:
         return None
+    call = _Call(spend, node, arrays, out.dtype)
     with np.errstate(all="ignore"):  # what overflows here would overflow when run
-        found = np.asarray(fn(spend, node, arrays))
-        low, high = fused
-        if low is not None or high is not None:
-            found = np.clip(found, low, high)
-    dtype = node.dtype()
-    if node.op not in _SIZED:
-        spend(found.nbytes, f"the result of {node.name}")
-    return [constant(np.asarray(found, dtype, order="C"))]
+        found = np.asarray(fn(call))
+        if clip := _CLIPS[activation]:
+            low, high = bounds(clip, {})
+            number = int if found.dtype.kind in "iu" else float
+            found = np.clip(found, number(low), None if math.isinf(high) else number(high))
+    if not call.spent:
+        spend(found.nbytes, f"the result of {node.info.name}")
+    return [constant(np.asarray(found, out.dtype, order="C"))]
 
 
-def _clip_of(options: Options) -> tuple[float | None, float | None] | None:
-    """The bounds that the fused activation clips to; None when it does something else."""
-    return _BOUNDS.get(options.integer("FusedActivationFunction"))
+def _binary(c: _Call) -> np.ndarray:
+    c.sized(np.broadcast_shapes(*(a.shape for a in c.arrays)))
+    return _BINARY[c.node.info.op](*c.arrays)
 
 
-def _sized(spend: Spend, node: TfliteNode, shape: Sequence[int]) -> tuple[int, ...]:
-    """`shape`, once it is known to be affordable."""
-    sizes = tuple(int(d) for d in shape)
-    if any(d < 0 for d in sizes):
-        raise Damaged(f"it asks for the shape {list(sizes)}")
-    spend(math.prod(sizes) * node.dtype().itemsize, f"the result of {node.name}")
-    return sizes
+def _unary(c: _Call) -> np.ndarray:
+    return _UNARY[c.node.info.op](c.arrays[0])
 
 
-def _binary(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    _sized(spend, node, np.broadcast_shapes(*(a.shape for a in arrays)))
-    return _BINARY[node.op](*arrays)
+def _reduce(c: _Call) -> np.ndarray:
+    x, op = c.arrays[0], c.node.info.op
+    axes = tuple({c.axis(int(a), x.ndim) for a in c.arrays[1].reshape(-1)})
+    dtype = {"dtype": x.dtype} if op in ("SUM", "REDUCE_PROD") else {}
+    return _REDUCE[op](x, axis=axes, keepdims=c.options.flag("KeepDims"), **dtype)
 
 
-def _unary(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return _UNARY[node.op](arrays[0])
-
-
-def _reduce(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    axes = tuple({axis_of(int(a), arrays[0].ndim) for a in arrays[1].reshape(-1)})
-    keep = node.options.flag("KeepDims")
-    kind = None if node.op in ("REDUCE_ANY", "REDUCE_ALL") else {"dtype": arrays[0].dtype}
-    if node.op in ("SUM", "REDUCE_PROD") and kind:
-        return _REDUCE[node.op](arrays[0], axis=axes, keepdims=keep, **kind)
-    return _REDUCE[node.op](arrays[0], axis=axes, keepdims=keep)
-
-
-def _cast(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0].astype(node.dtype())
-
-
-def _concat(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(arrays, axis_of(node.options.integer("Axis"), arrays[0].ndim))
-
-
-def _pack(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.stack(arrays, axis_of(node.options.integer("Axis"), arrays[0].ndim + 1))
-
-
-def _gather(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    x, index = arrays[:2]
-    axis = axis_of(node.options.integer("Axis"), x.ndim)
-    if node.options.integer("BatchDims"):
+def _gather(c: _Call) -> np.ndarray:
+    x, index = c.arrays[:2]
+    axis = c.axis(c.options.integer("Axis"), x.ndim)
+    if c.options.integer("BatchDims"):
         raise Damaged("batch dimensions of constants")
     if index.size and (index.min() < 0 or index.max() >= x.shape[axis]):
         raise Damaged(f"an index is outside dimension {axis} of {list(x.shape)}")
-    _sized(spend, node, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    c.sized((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     return np.take(x, index, axis)
 
 
-def _select(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    condition, a, b = arrays
-    if node.op == "SELECT" and condition.ndim == 1 and a.ndim > 1:
+def _select(c: _Call) -> np.ndarray:
+    condition, a, b = c.arrays
+    if c.node.info.op == "SELECT" and condition.ndim == 1 and a.ndim > 1:
         condition = condition.reshape(-1, *(1,) * (a.ndim - 1))
-    _sized(spend, node, np.broadcast_shapes(condition.shape, a.shape, b.shape))
+    c.sized(np.broadcast_shapes(condition.shape, a.shape, b.shape))
     return np.where(condition, a, b)
 
 
-def _fill(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    shape = _sized(spend, node, arrays[0].reshape(-1).tolist())
-    return np.full(shape, arrays[1].reshape(-1)[0], node.dtype())
-
-
-def _range(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    start, limit, delta = (a.reshape(-1)[0] for a in arrays)
+def _range(c: _Call) -> np.ndarray:
+    start, limit, delta = (a.reshape(-1)[0] for a in c.arrays)
     if delta == 0:
         raise Damaged("its step is 0")
     count = max(0, math.ceil((float(limit) - float(start)) / float(delta)))
-    _sized(spend, node, (count,))
+    c.sized((count,))
     # TFLite adds the step in the element type.
-    steps = np.full(count, delta, node.dtype())
+    steps = np.full(count, delta, c.dtype)
     steps[:1] = start
-    return np.cumsum(steps, dtype=node.dtype())
+    return np.cumsum(steps, dtype=c.dtype)
 
 
-def _tile(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    times = [int(t) for t in arrays[1].reshape(-1)]
-    _sized(spend, node, [d * t for d, t in zip(arrays[0].shape, times, strict=True)])
-    return np.tile(arrays[0], times)
+def _tile(c: _Call) -> np.ndarray:
+    times = [int(t) for t in c.arrays[1].reshape(-1)]
+    c.sized(d * t for d, t in zip(c.arrays[0].shape, times, strict=True))
+    return np.tile(c.arrays[0], times)
 
 
-def _broadcast_to(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.broadcast_to(arrays[0], _sized(spend, node, arrays[1].reshape(-1).tolist()))
+def _concat(c: _Call) -> np.ndarray:
+    return np.concatenate(c.arrays, c.axis(c.options.integer("Axis"), c.arrays[0].ndim))
 
 
-def _broadcast_args(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    shapes = [tuple(int(d) for d in a.reshape(-1)) for a in arrays]
-    return np.array(np.broadcast_shapes(*shapes))
+def _pack(c: _Call) -> np.ndarray:
+    return np.stack(c.arrays, c.axis(c.options.integer("Axis"), c.arrays[0].ndim + 1))
 
 
-def _dequantize(spend: Spend, node: TfliteNode, arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0].astype(np.float32)  # integers were made real before
+def _fill(c: _Call) -> np.ndarray:
+    return np.full(c.sized(c.arrays[0].reshape(-1)), c.arrays[1].reshape(-1)[0], c.dtype)
 
 
-_FOLDS: dict[str, FoldFn] = {
+def _broadcast_args(c: _Call) -> np.ndarray:
+    return np.array(np.broadcast_shapes(*(tuple(map(int, a.reshape(-1))) for a in c.arrays)))
+
+
+_FOLDS: dict[str, Callable[[_Call], np.ndarray]] = {
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(_UNARY, _unary),
     **dict.fromkeys(_REDUCE, _reduce),
-    "CAST": _cast,
+    "CAST": lambda c: c.arrays[0],  # the result has its type in the end
     "CONCATENATION": _concat,
     "PACK": _pack,
     "GATHER": _gather,
@@ -231,11 +232,7 @@ _FOLDS: dict[str, FoldFn] = {
     "FILL": _fill,
     "RANGE": _range,
     "TILE": _tile,
-    "BROADCAST_TO": _broadcast_to,
+    "BROADCAST_TO": lambda c: np.broadcast_to(c.arrays[0], c.sized(c.arrays[1].reshape(-1))),
     "BROADCAST_ARGS": _broadcast_args,
-    "DEQUANTIZE": _dequantize,
+    "DEQUANTIZE": lambda c: c.arrays[0],  # integers were made real before
 }
-#: These say how large their result is before they make it.
-_SIZED = frozenset(
-    [*_BINARY, "GATHER", "SELECT", "SELECT_V2", "FILL", "RANGE", "TILE", "BROADCAST_TO"]
-)

@@ -1,4 +1,4 @@
-"""The walk over a subgraph: constants resolved, each operator lowered or its refusal noted."""
+"""Operators of a subgraph, one by one: constants resolved, each lowered or its refusal noted."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from ..encodings import decode
 from ..graph import Edge, Op, physical, unique
 from . import fold, native
 from .native import TABLE
-from .nodes import Damaged, TfliteNode, Unsupported
 from .reasons import reason_for
-from .refusal import WrongType
+from .refusal import Damaged, Unsupported, WrongType
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
 from .types import TensorInfo
-from .values import Builder, Value, constant
+from .values import Builder, TfliteNode, Value, constant
 
 #: What constants made while importing may take: a small file must not ask for much memory.
 _LEAST_BUDGET = 64 * 2**20
 _BUDGET_FACTOR = 32
 
 
-#: What becomes of variable tensors.
+#: What becomes of variable tensors: they are reset, inputs and outputs, or kept in the graph.
 _STATES = {
     "reset": abi.QNNRT_TFLITE_STATES_RESET,
     "io": abi.QNNRT_TFLITE_STATES_INPUTS,
@@ -42,14 +41,12 @@ class Lowering:
         self,
         file: FileInfo,
         graph: SubgraphInfo,
-        variables: str = "reset",
-        stateful: bool = False,
+        states: str = "reset",
     ) -> None:
         self.file = file
         self.graph = graph
         self.where = file.where
-        self.variables = variables
-        self.stateful = stateful  # the graph keeps the variables of recurrent operators
+        self.states = states  # one of _STATES
         self.b = Builder()
         self.env: dict[int, Value] = {}
         self.guessed: set[int] = set()  # tensors that depend on an operator that was refused
@@ -152,28 +149,20 @@ class Lowering:
                     f"{self.where}: {info.name} writes {self.label(i)}, which has a value already"
                 )
         values = [None if i < 0 else self._input(i, info) for i in info.inputs]
-        node = TfliteNode(
-            info.name,
-            info.op,
-            info.index,
-            info.version,
-            values,
-            [None if i < 0 else self.graph.tensors[i] for i in info.inputs],
-            outputs,
-            info.options,
-        )
+        tensors = [None if i < 0 else self.graph.tensors[i] for i in info.inputs]
+        node = TfliteNode(info, values, tensors, outputs)
         if not outputs:
-            raise self._wrong(info, node, "it has no output")
+            raise self._wrong(node, "it has no output")
         guessing = not self.guessed.isdisjoint(info.inputs)
         results: list[Value | None] = []
         mark = len(self.b.ops)
         try:
-            if (reason := reason_for(info)) is not None:
+            if (reason := reason_for(info.op)) is not None:
                 raise Unsupported(reason)
-            results = self._lower(node, info)
+            results = self._lower(node)
         except Unsupported as exc:
             del self.b.ops[mark:]
-            self._refuse(info, node, str(exc))
+            self._refuse(node, str(exc))
             guessing = True
         except WrongType as exc:
             if not guessing:
@@ -184,7 +173,7 @@ class Lowering:
                 ) from exc
         except (Damaged, ValueError, IndexError, TypeError, ArithmeticError) as exc:
             if not guessing:
-                raise self._wrong(info, node, str(exc)) from exc
+                raise self._wrong(node, str(exc)) from exc
         if guessing:
             self._guess(info.outputs)
             return
@@ -218,10 +207,10 @@ class Lowering:
             )
         return value
 
-    def _lower(self, node: TfliteNode, info: OperatorInfo) -> list[Value | None]:
-        mapping = TABLE[node.op]
-        if mapping.options and node.options.table not in ("", mapping.options):
-            raise Damaged(f"it has {node.options.table} instead of {mapping.options}")
+    def _lower(self, node: TfliteNode) -> list[Value | None]:
+        info, wanted = node.info, TABLE[node.info.op].options
+        if wanted and info.options.table not in ("", wanted):
+            raise Damaged(f"it has {info.options.table} instead of {wanted}")
         for what, tensor in (
             *((f"input {i}", t) for i, t in enumerate(node.tensors) if t is not None),
             *((f"output {i}", t) for i, t in enumerate(node.outputs)),
@@ -232,19 +221,17 @@ class Lowering:
                 )
             if tensor.sparse:
                 raise Unsupported(f"{what} is stored as a sparse tensor")
-        self.b.scope = node.name
+        self.b.scope = info.name
         if all(v is None or v.data is not None for v in node.inputs):
             real = [None if v is None else self.real(v) for v in node.inputs]
             folded = fold.fold(self.materialize, replace(node, inputs=real))
             if folded is not None:
                 return [*folded]
         plan = native.lower(
-            node.op,
-            node.version,
-            node.options,
+            info,
             [None if t is None else (t, v) for t, v in zip(node.tensors, node.inputs, strict=True)],
             node.outputs,
-            _STATES["kept" if self.stateful else self.variables],
+            _STATES[self.states],
             self._budget,
         )
         if "refused" in plan:
@@ -254,7 +241,7 @@ class Lowering:
 
     def _refusal(self, plan: dict[str, Any], node: TfliteNode) -> Exception:
         if plan["refused"] == "large":
-            return self._too_large(plan["detail"], f"{plan['text']} of {node.name}")
+            return self._too_large(plan["detail"], f"{plan['text']} of {node.info.name}")
         if plan["refused"] == "type":
             return WrongType(plan["text"], plan["detail"])
         return (Damaged if plan["refused"] == "damaged" else Unsupported)(plan["text"])
@@ -271,7 +258,7 @@ class Lowering:
         for op in plan["ops"]:
             inputs = [None if i < 0 else self.b.edge(value(i)) for i in op["inputs"]]
             outputs = [value(i).edge for i in op["outputs"]]
-            params = {name: native.param(told) for name, told in op["params"].items()}
+            params = {name: native.param(value) for name, value in op["params"].items()}
             self.b.ops.append(Op(op["type"], inputs, outputs, params, self.b.scope))
         for next_ in plan["states"]:
             tensor = node.tensors[next_["input"]]
@@ -290,29 +277,29 @@ class Lowering:
             ]
         return found
 
-    def _tensor_of(self, told: dict[str, Any], node: TfliteNode) -> Value:
+    def _tensor_of(self, planned: dict[str, Any], node: TfliteNode) -> Value:
         """A tensor of a plan."""
-        shape, at = tuple(told["shape"]), told.get("input")
-        encoding = native.quantization(told)
-        if at is None and "constant" not in told:
-            dtype = numpy_dtype(told["dtype"])
+        shape, at = tuple(planned["shape"]), planned.get("input")
+        encoding = native.quantization(planned)
+        if at is None and "constant" not in planned:
+            dtype = numpy_dtype(planned["dtype"])
             return Value(shape, dtype, Edge(shape, dtype, quantization=encoding), None, encoding)
         given: Value | None = None if at is None else node.inputs[at]
         tensor: TensorInfo | None = None if at is None else node.tensors[at]
-        if "address" in told:
-            return constant(native.elements(told), encoding, given.name if given else "")
-        if "state" in told:
+        if "address" in planned:
+            return constant(native.elements(planned), encoding, given.name if given else "")
+        if "state" in planned:
             assert tensor is not None
             return self._state(tensor, shape)
         assert given is not None
-        if "constant" not in told:
+        if "constant" not in planned:
             return given
-        if "decoded" in told:
+        if "decoded" in planned:
             given = self.real(given)
         if encoding is not None:  # the same integers under another encoding
             return constant(given.const.reshape(shape), encoding, given.name)
-        if "order" in told:
-            return self.b.transpose(self.b.reshape(given, told["source"]), told["order"])
+        if "order" in planned:
+            return self.b.transpose(self.b.reshape(given, planned["source"]), planned["order"])
         return given if physical(given.shape) == shape else self.b.reshape(given, shape)
 
     def _set(self, tensor: TensorInfo, value: Value) -> None:
@@ -323,16 +310,17 @@ class Lowering:
             value.edge.name = tensor.name
         self.env[tensor.index] = value
 
-    def _refuse(self, info: OperatorInfo, node: TfliteNode, reason: str) -> None:
+    def _refuse(self, node: TfliteNode, reason: str) -> None:
+        info = node.info
         types = ", ".join("-" if t is None else str(t) for t in node.tensors)
         op = f"CUSTOM {info.custom!r}" if info.op == "CUSTOM" else info.op
         self.unsupported.append(UnsupportedNode(info.name, op, types, reason))
 
-    def _wrong(self, info: OperatorInfo, node: TfliteNode, text: str) -> ModelError:
+    def _wrong(self, node: TfliteNode, text: str) -> ModelError:
         types = ", ".join(
             "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs
         )
-        return ModelError(f"{self.where}: {info.name} ({types}) is not valid: {text}")
+        return ModelError(f"{self.where}: {node.info.name} ({types}) is not valid: {text}")
 
 
 def given_shapes(

@@ -15,6 +15,7 @@ from ...abi import constants as abi
 from ...dtypes import data_type, numpy_dtype
 from ...model import Quantization
 from .options import Options
+from .schema import OperatorInfo
 from .types import TensorInfo
 from .values import Value
 
@@ -47,9 +48,7 @@ TABLE: dict[str, Mapping] = {
 
 
 def lower(
-    op: str,
-    version: int,
-    options: Options,
+    info: OperatorInfo,
     inputs: list[tuple[TensorInfo, Value | None] | None],
     outputs: list[TensorInfo],
     states: int,
@@ -62,10 +61,10 @@ def lower(
         states: QNNRT_TFLITE_STATES_*.
         budget: bytes of constants that may be made.
     """
-    params = [("version", _DOUBLE, float(version)), *_params(options)]
+    params = [("version", _DOUBLE, float(info.version)), *_params(info.options)]
     given = [None if i is None else _input(*i) for i in inputs]
     wanted = [_tensor((), t.dtype, _COMPUTED, quantization=t.encoding) for t in outputs]
-    described = _core.Op("", "", op, params, given, wanted)
+    described = _core.Op("", "", info.op, params, given, wanted)
     found: dict[str, Any] = json.loads(_core.tflite_lower(described, states, max(budget, 0)))
     return found
 
@@ -75,10 +74,7 @@ def _params(options: Options) -> Iterator[tuple[Any, ...]]:
         if isinstance(value, np.ndarray):
             if value.dtype.kind in "iufb":
                 data = value.astype(np.float64)
-                yield (
-                    name,
-                    _core.Tensor(name, data.shape, _DOUBLE, _STATIC, data=data),
-                )
+                yield name, _core.Tensor(name, data.shape, _DOUBLE, _STATIC, data=data)
         elif isinstance(value, (int, float)):
             yield name, _DOUBLE, float(value)
 
@@ -89,13 +85,7 @@ def _input(tensor: TensorInfo, value: Value | None) -> _core.Tensor:
     if value.data is None:
         return _tensor(value.shape, value.dtype, _COMPUTED, quantization=value.quantization)
     data = np.ascontiguousarray(value.data)
-    return _tensor(
-        value.shape,
-        value.dtype,
-        _STATIC,
-        data=data,
-        quantization=value.quantization,
-    )
+    return _tensor(value.shape, value.dtype, _STATIC, data=data, quantization=value.quantization)
 
 
 def _tensor(
@@ -106,9 +96,9 @@ def _tensor(
     return _core.Tensor("", shape, data_type(dtype, fixed), type_, **more)
 
 
-def param(told: list[Any]) -> object:
+def param(planned: tuple[int, list[int], list[int]]) -> object:
     """A parameter of an operation: its type, dimensions and bits."""
-    kind, dims, bits = told
+    kind, dims, bits = planned
     if kind == abi.QNN_DATATYPE_BOOL_8:
         return np.bool_(bits[0])
     values = np.array(bits, np.uint32).view(_PARAMS[kind])

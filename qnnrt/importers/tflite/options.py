@@ -27,21 +27,11 @@ class Options:
         self.table = table
         self.fields = fields
 
-    def integer(self, name: str, default: int = 0) -> int:
-        return int(self.fields.get(name, default))
+    def integer(self, name: str) -> int:
+        return int(self.fields.get(name, 0))
 
     def flag(self, name: str) -> bool:
         return bool(self.fields.get(name, False))
-
-    def number(self, name: str, default: float = 0.0) -> float:
-        return float(self.fields.get(name, default))
-
-    def integers(self, name: str) -> list[int]:
-        return [int(v) for v in self.fields.get(name, ())]
-
-    def text(self, name: str) -> str:
-        value = self.fields.get(name) or b""
-        return bytes(value).decode("utf-8", "replace")
 
 
 @functools.cache

@@ -41,35 +41,28 @@ class Parts:
     ) -> None:
         self.file = file
         self.graph = graph
-        self._stateful = True
-        walk = self._walk(sizes)
-        if walk.unsupported:
-            self._stateful = False
-            outside = self._walk(sizes)
-            self._stateful = len(outside.unsupported) >= len(walk.unsupported)
-            if not self._stateful:
-                walk = outside
-        self.refused: list[UnsupportedNode] = walk.unsupported
-        self.shapes = {i: v.shape for i, v in walk.env.items()}
-        folded = {i: v.data for i, v in walk.env.items() if v.data is not None}
+        lowered = self._lowered("kept", sizes)
+        if lowered.unsupported:  # where an operation cannot keep its state, none does
+            outside = self._lowered("io", sizes)
+            if len(outside.unsupported) < len(lowered.unsupported):
+                lowered = outside
+        self._states = lowered.states
+        self.refused: list[UnsupportedNode] = lowered.unsupported
+        self.shapes = {i: v.shape for i, v in lowered.env.items()}
+        folded = {i: v.data for i, v in lowered.env.items() if v.data is not None}
         stored = {t.index: t.data for t in graph.tensors if t.data is not None}
         self.constants: dict[int, np.ndarray] = stored | folded
 
-    def _lowering(self) -> Lowering:
-        if self._stateful:
-            return Lowering(self.file, self.graph, stateful=True)
-        return Lowering(self.file, self.graph, "io")
-
-    def _walk(self, sizes: Mapping[int, Sequence[int]]) -> Lowering:
-        """Over the whole subgraph."""
-        walk = self._lowering()
+    def _lowered(self, states: str, sizes: Mapping[int, Sequence[int]]) -> Lowering:
+        """The whole subgraph."""
+        lowering = Lowering(self.file, self.graph, states)
         for i in self.graph.inputs:
             if self.graph.tensors[i].data is not None:
-                raise ModelError(f"{self.file.where}: input {walk.label(i)} is a constant")
-            walk.add_input(i, tensor_name(i), tuple(sizes[i]))
+                raise ModelError(f"{self.file.where}: input {lowering.label(i)} is a constant")
+            lowering.add_input(i, tensor_name(i), tuple(sizes[i]))
         with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
-            walk.run(self.graph.operators)
-        return walk
+            lowering.run(self.graph.operators)
+        return lowering
 
     def tensor(self, index: int) -> TensorInfo:
         """What the file says of a tensor."""
@@ -90,14 +83,14 @@ class Parts:
 
         Raises `UnsupportedOpError` never: operators in `refused` must not be among them.
         """
-        walk = self._lowering()
+        lowering = Lowering(self.file, self.graph, self._states)
         made = {i for operator in operators for i in operator.outputs}
         for i, data in self.constants.items():
             if i not in made:
-                walk.env[i] = constant(data, self.tensor(i).encoding, self.tensor(i).name)
-        walk.used.update(dict.fromkeys(map(tensor_name, (*inputs, *outputs)), 1))
-        given = [walk.add_input(i, tensor_name(i), self.shapes[i]) for i in inputs]
+                lowering.env[i] = constant(data, self.tensor(i).encoding, self.tensor(i).name)
+        lowering.used.update(dict.fromkeys(map(tensor_name, (*inputs, *outputs)), 1))
+        given = [lowering.add_input(i, tensor_name(i), self.shapes[i]) for i in inputs]
         with np.errstate(all="ignore"):
-            walk.run(list(operators))
+            lowering.run(list(operators))
         names = {i: tensor_name(i) for i in outputs}
-        return model_of(walk, given, names, self.graph.name or "part")
+        return model_of(lowering, given, names, self.graph.name or "part")

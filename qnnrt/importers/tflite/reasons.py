@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .native import TABLE
-from .schema import OperatorInfo
 
 _CONTROL = "control flow: a QNN graph runs every operation once, in order"
 _RANDOM = "random numbers: a QNN graph gives the same outputs for the same inputs"
@@ -40,16 +39,16 @@ REASONS: dict[str, str] = {
 }  # fmt: skip
 
 
-def reason_for(info: OperatorInfo) -> str | None:
+def reason_for(op: str) -> str | None:
     """None when the operator is mapped."""
-    if info.op in TABLE:
+    if op in TABLE:
         return None
-    if info.op == "CUSTOM":
+    if op == "CUSTOM":
         return "custom operators have kernels of their own, which a .tflite file does not hold"
-    if info.op in REASONS:
-        return REASONS[info.op]
-    if info.op.startswith("BUILTIN_"):
+    if op in REASONS:
+        return REASONS[op]
+    if op.startswith("BUILTIN_"):
         return "a builtin operator that is newer than the installed tflite package"
-    if info.op.startswith("STABLEHLO_"):
+    if op.startswith("STABLEHLO_"):
         return "StableHLO operators are not mapped; convert the model to TFLite's own operators"
     return _NONE

@@ -16,6 +16,8 @@ from ...model import Quantization
 from ..encodings import reshaped, transposed
 from ..graph import Edge, Op, Shape, physical
 from .refusal import Unsupported
+from .schema import OperatorInfo
+from .types import TensorInfo
 
 
 @dataclass(eq=False)
@@ -42,6 +44,16 @@ class Value:
         """The data of a constant."""
         assert self.data is not None
         return self.data
+
+
+@dataclass
+class TfliteNode:
+    """An operator and what it reads. Inputs are None where they are omitted, or hold state."""
+
+    info: OperatorInfo
+    inputs: list[Value | None]
+    tensors: list[TensorInfo | None]  # of the inputs
+    outputs: list[TensorInfo]
 
 
 def constant(array: np.ndarray, quantization: Quantization | None = None, name: str = "") -> Value:
