@@ -199,8 +199,8 @@ class QnnDelegate:
     def _cached(self, key: str) -> Path | None:
         if self.options.cache_dir is None:
             return None
-        told = repr((key, self.options.backend_type, self._group, self.backend.build_id))
-        number = hashlib.sha256(told.encode()).hexdigest()[:16]
+        described = repr((key, self.options.backend_type, self._group, self.backend.build_id))
+        number = hashlib.sha256(described.encode()).hexdigest()[:16]
         return Path(self.options.cache_dir) / f"{self.options.model_token}_{number}.bin"
 
     # ---- what happened

@@ -74,7 +74,7 @@ class DelegatedTensor:
 
     Attributes:
         index: the interpreter's number.
-        memory: "shared": the delegate placed it on shared memory; "bound": on the buffer given to
+        memory: "shared": in shared memory of the delegate; "bound": on the buffer given to
             `bind`; "application": on shared memory that the application brought; "copied".
         address, nbytes: of the elements.
         capacity: bytes of the memory from the address on.

@@ -75,7 +75,7 @@ class Interpreter:
         ]
         self._closed = False
         try:
-            self._graph.parts  # noqa: B018 - operators that nothing runs are told at once
+            self._graph.parts  # noqa: B018 - operators that nothing runs are refused at once
             for delegate in experimental_delegates:
                 self.modify_graph_with_delegate(delegate)
         except BaseException:

@@ -260,6 +260,26 @@ def test_an_open_batch_has_the_size_of_the_file_unless_another_is_given() -> Non
     assert model.tensors[model.outputs[0]].shape == (5, 24)
 
 
+@pytest.mark.parametrize("dtype", [F32, I32])
+@pytest.mark.parametrize(
+    ("activation", "low", "high"), [("RELU", 0, 99), ("RELU_N1_TO_1", -1, 1), ("RELU6", 0, 6)]
+)
+def test_constants_are_clipped_as_their_fused_activation_says(
+    activation: str, low: int, high: int, dtype: type
+) -> None:
+    b = ModelBuilder()
+    x = b.input((5,), dtype, name="x")
+    one, two = b.const([-9, -1, 0, 3, 9], dtype), b.const([-2, 0, 0, 1, 9], dtype)
+    number = getattr(schema.ActivationFunctionType, activation)
+    fields = {"fusedActivationFunction": number}
+    (c,) = b.op("ADD", [one, two], [((5,), dtype)], "AddOptions", **fields)
+    b.output(*b.op("SUB", [x, c], [((5,), dtype)], "SubOptions"))
+    model = importer.load(b.build())
+    assert model.op_counts() == {"ElementWiseSubtract": 1}
+    (found,) = (t.data for t in model.tensors.values() if t.data is not None)
+    np.testing.assert_array_equal(found, np.clip([-11, -1, 0, 4, 18], low, high))
+
+
 def test_shapes_that_do_not_fit_the_file_are_refused() -> None:
     with pytest.raises(ModelError, match=r"\[-1, 4, 6\], where -1 is open"):
         importer.load(open_batch(), shapes={"x": (5, 4, 7)})

@@ -1,7 +1,7 @@
 #include "tflite/delegate/delegate.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <climits>
 
 #include "abi/qnn_errors.h"
 #include "memory/memory_api.h"
@@ -11,21 +11,13 @@ namespace {
 
 constexpr int kNoDelegateFlags = 0;
 constexpr uint64_t kPage = 4096;
-// Graphs without kernels whose memory is kept: they are between two sizes, or gone.
+// Graphs without kernels whose memory is kept: they are between two sizes, or freed.
 constexpr size_t kSuspended = 8;
 
-struct FreeArray {
-  void operator()(TfLiteIntArray* a) const { std::free(a); }
-};
-using IntArray = std::unique_ptr<TfLiteIntArray, FreeArray>;
-
-IntArray ToArray(const std::vector<int>& values) {
-  auto* a = static_cast<TfLiteIntArray*>(
-      std::malloc(sizeof(TfLiteIntArray) + values.size() * sizeof(int)));
-  if (a == nullptr) throw std::bad_alloc();
-  a->size = static_cast<int>(values.size());
-  std::copy(values.begin(), values.end(), a->data);
-  return IntArray(a);
+// The entries of one context.
+template <typename Map>
+auto RangeOf(Map& map, const TfLiteContext* context) {
+  return std::make_pair(map.lower_bound({context, 0}), map.upper_bound({context, INT_MAX}));
 }
 
 // Whether the node has a variable tensor that is among `states`; its own are, afterwards.
@@ -130,13 +122,13 @@ bool Delegate::Takes(const TfLiteContext* context, int index, const TfLiteNode& 
   return false;
 }
 
-// Memory that waits for a graph is for that one alone. Another graph may have its address after it
-// is gone, but not its tensors' mark, which Release leaves.
+// Memory that waits for a graph is for that one alone. Another graph may have its address once it
+// is freed, but not its tensors' mark, which Release leaves.
 void Delegate::Resume(TfLiteContext* context) {
   std::lock_guard<std::mutex> lock(mutex_);
   suspended_.erase(std::remove(suspended_.begin(), suspended_.end(), context), suspended_.end());
-  for (auto it = allocations_.lower_bound({context, 0});
-       it != allocations_.end() && it->first.first == context;) {
+  auto [it, last] = RangeOf(allocations_, context);
+  while (it != last) {
     const auto index = static_cast<size_t>(it->first.second);
     const bool there = index < context->tensors_size;
     const bool marked = there && context->tensors[index].delegate == &c_;
@@ -162,20 +154,11 @@ void Delegate::Suspend(const TfLiteContext* context) {
 }
 
 void Delegate::Drop(const TfLiteContext* context) {
-  const auto first = allocations_.lower_bound({context, 0});
-  auto last = first;
-  for (; last != allocations_.end() && last->first.first == context; ++last) {
-    if (last->second.buffer != 0) qnnrt_buffer_release(last->second.buffer);
+  const auto [first, last] = RangeOf(allocations_, context);
+  for (auto it = first; it != last; ++it) {
+    if (it->second.buffer != 0) qnnrt_buffer_release(it->second.buffer);
   }
   allocations_.erase(first, last);
-}
-
-void Delegate::DropPlans(const TfLiteContext* context) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto first = plans_.lower_bound({context, 0});
-  auto last = first;
-  while (last != plans_.end() && last->first.first == context) ++last;
-  plans_.erase(first, last);
 }
 
 TfLiteStatus Delegate::Choose(TfLiteContext* context) {
@@ -206,19 +189,24 @@ TfLiteStatus Delegate::Choose(TfLiteContext* context) {
     nodes_[context] = {order.size(), taken.size()};
     for (auto& [index, made] : plans) plans_[{context, index}] = std::move(made);
   }
-  const IntArray nodes = ToArray(taken);
+  // A TfLiteIntArray: a count, and as many numbers behind it.
+  std::vector<int> counted = {static_cast<int>(taken.size())};
+  counted.insert(counted.end(), taken.begin(), taken.end());
+  const auto* nodes = reinterpret_cast<const TfLiteIntArray*>(counted.data());
   int partitions = 0;
   TfLiteDelegateParams* parts = nullptr;
   if (!taken.empty() && context->PreviewDelegatePartitioning != nullptr)
-    context->PreviewDelegatePartitioning(context, nodes.get(), &parts, &partitions);
+    context->PreviewDelegatePartitioning(context, nodes, &parts, &partitions);
   log_.Write(
       kLogLevelInfo,
       "TfLiteQnnDelegate delegate: %zu nodes delegated out of %zu nodes with %d partitions.\n",
       taken.size(), order.size(), partitions);
   if (taken.empty()) return kTfLiteOk;
-  const TfLiteStatus replaced = context->ReplaceNodeSubsetsWithDelegateKernels(
-      context, Kernel::Registration(), nodes.get(), &c_);
-  DropPlans(context);
+  const TfLiteStatus replaced =
+      context->ReplaceNodeSubsetsWithDelegateKernels(context, Kernel::Registration(), nodes, &c_);
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto [first, last] = RangeOf(plans_, context);
+  plans_.erase(first, last);
   return replaced;
 }
 
@@ -285,7 +273,7 @@ bool Delegate::Allocate(TfLiteContext* context, Kernel* kernel, Port* port) {
   return true;
 }
 
-// Back to the arena when the last kernel is gone: what is prepared next may not take this tensor,
+// Back to the arena when the last kernel is freed: what is prepared next may not take this tensor,
 // and nobody would see to the size of its memory. Under the lock.
 void Delegate::Release(TfLiteContext* context, int index) {
   auto found = allocations_.find({context, index});

@@ -65,7 +65,6 @@ class Delegate : public std::enable_shared_from_this<Delegate> {
   void Resume(TfLiteContext* context);
   void Suspend(const TfLiteContext* context);
   void Drop(const TfLiteContext* context);
-  void DropPlans(const TfLiteContext* context);
   bool Takes(const TfLiteContext* context, int index, const TfLiteNode& node,
              const TfLiteRegistration& registration, NodePlan* plan);
   bool ApplicationBrings(const TfLiteContext& context) const;
@@ -87,7 +86,7 @@ class Delegate : public std::enable_shared_from_this<Delegate> {
   std::map<const TfLiteContext*, std::pair<uint64_t, uint64_t>> nodes_;  // all, delegated
   std::set<Kernel*> kernels_;
   std::deque<const TfLiteContext*> suspended_;  // graphs without kernels, whose memory is kept
-  uint64_t invokes_ = 0, copied_in_ = 0, copied_out_ = 0;  // of kernels that are gone
+  uint64_t invokes_ = 0, copied_in_ = 0, copied_out_ = 0;  // of kernels that were freed
 };
 
 // One partition.

@@ -13,30 +13,16 @@
 namespace qnnrt::tflite {
 namespace {
 
-Qnn_Priority_t Priority(TfLiteQnnDelegateGraphPriority priority) {
-  switch (priority) {
-    case kQnnPriorityLow:
-      return QNN_PRIORITY_LOW;
-    case kQnnPriorityNormalHigh:
-      return QNN_PRIORITY_NORMAL_HIGH;
-    case kQnnPriorityHigh:
-      return QNN_PRIORITY_HIGH;
-    default:
-      return QNN_PRIORITY_NORMAL;
-  }
-}
-
-QnnHtpGraph_CustomConfig_t Htp(QnnHtpGraph_ConfigOption_t option) {
-  QnnHtpGraph_CustomConfig_t c{};
-  c.option = option;
-  return c;
-}
+// By the delegate's numbers.
+constexpr Qnn_Priority_t kPriorities[] = {QNN_PRIORITY_LOW, QNN_PRIORITY_NORMAL,
+                                          QNN_PRIORITY_NORMAL_HIGH, QNN_PRIORITY_HIGH};
 
 // What the options of the delegate are as configs of an htp graph.
 std::vector<QnnHtpGraph_CustomConfig_t> HtpConfigs(const TfLiteQnnDelegateHtpBackendOptions& o) {
   std::vector<QnnHtpGraph_CustomConfig_t> found;
   auto add = [&](QnnHtpGraph_ConfigOption_t option) -> QnnHtpGraph_CustomConfig_t& {
-    found.push_back(Htp(option));
+    found.push_back({});
+    found.back().option = option;
     return found.back();
   };
   if (o.precision == kHtpFp16)
@@ -59,27 +45,13 @@ std::vector<QnnHtpGraph_CustomConfig_t> HtpConfigs(const TfLiteQnnDelegateHtpBac
 
 // Constants in another order of dimensions, as QNN wants them.
 std::vector<uint8_t> Moved(const PlannedTensor& t) {
-  const uint32_t size = ElementBytes(t.dtype);
-  const size_t rank = t.order.size();
-  std::vector<uint8_t> moved(Elements(t.dims) * size);
-  std::vector<uint64_t> strides(rank), at(rank, 0);  // of the source, in the order of the result
-  for (size_t d = 0; d < rank; ++d) {
-    uint64_t stride = size;
-    for (size_t k = t.order[d] + 1; k < rank; ++k) stride *= t.source[k];
-    strides[d] = stride;
+  std::vector<int64_t> strides;  // of the source, in the order of the result
+  for (const uint32_t from : t.order) {
+    int64_t stride = 1;
+    for (size_t k = from + 1; k < t.source.size(); ++k) stride *= t.source[k];
+    strides.push_back(stride);
   }
-  const auto* from = static_cast<const uint8_t*>(t.bytes());
-  uint64_t offset = 0;
-  for (uint8_t* to = moved.data(); to != moved.data() + moved.size(); to += size) {
-    std::memcpy(to, from + offset, size);
-    for (size_t d = rank; d-- > 0;) {
-      offset += strides[d];
-      if (++at[d] < t.dims[d]) break;
-      offset -= strides[d] * at[d];
-      at[d] = 0;
-    }
-  }
-  return moved;
+  return Gathered(t.bytes(), 0, t.dims, strides, ElementBytes(t.dtype));
 }
 
 // `wanted`, or with a number behind it: the names of a file need not differ, those of a graph do.
@@ -115,7 +87,7 @@ Status Graph::Create(const Options& options) {
   if (options.c.graph_priority != kQnnPriorityNormal) {
     QnnGraph_Config_t priority{};
     priority.option = QNN_GRAPH_CONFIG_OPTION_PRIORITY;
-    priority.priority = Priority(options.c.graph_priority);
+    priority.priority = kPriorities[options.c.graph_priority];
     configs.push_back(priority);
   }
   std::vector<const QnnGraph_Config_t*> list;

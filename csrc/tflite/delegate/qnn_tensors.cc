@@ -18,7 +18,7 @@ Qnn_Tensor_t Empty() {
   return t;
 }
 
-Qnn_Tensor_t LeftOut() {
+Qnn_Tensor_t Omitted() {
   Qnn_Tensor_t t = Empty();
   t.v1.type = QNN_TENSOR_TYPE_NULL;
   return t;
@@ -85,8 +85,8 @@ Qnn_OpConfig_t QnnTensors::Op(const PlannedOp& op) {
     }
     params_.push_back(q);
   }
-  for (int at : op.inputs) inputs_.push_back(at < 0 ? LeftOut() : tensors_[at]);
-  for (int at : op.outputs) outputs_.push_back(at < 0 ? LeftOut() : tensors_[at]);
+  for (int at : op.inputs) inputs_.push_back(at < 0 ? Omitted() : tensors_[at]);
+  for (int at : op.outputs) outputs_.push_back(at < 0 ? Omitted() : tensors_[at]);
   Qnn_OpConfig_t config{};
   config.version = QNN_OPCONFIG_VERSION_1;
   Qnn_OpConfigV1_t& v1 = config.v1;

@@ -64,8 +64,8 @@ Windows Windows2d(const Node& n, const Value& x, int64_t kernel_h, int64_t kerne
 }
 
 // Weights, fixed-point ones when `x` is; of its element type when it is not.
-Value Weights(Node& n, int i, const Value& x) {
-  const Value w = n.In(i);
+Value Weights(Node& n, int i, const Value& x, int rank = -1) {
+  const Value w = n.In(i, rank);
   const bool same = Plain(n.type(w)) == Plain(n.type(x));
   if (n.encoding(w).none() && (!same || !n.encoding(x).none()))
     Unsupported("%s weights without scales, for a %s input", TypeName(n.type(w)).c_str(),
@@ -109,8 +109,7 @@ void AddBias(Node& n, int i, const Value& x, const Value& w, int axis, uint32_t 
 }
 
 void Conv2d(Node& n) {
-  const Value x = n.In(0, 4), w = Weights(n, 1, x);
-  if (w.rank() != 4) Damaged("an input of rank %u instead of 4", w.rank());
+  const Value x = n.In(0, 4), w = Weights(n, 1, x, 4);
   const uint32_t inner = w.dims[3], outputs = w.dims[0];
   if (inner == 0 || x.dims[3] % inner != 0)
     Damaged("weights for %u channels, an input of %u", inner, x.dims[3]);
@@ -127,8 +126,7 @@ void Conv2d(Node& n) {
 }
 
 void DepthwiseConv2d(Node& n) {
-  const Value x = n.In(0, 4), w = Weights(n, 1, x);
-  if (w.rank() != 4) Damaged("an input of rank %u instead of 4", w.rank());
+  const Value x = n.In(0, 4), w = Weights(n, 1, x, 4);
   const uint32_t outputs = w.dims[3];
   // The multiplier in the options is what old files left out: the shapes say it.
   if (w.dims[0] != 1 || x.dims[3] == 0 || outputs % x.dims[3] != 0)
@@ -143,8 +141,7 @@ void DepthwiseConv2d(Node& n) {
 
 // Weights are [kD, kH, kW, Cin, Cout] in both.
 void Conv3d(Node& n) {
-  const Value x = n.In(0, 5), w = Weights(n, 1, x);
-  if (w.rank() != 5) Damaged("an input of rank %u instead of 5", w.rank());
+  const Value x = n.In(0, 5), w = Weights(n, 1, x, 5);
   if (w.dims[3] == 0 || x.dims[4] != w.dims[3])
     Damaged("weights for %u channels, an input of %u", w.dims[3], x.dims[4]);
   Windows found;
@@ -165,8 +162,7 @@ void Conv3d(Node& n) {
 // The gradient of a convolution, from the wanted output size, which gives the padding.
 void TransposeConv(Node& n) {
   const std::vector<int64_t> wanted = n.Ints(0, "the output shape");
-  const Value x = n.In(2, 4), w = Weights(n, 1, x);
-  if (w.rank() != 4) Damaged("an input of rank %u instead of 4", w.rank());
+  const Value x = n.In(2, 4), w = Weights(n, 1, x, 4);
   const uint32_t outputs = w.dims[0];
   if (wanted.size() != 4 || wanted[0] != x.dims[0] || wanted[3] != outputs ||
       w.dims[3] != x.dims[3])

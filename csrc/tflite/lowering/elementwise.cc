@@ -104,7 +104,7 @@ void ZerosLike(Node& n) {
 // The number of boundaries that are not above the element.
 void Bucketize(Node& n) {
   const Value x = n.In(0);
-  const std::vector<float> bounds = n.Reals("Boundaries");
+  const std::vector<float> bounds = n.List<float>("Boundaries");
   if (bounds.empty()) {
     n.Set(0, n.Filled(x.dims, QNN_DATATYPE_INT_32, nullptr, "the result"));
     return;

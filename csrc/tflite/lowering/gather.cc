@@ -15,7 +15,7 @@ Value Index(Node& n, const Value& v) {
   return n.Cast(v, QNN_DATATYPE_INT_32);
 }
 
-// `x` along `axis` at `index`, whose shape takes the place of the dimension.
+// `x` along `axis` at `index`, whose shape replaces the dimension.
 Value Take(Node& n, const Value& x, const Value& at, uint32_t axis) {
   const Value index = Index(n, at);
   const Value flat = n.Reshape(index, Physical(index.dims));

@@ -4,7 +4,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <limits>
-#include <unordered_map>
 
 #include "tflite/lowering/elements.h"
 
@@ -142,23 +141,17 @@ const std::vector<Operator>& Operators() {
 }
 
 const Operator* FindOperator(int32_t code) {
-  static const auto* const index = [] {
-    auto* made = new std::unordered_map<int32_t, const Operator*>;
-    for (const Operator& op : Operators()) made->emplace(op.code, &op);
-    return made;
-  }();
-  auto found = index->find(code);
-  return found == index->end() ? nullptr : found->second;
+  for (const Operator& op : Operators()) {
+    if (op.code == code) return &op;
+  }
+  return nullptr;
 }
 
 const Operator* FindOperator(const std::string& name) {
-  static const auto* const index = [] {
-    auto* made = new std::unordered_map<std::string, const Operator*>;
-    for (const Operator& op : Operators()) made->emplace(op.name, &op);
-    return made;
-  }();
-  auto found = index->find(name);
-  return found == index->end() ? nullptr : found->second;
+  for (const Operator& op : Operators()) {
+    if (op.name == name) return &op;
+  }
+  return nullptr;
 }
 
 }  // namespace qnnrt::tflite

@@ -70,8 +70,12 @@ class Node {
   int64_t Integer(const char* option, int64_t fallback = 0) const;
   bool Flag(const char* option) const { return Integer(option) != 0; }
   float Real(const char* option) const;
-  std::vector<int64_t> Integers(const char* option) const;
-  std::vector<float> Reals(const char* option) const;
+  template <typename T>
+  std::vector<T> List(const char* option) const {
+    const Option* found = Find(option);
+    return found == nullptr ? std::vector<T>()
+                            : std::vector<T>(found->list.begin(), found->list.end());
+  }
   int inputs() const { return static_cast<int>(view_.inputs.size()); }
   int outputs() const { return static_cast<int>(view_.outputs.size()); }
   bool has(int i) const { return i < inputs() && !view_.inputs[i].omitted; }
@@ -147,6 +151,7 @@ class Node {
   Value Fused(const Value& v);
 
  private:
+  const Option* Find(const char* option) const;
   const PlannedTensor& spec(const Value& v) const { return plan_->tensors[v.at]; }
   Value Add(PlannedTensor tensor, Dims dims);
   Value Input(int i, bool state);

@@ -45,7 +45,7 @@ void ReshapeTo(Node& n) {
   if (n.has(1) && n.view().inputs[1].dims.size() <= 1) {
     wanted = n.Ints(1, "the new shape");
   } else {
-    wanted = n.Integers("NewShape");
+    wanted = n.List<int64_t>("NewShape");
     if (wanted == std::vector<int64_t>{0}) wanted.clear();  // written by old converters for scalars
   }
   int64_t* open = nullptr;
@@ -79,7 +79,7 @@ void ReshapeTo(Node& n) {
 void Squeeze(Node& n) {
   const Value x = n.In(0);
   std::set<uint32_t> named;
-  for (int64_t d : n.Integers("SqueezeDims")) named.insert(Axis(d, x.rank()));
+  for (int64_t d : n.List<int64_t>("SqueezeDims")) named.insert(Axis(d, x.rank()));
   Dims dims;
   for (uint32_t d = 0; d < x.rank(); ++d) {
     const bool goes = named.empty() ? x.dims[d] == 1 : named.count(d) != 0;

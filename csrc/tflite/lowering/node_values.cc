@@ -17,32 +17,22 @@ Node::Node(const NodeView& view, NodePlan* plan, bool floats)
 
 bool Node::Is(const char* name) const { return std::strcmp(view_.op->name, name) == 0; }
 
-int64_t Node::Integer(const char* option, int64_t fallback) const {
+const Option* Node::Find(const char* option) const {
   auto found = view_.options.find(option);
-  if (found == view_.options.end()) return fallback;
-  const double value = found->second.number;
+  return found == view_.options.end() ? nullptr : &found->second;
+}
+
+int64_t Node::Integer(const char* option, int64_t fallback) const {
+  const Option* found = Find(option);
+  if (found == nullptr) return fallback;
   // The schema's integers have 32 bits, but for seeds.
-  if (!(std::fabs(value) < 9e15)) Damaged("%s is %g", option, value);
-  return static_cast<int64_t>(value);
+  if (!(std::fabs(found->number) < 9e15)) Damaged("%s is %g", option, found->number);
+  return static_cast<int64_t>(found->number);
 }
 
 float Node::Real(const char* option) const {
-  auto found = view_.options.find(option);
-  return found == view_.options.end() ? 0 : static_cast<float>(found->second.number);
-}
-
-std::vector<int64_t> Node::Integers(const char* option) const {
-  std::vector<int64_t> values;
-  auto found = view_.options.find(option);
-  if (found == view_.options.end()) return values;
-  for (double v : found->second.list) values.push_back(static_cast<int64_t>(v));
-  return values;
-}
-
-std::vector<float> Node::Reals(const char* option) const {
-  auto found = view_.options.find(option);
-  if (found == view_.options.end()) return {};
-  return {found->second.list.begin(), found->second.list.end()};
+  const Option* found = Find(option);
+  return found == nullptr ? 0 : static_cast<float>(found->number);
 }
 
 Value Node::Add(PlannedTensor tensor, Dims dims) {

@@ -65,6 +65,25 @@ Param I32s(const char* name, const std::vector<int32_t>& values, Dims dims) {
   return p;
 }
 
+std::vector<uint8_t> Gathered(const void* data, int64_t begin, const Dims& dims,
+                              const std::vector<int64_t>& strides, uint32_t element_bytes) {
+  const auto* const source = static_cast<const uint8_t*>(data);
+  std::vector<uint8_t> gathered(Elements(dims) * element_bytes);
+  std::vector<uint32_t> index(dims.size(), 0);
+  int64_t at = begin;
+  for (uint8_t* to = gathered.data(); to != gathered.data() + gathered.size();
+       to += element_bytes) {
+    std::memcpy(to, source + at * element_bytes, element_bytes);
+    for (size_t d = dims.size(); d-- > 0;) {
+      at += strides[d];
+      if (++index[d] < dims[d]) break;
+      at -= strides[d] * dims[d];
+      index[d] = 0;
+    }
+  }
+  return gathered;
+}
+
 uint32_t ElementBytes(Qnn_DataType_t dtype) {
   switch (static_cast<uint32_t>(dtype) & 0xFF) {
     case 0x08:

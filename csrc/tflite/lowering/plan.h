@@ -90,6 +90,11 @@ struct Plan {
   std::vector<PlannedOp> ops;
 };
 
+// The elements of `dims`: the first one is at element `begin` of the data, the others are `strides`
+// elements apart.
+std::vector<uint8_t> Gathered(const void* data, int64_t begin, const Dims& dims,
+                              const std::vector<int64_t>& strides, uint32_t element_bytes);
+
 // The bytes of one element; 0 for types without.
 uint32_t ElementBytes(Qnn_DataType_t dtype);
 // The type of the integers that hold fixed-point numbers; any other type is itself.

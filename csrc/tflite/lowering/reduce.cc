@@ -15,9 +15,9 @@ Value Reduced(Node& n, const char* type, const Value& x) {
   if (axes.empty() || x.rank() == 0) return n.Copy(x, x.dims);
   Dims kept, dims;
   for (uint32_t d = 0; d < x.rank(); ++d) {
-    const bool gone = axes.count(d) != 0;
-    kept.push_back(gone ? 1 : x.dims[d]);
-    if (keep || !gone) dims.push_back(kept.back());
+    const bool reduced = axes.count(d) != 0;
+    kept.push_back(reduced ? 1 : x.dims[d]);
+    if (keep || !reduced) dims.push_back(kept.back());
   }
   // QNN has no tensors of rank 0: a full reduction keeps its dimensions, then loses them.
   const bool full = dims.empty();

@@ -16,19 +16,15 @@ uint32_t Length(const Range& r) {
 
 // Of shapes, mostly, which may have no elements.
 Value CutConstant(Node& n, const Value& x, const std::vector<Range>& ranges, const Dims& dims) {
-  const auto* const from = static_cast<const uint8_t*>(n.data(x));
   const uint32_t size = ElementBytes(n.type(x));
   n.Spend(dims, size, "the result");
-  std::vector<uint8_t> bytes(Elements(dims) * size);
-  for (uint64_t i = 0; i < bytes.size() / size; ++i) {
-    uint64_t left = i, at = 0, step = 1;
-    for (uint32_t d = x.rank(); d-- > 0; step *= x.dims[d], left /= dims[d]) {
-      const auto index = static_cast<int64_t>(left % dims[d]);
-      at += static_cast<uint64_t>(ranges[d].begin + index * ranges[d].stride) * step;
-    }
-    std::memcpy(&bytes[i * size], from + at * size, size);
+  std::vector<int64_t> strides(x.rank());
+  int64_t begin = 0, step = 1;
+  for (uint32_t d = x.rank(); d-- > 0; step *= x.dims[d]) {
+    begin += ranges[d].begin * step;
+    if (dims[d] > 1) strides[d] = ranges[d].stride * step;
   }
-  return n.Constant(dims, n.type(x), bytes.data());
+  return n.Constant(dims, n.type(x), Gathered(n.data(x), begin, dims, strides, size).data());
 }
 
 }  // namespace

@@ -46,11 +46,11 @@ def load(
 ) -> Model:
     """The model of a ``.tflite`` file (or its bytes).
 
-    - `signature`: the key of the signature to load, for files with several. Left out: the first
+    - `signature`: the key of the signature to load, for files with several. Omitted: the first
       subgraph. Inputs and outputs have the names of the signature when there is one, else those
       of the tensors; their order is the subgraph's.
     - `shapes`: other sizes for inputs, by name, where the file leaves dimensions open (``-1`` in
-      its shape signature). Left out: the sizes that the file was saved with, which are what
+      its shape signature). Omitted: the sizes that the file was saved with, which are what
       TFLite's interpreter starts with too (a batch of 1, mostly).
     - `variables`: what becomes of state that recurrent operators keep between runs. ``"reset"``:
       every run starts from zeros, as after ``reset_all_variables``. ``"io"``: each variable

@@ -19,7 +19,7 @@ TABLES: dict[int, str] = {
 class Options:
     """Fields of an options table by their accessor's name: ``options.integer("StrideW")``.
 
-    `table` is the table's name, "" for none; fields that are left out have their defaults, which
+    `table` is the table's name, "" for none; omitted fields have their defaults, which
     a missing table has for all.
     """
 

@@ -1,4 +1,4 @@
-"""Why an operator is not mapped, in words that say what to do where something can be done."""
+"""Why an operator is not mapped, and what to do where something can be done."""
 
 from __future__ import annotations
 

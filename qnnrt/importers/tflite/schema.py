@@ -29,7 +29,7 @@ IDENTIFIER = b"TFL3"
 
 @dataclass
 class OperatorInfo:
-    """One operator. Tensors are given by index; -1 is an optional input left out."""
+    """One operator. Tensors are given by index; -1 is an omitted optional input."""
 
     index: int
     op: str  # BuiltinOperator's name; for custom operators "CUSTOM"
