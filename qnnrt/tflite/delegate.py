@@ -33,7 +33,7 @@ _NUMBERS: Final = {
     "info": logging.INFO,
     "verbose": _VERBOSE,
 }
-_CAPABILITIES: Final = {"dsp": "dsp", "gpu": "gpu", "htp_quantized": "htp", "htp_fp16": "htp"}
+_CAPABILITIES: Final = ("dsp", "gpu", "htp_quantized", "htp_fp16")
 
 
 class QnnDelegate:

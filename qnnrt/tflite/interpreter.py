@@ -143,9 +143,7 @@ class Interpreter:
             RuntimeError: ``allocate_tensors()`` has to come first.
             QnnError: the backend failed.
         """
-        if self._closed:
-            raise ClosedError("this interpreter is closed")
-        self._graphs[0].invoke()
+        self._graph.invoke()
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
@@ -242,10 +240,7 @@ class Interpreter:
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """Signature key -> the names of its inputs and outputs."""
         return {
-            s.key: {
-                "inputs": sorted(s.inputs.values()),
-                "outputs": sorted(s.outputs.values()),
-            }
+            s.key: {"inputs": sorted(s.inputs.values()), "outputs": sorted(s.outputs.values())}
             for s in self._file.signatures
         }
 
@@ -255,8 +250,7 @@ class Interpreter:
         Raises:
             ValueError: no such signature.
         """
-        if self._closed:
-            raise ClosedError("this interpreter is closed")
+        delegate = self._graph.delegate
         found = {s.key: s for s in self._file.signatures}
         if signature_key is None and len(found) == 1:
             signature_key = next(iter(found))
@@ -267,7 +261,6 @@ class Interpreter:
             )
         signature = found[signature_key]
         graph = self._graphs[signature.subgraph]
-        delegate = self._graphs[0].delegate
         if graph.delegate is None and delegate is not None:
             graph.modify(delegate)
         return SignatureRunner(graph, signature)
@@ -288,9 +281,9 @@ class Interpreter:
         ``set_tensor`` and ``get_tensor`` copy besides, on the caller's behalf.
         """
         found: dict[tuple[str, str, str], int] = {}
-        for graph in self._graphs:
-            for key, nbytes in graph.copies().items():
-                found[key] = found.get(key, 0) + nbytes
+        for copy in (c for graph in self._graphs for c in graph.copies()):
+            key = (copy.tensor, copy.direction, copy.reason)
+            found[key] = found.get(key, 0) + copy.nbytes
         return tuple(Copy(t, d, n, r) for (t, d, r), n in found.items())
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from .memory import DEFAULT_TENSOR_ALIGNMENT, TfLiteCustomAllocation
 from .partition import Partition, partitions
 
 __all__ = ["Subgraph"]
-
-_Run: TypeAlias = Callable[[], object]
 
 
 class Subgraph:
@@ -41,21 +39,18 @@ class Subgraph:
         self.digest = digest  # of the file
         self.cpu = cpu
         self.threads = threads
-        self.sizes = {i: self._first_size(i) for i in graph.inputs}
+        # As the file was saved with; 1 for what it leaves open altogether.
+        self.sizes = {i: tuple(max(d, 1) for d in graph.tensors[i].shape) for i in graph.inputs}
         self.custom: dict[int, TfLiteCustomAllocation] = {}
         self.delegate: QnnDelegate | None = None
         self.ready = False
         self._parts: Parts | None = None
         self._plan: list[tuple[Partition, Session]] = []
         self._arrays: dict[int, np.ndarray] = {}
-        self._runs: list[_Run] = []
+        self._runs: list[Callable[[], object]] = []
 
     def __str__(self) -> str:
         return self.title
-
-    def _first_size(self, index: int) -> tuple[int, ...]:
-        """The size that the file was saved with; 1 for what it leaves open altogether."""
-        return tuple(max(d, 1) for d in self.graph.tensors[index].shape)
 
     # ---- tensors
 
@@ -221,7 +216,7 @@ class Subgraph:
         taken = self._taken(left)
         found = partitions(self.graph, left, parts.constants.keys(), lambda op: op.index in taken)
         if self.delegate is not None:
-            self._tell(found)
+            self._report(self.delegate, found)
         try:
             for n, part in enumerate(found):
                 self._plan.append((part, self._session(part, n)))
@@ -248,23 +243,19 @@ class Subgraph:
                 self.delegate.say("verbose", f"node {op.index} ({op.op}) runs on the CPU: {reason}")
         return taken
 
-    def _tell(self, found: list[Partition]) -> None:
-        assert self.delegate is not None
-        name = self.delegate.name
-        taken = sum(len(p.operators) for p in found if p.delegated)
-        mine = sum(p.delegated for p in found)
-        self.delegate.say(
+    def _report(self, delegate: QnnDelegate, found: list[Partition]) -> None:
+        taken = [len(p.operators) for p in found if p.delegated]
+        delegate.say(
             "info",
-            f"{name} delegate: {taken} nodes delegated out of {len(self.graph.operators)} nodes "
-            f"with {mine} partitions.\n",
+            f"{delegate.name} delegate: {sum(taken)} nodes delegated out of "
+            f"{len(self.graph.operators)} nodes with {len(taken)} partitions.\n",
         )
-        if not taken:  # nothing is replaced
-            return
-        self.delegate.say(
-            "info",
-            f"Replacing {taken} node(s) with delegate ({name}) node, yielding {len(found)} "
-            "partitions.",
-        )
+        if taken:  # else nothing is replaced
+            delegate.say(
+                "info",
+                f"Replacing {sum(taken)} node(s) with delegate ({delegate.name}) node, yielding "
+                f"{len(found)} partitions.",
+            )
 
     def _session(self, part: Partition, number: int) -> Session:
         model = self.parts.model(part.operators, part.inputs, part.outputs)
@@ -286,7 +277,10 @@ class Subgraph:
         for part, session in self._plan:
             for i in (*part.inputs, *part.outputs):
                 self._bind_one(part, session, i)
-            self._runs.append(self._run_of(part, session))
+            run: Callable[[], object] = session.run
+            if part.delegated and self.delegate is not None:
+                run = partial(self._run_delegated, self.delegate, part, session)
+            self._runs.append(run)
             self._runs += [partial(_move, *pair) for pair in _states(session)]
 
     def _bind_one(self, part: Partition, session: Session, index: int) -> None:
@@ -303,26 +297,24 @@ class Subgraph:
                 "info", f"Tensor {index} is successfully registered to shared memory."
             )
 
-    def _run_of(self, part: Partition, session: Session) -> _Run:
-        delegate = self.delegate
-        if delegate is None or not part.delegated:
-            return session.run
-        run: _Run = session.run
-        given = delegate.options
-        if given.profiling != "off":
-            level = "basic" if given.profiling == "basic" else "detailed"
-            run = partial(_profiled, delegate, session, level)
+    def _run_delegated(self, delegate: QnnDelegate, part: Partition, session: Session) -> None:
+        options = delegate.options
         if delegate.strategy == "auto":
-            run = partial(_voted, delegate, run)
-        if given.tensor_dump_output_path is not None:
-            run = partial(self._dumped, part, Path(given.tensor_dump_output_path), run)
-        return run
-
-    def _dumped(self, part: Partition, folder: Path, run: _Run) -> None:
-        run()
-        folder.mkdir(parents=True, exist_ok=True)
-        for i in (*part.inputs, *part.outputs):
-            self._arrays[i].tofile(folder / f"{tensor_name(i)}.raw")
+            delegate.vote()
+        try:
+            if options.profiling == "off":
+                session.run()
+            else:
+                level = "basic" if options.profiling == "basic" else "detailed"
+                delegate.profile += session.profile(level)
+        finally:
+            if delegate.strategy == "auto":
+                delegate.vote("default")
+        if options.tensor_dump_output_path is not None:
+            folder = Path(options.tensor_dump_output_path)
+            folder.mkdir(parents=True, exist_ok=True)
+            for i in (*part.inputs, *part.outputs):
+                self._arrays[i].tofile(folder / f"{tensor_name(i)}.raw")
 
     def invoke(self) -> None:
         """One run.
@@ -352,15 +344,9 @@ class Subgraph:
         """The partitions, in the order in which they run."""
         return [part for part, _ in self._plan]
 
-    def copies(self) -> dict[tuple[str, str, str], int]:
-        """Bytes copied so far: (tensor, direction, reason) -> bytes."""
-        found: dict[tuple[str, str, str], int] = {}
-        for _, session in self._plan:
-            copy: Copy
-            for copy in session.stats.copies:
-                key = (copy.tensor, copy.direction, copy.reason)
-                found[key] = found.get(key, 0) + copy.nbytes
-        return found
+    def copies(self) -> list[Copy]:
+        """What was copied so far."""
+        return [copy for _, session in self._plan for copy in session.stats.copies]
 
     # ---- the end
 
@@ -372,7 +358,7 @@ class Subgraph:
         self.ready = False
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close sessions, release memory and delegate."""
         self._drop()
         for index in list(self.custom):
             self._release(index)
@@ -380,18 +366,6 @@ class Subgraph:
         if self.delegate is not None:
             self.delegate._users.discard(self)
             self.delegate = None
-
-
-def _profiled(delegate: QnnDelegate, session: Session, level: str) -> None:
-    delegate.profile += session.profile(level)
-
-
-def _voted(delegate: QnnDelegate, run: _Run) -> None:
-    delegate.vote()
-    try:
-        run()
-    finally:
-        delegate.vote("default")
 
 
 def _states(session: Session) -> list[tuple[BoundTensor, BoundTensor]]:
