@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt.model import Model, Node, Tensor
+from qnnrt.model import Model
+from support import one_node
 from support.fixed import Fixed, integer_products, within
 from support.outside import printed
 from support.qnn_numpy import OPS
@@ -73,21 +74,16 @@ class Case:
         return x.random(rng, self.shape), w.random(rng, self.weights), bias * self.bias
 
     def model(self) -> Model:
-        (x, w, b, y), (_, weights, bias) = self.parts(), self.values()
-        model = Model("case", inputs=["x"], outputs=["y"])
-
-        def tensor(name: str, shape: Shape, of: Fixed, data: np.ndarray | None = None) -> None:
-            model.tensors[name] = Tensor(name, shape, np.dtype(of.dtype), data, of.quantization)
-
-        tensor("x", self.shape, x)
-        tensor("w", self.weights, w, weights)
-        tensor("b", bias.shape, b, bias)
-        tensor("y", self.output, y)
-        names = ["x", "w", "b"][: 2 + self.bias]
-        if not self.bias:
-            del model.tensors["b"]
-        model.nodes.append(Node("node", self.op, names, ["y"], dict(self.params)))
-        return model
+        types = dict(zip(("in0", "in1", "in2", "out0"), self.parts(), strict=True))
+        return one_node.case(
+            self.op,
+            self.values()[: 2 + self.bias],
+            [self.output],
+            self.params,
+            static=(1, 2),
+            dtype=types["out0"].dtype,
+            encodings={name: of.quantization for name, of in types.items()},
+        ).model
 
     def exact(self) -> np.ndarray:
         """Sums of integers, scaled and rounded once in double precision."""
@@ -290,11 +286,11 @@ CASES = [
 def run(case: Case, kernels: str, threads: int) -> tuple[np.ndarray, str]:
     """The output, and the name of the kernel."""
     with qnnrt.Session(case.model(), threads=threads, options={"kernels": kernels}) as session:
-        session.inputs["x"].array[...] = case.values()[0]
+        session.inputs["in0"].array[...] = case.values()[0]
         session.run()
         session.run()
         (step,) = json.loads(session.graph.describe() or "")["steps"]
-        return session.outputs["y"].array.copy(), step["kernel"]
+        return session.outputs["out0"].array.copy(), step["kernel"]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -315,14 +311,14 @@ def test_the_portable_kernel_is_one_step_away_at_most(case: Case) -> None:
 def test_results_saturate() -> None:
     case = fully("saturates", 16, 256, 300)
     model = case.model()
-    y = model.tensors["y"]
+    y = model.tensors["out0"]
     _, _, _, of = case.parts()
     narrow = Fixed(of.dtype, of.scale / 50, of.offset)
     y.quantization = narrow.quantization
     with qnnrt.Session(model, threads=1) as session:
-        session.inputs["x"].array[...] = case.values()[0]
+        session.inputs["in0"].array[...] = case.values()[0]
         session.run()
-        got = session.outputs["y"].array.copy()
+        got = session.outputs["out0"].array.copy()
     wide = case.exact().astype(np.int64) + of.offset
     assert (got[wide > 40000 // 50 * 2] == 65535).all()
     assert (got[wide < -40000 // 50 * 2] == 0).all()
@@ -340,9 +336,9 @@ def test_a_context_binary_brings_the_packed_weights(case: Case, tmp_path: Path) 
     with qnnrt.Session(case.model(), threads=1) as session:
         session.save_binary(tmp_path / "net.bin")
     with qnnrt.Session(tmp_path / "net.bin") as session:
-        session.inputs["x"].array[...] = case.values()[0]
+        session.inputs["in0"].array[...] = case.values()[0]
         session.run()
-        within(session.outputs["y"].array.copy(), expected)
+        within(session.outputs["out0"].array.copy(), expected)
 
 
 PROBE = """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.fixed import S8, S16, S32, TYPES, U8, U16, Fixed, run_fixed, within
-from support.op_runner import run_op
+from support.one_node import run_op
 
 INTEGERS = ("uint8", "int8", "uint16", "int16")
 

@@ -26,7 +26,7 @@ from support.fixed import (
     via_float,
     within,
 )
-from support.op_runner import graph_options
+from support.one_node import graph_options
 from support.outside import printed
 
 UNARY_CASES: list[tuple[str, dict[str, Any]]] = [

@@ -13,7 +13,7 @@ import qnnrt
 from qnnrt.model import Model, Node
 from support.fixed import Fixed, integer_products, run_fixed
 from support.fixed_products import S8, U8, Case, conv, dense, matmul, transposed
-from support.op_runner import pairs, u32
+from support.one_node import pairs, u32
 from support.outside import printed
 
 # How far from half a step a rounded result may be: factors and sums are floats.
@@ -153,12 +153,12 @@ def test_clamps_are_merged_and_change_no_other_bit(
 ) -> None:
     op, params, low, high = clamp
     plain, _ = run(case.model(), kernels, 1, case.arrays())
-    out = case.fixed["out"]
+    out = case.fixed["out0"]
     ends = out.quantize(np.array([low, high], np.float32))
     model = case.model()
-    model.tensors["clamped"] = replace(model.tensors["out"], name="clamped")
+    model.tensors["clamped"] = replace(model.tensors["out0"], name="clamped")
     model.outputs = ["clamped"]
-    model.nodes.append(Node("clamp", op, ["out"], ["clamped"], dict(params)))
+    model.nodes.append(Node("clamp", op, ["out0"], ["clamped"], dict(params)))
     options = {"kernels": kernels}
     with qnnrt.Session(model, "htp", threads=1, options=options) as session:
         got, steps = execute(session, case.arrays())
@@ -172,16 +172,16 @@ def test_clamps_are_merged_and_change_no_other_bit(
 def test_an_activation_with_another_encoding_is_left_alone() -> None:
     case = next(c for c in CASES if c.name == "3x3")
     model = case.model()
-    wider = replace(case.fixed["out"], scale=case.fixed["out"].scale * 1.5)
+    wider = replace(case.fixed["out0"], scale=case.fixed["out0"].scale * 1.5)
     model.tensors["wider"] = replace(
-        model.tensors["out"], name="wider", quantization=wider.quantization
+        model.tensors["out0"], name="wider", quantization=wider.quantization
     )
     model.outputs = ["wider"]
-    model.nodes.append(Node("relu", "Relu", ["out"], ["wider"], {}))
+    model.nodes.append(Node("relu", "Relu", ["out0"], ["wider"], {}))
     got, steps = run(model, "auto", 1, case.arrays())
     assert set(steps) == {"node", "relu"}
     plain, _ = run(case.model(), "auto", 1, case.arrays())
-    real = np.maximum(case.fixed["out"].dequantize(plain), 0)
+    real = np.maximum(case.fixed["out0"].dequantize(plain), 0)
     np.testing.assert_array_equal(got, wider.quantize(real))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from qnnrt import qnn
 from support.fixed import Fixed
-from support.op_runner import u32
+from support.one_node import u32
 
 A = Fixed(np.uint8, 0.1, -3)
 REAL = np.dtype(np.float32)

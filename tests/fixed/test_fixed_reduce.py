@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.fixed import Fixed, run_fixed, via_float, within
-from support.op_runner import KERNELS, u32
+from support.one_node import KERNELS, u32
 
 TYPES = [np.uint8, np.int8, np.uint16, np.int16]
 CASES = [  # shape, reduced axes

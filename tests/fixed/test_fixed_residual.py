@@ -11,7 +11,7 @@ import pytest
 import qnnrt
 from qnnrt.model import Model, Node, Quantization, Tensor
 from support.fixed import Fixed, within
-from support.op_runner import u32
+from support.one_node import u32
 
 CLAMPS: list[tuple[str, dict[str, Any], float, float]] = [
     ("Relu", {}, 0.0, np.inf),

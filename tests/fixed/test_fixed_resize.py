@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.fixed import Fixed, run_fixed, via_float, within
-from support.op_runner import KERNELS
+from support.one_node import KERNELS
 from support.outside import printed
 
 TYPES = [np.uint8, np.int8, np.uint16, np.int16]

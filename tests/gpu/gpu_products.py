@@ -17,7 +17,8 @@ from qnnrt.gpu.ir import Launch
 from qnnrt.gpu.ops import gemm, tiles
 from qnnrt.gpu.ops.product import Product
 from qnnrt.gpu.target import Target
-from support.gpu.cases import Case, against_cpu, case, normal
+from support.gpu.cases import against_cpu, normal
+from support.one_node import Case, case
 
 #: A small one, since every access is simulated, and one whose work items are not square.
 SMALL = tiles.Tile(16, 32, 8, 4, 4, 1.0)

@@ -21,9 +21,10 @@ from qnnrt.gpu.ops import clblast, gemm
 from qnnrt.gpu.ops.product import Product
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
-from support.gpu.cases import Case, against_cpu, case, normal, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, normal, one_backend  # noqa: F401
 from support.gpu.fake_clblast import Fake
 from support.gpu.opencl import cl, gpu, on_shared_memory, opencl_is_up  # noqa: F401
+from support.one_node import Case, case
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 

@@ -22,7 +22,7 @@ from support.gpu.cases import (
     one_backend,  # noqa: F401
 )
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
-from support.op_runner import u32
+from support.one_node import u32
 from support.toy import F32
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are

@@ -18,8 +18,9 @@ import pytest
 
 import qnnrt
 from qnnrt.model import Model
-from support.gpu.cases import Case, joined, one_backend  # noqa: F401
+from support.gpu.cases import joined, one_backend  # noqa: F401
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
+from support.one_node import Case
 from support.onnx import cases as onnx_cases
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are

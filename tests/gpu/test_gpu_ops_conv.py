@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from qnnrt.model import Model, Node, Tensor
-from support.gpu.cases import Case, against_cpu, case, normal, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, normal, one_backend  # noqa: F401
 from support.gpu.opencl import opencl_is_up  # noqa: F401
-from support.op_runner import pairs, u32
+from support.one_node import Case, case, pairs, u32
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 

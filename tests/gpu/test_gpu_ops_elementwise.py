@@ -11,8 +11,9 @@ import qnnrt
 from qnnrt.gpu.ops.broadcast import element_index, magic
 from qnnrt.gpu.ops.formulas import literal
 from qnnrt.model import Quantization
-from support.gpu.cases import Case, against_cpu, case, launches, normal, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, launches, normal, one_backend  # noqa: F401
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
+from support.one_node import Case, case
 from support.toy import add_model
 
 pytestmark = [

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.gpu.cases import Case, against_cpu, case, normal, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, normal, one_backend  # noqa: F401
 from support.gpu.opencl import opencl_is_up  # noqa: F401
+from support.one_node import Case, case
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 

@@ -7,9 +7,9 @@ import pytest
 
 import qnnrt
 from qnnrt.model import Model, Node, Quantization, Tensor
-from support.gpu.cases import against_cpu, case, launches, loops_and_lanes, on_gpu, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, launches, loops_and_lanes, on_gpu, one_backend  # noqa: F401
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
-from support.op_runner import pairs, u32
+from support.one_node import case, pairs, u32
 from support.slices import random_slice, values
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are

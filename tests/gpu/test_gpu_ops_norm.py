@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.gpu.cases import Case, against_cpu, case, launches, normal, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, launches, normal, one_backend  # noqa: F401
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
-from support.op_runner import u32
+from support.one_node import Case, case, u32
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import qnnrt
-from support.gpu.cases import against_cpu, case, loops_and_lanes, normal, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, loops_and_lanes, normal, one_backend  # noqa: F401
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
-from support.op_runner import u32
+from support.one_node import case, u32
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 both = pytest.mark.usefixtures("loops_and_lanes")

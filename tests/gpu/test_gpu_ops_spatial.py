@@ -9,9 +9,9 @@ import pytest
 
 import qnnrt
 from qnnrt.model import Quantization
-from support.gpu.cases import Case, against_cpu, case, launches, normal, one_backend  # noqa: F401
+from support.gpu.cases import against_cpu, launches, normal, one_backend  # noqa: F401
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
-from support.op_runner import pairs, u32
+from support.one_node import Case, case, pairs, u32
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 

@@ -14,8 +14,9 @@ from qnnrt.gpu import tune
 from qnnrt.gpu.device import choose
 from qnnrt.gpu.ir import Launch
 from qnnrt.gpu.target import Target
-from support.gpu.cases import case, normal, one_backend  # noqa: F401
+from support.gpu.cases import normal, one_backend  # noqa: F401
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
+from support.one_node import case
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 

@@ -9,10 +9,11 @@ from qnnrt import qnn
 from qnnrt._native.op_table import op_table
 from qnnrt.model import Quantization
 from support.htp import page as htp_page
-from support.htp.nodes import Case, Operand, run_case
+from support.htp.nodes import Operand, case_of
 from support.htp.process import run_cases
 from support.htp.spec import Act, Spec, Weight
 from support.htp.sweep import DEVICE, Cell, sweep, trial_of, trials
+from support.one_node import outcome
 from support.vendor import vendor_library
 
 pytestmark = pytest.mark.foreign
@@ -34,7 +35,7 @@ def test_every_op_that_takes_fixed_point_numbers_is_compared():
         if any("FIXED" in t for port in (*op["inputs"], *op["outputs"]) for t in port["types"])
     }
     # Buffer's frames come over several executions: test_state_simulator.py.
-    assert {t.case.op for t in trials(quick=True)} == ops - {"Buffer"}
+    assert {t.case.model.nodes[0].type for t in trials(quick=True)} == ops - {"Buffer"}
 
 
 @pytest.mark.parametrize("type", ["u8", "s8", "u16"])
@@ -46,11 +47,11 @@ def test_the_simulator_takes_no_values_of_a_one_hot_to_fixed_point(type):
         {"on_value": kind(4), "off_value": kind(2)}
         for kind in (np.int32, np.uint32, np.uint8, np.float32)
     ]
-    cases = [Case("OneHot", [index], [out], {**depth, **given}) for given in ({}, *values)]
+    cases = [case_of("OneHot", [index], [out], {**depth, **given}) for given in ({}, *values)]
     theirs = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
     assert [(o.stage, o.code) for o in theirs] == [("ran", 0), *[("validate", 3110)] * 4]
     with qnn.Backend.open("htp") as backend:
-        ours = [run_case(backend, case).outputs[0].tolist() for case in cases]
+        ours = [outcome(backend, case).outputs[0].tolist() for case in cases]
     assert ours[0] == theirs[0].outputs[0].tolist() == [[0, 0, 1], [1, 0, 0]]
     assert ours[1:4] == [[[2, 2, 4], [4, 2, 2]]] * 3  # integers of the output's encoding
     assert ours[4] == [[14, 14, 18], [18, 14, 14]]  # real numbers
@@ -64,13 +65,13 @@ def test_regions_are_the_simulators():
     images = Operand("i32", (3,), None, np.zeros(3, np.int32), True)
     params = {"num_samples_y": np.int32(2), "num_samples_x": np.int32(2)}
     cases = [
-        Case("RoiAlign", [x, boxes, images], [Operand("u8", (3, 2, 2, 16), q)], params | ratio)
+        case_of("RoiAlign", [x, boxes, images], [Operand("u8", (3, 2, 2, 16), q)], params | ratio)
         for ratio in ({"img_size_ratio": np.array(r, np.float32)} for r in ([2, 2], [1, 2]))
     ]
     theirs = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
     with qnn.Backend.open("htp") as backend:
         for case, their in zip(cases, theirs, strict=True):
-            got = run_case(backend, case).outputs[0].astype(int)
+            got = outcome(backend, case).outputs[0].astype(int)
             assert abs(got - their.outputs[0]).max() <= 1
 
 
@@ -104,7 +105,7 @@ def test_the_page_reads_back_as_the_table_that_it_was_written_from():
 
 def test_a_node_that_crashes_the_simulator_costs_only_itself():
     x = Operand("f32", (1, 4), None, np.ones((1, 4), np.float32))
-    fine = Case("Relu", [x], [Operand("f32", (1, 4))])
+    fine = case_of("Relu", [x], [Operand("f32", (1, 4))])
     spec = Spec("MatMul", [Act((2, 8, 32)), Weight((32, 16), axis=1)], [(2, 8, 16)])
     with qnn.Backend.open("cpu") as cpu:
         crash = trial_of(cpu, spec, 0, "u8", "s8 per channel").case
@@ -114,4 +115,4 @@ def test_a_node_that_crashes_the_simulator_costs_only_itself():
 
 def test_a_library_that_does_not_open_is_an_error():
     with pytest.raises(RuntimeError, match="does not open"):
-        run_cases("/nowhere/libQnnHtp.so", [Case("Relu", [], [])])
+        run_cases("/nowhere/libQnnHtp.so", [case_of("Relu", [], [])])

@@ -17,7 +17,7 @@ import pytest
 from qnnrt import qnn
 from qnnrt.errors import QnnError
 from qnnrt.model import Quantization
-from support.op_runner import close
+from support.one_node import close
 from support.outside import run_code
 from support.recurrent_cases import N, U, X, gru_inputs
 from support.state_cases import BLOCKING, LEFT, RIGHT, Steps, add_node, buffered, steps_of

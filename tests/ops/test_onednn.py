@@ -15,6 +15,7 @@ import pytest
 import qnnrt
 from qnnrt import _core
 from qnnrt.model import Model, Node, Tensor
+from support import one_node
 from support.outside import printed
 
 pytestmark = pytest.mark.skipif(
@@ -49,24 +50,21 @@ class Case:
 
     def model(self) -> Model:
         rng = np.random.default_rng(len(self.name))
-        model = Model("case")
+        values = [
+            rng.standard_normal(shape).astype(self.dtype)
+            if i in self.static
+            else np.zeros(shape, self.dtype)
+            for i, shape in enumerate(self.inputs)
+        ]
+        model = one_node.case(self.op, values, [self.output], self.params, static=self.static).model
 
         def tensor(name: str, shape: Shape, data: np.ndarray | None = None) -> str:
             model.tensors[name] = Tensor(name, shape, self.dtype, data)
             return name
 
-        names = []
-        for i, shape in enumerate(self.inputs):
-            static = i in self.static
-            data = rng.standard_normal(shape).astype(self.dtype) if static else None
-            names.append(tensor(f"in{i}", shape, data))
-            if not static:
-                model.inputs.append(f"in{i}")
-        last = tensor("out", self.output)
-        model.nodes.append(Node("node", self.op, names, [last], dict(self.params)))
         for i, op in enumerate(self.tail):
-            operands, kind, params = [last], op, dict(TAIL_PARAMS.get(op, {}))
-            last = tensor(f"tail{i}", self.output)
+            operands, kind, params = [*model.outputs], op, dict(TAIL_PARAMS.get(op, {}))
+            model.outputs = [tensor(f"tail{i}", self.output)]
             if op == "Add":
                 kind = "ElementWiseAdd"
                 operands.append(tensor(f"residual{i}", self.output))
@@ -76,8 +74,7 @@ class Case:
                 operands.append(tensor(f"slope{i}", (1,), np.array([0.1], self.dtype)))
             elif op == "HardSigmoid":
                 kind = "ElementWiseNeuron"
-            model.nodes.append(Node(f"tail{i}", kind, operands, [last], params))
-        model.outputs = [last]
+            model.nodes.append(Node(f"tail{i}", kind, operands, model.outputs, params))
         return model
 
 

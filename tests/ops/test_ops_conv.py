@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import KERNELS, close, pairs, run_op, u32
+from support.one_node import KERNELS, close, pairs, run_op, u32
 
 
 def conv_reference(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import run_op
+from support.one_node import run_op
 
 SIGNED = ("int8", "int16", "int32", "int64")
 INTEGERS = (*SIGNED, "uint8", "uint16", "uint32", "uint64")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import run_op
+from support.one_node import run_op
 
 TYPES = ("float32", "float16", "float64", "int8", "int16", "int32", "int64",
          "uint8", "uint16", "uint32", "uint64", "bool")  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import run_op, u32
+from support.one_node import run_op, u32
 from support.slices import TYPES, random_slice, values
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import KERNELS, close, run_op
+from support.one_node import KERNELS, close, run_op
 
 SIZES = (1, 2, 3, 7, 12, 13, 32, 33, 50, 70, 130)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import KERNELS, close, run_op, u32
+from support.one_node import KERNELS, close, run_op, u32
 
 CHANNELS = (1, 5, 19, 64, 100, 130)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import close, run_op
+from support.one_node import close, run_op
 from support.recurrent_cases import VARIANTS, LstmCase, N, T, U, X, gru_inputs, gru_reference
 
 

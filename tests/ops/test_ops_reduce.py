@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import run_op, u32
+from support.one_node import run_op, u32
 
 NUMBERS = ("float32", "float16", "float64", "int8", "int16", "int32", "int64",
            "uint8", "uint16", "uint32", "uint64")  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import close, run_op
+from support.one_node import close, run_op
 
 HALF_PIXEL, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC = range(4)
 NEAREST, LINEAR, CUBIC = range(3)

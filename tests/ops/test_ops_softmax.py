@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
-from support.op_runner import run_op
+from support.one_node import run_op
 
 
 def softmax(x: np.ndarray, axis: int, beta: float) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.op_runner import run_op
+from support.one_node import run_op
 
 STREAM_BYTES = 16 << 20  # csrc/ops/stream.h
 

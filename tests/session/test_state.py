@@ -12,7 +12,7 @@ import pytest
 from qnnrt import qnn
 from qnnrt.errors import EarlyTermination, QnnError
 from qnnrt.model import Quantization
-from support.op_runner import close
+from support.one_node import close
 from support.parallel import in_threads
 from support.recurrent_cases import VARIANTS, LstmCase, N, T, U, X, gru_inputs
 from support.state_cases import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from qnnrt import _core
 from qnnrt.model import Quantization
-from support.op_runner import run_op
+from support.one_node import run_op
 
 #: Numbers of ElementWiseBinary, by name; all but Fmod are ops of their own, named ElementWise*.
 BINARY = {
@@ -163,7 +163,7 @@ def run_fixed(
 
     inputs: arrays; with a Fixed, integers that stand for real numbers. outputs: shape and type of
     each. then: op, params and type of the result of elementwise ops after output 0. options:
-    static, kernels, threads of op_runner.run_op.
+    static, kernels, threads of run_op.
     """
     encodings: dict[str, Any] = {}
     arrays: list[np.ndarray | None] = []

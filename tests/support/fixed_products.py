@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from qnnrt.model import Model, Node, Tensor
+from qnnrt.model import Model
+from support import one_node
 from support.fixed import Fixed
-from support.op_runner import u32
+from support.one_node import u32
 
 Shape = tuple[int, ...]
 U8, S8 = np.dtype(np.uint8), np.dtype(np.int8)
@@ -40,7 +41,7 @@ class Case:
 
     @property
     def fixed(self) -> dict[str, Fixed]:
-        """The encodings of input, weights and output."""
+        """The encodings of input, weights and output, by their tensors."""
         kind, weight_kind, out_kind = self.types
         zero = self.zero
         if zero is None:
@@ -58,9 +59,9 @@ class Case:
         weights = Fixed(weight_kind, scale, offsets, self.axis, self.bitwidth)
         out_zero = -3 if self.width is not None else -101 if out_kind == U8 else 13
         return {
-            "in": Fixed(kind, 0.0173, -zero),
-            "weight": weights,
-            "out": Fixed(out_kind, self.output_scale(), out_zero, None, self.width),
+            "in0": Fixed(kind, 0.0173, -zero),
+            "in1": weights,
+            "out0": Fixed(out_kind, self.output_scale(), out_zero, None, self.width),
         }
 
     def output_scale(self) -> float:
@@ -77,51 +78,48 @@ class Case:
         rng = np.random.default_rng(len(self.name) + len(self.op))
         fixed = self.fixed
         arrays = {
-            "in": fixed["in"].random(rng, self.input),
-            "weight": fixed["weight"].random(rng, self.weight),
+            "in0": fixed["in0"].random(rng, self.input),
+            "in1": fixed["in1"].random(rng, self.weight),
         }
         if self.bias:
-            arrays["bias"] = rng.integers(-30000, 30000, self.output[-1]).astype(np.int32)
+            arrays["in2"] = rng.integers(-30000, 30000, self.output[-1]).astype(np.int32)
         return arrays
 
     def bias_fixed(self) -> Fixed:
         fixed = self.fixed
-        scale = np.float32(0.0173) * np.asarray(fixed["weight"].scale, np.float32)
+        scale = np.float32(0.0173) * np.asarray(fixed["in1"].scale, np.float32)
         if self.axis is None:
             return Fixed(np.int32, float(scale))
         per_channel = np.resize(scale, self.output[-1])
         return Fixed(np.int32, per_channel, np.zeros(self.output[-1], np.int32), 0)
 
     def model(self) -> Model:
-        model = Model("case")
         fixed, arrays = self.fixed, self.arrays()
-        computed = {"in"} | ({"weight"} if self.computed else set())
-        for name, values in arrays.items():
-            of = fixed.get(name) or self.bias_fixed()
-            data = None if name in computed else values
-            model.tensors[name] = Tensor(name, values.shape, values.dtype, data, of.quantization)
-        out = fixed["out"]
-        model.tensors["out"] = Tensor(
-            "out", self.output, np.dtype(out.dtype), None, out.quantization
-        )
-        model.inputs = sorted(computed)
-        model.outputs = ["out"]
-        model.nodes.append(Node("node", self.op, list(arrays), ["out"], dict(self.params)))
-        return model
+        types = [fixed["in0"], fixed["in1"], self.bias_fixed()]
+        encodings = {f"in{i}": of.quantization for i, of in enumerate(types)}
+        return one_node.case(
+            self.op,
+            list(arrays.values()),
+            [self.output],
+            self.params,
+            static=[2] if self.computed else [1, 2],
+            dtype=fixed["out0"].dtype,
+            encodings=encodings | {"out0": fixed["out0"].quantization},
+        ).model
 
     def exact(self) -> np.ndarray:
         """The result in steps of the output, not rounded, limited to what the output holds."""
         fixed, arrays = self.fixed, self.arrays()
-        x = arrays["in"].astype(np.float64) + fixed["in"].offset
-        weights = fixed["weight"]
-        w = arrays["weight"].astype(np.float64)
+        x = arrays["in0"].astype(np.float64) + fixed["in0"].offset
+        weights = fixed["in1"]
+        w = arrays["in1"].astype(np.float64)
         w = w + weights._along(weights.offset, np.float64, w.ndim)
         w = w * weights._along(weights.scale, np.float32, w.ndim).astype(np.float64)
         real = np.float64(np.float32(0.0173)) * self.product(x, w)
         if self.bias:
             of = self.bias_fixed()
-            real = real + np.asarray(of.scale, np.float32).astype(np.float64) * arrays["bias"]
-        out = fixed["out"]
+            real = real + np.asarray(of.scale, np.float32).astype(np.float64) * arrays["in2"]
+        out = fixed["out0"]
         low, high = out.limits
         return np.clip(real / np.float64(np.float32(out.scale)) - out.offset, low, high)
 

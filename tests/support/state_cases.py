@@ -10,6 +10,7 @@ import numpy as np
 
 from qnnrt import qnn
 from qnnrt.model import Quantization
+from support.one_node import add_to, case
 
 BLOCKING, LEFT, RIGHT = range(3)
 NEVER = np.zeros(1, np.bool_)
@@ -47,30 +48,15 @@ def add_node(
     x: shape and type of input 0. rest: the static inputs behind it.
     encodings: of inputs by number, "y" of all outputs.
     """
-    encoding = (encodings or {}).get
     shape, dtype = x
-    ins: list[Any] = []
-    for i, value in enumerate(rest, 1):
-        tensor = None
-        if value is not None:
-            tensor = graph.add_tensor(
-                f"in{i}",
-                value.shape,
-                value.dtype,
-                type="static",
-                data=value,
-                quantization=encoding(i),
-            )
-        ins.append(tensor)
-    ins.insert(0, graph.add_tensor("x", shape, dtype, type="app_write", quantization=encoding(0)))
+    inputs = [np.zeros(shape, dtype), *rest]
     if reset is not None:
-        ins += [None] * (reset - len(ins))
-        ins.append(graph.add_tensor("reset", (1,), np.bool_, type="app_write"))
-    outs = [
-        graph.add_tensor(f"y{i}", s, dtype, type="app_read", quantization=encoding("y"))
-        for i, s in enumerate(outputs)
-    ]
-    graph.add_node("node", op, ins, outs, params)
+        inputs += [*[None] * (reset - len(inputs)), np.zeros(1, np.bool_)]
+    given = dict(encodings or {})
+    named = {f"out{i}": given.get("y") for i in range(len(outputs))}
+    named |= {f"in{i}": q for i, q in given.items() if i != "y"}
+    static = range(1, 1 + len(rest))
+    add_to(graph, case(op, inputs, outputs, params, static=static, encodings=named).model)
     graph.finalize()
     return Steps(graph, reset is not None)
 

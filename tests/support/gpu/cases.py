@@ -2,8 +2,9 @@
 
 A test module of a family of kernels::
 
-    from support.gpu.cases import against_cpu, case, one_backend  # noqa: F401
+    from support.gpu.cases import against_cpu, normal, one_backend  # noqa: F401
     from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
+    from support.one_node import case, u32
 
     def test_sums() -> None:
         x = normal(3, 70)
@@ -12,27 +13,25 @@ A test module of a family of kernels::
         )
 
 All cases of a call are one graph, whose kernels are one program, since building programs is what
-takes the time. Inputs are those of ``op_runner.run_op``.
+takes the time.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt.model import Model, Node, Quantization, Tensor
+from qnnrt.model import Model, Node, Tensor
+from support.one_node import Case
 
 __all__ = [
-    "Case",
     "against_cpu",
-    "case",
     "compare",
     "feeds_for",
     "joined",
@@ -69,14 +68,6 @@ def loops_and_lanes(
     return str(request.param)
 
 
-@dataclass
-class Case:
-    """A model and what it is fed."""
-
-    model: Model
-    feeds: dict[str, np.ndarray]
-
-
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
     """Random numbers around 0."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
@@ -95,63 +86,6 @@ def feeds_for(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
                 rng.integers(0, 2 if t.dtype == np.bool_ else 10, t.shape)
             ).astype(t.dtype)
     return feeds
-
-
-def case(
-    op: str,
-    inputs: Sequence[np.ndarray | None],
-    outputs: Sequence[tuple[int, ...] | None],
-    params: Mapping[str, Any] | None = None,
-    *,
-    static: Collection[int] = (),
-    dtype: Any = None,
-    then: Sequence[tuple[str, Mapping[str, Any]]] = (),
-    encodings: Mapping[str, Quantization] | None = None,
-    name: str = "",
-) -> Case:
-    """One node, with the arguments of ``op_runner.run_op``.
-
-    inputs: None for one left out. outputs: shapes. static: numbers of the constant inputs. dtype:
-    of the outputs (a list: of each one), that of input 0 when not given. then: (type, params) of
-    nodes of one input behind output 0. encodings: of "in0", "out1"... name: begins the tensors'
-    names, which are "in0", "out0", "then0"... otherwise.
-    """
-    if dtype is None:
-        assert inputs[0] is not None
-        dtype = inputs[0].dtype
-    dtypes = [np.dtype(d) for d in (dtype if isinstance(dtype, list) else [dtype] * len(outputs))]
-    encoding = (encodings or {}).get
-    at = f"{name}." if name else ""
-    model = Model(name or op)
-    feeds = {}
-
-    def add(which: str, shape: tuple[int, ...], dtype: Any, data: Any = None) -> str:
-        full = at + which
-        model.tensors[full] = Tensor(full, shape, np.dtype(dtype), data, encoding(which))
-        return full
-
-    ins = []
-    for i, value in enumerate(inputs):
-        if value is None:
-            ins.append("")
-            continue
-        value = np.ascontiguousarray(value).reshape(np.shape(value))  # rank 0 stays rank 0
-        ins.append(add(f"in{i}", value.shape, value.dtype, value if i in static else None))
-        if i not in static:
-            feeds[ins[-1]] = value
-            model.inputs.append(ins[-1])
-    outs = [
-        "" if shape is None else add(f"out{i}", shape, d)
-        for i, (shape, d) in enumerate(zip(outputs, dtypes, strict=True))
-    ]
-    model.nodes.append(Node(f"{at}node", op, ins, outs, dict(params or {})))
-    last = outs[0]
-    for i, (after, after_params) in enumerate(then):
-        y = add(f"then{i}", outputs[0] or (), dtypes[0])
-        model.nodes.append(Node(f"{at}after{i}", after, [last], [y], dict(after_params)))
-        last = y
-    model.outputs = [last, *(o for o in outs[1:] if o)]
-    return Case(model, feeds)
 
 
 def joined(cases: Sequence[Case], first: int = 0) -> Case:

@@ -11,7 +11,7 @@ import numpy as np
 from support.fixed import BINARY, COMPARE, UNARY, UNARY_OPS
 from support.htp.moves import joins, moves
 from support.htp.spec import IMAGE, SMALL, Act, Bias, Plain, Spec, Weight
-from support.op_runner import pairs, u32
+from support.one_node import pairs, u32
 
 
 def unary(op: str, low: float = -4, high: float = 4, **k: Any) -> list[Spec]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from qnnrt.model import Quantization
-from support.htp.nodes import Case, Operand
+from support.htp.nodes import Operand, case_of
+from support.one_node import Case
 
 _FIXED = ("u8", "s8", "u16", "s16")
 _ENCODINGS = {
@@ -67,6 +68,6 @@ def conversions() -> Iterator[tuple[str, str, Case, list[np.ndarray]]]:
         yield (
             op,
             f"{source} to {target}",
-            Case(op, [x], [_out(target)]),
+            case_of(op, [x], [_out(target)]),
             [] if op == "Cast" else [exact],
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from support.htp.spec import IMAGE, Act, Plain, Spec
-from support.op_runner import pairs, u32
+from support.one_node import pairs, u32
 
 
 def _alike(spec: Spec) -> list[Spec]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from qnnrt import qnn
-from support.htp.nodes import Case, Outcome, run_case
+from support.one_node import Case, Outcome, outcome
 from support.outside import PATHS
 
 
@@ -64,7 +64,7 @@ def _serve(job: BinaryIO, out: BinaryIO) -> None:
     backend = qnn.Backend.open(library, log_level="error", **device)
     answer("ready")
     for case in cases:
-        answer(run_case(backend, case))
+        answer(outcome(backend, case))
     os._exit(0)  # whatever a foreign library does at its exit does not matter here
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from qnnrt import qnn
-from qnnrt.model import Quantization
+from qnnrt.model import Quantization, Tensor
 from support.htp import cases as htp_cases
 from support.htp.conversions import conversions
-from support.htp.nodes import Case, Operand, Outcome, run_case
+from support.htp.nodes import Operand, case_of
 from support.htp.process import run_cases
 from support.htp.spec import Act, Bias, Spec, Weight
+from support.one_node import Case, Outcome, outcome
 from support.vendor import vendor_library
 
 #: Kinds of weights that stand for the others in a quick sweep.
@@ -192,7 +193,7 @@ def _reference(
         Operand(y[1], y[0]) if y and isinstance(y[0], tuple) else Operand("f32", y)
         for y in spec.outputs
     ]
-    return outputs, run_case(cpu, Case(spec.op, wide, outputs, spec.params))
+    return outputs, outcome(cpu, case_of(spec.op, wide, outputs, spec.params))
 
 
 def trial_of(cpu: qnn.Backend, spec: Spec, form: int, type: str, weights: str) -> Trial:
@@ -201,7 +202,7 @@ def trial_of(cpu: qnn.Backend, spec: Spec, form: int, type: str, weights: str) -
     # Symmetric encodings of signed types in the first form, any in the others.
     symmetric = type == "s16" or (type == "s8" and form == 0)
     built = _Builder(spec, type, weights, seed, symmetric)
-    outputs, outcome = _reference(cpu, spec, built.inputs)
+    outputs, found = _reference(cpu, spec, built.inputs)
     for i, o in enumerate(outputs):
         if o.type != "f32":
             continue
@@ -212,12 +213,12 @@ def trial_of(cpu: qnn.Backend, spec: Spec, form: int, type: str, weights: str) -
         low, high = -4.0, 4.0
         if spec.range is not None:
             low, high = spec.range
-        elif outcome.stage == "ran":
-            finite = outcome.outputs[i][np.isfinite(outcome.outputs[i])]
+        elif found.stage == "ran":
+            finite = found.outputs[i][np.isfinite(found.outputs[i])]
             low, high = float(finite.min(initial=0)), float(finite.max(initial=0))
         o.q = encoding(type, low, high, symmetric and (spec.range is None or type == "s16"))
-    case = Case(spec.op, built.inputs, outputs, spec.params)
-    return Trial(spec.label, weights, type, case, outcome.outputs if spec.exact else [])
+    case = case_of(spec.op, built.inputs, outputs, spec.params)
+    return Trial(spec.label, weights, type, case, found.outputs if spec.exact else [])
 
 
 def _weights_of(spec: Spec) -> Iterator[str]:
@@ -252,23 +253,24 @@ def trials(quick: bool = False) -> list[Trial]:
     return made
 
 
-def _steps(o: Operand, a: np.ndarray, b: np.ndarray, unit: float) -> np.ndarray:
+def _steps(o: Tensor, a: np.ndarray, b: np.ndarray, unit: float) -> np.ndarray:
     """How far apart, in steps of a fixed-point type; of a float one, in those of the input."""
     with np.errstate(invalid="ignore"):
         apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
     apart = np.where(
         (a == b) | (np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))), 0, apart
     )
-    if o.type in ("f32", "f16"):
+    if o.dtype.kind == "f":
         return apart / np.maximum(unit, np.spacing(np.abs(b).astype(o.dtype)).astype(np.float64))
     return apart
 
 
-def _from_exact(o: Operand, exact: np.ndarray, got: np.ndarray) -> float:
-    if o.q is None:
+def _from_exact(o: Tensor, exact: np.ndarray, got: np.ndarray) -> float:
+    q = o.quantization
+    if q is None:
         return 0.0
-    least, most = limits(o.type)
-    ideal = np.clip(exact.astype(np.float64) / o.q.scale - o.q.offset, least, most)
+    info = np.iinfo(o.dtype)
+    ideal = np.clip(exact.astype(np.float64) / q.scale - q.offset, info.min, info.max)
     return float(np.nanmax(np.abs(got.astype(np.float64) - ideal), initial=0))
 
 
@@ -280,9 +282,10 @@ def compare(trial: Trial, theirs: Outcome, ours: Outcome) -> Cell:
     if ours.stage != "ran":
         return Cell("refused here", code=ours.text)
     cell = Cell("exact")
-    first = next(o for o in trial.case.inputs if o is not None)
-    unit = float(first.q.scale) if first.q is not None and first.q.axis is None else 0.0
-    for i, o in enumerate(trial.case.outputs):
+    model = trial.case.model
+    first = next(iter(model.tensors.values())).quantization
+    unit = float(first.scale) if first is not None and first.axis is None else 0.0
+    for i, o in enumerate(model.tensors[name] for name in model.outputs):
         apart = _steps(o, theirs.outputs[i], ours.outputs[i], unit)
         cell.worst = max(cell.worst, float(apart.max(initial=0)))
         cell.share = max(cell.share, float((apart > 1).mean()))
