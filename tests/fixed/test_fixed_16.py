@@ -12,10 +12,9 @@ import pytest
 
 import qnnrt
 from qnnrt.model import Model
-from support import one_node
+from support import one_node, reference
 from support.fixed import Fixed, integer_products, within
 from support.outside import printed
-from support.qnn_numpy import OPS
 
 Shape = tuple[int, ...]
 U16, S16, U8, S8 = np.uint16, np.int16, np.uint8, np.int8
@@ -90,9 +89,9 @@ class Case:
         (x, w, _, y), (q, weights, bias) = self.parts(), self.values()
         real, factors = q.astype(np.int64) - self.zero, weights.astype(np.int64) - self.weight_zero
         # Products and sums of integers stay below 2^53.
-        node = self.model().nodes[0]
-        sums: np.ndarray = OPS[self.op](node, real.astype(float), factors.astype(float))  # type: ignore[assignment]
-        sums = sums + bias
+        sums = (
+            reference.of(self.op, [real.astype(float), factors.astype(float)], self.params) + bias
+        )
         scales = np.float64(np.float32(x.scale)) * np.asarray(w.scale, np.float32)
         steps = sums * (scales / np.float64(np.float32(y.scale)))
         low, high = y.limits

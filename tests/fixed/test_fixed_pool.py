@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support import reference
 from support.fixed import Fixed, run_fixed, via_float, within
 from support.one_node import KERNELS, pairs, u32
 
@@ -28,25 +29,6 @@ def pool_params(geometry: tuple[Any, ...]) -> dict[str, Any]:
     return {"filter_size": u32(*kernel), "stride": u32(*stride), "pad_amount": pads}
 
 
-def average(
-    x: np.ndarray, geometry: tuple[Any, ...], of: Fixed, to: Fixed, count_pads: bool
-) -> Any:
-    """The exact average of each window, times its scale and over the output's."""
-    _, out, kernel, stride, pads = geometry
-    real = x.astype(np.int64) + int(of.offset)
-    wide = np.pad(real, [(0, 0), tuple(pads[0]), tuple(pads[1]), (0, 0)])
-    ones = np.pad(np.ones_like(real), [(0, 0), tuple(pads[0]), tuple(pads[1]), (0, 0)])
-    result = np.zeros(out)
-    for h in range(out[1]):
-        for w in range(out[2]):
-            rows = slice(h * stride[0], h * stride[0] + kernel[0])
-            columns = slice(w * stride[1], w * stride[1] + kernel[1])
-            window = wide[:, rows, columns].sum((1, 2))
-            taps = ones[:, rows, columns].sum((1, 2))
-            result[:, h, w] = window / (kernel[0] * kernel[1] if count_pads else taps)
-    return result * (np.float64(np.float32(of.scale)) / np.float32(to.scale)) - to.offset
-
-
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("geometry", GEOMETRIES)
@@ -58,7 +40,10 @@ def test_an_average_is_the_exact_one_rounded_once(geometry, dtype, kernels, coun
     x = of.random(rng, geometry[0])
     for to in (of, Fixed.covering(dtype, -0.4, 0.9)):
         (got,) = run_fixed("PoolAvg2d", [(x, of)], [(geometry[1], to)], params, kernels=kernels)
-        exact = np.clip(average(x, geometry, of, to, count_pads), *to.limits)
+        # The exact average of each window, times its scale and over the output's.
+        exact = reference.of("PoolAvg2d", [x.astype(float) + int(of.offset)], params)
+        exact = exact * (np.float64(np.float32(of.scale)) / np.float32(to.scale)) - to.offset
+        exact = np.clip(exact, *to.limits)
         # What is left is the last bit of a float where the exact average is close to a tie.
         assert np.abs(got - exact).max() <= 0.5 + 2**-7
         if to is of:

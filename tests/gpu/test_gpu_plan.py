@@ -17,6 +17,7 @@ from qnnrt.gpu import allocation, ir
 from qnnrt.gpu.device import Device, choose
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
+from support import reference
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
 from support.toy import F32, tensors
 
@@ -53,16 +54,11 @@ def layers(count: int = 4, seed: int = 0) -> Model:
     return model
 
 
-def reference(model: Model, x: np.ndarray) -> np.ndarray:
-    for node in model.nodes:
-        if node.type == "MatMul":
-            weight = model.tensors[node.inputs[1]].data
-            assert weight is not None
-            x = x + np.tanh(x @ weight)
-    return x
-
-
 X = np.random.default_rng(1).standard_normal((3, WIDTH)).astype(np.float32)
+
+
+def expected(model: Model) -> np.ndarray:
+    return reference.run(model, {"x": X})["y"]
 
 
 def described(s: qnnrt.Session) -> dict[str, Any]:
@@ -88,7 +84,7 @@ def test_intermediates_share_an_arena() -> None:
     model = layers()
     options = {"gpu": {"node_optimizations": False}}  # every node has its kernel
     with qnnrt.Session(model, "gpu", options=options) as s:
-        np.testing.assert_allclose(s.run({"x": X})["y"], reference(model, X), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(s.run({"x": X})["y"], expected(model), rtol=1e-5, atol=1e-5)
         told = described(s)
         check(told)
         arena = told["arena"]
@@ -128,7 +124,7 @@ def test_results_are_the_same_in_buffers_in_turn(monkeypatch: pytest.MonkeyPatch
     model = layers()
     options = {"gpu": {"node_optimizations": False}}
     with qnnrt.Session(model, "gpu", options=options) as s:
-        np.testing.assert_allclose(s.run({"x": X})["y"], reference(model, X), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(s.run({"x": X})["y"], expected(model), rtol=1e-5, atol=1e-5)
         told = described(s)
         check(told)
         assert 1 < told["arenas"] < len(told["arena"]["items"])
@@ -140,7 +136,7 @@ def test_without_memory_optimizations_every_tensor_has_a_buffer() -> None:
     model = layers()
     options = {"gpu": {"memory_optimizations": False}}
     with qnnrt.Session(model, "gpu", options=options) as s:
-        np.testing.assert_allclose(s.run({"x": X})["y"], reference(model, X), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(s.run({"x": X})["y"], expected(model), rtol=1e-5, atol=1e-5)
         told = described(s)
         assert told["arenas"] == len(told["arena"]["items"]) > 1
         assert told["arena"]["peak"] == told["arena"]["sum"]
@@ -206,7 +202,7 @@ def test_an_arena_beyond_the_largest_buffer_becomes_several(
     monkeypatch.setattr(allocation, "most_bytes", lambda device: device.alignment)
     model = layers()
     with qnnrt.Session(model, backend) as s:
-        np.testing.assert_allclose(s.run({"x": X})["y"], reference(model, X), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(s.run({"x": X})["y"], expected(model), rtol=1e-5, atol=1e-5)
         told = described(s)
         check(told)
         assert told["arenas"] > 1

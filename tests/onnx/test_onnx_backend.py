@@ -14,8 +14,8 @@ import pytest
 
 import qnnrt
 from qnnrt.model import Model
-from support import qnn_numpy
 from support.onnx import cases as onnx_cases
+from support.reference import run as run_in_numpy
 
 #: How many cases have to pass with the newest release of onnx that this was checked with.
 CHECKED = {"1.23.2": 1384}
@@ -35,7 +35,7 @@ def on_portable_kernels(model: Model, feeds: dict[str, np.ndarray]) -> dict[str,
 
 
 def in_numpy(model: Model, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return qnn_numpy.run(model, feeds)
+    return run_in_numpy(model, feeds)
 
 
 RUNNERS = (on_cpu, on_portable_kernels, in_numpy)

@@ -15,8 +15,8 @@ import qnnrt
 from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
-from support import qnn_numpy
 from support.onnx.models import model_of
+from support.reference import run as run_in_numpy
 
 FLOAT = TensorProto.FLOAT
 
@@ -52,7 +52,7 @@ def agree(
     given = {name: feeds[name] for name in model.inputs}
     with qnnrt.Session(model, backend="cpu") as session:
         found = session.run(given)
-    plain = qnn_numpy.run(model, given)
+    plain = run_in_numpy(model, given)
     for key, ref in zip(model.outputs, wanted, strict=True):
         for label, y in (("backend", found[key]), ("numpy", plain[key])):
             assert y.dtype == ref.dtype, f"{key} ({label})"
@@ -112,8 +112,8 @@ def test_nhwc_edges_leave_no_transpose() -> None:
     assert model.tensors["y"].shape == (1, 6, 6, 5)
     x = random(2, 1, 3, 8, 8)
     kept = importer.load(proto)
-    y = qnn_numpy.run(kept, {"x": x})["y"]
-    z = qnn_numpy.run(model, {"x": x.transpose(0, 2, 3, 1)})["y"]
+    y = run_in_numpy(kept, {"x": x})["y"]
+    z = run_in_numpy(model, {"x": x.transpose(0, 2, 3, 1)})["y"]
     np.testing.assert_allclose(z.transpose(0, 3, 1, 2), y, rtol=1e-6)
 
 
@@ -484,7 +484,7 @@ def test_external_data_is_read(tmp_path: Path) -> None:
     path = _external(tmp_path)
     model = qnnrt.load(path)
     x = random(2, 300)
-    np.testing.assert_allclose(qnn_numpy.run(model, {"x": x})["y"], x + random(1, 300), rtol=1e-6)
+    np.testing.assert_allclose(run_in_numpy(model, {"x": x})["y"], x + random(1, 300), rtol=1e-6)
 
 
 def test_missing_external_data_is_named(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 from qnnrt.importers import onnx as importer
-from support import qnn_numpy
 from support.quantizing import KERNELS, Graph, codes, run
+from support.reference import run as run_in_numpy
 from zoo.quantizing import reference
 
 #: ONNX Runtime keeps fds and maps of its own.
@@ -145,7 +145,7 @@ def test_random_quantized_graphs(seed: int) -> None:
     wanted = reference(proto, feeds)
     model = importer.load(proto)
     found = {kernels: run(model, feeds, kernels) for kernels in KERNELS}
-    plain = qnn_numpy.run(model, feeds)
+    plain = run_in_numpy(model, feeds)
     found["numpy"] = [plain[name] for name in model.outputs]
     for kind, outputs in found.items():
         for y, ref in zip(outputs, wanted, strict=True):

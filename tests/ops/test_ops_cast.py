@@ -7,22 +7,10 @@ import pytest
 
 from qnnrt.errors import QnnError
 from support.one_node import run_op
+from support.reference.elementwise import cast
 
 TYPES = ("float32", "float16", "float64", "int8", "int16", "int32", "int64",
          "uint8", "uint16", "uint32", "uint64", "bool")  # fmt: skip
-
-
-def cast(x: np.ndarray, to: str) -> np.ndarray:
-    """Truncated and clamped from float to integer, numpy's rule for the rest."""
-    if x.dtype.kind == "f" and np.dtype(to).kind in "iu":
-        info = np.iinfo(to)
-        wide = np.trunc(x.astype(np.float64))
-        result = np.empty(x.shape, to)
-        for i, v in np.ndenumerate(wide):
-            result[i] = 0 if np.isnan(v) else int(min(max(v, info.min), info.max)) if (
-                abs(v) < 2.0**62) else (info.max if v > 0 else info.min)  # fmt: skip
-        return result
-    return x.astype(to)
 
 
 @pytest.mark.parametrize("source", TYPES)

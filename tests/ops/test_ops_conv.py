@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from support import reference
 from support.one_node import KERNELS, close, pairs, run_op, u32
-
-
-def conv_reference(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: Any, dilation: Any,
-    before: Any, after: Any, group: int,
-) -> np.ndarray:  # fmt: skip
-    """Channel-last convolution of any rank, one kernel tap at a time, in double precision."""
-    spatial = x.ndim - 2
-    padded = np.pad(x.astype(np.float64), [(0, 0), *zip(before, after, strict=True), (0, 0)])
-    out = [
-        (padded.shape[1 + i] - dilation[i] * (w.shape[i] - 1) - 1) // stride[i] + 1
-        for i in range(spatial)
-    ]
-    cin, cout = w.shape[-2], w.shape[-1] // group
-    result = np.zeros((x.shape[0], *out, w.shape[-1]))
-    for tap in itertools.product(*(range(k) for k in w.shape[:spatial])):
-        window = tuple(
-            slice(t * d, t * d + (n - 1) * s + 1, s)
-            for t, d, n, s in zip(tap, dilation, out, stride, strict=True)
-        )
-        pixels = padded[(slice(None), *window)]
-        for g in range(group):
-            result[..., g * cout : (g + 1) * cout] += (
-                pixels[..., g * cin : (g + 1) * cin] @ w[tap][:, g * cout : (g + 1) * cout]
-            )
-    return result if bias is None else result + bias
 
 
 def conv_case(seed: int) -> dict[str, Any]:
@@ -63,12 +37,13 @@ def conv_case(seed: int) -> dict[str, Any]:
         params |= {"stride": u32(*stride), "dilation": u32(*dilation)}
     if not named:
         params["group"] = group
+    op = f"{'DepthWise' if named else ''}Conv{spatial}d"
     return {
-        "op": f"{'DepthWise' if named else ''}Conv{spatial}d",
+        "op": op,
         "inputs": [x, w, bias],
         "params": params,
         "static": (1, 2) if r.random() < 0.7 else (),
-        "expected": conv_reference(x, w, bias, stride, dilation, before, after, group),
+        "expected": reference.of(op, [x, w, bias], params),
     }
 
 
@@ -115,35 +90,10 @@ def test_long_reductions_are_cut_without_loss(channels: int, taps: int) -> None:
     side = int(taps**0.5)
     x = r.standard_normal((1, 13, 12, channels), np.float32)
     w = r.standard_normal((side, side, channels, 35), np.float32)
-    expected = conv_reference(x, w, None, (1, 1), (1, 1), (2, 2), (2, 2), 1)
-    (got,) = run_op(
-        "Conv2d", [x, w], [expected.shape],
-        {"stride": u32(1, 1), "pad_amount": pairs((2, 2), (2, 2))}, static=[1],
-    )  # fmt: skip
+    params = {"stride": u32(1, 1), "pad_amount": pairs((2, 2), (2, 2))}
+    expected = reference.of("Conv2d", [x, w], params)
+    (got,) = run_op("Conv2d", [x, w], [expected.shape], params, static=[1])
     close(got, expected)
-
-
-def transpose_reference(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: Any, before: Any, after: Any,
-    extra: Any, group: int,
-) -> np.ndarray:  # fmt: skip
-    """Every input pixel adds its kernel-sized patch to the output; then the pads are cut off."""
-    n, height, width, _ = x.shape
-    kh, kw, cin, cout = w.shape
-    cin //= group
-    full = np.zeros((
-        n, (height - 1) * stride[0] + kh + extra[0], (width - 1) * stride[1] + kw + extra[1],
-        cout * group,
-    ))  # fmt: skip
-    for h, v, g in itertools.product(range(height), range(width), range(group)):
-        patch = np.einsum(
-            "nc,klco->nklo", x[:, h, v, g * cin : (g + 1) * cin].astype(np.float64),
-            w[:, :, g * cin : (g + 1) * cin],
-        )  # fmt: skip
-        top, left = h * stride[0], v * stride[1]
-        full[:, top : top + kh, left : left + kw, g * cout : (g + 1) * cout] += patch
-    result = full[:, before[0] : full.shape[1] - after[0], before[1] : full.shape[2] - after[1]]
-    return result if bias is None else result + bias
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
@@ -162,11 +112,11 @@ def test_transpose_convolution_matches_its_definition(seed: int, kernels: str) -
     x = r.standard_normal((2, *size, cin), np.float32)
     w = r.standard_normal((*kernel, cin, cout), np.float32)
     bias = r.standard_normal(cout * group).astype(np.float32) if seed % 3 else None
-    expected = transpose_reference(x, w, bias, stride, before, after, extra, group)
     params = {
         "stride": u32(*stride), "pad_amount": pairs(before, after), "group": group,
         "output_padding": u32(*extra),
     }  # fmt: skip
+    expected = reference.of("TransposeConv2d", [x, w, bias], params)
     static = (1, 2) if seed % 2 else ()
     (got,) = run_op(
         "TransposeConv2d", [x, w, bias], [expected.shape], params, static=static, kernels=kernels

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from support import reference
 from support.one_node import run_op
 
 TYPES = ("float32", "float16", "float64", "int8", "int16", "int32", "int64",
@@ -37,16 +38,10 @@ def test_gather_is_take(dtype: str) -> None:
             x = values(shape, dtype)
             for axis in range(len(shape)):
                 i = picks(chosen, shape[axis], index)
-                expected = np.take(x, i.astype("i8"), axis)
-                (got,) = run_op("Gather", [x, i], [expected.shape], {"axis": np.int32(axis)})
+                params = {"axis": np.int32(axis)}
+                expected = reference.of("Gather", [x, i], params)
+                (got,) = run_op("Gather", [x, i], [expected.shape], params)
                 np.testing.assert_array_equal(got, expected)
-
-
-def combine(old: Any, new: Any, reduction: int) -> Any:
-    with np.errstate(all="ignore"):
-        return [lambda: new, lambda: old + new, lambda: old * new, lambda: max(old, new)][
-            reduction
-        ]()
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -56,19 +51,15 @@ def test_gather_and_scatter_elements(dtype: str) -> None:
             x = values(shape, dtype)
             axis = min(n, len(shape) - 1)
             i = picks(chosen, shape[axis], index)
-            within = tuple(slice(k) if d != axis else slice(None) for d, k in enumerate(chosen))
             if all(c <= s for d, (c, s) in enumerate(zip(chosen, shape, strict=True)) if d != axis):
-                expected = np.take_along_axis(x[within], i.astype("i8"), axis)
+                expected = reference.of("GatherElements", [x, i], {"axis": axis})
                 (got,) = run_op("GatherElements", [x, i], [chosen], {"axis": axis})
                 np.testing.assert_array_equal(got, expected)
             updates = values(chosen, dtype, 2)
             for reduction in range(1 if dtype == "bool" else 4):
-                expected = x.copy()
-                for at in np.ndindex(chosen):
-                    to = tuple(int(i[at]) if d == axis else k for d, k in enumerate(at))
-                    expected[to] = combine(expected[to], updates[at], reduction)
-                (got,) = run_op("ScatterElements", [x, i, updates], [shape],
-                                {"axis": axis, "reduction": reduction})  # fmt: skip
+                params = {"axis": axis, "reduction": reduction}
+                expected = reference.of("ScatterElements", [x, i, updates], params)
+                (got,) = run_op("ScatterElements", [x, i, updates], [shape], params)
                 np.testing.assert_allclose(got, expected, rtol=1e-2 if dtype == "float16" else 0)
 
 
@@ -85,21 +76,16 @@ def test_gather_and_scatter_nd(dtype: str) -> None:
     ]:
         lead = shape[:batch] + more
         i = np.stack([picks(lead, shape[batch + d], "int32", d) for d in range(depth)], -1)
-        batches = tuple(np.indices(lead)[:batch])
-        expected = np.asarray(x[(*batches, *(i[..., d] for d in range(depth)))])
+        expected = reference.of("GatherNd", [x, i], {"batch_dims": batch})
         (got,) = run_op("GatherNd", [x, i], [expected.shape], {"batch_dims": batch})
         np.testing.assert_array_equal(got, expected)
         if batch > 0:
             continue
         updates = values(expected.shape, dtype, 3)
         for reduction in range(1 if dtype == "bool" else 3):
-            expected = x.copy()
-            for at in np.ndindex(i.shape[:-1]):
-                to = tuple(int(k) for k in i[at])
-                for rest in np.ndindex(shape[depth:]):
-                    where, new = (*to, *rest), updates[(*at, *rest)]
-                    expected[where] = combine(expected[where], new, reduction)
-            (got,) = run_op("ScatterNd", [x, i, updates], [shape], {"reduction": reduction})
+            params = {"reduction": reduction}
+            expected = reference.of("ScatterNd", [x, i, updates], params)
+            (got,) = run_op("ScatterNd", [x, i, updates], [shape], params)
             np.testing.assert_allclose(got, expected, rtol=1e-2 if dtype == "float16" else 0)
 
 
@@ -109,17 +95,13 @@ def test_one_hot(dtype: str) -> None:
         for shape in [(4,), (2, 3)]:
             i = picks(shape, 6, index)  # -6, 5 are outside of depth 5: all off
             for axis in range(len(shape) + 1):
-                k = np.where(i.astype("i8") < 0, i.astype("i8") + 5, i.astype("i8"))
-                ruler = np.arange(5).reshape(
-                    [-1 if d == axis else 1 for d in range(len(shape) + 1)]
-                )
-                hot = np.expand_dims(k, axis) == ruler
-                (got,) = run_op("OneHot", [i], [hot.shape], {"depth": 5, "axis": axis}, dtype=dtype)
-                np.testing.assert_array_equal(got, hot.astype(dtype))
-    if dtype != "bool":
-        params = {"depth": 5, "axis": axis, "on_value": 3, "off_value": 2}
-        (got,) = run_op("OneHot", [i], [hot.shape], params, dtype=dtype)
-        np.testing.assert_array_equal(got, np.where(hot, 3, 2).astype(dtype))
+                for ends in ({}, {"on_value": 3, "off_value": 2}):
+                    if ends and dtype == "bool":
+                        continue
+                    params = {"depth": 5, "axis": axis, **ends}
+                    hot = reference.of("OneHot", [i], params)
+                    (got,) = run_op("OneHot", [i], [hot.shape], params, dtype=dtype)
+                    np.testing.assert_array_equal(got, hot.astype(dtype))
 
 
 @pytest.mark.parametrize("padding", [0, 1, 2])
@@ -139,6 +121,8 @@ def test_grid_sample_is_torchs(padding: int) -> None:
                 params = {"mode": mode, "padding_mode": padding, "align_corners": align}
                 (got,) = run_op("GridSample", [x, grid], [(2, *points, 3)], params)
                 np.testing.assert_allclose(got, np.moveaxis(expected, 1, -1), atol=2e-5)
+                ours = reference.of("GridSample", [x, grid], params)
+                np.testing.assert_allclose(ours, got, atol=2e-5)
 
 
 def regions(seed: int) -> list[np.ndarray]:
@@ -152,10 +136,10 @@ def regions(seed: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
 def test_roi_align_is_onnxs(mode: str) -> None:
-    reference = pytest.importorskip("onnx.reference.ops.op_roi_align").RoiAlign
+    theirs = pytest.importorskip("onnx.reference.ops.op_roi_align").RoiAlign
     for samples in (0, 1, 3):
         x, boxes, images = regions(samples)
-        expected = reference.eval(
+        expected = theirs.eval(
             np.moveaxis(x, -1, 1), boxes, images.astype(np.int64), output_height=3,
             output_width=4, sampling_ratio=samples, spatial_scale=0.5, mode="avg",
             coordinate_transformation_mode=mode,
@@ -168,6 +152,8 @@ def test_roi_align_is_onnxs(mode: str) -> None:
         }
         (got,) = run_op("RoiAlign", [x, boxes, images], [(9, 3, 4, 6)], params)
         np.testing.assert_allclose(got, np.moveaxis(expected, 1, -1), rtol=1e-5, atol=1e-5)
+        ours = reference.of("RoiAlign", [x, boxes, images], params, got.shape)
+        np.testing.assert_allclose(ours, got, rtol=1e-5, atol=1e-5)
         half = [x.astype(np.float16), boxes.astype(np.float16), images]
         exact = [half[0].astype(np.float32), half[1].astype(np.float32), images]
         (wide,) = run_op("RoiAlign", exact, [(9, 3, 4, 6)], params)

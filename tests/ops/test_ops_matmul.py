@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from support import reference
 from support.one_node import KERNELS, close, run_op
 
 SIZES = (1, 2, 3, 7, 12, 13, 32, 33, 50, 70, 130)
@@ -26,13 +27,12 @@ def test_matmul_broadcasts_and_transposes_like_numpy(seed: int, kernels: str) ->
     a = r.standard_normal((*shapes[0], m, k), np.float32)
     b = r.standard_normal((*shapes[1], k, n), np.float32)
     bias = r.standard_normal(n).astype(np.float32) if seed % 2 else None
-    expected = np.matmul(a, b, dtype=np.float64) + (0 if bias is None else bias)
     flip = r.random(2) < 0.4
+    inputs = [a.swapaxes(-1, -2) if flip[0] else a, b.swapaxes(-1, -2) if flip[1] else b, bias]
+    params = {"transpose_in0": bool(flip[0]), "transpose_in1": bool(flip[1])}
+    expected = reference.of("MatMul", inputs, params)
     (got,) = run_op(
-        "MatMul",
-        [a.swapaxes(-1, -2) if flip[0] else a, b.swapaxes(-1, -2) if flip[1] else b, bias],
-        [expected.shape],
-        {"transpose_in0": bool(flip[0]), "transpose_in1": bool(flip[1])},
+        "MatMul", inputs, [expected.shape], params,
         static=(1,) if r.random() < 0.4 else (), kernels=kernels, threads=1 + seed % 3,
     )  # fmt: skip
     close(got, expected)
@@ -48,14 +48,13 @@ def test_fully_connected_is_rows_times_transposed_weights(
     x = r.standard_normal((rows, 3, 37), np.float32)
     w = r.standard_normal((45, 37), np.float32)
     bias = r.standard_normal(45).astype(np.float32)
-    expected = np.matmul(x, w.T, dtype=np.float64) + bias
-    flat = expected.reshape(-1, 45)
     run = {"static": static, "kernels": kernels}
-    close(run_op("FullyConnected", [x, w, bias], [flat.shape], **run)[0], flat)
-    params = {"keep_dims": True}
-    close(run_op("FullyConnected", [x, w, bias], [expected.shape], params, **run)[0], expected)
+    for params in ({"keep_dims": True}, {}):
+        expected = reference.of("FullyConnected", [x, w, bias], params)
+        close(run_op("FullyConnected", [x, w, bias], [expected.shape], params, **run)[0], expected)
     # Rows are formed from the elements, whatever the input's shape.
-    close(run_op("FullyConnected", [x.reshape(-1), w], [flat.shape], **run)[0], flat - bias)
+    flat = [x.reshape(-1), w]
+    close(run_op("FullyConnected", flat, [expected.shape], **run)[0], expected - bias)
 
 
 def test_fully_connected_of_a_vector_gives_a_vector() -> None:
@@ -71,7 +70,7 @@ def test_a_long_inner_dimension_loses_nothing(rows: int, kernels: str) -> None:
     x = r.standard_normal((rows, 6000), np.float32)
     w = r.standard_normal((70, 6000), np.float32)
     (got,) = run_op("FullyConnected", [x, w], [(rows, 70)], static=[1], kernels=kernels)
-    close(got, np.matmul(x, w.T, dtype=np.float64))
+    close(got, reference.of("FullyConnected", [x, w]))
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
@@ -80,20 +79,19 @@ def test_matmul_takes_half_precision(kernels: str) -> None:
     a = r.standard_normal((2, 9, 33)).astype(np.float16)
     b = r.standard_normal((33, 17)).astype(np.float16)
     (got,) = run_op("MatMul", [a, b], [(2, 9, 17)], kernels=kernels)
-    close(got, np.matmul(a, b, dtype=np.float64), 1e-2)
+    close(got, reference.of("MatMul", [a, b]), 1e-2)
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_activations_merged_into_a_product_change_nothing(kernels: str) -> None:
     r = np.random.default_rng(0)
     x, w = r.standard_normal((9, 33), np.float32), r.standard_normal((50, 33), np.float32)
-    y = np.matmul(x, w.T, dtype=np.float64)
-    for then, expected in [("Relu", np.maximum(y, 0)), ("Tanh", np.tanh(y)),
-                           ("Sigmoid", 1 / (1 + np.exp(-y)))]:  # fmt: skip
+    y = reference.of("FullyConnected", [x, w])
+    for then in ("Relu", "Tanh", "Sigmoid"):
         (got,) = run_op(
             "FullyConnected", [x, w], [(9, 50)], static=[1], kernels=kernels, then=[(then, {})]
         )
-        close(got, expected)
+        close(got, reference.of(then, [y]))
 
 
 def test_a_bad_product_is_refused_with_the_rule_it_breaks() -> None:

@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from support import reference
 from support.one_node import KERNELS, close, pairs, run_op, u32
-
-
-def pool_reference(
-    x: np.ndarray, kernel: Any, stride: Any, before: Any, after: Any, ceil: bool,
-    count_pads: bool | None,
-) -> np.ndarray:  # fmt: skip
-    """Window by window. count_pads None: the maximum."""
-    size = x.shape[1:-1]
-    out = []
-    for n, k, s, b, a in zip(size, kernel, stride, before, after, strict=True):
-        room = n + b + a - k
-        count = (room + s - 1) // s + 1 if ceil else room // s + 1
-        if ceil and (count - 1) * s >= n + b:  # would start behind the input
-            count -= 1
-        out.append(count)
-    result = np.zeros((x.shape[0], *out, x.shape[-1]))
-    for at in itertools.product(*(range(n) for n in out)):
-        window, elements = [], 1
-        for i, n, k, s, b, a in zip(at, size, kernel, stride, before, after, strict=True):
-            first, last = i * s - b, i * s - b + k
-            window.append(slice(max(first, 0), max(min(last, n), 0)))
-            elements *= min(last, n + a) - first
-        values = x[(slice(None), *window)].astype(np.float64)
-        axes = tuple(range(1, x.ndim - 1))
-        if count_pads is None:
-            result[(slice(None), *at)] = values.max(axes)
-        else:
-            result[(slice(None), *at)] = values.sum(axes) / (
-                elements if count_pads else values[0, ..., 0].size
-            )
-    return result
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
@@ -53,7 +22,6 @@ def test_pooling_matches_its_definition(seed: int, kernels: str) -> None:
     x = r.standard_normal((2, *(kernel + r.integers(0, 8, spatial)), 3 + seed % 20), np.float32)
     ceil = bool(seed & 1)
     counted = (None, True, False)[seed % 3]
-    expected = pool_reference(x, kernel, stride, before, after, ceil, counted)
     params = {
         "filter_size": u32(*kernel), "stride": u32(*stride), "pad_amount": pairs(before, after),
         "rounding_mode": int(ceil),
@@ -61,6 +29,7 @@ def test_pooling_matches_its_definition(seed: int, kernels: str) -> None:
     if counted is not None:
         params["count_pad_for_edges"] = counted
     op = f"Pool{'Max' if counted is None else 'Avg'}{spatial}d"
+    expected = reference.of(op, [x], params)
     (got,) = run_op(op, [x], [expected.shape], params, kernels=kernels)
     close(got, expected, 1e-5)
     (half,) = run_op(op, [x.astype(np.float16)], [expected.shape], params, kernels=kernels)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from support import reference
 from support.one_node import close, run_op
-from support.recurrent_cases import VARIANTS, LstmCase, N, T, U, X, gru_inputs, gru_reference
+from support.recurrent_cases import VARIANTS, LstmCase, N, T, U, X, gru_inputs
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -17,51 +18,40 @@ from support.recurrent_cases import VARIANTS, LstmCase, N, T, U, X, gru_inputs, 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_lstm_follows_its_equations(variant: str, reverse: bool, static: bool) -> None:
     case = LstmCase(1, **VARIANTS[variant])
-    expected = case.reference(reverse)
     constants = range(1, 24) if static else ()
     params = {
         "direction": int(reverse), "cell_clip_threshold": float(case.clips[0]),
         "output_clip_threshold": float(case.clips[1]),
     }  # fmt: skip
-    wanted = expected if case.outputs == U else expected[:6]
     for time_major in (True, False):
-        turned = [
-            a if time_major or i in (1, 2) else a.swapaxes(0, 1) for i, a in enumerate(wanted)
-        ]
-        x = case.x if time_major else case.x.swapaxes(0, 1)
-        got = run_op(
-            "Lstm", [x, *case.v[1:]], [a.shape for a in turned],
-            params | {"time_major": time_major}, static=constants,
-        )  # fmt: skip
-        for mine, theirs in zip(got, turned, strict=True):
+        params["time_major"] = time_major
+        inputs = [case.x if time_major else case.x.swapaxes(0, 1), *case.v[1:]]
+        wanted = reference.of("Lstm", inputs, params)[: 8 if case.outputs == U else 6]
+        got = run_op("Lstm", inputs, [a.shape for a in wanted], params, static=constants)
+        for mine, theirs in zip(got, wanted, strict=True):
             close(mine, theirs)
 
 
 def test_lstm_of_one_step_and_outputs_left_out() -> None:
     case = LstmCase(2)
-    x, case.x = case.x[0], case.x[:1].repeat(T, 0)
-    first = LstmCase(2)
-    first.x = case.x
-    c, h = first.v[11], first.v[10]
-    assert c is not None
-    assert h is not None
-    out, _, _ = run_op("Lstm", [x, *case.v[1:]], [(N, U), (N, U), (N, U)])
-    close(out, first.reference(False)[0][0])
-    (alone,) = run_op("Lstm", [x, *case.v[1:]], [(N, U)])
-    close(alone, out)
+    inputs = [case.x[0], *case.v[1:]]
+    got = run_op("Lstm", inputs, [(N, U), (N, U), (N, U)])
+    for mine, theirs in zip(got, reference.of("Lstm", inputs), strict=False):
+        close(mine, theirs)
+    (alone,) = run_op("Lstm", inputs, [(N, U)])
+    close(alone, got[0])
     (half,) = run_op(
-        "Lstm", [None if v is None else v.astype(np.float16) for v in (x, *case.v[1:])], [(N, U)]
+        "Lstm", [None if v is None else v.astype(np.float16) for v in inputs], [(N, U)]
     )
-    close(half, out, 5e-3)
+    close(half, got[0], 5e-3)
 
 
 def test_an_empty_tensor_stands_for_an_input_left_out() -> None:
     case = LstmCase(3)
     empty = [np.zeros(0, np.float32) if v is None else v for v in case.v[1:]]
-    (got,) = run_op(
-        "Lstm", [case.x, *empty], [(T, N, U)], {"time_major": True}, static=range(1, 24)
-    )
-    close(got, case.reference(False)[0])
+    params = {"time_major": True}
+    (got,) = run_op("Lstm", [case.x, *empty], [(T, N, U)], params, static=range(1, 24))
+    close(got, reference.of("Lstm", [case.x, *case.v[1:]], params)[0])
 
 
 @pytest.mark.parametrize(
@@ -70,8 +60,8 @@ def test_an_empty_tensor_stands_for_an_input_left_out() -> None:
 def test_gru_follows_its_equations(before: bool, reverse: bool, static: bool, full: bool) -> None:
     v = gru_inputs(4, full)
     x = np.random.default_rng(5).standard_normal((T, N, X), np.float32)
-    out, state = gru_reference(x, v, reverse, before)
     params = {"direction": int(reverse), "linear_before_reset": int(before)}
+    out, state = reference.of("Gru", [x, *v[1:]], params)
     constants = range(1, 14) if static else ()
     got = run_op("Gru", [x, *v[1:]], [out.shape, state.shape], params, static=constants)
     close(got[0], out)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from support import reference
 from support.one_node import close, run_op
+from support.reference.resize import CUBIC, LINEAR, NEAREST
 
-HALF_PIXEL, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC = range(4)
-NEAREST, LINEAR, CUBIC = range(3)
 SIZES = [
     ((9, 7), (13, 4)),
     ((5, 6), (10, 12)),
@@ -20,57 +19,6 @@ SIZES = [
     ((3, 1), (1, 5)),
     ((4, 4), (4, 4)),
 ]
-
-
-def source(transform: int, out: int, n_in: int, n_out: int) -> float:
-    if transform == HALF_PIXEL or (transform == PYTORCH_HALF_PIXEL and n_out > 1):
-        return (out + 0.5) * n_in / n_out - 0.5
-    if transform == ALIGN_CORNERS and n_out > 1:
-        return out * (n_in - 1) / (n_out - 1)
-    return out * n_in / n_out if transform == ASYMMETRIC else 0.0
-
-
-def cubic_weight(x: float, a: float) -> float:
-    """Keys' kernel: https://ieeexplore.ieee.org/document/1163711"""
-    x = abs(x)
-    if x <= 1:
-        return (a + 2) * x**3 - (a + 3) * x**2 + 1
-    return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else 0.0
-
-
-def matrix(
-    n_in: int, n_out: int, transform: int, interpolation: int, nearest: int, exclude: bool,
-    coeff: float,
-) -> np.ndarray:  # fmt: skip
-    """[n_out, n_in]: how much of each input coordinate every output coordinate takes."""
-    result = np.zeros((n_out, n_in))
-    for out in range(n_out):
-        x = source(transform, out, n_in, n_out)
-        if interpolation == NEAREST:
-            rounded = (math.ceil(x - 0.5), math.floor(x + 0.5), math.floor(x), math.ceil(x))
-            weights = {rounded[nearest]: 1.0}
-        else:
-            reach = 1 if interpolation == LINEAR else 2
-            near = range(math.floor(x) - reach + 1, math.floor(x) + reach + 1)
-            weights = {
-                i: 1 - abs(x - i) if interpolation == LINEAR else cubic_weight(x - i, coeff)
-                for i in near
-            }
-        if exclude and interpolation == CUBIC:
-            weights = {i: w for i, w in weights.items() if 0 <= i < n_in}
-            total = sum(weights.values())
-            weights = {i: w / total for i, w in weights.items()}
-        for i, w in weights.items():
-            result[out, min(max(i, 0), n_in - 1)] += w
-    return result
-
-
-def resized(x: np.ndarray, size: tuple[int, ...], *mode: Any) -> np.ndarray:
-    y = x.astype(np.float64)
-    for axis, n in enumerate(size, 1):
-        m = matrix(y.shape[axis], n, *mode)
-        y = np.moveaxis(np.tensordot(m, y, ([1], [axis])), 0, axis)
-    return y
 
 
 @pytest.mark.parametrize("transform", range(4))
@@ -83,10 +31,10 @@ def test_resize_in_every_mode(
     common = {"transformation_mode": transform}
     for nearest in range(4):
         params: dict[str, Any] = common | {"interpolation_mode": NEAREST, "nearest_mode": nearest}
-        expected = resized(x, after, transform, NEAREST, nearest, False, 0)
+        expected = reference.of("Resize", [x], params, shape)
         np.testing.assert_array_equal(run_op("Resize", [x], [shape], params)[0], expected)
     params = common | {"interpolation_mode": LINEAR}
-    expected = resized(x, after, transform, LINEAR, 0, False, 0)
+    expected = reference.of("Resize", [x], params, shape)
     close(run_op("Resize", [x], [shape], params)[0], expected)
     close(run_op("Resize", [x.astype(np.float16)], [shape], params)[0], expected)
     for exclude in (False, True):
@@ -94,7 +42,7 @@ def test_resize_in_every_mode(
             params = common | {
                 "interpolation_mode": CUBIC, "exclude_outside": exclude, "cubic_coeff": coeff
             }  # fmt: skip
-            expected = resized(x, after, transform, CUBIC, 0, exclude, coeff)
+            expected = reference.of("Resize", [x], params, shape)
             close(run_op("Resize", [x], [shape], params)[0], expected)
 
 
@@ -102,22 +50,25 @@ def test_resize_in_every_mode(
 def test_resize_in_one_and_three_dimensions(before: Any, after: Any) -> None:
     x = np.random.default_rng(0).standard_normal((2, *before, 3), np.float32)
     for interpolation in (NEAREST, LINEAR, CUBIC):
-        expected = resized(x, after, HALF_PIXEL, interpolation, 0, False, -0.75)
-        params = {"interpolation_mode": interpolation}
-        close(run_op("Resize", [x], [(2, *after, 3)], params)[0], expected)
+        params, shape = {"interpolation_mode": interpolation}, (2, *after, 3)
+        expected = reference.of("Resize", [x], params, shape)
+        close(run_op("Resize", [x], [shape], params)[0], expected)
 
 
 @pytest.mark.parametrize(("before", "after"), SIZES)
 @pytest.mark.parametrize(
-    ("align", "half", "transform"),
-    [(True, False, ALIGN_CORNERS), (False, True, HALF_PIXEL), (False, False, ASYMMETRIC)],
+    ("align", "half", "transform"), [(True, False, 2), (False, True, 0), (False, False, 3)]
 )
 def test_resize_bilinear(before: Any, after: Any, align: bool, half: bool, transform: int) -> None:
+    """transform: what Resize calls it."""
     x = np.random.default_rng(0).standard_normal((2, *before, 17), np.float32)
     params = {"align_corners": align, "half_pixel_centers": half}
-    expected = resized(x, after, transform, LINEAR, 0, False, 0)
+    shape = (2, *after, 17)
+    expected = reference.of("ResizeBilinear", [x], params, shape)
+    same = {"interpolation_mode": LINEAR, "transformation_mode": transform}
+    np.testing.assert_array_equal(reference.of("Resize", [x], same, shape), expected)
     for value in (x, x.astype(np.float16)):
-        close(run_op("ResizeBilinear", [value], [(2, *after, 17)], params)[0], expected)
+        close(run_op("ResizeBilinear", [value], [shape], params)[0], expected)
 
 
 @pytest.mark.parametrize(("before", "after"), SIZES)
@@ -127,18 +78,10 @@ def test_resize_nearest_neighbor_moves_values_of_any_type(
 ) -> None:
     x = np.random.default_rng(0).integers(0, 200, (2, *before, 5)).astype(dtype)
     for align, half in [(False, False), (True, False), (False, True)]:
-        index = []
-        for n_in, n_out in zip(before, after, strict=True):
-            if align and n_out > 1:
-                at = [math.floor(i * (n_in - 1) / (n_out - 1) + 0.5) for i in range(n_out)]
-            elif half:
-                at = [math.floor((i + 0.5) * n_in / n_out) for i in range(n_out)]
-            else:
-                at = [0 if align else i * n_in // n_out for i in range(n_out)]
-            index.append(at)
         params = {"align_corners": align, "half_pixel_centers": half}
         (got,) = run_op("ResizeNearestNeighbor", [x], [(2, *after, 5)], params)
-        np.testing.assert_array_equal(got, x[:, index[0]][:, :, index[1]])
+        expected = reference.of("ResizeNearestNeighbor", [x], params, (2, *after, 5))
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_a_bad_resize_is_refused_with_the_rule_it_breaks() -> None:

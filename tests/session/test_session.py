@@ -13,8 +13,9 @@ import pytest
 import qnnrt
 from qnnrt import qnn
 from qnnrt.model import Model, Node, Tensor
+from support import reference
 from support.parallel import in_threads, running
-from support.toy import F32, add_model, conv_model, conv_reference, relu_model, tensors
+from support.toy import F32, add_model, conv_model, relu_model, tensors
 
 IO = pytest.mark.parametrize("io", ["memhandle", "raw"])
 
@@ -27,7 +28,9 @@ def test_a_convolution_is_right_on_bound_memory(io, seed):
     with qnnrt.Session(model, io=io) as s:
         s.inputs["x"].array[...] = x
         assert s.run() is None
-        np.testing.assert_allclose(s.outputs["y"].array, conv_reference(model, x), 1e-4, 1e-5)
+        np.testing.assert_allclose(
+            s.outputs["y"].array, reference.run(model, {"x": x})["y"], 1e-4, 1e-5
+        )
 
 
 @pytest.mark.parametrize("prepare", ["memhandle", "raw"])
@@ -280,7 +283,9 @@ def test_threads_and_kernels_reach_the_backend():
     model = conv_model()
     for threads in (1, 2):
         with qnnrt.Session(model, threads=threads, options={"kernels": "portable"}) as s:
-            np.testing.assert_allclose(s.run({"x": x})["y"], conv_reference(model, x), 1e-4, 1e-5)
+            np.testing.assert_allclose(
+                s.run({"x": x})["y"], reference.run(model, {"x": x})["y"], 1e-4, 1e-5
+            )
             steps = s.graph.describe()
             assert steps is not None
             assert "onednn" not in steps.lower()
@@ -348,7 +353,7 @@ def test_sessions_run_at_the_same_time():
     in_threads(*(lambda s=s: [s.run() for _ in range(300)] for s in sessions))
     for seed, s in enumerate(sessions):
         np.testing.assert_allclose(
-            s.outputs["y"].array, conv_reference(conv_model(seed), x), 1e-4, 1e-5
+            s.outputs["y"].array, reference.run(conv_model(seed), {"x": x})["y"], 1e-4, 1e-5
         )
         s.close()
 

@@ -13,50 +13,6 @@ from qnnrt import _core
 from qnnrt.model import Quantization
 from support.one_node import run_op
 
-#: Numbers of ElementWiseBinary, by name; all but Fmod are ops of their own, named ElementWise*.
-BINARY = {
-    "Add": 0,
-    "Divide": 2,
-    "FloorDiv": 4,
-    "Fmod": 5,
-    "Maximum": 10,
-    "Minimum": 11,
-    "Mod": 12,
-    "Multiply": 13,
-    "Power": 16,
-    "SquaredDifference": 17,
-    "Subtract": 18,
-}
-COMPARE = {
-    "Equal": 3,
-    "Greater": 6,
-    "GreaterEqual": 7,
-    "Less": 8,
-    "LessEqual": 9,
-    "NotEqual": 14,
-}
-#: Names of ElementWiseUnary by number. Not takes truth values alone.
-UNARY = (
-    "Abs",
-    "Asin",
-    "Atan",
-    "Ceil",
-    "Cos",
-    "Exp",
-    "Floor",
-    "Log",
-    "Neg",
-    "Not",
-    "Reciprocal",
-    "Round",
-    "Rsqrt",
-    "Sign",
-    "Sin",
-    "SquareRoot",
-)
-#: Those that are ops of their own too, named ElementWise*.
-UNARY_OPS = tuple(name for name in UNARY if name not in ("Not", "Reciprocal"))
-
 
 def integer_products() -> bool:
     """Whether oneDNN is here and adds products of bytes without an intermediate 16-bit sum."""

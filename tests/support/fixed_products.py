@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from qnnrt.model import Model
-from support import one_node
+from support import one_node, reference
 from support.fixed import Fixed
 from support.one_node import u32
 
@@ -115,71 +114,13 @@ class Case:
         w = arrays["in1"].astype(np.float64)
         w = w + weights._along(weights.offset, np.float64, w.ndim)
         w = w * weights._along(weights.scale, np.float32, w.ndim).astype(np.float64)
-        real = np.float64(np.float32(0.0173)) * self.product(x, w)
+        real = np.float64(np.float32(0.0173)) * reference.of(self.op, [x, w], self.params)
         if self.bias:
             of = self.bias_fixed()
             real = real + np.asarray(of.scale, np.float32).astype(np.float64) * arrays["in2"]
         out = fixed["out0"]
         low, high = out.limits
         return np.clip(real / np.float64(np.float32(out.scale)) - out.offset, low, high)
-
-    def product(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        if self.op == "MatMul":
-            return x @ (np.swapaxes(w, -1, -2) if self.params["transpose_in1"] else w)
-        if self.op == "FullyConnected":
-            return x.reshape(-1, w.shape[1]) @ w.T
-        spatial = x.ndim - 2
-        pads = np.reshape(self.params["pad_amount"], (spatial, 2))
-        stride = np.resize(self.params["stride"], spatial)
-        if self.op == "TransposeConv2d":
-            return self.scattered(x, w, stride, pads)
-        dilation = np.resize(self.params["dilation"], spatial)
-        groups = x.shape[-1] if self.op.startswith("DepthWise") else self.params.get("group", 1)
-        return convolution(x, w, stride, dilation, pads, int(groups))
-
-    def scattered(
-        self, x: np.ndarray, w: np.ndarray, stride: np.ndarray, pads: np.ndarray
-    ) -> np.ndarray:
-        groups = int(self.params["group"])
-        full = [(n - 1) * s + k for n, s, k in zip(x.shape[1:3], stride, w.shape[:2], strict=True)]
-        total = np.zeros((x.shape[0], *full, w.shape[3] * groups))
-        for ky, kx in np.ndindex(*w.shape[:2]):
-            parts = [
-                a @ b
-                for a, b in zip(
-                    np.split(x, groups, -1), np.split(w[ky, kx], groups, 0), strict=True
-                )
-            ]
-            ys = slice(ky, ky + (x.shape[1] - 1) * stride[0] + 1, stride[0])
-            xs = slice(kx, kx + (x.shape[2] - 1) * stride[1] + 1, stride[1])
-            total[:, ys, xs] += np.concatenate(parts, -1)
-        (top, bottom), (left, right) = pads
-        return total[:, top : full[0] - bottom, left : full[1] - right]
-
-
-def convolution(
-    x: np.ndarray,
-    w: np.ndarray,
-    stride: np.ndarray,
-    dilation: np.ndarray,
-    pads: np.ndarray,
-    groups: int,
-) -> np.ndarray:
-    """Channels last, any number of dimensions; float64 holds these sums exactly."""
-    spatial = x.ndim - 2
-    axes = tuple(range(1, spatial + 1))
-    x = np.pad(x, [(0, 0), *map(tuple, pads), (0, 0)])
-    spans = [(k - 1) * d + 1 for k, d in zip(w.shape[:spatial], dilation, strict=True)]
-    windows = sliding_window_view(x, spans, axes)  # [N, out.., C, span..]
-    steps = [slice(None, None, s) for s in stride]
-    taps = [slice(None, None, d) for d in dilation]
-    windows = windows[(slice(None), *steps, slice(None), *taps)]
-    results = []
-    inputs = np.split(windows, groups, spatial + 1)
-    for part, filters in zip(inputs, np.split(w, groups, -1), strict=True):
-        kernel = np.moveaxis(filters, spatial, 0)  # [C, k.., Cout]
-        results.append(np.tensordot(part, kernel, spatial + 1))
-    return np.concatenate(results, -1)
 
 
 def conv(

@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 import qnnrt
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
-from support import qnn_numpy
 from support.loading import loaded
 from support.onnx.models import model_of
+from support.reference import run as run_in_numpy
 from zoo.quantizing import reference
 
 FLOAT = TensorProto.FLOAT
@@ -111,7 +111,7 @@ def check(
         for y, ref in zip(run(model, feeds, kernels), wanted, strict=True):
             found = np.abs(y.reshape(ref.shape).astype(np.float64) - ref.astype(np.float64))
             assert found.max() <= steps * step, f"{kernels}: {found.max() / step} steps"
-    plain = qnn_numpy.run(model, {name: feeds[name] for name in model.inputs})
+    plain = run_in_numpy(model, {name: feeds[name] for name in model.inputs})
     for name, ref in zip(model.outputs, wanted, strict=True):
         found = np.abs(plain[name].reshape(ref.shape).astype(np.float64) - ref.astype(np.float64))
         assert found.max() <= steps * step, f"numpy: {found.max() / step} steps"

@@ -1,4 +1,4 @@
-"""Small models made by hand, with their results computed by numpy."""
+"""Small models made by hand."""
 
 from __future__ import annotations
 
@@ -71,16 +71,3 @@ def conv_model(seed: int = 0) -> Model:
         ["x"],
         ["y"],
     )
-
-
-def conv_reference(model: Model, x: np.ndarray) -> np.ndarray:
-    """What ``conv_model`` computes, in float64."""
-    weight, bias = model.tensors["weight"].data, model.tensors["bias"].data
-    assert weight is not None
-    assert bias is not None
-    padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
-    out = np.zeros((1, 8, 8, 16))
-    for i in range(3):
-        for j in range(3):
-            out += padded[:, i : i + 8, j : j + 8] @ weight[i, j].astype(np.float64)
-    return np.maximum(out + bias, 0)

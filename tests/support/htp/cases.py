@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from support.fixed import BINARY, COMPARE, UNARY, UNARY_OPS
 from support.htp.moves import joins, moves
 from support.htp.spec import IMAGE, SMALL, Act, Bias, Plain, Spec, Weight
 from support.one_node import pairs, u32
+from support.reference.elementwise import ARITHMETIC, COMPARE, NUMBER, UNARY, UNARY_OPS
 
 
 def unary(op: str, low: float = -4, high: float = 4, **k: Any) -> list[Spec]:
@@ -201,7 +201,7 @@ def elementwise() -> list[Spec]:
     specs += binary("ElementWisePower", a=(0, 3), b=(0, 2))
     for op in COMPARE:
         specs += binary("ElementWise" + op, b=(-4, 4), out="bool")
-    for note, number in BINARY.items():
+    for note in ARITHMETIC:
         b = (0.5, 4) if note in ("Divide", "FloorDiv", "Mod", "Fmod") else (-3, 5)
         a = (-4, 4)
         if note == "Power":
@@ -211,17 +211,17 @@ def elementwise() -> list[Spec]:
                 "ElementWiseBinary",
                 [Act(IMAGE, *a), Act(IMAGE, *b)],
                 [IMAGE],
-                {"operation": number},
+                {"operation": NUMBER[note]},
                 note=note,
             )
         )
-    for note, number in COMPARE.items():
+    for note in COMPARE:
         specs.append(
             Spec(
                 "ElementWiseBinary",
                 [Act(IMAGE), Act(IMAGE)],
                 [(IMAGE, "bool")],
-                {"operation": number},
+                {"operation": NUMBER[note]},
                 note=note,
             )
         )
@@ -237,14 +237,14 @@ def elementwise() -> list[Spec]:
     for op in UNARY_OPS:
         specs += unary("ElementWise" + op, *ranges.get(op, (-4, 4)))
     specs += unary("Logit", 0.02, 0.98)
-    for number, note in enumerate(UNARY):
+    for note in UNARY:
         if note != "Not":
             specs.append(
                 Spec(
                     "ElementWiseUnary",
                     [Act(IMAGE, *ranges.get(note, (-4, 4)))],
                     [IMAGE],
-                    {"operation": number},
+                    {"operation": NUMBER[note]},
                     note=note,
                 )
             )
