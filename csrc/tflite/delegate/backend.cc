@@ -75,7 +75,6 @@ Result<std::shared_ptr<Backend>> Backend::Open(const Options& options, const Log
 }
 
 Backend::~Backend() {
-  if (device_ != nullptr) qnn_.deviceFree(device_);
   if (handle_ != nullptr) qnn_.backendFree(handle_);
   if (log_ != nullptr) qnn_.logFree(log_);
   // The library stays: vendors' libraries leave threads and exit handlers behind.

@@ -21,7 +21,6 @@ class Backend {
 
   const QnnInterface_ImplementationV2_32_t& qnn() const { return qnn_; }
   Qnn_BackendHandle_t handle() const { return handle_; }
-  Qnn_DeviceHandle_t device() const { return device_; }
   uint32_t id() const { return id_; }
   bool ours() const { return library_ == nullptr; }
 
@@ -38,7 +37,6 @@ class Backend {
   uint32_t id_ = 0;
   Qnn_LogHandle_t log_ = nullptr;
   Qnn_BackendHandle_t handle_ = nullptr;
-  Qnn_DeviceHandle_t device_ = nullptr;
 };
 
 }  // namespace qnnrt::tflite

@@ -4,7 +4,6 @@
 #include <climits>
 
 #include "abi/qnn_errors.h"
-#include "memory/memory_api.h"
 
 namespace qnnrt::tflite {
 namespace {
@@ -56,12 +55,6 @@ Result<Delegate*> Delegate::Create(Options options) {
   QNNRT_ASSIGN_OR_RETURN(made->backend_, Backend::Open(made->options_, &made->log_));
   made->self_ = made;
   return made.get();
-}
-
-Delegate::~Delegate() {
-  for (auto& [key, allocation] : allocations_) {
-    if (allocation.buffer != 0) qnnrt_buffer_release(allocation.buffer);
-  }
 }
 
 Delegate* Delegate::Of(const TfLiteDelegate* delegate) {
@@ -137,7 +130,6 @@ void Delegate::Resume(TfLiteContext* context) {
       ++it;
       continue;
     }
-    if (it->second.buffer != 0) qnnrt_buffer_release(it->second.buffer);
     it = allocations_.erase(it);
   }
 }
@@ -149,16 +141,9 @@ void Delegate::Suspend(const TfLiteContext* context) {
   }
   suspended_.push_back(context);
   if (suspended_.size() <= kSuspended) return;
-  Drop(suspended_.front());
-  suspended_.pop_front();
-}
-
-void Delegate::Drop(const TfLiteContext* context) {
-  const auto [first, last] = RangeOf(allocations_, context);
-  for (auto it = first; it != last; ++it) {
-    if (it->second.buffer != 0) qnnrt_buffer_release(it->second.buffer);
-  }
+  const auto [first, last] = RangeOf(allocations_, suspended_.front());
   allocations_.erase(first, last);
+  suspended_.pop_front();
 }
 
 TfLiteStatus Delegate::Choose(TfLiteContext* context) {
@@ -235,15 +220,14 @@ Status Delegate::Provide(Allocation* allocation, uint64_t bytes) {
     log_.Write(kLogLevelWarn, "a bound buffer of %llu bytes is given up: its tensor has %llu now",
                static_cast<unsigned long long>(allocation->capacity),
                static_cast<unsigned long long>(bytes));
-  qnnrt_buffer_t buffer = 0;
+  Buffer buffer;
   qnnrt_buffer_info_t info;
   const uint64_t pages = (bytes + kPage - 1) / kPage * kPage;  // room to grow that costs nothing
-  const uint64_t error = qnnrt_buffer_alloc(nullptr, pages, 0, &buffer);
-  if (error != QNN_SUCCESS || qnnrt_buffer_info(buffer, &info) != QNN_SUCCESS)
+  const uint64_t error = qnnrt_buffer_alloc(nullptr, pages, 0, &buffer.handle);
+  if (error != QNN_SUCCESS || qnnrt_buffer_info(buffer.handle, &info) != QNN_SUCCESS)
     return Error(QNN_COMMON_ERROR_MEM_ALLOC, "%llu bytes of shared memory: %s",
                  static_cast<unsigned long long>(bytes), qnnrt_last_error());
-  if (allocation->buffer != 0) qnnrt_buffer_release(allocation->buffer);
-  allocation->buffer = buffer;
+  allocation->buffer = std::move(buffer);
   allocation->address = info.address;
   allocation->capacity = info.nbytes;
   allocation->bound = false;

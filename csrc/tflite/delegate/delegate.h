@@ -28,7 +28,7 @@ bool InArena(const TfLiteTensor& t);
 // Shared memory of one tensor. It only grows, and outlives the kernels that use it, so that the
 // tensor has the same address when the graph is prepared anew.
 struct Allocation {
-  uint64_t buffer = 0;  // qnnrt_buffer_t
+  Buffer buffer;
   void* address = nullptr;
   uint64_t capacity = 0;
   bool bound = false;  // the memory is the caller's
@@ -55,16 +55,10 @@ class Delegate : public std::enable_shared_from_this<Delegate> {
  private:
   friend class Kernel;
   explicit Delegate(Options options);
-
- public:
-  ~Delegate();
-
- private:
   static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* delegate);
   TfLiteStatus Choose(TfLiteContext* context);
   void Resume(TfLiteContext* context);
   void Suspend(const TfLiteContext* context);
-  void Drop(const TfLiteContext* context);
   bool Takes(const TfLiteContext* context, int index, const TfLiteNode& node,
              const TfLiteRegistration& registration, NodePlan* plan);
   bool ApplicationBrings(const TfLiteContext& context) const;

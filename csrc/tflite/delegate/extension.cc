@@ -1,6 +1,5 @@
 // What a program beside the runtime asks of a delegate: buffers of its own, and what was done.
 #include "abi/qnn_errors.h"
-#include "memory/memory_api.h"
 #include "tflite/delegate/delegate.h"
 
 namespace qnnrt::tflite {
@@ -48,22 +47,19 @@ Status Delegate::Bind(int32_t index, void* address, uint64_t nbytes) {
                    static_cast<unsigned long long>(bytes));
     uint64_t offset = 0;
     qnnrt_buffer_info_t info;
-    if (qnnrt_buffer_lookup(address, &next.buffer, &offset) != QNN_SUCCESS ||
-        qnnrt_buffer_info(next.buffer, &info) != QNN_SUCCESS)
+    if (qnnrt_buffer_lookup(address, &next.buffer.handle, &offset) != QNN_SUCCESS ||
+        qnnrt_buffer_info(next.buffer.handle, &info) != QNN_SUCCESS)
       return Error(QNN_MEM_ERROR_INVALID_HANDLE,
                    "there is no buffer of this library at %p: allocate or import one", address);
-    if (offset > info.nbytes || info.nbytes - offset < nbytes) {
-      qnnrt_buffer_release(next.buffer);
+    if (offset > info.nbytes || info.nbytes - offset < nbytes)
       return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "%llu bytes reach beyond the buffer at %p",
                    static_cast<unsigned long long>(nbytes), address);
-    }
     next.address = address;
     next.capacity = nbytes;
     next.bound = true;
   }
   Allocation& allocation = allocations_[key];
-  if (allocation.buffer != 0) qnnrt_buffer_release(allocation.buffer);
-  allocation = next;
+  allocation = std::move(next);
   for (Kernel* kernel : users) {
     if (kernel->allocated_.insert(index).second) ++allocation.uses;
   }
@@ -93,16 +89,15 @@ uint32_t Delegate::Tensors(Qnnrt_TfliteTensor_t* out, uint32_t capacity) {
       } else if (port.handle != nullptr && port.address == t.data) {
         found.memory = QNNRT_TFLITE_APPLICATION;
       }
-      qnnrt_buffer_t buffer = 0;
+      Buffer buffer;
       uint64_t offset = 0;
       qnnrt_buffer_info_t info;
       if (found.memory == QNNRT_TFLITE_COPIED ||
-          qnnrt_buffer_lookup(t.data, &buffer, &offset) != QNN_SUCCESS)
+          qnnrt_buffer_lookup(t.data, &buffer.handle, &offset) != QNN_SUCCESS)
         continue;
-      if (qnnrt_buffer_info(buffer, &info) == QNN_SUCCESS)
+      if (qnnrt_buffer_info(buffer.handle, &info) == QNN_SUCCESS)
         found.fd_offset = info.fd_offset + offset;
-      qnnrt_buffer_fd(buffer, &found.fd);
-      qnnrt_buffer_release(buffer);
+      qnnrt_buffer_fd(buffer.handle, &found.fd);
     }
   }
   return count;

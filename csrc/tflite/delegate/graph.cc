@@ -7,7 +7,6 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_htp.h"
 #include "abi/qnnrt_ext.h"
-#include "memory/memory_api.h"
 #include "tflite/delegate/qnn_tensors.h"
 
 namespace qnnrt::tflite {
@@ -74,8 +73,7 @@ Result<std::unique_ptr<Graph>> Graph::Build(std::shared_ptr<Backend> backend,
 
 Status Graph::Create(const Options& options) {
   const auto& qnn = backend_->qnn();
-  Qnn_ErrorHandle_t error =
-      qnn.contextCreate(backend_->handle(), backend_->device(), nullptr, &context_);
+  Qnn_ErrorHandle_t error = qnn.contextCreate(backend_->handle(), nullptr, nullptr, &context_);
   if (error != QNN_SUCCESS) return backend_->Failed(error, "contextCreate");
   std::vector<QnnHtpGraph_CustomConfig_t> htp;
   if (backend_->id() == QNN_BACKEND_ID_HTP) htp = HtpConfigs(options.c.htp_options);
@@ -164,9 +162,8 @@ Graph::~Graph() {
 
 void Graph::Drop(Port* port) {
   if (port->handle != nullptr) backend_->qnn().memDeRegister(&port->handle, 1);
-  if (port->buffer != 0) qnnrt_buffer_release(port->buffer);
   port->handle = nullptr;
-  port->buffer = 0;
+  port->buffer = Buffer();
   port->address = nullptr;
 }
 
@@ -177,14 +174,13 @@ Result<bool> Graph::Use(Port* port, void* address) {
   Qnn_TensorV1_t& t = port->tensor->v1;
   uint64_t offset = 0;
   Status registered(QNN_MEM_ERROR_INVALID_HANDLE);
-  if (qnnrt_buffer_lookup(address, &port->buffer, &offset) == QNN_SUCCESS)
+  if (qnnrt_buffer_lookup(address, &port->buffer.handle, &offset) == QNN_SUCCESS)
     registered = Register(port, address, offset);
   if (registered.ok()) {
     t.memType = QNN_TENSORMEMTYPE_MEMHANDLE;
     t.memHandle = port->handle;
   } else {
-    if (port->buffer != 0) qnnrt_buffer_release(port->buffer);
-    port->buffer = 0;
+    port->buffer = Buffer();
     t.memType = QNN_TENSORMEMTYPE_RAW;
     t.clientBuf.data = address;
     t.clientBuf.dataSize = static_cast<uint32_t>(std::min<uint64_t>(port->bytes, UINT32_MAX));
@@ -196,8 +192,8 @@ Result<bool> Graph::Use(Port* port, void* address) {
 Status Graph::Register(Port* port, void* address, uint64_t offset) {
   qnnrt_buffer_info_t info;
   int fd = -1;
-  if (qnnrt_buffer_info(port->buffer, &info) != QNN_SUCCESS ||
-      qnnrt_buffer_borrow_fd(port->buffer, &fd) != QNN_SUCCESS)
+  if (qnnrt_buffer_info(port->buffer.handle, &info) != QNN_SUCCESS ||
+      qnnrt_buffer_borrow_fd(port->buffer.handle, &fd) != QNN_SUCCESS)
     return Status(QNN_MEM_ERROR_INVALID_HANDLE);
   if (offset > info.nbytes || port->bytes > info.nbytes - offset)
     return Error(QNN_MEM_ERROR_INVALID_ARGUMENT, "tensor %d reaches beyond its memory at %p",

@@ -3,11 +3,28 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "memory/memory_api.h"
 #include "tflite/delegate/backend.h"
 
 namespace qnnrt::tflite {
+
+// A reference to a buffer of the library.
+struct Buffer {
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept : handle(std::exchange(other.handle, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(handle, other.handle);
+    return *this;
+  }
+  ~Buffer() {
+    if (handle != 0) qnnrt_buffer_release(handle);
+  }
+
+  qnnrt_buffer_t handle = 0;
+};
 
 // An input or output of the graph, and where its elements are. Either on a handle, or RAW.
 struct Port {
@@ -17,7 +34,7 @@ struct Port {
   Qnn_Tensor_t* tensor;  // in the list that execute is given
   const void* address = nullptr;
   Qnn_MemHandle_t handle = nullptr;
-  uint64_t buffer = 0;  // qnnrt_buffer_t, owned as long as it is registered
+  Buffer buffer = {};  // as long as it is registered
 };
 
 class Graph {

@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "abi/qnn_errors.h"
-#include "memory/memory_api.h"
 #include "tflite/delegate/delegate.h"
 
 namespace qnnrt::tflite {

@@ -258,20 +258,17 @@ void BatchMatMul(Node& n) {
 }  // namespace
 
 std::vector<Operator> ConvOperators() {
-  const Fixed own = Fixed::kOwn, floats = Fixed::kFloats;
-  const Delegated all = Delegated::kAll;
+  const Fixed floats = Fixed::kFloats;
   return {
-      {1, "AVERAGE_POOL_2D", AveragePool, "PoolAvg2d", own, all, "Pool2DOptions"},
-      {3, "CONV_2D", Conv2d, "Conv2d", own, all, "Conv2DOptions"},
-      {4, "DEPTHWISE_CONV_2D", DepthwiseConv2d, "DepthWiseConv2d", own, all,
-       "DepthwiseConv2DOptions"},
-      {9, "FULLY_CONNECTED", FullyConnected, "FullyConnected, MatMul", own, all,
-       "FullyConnectedOptions"},
-      {12, "L2_POOL_2D", L2Pool, "PoolAvg2d, ElementWiseSquareRoot", floats, all, "Pool2DOptions"},
-      {17, "MAX_POOL_2D", MaxPool, "PoolMax2d", own, all, "Pool2DOptions"},
-      {67, "TRANSPOSE_CONV", TransposeConv, "TransposeConv2d", own, all, "TransposeConvOptions"},
-      {126, "BATCH_MATMUL", BatchMatMul, "MatMul", own, all, "BatchMatMulOptions"},
-      {132, "CONV_3D", Conv3d, "Conv3d", own, all, "Conv3DOptions"},
+      {1, "AVERAGE_POOL_2D", AveragePool, "PoolAvg2d", "Pool2DOptions"},
+      {3, "CONV_2D", Conv2d, "Conv2d", "Conv2DOptions"},
+      {4, "DEPTHWISE_CONV_2D", DepthwiseConv2d, "DepthWiseConv2d", "DepthwiseConv2DOptions"},
+      {9, "FULLY_CONNECTED", FullyConnected, "FullyConnected, MatMul", "FullyConnectedOptions"},
+      {12, "L2_POOL_2D", L2Pool, "PoolAvg2d, ElementWiseSquareRoot", "Pool2DOptions", floats},
+      {17, "MAX_POOL_2D", MaxPool, "PoolMax2d", "Pool2DOptions"},
+      {67, "TRANSPOSE_CONV", TransposeConv, "TransposeConv2d", "TransposeConvOptions"},
+      {126, "BATCH_MATMUL", BatchMatMul, "MatMul", "BatchMatMulOptions"},
+      {132, "CONV_3D", Conv3d, "Conv3d", "Conv3DOptions"},
   };
 }
 

@@ -359,23 +359,23 @@ void ResizeNearest(Node& n) {
 
 std::vector<Operator> GatherOperators() {
   const Fixed own = Fixed::kOwn, floats = Fixed::kFloats;
-  const Delegated all = Delegated::kAll, not_fixed = Delegated::kNotFixed, none = Delegated::kNone;
+  const Delegated not_fixed = Delegated::kNotFixed, none = Delegated::kNone;
   return {
       {7, "EMBEDDING_LOOKUP", EmbeddingLookup, "Gather"},
-      {23, "RESIZE_BILINEAR", ResizeBilinear, "ResizeBilinear", own, all, "ResizeBilinearOptions"},
-      {36, "GATHER", Gather, "Gather, GatherNd", own, all, "GatherOptions"},
-      {68, "SPARSE_TO_DENSE", SparseToDense, "ScatterNd", floats},
-      {85, "ONE_HOT", OneHot, "OneHot", own, all, "OneHotOptions"},
-      {97, "RESIZE_NEAREST_NEIGHBOR", ResizeNearest, "ResizeNearestNeighbor, Gather", own, all,
+      {23, "RESIZE_BILINEAR", ResizeBilinear, "ResizeBilinear", "ResizeBilinearOptions"},
+      {36, "GATHER", Gather, "Gather, GatherNd", "GatherOptions"},
+      {68, "SPARSE_TO_DENSE", SparseToDense, "ScatterNd", "", floats},
+      {85, "ONE_HOT", OneHot, "OneHot", "OneHotOptions"},
+      {97, "RESIZE_NEAREST_NEIGHBOR", ResizeNearest, "ResizeNearestNeighbor, Gather",
        "ResizeNearestNeighborOptions"},
       {107, "GATHER_ND", GatherNd, "GatherNd"},
-      {112, "REVERSE_SEQUENCE", ReverseSequence, "GatherNd", own, none, "ReverseSequenceOptions",
+      {112, "REVERSE_SEQUENCE", ReverseSequence, "GatherNd", "ReverseSequenceOptions", own, none,
        "constant lengths"},
-      {113, "MATRIX_DIAG", MatrixDiag, "ElementWiseSelect", floats, not_fixed},
+      {113, "MATRIX_DIAG", MatrixDiag, "ElementWiseSelect", "", floats, not_fixed},
       {115, "MATRIX_SET_DIAG", MatrixSetDiag, "ElementWiseSelect"},
-      {122, "SCATTER_ND", ScatterNd, "ScatterNd", floats, not_fixed},
-      {125, "SEGMENT_SUM", SegmentSum, "ScatterNd", floats, none, "", "constant segment ids"},
-      {151, "DYNAMIC_UPDATE_SLICE", DynamicUpdateSlice, "Concat, StridedSlice", own, none, "",
+      {122, "SCATTER_ND", ScatterNd, "ScatterNd", "", floats, not_fixed},
+      {125, "SEGMENT_SUM", SegmentSum, "ScatterNd", "", floats, none, "constant segment ids"},
+      {151, "DYNAMIC_UPDATE_SLICE", DynamicUpdateSlice, "Concat, StridedSlice", "", own, none,
        "constant start"},
   };
 }

@@ -210,11 +210,11 @@ struct Operator {
   int32_t code;  // BuiltinOperator's number
   const char* name;
   void (*lower)(Node&);
-  const char* to;  // the QNN operations that it becomes, for the coverage page
+  const char* to;            // the QNN operations that it becomes, for the coverage page
+  const char* options = "";  // the table of its options; "" when it has none that matters
   Fixed fixed = Fixed::kOwn;
   Delegated delegated = Delegated::kAll;
-  const char* options = "";  // the table of its options; "" when it has none that matters
-  const char* note = "";     // limits, for the coverage page
+  const char* note = "";  // limits, for the coverage page
 };
 
 // All operators. Null for those without a counterpart here.

@@ -250,25 +250,25 @@ void BroadcastTo(Node& n) {
 
 std::vector<Operator> MovementOperators() {
   const Fixed own = Fixed::kOwn;
-  const Delegated all = Delegated::kAll, none = Delegated::kNone;
+  const Delegated none = Delegated::kNone;
   const char* const folded = "folded into constants";
   return {
-      {2, "CONCATENATION", Concat, "Concat", own, all, "ConcatenationOptions"},
-      {22, "RESHAPE", ReshapeTo, "Reshape", own, all, "ReshapeOptions"},
+      {2, "CONCATENATION", Concat, "Concat", "ConcatenationOptions"},
+      {22, "RESHAPE", ReshapeTo, "Reshape", "ReshapeOptions"},
       {39, "TRANSPOSE", Transpose, "Transpose"},
-      {43, "SQUEEZE", Squeeze, "Reshape", own, all, "SqueezeOptions"},
-      {49, "SPLIT", Split, "Split", own, all, "SplitOptions"},
+      {43, "SQUEEZE", Squeeze, "Reshape", "SqueezeOptions"},
+      {49, "SPLIT", Split, "Split", "SplitOptions"},
       {69, "TILE", Tile, "Tile"},
       {70, "EXPAND_DIMS", ExpandDims, "Reshape"},
-      {77, "SHAPE", Measure, folded, own, none},
-      {83, "PACK", Pack, "Pack", own, all, "PackOptions"},
-      {88, "UNPACK", Unpack, "UnPack", own, all, "UnpackOptions"},
-      {94, "FILL", Fill, folded, own, none},
-      {96, "RANGE", OnlyConstants, folded, own, none},
+      {77, "SHAPE", Measure, folded, "", own, none},
+      {83, "PACK", Pack, "Pack", "PackOptions"},
+      {88, "UNPACK", Unpack, "UnPack", "UnpackOptions"},
+      {94, "FILL", Fill, folded, "", own, none},
+      {96, "RANGE", OnlyConstants, folded, "", own, none},
       {102, "SPLIT_V", SplitV, "Split"},
-      {110, "RANK", Measure, folded, own, none},
+      {110, "RANK", Measure, folded, "", own, none},
       {130, "BROADCAST_TO", BroadcastTo, "Tile"},
-      {145, "BROADCAST_ARGS", OnlyConstants, folded, own, none},
+      {145, "BROADCAST_ARGS", OnlyConstants, folded, "", own, none},
   };
 }
 

@@ -267,18 +267,18 @@ std::vector<Operator> RecurrentOperators() {
   const char* const state = "state: [TFLite files](tflite.md#state)";
   const char* const rnn = "FullyConnected, ElementWiseAdd";
   return {
-      {16, "LSTM", StepLstm, "Lstm", floats, not_fixed, "LSTMOptions", state},
-      {24, "RNN", StepRnn, rnn, floats, none, "RNNOptions", state},
-      {27, "SVDF", Svdf, "FullyConnected, Buffer or Concat, ReduceSum and elementwise", floats,
-       none, "SVDFOptions", "needs `stateful=True` or `variables=\"io\"`"},
-      {35, "UNIDIRECTIONAL_SEQUENCE_RNN", SequenceRnn, rnn, floats, none, "SequenceRNNOptions",
+      {16, "LSTM", StepLstm, "Lstm", "LSTMOptions", floats, not_fixed, state},
+      {24, "RNN", StepRnn, rnn, "RNNOptions", floats, none, state},
+      {27, "SVDF", Svdf, "FullyConnected, Buffer or Concat, ReduceSum and elementwise",
+       "SVDFOptions", floats, none, "needs `stateful=True` or `variables=\"io\"`"},
+      {35, "UNIDIRECTIONAL_SEQUENCE_RNN", SequenceRnn, rnn, "SequenceRNNOptions", floats, none,
        state},
-      {44, "UNIDIRECTIONAL_SEQUENCE_LSTM", SequenceLstm, "Lstm", floats, not_fixed,
-       "UnidirectionalSequenceLSTMOptions", state},
-      {46, "BIDIRECTIONAL_SEQUENCE_RNN", BidirectionalRnn, rnn, floats, none,
-       "BidirectionalSequenceRNNOptions", state},
-      {52, "BIDIRECTIONAL_SEQUENCE_LSTM", BidirectionalLstm, "Lstm, Concat", floats, none,
-       "BidirectionalSequenceLSTMOptions", state},
+      {44, "UNIDIRECTIONAL_SEQUENCE_LSTM", SequenceLstm, "Lstm",
+       "UnidirectionalSequenceLSTMOptions", floats, not_fixed, state},
+      {46, "BIDIRECTIONAL_SEQUENCE_RNN", BidirectionalRnn, rnn, "BidirectionalSequenceRNNOptions",
+       floats, none, state},
+      {52, "BIDIRECTIONAL_SEQUENCE_LSTM", BidirectionalLstm, "Lstm, Concat",
+       "BidirectionalSequenceLSTMOptions", floats, none, state},
   };
 }
 

@@ -73,22 +73,20 @@ void Cumsum(Node& n) {
 }  // namespace
 
 std::vector<Operator> ReduceOperators() {
-  const Fixed own = Fixed::kOwn;
-  const Delegated all = Delegated::kAll;
   const char* const options = "ReducerOptions";
   const char* const booleans = "ReduceMax, ReduceMin, Cast";
   return {
-      {40, "MEAN", Reduce, "ReduceMean", own, all, options},
+      {40, "MEAN", Reduce, "ReduceMean", options},
       {48, "TOPK_V2", TopK, "TopK"},
       {56, "ARG_MAX", ArgExtreme, "Argmax, Argmin"},
-      {74, "SUM", Reduce, "ReduceSum", own, all, options},
+      {74, "SUM", Reduce, "ReduceSum", options},
       {79, "ARG_MIN", ArgExtreme, "Argmax, Argmin"},
-      {81, "REDUCE_PROD", Reduce, "ReduceProd", own, all, options},
-      {82, "REDUCE_MAX", Reduce, "ReduceMax", own, all, options},
-      {89, "REDUCE_MIN", Reduce, "ReduceMin", own, all, options},
-      {91, "REDUCE_ANY", ReduceBool, booleans, own, all, options},
-      {128, "CUMSUM", Cumsum, "CumulativeSum", own, all, "CumsumOptions"},
-      {140, "REDUCE_ALL", ReduceBool, booleans, own, all, options},
+      {81, "REDUCE_PROD", Reduce, "ReduceProd", options},
+      {82, "REDUCE_MAX", Reduce, "ReduceMax", options},
+      {89, "REDUCE_MIN", Reduce, "ReduceMin", options},
+      {91, "REDUCE_ANY", ReduceBool, booleans, options},
+      {128, "CUMSUM", Cumsum, "CumulativeSum", "CumsumOptions"},
+      {140, "REDUCE_ALL", ReduceBool, booleans, options},
   };
 }
 

@@ -282,18 +282,16 @@ void BatchToSpace(Node& n) { Batches(n, false); }
 }  // namespace
 
 std::vector<Operator> SlicePadOperators() {
-  const Fixed own = Fixed::kOwn;
-  const Delegated all = Delegated::kAll;
   return {
-      {5, "DEPTH_TO_SPACE", DepthToSpace, "DepthToSpace", own, all, "DepthToSpaceOptions"},
-      {26, "SPACE_TO_DEPTH", SpaceToDepth, "SpaceToDepth", own, all, "SpaceToDepthOptions"},
+      {5, "DEPTH_TO_SPACE", DepthToSpace, "DepthToSpace", "DepthToSpaceOptions"},
+      {26, "SPACE_TO_DEPTH", SpaceToDepth, "SpaceToDepth", "SpaceToDepthOptions"},
       {34, "PAD", Pad, "Pad"},
       {37, "BATCH_TO_SPACE_ND", BatchToSpace, "BatchToSpace"},
       {38, "SPACE_TO_BATCH_ND", SpaceToBatch, "SpaceToBatch"},
-      {45, "STRIDED_SLICE", StridedSlice, "StridedSlice", own, all, "StridedSliceOptions"},
+      {45, "STRIDED_SLICE", StridedSlice, "StridedSlice", "StridedSliceOptions"},
       {60, "PADV2", Pad, "Pad"},
       {65, "SLICE", Slice, "StridedSlice"},
-      {100, "MIRROR_PAD", MirrorPad, "Pad", own, all, "MirrorPadOptions"},
+      {100, "MIRROR_PAD", MirrorPad, "Pad", "MirrorPadOptions"},
       {105, "REVERSE_V2", Reverse, "StridedSlice"},
   };
 }
