@@ -361,8 +361,15 @@ def constants(headers: list[Header]) -> str:
             elif isinstance(d, Enum):
                 found |= {one.name: one.value for one in d.values}
     constants = ROOT / "qnnrt/abi/constants.py"
-    used = _words(path for path in (ROOT / "qnnrt").rglob("*.py") if path != constants)
-    rows = (f"{name} = {value}\n" for name, value in found.items() if name in used)
+    sources = [path for path in (ROOT / "qnnrt").rglob("*.py") if path != constants]
+    used = _words(sources)
+    # What qnnrt.abi.numbers is asked for is used without being named.
+    prefixes = {p for path in sources for p in re.findall(r'numbers\("(\w+)"\)', path.read_text())}
+    rows = (
+        f"{name} = {value}\n"
+        for name, value in found.items()
+        if name in used or name.startswith(tuple(prefixes))
+    )
     return _CONSTANTS + "".join(rows)
 
 
