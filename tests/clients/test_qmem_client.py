@@ -10,19 +10,23 @@ import qnnrt
 from support.building import WARNINGS, Builder
 
 PACKAGE = Path(qnnrt.__file__).parent
-SOURCE = Path(__file__).with_name("qmem_client.c")
+
+
+def compiled(builder: Builder, name: str) -> Path:
+    include = f"-I{PACKAGE / 'include'}"
+    source = Path(__file__).with_name(name)
+    return builder.program(source, *WARNINGS, "-pedantic", include, "-ldl")
 
 
 @pytest.fixture(scope="module")
 def client(builder: Builder) -> Path:
-    include = f"-I{PACKAGE / 'include'}"
-    return builder.program(SOURCE, *WARNINGS, "-pedantic", include, "-ldl")
+    return compiled(builder, "qmem_client.c")
 
 
-def run(client: Path, what: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(client: Path, *what: str, **environment: str) -> subprocess.CompletedProcess[str]:
     libraries = [str(PACKAGE / "lib" / name) for name in ("libQnnHtp.so", "libcdsprpc.so")]
     return subprocess.run(
-        [str(client), *libraries, what],
+        [str(client), *libraries, *what],
         env={**os.environ, "QNNRT_ONEDNN": "none", **environment},
         capture_output=True,
         text=True,
@@ -37,8 +41,8 @@ def test_every_row_of_the_memory_table_reserves_and_copies_to_the_byte(client, h
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
-def test_what_may_be_registered_and_executed_when(client) -> None:
-    done = run(client, "rules")
+def test_what_may_be_registered_and_executed_when(builder: Builder) -> None:
+    done = run(compiled(builder, "qmem_rules.c"))
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
     # Freed before it was deregistered: that is told, once.
     assert done.stderr.count("warning") == 1, done.stderr

@@ -250,4 +250,25 @@ inline Qnn_SignalHandle_t MakeSignal(Qnn_BackendHandle_t backend, QnnSignal_Conf
   return signal;
 }
 
+constexpr uint32_t kN = 64;  // elements
+
+// The worker, held in the callback of an execution until Open.
+struct Hold {
+  Event gate;
+  Done first;
+  Memory in, out;
+  Hold(const Client& client, GraphOf* graph) : in(client.context, kN), out(client.context, kN) {
+    first.gate = &gate;
+    CHECK_EQ(graph->Async(in, out, &first), 0u);
+    first.entered.Wait();
+  }
+  void Open() { gate.Set(); }
+  ~Hold() {
+    gate.Set();
+    first.returned.Wait();
+  }
+};
+
+inline void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+
 }  // namespace async_test

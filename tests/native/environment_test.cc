@@ -8,7 +8,6 @@ using namespace async_test;
 
 namespace {
 
-constexpr uint32_t kN = 64;
 constexpr auto kBind = QNN_GRAPH_EXECUTE_ENVIRONMENT_OPTION_BIND_MEM_HANDLES;
 constexpr auto kPopulate = QNN_GRAPH_EXECUTE_ENVIRONMENT_OPTION_POPULATE_CLIENT_BUFS;
 

@@ -348,4 +348,32 @@ inline bool Has(const std::string& text, const char* part) {
   return has;
 }
 
+inline std::vector<float> Floats(float value) { return std::vector<float>(kElements, value); }
+
+inline bool All(const std::vector<float>& data, float value) { return data == Floats(value); }
+
+// Profile events as they come: names with their values.
+struct Events {
+  std::vector<std::pair<std::string, uint64_t>> all;
+  static int32_t Add(void* self, uint32_t, uint32_t, uint64_t value, uint64_t, const char* name,
+                     int32_t) {
+    auto& all = static_cast<Events*>(self)->all;
+    all.emplace_back(name, value);
+    return static_cast<int32_t>(all.size()) - 1;
+  }
+  Qnnrt_ExecutorRun_t Run(bool detailed = true) {
+    return {this, detailed ? 1u : 0u, Add, nullptr, nullptr};
+  }
+  int64_t Value(const char* name) const {
+    for (const auto& [known, value] : all)
+      if (known == name) return static_cast<int64_t>(value);
+    return -1;
+  }
+};
+
+inline Qnnrt_OpenClOwnership_t Mapped(List* list, void* address) {
+  return {QNNRT_OPENCL_MAPPED, list->queue(), reinterpret_cast<void*>(&Unmap),
+          reinterpret_cast<void*>(&Map), address};
+}
+
 }  // namespace opencl_test

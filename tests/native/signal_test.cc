@@ -7,8 +7,6 @@ using namespace async_test;
 
 namespace {
 
-constexpr uint32_t kN = 64;
-
 Qnn_SignalHandle_t Abort(const Client& client) {
   return MakeSignal(client.backend, QNN_SIGNAL_CONFIG_OPTION_ABORT);
 }
@@ -16,24 +14,6 @@ Qnn_SignalHandle_t Timeout(const Client& client, uint64_t us) {
   return MakeSignal(client.backend, QNN_SIGNAL_CONFIG_OPTION_TIMEOUT, us);
 }
 constexpr uint64_t kHour = 3600u * 1000 * 1000;
-
-void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
-
-// The worker, held in a callback.
-struct Hold {
-  Event gate;
-  Done first;
-  Memory in, out;
-  Hold(const Client& client, GraphOf* graph) : in(client.context, kN), out(client.context, kN) {
-    first.gate = &gate;
-    CHECK_EQ(graph->Async(in, out, &first), 0u);
-    first.entered.Wait();
-  }
-  ~Hold() {
-    gate.Set();
-    first.returned.Wait();
-  }
-};
 
 // A graph that takes long, and the memory of its first result, in which one sees that it runs.
 struct Slow {

@@ -12,17 +12,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 import qnnrt
 from qnnrt import _core, qnn
-from qnnrt.lpai import allocate_pools
-from qnnrt.model import Quantization
 from qnnrt.qnn.backend import library_path
 from support.c_table import Configs, Table
 from support.config_values import (
     BOOL,
+    BYTES,
+    FLOAT,
     TABLE,
     VALUES,
     htp_context,
@@ -30,6 +29,7 @@ from support.config_values import (
     htp_graph,
     lpai,
     own_graph,
+    relu,
 )
 from support.loading import loaded
 
@@ -57,58 +57,73 @@ FOREIGN = {
 
 # Options with an effect -> (file, test): where the effect is shown
 EFFECTS = {
-    ("global", "SOC_MODEL"): ("test_configs", "test_the_global_soc_is_that_of_later_devices"),
-    ("backend", "CUSTOM"): ("test_configs", "test_the_cores_are_those_of_the_hardware_version"),
+    ("global", "SOC_MODEL"): (
+        "test_config_effects",
+        "test_the_global_soc_is_that_of_later_devices",
+    ),
+    ("backend", "CUSTOM"): (
+        "test_config_effects",
+        "test_the_cores_are_those_of_the_hardware_version",
+    ),
     ("lpai backend", "HW_INFO"): (
-        "test_configs",
+        "test_config_effects",
         "test_the_cores_are_those_of_the_hardware_version",
     ),
     ("backend", "PLATFORM"): ("test_qmem_rules", "domain_bytes:"),
     ("device", "CUSTOM"): ("test_devices", "test_a_device_stands_for_the_soc_that_was_asked_for"),
-    ("device", "PLATFORM_INFO"): ("test_configs", "test_a_platform_info_chooses_the_soc"),
+    ("device", "PLATFORM_INFO"): ("test_config_effects", "test_a_platform_info_chooses_the_soc"),
     ("htp device", "SOC"): ("test_devices", "test_a_device_stands_for_the_soc_that_was_asked_for"),
     ("htp device", "ARCH"): ("test_devices", "test_a_device_stands_for_the_soc_that_was_asked_for"),
-    ("context", "CUSTOM"): ("test_configs", "test_a_context_for_preparing_alone_executes_nothing"),
+    ("context", "CUSTOM"): (
+        "test_config_effects",
+        "test_a_context_for_preparing_alone_executes_nothing",
+    ),
     ("context", "ASYNC_EXECUTION_QUEUE_DEPTH"): (
         "test_async",
         "the_depth_is_from_1_to_300_and_said_at_creation",
     ),
-    ("context", "ENABLE_GRAPHS"): ("test_configs", "test_only_enabled_graphs_come_out_of_a_binary"),
+    ("context", "ENABLE_GRAPHS"): (
+        "test_config_effects",
+        "test_only_enabled_graphs_come_out_of_a_binary",
+    ),
     ("context", "PERSISTENT_BINARY"): ("test_binary", "persistent_binary"),
     ("context", "BINARY_COMPATIBILITY"): (
-        "test_configs",
+        "test_config_effects",
         "test_strict_compatibility_checks_weights_when_loading",
     ),
     ("context", "DEFER_GRAPH_INIT"): ("test_binary", "defer_graph_init"),
     ("htp context", "PREPARE_ONLY"): (
-        "test_configs",
+        "test_config_effects",
         "test_a_context_for_preparing_alone_executes_nothing",
     ),
-    ("graph", "CUSTOM"): ("test_configs", "test_the_number_of_hvx_threads_is_one_of_kernel_thr"),
+    ("graph", "CUSTOM"): (
+        "test_config_effects",
+        "test_the_number_of_hvx_threads_is_one_of_kernel_thr",
+    ),
     ("lpai graph", "SCRATCH_MEM"): (
         "lpai_api_test",
         "pools_are_checked_against_size_and_alignment",
     ),
     ("lpai graph", "PERSISTENT_MEM"): ("lpai_api_test", "state_survives_other_scratch_memory"),
-    ("graph", "PROFILE_HANDLE"): ("test_configs", "test_a_graphs_own_profile_collects"),
-    ("graph", "SET_PROFILING_STATE"): ("test_configs", "test_a_graphs_own_profile_can_pause"),
+    ("graph", "PROFILE_HANDLE"): ("test_graph_profile", "test_a_graphs_own_profile_collects"),
+    ("graph", "SET_PROFILING_STATE"): ("test_graph_profile", "test_a_graphs_own_profile_can_pause"),
     ("graph", "SET_PROFILING_NUM_EXECUTIONS"): (
-        "test_configs",
+        "test_graph_profile",
         "test_a_graphs_own_profile_stops_after_so_many",
     ),
     ("qnnrt graph", "NUM_THREADS"): ("test_session", "threads"),
     ("qnnrt graph", "KERNELS"): ("test_onednn", "portable"),
     ("qnnrt graph", "STRICT"): ("test_qmem", "strict"),
-    ("qnnrt graph", "EXCLUDE_IO"): (
-        "lpai_pools_test",
-        "ExcludedInputsAndOutputsHaveNoPlaces",
-    ),
+    ("qnnrt graph", "EXCLUDE_IO"): ("lpai_pools_test", "ExcludedInputsAndOutputsHaveNoPlaces"),
     ("qnnrt graph", "PLAN_MILLISECONDS"): ("test_planner", "a_search"),
     ("htp graph", "NUM_HVX_THREADS"): (
-        "test_configs",
+        "test_config_effects",
         "test_the_number_of_hvx_threads_is_one_of_kernel_threads",
     ),
-    ("profile", "MAX_EVENTS"): ("test_configs", "test_a_profile_keeps_no_more_events_than_it_may"),
+    ("profile", "MAX_EVENTS"): (
+        "test_graph_profile",
+        "test_a_profile_keeps_no_more_events_than_it_may",
+    ),
 }
 
 
@@ -189,31 +204,12 @@ class Calls:
             return self.table.profileSetConfig(profile.handle, configs)
 
 
-FLOAT: dict[str, Any] = {"dtype": np.float32}
-BYTES: dict[str, Any] = {"dtype": np.uint8, "quantization": Quantization(0.5, -128)}
-
-
-def relu(graph: qnn.Graph, kind: dict[str, Any] = FLOAT) -> None:
-    x = graph.add_tensor("x", (1, 64), **kind, type="app_write")
-    y = graph.add_tensor("y", (1, 64), **kind, type="app_read")
-    graph.add_node("relu", "Relu", [x], [y])
-    if kind is BYTES:
-        allocate_pools(graph)
-    graph.finalize()
-
-
 @pytest.fixture(params=["cpu", "htp", "lpai"])
 def calls(request):
     calls = Calls(request.param)
     calls.name = request.param
     yield calls
     calls.close()
-
-
-@pytest.fixture
-def htp():
-    with qnn.Backend.open("htp") as backend:
-        yield backend
 
 
 CALLS = {
@@ -287,16 +283,9 @@ def test_every_effect_is_shown_by_a_test() -> None:
     shown = {key for key, row in ROWS.items() if "effect" in (row["cpu"], row["htp"], row["lpai"])}
     assert shown == set(EFFECTS)
     for (scope, option), (stem, words) in EFFECTS.items():
-        own = stem == Path(__file__).stem
-        files = [
-            *ROOT.glob(f"tests/*/{stem}.py" if own else "tests/*/test_*.py"),
-            *([] if own else ROOT.glob("tests/native/*.cc")),
-        ]
-        if not own:
-            files.remove(Path(__file__))
-        texts = [path.read_text() for path in files]
-        wanted = f"def {words}" if own else words  # the name alone is in the list above
-        assert any(wanted in text for text in texts), f"{scope} {option}: {stem}, {words}"
+        files = [*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("tests/native/*.cc")]
+        files.remove(Path(__file__))  # the words alone are in the list above
+        assert any(words in path.read_text() for path in files), f"{scope} {option}: {stem}"
 
 
 def test_what_is_recorded_is_reported(htp) -> None:
@@ -336,250 +325,6 @@ def test_a_bad_config_changes_nothing_of_a_list(htp) -> None:
         (described,) = htp.describe()["contexts"]
         assert described["priority"] == "high"
         assert described["configs"]["MEMORY_LIMIT_HINT"] == 7
-
-
-def test_the_global_soc_is_that_of_later_devices() -> None:
-    table = Table(library_path("htp"))
-    try:
-        assert table.globalConfigSet(Configs([(0, 69)], 8)) == 0
-        with qnn.Backend.open("htp") as backend:
-            assert backend.platform_info()[0][2:] == (69, 79, 8)
-            assert backend.device_info()[0][2:] == (69, 79, 8)
-        with qnn.Backend.open("htp", soc_model=43) as backend:
-            assert backend.device_info()[0].soc_model == 43
-    finally:
-        assert table.globalConfigSet(Configs([(0, 30)], 8)) == 0
-
-
-def test_the_cores_are_those_of_the_hardware_version() -> None:
-    """Stand-ins of this runtime's: docs/decisions/0016-lpai-backend.md."""
-    found = {}
-    for version in (1, 2, 3, 4, 5, 65541, 6, 7):
-        hardware = lpai(0, struct.pack("=II", 2, version))
-        with qnn.Backend.open("lpai", options=[(0, hardware)]) as backend:
-            found[version] = backend_cores(backend)
-    assert found == {
-        1: [(32, 1)],
-        2: [(64, 2)],
-        3: [(128, 3)],
-        4: [(256, 4)],
-        5: [(512, 5)],
-        65541: [(512, 65541)],
-        6: [(512, 6)] * 2,
-        7: [(1024, 7)] * 2,
-    }
-    with qnn.Backend.open("lpai") as backend:
-        assert backend_cores(backend) == found[6]
-    with qnn.Backend.open("lpai", options=[(2, "enpu_cores:3;enpu_macs:9")]) as backend:
-        assert backend_cores(backend) == [(9, 6)] * 3
-
-
-def backend_cores(backend: qnn.Backend) -> list[tuple[int, int]]:
-    """(multipliers, version) of each core."""
-    count, cores = ctypes.c_uint32(), []
-    backend.get_property(0, bytearray(struct.pack("=IxxxxQ", 200, ctypes.addressof(count))))
-    for index in range(count.value):
-        info = (ctypes.c_uint32 * 3)(index)
-        backend.get_property(0, bytearray(struct.pack("=IxxxxQ", 300, ctypes.addressof(info))))
-        cores.append((info[1], info[2]))
-    return cores
-
-
-def test_a_platform_info_chooses_the_soc() -> None:
-    chip = struct.pack("=IxxxxQI??xxI", 0, 8, 57, False, False, 75).ljust(32, b"\0")
-    extension = ctypes.create_string_buffer(chip, 32)
-    hardware = ctypes.create_string_buffer(
-        struct.pack("=IxxxxIIIxxxxQQ", 1, 0, 0, 0, 0, ctypes.addressof(extension)), 40
-    )
-    info = struct.pack("=IxxxxIxxxxQ", 1, 1, ctypes.addressof(hardware))
-    with qnn.Backend.open("htp", device_options=[(1, info)]) as backend:
-        assert backend.device_info()[0][2:] == (57, 75, 8)
-
-
-def test_a_context_for_preparing_alone_executes_nothing(htp) -> None:
-    with htp.create_context(custom=[htp_context(7, BOOL)]) as context:
-        graph = context.create_graph("g")
-        relu(graph)
-        data = np.zeros((1, 64), np.float32)
-        with pytest.raises(qnnrt.GraphError, match="PREPARE_ONLY") as e:
-            graph.execute([data], [data.copy()])
-        assert e.value.code == 6035
-        with pytest.raises(qnnrt.GraphError) as e:
-            graph.execute_async([data], [data.copy()]).result()
-        assert e.value.code == 6035
-        binary = context.binary()
-    with qnn.Context.from_binary(htp, binary) as context:
-        given = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
-        out = np.empty_like(given)
-        context.graph("g").execute([given], [out])
-        np.testing.assert_array_equal(out, np.maximum(given, 0))
-
-
-@pytest.mark.parametrize("name", ["cpu", "htp"])
-def test_only_enabled_graphs_come_out_of_a_binary(name: str) -> None:
-    with qnn.Backend.open(name) as backend:
-        with backend.create_context() as context:
-            for graph in ("one", "two"):
-                relu(context.create_graph(graph))
-            binary = context.binary()
-        with qnn.Context.from_binary(backend, binary, enable_graphs=["two"]) as context:
-            data = np.ones((1, 64), np.float32)
-            context.graph("two").execute([data], [data.copy()])
-            with pytest.raises(qnnrt.GraphError) as e:
-                backend.library.graph_retrieve(context.handle, "one")
-            assert e.value.code == 6002
-        with pytest.raises(qnnrt.ContextError, match="three"):
-            qnn.Context.from_binary(backend, binary, enable_graphs=["two", "three"])
-
-
-@pytest.mark.parametrize("name", ["cpu", "htp"])
-def test_strict_compatibility_checks_weights_when_loading(name: str, tmp_path: Path) -> None:
-    weights = np.random.default_rng(5).standard_normal((64, 64)).astype(np.float32)
-    with qnn.Backend.open(name) as backend:
-        with backend.create_context() as context, context.create_graph("g") as graph:
-            x = graph.add_tensor("x", (1, 64), np.float32, type="app_write")
-            w = graph.add_tensor("w", weights.shape, np.float32, type="static", data=weights)
-            y = graph.add_tensor("y", (1, 64), np.float32, type="app_read")
-            graph.add_node("product", "MatMul", [x, w], [y])
-            graph.finalize()
-            binary = bytearray(context.binary())
-        with qnn.Context.from_binary(backend, bytes(binary), binary_compatibility="strict"):
-            pass
-        binary[-2048] ^= 0x40  # the weights stand at the end
-        data = np.ones((1, 64), np.float32)
-        with pytest.raises(qnnrt.ContextError):
-            qnn.Context.from_binary(backend, bytes(binary), binary_compatibility="strict")
-        # Mapped, and used where they lie: nobody looks at weights before the first execution.
-        (tmp_path / "altered.bin").write_bytes(binary)
-        given = {"binary_compatibility": "permissive"}
-        with (
-            qnn.Context.from_binary(backend, tmp_path / "altered.bin", **given) as context,
-            pytest.raises(qnnrt.QnnError, match="checksum"),
-        ):
-            context.graph("g").execute([data], [data.copy()])
-
-
-def test_a_profile_keeps_no_more_events_than_it_may(htp) -> None:
-    with Profiled(htp, "detailed") as p:
-        p.run(profile=p.profile)
-        assert sum(1 for event in p.profile.events() for _ in event.walk()) > 1
-        p.profile.set_config(max_events=1)
-        p.run(profile=p.profile)
-        assert sum(1 for event in p.profile.events() for _ in event.walk()) == 1
-
-
-def test_the_number_of_hvx_threads_is_one_of_kernel_threads(htp) -> None:
-    for count in (1, 4, 1000):
-        with htp.create_context() as context:
-            blob = htp_graph(6, struct.pack("=Q", count))
-            graph = context.create_graph("g", custom=[blob])
-            relu(graph)
-            with pytest.raises(qnnrt.GraphError) as e:  # it is chosen before finalize
-                graph.set_config(custom=[own_graph(1, 77)])
-            assert e.value.code == 6024
-            graph.set_config(custom=[blob])  # the same again is none
-
-
-# ---- continuous profiling
-
-
-class Profiled:
-    """A graph with a profile of its own, and what that has seen."""
-
-    def __init__(self, backend: qnn.Backend, level: str = "basic") -> None:
-        self.context = backend.create_context()
-        self.profile = backend.create_profile(level)
-        self.graph = self.context.create_graph("g")
-        relu(self.graph)
-        self.data = np.ones((1, 64), np.float32)
-        self.out = np.zeros((1, 64), np.float32)
-
-    def run(self, times: int = 1, **given: Any) -> None:
-        for _ in range(times):
-            self.graph.execute([self.data], [self.out], **given)
-
-    def seen(self) -> int:
-        return sum(event.kind == "execute" for event in self.profile.events())
-
-    def __enter__(self) -> Profiled:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.context.close()
-        self.profile.close()
-
-
-def test_a_graphs_own_profile_collects_its_executions(htp) -> None:
-    with Profiled(htp, "detailed") as p:
-        p.run()
-        p.graph.set_config(profile=p.profile)
-        assert p.seen() == 0
-        p.run(3)
-        assert p.seen() == 3
-        p.graph.execute_async([p.data], [p.out]).result()
-        assert p.seen() == 4
-        assert all(event.events for event in p.profile.events() if event.kind == "execute")
-
-
-def test_a_graphs_own_profile_excludes_one_for_a_call(htp) -> None:
-    with Profiled(htp) as p, htp.create_profile() as other:
-        p.graph.set_config(profile=p.profile)
-        with pytest.raises(qnnrt.GraphError, match="profile of its own") as e:
-            p.run(profile=other)
-        assert e.value.code == 6006
-        with pytest.raises(qnnrt.GraphError) as e:
-            p.run(profile=p.profile)
-        assert e.value.code == 6006
-        with pytest.raises(qnnrt.QnnError) as e:  # nor is it for another call
-            second = p.context.create_graph("second", profile=p.profile)
-        assert e.value.code == 6032
-        second = p.context.create_graph("second")
-        with pytest.raises(qnnrt.QnnError, match="belongs to a graph") as e:
-            second.finalize(profile=p.profile)
-        assert e.value.code == 6032
-        with pytest.raises(qnnrt.QnnError) as e:
-            htp.library.profile_free(p.profile.handle)
-        assert e.value.code == 12001
-        p.run()
-        assert p.seen() == 1
-        table = Table(library_path("htp"))
-        assert table.graphSetConfig(p.graph.handle, Configs([(4, 0)])) == 0
-        p.run(profile=other)  # nothing is the graph's own any more
-        p.run()
-        assert p.seen() == 1
-        assert table.graphSetConfig(p.graph.handle, Configs([(4, 0x1234)])) == 6006
-
-
-def test_a_graphs_own_profile_can_pause(htp) -> None:
-    with Profiled(htp) as p:
-        p.graph.set_config(profile=p.profile)
-        p.run(2)
-        p.graph.set_config(profiling_enabled=False)
-        p.run(2)
-        assert p.seen() == 2
-        p.graph.set_config(profiling_enabled=True)
-        p.run()
-        assert p.seen() == 3
-
-
-def test_a_graphs_own_profile_stops_after_so_many_executions(htp) -> None:
-    with Profiled(htp) as p:
-        p.graph.set_config(profile=p.profile, num_profiling_executions=2)
-        p.run(5)
-        assert p.seen() == 2
-        p.graph.set_config(num_profiling_executions=1)
-        p.run(5)
-        assert p.seen() == 3
-
-
-def test_a_graph_lets_its_profile_go_with_its_context(htp) -> None:
-    with Profiled(htp) as p:
-        p.graph.set_config(profile=p.profile)
-        p.run()
-        p.context.close()
-        assert p.seen() == 1
-        p.profile.close()
-        assert _core.live_counts()["profiles"] == 0
 
 
 # ---- the page

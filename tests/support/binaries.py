@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import qnnrt
-from qnnrt.model import Model
+from qnnrt import qnn
+from qnnrt.model import Model, Node, Tensor
+from support.one_node import add_to
+from support.toy import F32, tensors
 
 _BACKEND, _HEADER_CHECKSUM = 56, 252  # where in the header, see docs/context-binary.md
 
@@ -39,3 +45,68 @@ def save(model: Model, path: Path, backend: str = "htp", **given: object) -> Pat
 def feeds(s: qnnrt.Session, seed: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     return {n: random.standard_normal(t.shape).astype(t.dtype) for n, t in s.inputs.items()}
+
+
+PAGE = 4096
+
+
+BACKENDS = pytest.mark.parametrize("name", ["cpu", "htp"])
+
+
+def prepared(model: Any, backend: str = "htp", **given: Any) -> bytes:
+    with qnnrt.Session(model, backend, **given) as s:
+        return s.context.binary()
+
+
+def dense(name: str = "dense", size: int = 64, seed: int = 0) -> Model:
+    """y = relu(x @ w): weights of 4 * size * size bytes."""
+    weights = np.random.default_rng(seed).standard_normal((size, size), np.float32)
+    return Model(
+        name,
+        tensors(
+            Tensor("x", (1, size), F32),
+            Tensor("w", (size, size), F32, weights),
+            Tensor("m", (1, size), F32),
+            Tensor("y", (1, size), F32),
+        ),
+        [Node("matmul", "MatMul", ["x", "w"], ["m"]), Node("relu", "Relu", ["m"], ["y"])],
+        ["x"],
+        ["y"],
+    )
+
+
+def deep(name: str, seed: int) -> Model:
+    """The same of -x, which is held in an arena."""
+    model = dense(name, seed=seed)
+    model.tensors["n"] = Tensor("n", (1, 64), F32)
+    model.nodes.insert(0, Node("neg", "ElementWiseNeg", ["x"], ["n"]))
+    model.nodes[1].inputs[0] = "n"
+    return model
+
+
+def binary_of(backend: qnn.Backend, *models: Model) -> bytes:
+    """Several graphs in one context, named after their models."""
+    with backend.create_context() as context:
+        for model in models:
+            graph = context.create_graph(model.name)
+            add_to(graph, model)
+            graph.finalize()
+        return context.binary()
+
+
+def run(graph: qnn.Graph, size: int = 64, value: float = 0.5) -> np.ndarray:
+    y = np.empty((1, size), np.float32)
+    graph.execute([np.full((1, size), value, np.float32)], [y])
+    return y
+
+
+def expect(model: Model, value: float = 0.5) -> np.ndarray:
+    weights = model.tensors["w"].data
+    return np.maximum(np.full((1, weights.shape[0]), value, np.float32) @ weights, 0)
+
+
+def aligned(data: bytes) -> memoryview:
+    """The same bytes where a mapping of a file would have them."""
+    space = mmap.mmap(-1, len(data))
+    space[:] = data
+    return memoryview(space)

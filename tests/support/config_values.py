@@ -1,4 +1,4 @@
-"""A good and a bad value of every config option."""
+"""A good and a bad value of every config option, and a graph to set them of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import json
 import struct
 from typing import Any
 
-from qnnrt import _core
+import numpy as np
+
+from qnnrt import _core, qnn
+from qnnrt.lpai import allocate_pools
+from qnnrt.model import Quantization
 
 TABLE: list[dict[str, Any]] = json.loads(_core.config_table())
 
@@ -161,3 +165,18 @@ for _row in TABLE:  # the rest are single bools
     _kind = {"htp context": htp_context, "htp graph": htp_graph}.get(_row["scope"])
     if _kind and _row["values"] == "bool":
         VALUES[_row["scope"], _row["short"]] = (_kind(_row["option"], BOOL), None)
+
+
+#: Types of the tensors of `relu`.
+FLOAT: dict[str, Any] = {"dtype": np.float32}
+BYTES: dict[str, Any] = {"dtype": np.uint8, "quantization": Quantization(0.5, -128)}
+
+
+def relu(graph: qnn.Graph, kind: dict[str, Any] = FLOAT) -> None:
+    """Finalize a graph to set options of."""
+    x = graph.add_tensor("x", (1, 64), **kind, type="app_write")
+    y = graph.add_tensor("y", (1, 64), **kind, type="app_read")
+    graph.add_node("relu", "Relu", [x], [y])
+    if kind is BYTES:
+        allocate_pools(graph)
+    graph.finalize()

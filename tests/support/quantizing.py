@@ -6,13 +6,13 @@ from types import ModuleType
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 import qnnrt
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
 from support.loading import loaded
-from support.onnx.models import model_of
+from support.onnx.models import model_of, node
 from support.reference import run as run_in_numpy
 from zoo.quantizing import reference
 
@@ -37,10 +37,6 @@ def make(
 ) -> onnx.ModelProto:
     types = dict.fromkeys(outputs, FLOAT) | (types or {})
     return model_of(nodes, inputs, outputs, constants, opset, types, ["com.microsoft"])
-
-
-def node(op: str, inputs: list[str], outputs: list[str], **attrs: object) -> onnx.NodeProto:
-    return helper.make_node(op, inputs, outputs, **attrs)
 
 
 def run(model: Model, feeds: dict[str, np.ndarray], kernels: str = "auto") -> list[np.ndarray]:

@@ -11,8 +11,6 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from test_tflite_workflow import F32, ends, expected, toy
-
 import qnnrt
 from qnnrt.qnn.profile import ProfileEvent
 from qnnrt.tflite import (
@@ -28,6 +26,7 @@ from qnnrt.tflite import (
 )
 from qnnrt.tflite.options import STRING_KEYS
 from support.tflite import delegated
+from support.tflite.models import F32, ends, expected, toy
 
 pytestmark = pytest.mark.foreign
 

@@ -39,6 +39,10 @@ def model_of(
     return onnx.shape_inference.infer_shapes(model)
 
 
+def node(op: str, inputs: list[str], outputs: list[str], **attrs: object) -> onnx.NodeProto:
+    return helper.make_node(op, inputs, outputs, **attrs)
+
+
 class GraphMaker:
     """Nodes and constants, one call for each."""
 

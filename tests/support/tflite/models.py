@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from qnnrt.tflite import Interpreter
 from support.tflite.builder import ModelBuilder
 
 SEED = 20261121
@@ -55,3 +56,24 @@ def open_batch() -> bytes:
     (wanted,) = b.op("PACK", [n, rest], [((2,), I32)], "PackOptions", valuesCount=2)
     b.output(*b.op("RESHAPE", [x, wanted], [((1, 24), F32)], "ReshapeOptions"))
     return b.build()
+
+
+def toy(elements: int = 32) -> bytes:
+    """y = relu(x + 1) * 2, in three operators."""
+    b = ModelBuilder()
+    x = b.input((1, elements), name="x")
+    one, two = b.const([1.0], F32), b.const([2.0], F32)
+    (a,) = b.op("ADD", [x, one], [((1, elements), F32)], "AddOptions")
+    (r,) = b.op("RELU", [a], [((1, elements), F32)])
+    b.output(*b.op("MUL", [r, two], [((1, elements), F32)], "MulOptions"))
+    return b.build()
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    """What ``toy`` gives."""
+    return np.maximum(x + 1, 0) * 2
+
+
+def ends(it: Interpreter) -> tuple[int, int]:
+    """The first input and output."""
+    return it.get_input_details()[0]["index"], it.get_output_details()[0]["index"]

@@ -1,0 +1,193 @@
+// What descriptors of memory say and their files hold: foreign and reused fds, files that shrink,
+// mappings of the client's, QNN's descriptors.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "abi/qnn_htp.h"
+#include "abi/qnn_lpai.h"
+#include "memory_client.h"
+
+using namespace memory_test;  // NOLINT(build/namespaces)
+
+namespace {
+
+TEST(ForeignFds) {
+  const int64_t maps = Memory::Get().counters().maps, fds = Memory::Get().counters().fds;
+  Shape s;
+  SlotHandle a, b;
+  int fd = NewMemfd(8192, F_SEAL_SHRINK);
+  CHECK_EQ(Register(Shared(fd, 8192, 0, s), &a), 0u);
+  CHECK_EQ(Register(Shared(fd, 8192, 4096, s), &b), 0u);
+  CHECK_EQ(Memory::Get().counters().maps.load(), maps + 1);  // one mapping for both
+  int dupped = dup(fd);
+  close(fd);  // the client may; the mapping is ours
+  SlotHandle c;
+  CHECK_EQ(Register(Shared(dupped, 8192, 4096, s), &c), QNN_MEM_ERROR_ALREADY_REGISTERED);
+  CHECK_EQ(Register(Shared(dupped, 4096, 1024, s), &c), QNN_MEM_ERROR_INVALID_ARGUMENT);
+  char probe[4] = "abc";
+  CHECK_EQ(pwrite(dupped, probe, 4, 4096), 4);
+  auto r = registry().Acquire(b, 1);
+  if (CHECK_OK(r.status())) {
+    CHECK(!(*r)->can_shrink);
+    CHECK_EQ(std::memcmp((*r)->address, probe, 4), 0);
+    registry().Release(b);
+  }
+  CHECK_EQ(Deregister(a), 0u);
+  CHECK_EQ(Deregister(b), 0u);
+  CHECK_EQ(Register(Shared(dupped, 16384, 0, s), &a), QNN_MEM_ERROR_INVALID_ARGUMENT);
+  CHECK_EQ(Register(Shared(dupped, 8192, 8000, s), &a), QNN_MEM_ERROR_INVALID_ARGUMENT);
+  close(dupped);
+  CHECK_EQ(Memory::Get().counters().maps.load(), maps);
+  CHECK_EQ(Memory::Get().counters().fds.load(), fds);
+}
+
+TEST(ShrunkFds) {
+  Shape s;
+  SlotHandle h;
+  int fd = NewMemfd(8192);
+  CHECK_EQ(Register(Shared(fd, 8192, 4096, s), &h), 0u);
+  auto r = registry().Acquire(h, 1);
+  if (CHECK_OK(r.status())) {
+    CHECK((*r)->can_shrink);
+    registry().Release(h);
+  }
+  CHECK_EQ(ftruncate(fd, 4096), 0);
+  CHECK_EQ(registry().Acquire(h, 1).status().code(), QNN_MEM_ERROR_MAPPING);
+  CHECK(registry().TryAcquire(h, 1) == nullptr);
+  SlotHandle other;
+  CHECK_EQ(Register(Shared(fd, 8192, 5120, s), &other), QNN_MEM_ERROR_MAPPING);
+  CHECK_EQ(ftruncate(fd, 8192), 0);  // grown back: fine again
+  CHECK_OK(registry().Acquire(h, 1).status());
+  registry().Release(h);
+  CHECK_EQ(Deregister(h), 0u);
+  CHECK_EQ(ftruncate(fd, 512), 0);
+  CHECK_EQ(Register(Ion(fd, s), &h), QNN_MEM_ERROR_INVALID_ARGUMENT);
+  close(fd);
+}
+
+TEST(DmaBufUsesTheClientsMapping) {
+  Shape s;
+  SlotHandle h;
+  int fd = NewMemfd(16384);
+  void* mapped = mmap(nullptr, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  MemDescriptor d = Ion(fd, s);
+  d.kind = MemKind::kDmaBuf;
+  CHECK_EQ(Register(d, &h), QNN_MEM_ERROR_INVALID_ARGUMENT);  // no address
+  d.data = static_cast<char*>(mapped) + 4096;
+  CHECK_EQ(Register(d, &h), 0u);
+  auto r = registry().Acquire(h, 1);
+  if (CHECK_OK(r.status())) {
+    CHECK_EQ(static_cast<void*>((*r)->address), d.data);
+    CHECK_EQ((*r)->offset, 4096u);
+    CHECK((*r)->buffer == nullptr);
+    registry().Release(h);
+  }
+  SlotHandle twice;
+  CHECK_EQ(Register(d, &twice), QNN_MEM_ERROR_ALREADY_REGISTERED);
+  CHECK_EQ(ftruncate(fd, 4096), 0);
+  CHECK_EQ(registry().Acquire(h, 1).status().code(), QNN_MEM_ERROR_MAPPING);
+  CHECK_EQ(ftruncate(fd, 16384), 0);
+  CHECK_EQ(Deregister(h), 0u);
+  d.data = &s;  // not a mapping of the fd
+  CHECK_EQ(Register(d, &h), QNN_MEM_ERROR_MAPPING);
+  d.data = reinterpret_cast<void*>(uintptr_t{64});  // not mapped at all
+  CHECK_EQ(Register(d, &h), QNN_MEM_ERROR_MAPPING);
+  munmap(mapped, 16384);
+  close(fd);
+  Rpc rpc(8192);  // our own mapping, by interior address
+  d = Ion(rpc.fd, s);
+  d.kind = MemKind::kDmaBuf;
+  d.data = static_cast<char*>(rpc.address) + 128;
+  CHECK_EQ(Register(d, &h), 0u);
+  r = registry().Acquire(h, 1);
+  if (CHECK_OK(r.status())) {
+    CHECK_EQ((*r)->offset, 128u);
+    registry().Release(h);
+  }
+  CHECK_EQ(Deregister(h), 0u);
+}
+
+TEST(QnnDescriptors) {
+  Rpc rpc(8192);
+  Shape s;
+  QnnMemHtp_Descriptor_t htp[2] = {};
+  Qnn_MemDescriptor_t q[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    htp[i].type = QNN_HTP_MEM_SHARED_BUFFER;
+    htp[i].size = 8192;
+    htp[i].sharedBufferConfig.fd = rpc.fd;
+    htp[i].sharedBufferConfig.offset = static_cast<uint64_t>(i) * 4096;
+    q[i].memShape = {s.rank, s.dims, nullptr};
+    q[i].dataType = QNN_DATATYPE_FLOAT_32;
+    q[i].memType = QNN_MEM_TYPE_CUSTOM;
+    q[i].customInfo = &htp[i];
+  }
+  Qnn_MemHandle_t h[2] = {q, q};
+  CHECK_OK(RegisterQnn(&registry(), 5, q, 2, CustomMem::kHtp, kAll, h));
+  CHECK(h[0] && h[1] && h[0] != h[1]);
+  CHECK_OK(DeregisterQnn(&registry(), h, 2));
+  h[0] = h[1] = q;
+  CHECK_EQ(RegisterQnn(&registry(), 5, q, 2, CustomMem::kNone, kAll, h).code(),
+           QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE);
+  CHECK(!h[0] && !h[1]);
+  q[1].customInfo = nullptr;
+  CHECK_EQ(RegisterQnn(&registry(), 5, q, 2, CustomMem::kHtp, kAll, h).code(),
+           QNN_MEM_ERROR_INVALID_ARGUMENT);
+  htp[0].type = static_cast<QnnHtpMem_Type_t>(42);
+  CHECK_EQ(RegisterQnn(&registry(), 5, q, 1, CustomMem::kHtp, kAll, h).code(),
+           QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE);
+  htp[0].type = QNN_HTP_MEM_WEIGHTS_BUFFER;
+  q[0].memShape = {0, nullptr, nullptr};
+  q[0].dataType = QNN_DATATYPE_UNDEFINED;
+  CHECK_OK(RegisterQnn(&registry(), 5, q, 1, CustomMem::kHtp, kAll, h));
+  CHECK_OK(DeregisterQnn(&registry(), h, 1));
+  QnnLpaiMem_MemInfoCustom_t lpai = {rpc.fd, 256};
+  q[0].memShape = {s.rank, s.dims, nullptr};
+  q[0].dataType = QNN_DATATYPE_FLOAT_32;
+  q[0].customInfo = &lpai;
+  CHECK_OK(RegisterQnn(&registry(), 5, q, 1, CustomMem::kLpai, kAll, h));
+  auto r = registry().Acquire(HandleFromQnn(h[0]), 5);
+  if (CHECK_OK(r.status())) {
+    CHECK_EQ((*r)->offset, 256u);
+    registry().Release(HandleFromQnn(h[0]));
+  }
+  CHECK_OK(DeregisterQnn(&registry(), h, 1));
+  q[0].memType = static_cast<Qnn_MemType_t>(9);
+  CHECK_EQ(RegisterQnn(&registry(), 5, q, 1, CustomMem::kHtp, kAll, h).code(),
+           QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE);
+  CHECK_EQ(DeregisterQnn(&registry(), nullptr, 1).code(), QNN_MEM_ERROR_INVALID_ARGUMENT);
+}
+
+// A closed fd number that another file has taken is not our buffer.
+TEST(ReusedFdNumbers) {
+  Shape s;
+  SlotHandle h;
+  qnnrt_buffer_t buffer;
+  CHECK_EQ(qnnrt_buffer_alloc("memfd", 8192, 0, &buffer), 0u);
+  int fd;
+  CHECK_EQ(qnnrt_buffer_fd(buffer, &fd), 0u);
+  int keep = dup(fd);
+  int foreign = NewMemfd(4096);
+  CHECK_EQ(dup2(foreign, fd), fd);
+  CHECK_EQ(Register(Ion(fd, s), &h), 0u);
+  qnnrt_buffer_info_t info;
+  CHECK_EQ(qnnrt_buffer_info(buffer, &info), 0u);
+  auto r = registry().Acquire(h, 1);
+  if (CHECK_OK(r.status())) {
+    CHECK(static_cast<void*>((*r)->address) != info.address);
+    registry().Release(h);
+  }
+  CHECK_EQ(Deregister(h), 0u);
+  CHECK_EQ(dup2(keep, fd), fd);
+  close(keep);
+  close(foreign);
+  CHECK_EQ(qnnrt_buffer_close(buffer), 0u);
+}
+TEST(NothingIsLeft) { memory_test::CheckNothingIsLeft(); }
+
+}  // namespace
+
+CHECK_MAIN("memory_descriptor_test")

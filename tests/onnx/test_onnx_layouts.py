@@ -1,0 +1,238 @@
+"""Layouts of imported ONNX models: no Transpose more than needed, no result changed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+import pytest
+
+from qnnrt.importers import onnx as importer
+from support.onnx.agreement import agree, make, random
+from support.onnx.models import node
+from support.reference import run as run_in_numpy
+
+#: ONNX Runtime keeps fds and maps of its own.
+pytestmark = pytest.mark.foreign
+
+
+def test_operations_in_between_work_in_the_order_they_find() -> None:
+    """Padding, slicing, reducing, softmax, split and concat on channel-last data: no transpose."""
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        node("Add", ["a", "bias"], ["b"]),
+        node("Pad", ["b", "pads"], ["c"]),
+        node("Slice", ["c", "starts", "ends", "axes"], ["d"]),
+        node("Split", ["d", "split"], ["e", "f"], axis=1),
+        node("Concat", ["f", "e"], ["g"], axis=1),
+        node("ReduceMean", ["g"], ["h"], axes=[1], keepdims=1),
+        node("Mul", ["g", "h"], ["i"]),
+        node("Softmax", ["i"], ["j"], axis=1),
+        node("PRelu", ["j", "slope"], ["k"]),
+        node("Conv", ["k", "w"], ["y"]),
+    ]
+    constants = {
+        "w": random(1, 4, 4, 3, 3),
+        "bias": random(2, 4, 1, 1),
+        "pads": np.array([0, 0, 1, 2, 0, 0, 0, 1], np.int64),
+        "starts": np.array([1], np.int64),
+        "ends": np.array([9], np.int64),
+        "axes": np.array([3], np.int64),
+        "split": np.array([1, 3], np.int64),
+        "slope": random(3, 4, 1, 1),
+    }
+    proto = make(nodes, {"x": (2, 4, 9, 9)}, ["y"], constants)
+    model = agree(proto, {"x": random(4, 2, 4, 9, 9)})
+    assert model.op_counts()["Transpose"] == 2  # in and out
+
+
+def test_nhwc_edges_leave_no_transpose() -> None:
+    proto = make(
+        [node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])],
+        {"x": (1, 3, 8, 8)},
+        ["y"],
+        {"w": random(1, 5, 3, 3, 3)},
+    )
+    model = importer.load(proto, layout="nhwc")
+    assert "Transpose" not in model.op_counts()
+    assert model.tensors["x"].shape == (1, 8, 8, 3)
+    assert model.tensors["y"].shape == (1, 6, 6, 5)
+    x = random(2, 1, 3, 8, 8)
+    kept = importer.load(proto)
+    y = run_in_numpy(kept, {"x": x})["y"]
+    z = run_in_numpy(model, {"x": x.transpose(0, 2, 3, 1)})["y"]
+    np.testing.assert_allclose(z.transpose(0, 3, 1, 2), y, rtol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_flattened_images_go_into_permuted_weights(batch: int) -> None:
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("Flatten", ["a"], ["b"]),
+        node("Relu", ["b"], ["c"]),
+        node("Gemm", ["c", "v", "bias"], ["y"], transB=1),
+    ]
+    constants = {"w": random(1, 4, 3, 3, 3), "v": random(2, 10, 144), "bias": random(3, 10)}
+    proto = make(nodes, {"x": (batch, 3, 8, 8)}, ["y"], constants)
+    model = agree(proto, {"x": random(4, batch, 3, 8, 8)})
+    assert model.op_counts()["Transpose"] == 1
+    assert [n.type for n in model.nodes[-3:]] == ["Relu", "Reshape", "FullyConnected"]
+
+
+def test_a_global_pool_reshapes_without_a_transpose() -> None:
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("GlobalAveragePool", ["a"], ["b"]),
+        node("Squeeze", ["b", "axes"], ["c"]),
+        node("MatMul", ["c", "v"], ["y"]),
+    ]
+    constants = {"w": random(1, 4, 3, 3, 3), "v": random(2, 4, 5), "axes": np.array([2, 3])}
+    proto = make(nodes, {"x": (2, 3, 8, 8)}, ["y"], constants)
+    assert agree(proto, {"x": random(4, 2, 3, 8, 8)}).op_counts()["Transpose"] == 1
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_reshape_transpose_reshape_is_a_channel_shuffle(groups: int) -> None:
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("Reshape", ["a", "split"], ["b"]),
+        node("Transpose", ["b"], ["c"], perm=[0, 2, 1, 3, 4]),
+        node("Reshape", ["c", "join"], ["d"]),
+        node("Conv", ["d", "v"], ["y"]),
+    ]
+    constants = {
+        "w": random(1, 6, 3, 1, 1),
+        "v": random(2, 6, 6, 1, 1),
+        "split": np.array([2, groups, 6 // groups, 5, 7]),
+        "join": np.array([0, -1, 5, 7]),
+    }
+    proto = make(nodes, {"x": (2, 3, 5, 7)}, ["y"], constants)
+    model = agree(proto, {"x": random(4, 2, 3, 5, 7)})
+    assert model.op_counts()["ChannelShuffle"] == 1
+    assert model.op_counts()["Transpose"] == 2
+    assert "Reshape" not in model.op_counts()
+
+
+def test_inverse_transposes_cancel() -> None:
+    nodes = [
+        node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
+        node("Relu", ["a"], ["b"]),
+        node("Transpose", ["b"], ["y"], perm=[0, 3, 1, 2]),
+    ]
+    model = agree(make(nodes, {"x": (2, 3, 4, 5)}, ["y"]), {"x": random(1, 2, 3, 4, 5)})
+    assert model.op_counts() == {"Relu": 1}
+
+
+def test_a_transposed_operand_becomes_a_parameter_of_the_product() -> None:
+    nodes = [
+        node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "t"], ["y"]),
+    ]
+    proto = make(nodes, {"q": (2, 3, 4, 5), "k": (2, 3, 6, 5)}, ["y"])
+    model = agree(proto, {"q": random(1, 2, 3, 4, 5), "k": random(2, 2, 3, 6, 5)})
+    assert model.op_counts() == {"MatMul": 1}
+
+
+def test_scales_of_other_frameworks_join_the_normalization() -> None:
+    names = ("scale", "bias", "mean", "variance")
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("BatchNormalization", ["a", *names], ["b"]),
+        node("Mul", ["b", "m"], ["c"]),
+        node("Add", ["c", "s"], ["y"]),
+    ]
+    constants = {name: np.abs(random(i, 4)) + 0.5 for i, name in enumerate(names)}
+    constants |= {"w": random(9, 4, 3, 3, 3), "m": random(7, 4, 1, 1), "s": random(8, 4, 1, 1)}
+    model = agree(make(nodes, {"x": (1, 3, 8, 8)}, ["y"], constants), {"x": random(4, 1, 3, 8, 8)})
+    counts = model.op_counts()
+    assert counts["Batchnorm"] == 1
+    assert "ElementWiseMultiply" not in counts
+    assert "ElementWiseAdd" not in counts
+
+
+@pytest.mark.parametrize("order", ["x first", "half first", "half of x"])
+def test_the_error_function_form_of_gelu_is_found(order: str) -> None:
+    nodes = [
+        node("Div", ["x", "root"], ["a"]),
+        node("Erf", ["a"], ["b"]),
+        node("Add", ["b", "one"], ["c"]),
+    ]
+    if order == "x first":
+        nodes += [node("Mul", ["x", "c"], ["d"]), node("Mul", ["d", "half"], ["y"])]
+    elif order == "half first":
+        nodes += [node("Mul", ["c", "half"], ["d"]), node("Mul", ["d", "x"], ["y"])]
+    else:
+        nodes += [node("Mul", ["x", "half"], ["d"]), node("Mul", ["d", "c"], ["y"])]
+    constants = {
+        "root": np.array(math.sqrt(2), np.float32),
+        "one": np.array(1, np.float32),
+        "half": np.array(0.5, np.float32),
+    }
+    proto = make(nodes, {"x": (3, 5)}, ["y"], constants)
+    assert agree(proto, {"x": random(1, 3, 5)}).op_counts() == {"Gelu": 1}
+
+
+# ---- random convolutional networks -----------------------------------------------------------
+
+
+#: Operations that need their input channel-last.
+CHANNEL_LAST = {"Batchnorm", "Conv2d", "DepthWiseConv2d", "PoolAvg2d", "PoolMax2d"}
+
+
+def _random_network(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A chain of random layers with skip connections, on random sizes."""
+    rng = np.random.default_rng(seed)
+    shape = [int(rng.integers(1, 3)), int(rng.integers(2, 7)), *map(int, rng.integers(9, 15, 2))]
+    nodes, constants = [], {}
+    current, channels, older = "x", shape[1], []
+    for i in range(8):
+        name = f"v{i}"
+        kind = rng.choice(["conv", "depth", "group", "pool", "act", "bn", "skip", "pad", "cat"])
+        if kind in ("conv", "group", "depth"):
+            group = {"conv": 1, "group": 2 if channels % 2 == 0 else 1, "depth": channels}[kind]
+            out = channels if kind == "depth" else 2 * int(rng.integers(1, 4))
+            kernel = rng.integers(1, 4, 2)
+            constants[f"w{i}"] = random(seed + i, out, channels // group, *kernel)
+            constants[f"w{i}"] /= math.sqrt(channels * kernel.prod())
+            pads = [int(p) for k in (kernel, kernel) for p in rng.integers(0, k)]
+            nodes.append(
+                node("Conv", [current, f"w{i}"], [name], group=group, pads=pads,
+                     strides=[1, int(rng.integers(1, 3))] if i < 2 else [1, 1])
+            )  # fmt: skip
+            channels, older = out, []
+        elif kind == "pool":
+            op = str(rng.choice(["MaxPool", "AveragePool"]))
+            nodes.append(node(op, [current], [name], kernel_shape=[2, 3], pads=[1, 1, 0, 1]))
+            older = []
+        elif kind == "act":
+            op = str(rng.choice(["Relu", "Sigmoid", "LeakyRelu", "HardSwish", "Elu", "Tanh"]))
+            nodes.append(node(op, [current], [name]))
+        elif kind == "bn":
+            names = [f"{p}{i}" for p in ("s", "b", "m", "q")]
+            constants |= {n: np.abs(random(seed + i, channels)) + 0.5 for n in names}
+            nodes.append(node("BatchNormalization", [current, *names], [name]))
+        elif kind == "skip" and older:
+            nodes.append(node("Add", [current, str(rng.choice(older))], [name]))
+        elif kind == "cat" and older:
+            nodes.append(node("Concat", [current, str(rng.choice(older))], [name], axis=1))
+            channels, older = 2 * channels, []
+        else:
+            constants[f"p{i}"] = np.array([0, 0, 1, 0, 0, 0, 0, 2], np.int64)
+            nodes.append(node("Pad", [current, f"p{i}"], [name], mode="reflect"))
+            older = []
+        older.append(name)
+        current = name
+    proto = make(nodes, {"x": tuple(shape)}, [current], constants)
+    return proto, random(seed + 99, *shape)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_networks_match_onnxruntime(seed: int) -> None:
+    proto, x = _random_network(seed)
+    model = agree(proto, {"x": x}, atol=1e-4)
+    # One on the way to the first layer that needs channel-last data, one on the way out.
+    moved = [i for i, n in enumerate(model.nodes) if n.type == "Transpose"]
+    layers = [i for i, n in enumerate(model.nodes) if n.type in CHANNEL_LAST]
+    assert len(moved) <= 2, f"seed {seed}: {model}"
+    assert not [i for i in moved if layers and layers[0] < i < layers[-1]], f"seed {seed}: {model}"
