@@ -196,23 +196,24 @@ void CompleteParams(Node* node);
 // The best kernel for a validated node: fast library (unless portable_only), then portable.
 Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options);
 
-// Each family's folder defines some of these; op_table.cc concatenates them.
+// Each family's folder defines some of these; op_table.cc concatenates them. They run once: cold
+// makes them half as large.
 using OpList = std::vector<OpDef>;
-OpList ConvOps();       // Conv1d, Conv2d, Conv3d, DepthWiseConv1d, DepthWiseConv2d, TransposeConv2d
-OpList MatMulOps();     // MatMul, FullyConnected
-OpList PoolOps();       // PoolMax2d, PoolAvg2d, ...
-OpList NormOps();       // Batchnorm, LayerNorm, ...
-OpList ResizeOps();     // Resize, ResizeBilinear, ResizeNearestNeighbor
-OpList RecurrentOps();  // Lstm, Gru
-OpList StreamOps();     // Buffer
-OpList ElementWiseOps();  // unary, binary, select, compare, logic
-OpList ActivationOps();   // Relu..., ElementWiseNeuron, Prelu
-OpList ReduceOps();       // Reduce*, Argmax, Argmin, CumulativeSum, TopK
-OpList SoftmaxOps();      // Softmax, LogSoftmax
-OpList CastOps();         // Cast, Convert
-OpList ShapeOps();        // Reshape, Squeeze, ExpandDims, Transpose, DepthToSpace, ...
-OpList ConcatSplitOps();  // Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
-OpList GatherOps();       // Gather*, Scatter*, OneHot, ...
+[[gnu::cold]] OpList ConvOps();         // Conv1d to Conv3d, DepthWiseConv1d and 2d, TransposeConv2d
+[[gnu::cold]] OpList MatMulOps();       // MatMul, FullyConnected
+[[gnu::cold]] OpList PoolOps();         // PoolMax2d, PoolAvg2d, ...
+[[gnu::cold]] OpList NormOps();         // Batchnorm, LayerNorm, ...
+[[gnu::cold]] OpList ResizeOps();       // Resize, ResizeBilinear, ResizeNearestNeighbor
+[[gnu::cold]] OpList RecurrentOps();    // Lstm, Gru
+[[gnu::cold]] OpList StreamOps();       // Buffer
+[[gnu::cold]] OpList ElementWiseOps();  // unary, binary, select, compare, logic
+[[gnu::cold]] OpList ActivationOps();   // Relu..., ElementWiseNeuron, Prelu
+[[gnu::cold]] OpList ReduceOps();       // Reduce*, Argmax, Argmin, CumulativeSum, TopK
+[[gnu::cold]] OpList SoftmaxOps();      // Softmax, LogSoftmax
+[[gnu::cold]] OpList CastOps();         // Cast, Convert
+[[gnu::cold]] OpList ShapeOps();  // Reshape, Squeeze, ExpandDims, Transpose, DepthToSpace, ...
+[[gnu::cold]] OpList ConcatSplitOps();  // Concat, Split, Pack, UnPack, StridedSlice, Pad, Tile
+[[gnu::cold]] OpList GatherOps();       // Gather*, Scatter*, OneHot, ...
 
 // onednn/: a fast kernel for the node, or null when the library is absent or has none.
 Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& options);

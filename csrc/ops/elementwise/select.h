@@ -4,6 +4,6 @@
 
 namespace qnnrt {
 
-OpDef SelectOp();  // ElementWiseSelect: select.cc
+[[gnu::cold]] OpDef SelectOp();  // ElementWiseSelect: select.cc
 
 }  // namespace qnnrt

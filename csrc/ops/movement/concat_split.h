@@ -4,7 +4,7 @@
 
 namespace qnnrt {
 
-OpDef StridedSliceOp();  // slice.cc
-OpDef PadOp();           // pad.cc
+[[gnu::cold]] OpDef StridedSliceOp();  // slice.cc
+[[gnu::cold]] OpDef PadOp();           // pad.cc
 
 }  // namespace qnnrt

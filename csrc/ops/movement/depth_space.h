@@ -4,6 +4,7 @@
 
 namespace qnnrt {
 
-OpList DepthSpaceOps();  // DepthToSpace, SpaceToDepth, BatchToSpace, SpaceToBatch: depth_space.cc
+[[gnu::cold]] OpList
+DepthSpaceOps();  // DepthToSpace, SpaceToDepth, BatchToSpace, SpaceToBatch: depth_space.cc
 
 }  // namespace qnnrt

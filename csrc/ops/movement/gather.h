@@ -4,9 +4,9 @@
 
 namespace qnnrt {
 
-OpList ScatterOps();   // ScatterElements, ScatterNd: scatter.cc
-OpDef OneHotOp();      // one_hot.cc
-OpDef GridSampleOp();  // resize/grid_sample.cc
-OpDef RoiAlignOp();    // resize/roi_align.cc
+[[gnu::cold]] OpList ScatterOps();   // ScatterElements, ScatterNd: scatter.cc
+[[gnu::cold]] OpDef OneHotOp();      // one_hot.cc
+[[gnu::cold]] OpDef GridSampleOp();  // resize/grid_sample.cc
+[[gnu::cold]] OpDef RoiAlignOp();    // resize/roi_align.cc
 
 }  // namespace qnnrt

@@ -123,7 +123,7 @@ class CarriedState {
 PortSpec ResetPort();
 Status CheckReset(const Node& node, size_t reset_input);
 
-OpDef LstmOp();
-OpDef GruOp();
+[[gnu::cold]] OpDef LstmOp();
+[[gnu::cold]] OpDef GruOp();
 
 }  // namespace qnnrt

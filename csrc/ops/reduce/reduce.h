@@ -4,7 +4,7 @@
 
 namespace qnnrt {
 
-OpList ArgOps();          // Argmax, Argmin, TopK: arg.cc
-OpDef CumulativeSumOp();  // scan.cc
+[[gnu::cold]] OpList ArgOps();          // Argmax, Argmin, TopK: arg.cc
+[[gnu::cold]] OpDef CumulativeSumOp();  // scan.cc
 
 }  // namespace qnnrt
