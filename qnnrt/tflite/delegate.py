@@ -178,7 +178,7 @@ class QnnDelegate:
         """The model made ready; ``shared`` says which inputs and outputs lie in custom memory.
 
         Args:
-            key: what tells this model from others of the same token.
+            key: identifies this model among others of the same token.
         """
         io = {name: "memhandle" if there else "raw" for name, there in shared.items()}
         path = self._cached(key)

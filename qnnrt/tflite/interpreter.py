@@ -294,7 +294,7 @@ class Interpreter:
     # ---- the end
 
     def close(self) -> None:
-        """Let go of memory and delegate; views of tensors stay valid. Twice is harmless."""
+        """Release memory and delegate; views of tensors stay valid. Twice is harmless."""
         if not self._closed:
             self._closed = True
             for graph in self._graphs:

@@ -132,7 +132,7 @@ class TfLiteCustomAllocation:
     Attributes:
         data: the address.
         bytes: how many bytes there are.
-        mem: the ``CustomMem`` that lies there; None for memory of another origin.
+        mem: the ``CustomMem`` at this address; None for memory of another origin.
     """
 
     def __init__(self, ptr: CustomMem | np.ndarray | int, nbytes: int) -> None:

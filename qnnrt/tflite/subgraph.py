@@ -369,7 +369,7 @@ class Subgraph:
 
 
 def _states(session: Session) -> list[tuple[BoundTensor, BoundTensor]]:
-    """States that no operation keeps: what a run starts from, and what it leaves behind."""
+    """States that no operation keeps: their values before and after a run."""
     found = [(t, session.outputs.get(f"{name}.next")) for name, t in session.inputs.items()]
     return [(before, after) for before, after in found if after is not None]
 

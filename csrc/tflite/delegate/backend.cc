@@ -65,7 +65,7 @@ Result<std::shared_ptr<Backend>> Backend::Open(const Options& options, const Log
   backend->qnn_ = list[0]->v2_32;
   backend->id_ = list[0]->backendId;
   const auto& qnn = backend->qnn_;
-  // A QNN log of level info is a page for each graph: only what goes wrong, unless more is wanted.
+  // A QNN log of level info is a page for each graph: errors only, unless more is wanted.
   const int level = log->level() >= kLogLevelVerbose ? log->level() : kLogLevelError;
   if (log->level() > kLogOff && qnn.logCreate != nullptr)
     qnn.logCreate(OnLog, static_cast<QnnLog_Level_t>(level), &backend->log_);
@@ -77,7 +77,7 @@ Result<std::shared_ptr<Backend>> Backend::Open(const Options& options, const Log
 Backend::~Backend() {
   if (handle_ != nullptr) qnn_.backendFree(handle_);
   if (log_ != nullptr) qnn_.logFree(log_);
-  // The library stays: vendors' libraries leave threads and exit handlers behind.
+  // The library is not closed: vendors' libraries leave threads and exit handlers behind.
 }
 
 Status Backend::Validate(const Plan& plan) const {

@@ -26,7 +26,7 @@ class Backend {
 
   // Whether the backend takes every operation of the plan; the reason of the first one it does not.
   Status Validate(const Plan& plan) const;
-  // `what`, and what the backend says of the error.
+  // `what`, and the backend's message for the error.
   Status Failed(Qnn_ErrorHandle_t error, const std::string& what) const;
 
  private:

@@ -64,7 +64,8 @@ Delegate* Delegate::Of(const TfLiteDelegate* delegate) {
 void Delegate::Destroy(TfLiteDelegate* delegate) {
   Delegate* found = Of(delegate);
   if (found == nullptr) return;
-  const std::shared_ptr<Delegate> last = std::move(found->self_);  // goes here, or with a kernel
+  const std::shared_ptr<Delegate> last =
+      std::move(found->self_);  // freed here, or with the last kernel
 }
 
 // ---- Choosing nodes ------------------------------------------------------------------------

@@ -39,7 +39,7 @@ struct Allocation {
 class Delegate : public std::enable_shared_from_this<Delegate> {
  public:
   static Result<Delegate*> Create(Options options);
-  // The application is done with it; what kernels still use stays.
+  // The application is done with it; it is freed with the last kernel.
   static void Destroy(TfLiteDelegate* delegate);
   static Delegate* Of(const TfLiteDelegate* delegate);
 

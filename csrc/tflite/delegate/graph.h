@@ -48,7 +48,7 @@ class Graph {
 
   std::vector<Port>& ports() { return ports_; }
   // Uses this memory from now on. On shared memory of this process it is registered, and true
-  // comes back; other memory goes RAW.
+  // is returned; other memory is bound as RAW.
   Result<bool> Use(Port* port, void* address);
   // The backend reads or writes it where it is: on a handle, or, on the cpu backend, anywhere.
   bool InPlace(const Port& port) const {

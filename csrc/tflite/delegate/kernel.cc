@@ -11,7 +11,7 @@ namespace {
 constexpr int32_t kBuiltinDelegate = 51;
 void* const kFailed = reinterpret_cast<void*>(~uintptr_t{0});  // what the runtime looks for
 
-// Whether the call succeeds; what was wrong goes to the runtime.
+// Whether the call succeeds; an error is reported to the runtime.
 template <typename F>
 bool Reported(TfLiteContext* context, const F& call) {
   std::string error;
@@ -164,7 +164,7 @@ Status Kernel::Run(TfLiteContext* context) {
   return Status::Ok();
 }
 
-// Every input and output as tensor_N.raw; the last run's stay.
+// Every input and output as tensor_N.raw; each run overwrites them.
 void Kernel::Dump(const TfLiteContext& context) const {
   for (const Port& port : graph_->ports()) {
     const TfLiteTensor& t = context.tensors[port.index];

@@ -34,7 +34,7 @@ std::pair<uint32_t, Pads> Window(uint32_t size, int64_t kernel, int64_t stride, 
   return {Dim((size - reach) / stride + 1), {0, 0}};
 }
 
-// Windows along several dimensions, and the parameters that say so.
+// Windows along several dimensions, as parameters of the operation.
 struct Windows {
   Dims sizes;
   std::vector<uint32_t> stride, dilation, pads;
@@ -74,7 +74,7 @@ Value Weights(Node& n, int i, const Value& x, int rank = -1) {
 }
 
 // In fixed point the bias's step is that of the products, whatever the file says of it: TFLite's
-// kernels add it to them as it is. `axis`: where the outputs lie among the weights.
+// kernels add it to them as it is. `axis`: the dimension of the weights that the outputs lie along.
 void AddBias(Node& n, int i, const Value& x, const Value& w, int axis, uint32_t count,
              std::vector<Value>* inputs) {
   if (!n.has(i)) return;
@@ -128,7 +128,7 @@ void Conv2d(Node& n) {
 void DepthwiseConv2d(Node& n) {
   const Value x = n.In(0, 4), w = Weights(n, 1, x, 4);
   const uint32_t outputs = w.dims[3];
-  // The multiplier in the options is what old files left out: the shapes say it.
+  // The multiplier in the options is missing in old files: the shapes imply it.
   if (w.dims[0] != 1 || x.dims[3] == 0 || outputs % x.dims[3] != 0)
     Damaged("weights %s for an input of %u channels", Text(w.dims).c_str(), x.dims[3]);
   const Windows found = Windows2d(n, x, w.dims[1], w.dims[2], true);

@@ -89,7 +89,7 @@ void QuantizeTo(Node& n) {
   if (n.encoding(x).none() && !n.floating(x))
     Damaged("%s without a scale", TypeName(n.type(x)).c_str());
   if (n.encoding(x).none()) {
-    // Between Dequantize and Quantize the result is what goes into the latter.
+    // Between Dequantize and Quantize the result is the latter's input.
     n.Set(0, n.OutEncoding().none() ? x : n.Quantize(x, n.OutType(), wanted));
   } else {
     n.Set(0, n.OpOf("Convert", {x}, x.dims, n.OutType()));

@@ -98,7 +98,7 @@ NodePlan Lower(const NodeView& view, Numbers numbers) {
   plan.outputs.resize(view.outputs.size());
   Node node(view, &plan, floats);
   view.op->lower(node);
-  if (!floats) {  // what lies between the operations has the encoding of the output
+  if (!floats) {  // intermediates have the encoding of the output
     const TensorView& out = view.outputs[0];
     for (PlannedTensor& t : plan.tensors) {
       if (t.type == QNN_TENSOR_TYPE_NATIVE && t.encoding.none() &&

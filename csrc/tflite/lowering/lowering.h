@@ -50,7 +50,7 @@ struct NodePlan : Plan {
 // Quantize where no operation does it in fixed point.
 enum class Numbers { kOwn, kFloats };
 
-// Whether fixed-point numbers go in or come out; quantized constants alone are decoded.
+// Whether an input or output has fixed-point numbers; quantized constants alone are decoded.
 bool IsFixed(const NodeView& node);
 
 // The real numbers of a `decoded` constant, unless it has them.
@@ -160,7 +160,7 @@ class Node {
 
   const NodeView& view_;
   NodePlan* const plan_;
-  const bool floats_;  // quantized inputs come as float32, the output goes as its own type
+  const bool floats_;  // quantized inputs are read as float32, outputs are quantized again
   std::vector<Value> values_;
   std::vector<Value> decoded_;  // quantized constants, as what they stand for
 };

@@ -82,10 +82,10 @@ void Squeeze(Node& n) {
   for (int64_t d : n.List<int64_t>("SqueezeDims")) named.insert(Axis(d, x.rank()));
   Dims dims;
   for (uint32_t d = 0; d < x.rank(); ++d) {
-    const bool goes = named.empty() ? x.dims[d] == 1 : named.count(d) != 0;
-    if (goes && x.dims[d] != 1)
+    const bool removed = named.empty() ? x.dims[d] == 1 : named.count(d) != 0;
+    if (removed && x.dims[d] != 1)
       Damaged("it removes dimension %u of %s, which is not of size 1", d, Text(x.dims).c_str());
-    if (!goes) dims.push_back(x.dims[d]);
+    if (!removed) dims.push_back(x.dims[d]);
   }
   if (x.rank() == 0 && !named.empty()) Damaged("it removes a dimension of a scalar");
   n.Set(0, n.Reshape(x, dims));

@@ -17,7 +17,7 @@ struct TensorView {
   Dims dims;
   Qnn_DataType_t dtype = QNN_DATATYPE_UNDEFINED;
   Encoding encoding;
-  // The elements of a constant: as many bytes as type and shape say. `constant` without `data`:
+  // The elements of a constant: as many bytes as type and shape give. `constant` without `data`:
   // it has no elements.
   const void* data = nullptr;
   bool constant = false;

@@ -115,7 +115,7 @@ Value Node::Reencoded(const Value& v, Dims dims, Encoding encoding, const int32_
   return Add(std::move(t), std::move(dims));
 }
 
-// A constant: its elements stay where they are.
+// Of a constant, whose elements are not moved.
 Value Node::Reshaped(const Value& v, const Dims& dims) {
   PlannedTensor t = spec(v);
   t.dims = Physical(dims);

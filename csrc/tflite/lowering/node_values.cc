@@ -160,7 +160,7 @@ Qnn_DataType_t Node::OutType(int i) const {
 }
 
 void Node::Set(int i, Value v) {
-  if (i >= outputs()) return;  // scratch memory of TFLite's kernels, which files may leave out
+  if (i >= outputs()) return;  // scratch memory of TFLite's kernels, which files may omit
   const TensorView& t = view_.outputs[i];
   if (view_.shapes_known) {
     if (Elements(v.dims) != Elements(t.dims))

@@ -50,12 +50,12 @@ struct PlannedTensor {
   int index = -1;
   bool state = false;  // of a variable tensor, which is kept from run to run
 
-  // Of constants. `owned` where they were computed here; elsewhere they stay in the model.
+  // Of constants. `owned` where they were computed here; elsewhere they are the model's.
   const void* data = nullptr;
   std::vector<uint8_t> owned;
   bool decoded = false;    // `owned` has the real numbers that the input's integers stand for
   bool reencoded = false;  // the input's integers, with an encoding of its own
-  // Dimension i is dimension order[i] of `source`, which is how the data lies. Moved when built.
+  // Dimension i is dimension order[i] of `source`, the layout of the data. Transposed when built.
   std::vector<uint32_t> order;
   Dims source;
 

@@ -237,7 +237,7 @@ void DepthToSpace(Node& n) {
                 {U32s("block_size", {block, block}), U32("mode", 0)}));
 }
 
-// Batches of blocks. [N, L, C] goes as [N, L, 1, C].
+// Batches of blocks. [N, L, C] is treated as [N, L, 1, C].
 void Batches(Node& n, bool to_batch) {
   Value x = n.In(0);
   if (x.rank() != 3 && x.rank() != 4) Damaged("an input of rank %u instead of 3 or 4", x.rank());

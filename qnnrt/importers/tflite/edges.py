@@ -1,4 +1,4 @@
-"""Names and tensors of what goes into a model and comes out of it."""
+"""Names and tensors of a model's inputs and outputs."""
 
 from __future__ import annotations
 

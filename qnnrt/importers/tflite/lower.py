@@ -131,7 +131,7 @@ class Lowering:
         return Value(shape, tensor.dtype, edge, None, tensor.encoding)
 
     def _next_state(self, tensor: TensorInfo, value: Value) -> None:
-        """What an operator leaves in a variable tensor."""
+        """The value of a variable tensor after an operator."""
         name = unique(f"{self._states[tensor.index]}.next", self.used)
         self.state_outputs.append((name, value))
 

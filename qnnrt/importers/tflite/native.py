@@ -1,4 +1,4 @@
-"""The lowering of operators, which is the runtime library's: what goes there and comes back."""
+"""The lowering of operators, which is the runtime library's: its arguments and results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def lower(
     states: int,
     budget: int,
 ) -> dict[str, Any]:
-    """What an operator becomes, or why not, as ``qnnrt_tflite_lower`` says it.
+    """What an operator becomes, or why not, as ``qnnrt_tflite_lower`` returns it.
 
     Args:
         inputs: None where one is omitted; those of variable tensors have no value.

@@ -1,6 +1,6 @@
 """A subgraph of a file in parts: models of some of its operators, between tensors by index.
 
-A delegate takes some operators and leaves others. What is worked out over the whole subgraph
+A delegate takes some operators and leaves others. What is computed over the whole subgraph
 (shapes, constants that are folded) holds in every part.
 """
 
@@ -69,7 +69,7 @@ class Parts:
         return self.graph.tensors[index]
 
     def folds(self, operator: OperatorInfo) -> bool:
-        """Whether nothing of an operator is left to be done when the model runs."""
+        """Whether an operator has been evaluated, so that nothing of it runs."""
         return all(i in self.constants for i in operator.outputs)
 
     def model(

@@ -1,6 +1,6 @@
 """Values of a TFLite graph, and the builder that emits QNN operations on them.
 
-TFLite is channel-last as QNN is, so a value lies in memory as its shape says. A value is a
+TFLite is channel-last as QNN is, so a value has its shape's layout in memory. A value is a
 constant until an operation needs it as a tensor: parameters of QNN operations are read off it.
 """
 
