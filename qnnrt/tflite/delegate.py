@@ -152,7 +152,7 @@ class QnnDelegate:
         inputs = [
             i
             for i in dict.fromkeys(operator.inputs)
-            if i >= 0 and i not in parts.constants and not parts.tensor(i).variable
+            if i >= 0 and i not in parts.constants and not parts.graph.tensors[i].variable
         ]
         try:
             model = parts.model([operator], inputs, operator.outputs)

@@ -130,11 +130,6 @@ class Lowering:
         self.state_inputs.append(edge)
         return Value(shape, tensor.dtype, edge, None, tensor.encoding)
 
-    def _next_state(self, tensor: TensorInfo, value: Value) -> None:
-        """The value of a variable tensor after an operator."""
-        name = unique(f"{self._states[tensor.index]}.next", self.used)
-        self.state_outputs.append((name, value))
-
     # ---- operators ---------------------------------------------------------------------------
 
     def run(self, operators: list[OperatorInfo]) -> None:
@@ -263,7 +258,8 @@ class Lowering:
         for next_ in plan["states"]:
             tensor = node.tensors[next_["input"]]
             assert tensor is not None
-            self._next_state(tensor, value(next_["tensor"], next_["shape"]))
+            name = unique(f"{self._states[tensor.index]}.next", self.used)
+            self.state_outputs.append((name, value(next_["tensor"], next_["shape"])))
         found = [
             None if o["tensor"] < 0 else value(o["tensor"], o["shape"]) for o in plan["outputs"]
         ]

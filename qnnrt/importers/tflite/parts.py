@@ -15,7 +15,6 @@ from ...model import Model
 from .edges import model_of
 from .lower import Lowering
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
-from .types import TensorInfo
 from .values import constant
 
 __all__ = ["Parts", "tensor_name"]
@@ -64,10 +63,6 @@ class Parts:
             lowering.run(self.graph.operators)
         return lowering
 
-    def tensor(self, index: int) -> TensorInfo:
-        """What the file says of a tensor."""
-        return self.graph.tensors[index]
-
     def folds(self, operator: OperatorInfo) -> bool:
         """Whether an operator has been evaluated, so that nothing of it runs."""
         return all(i in self.constants for i in operator.outputs)
@@ -87,7 +82,8 @@ class Parts:
         made = {i for operator in operators for i in operator.outputs}
         for i, data in self.constants.items():
             if i not in made:
-                lowering.env[i] = constant(data, self.tensor(i).encoding, self.tensor(i).name)
+                info = self.graph.tensors[i]
+                lowering.env[i] = constant(data, info.encoding, info.name)
         lowering.used.update(dict.fromkeys(map(tensor_name, (*inputs, *outputs)), 1))
         given = [lowering.add_input(i, tensor_name(i), self.shapes[i]) for i in inputs]
         with np.errstate(all="ignore"):

@@ -32,10 +32,6 @@ class Value:
     name: str = ""  # of a constant, from the file
 
     @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    @property
     def size(self) -> int:
         return math.prod(self.shape)
 
