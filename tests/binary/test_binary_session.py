@@ -14,23 +14,10 @@ import pytest
 import qnnrt
 from qnnrt import _core, qnn
 from qnnrt.cli import main
-from qnnrt.cli._network import mobilenet_v2
 from qnnrt.model import ContextBinary, Model, Node, Tensor
-from support.binaries import feeds, made_for, save
-from support.outside import SANITIZED, run_code
-from support.toy import F32, add_model, conv_model, relu_model, tensors
-
-MIB = 1 << 20
-MEASURED = pytest.mark.skipif(SANITIZED, reason="the sanitizer's own memory is measured, too")
-OWN = pytest.mark.parametrize("backend", ["cpu", "htp"])
-
-MODELS = {
-    "relu": relu_model,
-    "add": add_model,
-    "conv": conv_model,
-    "mobilenet_v2": lambda: mobilenet_v2(64, 16),
-}
-
+from support.binaries import MODELS, OWN, feeds, made_for, save
+from support.outside import run_code
+from support.toy import F32, conv_model, relu_model, tensors
 
 # ---- what comes back -----------------------------------------------------------------------------
 

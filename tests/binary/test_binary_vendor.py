@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -12,30 +11,15 @@ import pytest
 import qnnrt
 from qnnrt import qnn
 from qnnrt.cli import main
-from qnnrt.cli._network import mobilenet_v2
 from qnnrt.model import ContextBinary, Model, Node, Quantization, Tensor
 from support.binaries import feeds, save
-from support.outside import SANITIZED
-from support.toy import add_model, conv_model, relu_model, tensors
-
-MIB = 1 << 20
-MEASURED = pytest.mark.skipif(SANITIZED, reason="the sanitizer's own memory is measured, too")
-OWN = pytest.mark.parametrize("backend", ["cpu", "htp"])
-
-MODELS = {
-    "relu": relu_model,
-    "add": add_model,
-    "conv": conv_model,
-    "mobilenet_v2": lambda: mobilenet_v2(64, 16),
-}
+from support.toy import add_model, relu_model, tensors
+from support.vendor import vendor_library
 
 
 @pytest.fixture(scope="module")
 def simulator() -> str:
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package onnxruntime-qnn is not installed")
-    return str(Path(spec.origin).parent / "libQnnHtp.so")
+    return vendor_library("libQnnHtp.so")
 
 
 @pytest.fixture(scope="module")

@@ -78,24 +78,6 @@ static Qnn_Tensor_t constant(const char* name, uint32_t rank, uint32_t* dimensio
   return t;
 }
 
-static Qnn_OpConfig_t op(const char* name, const char* type, Qnn_Param_t* params,
-                         uint32_t num_params, Qnn_Tensor_t* inputs, uint32_t num_inputs,
-                         Qnn_Tensor_t* output) {
-  Qnn_OpConfig_t config;
-  memset(&config, 0, sizeof config);
-  config.version = QNN_OPCONFIG_VERSION_1;
-  config.v1.name = name;
-  config.v1.packageName = "qti.aisw";
-  config.v1.typeName = type;
-  config.v1.numOfParams = num_params;
-  config.v1.params = params;
-  config.v1.numOfInputs = num_inputs;
-  config.v1.inputTensors = inputs;
-  config.v1.numOfOutputs = 1;
-  config.v1.outputTensors = output;
-  return config;
-}
-
 /* Values in [-1, 1) that differ from each other: a plain linear congruence. */
 static void fill(float* values, int count, uint32_t seed) {
   for (int i = 0; i < count; ++i) {

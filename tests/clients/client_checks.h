@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "qnnrt/qnn.h"
 
@@ -28,5 +29,23 @@ static void expect_code(const char* file, int line, const char* call, Qnn_ErrorH
 #define EXPECT(condition) ((condition) ? (void)0 : FAIL(#condition))
 #define OK(call) expect_code(__FILE__, __LINE__, #call, call, QNN_SUCCESS)
 #define REFUSED(call, code) expect_code(__FILE__, __LINE__, #call, call, code)
+
+static inline Qnn_OpConfig_t op(const char* name, const char* type, Qnn_Param_t* params,
+                                uint32_t num_params, Qnn_Tensor_t* inputs, uint32_t num_inputs,
+                                Qnn_Tensor_t* output) {
+  Qnn_OpConfig_t config;
+  memset(&config, 0, sizeof config);
+  config.version = QNN_OPCONFIG_VERSION_1;
+  config.v1.name = name;
+  config.v1.packageName = "qti.aisw";
+  config.v1.typeName = type;
+  config.v1.numOfParams = num_params;
+  config.v1.params = params;
+  config.v1.numOfInputs = num_inputs;
+  config.v1.inputTensors = inputs;
+  config.v1.numOfOutputs = 1;
+  config.v1.outputTensors = output;
+  return config;
+}
 
 #endif

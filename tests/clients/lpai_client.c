@@ -172,19 +172,7 @@ static uint8_t expected(uint8_t x, int i) {
 static void add_node(Qnn_GraphHandle_t graph, const char* type, Qnn_Param_t* params,
                      uint32_t num_params, Qnn_Tensor_t* inputs, uint32_t num_inputs,
                      Qnn_Tensor_t* output) {
-  Qnn_OpConfig_t config;
-  memset(&config, 0, sizeof config);
-  config.version = QNN_OPCONFIG_VERSION_1;
-  config.v1.name = type;
-  config.v1.packageName = "qti.aisw";
-  config.v1.typeName = type;
-  config.v1.numOfParams = num_params;
-  config.v1.params = params;
-  config.v1.numOfInputs = num_inputs;
-  config.v1.inputTensors = inputs;
-  config.v1.numOfOutputs = 1;
-  config.v1.outputTensors = output;
-  OK(qnn.graphAddNode(graph, config));
+  OK(qnn.graphAddNode(graph, op(type, type, params, num_params, inputs, num_inputs, output)));
 }
 
 static Qnn_Param_t limit(const char* name, float value) {

@@ -7,7 +7,6 @@ lines in the client's process, and the files that the client leaves.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import qnnrt
 from qnnrt import _core, qnn
 from qnnrt.model import ContextBinary
 from support.htp.votes import VOTES
+from support.outside import run_script
 from zoo import client_models
 
 pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
@@ -66,27 +66,11 @@ def run(tmp_path: Path):
             onnx.save(model, files["model.onnx"])
         np.savez(files["in.npz"], **feeds)
         files["case.json"].write_text(json.dumps(case))
-        # The provider finds libcdsprpc.so by its bare name.
-        environment = dict(
-            os.environ,
-            LD_LIBRARY_PATH=str(LIB),
-            QNNRT_PACKAGE_LIBS=str(Path(sys.prefix, "lib")),
-        )
         arguments = [files["model.onnx"], LIB / "libQnnHtp.so", files["in.npz"], files["out.npz"]]
-        process = subprocess.run(
-            [
-                sys.executable,
-                str(HERE / client),
-                *map(str, arguments),
-                str(RUNS),
-                str(files["case.json"]),
-            ],
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=600,
-            check=False,
+        process = run_script(
+            *(HERE / client, *arguments, RUNS, files["case.json"]),
+            LD_LIBRARY_PATH=str(LIB),  # the provider finds libcdsprpc.so by its bare name
+            QNNRT_PACKAGE_LIBS=str(Path(sys.prefix, "lib")),
         )
         return Run(process, files["out.npz"])
 

@@ -5,7 +5,6 @@ which node, and this runtime's own log of the steps that it made and of how ofte
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from onnx import helper
 
 import qnnrt
+from support.outside import run_script
 from zoo import client_models
 
 ort = pytest.importorskip("onnxruntime")
@@ -67,19 +67,10 @@ def run(tmp_path: Path):
         files = [tmp_path / name for name in ("model.onnx", "inputs.npz", "outputs.npz")]
         onnx.save(model, files[0])
         np.savez(files[1], **feeds)
-        environment = dict(os.environ, QNNRT_PACKAGE_LIBS=str(Path(sys.prefix, "lib")))
+        environment = {"QNNRT_PACKAGE_LIBS": str(Path(sys.prefix, "lib"))}
         if kernels == "portable":
             environment["QNNRT_ONEDNN"] = "none"
-        arguments = [files[0], BACKEND, files[1], files[2], RUNS]
-        process = subprocess.run(
-            [sys.executable, str(CLIENT), *map(str, arguments)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=600,
-            check=False,
-        )
+        process = run_script(CLIENT, files[0], BACKEND, files[1], files[2], RUNS, **environment)
         return Report(process, files[2])
 
     return run

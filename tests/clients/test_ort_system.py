@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 import qnnrt
 from qnnrt.cli import main
 from qnnrt.profile_log import ProfileLogContents
+from support.outside import run_script
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
@@ -64,14 +63,7 @@ def run_client(
 ) -> None:
     arguments = [str(model), str(LIBRARIES / "libQnnHtp.so"), str(RUNS)]
     arguments += [json.dumps(provider or {}), json.dumps(session or {})]
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(CLIENT), *arguments],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=300,
-        check=False,
-    )
+    done = run_script("-c", textwrap.dedent(CLIENT), *arguments, timeout=300)
     if fails_with is not None:
         assert done.returncode == 1, done.stderr[-4000:]  # an exception, not its end
         assert fails_with in done.stderr

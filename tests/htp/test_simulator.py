@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,18 +11,14 @@ import qnnrt
 from qnnrt import qnn
 from support import reference
 from support.toy import add_model, conv_model, relu_model
+from support.vendor import vendor_library
 
 pytestmark = pytest.mark.foreign
 
 
 @pytest.fixture(scope="module")
 def simulator() -> str:
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package onnxruntime-qnn is not installed")
-    path = Path(spec.origin).parent / "libQnnHtp.so"
-    assert path.exists(), path
-    return str(path)
+    return vendor_library("libQnnHtp.so")
 
 
 def test_it_is_what_it_says(simulator):

@@ -15,6 +15,7 @@ from support.tool_cases import (
     Capture,
     call,
     complaint,
+    here,
     listed,
     numbers,
     onnx_model,
@@ -86,8 +87,7 @@ def model(folder: Path, length: int = 64, weights: int = 0) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Path:
     """A folder as the documentation's: the binary, its input list, the two config files."""
-    monkeypatch.chdir(tmp_path)
-    raw(tmp_path / "x.raw", VALUES)
+    here(tmp_path, monkeypatch, x=VALUES)
     listed(tmp_path / "input_list.txt", "x.raw")
     generate(model(tmp_path), capsys)
     configure(tmp_path)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import qnnrt
 from qnnrt import BufferInUseError, GraphError, _core, lpai
-from qnnrt.model import Model
 from qnnrt.qnn import Backend, Graph
-from support.lpai_models import codes, compose, example, on_cpu, quantized_conv, quantized_relu
+from support.lpai_models import (
+    codes,
+    compose,
+    example,
+    keyword,
+    on_cpu,
+    quantized_conv,
+    quantized_relu,
+)
 
 KEYWORD = example()
-
-
-@pytest.fixture
-def backend() -> Iterator[Backend]:
-    with Backend.open("lpai") as opened:
-        yield opened
-
-
-def keyword() -> Model:
-    return KEYWORD.network()
 
 
 class TestStepByStep:

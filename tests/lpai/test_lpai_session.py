@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,18 @@ import pytest
 
 import qnnrt
 from qnnrt import GraphError, _core, lpai
-from qnnrt.model import Model, Node, Tensor
+from qnnrt.model import Node, Tensor
 from qnnrt.qnn import Backend, Context
-from support.lpai_models import U8, codes, compose, example, on_cpu, quantized_conv, quantized_relu
+from support.lpai_models import (
+    U8,
+    codes,
+    compose,
+    example,
+    keyword,
+    on_cpu,
+    quantized_conv,
+    quantized_relu,
+)
 from support.parallel import running
 
 KEYWORD = example()
@@ -21,16 +29,6 @@ IOS = ("memhandle", "raw", "scratch")
 
 def sound(frames: int, seed: int = 3) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 1, (frames, 1, KEYWORD.BANDS)).astype(np.float32)
-
-
-@pytest.fixture
-def backend() -> Iterator[Backend]:
-    with Backend.open("lpai") as opened:
-        yield opened
-
-
-def keyword() -> Model:
-    return KEYWORD.network()
 
 
 class TestIo:

@@ -14,6 +14,7 @@
 #include "api/error_table.h"
 #include "check.h"
 #include "memory/rpcmem.h"
+#include "qnn_tensor.h"
 
 namespace {
 
@@ -27,21 +28,6 @@ const QnnInterface_ImplementationV2_32_t& Table() {
   return *table;
 }
 const QnnInterface_ImplementationV2_32_t& q = Table();
-
-Qnn_Tensor_t TensorOf(const char* name, Qnn_TensorType_t type, uint32_t* dims, uint32_t rank) {
-  Qnn_Tensor_t t;
-  std::memset(&t, 0, sizeof(t));
-  t.version = QNN_TENSOR_VERSION_1;
-  t.v1.name = name;
-  t.v1.type = type;
-  t.v1.dataType = QNN_DATATYPE_FLOAT_32;
-  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
-  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
-  t.v1.rank = rank;
-  t.v1.dimensions = dims;
-  t.v1.memType = QNN_TENSORMEMTYPE_RAW;
-  return t;
-}
 
 Qnn_OpConfig_t OpOf(const char* type, Qnn_Tensor_t* in, uint32_t num_in, Qnn_Tensor_t* out) {
   Qnn_OpConfig_t op;

@@ -17,6 +17,7 @@
 #include "abi/qnnrt_ext.h"
 #include "check.h"
 #include "memory/rpcmem.h"
+#include "qnn_tensor.h"
 
 extern "C" Qnn_ErrorHandle_t qnnrt_htp_get_providers(const QnnInterface_t*** list, uint32_t* n);
 
@@ -125,21 +126,6 @@ struct GraphOf {
   Qnn_GraphHandle_t handle = nullptr;
   Qnn_Tensor_t x, y, early;
   std::vector<std::string> names;
-
-  static Qnn_Tensor_t Make(const char* name, Qnn_TensorType_t type, uint32_t* dims) {
-    Qnn_Tensor_t t;
-    std::memset(&t, 0, sizeof(t));
-    t.version = QNN_TENSOR_VERSION_1;
-    t.v1.name = name;
-    t.v1.type = type;
-    t.v1.dataType = QNN_DATATYPE_FLOAT_32;
-    t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
-    t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
-    t.v1.rank = 1;
-    t.v1.dimensions = dims;
-    t.v1.memType = QNN_TENSORMEMTYPE_RAW;
-    return t;
-  }
   static void Node(Qnn_GraphHandle_t graph, const char* name, const char* type,
                    std::vector<Qnn_Tensor_t> in, Qnn_Tensor_t out) {
     Qnn_OpConfig_t op;
@@ -156,11 +142,11 @@ struct GraphOf {
       : dims{n} {
     CHECK_EQ(q.graphCreate(context, name, nullptr, &handle), 0u);
     std::vector<float> one(n, 1.0f);
-    x = Make("x", QNN_TENSOR_TYPE_APP_WRITE, dims);
-    y = Make("y", QNN_TENSOR_TYPE_APP_READ, dims);
-    early = Make("early", QNN_TENSOR_TYPE_APP_READ, dims);
+    x = TensorOf("x", QNN_TENSOR_TYPE_APP_WRITE, dims, 1);
+    y = TensorOf("y", QNN_TENSOR_TYPE_APP_READ, dims, 1);
+    early = TensorOf("early", QNN_TENSOR_TYPE_APP_READ, dims, 1);
     for (Qnn_Tensor_t* t : {&x, &y, &early}) t->v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE;
-    Qnn_Tensor_t c = Make("c", QNN_TENSOR_TYPE_STATIC, dims);
+    Qnn_Tensor_t c = TensorOf("c", QNN_TENSOR_TYPE_STATIC, dims, 1);
     c.v1.clientBuf = {one.data(), static_cast<uint32_t>(n * sizeof(float))};
     CHECK_EQ(q.tensorCreateGraphTensor(handle, &x), 0u);
     CHECK_EQ(q.tensorCreateGraphTensor(handle, &y), 0u);
@@ -173,7 +159,7 @@ struct GraphOf {
       Qnn_Tensor_t after = y;
       if (s + 1 < steps) {
         names.push_back("t" + std::to_string(s));
-        after = Make(names.back().c_str(), QNN_TENSOR_TYPE_NATIVE, dims);
+        after = TensorOf(names.back().c_str(), QNN_TENSOR_TYPE_NATIVE, dims, 1);
         CHECK_EQ(q.tensorCreateGraphTensor(handle, &after), 0u);
       }
       names.push_back("n" + std::to_string(s));

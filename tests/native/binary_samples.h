@@ -11,6 +11,7 @@
 #include "../fuzz/binary_harness.h"
 #include "abi/qnn_errors.h"
 #include "check.h"
+#include "qnn_tensor.h"
 #include "test_graph.h"
 
 namespace binary_test {
@@ -165,15 +166,7 @@ inline std::vector<std::vector<float>> Results(Graph* graph, Status* status) {
       memory.emplace_back(t->elements());
       for (size_t i = 0; i < memory.back().size(); ++i)
         memory.back()[i] = static_cast<float>(i % 23) * 0.25f - 2;
-      Qnn_Tensor_t raw;
-      std::memset(&raw, 0, sizeof raw);
-      raw.version = QNN_TENSOR_VERSION_1;
-      raw.v1.id = t->id;
-      raw.v1.dataType = t->dtype;
-      raw.v1.rank = static_cast<uint32_t>(t->shape.size());
-      raw.v1.dimensions = const_cast<uint32_t*>(t->shape.data());
-      raw.v1.clientBuf = {memory.back().data(), static_cast<uint32_t>(t->bytes())};
-      (t->is_input() ? in : out).push_back(raw);
+      (t->is_input() ? in : out).push_back(RawOf(*t, memory.back().data(), t->bytes()));
     }
   }
   *status = graph->Execute(in.data(), static_cast<uint32_t>(in.size()), out.data(),

@@ -8,6 +8,7 @@
 #include "abi/qnn_errors.h"
 #include "check.h"
 #include "graph/graph.h"
+#include "qnn_tensor.h"
 #include "test_graph.h"
 
 using namespace qnnrt;
@@ -53,16 +54,7 @@ class Net : public TestGraph {
     return TestGraph::Add(std::move(t));
   }
   static Qnn_Tensor_t Raw(const Tensor& t, Floats* values) {
-    Qnn_Tensor_t raw;
-    std::memset(&raw, 0, sizeof(raw));
-    raw.version = QNN_TENSOR_VERSION_1;
-    raw.v1.id = t.id;
-    raw.v1.dataType = t.dtype;
-    raw.v1.rank = static_cast<uint32_t>(t.shape.size());
-    raw.v1.dimensions = const_cast<uint32_t*>(t.shape.data());
-    raw.v1.memType = QNN_TENSORMEMTYPE_RAW;
-    raw.v1.clientBuf = {values->data(), static_cast<uint32_t>(values->size() * sizeof(float))};
-    return raw;
+    return RawOf(t, values->data(), values->size() * sizeof(float));
   }
 
   bool exposed_;

@@ -13,6 +13,7 @@
 #include "abi/qnnrt_ext.h"
 #include "api/runtime.h"
 #include "check.h"
+#include "qnn_tensor.h"
 
 extern "C" Qnn_ErrorHandle_t qnnrt_lpai_get_providers(const QnnInterface_t*** list,
                                                       uint32_t* count);
@@ -151,22 +152,12 @@ inline Code SetAffinity(Qnn_GraphHandle_t graph, uint32_t affinity, uint32_t cor
 
 inline Qnn_Tensor_t MakeTensor(const char* name, Qnn_TensorType_t type, uint32_t rank,
                                uint32_t* dims, Qnn_DataType_t dtype = QNN_DATATYPE_UFIXED_POINT_8) {
-  Qnn_Tensor_t t;
-  std::memset(&t, 0, sizeof(t));
-  t.version = QNN_TENSOR_VERSION_1;
-  t.v1.name = name;
-  t.v1.type = type;
-  t.v1.dataType = dtype;
-  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
-  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  Qnn_Tensor_t t = TensorOf(name, type, dims, rank, dtype);
   if (dtype == QNN_DATATYPE_UFIXED_POINT_8) {
     t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_DEFINED;
     t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
     t.v1.quantizeParams.scaleOffsetEncoding = {1.0f, 0};
   }
-  t.v1.rank = rank;
-  t.v1.dimensions = dims;
-  t.v1.memType = QNN_TENSORMEMTYPE_RAW;
   return t;
 }
 

@@ -16,6 +16,7 @@
 #include "abi/qnn_op_values.h"
 #include "graph/graph.h"
 #include "memory/memory.h"
+#include "qnn_tensor.h"
 #include "support/allocations.h"
 #include "test_graph.h"
 
@@ -61,18 +62,6 @@ inline Tensor Described(Qnn_TensorType_t type, const Shape& shape) {
   t.type = type;
   t.shape = shape;
   return t;
-}
-
-inline Qnn_Tensor_t Null(const Tensor& t) {
-  Qnn_Tensor_t raw;
-  std::memset(&raw, 0, sizeof(raw));
-  raw.version = QNN_TENSOR_VERSION_1;
-  raw.v1.id = t.id;
-  raw.v1.dataType = t.dtype;
-  raw.v1.rank = static_cast<uint32_t>(t.shape.size());
-  raw.v1.dimensions = const_cast<uint32_t*>(t.shape.data());
-  raw.v1.memType = QNN_TENSORMEMTYPE_RAW;
-  return raw;
 }
 
 // out = tanh(exp(-in)) over `width` numbers: two tensors between.
@@ -139,7 +128,7 @@ class Frames : public TestGraph {
     Floats given(kWidth), got(3 * kWidth);
     for (uint32_t i = 0; i < kWidth; ++i) given[i] = from + static_cast<float>(i);
     void* to = given.data();
-    Qnn_Tensor_t x = Null(*in), y = Null(*out);
+    Qnn_Tensor_t x = RawOf(*in), y = RawOf(*out);
     if (graph().client_memory()) {
       to = PlaceOf(&graph(), in->id);
       std::copy(given.begin(), given.end(), static_cast<float*>(to));

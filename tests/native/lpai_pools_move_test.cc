@@ -213,7 +213,7 @@ TEST(ScratchMemoryIsReplacedBetweenExecutions) {
       if (i % 16 == 0) CHECK_OK(graph.IoAddress(frames.in->id).status());
     }
   });
-  Qnn_Tensor_t in = Null(*frames.in), out = Null(*frames.out);
+  Qnn_Tensor_t in = RawOf(*frames.in), out = RawOf(*frames.out);
   in.v1.clientBuf = {x.data(), Frames::kWidth * 4};
   out.v1.clientBuf = {y.data(), 3 * Frames::kWidth * 4};
   bool same = true;

@@ -35,7 +35,7 @@ TEST(OutputsAreToldWhereTheyLieAlsoAfterTheScratchMoved) {
   Guarded first(sizes->scratch / 64 * 64 + 64), second(first.size(), true);
   CHECK_OK(graph.SetScratch(first.data(), first.size()));
   CHECK_OK(graph.Finalize(nullptr));
-  Qnn_Tensor_t in = Null(*chain.in), out = Null(*chain.out);
+  Qnn_Tensor_t in = RawOf(*chain.in), out = RawOf(*chain.out);
   const Guarded* last = nullptr;
   for (const Guarded* scratch : {&first, &second, &first, &first}) {
     if (scratch != last) CHECK_OK(graph.SetScratch(scratch->data(), scratch->size()));
@@ -61,7 +61,7 @@ TEST(AnAddressThatWasToldIsKnownWhereNothingIsTold) {
   Guarded first((needed + 63) / 64 * 64), second(first.size());
   CHECK_OK(graph.SetScratch(first.data(), needed));
   CHECK_OK(graph.Finalize(nullptr));
-  Qnn_Tensor_t in = Null(*chain.in), out = Null(*chain.out);
+  Qnn_Tensor_t in = RawOf(*chain.in), out = RawOf(*chain.out);
   CHECK_OK(graph.Execute(&in, 1, &out, 1, {}));
   void* const told = out.v1.clientBuf.data;
   CHECK_OK(graph.SetScratch(second.data(), needed));
@@ -122,7 +122,7 @@ TEST(ExcludedInputsAndOutputsHaveNoPlaces) {
   Guarded scratch((few + 63) / 64 * 64), io(2048, true);
   CHECK_OK(graph.SetScratch(scratch.data(), few));
   CHECK_OK(graph.Finalize(nullptr));
-  Qnn_Tensor_t in = Null(*without.in), out = Null(*without.out);
+  Qnn_Tensor_t in = RawOf(*without.in), out = RawOf(*without.out);
   CHECK_EQ(graph.Execute(&in, 1, &out, 1, {}).code(), QNN_GRAPH_ERROR_INVALID_TENSOR);
   CHECK_EQ(graph.Execute(nullptr, 0, nullptr, 0, {}).code(), QNN_GRAPH_ERROR_INVALID_ARGUMENT);
   CHECK_EQ(graph.IoAddress(without.in->id).status().code(), QNN_GRAPH_ERROR_INVALID_TENSOR);
@@ -176,7 +176,7 @@ TEST(GivenInputsAndOutputsAreUsedWhereTheyAre) {
   Guarded scratch(Whole(needed)), x(1024), y(1024, true);
   CHECK_OK(graph.SetScratch(scratch.data(), needed));
   CHECK_OK(graph.Finalize(nullptr));
-  Qnn_Tensor_t in = Null(*chain.in), out = Null(*chain.out);
+  Qnn_Tensor_t in = RawOf(*chain.in), out = RawOf(*chain.out);
   const auto refused = [&](Qnn_Tensor_t* tensor, void* data, uint32_t size, const char* part) {
     const Qnn_Tensor_t before = *tensor;
     tensor->v1.clientBuf = {data, size};
@@ -220,7 +220,7 @@ TEST(AnExecutionAllocatesNothingAndCopiesNothing) {
   CHECK_OK(graph.SetScratch(scratch.data(), sizes.scratch));
   CHECK_OK(graph.SetPersistent(state.data(), sizes.persistent));
   CHECK_OK(graph.Finalize(nullptr));
-  Qnn_Tensor_t in = Null(*frames.in), out = Null(*frames.out);
+  Qnn_Tensor_t in = RawOf(*frames.in), out = RawOf(*frames.out);
   CHECK_OK(graph.Execute(&in, 1, &out, 1, {}));
   const uint64_t before = AllocationCount();
   for (int i = 0; i < 10; ++i) CHECK_OK(graph.Execute(&in, 1, &out, 1, {}));

@@ -20,6 +20,7 @@
 #include "abi/qnn_errors.h"
 #include "check.h"
 #include "memory/memory_api.h"
+#include "memory_client.h"
 
 namespace tcm_test {
 
@@ -90,12 +91,7 @@ inline qnnrt_buffer_info_t InfoOf(SlotHandle piece) {
   return info;
 }
 
-inline qnnrt_memory_counts_t Counts() {
-  qnnrt_pool_trim(0);
-  qnnrt_memory_counts_t counts;
-  qnnrt_memory_counts(&counts);
-  return counts;
-}
+using memory_test::Counts;
 
 inline SlotHandle Register(SlotHandle piece, uint64_t context, uint32_t bytes) {
   const qnnrt_buffer_info_t info = InfoOf(piece);

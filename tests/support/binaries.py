@@ -12,9 +12,19 @@ import pytest
 
 import qnnrt
 from qnnrt import qnn
+from qnnrt.cli._network import mobilenet_v2
 from qnnrt.model import Model, Node, Tensor
 from support.one_node import add_to
-from support.toy import F32, tensors
+from support.toy import F32, add_model, conv_model, relu_model, tensors
+
+#: Models by name, and the backends of this runtime that binaries of floats are for.
+MODELS = {
+    "relu": relu_model,
+    "add": add_model,
+    "conv": conv_model,
+    "mobilenet_v2": lambda: mobilenet_v2(64, 16),
+}
+OWN = pytest.mark.parametrize("backend", ["cpu", "htp"])
 
 _BACKEND, _HEADER_CHECKSUM = 56, 252  # where in the header, see docs/context-binary.md
 

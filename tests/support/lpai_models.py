@@ -21,6 +21,11 @@ def example() -> ModuleType:
     return loaded("examples/lpai_keyword.py")
 
 
+def keyword() -> Model:
+    network: Model = example().network()
+    return network
+
+
 def quantized_relu(size: int = 16) -> Model:
     """y = max(x, 0) on 8-bit codes: 10 stands for 0."""
     encoding = Quantization(scale=0.1, offset=-10)

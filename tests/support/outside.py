@@ -10,10 +10,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import qnnrt
 
 #: The tests run under the address sanitizer, whose own memory shows in what a process holds.
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+MEASURED = pytest.mark.skipif(SANITIZED, reason="the sanitizer's own memory is measured, too")
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: PYTHONPATH of such a process: this qnnrt, and what the tests import.
@@ -32,6 +35,21 @@ def run_code(
         text=True,
         timeout=timeout,
         env={**os.environ, **environment, "PYTHONPATH": PATHS},
+        check=False,
+    )
+
+
+def run_script(
+    *arguments: object, timeout: float = 600, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Python with these arguments, in which a foreign runtime may print whatever bytes it likes."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
         check=False,
     )
 

@@ -86,6 +86,13 @@ def listed(path: Path, *lines: str) -> Path:
     return path
 
 
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch, **inputs: Any) -> None:
+    """Work in a folder, with a file of each input in it."""
+    monkeypatch.chdir(folder)
+    for name, values in inputs.items():
+        raw(folder / f"{name}.raw", values)
+
+
 def numbers(path: Path, dtype: Any = np.float32) -> np.ndarray:
     return np.fromfile(path, dtype)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from support.tflite import reference
 from support.tflite.builder import ModelBuilder
 from support.tflite.models import dense_int8, open_batch, two_entries
 from support.tflite.networks import NETWORKS, Layers
+from support.vendor import vendor_library
 
 pytestmark = pytest.mark.foreign
 
@@ -64,12 +64,9 @@ def test_a_network_gives_the_same_bytes_on_the_htp_backend(name: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_runs_on_a_backend_of_others(name: str) -> None:
     """The vendor's simulator, which computes in half precision: the mapping is QNN's, not ours."""
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package onnxruntime-qnn is not installed")
+    library = vendor_library("libQnnHtp.so")
     data, shape = NETWORKS[name]()
     x = rng().standard_normal(shape).astype(F32)
-    library = Path(spec.origin).parent / "libQnnHtp.so"
     with qnnrt.Session(importer.load(data), library, io="raw") as session:
         found = session.run({"image": x})["scores"]
     (wanted,) = reference.reference(data, [x])

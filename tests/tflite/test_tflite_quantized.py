@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +20,7 @@ from support.tflite.networks import NETWORKS
 from support.tflite.quantized import ENCODINGS, F32, KINDS, conversion, hybrid, quantize
 from support.tflite.quantizer import Quantizer, quantized_network
 from support.tflite.random import random_network
+from support.vendor import vendor_library
 
 pytestmark = pytest.mark.foreign
 
@@ -333,12 +332,10 @@ def test_inputs_and_outputs_become_fixed_point_on_request() -> None:
 @pytest.mark.parametrize("name", ["convolutional", "depthwise"])
 def test_a_network_runs_on_a_backend_of_others(name: str, kind: str) -> None:
     """The vendor's simulator: what the importer writes is QNN, not only what is understood here."""
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package onnxruntime-qnn is not installed")
+    library = vendor_library("libQnnHtp.so")
     data, q = network(name, kind)
     model = importer.load(data)
-    with qnnrt.Session(model, Path(spec.origin).parent / "libQnnHtp.so", io="raw") as session:
+    with qnnrt.Session(model, library, io="raw") as session:
         found = session.run({model.inputs[0]: q})[model.outputs[0]]
     assert apart([found], reference.reference(data, [q])) <= 2
 

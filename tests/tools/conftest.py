@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 
 from support.net_run import A, B
-from support.tool_cases import X, listed, onnx_model, raw
+from support.tool_cases import X, here, listed, onnx_model
 
 
 @pytest.fixture
 def inputs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A working directory of the test's own, with a.raw and b.raw in it."""
-    monkeypatch.chdir(tmp_path)
-    raw(tmp_path / "a.raw", A)
-    raw(tmp_path / "b.raw", B)
+    here(tmp_path, monkeypatch, a=A, b=B)
 
 
 @pytest.fixture
@@ -26,6 +24,5 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def listed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A working directory of the test's own, with x.raw and an input list that names it."""
-    monkeypatch.chdir(tmp_path)
-    raw(tmp_path / "x.raw", X)
+    here(tmp_path, monkeypatch, x=X)
     listed(tmp_path / "l", "x.raw")

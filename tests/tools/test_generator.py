@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from support.tool_cases import (
     report,
     results,
 )
+from support.vendor import vendor_library
 
 pytestmark = pytest.mark.usefixtures("listed_here")
 
@@ -321,10 +321,7 @@ def test_the_vendors_simulator_prepares_and_runs_quantized_graphs(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """Another implementation of the C API, driven by the same tools."""
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package onnxruntime-qnn is not installed")
-    library = Path(spec.origin).parent / "libQnnHtp.so"
+    library = vendor_library("libQnnHtp.so")
     text = (
         "import numpy as np\n"
         "from qnnrt.model import Quantization\n"
@@ -336,12 +333,12 @@ def test_the_vendors_simulator_prepares_and_runs_quantized_graphs(
     )
     model = python_model(tmp_path, "q", text)
     more = ["--log_level", "error"]
-    given = generator(model, "--binary_file", "vendor", *more, backend=str(library))
+    given = generator(model, "--binary_file", "vendor", *more, backend=library)
     assert report(capsys, *given)["graphs"][0]["name"] == "q"
     values = np.array([-9, -5, -0.3, 0.2, 0.25, 0.74, 3, 500], np.float32)
     raw(tmp_path / "q.raw", values)
     listed(tmp_path / "lq", "q.raw", "q.raw")
-    run = net_run("output/vendor.bin", "--input_list", "lq", *more, backend=str(library))
+    run = net_run("output/vendor.bin", "--input_list", "lq", *more, backend=library)
     found = report(capsys, *run, "--output_data_type", "float_and_native")
     assert found["graphs"][0]["executions"] == 1
     assert "copied_bytes" not in found["graphs"][0]

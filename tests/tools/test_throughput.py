@@ -22,6 +22,7 @@ from support.tool_cases import (
     X,
     call,
     complaint,
+    here,
     listed,
     numbers,
     onnx_model,
@@ -34,9 +35,7 @@ from support.tool_cases import (
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    raw(tmp_path / "x.raw", X)
-    raw(tmp_path / "x2.raw", 2 * X)
+    here(tmp_path, monkeypatch, x=X, x2=2 * X)
     listed(tmp_path / "l", "x.raw", "x2.raw")
     python_model(tmp_path)
 
