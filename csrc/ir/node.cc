@@ -1,36 +1,16 @@
 #include "ir/node.h"
 
+#include "ir/visit.h"
+
 namespace qnnrt {
 namespace {
 
-template <typename T>
-int64_t IntegerAt(const void* data, size_t i) {
-  return static_cast<int64_t>(static_cast<const T*>(data)[i]);
-}
-
 int64_t IntegerAt(const Tensor& tensor, size_t i) {
-  const void* data = tensor.data->data();
-  switch (tensor.dtype) {
-    case QNN_DATATYPE_INT_8:
-      return IntegerAt<int8_t>(data, i);
-    case QNN_DATATYPE_INT_16:
-      return IntegerAt<int16_t>(data, i);
-    case QNN_DATATYPE_INT_32:
-      return IntegerAt<int32_t>(data, i);
-    case QNN_DATATYPE_INT_64:
-      return IntegerAt<int64_t>(data, i);
-    case QNN_DATATYPE_UINT_8:
-    case QNN_DATATYPE_BOOL_8:
-      return IntegerAt<uint8_t>(data, i);
-    case QNN_DATATYPE_UINT_16:
-      return IntegerAt<uint16_t>(data, i);
-    case QNN_DATATYPE_UINT_32:
-      return IntegerAt<uint32_t>(data, i);
-    case QNN_DATATYPE_UINT_64:
-      return IntegerAt<uint64_t>(data, i);
-    default:
-      return 0;
-  }
+  const bool truth = tensor.dtype == QNN_DATATYPE_BOOL_8;
+  if (!truth && (TypeBit(tensor.dtype) & types::kInt) == 0) return 0;
+  return VisitNumber(truth ? QNN_DATATYPE_UINT_8 : tensor.dtype, [&](auto t) {
+    return static_cast<int64_t>(tensor.data_as<decltype(t)>()[i]);
+  });
 }
 
 float FloatAt(const Tensor& tensor, size_t i) {

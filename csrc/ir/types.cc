@@ -45,7 +45,7 @@ constexpr TypeRow kRows[] = {
     {QNN_DATATYPE_UNDEFINED, "UNDEFINED", 0, 0},
 };
 
-const TypeRow* Find(Qnn_DataType_t type) {
+const TypeRow* Find(uint32_t type) {
   for (const TypeRow& row : kRows) {
     if (row.type == type) return &row;
   }
@@ -104,7 +104,7 @@ const char* DataTypeName(Qnn_DataType_t type) {
   return row ? row->name : "UNKNOWN";
 }
 
-TypeSet TypeBit(Qnn_DataType_t type) {
+TypeSet TypeBit(uint32_t type) {
   const TypeRow* row = Find(type);
   return row ? row->bit : 0;
 }

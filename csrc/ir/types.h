@@ -35,7 +35,9 @@ constexpr TypeSet kIndex = kI32 | kU32 | kI64;  // what an index input may be
 constexpr TypeSet kNumber = kInt | kFloat | kF64;
 constexpr TypeSet kAny = kNumber | kBool;
 }  // namespace types
-TypeSet TypeBit(Qnn_DataType_t type);  // 0 for a type that no op takes
+// 0 for a type that no op takes. Asked of the number: an enumeration must not even hold a value
+// that is none of it.
+TypeSet TypeBit(uint32_t type);
 inline bool IsFixed(Qnn_DataType_t type) { return (TypeBit(type) & types::kFixed) != 0; }
 // The integers that fixed-point numbers are stored as; other types are themselves.
 Qnn_DataType_t StorageType(Qnn_DataType_t type);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ir/visit.h"
 #include "ops/fixed/codec.h"
 
 namespace qnnrt {
@@ -108,38 +109,24 @@ Status ScalarBytes(const char* param, const ParamValue& value, const Tensor& lik
     return {};
   }
   const Qnn_DataType_t type = StorageType(like.dtype);
-  switch (type) {
-    case QNN_DATATYPE_FLOAT_16:
-      Store(FloatToHalf(static_cast<float>(d)), bytes);
-      return {};
-    case QNN_DATATYPE_FLOAT_32:
-      Store(static_cast<float>(d), bytes);
-      return {};
-    case QNN_DATATYPE_FLOAT_64:
-      Store(d, bytes);
-      return {};
-    case QNN_DATATYPE_BOOL_8:
-      Store<uint8_t>(is_int ? i != 0 : d != 0, bytes);
-      return {};
-    case QNN_DATATYPE_INT_8:
-      return StoreInt<int8_t>(param, i, d, is_int, bytes);
-    case QNN_DATATYPE_INT_16:
-      return StoreInt<int16_t>(param, i, d, is_int, bytes);
-    case QNN_DATATYPE_INT_32:
-      return StoreInt<int32_t>(param, i, d, is_int, bytes);
-    case QNN_DATATYPE_INT_64:
-      return StoreInt<int64_t>(param, i, d, is_int, bytes);
-    case QNN_DATATYPE_UINT_8:
-      return StoreInt<uint8_t>(param, i, d, is_int, bytes);
-    case QNN_DATATYPE_UINT_16:
-      return StoreInt<uint16_t>(param, i, d, is_int, bytes);
-    case QNN_DATATYPE_UINT_32:
-      return StoreInt<uint32_t>(param, i, d, is_int, bytes);
-    case QNN_DATATYPE_UINT_64:
-      return StoreInt<uint64_t>(param, i, d, is_int, bytes);
-    default:
-      return Invalid("param '%s' cannot be stored as %s", param, DataTypeName(type));
+  if ((TypeBit(type) & types::kAny) == 0)
+    return Invalid("param '%s' cannot be stored as %s", param, DataTypeName(type));
+  if (type == QNN_DATATYPE_BOOL_8) {
+    Store<uint8_t>(is_int ? i != 0 : d != 0, bytes);
+    return {};
   }
+  if (type == QNN_DATATYPE_FLOAT_16) {
+    Store(FloatToHalf(static_cast<float>(d)), bytes);
+    return {};
+  }
+  return VisitNumber(type, [&](auto t) -> Status {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>)
+      return StoreInt<T>(param, i, d, is_int, bytes);
+    else
+      Store(static_cast<T>(d), bytes);
+    return {};
+  });
 }
 
 }  // namespace qnnrt

@@ -308,4 +308,8 @@ KernelPtr MakeCopyKernel(std::vector<CopyTask> tasks, const CopyFill& fill) {
   return std::make_unique<CopyKernel>(std::move(tasks), fill);
 }
 
+KernelPtr MakePlainCopy(const Node& node) {
+  return MakeCopyKernel({{0, 0, StridedCopy(node.inputs[0]->bytes(), {})}});
+}
+
 }  // namespace qnnrt

@@ -75,5 +75,7 @@ struct CopyFill {
   unsigned char value[8] = {};
 };
 KernelPtr MakeCopyKernel(std::vector<CopyTask> tasks, const CopyFill& fill = {});
+// Output 0 is input 0 as it is.
+KernelPtr MakePlainCopy(const Node& node);
 
 }  // namespace qnnrt

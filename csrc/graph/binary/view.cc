@@ -133,32 +133,6 @@ Status ReadGraph(ByteReader* in, const BinaryHeader& header, BinaryGraph* graph)
   return Status::Ok();
 }
 
-// Asked of the number: an enumeration must not even hold a value that is none of it.
-bool IsDataType(uint32_t type) {
-  switch (type) {
-    case QNN_DATATYPE_INT_8:
-    case QNN_DATATYPE_INT_16:
-    case QNN_DATATYPE_INT_32:
-    case QNN_DATATYPE_INT_64:
-    case QNN_DATATYPE_UINT_8:
-    case QNN_DATATYPE_UINT_16:
-    case QNN_DATATYPE_UINT_32:
-    case QNN_DATATYPE_UINT_64:
-    case QNN_DATATYPE_FLOAT_16:
-    case QNN_DATATYPE_FLOAT_32:
-    case QNN_DATATYPE_FLOAT_64:
-    case QNN_DATATYPE_BOOL_8:
-    case QNN_DATATYPE_UFIXED_POINT_8:
-    case QNN_DATATYPE_UFIXED_POINT_16:
-    case QNN_DATATYPE_SFIXED_POINT_8:
-    case QNN_DATATYPE_SFIXED_POINT_16:
-    case QNN_DATATYPE_SFIXED_POINT_32:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Whether the encoding is one that has the fields which are there. The bit width is that of a
 // fixed-point type; other types may name the encoding without one.
 bool FieldsFit(uint32_t encoding, const Quantization& q, bool fixed) {
@@ -254,7 +228,7 @@ Status ReadTensor(ByteReader* in, Tensor* tensor) {
   tensor->shape.resize(rank);
   for (uint32_t& dim : tensor->shape) dim = in->Get<uint32_t>();
   const std::string name = "tensor '" + tensor->name + "'";
-  if (!IsTensorType(type) || !IsDataType(dtype) || !IsMemType(mem_type))
+  if (!IsTensorType(type) || TypeBit(dtype) == 0 || !IsMemType(mem_type))
     return DamagedBinary(name + " has no valid type");
   tensor->type = static_cast<Qnn_TensorType_t>(type);
   tensor->dtype = static_cast<Qnn_DataType_t>(dtype);

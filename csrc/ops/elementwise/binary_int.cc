@@ -6,9 +6,9 @@
 #include <cmath>
 #include <type_traits>
 
+#include "ir/visit.h"
 #include "ops/elementwise/binary.h"
 #include "ops/isa.h"
-#include "ops/visit.h"
 
 namespace qnnrt {
 namespace {

@@ -8,11 +8,11 @@
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
+#include "ir/visit.h"
 #include "ops/fixed/kernels.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/strided_copy.h"
-#include "ops/visit.h"
 
 namespace qnnrt {
 namespace {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "ir/visit.h"
 #include "ops/elementwise/unary.h"
 #include "ops/isa.h"
 #include "ops/stream.h"
@@ -45,18 +47,13 @@ void IntLoop(const void* in, void* out, size_t n, UnaryParams) {
 
 template <typename Op>
 UnaryLoop ForIntegers(Qnn_DataType_t type) {
-  switch (type) {
-    case QNN_DATATYPE_INT_8:
-      return IntLoop<Op, int8_t>;
-    case QNN_DATATYPE_INT_16:
-      return IntLoop<Op, int16_t>;
-    case QNN_DATATYPE_INT_32:
-      return IntLoop<Op, int32_t>;
-    case QNN_DATATYPE_INT_64:
-      return IntLoop<Op, int64_t>;
-    default:
+  return VisitNumber(type, [](auto t) -> UnaryLoop {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+      return IntLoop<Op, T>;
+    else
       return nullptr;
-  }
+  });
 }
 
 template <typename Op, typename R = float>

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ir/visit.h"
 #include "ops/fixed/arithmetic.h"
 #include "ops/isa.h"
 
@@ -82,23 +83,6 @@ void Encode(const float* in, T* out, size_t n, float scale, int32_t offset, Fixe
   EncodeWide(in, out, n, scale, offset, range);
 }
 
-// fn(T{}) for the integer type that a fixed-point type is stored as.
-template <typename Fn>
-void Visit(Qnn_DataType_t type, const Fn& fn) {
-  switch (type) {
-    case QNN_DATATYPE_UFIXED_POINT_8:
-      return fn(uint8_t{});
-    case QNN_DATATYPE_SFIXED_POINT_8:
-      return fn(int8_t{});
-    case QNN_DATATYPE_UFIXED_POINT_16:
-      return fn(uint16_t{});
-    case QNN_DATATYPE_SFIXED_POINT_16:
-      return fn(int16_t{});
-    default:
-      return fn(int32_t{});
-  }
-}
-
 // The block that element i lies in, and how many elements from i on lie in it one after the other.
 size_t BlockOf(const Shape& shape, const std::vector<uint32_t>& block, size_t i, size_t* run) {
   size_t number = 0, blocks = 1;
@@ -154,12 +138,12 @@ void Codec::Read(const void* elements, size_t begin, size_t count, float* values
   }
   const Quantization& q = *quantization_;
   if (q.axis >= 0 && inner_ == 1) {  // channels last: a scale for each element
-    return Visit(dtype_, [&](auto zero) {
+    return VisitCode(dtype_, [&](auto zero) {
       DecodeRows(static_cast<const decltype(zero)*>(elements), values, begin, count, q);
     });
   }
   ForRuns(begin, begin + count, [&](size_t which, size_t from, size_t to) {
-    Visit(dtype_, [&](auto zero) {
+    VisitCode(dtype_, [&](auto zero) {
       qnnrt::Decode(static_cast<const decltype(zero)*>(elements) + from, values + (from - begin),
                     to - from, q.scales[which], q.offsets[which]);
     });
@@ -177,7 +161,7 @@ void Codec::Write(const float* values, void* elements, size_t begin, size_t coun
   const Quantization& q = *quantization_;
   const FixedRange range = RangeOf(dtype_, q.bitwidth);
   ForRuns(begin, begin + count, [&](size_t which, size_t from, size_t to) {
-    Visit(dtype_, [&](auto zero) {
+    VisitCode(dtype_, [&](auto zero) {
       qnnrt::Encode(values + (from - begin), static_cast<decltype(zero)*>(elements) + from,
                     to - from, q.scales[which], q.offsets[which], range);
     });

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/visit.h"
+
 namespace qnnrt {
 namespace {
 
@@ -25,27 +27,15 @@ struct Between {
 
 using AnyLoop = decltype(&Between<uint8_t, uint8_t>::Loop<false>::Run);
 
-template <typename Fn>
-AnyLoop VisitNarrow(Qnn_DataType_t type, const Fn& fn) {
-  switch (type) {
-    case QNN_DATATYPE_UFIXED_POINT_8:
-      return fn(uint8_t{});
-    case QNN_DATATYPE_SFIXED_POINT_8:
-      return fn(int8_t{});
-    case QNN_DATATYPE_UFIXED_POINT_16:
-      return fn(uint16_t{});
-    case QNN_DATATYPE_SFIXED_POINT_16:
-      return fn(int16_t{});
-    default:
-      return nullptr;
-  }
-}
-
+// Null for 32 bits.
 AnyLoop PickLoop(Qnn_DataType_t from, Qnn_DataType_t to) {
-  return VisitNarrow(from, [to](auto f) {
+  return VisitCode(from, [to](auto f) {
     using From = decltype(f);
-    return VisitNarrow(to, [](auto t) -> AnyLoop {
-      return fixed::PickFma<Between<From, decltype(t)>::template Loop>();
+    return VisitCode(to, [](auto t) -> AnyLoop {
+      if constexpr (sizeof(f) > 2 || sizeof(t) > 2)
+        return nullptr;
+      else
+        return fixed::PickFma<Between<From, decltype(t)>::template Loop>();
     });
   });
 }

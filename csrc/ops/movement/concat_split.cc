@@ -2,6 +2,7 @@
 #include "ops/movement/concat_split.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "abi/qnn_op_names.h"
 #include "ops/fixed/kernels.h"
@@ -15,25 +16,27 @@ Status AxisOfFirst(const Node& node, size_t more, size_t* axis) {
   return GetAxis(node, "axis", node.inputs[0]->shape.size() + more, axis);
 }
 
-// The part [start, start + part) of axis `axis` of `whole`, against a dense tensor of its own.
-struct Slab {
-  size_t outer, row, whole_row, offset;  // in elements
-};
-Slab SlabOf(const Shape& whole, size_t axis, size_t start, size_t part) {
-  const size_t inner = Product(whole, axis + 1, whole.size());
-  return {Product(whole, 0, axis), part * inner, whole[axis] * inner, start * inner};
-}
-StridedCopy IntoWhole(const Slab& s, size_t element_size) {
-  return StridedCopy(element_size,
-                     {{s.outer, static_cast<ptrdiff_t>(s.row), static_cast<ptrdiff_t>(s.whole_row)},
-                      {s.row, 1, 1}},
-                     0, s.offset);
-}
-StridedCopy OutOfWhole(const Slab& s, size_t element_size) {
-  return StridedCopy(element_size,
-                     {{s.outer, static_cast<ptrdiff_t>(s.whole_row), static_cast<ptrdiff_t>(s.row)},
-                      {s.row, 1, 1}},
-                     s.offset, 0);
+// Copies between the tensor that `whole` is the shape of and its parts along an axis, each dense in
+// a tensor of its own; part i begins at starts[i], the last one ends at the last start.
+KernelPtr MakePartCopies(const Tensor& whole, size_t axis, const std::vector<size_t>& starts,
+                         bool into_whole) {
+  const size_t size = ElementSize(whole.dtype);
+  const size_t outer = Product(whole.shape, 0, axis);
+  const size_t inner = Product(whole.shape, axis + 1, whole.shape.size());
+  const auto whole_row = static_cast<ptrdiff_t>(whole.shape[axis] * inner);
+  std::vector<CopyTask> tasks;
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    const size_t row = (starts[i + 1] - starts[i]) * inner, offset = starts[i] * inner;
+    const auto part_row = static_cast<ptrdiff_t>(row);
+    if (into_whole) {
+      tasks.push_back(
+          {i, 0, StridedCopy(size, {{outer, part_row, whole_row}, {row, 1, 1}}, 0, offset)});
+    } else {
+      tasks.push_back(
+          {0, i, StridedCopy(size, {{outer, whole_row, part_row}, {row, 1, 1}}, offset, 0)});
+    }
+  }
+  return MakeCopyKernel(std::move(tasks));
 }
 
 Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
@@ -59,16 +62,11 @@ Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> MakeConcat(const Node& node, const KernelOptions&) {
-  size_t axis = 0, start = 0;
+  size_t axis = 0;
   QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
-  std::vector<CopyTask> tasks;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const size_t part = node.inputs[i]->shape[axis];
-    const Slab slab = SlabOf(node.outputs[0]->shape, axis, start, part);
-    tasks.push_back({i, 0, IntoWhole(slab, ElementSize(node.outputs[0]->dtype))});
-    start += part;
-  }
-  return MakeCopyKernel(std::move(tasks));
+  std::vector<size_t> starts = {0};
+  for (const Tensor* part : node.inputs) starts.push_back(starts.back() + part->shape[axis]);
+  return MakePartCopies(*node.outputs[0], axis, starts, true);
 }
 
 // Where output i begins on the axis, and the axis' end.
@@ -106,13 +104,14 @@ Result<KernelPtr> MakeSplit(const Node& node, const KernelOptions&) {
   std::vector<int64_t> points;
   QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
   QNNRT_RETURN_IF_ERROR(SplitPoints(node, axis, &points));
-  std::vector<CopyTask> tasks;
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const Slab slab = SlabOf(node.inputs[0]->shape, axis, static_cast<size_t>(points[i]),
-                             static_cast<size_t>(points[i + 1] - points[i]));
-    tasks.push_back({0, i, OutOfWhole(slab, ElementSize(node.inputs[0]->dtype))});
-  }
-  return MakeCopyKernel(std::move(tasks));
+  return MakePartCopies(*node.inputs[0], axis, {points.begin(), points.end()}, false);
+}
+
+// 0, 1, ..., count: parts of size 1.
+std::vector<size_t> EachIndex(size_t count) {
+  std::vector<size_t> starts(count + 1);
+  std::iota(starts.begin(), starts.end(), size_t{0});
+  return starts;
 }
 
 Status InferPack(const Node& node, std::vector<Shape>* outputs) {
@@ -134,12 +133,7 @@ Status InferPack(const Node& node, std::vector<Shape>* outputs) {
 Result<KernelPtr> MakePack(const Node& node, const KernelOptions&) {
   size_t axis = 0;
   QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 1, &axis));
-  std::vector<CopyTask> tasks;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const Slab slab = SlabOf(node.outputs[0]->shape, axis, i, 1);
-    tasks.push_back({i, 0, IntoWhole(slab, ElementSize(node.outputs[0]->dtype))});
-  }
-  return MakeCopyKernel(std::move(tasks));
+  return MakePartCopies(*node.outputs[0], axis, EachIndex(node.inputs.size()), true);
 }
 
 Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
@@ -160,12 +154,7 @@ Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
 Result<KernelPtr> MakeUnPack(const Node& node, const KernelOptions&) {
   size_t axis = 0;
   QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
-  std::vector<CopyTask> tasks;
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const Slab slab = SlabOf(node.inputs[0]->shape, axis, i, 1);
-    tasks.push_back({0, i, OutOfWhole(slab, ElementSize(node.inputs[0]->dtype))});
-  }
-  return MakeCopyKernel(std::move(tasks));
+  return MakePartCopies(*node.inputs[0], axis, EachIndex(node.outputs.size()), false);
 }
 
 Status InferTile(const Node& node, std::vector<Shape>* outputs) {

@@ -6,10 +6,10 @@
 
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
+#include "ir/visit.h"
 #include "ops/movement/gather.h"
 #include "ops/movement/indices.h"
 #include "ops/strided_copy.h"
-#include "ops/visit.h"
 
 namespace qnnrt {
 namespace {

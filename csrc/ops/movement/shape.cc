@@ -9,22 +9,7 @@
 namespace qnnrt {
 namespace {
 
-class AliasKernel final : public Kernel {
- public:
-  explicit AliasKernel(size_t bytes) : bytes_(bytes) {}
-  const char* Name() const override { return "portable"; }
-  Status Run(const ExecArgs& args) override {
-    ParallelCopy(args.threads, args.out[0], args.in[0], bytes_);
-    return {};
-  }
-
- private:
-  const size_t bytes_;
-};
-
-Result<KernelPtr> MakeAlias(const Node& node, const KernelOptions&) {
-  return KernelPtr(std::make_unique<AliasKernel>(node.inputs[0]->bytes()));
-}
+Result<KernelPtr> MakeAlias(const Node& node, const KernelOptions&) { return MakePlainCopy(node); }
 
 Status InferReshape(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &out = node.outputs[0]->shape;

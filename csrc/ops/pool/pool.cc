@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ir/visit.h"
 #include "ops/fixed/kernels.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
@@ -200,32 +201,15 @@ class Pool final : public Kernel {
   const decltype(PickMax()) max_ = PickMax();
 };
 
-template <typename T>
-KernelPtr MaxOf(const PoolGeometry& g) {
-  return KernelPtr(new Pool<T, PoolKind::kMax>(g));
-}
-
 Result<KernelPtr> MakePool(const Node& node, const KernelOptions&) {
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
   if (node.type.compare(0, 7, "PoolAvg") == 0) {
     return KernelPtr(new Pool<float, PoolKind::kAverage>(g));
   }
-  switch (node.inputs[0]->dtype) {
-    case QNN_DATATYPE_INT_8:
-      return MaxOf<int8_t>(g);
-    case QNN_DATATYPE_UINT_8:
-      return MaxOf<uint8_t>(g);
-    case QNN_DATATYPE_INT_16:
-      return MaxOf<int16_t>(g);
-    case QNN_DATATYPE_UINT_16:
-      return MaxOf<uint16_t>(g);
-    case QNN_DATATYPE_INT_32:
-      return MaxOf<int32_t>(g);
-    case QNN_DATATYPE_UINT_32:
-      return MaxOf<uint32_t>(g);
-    default:
-      return MaxOf<float>(g);
-  }
+  return VisitNumber(node.inputs[0]->dtype, [&g](auto t) {
+    using T = std::conditional_t<sizeof(t) == 8, float, decltype(t)>;  // none of the op's types
+    return KernelPtr(new Pool<T, PoolKind::kMax>(g));
+  });
 }
 
 OpDef Def(const char* type, int spatial, PoolKind kind) {

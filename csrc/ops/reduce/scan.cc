@@ -3,10 +3,10 @@
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
+#include "ir/visit.h"
 #include "ops/fixed/kernels.h"
 #include "ops/reduce/reduce.h"
 #include "ops/rules.h"
-#include "ops/visit.h"
 
 namespace qnnrt {
 namespace {

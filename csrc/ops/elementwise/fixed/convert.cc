@@ -69,20 +69,6 @@ class Requantize final : public FixedConvert {
   const Requantizer requantizer_;
 };
 
-class Copy final : public Kernel {
- public:
-  explicit Copy(const Node& node) : bytes_(node.inputs[0]->bytes()) {}
-  const char* Name() const override { return "portable"; }
-
-  Status Run(const ExecArgs& args) override {
-    ParallelCopy(args.threads, args.out[0], args.in[0], bytes_);
-    return {};
-  }
-
- private:
-  const size_t bytes_;
-};
-
 bool Real(Qnn_DataType_t type) {
   return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16 || IsFixed(type);
 }
@@ -95,7 +81,7 @@ Result<KernelPtr> MakeFixedConvert(const Node& node, const KernelOptions&) {
   if (!IsFixed(in.dtype) || !IsFixed(out.dtype)) {
     return KernelPtr(std::make_unique<WithFloats>(node));
   }
-  if (SameEncoding(in, out)) return KernelPtr(std::make_unique<Copy>(node));
+  if (SameEncoding(in, out)) return MakePlainCopy(node);
   return KernelPtr(std::make_unique<Requantize>(node));
 }
 

@@ -1,5 +1,6 @@
 #include "ops/elementwise/fixed/fused.h"
 
+#include "ir/visit.h"
 #include "ops/fixed/codec.h"
 #include "ops/post_ops.h"
 
@@ -54,19 +55,13 @@ struct Row {
 
 // `Loop<Op, T>` for the type; null for 32 bits.
 template <template <typename, typename> class Loop, typename Op>
-auto Pick(Qnn_DataType_t type) -> decltype(&Loop<Op, uint8_t>::template With<false>::Run) {
-  switch (type) {
-    case QNN_DATATYPE_UFIXED_POINT_8:
-      return PickFma<Loop<Op, uint8_t>::template With>();
-    case QNN_DATATYPE_SFIXED_POINT_8:
-      return PickFma<Loop<Op, int8_t>::template With>();
-    case QNN_DATATYPE_UFIXED_POINT_16:
-      return PickFma<Loop<Op, uint16_t>::template With>();
-    case QNN_DATATYPE_SFIXED_POINT_16:
-      return PickFma<Loop<Op, int16_t>::template With>();
-    default:
+auto Pick(Qnn_DataType_t type) {
+  return VisitCode(type, [](auto t) -> decltype(&Loop<Op, uint8_t>::template With<false>::Run) {
+    if constexpr (sizeof(t) > 2)
       return nullptr;
-  }
+    else
+      return PickFma<Loop<Op, decltype(t)>::template With>();
+  });
 }
 
 // Whether results stay finite and an Encoder takes them.

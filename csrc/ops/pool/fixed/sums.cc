@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
+#include "ir/visit.h"
 #include "ops/fixed/kernels.h"
 #include "ops/fixed/requantize.h"
 #include "ops/isa.h"
@@ -118,19 +119,14 @@ SumFn PickSum(size_t taps) {
   return PickIsa<SumWindow<T, int32_t>>();
 }
 
+// Null for 32 bits.
 SumFn PickSum(Qnn_DataType_t type, size_t taps) {
-  switch (type) {
-    case QNN_DATATYPE_UFIXED_POINT_8:
-      return PickSum<uint8_t>(taps);
-    case QNN_DATATYPE_SFIXED_POINT_8:
-      return PickSum<int8_t>(taps);
-    case QNN_DATATYPE_UFIXED_POINT_16:
-      return PickSum<uint16_t>(taps);
-    case QNN_DATATYPE_SFIXED_POINT_16:
-      return PickSum<int16_t>(taps);
-    default:
+  return VisitCode(type, [taps](auto t) -> SumFn {
+    if constexpr (sizeof(t) > 2)
       return nullptr;
-  }
+    else
+      return PickSum<decltype(t)>(taps);
+  });
 }
 
 class FixedSum final : public Kernel {

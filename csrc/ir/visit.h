@@ -34,4 +34,21 @@ auto VisitNumber(Qnn_DataType_t type, const F& f) {
   }
 }
 
+// f(T{}) for the T that a fixed-point type is stored as.
+template <typename F>
+auto VisitCode(Qnn_DataType_t type, const F& f) {
+  switch (type) {
+    case QNN_DATATYPE_UFIXED_POINT_8:
+      return f(uint8_t{});
+    case QNN_DATATYPE_SFIXED_POINT_8:
+      return f(int8_t{});
+    case QNN_DATATYPE_UFIXED_POINT_16:
+      return f(uint16_t{});
+    case QNN_DATATYPE_SFIXED_POINT_16:
+      return f(int16_t{});
+    default:
+      return f(int32_t{});
+  }
+}
+
 }  // namespace qnnrt
