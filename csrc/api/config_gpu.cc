@@ -140,11 +140,5 @@ Status ReadGpuGraphConfig(const BackendTraits& traits, const void* custom, uint8
 }  // namespace qnnrt
 
 extern "C" const char* qnnrt_gpu_config(void* handle) {
-  thread_local std::string text;
-  try {
-    text = qnnrt::Describe(handle);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  return text.empty() ? nullptr : text.c_str();
+  return qnnrt::TextOrNull([&] { return qnnrt::Describe(handle); });
 }

@@ -224,13 +224,7 @@ void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts) {
 }
 
 const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device) {
-  thread_local std::string text;
-  try {
-    text = qnnrt::DescribeHtp(device);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  return text.empty() ? nullptr : text.c_str();
+  return qnnrt::TextOrNull([&] { return qnnrt::DescribeHtp(device); });
 }
 
 uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count,

@@ -102,11 +102,5 @@ std::string Describe(void* handle) {
 }  // namespace qnnrt
 
 extern "C" const char* qnnrt_lpai_describe(void* handle) {
-  thread_local std::string text;
-  try {
-    text = qnnrt::Describe(handle);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  return text.empty() ? nullptr : text.c_str();
+  return qnnrt::TextOrNull([&] { return qnnrt::Describe(handle); });
 }

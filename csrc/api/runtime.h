@@ -168,4 +168,16 @@ Qnn_ErrorHandle_t Guarded(Body&& body) {
   }
 }
 
+// What `describe` writes, until this thread asks it again; null: nothing, or no memory.
+template <typename Describe>
+const char* TextOrNull(const Describe& describe) {
+  thread_local std::string text;  // one for each lambda
+  try {
+    text = describe();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  return text.empty() ? nullptr : text.c_str();
+}
+
 }  // namespace qnnrt

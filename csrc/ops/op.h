@@ -41,8 +41,8 @@ class Kernel {
   virtual size_t PersistentBytes() const { return 0; }  // state of ops like Lstm, Gru and Buffer
   // False when the kernel keeps its own (packed) form of static input i and never reads in[i].
   virtual bool ReadsInput(size_t /*i*/) const { return true; }
-  virtual const char* Name() const = 0;             // "portable", "onednn:brgemm", ...
-  virtual size_t WeightBytes() const { return 0; }  // what it packed
+  virtual const char* Name() const { return "portable"; }  // or "onednn:brgemm", ...
+  virtual size_t WeightBytes() const { return 0; }         // what it packed
 };
 
 class WeightStore;

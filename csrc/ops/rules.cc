@@ -9,27 +9,26 @@
 
 namespace qnnrt {
 
-Status GetAxes(const Node& node, const char* param, size_t rank, std::vector<size_t>* result) {
-  result->clear();
+Result<std::vector<size_t>> GetAxes(const Node& node, const char* param, size_t rank) {
+  std::vector<size_t> axes;
   for (int64_t axis : node.Ints(param)) {
-    size_t index = 0;
-    QNNRT_RETURN_IF_ERROR(CheckAxis(param, axis, rank, &index));
-    result->push_back(index);
+    QNNRT_ASSIGN_OR_RETURN(const size_t index, CheckAxis(param, axis, rank));
+    axes.push_back(index);
   }
-  std::sort(result->begin(), result->end());
-  const auto twice = std::adjacent_find(result->begin(), result->end());
-  if (twice != result->end()) return Invalid("param '%s' names axis %zu twice", param, *twice);
-  return {};
+  std::sort(axes.begin(), axes.end());
+  const auto twice = std::adjacent_find(axes.begin(), axes.end());
+  if (twice != axes.end()) return Invalid("param '%s' names axis %zu twice", param, *twice);
+  return axes;
 }
 
-Status GetInts(const Node& node, const char* param, size_t count, int64_t low,
-               std::vector<int64_t>* result) {
-  *result = node.Ints(param);
-  if (result->size() != count) {
-    return Invalid("param '%s' must hold %zu values, got %zu", param, count, result->size());
+Result<std::vector<int64_t>> GetInts(const Node& node, const char* param, size_t count,
+                                     int64_t low) {
+  std::vector<int64_t> values = node.Ints(param);
+  if (values.size() != count) {
+    return Invalid("param '%s' must hold %zu values, got %zu", param, count, values.size());
   }
-  for (int64_t value : *result) QNNRT_RETURN_IF_ERROR(CheckRange(param, value, low, INT32_MAX));
-  return {};
+  for (int64_t value : values) QNNRT_RETURN_IF_ERROR(CheckRange(param, value, low, INT32_MAX));
+  return values;
 }
 
 Status CheckShape(const Node& node, size_t i, const char* what, const Shape& shape) {

@@ -25,27 +25,26 @@ inline Status CheckRange(const char* param, int64_t value, int64_t least, int64_
 }
 
 // An axis given as a param: [0, limit), or counted from the end when it is negative.
-inline Status CheckAxis(const char* param, int64_t axis, size_t limit, size_t* result) {
+inline Result<size_t> CheckAxis(const char* param, int64_t axis, size_t limit) {
   const int64_t n = static_cast<int64_t>(limit);
   if (axis < -n || axis >= n) {
     return Invalid("param '%s' names axis %lld, outside of [%lld, %lld)", param,
                    static_cast<long long>(axis), static_cast<long long>(-n),
                    static_cast<long long>(n));
   }
-  *result = static_cast<size_t>(axis < 0 ? axis + n : axis);
-  return {};
+  return static_cast<size_t>(axis < 0 ? axis + n : axis);
 }
 
-inline Status GetAxis(const Node& node, const char* param, size_t limit, size_t* result) {
-  return CheckAxis(param, node.Int(param), limit, result);
+inline Result<size_t> GetAxis(const Node& node, const char* param, size_t limit) {
+  return CheckAxis(param, node.Int(param), limit);
 }
 
-// A param that holds a set of axes: each in range, none twice; ascending in *result.
-Status GetAxes(const Node& node, const char* param, size_t rank, std::vector<size_t>* result);
+// A param that holds a set of axes: each in range, none twice; ascending.
+Result<std::vector<size_t>> GetAxes(const Node& node, const char* param, size_t rank);
 
 // A param tensor of exactly `count` numbers, each at least `low`.
-Status GetInts(const Node& node, const char* param, size_t count, int64_t low,
-               std::vector<int64_t>* result);
+Result<std::vector<int64_t>> GetInts(const Node& node, const char* param, size_t count,
+                                     int64_t low);
 
 // A scalar as the raw bytes of an element of `like` (pad and one-hot values). Of a fixed-point
 // tensor, an integer is the stored integer itself, a floating-point value the real number.
@@ -74,6 +73,10 @@ inline Status CheckSize(const char* what, int64_t size) {
 inline Status SameShapeAsInput(const Node& node, std::vector<Shape>* outputs) {
   (*outputs)[0] = node.inputs[0]->shape;
   return {};
+}
+inline Status SameShapeAlongAxis(const Node& node, std::vector<Shape>* outputs) {
+  auto axis = GetAxis(node, "axis", node.inputs[0]->shape.size());
+  return axis.ok() ? SameShapeAsInput(node, outputs) : std::move(axis).status();
 }
 
 // The shape both broadcast to, by numpy's rule; false when they do not.

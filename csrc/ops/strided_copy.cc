@@ -287,7 +287,6 @@ class CopyKernel final : public Kernel {
  public:
   CopyKernel(std::vector<CopyTask> tasks, const CopyFill& fill)
       : tasks_(std::move(tasks)), fill_(fill) {}
-  const char* Name() const override { return "portable"; }
   Status Run(const ExecArgs& args) override {
     if (fill_.count != 0) {
       FillElements(static_cast<char*>(args.out[0]), fill_.value, fill_.element_size,

@@ -186,13 +186,10 @@ class ComposedGraph(Graph):
     def add_tensor(
         self,
         name: str,
-        shape: Sequence[int],
-        dtype: Any,
-        *,
+        *args: Any,
         type: str | int = "native",
-        data: Any = None,
-        quantization: Any = None,
         mem_type: str | int = "raw",
+        **others: Any,
     ) -> _core.Tensor:
         kind = choice("type", type, TENSOR_TYPES)
         if kind == abi.QNN_TENSOR_TYPE_NATIVE and (
@@ -201,15 +198,7 @@ class ComposedGraph(Graph):
             kind = abi.QNN_TENSOR_TYPE_APP_READ
         if kind <= abi.QNN_TENSOR_TYPE_APP_READWRITE and self._mem_type is not None:
             mem_type = self._mem_type
-        return super().add_tensor(
-            name,
-            shape,
-            dtype,
-            type=kind,
-            data=data,
-            quantization=quantization,
-            mem_type=mem_type,
-        )
+        return super().add_tensor(name, *args, type=kind, mem_type=mem_type, **others)
 
     def add_node(
         self,

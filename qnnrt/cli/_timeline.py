@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from .._native import _core
 from ..profile_log import ProfileLog
-from ._tools import Profiler
+from ..qnn.backend import Backend
+from ._config_file import ToolConfig
+from ._tools import Profiler, open_backend, set_perf_profile
 
 LOG_NAME = "qnn-profiling-data_0.log"
 
@@ -57,3 +61,26 @@ class Timeline:
             events = profile.events() if profile is not None else []
             stop = now() if took is None else start + round(took * 1e6)
             self._log.add(method, graph or None, start, stop, events)
+
+
+def open_timed(
+    stack: ExitStack,
+    options: argparse.Namespace,
+    settings: ToolConfig,
+    warn: Callable[[str], None],
+    perf_profile: str | None = None,
+) -> tuple[Backend, Timeline]:
+    """The backend that a tool's options ask for, and the log of the calls to it."""
+    opened = open_backend(
+        options.backend,
+        settings,
+        options.log_level,
+        options.platform_options,
+        options.op_packages,
+    )
+    backend = stack.enter_context(opened)
+    set_perf_profile(backend, perf_profile, settings, warn)
+    wanted = (options.profiling_level, options.profiling_option, settings.profiling_level)
+    profiler = Profiler(backend, *wanted, warn)
+    options.output_dir.mkdir(parents=True, exist_ok=True)
+    return backend, stack.enter_context(Timeline(profiler, options.command, options.output_dir))

@@ -12,9 +12,8 @@ from .._native import _core
 from ._common import UsageError, print_json, seconds, size
 from ._config_file import read_config
 from ._prepare import ONNX_AND_OTHERS, Ready, Wanted, prepare, sources
-from ._timeline import Timeline
+from ._timeline import open_timed
 from ._tools import (
-    Profiler,
     VersionAction,
     Warn,
     add_backend_options,
@@ -24,8 +23,6 @@ from ._tools import (
     harmless,
     logged,
     names_by_graph,
-    open_backend,
-    set_perf_profile,
     tool_parser,
 )
 from ._values import described, nbytes
@@ -105,32 +102,14 @@ def run(options: argparse.Namespace) -> int:
         warn("without --binary_file the models are prepared and nothing is written")
     start = time.perf_counter()
     with logged(options.log_level), ExitStack() as stack:
-        backend = stack.enter_context(
-            open_backend(
-                options.backend,
-                settings,
-                options.log_level,
-                options.platform_options,
-                options.op_packages,
-            )
-        )
-        set_perf_profile(backend, None, settings, warn)
-        profiler = Profiler(
-            backend,
-            options.profiling_level,
-            options.profiling_option,
-            settings.profiling_level,
-            warn,
-        )
-        options.output_dir.mkdir(parents=True, exist_ok=True)
-        timeline = stack.enter_context(Timeline(profiler, options.command, options.output_dir))
+        backend, timeline = open_timed(stack, options, settings, warn)
         context, graphs = prepare(backend, models, settings, wanted, timeline.record)
         path, written = None, 0
         if file_name is not None:
             path = options.output_dir / file_name
             timeline.record("get_binary", "", lambda profile: context.save_binary(path))
             written = path.stat().st_size
-        report = {
+        report: dict[str, Any] = {
             "binary": None if path is None else str(path),
             "bytes": written,
             "backend": backend.name,

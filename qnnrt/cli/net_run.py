@@ -15,9 +15,8 @@ from ._config_file import PERF_PROFILES, ToolConfig, read_config
 from ._io_sets import HANDLE_TYPES
 from ._net_jobs import Job, execute, make_jobs, report
 from ._prepare import Ready, Source, Wanted, prepare, retrieve, sources
-from ._timeline import Timeline
+from ._timeline import Timeline, open_timed
 from ._tools import (
-    Profiler,
     VersionAction,
     Warn,
     add_backend_options,
@@ -26,9 +25,7 @@ from ._tools import (
     for_graph,
     logged,
     names_by_graph,
-    open_backend,
     refused,
-    set_perf_profile,
     tool_parser,
 )
 
@@ -252,25 +249,7 @@ def run(options: argparse.Namespace) -> int:
     settings.direct_mode = options.direct_mode is not None and library.backend_id == LPAI
     _check_lpai(options, settings)
     with logged(options.log_level), ExitStack() as stack:
-        backend = stack.enter_context(
-            open_backend(
-                options.backend,
-                settings,
-                options.log_level,
-                options.platform_options,
-                options.op_packages,
-            )
-        )
-        set_perf_profile(backend, options.perf_profile, settings, warn)
-        profiler = Profiler(
-            backend,
-            options.profiling_level,
-            options.profiling_option,
-            settings.profiling_level,
-            warn,
-        )
-        options.output_dir.mkdir(parents=True, exist_ok=True)
-        timeline = stack.enter_context(Timeline(profiler, options.command, options.output_dir))
+        backend, timeline = open_timed(stack, options, settings, warn, options.perf_profile)
         jobs = make_jobs(options, _graphs(options, backend, models, settings, timeline), warn)
         for job in jobs:
             execute(options, job, settings, timeline)

@@ -16,15 +16,14 @@ bool IsDepthwise(const Node& node) { return node.type.compare(0, 9, "DepthWise")
 Status ReadSpatial(const Node& node, const char* name, size_t spatial, int64_t least,
                    ConvGeometry::Dims* dims) {
   if (node.Find(name) == nullptr) return Status::Ok();
-  std::vector<int64_t> values;
-  QNNRT_RETURN_IF_ERROR(GetInts(node, name, spatial, least, &values));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> values, GetInts(node, name, spatial, least));
   for (size_t i = 0; i < spatial; ++i) (*dims)[3 - spatial + i] = values[i];
   return Status::Ok();
 }
 
 Status ReadPads(const Node& node, size_t spatial, ConvGeometry* g) {
-  std::vector<int64_t> pads;
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * spatial, 0, &pads));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> pads,
+                         GetInts(node, "pad_amount", 2 * spatial, 0));
   for (size_t i = 0; i < spatial; ++i) {
     g->pad_before[3 - spatial + i] = pads[2 * i];
     g->pad_after[3 - spatial + i] = pads[2 * i + 1];

@@ -33,7 +33,6 @@ class PackedConv : public Kernel {
  public:
   size_t ScratchBytes() const final { return packed_ ? 0 : PackedBytes(); }
   bool ReadsInput(size_t i) const final { return i != 1 || !packed_; }
-  const char* Name() const final { return "portable"; }
   size_t WeightBytes() const final { return packed_ ? packed_->size() : 0; }
 
  protected:

@@ -48,8 +48,6 @@ class Depthwise final : public Kernel {
     return Status::Ok();
   }
 
-  const char* Name() const override { return "portable"; }
-
  private:
   Depthwise(const Node& node, const ConvGeometry& g)
       : g_(g), post_ops_(node), has_bias_(node.HasInput(2)) {}

@@ -37,7 +37,6 @@ class BinaryKernel final : public Kernel {
   }
 
   size_t ScratchBytes() const override { return tile_ * in_size_; }
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     const char* in[2] = {static_cast<const char*>(args.in[0]),

@@ -69,8 +69,6 @@ class SelectKernel final : public Kernel {
         size_(ElementSize(node.outputs[0]->dtype)),
         loop_(Pick(size_, plan_.inner_stride(0), plan_.inner_stride(1), plan_.inner_stride(2))) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const uint8_t* condition = static_cast<const uint8_t*>(args.in[0]);
     const char* a = static_cast<const char*>(args.in[1]);

@@ -23,8 +23,6 @@ class UnaryKernel final : public Kernel {
         in_size_(ElementSize(node.inputs[0]->dtype)),
         out_size_(ElementSize(node.outputs[0]->dtype)) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);

@@ -27,8 +27,6 @@ class AffineKernel final : public Kernel {
         row_(channels_ * std::max<size_t>(1, kRow / channels_)),
         zero_(-node.outputs[0]->quantization.offsets[0]) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Allocate() {
     constants_ = AlignedBytes::Make(2 * row_ * sizeof(float));
     return constants_ ? Status::Ok() : OutOfMemory();

@@ -18,14 +18,11 @@ Result<size_t> LeadingDims(const Node& node) {
   if (node.type == QNN_OP_LRN) return node.Int("region") == 0 ? rank - 1 : size_t{1};
   if (node.type == QNN_OP_INSTANCE_NORM || node.type == QNN_OP_GROUP_NORM) return size_t{1};
   if (node.Find("axes") != nullptr) {
-    std::vector<size_t> axes;
-    QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", rank, &axes));
+    QNNRT_ASSIGN_OR_RETURN(const std::vector<size_t> axes, GetAxes(node, "axes", rank));
     // Without any axis, L2Norm goes by the param that names one.
     if (!axes.empty() || node.type != QNN_OP_L2_NORM) return axes.empty() ? rank : axes[0];
   }
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank, &axis));
-  return axis;
+  return GetAxis(node, "axis", rank);
 }
 
 class FixedRows final : public Kernel {
@@ -64,7 +61,6 @@ class FixedRows final : public Kernel {
     return {};
   }
 
-  const char* Name() const override { return "portable"; }
   size_t ScratchBytes() const override { return slots_ * slot_; }
   bool ReadsInput(size_t i) const override { return block_->ReadsInput(i); }
   size_t WeightBytes() const override {

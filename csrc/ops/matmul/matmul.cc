@@ -155,7 +155,6 @@ class MatMul final : public Kernel {
 
   size_t ScratchBytes() const override { return slots_ * slot_floats() * sizeof(float); }
   bool ReadsInput(size_t i) const override { return i != 1 || !packed_; }
-  const char* Name() const override { return "portable"; }
   size_t WeightBytes() const override { return packed_ ? packed_->size() : 0; }
 
  private:

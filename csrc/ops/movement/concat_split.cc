@@ -12,8 +12,8 @@
 namespace qnnrt {
 namespace {
 
-Status AxisOfFirst(const Node& node, size_t more, size_t* axis) {
-  return GetAxis(node, "axis", node.inputs[0]->shape.size() + more, axis);
+Result<size_t> AxisOfFirst(const Node& node, size_t more) {
+  return GetAxis(node, "axis", node.inputs[0]->shape.size() + more);
 }
 
 // Copies between the tensor that `whole` is the shape of and its parts along an axis, each dense in
@@ -41,8 +41,7 @@ KernelPtr MakePartCopies(const Tensor& whole, size_t axis, const std::vector<siz
 
 Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
   const Shape& first = node.inputs[0]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
   uint64_t sum = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     Shape shape = node.inputs[i]->shape;
@@ -62,36 +61,33 @@ Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> MakeConcat(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
   std::vector<size_t> starts = {0};
   for (const Tensor* part : node.inputs) starts.push_back(starts.back() + part->shape[axis]);
   return MakePartCopies(*node.outputs[0], axis, starts, true);
 }
 
 // Where output i begins on the axis, and the axis' end.
-Status SplitPoints(const Node& node, size_t axis, std::vector<int64_t>* points) {
+Result<std::vector<int64_t>> SplitPoints(const Node& node, size_t axis) {
   const int64_t size = node.inputs[0]->shape[axis];
-  *points = node.Ints("split_index");
-  if (points->size() + 1 != node.outputs.size()) {
+  std::vector<int64_t> points = node.Ints("split_index");
+  if (points.size() + 1 != node.outputs.size()) {
     return Invalid(
         "param 'split_index' has %zu values, expected %zu, one less than there are outputs",
-        points->size(), node.outputs.size() - 1);
+        points.size(), node.outputs.size() - 1);
   }
-  points->insert(points->begin(), 0);
-  points->push_back(size);
-  if (!std::is_sorted(points->begin(), points->end())) {
+  points.insert(points.begin(), 0);
+  points.push_back(size);
+  if (!std::is_sorted(points.begin(), points.end())) {
     return Invalid("param 'split_index' is expected to ascend within [0, %lld], axis %zu's size",
                    static_cast<long long>(size), axis);
   }
-  return {};
+  return points;
 }
 
 Status InferSplit(const Node& node, std::vector<Shape>* outputs) {
-  size_t axis = 0;
-  std::vector<int64_t> points;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
-  QNNRT_RETURN_IF_ERROR(SplitPoints(node, axis, &points));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> points, SplitPoints(node, axis));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     (*outputs)[i] = node.inputs[0]->shape;
     (*outputs)[i][axis] = static_cast<uint32_t>(points[i + 1] - points[i]);
@@ -100,10 +96,8 @@ Status InferSplit(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> MakeSplit(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
-  std::vector<int64_t> points;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
-  QNNRT_RETURN_IF_ERROR(SplitPoints(node, axis, &points));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> points, SplitPoints(node, axis));
   return MakePartCopies(*node.inputs[0], axis, {points.begin(), points.end()}, false);
 }
 
@@ -116,8 +110,7 @@ std::vector<size_t> EachIndex(size_t count) {
 
 Status InferPack(const Node& node, std::vector<Shape>* outputs) {
   const Shape& first = node.inputs[0]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 1, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 1));
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     if (node.inputs[i]->shape != first) {
       return Invalid("input %zu has shape %s, expected input 0's %s", i,
@@ -131,15 +124,13 @@ Status InferPack(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> MakePack(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 1, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 1));
   return MakePartCopies(*node.outputs[0], axis, EachIndex(node.inputs.size()), true);
 }
 
 Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
   if (node.outputs.size() != in[axis]) {
     return Invalid("it has %zu outputs, expected %u, the size of axis %zu", node.outputs.size(),
                    in[axis], axis);
@@ -152,15 +143,14 @@ Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> MakeUnPack(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(AxisOfFirst(node, 0, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
   return MakePartCopies(*node.inputs[0], axis, EachIndex(node.outputs.size()), false);
 }
 
 Status InferTile(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  std::vector<int64_t> multiples;
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "multiples", in.size(), 1, &multiples));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> multiples,
+                         GetInts(node, "multiples", in.size(), 1));
   for (size_t i = 0; i < in.size(); ++i) {
     const uint64_t size = in[i] * static_cast<uint64_t>(multiples[i]);
     if (size > UINT32_MAX) return Invalid("axis %zu of the output would be 2^32 or more", i);

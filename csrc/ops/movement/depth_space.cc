@@ -15,11 +15,9 @@ struct Block {
   int64_t h, w;
 };
 
-Status GetBlock(const Node& node, Block* block) {
-  std::vector<int64_t> v;
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "block_size", 2, 1, &v));
-  *block = {v[0], v[1]};
-  return {};
+Result<Block> GetBlock(const Node& node) {
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> v, GetInts(node, "block_size", 2, 1));
+  return Block{v[0], v[1]};
 }
 
 Status CheckDivides(const char* what, int64_t size, int64_t by) {
@@ -40,8 +38,7 @@ Status SetShape(int64_t n, int64_t h, int64_t w, int64_t c, Shape* out) {
 
 Status InferDepthToSpace(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  Block b{};
-  QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
+  QNNRT_ASSIGN_OR_RETURN(const Block b, GetBlock(node));
   if (b.h > int64_t{UINT32_MAX} / b.w) return CheckDivides("the depth", in[3], b.h);
   QNNRT_RETURN_IF_ERROR(CheckDivides("the depth", in[3], b.h * b.w));
   return SetShape(in[0], in[1] * b.h, in[2] * b.w, in[3] / (b.h * b.w), &(*outputs)[0]);
@@ -49,8 +46,7 @@ Status InferDepthToSpace(const Node& node, std::vector<Shape>* outputs) {
 
 Status InferSpaceToDepth(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  Block b{};
-  QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
+  QNNRT_ASSIGN_OR_RETURN(const Block b, GetBlock(node));
   QNNRT_RETURN_IF_ERROR(CheckDivides("the height", in[1], b.h));
   QNNRT_RETURN_IF_ERROR(CheckDivides("the width", in[2], b.w));
   // Bounded by the input's own size, so nothing overflows: b.h <= H and b.w <= W, or H, W are 0.
@@ -61,8 +57,7 @@ Status InferSpaceToDepth(const Node& node, std::vector<Shape>* outputs) {
 // Between [N, H, W, depth] and [N, H b.h, W b.w, C]. In mode DCR the depth is (block row, block
 // column, C), in mode CRD (C, block row, block column).
 Result<KernelPtr> MakeDepthSpace(const Node& node, bool to_space) {
-  Block b{};
-  QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
+  QNNRT_ASSIGN_OR_RETURN(const Block b, GetBlock(node));
   const Shape& deep = (to_space ? node.inputs[0] : node.outputs[0])->shape;
   const Shape& flat = (to_space ? node.outputs[0] : node.inputs[0])->shape;
   const ptrdiff_t c = flat[3], bw = b.w, bh = b.h;
@@ -97,10 +92,8 @@ Result<KernelPtr> MakeSpaceToDepth(const Node& node, const KernelOptions&) {
 
 Status InferBatchToSpace(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  Block b{};
-  std::vector<int64_t> crops;
-  QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "crops", 4, 0, &crops));
+  QNNRT_ASSIGN_OR_RETURN(const Block b, GetBlock(node));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> crops, GetInts(node, "crops", 4, 0));
   if (b.h > int64_t{UINT32_MAX} / b.w) return CheckDivides("the batch", in[0], b.h);
   QNNRT_RETURN_IF_ERROR(CheckDivides("the batch", in[0], b.h * b.w));
   return SetShape(in[0] / (b.h * b.w), in[1] * b.h - crops[0] - crops[1],
@@ -109,10 +102,8 @@ Status InferBatchToSpace(const Node& node, std::vector<Shape>* outputs) {
 
 Status InferSpaceToBatch(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  Block b{};
-  std::vector<int64_t> pad;
-  QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 4, 0, &pad));
+  QNNRT_ASSIGN_OR_RETURN(const Block b, GetBlock(node));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> pad, GetInts(node, "pad_amount", 4, 0));
   const int64_t h = in[1] + pad[0] + pad[1], w = in[2] + pad[2] + pad[3];
   QNNRT_RETURN_IF_ERROR(CheckDivides("the padded height", h, b.h));
   QNNRT_RETURN_IF_ERROR(CheckDivides("the padded width", w, b.w));
@@ -137,10 +128,9 @@ Range Inside(int64_t limit, int64_t step, int64_t offset, int64_t size) {
 // each position (i, j) in the block.
 Result<KernelPtr> MakeBatchSpace(const Node& node, bool to_space) {
   if (node.outputs[0]->elements() == 0) return MakeCopyKernel({});  // its blocks have no bound
-  Block b{};
-  std::vector<int64_t> border;
-  QNNRT_RETURN_IF_ERROR(GetBlock(node, &b));
-  QNNRT_RETURN_IF_ERROR(GetInts(node, to_space ? "crops" : "pad_amount", 4, 0, &border));
+  QNNRT_ASSIGN_OR_RETURN(const Block b, GetBlock(node));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> border,
+                         GetInts(node, to_space ? "crops" : "pad_amount", 4, 0));
   const Shape& batched = (to_space ? node.inputs[0] : node.outputs[0])->shape;
   const Shape& image = (to_space ? node.outputs[0] : node.inputs[0])->shape;
   const std::vector<ptrdiff_t> s = DenseStrides(batched), t = DenseStrides(image);

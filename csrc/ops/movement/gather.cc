@@ -68,8 +68,6 @@ class GatherKernel final : public Kernel {
         chunk_(Product(node.inputs[0]->shape, axis + 1, node.inputs[0]->shape.size()) *
                ElementSize(node.inputs[0]->dtype)) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
@@ -96,8 +94,7 @@ class GatherKernel final : public Kernel {
 
 Status InferGather(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   if (in.size() + indices.size() - 1 > 8) {
     return Invalid("the output would have rank %zu, the most is 8", in.size() + indices.size() - 1);
   }
@@ -111,8 +108,7 @@ Status InferGather(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> MakeGather(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", node.inputs[0]->shape.size()));
   return KernelPtr(std::make_unique<GatherKernel>(node, axis));
 }
 
@@ -124,8 +120,6 @@ class GatherElementsKernel final : public Kernel {
         positions_(node.inputs[0]->shape, node.inputs[1]->shape, axis),
         element_(ElementSize(node.inputs[0]->dtype)),
         count_(node.inputs[1]->elements()) {}
-
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
@@ -150,16 +144,14 @@ class GatherElementsKernel final : public Kernel {
 };
 
 Status InferGatherElements(const Node& node, std::vector<Shape>* outputs) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", node.inputs[0]->shape.size()));
   QNNRT_RETURN_IF_ERROR(CheckElementIndices(node, axis));
   (*outputs)[0] = node.inputs[1]->shape;
   return {};
 }
 
 Result<KernelPtr> MakeGatherElements(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", node.inputs[0]->shape.size()));
   return KernelPtr(std::make_unique<GatherElementsKernel>(node, axis));
 }
 
@@ -177,8 +169,6 @@ class GatherNdKernel final : public Kernel {
                    : node.inputs[1]->elements() / depth_ / batches_),
         chunk_(Product(shape_, first_ + depth_, shape_.size()) *
                ElementSize(node.inputs[0]->dtype)) {}
-
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);

@@ -21,8 +21,6 @@ class OneHotKernel final : public Kernel {
     std::memcpy(off_, off, 8);
   }
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     char* out = static_cast<char*>(args.out[0]);
     args.threads.For(outer_, 1 + (16 << 10) / (depth_ * inner_ + 1), [&](size_t begin, size_t end) {
@@ -58,9 +56,8 @@ Status OnOff(const Node& node, unsigned char on[8], unsigned char off[8]) {
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   const int64_t depth = node.Int("depth");
-  size_t axis = 0;
   unsigned char on[8], off[8];
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size() + 1, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size() + 1));
   QNNRT_RETURN_IF_ERROR(OnOff(node, on, off));
   if (depth < 1 || depth > int64_t{UINT32_MAX}) {
     return Invalid("param 'depth' is %lld, expected a value in [1, 2^32)",
@@ -74,9 +71,8 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   const size_t rank = node.inputs[0]->shape.size();
-  size_t axis = 0;
   unsigned char on[8], off[8];
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank + 1, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", rank + 1));
   QNNRT_RETURN_IF_ERROR(OnOff(node, on, off));
   return KernelPtr(std::make_unique<OneHotKernel>(node, axis, on, off));
 }

@@ -56,8 +56,6 @@ class PadKernel final : public Kernel {
     inside_ = rank_ == 0 ? 1 : in[rank_ - 1];
   }
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
@@ -103,9 +101,9 @@ class PadKernel final : public Kernel {
 Status Rule(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   const int64_t scheme = node.Int("scheme");
-  std::vector<int64_t> amount;
   unsigned char value[8];
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * in.size(), 0, &amount));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> amount,
+                         GetInts(node, "pad_amount", 2 * in.size(), 0));
   QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", *node.inputs[0], value));
   for (size_t d = 0; d < in.size(); ++d) {
     const int64_t before = amount[2 * d], after = amount[2 * d + 1], size = in[d];
@@ -129,9 +127,9 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
-  std::vector<int64_t> amount;
   unsigned char value[8];
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * node.inputs[0]->shape.size(), 0, &amount));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> amount,
+                         GetInts(node, "pad_amount", 2 * node.inputs[0]->shape.size(), 0));
   QNNRT_RETURN_IF_ERROR(ScalarBytes(node, "pad_constant_value", *node.inputs[0], value));
   return KernelPtr(std::make_unique<PadKernel>(node, amount, node.Int("scheme"), value));
 }

@@ -71,8 +71,6 @@ class ScatterElementsKernel final : public Kernel {
         bytes_(node.inputs[0]->bytes()),
         count_(node.inputs[1]->elements()) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const char* updates = static_cast<const char*>(args.in[2]);
     char* out = static_cast<char*>(args.out[0]);
@@ -106,8 +104,7 @@ Status CheckReduction(const Node& node) {
 Status InferScatterElements(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &indices = node.inputs[1]->shape,
               &updates = node.inputs[2]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   QNNRT_RETURN_IF_ERROR(CheckReduction(node));
   QNNRT_RETURN_IF_ERROR(CheckElementIndices(node, axis));
   if (updates != indices) {
@@ -119,8 +116,7 @@ Status InferScatterElements(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> MakeScatterElements(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", node.inputs[0]->shape.size()));
   return KernelPtr(std::make_unique<ScatterElementsKernel>(node, axis));
 }
 
@@ -135,8 +131,6 @@ class ScatterNdKernel final : public Kernel {
         elements_(Product(shape_, depth_, shape_.size())),
         chunk_(elements_ * ElementSize(node.inputs[0]->dtype)),
         bytes_(node.inputs[0]->bytes()) {}
-
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     const char* updates = static_cast<const char*>(args.in[2]);

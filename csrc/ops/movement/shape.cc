@@ -26,8 +26,7 @@ Status InferSqueeze(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   Shape& out = (*outputs)[0];
   if (node.Find("axes") != nullptr) {
-    std::vector<size_t> axes;
-    QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", in.size(), &axes));
+    QNNRT_ASSIGN_OR_RETURN(const std::vector<size_t> axes, GetAxes(node, "axes", in.size()));
     out.clear();
     for (size_t i = 0; i < in.size(); ++i) {
       const bool dropped = std::binary_search(axes.begin(), axes.end(), i);
@@ -59,9 +58,9 @@ Status InferExpandDims(const Node& node, std::vector<Shape>* outputs) {
   std::vector<size_t> axes(1);
   if (node.Find("axes") != nullptr) {
     const size_t rank = in.size() + node.Ints("axes").size();
-    QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", rank, &axes));
+    QNNRT_ASSIGN_OR_RETURN(axes, GetAxes(node, "axes", rank));
   } else if (node.Find("axis") != nullptr) {
-    QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size() + 1, &axes[0]));
+    QNNRT_ASSIGN_OR_RETURN(axes[0], GetAxis(node, "axis", in.size() + 1));
   } else {
     return Invalid("one of the params 'axis' and 'axes' is expected, neither is there");
   }
@@ -71,33 +70,30 @@ Status InferExpandDims(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Status Permutation(const Node& node, std::vector<size_t>* perm) {
+Result<std::vector<size_t>> Permutation(const Node& node) {
   const size_t rank = node.inputs[0]->shape.size();
-  std::vector<int64_t> values;
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "perm", rank, 0, &values));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> values, GetInts(node, "perm", rank, 0));
   std::vector<bool> seen(rank, false);
-  perm->clear();
+  std::vector<size_t> perm;
   for (int64_t v : values) {
     if (v >= static_cast<int64_t>(rank) || seen[static_cast<size_t>(v)]) {
       return Invalid("param 'perm' is no permutation of 0..%zu", rank - 1);
     }
     seen[static_cast<size_t>(v)] = true;
-    perm->push_back(static_cast<size_t>(v));
+    perm.push_back(static_cast<size_t>(v));
   }
-  return {};
+  return perm;
 }
 
 Status InferTranspose(const Node& node, std::vector<Shape>* outputs) {
-  std::vector<size_t> perm;
-  QNNRT_RETURN_IF_ERROR(Permutation(node, &perm));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<size_t> perm, Permutation(node));
   (*outputs)[0].clear();
   for (size_t axis : perm) (*outputs)[0].push_back(node.inputs[0]->shape[axis]);
   return {};
 }
 
 Result<KernelPtr> MakeTranspose(const Node& node, const KernelOptions&) {
-  std::vector<size_t> perm;
-  QNNRT_RETURN_IF_ERROR(Permutation(node, &perm));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<size_t> perm, Permutation(node));
   const std::vector<ptrdiff_t> in = DenseStrides(node.inputs[0]->shape);
   const std::vector<ptrdiff_t> out = DenseStrides(node.outputs[0]->shape);
   std::vector<CopyDim> dims;
@@ -109,8 +105,7 @@ Result<KernelPtr> MakeTranspose(const Node& node, const KernelOptions&) {
 
 Status InferChannelShuffle(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   const int64_t groups = node.Int("num_groups");
   if (groups < 1 || in[axis] % groups != 0) {
     return Invalid("param 'num_groups' is %lld, which does not divide axis %zu of size %u",
@@ -122,8 +117,7 @@ Status InferChannelShuffle(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> MakeChannelShuffle(const Node& node, const KernelOptions&) {
   const Shape& in = node.inputs[0]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   const size_t groups = static_cast<size_t>(node.Int("num_groups")), each = in[axis] / groups;
   const ptrdiff_t inner = static_cast<ptrdiff_t>(Product(in, axis + 1, in.size()));
   const ptrdiff_t whole = inner * static_cast<ptrdiff_t>(in[axis]);

@@ -84,7 +84,6 @@ class Lrn final : public Kernel {
     // Column sums of squares for a line in flight, see WithinChannel.
     return g_.across_channel ? 0 : slots_ * g_.width * g_.channels * sizeof(float);
   }
-  const char* Name() const override { return "portable"; }
 
  private:
   Status AcrossChannel(const ExecArgs& args) const {

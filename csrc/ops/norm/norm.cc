@@ -45,7 +45,6 @@ class Batchnorm final : public Kernel {
     });
     return Status::Ok();
   }
-  const char* Name() const override { return "portable"; }
 
  private:
   explicit Batchnorm(const Node& node)
@@ -115,8 +114,7 @@ Result<AxisGeometry> ReadAxes(const Node& node, bool with_offsets) {
   std::vector<size_t> inner_axes, outer_axes;
   std::vector<bool> taken(rank, false);
   for (int64_t axis : axes) {
-    size_t at = 0;
-    QNNRT_RETURN_IF_ERROR(CheckAxis("axes", axis, rank, &at));
+    QNNRT_ASSIGN_OR_RETURN(const size_t at, CheckAxis("axes", axis, rank));
     if (taken[at]) return Invalid("param 'axes' names axis %zu twice", at);
     taken[at] = true;
     inner_axes.push_back(at);
@@ -174,7 +172,6 @@ class NormAlongAxes final : public Kernel {
     });
     return Status::Ok();
   }
-  const char* Name() const override { return "portable"; }
 
  private:
   void Row(const float* in, const float* weight, const float* bias, float* out) const {

@@ -56,7 +56,6 @@ class SpatialNormKernel final : public Kernel {
     });
     return Status::Ok();
   }
-  const char* Name() const override { return "portable"; }
 
  private:
   // Sums of x, or of (x - mean)^2, for each of `count` channels over all pixels.

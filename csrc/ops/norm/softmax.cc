@@ -103,8 +103,6 @@ class SoftmaxKernel final : public Kernel {
         row_(log ? PickIsa<Row<true>>() : PickIsa<Row<false>>()),
         columns_(log ? PickIsa<Columns<true>>() : PickIsa<Columns<false>>()) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const float* in = static_cast<const float*>(args.in[0]);
     float* out = static_cast<float*>(args.out[0]);
@@ -138,15 +136,8 @@ class SoftmaxKernel final : public Kernel {
   void (*const columns_)(const float*, float*, size_t, size_t, size_t, float);
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
-  return SameShapeAsInput(node, outputs);
-}
-
 Result<KernelPtr> Make(const Node& node, bool log) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", node.inputs[0]->shape.size()));
   return KernelPtr(
       std::make_unique<SoftmaxKernel>(node.inputs[0]->shape, axis, node.Float("beta"), log));
 }
@@ -167,7 +158,7 @@ OpList SoftmaxOps() {
        {in},
        {out},
        {{"axis", ParamSpec::kInt, Default(-1)}, beta},
-       Rule,
+       SameShapeAlongAxis,
        MakeSoftmax,
        OpDef::kInPlace | OpDef::kLpai,
        MakeFixedSoftmax},
@@ -175,7 +166,7 @@ OpList SoftmaxOps() {
        {in},
        {out},
        {{"axis", ParamSpec::kInt, Required(), ""}, beta},
-       Rule,
+       SameShapeAlongAxis,
        MakeLogSoftmax,
        OpDef::kInPlace | OpDef::kLpai,
        MakeFixedSoftmax},

@@ -27,10 +27,11 @@ Result<PoolGeometry> ReadPool(const Node& node) {
   g.channels = in.back();
   g.count_pads = node.Bool("count_pad_for_edges");
   const bool round_up = node.Int("rounding_mode") == 1;
-  std::vector<int64_t> filter, stride, pads;
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "filter_size", spatial, 1, &filter));
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "stride", spatial, 1, &stride));
-  QNNRT_RETURN_IF_ERROR(GetInts(node, "pad_amount", 2 * spatial, 0, &pads));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> filter,
+                         GetInts(node, "filter_size", spatial, 1));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> stride, GetInts(node, "stride", spatial, 1));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> pads,
+                         GetInts(node, "pad_amount", 2 * spatial, 0));
   for (size_t i = 0; i < spatial; ++i) {
     const size_t at = 3 - spatial + i;
     g.in[at] = in[1 + i];
@@ -153,8 +154,6 @@ class Pool final : public Kernel {
     });
     return Status::Ok();
   }
-
-  const char* Name() const override { return "portable"; }
 
  private:
   void Window(const T* in, const PoolSpan& d, const PoolSpan& h, const PoolSpan& w, T* out) const {

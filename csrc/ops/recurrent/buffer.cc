@@ -46,7 +46,7 @@ Status CheckEncodings(const Tensor& in, const Tensor& out) {
 Result<BufferGeometry> ReadBuffer(const Node& node) {
   BufferGeometry g;
   const Shape& in = node.inputs[0]->shape;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, QNN_OP_BUFFER_PARAM_BUFFER_DIM, in.size(), &g.dim));
+  QNNRT_ASSIGN_OR_RETURN(g.dim, GetAxis(node, QNN_OP_BUFFER_PARAM_BUFFER_DIM, in.size()));
   g.in = in[g.dim];
   if (g.in == 0) return Invalid("the input has no frames along dim %zu", g.dim);
   const int64_t frames = static_cast<int64_t>(g.in);
@@ -119,7 +119,6 @@ class BufferKernel final : public Kernel {
   }
 
   size_t PersistentBytes() const override { return sizeof(Header) + g_.outer * window_; }
-  const char* Name() const override { return "portable"; }
 
  private:
   struct alignas(64) Header {

@@ -136,7 +136,6 @@ class Gru final : public Kernel {
   bool ReadsInput(size_t i) const override {
     return !w_.Holds(i) && !r_gates_.Holds(i) && !r_new_.Holds(i);
   }
-  const char* Name() const override { return "portable"; }
   size_t WeightBytes() const override {
     return w_.WeightBytes() + r_gates_.WeightBytes() + r_new_.WeightBytes();
   }

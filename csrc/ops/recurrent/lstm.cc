@@ -193,7 +193,6 @@ class Lstm final : public Kernel {
   bool ReadsInput(size_t i) const override {
     return !w_.Holds(i) && !r_.Holds(i) && !(projection_ && projection_->Holds(i));
   }
-  const char* Name() const override { return "portable"; }
   size_t WeightBytes() const override {
     return w_.WeightBytes() + r_.WeightBytes() + (projection_ ? projection_->WeightBytes() : 0);
   }

@@ -61,8 +61,6 @@ class ArgKernel final : public Kernel {
         n_(shape[axis]),
         inner_(Product(shape, axis + 1, shape.size())) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const T* in = static_cast<const T*>(args.in[0]);
     I* out = static_cast<I*>(args.out[0]);
@@ -112,8 +110,7 @@ class ArgKernel final : public Kernel {
 
 Status InferArg(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   if (in[axis] == 0) return Invalid("axis %zu of the input has no elements", axis);
   Shape& out = (*outputs)[0] = in;
   if (node.Bool("keep_dims")) {
@@ -126,9 +123,8 @@ Status InferArg(const Node& node, std::vector<Shape>* outputs) {
 
 template <bool largest>
 Result<KernelPtr> MakeArg(const Node& node, const KernelOptions&) {
-  size_t axis = 0;
   const Shape& in = node.inputs[0]->shape;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
     return VisitWidth(node.outputs[0]->dtype, [&](auto i) -> Result<KernelPtr> {
       return KernelPtr(std::make_unique<ArgKernel<decltype(t), decltype(i), largest>>(in, axis));
@@ -142,7 +138,6 @@ template <typename T, typename I, bool largest>
 class TopKKernel final : public Kernel {
  public:
   TopKKernel(size_t rows, size_t n, size_t k) : rows_(rows), n_(n), k_(k) {}
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     const T* in = static_cast<const T*>(args.in[0]);

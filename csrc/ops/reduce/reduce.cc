@@ -195,8 +195,6 @@ class ReduceKernel final : public Kernel {
     }
   }
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
@@ -293,8 +291,7 @@ class ReduceKernel final : public Kernel {
 
 Status InferReduce(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
-  std::vector<size_t> axes;
-  QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", in.size(), &axes));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<size_t> axes, GetAxes(node, "axes", in.size()));
   const bool keep = node.Bool("keep_dims");
   for (size_t i = 0; i < in.size(); ++i) {
     if (!std::binary_search(axes.begin(), axes.end(), i)) {
@@ -308,8 +305,8 @@ Status InferReduce(const Node& node, std::vector<Shape>* outputs) {
 
 template <Reduction r>
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
-  std::vector<size_t> axes;
-  QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", node.inputs[0]->shape.size(), &axes));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<size_t> axes,
+                         GetAxes(node, "axes", node.inputs[0]->shape.size()));
   const Tensor& in = *node.inputs[0];
   return VisitNumber(in.dtype, [&](auto t) -> Result<KernelPtr> {
     using T = decltype(t);

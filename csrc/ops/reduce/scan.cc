@@ -21,8 +21,6 @@ class ScanKernel final : public Kernel {
         exclusive_(exclusive),
         reverse_(reverse) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const T* in = static_cast<const T*>(args.in[0]);
     T* out = static_cast<T*>(args.out[0]);
@@ -68,16 +66,9 @@ class ScanKernel final : public Kernel {
   const bool exclusive_, reverse_;
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", node.inputs[0]->shape.size(), &axis));
-  return SameShapeAsInput(node, outputs);
-}
-
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   const Shape& in = node.inputs[0]->shape;
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", in.size(), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
     return KernelPtr(std::make_unique<ScanKernel<decltype(t)>>(in, axis, node.Bool("exclusive"),
                                                                node.Bool("reverse")));
@@ -95,7 +86,7 @@ OpDef CumulativeSumOp() {
           {{"axis", ParamSpec::kInt, Required(), ""},
            {"exclusive", ParamSpec::kBool, Default(false), "false: the element itself counts"},
            {"reverse", ParamSpec::kBool, Default(false)}},
-          Rule,
+          SameShapeAlongAxis,
           Make,
           OpDef::kNone,
           MakeFixedRows};

@@ -34,7 +34,6 @@ class BlendKernel final : public Kernel {
     return Status::Ok();
   }
   size_t ScratchBytes() const override { return slots_ * slot_floats_ * sizeof(float); }
-  const char* Name() const override { return "portable"; }
 
  private:
   static size_t Padded(size_t floats) { return (floats + 15) / 16 * 16; }

@@ -31,8 +31,6 @@ class GridSampleKernel final : public Kernel {
     points_ = Product(grid, 1, grid.size() - 1);
   }
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const float* in = static_cast<const float*>(args.in[0]);
     const float* grid = static_cast<const float*>(args.in[1]);

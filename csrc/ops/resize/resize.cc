@@ -64,7 +64,6 @@ class NearestKernel final : public Kernel {
     });
     return Status::Ok();
   }
-  const char* Name() const override { return "portable"; }
 
  private:
   const ResizeGeometry g_;

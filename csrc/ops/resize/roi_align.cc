@@ -25,8 +25,6 @@ class RoiAlignKernel final : public Kernel {
     for (size_t d = 0; d < 2; ++d) scale_[d] = 1.0f / ratio[d];
   }
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     FirstBad bad;
     args.threads.For(out_[0], 1, [&](size_t begin, size_t end) {

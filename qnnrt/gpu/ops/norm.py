@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Launch, Node
 from ..target import Target
 from .common import Fused, fused, given, reals
-from .spatial import Arg, flat, launch, present, scratch, width
+from .spatial import Arg, flat, launch, over_channels, present, scratch, width
 
 TAKES_POST: Final = frozenset(
     {
@@ -33,9 +33,7 @@ def _batchnorm(node: Node, target: Target) -> list[Launch]:
     x, weight, bias, y = node.inputs[0], node.inputs[1], given(node, 2), node.outputs[0]
     assert x is not None
     assert weight is not None
-    channels = x.shape[-1]
-    vector = width(channels, x.dtype, target)
-    items = y.size // vector
+    channels, vector, items = over_channels(x, y, target)
     if items == 0:
         return []
     post = fused(node)
@@ -205,10 +203,8 @@ def _chunk(pixels: int, items: int, target: Target) -> int:
 def _lrn(node: Node, target: Target) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
-    channels = x.shape[-1]
     across = node.params["region"] == 0
-    vector = width(channels, x.dtype, target)
-    items = x.size // vector
+    channels, vector, items = over_channels(x, y, target)
     if items == 0:
         return []
     post = fused(node)

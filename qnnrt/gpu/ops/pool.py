@@ -9,7 +9,7 @@ from ..ir import Launch, Node, Value
 from ..passes.aliases import same_encoding
 from ..target import Target
 from .common import Defines, Refused, fused, reals
-from .spatial import Arg, flat, launch, pads, spatial, three, width
+from .spatial import Arg, flat, launch, over_channels, pads, spatial, three
 
 TAKES_POST: Final = frozenset({"PoolAvg2d", "PoolAvg3d"})
 #: Integers that are compared as they are: numpy's name -> C's, and the least of them
@@ -42,11 +42,9 @@ def _pool(node: Node, target: Target) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
     dims = len(x.shape) - 2
-    channels = x.shape[-1]
     size = spatial(node, "filter_size")
     before, behind = pads(node, dims)
-    vector = width(channels, x.dtype, target)
-    items = y.size // vector
+    channels, vector, items = over_channels(x, y, target)
     if items == 0:
         return []
     few = target.device.kind != "cpu" and math.prod(size) >= _WIDE and items <= _FEW

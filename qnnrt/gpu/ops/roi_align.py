@@ -8,7 +8,7 @@ from ..ir import Launch, Node
 from ..target import Target
 from .common import fused, reals
 from .sizes import index_type
-from .spatial import Arg, flat, launch, width
+from .spatial import Arg, flat, launch, over_channels
 
 TAKES_POST: Final = frozenset({"RoiAlign"})
 
@@ -18,9 +18,7 @@ def _roi_align(node: Node, target: Target) -> list[Launch]:
     assert x is not None
     assert regions is not None
     assert images is not None
-    channels = x.shape[-1]
-    vector = width(channels, x.dtype, target)
-    items = y.size // vector
+    channels, vector, items = over_channels(x, y, target)
     if items == 0:
         return []
     post = fused(node)

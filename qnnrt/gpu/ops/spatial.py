@@ -17,6 +17,7 @@ __all__ = [
     "Space",
     "flat",
     "launch",
+    "over_channels",
     "pads",
     "pixels",
     "present",
@@ -42,6 +43,12 @@ def width(count: int, dtype: np.dtype[Any], target: Target) -> int:
     """
     most = 8 if target.device.kind == "cpu" else 16 // dtype.itemsize
     return next(n for n in (8, 4, 2, 1) if n <= most and count % n == 0)
+
+
+def over_channels(x: Value, y: Value, target: Target) -> tuple[int, int, int]:
+    """The channels of ``x``, how many of them a work item reads at once, and items for all of y."""
+    vector = width(x.shape[-1], x.dtype, target)
+    return x.shape[-1], vector, y.size // vector
 
 
 def flat(items: int, target: Target) -> Space:

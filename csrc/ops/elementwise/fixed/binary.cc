@@ -46,7 +46,6 @@ struct Operands {
 class Runs final : public Kernel {
  public:
   explicit Runs(Operands operands) : o_(std::move(operands)) {}
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     args.threads.For(o_.plan.total, kGrain, [&](size_t begin, size_t end) {
@@ -97,7 +96,6 @@ class Rows final : public Kernel {
         input_(row_input),
         row_(o_.plan.inner() * std::max<size_t>(1, kBlock / o_.plan.inner())) {}
 
-  const char* Name() const override { return "portable"; }
   size_t ScratchBytes() const override { return row_ * sizeof(float); }
 
   Status Run(const ExecArgs& args) override {
@@ -146,7 +144,6 @@ class Gathered final : public Kernel {
       dense_[k] = node.inputs[k]->elements() == o_.plan.total;
     }
   }
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     args.threads.For(o_.plan.total, kGrain, [&](size_t begin, size_t end) {
@@ -200,7 +197,6 @@ class OneValue final : public Kernel {
  public:
   OneValue(Operands operands, size_t value_input, size_t out_size)
       : o_(std::move(operands)), value_(value_input), out_size_(out_size) {}
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     uint8_t codes[256];
@@ -232,7 +228,6 @@ class Fused final : public Kernel {
         encodings_(encodings),
         size_(ElementSize(node.outputs[0]->dtype)),
         count_(node.outputs[0]->elements()) {}
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     const char *a = static_cast<const char*>(args.in[0]), *b = static_cast<const char*>(args.in[1]);

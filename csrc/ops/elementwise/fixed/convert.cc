@@ -15,7 +15,6 @@ constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
 class FixedConvert : public Kernel {
  public:
   explicit FixedConvert(const Node& node) : count_(node.inputs[0]->elements()) {}
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     args.threads.For(count_, kGrain, [&](size_t begin, size_t end) {

@@ -32,8 +32,6 @@ class FixedSelect final : public Kernel {
         in_{Codec(*node.inputs[1]), Codec(*node.inputs[2])},
         out_(*node.outputs[0]) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     args.threads.For(plan_.total, kGrain, [&](size_t begin, size_t end) {
       plan_.ForRuns(begin, end, [&](const std::array<size_t, 3>& offset, size_t out, size_t n) {

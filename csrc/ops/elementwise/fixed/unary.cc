@@ -59,8 +59,6 @@ class InBlocks final : public Kernel {
         truth_(node.outputs[0]->dtype == QNN_DATATYPE_BOOL_8),
         count_(node.inputs[0]->elements()) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     args.threads.For(count_, kGrain, [&](size_t begin, size_t end) {
       alignas(64) float values[kBlock] = {};
@@ -93,7 +91,6 @@ class Table final : public Kernel {
   explicit Table(const Node& node)
       : count_(node.inputs[0]->elements()), table_(ElementSize(node.outputs[0]->dtype)) {}
 
-  const char* Name() const override { return "portable"; }
   ByteTable& table() { return table_; }
 
   Status Run(const ExecArgs& args) override {
@@ -148,8 +145,6 @@ class Limits final : public Kernel {
  public:
   Limits(const Node& node, LimitFn run, int32_t low, int32_t high)
       : run_(run), low_(low), high_(high), count_(node.inputs[0]->elements()) {}
-
-  const char* Name() const override { return "portable"; }
 
   Status Run(const ExecArgs& args) override {
     const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);

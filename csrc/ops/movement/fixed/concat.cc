@@ -28,8 +28,6 @@ class FixedConcat final : public Kernel {
     out_row_bytes_ = row_ * to_size;
   }
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     char* out = static_cast<char*>(args.out[0]);
     if (outer_ >= kManyRows) {
@@ -86,8 +84,7 @@ Result<KernelPtr> MakeFixedConcat(const Node& node, const KernelOptions&) {
   }
   const bool pack = node.type == QNN_OP_PACK;
   const size_t rank = node.inputs[0]->shape.size();
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank + (pack ? 1 : 0), &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", rank + (pack ? 1 : 0)));
   const size_t outer = Product(node.outputs[0]->shape, 0, axis);
   return KernelPtr(std::make_unique<FixedConcat>(node, outer));
 }

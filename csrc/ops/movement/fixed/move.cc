@@ -70,7 +70,6 @@ class FixedMove final : public Kernel {
     return {};
   }
 
-  const char* Name() const override { return "portable"; }
   size_t ScratchBytes() const override { return offset_ + inner_->ScratchBytes(); }
   bool ReadsInput(size_t i) const override { return inner_->ReadsInput(i); }
 

@@ -25,7 +25,6 @@ class FixedBatchnorm final : public Kernel {
     if (has_bias_) bias_ = Codec(*node.inputs[2]);
   }
 
-  const char* Name() const override { return "portable"; }
   size_t ScratchBytes() const override { return 2 * row_ * sizeof(float); }
 
   Status Run(const ExecArgs& args) override {

@@ -202,8 +202,6 @@ class FixedSoftmax final : public Kernel {
     }
   }
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const uint8_t* in = static_cast<const uint8_t*>(args.in[0]);
     uint8_t* out = static_cast<uint8_t*>(args.out[0]);
@@ -264,8 +262,7 @@ Result<KernelPtr> MakeFixedSoftmax(const Node& node, const KernelOptions& option
   const TypeSet both = TypeBit(in.dtype) | TypeBit(out.dtype);
   const float beta = node.Float("beta");
   const size_t rank = in.shape.size();
-  size_t axis = 0;
-  QNNRT_RETURN_IF_ERROR(GetAxis(node, "axis", rank, &axis));
+  QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", rank));
   const bool last = Product(in.shape, axis + 1, rank) == 1;
   if ((both & ~types::kFixed8) != 0 || !last || in.elements() == 0 || !(beta > 0)) {
     return MakeFixedRows(node, options);

@@ -139,8 +139,6 @@ class FixedSum final : public Kernel {
         size_(ElementSize(in.dtype)),
         mean_(mean) {}
 
-  const char* Name() const override { return "portable"; }
-
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
@@ -243,9 +241,9 @@ Result<KernelPtr> MakeFixedPoolAvg(const Node& node, const KernelOptions&) {
 }
 
 Result<KernelPtr> MakeFixedReduceSum(const Node& node, const KernelOptions& options) {
-  std::vector<size_t> axes;
   PoolGeometry g;
-  QNNRT_RETURN_IF_ERROR(GetAxes(node, "axes", node.inputs[0]->shape.size(), &axes));
+  QNNRT_ASSIGN_OR_RETURN(const std::vector<size_t> axes,
+                         GetAxes(node, "axes", node.inputs[0]->shape.size()));
   if (AsPool(node.inputs[0]->shape, axes, &g)) {
     QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, Make(node, g, node.type == QNN_OP_REDUCE_MEAN));
     if (kernel) return kernel;
