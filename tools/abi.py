@@ -10,7 +10,7 @@ after the binding or Python begins to use a name that is declared already:
   qnnrt/abi/constants.py        the numbers of the constants and enumerators that Python uses
   qnnrt/abi/structs.py          the layouts of the structs in STRUCTS, to pack and unpack
   qnnrt/abi/error_codes.py      the names and hints of error codes, for exceptions
-  csrc/api/error_codes.inc      the names and messages of error codes, for errorGetMessage
+  csrc/api/error_codes.inc      the messages of error codes, for errorGetMessage
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _block(header: Header, declarations: list[Declaration]) -> str:
         if kind == "constants":
             parts.append(_listed("enum:", [d.name for d in group]))
         else:
-            parts.append(("\n\n" if kind == "types" else "\n").join(map(_declaration, group)))
+            parts.append("\n".join(map(_declaration, group)))
     text = textwrap.indent("\n\n".join(parts), "    ")
     return f'\n\ncdef extern from "{header.path}" nogil:\n{text}\n'
 
@@ -230,6 +230,7 @@ _STRUCTS = f"""\
 
 from .layout import Layout
 
+# fmt: off
 """
 
 
@@ -237,11 +238,17 @@ def structs(reader: Reader) -> str:
     text = _STRUCTS
     for name in STRUCTS:
         layout = reader.layout(name)
-        fields = (
-            f'        "{f}": ({offset}, "{one.text()}"),\n' for f, offset, one in layout.fields
-        )
-        text += f"{name} = Layout(\n    {layout.size},\n    {{\n{''.join(fields)}    }},\n)\n"
+        fields = [f'"{f}": ({offset}, "{one.text()}")' for f, offset, one in layout.fields]
+        text += f"{name} = Layout({layout.size}, {{\n{_filled(fields, '    ')}}})\n"
     return text
+
+
+def _filled(items: list[str], indent: str) -> str:
+    """Items of a display, as many on a line as fit."""
+    text = ", ".join(item.replace(" ", "\0") for item in items) + ","
+    return (
+        textwrap.indent(textwrap.fill(text, _WIDTH - len(indent)), indent).replace("\0", " ") + "\n"
+    )
 
 
 # ---- the tables of error codes
@@ -252,6 +259,8 @@ _CODES = f"""\
 \"""QNN's error codes, {_MADE}: csrc/abi/qnn_errors.h has them.\"""
 
 from typing import Final
+
+# fmt: off
 """
 
 
@@ -289,13 +298,13 @@ def _in_words(component: str, name: str) -> str:
 
 
 def error_rows(codes: list[ErrorCode]) -> str:
-    """Rows of a C++ table, by code: a code that several components return has its common name."""
+    """Rows of a C++ table, by code; for one that several components return, the common message."""
     first: dict[int, ErrorCode] = {}
     for code in codes:
         first.setdefault(code.code, code)
     text = f"// {_MADE[0].upper()}{_MADE[1:]}: abi/qnn_errors.h has them.\n"
     for code, found in sorted(first.items()):
-        row = f'{{{code}, "{found.name}",'
+        row = f"{{{code},"
         said = _quoted(found.message, "    ")
         fits = "\n" not in said and len(row) + len(said) < _WIDTH - 3
         text += f"{row}{' ' if fits else chr(10) + '    '}{said}}},\n"
@@ -314,17 +323,15 @@ def error_module(codes: list[ErrorCode], constants: dict[str, int | str]) -> str
         for one in names
     }
     text = f"{_CODES}\n#: What every component may return.\nCOMMON: Final = {{\n"
-    text += "".join(f'    {code}: "{name}",\n' for code, name in sorted(common.items()))
+    text += _filled([f'{code}: "{name}"' for code, name in sorted(common.items())], "    ")
     text += (
         "}\n#: component -> (its first and last code, the names of what it returns). A component\n"
     )
     text += "#: within another one's range stands before that.\n"
     text += "COMPONENTS: Final[dict[str, tuple[int, int, dict[int, str]]]] = {\n"
     for component, (low, high) in sorted(ranges.items(), key=lambda item: item[1][1]):
-        text += f'    "{component}": (\n        {low},\n        {high},\n        {{\n'
-        for code, name in sorted(names[component].items()):
-            text += f'            {code}: "{name}",\n'
-        text += "        },\n    ),\n"
+        rows = [f'{code}: "{name}"' for code, name in sorted(names[component].items())]
+        text += f'    "{component}": ({low}, {high}, {{\n{_filled(rows, "        ")}    }}),\n'
     text += "}\n#: What usually causes a code, and what to do.\nHINTS: Final = {\n"
     for hint in sorted({c.code: c.hint for c in codes if c.hint}.items()):
         text += f"    {hint[0]}: {_quoted(hint[1], '    ', len(str(hint[0])) + 2)},\n"

@@ -19,38 +19,28 @@ cdef extern from "abi/qnn_enums.h" nogil:
         QNN_DATATYPE_INT_8, QNN_DATATYPE_INT_16, QNN_DATATYPE_INT_32, QNN_DATATYPE_INT_64
         QNN_DATATYPE_UINT_8, QNN_DATATYPE_UINT_16, QNN_DATATYPE_UINT_32, QNN_DATATYPE_UINT_64
         QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_FLOAT_64, QNN_DATATYPE_BOOL_8, QNN_DATATYPE_STRING
-
     ctypedef enum Qnn_TensorType_t:
         QNN_TENSOR_TYPE_NULL
-
     ctypedef enum Qnn_ParamType_t:
         QNN_PARAMTYPE_SCALAR, QNN_PARAMTYPE_TENSOR
-
     ctypedef enum Qnn_Definition_t:
         QNN_DEFINITION_DEFINED, QNN_DEFINITION_UNDEFINED
-
     ctypedef enum Qnn_QuantizationEncoding_t:
         QNN_QUANTIZATION_ENCODING_SCALE_OFFSET, QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
         QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET, QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
         QNN_QUANTIZATION_ENCODING_BLOCK, QNN_QUANTIZATION_ENCODING_BLOCKWISE_EXPANSION
         QNN_QUANTIZATION_ENCODING_UNDEFINED
-
     ctypedef enum Qnn_BlockwiseExpansionBlockScaleStorageType_t:
         QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_8
         QNN_BLOCKWISE_EXPANSION_BITWIDTH_SCALE_STORAGE_16
-
     ctypedef enum Qnn_TensorMemType_t:
         QNN_TENSORMEMTYPE_RAW, QNN_TENSORMEMTYPE_MEMHANDLE
-
     ctypedef enum Qnn_TensorVersion_t:
         QNN_TENSOR_VERSION_1, QNN_TENSOR_VERSION_2
-
     ctypedef enum Qnn_TensorSetVersion_t:
         QNN_TENSOR_SET_VERSION_1
-
     ctypedef enum Qnn_OpConfigVersion_t:
         QNN_OPCONFIG_VERSION_1
-
     ctypedef enum Qnn_MemType_t:
         QNN_MEM_TYPE_CUSTOM, QNN_MEM_TYPE_DMA_BUF
 
@@ -58,10 +48,8 @@ cdef extern from "abi/qnn_enums.h" nogil:
 cdef extern from "abi/qnn_errors.h" nogil:
     ctypedef enum QnnCommon_Error_t:
         QNN_COMMON_ERROR_NOT_SUPPORTED
-
     ctypedef enum QnnMem_Error_t:
         QNN_MEM_ERROR_INVALID_HANDLE
-
     ctypedef enum QnnSystemContext_Error_t:
         QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED
 
@@ -93,10 +81,8 @@ cdef extern from "abi/qnn_types.h" nogil:
 
     ctypedef struct Qnn_Version_t:
         uint32_t major, minor, patch
-
     ctypedef struct Qnn_ApiVersion_t:
         Qnn_Version_t coreApiVersion, backendApiVersion
-
     ctypedef struct Qnn_Scalar_t:
         Qnn_DataType_t dataType
         float floatValue
@@ -111,39 +97,32 @@ cdef extern from "abi/qnn_types.h" nogil:
         int8_t int8Value
         uint8_t bool8Value
         const char* stringValue
-
     ctypedef struct Qnn_ScaleOffset_t:
         float scale
         int32_t offset
-
     ctypedef struct Qnn_BwScaleOffset_t:
         uint32_t bitwidth
         float scale
         int32_t offset
-
     ctypedef struct Qnn_AxisScaleOffset_t:
         int32_t axis
         uint32_t numScaleOffsets
         Qnn_ScaleOffset_t* scaleOffset
-
     ctypedef struct Qnn_BwAxisScaleOffset_t:
         uint32_t bitwidth
         int32_t axis
         uint32_t numElements
         float* scales
         int32_t* offsets
-
     ctypedef struct Qnn_BlockEncoding_t:
         uint32_t* blockSize
         Qnn_ScaleOffset_t* scaleOffset
-
     ctypedef struct Qnn_BlockwiseExpansion_t:
         int32_t axis
         Qnn_ScaleOffset_t* scaleOffsets
         uint32_t numBlocksPerAxis, blockScaleBitwidth
         Qnn_BlockwiseExpansionBlockScaleStorageType_t blockScaleStorageType
         uint8_t* blocksScale8
-
     ctypedef struct Qnn_QuantizeParams_t:
         Qnn_Definition_t encodingDefinition
         Qnn_QuantizationEncoding_t quantizationEncoding
@@ -153,11 +132,9 @@ cdef extern from "abi/qnn_types.h" nogil:
         Qnn_BwAxisScaleOffset_t bwAxisScaleOffsetEncoding
         Qnn_BlockEncoding_t blockEncoding
         Qnn_BlockwiseExpansion_t* blockwiseExpansion
-
     ctypedef struct Qnn_ClientBuffer_t:
         void* data
         uint32_t dataSize
-
     ctypedef struct Qnn_TensorV1_t:
         uint32_t id
         const char* name
@@ -170,7 +147,6 @@ cdef extern from "abi/qnn_types.h" nogil:
         Qnn_TensorMemType_t memType
         Qnn_ClientBuffer_t clientBuf
         Qnn_MemHandle_t memHandle
-
     ctypedef struct Qnn_TensorV2_t:
         uint32_t id
         const char* name
@@ -184,28 +160,23 @@ cdef extern from "abi/qnn_types.h" nogil:
         Qnn_ClientBuffer_t clientBuf
         Qnn_MemHandle_t memHandle
         uint8_t* isDynamicDimensions
-
     ctypedef struct Qnn_Tensor_t:
         Qnn_TensorVersion_t version
         Qnn_TensorV1_t v1
         Qnn_TensorV2_t v2
-
     ctypedef struct Qnn_TensorSetV1_t:
         uint32_t numInputs
         Qnn_Tensor_t* inputs
         uint32_t numOutputs
         Qnn_Tensor_t* outputs
-
     ctypedef struct Qnn_TensorSet_t:
         Qnn_TensorSetVersion_t version
         Qnn_TensorSetV1_t v1
-
     ctypedef struct Qnn_Param_t:
         Qnn_ParamType_t paramType
         const char* name
         Qnn_Scalar_t scalarParam
         Qnn_Tensor_t tensorParam
-
     ctypedef struct Qnn_OpConfigV1_t:
         const char* name
         const char* packageName
@@ -216,22 +187,17 @@ cdef extern from "abi/qnn_types.h" nogil:
         Qnn_Tensor_t* inputTensors
         uint32_t numOfOutputs
         Qnn_Tensor_t* outputTensors
-
     ctypedef struct Qnn_OpConfig_t:
         Qnn_OpConfigVersion_t version
         Qnn_OpConfigV1_t v1
-
     ctypedef struct Qnn_MemShape_t:
         uint32_t numDim
         uint32_t* dimSize
-
     ctypedef struct Qnn_MemIonInfo_t:
         int32_t fd
-
     ctypedef struct Qnn_MemDmaBufInfo_t:
         int32_t fd
         void* data
-
     ctypedef struct Qnn_MemDescriptor_t:
         Qnn_MemShape_t memShape
         Qnn_DataType_t dataType
@@ -239,7 +205,6 @@ cdef extern from "abi/qnn_types.h" nogil:
         Qnn_MemIonInfo_t ionInfo
         Qnn_MemInfoCustom_t customInfo
         Qnn_MemDmaBufInfo_t dmaBufInfo
-
     ctypedef struct Qnn_NotifyStatus_t:
         Qnn_ErrorHandle_t error
 
@@ -259,81 +224,59 @@ cdef extern from "abi/qnn_objects.h" nogil:
 
     ctypedef enum QnnBackend_ConfigOption_t:
         pass
-
     ctypedef enum QnnBackend_PropertyOption_t:
         QNN_BACKEND_PROPERTY_OPTION_CUSTOM
-
     ctypedef struct QnnBackend_Config_t:
         QnnBackend_ConfigOption_t option
-
     ctypedef struct QnnBackend_OperationName_t:
         const char* packageName
         const char* name
         const char* target
-
     ctypedef struct QnnBackend_Property_t:
         QnnBackend_PropertyOption_t option
         QnnBackend_CustomProperty_t customProperty
-
     ctypedef enum QnnDevice_CoreInfoVersion_t:
         pass
-
     ctypedef enum QnnDevice_HardwareDeviceInfoVersion_t:
         pass
-
     ctypedef enum QnnDevice_PlatformInfoVersion_t:
         QNN_DEVICE_PLATFORM_INFO_VERSION_1
-
     ctypedef enum QnnDevice_ConfigOption_t:
         pass
-
     ctypedef struct QnnDevice_CoreInfoV1_t:
         uint32_t coreId, coreType
-
     ctypedef struct QnnDevice_CoreInfo_t:
         QnnDevice_CoreInfoVersion_t version
         QnnDevice_CoreInfoV1_t v1
-
     ctypedef struct QnnDevice_HardwareDeviceInfoV1_t:
         uint32_t deviceId, deviceType, numCores
         QnnDevice_CoreInfo_t* cores
         QnnDevice_DeviceInfoExtension_t deviceInfoExtension
-
     ctypedef struct QnnDevice_HardwareDeviceInfo_t:
         QnnDevice_HardwareDeviceInfoVersion_t version
         QnnDevice_HardwareDeviceInfoV1_t v1
-
     ctypedef struct QnnDevice_PlatformInfoV1_t:
         uint32_t numHwDevices
         QnnDevice_HardwareDeviceInfo_t* hwDevices
-
     ctypedef struct QnnDevice_PlatformInfo_t:
         QnnDevice_PlatformInfoVersion_t version
         QnnDevice_PlatformInfoV1_t v1
-
     ctypedef struct QnnDevice_Config_t:
         QnnDevice_ConfigOption_t option
-
     ctypedef enum QnnGraph_ConfigOption_t:
         pass
-
     ctypedef enum QnnGraph_PropertyOption_t:
         QNN_GRAPH_PROPERTY_OPTION_CUSTOM
-
     ctypedef enum QnnGraph_ExecuteEnvironmentOption_t:
         pass
-
     ctypedef struct QnnGraph_Config_t:
         QnnGraph_ConfigOption_t option
-
     ctypedef struct QnnGraph_Property_t:
         QnnGraph_PropertyOption_t option
         QnnGraph_CustomProperty_t customProperty
-
     ctypedef struct QnnGraph_ExecuteEnvironment_t:
         QnnGraph_ExecuteEnvironmentOption_t option
         Qnn_TensorSet_t tensorSet
-
     ctypedef enum QnnLog_Level_t:
         QNN_LOG_LEVEL_WARN
 
@@ -347,33 +290,26 @@ cdef extern from "abi/qnn_objects.h" nogil:
 
     ctypedef enum QnnProfile_ExtendedEventDataVersion_t:
         QNN_PROFILE_DATA_VERSION_1
-
     ctypedef enum QnnProfile_ConfigOption_t:
         pass
-
     ctypedef struct QnnProfile_EventData_t:
         QnnProfile_EventType_t type
         QnnProfile_EventUnit_t unit
         QnnProfile_EventValue_t value
         const char* identifier
-
     ctypedef struct QnnProfile_ExtendedEventDataV1_t:
         QnnProfile_EventType_t type
         QnnProfile_EventUnit_t unit
         Qnn_Scalar_t value
         uint64_t timestamp
         const char* identifier
-
     ctypedef struct QnnProfile_ExtendedEventData_t:
         QnnProfile_ExtendedEventDataVersion_t version
         QnnProfile_ExtendedEventDataV1_t v1
-
     ctypedef struct QnnProfile_Config_t:
         QnnProfile_ConfigOption_t option
-
     ctypedef enum QnnSignal_ConfigOption_t:
         pass
-
     ctypedef struct QnnSignal_Config_t:
         QnnSignal_ConfigOption_t option
 
@@ -381,13 +317,10 @@ cdef extern from "abi/qnn_objects.h" nogil:
 cdef extern from "abi/qnn_context.h" nogil:
     ctypedef enum QnnContext_ConfigOption_t:
         pass
-
     ctypedef enum QnnContext_PropertyOption_t:
         pass
-
     ctypedef struct QnnContext_Config_t:
         QnnContext_ConfigOption_t option
-
     ctypedef struct QnnContext_Property_t:
         QnnContext_PropertyOption_t option
         QnnContext_CustomProperty_t customProperty
@@ -584,7 +517,6 @@ cdef extern from "abi/qnn_interface.h" nogil:
         QnnBackend_GetPropertyFn_t backendGetProperty
         QnnContext_GetPropertyFn_t contextGetProperty
         QnnContext_FinalizeFn_t contextFinalize
-
     ctypedef struct QnnInterface_t:
         uint32_t backendId
         const char* providerName
@@ -604,30 +536,22 @@ cdef extern from "abi/qnn_system.h" nogil:
 
     ctypedef enum QnnSystemContext_GraphInfoVersion_t:
         pass
-
     ctypedef enum QnnSystemContext_BinaryInfoVersion_t:
         QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_1, QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_2
         QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3
-
     ctypedef enum QnnSystemProfile_SerializationTargetType_t:
         QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_FILE
-
     ctypedef enum QnnSystemProfile_SerializationTargetConfigType_t:
         QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_MAX_NUM_MESSAGES
         QNN_SYSTEM_PROFILE_SERIALIZATION_TARGET_CONFIG_SERIALIZATION_HEADER
-
     ctypedef enum QnnSystemProfile_Visibility_t:
         QNN_SYSTEM_PROFILE_VISIBILITY_PUBLIC, QNN_SYSTEM_PROFILE_VISIBILITY_PRIVATE
-
     ctypedef enum QnnSystemProfile_MethodType_t:
         pass
-
     ctypedef enum QnnSystemProfile_EventDataType_t:
         QNN_SYSTEM_PROFILE_EVENT_DATA, QNN_SYSTEM_PROFILE_EXTENDED_EVENT_DATA
-
     ctypedef enum QnnSystemProfile_ProfileDataVersion_t:
         QNN_SYSTEM_PROFILE_DATA_VERSION_1
-
     ctypedef struct QnnSystemContext_GraphInfoV3_t:
         const char* graphName
         uint32_t numGraphInputs
@@ -639,11 +563,9 @@ cdef extern from "abi/qnn_system.h" nogil:
         uint32_t graphBlobInfoSize
         void* graphBlobInfo
         uint32_t startOpIndex, endOpIndex
-
     ctypedef struct QnnSystemContext_GraphInfo_t:
         QnnSystemContext_GraphInfoVersion_t version
         QnnSystemContext_GraphInfoV3_t graphInfoV3
-
     ctypedef struct QnnSystemContext_BinaryInfoV2_t:
         uint32_t backendId
         const char* buildId
@@ -658,7 +580,6 @@ cdef extern from "abi/qnn_system.h" nogil:
         uint32_t numGraphs
         QnnSystemContext_GraphInfo_t* graphs
         QnnDevice_PlatformInfo_t* platformInfo
-
     ctypedef struct QnnSystemContext_BinaryInfoV3_t:
         uint32_t backendId
         const char* buildId
@@ -674,48 +595,39 @@ cdef extern from "abi/qnn_system.h" nogil:
         uint32_t contextMetadataSize
         void* contextMetadata
         uint32_t socModel
-
     ctypedef struct QnnSystemContext_BinaryInfo_t:
         QnnSystemContext_BinaryInfoVersion_t version
         QnnSystemContext_BinaryInfoV2_t contextBinaryInfoV2
         QnnSystemContext_BinaryInfoV3_t contextBinaryInfoV3
-
     ctypedef struct QnnSystemProfile_SerializationTargetFile_t:
         const char* fileName
         const char* fileDirectory
-
     ctypedef struct QnnSystemProfile_SerializationTarget_t:
         QnnSystemProfile_SerializationTargetType_t type
         QnnSystemProfile_SerializationTargetFile_t file
-
     ctypedef struct QnnSystemProfile_SerializationFileHeader_t:
         const char* appName
         const char* appVersion
         const char* backendVersion
-
     ctypedef struct QnnSystemProfile_SerializationTargetConfig_t:
         QnnSystemProfile_SerializationTargetConfigType_t type
         uint32_t maxNumMessages
         QnnSystemProfile_SerializationFileHeader_t serializationHeader
-
     ctypedef struct QnnSystemProfile_HeaderV1_t:
         uint64_t startTime, stopTime, startMem, stopMem
         QnnSystemProfile_MethodType_t methodType
         QnnSystemProfile_Visibility_t visibility
         const char* graphName
-
     ctypedef struct QnnSystemProfile_ProfileEventV1_t:
         QnnSystemProfile_EventDataType_t type
         QnnProfile_EventData_t eventData
         QnnProfile_ExtendedEventData_t extendedEventData
         QnnSystemProfile_ProfileEventV1_t* profileSubEventData
         uint32_t numSubEvents
-
     ctypedef struct QnnSystemProfile_ProfileDataV1_t:
         QnnSystemProfile_HeaderV1_t header
         QnnSystemProfile_ProfileEventV1_t* profilingEvents
         uint32_t numProfilingEvents
-
     ctypedef struct QnnSystemProfile_ProfileData_t:
         QnnSystemProfile_ProfileDataVersion_t version
         QnnSystemProfile_ProfileDataV1_t v1
@@ -752,7 +664,6 @@ cdef extern from "abi/qnn_system.h" nogil:
         QnnSystemProfile_CreateSerializationTargetFn_t systemProfileCreateSerializationTarget
         QnnSystemProfile_SerializeEventDataFn_t systemProfileSerializeEventData
         QnnSystemProfile_FreeSerializationTargetFn_t systemProfileFreeSerializationTarget
-
     ctypedef struct QnnSystemInterface_t:
         uint32_t backendId
         const char* providerName
@@ -769,7 +680,6 @@ cdef extern from "abi/qnn_system.h" nogil:
 cdef extern from "abi/qnn_htp_perf.h" nogil:
     ctypedef enum QnnHtpPerfInfrastructure_PowerConfigOption_t:
         pass
-
     ctypedef struct QnnHtpPerfInfrastructure_PowerConfig_t:
         QnnHtpPerfInfrastructure_PowerConfigOption_t option
 
@@ -785,40 +695,31 @@ cdef extern from "abi/qnn_htp_perf.h" nogil:
 cdef extern from "abi/qnn_htp.h" nogil:
     ctypedef enum QnnHtpMem_Type_t:
         pass
-
     ctypedef struct QnnHtpMem_SharedBufferConfig_t:
         int32_t fd
         uint64_t offset
-
     ctypedef struct QnnMemHtp_Descriptor_t:
         QnnHtpMem_Type_t type
         uint64_t size
         QnnHtpMem_SharedBufferConfig_t sharedBufferConfig
-
     ctypedef enum QnnHtpDevice_Arch_t:
         pass
-
     ctypedef enum QnnHtpDevice_DeviceType_t:
         QNN_HTP_DEVICE_TYPE_ON_CHIP
-
     ctypedef enum QnnHtpDevice_InfrastructureType_t:
         QNN_HTP_DEVICE_INFRASTRUCTURE_TYPE_PERF
-
     ctypedef struct QnnHtpDevice_OnChipDeviceInfoExtension_t:
         size_t vtcmSize
         uint32_t socModel
         bool signedPdSupport, dlbcSupport
         QnnHtpDevice_Arch_t arch
-
     ctypedef struct QnnHtpDevice_DeviceInfoExtension_t:
         QnnHtpDevice_DeviceType_t devType
         QnnHtpDevice_OnChipDeviceInfoExtension_t onChipDevice
-
     ctypedef struct QnnHtpDevice_PerfInfrastructure_t:
         QnnHtpPerfInfrastructure_CreatePowerConfigIdFn_t createPowerConfigId
         QnnHtpPerfInfrastructure_DestroyPowerConfigIdFn_t destroyPowerConfigId
         QnnHtpPerfInfrastructure_SetPowerConfigFn_t setPowerConfig
-
     ctypedef struct QnnHtpDevice_Infrastructure_t:
         QnnHtpDevice_InfrastructureType_t infraType
         QnnHtpDevice_PerfInfrastructure_t perfInfra
@@ -829,14 +730,11 @@ cdef extern from "abi/qnn_gpu.h" nogil:
 
     ctypedef enum QnnGpu_MemType_t:
         QNN_GPU_MEM_OPENCL
-
     ctypedef enum QnnGpuBackend_ConfigOption_t:
         pass
-
     ctypedef struct QnnGpu_MemInfoCustom_t:
         QnnGpu_MemType_t memType
         QnnGpuMem_Buffer_t buffer
-
     ctypedef struct QnnGpuBackend_CustomConfig_t:
         QnnGpuBackend_ConfigOption_t option
         const char* performanceCacheDir
@@ -845,79 +743,58 @@ cdef extern from "abi/qnn_gpu.h" nogil:
 cdef extern from "abi/qnn_lpai.h" nogil:
     ctypedef enum QnnLpaiBackend_CustomConfigOption_t:
         QNN_LPAI_BACKEND_CUSTOM_CFG_HW_INFO
-
     ctypedef enum QnnLpaiBackend_Target_t:
         pass
-
     ctypedef enum QnnLpaiBackend_HwVersion_t:
         pass
-
     ctypedef enum QnnLpaiBackend_GetPropertyOption_t:
         QNN_LPAI_BACKEND_GET_PROP_ALIGNMENT_REQ
         QNN_LPAI_BACKEND_GET_PROP_REQUIRE_PERSISTENT_BINARY
         QNN_LPAI_BACKEND_GET_PROP_ENPU_CORE_NUM, QNN_LPAI_BACKEND_GET_PROP_ENPU_CORE_INFO
-
     ctypedef enum QnnLpaiContext_SetConfigOption_t:
         QNN_LPAI_CONTEXT_SET_CFG_MODEL_BUFFER_MEM_TYPE, QNN_LPAI_CONTEXT_SET_CFG_ENABLE_ISLAND
-
     ctypedef enum QnnLpaiMem_MemType_t:
         pass
-
     ctypedef enum QnnLpaiGraph_SetConfigOption_t:
         QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, QNN_LPAI_GRAPH_SET_CFG_PERSISTENT_MEM
         QNN_LPAI_GRAPH_SET_CFG_PERF_CFG, QNN_LPAI_GRAPH_SET_CFG_CORE_AFFINITY
-
     ctypedef enum QnnLpaiGraph_GetPropertyOption_t:
         QNN_LPAI_GRAPH_GET_PROP_SCRATCH_MEM_SIZE, QNN_LPAI_GRAPH_GET_PROP_PERSISTENT_MEM_SIZE
-
     ctypedef enum QnnLpaiGraph_ClientPerfType_t:
         pass
-
     ctypedef enum QnnLpaiGraph_CoreAffinityType_t:
         pass
-
     ctypedef enum QnnLpaiGraph_ConfigPrepareOption_t:
         QNN_LPAI_GRAPH_SET_CFG_PREPARE
-
     ctypedef struct QnnLpaiBackend_CustomConfigHwInfo_t:
         QnnLpaiBackend_Target_t lpaiTarget
         QnnLpaiBackend_HwVersion_t hwVersion
-
     ctypedef struct QnnLpaiBackend_BufferAlignmentReq_t:
         uint32_t startAddrAlignment, sizeAlignment
-
     ctypedef struct QnnLpaiBackend_eNPUCoreInfo_t:
         uint32_t coreIndex, macCnt, version
-
     ctypedef struct QnnLpaiBackend_CustomProperty_t:
         uint32_t option
         void* property
-
     ctypedef struct QnnLpaiMem_MemInfoCustom_t:
         int32_t fd
         uint32_t offset
-
     ctypedef struct QnnLpaiGraph_PerfCfg_t:
         uint32_t fps, ftrtRatio
         QnnLpaiGraph_ClientPerfType_t clientType
-
     ctypedef struct QnnLpaiGraph_CoreAffinity_t:
         QnnLpaiGraph_CoreAffinityType_t affinity
         uint32_t coreSelection
-
     ctypedef struct QnnLpaiGraph_Mem_t:
         QnnLpaiMem_MemType_t memType
         uint32_t size
         void* addr
-
     ctypedef struct QnnLpaiGraph_CustomConfig_t:
         uint32_t option
         void* config
-
     ctypedef struct QnnLpaiGraph_CustomProperty_t:
         uint32_t option
         void* property
-
     ctypedef struct QnnLpaiGraph_CustomConfigPrepare_t:
         uint32_t enablePerLayer
         char* enableCoreSelection
@@ -932,7 +809,6 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         uint64_t arena_lower_bound, arena_sum, weight_bytes, num_steps, execute_nanoseconds
         uint64_t reserved_at_finalize_bytes, reserved_at_execute_bytes, copied_in_bytes
         uint64_t copied_out_bytes
-
     ctypedef struct Qnnrt_CopyRecord_t:
         const char* tensor
         uint32_t direction
@@ -947,10 +823,8 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
 
     ctypedef struct Qnnrt_ExecutorText_t:
         char text[500]
-
     ctypedef struct Qnnrt_ExecutorRun_t:
         void* profile
-
     ctypedef struct Qnnrt_Executor_t:
         void* self
         uint64_t started
@@ -973,7 +847,6 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
 
     ctypedef struct Qnnrt_DomainInfo_t:
         uint64_t budget_bytes, used_bytes, peak_bytes
-
     ctypedef struct Qnnrt_DomainHolder_t:
         uint64_t bytes
         char what[32]
@@ -1016,11 +889,9 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     ctypedef struct Qnnrt_ArenaItem_t:
         uint32_t first
         uint64_t size, alignment
-
     ctypedef struct Qnnrt_PlanOptions_t:
         uint32_t effort, milliseconds
         uint64_t steps
-
     ctypedef struct Qnnrt_PlanInfo_t:
         uint64_t peak, lower_bound, sum, steps
         uint32_t proved
@@ -1059,16 +930,13 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
         void* user
         void* const* memories
         uint32_t num_memories
-
     ctypedef struct Qnnrt_OpenClTensor_t:
         const char* name
         uint32_t id, data_type, flags, rank
         const uint32_t* dims
         uint64_t nbytes
-
     ctypedef struct Qnnrt_OpenClPatch_t:
         uint32_t tensor, step, index
-
     ctypedef struct Qnnrt_OpenClListInfo_t:
         const Qnnrt_OpenClFunctions_t* functions
         void* context
@@ -1104,7 +972,6 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
         void* to_device
         void* to_host
         void* address
-
     ctypedef struct Qnnrt_OpenClMemory_t:
         void* mem
         Qnn_ContextHandle_t context
@@ -1186,11 +1053,9 @@ cdef extern from "client/dlpack.h" nogil:
 
     ctypedef struct DLDevice:
         int32_t device_type, device_id
-
     ctypedef struct DLDataType:
         uint8_t code, bits
         uint16_t lanes
-
     ctypedef struct DLTensor:
         void* data
         DLDevice device
@@ -1199,15 +1064,12 @@ cdef extern from "client/dlpack.h" nogil:
         int64_t* shape
         int64_t* strides
         uint64_t byte_offset
-
     ctypedef struct DLManagedTensor:
         DLTensor dl_tensor
         void* manager_ctx
         void (*deleter)(DLManagedTensor* self) noexcept nogil
-
     ctypedef struct DLPackVersion:
         uint32_t major, minor
-
     ctypedef struct DLManagedTensorVersioned:
         DLPackVersion version
         void* manager_ctx

@@ -137,8 +137,8 @@ EDGES = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 1e-41, 1e-30, 1e30, -1e30, 88.7, 
 
 def ulps(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Distance from float64 results, in units of the last place of a float32."""
-    rounded = expected.astype(np.float32)
     with np.errstate(all="ignore"):
+        rounded = expected.astype(np.float32)
         place = np.spacing(np.abs(rounded)).astype(np.float64)
         far = np.abs(got.astype(np.float64) - expected) / place
     same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
