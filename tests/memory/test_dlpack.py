@@ -124,8 +124,10 @@ def test_torch_tensors_are_bound_in_place():
 
 
 def test_jax_arrays_are_bound_in_place():
-    jnp = pytest.importorskip("jax.numpy")
-    with qnnrt.Session(relu_model(), io="raw") as s:
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+    on_host = jax.default_device(jax.devices("cpu")[0])  # where there is a GPU, jax prefers that
+    with qnnrt.Session(relu_model(), io="raw") as s, on_host:
         s.inputs["x"].bind(jnp.full((1, 16), 4.0, jnp.float32))
         s.run()
         assert (s.outputs["y"].array == 4).all()

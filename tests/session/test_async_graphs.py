@@ -182,8 +182,10 @@ def test_the_interpreter_waits_for_runs_in_flight():
 def test_a_forked_child_has_futures_of_its_own():
     result = run_code(
         """
-        import os, numpy as np, qnnrt
+        import os, numpy as np, qnnrt, warnings
         from support.toy import relu_model
+        # Python 3.12 and later warn of a fork beside threads, which is what this is about.
+        warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
         s = qnnrt.Session(relu_model(), "htp")
         s.run_async().result(30)
         pid = os.fork()
