@@ -163,8 +163,7 @@ TEST(every_code_has_a_message) {
     }
   }
   CHECK(known > 110);
-  for (uint32_t code : {1002u, 5005u, 8002u, 30000u})
-    CHECK(qnnrt::ErrorMessage(code) != nullptr);
+  for (uint32_t code : {1002u, 5005u, 8002u, 30000u}) CHECK(qnnrt::ErrorMessage(code) != nullptr);
 }
 
 TEST(capabilities_are_yes_no_or_unknown) {
