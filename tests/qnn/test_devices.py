@@ -233,4 +233,5 @@ SIMULATOR = """
 def test_the_vendors_simulator_understands_our_device_configs_and_votes():
     done = run_code(SIMULATOR, str(vendor_library("libQnnHtp.so")))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "refused 14001", done.stderr
+    # The vendor's library prints a line of its own, before or after this one.
+    assert "refused 14001" in done.stdout.splitlines(), done.stdout + done.stderr
