@@ -246,9 +246,8 @@ def structs(reader: Reader) -> str:
 def _filled(items: list[str], indent: str) -> str:
     """Items of a display, as many on a line as fit."""
     text = ", ".join(item.replace(" ", "\0") for item in items) + ","
-    return (
-        textwrap.indent(textwrap.fill(text, _WIDTH - len(indent)), indent).replace("\0", " ") + "\n"
-    )
+    lines = textwrap.wrap(text, _WIDTH - len(indent))
+    return "".join(f"{indent}{line}\n" for line in lines).replace("\0", " ")
 
 
 # ---- the tables of error codes

@@ -1,5 +1,7 @@
 #include "ir/node.h"
 
+#include <type_traits>
+
 #include "ir/visit.h"
 
 namespace qnnrt {
@@ -7,9 +9,11 @@ namespace {
 
 int64_t IntegerAt(const Tensor& tensor, size_t i) {
   const bool truth = tensor.dtype == QNN_DATATYPE_BOOL_8;
-  if (!truth && (TypeBit(tensor.dtype) & types::kInt) == 0) return 0;
-  return VisitNumber(truth ? QNN_DATATYPE_UINT_8 : tensor.dtype, [&](auto t) {
-    return static_cast<int64_t>(tensor.data_as<decltype(t)>()[i]);
+  return VisitNumber(truth ? QNN_DATATYPE_UINT_8 : tensor.dtype, [&](auto t) -> int64_t {
+    if constexpr (std::is_integral_v<decltype(t)>)
+      return static_cast<int64_t>(tensor.data_as<decltype(t)>()[i]);
+    else
+      return 0;
   });
 }
 

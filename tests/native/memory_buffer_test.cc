@@ -77,12 +77,8 @@ TEST(CloseSaysWhoHoldsIt) {
   CHECK_EQ(qnnrt_buffer_release(b), 0u);
   int fd;
   CHECK_EQ(qnnrt_buffer_borrow_fd(b, &fd), 0u);
-  uint32_t dims[] = {16};
-  qnnrt::MemDescriptor d;
-  d.fd = fd;
-  d.rank = 1;
-  d.dims = dims;
-  d.data_type = QNN_DATATYPE_FLOAT_32;
+  const Shape flat{{16}, 1};
+  qnnrt::MemDescriptor d = Ion(fd, flat);
   qnnrt::Registry& registry = qnnrt::Memory::Get().registry();
   qnnrt::SlotHandle h;
   CHECK_OK(registry.Register(9, &d, 1, qnnrt::kCpuReachableKinds, &h));
@@ -199,14 +195,10 @@ TEST(ImportsOfDmaBufs) {
   CHECK_EQ(static_cast<char*>(Info(b).address)[4097], 5);
   // A client's own mapping of it, as DMA_BUF descriptors bring it.
   void* mapped = mmap(nullptr, 12288, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  uint32_t dims[] = {16};
-  qnnrt::MemDescriptor d;
+  const Shape flat{{16}, 1};
+  qnnrt::MemDescriptor d = Ion(fd, flat);
   d.kind = qnnrt::MemKind::kDmaBuf;
-  d.fd = fd;
   d.data = static_cast<char*>(mapped) + 4096;
-  d.rank = 1;
-  d.dims = dims;
-  d.data_type = QNN_DATATYPE_FLOAT_32;
   qnnrt::Registry& registry = qnnrt::Memory::Get().registry();
   qnnrt::SlotHandle h;
   CHECK_OK(registry.Register(9, &d, 1, qnnrt::kCpuReachableKinds, &h));
