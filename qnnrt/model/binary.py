@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -106,24 +105,6 @@ def map_file(path: str | os.PathLike[str]) -> mmap.mmap:
         if os.fstat(file.fileno()).st_size == 0:
             raise ModelError(f"{os.fspath(path)} is empty: no context binary")
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-@contextmanager
-def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to be filled, which is renamed when that went well: a reader of this name sees the
-    old file or the new one."""
-    target = Path(path)
-    other = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        with open(other, "x+b") as file:
-            yield file
-        os.replace(other, target)
-    except BaseException as error:
-        with suppress(OSError):
-            other.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename == str(other):
-            error.filename = str(target)
-        raise
 
 
 def _tensor(given: Mapping[str, Any]) -> BinaryTensor:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from ..abi import constants as abi
 from ..abi.structs import QnnHtpContext_CustomProperty_t
-from ..model.binary import new_file
 from ..support import choice
+from ..support.new_file import new_file
 from .backend_base import BackendBase
 from .options import context_options
 from .owner import Owner, config
@@ -63,11 +63,13 @@ class ContextBase(Owner):
         """Write ``binary()`` to a file, straight into its pages.
 
         The file is there whole or not at all, and a new one: programs that have mapped a file of
-        this name keep what they have mapped.
+        this name keep what they have mapped. It has the mode, and where possible the owner, of a
+        file that it replaces; a symbolic link stays, and what it leads to is replaced.
 
         Raises:
             ContextError: a graph is not finalized, or the backend writes no binaries.
-            OSError: the file cannot be written.
+            OSError: the file cannot be written, or a folder, a FIFO, a socket or a device is at
+                that path. It is as it was then.
         """
         size = self._library.context_get_binary_size(self.handle)
         with new_file(path) as file:

@@ -237,11 +237,14 @@ class Session(_core.Runnable):
         """Write the finalized graph as a context binary, for ``qnnrt.load`` and for C clients.
 
         The file is written whole or not at all. It keeps the memory types that the graph was
-        prepared with, and the kernels' own form of the weights.
+        prepared with, and the kernels' own form of the weights. A file that is there already is
+        replaced by a new one with its mode and, where possible, its owner; a symbolic link stays,
+        and what it leads to is replaced.
 
         Raises:
             ContextError: the backend cannot.
-            OSError: the file cannot be written.
+            OSError: the file cannot be written, or a folder, a FIFO, a socket or a device is at
+                that path. What was there is as it was.
         """
         self._memory.check_open()
         self.context.save_binary(path)
