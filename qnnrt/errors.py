@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from .abi.constants import QNN_GRAPH_ERROR_EARLY_TERMINATION
 from .abi.error_codes import COMMON, COMPONENTS, HINTS
@@ -204,26 +204,76 @@ class ModelError(Error, ValueError):
 
 @dataclass(frozen=True)
 class UnsupportedNode:
-    """One node that has no counterpart, and why."""
+    """One node that has no counterpart, and why.
+
+    Attributes:
+        name, op, types: the node, and the element types of its inputs.
+        reason: why it has none.
+        shared: the reason without what is this node's alone; nodes that have it in common are one
+            line of the error. The reason itself unless given.
+    """
 
     name: str
     op: str
     types: str
     reason: str
+    shared: str = ""
+
+    @property
+    def label(self) -> str:
+        """The node without the reason."""
+        return f"{self.op} {self.name!r} ({self.types})"
 
     def __str__(self) -> str:
-        return f"{self.op} {self.name!r} ({self.types}): {self.reason}"
+        return f"{self.label}: {self.reason}"
 
 
 class UnsupportedOpError(ModelError):
-    """The model has nodes without a counterpart. `nodes` lists every one of them."""
+    """The model has nodes without a counterpart.
+
+    The message has a line for each reason, with how many nodes there are and the first five. A node
+    whose inputs come from one that is not supported, and that cannot be judged for this, is not
+    counted.
+
+    Attributes:
+        nodes: every one of them, as ``UnsupportedNode``.
+    """
+
+    _NODES: Final = 5  # of a reason
+    _REASONS: Final = 20
 
     def __init__(self, nodes: Sequence[UnsupportedNode], source: str | None = None) -> None:
         self.nodes = tuple(nodes)
         where = f" in {source}" if source else ""
         count = "1 node is" if len(self.nodes) == 1 else f"{len(self.nodes)} nodes are"
-        lines = "".join(f"\n  {node}" for node in self.nodes)
-        super().__init__(f"{count} not supported{where}:{lines}")
+        groups: dict[str, list[UnsupportedNode]] = {}
+        for node in self.nodes:
+            groups.setdefault(node.shared or node.reason, []).append(node)
+        lines = [self._line(reason, group) for reason, group in groups.items()]
+        if (more := len(lines) - self._REASONS) > 0:
+            lines[self._REASONS :] = [f"and {more} more reasons"]
+        if any(len(group) > self._NODES for group in groups.values()) or more > 0:
+            lines.append("(the error's attribute 'nodes' has all of them)")
+        super().__init__(f"{count} not supported{where}:" + "".join(f"\n  {x}" for x in lines))
+
+    def _line(self, reason: str, group: Sequence[UnsupportedNode]) -> str:
+        if len(group) == 1:
+            return str(group[0])
+        labels = ", ".join(node.label for node in group[: self._NODES])
+        if (more := len(group) - self._NODES) > 0:
+            labels += f" and {more} more"
+        return f"{len(group)} nodes, {labels}: {reason}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unsupported, (type(self), self.nodes, str(self))
+
+
+def _unsupported(
+    cls: type[UnsupportedOpError], nodes: Sequence[UnsupportedNode], text: str
+) -> UnsupportedOpError:
+    error = cls(nodes)
+    error.args = (text,)
+    return error
 
 
 # ---- codes and their names

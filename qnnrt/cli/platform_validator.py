@@ -16,23 +16,30 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from .. import qnn
-from .._native import _core
 from ..abi import constants as abi
 from ..errors import BackendNotFoundError, Error, QnnError
 from ..memory import alloc
-from ..qnn.backend import LIBRARIES, Backend, library_path
+from ..qnn.backend import LIBRARIES, Backend, library_path, open_library
+from ..qnn.backend_base import BackendBase
 from ._common import UsageError, print_json, progress
 from ._tools import Warn, harmless, logged, tool_parser
 from .info import cpu_name
 
+if TYPE_CHECKING:
+    from ..gpu.device import Device
+    from ..gpu.library import Library as GpuLibrary
+
 #: The SDK's name for a backend -> ours.
 _NAMES: Final = {"dsp": "htp"}
 _ALL: Final = ("cpu", "gpu", "htp")
+#: The backend of this package that is no library: it works through OpenCL.
+_OWN_GPU: Final = "gpu"
+_OPENCL: Final = "pyopencl"
 _TIMEOUT_S: Final = 300
 #: Half precision is fine: accelerators compute float graphs in it.
 _TOLERANCE: Final = 1e-2
@@ -82,7 +89,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.worker:
         with logged("debug") if options.debug else nullcontext():
-            print(json.dumps(examine(Path(options.backend), options.testBackend)))
+            print(json.dumps(examine(options.backend, options.testBackend)))
         return 0
     warn = Warn(options)
     if options.targetPath is not None and not options.targetPath.is_dir():
@@ -111,13 +118,14 @@ def report(name: str, options: argparse.Namespace) -> dict[str, Any]:
     blank = dict.fromkeys(_LINES, NOT_QUERIED)
     missing = {**blank, "hardware": NOT_SUPPORTED, "libraries": NOT_FOUND, "library": None}
     try:
-        path = _library(name, options.targetPath)
+        library = _library(name, options.targetPath)
     except BackendNotFoundError as error:
         return {**missing, "reason": str(error)}
-    found = _in_child(path, options)
+    found = _in_child(library, options)
+    shown = found.get("library", library)
     if not found["opened"]:
-        return {**missing, "library": str(path), "reason": found["reason"]}
-    answer = {**blank, "libraries": FOUND, "hardware": found["hardware"], "library": str(path)}
+        return {**missing, "library": shown, "reason": found["reason"]}
+    answer = {**blank, "libraries": FOUND, "hardware": found["hardware"], "library": shown}
     if options.libVersion:
         answer["library_version"] = found["library_version"]
     if options.coreVersion:
@@ -128,23 +136,24 @@ def report(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {**answer, "reason": found["reason"]}
 
 
-def _library(name: str, folder: Path | None) -> Path:
+def _library(name: str, folder: Path | None) -> str:
+    """The path of a backend's library; of the gpu backend, which is none, its name."""
     known = _NAMES.get(name, name)
     if known not in LIBRARIES and os.sep not in name and ".so" not in name:
         raise UsageError(f"--backend {name}: expected dsp, htp, gpu, cpu, all, or a path")
     if folder is None:
-        return Path(library_path(known))
+        return known if known == _OWN_GPU else library_path(known)
     if known not in LIBRARIES:
         raise UsageError(f"--backend {name}: with --targetPath it is dsp, htp, gpu, cpu or all")
     path = folder / LIBRARIES[known]
     if not path.exists():
         raise BackendNotFoundError(f"there is no {path.name} in {folder}")
-    return path
+    return str(path)
 
 
-def _in_child(path: Path, options: argparse.Namespace) -> dict[str, Any]:
+def _in_child(library: str, options: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "qnnrt.cli", "platform-validator", "--worker"]
-    command += ["--backend", str(path)]
+    command += ["--backend", library]
     command += ["--testBackend"] if options.testBackend else []
     command += ["--debug"] if options.debug else []
     package = str(Path(__file__).resolve().parents[2])
@@ -187,20 +196,21 @@ def _crashed(reason: str) -> dict[str, Any]:
 # ---- in the child --------------------------------------------------------------------------------
 
 
-def examine(path: Path, test: bool) -> dict[str, Any]:
+def examine(name: str, test: bool) -> dict[str, Any]:
     """Open a backend library, ask what it is, and run the unit test if asked to."""
     try:
-        library = _core.Library.open(str(path))
+        library = open_library(name)
     except Error as error:
-        return {"opened": False, "reason": str(error)}
+        return {"opened": False, "library": None, "reason": str(error)}
     answer = _crashed("") | {"unit_test": NOT_QUERIED, "shared_memory": NOT_QUERIED}
+    if name == _OWN_GPU:
+        answer["library"] = _OPENCL
     try:
         backend = Backend(library)
     except QnnError as error:
         return {**answer, "reason": str(error)}
     with backend:
-        own, is_cpu = library.has_extensions, library.backend_id == abi.QNN_BACKEND_ID_CPU
-        answer["hardware"] = SUPPORTED + ("" if is_cpu else _instead(own))
+        answer["hardware"] = SUPPORTED + _instead(backend)
         answer["library_version"] = library_version(backend)
         answer["core_version"] = core_version(backend)
         if test:
@@ -216,9 +226,14 @@ def library_version(backend: Backend) -> str:
     return f"{build}, QNN API {backend.version}"
 
 
-def _instead(own: bool) -> str:
+def _instead(backend: Backend) -> str:
     """What stands in for an accelerator that cannot be here."""
-    if own:
+    if backend.id == abi.QNN_BACKEND_ID_CPU:
+        return ""
+    device = _opencl_device(backend)
+    if device is not None and device.kind != "cpu":
+        return ""
+    if backend.library.has_extensions:
         return " (emulated on the CPU)"
     return " (simulated)" if platform.machine() == "x86_64" else ""
 
@@ -227,10 +242,18 @@ def core_version(backend: Backend) -> str:
     """ "Hexagon Architecture V68", as the SDK's tool says it, or the processor."""
     if backend.id == abi.QNN_BACKEND_ID_CPU:
         return cpu_name()
+    if (opencl := _opencl_device(backend)) is not None:
+        return str(opencl)
     for device in backend.platform_info():
         if device.arch is not None:
             return f"Hexagon Architecture V{device.arch}"
     return NOT_AVAILABLE
+
+
+def _opencl_device(backend: BackendBase) -> Device | None:
+    """What this package's gpu backend computes on."""
+    own_gpu = backend.id == abi.QNN_BACKEND_ID_GPU and backend.library.has_extensions
+    return cast("GpuLibrary", backend.library).device if own_gpu else None
 
 
 def unit_test(backend: Backend) -> dict[str, Any]:
@@ -287,10 +310,11 @@ def _on_shared_memory(
     x: np.ndarray,
     expected: np.ndarray,
 ) -> dict[str, str]:
+    kind = "ion" if _opencl_device(context.backend) is None else "opencl"
     with alloc(x.nbytes) as given, alloc(expected.nbytes) as got:
         try:
             handles = [
-                context.register(buffer, tensor.shape, tensor.dtype)
+                context.register(buffer, tensor.shape, tensor.dtype, kind=kind)
                 for buffer, tensor in zip((given, got), ends, strict=True)
             ]
         except QnnError as error:

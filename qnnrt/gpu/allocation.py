@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from .. import planning
-from .device import Device, pyopencl
+from .device import Device, TooLarge, new_buffer, pyopencl
 from .ir import Launch, Value
 from .target import Target
 
@@ -68,11 +68,26 @@ def allocate(
     queue: Any,
     shared: Shared,
 ) -> Allocations:
-    """Memory for what kernels read and write, with constants in it."""
+    """Memory for what kernels read and write, with constants in it.
+
+    Raises:
+        TooLarge: the device does not have as much.
+    """
     memory = Allocations()
-    _intermediates(launches, target, context, memory)
-    _constants(_lifetimes(launches, "static"), target, context, queue, shared, memory)
+    memory.arenas = arenas(launches, target, most_bytes(target.device))
+    constants = _lifetimes(launches, "static")
+    needed = sum(a.plan.peak for a in memory.arenas) + sum(v.nbytes for v in constants)
+    # Drivers that allocate late would find this in the midst of an execution.
+    if needed > (there := all_bytes(target.device)):
+        raise TooLarge(f"{needed} bytes are needed on {target.device}, which has {there}")
+    _intermediates(target, context, memory)
+    _constants(constants, target, context, queue, shared, memory)
     return memory
+
+
+def all_bytes(device: Device) -> int:
+    """Of everything."""
+    return int(device.raw.global_mem_size)
 
 
 def most_bytes(device: Device) -> int:
@@ -93,19 +108,16 @@ def _lifetimes(launches: Sequence[Launch], kind: str) -> dict[Value, tuple[int, 
 # ---- intermediates
 
 
-def _intermediates(
-    launches: Sequence[Launch], target: Target, context: Any, memory: Allocations
-) -> None:
+def _intermediates(target: Target, context: Any, memory: Allocations) -> None:
     """Allocate what kernels pass to one another."""
     cl = pyopencl()
-    for arena in arenas(launches, target, most_bytes(target.device)):
-        buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, arena.plan.peak)
+    for arena in memory.arenas:
+        buffer = new_buffer(context, target.device, cl.mem_flags.READ_WRITE, arena.plan.peak)
         for value, item, offset in zip(arena.values, arena.items, arena.plan.offsets, strict=True):
             whole = not any(arena.plan.offsets)  # one after the other, each from the start
             part = buffer if whole else buffer.get_sub_region(offset, item.size)
             for each in (value, *arena.shared.get(value, ())):
                 memory.buffers[each] = part
-        memory.arenas.append(arena)
 
 
 def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena]:
@@ -211,7 +223,7 @@ def _constants(
     for value in values:
         assert value.data is not None
         if target.weight_sharing:
-            _share(value, context, queue, shared, memory)
+            _share(value, target.device, context, queue, shared, memory)
         elif _usable(value.data, target.device):
             flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
             memory.buffers[value] = cl.Buffer(context, flags, hostbuf=_bytes(value.data))
@@ -222,7 +234,7 @@ def _constants(
             rest.append(value)
     for group in _groups(rest, target.device):
         end = group[-1][1] + max(group[-1][0].nbytes, 1)
-        buffer = cl.Buffer(context, cl.mem_flags.READ_ONLY, end)
+        buffer = new_buffer(context, target.device, cl.mem_flags.READ_ONLY, end)
         memory.weight_bytes += end
         for value, offset in group:
             part = buffer.get_sub_region(offset, max(value.nbytes, 1))
@@ -237,13 +249,15 @@ def _usable(data: np.ndarray, device: Device) -> bool:
     return data.ctypes.data % (_LINE if device.kind == "cpu" else _PAGE) == 0
 
 
-def _share(value: Value, context: Any, queue: Any, shared: Shared, memory: Allocations) -> None:
+def _share(
+    value: Value, device: Device, context: Any, queue: Any, shared: Shared, memory: Allocations
+) -> None:
     cl = pyopencl()
     assert value.data is not None
     key = hashlib.sha256(_bytes(value.data).data).digest()
     held = shared.get(key)
     if held is None:
-        buffer = cl.Buffer(context, cl.mem_flags.READ_ONLY, max(value.nbytes, 1))
+        buffer = new_buffer(context, device, cl.mem_flags.READ_ONLY, value.nbytes)
         _write(queue, buffer, value)
         memory.weight_bytes += value.nbytes
         held = shared[key] = _Weights(buffer)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..errors import BackendNotFoundError
 from ..support import log
 
-__all__ = ["ENVIRONMENT", "Device", "choose", "devices", "why_not"]
+__all__ = ["ENVIRONMENT", "Device", "TooLarge", "choose", "devices", "new_buffer", "why_not"]
 
 #: Part of "platform: device" of the device that is meant.
 ENVIRONMENT: Final = "QNNRT_GPU_DEVICE"
@@ -145,6 +145,30 @@ def choose(name: str | None = None) -> Device:
     raise BackendNotFoundError(
         f"no OpenCL device has {name!r} in its name; there are {', '.join(map(str, found))}"
     )
+
+
+class TooLarge(Exception):
+    """A device does not have that much memory; the text has both sizes."""
+
+
+def new_buffer(context: Any, device: Device, flags: int, nbytes: int) -> Any:
+    """A ``pyopencl.Buffer`` in the device's memory.
+
+    Drivers that allocate when a buffer is first used return one of any size.
+
+    Raises:
+        TooLarge: more than one buffer, or the whole device, may have.
+        pyopencl.Error: the driver refuses it.
+    """
+    for most, what in (
+        (device.raw.max_mem_alloc_size, "one buffer has"),
+        (device.raw.global_mem_size, "it has altogether"),
+    ):
+        if nbytes > most:
+            raise TooLarge(
+                f"a buffer of {nbytes} bytes is needed on {device}, where {what} {most} at most"
+            )
+    return pyopencl().Buffer(context, flags, max(nbytes, 1))
 
 
 def why_not() -> str | None:

@@ -7,14 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from .device import pyopencl
+from ..abi import constants as abi
+from ..errors import make_error
+from .device import TooLarge, new_buffer, pyopencl
 
 __all__ = ["device_memory", "pinned"]
 
 
 def device_memory(library: Any, nbytes: int) -> Any:
-    """A ``pyopencl.Buffer`` on the device."""
-    return pyopencl().Buffer(library.cl_context, pyopencl().mem_flags.READ_WRITE, max(nbytes, 1))
+    """A ``pyopencl.Buffer`` on the device.
+
+    Raises:
+        MemError: 1002, there is not as much memory.
+    """
+    cl = pyopencl()
+    try:
+        return new_buffer(library.cl_context, library.device, cl.mem_flags.READ_WRITE, nbytes)
+    except (TooLarge, cl.Error) as e:
+        code, said = abi.QNN_COMMON_ERROR_MEM_ALLOC, " ".join(str(e).split())
+        raise make_error(code, "mem", "clCreateBuffer", f"{nbytes} bytes", said) from e
 
 
 def pinned(library: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray | None:
@@ -30,11 +41,11 @@ def pinned(library: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.nda
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
     access = cl.map_flags.READ | cl.map_flags.WRITE
     try:
-        buffer = cl.Buffer(library.cl_context, flags, nbytes)
+        buffer = new_buffer(library.cl_context, library.device, flags, nbytes)
         array, _ = cl.enqueue_map_buffer(
             library.cl_queue, buffer, access, 0, (nbytes,), np.uint8, is_blocking=True
         )
-    except cl.Error:
+    except (TooLarge, cl.Error):
         return None
     memory: np.ndarray = array
     return memory[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)

@@ -17,7 +17,7 @@ from .allocation import Shared
 from .compile import compile_graph
 from .configs import Configs, context_queue, drop_measurements
 from .describe import describe, sizes
-from .device import Device, choose, pyopencl
+from .device import Device, TooLarge, choose, pyopencl
 from .ir import Value
 from .lower import read
 from .memory import Memories
@@ -151,6 +151,10 @@ class Library(_core.GpuLibrary):
             )
         except pyopencl().Error as e:
             raise self._driver_error(e, "graph", "graphFinalize", f"graph {g.name!r}") from e
+        except TooLarge as e:
+            text = f"graph {g.name!r}: {e}"
+            code = abi.QNN_COMMON_ERROR_MEM_ALLOC
+            raise self.make_error(code, "graph", "graphFinalize", text) from e
         made.commands.install(self, g.context, graph, started)
         g.installed = made.commands
         super().graph_finalize(graph, profile, signal)

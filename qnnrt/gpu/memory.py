@@ -118,6 +118,12 @@ class Memories:
                 "finds for this shape and type; deregister it for another one",
             )
         buffer = pyopencl().Buffer.from_int_ptr(number, retain=True)
+        if buffer.type != pyopencl().mem_object_type.BUFFER:
+            name = pyopencl().mem_object_type.to_string(buffer.type, "%d")
+            raise self._refusal(
+                abi.QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE,
+                f"{number:#x} is an OpenCL memory object of type {name}, not a buffer",
+            )
         ours = self._library.cl_context
         if buffer.context != ours:
             raise self._refusal(

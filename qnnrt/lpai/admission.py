@@ -13,10 +13,8 @@ from ..errors import UnsupportedNode, UnsupportedOpError
 from ..model import Model, Node
 from ..qnn.backend_base import BackendBase
 
-_FIXED_POINT: Final = (
-    "lpai computes on fixed-point numbers alone, and {} {} float: quantize the model first, see "
-    "docs/quantization.md"
-)
+_FIXED_POINT: Final = "lpai computes on fixed-point numbers alone"
+_QUANTIZE: Final = ": quantize the model first, see docs/quantization.md"
 
 
 def refuse_floats(model: Model, backend: BackendBase) -> None:
@@ -26,18 +24,18 @@ def refuse_floats(model: Model, backend: BackendBase) -> None:
     refused = []
     for node in model.nodes:
         floats = list(dict.fromkeys(_floats(model, node)))
+        shared = ""
         if floats:
             names = ", ".join(map(repr, floats))
-            reason = _FIXED_POINT.format(
-                f"tensor {names}" if len(floats) == 1 else f"tensors {names}",
-                "is" if len(floats) == 1 else "are",
-            )
+            which = f"tensor {names} is" if len(floats) == 1 else f"tensors {names} are"
+            reason = f"{_FIXED_POINT}, and {which} float{_QUANTIZE}"
+            shared = _FIXED_POINT + _QUANTIZE
         elif known is not None and node.type not in known:
             reason = "lpai has no such operation"
         else:
             continue
         types = ", ".join(model.tensors[n].dtype.name for n in node.inputs if n)
-        refused.append(UnsupportedNode(node.name, node.type, types, reason))
+        refused.append(UnsupportedNode(node.name, node.type, types, reason, shared))
     if refused:
         source = os.fspath(model.source) if model.source else None
         raise UnsupportedOpError(refused, source)

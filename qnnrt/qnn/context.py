@@ -23,6 +23,7 @@ from ..model.binary import (
 from ..support import log
 from .backend_base import BackendBase
 from .context_base import ContextBase
+from .foreign_memory import is_opencl_buffer, refuse_memory
 from .graph import Graph
 from .memhandle import MemHandle
 from .options import Custom, context_options, graph_options
@@ -194,7 +195,9 @@ class Context(ContextBase):
 
         Raises:
             ValueError: the tensor does not lie in the buffer, or the kind cannot express it.
-            MemError: what the backend says: 8002 registered already, 8005 no such memory type...
+            TypeError: the buffer is none.
+            MemError: what the backend says: 8002 registered already, 8005 no such memory type (also
+                a ``pyopencl.Buffer`` with another kind than "opencl", or a ``pyopencl.Image``)...
         """
         if kind == "opencl":
             if self.backend.id != abi.QNN_BACKEND_ID_GPU:
@@ -225,6 +228,8 @@ class Context(ContextBase):
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         code = None if dtype is None else data_type(dtype)
         shared = isinstance(buffer, Buffer)
+        if not shared and not is_opencl_buffer(buffer):
+            refuse_memory(buffer, kind)
         memory = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
         key = (memory, offset, dims, code, kind)
         found = self._cache.get(key)

@@ -14,6 +14,7 @@ from .._native.descriptor import LPAI_STRUCT, MemDescriptor
 from ..abi import constants as abi
 from ..dtypes import data_type, data_type_name, numpy_dtype
 from .context_base import ContextBase
+from .foreign_memory import refuse_memory
 from .owner import Owner
 
 __all__ = ["MemHandle"]
@@ -72,6 +73,8 @@ class MemHandle(Owner):
                 f"kind {kind!r} is not for {context.backend.name}: use "
                 f"kind={'lpai' if lpai else 'shared_buffer'!r}"
             )
+        if not isinstance(buffer, Buffer):
+            refuse_memory(buffer, kind)
         self.context = context
         self.buffer = buffer
         self.shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)

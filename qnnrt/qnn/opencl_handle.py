@@ -18,14 +18,10 @@ from ..gpu.device import pyopencl
 from ..gpu.imports import Import, ImportRefused, end_import, import_buffer
 from ..gpu.mapped import end, mapped
 from .context_base import ContextBase
+from .foreign_memory import is_opencl_buffer, refuse_memory
 from .memhandle import MemHandle, _BufferHold
 
 __all__ = ["OpenCLHandle", "identity", "is_opencl_buffer"]
-
-
-def is_opencl_buffer(x: Any) -> bool:
-    """Whether x is a ``pyopencl.Buffer``, without importing pyopencl for the question."""
-    return hasattr(x, "int_ptr") and type(x).__module__.partition(".")[0] == "pyopencl"
 
 
 def identity(buffer: Any) -> tuple[Any, ...]:
@@ -79,9 +75,7 @@ class OpenCLHandle(MemHandle):
             # An owner of our own: the client may release its at any time.
             self.cl_buffer = pyopencl().Buffer.from_int_ptr(buffer.int_ptr, retain=True)
         else:
-            raise TypeError(
-                f"kind 'opencl' needs a pyopencl.Buffer or a Buffer, not a {type(buffer).__name__}"
-            )
+            refuse_memory(buffer, self.kind)
         self.via = imported.via if imported is not None else None
         # The host has it between executions; where that takes mapping, it is mapped.
         self._changes_owners = imported is not None and imported.owners is not None

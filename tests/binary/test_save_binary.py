@@ -201,11 +201,16 @@ except PermissionError as e:
 def test_an_error_while_the_file_is_filled_leaves_the_old_one(tmp_path):
     path = tmp_path / "x.bin"
     path.write_bytes(b"before")
-    with pytest.raises(OSError, match="No space") as e, new_file(path) as file:
-        file.write(b"after")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill(error: BaseException) -> None:
+        with new_file(path) as file:
+            file.write(b"after")
+            raise error
+
+    with pytest.raises(OSError, match="No space") as e:
+        fill(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert e.value.filename == str(path)
-    with pytest.raises(KeyboardInterrupt), new_file(path):
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        fill(KeyboardInterrupt())
     assert path.read_bytes() == b"before"
     assert os.listdir(tmp_path) == ["x.bin"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 from test_gpu_run import check_wide, gpu_configs, wide
 
 import qnnrt
-from qnnrt import _core
-from qnnrt.gpu import allocation, loader, programs
+from qnnrt import _core, qnn
 from qnnrt.gpu import compile as compiling
+from qnnrt.gpu import loader, programs
 from qnnrt.model import Model, Node, Tensor
 from support.gpu.opencl import cl, gpu, opencl_is_up  # noqa: F401
 from support.toy import F32, relu_model, tensors
@@ -218,11 +219,10 @@ def test_a_driver_that_fails_while_a_graph_is_made(
         if what == "program":
             patch.setattr(programs, "_text", lambda file: "#error planted\n")
         else:
-            patch.setattr(allocation, "allocate", lambda *_: cl.Buffer(gpu_context(), 1, 1 << 62))
-            patch.setattr(compiling, "allocate", allocation.allocate)
+            patch.setattr(compiling, "allocate", out_of_memory)
         with pytest.raises(qnnrt.GraphError, match=r"graph 'relu': .* refused it: .*") as e:
             qnnrt.Session(relu_model(), "gpu", options={"gpu": {}})
-        assert e.value.code == 1100
+        assert e.value.code == (1002 if what == "memory" else 1100)
         assert e.value.__cause__ is not None
         e.value.__cause__.__traceback__ = None  # its frames hold the session's objects
     e.value.__traceback__ = None
@@ -233,5 +233,65 @@ def test_a_driver_that_fails_while_a_graph_is_made(
         s.backend.close()
 
 
-def gpu_context() -> Any:
-    return cl.Context([gpu.choose().raw])
+def out_of_memory(*_: Any) -> None:
+    """As a driver fails that has no more; some of them have a buffer of any size until it is used,
+    so that no size is sure to fail."""
+
+    class Record:
+        def routine(self) -> str:
+            return "clCreateBuffer"
+
+        def code(self) -> int:
+            return int(cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
+
+        def what(self) -> str:
+            return "planted"
+
+    raise cl.MemoryError(Record())
+
+
+@pytest.mark.parametrize("limit", ["max_mem_alloc_size", "global_mem_size"])
+def test_a_graph_larger_than_the_device_is_refused_before_the_driver_is_asked(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """A driver that allocates late would take it, and fail in the midst of an execution."""
+
+    class Small:
+        """A device one of whose limits is less than the model's weights need."""
+
+        def __init__(self, raw: Any) -> None:
+            self._raw = raw
+
+        def __getattr__(self, name: str) -> Any:
+            return 300 if name == limit else getattr(self._raw, name)
+
+    weights = np.ones((64, 64), F32)
+    model = Model(
+        "product",
+        tensors(
+            Tensor("x", (1, 64), F32),
+            Tensor("w", (64, 64), F32, weights),
+            Tensor("y", (1, 64), F32),
+        ),
+        [Node("product", "MatMul", ["x", "w"], ["y"])],
+        ["x"],
+        ["y"],
+    )
+    backend = qnn.Backend.open("gpu")
+    device = backend.library.device
+    backend.library.device = replace(device, raw=Small(device.raw))
+    asked = []
+    with monkeypatch.context() as patch:
+        original = cl.Buffer
+        patch.setattr(cl, "Buffer", lambda *a, **k: asked.append(a) or original(*a, **k))
+        with pytest.raises((qnnrt.GraphError, qnnrt.UnsupportedOpError), match="300") as e:
+            qnnrt.Session(model, backend, io="raw")
+    assert not asked
+    e.value.__traceback__ = None
+    if e.value.__cause__ is not None:
+        e.value.__cause__.__traceback__ = None
+    backend.library.device = device
+    gc.collect()
+    with qnnrt.Session(model, backend) as s:
+        s.run()
+    backend.close()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import qnnrt
+from qnnrt import gpu
 from qnnrt.cli import main
 from support.building import Builder
 from support.recording import Fake
@@ -77,10 +78,35 @@ def test_all_says_what_is_not_there_and_passes_with_what_is(capsys: Capture) -> 
     assert list(found) == ["cpu", "gpu", "htp"]
     assert status == 0
     assert found["cpu"]["unit_test"] == found["htp"]["unit_test"] == "Passed"
-    if not (LIB / "libQnnGpu.so").exists():
+    if (reason := gpu.why_not()) is not None:
         assert found["gpu"]["libraries"] == "Not Found"
-        assert "gpu" in found["gpu"]["reason"]
+        assert found["gpu"]["reason"] == reason
         assert validate(capsys, "--backend", "gpu", *ALL)[0] == 1
+
+
+@pytest.mark.foreign  # OpenCL drivers are
+def test_the_gpu_backend_is_looked_at_through_opencl(capsys: Capture) -> None:
+    if (reason := gpu.why_not()) is not None:
+        pytest.skip(reason)
+    device = gpu.choose()
+    status, found = validate(capsys, "--backend", "gpu", *ALL)
+    report = found["gpu"]
+    assert status == 0
+    instead = " (emulated on the CPU)" if device.kind == "cpu" else ""
+    assert report["hardware"] == "Supported" + instead
+    assert (report["libraries"], report["library"]) == ("Found", "pyopencl")
+    assert report["core_version"] == str(device)
+    assert report["unit_test"] == "Passed"
+    assert report["shared_memory"] == ("Passed" if device.shared else "Not Supported")
+
+
+def test_a_machine_without_the_opencl_device_says_so(capsys: Capture, monkeypatch) -> None:
+    monkeypatch.setenv("QNNRT_GPU_DEVICE", "no such device")
+    status, found = validate(capsys, "--backend", "gpu", *ALL)
+    assert status == 1
+    assert (found["gpu"]["hardware"], found["gpu"]["libraries"]) == ("Not Supported", "Not Found")
+    assert found["gpu"]["library"] is None
+    assert found["gpu"]["reason"]
 
 
 def test_a_backend_that_computes_nothing_fails_the_unit_test(capsys, fake: Fake) -> None:

@@ -28,6 +28,10 @@ _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsque
 _INFERENCE_ELEMENTS = 4096
 
 
+class Lost(Exception):
+    """A result comes from a node that is listed as unsupported already."""
+
+
 class GraphLowering(Lowering):
     """State of one import: the builder, and what is known of every ONNX value."""
 
@@ -107,6 +111,9 @@ class GraphLowering(Lowering):
             return
         try:
             results = self._lower(node, opsets)
+        except Lost:
+            self.poisoned.update(filter(None, node.outputs))
+            return
         except Unsupported as exc:
             self._refuse(node, str(exc))
             return
@@ -268,7 +275,7 @@ class GraphLowering(Lowering):
     def _results(self, names: list[str]) -> list[Value | None]:
         lost = [name for name in names if name in self.poisoned]
         if lost:
-            raise Unsupported("it contains a node that is not supported")
+            raise Lost
         return [self.env.get(name) for name in names]
 
     def _expand(

@@ -50,6 +50,8 @@ class Lowering:
         self.b = Builder()
         self.env: dict[int, Value] = {}
         self.guessed: set[int] = set()  # tensors that depend on an operator that was refused
+        # Those of them whose shape the file does not say, and those that may be such a shape.
+        self.vague: set[int] = set()
         self.unsupported: list[UnsupportedNode] = []
         self.used: dict[str, int] = {}  # names of inputs and outputs, as unique() counts them
         self.state_inputs: list[Edge] = []
@@ -151,13 +153,16 @@ class Lowering:
         guessing = not self.guessed.isdisjoint(info.inputs)
         results: list[Value | None] = []
         mark = len(self.b.ops)
+        reason = reason_for(info.op)
         try:
-            if (reason := reason_for(info.op)) is not None:
+            if reason is not None:
                 raise Unsupported(reason)
             results = self._lower(node)
         except Unsupported as exc:
             del self.b.ops[mark:]
-            self._refuse(node, str(exc))
+            # What has no shape because of an operator before it may be refused for that alone.
+            if reason is not None or self.vague.isdisjoint(info.inputs):
+                self._refuse(node, str(exc))
             guessing = True
         except WrongType as exc:
             if not guessing:
@@ -185,6 +190,10 @@ class Lowering:
         self.guessed.update(outputs)
         for i in outputs:
             tensor = self.graph.tensors[i]
+            # The file has no dimensions for a tensor of unknown rank.
+            unknown = not tensor.shape or any(d <= 0 for d in (*tensor.shape, *tensor.signature))
+            if unknown or tensor.dtype in (np.int32, np.int64):
+                self.vague.add(i)
             shape = tuple(max(d, 1) for d in tensor.shape)
             dtype = tensor.dtype if tensor.dtype is not None else np.dtype(np.float32)
             edge = Edge(physical(shape), dtype)
