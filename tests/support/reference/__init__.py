@@ -20,6 +20,8 @@ from .registry import OPS
 
 #: The output's shape is the client's choice.
 _SHAPED = ("Resize", "ResizeBilinear", "ResizeNearestNeighbor", "RoiAlign")
+#: The output's shape says how its elements lie, or how many dimensions of 1 there are.
+RESHAPED = ("Reshape", "Squeeze", "ExpandDims", "Lstm", "Gru", "Gather", "MatMul")
 
 
 def of(
@@ -40,6 +42,14 @@ def _outputs(node: Node, inputs: Sequence[np.ndarray | None], shape: Sequence[in
         return OPS[node.type](node, *wide)
 
 
+def results(
+    node: Node, inputs: Sequence[np.ndarray | None], shape: Sequence[int] = ()
+) -> list[np.ndarray]:
+    """What a node gives for real numbers, before its outputs' types have their say."""
+    found = _outputs(node, inputs, shape)
+    return [np.asarray(y) for y in (found if isinstance(found, list) else [found])]
+
+
 def run(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs of `model` for `feeds`, every shape compared with what the model declares."""
     values = {t.name: t.data for t in model.constants()}
@@ -49,20 +59,17 @@ def run(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     last = {name: i for i, node in enumerate(model.nodes) for name in node.inputs if name}
     for i, node in enumerate(model.nodes):
         inputs = [
-            _real(model.tensors[name], values[name], node) if name else None for name in node.inputs
+            real(model.tensors[name], values[name], node) if name else None for name in node.inputs
         ]
-        found = _outputs(node, inputs, model.tensors[node.outputs[0]].shape)
-        for name, y in zip(
-            node.outputs, found if isinstance(found, list) else [found], strict=False
-        ):
+        found = results(node, inputs, model.tensors[node.outputs[0]].shape)
+        for name, y in zip(node.outputs, found, strict=False):
             if not name:
                 continue
             tensor = model.tensors[name]
-            y = np.asarray(y)
-            if node.type in ("Reshape", "Lstm", "Gru", "Gather", "MatMul"):
+            if node.type in RESHAPED:
                 y = y.reshape(tensor.shape)
             assert y.shape == tensor.shape, f"{node.type} {node.name}: {y.shape} {tensor}"
-            values[name] = _stored(tensor, y, node)
+            values[name] = stored(tensor, y, node)
         for name in node.inputs:
             if name and last[name] == i and name not in model.outputs:
                 values.pop(name, None)
@@ -80,7 +87,7 @@ def _encoding(tensor: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return np.reshape(q.scale, shape), np.reshape(q.offset, shape)
 
 
-def _real(tensor: Tensor, x: np.ndarray, node: Node) -> np.ndarray:
+def real(tensor: Tensor, x: np.ndarray, node: Node) -> np.ndarray:
     """What the elements of a fixed-point tensor stand for; a Cast takes them as integers."""
     if tensor.quantization is None or node.type == "Cast":
         return x
@@ -88,7 +95,8 @@ def _real(tensor: Tensor, x: np.ndarray, node: Node) -> np.ndarray:
     return (scale * (x.astype(np.float64) + offset)).astype(np.float32)
 
 
-def _stored(tensor: Tensor, y: np.ndarray, node: Node) -> np.ndarray:
+def stored(tensor: Tensor, y: np.ndarray, node: Node) -> np.ndarray:
+    """The elements of an output, in the form and precision of its type."""
     if tensor.quantization is None or node.type == "Cast":
         return cast(y, tensor.dtype)
     scale, offset = _encoding(tensor)

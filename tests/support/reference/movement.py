@@ -11,7 +11,7 @@ from qnnrt.model import Node
 from .registry import OPS, integer, ints, op
 
 OPS |= {
-    "Reshape": lambda n, x: x,
+    **dict.fromkeys(("Reshape", "Squeeze", "ExpandDims"), lambda n, x: x),
     "Transpose": lambda n, x: x.transpose(ints(n, "perm", range(x.ndim))),
     "Concat": lambda n, *xs: np.concatenate(xs, integer(n, "axis")),
     "Split": lambda n, x: np.split(x, ints(n, "split_index"), integer(n, "axis")),
@@ -132,5 +132,6 @@ def one_hot(n: Node, index: np.ndarray) -> np.ndarray:
     depth, axis = integer(n, "depth"), integer(n, "axis")
     index = index.astype(np.int64)
     index = np.expand_dims(np.where(index < 0, index + depth, index), axis)
+    axis %= index.ndim
     ruler = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(index.ndim)])
     return np.where(index == ruler, n.params.get("on_value", 1), n.params.get("off_value", 0))

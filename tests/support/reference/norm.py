@@ -44,10 +44,12 @@ def layer_norm(
 
 
 @op("RmsNorm")
-def rms_norm(n: Node, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+def rms_norm(
+    n: Node, x: np.ndarray, w: np.ndarray | None = None, b: np.ndarray | None = None
+) -> np.ndarray:
     mean = (x * x).mean(_axes(n), keepdims=True)
     y = x / np.sqrt(mean + number(n, "epsilon", 1e-6))
-    return _affine(y, _along(w, _axes(n), x.ndim), None)
+    return _affine(y, _along(w, _axes(n), x.ndim), _along(b, _axes(n), x.ndim))
 
 
 @op("InstanceNorm")
@@ -56,9 +58,10 @@ def instance_norm(
 ) -> np.ndarray:
     spatial, channel = tuple(range(1, x.ndim - 1)), (x.ndim - 1,)
     axes = (spatial, channel, spatial + channel)[integer(n, "region")]
-    if integer(n, "mode") == 0:
+    plain = integer(n, "mode") == 0
+    if plain:
         x = x - x.mean(axes, keepdims=True)
-    if flag(n, "normalize_variance", True):
+    if not plain or flag(n, "normalize_variance", True):  # rms without a division would be nothing
         x = x / np.sqrt((x * x).mean(axes, keepdims=True) + number(n, "epsilon", 1e-12))
     return _affine(x, w, b)
 

@@ -87,3 +87,13 @@ def gru(n: Node, x: np.ndarray, *given: np.ndarray | None) -> list[np.ndarray]:
         h = (1 - z) * np.tanh(steps[t] @ w[2].T + b[2] + inner) + z * h
         found[t] = h
     return [_as_given(n, x, np.stack(found), True), h[None]]
+
+
+@op("Buffer")
+def buffer(n: Node, x: np.ndarray, reset: np.ndarray | None = None) -> np.ndarray:
+    """In the first execution, when nothing came before but the padding of a blocking buffer."""
+    dim, mode = integer(n, "buffer_dim"), integer(n, "mode")
+    rest = integer(n, "buffer_size") - x.shape[dim]
+    before = (rest, 0, rest)[mode]
+    pads = [(before, rest - before) if d == dim else (0, 0) for d in range(x.ndim)]
+    return np.pad(x, pads)
