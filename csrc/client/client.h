@@ -145,10 +145,10 @@ class Flight {
 
 // One asynchronous execution: what its backend reported, for the thread that collects.
 struct Completion {
-  Completion(void* its_owner, Flight* its_flight) : owner(its_owner), flight(its_flight) {}
-  void* const owner;     // the binding's
-  Flight* const flight;  // freed with the owner
-  const uint64_t called = Ticks::Now();
+  explicit Completion(void* its_owner) : owner(its_owner) {}
+  void* const owner;         // the binding's; it frees this
+  Flight* flight = nullptr;  // freed with the owner
+  uint64_t called = 0;       // in ticks
   // Null: the backend's messages cannot be queried from its callback.
   QnnError_GetVerboseMessageFn_t get_message = nullptr;
   QnnError_FreeVerboseMessageFn_t free_message = nullptr;
@@ -171,9 +171,12 @@ class Completions {
   }
   static void ResetAfterFork() { instance_.store(nullptr, std::memory_order_release); }
 
-  void Begin() {
+  // False after Stop: nothing may be started any more.
+  bool Begin() {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return false;
     ++outstanding_;
+    return true;
   }
   void Cancel() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -203,6 +206,15 @@ class Completions {
     changed_.notify_all();
   }
 
+  // Whether the caller is to start the thread that takes them; it gives that back when it cannot.
+  bool Claim() { return !claimed_.load(std::memory_order_acquire) && !claimed_.exchange(true); }
+  void GiveBack() { claimed_.store(false); }
+  bool Started() const { return claimed_.load(); }
+
+  // The thread that takes them, said by itself.
+  void SetTaker() { taker_.store(pthread_self()), has_taker_.store(true); }
+  bool OnTaker() const { return has_taker_.load() && pthread_equal(taker_.load(), pthread_self()); }
+
  private:
   inline static std::atomic<Completions*> instance_{nullptr};
   std::mutex mutex_;
@@ -211,6 +223,9 @@ class Completions {
   Completion** end_ = &first_;
   uint64_t outstanding_ = 0;
   bool stopped_ = false;
+  std::atomic<bool> claimed_{false};
+  std::atomic<pthread_t> taker_{};
+  std::atomic<bool> has_taker_{false};
 };
 
 inline void NotifyCallback(void* param, Qnn_NotifyStatus_t status) {

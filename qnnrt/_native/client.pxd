@@ -5,7 +5,8 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp cimport bool
 
 from qnnrt._native.qnn cimport (
-    Qnn_NotifyStatus_t, QnnError_FreeVerboseMessageFn_t, QnnError_GetVerboseMessageFn_t,
+    Qnn_GraphHandle_t, Qnn_NotifyStatus_t, Qnn_SignalHandle_t, Qnn_Tensor_t,
+    QnnError_FreeVerboseMessageFn_t, QnnError_GetVerboseMessageFn_t, QnnGraph_ExecuteFn_t,
     QnnLog_Level_t, va_list
 )
 
@@ -45,9 +46,10 @@ cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
         void ResetCounters()
 
     cdef cppclass Completion:
-        Completion(void* owner, Flight* flight) except +
+        Completion(void* owner) except +
         void* owner
         Flight* flight
+        uint64_t called
         QnnError_GetVerboseMessageFn_t get_message
         QnnError_FreeVerboseMessageFn_t free_message
         uint64_t error
@@ -56,10 +58,15 @@ cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
     cdef cppclass Completions:
         @staticmethod
         Completions& Get()
-        void Begin()
+        bool Begin()
         void Cancel()
         Completion* Take()
         void Stop()
+        bool Claim()
+        void GiveBack()
+        bool Started()
+        void SetTaker()
+        bool OnTaker()
 
     void LogCallback(
         const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list args) noexcept
@@ -73,6 +80,24 @@ cdef extern from "<mutex>" namespace "std" nogil:
         void lock()
         void unlock()
         bool try_lock()
+
+
+cdef extern from "client/worker.h" namespace "qnnrt::client" nogil:
+    cdef cppclass Execution:
+        QnnGraph_ExecuteFn_t execute
+        Qnn_GraphHandle_t graph
+        Qnn_Tensor_t* inputs
+        uint32_t num_inputs
+        Qnn_Tensor_t* outputs
+        uint32_t num_outputs
+        Qnn_SignalHandle_t signal
+        mutex* one_at_a_time
+        Completion* completion
+
+    cdef cppclass Worker:
+        Worker() except +
+        int Put(Execution* execution)
+        void Stop()
 
 
 cdef extern from "<dlfcn.h>" nogil:

@@ -42,29 +42,23 @@ def graph_execute(Library library not None, graph, inputs, outputs, profile=0, s
         PyMem_Free(tensors)
 
 
-def graph_execute_async(Library library not None, graph, inputs, outputs, done, profile=0,
-                        signal=0, keep=None) -> None:
-    """graphExecuteAsync. ``done(code, message)`` is called by ``complete_next`` when it was
-    executed, and not when this raises; tensors and ``keep`` are held until then. Waits, without
-    the interpreter lock, while the backend's queue is full."""
+def graph_execute_async(Library library not None, graph, inputs, outputs, Outcome future not None,
+                        profile=0, signal=0, keep=None) -> None:
+    """graphExecuteAsync. ``future`` is done when it was executed, and never when this raises; it,
+    tensors and ``keep`` are held until then. Waits, without the interpreter lock, while the
+    backend's queue is full."""
     cdef uint32_t n = <uint32_t>len(inputs)
     cdef uint32_t m = <uint32_t>len(outputs)
     cdef Qnn_GraphHandle_t g = _pointer(graph)
     cdef Qnn_ProfileHandle_t p = _pointer(profile)
     cdef Qnn_SignalHandle_t s = _pointer(signal)
-    cdef uint64_t code
-    cdef Pending pending = Pending.__new__(Pending)
     library._need(<void*>library._fn.graphExecuteAsync, "graph_executeAsync")
-    pending._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + m + 1, sizeof(Qnn_Tensor_t))
-    if pending._tensors == NULL:
-        raise MemoryError
+    cdef Pending pending = Pending.__new__(Pending, library, future, n + m)
     for i, (tensor, binding) in enumerate([*inputs, *outputs]):
         _fill(&pending._tensors[<uint32_t>i], tensor, binding)
     pending._keep = (inputs, outputs, keep)
-    pending._done = done
     pending._own_flight.Begin()
-    code = _launch(library, g, pending, n, m, p, s, &pending._own_flight)
-    library._check(code, "graph", "graphExecuteAsync")
+    pending._launch(g, n, m, p, s, &pending._own_flight, NULL, NULL)
 
 
 cdef class Environment:

@@ -47,7 +47,7 @@ cdef extern from "abi/qnn_enums.h" nogil:
 
 cdef extern from "abi/qnn_errors.h" nogil:
     ctypedef enum QnnCommon_Error_t:
-        QNN_COMMON_ERROR_NOT_SUPPORTED
+        QNN_COMMON_ERROR_NOT_SUPPORTED, QNN_COMMON_ERROR_SYSTEM
     ctypedef enum QnnMem_Error_t:
         QNN_MEM_ERROR_INVALID_HANDLE
     ctypedef enum QnnSystemContext_Error_t:
@@ -913,7 +913,7 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
         QNNRT_OPENCL_EXTERNAL
 
     ctypedef struct Qnnrt_OpenClFunctions_t:
-        pass
+        int32_t (*finish)(void* queue) noexcept nogil
 
     ctypedef uint32_t (*Qnnrt_OpenClCall_t)(
         void* user, void* queue, void* const* memories, uint32_t num_memories,

@@ -4,6 +4,9 @@ cdef enum:
     _OPEN = 0
     _CLOSED = 1
     _SHORT_NANOSECONDS = 2000
+    _BEFORE = 0
+    _DURING = 1
+    _AFTER = 2
 
 
 cdef class Runner:
@@ -32,10 +35,14 @@ cdef class Runner:
     cdef mutex _mutex           # one synchronous run at a time
     cdef mutex _tensors_mutex   # what is bound, and whether it is open; taken after _mutex
     cdef Flight _flight         # asynchronous runs
+    cdef Worker* _worker        # does them where the backend has no queue; made when one comes
+    cdef dict _futures          # theirs, while they are not done
+    cdef int _end               # how far `close` has come
 
     def __cinit__(self):
         self._state = _CLOSED
         self._generation = Generation()
+        self._futures = {}
 
     def prepare(self, Library library not None, graph, inputs, outputs, keep=None) -> None:
         """Take over a finalized graph handle and its tensors; nothing is bound yet. ``keep`` is
@@ -65,6 +72,8 @@ cdef class Runner:
     def __dealloc__(self):
         PyMem_Free(self._ins)
         PyMem_Free(self._unbound)
+        if self._generation == Generation():  # else its thread is the parent's
+            del self._worker  # it has nothing to do: runs keep the runner
 
     cdef int _usable(self) except -1:
         _check_process(self._generation, "this session")
@@ -175,39 +184,50 @@ cdef class Runner:
         """Execute once with a profile handle, a signal handle, or both."""
         self._execute(_pointer(profile), _pointer(signal))
 
-    def run_async(self, signal, done) -> None:
-        """graphExecuteAsync on what is bound now; ``done(code, message)`` is called by
-        ``complete_next`` when it was executed, and not when this raises. Waits, without the
-        interpreter lock, while the backend's queue is full."""
-        cdef Pending pending = Pending.__new__(Pending)
+    def run_async(self, signal, Outcome future not None, keep=None, queued=True) -> None:
+        """Execute in the background on what is bound now. ``future`` is done when it was executed,
+        and never when this raises; it and ``keep`` are held until then.
+
+        ``queued``: by graphExecuteAsync, which waits, without the interpreter lock, while the
+        backend's queue is full. Else by graphExecute, on a thread of this runner's.
+        """
         cdef Qnn_SignalHandle_t s = _pointer(signal)
         cdef uint32_t n = self._n_in + self._n_out
-        cdef uint64_t code
+        cdef uint32_t i
+        cdef Pending pending
+        cdef list bound
+        cdef Worker* worker = NULL
         self._usable()
-        self._library._need(<void*>self._library._fn.graphExecuteAsync, "graph_executeAsync")
-        pending._done = done
-        # The backend may read the tensors until it is done; binding changes these here.
-        pending._tensors = <Qnn_Tensor_t*>PyMem_Calloc(n + 1, sizeof(Qnn_Tensor_t))
-        if pending._tensors == NULL:
-            raise MemoryError
+        if queued:
+            self._library._need(<void*>self._library._fn.graphExecuteAsync, "graph_executeAsync")
+        else:
+            if self._worker == NULL:
+                self._worker = new Worker()
+            worker = self._worker
+        # All that can fail, or lets others run, comes before the run counts as begun.
+        pending = Pending.__new__(Pending, self._library, future, n)
+        bound = [None] * n
+        pending._keep = (self, bound, keep)
+        pending._among = self._futures
         with nogil:
             self._tensors_mutex.lock()
         if self._state == _CLOSED:
             self._tensors_mutex.unlock()
             self._usable()
+        # The backend may read the tensors until it is done; binding changes these here.
         memcpy(pending._tensors, self._ins, n * sizeof(Qnn_Tensor_t))
         self._clear_addresses(pending._tensors)
-        try:
-            pending._keep = (self, list(self._bound))
-        finally:
-            self._flight.Begin()
-            self._tensors_mutex.unlock()
-        code = _launch(self._library, self._graph_handle, pending, self._n_in, self._n_out, NULL, s,
-                       &self._flight)
-        if code != 0:
-            self._flight.Cancel()
-        if code != 0 or LogSink.Get().pending():
-            self._library._check(code, "graph", "graphExecuteAsync")
+        for i in range(n):
+            bound[i] = self._bound[i]
+        self._flight.Begin()
+        self._tensors_mutex.unlock()
+        pending._launch(self._graph_handle, self._n_in, self._n_out, NULL, s, &self._flight,
+                        worker, &self._mutex)
+
+    @property
+    def futures(self) -> list:
+        """Of the runs in the background that are not done, in the order of their calls."""
+        return list(self._futures)
 
     def in_flight(self) -> int:
         """How many asynchronous runs the backend has not reported yet."""
@@ -232,22 +252,36 @@ cdef class Runner:
         return self._state == _CLOSED
 
     def stop(self):
-        """Wait for runs in flight, let no other start, drop what was bound; False if closed."""
-        cdef bint was_open
+        """Wait for runs in flight, let no other start, drop what was bound; False in a forked
+        child, which has nothing to wait for."""
         if self._generation != Generation():
             self._state = _CLOSED
             return False
         with nogil:
             self._mutex.lock()
             self._tensors_mutex.lock()
-            was_open = self._state == _OPEN
             self._state = _CLOSED
             self._tensors_mutex.unlock()
             self._mutex.unlock()
             self._flight.WaitUntilDone()
-        if was_open:
+            if self._worker != NULL:
+                self._worker.Stop()
+        if self._bound is not None:
             self._bound = [None] * len(self._tensors)
-        return was_open
+        return True
+
+    def close(self, finish) -> None:
+        """``stop``, then ``finish()`` once: not while it is under way, not after it has returned,
+        but anew after it has raised. So an interrupt in the middle of it is no harm."""
+        if not self.stop() or self._end != _BEFORE:
+            return
+        self._end = _DURING
+        try:
+            finish()
+        except BaseException:
+            self._end = _BEFORE
+            raise
+        self._end = _AFTER
 
 
 cdef class Runnable:
@@ -283,64 +317,3 @@ cdef class Runnable:
 
     def _run_feeds(self, feeds):
         raise NotImplementedError
-
-
-cdef class Pending:
-    """An asynchronous execution in flight: what it needs, and whom to tell."""
-
-    cdef Qnn_Tensor_t* _tensors
-    cdef Flight _own_flight  # of executions that belong to no Runner
-    cdef object _keep
-    cdef object _done
-
-    def __dealloc__(self):
-        PyMem_Free(self._tensors)
-
-
-cdef uint64_t _launch(Library library, Qnn_GraphHandle_t graph, Pending pending, uint32_t n,
-                      uint32_t m, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,
-                      Flight* flight) except? 1:
-    """graphExecuteAsync. From 0 on ``pending`` lives until ``complete_next`` has seen it."""
-    cdef Completion* completion = new Completion(<void*>pending, flight)
-    cdef uint64_t code
-    if library.has_extensions:  # of others nobody says that a callback may ask
-        completion.get_message = library._fn.errorGetVerboseMessage
-        completion.free_message = library._fn.errorFreeVerboseMessage
-    Py_INCREF(pending)
-    Completions.Get().Begin()
-    with nogil:
-        code = library._fn.graphExecuteAsync(graph, pending._tensors, n, pending._tensors + n, m,
-                                             profile, signal, NotifyCallback, completion)
-    if code != 0:  # then the callback is not called
-        Completions.Get().Cancel()
-        del completion
-        Py_DECREF(pending)
-    return code
-
-
-def complete_next() -> bool:
-    """Wait for the next asynchronous execution of this process to be done, and tell whom it
-    concerns; False after ``stop_completing``, when all have been reported."""
-    cdef Completion* completion
-    cdef Pending pending
-    cdef uint64_t code
-    with nogil:
-        completion = Completions.Get().Take()
-    if completion == NULL:
-        return False
-    pending = <Pending>completion.owner
-    Py_DECREF(pending)
-    code = completion.error
-    text = _text(completion.text)
-    del completion
-    done = pending._done
-    pending._done = pending._keep = None
-    pending = None  # when `done` is called nothing is held any more
-    _drain_log()
-    done(code, text)
-    return True
-
-
-def stop_completing() -> None:
-    """Let ``complete_next`` return False once everything in flight has been reported."""
-    Completions.Get().Stop()

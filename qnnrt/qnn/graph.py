@@ -259,19 +259,19 @@ class Graph(Owner):
         """
         ins, keep_in = self._bind(self.inputs, inputs, False)
         outs, keep_out = self._bind(self.outputs, outputs, True)
+        in_flight = BuffersInFlight(self.name, (*keep_in, *keep_out))
         return completions.start(
             self._library,
-            lambda done: _core.graph_execute_async(
+            lambda future: _core.graph_execute_async(
                 self._library,
                 self.handle,
                 ins,
                 outs,
-                done,
+                future,
                 profile.handle if profile else 0,
                 signal.handle if signal else 0,
-                (self, keep_in, keep_out, BuffersInFlight(self.name, (*keep_in, *keep_out))),
+                (self, keep_in, keep_out, in_flight, profile, signal),
             ),
-            keep=(profile, signal),
         )
 
     def prepare_environment(

@@ -365,12 +365,15 @@ class Session(_core.Runnable):
         Arrays taken from ``inputs`` and ``outputs`` stay valid: they keep their buffers. Closing
         twice is harmless.
         """
-        self._async_runs.finish_pool()
-        if self._runner.stop():
-            self._async_runs.finish()
-            self._memory.drop()
-            self.context.close()
-            self._policy.close()
+        self._runner.close(self._finish)
+
+    def _finish(self) -> None:
+        """The rest of ``close``, each step of which is harmless a second time: after an interrupt
+        in the middle the next ``close`` begins anew."""
+        self._async_runs.finish()
+        self._memory.drop()
+        self.context.close()
+        self._policy.close()
 
     def __enter__(self) -> Session:
         self._memory.check_open()

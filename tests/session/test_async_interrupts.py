@@ -1,0 +1,144 @@
+"""Asynchronous runs after an interrupt, a thread that cannot start, an allocation that fails: the
+call that met it ends with an error, and all later ones work.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from support.outside import run_code
+
+BACKENDS = pytest.mark.parametrize("backend", ["cpu", "htp"])
+
+_CALLS = {
+    "run_async": "s.run_async()",
+    "with_a_callback": "s.run_async(lambda f: None)",
+    "result": "futures[0].result(10)",
+    "exception": "futures[-1].exception()",
+    "add_done_callback": "futures[-1].add_done_callback(id)",
+    "as_completed": "list(as_completed(futures))",
+    "wait": "wait(futures)",
+    "wait_for_the_first": "wait(futures, return_when='FIRST_COMPLETED')",
+    "run": "s.run()",
+    "feeds": "s.run({'x': x})",
+    "graph": "s.graph.execute_async([x], [np.zeros_like(x)]).result(10)",
+}
+
+
+@BACKENDS
+def test_an_interrupt_at_any_point_leaves_nobody_waiting(backend: str) -> None:
+    calls = dict(_CALLS)
+    if backend == "cpu":
+        del calls["graph"]  # its graphs have no queue
+    done = run_code(
+        """
+        import json, sys
+        from concurrent.futures import as_completed, wait
+        import numpy as np, qnnrt
+        from support.interrupts import at_every_point
+        from support.toy import relu_model
+        s = qnnrt.Session(relu_model(), sys.argv[1])
+        x = np.ones(s.inputs["x"].shape, np.float32)
+        s.run_async().result(10)
+        futures = []
+
+        def begin():
+            futures[:] = [s.run_async() for _ in range(3)]
+
+        def works():
+            for f in futures:
+                f.result(10)
+            done = s.run_async()
+            assert list(as_completed([done, *futures], 10))
+            done.result(10)
+            s.run({"x": x})
+
+        for name, call in json.loads(sys.argv[2]).items():
+            print(name, file=sys.stderr)
+            points = at_every_point(eval("lambda: " + call), works, before=begin)
+            assert points > 0
+        s.close()
+        print("closed")
+        """,
+        backend,
+        json.dumps(calls),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "closed\n"
+
+
+def test_runs_go_on_after_a_thread_that_could_not_start() -> None:
+    """The one that completes futures and the one that executes, once each."""
+    done = run_code(
+        """
+        import os, resource, sys
+        import qnnrt
+        from support.toy import relu_model
+        sessions = [qnnrt.Session(relu_model(), name) for name in ("htp", "cpu")]
+        soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        if os.geteuid() == 0:
+            os.setresuid(65534, 65534, 65534)  # root is above that limit
+        failures = 0
+        for s in sessions:
+            for allowed in (0, 1):  # threads
+                resource.setrlimit(
+                    resource.RLIMIT_NPROC, (len(os.listdir("/proc/self/task")) - 1 + allowed, hard)
+                )
+                try:
+                    s.run_async().result(10)
+                except qnnrt.Error as e:
+                    failures += 1
+                    assert "thread" in str(e), e
+                resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+                s.run()
+            s.run_async().result(10)
+            s.close()
+        print(failures)
+        """,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    if int(done.stdout) == 0:
+        pytest.skip("this user has no limit on threads")
+    assert int(done.stdout) >= 2
+
+
+@BACKENDS
+def test_runs_go_on_after_each_allocation_that_fails(backend: str) -> None:
+    pytest.importorskip("_testcapi")
+    if sys.implementation.name != "cpython":
+        pytest.skip("CPython's allocator")
+    done = run_code(
+        """
+        import faulthandler, sys
+        import _testcapi, qnnrt
+        from support.toy import relu_model
+        s = qnnrt.Session(relu_model(), sys.argv[1])
+        s.run_async().result(10)
+        failed = 0
+        for n in range(60):
+            faulthandler.dump_traceback_later(20, exit=True)
+            future = None
+            try:
+                _testcapi.set_nomemory(n, n + 1)
+                try:
+                    future = s.run_async()
+                finally:
+                    _testcapi.remove_mem_hooks()
+            except MemoryError:
+                failed += 1
+            if future is not None:
+                future.result(10)
+            s.run_async().result(10)
+        s.close()
+        faulthandler.cancel_dump_traceback_later()
+        print(failed)
+        """,
+        backend,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 3
