@@ -160,11 +160,11 @@ def test_scales_along_an_axis_of_an_activation(axis: int) -> None:
     [
         ([np.float32(-1)], {}, "scales have to be positive"),
         ([np.float32(np.nan)], {}, "scales have to be positive"),
-        ([np.int32(1)], {}, "scales have to be floats, and are int32"),
-        ([np.ones(5, np.float32)], {}, r"5 scales .* for dimension 1 of \[4, 6\]"),
+        ([np.int32(1)], {}, r"(floats, and are|scale'. is) int32"),
+        ([np.ones(5, np.float32)], {}, r"scales along dimension 1. has the shape \[5\]"),
         ([np.ones(6, np.float32)], {"axis": 2}, "axis 2 is not one of"),
-        ([np.ones((4, 5), np.float32)], {"block_size": 4}, r"\[4, 5\] for blocks of 4 along"),
-        ([np.ones((4, 2), np.float32)], {"block_size": -4}, "blocks of -4"),
+        ([np.ones((4, 5), np.float32)], {"block_size": 4}, "blocks of 4 along dimension 1. has"),
+        ([np.ones((4, 2), np.float32)], {"block_size": -4}, "block_size is -4"),
     ],
 )
 def test_bad_encodings_are_refused(
@@ -194,17 +194,17 @@ def test_a_zero_point_of_another_type_is_refused(constant: bool) -> None:
     g = Graph()
     source = g.const(codes(4, 6, dtype=np.uint8)) if constant else "x"
     y = g.op("DequantizeLinear", [source, g.const(np.float32(0.5)), g.const(np.int8(-3))])
-    with pytest.raises(qnnrt.ModelError, match="the zero point is int8; it has to be uint8"):
+    with pytest.raises(qnnrt.ModelError, match=r"'x_zero_point'. is int8 and input 0 uint8"):
         importer.load(g.proto({"x": (4, 6)}, [y], x=UINT8))
 
 
 @pytest.mark.parametrize(
     ("zero", "output", "message"),
     [
-        (np.int32(3), 0, "the zero point is int32; it has to have 16 bits or fewer"),
+        (np.int32(3), 0, "'y_zero_point'. is int32; QuantizeLinear of"),
         (None, TensorProto.INT32, "the output_dtype is int32; it has to have 16 bits or fewer"),
         (np.int8(3), TensorProto.UINT8, "the zero point is int8, and output_dtype uint8"),
-        (np.int32(3), TensorProto.UINT8, "the zero point is int32, and output_dtype uint8"),
+        (np.int32(3), TensorProto.UINT8, "'y_zero_point'. is int32; QuantizeLinear of"),
     ],
 )
 def test_types_that_nothing_is_quantized_to_are_refused(

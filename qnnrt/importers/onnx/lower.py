@@ -8,24 +8,31 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import shape_inference
 
 from ...errors import ModelError, UnsupportedNode
 from ..graph import Edge
-from . import fold
+from . import (  # noqa: F401  (the modules fill the table of rules)
+    fold,
+    infer_elementwise,
+    infer_gather,
+    infer_linear,
+    infer_shape,
+    infer_windows,
+)
+from .checks import Spec, attributes_of, check, newest, spec_of
 from .functions import function_body, instantiate
+from .infer import infer
 from .nodes import TABLE, Lowering, OnnxNode, Result, Unsupported
 from .patterns import OWN_DOMAIN
 from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import array_of
-from .types import TypeOf, type_of, type_proto
 from .values import Value, constant
 
 #: What keeps a constant with an encoding as the integers that it is.
 _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
-#: Constants of at most this many elements take part in shape inference.
-_INFERENCE_ELEMENTS = 4096
+#: How many types of a node's inputs an error message lists.
+_LISTED = 8
 
 
 class Lost(Exception):
@@ -91,7 +98,6 @@ class GraphLowering(Lowering):
 
     def node(self, proto: onnx.NodeProto, opsets: dict[str, int], name: str) -> None:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
-        attrs = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
         inputs = [self.env.get(i) if i else None for i in proto.input]
         node = OnnxNode(
             name,
@@ -102,14 +108,20 @@ class GraphLowering(Lowering):
             list(proto.output),
             [None] * len(proto.output),
             proto,
-            attrs,
+            {},
         )
         if any(i in self.poisoned for i in proto.input):
             if not self._known(node):
                 self._refuse(node, "no QNN operation corresponds to it")
             self.poisoned.update(filter(None, node.outputs))
             return
+        for given, value in zip(proto.input, inputs, strict=True):
+            if given and value is None:
+                raise ModelError(
+                    f"{self.where}: node {name!r} ({node.op}) reads {given!r}, which nothing gives"
+                )
         try:
+            node.attrs = attributes_of(proto)
             results = self._lower(node, opsets)
         except Lost:
             self.poisoned.update(filter(None, node.outputs))
@@ -135,9 +147,9 @@ class GraphLowering(Lowering):
             return True
         if node.op in LINEAR or (node.domain, node.op) in BODIES:
             return True
-        schema = self._schema(node)
-        return bool(
-            schema is not None and (schema.has_function or schema.has_context_dependent_function)
+        spec = self._spec(node)
+        return spec is not None and bool(
+            spec.schema.has_function or spec.schema.has_context_dependent_function
         )
 
     def _refuse(self, node: OnnxNode, reason: str) -> None:
@@ -147,107 +159,114 @@ class GraphLowering(Lowering):
 
     @staticmethod
     def _types(node: OnnxNode) -> str:
-        return ", ".join(
-            "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs
-        )
+        listed = [
+            "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs[:_LISTED]
+        ]
+        if len(node.inputs) > _LISTED:
+            listed.append(f"and {len(node.inputs) - _LISTED} more")
+        return ", ".join(listed)
 
     def _lower(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
-        if node.domain == "" and node.op in ("Shape", "Size"):
-            return [constant(self._measure(node))]
-        if node.domain == "" and node.op == "EyeLike":
-            return [constant(self._eye(node))]
-        if node.domain == "" and node.op == "Constant":
-            return [constant(self._constant(node))]
-        if node.domain == "" and node.op == "If":
-            return self._branch(node, opsets)
-        if node.op in LINEAR and node.domain in ("", MICROSOFT, OWN_DOMAIN):
-            self.b.scope = node.name
-            return _listed(TABLE[node.op](self, node))
-        if node.domain == OWN_DOMAIN:
-            self.b.scope = node.name
-            return _listed(TABLE[node.op](self, node))
-        if (node.domain, node.op) in BODIES:
-            return self._inline(node, BODIES[node.domain, node.op](node), opsets)
-        schema = self._schema(node)
-        if schema is None:
+        spec = self._spec(node)
+        body = BODIES.get((node.domain, node.op))
+        if spec is None and body is None:
             raise Unsupported(
                 f"not an operator of {node.domain or 'ONNX'} opset {node.version}"
                 if node.version
                 else f"the model does not import the operator set {node.domain!r}"
             )
-        for key, attribute in schema.attributes.items():
-            if key not in node.attrs and attribute.default_value.type:
-                node.attrs[key] = onnx.helper.get_attribute_value(attribute.default_value)
+        if spec is not None:
+            check(spec, node.proto, node.attrs, node.inputs)
+            node.attrs = spec.defaults | node.attrs
+        if body is not None:
+            return self._inline(node, body(node), opsets)
+        assert spec is not None
+        own = node.domain == OWN_DOMAIN or node.op in LINEAR
+        if not own and node.domain != "":
+            return self._other(node, spec, opsets)
+        if node.op == "Constant":
+            return [constant(self._constant(node))]
+        if node.op == "If":
+            return self._branch(node, opsets)
+        node.types = infer(node)
+        if node.op in ("Shape", "Size"):
+            return [constant(self._measure(node))]
+        if node.op == "EyeLike":
+            return [constant(self._eye(node))]
+        if own:
+            self.b.scope = node.name
+            return self._fitting(node, _listed(TABLE[node.op](self, node)))
+        return self._other(node, spec, opsets)
+
+    def _other(self, node: OnnxNode, spec: Spec, opsets: dict[str, int]) -> list[Value | None]:
+        """A node by evaluating it, by its lowering, or by its function, whichever applies first."""
         folds = (
             node.op not in fold.RANDOM
             and all(v is None or v.is_const for v in node.inputs)
             and not any(a.type == onnx.AttributeProto.GRAPH for a in node.proto.attribute)
         )
-        try:
-            node.types = self._infer(node, schema, opsets)
-        except shape_inference.InferenceError:
-            if not folds:  # evaluating is more lenient: Range takes tensors of one element
-                raise
         codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
         if folds and not codes:
-            return self._fold(node, opsets)
+            return self._fitting(node, self._fold(node, opsets))
+        empty = self._empty(node)
+        if empty is not None:
+            return empty
         lower = TABLE.get(node.op) if node.domain == "" else None
         refusal: Unsupported | None = None
         if lower is not None:
-            for v in node.inputs:
-                assert v is None or v.is_const or 0 not in v.shape
+            if any(v is not None and not v.is_const and 0 in v.shape for v in node.inputs):
+                raise Unsupported("an input without elements")
             self.b.scope = node.name
             try:
-                return _listed(lower(self, node))
+                return self._fitting(node, _listed(lower(self, node)))
             except Unsupported as exc:
                 refusal = exc  # what was emitted for it so far has no consumer and is dropped
-        expanded = self._expand(node, schema, opsets)
+        expanded = self._expand(node, spec.schema, opsets)
         if expanded is not None:
-            return expanded
+            return self._fitting(node, expanded)
         raise refusal or Unsupported("no QNN operation corresponds to it")
+
+    @staticmethod
+    def _empty(node: OnnxNode) -> list[Value | None] | None:
+        """Constants in place of a node of which no output has an element."""
+        wanted = [t for t, name in zip(node.types, node.outputs, strict=True) if name]
+        if not wanted or not all(t is not None and 0 in t[0] for t in wanted):
+            return None
+        return [None if t is None else constant(np.zeros(*t)) for t in node.types]
+
+    def _fitting(self, node: OnnxNode, results: list[Value | None]) -> list[Value | None]:
+        """The results, which have to be what was inferred."""
+        for index, (value, wanted) in enumerate(zip(results, node.types, strict=False)):
+            if value is None or wanted is None or (value.shape, value.dtype) == wanted:
+                continue
+            raise ModelError(
+                f"{self.where}: node {node.name!r} ({node.op}) on {self._types(node)}: output "
+                f"{index} is {wanted[1].name}{list(wanted[0])} by the operator's rules and came "
+                f"out as {value.dtype.name}{list(value.shape)}"
+            )
+        return results
 
     # ---- what a node is ----------------------------------------------------------------------
 
     @staticmethod
-    def _schema(node: OnnxNode) -> Any:
-        try:
-            schema = onnx.defs.get_schema(node.op, node.version, node.domain)
-        except (onnx.defs.SchemaError, TypeError):
-            return None
-        return None if schema.deprecated else schema
-
-    def _infer(self, node: OnnxNode, schema: Any, opsets: dict[str, int]) -> list[TypeOf]:
-        types: dict[str, onnx.TypeProto] = {}
-        data: dict[str, onnx.TensorProto] = {}
-        for name, value in zip(node.proto.input, node.inputs, strict=True):
-            if not name or value is None:
-                continue
-            types[name] = type_proto(value)
-            if value.is_const and math.prod(value.shape) <= _INFERENCE_ELEMENTS:
-                data[name] = onnx.numpy_helper.from_array(np.array(value.const), name)
-        imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]
-        found = shape_inference.infer_node_outputs(
-            schema, node.proto, types, data, opset_imports=imports
-        )
-        return [type_of(found.get(name)) for name in node.outputs]
+    def _spec(node: OnnxNode) -> Spec | None:
+        if node.domain == OWN_DOMAIN or (node.op in LINEAR and node.domain in ("", MICROSOFT)):
+            return newest(node.op)
+        return spec_of(node.op, node.version, node.domain)
 
     def _measure(self, node: OnnxNode) -> np.ndarray:
         shape = node.input(0).shape
         if node.op == "Size":
             return np.array(math.prod(shape), np.int64)
-        end = node.integer("end", len(shape))
-        return np.array(shape[node.integer("start") : end], np.int64)
+        return np.array(shape[infer_shape.shape_slice(node)], np.int64)
 
     def _eye(self, node: OnnxNode) -> np.ndarray:
-        x = node.input(0)
-        to = node.attrs.get("dtype")
-        dtype = x.dtype
-        if to is not None:
-            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.integer("dtype")))
-        rows, columns = x.shape
-        return np.asarray(np.eye(rows, columns, node.integer("k")), dtype)
+        rows, columns = node.shape()
+        return np.asarray(np.eye(rows, columns, node.integer("k")), node.dtype())
 
     def _constant(self, node: OnnxNode) -> np.ndarray:
+        if len(node.attrs) != 1:
+            raise ValueError(f"it has {len(node.attrs)} values; it has to have one")
         for key, value in node.attrs.items():
             if key == "value" and isinstance(value, onnx.TensorProto):
                 return array_of(value, self.where)
@@ -255,7 +274,7 @@ class GraphLowering(Lowering):
                 return np.array(value, np.float32)
             if key in ("value_int", "value_ints"):
                 return np.array(value, np.int64)
-        raise Unsupported(f"a constant given by {', '.join(node.attrs) or 'nothing'}")
+        raise Unsupported(f"a constant given by {', '.join(node.attrs)}")
 
     def _fold(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
         arrays = fold.fold(node, [None if v is None else v.data for v in node.inputs], opsets)

@@ -2,44 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..shorthand import u32
 from .common import gather_const, pad_constant, strided
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value, constant
-
-
-def list_attr(n: OnnxNode, name: str, rank: int, default: int) -> list[int]:
-    """A list attribute with one entry for each spatial dimension."""
-    found = n.integers(name) or [default] * rank
-    if len(found) != rank:
-        raise ValueError(f"{name} has {len(found)} entries for {rank} spatial dimensions")
-    return found
-
-
-def padding(
-    n: OnnxNode, size: list[int], kernel: list[int], stride: list[int], dilation: list[int]
-) -> list[tuple[int, int]]:
-    """(begin, end) for each spatial dimension, from `pads` or `auto_pad`."""
-    auto = n.text("auto_pad", "NOTSET")
-    rank = len(size)
-    if auto == "VALID":
-        return [(0, 0)] * rank
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        out = []
-        for d, k, s, dil in zip(size, kernel, stride, dilation, strict=True):
-            reach = (k - 1) * dil + 1
-            total = max((math.ceil(d / s) - 1) * s + reach - d, 0)
-            small, large = total // 2, total - total // 2
-            out.append((small, large) if auto == "SAME_UPPER" else (large, small))
-        return out
-    pads = n.integers("pads") or [0] * (2 * rank)
-    if len(pads) != 2 * rank:
-        raise ValueError(f"pads has {len(pads)} entries for {rank} spatial dimensions")
-    return list(zip(pads[:rank], pads[rank:], strict=True))
+from .windows import list_attr, padding, transpose_padding
 
 
 def widen(c: Lowering, x: Value) -> Value:
@@ -82,29 +51,6 @@ def conv(c: Lowering, n: OnnxNode) -> Value:
     kind = "Conv3d" if spatial == 3 else "DepthWiseConv2d" if depthwise else "Conv2d"
     y = c.b.op(kind, [x, w, *bias_of(n)], shape, None, x.perm, **params)
     return c.b.reshape(y, out)
-
-
-def transpose_padding(
-    n: OnnxNode, size: list[int], kernel: list[int], stride: list[int], dilation: list[int]
-) -> tuple[list[tuple[int, int]], list[int]]:
-    """(begin, end) and output padding of a transposed convolution."""
-    rank = len(size)
-    extra = list_attr(n, "output_padding", rank, 0)
-    auto = n.text("auto_pad", "NOTSET")
-    wanted = n.integers("output_shape")
-    if wanted is None and auto in ("NOTSET", "VALID"):
-        return padding(n, size, kernel, stride, dilation), extra
-    wanted = wanted[-rank:] if wanted else [d * s for d, s in zip(size, stride, strict=True)]
-    pads = []
-    for i, target in enumerate(wanted):
-        full = stride[i] * (size[i] - 1) + extra[i] + (kernel[i] - 1) * dilation[i] + 1
-        total = full - target
-        if total < 0:
-            extra[i] -= total
-            total = 0
-        small, large = total // 2, total - total // 2
-        pads.append((small, large) if auto == "SAME_UPPER" else (large, small))
-    return pads, extra
 
 
 @lowers("ConvTranspose", to="TransposeConv2d")

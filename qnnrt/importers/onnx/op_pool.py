@@ -9,8 +9,9 @@ import numpy as np
 from ..shorthand import u32
 from .common import mul, nary, pad_constant, reduce, scalar, strided, times, unary
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
-from .op_conv import list_attr, padding, widen
+from .op_conv import widen
 from .values import Value, constant
+from .windows import list_attr, padding
 
 
 class Window:

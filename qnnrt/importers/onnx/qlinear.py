@@ -53,7 +53,8 @@ class _Body:
         return name
 
     def number(self, value: float) -> str:
-        return self.op("Constant", [], value_float=value)
+        # Older operator sets have no other way to say it.
+        return self.op("Constant", [], value=helper.make_tensor("", 1, (), [value]))
 
     def real(self, index: int, *parameters: int, axis: int = 0) -> str:
         """Input `index`, of which the scale and the zero point are the inputs `parameters`."""

@@ -21,23 +21,6 @@ def type_proto(value: Value) -> onnx.TypeProto:
     )
 
 
-def type_of(proto: onnx.TypeProto | None) -> TypeOf:
-    """Shape and element type, or None when either is not fully known."""
-    if proto is None or not proto.HasField("tensor_type"):
-        return None
-    tensor = proto.tensor_type
-    if not tensor.HasField("shape"):
-        return None
-    dims = tensor.shape.dim
-    if not all(d.HasField("dim_value") for d in dims):
-        return None
-    try:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    except KeyError:
-        return None
-    return tuple(d.dim_value for d in dims), np.dtype(dtype)
-
-
 def graph_inputs(
     graph: onnx.GraphProto,
     where: str,

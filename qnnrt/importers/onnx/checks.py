@@ -1,0 +1,301 @@
+"""A node against the schema of its operator: everything that does not need a shape.
+
+A schema of the installed ``onnx`` is static data: which inputs, outputs, attributes and types an
+operator has. It is read once (`spec_of`) and kept in a form that is quick to compare with. Nothing
+of a file reaches onnx's native code except the name, version and domain that a schema is asked
+for, and these are checked first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from .values import Value
+
+_Attribute = onnx.AttributeProto
+
+#: Kind of an attribute -> the field that its value is in.
+_FIELDS = {
+    _Attribute.FLOAT: "f",
+    _Attribute.INT: "i",
+    _Attribute.STRING: "s",
+    _Attribute.TENSOR: "t",
+    _Attribute.GRAPH: "g",
+    _Attribute.SPARSE_TENSOR: "sparse_tensor",
+    _Attribute.TYPE_PROTO: "tp",
+    _Attribute.FLOATS: "floats",
+    _Attribute.INTS: "ints",
+    _Attribute.STRINGS: "strings",
+    _Attribute.TENSORS: "tensors",
+    _Attribute.GRAPHS: "graphs",
+    _Attribute.SPARSE_TENSORS: "sparse_tensors",
+    _Attribute.TYPE_PROTOS: "type_protos",
+}
+_LISTS = {name for name in _FIELDS.values() if name.endswith("s") and name != "s"}
+
+#: Attributes whose integers are data, or may say "to the very end": any 64 bits. Everything else
+#: counts dimensions, elements or enumerators, which fit 32.
+_WIDE = {
+    ("Constant", "value_int"),
+    ("Constant", "value_ints"),
+    ("Slice", "starts"),
+    ("Slice", "ends"),
+    ("TfIdfVectorizer", "pool_int64s"),
+}
+#: Attributes that say yes or no.
+_FLAGS = {
+    "align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box",
+    "count_include_pad", "detect_negative", "detect_positive", "exclude_outside", "exclusive",
+    "fmod", "input_forget", "keepdims", "largest", "layout", "linear_before_reset",
+    "noop_with_empty_axes", "reverse", "saturate", "select_last_index", "sorted", "spatial",
+    "storage_order", "training_mode", "transA", "transB", "upper",
+}  # fmt: skip
+
+_INT32 = range(-(2**31), 2**31)
+
+#: No attribute of an operator has more entries, unless they are data.
+_LONGEST = 4096
+
+#: No schema has a name or domain that is longer.
+_LONGEST_NAME = 256
+
+_STRING = np.dtype(object)
+
+#: A schema's name of a type -> the type.
+_TYPES: dict[str, np.dtype] = {
+    f"tensor({name.lower()})": np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    for name, number in onnx.TensorProto.DataType.items()
+    if number != onnx.TensorProto.UNDEFINED
+}
+#: ONNX's number of an element type -> the type.
+ELEMENT_TYPES: dict[int, np.dtype] = {
+    number: _TYPES[f"tensor({name.lower()})"]
+    for name, number in onnx.TensorProto.DataType.items()
+    if number != onnx.TensorProto.UNDEFINED
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """One input of a schema."""
+
+    name: str
+    symbol: str  # inputs of one symbol have one type; "" where each may have its own
+    types: frozenset[np.dtype]
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is needed of a schema."""
+
+    op: str
+    since: int
+    schema: Any
+    formals: tuple[Formal, ...]
+    variadic: bool  # the last input may be repeated
+    inputs: tuple[int, int]  # at least, at most
+    outputs: tuple[int, int]
+    attributes: dict[str, tuple[int, bool]]  # type, required
+    defaults: dict[str, object]
+
+    def formal(self, index: int) -> Formal:
+        return self.formals[min(index, len(self.formals) - 1)]
+
+
+def spec_of(op: str, version: int, domain: str) -> Spec | None:
+    """The schema's contents; None when there is no such operator (or no longer)."""
+    for text in (op, domain):
+        if len(text) > _LONGEST_NAME or not text.isascii() or not text.isprintable():
+            return None
+    return _spec(op, version, domain) if 0 < version < 2**31 else None
+
+
+def newest(op: str) -> Spec | None:
+    """The operator of the default domain as the newest operator set has it."""
+    return spec_of(op, onnx.defs.onnx_opset_version(), "")
+
+
+@functools.lru_cache(maxsize=1024)
+def _spec(op: str, version: int, domain: str) -> Spec | None:
+    try:
+        schema = onnx.defs.get_schema(op, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.deprecated:
+        return None
+    option = onnx.defs.OpSchema.FormalParameterOption
+    formals = tuple(
+        Formal(
+            p.name,
+            p.type_str if p.is_homogeneous or p.option != option.Variadic else "",
+            frozenset(_TYPES[t] for t in p.types if t in _TYPES),
+            p.option == option.Single,
+        )
+        for p in schema.inputs
+    )
+    defaults = {
+        name: onnx.helper.get_attribute_value(a.default_value)
+        for name, a in schema.attributes.items()
+        if a.default_value.type
+    }
+    return Spec(
+        op,
+        schema.since_version,
+        schema,
+        formals,
+        bool(schema.inputs) and schema.inputs[-1].option == option.Variadic,
+        (schema.min_input, schema.max_input),
+        (schema.min_output, schema.max_output),
+        {name: (_number(a.type), a.required) for name, a in schema.attributes.items()},
+        defaults,
+    )
+
+
+def _number(kind: Any) -> int:
+    return int(kind.value)
+
+
+def attributes_of(proto: onnx.NodeProto) -> dict[str, object]:
+    """Name -> value of a node's attributes, whatever its operator. Raises `ValueError`."""
+    found: dict[str, object] = {}
+    for attribute in proto.attribute:
+        try:
+            name, reference = attribute.name, attribute.ref_attr_name
+        except UnicodeDecodeError:
+            raise ValueError("the name of an attribute is not UTF-8") from None
+        if not name:
+            raise ValueError("an attribute has no name")
+        if name in found:
+            raise ValueError(f"it has the attribute {_short(name)} twice")
+        if reference:
+            raise ValueError(f"attribute {_short(name)} refers to one of a function it is not in")
+        field = _FIELDS.get(attribute.type)
+        if field is None:
+            raise ValueError(f"attribute {_short(name)} has no type, or an unknown one")
+        value = getattr(attribute, field)
+        if field in _LISTS:
+            value = list(value)
+        elif field not in ("f", "i", "s") and not attribute.HasField(field):
+            # Numbers and texts that are 0 or empty may be left out of a file (proto3).
+            kind = _Attribute.AttributeType.Name(attribute.type)
+            raise ValueError(f"attribute {_short(name)} says that it is {kind} and has none")
+        found[name] = value
+    return found
+
+
+def check(
+    spec: Spec,
+    proto: onnx.NodeProto,
+    attrs: dict[str, object],
+    inputs: Sequence[Value | None],
+) -> None:
+    """Raises `ValueError` that says what the operator takes and what came."""
+    _check_count("output", len(_present(proto.output)), spec.outputs)
+    given = _present(proto.input)
+    _check_count("input", len(given), spec.inputs)
+    _check_inputs(spec, inputs[: len(given)])
+    check_attributes(spec, proto, attrs)
+
+
+def check_attributes(spec: Spec, proto: onnx.NodeProto, attrs: dict[str, object]) -> None:
+    for attribute in proto.attribute:
+        name = attribute.name
+        known = spec.attributes.get(name)
+        if known is None:
+            allowed = ", ".join(sorted(spec.attributes)) or "none"
+            raise ValueError(
+                f"it has the attribute {_short(name)}; those of {spec.op} of opset {spec.since} "
+                f"are: {allowed}"
+            )
+        if attribute.type != known[0]:
+            kinds = _Attribute.AttributeType
+            raise ValueError(
+                f"attribute {name!r} is {kinds.Name(attribute.type)}; it has to be "
+                f"{kinds.Name(known[0])}"
+            )
+        check_value(spec.op, name, attrs[name])
+    for name, (_, required) in spec.attributes.items():
+        if required and name not in attrs:
+            raise ValueError(f"the attribute {name!r} is missing")
+
+
+def check_value(op: str, name: str, value: object) -> None:
+    """Text is text, integers that count something are in range, lists have an end."""
+    entries: Sequence[object] = value if isinstance(value, list) else (value,)
+    wide = (op, name) in _WIDE
+    if len(entries) > _LONGEST and op not in ("Constant", "TfIdfVectorizer") and _listed(entries):
+        raise ValueError(f"attribute {name!r} has {len(entries)} entries; {_LONGEST} are the most")
+    for entry in entries:
+        if isinstance(entry, int) and not wide and entry not in _INT32:
+            raise ValueError(f"attribute {name!r} holds {entry}, which does not fit 32 bits")
+        if name in _FLAGS and entry not in (0, 1):
+            raise ValueError(f"attribute {name!r} is {entry!r}; it has to be 0 or 1")
+        if isinstance(entry, bytes) and op != "Constant":
+            try:
+                entry.decode()
+            except UnicodeDecodeError:
+                raise ValueError(f"attribute {name!r} is not UTF-8 text: {entry[:40]!r}") from None
+
+
+def _listed(entries: Sequence[object]) -> bool:
+    return isinstance(entries[0], int | float)
+
+
+def _present(names: Sequence[str]) -> Sequence[str]:
+    """Without the empty names at the end, which say that nothing is given."""
+    count = len(names)
+    while count and not names[count - 1]:
+        count -= 1
+    return names[:count]
+
+
+def _check_count(what: str, count: int, allowed: tuple[int, int]) -> None:
+    least, most = allowed
+    if least <= count <= most:
+        return
+    if what == "output" and count < least:
+        return  # nobody reads the others
+    wanted = f"{least}" if least == most else f"{least} to {most}"
+    if count < least and most > 2**20:
+        wanted = f"{least} or more"
+    raise ValueError(f"it has {count} {what}s; it has to have {wanted}")
+
+
+def _check_inputs(spec: Spec, inputs: Sequence[Value | None]) -> None:
+    symbols: dict[str, tuple[int, np.dtype]] = {}
+    for index, value in enumerate(inputs):
+        formal = spec.formal(index)
+        if value is None:
+            if formal.required or (spec.variadic and index >= len(spec.formals) - 1):
+                raise ValueError(f"input {index} ({formal.name!r}) is missing")
+            continue
+        dtype = value.dtype if value.dtype.kind not in "SU" else _STRING
+        if dtype not in formal.types:
+            allowed = ", ".join(sorted(map(_name, formal.types)))
+            raise ValueError(
+                f"input {index} ({formal.name!r}) is {_name(dtype)}; {spec.op} of opset "
+                f"{spec.since} takes {allowed or 'no tensor'}"
+            )
+        if not formal.symbol:
+            continue
+        first = symbols.setdefault(formal.symbol, (index, dtype))
+        if first[1] != dtype:
+            raise ValueError(
+                f"input {index} ({formal.name!r}) is {_name(dtype)} and input {first[0]} "
+                f"{_name(first[1])}; they have to have one type"
+            )
+
+
+def _name(dtype: np.dtype) -> str:
+    return "string" if dtype == _STRING else dtype.name
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
