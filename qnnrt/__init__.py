@@ -32,7 +32,7 @@ from .errors import (
     TensorError,
     UnsupportedOpError,
 )
-from .importers import load
+from .importers import Limits, load
 from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
 from .model import ContextBinary, Model
 from .quantization import dequantize, quantize
@@ -60,6 +60,7 @@ __all__ = [
     "ForkError",
     "GraphError",
     "HeapInfo",
+    "Limits",
     "MemError",
     "Model",
     "ModelError",

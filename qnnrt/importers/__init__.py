@@ -7,8 +7,10 @@ from typing import Any
 
 from ..errors import ModelError
 from ..model import ContextBinary, Model
+from .budget import Limits
+from .guard import check_file, importing, name_of
 
-__all__ = ["load"]
+__all__ = ["Limits", "load"]
 
 
 def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
@@ -17,21 +19,29 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
     Args:
         path: an ``.onnx`` file, a ``.tflite`` file, or a context binary, ``.bin``.
         options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
-            ``constants``, ``quantized_io`` and ``stateful`` (recurrent nodes keep their state from
-            run to run), see ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``,
+            ``constants``, ``quantized_io``, ``stateful`` (recurrent nodes keep their state from
+            run to run) and ``limits`` (a `Limits`: what the file may take while it is loaded), see
+            ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``,
             ``variables``, ``quantized_io`` and ``stateful``, see ``qnnrt.importers.tflite.load``.
             For a context binary ``system``, the path of the QNN
             system library that knows its format.
 
     Raises:
-        ModelError: damaged, inconsistent, or of a kind that this version cannot read.
+        ModelError: damaged, inconsistent, of a kind that this version cannot read, or asking for
+            more than ``limits`` allow. The text has at most 8,000 characters.
         UnsupportedOpError: it has nodes without a QNN counterpart; all of them are listed.
-        FileNotFoundError: no such file.
+        FileNotFoundError, OSError: no such file, or one that cannot be read.
+        MemoryError: this machine has too little memory for it; the text names the node.
     """
+    if isinstance(path, bytes | bytearray | memoryview):
+        raise ModelError(
+            f"load takes a path, not {name_of(path)}; qnnrt.importers.onnx.load and "
+            "qnnrt.importers.tflite.load take the bytes of a file"
+        )
     text = os.fspath(path)
     suffix = os.path.splitext(text)[1].lower()
     if suffix == ".bin":
-        return ContextBinary(path, **options)
+        return _binary(path, **options)
     if suffix == ".onnx":
         from . import onnx
 
@@ -40,7 +50,14 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
         from . import tflite
 
         return tflite.load(path, **options)
-    kind = f"{suffix} models" if suffix else "files without a suffix"
+    kind = f"{suffix[:20]} models" if suffix else "files without a suffix"
     raise ModelError(
-        f"{text}: cannot read {kind}; this version reads .onnx, .tflite and .bin (context binaries)"
+        f"{name_of(path)}: cannot read {kind}; this version reads .onnx, .tflite and .bin (context "
+        "binaries)"
     )
+
+
+@importing
+def _binary(path: str | os.PathLike[str], **options: Any) -> ContextBinary:
+    check_file(path, "a context binary")
+    return ContextBinary(path, **options)

@@ -17,12 +17,13 @@ from typing import Literal
 
 import numpy as np
 import onnx
-import onnx.inliner
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
 from .. import passes, quantized
+from ..budget import Budget, Limits
 from ..graph import Edge, finish
+from ..guard import importing
 from . import (  # noqa: F401  (the modules fill the table of operators)
     op_activation,
     op_conv,
@@ -38,10 +39,11 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_shape,
     patterns,
 )
+from .functions import Key, called, local_functions, needed, subgraph_reads
 from .lower import FOLDED_OPS, GraphLowering
 from .nodes import TARGETS
 from .qlinear import BODIES, LINEAR, MICROSOFT
-from .reader import opset_of, read
+from .reader import count_nodes, opset_of, read
 from .types import graph_inputs
 from .values import Builder, channel_last, identity
 
@@ -66,6 +68,7 @@ def load(
     constants: Mapping[str, np.ndarray] | None = None,
     quantized_io: bool = False,
     stateful: bool = False,
+    limits: Limits | None = None,
 ) -> Model:
     """The model of an ONNX file (or its bytes, or a ModelProto).
 
@@ -83,6 +86,9 @@ def load(
       sequence may come one by one: the first run starts from the initial state that the file
       gives, or zeros, each later one from what the last one left. Nodes whose initial state is
       an input of the model, or computed, are as they are without this.
+    - `limits`: what the file may take while it is loaded: memory for constants, steps, operations
+      and time, see `qnnrt.Limits`. What a file of a few hundred bytes asks for has no bounds of
+      its own.
 
     An initializer that is also listed as an input is a constant. Inputs and outputs keep the
     element types of the file; what is 64-bit float inside is computed in 32 bits where QNN has no
@@ -93,17 +99,29 @@ def load(
     """
     if layout not in ("keep", "nhwc"):
         raise ValueError(f"layout must be 'keep' or 'nhwc', not {layout!r}")
-    proto, where = read(source)
-    if proto.functions:
-        try:
-            proto = onnx.inliner.inline_local_functions(proto)
-        except Exception as exc:
-            raise ModelError(f"{where}: its functions cannot be inlined: {exc}") from exc
-    opsets = opset_of(proto)
-    graph = proto.graph
+    if limits is not None and not isinstance(limits, Limits):
+        raise TypeError(f"limits is a qnnrt.Limits, not {type(limits).__name__}")
     fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
-    inputs = graph_inputs(graph, where, shapes or {}, fixed)
-    lowering = GraphLowering(where, opsets, stateful)
+    return _load(source, layout, shapes or {}, fixed, quantized_io, stateful, limits)
+
+
+@importing
+def _load(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    layout: str,
+    shapes: Mapping[str, int | Sequence[int]],
+    fixed: Mapping[str, np.ndarray],
+    quantized_io: bool,
+    stateful: bool,
+    limits: Limits | None,
+) -> Model:
+    proto, where, size = read(source)
+    opsets = opset_of(proto)
+    budget = Budget(limits, where, lambda: (size or proto.ByteSize(), count_nodes(proto)))
+    functions = local_functions(proto, where)
+    graph = proto.graph
+    inputs = graph_inputs(graph, where, shapes, fixed)
+    lowering = GraphLowering(where, opsets, stateful, budget, functions)
     lowering.add_initializers(graph)
     given: list[Edge] = []
     for name, (shape, dtype) in inputs.items():
@@ -111,9 +129,12 @@ def load(
             lowering.add_constant(name, fixed[name], shape, dtype)
         else:
             given.append(lowering.add_input(name, shape, dtype, _edge_perm(layout, len(shape))))
-    nodes = patterns.simplify(_needed(graph), lowering.scalar)
-    with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
-        lowering.nodes(nodes, opsets)
+    nodes = patterns.simplify(_needed(graph, functions), lowering.scalar)
+    try:
+        with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
+            lowering.nodes(nodes, opsets)
+    finally:
+        lowering.child.close()
     if lowering.unsupported:
         raise UnsupportedOpError(lowering.unsupported, where)
     outputs: list[Edge] = []
@@ -143,32 +164,27 @@ def _output_names(graph: onnx.GraphProto, where: str) -> list[str]:
     return names
 
 
-def _needed(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes that an output depends on, in the file's order, with a name each."""
-    wanted = {output.name for output in graph.output}
+def _needed(
+    graph: onnx.GraphProto, functions: Mapping[Key, onnx.FunctionProto]
+) -> list[onnx.NodeProto]:
+    """The nodes that an output depends on, in the file's order, with a name each. Outputs of
+    functions that nobody reads have none, so that what only they need is left out, too."""
+    read = {output.name for output in graph.output}
+    found = needed(graph.node, read)
+    if functions:
+        for _, node in found:
+            read.update(node.input)
+            read.update(subgraph_reads(node))
     kept: list[onnx.NodeProto] = []
-    for index in range(len(graph.node) - 1, -1, -1):
-        node = graph.node[index]
-        if not wanted.isdisjoint(filter(None, node.output)):
-            wanted.update(node.input)
-            for attr in node.attribute:
-                for inner in [attr.g, *attr.graphs]:
-                    wanted.update(i for n in _all_nodes(inner) for i in n.input)
-                    wanted.update(o.name for o in inner.output)
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
-            copy.name = node.name or f"{node.op_type}_{index}"
-            kept.append(copy)
-    return kept[::-1]
-
-
-def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    found = list(graph.node)
-    for node in graph.node:
-        for attr in node.attribute:
-            if attr.HasField("g"):
-                found += _all_nodes(attr.g)
-    return found
+    for index, node in found:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.name = node.name or f"{node.op_type}_{index}"
+        if called(functions, node) is not None:
+            for i, name in enumerate(node.output):
+                copy.output[i] = name if name in read else ""
+        kept.append(copy)
+    return kept
 
 
 def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:

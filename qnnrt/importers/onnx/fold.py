@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from ...errors import ModelError
-from .nodes import OnnxNode, Unsupported, axis_of
+from ..budget import Budget
+from .child import Child
+from .nodes import OnnxNode, axis_of
 
 #: No constant of more elements than this is materialized: a corrupted shape asks for more.
 LARGEST = 2**31
@@ -31,16 +32,24 @@ RANDOM = {
 Arrays = list[np.ndarray]
 
 
-def fold(node: OnnxNode, inputs: list[np.ndarray | None], opsets: dict[str, int]) -> Arrays:
+def evaluates(node: OnnxNode) -> bool:
+    """Is the operator evaluated here?"""
+    return node.domain == "" and node.op in _TABLE
+
+
+def fold(
+    node: OnnxNode,
+    inputs: list[np.ndarray | None],
+    opsets: dict[str, int],
+    budget: Budget,
+    child: Child,
+) -> Arrays:
     """The outputs of a node with constant inputs."""
     for found in node.types:
-        if found is not None and math.prod(found[0]) > LARGEST:
-            raise ModelError(
-                f"node {node.name!r} ({node.op}) makes a constant of shape {list(found[0])}: more "
-                f"than {LARGEST} elements"
-            )
+        if found is not None and node.op not in _VIEWS:
+            budget.array(found[0], found[1])
     given = [x for x in inputs if x is not None]
-    if node.domain == "" and node.op in _TABLE and len(given) == len(inputs):
+    if evaluates(node) and len(given) == len(inputs):
         try:
             found_here = _TABLE[node.op](node, given)
         except (ValueError, IndexError, TypeError) as exc:
@@ -50,30 +59,40 @@ def fold(node: OnnxNode, inputs: list[np.ndarray | None], opsets: dict[str, int]
             ) from exc
         if found_here is not None:
             return [np.asarray(found_here)]
-    return _reference(node, inputs, opsets)
+    return _reference(node, inputs, opsets, child)
 
 
-def _reference(node: OnnxNode, inputs: list[np.ndarray | None], opsets: dict[str, int]) -> Arrays:
+_VIEWS = {"ConstantOfShape", "Expand", "Identity", "Reshape"}
+
+
+def _reference(
+    node: OnnxNode, inputs: list[np.ndarray | None], opsets: dict[str, int], child: Child
+) -> Arrays:
+    """Everything else by onnx's reference evaluator, in a process of its own."""
     named = zip(node.proto.input, inputs, strict=True)
     feeds = {name: value for name, value in named if value is not None}
-    graph = onnx.helper.make_graph(
-        [node.proto],
-        "fold",
-        [
-            onnx.helper.make_tensor_value_info(
-                name, onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape
-            )
-            for name, x in feeds.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in node.proto.output if name],
-    )
+    outputs = [name for name in node.proto.output if name]
+    graph = onnx.GraphProto(name="fold", node=[node.proto])
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    for name, x in feeds.items():
+        elem_type = onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
+        graph.input.append(onnx.helper.make_tensor_value_info(name, elem_type, x.shape))
     imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]
     model = onnx.helper.make_model(graph, opset_imports=imports)
-    results = ReferenceEvaluator(model).run(None, feeds)
-    if not all(isinstance(r, np.ndarray | np.generic) for r in results):
-        raise Unsupported("its result is not a tensor")
-    found = iter(results)
-    return [np.asarray(next(found)) if name else np.empty(0) for name in node.proto.output]
+    tensors = [
+        onnx.numpy_helper.from_array(np.ascontiguousarray(x), name).SerializeToString()
+        for name, x in feeds.items()
+    ]
+    found = iter(child.evaluate(model.SerializeToString(), tensors))
+    results = []
+    for name in node.proto.output:
+        if name:
+            tensor = onnx.TensorProto()
+            tensor.ParseFromString(next(found))
+            results.append(onnx.numpy_helper.to_array(tensor))
+        else:
+            results.append(np.empty(0))
+    return results
 
 
 def _attribute_axes(node: OnnxNode, args: Arrays) -> list[int] | None:
@@ -160,7 +179,7 @@ def _constant_of_shape(node: OnnxNode, args: Arrays) -> np.ndarray:
         value = onnx.numpy_helper.to_array(given)
     shape = tuple(int(d) for d in args[0].ravel())
     if any(d < 0 for d in shape) or math.prod(shape) > LARGEST:
-        raise ValueError(f"{list(shape)} is not a shape for a constant")
+        raise ValueError(f"{list(shape)} is not a shape for a constant: at most {LARGEST} elements")
     # One element in memory, whatever the shape: only what is really used is written out.
     return np.broadcast_to(value.reshape(()), shape)
 

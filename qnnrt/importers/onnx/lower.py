@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 
 from ...errors import ModelError, UnsupportedNode
+from ..budget import Budget
 from ..graph import Edge
+from ..guard import shortened
 from . import (  # noqa: F401  (the modules fill the table of rules)
     fold,
     infer_elementwise,
@@ -18,14 +20,16 @@ from . import (  # noqa: F401  (the modules fill the table of rules)
     infer_linear,
     infer_shape,
     infer_windows,
+    patterns,
 )
 from .checks import Spec, attributes_of, check, newest, spec_of
-from .functions import function_body, instantiate
+from .child import Child
+from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import infer
 from .nodes import TABLE, Lowering, OnnxNode, Result, Unsupported
-from .patterns import OWN_DOMAIN
+from .patterns import OWN_DOMAIN, Scalar
 from .qlinear import BODIES, LINEAR, MICROSOFT
-from .reader import array_of
+from .reader import array_of, dense_of, opset_of
 from .values import Value, constant
 
 #: What keeps a constant with an encoding as the integers that it is.
@@ -42,13 +46,23 @@ class Lost(Exception):
 class GraphLowering(Lowering):
     """State of one import: the builder, and what is known of every ONNX value."""
 
-    def __init__(self, where: str, opsets: dict[str, int], stateful: bool = False) -> None:
-        super().__init__(stateful)
+    def __init__(
+        self,
+        where: str,
+        opsets: dict[str, int],
+        stateful: bool = False,
+        budget: Budget | None = None,
+        functions: Mapping[Key, onnx.FunctionProto] | None = None,
+    ) -> None:
+        super().__init__(stateful, budget)
         self.where = where
         self.opsets = opsets
+        self.functions = functions or {}
+        self.child = Child(where, self.budget)
         self.env: dict[str, Value] = {}
         self.poisoned: set[str] = set()  # outputs of nodes that could not be lowered
         self.unsupported: list[UnsupportedNode] = []
+        self._made: set[int] = set()  # constants that were computed, by their id
         self._calls = 0
 
     # ---- inputs ----------------------------------------------------------------------------
@@ -75,19 +89,14 @@ class GraphLowering(Lowering):
         value = self.env.get(name)
         if value is None or not value.is_const or math.prod(value.shape) != 1:
             return None
-        return float(value.const.reshape(-1)[0])
+        found = value.const.reshape(-1)[0]
+        return float(found) if value.dtype.kind in "fiub" else None
 
     def add_initializers(self, graph: onnx.GraphProto) -> None:
         for tensor in graph.initializer:
             self.env[tensor.name] = constant(array_of(tensor, self.where))
         for sparse in graph.sparse_initializer:
-            values = array_of(sparse.values, self.where)
-            index = array_of(sparse.indices, self.where)
-            dense = np.zeros(tuple(sparse.dims), values.dtype)
-            if index.ndim == 1:
-                dense.reshape(-1)[index] = values
-            else:
-                dense[tuple(index.T)] = values
+            dense = dense_of(sparse, self.where, self.budget)
             self.env[sparse.values.name] = constant(dense)
 
     # ---- nodes -----------------------------------------------------------------------------
@@ -97,30 +106,29 @@ class GraphLowering(Lowering):
             self.node(proto, opsets, proto.name or f"{proto.op_type}_{index}")
 
     def node(self, proto: onnx.NodeProto, opsets: dict[str, int], name: str) -> None:
+        label = f"node {shortened(repr(name))} ({shortened(proto.op_type)})"
+        self.budget.step(label)
         domain = "" if proto.domain == "ai.onnx" else proto.domain
-        inputs = [self.env.get(i) if i else None for i in proto.input]
         node = OnnxNode(
             name,
             proto.op_type,
             domain,
             opsets.get(domain, 0),
-            inputs,
+            [self.env.get(i) if i else None for i in proto.input],
             list(proto.output),
             [None] * len(proto.output),
             proto,
             {},
         )
-        if any(i in self.poisoned for i in proto.input):
-            if not self._known(node):
-                self._refuse(node, "no QNN operation corresponds to it")
-            self.poisoned.update(filter(None, node.outputs))
-            return
-        for given, value in zip(proto.input, inputs, strict=True):
-            if given and value is None:
-                raise ModelError(
-                    f"{self.where}: node {name!r} ({node.op}) reads {given!r}, which nothing gives"
-                )
         try:
+            if any(i in self.poisoned for i in proto.input):
+                if not self._known(node):
+                    self._refuse(node, "no QNN operation corresponds to it")
+                self.poisoned.update(filter(None, node.outputs))
+                return
+            for given, value in zip(proto.input, node.inputs, strict=True):
+                if given and value is None:
+                    raise ValueError(f"it reads {shortened(repr(given))}, which nothing gives")
             node.attrs = attributes_of(proto)
             results = self._lower(node, opsets)
         except Lost:
@@ -129,12 +137,16 @@ class GraphLowering(Lowering):
         except Unsupported as exc:
             self._refuse(node, str(exc))
             return
-        except (ModelError, MemoryError):
+        except ModelError:
             raise
+        except MemoryError as exc:
+            raise MemoryError(
+                f"{self.where}: {str(exc) or f'{label}: there is not enough memory for it'}"
+            ) from None
         except Exception as exc:
             raise ModelError(
-                f"{self.where}: node {name!r} ({node.op}) on {self._types(node)} is not valid: "
-                f"{str(exc) or type(exc).__name__}"
+                f"{self.where}: {label} on {self._types(node)} is not valid: "
+                f"{shortened(str(exc), 500) or type(exc).__name__}"
             ) from exc
         for out, value in zip(node.outputs, results, strict=False):
             if out and value is not None:
@@ -146,6 +158,8 @@ class GraphLowering(Lowering):
         if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
             return True
         if node.op in LINEAR or (node.domain, node.op) in BODIES:
+            return True
+        if called(self.functions, node.proto) is not None:
             return True
         spec = self._spec(node)
         return spec is not None and bool(
@@ -160,13 +174,17 @@ class GraphLowering(Lowering):
     @staticmethod
     def _types(node: OnnxNode) -> str:
         listed = [
-            "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs[:_LISTED]
+            "-" if v is None else f"{v.dtype.name}{shortened(str(list(v.shape)))}"
+            for v in node.inputs[:_LISTED]
         ]
         if len(node.inputs) > _LISTED:
             listed.append(f"and {len(node.inputs) - _LISTED} more")
         return ", ".join(listed)
 
     def _lower(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
+        function = called(self.functions, node.proto)
+        if function is not None:
+            return self._call(node, function, opsets)
         spec = self._spec(node)
         body = BODIES.get((node.domain, node.op))
         if spec is None and body is None:
@@ -207,10 +225,11 @@ class GraphLowering(Lowering):
         )
         codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
         if folds and not codes:
-            return self._fitting(node, self._fold(node, opsets))
+            return self._fitting(node, self._fold(node, spec, opsets))
         empty = self._empty(node)
         if empty is not None:
             return empty
+        self._weigh(node)
         lower = TABLE.get(node.op) if node.domain == "" else None
         refusal: Unsupported | None = None
         if lower is not None:
@@ -262,6 +281,7 @@ class GraphLowering(Lowering):
 
     def _eye(self, node: OnnxNode) -> np.ndarray:
         rows, columns = node.shape()
+        self.budget.array((rows, columns), np.float64, f"EyeLike of {rows} x {columns}", copies=2)
         return np.asarray(np.eye(rows, columns, node.integer("k")), node.dtype())
 
     def _constant(self, node: OnnxNode) -> np.ndarray:
@@ -276,20 +296,49 @@ class GraphLowering(Lowering):
                 return np.array(value, np.int64)
         raise Unsupported(f"a constant given by {', '.join(node.attrs)}")
 
-    def _fold(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
-        arrays = fold.fold(node, [None if v is None else v.data for v in node.inputs], opsets)
-        return [constant(a) if name else None for a, name in zip(arrays, node.outputs, strict=True)]
+    def _fold(self, node: OnnxNode, spec: Spec, opsets: dict[str, int]) -> list[Value | None]:
+        """A node whose inputs are constants, as constants."""
+        inputs = [None if v is None else v.data for v in node.inputs]
+        if not fold.evaluates(node):
+            expanded = self._expand(node, spec.schema, opsets)
+            if expanded is not None:
+                return expanded
+        arrays = fold.fold(node, inputs, opsets, self.budget, self.child)
+        made = [constant(a) if name else None for a, name in zip(arrays, node.outputs, strict=True)]
+        self._made.update(id(v) for v in made)
+        return made
+
+    def _weigh(self, node: OnnxNode) -> None:
+        """Room for what lowering a node makes beside its tensors: copies of constants that the
+        file does not hold as such, and lists of indices along each dimension."""
+        long = 0
+        for v in node.inputs:
+            if v is None:
+                continue
+            long += sum(v.shape)
+            if v.data is not None and (id(v) in self._made or not v.data.flags.c_contiguous):
+                entries = 8 if v.dtype.kind in "iu" and 0 in v.data.strides else 1
+                self.budget.fits(2 * entries * math.prod(v.shape) * v.dtype.itemsize)
+        for found in node.types:
+            long += sum(found[0]) if found is not None else 0
+        self.budget.fits(64 * long, "indices along a dimension")
 
     # ---- nodes made of other nodes -----------------------------------------------------------
 
     def _branch(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
         condition = node.const_input(0, "the condition")
         assert condition is not None
-        graph = node.attrs["then_branch" if condition.all() else "else_branch"]
-        assert isinstance(graph, onnx.GraphProto)
-        self.add_initializers(graph)
-        self.nodes(graph.node, opsets)
-        return self._results([o.name for o in graph.output])
+        taken = "then_branch" if condition.all() else "else_branch"
+        graph = node.attrs.get(taken)
+        if not isinstance(graph, onnx.GraphProto):
+            raise ValueError(f"it has no {taken}")
+        names = [o.name for o in graph.output]
+        if len(names) < len(node.outputs):
+            raise ValueError(f"its {taken} has {len(names)} outputs, not {len(node.outputs)}")
+        with self.budget.inside(self.budget.node):
+            self.add_initializers(graph)
+            self.nodes([n for _, n in needed(graph.node, names)], opsets)
+        return self._results(names)
 
     def _results(self, names: list[str]) -> list[Value | None]:
         lost = [name for name in names if name in self.poisoned]
@@ -301,7 +350,7 @@ class GraphLowering(Lowering):
         self, node: OnnxNode, schema: Any, opsets: dict[str, int]
     ) -> list[Value | None] | None:
         """The node through the function that ONNX defines it by, if there is one."""
-        function = function_body(node, schema)
+        function = function_body(node, schema, self.child)
         if function is None:
             return None
         attributes = {a.name: a for a in node.proto.attribute}
@@ -310,38 +359,58 @@ class GraphLowering(Lowering):
                 attributes[key] = attribute.default_value
         return self._inline(node, function, opsets, attributes)
 
+    def _call(
+        self, node: OnnxNode, function: onnx.FunctionProto, opsets: dict[str, int]
+    ) -> list[Value | None]:
+        """The body of a function of the file instead of the node that calls it."""
+        attributes = arguments(function, node.proto)
+        return self._inline(node, function, opsets, attributes, patterns.simplify)
+
     def _inline(
         self,
         node: OnnxNode,
         function: onnx.FunctionProto,
         opsets: dict[str, int],
         attributes: Mapping[str, onnx.AttributeProto] | None = None,
+        simplify: Callable[[list[onnx.NodeProto], Scalar], list[onnx.NodeProto]] | None = None,
     ) -> list[Value | None]:
-        """The body of a function instead of the node."""
+        """The body of a function instead of the node: of it, what the used outputs depend on."""
         self._calls += 1
-        prefix = f"{node.name}.{self._calls}."
+        prefix = f"{shortened(node.name)}.{self._calls}."
         names = dict(zip(function.input, node.proto.input, strict=False))
         names |= dict.fromkeys(list(function.input)[len(node.proto.input) :], "")
 
         def renamed(name: str) -> str:
             return names.get(name, prefix + name) if name else ""
 
-        inner = dict(opsets) | {
-            ("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import
-        }
         mark = len(self.unsupported)
-        for index, body in enumerate(function.node):
-            proto = instantiate(body, renamed, attributes or {})
-            self.node(proto, inner, f"{prefix}{body.op_type}_{index}")
+        wanted = list(function.output)[: len(node.outputs)]
+        used = [o for o, out in zip(wanted, node.outputs, strict=True) if out]
+        with self.budget.inside(f"function {shortened(repr(function.name or node.op))}"):
+            body = []
+            for index, inner in needed(function.node, used):
+                self.budget.step()
+                proto = instantiate(inner, renamed, attributes or {}, self.budget)
+                proto.name = f"{prefix}{inner.op_type}_{index}"
+                body.append(proto)
+            if simplify is not None:
+                body = simplify(body, self.scalar)
+            self.nodes(body, dict(opsets) | opset_of(function))
         inner_errors = self.unsupported[mark:]
         if inner_errors:
             del self.unsupported[mark:]
+            shown = [f"{e.op} ({e.types}): {e.reason}" for e in inner_errors[:5]]
+            more = len(inner_errors) - len(shown)
             raise Unsupported(
                 "it is defined by a function with unsupported parts: "
-                + "; ".join(f"{e.op} ({e.types}): {e.reason}" for e in inner_errors)
+                + shortened("; ".join(shown), 1000)
+                + (f"; and {more} more" if more else "")
             )
-        wanted = list(function.output)[: len(node.outputs)]
-        return self._results([renamed(o) for o in wanted])
+        found = self._results([renamed(o) for o in used])
+        by_name = dict(zip(used, found, strict=True))
+        return [
+            by_name.get(o) if out else None for o, out in zip(wanted, node.outputs, strict=True)
+        ]
 
 
 def _listed(result: Result) -> list[Value | None]:

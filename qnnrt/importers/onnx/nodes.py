@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ..budget import Budget
 from .values import Builder, Value
 
 Result = Value | list[Value | None]
@@ -23,8 +24,9 @@ TARGETS: dict[str, str] = {}
 class Lowering:
     """What a lowering function emits into: the builder, and how the model is imported."""
 
-    def __init__(self, stateful: bool) -> None:
-        self.b = Builder()
+    def __init__(self, stateful: bool, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
+        self.b = Builder(self.budget)
         self.stateful = stateful  # recurrent nodes go on from run to run
 
 

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import external_data_helper, numpy_helper
+from onnx import numpy_helper
 
 from ...errors import ModelError
+from ..budget import Budget
+from ..guard import name_of, read_file, shortened
+from .external import load_external
 
 #: The operator sets of the default domain that are understood.
 FIRST_OPSET = 7
 
 
-def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """The model and the name to use for it in messages.
+def read(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+) -> tuple[onnx.ModelProto, str, int]:
+    """The model, the name to use for it in messages, and the bytes of its files (0: not known).
 
     Raises `ModelError`, and `OSError` when the file cannot be opened.
     """
     folder: Path | None = None
+    where = name_of(source)
+    size = 0
     if isinstance(source, onnx.ModelProto):
-        model, where = source, "the given ModelProto"
+        model = source
     elif isinstance(source, bytes | bytearray | memoryview):
-        where = f"the given bytes ({len(source)})"
-        model = _parse(bytes(source), where)
+        model, size = _parse(bytes(source), where), len(source)
     else:
         path = Path(source)
-        where = str(path)
-        data = path.read_bytes()
-        model, folder = _parse(data, where), path.parent
-    _check(model, where)
-    _load_external(model, where, folder)
-    return model, where
+        data = read_file(path, "an ONNX model")
+        model, folder, size = _parse(data, where), path.parent, len(data)
+    try:
+        _check(model, where)
+        size += load_external(tensors(model), where, folder)
+    except UnicodeDecodeError as exc:
+        raise ModelError(f"{where}: a name or text in it is not UTF-8: {exc}") from exc
+    return model, where, size
 
 
 def _parse(data: bytes, where: str) -> onnx.ModelProto:
@@ -51,7 +61,7 @@ def _parse(data: bytes, where: str) -> onnx.ModelProto:
     return model
 
 
-def opset_of(model: onnx.ModelProto) -> dict[str, int]:
+def opset_of(model: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
     """Domain -> version, with the default domain as ""."""
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
@@ -61,10 +71,27 @@ def _check(model: onnx.ModelProto, where: str) -> None:
         raise ModelError(f"{where} holds no graph: not an ONNX model, or truncated")
     if not model.graph.output:
         raise ModelError(f"{where}: the graph has no output; the file may be truncated")
+    _check_opset(model, model.graph.node, where)
+    for function in model.functions:
+        if "\0" in function.name or not function.name:
+            raise ModelError(f"{where}: {shortened(repr(function.name))} is no name for a function")
+        if function.node:
+            label = f"{where}: function {shortened(repr(function.name))}"
+            _check_opset(function, function.node, label, model)
+    _check_names(model.graph, where)
+
+
+def _check_opset(
+    model: onnx.ModelProto | onnx.FunctionProto,
+    nodes: list[onnx.NodeProto],
+    where: str,
+    outer: onnx.ModelProto | None = None,
+) -> None:
     newest = onnx.defs.onnx_opset_version()
-    version = opset_of(model).get("")
+    versions = opset_of(model)
+    version = versions.get("", None if outer is None else opset_of(outer).get(""))
     if version is None:
-        if any(node.domain in ("", "ai.onnx") for node in model.graph.node):
+        if any(node.domain in ("", "ai.onnx") for node in nodes):
             raise ModelError(f"{where} does not say which ONNX opset it uses (opset_import)")
     elif not FIRST_OPSET <= version <= newest:
         raise ModelError(
@@ -72,71 +99,95 @@ def _check(model: onnx.ModelProto, where: str) -> None:
             f"(onnx {onnx.__version__}). Convert the model with onnx.version_converter"
             + (", or install a newer onnx" if version > newest else "")
         )
-    _check_names(model.graph, where)
 
 
 def _check_names(graph: onnx.GraphProto, where: str) -> None:
     """Single assignment, in order: what everything after this relies on."""
     known = {i.name for i in graph.initializer} | {i.name for i in graph.input}
     known |= {s.values.name for s in graph.sparse_initializer}
+    for name in (graph.name, *known):
+        _check_name(name, where)
     for index, node in enumerate(graph.node):
-        label = f"node {node.name or index!r} ({node.op_type})"
+        _check_name(node.name, where)
+        label = f"node {shortened(repr(node.name or index))} ({shortened(node.op_type)})"
         if not node.op_type:
-            raise ModelError(f"{where}: node {node.name or index!r} has no op type")
+            raise ModelError(f"{where}: node {shortened(repr(node.name or index))} has no op type")
         for name in node.input:
             if name and name not in known:
                 raise ModelError(
-                    f"{where}: {label} reads {name!r}, which is neither an input, an initializer "
-                    "nor the output of an earlier node"
+                    f"{where}: {label} reads {shortened(repr(name))}, which is neither an input, "
+                    "an initializer nor the output of an earlier node"
                 )
         for name in filter(None, node.output):
+            _check_name(name, where)
             if name in known:
-                raise ModelError(f"{where}: {label} writes {name!r}, which has a value already")
+                raise ModelError(
+                    f"{where}: {label} writes {shortened(repr(name))}, which has a value already"
+                )
             known.add(name)
     for output in graph.output:
         if output.name not in known:
-            raise ModelError(f"{where}: nothing produces the graph's output {output.name!r}")
+            raise ModelError(
+                f"{where}: nothing produces the graph's output {shortened(repr(output.name))}"
+            )
 
 
-def _tensors(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
-    found = list(graph.initializer)
-    for node in graph.node:
+def _check_name(name: str, where: str) -> None:
+    if "\0" in name:
+        raise ModelError(
+            f"{where}: the name {shortened(repr(name))} has a NUL in it; names are texts of C there"
+        )
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model, wherever it lies: in functions and attributes of any kind, too."""
+    yield from _of_graph(model.graph)
+    for function in model.functions:
+        for attr in function.attribute_proto:
+            yield from _of_attribute(attr)
+        yield from _of_nodes(function.node)
+
+
+def _of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _of_nodes(graph.node)
+
+
+def _of_nodes(nodes: list[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
         for attr in node.attribute:
-            if attr.type == onnx.AttributeProto.TENSOR:
-                found.append(attr.t)
-            elif attr.type == onnx.AttributeProto.GRAPH:
-                found.extend(_tensors(attr.g))
-    return found
+            yield from _of_attribute(attr)
 
 
-def _load_external(model: onnx.ModelProto, where: str, folder: Path | None) -> None:
-    for tensor in _tensors(model.graph):
-        if not external_data_helper.uses_external_data(tensor):
-            continue
-        keys = {entry.key: entry.value for entry in tensor.external_data}
-        location = keys.get("location", "")
-        if folder is None:
-            raise ModelError(
-                f"tensor {tensor.name!r} of {where} is stored in {location!r} beside the model; "
-                "load the model by its path, or call onnx.load_external_data_for_model first"
-            )
-        file = folder / location
-        if not location or not file.resolve().is_relative_to(folder.resolve()):
-            raise ModelError(
-                f"tensor {tensor.name!r} of {where}: its data file {location!r} is not below the "
-                "model's folder"
-            )
-        if not file.is_file():
-            raise ModelError(
-                f"{file} is missing: it holds the data of tensor {tensor.name!r} of {where}"
-            )
-        try:
-            external_data_helper.load_external_data_for_tensor(tensor, str(folder))
-            tensor.data_location = onnx.TensorProto.DEFAULT
-        except Exception as exc:
-            raise ModelError(
-                f"{file}: cannot read the data of tensor {tensor.name!r} of {where}: {exc}"
-            ) from exc
+def _of_attribute(attr: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
+    # By field, not by what the attribute says that it is: whoever reads another one is safe, too.
+    yield from attr.tensors
+    if attr.HasField("t"):
+        yield attr.t
+    sparse = [
+        *attr.sparse_tensors,
+        *([attr.sparse_tensor] if attr.HasField("sparse_tensor") else ()),
+    ]
+    for found in sparse:
+        yield from (found.values, found.indices)
+    for graph in (*attr.graphs, *([attr.g] if attr.HasField("g") else ())):
+        yield from _of_graph(graph)
+
+
+def count_nodes(model: onnx.ModelProto) -> int:
+    """The nodes of a model, functions and branches included."""
+
+    def of(nodes: list[onnx.NodeProto]) -> int:
+        total = len(nodes)
+        for node in nodes:
+            for attr in node.attribute:
+                inner = (*attr.graphs, *([attr.g] if attr.HasField("g") else ()))
+                total += sum(of(graph.node) for graph in inner)
+        return total
+
+    return of(model.graph.node) + sum(of(f.node) for f in model.functions)
 
 
 def array_of(tensor: onnx.TensorProto, where: str) -> np.ndarray:
@@ -144,8 +195,44 @@ def array_of(tensor: onnx.TensorProto, where: str) -> np.ndarray:
     try:
         if any(d < 0 for d in tensor.dims):
             raise ValueError("a dimension is negative")
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ValueError("its data lies in a file of its own")
         return numpy_helper.to_array(tensor)
+    except MemoryError:
+        raise MemoryError(f"{where}: no memory for tensor {shortened(repr(tensor.name))}") from None
     except Exception as exc:
         raise ModelError(
-            f"{where}: tensor {tensor.name!r} of shape {list(tensor.dims)} cannot be read: {exc}"
+            f"{where}: tensor {shortened(repr(tensor.name))} of shape "
+            f"{shortened(str(list(tensor.dims[:64])))} cannot be read: {shortened(str(exc))}"
         ) from exc
+
+
+def dense_of(sparse: onnx.SparseTensorProto, where: str, budget: Budget) -> np.ndarray:
+    """A sparse tensor with its zeros written out."""
+    values, index = array_of(sparse.values, where), array_of(sparse.indices, where)
+    shape = tuple(sparse.dims)
+    label = f"sparse tensor {shortened(repr(sparse.values.name))}"
+
+    def wrong(why: str) -> ModelError:
+        return ModelError(f"{where}: {label} of shape {shortened(str(list(shape)))}: {why}")
+
+    if values.ndim != 1 or index.dtype != np.int64:
+        raise wrong(
+            "its values have to be one list and its indices int64, not "
+            f"{list(values.shape)} and {index.dtype.name}"
+        )
+    if any(d < 0 for d in shape) or len(shape) > 32:
+        raise wrong("that is no shape")
+    expected = ((values.size,), (values.size, len(shape)))
+    if index.shape not in expected:
+        raise wrong(f"indices of shape {list(index.shape)} for {values.size} values")
+    size = np.array([math.prod(shape)] if index.ndim == 1 else shape, object)
+    if index.size and (np.any(index < 0) or np.any(index >= size)):
+        raise wrong("an index is outside of it")
+    budget.array(shape, values.dtype, f"{label} of shape {list(shape)}")
+    dense = np.zeros(shape, values.dtype)
+    if index.ndim == 1:
+        dense.reshape(-1)[index] = values
+    else:
+        dense[tuple(index.T)] = values
+    return dense

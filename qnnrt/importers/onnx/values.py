@@ -17,6 +17,7 @@ from typing import cast
 
 import numpy as np
 
+from ..budget import Budget
 from ..encodings import Coded
 from ..graph import Edge, Op, Shape, physical
 
@@ -123,7 +124,8 @@ def blocks(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int
 class Builder:
     """Collects operations; every method takes and returns `Value`s."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
         self.ops: list[Op] = []
         self.scope = ""  # name of the ONNX node being lowered
         self._moved: dict[tuple[Edge, Perm], Edge] = {}
@@ -139,6 +141,7 @@ class Builder:
         outputs: Iterable[tuple[Shape, np.dtype]],
         params: dict[str, object] | None = None,
     ) -> list[Edge]:
+        self.budget.step()
         edges = [Edge(tuple(int(d) for d in shape), np.dtype(dt)) for shape, dt in outputs]
         self.ops.append(Op(type_, list(inputs), list(edges), dict(params or {}), self.scope))
         return edges
@@ -174,7 +177,10 @@ class Builder:
         if key not in v.statics and v.coded is not None:
             v.statics[key] = self._decoded(v.coded, v.perm)
         if key not in v.statics:
-            data = np.ascontiguousarray(v.const.transpose(v.perm))
+            data = v.const.transpose(v.perm)
+            if not data.flags.c_contiguous:
+                self.budget.array(data.shape, data.dtype)
+            data = np.ascontiguousarray(data)
             data = data.reshape(physical(data.shape))
             if data.nbytes > 256:
                 v.statics[key] = Edge(tuple(data.shape), data.dtype, data)

@@ -16,6 +16,7 @@ import numpy as np
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
 from ..graph import Edge
+from ..guard import importing
 from .edges import model_of, names_of
 from .lower import Lowering, given_shapes
 from .native import TABLE
@@ -70,10 +71,22 @@ def load(
         raise ValueError(
             "stateful keeps state in the graph, variables='io' outside of it: take one"
         )
+    return _load(source, signature, shapes or {}, variables, quantized_io, stateful)
+
+
+@importing
+def _load(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    signature: str | None,
+    shapes: Mapping[str, Sequence[int]],
+    variables: Literal["reset", "io"],
+    quantized_io: bool,
+    stateful: bool,
+) -> Model:
     file = read(source)
     graph, entry = _entry(file, signature)
     lowering = Lowering(file, graph, "kept" if stateful else variables)
-    given = _inputs(lowering, entry, shapes or {})
+    given = _inputs(lowering, entry, shapes)
     with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
         lowering.run(_needed(lowering, graph))
     if lowering.unsupported:

@@ -20,6 +20,7 @@ import numpy as np
 import tflite
 
 from ...errors import ModelError
+from ..guard import read_file
 from .options import Options, read_options
 from .reader import Reader
 from .types import TensorInfo, read_buffer, read_tensor
@@ -199,7 +200,7 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Fil
         data, where = bytes(source), f"the given bytes ({len(source)})"
     else:
         path = Path(source)
-        data, where = path.read_bytes(), str(path)
+        data, where = read_file(path, "a TFLite model"), str(path)
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         what = "is empty" if not data else f"has {len(data)} bytes, without the mark {IDENTIFIER!r}"
         raise ModelError(f"{where} is not a TFLite model: it {what}")

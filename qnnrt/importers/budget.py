@@ -1,0 +1,185 @@
+"""What loading a model file may take: memory for constants, steps, operations and time.
+
+A file of a few hundred bytes can ask for terabytes or for years. Everything that makes more than
+it was given asks here first, so that one error names the node before the memory is gone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import NoReturn
+
+import numpy as np
+
+from ..errors import ModelError
+from .guard import shortened
+
+_MIB = 2**20
+#: What a file may take in any case, and how many times its own size it may.
+_CONSTANT_BYTES, _BYTES_FOR_A_BYTE = 512 * _MIB, 16
+_STEPS, _STEPS_FOR_A_NODE = 50_000, 16
+_OPERATIONS, _OPERATIONS_FOR_A_BYTE = 2**34, 2**10
+#: Functions and branches inside of each other.
+_DEPTH = 64
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What loading one model may take. What is left out follows from the size of the file.
+
+    Attributes:
+        constant_bytes: bytes of constants that are made while loading, temporary arrays included:
+            512 MiB, or 16 times the bytes of the file and its data files if that is more.
+        steps: nodes visited, the bodies of functions included, and operations emitted: 50,000, or
+            16 times the nodes in the file.
+        operations: scalar operations spent on constants: 2**34, or 1,024 for a byte of the file.
+        seconds: time until the last node is read.
+    """
+
+    constant_bytes: int | None = None
+    steps: int | None = None
+    operations: int | None = None
+    seconds: float = 120.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.name != "seconds":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ValueError(
+                    f"Limits.{field.name} has to be a positive number, not {value!r:.100}"
+                )
+
+
+class Budget:
+    """What is left of the limits of one load. `size` gives the bytes and nodes of the file; it is
+    asked only when the file wants more than every file may take."""
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        where: str = "the model",
+        size: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
+        self._limits = limits or Limits()
+        self._where, self._size = where, size
+        self._sized: tuple[int, int] | None = None
+        self._bytes = self._steps = self._operations = 0
+        self._depth = 0
+        self._started = time.monotonic()
+        self._node = "the model"
+
+    # ---- who asks ----------------------------------------------------------------------------
+
+    @property
+    def node(self) -> str:
+        """The node that is being read, for messages."""
+        return self._node
+
+    @contextmanager
+    def inside(self, what: str) -> Iterator[None]:
+        """A body is read: a function's or a branch's."""
+        if self._depth >= _DEPTH:
+            raise ModelError(
+                f"{self._where}: {shortened(what)} lies {_DEPTH} functions or branches deep; no "
+                "more are read (does it call itself?)"
+            )
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    # ---- what is asked for -------------------------------------------------------------------
+
+    def step(self, node: str | None = None) -> None:
+        """A node is read, or an operation emitted."""
+        if node is not None:
+            self._node = node
+            self._check_time()
+        self._steps += 1
+        if self._steps > _STEPS or self._limits.steps is not None:
+            limit = self._limits.steps or max(_STEPS, _STEPS_FOR_A_NODE * self._file[1])
+            if self._steps > limit:
+                self._spent("steps", "one step more", limit, "steps", self._steps - 1)
+
+    def take(self, nbytes: int, what: str = "a constant") -> None:
+        """`nbytes` of memory are about to be filled."""
+        self.fits(nbytes, what)
+        self._bytes += int(nbytes)
+
+    def fits(self, nbytes: int, what: str = "a constant") -> None:
+        """`nbytes` are about to be filled, and will be free again soon."""
+        limit = self._limits.constant_bytes or _CONSTANT_BYTES
+        if self._bytes + nbytes <= limit:
+            return
+        if self._limits.constant_bytes is None:
+            limit = max(limit, _BYTES_FOR_A_BYTE * self._file[0])
+        if self._bytes + nbytes > limit:
+            wanted = f"{int(nbytes):,} bytes for {what}"
+            self._spent("constant_bytes", wanted, limit, "bytes of constants", self._bytes)
+
+    def array(
+        self, shape: Sequence[int], dtype: np.dtype | type, what: str = "", copies: int = 1
+    ) -> None:
+        """An array of this shape is about to be filled, and `copies - 1` more on the way."""
+        dtype = np.dtype(dtype)
+        count = math.prod(int(d) for d in shape)
+        self.work(count)
+        text = what or f"{dtype.name}{_dims(shape)}"
+        self.take(copies * count * max(dtype.itemsize, 1), text)
+
+    def work(self, operations: int) -> None:
+        """So many scalar operations are about to be done."""
+        self._operations += int(operations)
+        if self._operations > _OPERATIONS or self._limits.operations is not None:
+            limit = self._limits.operations or max(
+                _OPERATIONS, _OPERATIONS_FOR_A_BYTE * self._file[0]
+            )
+            if self._operations > limit:
+                before = self._operations - int(operations)
+                wanted = f"{int(operations):,} operations on constants"
+                self._spent("operations", wanted, limit, "operations", before)
+
+    @property
+    def bytes_left(self) -> int:
+        """Bytes of constants that every file may still take."""
+        return (self._limits.constant_bytes or _CONSTANT_BYTES) - self._bytes
+
+    @property
+    def seconds_left(self) -> float:
+        return self._limits.seconds - (time.monotonic() - self._started)
+
+    # ---- what it is compared with ------------------------------------------------------------
+
+    @property
+    def _file(self) -> tuple[int, int]:
+        if self._sized is None:
+            self._sized = self._size()
+        return self._sized
+
+    def _check_time(self) -> None:
+        if self.seconds_left < 0:
+            limit = self._limits.seconds
+            self._spent("seconds", "more time", limit, "seconds", f"all {limit:g}")
+
+    def _spent(
+        self, name: str, wanted: str, limit: float, unit: str, used: float | str
+    ) -> NoReturn:
+        before = f"{used:,}" if isinstance(used, int) else used
+        allowed = f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
+        raise ModelError(
+            f"{self._where}: {self._node} wants {wanted}; this file may take {allowed} {unit}, of "
+            f"which {before} are used. If it is to be trusted, load it with "
+            f"limits=qnnrt.Limits({name}=...)"
+        )
+
+
+def _dims(shape: Sequence[int]) -> str:
+    shown = ", ".join(str(int(d)) for d in shape[:8])
+    return f"[{shown}{', ...' if len(shape) > 8 else ''}]"

@@ -1,0 +1,123 @@
+"""How every importer ends: with a model, or with one error of a class that callers expect."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import stat
+from collections.abc import Callable
+from functools import wraps
+from io import FileIO
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from ..errors import Error, ModelError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: The longest text of an error: names, lists and texts of the file can be as long as the file.
+LONGEST = 8000
+
+
+def shortened(text: str, longest: int = 200) -> str:
+    """A text of a file, without its middle when it is long."""
+    if len(text) <= longest:
+        return text
+    tail = longest // 8
+    left_out = len(text) - (longest - 40 - tail) - tail
+    return f"{text[: longest - 40 - tail]}[... {left_out} characters ...]{text[-tail:]}"
+
+
+def name_of(source: object) -> str:
+    """What messages call a source that was handed in."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return f"the given bytes ({len(source)})"
+    if isinstance(source, str | os.PathLike):
+        return shortened(str(source), 1000)
+    return f"the given {type(source).__name__}"
+
+
+def importing(load: Callable[P, R]) -> Callable[P, R]:
+    """`load(source, ...)` whose errors are `qnnrt.Error`, OSError or MemoryError, with a text of
+    bounded length. Whatever else a file brings about is a `ModelError` here, as the last line."""
+    arguments = inspect.signature(load)
+
+    @wraps(load)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        arguments.bind(*args, **kwargs)  # the caller's own TypeError
+        try:
+            return load(*args, **kwargs)
+        except (Error, OSError) as exc:
+            _shorten(exc)
+            raise
+        except MemoryError as exc:
+            if exc.args:
+                _shorten(exc)
+                raise
+            raise MemoryError(f"{name_of(args[0])}: there is not enough memory for it") from None
+        except Exception as exc:
+            _shorten(exc)
+            raise ModelError(
+                f"{name_of(args[0])} cannot be loaded: {type(exc).__name__}: {exc}"
+            ) from exc
+
+    return guarded
+
+
+def _shorten(exc: BaseException) -> None:
+    """The texts of an exception, and of what it came from, cut where they are too long."""
+    found: BaseException | None = exc
+    for _ in range(20):
+        if found is None:
+            return
+        if len(str(found)) > LONGEST:
+            if isinstance(found, OSError) and found.filename is not None:
+                found.filename = shortened(os.fsdecode(found.filename), 1000)
+            if len(str(found)) > LONGEST:
+                found.args = (shortened(str(found), LONGEST),)
+        found = found.__cause__ or found.__context__
+
+
+def read_file(path: str | os.PathLike[str], what: str) -> bytes:
+    """The bytes of a regular file; `what` it should be is for the message.
+
+    Raises `ModelError` for folders, FIFOs, sockets and devices, which would be read for ever, and
+    `OSError` when it cannot be opened.
+    """
+    with open_file(path, what) as file:
+        return file.read()
+
+
+def check_file(path: str | os.PathLike[str], what: str) -> None:
+    """Raise `ModelError` when `path` is there and is no regular file."""
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as exc:  # NUL in the name
+        raise ModelError(f"{name_of(path)!r} is not a path: {exc}") from exc
+    if not stat.S_ISREG(mode):
+        kinds = {
+            stat.S_IFDIR: "a folder",
+            stat.S_IFIFO: "a FIFO",
+            stat.S_IFSOCK: "a socket",
+            stat.S_IFCHR: "a device",
+            stat.S_IFBLK: "a device",
+        }
+        kind = kinds.get(stat.S_IFMT(mode), "no regular file")
+        raise ModelError(f"{name_of(path)} is {kind}; a file is expected: {what}")
+
+
+def open_file(path: str | os.PathLike[str], what: str) -> FileIO:
+    """A regular file, opened for reading without waiting for anybody."""
+    check_file(path, what)
+    # What is there may have changed since: a FIFO then gives nothing instead of waiting.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    return FileIO(descriptor, "rb")
+
+
+def below(folder: Path, location: str) -> Path | None:
+    """The file `location` of a folder, links followed; None when it lies elsewhere."""
+    if not location or "\0" in location or Path(location).is_absolute():
+        return None
+    file = (folder / location).resolve()
+    return file if file.is_relative_to(folder.resolve()) else None

@@ -1,0 +1,110 @@
+"""Data of tensors in files beside the model."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from ...errors import ModelError
+from ..guard import below, open_file, shortened
+
+#: How many times the bytes of its data files a model may read: tensors may share bytes.
+_SHARED = 4
+
+
+def load_external(tensors: Iterable[onnx.TensorProto], where: str, folder: Path | None) -> int:
+    """Read what lies beside the model into its tensors; the bytes of these files.
+
+    A data file is a regular file in the model's folder or below it, links followed.
+    """
+    sizes: dict[Path, int] = {}
+    total = 0
+    for tensor in tensors:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        name = f"tensor {shortened(repr(tensor.name))} of {where}"
+        keys = {entry.key: entry.value for entry in tensor.external_data}
+        location = keys.get("location", "")
+        if folder is None:
+            raise ModelError(
+                f"{name} is stored in {shortened(repr(location))} beside the model; "
+                "load the model by its path, or call onnx.load_external_data_for_model first"
+            )
+        file = below(folder, location)
+        if file is None:
+            raise ModelError(
+                f"{name}: its data file {shortened(repr(location))} is not below the model's folder"
+            )
+        if not file.exists():
+            raise ModelError(f"{file} is missing: it holds the data of {name}")
+        offset = _number(keys, "offset", 0, name)
+        wanted = _bytes_of(tensor, name)
+        length = _number(keys, "length", wanted, name)
+        if length != wanted:
+            raise ModelError(
+                f"{name}: its data is said to have {length} bytes; its type and shape make {wanted}"
+            )
+        total += length
+        with open_file(file, f"the data of {name}") as data:
+            sizes[file] = os.fstat(data.fileno()).st_size
+            if offset + length > sizes[file]:
+                raise ModelError(
+                    f"{file} has {sizes[file]} bytes: the {length} bytes of {name} at {offset} lie "
+                    "outside of it"
+                )
+            if total > _SHARED * sum(sizes.values()):
+                raise ModelError(
+                    f"{name}: the tensors up to it read {total} bytes out of data files of "
+                    f"{sum(sizes.values())}, more than {_SHARED} times as much"
+                )
+            tensor.raw_data = _read(data.fileno(), offset, length, name)
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+    return sum(sizes.values())
+
+
+def _read(descriptor: int, offset: int, length: int, name: str) -> bytes:
+    try:
+        found = bytearray(length)
+    except (MemoryError, OverflowError):
+        raise MemoryError(f"{name}: no memory for its {length} bytes") from None
+    at, rest = 0, memoryview(found)
+    while at < length:  # one call reads 2 GiB at most
+        got = os.preadv(descriptor, [rest[at : at + 2**30]], offset + at)
+        if not got:
+            raise ModelError(f"{name}: its data file became shorter while it was read")
+        at += got
+    return bytes(found)
+
+
+def _number(keys: dict[str, str], key: str, default: int, name: str) -> int:
+    text = keys.get(key)
+    if text is None or text == "":
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ModelError(f"{name}: {key} {shortened(repr(text))} of its data is no number of bytes")
+    return int(text)
+
+
+def _bytes_of(tensor: onnx.TensorProto, name: str) -> int:
+    """What type and shape say about the size."""
+    four = {"UINT4", "INT4", "FLOAT4E2M1"}
+    two = {"UINT2", "INT2"}
+    try:
+        kind = onnx.TensorProto.DataType.Name(tensor.data_type)
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    except (KeyError, ValueError):
+        kind, dtype = "", np.dtype(object)
+    if dtype.kind == "O" or any(d < 0 for d in tensor.dims):
+        raise ModelError(
+            f"{name}: type {tensor.data_type} of shape {shortened(str(list(tensor.dims[:64])))} "
+            "cannot lie in a file of its own"
+        )
+    count = math.prod(tensor.dims)
+    bits = 4 if kind in four else 2 if kind in two else 8 * dtype.itemsize
+    return int(-(-count * bits // 8))
