@@ -7,6 +7,10 @@ underneath, ``alloc`` and ``Buffer`` the memory.
 
 from __future__ import annotations
 
+# isort: off
+from . import _start  # noqa: F401 - before all others
+# isort: on
+
 import importlib
 import os
 import sys

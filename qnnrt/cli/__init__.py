@@ -1,6 +1,7 @@
 """The ``qnnrt`` command: one file for a subcommand, each with ``add`` (its options) and ``run``.
 
-Exit status: 0 done, 1 the work failed, 2 a bad option or file (one line on stderr says which).
+Exit status: 0 done, 1 the work failed, 2 a bad option or file (one line on stderr says which), 130
+interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from .._native import _core
+from .._start import INTERRUPTED, interruptible
 from ..errors import BackendNotFoundError, Error, ModelError
 from ..support.json_checks import JsonError
 from . import (
@@ -68,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command, the process's own unless given; returns its exit status."""
+    return interruptible(lambda: _main(argv))
+
+
+def _main(argv: Sequence[str] | None) -> int:
     if argv is None:
         _keep_stdout()
     parser = _parser()
@@ -93,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Error as error:
         return _report(options.command, error, 1)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _keep_stdout() -> None:

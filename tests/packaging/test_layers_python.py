@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "qnnrt"
 #: import abi: facts of the C interface, made from csrc/abi.
 BELOW = {
     "abi": set(),
+    "_start": set(),
     "errors": set(),
     "dtypes": set(),
     "support": set(),
@@ -42,7 +43,7 @@ BELOW = {
     },
     "cli": {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
-        *("planning", "profile_log", "session", "support"),
+        *("_start", "planning", "profile_log", "session", "support"),
     },
 }
 #: What a room shows of one above it, beside what is its own.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,19 @@ def run_script(
         errors="replace",
         timeout=timeout,
         check=False,
+    )
+
+
+def interruptible(command: Sequence[object], *, ignoring: bool = False) -> subprocess.Popen[str]:
+    """A process that SIGINT interrupts, or that was started to ignore it, whichever this process
+    does: a shell's background commands, such as a whole test run may be, ignore it."""
+    action = signal.SIG_IGN if ignoring else signal.SIG_DFL
+    return subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, action),
     )
 
 

@@ -1,0 +1,78 @@
+"""Ctrl-C while a command starts up, works and goes down: it ends, and says nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import qnnrt
+from support.outside import interruptible
+
+COMMANDS = (
+    *("info", "run", "bench", "demo", "context-binary-generator", "context-binary-utility"),
+    *("inspect", "net-run", "throughput-net-run", "profile-viewer", "platform-validator"),
+    *("lib-dir", "include-dir"),
+)
+#: Killed by SIGINT, for which a shell says 130, too; or by KeyboardInterrupt, while it works.
+INTERRUPTED = (-signal.SIGINT, 130)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "qnnrt.cli", *arguments]
+
+
+def interrupt(started: subprocess.Popen[str], after: float) -> tuple[str, str]:
+    """What it prints when SIGINT comes after so many seconds."""
+    try:
+        time.sleep(after)
+        started.send_signal(signal.SIGINT)
+        return started.communicate(timeout=60)
+    finally:
+        started.kill()
+        started.wait()
+
+
+def starts(times: int) -> None:
+    """Every command in turn, each interrupted a little later in its start than the one before."""
+    begun = time.perf_counter()
+    subprocess.run(command("lib-dir"), check=True, capture_output=True)
+    whole = time.perf_counter() - begun
+    interrupted = 0
+    for i in range(times):
+        started = interruptible(command(COMMANDS[i % len(COMMANDS)], "--help"))
+        _, err = interrupt(started, whole * (i + 0.5) / times)
+        if started.returncode in INTERRUPTED:
+            interrupted += 1
+            assert err == ""
+        elif started.returncode != 0:  # Python itself was starting up still
+            assert "KeyboardInterrupt" in err
+            assert "qnnrt/" not in err
+    assert interrupted
+
+
+def test_an_interrupt_during_the_start_is_quiet() -> None:
+    starts(5)
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_time_of_a_start_is_quiet() -> None:
+    starts(26)
+
+
+def test_a_command_that_was_started_to_ignore_interrupts_ignores_them() -> None:
+    started = interruptible(command("lib-dir"), ignoring=True)
+    out, err = interrupt(started, 0.1)
+    assert (started.returncode, err) == (0, "")
+    assert out
+
+
+def test_programs_that_import_the_package_keep_their_interrupts() -> None:
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
+    code = "import signal, qnnrt; assert signal.getsignal(2) is signal.default_int_handler"
+    started = interruptible([sys.executable, "-P", "-c", code])
+    _, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (0, ""), qnnrt.__file__
