@@ -18,6 +18,7 @@ from ._native import _core
 from .abi import constants as abi
 from .errors import Error
 from .qnn.profile import _EVENT_TYPES, _EVENT_UNITS, ProfileEvent
+from .support.files import read_whole
 
 __all__ = ["METHODS", "LogEvent", "Message", "ProfileLog", "ProfileLogContents", "ProfileLogError"]
 
@@ -45,6 +46,11 @@ METHODS: Final = {
 _METHOD_NUMBERS: Final = {name: number for number, name in METHODS.items()}
 _UNIT_NUMBERS: Final = {name: number for number, name in _EVENT_UNITS.items()}
 _FORMAT: Final = "qnnrt-profile-log"
+_MOST_BYTES: Final = 1 << 30
+#: What reading a damaged record raises.
+_DAMAGED: Final = (
+    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 class ProfileLogError(Error):
@@ -231,8 +237,7 @@ class ProfileLogContents:
             ProfileLogError: it is no log of qnnrt's, of a later version, or damaged in the middle.
             OSError: it cannot be read.
         """
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_whole(path, _MOST_BYTES)
         name = os.fspath(path)
         *lines, rest = data.split(b"\n")
         head = _header(lines[0] if lines else rest, name)
@@ -247,12 +252,12 @@ class ProfileLogContents:
                 elif ended:
                     raise ValueError("it stands after the end of the log")
                 elif "end" in record:
-                    dropped, ended = dropped + int(record["dropped"]), True
+                    dropped, ended = dropped + _whole(record["dropped"]), True
                 else:
                     messages.append(_message(record))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except _DAMAGED as error:
                 raise ProfileLogError(
-                    f"{name}: line {number} is damaged: {type(error).__name__}: {error}"
+                    f"{name}: line {number} is damaged: {type(error).__name__}: {str(error)[:200]}"
                 ) from None
         return cls(
             head["app"],
@@ -276,7 +281,7 @@ def _is_log(path: str | os.PathLike[str]) -> bool:
 def _header(line: bytes, name: str) -> dict[str, str]:
     try:
         record = json.loads(line) if line.startswith(b"{") else None
-    except ValueError:
+    except _DAMAGED:
         record = None
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         raise ProfileLogError(
@@ -285,22 +290,30 @@ def _header(line: bytes, name: str) -> dict[str, str]:
         )
     if record.get("version") != 1:
         raise ProfileLogError(
-            f"{name} is a profile log of version {record.get('version')!r}; this qnnrt reads "
-            "version 1: use the one that wrote it, or a later one"
+            f"{name} is a profile log of version {repr(record.get('version'))[:40]}; this qnnrt "
+            "reads version 1: use the one that wrote it, or a later one"
         )
     keys = ("app", "app_version", "backend_version", "writer")
     return {key: str(record.get(key, "")) for key in keys}
 
 
+def _whole(value: Any) -> int:
+    """A number of the log: of 64 bits, as the library that writes it has them."""
+    number = int(value)
+    if not -(1 << 63) <= number < 1 << 64:
+        raise ValueError("a number of more than 64 bits")
+    return number
+
+
 def _message(record: dict[str, Any]) -> Message:
     graph = record.get("graph")
     return Message(
-        int(record["method"]),
+        _whole(record["method"]),
         None if graph is None else str(graph),
-        int(record["start"]),
-        int(record["stop"]),
-        int(record["start_mem"]),
-        int(record["stop_mem"]),
+        _whole(record["start"]),
+        _whole(record["stop"]),
+        _whole(record["start_mem"]),
+        _whole(record["stop_mem"]),
         bool(record["private"]),
         tuple(_event(e) for e in record["events"]),
     )
@@ -318,11 +331,11 @@ def _event(record: dict[str, Any]) -> LogEvent:
             raise TypeError(f"an event's value is {type(value).__name__}")
     timestamp = record.get("timestamp")
     return LogEvent(
-        int(record["type"]),
-        int(record["unit"]),
+        _whole(record["type"]),
+        _whole(record["unit"]),
         value,
         str(record["id"]),
-        None if timestamp is None else int(timestamp),
+        None if timestamp is None else _whole(timestamp),
         file,
         tuple(_event(e) for e in record.get("events", ())),
     )

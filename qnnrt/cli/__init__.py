@@ -36,6 +36,8 @@ from ._common import UsageError
 
 __all__ = ["main"]
 
+_MOST_TEXT = 8000  # characters of an error
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -123,5 +125,7 @@ def _report(command: str, error: Exception, status: int) -> int:
         text = f"{error.filename}: {error.strerror}"
     else:
         text = " ".join(str(error).split()) if status == 2 else str(error)
+    if len(text) > _MOST_TEXT:  # names and values in a file may have any length
+        text = f"{text[: _MOST_TEXT // 2]} ... {text[-_MOST_TEXT // 2 :]}"
     print(f"qnnrt {command}: error: {text}", file=sys.stderr)
     return status

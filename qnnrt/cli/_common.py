@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -162,10 +163,7 @@ def read_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[An
         raise UsageError(f"{path}: no such file")
     array: np.ndarray
     if path.suffix == ".npy":
-        try:
-            array = np.asarray(np.load(path, allow_pickle=False))
-        except (ValueError, EOFError) as error:
-            raise UsageError(f"{path}: not a .npy file of numbers: {error}") from None
+        array = _read_npy(path, name, shape, dtype)
     elif path.suffix == ".raw":
         size, expected = path.stat().st_size, int(np.prod(shape)) * dtype.itemsize
         if size != expected:
@@ -175,12 +173,39 @@ def read_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[An
         array = np.fromfile(path, dtype).reshape(shape)
     else:
         raise UsageError(f"{path}: expected a .npy or .raw file")
-    if tuple(array.shape) != shape or array.dtype != dtype:
-        raise UsageError(
-            f"{path}: {array.dtype.name}{list(array.shape)}, "
-            f"but {name} takes {dtype.name}{list(shape)}"
-        )
     return array
+
+
+def _read_npy(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """The array of a .npy file; its header is compared before memory is taken for it."""
+    with open(path, "rb") as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            if version not in _NPY_HEADERS:
+                raise ValueError(f"it is of version {version[0]}.{version[1]}")
+            found, fortran, kind = _NPY_HEADERS[version](file)
+            if kind.hasobject:
+                raise ValueError("it holds Python objects")
+        except Exception as error:  # numpy evaluates the header as Python: anything may come
+            text = f"{type(error).__name__}: {error}"[:200]
+            raise UsageError(f"{path}: not a .npy file of numbers: {text}") from None
+        if found != shape or kind != dtype:
+            own = kind.name if kind.isnative else kind.str
+            raise UsageError(
+                f"{path}: {own}{list(found)}, but {name} takes {dtype.name}{list(shape)}"
+            )
+        size, left = math.prod(shape) * dtype.itemsize, path.stat().st_size - file.tell()
+        if left < size:
+            raise UsageError(f"{path}: {left} bytes of elements, but its header says {size}")
+        array = np.fromfile(file, dtype, math.prod(shape))
+    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+_NPY_HEADERS: Mapping[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool, np.dtype[Any]]]]
+_NPY_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 # ---- timing ------------------------------------------------------------------------------------

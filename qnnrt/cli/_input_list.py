@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .._native import _core
+from ..support.files import read_text
 from ._common import UsageError
 from ._values import FILE_FLOAT, described, elements, nbytes
 
@@ -60,13 +61,16 @@ def read_input_list(path: Path) -> InputList:
         UsageError: no such file, or not text, or without any inference.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such input list") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not an input list: it is not text") from None
     numbered = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1)]
     numbered = [(n, line) for n, line in numbered if line]
+    for n, line in numbered:
+        if "\0" in line:
+            raise UsageError(f"{path}:{n}: a zero byte: no file and no tensor is called so")
     selected: tuple[str, ...] | None = None
     for mark in "#%":  # in this order, and nowhere else
         if numbered and numbered[0][1].startswith(mark):
@@ -260,10 +264,11 @@ def _group(
             )
             for t in outputs
         )
-        if k == 0 or any(ins):  # one that would hold padding alone is omitted
-            ends = [(j + 1) * multiplier for j in range(len(group))]  # in 1/batch of a tensor
-            done = sum(k * batch < end <= (k + 1) * batch for end in ends)
-            yield Inference(ins, outs, done)
+        if k > 0 and not any(ins):  # it would hold padding alone, and so would those behind it
+            break
+        ends = [(j + 1) * multiplier for j in range(len(group))]  # in 1/batch of a tensor
+        done = sum(k * batch < end <= (k + 1) * batch for end in ends)
+        yield Inference(ins, outs, done)
 
 
 def _overlaps(

@@ -151,7 +151,7 @@ def _read(folder: Path | None) -> dict[str, Any]:
             raise ValueError("entries are not [name, microseconds]")
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, AttributeError) as e:
+    except (OSError, ValueError, AttributeError, RecursionError) as e:
         log.warning("%s is of no use, so nothing in it counts: %s", folder / FILE, e)
         return {}
     return dict(known)

@@ -14,6 +14,7 @@ import numpy as np
 from .._native import _core
 from ..dtypes import data_type_name, numpy_dtype
 from ..errors import ModelError, QnnError
+from ..support.files import open_file
 from .model import Quantization, Tensor
 
 __all__ = ["BinaryGraph", "BinaryTensor", "ContextBinary", "describe_binary", "system_library"]
@@ -99,9 +100,9 @@ def map_file(path: str | os.PathLike[str]) -> mmap.mmap:
     """A file's bytes, read only, from the pages that all processes share.
 
     Raises:
-        ModelError: it is empty.
+        ModelError: it is empty, or no file.
     """
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ModelError(f"{os.fspath(path)} is empty: no context binary")
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

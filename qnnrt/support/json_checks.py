@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .files import read_text
+
 Check: TypeAlias = Callable[[str, Any], Any]
+
+_MOST_SHOWN = 120
 
 
 class JsonError(ValueError):
     """A file, a key or a value that is wrong; the message says where."""
 
 
+def shown(value: Any) -> str:
+    """A value for a message, which may be of any size."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number with more digits than Python writes
+        text = f"a number of {value.bit_length()} bits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
 def whole(low: int, high: int = 2**32 - 1) -> Check:
     def check(where: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise JsonError(f"{where}: expected a whole number from {low} to {high}, not {value!r}")
+            raise JsonError(
+                f"{where}: expected a whole number from {low} to {high}, not {shown(value)}"
+            )
         return value
 
     return check
@@ -26,7 +42,7 @@ def whole(low: int, high: int = 2**32 - 1) -> Check:
 def one_of(*names: str) -> Check:
     def check(where: str, value: Any) -> str:
         if value not in names:
-            raise JsonError(f"{where}: expected one of {', '.join(names)}, not {value!r}")
+            raise JsonError(f"{where}: expected one of {', '.join(names)}, not {shown(value)}")
         return str(value)
 
     return check
@@ -35,19 +51,19 @@ def one_of(*names: str) -> Check:
 def flag(where: str, value: Any) -> bool:
     if isinstance(value, bool) or value in (0, 1):
         return bool(value)
-    raise JsonError(f"{where}: expected true or false, not {value!r}")
+    raise JsonError(f"{where}: expected true or false, not {shown(value)}")
 
 
 def text(where: str, value: Any) -> str:
     if isinstance(value, str) and value:
         return value
-    raise JsonError(f"{where}: expected a string, not {value!r}")
+    raise JsonError(f"{where}: expected a string, not {shown(value)}")
 
 
 def texts(where: str, value: Any) -> list[str]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return value
-    raise JsonError(f"{where}: expected a list of strings, not {value!r}")
+    raise JsonError(f"{where}: expected a list of strings, not {shown(value)}")
 
 
 def objects(where: str, value: Any) -> list[dict[str, Any]]:
@@ -72,7 +88,7 @@ def check_keys(
     """
     for key in given:
         if key not in known:
-            raise JsonError(f"{where}: unknown key {key!r}; there are {', '.join(known)}")
+            raise JsonError(f"{where}: unknown key {shown(key)}; there are {', '.join(known)}")
     for key in needed:
         if key not in given:
             raise JsonError(f"{where}: {key!r} is missing")
@@ -86,15 +102,26 @@ def read_json(path: Path) -> dict[str, Any]:
         JsonError: no such file, or not JSON, or another value than an object.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_pairs)
-    except FileNotFoundError:
-        raise JsonError(f"{path}: no such file") from None
+        value = json.loads(read_text(path), object_pairs_hook=_pairs)
+    except FileNotFoundError as error:
+        why = "no such file" if error.errno == errno.ENOENT else error.strerror
+        raise JsonError(f"{shown(str(path))[1:-1]}: {why}") from None
     except UnicodeDecodeError:
         raise JsonError(f"{path}: not a text file") from None
     except json.JSONDecodeError as error:
         raise JsonError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
     except _TwiceError as error:
         raise JsonError(f"{path}: the key {error} is there twice") from None
+    except RecursionError:
+        raise JsonError(
+            f"{path}: nested too deeply: no config has more than a few levels"
+        ) from None
+    except ValueError as error:  # a number with thousands of digits
+        raise JsonError(f"{path}: a number is too long: {error}") from None
+    if unusable := _unusable(value):
+        raise JsonError(
+            f"{path}: the text {shown(unusable)} has a zero byte or half of a character in it"
+        )
     if not isinstance(value, dict):
         raise JsonError(f"{path}: expected one JSON object")
     return value
@@ -108,6 +135,22 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _TwiceError(repr(key))
+            raise _TwiceError(shown(key))
         found[key] = value
     return found
+
+
+def _unusable(value: Any) -> str | None:
+    """A text in it that cannot be a name or a path: C would end it early, or it is no Unicode."""
+    left = [value]
+    while left:  # not one call in another: as deep as it may be
+        part = left.pop()
+        if isinstance(part, dict):
+            left += [*part, *part.values()]
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, str) and (
+            "\0" in part or any("\ud800" <= c <= "\udfff" for c in part)
+        ):
+            return part
+    return None

@@ -1,0 +1,1 @@
+"""Mutated inputs, run in child processes: see tests/fuzz/README.md."""
