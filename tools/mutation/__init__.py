@@ -1,0 +1,1 @@
+"""What tools/mutate.py is made of."""
