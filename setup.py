@@ -56,6 +56,8 @@ SMALL = (
     *("csrc/api/device.cc", "csrc/api/environment.cc", "csrc/api/encoding.cc"),
 )
 DELEGATE = Path("csrc/tflite/delegate")  # a client of the library, and a library of its own
+# What has threads, fork handlers and things of each thread cannot be unloaded.
+STAYS = ["-ldl", "-Wl,-z,nodelete"]
 WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
 
 
@@ -201,7 +203,7 @@ class BuildNative(build_ext):
         apart += [obj for s, obj in objects.items() if s.parent == DELEGATE]
         runtime = [obj for obj in objects.values() if obj not in apart]
         script = write_exports(build / "libqnnrt.map", exports(Path("csrc")), runtime)
-        options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", "-ldl", *COMPLETE]
+        options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", *STAYS, *COMPLETE]
         library = link(build / "lib/libqnnrt.so", [*runtime, script], "-shared", *options)
         products = {"lib/libqnnrt.so": library}
         for s in shims:
@@ -211,7 +213,7 @@ class BuildNative(build_ext):
         name = "lib/libQnnTFLiteDelegate.so"
         script = write_exports(build / "delegate.map", exports(DELEGATE), delegate)
         options = ["-shared", f"-Wl,--version-script={script}", f"-Wl,-soname,{Path(name).name}"]
-        options += ["-Wl,-rpath,$ORIGIN", "-ldl", *COMPLETE]
+        options += ["-Wl,-rpath,$ORIGIN", *STAYS, *COMPLETE]
         products[name] = link(build / name, [*delegate, library, script], *options)
         for ext, s in zip(self.extensions, binding, strict=True):
             name = os.path.relpath(self.get_ext_filename(ext.name), "qnnrt")

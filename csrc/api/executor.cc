@@ -4,6 +4,7 @@
 
 #include "abi/qnn_objects.h"
 #include "support/clock.h"
+#include "support/guard.h"
 
 namespace qnnrt {
 namespace {
@@ -14,16 +15,17 @@ Status Failed(uint64_t code, const char* text) {
 
 int32_t AddEvent(void* profile, uint32_t type, uint32_t unit, uint64_t value, uint64_t timestamp,
                  const char* identifier, int32_t parent) {
-  try {
-    return static_cast<ProfileScope*>(profile)->Add(type, unit, value, timestamp, identifier,
-                                                    parent);
-  } catch (const std::bad_alloc&) {
-    return ProfileScope::kFull;
-  }
+  return Contained(
+      [&] {
+        return static_cast<ProfileScope*>(profile)->Add(type, unit, value, timestamp, identifier,
+                                                        parent);
+      },
+      [](const Status&) { return ProfileScope::kFull; });
 }
 
 uint32_t Stopped(const void* interrupt) {
-  return static_cast<const Interrupt*>(interrupt)->Check().ok() ? 0 : 1;
+  return Contained([&] { return static_cast<const Interrupt*>(interrupt)->Check().ok() ? 0u : 1u; },
+                   [](const Status&) { return 0u; });
 }
 
 // The graph's own option, which may be changed at any time.

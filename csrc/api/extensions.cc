@@ -51,21 +51,15 @@ Status PlanGiven(const Qnnrt_ArenaItem_t* items, uint64_t count, const Qnnrt_Pla
   return Status::Ok();
 }
 
-}  // namespace
-}  // namespace qnnrt
-
-extern "C" {
-
-uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) {
-  if (stats == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+uint64_t StatsOf(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) {
   auto object = Runtime::Get().graphs.Find(handle);
   if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
-  qnnrt::Graph& graph = object->graph;
+  Graph& graph = object->graph;
   *stats = {};
-  qnnrt::GraphStats counted = graph.stats();
+  GraphStats counted = graph.stats();
   stats->executes = counted.executes;
   stats->execute_nanoseconds = counted.execute_ns;
-  const qnnrt::StagingStats& staging = counted.staging;
+  const StagingStats& staging = counted.staging;
   stats->reserved_at_finalize_bytes = staging.reserved_at_finalize;
   stats->reserved_at_execute_bytes = staging.reserved_at_execute;
   stats->reserved_bytes = staging.reserved_at_finalize + staging.reserved_at_execute;
@@ -85,6 +79,32 @@ uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) 
   return QNN_SUCCESS;
 }
 
+void CountLive(Qnnrt_LiveCounts_t* counts) {
+  Runtime& runtime = Runtime::Get();
+  Counters& memory = Memory::Get().counters();
+  counts->buffers = static_cast<uint64_t>(memory.buffers.load());
+  counts->maps = static_cast<uint64_t>(memory.maps.load());
+  counts->fds = static_cast<uint64_t>(memory.fds.load());
+  counts->mem_handles = static_cast<uint64_t>(memory.handles.load());
+  counts->contexts = runtime.contexts.live();
+  counts->graphs = runtime.graphs.live();
+  counts->backends = runtime.backends.live();
+  counts->profiles = runtime.profiles.live();
+  counts->logs = runtime.logs.live();
+  counts->devices = runtime.devices.live();
+  counts->signals = runtime.signals.live();
+  counts->lpai_allocators = runtime.lpai_allocators.live();
+}
+
+}  // namespace
+}  // namespace qnnrt
+
+extern "C" {
+
+uint64_t qnnrt_graph_stats(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) {
+  if (stats == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+  return qnnrt::Guarded([&] { return qnnrt::StatsOf(handle, stats); });
+}
 uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t handle, Qnnrt_CopyRecord_t* out, uint32_t capacity,
                             uint32_t* count) {
   if (count == nullptr || (out == nullptr && capacity != 0))
@@ -103,10 +123,12 @@ uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t handle, Qnnrt_CopyRecord_t* out, u
 }
 
 uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
-  auto object = Runtime::Get().graphs.Find(handle);
-  if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
-  object->graph.ResetStats();
-  return QNN_SUCCESS;
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+    object->graph.ResetStats();
+    return QNN_SUCCESS;
+  });
 }
 
 uint64_t qnnrt_graph_set_executor(Qnn_GraphHandle_t handle, const Qnnrt_Executor_t* executor) {
@@ -165,28 +187,32 @@ uint64_t qnnrt_graph_io_address(Qnn_GraphHandle_t handle, uint32_t tensor, void*
 }
 
 const char* qnnrt_graph_describe(Qnn_GraphHandle_t handle) {
-  auto object = Runtime::Get().graphs.Find(handle);
-  if (!object) return nullptr;
-  try {
-    const std::string& description = object->graph.Describe();
-    return description.empty() ? nullptr : description.c_str();
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  return qnnrt::Contained(
+      [&]() -> const char* {
+        auto object = Runtime::Get().graphs.Find(handle);
+        if (!object) return nullptr;
+        const std::string& description = object->graph.Describe();
+        return description.empty() ? nullptr : description.c_str();
+      },
+      [](const qnnrt::Status&) -> const char* { return nullptr; });
 }
 
 uint64_t qnnrt_htp_domain_info(Qnnrt_DomainInfo_t* info) {
   if (info == nullptr) return QNN_COMMON_ERROR_INVALID_ARGUMENT;
   *info = {};
-  const auto now = qnnrt::ProcessDomain::Htp().totals();
-  *info = {now.budget, now.used, now.peak, now.holders};
-  return QNN_SUCCESS;
+  return qnnrt::Guarded([&] {
+    const auto now = qnnrt::ProcessDomain::Htp().totals();
+    *info = {now.budget, now.used, now.peak, now.holders};
+    return QNN_SUCCESS;
+  });
 }
 
 uint64_t qnnrt_htp_domain_set_budget(uint64_t bytes) {
   if (bytes == 0) return QNN_COMMON_ERROR_INVALID_ARGUMENT;
-  qnnrt::ProcessDomain::Htp().SetBudget(bytes);
-  return QNN_SUCCESS;
+  return qnnrt::Guarded([&] {
+    qnnrt::ProcessDomain::Htp().SetBudget(bytes);
+    return QNN_SUCCESS;
+  });
 }
 
 uint64_t qnnrt_htp_domain_holders(Qnnrt_DomainHolder_t* out, uint32_t capacity, uint32_t* count) {
@@ -206,21 +232,8 @@ uint64_t qnnrt_htp_domain_holders(Qnnrt_DomainHolder_t* out, uint32_t capacity, 
 
 void qnnrt_live_counts(Qnnrt_LiveCounts_t* counts) {
   if (counts == nullptr) return;
-  Runtime& runtime = Runtime::Get();
-  qnnrt::Counters& memory = qnnrt::Memory::Get().counters();
   *counts = {};
-  counts->buffers = static_cast<uint64_t>(memory.buffers.load());
-  counts->maps = static_cast<uint64_t>(memory.maps.load());
-  counts->fds = static_cast<uint64_t>(memory.fds.load());
-  counts->mem_handles = static_cast<uint64_t>(memory.handles.load());
-  counts->contexts = runtime.contexts.live();
-  counts->graphs = runtime.graphs.live();
-  counts->backends = runtime.backends.live();
-  counts->profiles = runtime.profiles.live();
-  counts->logs = runtime.logs.live();
-  counts->devices = runtime.devices.live();
-  counts->signals = runtime.signals.live();
-  counts->lpai_allocators = runtime.lpai_allocators.live();
+  qnnrt::Contained([&] { qnnrt::CountLive(counts); });
 }
 
 const char* qnnrt_htp_describe(Qnn_DeviceHandle_t device) {
@@ -234,23 +247,21 @@ uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count,
       [&] { return qnnrt::Report(qnnrt::PlanGiven(items, count, options, offsets, info)); });
 }
 
-const char* qnnrt_config_table_json(void) {
-  static const std::string* json = new std::string(qnnrt::ConfigTableJson());
-  return json->c_str();
-}
+const char* qnnrt_config_table_json(void) { return qnnrt::LastingText(qnnrt::ConfigTableJson); }
 
 uint64_t qnnrt_debug_allocations(void) { return qnnrt::AllocationCount(); }
 void qnnrt_debug_fail_allocation(int64_t n) { qnnrt::FailAllocation(n); }
 const char* qnnrt_version(void) { return QNNRT_VERSION; }
 
 const char* qnnrt_kernel_library(void) {
-  const char* fast = qnnrt::OneDnnVersion();
-  return fast == nullptr ? "portable" : fast;
+  return qnnrt::Contained(
+      [] {
+        const char* fast = qnnrt::OneDnnVersion();
+        return fast == nullptr ? "portable" : fast;
+      },
+      [](const qnnrt::Status&) { return "portable"; });
 }
 
-const char* qnnrt_op_coverage_json(void) {
-  static const std::string* json = new std::string(qnnrt::OpTableJson());
-  return json->c_str();
-}
+const char* qnnrt_op_coverage_json(void) { return qnnrt::LastingText(qnnrt::OpTableJson); }
 
 }  // extern "C"

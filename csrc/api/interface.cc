@@ -58,12 +58,15 @@ const QnnInterface_t* Provider() {
   return &provider.interface;
 }
 
-Qnn_ErrorHandle_t List(const QnnInterface_t** providers, uint32_t count,
-                       const QnnInterface_t*** list, uint32_t* n) {
-  if (list == nullptr || n == nullptr) return QNN_INTERFACE_ERROR_INVALID_PARAMETER;
-  *list = providers;
-  *n = count;
-  return QNN_SUCCESS;
+template <const BackendTraits& (*... kTraits)()>
+Qnn_ErrorHandle_t List(const QnnInterface_t*** list, uint32_t* n) {
+  return Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (list == nullptr || n == nullptr) return QNN_INTERFACE_ERROR_INVALID_PARAMETER;
+    static const QnnInterface_t* providers[] = {Provider<kTraits>()...};
+    *list = providers;
+    *n = sizeof...(kTraits);
+    return QNN_SUCCESS;
+  });
 }
 
 }  // namespace
@@ -73,31 +76,24 @@ extern "C" {
 
 // What libQnnCpu.so and the others forward to: each drop-in library offers its own backend alone.
 QNN_API Qnn_ErrorHandle_t qnnrt_cpu_get_providers(const QnnInterface_t*** list, uint32_t* n) {
-  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>()};
-  return qnnrt::List(providers, 1, list, n);
+  return qnnrt::List<qnnrt::CpuBackend>(list, n);
 }
 QNN_API Qnn_ErrorHandle_t qnnrt_htp_get_providers(const QnnInterface_t*** list, uint32_t* n) {
-  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::HtpBackend>()};
-  return qnnrt::List(providers, 1, list, n);
+  return qnnrt::List<qnnrt::HtpBackend>(list, n);
 }
 QNN_API Qnn_ErrorHandle_t qnnrt_lpai_get_providers(const QnnInterface_t*** list, uint32_t* n) {
-  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::LpaiBackend>()};
-  return qnnrt::List(providers, 1, list, n);
+  return qnnrt::List<qnnrt::LpaiBackend>(list, n);
 }
 
 // For the binding alone: without it nothing executes these graphs, so there is no library of this
 // name.
 QNN_API Qnn_ErrorHandle_t qnnrt_gpu_get_providers(const QnnInterface_t*** list, uint32_t* n) {
-  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::GpuBackend>()};
-  return qnnrt::List(providers, 1, list, n);
+  return qnnrt::List<qnnrt::GpuBackend>(list, n);
 }
 
 // Every backend of this library that works without the binding.
 Qnn_ErrorHandle_t QnnInterface_getProviders(const QnnInterface_t*** list, uint32_t* n) {
-  static const QnnInterface_t* providers[] = {qnnrt::Provider<qnnrt::CpuBackend>(),
-                                              qnnrt::Provider<qnnrt::HtpBackend>(),
-                                              qnnrt::Provider<qnnrt::LpaiBackend>()};
-  return qnnrt::List(providers, 3, list, n);
+  return qnnrt::List<qnnrt::CpuBackend, qnnrt::HtpBackend, qnnrt::LpaiBackend>(list, n);
 }
 
 }  // extern "C"

@@ -11,7 +11,8 @@
 namespace qnnrt {
 namespace {
 
-thread_local const ExecutionQueue* t_worker_of = nullptr;
+// In the thread's own block, which needs no memory at first use.
+__attribute__((tls_model("initial-exec"))) thread_local const ExecutionQueue* t_worker_of = nullptr;
 
 template <typename Condition>
 void WaitUntil(Condition* changed, std::unique_lock<std::mutex>* lock, uint64_t deadline) {

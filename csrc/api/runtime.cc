@@ -2,12 +2,18 @@
 
 #include <cstdio>
 
+#include "memory/memory.h"
 #include "support/clock.h"
 
 namespace qnnrt {
 
 Runtime& Runtime::Get() {
-  static Runtime* runtime = new Runtime;
+  // What has a handle may go while there is no memory: all that its end asks for is made before.
+  static Runtime* runtime = [] {
+    Memory::Get();
+    ProcessDomain::Htp();
+    return new Runtime;
+  }();
   return *runtime;
 }
 
@@ -52,16 +58,15 @@ Profile::Profile(const BackendTraits& backend, uint32_t profile_level, uint64_t 
       events(profile_level > QNN_PROFILE_LEVEL_BASIC, UINT32_MAX) {}
 
 namespace {
-Status& ThreadError() {
-  thread_local Status status;
-  return status;
+LastStatus& ThreadErrors() {
+  static LastStatus errors;
+  return errors;
 }
 }  // namespace
 
 Qnn_ErrorHandle_t Report(const Status& status, Log* log) {
   if (status.ok()) return QNN_SUCCESS;
-  const bool silent = status.message().empty();
-  ThreadError() = silent ? Status(status.code()) : Status(status.code(), status.message());
+  ThreadErrors().Set(status);
   if (log != nullptr) {
     // Early termination of a graph that needs more frames is expected: not logged as an error.
     const bool waits = status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;
@@ -71,6 +76,6 @@ Qnn_ErrorHandle_t Report(const Status& status, Log* log) {
   return status.code();
 }
 
-const Status& LastError() { return ThreadError(); }
+const Status& LastError() { return ThreadErrors().Get(); }
 
 }  // namespace qnnrt

@@ -23,6 +23,8 @@
 #include "backends/backend.h"
 #include "graph/graph.h"
 #include "memory/tcm.h"
+#include "support/guard.h"
+#include "support/per_thread.h"
 
 namespace qnnrt {
 
@@ -159,25 +161,33 @@ const Status& LastError();
 // Runs a function table entry: no exception leaves it.
 template <typename Body>
 Qnn_ErrorHandle_t Guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return Report(Status(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory"));
-  } catch (const std::exception& e) {
-    return Report(Status(QNN_COMMON_ERROR_GENERAL, e.what()));
-  }
+  return Contained([&]() -> Qnn_ErrorHandle_t { return body(); },
+                   [](const Status& status) { return Report(status); });
 }
 
 // What `describe` writes, until this thread asks it again; null: nothing, or no memory.
 template <typename Describe>
 const char* TextOrNull(const Describe& describe) {
-  thread_local std::string text;  // one for each lambda
-  try {
-    text = describe();
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  return text.empty() ? nullptr : text.c_str();
+  return Contained(
+      [&]() -> const char* {
+        static PerThread<std::string> texts;  // one for each lambda
+        std::string* text = texts.Get();
+        if (text == nullptr) return nullptr;
+        *text = describe();
+        return text->empty() ? nullptr : text->c_str();
+      },
+      [](const Status&) -> const char* { return nullptr; });
+}
+
+// A text that is written once and stays; null without memory for it.
+template <typename Write>
+const char* LastingText(const Write& write) {
+  return Contained(
+      [&]() -> const char* {
+        static const auto* const text = new std::string(write());  // one for each lambda
+        return text->c_str();
+      },
+      [](const Status&) -> const char* { return nullptr; });
 }
 
 }  // namespace qnnrt

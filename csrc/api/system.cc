@@ -147,11 +147,13 @@ extern "C" {
 
 QNN_API Qnn_ErrorHandle_t qnnrt_system_get_providers(const QnnSystemInterface_t*** list,
                                                      uint32_t* n) {
-  static const QnnSystemInterface_t* providers[] = {qnnrt::system::Provider()};
-  if (list == nullptr || n == nullptr) return QNN_SYSTEM_INTERFACE_ERROR_INVALID_PARAMETER;
-  *list = providers;
-  *n = 1;
-  return QNN_SUCCESS;
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (list == nullptr || n == nullptr) return QNN_SYSTEM_INTERFACE_ERROR_INVALID_PARAMETER;
+    static const QnnSystemInterface_t* providers[] = {qnnrt::system::Provider()};
+    *list = providers;
+    *n = 1;
+    return QNN_SUCCESS;
+  });
 }
 
 const char* qnnrt_error_message(void) { return qnnrt::LastError().message().c_str(); }

@@ -24,10 +24,11 @@ Status Try(Heap* heap) {
 HeapSet::HeapSet(const char* forced, const char* vendor_library, Counters* counters) {
   if (forced && !*forced) forced = nullptr;
   if (!vendor_library || !*vendor_library) vendor_library = kVendorLibrary;
-  auto add = [&](const char* name, Result<std::unique_ptr<Heap>> made, const std::string& uses) {
+  auto add = [&](const char* name, Result<std::unique_ptr<Heap>> made, const std::string& uses,
+                 bool certain = false) {
     HeapStatus status;
     status.name = name;
-    Status tried = made.ok() ? Try(made->get()) : std::move(made).status();
+    Status tried = !made.ok() ? std::move(made).status() : certain ? Status() : Try(made->get());
     if (tried.ok()) {
       status.heap = made->get();
       status.reason = uses;
@@ -44,7 +45,9 @@ HeapSet::HeapSet(const char* forced, const char* vendor_library, Counters* count
   add("vendor", vendor(), std::string("rpcmem of ") + vendor_library);
   add("dma_heap", NewDmaHeap(kDmaHeapDevice, counters), kDmaHeapDevice);
   add("udmabuf", NewUdmabufHeap(kUdmabufDevice, counters), kUdmabufDevice);
-  add("memfd", NewMemfdHeap(counters), "memfd_create, sealed against shrinking");
+  // Every kernel has it: were it tried, one shortage of fds or memory now would be held against it
+  // as long as the process lives.
+  add("memfd", NewMemfdHeap(counters), "memfd_create, sealed against shrinking", true);
 
   std::string skipped;
   for (const HeapStatus& status : all_) {

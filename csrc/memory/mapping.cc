@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 #include "abi/qnn_errors.h"
 #include "support/checked.h"
@@ -67,6 +69,45 @@ Status MapError(int fd, const char* what, int error) {
   return Error(QNN_MEM_ERROR_MAPPING, "fd %d: %s: %s", fd, what, strerror(error));
 }
 
+// Mappings that the kernel would not give up: it refuses for want of memory, which passes, so each
+// later call that maps or unmaps tries them again. Their count stays until then.
+class Leftovers {
+ public:
+  static Leftovers& Get() {
+    static Leftovers leftovers;
+    return leftovers;
+  }
+  bool Add(void* address, size_t size) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (count_ == kMost) return false;
+    pieces_[count_++] = {address, size};
+    any_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  void Retry(Counters* counters) {
+    if (!any_.load(std::memory_order_relaxed)) return;
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;  // somebody does it right now
+    for (size_t i = count_; i-- > 0;) {
+      if (munmap(pieces_[i].address, pieces_[i].size) != 0) continue;
+      pieces_[i] = pieces_[--count_];
+      counters->maps.fetch_sub(1, std::memory_order_relaxed);
+    }
+    any_.store(count_ != 0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+  struct Piece {
+    void* address;
+    size_t size;
+  };
+  std::mutex mutex_;
+  std::atomic<bool> any_{false};
+  size_t count_ = 0;
+  Piece pieces_[kMost];
+};
+
 }  // namespace
 
 size_t PageSize() {
@@ -100,6 +141,7 @@ void CloseCounted(int fd, Counters* counters) {
 }
 
 Result<void*> MapShared(const MapRequest& request, Counters* counters) {
+  RetryUnmaps(counters);
   const int protection = request.writable ? PROT_READ | PROT_WRITE : PROT_READ;
   const size_t page = PageSize();
   void* address;
@@ -136,9 +178,15 @@ Result<void*> MapShared(const MapRequest& request, Counters* counters) {
 
 void UnmapCounted(void* address, size_t size, Counters* counters) {
   if (!address) return;
-  munmap(address, size);
-  counters->maps.fetch_sub(1, std::memory_order_relaxed);
+  if (munmap(address, size) == 0) {
+    counters->maps.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    (void)Leftovers::Get().Add(address, size);
+  }
+  RetryUnmaps(counters);
 }
+
+void RetryUnmaps(Counters* counters) { Leftovers::Get().Retry(counters); }
 
 Status Populate(void* address, size_t size) {
   int result;

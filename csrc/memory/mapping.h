@@ -43,6 +43,8 @@ struct MapRequest {
 // MAP_SHARED at an aligned address. Errors: 8003 with the errno's text.
 Result<void*> MapShared(const MapRequest& request, Counters* counters);
 void UnmapCounted(void* address, size_t size, Counters* counters);
+// Tries mappings again that the kernel would not give up, as each call that maps or unmaps does.
+void RetryUnmaps(Counters* counters);
 
 // Backs every page of a fresh writable mapping now, so that running out of memory is an error here
 // and not SIGBUS later, and the first access takes no page faults.

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -129,11 +130,16 @@ StatisticsHeap::Totals Memory::HeapTotals(const char* name) const {
   return {};
 }
 
-void Memory::Warn(const std::string& message) const {
+void Memory::Warn(const char* format, ...) const {
+  char message[512];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(message, sizeof(message), format, args);
+  va_end(args);
   if (WarningSink sink = sink_.load(std::memory_order_acquire)) {
-    sink(message.c_str());
+    sink(message);
   } else {
-    std::fprintf(stderr, "qnnrt: warning: %s\n", message.c_str());
+    std::fprintf(stderr, "qnnrt: warning: %s\n", message);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "memory/client_pools.h"
 #include "memory/counters.h"
 #include "memory/heaps.h"
+#include "memory/mapping.h"
 #include "memory/pool.h"
 #include "memory/registry.h"
 
@@ -35,6 +36,11 @@ class Memory {
   // over to the next heap in order. nbytes > 0; alignment a power of two, 0 for the page size.
   Result<SlotHandle> Allocate(const char* heap, uint64_t nbytes, uint64_t alignment,
                               uint32_t flags = 0);
+  // Frees what the pool keeps above that. Returns the bytes.
+  uint64_t Trim(uint64_t keep_bytes) {
+    RetryUnmaps(&counters_);
+    return pool_.Trim(keep_bytes);
+  }
   // Close with the graphs whose pools lie in the buffer, and the executions that run through
   // handles, named in the message.
   Status Close(SlotHandle buffer);
@@ -49,7 +55,8 @@ class Memory {
   // set.
   using WarningSink = void (*)(const char* message);
   void SetWarningSink(WarningSink sink) { sink_.store(sink, std::memory_order_release); }
-  void Warn(const std::string& message) const;
+  // printf's format; takes no memory, so that it can be used where none is left.
+  void Warn(const char* format, ...) const __attribute__((format(printf, 2, 3)));
 
  private:
   Memory();

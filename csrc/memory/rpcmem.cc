@@ -1,13 +1,15 @@
 #include "memory/rpcmem.h"
 
-#include <new>
-#include <string>
+#include <cstdio>
 
+#include "abi/qnn_errors.h"
 #include "memory/memory.h"
 #include "memory/memory_api.h"
+#include "support/guard.h"
 
 using qnnrt::Buffer;
 using qnnrt::Memory;
+using qnnrt::Status;
 
 namespace {
 
@@ -38,37 +40,16 @@ int Aee(qnnrt::ClientMaps::Outcome outcome) {
   return QNNRT_AEE_EBADPARM;
 }
 
-}  // namespace
-
-// Only the static library of the vendor needs these two.
-void qnnrt_rpcmem_init(void) {}
-void qnnrt_rpcmem_deinit(void) {}
-
-void* qnnrt_rpcmem_alloc(int heapid, uint32_t flags, int size) {
-  if (size <= 0) return nullptr;
-  return qnnrt_rpcmem_alloc2(heapid, flags, static_cast<size_t>(size));
+template <typename F>
+int AeeOf(F call) {
+  return qnnrt::Contained([&] { return Aee(call()); },
+                          [](const Status& status) {
+                            return status.code() == QNN_COMMON_ERROR_MEM_ALLOC ? QNNRT_AEE_ENOMEMORY
+                                                                               : QNNRT_AEE_EBADPARM;
+                          });
 }
 
-void* qnnrt_rpcmem_alloc2(int heapid, uint32_t flags, size_t size) try {
-  (void)heapid;
-  (void)flags;
-  if (size == 0) return nullptr;
-  Memory& memory = Memory::Get();
-  auto handle = memory.Allocate(nullptr, size, 0, qnnrt::kBufferRpcmem);
-  if (!handle.ok()) {
-    memory.Warn("rpcmem_alloc: " + handle.status().message());
-    return nullptr;
-  }
-  Buffer* b = memory.buffers().Pin(*handle);
-  void* address = b->address;
-  memory.buffers().Unpin(b);
-  return address;
-} catch (const std::bad_alloc&) {
-  return nullptr;
-}
-
-void qnnrt_rpcmem_free(void* po) {
-  if (!po) return;
+void Free(void* po) {
   Memory& memory = Memory::Get();
   Buffer* b = PinBase(po);
   if (!b) {
@@ -80,35 +61,79 @@ void qnnrt_rpcmem_free(void* po) {
   if (registered > 0 && !b->Has(qnnrt::kBufferInherited)) {
     memory.counters().late_frees.fetch_add(1, std::memory_order_relaxed);
     if (memory.strict()) {
-      memory.Warn("rpcmem_free: the buffer is registered " + std::to_string(registered) +
-                  " times and stays (QNNRT_STRICT); deregister its handles first");
+      memory.Warn(
+          "rpcmem_free: the buffer is registered %d times and stays (QNNRT_STRICT); deregister its "
+          "handles first",
+          registered);
       memory.buffers().Unpin(b);
       return;
     }
     uint32_t running = 0;
     const uint32_t gone = memory.registry().DeregisterBuffer(b, &running);
-    memory.Warn("rpcmem_free: deregistered " + std::to_string(gone) +
-                " memory handles of the buffer first" +
-                (running ? "; " + std::to_string(running) + " in use keep it alive" : "") +
-                "; call memDeRegister before rpcmem_free");
+    char in_use[64] = "";
+    if (running != 0) std::snprintf(in_use, sizeof(in_use), "; %u in use keep it alive", running);
+    memory.Warn(
+        "rpcmem_free: deregistered %u memory handles of the buffer first%s; call memDeRegister "
+        "before rpcmem_free",
+        gone, in_use);
   }
   memory.buffers().Unpin(b);
-  qnnrt::Status status = memory.buffers().Release(handle);
-  if (!status.ok()) memory.Warn("rpcmem_free: " + status.message());
+  Status status = memory.buffers().Release(handle);
+  if (!status.ok()) memory.Warn("rpcmem_free: %s", status.message().c_str());
+}
+
+}  // namespace
+
+// Only the static library of the vendor needs these two.
+void qnnrt_rpcmem_init(void) {}
+void qnnrt_rpcmem_deinit(void) {}
+
+void* qnnrt_rpcmem_alloc(int heapid, uint32_t flags, int size) {
+  if (size <= 0) return nullptr;
+  return qnnrt_rpcmem_alloc2(heapid, flags, static_cast<size_t>(size));
+}
+
+void* qnnrt_rpcmem_alloc2(int heapid, uint32_t flags, size_t size) {
+  (void)heapid;
+  (void)flags;
+  if (size == 0) return nullptr;
+  return qnnrt::Contained(
+      [&]() -> void* {
+        Memory& memory = Memory::Get();
+        auto handle = memory.Allocate(nullptr, size, 0, qnnrt::kBufferRpcmem);
+        if (!handle.ok()) {
+          memory.Warn("rpcmem_alloc: %s", handle.status().message().c_str());
+          return nullptr;
+        }
+        Buffer* b = memory.buffers().Pin(*handle);
+        void* address = b->address;
+        memory.buffers().Unpin(b);
+        return address;
+      },
+      [](const Status&) -> void* { return nullptr; });
+}
+
+void qnnrt_rpcmem_free(void* po) {
+  if (po) qnnrt::Contained([&] { Free(po); });
 }
 
 int qnnrt_rpcmem_to_fd(void* po) {
-  Buffer* b = PinBase(po);
-  if (!b) return -1;
-  qnnrt::BufferTable& buffers = Memory::Get().buffers();
-  int number = -1;
-  try {
-    auto fd = buffers.ExportFd(b);
-    if (fd.ok()) number = *fd;
-  } catch (const std::bad_alloc&) {  // no room in the index: -1, as for any other failure
-  }
-  buffers.Unpin(b);
-  return number;
+  return qnnrt::Contained(
+      [&] {
+        Buffer* b = PinBase(po);
+        if (!b) return -1;
+        qnnrt::BufferTable& buffers = Memory::Get().buffers();
+        // No room in its index is a failure as any other.
+        const int number = qnnrt::Contained(
+            [&] {
+              auto fd = buffers.ExportFd(b);
+              return fd.ok() ? *fd : -1;
+            },
+            [](const Status&) { return -1; });
+        buffers.Unpin(b);
+        return number;
+      },
+      [](const Status&) { return -1; });
 }
 
 void qnnrt_remote_register_buf(void* buf, int size, int fd) {
@@ -121,17 +146,19 @@ void qnnrt_remote_register_buf_attr(void* buf, int size, int fd, int attr) {
 
 void qnnrt_remote_register_buf_attr2(void* buf, size_t size, int fd, int attr) {
   (void)attr;  // how a device maps it; the CPU's view is the same
-  (void)Memory::Get().client_maps().RegisterBuffer(buf, size, fd);
+  qnnrt::Contained([&] { (void)Memory::Get().client_maps().RegisterBuffer(buf, size, fd); });
 }
 
 uint64_t qnnrt_remote_registered_bufs(void) {
-  return Memory::Get().client_maps().registered_buffers();
+  return qnnrt::Contained([] { return Memory::Get().client_maps().registered_buffers(); },
+                          [](const Status&) { return uint64_t{0}; });
 }
 
 int qnnrt_fastrpc_mmap(int domain, int fd, void* addr, int offset, size_t length, int flags) {
-  return Aee(Memory::Get().client_maps().Map(domain, fd, addr, offset, length, flags));
+  return AeeOf(
+      [&] { return Memory::Get().client_maps().Map(domain, fd, addr, offset, length, flags); });
 }
 
 int qnnrt_fastrpc_munmap(int domain, int fd, void* addr, size_t length) {
-  return Aee(Memory::Get().client_maps().Unmap(domain, fd, addr, length));
+  return AeeOf([&] { return Memory::Get().client_maps().Unmap(domain, fd, addr, length); });
 }

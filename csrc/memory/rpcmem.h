@@ -25,6 +25,7 @@ extern "C" {
 
 // Results of fastrpc_mmap and fastrpc_munmap.
 #define QNNRT_AEE_SUCCESS 0
+#define QNNRT_AEE_ENOMEMORY 2
 #define QNNRT_AEE_EBADPARM 14
 #define QNNRT_AEE_EUNSUPPORTED 20
 #define QNNRT_AEE_EALREADY 26

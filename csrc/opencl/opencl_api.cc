@@ -1,12 +1,13 @@
 // qnnrt_opencl.h.
 #include <cstdio>
-#include <new>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnnrt_opencl.h"
 #include "opencl/command_list.h"
 #include "opencl/memory.h"
+#include "support/guard.h"
 
+using qnnrt::Contained;
 using qnnrt::Result;
 using qnnrt::Status;
 using qnnrt::opencl::Binding;
@@ -20,15 +21,12 @@ CommandList* List(void* list) { return static_cast<CommandList*>(list); }
 // The code of what `call` gives, with its reason where somebody wants it.
 template <typename F>
 uint64_t CodeOf(F call, Qnnrt_ExecutorText_t* why = nullptr) {
-  try {
-    const Status status = call();
-    if (status.ok()) return QNN_SUCCESS;
-    if (why != nullptr) std::snprintf(why->text, sizeof(why->text), "%s", status.message().c_str());
+  const auto code = [why](const Status& status) -> uint64_t {
+    if (why != nullptr && !status.ok())
+      std::snprintf(why->text, sizeof(why->text), "%s", status.message().c_str());
     return status.code();
-  } catch (const std::bad_alloc&) {
-    if (why != nullptr) std::snprintf(why->text, sizeof(why->text), "out of memory");
-    return QNN_COMMON_ERROR_MEM_ALLOC;
-  }
+  };
+  return Contained([&] { return code(call()); }, code);
 }
 
 uint64_t Bind(void* self, const Qnnrt_Tensors_t* given, void** binding, Qnnrt_ExecutorText_t* why) {
@@ -45,7 +43,9 @@ uint64_t Run(void* self, void* binding, const Qnnrt_ExecutorRun_t* options,
   return CodeOf([&] { return List(self)->Run(static_cast<Binding*>(binding), *options); }, why);
 }
 
-void Release(void* self, void* binding) { List(self)->Release(static_cast<Binding*>(binding)); }
+void Release(void* self, void* binding) {
+  Contained([&] { List(self)->Release(static_cast<Binding*>(binding)); });
+}
 
 }  // namespace
 
@@ -68,16 +68,22 @@ void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle
   *executor = {list, started, Bind, Run, Release};
 }
 
-void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem) { List(list)->Unbind(mem); }
+void qnnrt_opencl_list_forget(Qnnrt_OpenClListHandle_t list, void* mem) {
+  Contained([&] { List(list)->Unbind(mem); });
+}
 
 void qnnrt_opencl_list_counts(Qnnrt_OpenClListHandle_t list, Qnnrt_OpenClCounts_t* counts,
                               uint64_t* copied) {
-  List(list)->Counts(counts, copied);
+  Contained([&] { List(list)->Counts(counts, copied); });
 }
 
-void qnnrt_opencl_list_reset(Qnnrt_OpenClListHandle_t list) { List(list)->Reset(); }
+void qnnrt_opencl_list_reset(Qnnrt_OpenClListHandle_t list) {
+  Contained([&] { List(list)->Reset(); });
+}
 
-void qnnrt_opencl_list_free(Qnnrt_OpenClListHandle_t list) { delete List(list); }
+void qnnrt_opencl_list_free(Qnnrt_OpenClListHandle_t list) {
+  Contained([&] { delete List(list); });
+}
 
 uint64_t qnnrt_opencl_register(const Qnnrt_OpenClMemory_t* memory, Qnn_MemHandle_t* handle) {
   if (memory == nullptr || handle == nullptr || memory->mem == nullptr)
@@ -89,24 +95,28 @@ uint64_t qnnrt_opencl_register(const Qnnrt_OpenClMemory_t* memory, Qnn_MemHandle
 }
 
 uint64_t qnnrt_opencl_deregister(Qnn_MemHandle_t handle, uint32_t force) {
-  return MemoryTable::Get().Deregister(handle, force != 0).code();
+  return CodeOf([&] { return MemoryTable::Get().Deregister(handle, force != 0); });
 }
 
 uint64_t qnnrt_opencl_map(Qnn_MemHandle_t handle, uint32_t write) {
-  return MemoryTable::Get().Map(handle, write != 0).code();
+  return CodeOf([&] { return MemoryTable::Get().Map(handle, write != 0); });
 }
 
 void qnnrt_opencl_unmap(Qnn_MemHandle_t handle, uint32_t write) {
-  MemoryTable::Get().Unmap(handle, write != 0);
+  Contained([&] { MemoryTable::Get().Unmap(handle, write != 0); });
 }
 
 void qnnrt_opencl_usage(Qnn_MemHandle_t handle, uint32_t* executions, uint32_t* mapped) {
-  MemoryTable::Get().Usage(handle, executions, mapped);
+  *executions = *mapped = 0;
+  Contained([&] { MemoryTable::Get().Usage(handle, executions, mapped); });
 }
 
 void qnnrt_opencl_live(uint32_t* handles, uint32_t* lists) {
-  *handles = MemoryTable::Get().live();
-  *lists = CommandList::live();
+  *handles = *lists = 0;
+  Contained([&] {
+    *handles = MemoryTable::Get().live();
+    *lists = CommandList::live();
+  });
 }
 
 }  // extern "C"

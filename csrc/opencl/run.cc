@@ -3,23 +3,16 @@
 #include "opencl/command_list.h"
 #include "opencl/error.h"
 #include "support/clock.h"
+#include "support/guard.h"
 
 namespace qnnrt::opencl {
 namespace {
 
 constexpr uint64_t kProfilingEnable = 2;  // CL_QUEUE_PROFILING_ENABLE
 
-Status NoCommands(int32_t code) { return DriverError(code, "the queue takes no commands"); }
+Status Given(Status status) { return status; }
 
-// Where there is no memory for the reason, the code alone.
-template <typename F>
-Status Guarded(F call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return Status(QNN_COMMON_ERROR_MEM_ALLOC);
-  }
-}
+Status NoCommands(int32_t code) { return DriverError(code, "the queue takes no commands"); }
 
 }  // namespace
 
@@ -201,8 +194,8 @@ Status CommandList::Run(Binding* binding, const Qnnrt_ExecutorRun_t& options) {
                      UseTimestamps(&queue, &chained);
   Commands commands(cl_, queue, chained, flush_every_, timed ? &events_ : nullptr);
   Spans spans;
-  Status status = Guarded([&] { return EnqueueAll(binding, &commands, options, &spans); });
-  Status completed = Guarded([&] { return Complete(binding, commands); });
+  Status status = Contained([&] { return EnqueueAll(binding, &commands, options, &spans); }, Given);
+  Status completed = Contained([&] { return Complete(binding, commands); }, Given);
   if (!status.ok()) return status;  // what came of it is nothing new
   QNNRT_RETURN_IF_ERROR(std::move(completed));
   if (options.profile != nullptr)

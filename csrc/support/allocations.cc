@@ -10,15 +10,21 @@ namespace qnnrt {
 namespace {
 std::atomic<uint64_t> g_count{0};
 std::atomic<int64_t> g_fail_in{0};
+std::atomic<bool> g_fail_on{false};
 }  // namespace
 
 bool CountAllocation() {
   g_count.fetch_add(1, std::memory_order_relaxed);
-  if (g_fail_in.load(std::memory_order_relaxed) <= 0) return true;
+  const int64_t left = g_fail_in.load(std::memory_order_relaxed);
+  if (left <= 0) return true;
+  if (left == 1 && g_fail_on.load(std::memory_order_relaxed)) return false;
   return g_fail_in.fetch_sub(1, std::memory_order_relaxed) != 1;
 }
 uint64_t AllocationCount() { return g_count.load(std::memory_order_relaxed); }
-void FailAllocation(int64_t n) { g_fail_in.store(n < 0 ? 0 : n, std::memory_order_relaxed); }
+void FailAllocation(int64_t n, bool and_all_after) {
+  g_fail_on.store(and_all_after, std::memory_order_relaxed);
+  g_fail_in.store(n < 0 ? 0 : n, std::memory_order_relaxed);
+}
 
 }  // namespace qnnrt
 

@@ -9,7 +9,7 @@ namespace qnnrt {
 // False: this allocation has been chosen to fail.
 bool CountAllocation();
 uint64_t AllocationCount();
-// The n-th allocation from now fails (1: the next); 0 or less: none.
-void FailAllocation(int64_t n);
+// The n-th allocation from now fails (1: the next), or every one from it on; 0 or less: none.
+void FailAllocation(int64_t n, bool and_all_after = false);
 
 }  // namespace qnnrt

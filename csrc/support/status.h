@@ -5,10 +5,14 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
+
+#include "abi/qnn_errors.h"
 
 namespace qnnrt {
 
@@ -17,22 +21,43 @@ using ErrorCode = uint32_t;  // the low 16 bits of a Qnn_ErrorHandle_t; 0 is suc
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
-  Status(ErrorCode code, std::string message)
-      : code_(code), message_(new std::string(std::move(message))) {}
+  // Where there is no memory for a message it becomes "out of memory"; the code stays.
+  Status(ErrorCode code, std::string message) noexcept : code_(code) {
+    message_.reset(new (std::nothrow) std::string(std::move(message)));
+    shortage_ = message_ == nullptr;
+  }
+  Status(ErrorCode code, const char* message) noexcept : code_(code) {
+    try {
+      message_ = std::make_unique<std::string>(message);
+    } catch (const std::exception&) {
+      shortage_ = true;
+    }
+  }
 
   // A code without a message, which allocates nothing: for results that the caller expects.
   explicit Status(ErrorCode code) noexcept : code_(code) {}
+
+  // "out of memory", which needs none to be said.
+  static Status OutOfMemory(ErrorCode code = QNN_COMMON_ERROR_MEM_ALLOC) noexcept {
+    Status status(code);
+    status.shortage_ = true;
+    return status;
+  }
 
   static Status Ok() noexcept { return {}; }
   bool ok() const noexcept { return code_ == 0; }
   ErrorCode code() const noexcept { return code_; }
   const std::string& message() const noexcept {
-    static const std::string empty;
-    return message_ ? *message_ : empty;
+    // So short that the string holds it without memory of its own.
+    static const std::string empty, shortage = "out of memory";
+    return message_ ? *message_ : shortage_ ? shortage : empty;
   }
-  // The same error, seen from further out: "<context>: <message>".
-  Status Within(const std::string& context) && {
-    if (message_) message_->insert(0, context + ": ");
+  // The same error, seen from further out: "<context>: <message>", as far as there is memory.
+  Status Within(const std::string& context) && noexcept {
+    try {
+      if (message_) message_->insert(0, context + ": ");
+    } catch (const std::exception&) {
+    }
     return std::move(*this);
   }
   Status WithCode(ErrorCode code) && {
@@ -42,6 +67,7 @@ class [[nodiscard]] Status {
 
  private:
   ErrorCode code_ = 0;
+  bool shortage_ = false;
   std::unique_ptr<std::string> message_;
 };
 
@@ -66,14 +92,18 @@ class [[nodiscard]] Result {
 
 // printf into a Status: Error(6004, "tensor '%s': ...", name)
 template <typename... Args>
-Status Error(ErrorCode code, const char* format, Args... args) {
+Status Error(ErrorCode code, const char* format, Args... args) noexcept {
   if constexpr (sizeof...(Args) == 0) {
     return Status(code, format);
   } else {
-    int n = std::snprintf(nullptr, 0, format, args...);
-    std::string text(n > 0 ? static_cast<size_t>(n) : 0, '\0');
-    if (n > 0) std::snprintf(text.data(), text.size() + 1, format, args...);
-    return Status(code, std::move(text));
+    try {
+      int n = std::snprintf(nullptr, 0, format, args...);
+      std::string text(n > 0 ? static_cast<size_t>(n) : 0, '\0');
+      if (n > 0) std::snprintf(text.data(), text.size() + 1, format, args...);
+      return Status(code, std::move(text));
+    } catch (const std::exception&) {
+      return Status::OutOfMemory(code);
+    }
   }
 }
 

@@ -8,16 +8,20 @@
 
 #include "abi/qnn_errors.h"
 #include "memory/memory_api.h"
+#include "support/guard.h"
+#include "support/per_thread.h"
 #include "tflite/delegate/delegate.h"
 
 namespace qnnrt::tflite {
 namespace {
 
-thread_local std::string last_error;
+LastStatus& Errors() {
+  static LastStatus errors;
+  return errors;
+}
 
 uint64_t Report(const Status& status) {
-  if (status.ok()) return QNN_SUCCESS;
-  last_error = status.message();
+  if (!status.ok()) Errors().Set(status);
   return status.code();
 }
 
@@ -32,33 +36,32 @@ CustomMemory& Custom() {
   return *memory;
 }
 
+Status Given(Status status) { return status; }
+
 template <typename F>
 uint64_t Guarded(const TfLiteDelegate* delegate, const F& call) {
-  try {
-    if (delegate == nullptr)
-      return Report(Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, "the delegate must not be null"));
-    return Report(call(*Delegate::Of(delegate)));
-  } catch (const std::exception& e) {
-    return Report(Status(QNN_COMMON_ERROR_MEM_ALLOC, e.what()));
-  }
+  return Contained(
+      [&] {
+        if (delegate == nullptr)
+          return Report(Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, "the delegate must not be null"));
+        return Report(call(*Delegate::Of(delegate)));
+      },
+      Report);
 }
 
 // Null, with the reason, where the options are refused or the backend is not to be had.
 template <typename F>
-TfLiteDelegate* Make(const F& read, std::string* error) {
-  try {
-    Result<Options> options = read();
-    if (options.ok()) {
-      Result<Delegate*> made = Delegate::Create(std::move(*options));
-      if (made.ok()) return (*made)->c();
-      *error = made.status().message();
-    } else {
-      *error = options.status().message();
-    }
-  } catch (const std::exception& e) {
-    *error = e.what();
-  }
-  return nullptr;
+TfLiteDelegate* Make(const F& read, Status* error) {
+  TfLiteDelegate* delegate = nullptr;
+  *error = Contained(
+      [&]() -> Status {
+        QNNRT_ASSIGN_OR_RETURN(Options options, read());
+        QNNRT_ASSIGN_OR_RETURN(Delegate * made, Delegate::Create(std::move(options)));
+        delegate = made->c();
+        return Status::Ok();
+      },
+      Given);
+  return delegate;
 }
 
 }  // namespace
@@ -76,33 +79,35 @@ QNN_API TfLiteDelegate* tflite_plugin_create_delegate(const char* const* keys,
                                                       void (*report_error)(const char*)) {
   // Python gives an int, C programs a size_t: the upper half may be anything.
   count &= 0xFFFFFFFFu;
-  std::string error;
+  Status error;
   TfLiteDelegate* made =
       qnnrt::tflite::Make([&] { return qnnrt::tflite::ReadKeys(keys, values, count); }, &error);
   if (made == nullptr && report_error != nullptr)
-    report_error(("TfLiteQnnDelegate: " + error).c_str());
+    report_error(std::move(error).Within("TfLiteQnnDelegate").message().c_str());
   return made;
 }
 
 QNN_API void tflite_plugin_destroy_delegate(TfLiteDelegate* delegate) {
-  Delegate::Destroy(delegate);
+  TfLiteQnnDelegateDelete(delegate);
 }
 
 // ---- The vendor's ----
 
 TfLiteDelegate* TfLiteQnnDelegateCreate(const TfLiteQnnDelegateOptions* options) {
-  std::string error = "the options must not be null";
+  Status error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "the options must not be null");
   if (options != nullptr) {
     TfLiteDelegate* made =
         qnnrt::tflite::Make([&] { return qnnrt::tflite::ReadOptions(*options); }, &error);
     if (made != nullptr) return made;
   }
   const qnnrt::tflite::Log log(options == nullptr ? kLogLevelError : options->log_level);
-  log.Write(kLogLevelError, "TfLiteQnnDelegate: %s", error.c_str());
+  log.Write(kLogLevelError, "TfLiteQnnDelegate: %s", error.message().c_str());
   return nullptr;
 }
 
-void TfLiteQnnDelegateDelete(TfLiteDelegate* delegate) { Delegate::Destroy(delegate); }
+void TfLiteQnnDelegateDelete(TfLiteDelegate* delegate) {
+  qnnrt::Contained([&] { Delegate::Destroy(delegate); });
+}
 
 TfLiteQnnDelegateCapabilityStatus TfLiteQnnDelegateHasCapability(
     TfLiteQnnDelegateCapability capability) {
@@ -122,35 +127,37 @@ void* TfLiteQnnDelegateAllocCustomMem(size_t num_bytes, size_t alignment) {
   qnnrt_buffer_info_t info;
   if (alignment < kTfLiteDefaultTensorAlignment) alignment = kTfLiteDefaultTensorAlignment;
   if (qnnrt_buffer_alloc(nullptr, num_bytes, alignment, &buffer) != QNN_SUCCESS) return nullptr;
-  try {
-    if (qnnrt_buffer_info(buffer, &info) == QNN_SUCCESS) {
-      auto& custom = qnnrt::tflite::Custom();
-      std::lock_guard<std::mutex> lock(custom.mutex);
-      custom.buffers[info.address] = buffer;
-      return info.address;
-    }
-  } catch (const std::exception&) {
-  }
-  qnnrt_buffer_release(buffer);
-  return nullptr;
+  void* given = qnnrt::Contained(
+      [&]() -> void* {
+        if (qnnrt_buffer_info(buffer, &info) != QNN_SUCCESS) return nullptr;
+        auto& custom = qnnrt::tflite::Custom();
+        std::lock_guard<std::mutex> lock(custom.mutex);
+        custom.buffers[info.address] = buffer;
+        return info.address;
+      },
+      [](const Status&) -> void* { return nullptr; });
+  if (given == nullptr) qnnrt_buffer_release(buffer);
+  return given;
 }
 
 void TfLiteQnnDelegateFreeCustomMem(void* buffer_ptr) {
-  auto& custom = qnnrt::tflite::Custom();
-  qnnrt_buffer_t buffer = 0;
-  {
-    std::lock_guard<std::mutex> lock(custom.mutex);
-    auto found = custom.buffers.find(buffer_ptr);
-    if (found == custom.buffers.end()) return;
-    buffer = found->second;
-    custom.buffers.erase(found);
-  }
-  qnnrt_buffer_release(buffer);
+  qnnrt::Contained([&] {
+    auto& custom = qnnrt::tflite::Custom();
+    qnnrt_buffer_t buffer = 0;
+    {
+      std::lock_guard<std::mutex> lock(custom.mutex);
+      auto found = custom.buffers.find(buffer_ptr);
+      if (found == custom.buffers.end()) return;
+      buffer = found->second;
+      custom.buffers.erase(found);
+    }
+    qnnrt_buffer_release(buffer);
+  });
 }
 
 // ---- This runtime's own ----
 
-const char* qnnrt_tflite_error(void) { return qnnrt::tflite::last_error.c_str(); }
+const char* qnnrt_tflite_error(void) { return qnnrt::tflite::Errors().Get().message().c_str(); }
 
 uint64_t qnnrt_tflite_tensors(const TfLiteDelegate* delegate, Qnnrt_TfliteTensor_t* out,
                               uint32_t capacity, uint32_t* count) {

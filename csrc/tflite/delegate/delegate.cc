@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "abi/qnn_errors.h"
+#include "support/guard.h"
 
 namespace qnnrt::tflite {
 namespace {
@@ -71,12 +72,12 @@ void Delegate::Destroy(TfLiteDelegate* delegate) {
 // ---- Choosing nodes ------------------------------------------------------------------------
 
 TfLiteStatus Delegate::Prepare(TfLiteContext* context, TfLiteDelegate* delegate) {
-  try {
-    return Of(delegate)->Choose(context);
-  } catch (const std::exception& e) {
-    context->ReportError(context, "TfLiteQnnDelegate: %s", e.what());
-    return kTfLiteDelegateError;
-  }
+  return Contained([&] { return Of(delegate)->Choose(context); },
+                   [&](const Status& status) {
+                     context->ReportError(context, "TfLiteQnnDelegate: %s",
+                                          status.message().c_str());
+                     return kTfLiteDelegateError;
+                   });
 }
 
 // Whether the backend takes the node, and then its plan.

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "abi/qnn_errors.h"
+#include "support/guard.h"
 #include "tflite/delegate/delegate.h"
 
 namespace qnnrt::tflite {
@@ -14,16 +15,10 @@ void* const kFailed = reinterpret_cast<void*>(~uintptr_t{0});  // what the runti
 // Whether the call succeeds; an error is reported to the runtime.
 template <typename F>
 bool Reported(TfLiteContext* context, const F& call) {
-  std::string error;
-  try {
-    const Status status = call();
-    if (status.ok()) return true;
-    error = status.message();
-  } catch (const std::exception& e) {
-    error = e.what();
-  }
-  context->ReportError(context, "TfLiteQnnDelegate: %s", error.c_str());
-  return false;
+  const Status status = Contained([&]() -> Status { return call(); }, [](Status s) { return s; });
+  if (!status.ok())
+    context->ReportError(context, "TfLiteQnnDelegate: %s", status.message().c_str());
+  return status.ok();
 }
 
 }  // namespace
@@ -97,7 +92,8 @@ void Kernel::Free(TfLiteContext* context, void* raw) {
   delegate.invokes_ += kernel->invokes_;
   delegate.kernels_.erase(kernel.get());
   for (int index : kernel->allocated_) delegate.Release(context, index);
-  delegate.Suspend(context);
+  // Without memory for the note it is kept: a later graph at this address finds no mark, and frees.
+  Contained([&] { delegate.Suspend(context); });
 }
 
 TfLiteStatus Kernel::Prepare(TfLiteContext* context, TfLiteNode* node) {

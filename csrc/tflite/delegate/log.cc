@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <string>
 
+#include "support/guard.h"
+
 namespace qnnrt::tflite {
 
 void Log::Write(int level, const char* format, ...) const {
@@ -13,13 +15,19 @@ void Log::Write(int level, const char* format, ...) const {
   va_list args, again;
   va_start(args, format);
   va_copy(again, args);
-  const int length = std::vsnprintf(nullptr, 0, format, again);
+  char text[1024];
+  std::string whole;
+  const int length = std::vsnprintf(text, sizeof(text), format, again);
   va_end(again);
-  std::string text(length < 0 ? 0 : static_cast<size_t>(length), '\0');
-  std::vsnprintf(text.data(), text.size() + 1, format, args);
+  if (length >= static_cast<int>(sizeof(text))) {
+    Contained([&] {  // without memory for it the line is cut
+      whole.resize(static_cast<size_t>(length));
+      std::vsnprintf(whole.data(), whole.size() + 1, format, args);
+    });
+  }
   va_end(args);
-  std::fprintf(stderr, "%s%s\n", kNames[level],
-               text.c_str());  // one call: lines of threads stay whole
+  // One call: lines of threads stay whole.
+  std::fprintf(stderr, "%s%s\n", kNames[level], whole.empty() ? text : whole.c_str());
 }
 
 }  // namespace qnnrt::tflite

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "abi/qnn_errors.h"
+#include "support/guard.h"
 #include "support/json.h"
 
 TfLiteQnnDelegateOptions TfLiteQnnDelegateOptionsDefault(void) {
@@ -249,6 +250,10 @@ Result<Options> ReadKeys(const char* const* keys, const char* const* values, siz
 }  // namespace qnnrt::tflite
 
 const char* qnnrt_tflite_options_json(void) {
-  static const auto* const text = new std::string(qnnrt::tflite::Json());
-  return text->c_str();
+  return qnnrt::Contained(
+      [] {
+        static const auto* const text = new std::string(qnnrt::tflite::Json());
+        return text->c_str();
+      },
+      [](const qnnrt::Status&) -> const char* { return nullptr; });
 }

@@ -1,10 +1,11 @@
 // The lowering for importers: an operator as a Qnn_OpConfig_t, what becomes of it as JSON.
 #include <cstring>
-#include <exception>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnnrt_ext.h"
+#include "support/guard.h"
 #include "support/json.h"
+#include "support/per_thread.h"
 #include "tflite/lowering/lowering.h"
 
 namespace qnnrt::tflite {
@@ -202,6 +203,11 @@ std::string Table() {
   return json.End().Take();
 }
 
+struct Answer {
+  NodePlan plan;  // has the constants
+  std::string text;
+};
+
 }  // namespace
 }  // namespace qnnrt::tflite
 
@@ -212,25 +218,30 @@ uint64_t qnnrt_tflite_lower(const Qnn_OpConfig_t* op, uint32_t states, uint64_t 
   using namespace qnnrt::tflite;  // NOLINT
   if (op == nullptr || json == nullptr || op->v1.typeName == nullptr || states > 2)
     return QNN_COMMON_ERROR_INVALID_ARGUMENT;
-  thread_local NodePlan plan;  // has the constants
-  thread_local std::string text;
-  try {
-    try {
-      plan = Lowered(ViewOf(op->v1, static_cast<States>(states), budget));
-      text = Json(plan);
-    } catch (const Refused& refused) {
-      text = Json(refused);
-    }
-  } catch (const std::exception&) {
-    return QNN_COMMON_ERROR_MEM_ALLOC;
-  }
-  *json = text.c_str();
-  return QNN_SUCCESS;
+  return qnnrt::Contained(
+      [&]() -> uint64_t {
+        static qnnrt::PerThread<Answer> answers;
+        Answer* answer = answers.Get();
+        if (answer == nullptr) return QNN_COMMON_ERROR_MEM_ALLOC;
+        try {
+          answer->plan = Lowered(ViewOf(op->v1, static_cast<States>(states), budget));
+          answer->text = Json(answer->plan);
+        } catch (const Refused& refused) {
+          answer->text = Json(refused);
+        }
+        *json = answer->text.c_str();
+        return QNN_SUCCESS;
+      },
+      [](const qnnrt::Status&) -> uint64_t { return QNN_COMMON_ERROR_MEM_ALLOC; });
 }
 
 const char* qnnrt_tflite_operators_json(void) {
-  static const auto* const text = new std::string(qnnrt::tflite::Table());
-  return text->c_str();
+  return qnnrt::Contained(
+      [] {
+        static const auto* const text = new std::string(qnnrt::tflite::Table());
+        return text->c_str();
+      },
+      [](const qnnrt::Status&) -> const char* { return nullptr; });
 }
 
 }  // extern "C"
