@@ -42,7 +42,7 @@ class Child:
     """The process, started with the first request."""
 
     def __init__(self, where: str, budget: Budget) -> None:
-        self._where, self._budget = where, budget
+        self._where, self.budget = where, budget
         self._process: subprocess.Popen[bytes] | None = None
 
     def expand(
@@ -54,7 +54,7 @@ class Child:
 
     def evaluate(self, model: bytes, feeds: Sequence[bytes]) -> list[bytes]:
         """The outputs (TensorProtos) of a model, by onnx's reference evaluator."""
-        return self._ask([b"evaluate", model, *feeds], self._budget.bytes_left)
+        return self._ask([b"evaluate", model, *feeds], self.budget.bytes_left)
 
     def close(self) -> None:
         process, self._process = self._process, None
@@ -73,7 +73,7 @@ class Child:
         except _Lost as lost:
             self.close()
             raise ModelError(
-                f"{self._where}: {self._budget.node} cannot be evaluated by onnx "
+                f"{self._where}: {self.budget.node} cannot be evaluated by onnx "
                 f"{onnx.__version__} in a process of its own: {lost}"
             ) from None
         except BaseException:
@@ -94,7 +94,7 @@ class Child:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        deadline = time.monotonic() + max(min(_SECONDS, self._budget.seconds_left), 0.1)
+        deadline = time.monotonic() + max(min(_SECONDS, self.budget.seconds_left), 0.1)
         header = [longest, len(parts), *map(len, parts)]
         _write(process, process.stdin, _numbers(header), deadline)
         for part in parts:
@@ -111,7 +111,7 @@ class Child:
         environment = {k: os.environ[k] for k in keep if k in os.environ}
         # One thread each: pools of threads reserve address space for every core.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        space = _ADDRESS_SPACE + max(self._budget.bytes_left, 0)
+        space = _ADDRESS_SPACE + max(self.budget.bytes_left, 0)
         try:
             self._process = subprocess.Popen(
                 [_interpreter(), "-I", "-S", "-c", source, str(space), *sys.path],

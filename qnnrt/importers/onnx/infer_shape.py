@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from .checks import ELEMENT_TYPES
-from .fold import bounds, reshape_target
+from .fold_shape import bounds, reshape_target
 from .infer import (
     INT64,
     Found,

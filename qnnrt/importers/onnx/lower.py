@@ -15,6 +15,7 @@ from ..graph import Edge
 from ..guard import shortened
 from . import (  # noqa: F401  (the modules fill the table of rules)
     fold,
+    fold_make,
     infer_elementwise,
     infer_gather,
     infer_linear,
@@ -281,8 +282,7 @@ class GraphLowering(Lowering):
 
     def _eye(self, node: OnnxNode) -> np.ndarray:
         rows, columns = node.shape()
-        self.budget.array((rows, columns), np.float64, f"EyeLike of {rows} x {columns}", copies=2)
-        return np.asarray(np.eye(rows, columns, node.integer("k")), node.dtype())
+        return fold_make.eye((rows, columns), node.dtype(), node.integer("k"), self.budget)
 
     def _constant(self, node: OnnxNode) -> np.ndarray:
         if len(node.attrs) != 1:

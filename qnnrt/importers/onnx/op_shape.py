@@ -9,7 +9,7 @@ import numpy as np
 
 from ..shorthand import u32
 from .common import concat, gather_const, pad_constant, pad_op, select, strided
-from .fold import bounds, reshape_target
+from .fold_shape import bounds, reshape_target
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, constant
 
