@@ -71,11 +71,10 @@ def _shorten(exc: BaseException) -> None:
     for _ in range(20):
         if found is None:
             return
+        if isinstance(found, OSError) and isinstance(found.filename, str | bytes):
+            found.filename = shortened(os.fsdecode(found.filename), 1000)
         if len(str(found)) > LONGEST:
-            if isinstance(found, OSError) and found.filename is not None:
-                found.filename = shortened(os.fsdecode(found.filename), 1000)
-            if len(str(found)) > LONGEST:
-                found.args = (shortened(str(found), LONGEST),)
+            found.args = (shortened(str(found), LONGEST),)
         found = found.__cause__ or found.__context__
 
 
@@ -119,5 +118,8 @@ def below(folder: Path, location: str) -> Path | None:
     """The file `location` of a folder, links followed; None when it lies elsewhere."""
     if not location or "\0" in location or Path(location).is_absolute():
         return None
-    file = (folder / location).resolve()
+    try:
+        file = (folder / location).resolve()
+    except (OSError, RuntimeError):  # a name that no file can have, or links in a circle
+        return None
     return file if file.is_relative_to(folder.resolve()) else None

@@ -28,7 +28,7 @@ from .nodes import Unsupported
 
 _MIB = 2**20
 #: What the process may take: address space beside the constants, and seconds for one request.
-_ADDRESS_SPACE, _SECONDS = 1024 * _MIB, 20.0
+_ADDRESS_SPACE, _SECONDS = 1024 * _MIB, 10.0
 #: The longest body of a function; constants are measured by the budget.
 _LONGEST_BODY = 4 * _MIB
 _START_SECONDS = 30.0

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from ...errors import ModelError
-from ..guard import below, open_file, shortened
+from ..guard import below, name_of, open_file, shortened
 
 #: How many times the bytes of its data files a model may read: tensors may share bytes.
 _SHARED = 4
@@ -40,8 +40,8 @@ def load_external(tensors: Iterable[onnx.TensorProto], where: str, folder: Path 
             raise ModelError(
                 f"{name}: its data file {shortened(repr(location))} is not below the model's folder"
             )
-        if not file.exists():
-            raise ModelError(f"{file} is missing: it holds the data of {name}")
+        if not _exists(file):
+            raise ModelError(f"{name_of(file)} is missing: it holds the data of {name}")
         offset = _number(keys, "offset", 0, name)
         wanted = _bytes_of(tensor, name)
         length = _number(keys, "length", wanted, name)
@@ -66,6 +66,13 @@ def load_external(tensors: Iterable[onnx.TensorProto], where: str, folder: Path 
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
     return sum(sizes.values())
+
+
+def _exists(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def _read(descriptor: int, offset: int, length: int, name: str) -> bytes:

@@ -231,6 +231,10 @@ def identity(node: OnnxNode, args: Given, budget: Budget) -> Found:
     return needs(args, 0)
 
 
+#: Types to which numbers are rounded and cut off by rules of their own.
+_OTHER_RULES = ("float8_e8m0", "float4_", "float6_", "int4", "uint4", "int2", "uint2")
+
+
 @evaluates("Cast", "CastLike")
 def cast(node: OnnxNode, args: Given, budget: Budget) -> Found:
     x = needs(args, 0)
@@ -243,10 +247,10 @@ def cast(node: OnnxNode, args: Given, budget: Budget) -> Found:
         dtype = needs(args, 1).dtype
     if x.dtype == dtype:
         return x
-    if "O" in (x.dtype.kind, dtype.kind) or node.attrs.get("round_mode", b"up") != b"up":
+    if "O" in (x.dtype.kind, dtype.kind) or node.text("round_mode", "up") != "up":
         return None
-    if dtype.name.startswith(("float8_e8m0", "float4", "float6", "int4", "uint4", "int2", "uint2")):
-        return None  # rounded and cut off by rules of their own
+    if dtype.name.startswith(_OTHER_RULES):
+        return None
     if dtype.name.startswith("float8"):
         return _float8(x, dtype, bool(node.integer("saturate", 1)))
     if x.dtype.kind == "V" and dtype.kind in "iub":

@@ -152,6 +152,8 @@ class GraphLowering(Lowering):
         for out, value in zip(node.outputs, results, strict=False):
             if out and value is not None:
                 self.env[out] = value
+                if value.is_const and node.op != "Constant":
+                    self._made.add(id(value))
                 if value.edge is not None and not value.edge.name:
                     value.edge.name = out
 
@@ -168,8 +170,10 @@ class GraphLowering(Lowering):
         )
 
     def _refuse(self, node: OnnxNode, reason: str) -> None:
-        op = node.op if not node.domain else f"{node.domain}.{node.op}"
-        self.unsupported.append(UnsupportedNode(node.name, op, self._types(node), reason))
+        op = shortened(node.op if not node.domain else f"{node.domain}.{node.op}")
+        self.unsupported.append(
+            UnsupportedNode(shortened(node.name), op, self._types(node), reason)
+        )
         self.poisoned.update(filter(None, node.outputs))
 
     @staticmethod
@@ -190,9 +194,9 @@ class GraphLowering(Lowering):
         body = BODIES.get((node.domain, node.op))
         if spec is None and body is None:
             raise Unsupported(
-                f"not an operator of {node.domain or 'ONNX'} opset {node.version}"
+                f"not an operator of {shortened(node.domain) or 'ONNX'} opset {node.version}"
                 if node.version
-                else f"the model does not import the operator set {node.domain!r}"
+                else f"the model does not import the operator set {shortened(repr(node.domain))}"
             )
         if spec is not None:
             check(spec, node.proto, node.attrs, node.inputs)
@@ -213,6 +217,7 @@ class GraphLowering(Lowering):
         if node.op == "EyeLike":
             return [constant(self._eye(node))]
         if own:
+            self._weigh(node)
             self.b.scope = node.name
             return self._fitting(node, _listed(TABLE[node.op](self, node)))
         return self._other(node, spec, opsets)
@@ -304,9 +309,7 @@ class GraphLowering(Lowering):
             if expanded is not None:
                 return expanded
         arrays = fold.fold(node, inputs, opsets, self.budget, self.child)
-        made = [constant(a) if name else None for a, name in zip(arrays, node.outputs, strict=True)]
-        self._made.update(id(v) for v in made)
-        return made
+        return [constant(a) if name else None for a, name in zip(arrays, node.outputs, strict=True)]
 
     def _weigh(self, node: OnnxNode) -> None:
         """Room for what lowering a node makes beside its tensors: copies of constants that the
@@ -316,9 +319,10 @@ class GraphLowering(Lowering):
             if v is None:
                 continue
             long += sum(v.shape)
-            if v.data is not None and (id(v) in self._made or not v.data.flags.c_contiguous):
-                entries = 8 if v.dtype.kind in "iu" and 0 in v.data.strides else 1
-                self.budget.fits(2 * entries * math.prod(v.shape) * v.dtype.itemsize)
+            held = v.held if v.coded is None else v.coded.codes
+            if isinstance(held, np.ndarray) and (id(v) in self._made or 0 in held.strides):
+                # Its elements in order, and in double precision or as a list.
+                self.budget.fits(math.prod(v.shape) * (held.itemsize + 8), "a copy of a constant")
         for found in node.types:
             long += sum(found[0]) if found is not None else 0
         self.budget.fits(64 * long, "indices along a dimension")

@@ -209,7 +209,8 @@ def identity_op(c: Lowering, n: OnnxNode) -> Result:
         raise Unsupported("training mode")
     mask: Value | None = None
     if n.wants(1):
-        mask = constant(np.ones(x.shape, bool if n.version >= 10 else x.dtype))
+        one = np.ones((), bool if n.version >= 10 else x.dtype)
+        mask = constant(np.broadcast_to(one, x.shape))
     return [x, mask]
 
 

@@ -199,6 +199,7 @@ def _diagonal(c: Lowering, term: str, v: Value) -> tuple[str, Value]:
         while term.count(ch) > 1:
             first, second = term.index(ch), term.rindex(ch)
             shape = [d if i in (first, second) else 1 for i, d in enumerate(v.shape)]
+            c.budget.array((v.shape[first],) * 2, v.dtype, "a diagonal")
             mask = np.eye(v.shape[first], dtype=v.dtype).reshape(shape)
             v = reduce(c, "ReduceSum", mul(c, v, constant(mask)), [second], keep=False)
             term = term[:second] + term[second + 1 :]

@@ -107,6 +107,7 @@ def group_normalization(c: Lowering, n: OnnxNode) -> Value:
         if scale.data is None or bias.data is None:
             raise Unsupported("a scale for each group that is not constant")
         repeat = x.shape[1] // groups
+        c.budget.array((2 * repeat, scale.shape[-1]), scale.dtype, "a scale for each channel")
         scale, bias = (constant(np.repeat(v.const, repeat)) for v in (scale, bias))
     x = c.b.channels_last(x)
     return c.b.op(

@@ -45,8 +45,9 @@ class Window:
         begin, end = self.pads[i]
         return begin, end + self.beyond[i]
 
-    def counts(self, i: int, with_padding: bool) -> np.ndarray:
+    def counts(self, c: Lowering, i: int, with_padding: bool) -> np.ndarray:
         """How many elements each window has along spatial dimension i."""
+        c.budget.array((self.out[i], self.kernel[i]), np.int64, "the places of windows", copies=3)
         begin, end = self.pads[i] if with_padding else (0, 0)
         low, high = -begin, self.size[i] + end
         starts = np.arange(self.out[i]) * self.stride[i] - self.pads[i][0]
@@ -123,6 +124,7 @@ def taps(c: Lowering, x: Value, w: Window, fill: float) -> list[Value]:
     x = pad_constant(c, x, pads, fill)
     views = []
     for position in np.ndindex(*w.kernel):
+        c.budget.step()
         ranges = {}
         for i, p in enumerate(position):
             begin = p * w.dilation[i]
@@ -158,11 +160,12 @@ def average(c: Lowering, x: Value, w: Window, with_padding: bool) -> Value:
         for view in rest:
             mean = nary(c, "ElementWiseAdd", [mean, view])
         area = 1.0
+    c.budget.array(w.out, np.float64, "the sizes of windows", copies=4)
     counts = np.ones((1,) * (rank + 2))
     for i in range(rank):
         along = [1] * (rank + 2)
         along[i + 2] = w.out[i]
-        counts = counts * w.counts(i, with_padding).reshape(along)
+        counts = counts * w.counts(c, i, with_padding).reshape(along)
     return mul(c, mean, constant((area / np.maximum(counts, 1)).astype(x.dtype)))
 
 

@@ -44,8 +44,7 @@ def _per_element(values: np.ndarray, n: OnnxNode, shape: tuple[int, ...]) -> np.
     if values.ndim == 1 and not block:
         return along(values, axis, len(shape))
     if block:
-        values = np.repeat(values, block, axis)
-        values = values[(slice(None),) * axis + (slice(shape[axis]),)]
+        values = np.take(values, np.arange(shape[axis]) // block, axis)
     return np.broadcast_to(values, np.broadcast_shapes(values.shape, shape))
 
 

@@ -65,7 +65,7 @@ class Recurrent:
         """Input and recurrent biases for each gate."""
         h, dtype = self.hidden, self.x.dtype
         if not self.n.has(3):
-            zeros = [constant(np.zeros(h, dtype)) for _ in order]
+            zeros = [constant(np.broadcast_to(np.zeros((), dtype), (h,))) for _ in order]
             return zeros, list(zeros)
         both = self.weights(3, direction, [*order, *(self.gates + g for g in order)])
         return both[: len(order)], both[len(order) :]
@@ -84,7 +84,8 @@ class Recurrent:
         """[1, N, H] of one direction, in whichever layout it came."""
         v = self.n.optional(index)
         if v is None:
-            return constant(np.zeros((1, self.batch, self.hidden), self.x.dtype))
+            zero = np.zeros((), self.x.dtype)
+            return constant(np.broadcast_to(zero, (1, self.batch, self.hidden)))
         if self.batch_first:
             v = self.c.b.transpose(v, (1, 0, 2))
         if v.data is not None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..budget import Budget
 from .common import gather_const, scalar, select
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .op_matmul import matmul
@@ -80,6 +81,7 @@ def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def matrix(
+    budget: Budget,
     axis: Axis,
     kernel: Callable[[np.ndarray], np.ndarray],
     reach: int,
@@ -91,6 +93,10 @@ def matrix(
     at = axis.source()
     stretch = max(1.0, 1 / axis.scale) if antialias else 1.0
     support = math.ceil(reach * stretch) + 1
+    shape = (axis.out, axis.size)
+    budget.array(shape, np.float64, f"weights of shape {list(shape)}")
+    # Row by row, in Python.
+    budget.work(axis.out * (20_000 + 50 * support))
     weights = np.zeros((axis.out, axis.size))
     for row, x in enumerate(at):
         base = math.floor(x)
@@ -143,7 +149,9 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     kernel, reach = (
         (_linear, 1) if mode == "linear" else (_cubic(n.number("cubic_coeff_a", -0.75)), 2)
     )
-    tables = {i: matrix(a, kernel, reach, antialias, exclude, fill) for i, a in changed.items()}
+    tables = {
+        i: matrix(c.budget, a, kernel, reach, antialias, exclude, fill) for i, a in changed.items()
+    }
     direct = _bilinear(c, x, shape, changed, mode, antialias)
     if direct is not None:
         return direct

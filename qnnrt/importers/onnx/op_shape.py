@@ -10,6 +10,7 @@ import numpy as np
 from ..shorthand import u32
 from .common import concat, gather_const, pad_constant, pad_op, select, strided
 from .fold_shape import bounds, reshape_target
+from .fold_table import integers
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, constant
 
@@ -22,9 +23,7 @@ def reshape(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     shape = n.const_input(1, "shape")
     assert shape is not None
-    return c.b.reshape(
-        x, reshape_target(x.shape, shape.ravel().tolist(), bool(n.integer("allowzero")))
-    )
+    return c.b.reshape(x, reshape_target(x.shape, integers(shape), bool(n.integer("allowzero"))))
 
 
 @lowers("Flatten", to="Reshape")
@@ -151,6 +150,7 @@ def pad(c: Lowering, n: OnnxNode) -> Value:
     if mode == "wrap":
         for axis, (before, after) in enumerate(pads):
             if before or after:
+                c.budget.array((x.shape[axis] + before + after,), np.int64, "indices", copies=3)
                 index = np.arange(-before, x.shape[axis] + after) % x.shape[axis]
                 x = gather_const(c, x, index, axis)
         return x
@@ -226,6 +226,7 @@ def trilu(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     k = n.const_input(1, "k")
     offset = 0 if k is None else int(k.reshape(()))
+    c.budget.array(x.shape[-2:], bool, f"a mask of shape {list(x.shape[-2:])}", copies=3)
     ones = np.ones(x.shape[-2:], bool)
     mask = np.triu(ones, offset) if n.integer("upper", 1) else np.tril(ones, offset)
     return select(c, constant(mask), x, constant(np.zeros((), x.dtype)))
@@ -249,7 +250,7 @@ def reverse_sequence(c: Lowering, n: OnnxNode) -> Value:
     assert lengths is not None
     batch, time = n.integer("batch_axis", 1), n.integer("time_axis")
     rows = []
-    for i, length in enumerate(lengths.ravel().tolist()):
+    for i, length in enumerate(integers(lengths)):
         row = strided(c, x, {batch: (i, i + 1, 1)})
         index = np.arange(x.shape[time])
         index[:length] = index[:length][::-1]

@@ -34,7 +34,7 @@ class _Finder:
         if node is not None and node.op_type == "Constant":
             for attr in node.attribute:
                 if attr.name == "value" and math.prod(attr.t.dims) == 1:
-                    return float(onnx.numpy_helper.to_array(attr.t).reshape(-1)[0])
+                    return _number(attr.t)
                 if attr.name == "value_float":
                     return float(attr.f)
             return None
@@ -51,7 +51,17 @@ class _Finder:
         """The only consumer of `name`, when it is a binary `op`."""
         found = self.consumers.get(name, [])
         one = len(found) == 1 and self.uses[name] == 1
-        return found[0] if one and found[0].op_type == op and len(found[0].input) == 2 else None
+        binary = one and len(found[0].input) == 2 and len(found[0].output) == 1
+        return found[0] if binary and found[0].op_type == op else None
+
+
+def _number(tensor: onnx.TensorProto) -> float | None:
+    """The only element of a tensor. What is wrong with it is said when its node is lowered."""
+    try:
+        found = onnx.numpy_helper.to_array(tensor).reshape(-1)
+    except Exception:
+        return None
+    return float(found[0]) if found.size == 1 and found.dtype.kind in "fiub" else None
 
 
 def _gelu(nodes: list[onnx.NodeProto], scalar: Scalar) -> list[onnx.NodeProto]:
@@ -61,8 +71,10 @@ def _gelu(nodes: list[onnx.NodeProto], scalar: Scalar) -> list[onnx.NodeProto]:
     for erf in nodes:
         if erf.op_type != "Erf" or erf.domain not in ("", "ai.onnx"):
             continue
+        if len(erf.input) != 1 or len(erf.output) != 1:
+            continue
         scaled = find.producer.get(erf.input[0])
-        if scaled is None or scaled.op_type not in ("Div", "Mul"):
+        if scaled is None or scaled.op_type not in ("Div", "Mul") or len(scaled.input) != 2:
             continue
         x = scaled.input[0]
         if scaled.op_type == "Div":
@@ -91,7 +103,13 @@ def _product(find: _Finder, term: str, x: str) -> onnx.NodeProto | None:
         return None
     factor = find.other(first, term)
     half = find.producer.get(factor)
-    if half is not None and half.op_type == "Mul" and x in half.input:
+    if (
+        half is not None
+        and half.op_type == "Mul"
+        and x in half.input
+        and len(half.input) == 2
+        and len(half.output) == 1
+    ):
         return first if find.is_close(find.other(half, x), 0.5) else None
     for wanted, rest in ((x, None), (None, x)):
         second = find.next(first.output[0], "Mul")

@@ -337,6 +337,7 @@ class Builder:
         if len(rows) + len(columns) != len(held) or held[: len(rows)] != rows:
             return None
         order = [columns.index(d) for d in held[len(rows) :]]
+        self.budget.array((v.shape[1],), np.int64, "the order of columns", copies=2)
         index = np.arange(v.shape[1]).reshape([base.shape[d] for d in columns])
         return self._reshaped(base, v.shape, identity(2)), index.transpose(order).ravel()
 

@@ -1,0 +1,326 @@
+"""What loading may take: small files that ask for the machine end in one error that names the node,
+and limits are the caller's to set."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import qnnrt
+from qnnrt.errors import ModelError
+from qnnrt.importers import onnx as importer
+from qnnrt.importers.budget import Budget
+from qnnrt.importers.onnx import child
+from support.onnx import bombs
+from support.onnx.hostile import ints, single
+
+
+def test_files_that_ask_for_gigabytes_are_refused_before_they_are_taken() -> None:
+    wrong = []
+    for name, (kind, text, seconds, peak) in bombs.outcomes(sorted(bombs.memory_bombs())).items():
+        named = "wants" in text or "in a process of its own" in text
+        if kind != "ModelError" or not named or peak > 1 << 30 or seconds > 40:
+            wrong.append(f"{name}: {kind} after {seconds:.1f} s, {peak >> 20} MiB: {text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_that_hang_or_crash_are_one_short_error_each() -> None:
+    wrong = []
+    for name, (kind, text, seconds, _) in bombs.outcomes(sorted(bombs.other_cases())).items():
+        length, text = text.split(":", 1) if ":" in text else ("0", text)
+        last_line = "cannot be loaded" in text
+        known = kind in ("ModelError", "UnsupportedOpError")
+        if not known or int(length) > 2000 or last_line or seconds > 40:
+            wrong.append(f"{name}: {kind or 'loaded'} after {seconds:.1f} s: {text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_error_says_how_to_give_more() -> None:
+    bomb = single("Tile", [np.array([[1, 2]], np.float32), ints(2**5, 2**6)])
+    with pytest.raises(ModelError, match=r"limits=qnnrt\.Limits\(constant_bytes=\.\.\.\)"):
+        importer.load(bomb, limits=qnnrt.Limits(constant_bytes=8 << 10))
+    model = importer.load(bomb, limits=qnnrt.Limits(constant_bytes=64 << 10))
+    assert model.tensors["o0"].shape == (32, 128)
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        (qnnrt.Limits(constant_bytes=1000), "bytes"),
+        (qnnrt.Limits(steps=2), "step"),
+        (qnnrt.Limits(operations=10), "operations"),
+        (qnnrt.Limits(seconds=1e-9), "seconds"),
+    ],
+)
+def test_each_limit_holds(limits: qnnrt.Limits, says: str) -> None:
+    nodes = [
+        helper.make_node("Tile", ["c", "n"], ["t"]),
+        helper.make_node("Add", ["x", "t"], ["u"]),
+        helper.make_node("Relu", ["u"], ["y"]),
+    ]
+    constants = {"c": np.array([1, 2], np.float32), "n": ints(500)}
+    model = bombs.network(nodes, constants, {"x": (1000,)})
+    assert importer.load(model).outputs == ["y"]
+    with pytest.raises(ModelError, match=says):
+        importer.load(model, limits=limits)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "1", True, float("nan")])
+def test_limits_are_positive_numbers(wrong: object) -> None:
+    with pytest.raises(ValueError, match="constant_bytes"):
+        qnnrt.Limits(constant_bytes=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Limits"):
+        importer.load(b"", limits=5)  # type: ignore[arg-type]
+
+
+def test_a_large_file_may_take_more_than_a_small_one() -> None:
+    """16 times its bytes, so that weights of few bits can be made floats."""
+    Budget(None, "a file", lambda: (64 << 20, 1)).take(1 << 30)
+    with pytest.raises(ModelError, match="536,870,912 bytes"):
+        Budget(None, "a file", lambda: (1 << 20, 1)).take(1 << 30)
+
+
+def test_a_lookup_of_token_types_folds() -> None:
+    """GatherElements of int64[1,512] by int64[1,128]: the evaluator of onnx takes 64 columns."""
+    buffered, index = np.arange(512, dtype=np.int64)[None] % 7, np.arange(127, -1, -1)[None]
+    nodes = [
+        helper.make_node("GatherElements", ["b", "i"], ["g"], axis=1),
+        helper.make_node("Cast", ["g"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "f"], ["y"]),
+    ]
+    model = importer.load(bombs.network(nodes, {"b": buffered, "i": index}, {"x": (1, 128)}))
+    with qnnrt.Session(model, backend="cpu") as session:
+        y = session.run({"x": np.zeros((1, 128), np.float32)})["y"]
+    np.testing.assert_array_equal(y, buffered[:, :128][:, ::-1])
+
+
+def test_a_view_of_one_element_costs_nothing() -> None:
+    """A mask of one value, broadcast, is used where it is small in the end."""
+    model = bombs.uniform(
+        (2**14, 2**14),
+        [
+            helper.make_node("Slice", ["c", "zero", "two"], ["d"]),
+            helper.make_node("Slice", ["d", "zero", "two", "one"], ["e"]),
+            helper.make_node("Add", ["x", "e"], ["y"]),
+        ],
+        zero=ints(0),
+        two=ints(2),
+        one=ints(1),
+    )
+    assert importer.load(model, limits=qnnrt.Limits(constant_bytes=1 << 16)).outputs == ["y"]
+
+
+# ---- data files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", sorted(bombs.places(bombs.external("w.bin", {}))))
+def test_data_files_are_found_beside_the_model_wherever_the_tensor_lies(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "model", tmp_path / "elsewhere"
+    here.mkdir()
+    there.mkdir()
+    model = bombs.places(bombs.external("w.bin", {}))[place]
+    (here / "m.onnx").write_bytes(model.SerializeToString())
+    (there / "w.bin").write_bytes(np.array([5, 5], np.float32).tobytes())
+    monkeypatch.chdir(there)
+    with pytest.raises(ModelError, match=r"w\.bin"):
+        qnnrt.load(here / "m.onnx")
+    with pytest.raises(ModelError, match=r"beside the model"):
+        importer.load(model.SerializeToString())
+    if place == "a list":
+        return  # no operator takes it; it is never read from another folder
+    (here / "w.bin").write_bytes(np.array([1, 2], np.float32).tobytes())
+    loaded = qnnrt.load(here / "m.onnx")
+    data = [t.data.tolist() for t in loaded.constants()]
+    assert [1.0, 2.0] in data
+
+
+def _bad_places(folder: Path) -> dict[str, tuple[str, dict[str, str]]]:
+    (folder / "w.bin").write_bytes(bytes(8))
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "fifo")
+    (folder / "out").symlink_to(folder.parent / "secret.bin")
+    (folder.parent / "secret.bin").write_bytes(bytes(64))
+    (folder / "null").symlink_to("/dev/zero")
+    return {
+        "absolute": (str(folder / "w.bin"), {}),
+        "above": ("../secret.bin", {}),
+        "a link out of the folder": ("out", {}),
+        "a link to a device": ("null", {}),
+        "a folder": ("folder", {}),
+        "the folder itself": (".", {}),
+        "a FIFO": ("fifo", {}),
+        "NUL": ("w\0.bin", {}),
+        "nothing": ("", {}),
+        "a long name": ("n" * 5000, {}),
+        "behind the end": ("w.bin", {"offset": "4"}),
+        "far behind the end": ("w.bin", {"offset": str(2**63)}),
+        "a length beyond": ("w.bin", {"length": "4096"}),
+        "a length of its own": ("w.bin", {"length": "4"}),
+        "a negative offset": ("w.bin", {"offset": "-4"}),
+        "an offset in words": ("w.bin", {"offset": "four"}),
+        "a negative length": ("w.bin", {"length": "-8"}),
+    }
+
+
+def test_data_outside_of_a_file_or_of_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = folder / "m.onnx"
+    for name, (location, entries) in _bad_places(folder).items():
+        model = bombs.places(bombs.external(location, entries))["a function"]
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(ModelError) as caught:
+            qnnrt.load(path)
+        assert len(str(caught.value)) < 2000, name
+        assert "cannot be loaded" not in str(caught.value), name
+
+
+def test_tensors_that_share_a_data_file_cannot_read_it_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    (tmp_path / "w.bin").write_bytes(bytes(4 << 20))
+    model = bombs.network([helper.make_node("Relu", ["x"], ["y"])])
+    for i in range(1000):
+        tensor = bombs.external("w.bin", {}, dims=1 << 20)
+        tensor.name = f"w{i}"
+        model.graph.initializer.append(tensor)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=r"w4.*16777216|times as much"):
+        qnnrt.load(path)
+
+
+# ---- functions ---------------------------------------------------------------------------------
+
+
+def test_functions_of_a_file_give_what_their_bodies_say() -> None:
+    """Defaults, attributes of the caller, functions in functions and branches, omitted inputs."""
+    node = helper.make_node
+    scale = onnx.FunctionProto()
+    scale.CopyFrom(
+        helper.make_function(
+            "own", "scale", ["a"], ["b", "unused"],
+            [
+                node("Constant", [], ["s"]), node("Mul", ["a", "s"], ["b"]),
+                node("Loop", ["a", "a"], ["unused"]),
+            ],
+            [helper.make_opsetid("", 21)], attribute_protos=[helper.make_attribute("by", 2.0)],
+        )
+    )  # fmt: skip
+    attr = scale.node[0].attribute.add(name="value_float", ref_attr_name="by")
+    attr.type = onnx.AttributeProto.FLOAT
+    twice = bombs.function("twice", [bombs.call("scale", "a", "t"), bombs.call("scale", "t", "b")])
+    named = node("scale", ["t"], ["u"], domain="own", by=10.0)
+    branches = {
+        f"{kind}_branch": helper.make_graph(
+            [bombs.call("scale", "u", "v")], kind, [], [onnx.ValueInfoProto(name="v")]
+        )
+        for kind in ("then", "else")
+    }
+    model = bombs.network(
+        [bombs.call("twice", "x", "t"), named, node("If", ["yes"], ["y"], **branches)],
+        {"yes": np.array(True)},
+        functions=[twice, scale],
+    )
+    with qnnrt.Session(importer.load(model), backend="cpu") as session:
+        y = session.run({"x": np.array([1, -3], np.float32)})["y"]
+    np.testing.assert_array_equal(y, [80, -240])
+
+
+# ---- paths and the class of errors -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite", ".bin"])
+def test_what_is_no_file_is_one_error_at_once(suffix: str, tmp_path: Path) -> None:
+    folder, fifo, link = (tmp_path / f"{n}{suffix}" for n in ("folder", "fifo", "zero"))
+    folder.mkdir()
+    os.mkfifo(fifo)
+    link.symlink_to("/dev/zero")
+    address = tmp_path / f"socket{suffix}"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(address))
+        for path in (folder, fifo, link, address):
+            started = time.monotonic()
+            with pytest.raises(ModelError, match=path.name):
+                qnnrt.load(path)
+            assert time.monotonic() - started < 5
+    with pytest.raises(ModelError):
+        qnnrt.load(f"a\0b{suffix}")
+    with pytest.raises(FileNotFoundError):
+        qnnrt.load(tmp_path / f"none{suffix}")
+
+
+def test_the_bytes_of_a_file_are_not_the_text_of_the_error() -> None:
+    for data in (bytes(1 << 24), bytearray(1 << 24), b"/tmp/model.onnx"):
+        with pytest.raises(ModelError, match="load takes a path") as caught:
+            qnnrt.load(data)  # type: ignore[arg-type]
+        assert len(str(caught.value)) < 500
+    with pytest.raises(ModelError) as caught:
+        qnnrt.load("x" * (1 << 20))
+    assert len(str(caught.value)) < 4000
+    with pytest.raises((ModelError, OSError)) as error:
+        qnnrt.load("x" * (1 << 20) + ".onnx")
+    assert len(str(error.value)) < 4000
+
+
+def test_whatever_a_reader_raises_is_a_model_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last line: nothing is known to come to it."""
+    model = single("Relu", [(2,)])
+    for raised in (
+        RecursionError("x" * 10**6),
+        KeyError("k"),
+        AssertionError(),
+        ZeroDivisionError(),
+    ):
+
+        def fail(*_: object, error: Exception = raised) -> None:
+            raise error
+
+        monkeypatch.setattr(importer, "finish", fail)
+        with pytest.raises(ModelError) as caught:
+            importer.load(model)
+        assert len(str(caught.value)) < 10_000
+    monkeypatch.setattr(importer, "finish", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    with pytest.raises(MemoryError, match="not enough memory"):
+        importer.load(model)
+
+
+# ---- the process for onnx's own code -----------------------------------------------------------
+
+
+def _einsum() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Einsum", ["c", "c"], ["e"], equation="i,i->i"),
+        helper.make_node("Add", ["x", "e"], ["y"]),
+    ]
+    return bombs.network(nodes, {"c": np.array([3, 4], np.float32)})
+
+
+def test_a_rare_operator_is_evaluated_in_a_process_of_its_own() -> None:
+    model = importer.load(_einsum())
+    assert [9.0, 16.0] in [t.data.tolist() for t in model.constants()]
+
+
+def test_the_death_of_the_process_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_ADDRESS_SPACE", -(500 << 20))
+    with pytest.raises(ModelError, match=r"Einsum.*in a process of its own"):
+        importer.load(_einsum())
+    monkeypatch.undo()
+    assert importer.load(_einsum()).outputs == ["y"]
+
+
+def test_without_an_interpreter_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a program that embeds Python, sys.executable is that program: it is never started."""
+    for wrong in ("", "/usr/bin/blender", None, "/nowhere/python3"):
+        monkeypatch.setattr("sys.executable", wrong)
+        monkeypatch.setattr("sys.exec_prefix", "/nowhere")
+        monkeypatch.setattr("sys.base_exec_prefix", "/nowhere")
+        with pytest.raises(ModelError, match="no Python interpreter to start"):
+            importer.load(_einsum())
