@@ -21,7 +21,8 @@ def op_table() -> dict[str, dict[str, Any]]:
     end. ``moves``: its outputs are made of elements of its inputs, ``may_move``: with some params,
     ``fills``: and of others. ``clamps``: see :func:`bounds`. ``converts``: takes fixed-point
     numbers and floats at once, these at its ports that are ``real``. ``fuses``: takes activations.
-    ``lpai``: that backend takes it.
+    ``lpai``: that backend takes it, with the values of its param ``operation`` whose bits are set
+    in ``lpai_operations``.
     """
     return {op["type"]: op for op in json.loads(_core.op_coverage_json())}
 

@@ -14,13 +14,18 @@ Shape = tuple[int, ...]
 
 @dataclass(eq=False)
 class Edge:
-    """A tensor of the graph being built: physical shape, and constant data if it is static."""
+    """A tensor of the graph being built: physical shape, and constant data if it is static.
+
+    Attributes:
+        scalar: an input or output that has no dimensions in the file.
+    """
 
     shape: Shape
     dtype: np.dtype
     data: np.ndarray | None = None
     name: str = ""
     quantization: Quantization | None = None
+    scalar: bool = False
 
 
 @dataclass(eq=False)
@@ -87,4 +92,4 @@ def unique(name: str, used: dict[str, int]) -> str:
 
 
 def _tensor(edge: Edge, name: str) -> Tensor:
-    return Tensor(name, edge.shape, edge.dtype, edge.data, edge.quantization)
+    return Tensor(name, edge.shape, edge.dtype, edge.data, edge.quantization, edge.scalar)

@@ -190,7 +190,7 @@ def merge_affine(graph: Graph) -> None:
 #: Operations that move, compare or count, for which a 64-bit float is as good as any other type.
 _ANY_FLOAT = {
     "Argmax", "Argmin", "Cast", "ChannelShuffle", "Concat", "CumulativeSum", "DepthToSpace",
-    "ElementWiseAbs", "ElementWiseAdd", "ElementWiseBinary", "ElementWiseDivide",
+    "ElementWiseAdd", "ElementWiseBinary", "ElementWiseDivide",
     "ElementWiseEqual", "ElementWiseGreater", "ElementWiseGreaterEqual", "ElementWiseLess",
     "ElementWiseLessEqual", "ElementWiseMaximum", "ElementWiseMinimum", "ElementWiseMultiply",
     "ElementWiseSelect", "ElementWiseSubtract", "Gather", "GatherElements", "GatherNd", "OneHot",

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from .._native.op_table import op_table
+from .._native.op_table import choices, op_table
 from ..errors import UnsupportedNode, UnsupportedOpError
 from ..model import Model, Node
 from ..qnn.backend_base import BackendBase
@@ -32,6 +32,8 @@ def refuse_floats(model: Model, backend: BackendBase) -> None:
             shared = _FIXED_POINT + _QUANTIZE
         elif known is not None and node.type not in known:
             reason = "lpai has no such operation"
+        elif known is not None and (operation := _refused_operation(node)) is not None:
+            reason = f"lpai has {node.type} without the operation {operation}"
         else:
             continue
         types = ", ".join(model.tensors[n].dtype.name for n in node.inputs if n)
@@ -39,6 +41,18 @@ def refuse_floats(model: Model, backend: BackendBase) -> None:
     if refused:
         source = os.fspath(model.source) if model.source else None
         raise UnsupportedOpError(refused, source)
+
+
+def _refused_operation(node: Node) -> str | None:
+    """The name of what an op that has several operations is to do, where lpai has it without."""
+    record = op_table().get(node.type)
+    if record is None or "operation" not in node.params:
+        return None
+    number = int(np.asarray(node.params["operation"]))
+    if number >= 32 or record["lpai_operations"] >> number & 1:
+        return None
+    names = choices(node.type, "operation")
+    return repr(names[number]) if number < len(names) else str(number)
 
 
 def _floats(model: Model, node: Node) -> Iterator[str]:

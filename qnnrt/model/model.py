@@ -71,13 +71,19 @@ class Quantization:
 
 @dataclass
 class Tensor:
-    """A tensor of the graph. With `data` it is a constant (QNN: STATIC)."""
+    """A tensor of the graph. With `data` it is a constant (QNN: STATIC).
+
+    Attributes:
+        scalar: an input or output that the file has without dimensions. QNN has no such tensors:
+            `shape` is (1,), and a session gives and takes arrays of shape ().
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
     data: np.ndarray | None = None
     quantization: Quantization | None = None
+    scalar: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +91,8 @@ class Tensor:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        dims = "x".join(str(d) for d in self.shape) or "scalar"
+        dims = "" if self.scalar else "x".join(str(d) for d in self.shape)
+        dims = dims or "scalar"
         return f"{self.name}: {self.dtype.name}[{dims}]"
 
 
@@ -188,6 +195,8 @@ class Model:
                     f"tensor {key!r} has an encoding, but fixed-point numbers are integers of 8, "
                     f"16 or 32 bits, not {t.dtype}"
                 )
+            if t.scalar and t.shape not in ((), (1,)):
+                yield f"tensor {key!r} is a scalar of shape {t.shape}"
             if t.data is not None and (t.data.shape != t.shape or t.data.dtype != t.dtype):
                 yield (
                     f"constant {key!r} is declared {t.dtype}{list(t.shape)} but holds "

@@ -35,7 +35,9 @@ class BoundTensor:
     """An input or output of a session, and the memory that it is bound to.
 
     Attributes:
-        name, shape, dtype, quantization: as the model says.
+        name, dtype, quantization: as the model says.
+        shape: likewise; () for what the model's file has without dimensions, though the graph and
+            the memory handle have it as [1].
         nbytes: size in bytes.
         io: how it is bound: "memhandle", "raw", or on lpai "scratch".
         prepare: the memory type that the graph was built with, likewise.
@@ -49,7 +51,7 @@ class BoundTensor:
         self._index = index
         self._is_output = output
         self.name = tensor.name
-        self.shape: tuple[int, ...] = tuple(tensor.shape)
+        self.shape: tuple[int, ...] = () if tensor.scalar else tuple(tensor.shape)
         self.dtype: np.dtype[Any] = np.dtype(tensor.dtype)
         self.quantization = tensor.quantization
         self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
@@ -67,7 +69,7 @@ class BoundTensor:
         if self.io == "scratch":
             binder = self._binder()
             if binder is not None and not binder.closed:
-                return binder.scratch_array(self)
+                return without_dimensions(self, binder.scratch_array(self))
         if self._on_device:
             raise BindError(
                 self.name,
@@ -165,6 +167,11 @@ def data_type_of(tensor: ModelTensor) -> int:
     if code is not None:
         return int(code)
     return data_type(tensor.dtype, quantized=tensor.quantization is not None)
+
+
+def without_dimensions(t: BoundTensor, array: np.ndarray) -> np.ndarray:
+    """An array of one element as the array of a tensor that has no dimensions, in place."""
+    return array.reshape(()) if not t.shape and array.shape == (1,) else array
 
 
 def same_memory(a: np.ndarray, b: np.ndarray) -> bool:

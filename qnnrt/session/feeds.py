@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import CopyError
-from .binding import BoundTensor, same_memory
+from .binding import BoundTensor, same_memory, without_dimensions
 from .stats import Counters
 
 _FED: Final = "the array fed is not the bound memory"
@@ -57,7 +57,7 @@ class Feeds:
         if name not in self._inputs:
             raise KeyError(f"no input {name!r}; there are {', '.join(map(repr, self._inputs))}")
         t = self._inputs[name]
-        array = np.asarray(value)
+        array = without_dimensions(t, np.asarray(value))
         if array.shape != t.shape or array.dtype != t.dtype:
             raise ValueError(
                 f"input {name!r} needs {t.dtype}{list(t.shape)}, not "

@@ -15,7 +15,13 @@ from ..memory import buffer_of
 from ..qnn.context import Context
 from ..qnn.graph import Graph
 from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle
-from .binding import BoundTensor, as_array, buffer_of_fd, check_layout
+from .binding import (
+    BoundTensor,
+    as_array,
+    buffer_of_fd,
+    check_layout,
+    without_dimensions,
+)
 from .policies import MemoryPolicy
 from .stats import Counters
 
@@ -188,7 +194,7 @@ class SessionMemory:
                 raise BindError(t.name, f"needs {t.nbytes} bytes, the buffer has {buffer.nbytes}")
             array = buffer.array(t.shape, t.dtype)
         else:
-            array = as_array(t, x)
+            array = without_dimensions(t, as_array(t, x))
             try:
                 buffer, offset = buffer_of(array)
             except LookupError:

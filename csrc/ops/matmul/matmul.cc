@@ -279,6 +279,52 @@ class MatMul final : public Kernel {
   SharedBytes packed_;
 };
 
+// Products of integers, which wrap as ONNX's do. T is unsigned: the bits are those of the signed
+// type, and overflow is defined.
+template <typename T>
+class IntegerMatMul final : public Kernel {
+ public:
+  IntegerMatMul(const MatMulGeometry& g, bool has_bias) : g_(g), has_bias_(has_bias) {}
+
+  Status Run(const ExecArgs& args) override {
+    const T* bias = has_bias_ ? static_cast<const T*>(args.in[2]) : nullptr;
+    const size_t work = std::max<size_t>(1, g_.n * g_.k);
+    const size_t grain = std::max<size_t>(1, kGrain / work);
+    args.threads.For(g_.batches * g_.m, grain, [&](size_t begin, size_t end) {
+      for (size_t row = begin; row < end; ++row) {
+        size_t ai, bi;
+        g_.Locate(row / g_.m, &ai, &bi);
+        const T* a = static_cast<const T*>(args.in[0]) + ai * g_.m * g_.k;
+        const T* b = static_cast<const T*>(args.in[1]) + bi * g_.k * g_.n;
+        Row(a, b, row % g_.m, bias, static_cast<T*>(args.out[0]) + row * g_.n);
+      }
+    });
+    return Status::Ok();
+  }
+
+ private:
+  static constexpr size_t kGrain = 64 * 1024;  // products worth a thread
+
+  void Row(const T* a, const T* b, size_t m, const T* bias, T* out) const {
+    const size_t a_step = g_.transpose_a ? g_.m : 1;
+    a += g_.transpose_a ? m : m * g_.k;
+    for (size_t n = 0; n < g_.n; ++n) out[n] = bias != nullptr ? bias[n] : T{0};
+    if (g_.transpose_b) {
+      for (size_t n = 0; n < g_.n; ++n) {
+        for (size_t k = 0; k < g_.k; ++k) out[n] += a[k * a_step] * b[n * g_.k + k];
+      }
+      return;
+    }
+    for (size_t k = 0; k < g_.k; ++k) {
+      const T factor = a[k * a_step];
+      for (size_t n = 0; n < g_.n; ++n) out[n] += factor * b[k * g_.n + n];
+    }
+  }
+
+  const MatMulGeometry g_;
+  const bool has_bias_;
+};
+
 Status Infer(const Node& node, std::vector<Shape>* outputs) {
   Shape shape;
   QNNRT_ASSIGN_OR_RETURN(const MatMulGeometry g, Read(node, &shape));
@@ -290,18 +336,25 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
 Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options) {
   Shape shape;
   QNNRT_ASSIGN_OR_RETURN(const MatMulGeometry g, Read(node, &shape));
+  const TypeSet type = TypeBit(node.inputs[0]->dtype);
+  if ((type & (types::kI32 | types::kU32)) != 0)
+    return KernelPtr(new IntegerMatMul<uint32_t>(g, node.HasInput(2)));
+  if ((type & (types::kI64 | types::kU64)) != 0)
+    return KernelPtr(new IntegerMatMul<uint64_t>(g, node.HasInput(2)));
   return MatMul::Make(node, g, options);
 }
 
 }  // namespace
 
 OpList MatMulOps() {
+  // QNN's has no integers that are none of fixed point; ONNX's has those of 32 and 64 bits.
+  const TypeSet numbers = types::kFloat | types::kI32 | types::kI64 | types::kU32 | types::kU64;
   OpDef matmul;
   matmul.type = "MatMul";
-  matmul.inputs = {{"in0", types::kFloat, PortSpec::kOne, -1, 2, 8},
-                   {"in1", types::kFloat, PortSpec::kOne, 0, 2, 8},
-                   {"bias", types::kFloat, PortSpec::kOptional, 0, 1, 1}};
-  matmul.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 2, 8}};
+  matmul.inputs = {{"in0", numbers, PortSpec::kOne, -1, 2, 8},
+                   {"in1", numbers, PortSpec::kOne, 0, 2, 8},
+                   {"bias", numbers, PortSpec::kOptional, 0, 1, 1}};
+  matmul.outputs = {{"out", numbers, PortSpec::kOne, 0, 2, 8}};
   matmul.params = {{"transpose_in0", ParamSpec::kBool, Default(false)},
                    {"transpose_in1", ParamSpec::kBool, Default(false)}};
   matmul.infer = Infer;

@@ -55,6 +55,7 @@ Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& option
     if (node.type != entry.type) continue;
     if (IsEmpty(node.inputs) || IsEmpty(node.outputs)) return KernelPtr();
     const bool fixed = HasFixed(node.inputs);
+    if (!fixed && (TypeBit(node.inputs[0]->dtype) & types::kFloat) == 0) return KernelPtr();
     if (fixed && entry.make_fixed == nullptr) return KernelPtr();
     if (onednn::Load() == nullptr) return KernelPtr();
     if (!fixed) return entry.make(node, options);

@@ -143,6 +143,9 @@ def _load(
     lowered = passes.Graph(lowering.b.ops, given, outputs)
     quantized.run(lowered, quantized_io)
     passes.run(lowered)
+    lowering.refuse_types(lowered.ops)
+    if lowering.unsupported:
+        raise UnsupportedOpError(lowering.unsupported, where)
     model = finish(lowered.ops, given, outputs, graph.name or "graph")
     model.source = where
     model.check()
@@ -199,4 +202,5 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     if edge.data is not None or edge in taken:
         edge = b.raw("Reshape", [edge], [(edge.shape, edge.dtype)])[0]
     edge.name = name
+    edge.scalar = not value.shape
     return edge

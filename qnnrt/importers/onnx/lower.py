@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 
 from ...errors import ModelError, UnsupportedNode
+from .. import admission
 from ..budget import Budget
-from ..graph import Edge
+from ..graph import Edge, Op, physical
 from ..guard import shortened
 from . import (  # noqa: F401  (the modules fill the table of rules)
     fold,
@@ -27,7 +28,7 @@ from .checks import Spec, attributes_of, check, newest, spec_of
 from .child import Child
 from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import infer
-from .nodes import TABLE, Lowering, OnnxNode, Result, Unsupported
+from .nodes import TABLE, Lowering, OnnxNode, Refused, Result, Unsupported
 from .patterns import OWN_DOMAIN, Scalar
 from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import array_of, dense_of, opset_of
@@ -65,13 +66,14 @@ class GraphLowering(Lowering):
         self.unsupported: list[UnsupportedNode] = []
         self._made: set[int] = set()  # constants that were computed, by their id
         self._calls = 0
+        self._lowered: dict[str, tuple[str, str]] = {}  # node -> operator, types of its inputs
 
     # ---- inputs ----------------------------------------------------------------------------
 
     def add_input(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype, perm: tuple[int, ...]
     ) -> Edge:
-        edge = Edge(tuple(shape[p] for p in perm) or (1,), dtype, name=name)
+        edge = Edge(physical([shape[p] for p in perm]), dtype, name=name, scalar=not shape)
         self.env[name] = Value(shape, dtype, edge, perm)
         return edge
 
@@ -121,6 +123,7 @@ class GraphLowering(Lowering):
             proto,
             {},
         )
+        self._lowered[name] = (node.op, self._types(node))
         try:
             if any(i in self.poisoned for i in proto.input):
                 if not self._known(node):
@@ -175,6 +178,15 @@ class GraphLowering(Lowering):
             UnsupportedNode(shortened(node.name), op, self._types(node), reason)
         )
         self.poisoned.update(filter(None, node.outputs))
+
+    def refuse_types(self, ops: Sequence[Op]) -> None:
+        """Note the nodes whose operations QNN has, but not for these types or ranks."""
+        noted: set[str] = set()
+        for op, reason in admission.refused(ops):
+            if op.name not in noted:
+                noted.add(op.name)
+                onnx_op, types = self._lowered.get(op.name, (op.type, ""))
+                self.unsupported.append(UnsupportedNode(op.name, onnx_op, types, reason))
 
     @staticmethod
     def _types(node: OnnxNode) -> str:
@@ -244,6 +256,8 @@ class GraphLowering(Lowering):
             self.b.scope = node.name
             try:
                 return self._fitting(node, _listed(lower(self, node)))
+            except Refused:
+                raise
             except Unsupported as exc:
                 refusal = exc  # what was emitted for it so far has no consumer and is dropped
         expanded = self._expand(node, spec.schema, opsets)

@@ -34,6 +34,10 @@ class Unsupported(Exception):
     """This node cannot be expressed; the text is the reason."""
 
 
+class Refused(Unsupported):
+    """Nor can it be by the function that ONNX defines the operator by."""
+
+
 def lowers(*op_types: str, to: str) -> Callable[[LowerFn], LowerFn]:
     """Register a lowering for ONNX `op_types`; `to` names its QNN ops for the documentation."""
 

@@ -41,9 +41,15 @@ def leaky_relu(c: Lowering, n: OnnxNode) -> Value:
     return nary(c, "Prelu", [x, slope])
 
 
-@lowers("PRelu", to="Prelu")
+@lowers("PRelu", to="Prelu, or ElementWiseSelect and elementwise")
 def prelu(c: Lowering, n: OnnxNode) -> Value:
-    return nary(c, "Prelu", [n.input(0), n.input(1)])
+    x, slope = n.input(0), n.input(1)
+    if x.dtype.kind == "u":
+        return x
+    if x.dtype.kind == "i":
+        below = nary(c, "ElementWiseLess", [x, scalar(0, x.dtype)], np.dtype(bool))
+        return select(c, below, mul(c, x, slope), x)
+    return nary(c, "Prelu", [x, slope])
 
 
 @lowers("Selu", to="Elu, ElementWiseMultiply")

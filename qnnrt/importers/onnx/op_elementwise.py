@@ -13,7 +13,6 @@ from .values import Value
 BOOL = np.dtype(bool)
 
 _UNARY = {
-    "Abs": "ElementWiseAbs",
     "Asin": "ElementWiseAsin",
     "Atan": "ElementWiseAtan",
     "Ceil": "ElementWiseCeil",
@@ -24,7 +23,6 @@ _UNARY = {
     "Neg": "ElementWiseNeg",
     "Not": "ElementWiseNot",
     "Round": "ElementWiseRound",
-    "Sign": "ElementWiseSign",
     "Sin": "ElementWiseSin",
     "Sqrt": "ElementWiseSquareRoot",
 }
@@ -57,6 +55,24 @@ _VARIADIC = {
 
 def lower_unary(c: Lowering, n: OnnxNode) -> Value:
     return unary(c, _UNARY[n.op], n.input(0))
+
+
+@lowers("Abs", to="ElementWiseAbs")
+def absolute(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    if x.dtype.kind == "u":
+        return x
+    if x.dtype == np.float64:  # exact, where QNN's computes in 32 bits
+        return nary(c, "ElementWiseMaximum", [sub(c, scalar(0, x.dtype), x), x])
+    return unary(c, "ElementWiseAbs", x)
+
+
+@lowers("Sign", to="ElementWiseSign")
+def sign(c: Lowering, n: OnnxNode) -> Value:
+    x = n.input(0)
+    if x.dtype.kind == "u":
+        return nary(c, "ElementWiseMinimum", [x, scalar(1, x.dtype)])
+    return unary(c, "ElementWiseSign", x)
 
 
 def lower_binary(c: Lowering, n: OnnxNode) -> Value:

@@ -84,15 +84,19 @@ def scatter_elements(c: Lowering, n: OnnxNode) -> Value:
     x, index, updates = c.b.real(n.input(0)), n.input(1), n.input(2)
     axis = axis_of(n.integer("axis"), x.rank)
     index = c.b.with_perm(indices(c, index, x.shape[axis]), x.perm)
-    return c.b.op(
+    reduction, dtype = _reduction(n), x.dtype
+    if dtype.kind == "b" and reduction:  # or, and, or: of 0 and 1
+        x, updates = cast(c, x, np.int32), cast(c, updates, np.int32)
+    y = c.b.op(
         "ScatterElements",
         [x, index, c.b.with_perm(updates, x.perm)],
         x.shape,
         x.dtype,
         x.perm,
         axis=np.uint32(x.perm.index(axis)),
-        reduction=_reduction(n),
+        reduction=reduction,
     )
+    return cast(c, y, dtype)
 
 
 @lowers("ScatterND", to="ScatterNd")
@@ -100,10 +104,13 @@ def scatter_nd(c: Lowering, n: OnnxNode) -> Value:
     x, index, updates = c.b.plain(n.input(0)), n.input(1), c.b.plain(n.input(2))
     depth = index.shape[-1]
     index = c.b.plain(indices(c, index, np.array(x.shape[:depth])))
-    reduction = _reduction(n)
+    reduction, dtype = _reduction(n), x.dtype
     if reduction == 3:
         raise Unsupported("reduction 'max'")
-    return c.b.op("ScatterNd", [x, index, updates], x.shape, x.dtype, reduction=reduction)
+    if dtype.kind == "b" and reduction:  # or, and: sums and products of 0 and 1
+        x, updates = cast(c, x, np.int32), cast(c, updates, np.int32)
+    y = c.b.op("ScatterNd", [x, index, updates], x.shape, x.dtype, reduction=reduction)
+    return cast(c, y, dtype)
 
 
 @lowers("OneHot", to="OneHot")
@@ -153,7 +160,10 @@ def grid_sample(c: Lowering, n: OnnxNode) -> Value:
         raise Unsupported(f"mode {mode!r}")
     border = {"zeros": 0, "border": 1, "reflection": 2}[n.text("padding_mode", "zeros")]
     shape = (x.shape[0], x.shape[1], *grid.shape[1:-1])
-    return c.b.op(
+    dtype = x.dtype
+    if dtype.kind == "f" and grid.dtype != dtype:
+        x, grid = cast(c, x, np.float32), cast(c, grid, np.float32)
+    y = c.b.op(
         "GridSample",
         [x, grid],
         shape,
@@ -163,6 +173,7 @@ def grid_sample(c: Lowering, n: OnnxNode) -> Value:
         mode=np.uint32(codes[mode]),
         padding_mode=np.uint32(border),
     )
+    return cast(c, y, dtype)
 
 
 @lowers("RoiAlign", to="RoiAlign")

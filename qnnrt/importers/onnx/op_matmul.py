@@ -57,7 +57,7 @@ def matmul(c: Lowering, a: Value, b: Value) -> Value:
         b = c.b.reshape(b, (*b.shape, 1))
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(f"cannot multiply {list(a.shape)} by {list(b.shape)}")
-    if a.rank == b.rank == 2 and b.is_const:
+    if a.rank == b.rank == 2 and b.is_const and a.dtype.kind == "f":
         return c.b.reshape(fully_connected(c, a, b, None), shape)
     left, turn_left = _operand(c, a)
     right, turn_right = _operand(c, b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..shorthand import u32
-from .common import add, div, mul, nary, plus, reduce, scalar, sub, unary
+from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant
 
@@ -25,12 +25,17 @@ def batch_normalization(c: Lowering, n: OnnxNode) -> Value:
         w = s / np.sqrt(v + epsilon)
         parts = [constant(a.astype(x.dtype)) for a in (w, b - m * w)]
         return c.b.op("Batchnorm", [x, *parts], x.shape, None, x.perm)
+    dtype = x.dtype
+    if {v.dtype for v in (scale, bias, mean, variance)} != {dtype}:
+        x, scale, bias, mean, variance = (
+            cast(c, v, np.float32) for v in (x, scale, bias, mean, variance)
+        )
     root = unary(c, "ElementWiseSquareRoot", plus(c, variance, epsilon))
     weight = div(c, scale, root)
     offset = sub(c, bias, mul(c, mean, weight))
     along = (-1, *[1] * (x.rank - 2)) if x.rank > 1 else (1,)
     column = [c.b.reshape(p, (p.shape[0], *along[1:])) for p in (weight, offset)]
-    return add(c, mul(c, x, column[0]), column[1])
+    return cast(c, add(c, mul(c, x, column[0]), column[1]), dtype)
 
 
 @lowers("InstanceNormalization", to="InstanceNorm")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import cast, div, mul, nary, plus, reduce, scalar, sub, unary  # noqa: F401
-from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
+from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
+from .nodes import Lowering, OnnxNode, Refused, Result, Unsupported, axis_of, lowers
 from .values import Value, identity
 
 _DIRECT = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
@@ -21,19 +21,50 @@ def _axes(n: OnnxNode, x: Value) -> list[int] | None:
     return sorted({axis_of(a, x.rank) for a in found})
 
 
+def _integer_root(c: Lowering, total: Value) -> Value:
+    """The whole part of the square root of integers that are not negative.
+
+    The root in 32-bit floats is off by up to 2^-23 of it. A step of Newton's in integers brings it
+    to the whole part or one above or below.
+    """
+    wide, single = np.dtype(np.int64), np.dtype(np.float32)
+    total = cast(c, total, wide)
+    one = scalar(1, wide)
+    root = cast(c, unary(c, "ElementWiseSquareRoot", cast(c, total, single)), wide)
+    root = nary(c, "ElementWiseMaximum", [root, one])  # of 0: 0 / 1
+    root = div(c, add(c, root, div(c, total, root)), scalar(2, wide))
+    # By quotients: the square of a root that is one too large may not fit.
+    root = nary(c, "ElementWiseMaximum", [root, one])
+    above = nary(c, "ElementWiseGreater", [root, div(c, total, root)], np.dtype(bool))
+    root = sub(c, root, cast(c, above, wide))
+    after = plus(c, root, 1)
+    fits = nary(c, "ElementWiseLessEqual", [after, div(c, total, after)], np.dtype(bool))
+    return add(c, root, cast(c, fits, wide))
+
+
 def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
+    if n.op in ("ReduceLogSum", "ReduceLogSumExp") and x.dtype.kind != "f":
+        raise Refused("logarithms of integers, whose fractions would be cut off")
+    if n.op == "ReduceL2" and x.dtype == np.uint64:
+        raise Refused("roots of integers that 63 bits do not hold")
     axes = _axes(n, x)
     keep = bool(n.integer("keepdims", 1))
+    whole = x.dtype if n.op == "ReduceL2" and x.dtype.kind in "iu" else None
     if n.op in ("ReduceL1",):
-        x = unary(c, "ElementWiseAbs", x)
+        if x.dtype == np.float64:
+            x = nary(c, "ElementWiseMaximum", [sub(c, scalar(0, x.dtype), x), x])
+        elif x.dtype.kind != "u":
+            x = unary(c, "ElementWiseAbs", x)
     elif n.op in ("ReduceL2", "ReduceSumSquare"):
+        x = cast(c, x, np.dtype(np.int64)) if whole is not None else x
         x = mul(c, x, x)
     if x.dtype.kind == "b":
         # Any and all: QNN reduces numbers only.
         y = lower_reduce_numbers(c, n, cast(c, x, np.dtype(np.int32)), axes, keep)
         return cast(c, y, x.dtype)
-    return lower_reduce_numbers(c, n, x, axes, keep)
+    y = lower_reduce_numbers(c, n, x, axes, keep)
+    return y if whole is None else cast(c, y, whole)
 
 
 def lower_reduce_numbers(
@@ -51,7 +82,8 @@ def lower_reduce_numbers(
     if axes:
         x = reduce(c, kind, x, axes, keep or peak is not None)
     if n.op == "ReduceL2":
-        x = unary(c, "ElementWiseSquareRoot", x)
+        root = x.dtype.kind == "f"
+        x = unary(c, "ElementWiseSquareRoot", x) if root else _integer_root(c, x)
     elif n.op in ("ReduceLogSum", "ReduceLogSumExp"):
         x = unary(c, "ElementWiseLog", x)
     if peak is not None:

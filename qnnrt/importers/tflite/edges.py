@@ -67,5 +67,6 @@ def _outputs(lowering: Lowering, names: Mapping[int, str], given: list[Edge]) ->
         if edge.data is not None or edge in given or edge in found:
             edge = lowering.b.edge(lowering.b.copy(value, value.shape))
         edge.name = name
+        edge.scalar = not value.shape
         found.append(edge)
     return found

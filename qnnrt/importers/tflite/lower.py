@@ -74,7 +74,9 @@ class Lowering:
                 "not have"
             )
         encoding = tensor.encoding
-        edge = Edge(physical(shape), tensor.dtype, name=name, quantization=encoding)
+        edge = Edge(
+            physical(shape), tensor.dtype, name=name, quantization=encoding, scalar=not shape
+        )
         self.env[index] = Value(shape, tensor.dtype, edge, None, encoding)
         return edge
 

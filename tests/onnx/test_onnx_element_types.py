@@ -1,0 +1,252 @@
+"""Every operator of the importer on every element type that its schema allows.
+
+A file that loads runs: what the runtime cannot compute is named when the file is loaded, or, where
+that depends on the backend, when the session is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import qnnrt
+from qnnrt.importers import onnx as importer
+from qnnrt.importers.onnx.nodes import TABLE
+from support.onnx.models import model_of, node
+from support.onnx.sweep import Case, cases, recipes
+
+#: Where ONNX Runtime computes less exactly than the operator's definition.
+_OTHERWISE = {
+    "ReduceL2-1-float16": "the sum of squares is beyond 65504; ONNX Runtime has it in 32 bits",
+}
+_TOLERANCE = {2: 2e-2, 4: 2e-5, 8: 1e-5}  # by the size of a float
+
+
+@functools.cache
+def loaded() -> list[tuple[Case, qnnrt.Model]]:
+    """The cases of which the importer does not name what it cannot do."""
+    found = []
+    for case in cases():
+        try:
+            found.append((case, importer.load(case.model)))
+        except qnnrt.ModelError:
+            continue
+    return found
+
+
+def run(model: qnnrt.Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    with qnnrt.Session(model) as session:
+        return list(session.run(feeds).values())
+
+
+def difference(found: np.ndarray, wanted: np.ndarray) -> str:
+    """What is wrong, or nothing."""
+    if found.dtype != wanted.dtype or found.shape != wanted.shape:
+        return f"{found.dtype}{found.shape} instead of {wanted.dtype}{wanted.shape}"
+    if found.dtype.kind in "iub":
+        wrong = np.count_nonzero(found != wanted)
+        return f"{wrong} of {found.size} differ" if wrong else ""
+    tolerance = _TOLERANCE[found.dtype.itemsize]
+    close = np.allclose(
+        found.astype(float), wanted.astype(float), tolerance, tolerance, equal_nan=True
+    )
+    return "" if close else f"{found.ravel()[:4]} instead of {wanted.ravel()[:4]}"
+
+
+def test_there_is_a_recipe_for_every_operator() -> None:
+    assert set(recipes()) == set(TABLE)
+
+
+def test_what_loads_runs_on_the_cpu_backend() -> None:
+    rng = np.random.default_rng(14)
+    failed = []
+    for case, model in loaded():
+        try:
+            run(model, case.feeds(rng))
+        except qnnrt.Error as e:
+            failed.append(f"{case.label}: {e}")
+    assert not failed, "\n".join(failed)
+    assert len(loaded()) > 1600
+
+
+@pytest.mark.foreign
+@pytest.mark.slow
+def test_what_onnx_runtime_takes_agrees_with_it() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    rng = np.random.default_rng(14)
+    wrong, counts = [], Counter()
+    for case, model in loaded():
+        if case.label in _OTHERWISE:
+            continue
+        feeds = case.feeds(rng)
+        try:
+            other = ort.InferenceSession(case.model.SerializeToString(), options)
+            wanted = other.run(None, feeds)
+        except Exception:  # it has no kernel for these types, or not for these values
+            counts["refused"] += 1
+            continue
+        for found, expected in zip(run(model, feeds), wanted, strict=True):
+            if text := difference(found, expected):
+                wrong.append(f"{case.label}: {text}")
+        counts["compared"] += 1
+    assert not wrong, "\n".join(wrong)
+    assert counts["compared"] > 1300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["htp", "lpai"])
+def test_another_backend_names_what_it_does_not_take(backend: str) -> None:
+    failed = []
+    shared = qnnrt.qnn.Backend.open(backend)
+    for case, model in loaded():
+        try:
+            qnnrt.Session(model, shared).close()
+        except qnnrt.UnsupportedOpError:
+            continue
+        except qnnrt.Error as e:
+            failed.append(f"{case.label}: {e}")
+    shared.close()
+    assert not failed, "\n".join(failed)
+
+
+def test_lpai_names_a_hard_sigmoid_with_all_others() -> None:
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        node("HardSigmoid", ["d"], ["h"], name="hard"),
+        node("QuantizeLinear", ["h", "s", "z"], ["r"]),
+        node("DequantizeLinear", ["r", "s", "z"], ["e"]),
+        node("Sin", ["e"], ["f"], name="sine"),
+        node("QuantizeLinear", ["f", "s", "z"], ["t"]),
+        node("DequantizeLinear", ["t", "s", "z"], ["y"]),
+    ]
+    constants = {"s": np.float32(0.05), "z": np.uint8(0)}
+    model = importer.load(model_of(nodes, {"x": (2, 3)}, ["y"], constants, 17, {}))
+    assert {"ElementWiseNeuron", "ElementWiseSin"} <= set(model.op_counts())
+    with pytest.raises(qnnrt.UnsupportedOpError) as e:
+        qnnrt.Session(model, "lpai")
+    assert [n.op for n in e.value.nodes] == ["ElementWiseNeuron", "ElementWiseSin"]
+    assert e.value.nodes[0].reason == (
+        "lpai has ElementWiseNeuron without the operation 'hard_sigmoid'"
+    )
+
+
+# ---- integers to the bit
+
+
+def one(
+    op: str, x: list[np.ndarray], opset: int = 17, **attrs: object
+) -> tuple[np.ndarray, np.dtype]:
+    names = [f"x{i}" for i in range(len(x))]
+    types = {n: helper.np_dtype_to_tensor_dtype(a.dtype) for n, a in zip(names, x, strict=True)}
+    proto = model_of(
+        [node(op, names, ["y"], **attrs)],
+        {n: a.shape for n, a in zip(names, x, strict=True)},
+        ["y"],
+        {},
+        opset,
+        types,
+    )
+    (y,) = run(importer.load(proto), dict(zip(names, x, strict=True)))
+    return y, x[0].dtype
+
+
+WIDE = [np.int32, np.int64, np.uint32, np.uint64]
+
+
+def any_integers(rng: np.random.Generator, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((5, 7), (7, 3)), ((2, 1, 5, 7), (3, 7, 4)), ((7,), (2, 7, 3)), ((64, 300), (300, 70))],
+)
+def test_products_of_integers_wrap(dtype: type, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    x, y = any_integers(rng, dtype, a), any_integers(rng, dtype, b)
+    found, kind = one("MatMul", [x, y])
+    assert found.dtype == kind
+    assert np.array_equal(found, np.matmul(x, y))
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_gemm_of_integers_wraps(dtype: type, transposed: int) -> None:
+    rng = np.random.default_rng(4)
+    a, b, c = (any_integers(rng, dtype, s) for s in ((6, 5), (5, 6), (6,)))
+    if transposed:
+        a, b = a.T.copy(), b.T.copy()
+    found, _ = one("Gemm", [a, b, c], transA=transposed, transB=transposed)
+    left, right = (a.T, b.T) if transposed else (a, b)
+    assert np.array_equal(found, np.matmul(left, right) + c)
+
+
+def test_a_constant_matrix_of_integers_multiplies_as_well() -> None:
+    rng = np.random.default_rng(5)
+    x, w = any_integers(rng, np.int64, (3, 4)), any_integers(rng, np.int64, (4, 2))
+    types = {"x": TensorProto.INT64}
+    proto = model_of([node("MatMul", ["x", "w"], ["y"])], {"x": (3, 4)}, ["y"], {"w": w}, 17, types)
+    assert np.array_equal(run(importer.load(proto), {"x": x})[0], x @ w)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_abs_and_sign_of_what_has_no_sign(dtype: type) -> None:
+    x = np.array([0, 1, 2, np.iinfo(dtype).max], dtype)
+    assert np.array_equal(one("Abs", [x])[0], x)
+    assert np.array_equal(one("Sign", [x])[0], np.sign(x))
+
+
+def test_abs_of_doubles_is_exact() -> None:
+    x = np.array([-1e300, 1 + 2**-50, -0.0, 5e-324, np.inf, -np.inf, np.nan])
+    found, dtype = one("Abs", [x])
+    assert dtype == np.float64
+    assert np.array_equal(found, np.abs(x), equal_nan=True)
+
+
+def test_erf_of_doubles() -> None:
+    x = np.linspace(-4, 4, 101)
+    wanted = [math.erf(v) for v in x]
+    found, dtype = one("Erf", [x])
+    assert dtype == found.dtype == np.float64
+    assert np.allclose(found, wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_prelu_of_integers(dtype: type) -> None:
+    rng = np.random.default_rng(6)
+    x, slope = any_integers(rng, dtype, (2, 3, 4)), any_integers(rng, dtype, (3, 1))
+    wanted = np.where(x < 0, x * slope, x)
+    assert np.array_equal(one("PRelu", [x, slope])[0], wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_the_norm_of_integers_is_the_whole_part_of_the_root(dtype: type) -> None:
+    near = [n * n + d for n in (2, 3, 4097, 46340, 30011) for d in (-1, 0, 1)]
+    squares = [0, 1, 2, 3, *near, *((2**31 - 1, 2**62, 10**18 - 1) if dtype == np.int64 else ())]
+    # Every total as a sum of four squares would be long: the root is taken of their squares.
+    sides = np.array([[math.isqrt(s), 0] for s in squares], dtype)
+    found, _ = one("ReduceL2", [sides], axes=[1], keepdims=0)
+    assert found.tolist() == [math.isqrt(s) for s in squares]
+    rng = np.random.default_rng(7)
+    x = rng.integers(-20000, 20000, (500, 3)).astype(dtype)
+    found, _ = one("ReduceL2", [x], axes=[1], keepdims=0)
+    assert found.tolist() == [math.isqrt(int((r.astype(np.int64) ** 2).sum())) for r in x]
+
+
+def test_a_logarithm_of_integers_is_named_when_the_file_is_loaded() -> None:
+    for op in ("ReduceLogSumExp", "ReduceLogSum"):
+        for opset in (13, 18, 21):
+            types = {"x": TensorProto.INT64}
+            proto = model_of([node(op, ["x"], ["y"])], {"x": (2, 3)}, ["y"], {}, opset, types)
+            with pytest.raises(qnnrt.UnsupportedOpError, match="logarithms of integers"):
+                importer.load(proto)
