@@ -35,6 +35,23 @@ RANDOM = {
 }
 
 
+#: Operators on images, sequences and the like, which compute no shapes or parameters: the graph
+#: computes them from constants as from anything else. ONNX's evaluator would ignore attributes of
+#: some, of some it has the wrong shapes, and results of old versions.
+_COMPUTED = {
+    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GRU", "GlobalAveragePool",
+    "GlobalLpPool", "GlobalMaxPool", "GridSample", "GroupNormalization", "Hardmax",
+    "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "LogSoftmax",
+    "LpNormalization", "LpPool", "MaxPool", "MeanVarianceNormalization", "RMSNormalization",
+    "RNN", "Resize", "RoiAlign", "Softmax", "Upsample",
+}  # fmt: skip
+
+
+def left_to_graph(node: OnnxNode) -> bool:
+    """Is it lowered even if all of its inputs are constants?"""
+    return node.op in _COMPUTED and not evaluates(node)
+
+
 def evaluates(node: OnnxNode) -> bool:
     """Is the operator evaluated here?"""
     return node.domain == "" and node.op in EVALUATORS

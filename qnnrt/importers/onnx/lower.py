@@ -242,13 +242,13 @@ class GraphLowering(Lowering):
             and not any(a.type == onnx.AttributeProto.GRAPH for a in node.proto.attribute)
         )
         codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
-        if folds and not codes:
+        lower = TABLE.get(node.op) if node.domain == "" else None
+        if folds and not codes and not (lower is not None and fold.left_to_graph(node)):
             return self._fitting(node, self._fold(node, spec, opsets))
         empty = self._empty(node)
         if empty is not None:
             return empty
         self._weigh(node)
-        lower = TABLE.get(node.op) if node.domain == "" else None
         refusal: Unsupported | None = None
         if lower is not None:
             if any(v is not None and not v.is_const and 0 in v.shape for v in node.inputs):

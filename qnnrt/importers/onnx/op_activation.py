@@ -183,7 +183,7 @@ def hardmax(c: Lowering, n: OnnxNode) -> Value:
     x = c.b.plain(n.input(0))
     shape = x.shape
     axis = axis_of(n.integer("axis", -1 if n.version >= 13 else 1), x.rank)
-    if n.version < 13:
+    if n.version < 13 or x.rank == 1:  # without a dimension that stays Argmax had no output shape
         x = c.b.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
         axis = 1
     left = [d for i, d in enumerate(x.shape) if i != axis]
