@@ -4,6 +4,7 @@
     --backends cpu,htp,lpai,gpu               what runs them besides the cpu backend
     --only Conv2d,Relu                        models of these ops alone
     --first 1234 --count 1 --verbose          one model again
+    --onnx                                    ONNX models, with ONNX Runtime and onnx's evaluator
 
 A model is a function of seed and number, whatever the other options are. A child that dies or hangs
 is a finding, with the model it was at; a wrong result is minimised and printed. Ends with counts
@@ -13,6 +14,7 @@ by check, op and type, and with status 1 when there was a finding.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import resource
@@ -47,6 +49,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--checks", help="instead of those of the backends: names, with commas")
     parser.add_argument("--only", default="", help="ops, with commas")
     parser.add_argument("--theme", help="the element type of most tensors")
+    parser.add_argument("--onnx", action="store_true", help="ONNX models instead")
     parser.add_argument("--verbose", action="store_true", help="print every model")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -76,6 +79,9 @@ def child(o: argparse.Namespace) -> None:
     """Works through its models; a line of JSON for what is begun, and for what came of it."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if o.onnx:
+        onnx_child(o)
+        return
     from support.random_models.generate import generate
 
     only = [op for op in o.only.split(",") if op]
@@ -126,6 +132,38 @@ def _checked(o: argparse.Namespace, number: int, made: Any, names: list[str]) ->
     return found
 
 
+def onnx_child(o: argparse.Namespace) -> None:
+    """The same for ONNX models. ONNX Runtime may be missing: then it is named as left out."""
+    from support.random_models import onnx_checks
+
+    only = [op for op in o.only.split(",") if op]
+    with_ort = importlib.util.find_spec("onnxruntime") is not None
+    for number in range(o.first, o.first + o.count):
+        _say({"begin": number})
+        try:
+            case = onnx_checks.generate(o.seed, number, only=only)
+        except Exception:
+            _say({"number": number, "wrong": {"generator": [traceback.format_exc()[-1500:]]}})
+            continue
+        if o.verbose:
+            print(onnx_checks.described(case), file=sys.stderr)
+        _say({"check": "onnx"})
+        verdict = onnx_checks.check(case, with_ort) if case.outputs else onnx_checks.Verdict()
+        found: dict[str, Any] = {
+            "number": number, "wrong": {}, "text": {}, "done": ["onnx"], "left": [],
+            "taken": [[*key, n] for key, n in case.taken.items()], "refused": [],
+            "differs": [[who, *what] for who, what in verdict.differs.items()],
+        }  # fmt: skip
+        if verdict.left:
+            found["done"], found["left"] = [], [["onnx", verdict.left]]
+        elif not with_ort:
+            found["left"] = [["onnxruntime", "it is not installed"]]
+        if verdict.wrong:
+            found["wrong"]["onnx"] = verdict.wrong
+            found["text"]["onnx"] = onnx_checks.described(case)[:4000]
+        _say(found)
+
+
 def _say(what: dict[str, Any]) -> None:
     print(json.dumps(what), flush=True)
 
@@ -142,6 +180,8 @@ class Tally:
         self.left: Counter[tuple[str, str]] = Counter()
         self.taken: Counter[tuple[str, str]] = Counter()
         self.refused: Counter[tuple[str, str]] = Counter()
+        self.differs: Counter[tuple[str, str]] = Counter()
+        self.examples: dict[tuple[str, str], str] = {}
         self.findings: list[str] = []
 
     def add(self, said: dict[str, Any], seed: int) -> None:
@@ -152,6 +192,10 @@ class Tally:
             self.taken[op, kind] += n
         for op, why, n in said.get("refused", ()):
             self.refused[op, why] += n
+        for who, op, line in said.get("differs", ()):
+            key = (who, op or line)
+            self.differs[key] += 1
+            self.examples.setdefault(key, f"model {said['number']}: {line}")
         for name, lines in said["wrong"].items():
             small = said.get("text", {}).get(name, "")
             text = "\n  ".join([f"seed {seed} model {said['number']}, {name}:", *lines[:4]])
@@ -161,7 +205,7 @@ class Tally:
         self.findings.append(text)
         print(f"FINDING {text}\n", flush=True)
 
-    def report(self) -> None:
+    def report(self, onnx: bool) -> None:
         from qnnrt._native.op_table import op_table
 
         print(f"{self.models} models; checks done: {dict(self.done)}")
@@ -169,6 +213,8 @@ class Tally:
         for (name, _), n in self.left.items():
             left[name] += n
         print(f"models that a backend does not take: {dict(left)}")
+        for key, n in self.differs.most_common(60):
+            print(f"  {n} differ: {key[0]}, {key[1][:120]}; {self.examples[key][:200]}")
         ops: Counter[str] = Counter()
         kinds: Counter[str] = Counter()
         for (op, kind), n in self.taken.items():
@@ -176,6 +222,12 @@ class Tally:
             kinds[kind] += n
         print("nodes by type:", ", ".join(f"{k} {n}" for k, n in kinds.most_common()))
         print("nodes by op:", ", ".join(f"{k} {n}" for k, n in sorted(ops.items())))
+        if onnx:
+            from support.random_models.onnx_checks import RULES
+
+            print("operators never reached:", sorted(set(RULES) - set(ops)) or "none")
+            print(f"{len(self.findings)} findings")
+            return
         pairs = {
             (name, kind)
             for name, r in op_table().items()
@@ -258,7 +310,11 @@ def _passed_on(o: argparse.Namespace) -> list[str]:
     given = ["--seed", str(o.seed), "--backends", o.backends, "--only", o.only]
     given += ["--checks", o.checks] if o.checks else []
     given += ["--theme", o.theme] if o.theme else []
-    return given + [f for f, on in (("--verbose", o.verbose), ("--no-shrink", o.no_shrink)) if on]
+    return given + [
+        f
+        for f, on in (("--verbose", o.verbose), ("--onnx", o.onnx), ("--no-shrink", o.no_shrink))
+        if on
+    ]
 
 
 def main() -> int:
@@ -275,7 +331,7 @@ def main() -> int:
         jobs = [pool.submit(batch, o, i, min(BATCH, o.first + o.count - i), tally) for i in ends]
         for job in jobs:
             job.result()
-    tally.report()
+    tally.report(o.onnx)
     print(f"{time.monotonic() - began:.0f} s")
     return bool(tally.findings)
 

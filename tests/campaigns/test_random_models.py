@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from qnnrt._native.op_table import op_table
+from qnnrt.importers.onnx.nodes import TABLE
 from support.one_node import case
 from support.outside import PATHS, run_script
-from support.random_models import checks
+from support.random_models import checks, onnx_checks
 from support.random_models.compare import truth
 from support.random_models.generate import generate
 from support.random_models.growing import RULES
@@ -67,6 +68,20 @@ def test_a_wrong_element_is_found_and_the_model_made_small() -> None:
     assert not checks.true(single, {"out0": got})
     got[3] *= 1 + 1e-5
     assert checks.true(single, {"out0": got})
+
+
+def test_every_onnx_operator_has_a_rule() -> None:
+    assert set(onnx_checks.RULES) == set(TABLE)
+
+
+@pytest.mark.foreign
+def test_random_onnx_models_give_what_float64_says() -> None:
+    """The campaign compares them with ONNX Runtime, too."""
+    wrong = []
+    for number in range(25):
+        found = onnx_checks.check(onnx_checks.generate(SEED, number), with_ort=False)
+        wrong += [f"model {number}: {line}" for line in found.wrong]
+    assert not wrong, f"seed {SEED}: " + "\n".join(wrong)
 
 
 @pytest.mark.slow

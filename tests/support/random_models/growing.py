@@ -67,24 +67,11 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
     return register
 
 
-class Growing:
-    """The model so far; its values on the feeds."""
+class Chance:
+    """Random choices."""
 
-    def __init__(self, seed: int, number: int, theme: str | None = None) -> None:
-        self.rng = np.random.default_rng((seed, number))
-        self.model = Model(f"random-{seed}-{number}")
-        self.feeds: dict[str, np.ndarray] = {}
-        self.values: dict[str, np.ndarray] = {}  # as stored
-        self.kinds: dict[str, str] = {}  # names of the op table
-        self.private: set[str] = set()  # made for one node: no operand of others
-        self.theme = theme or self.choice(
-            ["FLOAT_32"] * 9 + ["FLOAT_16"] * 2 + ["FIXED"] * 5 + [*INTS, "FLOAT_64", "BOOL_8"]
-        )
-        if self.theme == "FIXED":
-            self.theme = self.choice(FIXED_ACTIVATIONS)
-        self._count = 0
-
-    # ---- chance
+    def __init__(self, *seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
 
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
@@ -115,6 +102,24 @@ class Growing:
             return shape
         kept = shape[self.int(0, len(shape)) :] if self.chance(0.4) else shape
         return tuple(1 if self.chance(0.4) else d for d in kept)
+
+
+class Growing(Chance):
+    """The model so far; its values on the feeds."""
+
+    def __init__(self, seed: int, number: int, theme: str | None = None) -> None:
+        super().__init__(seed, number)
+        self.model = Model(f"random-{seed}-{number}")
+        self.feeds: dict[str, np.ndarray] = {}
+        self.values: dict[str, np.ndarray] = {}  # as stored
+        self.kinds: dict[str, str] = {}  # names of the op table
+        self.private: set[str] = set()  # made for one node: no operand of others
+        self.theme = theme or self.choice(
+            ["FLOAT_32"] * 9 + ["FLOAT_16"] * 2 + ["FIXED"] * 5 + [*INTS, "FLOAT_64", "BOOL_8"]
+        )
+        if self.theme == "FIXED":
+            self.theme = self.choice(FIXED_ACTIVATIONS)
+        self._count = 0
 
     # ---- what there is
 
