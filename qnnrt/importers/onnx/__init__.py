@@ -43,7 +43,7 @@ from .functions import Key, called, local_functions, needed, subgraph_reads
 from .lower import FOLDED_OPS, GraphLowering
 from .nodes import TARGETS
 from .qlinear import BODIES, LINEAR, MICROSOFT
-from .reader import count_nodes, opset_of, read
+from .reader import opset_of, read, size_of
 from .types import graph_inputs
 from .values import Builder, channel_last, identity
 
@@ -117,7 +117,7 @@ def _load(
 ) -> Model:
     proto, where, size = read(source)
     opsets = opset_of(proto)
-    budget = Budget(limits, where, lambda: (size or proto.ByteSize(), count_nodes(proto)))
+    budget = Budget(limits, where, lambda: size_of(proto, size))
     functions = local_functions(proto, where)
     graph = proto.graph
     inputs = graph_inputs(graph, where, shapes, fixed)

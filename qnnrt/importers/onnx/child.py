@@ -112,9 +112,10 @@ class Child:
         # One thread each: pools of threads reserve address space for every core.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         space = _ADDRESS_SPACE + max(self.budget.bytes_left, 0)
+        paths = [os.path.abspath(path) for path in sys.path if path]
         try:
             self._process = subprocess.Popen(
-                [_interpreter(), "-I", "-S", "-c", source, str(space), *sys.path],
+                [_interpreter(), "-I", "-S", "-c", source, str(space), *paths],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -60,13 +61,18 @@ def trilu(node: OnnxNode, args: Given, budget: Budget) -> Found:
     if x.ndim < 2:
         raise ValueError(f"a matrix is expected, not {list(x.shape)}")
     given = optional(args, 1)
-    # Beyond the matrix on either side, every offset means the same.
-    offset = 0 if given is None else int(np.clip(given.reshape(()), -max(x.shape), max(x.shape)))
-    budget.array(x.shape[-2:], bool, "a mask", copies=2)
-    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])[None, :]
-    upper = node.integer("upper", 1)
-    kept = columns >= rows + offset if upper else columns <= rows + offset
+    offset = 0 if given is None else int(given.reshape(()))
+    kept = triangle(x.shape[-2:], offset, bool(node.integer("upper", 1)), budget)
     return np.where(kept, x, np.zeros((), x.dtype))
+
+
+def triangle(shape: Sequence[int], offset: int, upper: bool, budget: Budget) -> np.ndarray:
+    """True on one side of a diagonal and on it."""
+    budget.array(shape, bool, f"a mask of shape {list(shape)}")
+    # Beyond the matrix on either side, every offset means the same.
+    offset = min(max(offset, -max(shape)), max(shape))
+    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])[None, :]
+    return columns >= rows + offset if upper else columns <= rows + offset
 
 
 @evaluates("OneHot")

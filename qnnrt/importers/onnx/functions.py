@@ -99,14 +99,14 @@ def _context_dependent(node: OnnxNode, version: int, child: Child) -> bytes:
     text = proto.SerializeToString(deterministic=True)
     types = tuple(b"" if v is None else type_proto(v).SerializeToString() for v in node.inputs)
     key = (node.op, node.domain, version, text, types)
-    if key not in _BODIES:
+    body = _BODIES.get(key)
+    if body is None:
         body = child.expand(node.op, node.domain, version, text, types)
-        if len(text) + len(body) > 2**16:
-            return body
-        if len(_BODIES) >= _MOST_BODIES:
-            _BODIES.pop(next(iter(_BODIES)), None)
-        _BODIES[key] = body
-    return _BODIES[key]
+        if len(text) + len(body) < 2**16:
+            if len(_BODIES) >= _MOST_BODIES:
+                _BODIES.clear()
+            _BODIES[key] = body
+    return body
 
 
 def instantiate(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..shorthand import u32
 from .common import concat, gather_const, pad_constant, pad_op, select, strided
+from .fold_make import triangle
 from .fold_shape import bounds, reshape_target
 from .fold_table import integers
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
@@ -226,9 +227,7 @@ def trilu(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     k = n.const_input(1, "k")
     offset = 0 if k is None else int(k.reshape(()))
-    c.budget.array(x.shape[-2:], bool, f"a mask of shape {list(x.shape[-2:])}", copies=3)
-    ones = np.ones(x.shape[-2:], bool)
-    mask = np.triu(ones, offset) if n.integer("upper", 1) else np.tril(ones, offset)
+    mask = triangle(x.shape[-2:], offset, bool(n.integer("upper", 1)), c.budget)
     return select(c, constant(mask), x, constant(np.zeros((), x.dtype)))
 
 

@@ -79,6 +79,9 @@ def _check(model: onnx.ModelProto, where: str) -> None:
             label = f"{where}: function {shortened(repr(function.name))}"
             _check_opset(function, function.node, label, model)
     _check_names(model.graph, where)
+    for node in _all_nodes(model):
+        for name in (node.name, *node.output):
+            _check_name(name, where)
 
 
 def _check_opset(
@@ -108,7 +111,6 @@ def _check_names(graph: onnx.GraphProto, where: str) -> None:
     for name in (graph.name, *known):
         _check_name(name, where)
     for index, node in enumerate(graph.node):
-        _check_name(node.name, where)
         label = f"node {shortened(repr(node.name or index))} ({shortened(node.op_type)})"
         if not node.op_type:
             raise ModelError(f"{where}: node {shortened(repr(node.name or index))} has no op type")
@@ -119,7 +121,6 @@ def _check_names(graph: onnx.GraphProto, where: str) -> None:
                     "an initializer nor the output of an earlier node"
                 )
         for name in filter(None, node.output):
-            _check_name(name, where)
             if name in known:
                 raise ModelError(
                     f"{where}: {label} writes {shortened(repr(name))}, which has a value already"
@@ -176,18 +177,25 @@ def _of_attribute(attr: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
         yield from _of_graph(graph)
 
 
-def count_nodes(model: onnx.ModelProto) -> int:
-    """The nodes of a model, functions and branches included."""
+def _all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a model, in functions and branches, too."""
+    left = [*model.graph.node, *(node for f in model.functions for node in f.node)]
+    while left:
+        node = left.pop()
+        yield node
+        for attr in node.attribute:
+            for graph in (*attr.graphs, *([attr.g] if attr.HasField("g") else ())):
+                left.extend(graph.node)
 
-    def of(nodes: list[onnx.NodeProto]) -> int:
-        total = len(nodes)
-        for node in nodes:
-            for attr in node.attribute:
-                inner = (*attr.graphs, *([attr.g] if attr.HasField("g") else ()))
-                total += sum(of(graph.node) for graph in inner)
-        return total
 
-    return of(model.graph.node) + sum(of(f.node) for f in model.functions)
+def size_of(model: onnx.ModelProto, known: int) -> tuple[int, int]:
+    """Bytes (`known` ones of its files, if it has any) and nodes of a model."""
+    if not known:
+        try:
+            known = model.ByteSize()
+        except Exception:
+            known = 2**31  # more than a message can have: its tensors are that large
+    return known, sum(1 for _ in _all_nodes(model))
 
 
 def array_of(tensor: onnx.TensorProto, where: str) -> np.ndarray:

@@ -286,6 +286,10 @@ def other_cases() -> dict[str, Callable[[], onnx.ModelProto]]:
             [node("Relu", ["x"], ["a\0b"]), node("Relu", ["a\0b"], ["y"])]
         ),
         "name of a node with a NUL": lambda: network([node("Relu", ["x"], ["y"], name="a\0b")]),
+        "name in a function with a NUL": lambda: network(
+            [call("f", "x", "y")],
+            functions=[function("f", [node("Relu", ["a"], ["c\0"]), node("Relu", ["c\0"], ["b"])])],
+        ),
         "a long name": lambda: network([node("Relu", ["z" * 2**20], ["y"])]),
         "a long list": lambda: single("Reshape", [(2,), np.arange(2**17, dtype=np.int64)]),
         "a long operator": lambda: network([node("R" * 2**20, ["x"], ["y"])]),
