@@ -24,7 +24,9 @@ _MEMORY_KIB = 4 << 20  # of a C++ test
 #: What a batch of tests may take: so many times what it took, and some seconds.
 _SLOWER, _SECONDS = 6, 4
 #: A part's tests that take longer than this are not run for each mutant.
-_LONGEST = 4.0
+_LONGEST = 6.0
+#: C++ tests that are run together; what is spent on Python tests of one mutant, and around each.
+_QUICK, _PYTHON, _AROUND = 0.05, 5.0, 0.02
 _LAST = "NothingIsLeft"
 
 
@@ -33,6 +35,7 @@ class Test:
     program: str  # path, or "pytest"
     name: str
     seconds: float
+    reaches: int  # so many mutants
 
 
 @dataclass
@@ -56,8 +59,9 @@ def measure(tree: Tree, programs: dict[str, Path], part: Part) -> Reach:
                 reached.write_bytes(bytes(tree.size))
                 start = time.monotonic()
                 status = _run_native(tree, path, [name], 120, QNNRT_MUTANTS_REACHED=str(reached))
-                test = Test(str(path), name, time.monotonic() - start)
+                seconds = time.monotonic() - start
                 seen = reached.read_bytes()
+                test = Test(str(path), name, seconds, seen.count(1))
                 reach.void |= {i for i, byte in enumerate(seen) if byte == 2}
                 _note(reach, test, status == 0, (i for i, byte in enumerate(seen) if byte == 1))
         files = [file for file in part.python if (tree.folder / file).exists()]
@@ -78,7 +82,7 @@ def measure(tree: Tree, programs: dict[str, Path], part: Part) -> Reach:
                         reach.failed.append(f"{file} (status {status}) {server.tail}")
                     for line in result.read_text().splitlines():
                         name, seconds, ids = json.loads(line)
-                        _note(reach, Test("pytest", name, seconds), True, ids)
+                        _note(reach, Test("pytest", name, seconds, len(ids)), True, ids)
     return reach
 
 
@@ -209,15 +213,21 @@ def _batches(tests: list[Test]) -> list[list[Test]]:
     """Quick cases of a C++ program together, the others one by one; then Python's."""
     together: dict[tuple[str, float], list[Test]] = defaultdict(list)
     for test in sorted(tests, key=lambda t: t.seconds):
-        quick = 0.0 if test.program == "pytest" or test.seconds < 0.05 else test.seconds
-        together[test.program, quick].append(test)
-    cost = {key: (key[0] == "pytest", sum(t.seconds for t in b)) for key, b in together.items()}
+        if test.program != "pytest":
+            together[test.program, 0.0 if test.seconds < _QUICK else test.seconds].append(test)
+    cost = {key: sum(test.seconds for test in batch) for key, batch in together.items()}
     batches = [together[key] for key in sorted(together, key=lambda key: cost[key])]
-    # A process of pytest costs more than most of its tests: at most two, the first of few tests.
-    return [piece for batch in batches for piece in _pieces(batch)]
+    return [*batches, *_of_pytest([test for test in tests if test.program == "pytest"])]
 
 
-def _pieces(batch: list[Test]) -> list[list[Test]]:
-    if batch[0].program != "pytest" or len(batch) < 10:
-        return [batch]
-    return [batch[:6], batch[6:]]
+def _of_pytest(tests: list[Test]) -> list[list[Test]]:
+    """Those that reach least, which are about the mutant's line, for some seconds: what a module
+    does when it is imported is reached by every test. First a few, since most mutants do not last.
+    """
+    chosen: list[Test] = []
+    seconds = 0.0
+    for test in sorted(tests, key=lambda t: (t.reaches, t.seconds)):
+        seconds += test.seconds + _AROUND
+        if seconds < _PYTHON or not chosen:
+            chosen.append(test)
+    return [chosen] if len(chosen) < 10 else [chosen[:5], chosen[5:]]

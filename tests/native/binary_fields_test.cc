@@ -1,0 +1,235 @@
+// Context binaries whose fields are wrong one at a time, with checksums that fit: each is refused
+// for what it is, and no check of the loader goes without a field that it refuses.
+#include <set>
+
+#include "binary_samples.h"
+
+using namespace binary_test;  // NOLINT(build/namespaces)
+using At = BinaryHeaderAt;
+
+namespace {
+
+template <typename T>
+T Field(const Bytes& bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+template <typename T>
+void Set(Bytes* bytes, size_t at, T value) {
+  std::memcpy(bytes->data() + at, &value, sizeof value);
+}
+// Of metadata as long as it was, and of the header.
+void Sum(Bytes* bytes, uint64_t metadata) {
+  Set(bytes, At::kMetadataChecksum, Crc32c(bytes->data() + kBinaryHeaderSize, metadata));
+  Set(bytes, At::kHeaderChecksum, Crc32c(bytes->data(), At::kHeaderChecksum));
+}
+void Sum(Bytes* bytes) { Sum(bytes, Field<uint64_t>(*bytes, At::kMetadataSize)); }
+
+// Other values of a field: its neighbours, those of the alignments, the ends of its type.
+template <typename T>
+std::set<T> Others(T value) {
+  std::set<T> found = {0, 1, static_cast<T>(~T{0}), static_cast<T>(~T{0} >> 1),
+                       static_cast<T>((~T{0} >> 1) + 1)};
+  for (T by : {1, 64, 4096}) {
+    found.insert(static_cast<T>(value + by));
+    found.insert(static_cast<T>(value - by));
+  }
+  found.erase(value);
+  return found;
+}
+
+// Where the fields of the first graph lie that place its parts.
+size_t PlacesOf(const Bytes& bytes) {
+  return kBinaryHeaderSize + 4 + Field<uint32_t>(bytes, kBinaryHeaderSize) + 4 + 1 + 8;
+}
+
+TEST(every_field_that_places_something_has_one_value) {
+  Sample one("one", true), two("two", true);
+  const Bytes sound = Written({&one.graph(), &two.graph()});
+  CHECK_EQ(Run(sound, false), 0u);
+  const uint64_t metadata = Field<uint64_t>(sound, At::kMetadataSize);
+  auto refused = [&](Bytes bytes, const std::string& what) {
+    Sum(&bytes, metadata);
+    const ErrorCode code = Run(bytes, false);
+    const bool good =
+        code == QNN_CONTEXT_ERROR_CREATE_FROM_BINARY || code == QNN_CONTEXT_ERROR_BINARY_VERSION;
+    if (!CHECK(good)) std::fprintf(stderr, "  %s: code %u\n", what.c_str(), code);
+  };
+  const size_t wide[] = {At::kSize, At::kMetadataOffset, At::kMetadataSize, At::kWeightsOffset,
+                         At::kWeightsSize};
+  const size_t narrow[] = {At::kFormat, At::kHeaderSize, At::kNumGraphs, At::kFlags};
+  for (size_t at : wide) {
+    for (uint64_t value : Others(Field<uint64_t>(sound, at))) {
+      Bytes bytes = sound;
+      Set(&bytes, at, value);
+      refused(bytes, "header field at " + std::to_string(at) + " = " + std::to_string(value));
+    }
+  }
+  for (size_t at : narrow) {
+    for (uint32_t value : Others(Field<uint32_t>(sound, at))) {
+      if (at == At::kNumGraphs && value < 2) continue;  // the others are not looked for
+      Bytes bytes = sound;
+      Set(&bytes, at, value);
+      refused(bytes, "header field at " + std::to_string(at) + " = " + std::to_string(value));
+    }
+  }
+  // weights_offset, weights_size; after the checksum nodes_offset, nodes_size.
+  const size_t places = PlacesOf(sound);
+  for (size_t at : {places, places + 8, places + 20, places + 28}) {
+    for (uint64_t value : Others(Field<uint64_t>(sound, at))) {
+      Bytes bytes = sound;
+      Set(&bytes, at, value);
+      refused(bytes,
+              "graph field at +" + std::to_string(at - places) + " = " + std::to_string(value));
+    }
+  }
+  Bytes bytes = sound;
+  Set(&bytes, places + 16, Field<uint32_t>(sound, places + 16) ^ 1);
+  refused(bytes, "checksum of the weights");
+  // Two parts that move together, beyond where parts may lie.
+  for (int64_t by : {-4096, 4096}) {
+    bytes = sound;
+    Set(&bytes, At::kWeightsOffset, Field<uint64_t>(sound, At::kWeightsOffset) + by);
+    Set(&bytes, At::kMetadataSize, metadata + by);
+    Sum(&bytes, metadata);
+    CHECK(BinaryView::Open(bytes.data(), bytes.size()).status().code() != 0);
+  }
+}
+
+TEST(threads_are_from_1_to_1024) {
+  Sample one("one", true);
+  const Bytes sound = Written({&one.graph()});
+  const size_t at = kBinaryHeaderSize + 4 + 3;
+  CHECK_EQ(Field<uint32_t>(sound, at), 1u);
+  for (uint32_t threads : {0u, 1u, 2u, 1023u, 1024u, 1025u, 0xFFFFFFFFu}) {
+    Bytes bytes = sound;
+    Set(&bytes, at, threads);
+    Sum(&bytes);
+    auto view = BinaryView::Open(bytes.data(), bytes.size());
+    CHECK_EQ(view.ok(), threads >= 1 && threads <= 1024);
+    if (view.ok()) CHECK_EQ(view->graphs()[0].threads, static_cast<int>(threads));
+  }
+}
+
+TEST(the_header_says_what_was_written) {
+  Sample one("one", true);
+  const Bytes sound = Written({&one.graph()});
+  auto view = BinaryView::Open(sound.data(), sound.size());
+  REQUIRE(view.ok());
+  const BinaryHeader& h = view->header();
+  CHECK_EQ(h.format, kBinaryFormat);
+  CHECK_EQ(h.size, uint64_t{sound.size()});
+  CHECK_EQ(h.weights_offset, kBinaryHeaderSize + h.metadata_size);
+  CHECK_EQ(h.weights_offset + h.weights_size, h.size);
+  CHECK_EQ(h.backend_id, 6u);
+  CHECK(h.core_api.major == 2 && h.core_api.minor == 40 && h.core_api.patch == 0);
+  CHECK(h.backend_api.major == 5 && h.backend_api.minor == 43 && h.backend_api.patch == 0);
+  CHECK(h.build_id.find("qnnrt-") == 0);
+  CHECK_EQ(h.kernels, KernelIdentity(true));
+  const BinaryGraph* graph = view->Find("one");
+  REQUIRE(graph != nullptr && view->Find("on") == nullptr && view->graphs().size() == 1);
+  CHECK(graph->portable_only);
+  CHECK_EQ(graph->arena_bytes, one.graph().plan()->arena().peak);
+  CHECK_EQ(graph->weights_offset, h.weights_offset);
+  CHECK_EQ(graph->weights_size, h.weights_size);
+  CHECK_EQ(graph->nodes_offset + graph->nodes_size <= h.weights_offset, true);
+  for (const auto& [found, wanted] : {std::pair(&graph->inputs, &one.graph().inputs()),
+                                      std::pair(&graph->outputs, &one.graph().outputs())}) {
+    REQUIRE(found->size() == wanted->size());
+    for (size_t i = 0; i < found->size(); ++i) {
+      const Tensor &a = (*found)[i], &b = *(*wanted)[i];
+      CHECK(a.name == b.name && a.id == b.id && a.type == b.type && a.dtype == b.dtype &&
+            a.mem_type == b.mem_type && a.shape == b.shape);
+      const Quantization &q = a.quantization, &r = b.quantization;
+      CHECK(q.defined == r.defined && q.scales == r.scales && q.offsets == r.offsets &&
+            q.axis == r.axis && q.bitwidth == r.bitwidth && q.block == r.block);
+      if (q.defined) CHECK_EQ(q.encoding, r.encoding);
+    }
+  }
+}
+
+// The message without names and numbers.
+std::string Plain(const std::string& message) {
+  std::string out;
+  bool quoted = false;
+  for (char c : message) {
+    if (c == '\'') quoted = !quoted;
+    if (quoted || c == '\'' || (c >= '0' && c <= '9')) continue;
+    out += c;
+  }
+  return out;
+}
+
+// Each byte replaced, and counts and enumerators by their neighbours: what the loader checks of
+// graphs and nodes is refused with its own words.
+TEST(every_complaint_about_a_field_has_a_field) {
+  std::vector<Bytes> binaries = {SampleBinary()};
+  for (const Quantization& weights : WeightEncodings()) {
+    FixedSample sample(weights);
+    binaries.push_back(Written({&sample.graph()}));
+  }
+  std::map<std::string, int> said;
+  for (const Bytes& sound : binaries) {
+    const uint64_t metadata = Field<uint64_t>(sound, At::kMetadataSize);
+    size_t end = kBinaryHeaderSize + metadata;
+    while (sound[end - 1] == 0) --end;
+    for (size_t at = kBinaryHeaderSize; at < end; ++at) {
+      const uint8_t now = sound[at];
+      const std::set<uint8_t> values = {0x00, 0xFF, static_cast<uint8_t>(now + 1),
+                                        static_cast<uint8_t>(now - 1)};
+      for (uint8_t value : values) {
+        if (value == now) continue;
+        Bytes bytes = sound;
+        bytes[at] = value;
+        Sum(&bytes, metadata);
+        ++said[Plain(LoadAndRun(bytes.data(), bytes.size(), true).message())];
+      }
+    }
+  }
+  const char* const expected[] = {
+      "is no graph input or output",
+      "a graph without name or threads",
+      "a tensor has no valid rank",
+      "its list of graphs ends too soon",
+      "its list of nodes ends too soon",
+      "its list of packed weights ends too soon",
+      "its list of tensors ends too soon",
+      "its nodes do not end where they should",
+      "no node writes the output",
+      "of another shape or type",
+      "adds what is not there",
+      "has more inputs than its op takes",
+      "before it is written",
+      "reads no tensor",
+      "takes no post ops",
+      "writes what it may not write",
+      "ends too soon",
+      "has a quantization that its type does not take",
+      "has no data",
+      "has no valid quantization",
+      "has no valid type",
+      "is neither static nor an intermediate result",
+      "is larger than this machine",
+      "which this library does not know",
+      "lies outside of the weights",
+      "does not take",
+      "are the same",
+      "of the context binary is a",
+      "was prepared for other kernels",
+      "blocks of",
+      "its bit width is",
+      "names axis",
+      "puts zero at",
+  };
+  for (const char* words : expected) {
+    bool found = false;
+    for (const auto& [message, count] : said) found |= message.find(words) != std::string::npos;
+    if (!CHECK(found)) std::fprintf(stderr, "  nothing was refused with '%s'\n", words);
+  }
+  CHECK(said[""] > 1000);  // names, and values that may be others
+}
+
+}  // namespace
+
+CHECK_MAIN("binary_fields_test")
