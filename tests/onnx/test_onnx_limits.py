@@ -26,7 +26,11 @@ def test_files_that_ask_for_gigabytes_are_refused_before_they_are_taken() -> Non
     wrong = []
     for name, (kind, text, seconds, peak) in bombs.outcomes(sorted(bombs.memory_bombs())).items():
         named = "wants" in text or "in a process of its own" in text
-        if kind != "ModelError" or not named or peak > 1 << 30 or seconds > 40:
+        if name in bombs.LEFT_TO_GRAPH:
+            named = kind == ""
+        elif kind != "ModelError":
+            named = False
+        if not named or peak > 1 << 30 or seconds > 40:
             wrong.append(f"{name}: {kind} after {seconds:.1f} s, {peak >> 20} MiB: {text}")
     assert not wrong, "\n".join(wrong)
 

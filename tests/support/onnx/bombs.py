@@ -112,6 +112,10 @@ def branch(then: onnx.NodeProto) -> onnx.ModelProto:
     return network([node], {"yes": np.array(True), "n": ints(MANY), "two": np.ones(2, np.float32)})
 
 
+#: Products of constants are left to the graph: nothing is computed while they are loaded.
+LEFT_TO_GRAPH = {"resize", "transposed convolution"}
+
+
 def memory_bombs() -> dict[str, Callable[[], onnx.ModelProto]]:
     """Name -> model, each of which asks for gigabytes."""
     f32 = np.float32
