@@ -173,9 +173,9 @@ def test_weights_of_4_bits_beside_floats(zeros: bool, bias: bool) -> None:
 @pytest.mark.parametrize(
     ("count", "attrs", "message"),
     [
-        (2, {"K": 64, "N": 8, "block_size": 32}, "B and scales are missing"),
+        (2, {"K": 64, "N": 8, "block_size": 32}, "it has 2 inputs; it has to have 3 to 6"),
         (3, {"K": 64, "N": 8, "bits": 2, "block_size": 32}, "256 bytes for 8 x 2 blocks of 32"),
-        (3, {"K": 64, "N": 8}, "block_size have to be positive, and are"),
+        (3, {"K": 64, "N": 8}, "the attribute .block_size. is missing"),
         (3, {"K": -64, "N": 8, "block_size": 32}, "K and block_size have to be positive, and are"),
     ],
 )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from .types import TypeOf
 from .values import Value
 
 _Attribute = onnx.AttributeProto
@@ -83,7 +84,7 @@ ELEMENT_TYPES: dict[int, np.dtype] = {
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """One input of a schema."""
+    """One input or output of a schema."""
 
     name: str
     symbol: str  # inputs of one symbol have one type; "" where each may have its own
@@ -99,6 +100,7 @@ class Spec:
     since: int
     schema: Any
     formals: tuple[Formal, ...]
+    results: tuple[Formal, ...]
     variadic: bool  # the last input may be repeated
     inputs: tuple[int, int]  # at least, at most
     outputs: tuple[int, int]
@@ -131,15 +133,18 @@ def _spec(op: str, version: int, domain: str) -> Spec | None:
     if schema.deprecated:
         return None
     option = onnx.defs.OpSchema.FormalParameterOption
-    formals = tuple(
-        Formal(
-            p.name,
-            p.type_str if p.is_homogeneous or p.option != option.Variadic else "",
-            frozenset(_TYPES[t] for t in p.types if t in _TYPES),
-            p.option == option.Single,
+
+    def formals(parameters: Sequence[Any]) -> tuple[Formal, ...]:
+        return tuple(
+            Formal(
+                p.name,
+                p.type_str if p.is_homogeneous or p.option != option.Variadic else "",
+                frozenset(_TYPES[t] for t in p.types if t in _TYPES),
+                p.option == option.Single,
+            )
+            for p in parameters
         )
-        for p in schema.inputs
-    )
+
     defaults = {
         name: onnx.helper.get_attribute_value(a.default_value)
         for name, a in schema.attributes.items()
@@ -149,7 +154,8 @@ def _spec(op: str, version: int, domain: str) -> Spec | None:
         op,
         schema.since_version,
         schema,
-        formals,
+        formals(schema.inputs),
+        formals(schema.outputs),
         bool(schema.inputs) and schema.inputs[-1].option == option.Variadic,
         (schema.min_input, schema.max_input),
         (schema.min_output, schema.max_output),
@@ -248,6 +254,21 @@ def _listed(entries: Sequence[object]) -> bool:
     return isinstance(entries[0], int | float)
 
 
+def check_results(spec: Spec, types: Sequence[TypeOf]) -> None:
+    """The inferred types have to be ones that the operator gives."""
+    for index, found in enumerate(types):
+        formal = spec.results[min(index, len(spec.results) - 1)]
+        if found is not None and found[1] not in formal.types:
+            raise ValueError(
+                f"output {index} ({formal.name!r}) would be {_name(found[1])}; {spec.op} of opset "
+                f"{spec.since} gives {_names(formal)}"
+            )
+
+
+def _names(formal: Formal) -> str:
+    return ", ".join(sorted(map(_name, formal.types))) or "no tensor"
+
+
 def _present(names: Sequence[str]) -> Sequence[str]:
     """Without the empty names at the end, which say that nothing is given."""
     count = len(names)
@@ -278,10 +299,9 @@ def _check_inputs(spec: Spec, inputs: Sequence[Value | None]) -> None:
             continue
         dtype = value.dtype if value.dtype.kind not in "SU" else _STRING
         if dtype not in formal.types:
-            allowed = ", ".join(sorted(map(_name, formal.types)))
             raise ValueError(
                 f"input {index} ({formal.name!r}) is {_name(dtype)}; {spec.op} of opset "
-                f"{spec.since} takes {allowed or 'no tensor'}"
+                f"{spec.since} takes {_names(formal)}"
             )
         if not formal.symbol:
             continue

@@ -47,20 +47,20 @@ def equation(text: str, shapes: Sequence[Sequence[int]]) -> tuple[list[str], str
         result = spare + "".join(once)
     if len(set(result)) != len(result) or not set(result) <= set("".join(spread)):
         raise ValueError(f"{text!r}: an index of the result is there twice, or in no input")
-    return spread, result, _sizes(text, spread, shapes, spare)
+    return spread, result, _sizes(text, spread, shapes)
 
 
-def _sizes(
-    text: str, terms: list[str], shapes: Sequence[Sequence[int]], spare: str
-) -> dict[str, int]:
+def _sizes(text: str, terms: list[str], shapes: Sequence[Sequence[int]]) -> dict[str, int]:
+    """A dimension of size 1 is broadcast to that of another input, as in numpy."""
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
+        own: dict[str, int] = {}
         for letter, size in zip(term, shape, strict=True):
             known = sizes.setdefault(letter, size)
-            if known == size or (letter in spare and size == 1):
-                continue
-            if letter in spare and known == 1:
-                sizes[letter] = size
-                continue
-            raise ValueError(f"{text!r}: a dimension is {known} in one place and {size} in another")
+            if own.setdefault(letter, size) != size or (known != size and 1 not in (known, size)):
+                raise ValueError(
+                    f"{text!r}: a dimension is {own[letter] if known == size else known} in one "
+                    f"place and {size} in another"
+                )
+            sizes[letter] = size if known == 1 else known
     return sizes

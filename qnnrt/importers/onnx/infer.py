@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from .nodes import OnnxNode, axis_of
+from .nodes import OnnxNode, axis_of, needed
 from .types import TypeOf
+from .values import Value, constant
 
 Shape = tuple[int, ...]
 Found = TypeOf | list[TypeOf]
@@ -62,7 +63,8 @@ def infer(n: OnnxNode) -> list[TypeOf]:
         return unknown
     try:
         found = rule(n)
-    except Unknown:
+    except Unknown as exc:
+        n.unknown = str(exc)
         return unknown
     types = found if isinstance(found, list) else [found]
     for index, entry in enumerate(types[: len(n.outputs)]):
@@ -82,6 +84,25 @@ def _check_result(shape: Shape, index: int) -> None:
         raise ValueError(
             f"output {index} would have the shape {list(shape)}: more than {LARGEST} elements"
         )
+
+
+def misfit(n: OnnxNode, results: Sequence[Value | None]) -> str | None:
+    """How the outputs of a node, once there are some, differ from what was inferred."""
+    for index, (value, wanted) in enumerate(zip(results, n.types, strict=False)):
+        if value is not None and wanted is not None and (value.shape, value.dtype) != wanted:
+            return (
+                f"output {index} is {wanted[1].name}{list(wanted[0])} by the operator's rules and "
+                f"came out as {value.dtype.name}{list(value.shape)}"
+            )
+    return None
+
+
+def empty(n: OnnxNode) -> list[Value | None] | None:
+    """Constants in place of a node of which no output has an element; else None."""
+    wanted = [t for t, name in zip(n.types, n.outputs, strict=True) if name]
+    if not wanted or not all(t is not None and 0 in t[0] for t in wanted):
+        return None
+    return [None if t is None else constant(np.zeros(*t)) for t in n.types]
 
 
 # ---- what rules are made of --------------------------------------------------------------------
@@ -161,7 +182,7 @@ def data_of(n: OnnxNode, index: int) -> np.ndarray | None:
     if value is None:
         return None
     if value.data is None:
-        raise Unknown
+        raise Unknown(needed(index))
     return value.data
 
 

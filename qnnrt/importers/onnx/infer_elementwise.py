@@ -26,9 +26,11 @@ from .types import TypeOf
 
 
 def element_type(n: OnnxNode, name: str) -> np.dtype | None:
-    """The element type that an attribute names; None when it is left out, or 0."""
+    """The element type that an attribute names; None when it is left out, as 0 may say."""
+    if name not in n.attrs:
+        return None
     number = n.integer(name)
-    if not number:
+    if number == 0 and name == "output_dtype":
         return None
     if number not in ELEMENT_TYPES:
         raise ValueError(f"{name} is {number}, which is no element type")
@@ -36,12 +38,19 @@ def element_type(n: OnnxNode, name: str) -> np.dtype | None:
 
 
 @infers(
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh", "Elu",
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Elu",
     "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Mish",
     "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
     "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
 )  # fmt: skip
 def _unary(n: OnnxNode) -> Found:
+    return same(n)
+
+
+@infers("Celu")
+def _celu(n: OnnxNode) -> Found:
+    if not n.number("alpha", 1.0):
+        raise ValueError("alpha is 0, by which it divides")
     return same(n)
 
 
@@ -106,8 +115,7 @@ def _dropout(n: OnnxNode) -> Found:
 @infers("Cast")
 def _cast(n: OnnxNode) -> Found:
     dtype = element_type(n, "to")
-    if dtype is None:
-        raise ValueError("to is 0, which is no element type")
+    assert dtype is not None
     return n.input(0).shape, dtype
 
 
@@ -186,7 +194,10 @@ def _layer_normalization(n: OnnxNode) -> Found:
     for index, what in ((1, "a scale"), (2, "a bias")):
         value = n.optional(index)
         if value is not None:
-            one_way(value.shape, x.shape, what)
+            whole = value.shape
+            while len(whole) > x.rank - axis and whole[0] == 1:
+                whole = whole[1:]
+            one_way(whole, x.shape[axis:], what)
     left = (*x.shape[:axis], *[1] * (x.rank - axis))
     if n.op == "RMSNormalization":
         element_type(n, "stash_type")

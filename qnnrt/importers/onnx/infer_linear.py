@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from .einsum import equation
 from .infer import (
     INT64,
@@ -14,7 +12,6 @@ from .infer import (
     axes_of,
     axis_attribute,
     broadcast,
-    data_of,
     exactly,
     given_or_input,
     infers,
@@ -133,6 +130,7 @@ def _top_k(n: OnnxNode) -> Found:
 @infers("CumSum")
 def _cumulative_sum(n: OnnxNode) -> Found:
     single(n, 1, "axis")
-    axis = data_of(n, 1)
-    axes_of(np.asarray(axis).ravel().tolist(), n.input(0).rank)
+    axis = n.input(1).data
+    if axis is not None:
+        axes_of(axis.ravel().tolist(), n.input(0).rank)
     return same(n)

@@ -14,7 +14,6 @@ from .infer import (
     INT64,
     Found,
     Shape,
-    Unknown,
     axes_of,
     axis_attribute,
     broadcast,
@@ -281,8 +280,7 @@ def _range(n: OnnxNode) -> Found:
     for index, what in enumerate(("start", "limit", "delta")):
         single(n, index, what)
         data = data_of(n, index)
-        if data is None:
-            raise Unknown
+        assert data is not None
         numbers.append(data.reshape(()).item())
     return (range_count(numbers),), n.input(0).dtype
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from .infer import (
     INT64,
     Found,
     Shape,
-    Unknown,
     axes_of,
     exactly,
     infers,
@@ -109,8 +109,8 @@ _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 @infers("Upsample")
 def _upsample(n: OnnxNode) -> Found:
     one_of(n, "mode", ("nearest", "linear", "bilinear"), "nearest")
-    scales = n.attrs.get("scales") if n.version < 9 else list_of(n, 1)
-    return _scaled(n, list(range(n.input(0).rank)), scales), n.input(0).dtype
+    given: Any = n.attrs.get("scales") if n.version < 9 else list_of(n, 1)
+    return _scaled(n, list(range(n.input(0).rank)), given or []), n.input(0).dtype
 
 
 @infers("Resize")
@@ -118,7 +118,7 @@ def _resize(n: OnnxNode) -> Found:
     x = n.input(0)
     one_of(n, "mode", ("nearest", "linear", "cubic"), "nearest")
     if n.version < 11:
-        return _scaled(n, list(range(x.rank)), list_of(n, 1)), x.dtype
+        return _scaled(n, list(range(x.rank)), list_of(n, 1) or []), x.dtype
     transform = one_of(n, "coordinate_transformation_mode", _TRANSFORMS, "half_pixel")
     one_of(n, "nearest_mode", _ROUNDINGS, "round_prefer_floor")
     axes = axes_of(n.integers("axes") or range(x.rank), x.rank)
@@ -131,10 +131,8 @@ def _resize(n: OnnxNode) -> Found:
     return shape, x.dtype
 
 
-def _scaled(n: OnnxNode, axes: list[int], scales: object) -> Shape:
+def _scaled(n: OnnxNode, axes: list[int], scales: list[float]) -> Shape:
     shape = list(n.input(0).shape)
-    if not isinstance(scales, list):
-        raise Unknown
     if len(scales) != len(axes):
         raise ValueError(f"{len(scales)} scales for {len(axes)} axes of {shape}")
     for axis, scale in zip(axes, scales, strict=True):

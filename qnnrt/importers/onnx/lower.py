@@ -24,10 +24,11 @@ from . import (  # noqa: F401  (the modules fill the table of rules)
     infer_windows,
     patterns,
 )
-from .checks import Spec, attributes_of, check, newest, spec_of
+from .checks import Spec, attributes_of, check, check_results, newest, spec_of
 from .child import Child
+from .contrib import CONTRIB
 from .functions import Key, arguments, called, function_body, instantiate, needed
-from .infer import infer
+from .infer import empty, infer, misfit
 from .nodes import TABLE, Lowering, OnnxNode, Refused, Result, Unsupported
 from .patterns import OWN_DOMAIN, Scalar
 from .qlinear import BODIES, LINEAR, MICROSOFT
@@ -224,6 +225,7 @@ class GraphLowering(Lowering):
         if node.op == "If":
             return self._branch(node, opsets)
         node.types = infer(node)
+        check_results(spec, node.types)
         if node.op in ("Shape", "Size"):
             return [constant(self._measure(node))]
         if node.op == "EyeLike":
@@ -245,9 +247,9 @@ class GraphLowering(Lowering):
         lower = TABLE.get(node.op) if node.domain == "" else None
         if folds and not codes and not (lower is not None and fold.left_to_graph(node)):
             return self._fitting(node, self._fold(node, spec, opsets))
-        empty = self._empty(node)
-        if empty is not None:
-            return empty
+        nothing = empty(node)
+        if nothing is not None:
+            return nothing
         self._weigh(node)
         refusal: Unsupported | None = None
         if lower is not None:
@@ -266,23 +268,11 @@ class GraphLowering(Lowering):
         raise refusal or Unsupported("no QNN operation corresponds to it")
 
     @staticmethod
-    def _empty(node: OnnxNode) -> list[Value | None] | None:
-        """Constants in place of a node of which no output has an element."""
-        wanted = [t for t, name in zip(node.types, node.outputs, strict=True) if name]
-        if not wanted or not all(t is not None and 0 in t[0] for t in wanted):
-            return None
-        return [None if t is None else constant(np.zeros(*t)) for t in node.types]
-
-    def _fitting(self, node: OnnxNode, results: list[Value | None]) -> list[Value | None]:
+    def _fitting(node: OnnxNode, results: list[Value | None]) -> list[Value | None]:
         """The results, which have to be what was inferred."""
-        for index, (value, wanted) in enumerate(zip(results, node.types, strict=False)):
-            if value is None or wanted is None or (value.shape, value.dtype) == wanted:
-                continue
-            raise ModelError(
-                f"{self.where}: node {node.name!r} ({node.op}) on {self._types(node)}: output "
-                f"{index} is {wanted[1].name}{list(wanted[0])} by the operator's rules and came "
-                f"out as {value.dtype.name}{list(value.shape)}"
-            )
+        difference = misfit(node, results)
+        if difference is not None:
+            raise ValueError(difference)
         return results
 
     # ---- what a node is ----------------------------------------------------------------------
@@ -291,6 +281,8 @@ class GraphLowering(Lowering):
     def _spec(node: OnnxNode) -> Spec | None:
         if node.domain == OWN_DOMAIN or (node.op in LINEAR and node.domain in ("", MICROSOFT)):
             return newest(node.op)
+        if (node.domain, node.op) in BODIES and node.domain == MICROSOFT:
+            return CONTRIB[node.op]
         return spec_of(node.op, node.version, node.domain)
 
     def _measure(self, node: OnnxNode) -> np.ndarray:

@@ -63,6 +63,7 @@ class OnnxNode:
     types: list[tuple[tuple[int, ...], np.dtype] | None]  # inferred, for each output
     proto: onnx.NodeProto
     attrs: dict[str, object]
+    unknown: str = ""  # why shapes could not be inferred
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
@@ -80,13 +81,13 @@ class OnnxNode:
         """The inferred shape of an output."""
         found = self.types[index]
         if found is None:
-            raise Unsupported(f"the shape of output {index} is not known")
+            raise Unsupported(self.unknown or f"the shape of output {index} is not known")
         return found[0]
 
     def dtype(self, index: int = 0) -> np.dtype:
         found = self.types[index]
         if found is None:
-            raise Unsupported(f"the type of output {index} is not known")
+            raise Unsupported(self.unknown or f"the type of output {index} is not known")
         return found[1]
 
     def wants(self, index: int) -> bool:
@@ -119,10 +120,7 @@ class OnnxNode:
         if value is None:
             return None
         if value.data is None:
-            raise Unsupported(
-                f"{what} (input {index}) must be known when the model is loaded: give it with "
-                "constants=, or make it an initializer"
-            )
+            raise Unsupported(needed(index, what))
         return value.data
 
     def axes(self, attr: str, index: int) -> list[int] | None:
@@ -132,6 +130,15 @@ class OnnxNode:
             found = self.const_input(index, attr)
             given = None if found is None else [int(v) for v in np.asarray(found).ravel()]
         return given
+
+
+def needed(index: int, what: str = "") -> str:
+    """Why a node cannot be lowered without the value of an input."""
+    name = f"{what} (input {index})" if what else f"input {index}"
+    return (
+        f"{name} must be known when the model is loaded: give it with constants=, or make it an "
+        "initializer"
+    )
 
 
 def axis_of(axis: int, rank: int) -> int:

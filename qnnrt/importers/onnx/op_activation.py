@@ -127,6 +127,12 @@ def thresholded_relu(c: Lowering, n: OnnxNode) -> Value:
 @lowers("Shrink", to="ElementWiseSelect")
 def shrink(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
+    if x.dtype.kind != "f":
+        return cast(c, _shrunk(c, n, cast(c, x, np.dtype(np.float32))), x.dtype)
+    return _shrunk(c, n, x)
+
+
+def _shrunk(c: Lowering, n: OnnxNode, x: Value) -> Value:
     bias, limit = n.number("bias", 0.0), n.number("lambd", 0.5)
     below = nary(c, "ElementWiseLess", [x, scalar(-limit, x.dtype)], np.dtype(bool))
     above = nary(c, "ElementWiseGreater", [x, scalar(limit, x.dtype)], np.dtype(bool))

@@ -35,7 +35,7 @@ def gather(c: Lowering, n: OnnxNode) -> Value:
     x, index = c.b.real(n.input(0)), n.input(1)
     axis = axis_of(n.integer("axis"), x.rank)
     index = c.b.plain(indices(c, index, x.shape[axis]))
-    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    shape = n.shape()
     flat = index
     if index.rank == 0:
         flat = c.b.reshape(index, (1,))
@@ -124,12 +124,14 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
     if not index.is_const:
         index = cast(c, index, np.dtype(np.int32))
     index = _wrapped(c, index, size)
+    shape = n.shape()
+    index = c.b.plain(c.b.reshape(index, index.shape or (1,)))  # QNN has no tensors of rank 0
     dtype = values.dtype
     on_off = [v.item() for v in (values[1], values[0])]
     kind = np.float32 if dtype.kind == "f" else np.int32
-    return c.b.op(
+    y = c.b.op(
         "OneHot",
-        [c.b.plain(index)],
+        [index],
         (*index.shape[:axis], size, *index.shape[axis:]),
         dtype,
         depth=np.uint32(size),
@@ -137,6 +139,7 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
         on_value=kind(on_off[0]),
         off_value=kind(on_off[1]),
     )
+    return c.b.reshape(y, shape)
 
 
 def _wrapped(c: Lowering, index: Value, size: int) -> Value:
@@ -154,19 +157,20 @@ def _wrapped(c: Lowering, index: Value, size: int) -> Value:
 @lowers("GridSample", to="GridSample")
 def grid_sample(c: Lowering, n: OnnxNode) -> Value:
     x, grid = c.b.channels_last(n.input(0)), c.b.plain(n.input(1))
+    if x.dtype.kind != "f" or grid.dtype.kind != "f":
+        raise Unsupported(f"GridSample of {x.dtype.name} at positions in {grid.dtype.name}")
     mode = n.text("mode", "linear")
     codes = {"linear": 0, "bilinear": 0, "nearest": 1}
     if mode not in codes:
         raise Unsupported(f"mode {mode!r}")
     border = {"zeros": 0, "border": 1, "reflection": 2}[n.text("padding_mode", "zeros")]
-    shape = (x.shape[0], x.shape[1], *grid.shape[1:-1])
     dtype = x.dtype
-    if dtype.kind == "f" and grid.dtype != dtype:
+    if grid.dtype != dtype:
         x, grid = cast(c, x, np.float32), cast(c, grid, np.float32)
     y = c.b.op(
         "GridSample",
         [x, grid],
-        shape,
+        n.shape(),
         None,
         x.perm,
         align_corners=np.bool_(n.integer("align_corners")),
@@ -185,11 +189,10 @@ def roi_align(c: Lowering, n: OnnxNode) -> Value:
     samples = np.int32(n.integer("sampling_ratio") or -1)
     aligned = "output_half_pixel" if n.version < 16 else "half_pixel"
     aligned = n.text("coordinate_transformation_mode", aligned)
-    bins = (n.integer("output_height", 1), n.integer("output_width", 1))
     return c.b.op(
         "RoiAlign",
         [x, regions, c.b.plain(indices(c, n.input(2), x.shape[0]))],
-        (regions.shape[0], x.shape[1], *bins),
+        n.shape(),
         None,
         x.perm,
         img_size_ratio=ratio,

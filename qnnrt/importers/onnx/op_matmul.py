@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from .common import add, mul, reduce, times
+from .einsum import equation
+from .infer_linear import product_shape
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value, coded_constant, constant, identity
 
@@ -42,27 +43,17 @@ def _operand(c: Lowering, v: Value) -> tuple[Value, bool]:
 
 def matmul(c: Lowering, a: Value, b: Value) -> Value:
     """numpy's matmul."""
-    if a.rank == 0 or b.rank == 0:
-        raise ValueError("a product with a scalar")
-    shape: Sequence[int] = (
-        np.matmul(  # broadcasting rules of numpy, without the elements
-            np.broadcast_to(np.int8(0), a.shape), np.broadcast_to(np.int8(0), b.shape)
-        ).shape
-        if _size(a) * b.shape[-1] < 2**16
-        else _product_shape(a.shape, b.shape)
-    )
+    shape = product_shape(a.shape, b.shape)
     if a.rank == 1:
         a = c.b.reshape(a, (1, *a.shape))
     if b.rank == 1:
         b = c.b.reshape(b, (*b.shape, 1))
-    if a.shape[-1] != b.shape[-2]:
-        raise ValueError(f"cannot multiply {list(a.shape)} by {list(b.shape)}")
     if a.rank == b.rank == 2 and b.is_const and a.dtype.kind == "f":
         return c.b.reshape(fully_connected(c, a, b, None), shape)
     left, turn_left = _operand(c, a)
     right, turn_right = _operand(c, b)
     rank = max(left.rank, right.rank)
-    full = _product_shape(left.shape, right.shape)
+    full = product_shape(left.shape, right.shape)
     if left.rank < rank and not turn_left:
         left = c.b.reshape(left, (1,) * (rank - left.rank) + left.shape)
     elif right.rank < rank and not turn_right:
@@ -79,21 +70,6 @@ def matmul(c: Lowering, a: Value, b: Value) -> Value:
     return c.b.reshape(y, shape)
 
 
-def _size(v: Value) -> int:
-    return int(np.prod(v.shape, dtype=np.int64))
-
-
-def _product_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    batch = np.broadcast_shapes(tuple(a[:-2]), tuple(b[:-2]))
-    if len(a) == 1 and len(b) == 1:
-        return ()
-    if len(a) == 1:
-        return (*b[:-2], b[-1])
-    if len(b) == 1:
-        return tuple(a[:-1])
-    return (*batch, a[-2], b[-1])
-
-
 @lowers("MatMul", to="FullyConnected, MatMul")
 def lower_matmul(c: Lowering, n: OnnxNode) -> Value:
     return matmul(c, n.input(0), n.input(1))
@@ -103,8 +79,6 @@ def lower_matmul(c: Lowering, n: OnnxNode) -> Value:
 def gemm(c: Lowering, n: OnnxNode) -> Value:
     a, b, bias = n.input(0), n.input(1), n.optional(2)
     alpha, beta = n.number("alpha", 1.0), n.number("beta", 1.0)
-    if a.rank != 2 or b.rank != 2:
-        raise ValueError(f"Gemm of {list(a.shape)} and {list(b.shape)}")
     if n.integer("transA"):
         a = c.b.transpose(a, (1, 0))
     if a.dtype.kind != "f" and (alpha != 1 or beta != 1):
@@ -112,8 +86,6 @@ def gemm(c: Lowering, n: OnnxNode) -> Value:
     columns = b.shape[0] if n.integer("transB") else b.shape[1]
     if b.is_const and a.dtype.kind == "f":
         w = c.b.transpose(b, (1, 0)) if n.integer("transB") else b
-        if a.shape[1] != w.shape[0]:
-            raise ValueError(f"cannot multiply {list(a.shape)} by {list(w.shape)}")
         if alpha != 1:
             w = _scaled(w, alpha)
         row = _row(c, bias, columns, beta)
@@ -154,43 +126,17 @@ def _row(c: Lowering, bias: Value | None, columns: int, beta: float) -> Value | 
 @lowers("Einsum", to="MatMul, Transpose, ReduceSum, ElementWiseMultiply")
 def einsum(c: Lowering, n: OnnxNode) -> Value:
     operands = [n.input(i) for i in range(len(n.inputs))]
-    terms, result = _equation(n.text("equation"), [v.rank for v in operands])
-    values = list(zip(terms, operands, strict=True))
-    for term, v in values:
-        if len(term) != v.rank:
-            raise ValueError(f"{n.text('equation')!r} on a tensor of rank {v.rank}")
-    values = [_diagonal(c, term, v) for term, v in values]
+    terms, result, sizes = equation(n.text("equation"), [v.shape for v in operands])
+    for term, v in zip(terms, operands, strict=True):
+        if any(sizes[ch] != d for ch, d in zip(term, v.shape, strict=True)):
+            raise Unsupported(f"{n.text('equation')!r} that broadcasts a dimension")
+    values = [_diagonal(c, term, v) for term, v in zip(terms, operands, strict=True)]
     term, v = values[0]
     for position, (other, w) in enumerate(values[1:], 1):
         later = set(result).union(*(t for t, _ in values[position + 1 :]))
         term, v = _contract(c, (term, v), (other, w), later)
     term, v = _sum_out(c, term, v, set(result))
-    if set(term) != set(result):
-        raise ValueError(f"{n.text('equation')!r}: an output index is in no input")
     return c.b.transpose(v, [term.index(i) for i in result])
-
-
-def _equation(text: str, ranks: list[int]) -> tuple[list[str], str]:
-    """The terms with the ellipsis spelled out in capitals that are free."""
-    left, _, right = text.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(ranks):
-        raise ValueError(f"{text!r} has {len(terms)} terms for {len(ranks)} inputs")
-    width = max(
-        (r - len(t.replace("...", "")) for t, r in zip(terms, ranks, strict=True) if "..." in t),
-        default=0,
-    )
-    free = [ch for ch in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if ch not in text][:width]
-    spread = []
-    for t, r in zip(terms, ranks, strict=True):
-        own = r - len(t.replace("...", ""))
-        spread.append(t.replace("...", "".join(free[width - own :])) if "..." in t else t)
-    if "->" not in text:
-        letters = "".join(spread)
-        right = "".join(free) + "".join(
-            sorted(ch for ch in set(letters) - set(free) if letters.count(ch) == 1)
-        )
-    return spread, right.replace("...", "".join(free))
 
 
 def _diagonal(c: Lowering, term: str, v: Value) -> tuple[str, Value]:

@@ -21,8 +21,6 @@ class Window:
         rank = x.rank - 2
         self.size = list(x.shape[2:])
         self.kernel = n.integers("kernel_shape") or []
-        if len(self.kernel) != rank or rank < 1:
-            raise ValueError(f"kernel_shape {self.kernel} for an input of shape {list(x.shape)}")
         self.stride = list_attr(n, "strides", rank, 1)
         self.dilation = list_attr(n, "dilations", rank, 1)
         self.pads = padding(n, self.size, self.kernel, self.stride, self.dilation)

@@ -151,17 +151,9 @@ def _factor(c: Lowering, n: OnnxNode, v: Value, shape: tuple[int, ...]) -> Value
     return c.b.reshape(v, [d if i == axis else 1 for i, d in enumerate(shape)])
 
 
-def _code_type(n: OnnxNode) -> np.dtype:
-    """The type of the integers, which the zero point or `output_dtype` names."""
-    code = n.dtype()
-    if code.kind in "iu" and code.itemsize > 2:
-        raise ValueError(f"the output_dtype is {code.name}; it has to have 16 bits or fewer")
-    return code
-
-
 @lowers("QuantizeLinear", to="Quantize")
 def quantize(c: Lowering, n: OnnxNode) -> Value:
-    x, code = n.input(0), _code_type(n)
+    x, code = n.input(0), n.dtype()
     dtype, bitwidth = _storage(code)
     q = _encoding(n, x.shape, bitwidth, x.is_const)
     if x.data is not None and q is not None:

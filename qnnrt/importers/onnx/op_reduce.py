@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
-from .nodes import Lowering, OnnxNode, Refused, Result, Unsupported, axis_of, lowers
+from .nodes import Lowering, OnnxNode, Refused, Result, axis_of, lowers
 from .values import Value, identity
 
 _DIRECT = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
@@ -111,11 +111,7 @@ def arg_extreme(c: Lowering, n: OnnxNode) -> Value:
     scalar_result = not keep and x.rank == 1
     keep = keep or scalar_result  # QNN has no tensors of rank 0
     left = [i for i in range(x.rank) if i != axis]
-    shape = (
-        [1 if i == axis else d for i, d in enumerate(x.shape)]
-        if keep
-        else [x.shape[i] for i in left]
-    )
+    shape = (1,) if scalar_result else n.shape()
     perm = x.perm if keep else tuple(left.index(p) for p in x.perm if p != axis)
     y = c.b.op(
         "Argmax" if n.op == "ArgMax" else "Argmin",
@@ -136,22 +132,19 @@ def arg_extreme(c: Lowering, n: OnnxNode) -> Value:
 def top_k(c: Lowering, n: OnnxNode) -> Result:
     x = n.input(0)
     axis = axis_of(n.integer("axis", -1), x.rank)
-    k = n.axes("k", 1) if "k" not in n.attrs else [n.integer("k")]
-    if not k or not 0 < k[0] <= x.shape[axis]:
-        raise Unsupported(f"k {k} of {x.shape[axis]}")
+    shape = n.shape()
     x = c.b.real(x)
     perm = (*(p for p in x.perm if p != axis), axis)
     x = c.b.with_perm(x, perm)
-    shape = [k[0] if i == axis else d for i, d in enumerate(x.shape)]
     held = tuple(shape[p] for p in perm)
     values, index = c.b.raw(
         "TopK",
         [c.b.edge(x)],
         [(held, x.dtype), (held, np.dtype(np.int32))],
-        {"k": np.uint32(k[0]), "largest": np.bool_(n.integer("largest", 1))},
+        {"k": np.uint32(shape[axis]), "largest": np.bool_(n.integer("largest", 1))},
     )
-    found = Value(tuple(shape), x.dtype, values, perm)
-    positions = Value(tuple(shape), np.dtype(np.int32), index, perm)
+    found = Value(shape, x.dtype, values, perm)
+    positions = Value(shape, np.dtype(np.int32), index, perm)
     return [found, cast(c, positions, np.dtype(np.int64)) if n.wants(1) else None]
 
 

@@ -140,13 +140,18 @@ def _unary(n: OnnxNode) -> onnx.FunctionProto:
 def _softmax(n: OnnxNode) -> onnx.FunctionProto:
     b = _Body(n)
     y = b.like("Softmax", [b.real(0)], "opset")
-    return b.proto(b.coded(y, 3), opset=n.integer("opset"))
+    opset, newest = n.integer("opset"), onnx.defs.onnx_opset_version()
+    if not 1 <= opset <= newest:
+        raise ValueError(f"opset is {opset}; it has to be one of 1 to {newest}")
+    return b.proto(b.coded(y, 3), opset=opset)
 
 
 @_body(MICROSOFT, "QLinearAveragePool", "QLinearGlobalAveragePool")
 def _pool(n: OnnxNode) -> onnx.FunctionProto:
     b = _Body(n)
     x, rank, last = b.real(0), n.input(0).rank, n.integer("channels_last")
+    if rank < 3:
+        raise ValueError(f"a pool over an input of shape {list(n.input(0).shape)}")
     if last:
         x = b.op("Transpose", [x], perm=[0, rank - 1, *range(1, rank - 1)])
     y = b.like(n.op.removeprefix("QLinear"), [x], "channels_last")
@@ -158,6 +163,8 @@ def _pool(n: OnnxNode) -> onnx.FunctionProto:
 @_body(MICROSOFT, "QLinearConcat")
 def _concat(n: OnnxNode) -> onnx.FunctionProto:
     b = _Body(n)
+    if (len(n.inputs) - 2) % 3:
+        raise ValueError(f"it has {len(n.inputs)} inputs; three for each part, and two before them")
     parts = [b.real(i) for i in range(2, len(n.inputs), 3)]
     return b.proto(b.coded(b.like("Concat", parts), 0))
 
@@ -198,8 +205,8 @@ def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
         raise Unsupported("weights in another order (g_idx)")
     given = [n.const_input(i, what) for i, what in ((1, "B"), (2, "scales"), (3, "zero_points"))]
     codes, scales, zeros = given
-    if codes is None or scales is None:
-        raise ValueError("B and scales are missing, or one of them")
+    assert codes is not None
+    assert scales is not None
     rows, depth, size = (n.integer(name) for name in ("N", "K", "block_size"))
     if min(rows, depth, size) < 1:
         raise ValueError(f"N, K and block_size have to be positive, and are {rows, depth, size}")

@@ -1,0 +1,146 @@
+"""Valid nodes of unusual shapes, types and values: computed as ONNX Runtime does, or named."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import qnnrt
+from qnnrt.errors import ModelError, UnsupportedOpError
+from qnnrt.importers import onnx as importer
+from support.onnx.agreement import agree, make, random
+from support.onnx.models import node
+
+#: ONNX Runtime keeps fds and maps of its own.
+pytestmark = pytest.mark.foreign
+
+
+def test_a_constant_that_onnx_evaluates_wrongly_is_computed_by_the_graph() -> None:
+    """The reference evaluator of onnx drops the channels of a GlobalMaxPool over [N, C, W]."""
+    nodes = [node("GlobalMaxPool", ["c"], ["p"]), node("Add", ["x", "p"], ["y"])]
+    agree(
+        make(nodes, {"x": (1, 8, 1)}, ["y"], {"c": random(1, 1, 8, 5)}), {"x": random(2, 1, 8, 1)}
+    )
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int32])
+def test_integers_shrink(kind: type) -> None:
+    types = {"x": helper.np_dtype_to_tensor_dtype(np.dtype(kind))}
+    x = np.array([0, 1, 2, 5, 9], kind)
+    proto = make([node("Shrink", ["x"], ["y"], lambd=1.5)], {"x": (5,)}, ["y"], types=types)
+    agree(proto, {"x": x})
+
+
+def test_hardmax_of_a_vector() -> None:
+    agree(make([node("Hardmax", ["x"], ["y"])], {"x": (5,)}, ["y"]), {"x": random(1, 5)})
+
+
+def test_one_hot_of_a_scalar() -> None:
+    nodes = [node("OneHot", ["x", "depth", "values"], ["y"])]
+    constants = {"depth": np.array([4]), "values": np.array([0, 1], np.float32)}
+    types = {"x": TensorProto.INT64}
+    proto = make(nodes, {"x": (1,)}, ["y"], constants, types=types)
+    del proto.graph.input[0].type.tensor_type.shape.dim[:]
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    model = importer.load(proto)
+    with qnnrt.Session(model, backend="cpu") as session:
+        found = session.run({"x": np.array([2]).reshape(model.tensors["x"].shape)})["y"]
+    np.testing.assert_array_equal(found.ravel(), [0, 0, 1, 0])
+
+
+@pytest.mark.parametrize("step", [5, 2**40, 2**62, -5, -(2**40), -(2**63)])
+def test_a_slice_with_a_step_beyond_the_end_takes_one_element(step: int) -> None:
+    ends = {1: 2**63 - 1, -1: -(2**63)}[1 if step > 0 else -1]
+    constants = {
+        "starts": np.array([1]), "ends": np.array([ends]), "axes": np.array([0]),
+        "steps": np.array([step]),
+    }  # fmt: skip
+    nodes = [node("Slice", ["x", *constants], ["y"])]
+    proto = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "slice",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 3))],
+            [onnx.ValueInfoProto(name="y")],
+            [onnx.numpy_helper.from_array(v, k) for k, v in constants.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    x = random(1, 4, 3)
+    with qnnrt.Session(importer.load(proto), backend="cpu") as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], x[1:2])
+
+
+@pytest.mark.parametrize("k", [2**62, -(2**62), 3, -3])
+def test_a_triangle_beyond_the_matrix_is_all_or_nothing(k: int) -> None:
+    proto = make([node("Trilu", ["x", "k"], ["y"])], {"x": (3, 4)}, ["y"], {"k": np.array(k)})
+    x = random(1, 3, 4)
+    with qnnrt.Session(importer.load(proto), backend="cpu") as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], np.triu(x, max(min(k, 9), -9)))
+
+
+def test_scales_of_channels_that_the_graph_computes() -> None:
+    nodes = [node("Abs", ["s"], ["scale"]), node("QuantizeLinear", ["x", "scale"], ["q"], axis=1)]
+    nodes.append(node("DequantizeLinear", ["q", "scale"], ["y"], axis=1))
+    proto = make(nodes, {"x": (2, 3), "s": (3,)}, ["y"])
+    agree(proto, {"x": np.abs(random(1, 2, 3)), "s": random(2, 3) + 2})
+
+
+def test_a_node_without_elements_is_a_constant() -> None:
+    constants = {"starts": np.array([3]), "ends": np.array([1])}
+    nodes = [
+        node("Slice", ["x", *constants], ["none"]),
+        node("Relu", ["none"], ["still"]),
+        node("Concat", ["x", "still"], ["y"], axis=0),
+    ]
+    proto = make(nodes, {"x": (4, 3)}, ["y"], constants)
+    agree(proto, {"x": random(1, 4, 3)})
+
+
+def _single(op: str, inputs: dict[str, tuple[int, ...]], opset: int = 21, **attrs: object):  # type: ignore[no-untyped-def]
+    types = attrs.pop("types", {})
+    constants = attrs.pop("constants", {})
+    return make([node(op, [*inputs, *constants], ["y"], **attrs)], inputs, ["y"], constants, opset,
+                types)  # fmt: skip
+
+
+REFUSED = {
+    "reflection of more than there is": lambda: _single(
+        "Pad", {"x": (2, 2)}, mode="reflect", constants={"pads": np.array([2, 0, 0, 0])}
+    ),
+    "a sampler of integers": lambda: _single(
+        "GridSample", {"x": (1, 1, 3, 3), "g": (1, 2, 2, 2)}, types={"x": TensorProto.UINT8}
+    ),
+    "an einsum that broadcasts": lambda: _single(
+        "Einsum", {"a": (1, 2, 3), "b": (4, 3, 5)}, equation="...ij,...jk->...ik"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_qnn_cannot_express_is_named_when_it_is_loaded(name: str) -> None:
+    with pytest.raises(UnsupportedOpError):
+        importer.load(REFUSED[name]())
+
+
+def test_a_name_in_a_branch_that_nothing_gives_is_no_input_left_out() -> None:
+    """It used to count as an optional input that is not there."""
+    float_ = TensorProto.FLOAT
+    branch = helper.make_graph(
+        [node("Clip", ["x", "nowhere"], ["b"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("b", float_, (3,))],
+    )
+    graph = helper.make_graph(
+        [node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)],
+        "test",
+        [helper.make_tensor_value_info("x", float_, (3,))],
+        [helper.make_tensor_value_info("y", float_, (3,))],
+        [onnx.numpy_helper.from_array(np.array(True), "c")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    with pytest.raises(ModelError, match="'nowhere'"):
+        importer.load(proto)
