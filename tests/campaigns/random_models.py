@@ -186,6 +186,8 @@ class Tally:
 
     def add(self, said: dict[str, Any], seed: int) -> None:
         self.models += 1
+        if self.models % 500 == 0:
+            print(f"{self.models} models, {len(self.findings)} findings", flush=True)
         self.done.update(said.get("done", ()))
         self.left.update((name, why) for name, why in said.get("left", ()))
         for op, kind, n in said.get("taken", ()):
@@ -205,6 +207,21 @@ class Tally:
         self.findings.append(text)
         print(f"FINDING {text}\n", flush=True)
 
+    def _differences(self) -> None:
+        """What others have and we have not: by reason where that is known."""
+        from support.random_models.onnx_checks import reason
+
+        known: Counter[tuple[str, str]] = Counter()
+        for (who, what), n in self.differs.items():
+            if why := reason(who, what):
+                known[who, why] += n
+        for (who, why), n in known.most_common():
+            print(f"  {n} differ: {who}: {why}")
+        for (who, what), n in self.differs.most_common():
+            if not reason(who, what):
+                example = self.examples[who, what]
+                print(f"  {n} differ: {who}, reason not known: {what[:160]}; {example[:240]}")
+
     def report(self, onnx: bool) -> None:
         from qnnrt._native.op_table import op_table
 
@@ -213,8 +230,8 @@ class Tally:
         for (name, _), n in self.left.items():
             left[name] += n
         print(f"models that a backend does not take: {dict(left)}")
-        for key, n in self.differs.most_common(60):
-            print(f"  {n} differ: {key[0]}, {key[1][:120]}; {self.examples[key][:200]}")
+        if onnx:
+            self._differences()
         ops: Counter[str] = Counter()
         kinds: Counter[str] = Counter()
         for (op, kind), n in self.taken.items():

@@ -26,6 +26,11 @@ INSIDE = {
     "LogSoftmax": 8e-6,  # the sum's logarithm, a polynomial in oneDNN's kernels
     "Gru": 3e-7,  # gates of about 1, whatever the state is
     "Lstm": 3e-7,
+    # Merged into a oneDNN product: x / 2 * (1 + erf), exp - 1 and so on, not their exact forms.
+    "Gelu": 1e-6,
+    "Elu": 3e-7,
+    "Tanh": 3e-7,
+    "ElementWiseNeuron": 1e-6,
 }
 #: Ops that round more often than others between operand and result: cells, step by step.
 STEPS = {"Gru": 3, "Lstm": 3}

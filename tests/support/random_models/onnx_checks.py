@@ -70,6 +70,20 @@ def generate(
     return case
 
 
+#: Who else is off in which operator, and why.
+KNOWN = {
+    ("ort", "Resize"): "nearest pixels of coordinates on a boundary: 9 * (2 / 9) is less than 2 in "
+    "float, and its floor the pixel before",
+    ("ort-refuses", "NOT_IMPLEMENTED"): "no kernel for this version or element type",
+    ("ort-refuses", "ValidateOpsetForDomain"): "an opset that it does not know yet",
+}
+
+
+def reason(who: str, what: str) -> str:
+    """Why somebody else differs; empty: not known yet."""
+    return next((why for (n, part), why in KNOWN.items() if n == who and part in what), "")
+
+
 # ---- what should come out
 
 #: Doubles are computed in floats where QNN has no others.

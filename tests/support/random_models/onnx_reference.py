@@ -113,7 +113,15 @@ def _lp_normalization(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
     return np.asarray(np.divide(x, norm, out=np.zeros_like(x), where=norm != 0))
 
 
-#: What the evaluator does not know, or not in every opset.
+#: What onnx's evaluator (1.23) does not know, or has wrong, and how:
+#: GlobalLpPool, RMSNormalization, GroupNormalization: no implementation, or it fails.
+#: MeanVarianceNormalization, ReduceLogSum, ReduceLogSumExp: refuse doubles, integers, no axes.
+#: GlobalMaxPool: other shapes when there are not two spatial dimensions.
+#: LRN: the window ends at channel 5 of any tensor, or behind the last one.
+#: BatchNormalization: before opset 14 a tuple, or epsilon left out. LpNormalization: no absolute
+#: values for p = 1. LSTM, GRU, RNN: one direction alone, input_forget and clip without effect.
+#: Softmax and its kin, below: the flattening of opsets before 13 is missing. RoiAlign before opset
+#: 16, further below: coordinates as later ones have them.
 OWN: dict[str, Own] = {
     "GlobalLpPool": _global_lp, "GroupNormalization": _group_norm,
     "MeanVarianceNormalization": _mean_variance, "RMSNormalization": _rms_norm,

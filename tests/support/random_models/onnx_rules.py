@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .growing import Range, Unfit
+from .growing import Range, Shape, Unfit
 from .onnx_growing import (
     FLOATS,
     NUMBERS,
@@ -109,7 +109,11 @@ def binary(g: OnnxGrowing, op: str) -> Plan:
 @rule("Max", "Min", "Mean", "Sum")
 def variadic(g: OnnxGrowing, op: str) -> Plan:
     a = g.x(NUMBERS if op in ("Max", "Min") else ("float32", "float64", "float16"))
-    rest = [g.like(a, g.broadcast_to(g.shape(a))) for _ in range(g.int(0, 3))]
+
+    def shape() -> Shape:
+        return g.broadcast_to(g.shape(a)) if g.opset >= 8 else g.shape(a)
+
+    rest = [g.like(a, shape()) for _ in range(g.int(0, 3))]
     return Plan([a, *rest])
 
 
