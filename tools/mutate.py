@@ -136,6 +136,9 @@ def run(options: argparse.Namespace) -> list[Verdict]:
             mutants = random.Random(options.seed).sample(mutants, options.sample)
         if mutants:
             verdicts += run_part(tree, part, mutants, programs, options)
+            if options.json:  # after each part, since the next may take long
+                rows = [verdict.row() for verdict in verdicts]
+                options.json.write_text(json.dumps({"mutants": rows}, indent=1))
     return verdicts
 
 
@@ -225,10 +228,7 @@ def main() -> int:
     if not verdicts:
         print("no mutants on these lines")
         return 0
-    new = report(verdicts, accepted())
-    if options.json:
-        options.json.write_text(json.dumps({"mutants": [v.row() for v in verdicts]}, indent=1))
-    return 1 if new else 0
+    return 1 if report(verdicts, accepted()) else 0
 
 
 if __name__ == "__main__":

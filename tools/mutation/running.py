@@ -6,11 +6,11 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -57,9 +57,9 @@ def measure(tree: Tree, programs: dict[str, Path], part: Part) -> Reach:
             source = (tree.folder / "tests/native" / f"{path.name}.cc").read_text()
             for name in re.findall(r"^TEST\((\w+)\)", source, re.MULTILINE) or [""]:
                 reached.write_bytes(bytes(tree.size))
-                start = time.monotonic()
+                start = _cpu_seconds()
                 status = _run_native(tree, path, [name], 120, QNNRT_MUTANTS_REACHED=str(reached))
-                seconds = time.monotonic() - start
+                seconds = _cpu_seconds() - start
                 seen = reached.read_bytes()
                 test = Test(str(path), name, seconds, seen.count(1))
                 reach.void |= {i for i, byte in enumerate(seen) if byte == 2}
@@ -84,6 +84,12 @@ def measure(tree: Tree, programs: dict[str, Path], part: Part) -> Reach:
                         name, seconds, ids = json.loads(line)
                         _note(reach, Test("pytest", name, seconds, len(ids)), True, ids)
     return reach
+
+
+def _cpu_seconds() -> float:
+    """Of the programs that have ended; the same on a busy machine, where the clock runs on."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _note(reach: Reach, test: Test, passed: bool, ids: Iterable[int]) -> None:
@@ -230,4 +236,4 @@ def _of_pytest(tests: list[Test]) -> list[list[Test]]:
         seconds += test.seconds + _AROUND
         if seconds < _PYTHON or not chosen:
             chosen.append(test)
-    return [chosen] if len(chosen) < 10 else [chosen[:5], chosen[5:]]
+    return [piece for piece in (chosen[:5], chosen[5:]) if piece]
