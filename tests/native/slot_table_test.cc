@@ -68,6 +68,8 @@ class Model {
         good &= CHECK_EQ(*table_.Closed(handle), entry.value);
       }
       if (!is_live) good &= CHECK(table_.Acquire(handle) == nullptr);
+      // The generation after it is that of an empty slot, which nobody may name.
+      good &= CHECK_EQ(table_.PinsOf(handle + (uint64_t{1} << 32)), int64_t{-1});
     }
     table_.ForEachLive([&](SlotHandle handle, int& value) {
       good &= CHECK_EQ(live.erase(handle), size_t{1});
@@ -216,6 +218,22 @@ TEST(what_was_never_a_handle_is_refused) {
   CHECK(!table.WasLive(0));
   CHECK(!table.WasLive(handle + 4));
   CHECK_EQ(table.PinsOf(handle), int64_t{0});
+}
+
+TEST(the_handle_behind_the_last_slot_is_refused) {
+  Table table;
+  SlotHandle handles[2] = {0, 0};
+  for (SlotHandle& handle : handles) {
+    REQUIRE(table.Insert(&handle) != nullptr);
+    table.Publish(handle);
+  }
+  // What lies behind the last chunk's pointer is a list now that reads as a slot of generation 1.
+  for (SlotHandle handle : handles) {
+    CHECK_EQ(table.Retire(handle), Table::Retired::kYes);
+    table.Recycle(handle);
+  }
+  CHECK(!table.Live(uint64_t{1} << 32 | (kSlots + 1)));
+  CHECK(table.Acquire(uint64_t{1} << 32 | (kSlots + 1)) == nullptr);
 }
 
 TEST(a_slot_that_has_used_all_its_generations_stays_empty) {
