@@ -20,6 +20,7 @@ import onnx
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
+from ...model.model import ELEMENT_TYPES
 from .. import passes, quantized
 from ..budget import Budget, Limits
 from ..graph import Edge, finish
@@ -138,8 +139,10 @@ def _load(
     if lowering.unsupported:
         raise UnsupportedOpError(lowering.unsupported, where)
     outputs: list[Edge] = []
+    taken = set(given)
     for name in _output_names(graph, where):
-        outputs.append(_output(lowering, name, layout, {*given, *outputs}))
+        outputs.append(_output(lowering, name, layout, taken))
+        taken.add(outputs[-1])
     lowered = passes.Graph(lowering.b.ops, given, outputs)
     quantized.run(lowered, quantized_io)
     passes.run(lowered)
@@ -195,6 +198,9 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     b: Builder = lowering.b
     b.scope = name
     value = lowering.env[name]
+    if value.dtype not in ELEMENT_TYPES:
+        kind = "text" if value.dtype.kind == "O" else value.dtype.name
+        raise ModelError(f"{lowering.where}: output {name!r} is {kind}; QNN has no such type")
     if 0 in value.shape:
         raise ModelError(f"{lowering.where}: output {name!r} of shape {list(value.shape)} is empty")
     value = b.with_perm(value, _edge_perm(layout, value.rank))

@@ -215,4 +215,5 @@ def _end(process: subprocess.Popen[bytes]) -> str:
         return "it stopped answering"
     if code < 0:
         return f"it was ended by signal {-code}"
-    return f"it ended with status {code}" + (" (not enough memory)" if code == 3 else "")
+    known = {3: "there is not enough memory", 4: "a library that it needs cannot be loaded"}
+    return known.get(code, f"it ended with status {code}")

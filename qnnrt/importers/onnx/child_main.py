@@ -4,6 +4,7 @@ Requests and answers are numbers of eight bytes (the longest answer, the count o
 of each) and the parts.
 """
 
+import errno
 import os
 import sys
 from typing import Any
@@ -104,11 +105,15 @@ def main() -> None:
             found = (expand if kind == b"expand" else evaluate)(*parts)
             if sum(map(len, found)) > longest:
                 raise ValueError(f"its result has more than {longest} bytes")
-        except (MemoryError, OSError, ImportError):
-            os._exit(3)  # no memory: for arrays, or for the libraries that are loaded first
+        except MemoryError:
+            os._exit(3)
+        except ImportError:
+            os._exit(4)
         except NotImplementedError as exc:
             write(answer, b"unsupported", str(exc)[:400].encode())
         except Exception as exc:
+            if isinstance(exc, OSError) and exc.errno == errno.ENOMEM:
+                os._exit(3)  # when the libraries are loaded
             write(answer, b"error", f"{type(exc).__name__}: {exc}"[:400].encode())
         else:
             write(answer, b"ok", *found)

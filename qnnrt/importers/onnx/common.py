@@ -68,6 +68,12 @@ def reduce(c: Lowering, type_: str, x: Value, axes: Sequence[int], keep: bool = 
     return c.b.op(type_, [x], shape, None, perm, axes=u32(at), keep_dims=np.bool_(keep))
 
 
+def places(c: Lowering, size: int) -> np.ndarray:
+    """0, 1, ... along a dimension: of a size that the file only has as a number."""
+    c.budget.array((size,), np.int64, f"the places along a dimension of {size}", copies=3)
+    return np.arange(size)
+
+
 def gather_const(c: Lowering, x: Value, index: np.ndarray, axis: int) -> Value:
     """`x` along logical `axis` at constant indices (one dimension), in the order it is held in."""
     x = c.b.real(x)

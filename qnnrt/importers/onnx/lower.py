@@ -251,6 +251,8 @@ class GraphLowering(Lowering):
         if nothing is not None:
             return nothing
         self._weigh(node)
+        if any(v is not None and v.dtype.kind == "O" for v in node.inputs):
+            raise Unsupported("QNN has no texts")
         refusal: Unsupported | None = None
         if lower is not None:
             if any(v is not None and not v.is_const and 0 in v.shape for v in node.inputs):
@@ -319,19 +321,14 @@ class GraphLowering(Lowering):
 
     def _weigh(self, node: OnnxNode) -> None:
         """Room for what lowering a node makes beside its tensors: copies of constants that the
-        file does not hold as such, and lists of indices along each dimension."""
-        long = 0
+        file does not hold as such."""
         for v in node.inputs:
             if v is None:
                 continue
-            long += sum(v.shape)
             held = v.held if v.coded is None else v.coded.codes
             if isinstance(held, np.ndarray) and (id(v) in self._made or 0 in held.strides):
                 # Its elements in order, and in double precision or as a list.
                 self.budget.fits(math.prod(v.shape) * (held.itemsize + 8), "a copy of a constant")
-        for found in node.types:
-            long += sum(found[0]) if found is not None else 0
-        self.budget.fits(64 * long, "indices along a dimension")
 
     # ---- nodes made of other nodes -----------------------------------------------------------
 

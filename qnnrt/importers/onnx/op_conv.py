@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..shorthand import u32
-from .common import gather_const, pad_constant, strided
+from .common import gather_const, pad_constant, places, strided
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value, constant
 from .windows import list_attr, padding, transpose_padding
@@ -126,7 +126,7 @@ def _transpose3d(
         if w.data is not None:
             w = constant(np.flip(w.data, axis))
         elif w.shape[axis] > 1:
-            w = gather_const(c, w, np.arange(w.shape[axis])[::-1], axis)
+            w = gather_const(c, w, places(c, w.shape[axis])[::-1], axis)
     inner = w.shape[0] // group
     split = c.b.reshape(w, (group, inner, *w.shape[1:]))
     turned = c.b.transpose(split, (0, 2, 1, 3, 4, 5))

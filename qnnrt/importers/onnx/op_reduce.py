@@ -105,9 +105,9 @@ def arg_extreme(c: Lowering, n: OnnxNode) -> Value:
     keep = bool(n.integer("keepdims", 1))
     last = n.integer("select_last_index")
     if last:  # the first of the reversed elements
-        from .common import gather_const
+        from .common import gather_const, places
 
-        x = gather_const(c, x, np.arange(x.shape[axis])[::-1], axis)
+        x = gather_const(c, x, places(c, x.shape[axis])[::-1], axis)
     scalar_result = not keep and x.rank == 1
     keep = keep or scalar_result  # QNN has no tensors of rank 0
     left = [i for i in range(x.rank) if i != axis]

@@ -133,7 +133,7 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     shape = n.shape()
     mode = n.text("mode", "nearest")
-    axes = _axes(n, x, shape)
+    axes = _axes(c, n, x, shape)
     changed = {i: a for i, a in axes.items() if a.size != a.out or a.mode == "tf_crop_and_resize"}
     if not changed:
         return x
@@ -164,7 +164,7 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     return x
 
 
-def _axes(n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
+def _axes(c: Lowering, n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
     transform = n.text(
         "coordinate_transformation_mode", "asymmetric" if n.version < 11 else "half_pixel"
     )
@@ -189,6 +189,7 @@ def _axes(n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
         if not given and policy != "stretch" and sizes is not None:
             ratios = [s / x.shape[b] for s, b in zip(sizes.ravel().tolist(), where, strict=True)]
             scale = min(ratios) if policy == "not_larger" else max(ratios)
+        c.budget.array((shape[a] + x.shape[a],), np.float64, "coordinates", copies=8)
         found[a] = Axis(x.shape[a], shape[a], scale, transform, crops[a])
     return found
 

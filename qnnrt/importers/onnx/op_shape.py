@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..shorthand import u32
-from .common import concat, gather_const, pad_constant, pad_op, select, strided
+from .common import concat, gather_const, pad_constant, pad_op, places, select, strided
 from .fold_make import triangle
 from .fold_table import integers
 from .infer import Shape
@@ -69,7 +69,8 @@ def lower_slice(c: Lowering, n: OnnxNode) -> Value:
     ranges: dict[int, tuple[int, int, int]] = {}
     for axis, taken in slice_ranges(n).items():
         if taken.step < 0:
-            x = gather_const(c, x, np.array(taken), axis)
+            index = taken.start + taken.step * places(c, len(taken))
+            x = gather_const(c, x, index, axis)
         else:
             ranges[axis] = (taken.start, taken.stop, taken.step)
     return strided(c, x, ranges)
@@ -167,7 +168,7 @@ def reverse_sequence(c: Lowering, n: OnnxNode) -> Value:
     rows = []
     for i, length in enumerate(integers(lengths)):
         row = strided(c, x, {batch: (i, i + 1, 1)})
-        index = np.arange(x.shape[time])
+        index = places(c, x.shape[time])
         index[:length] = index[:length][::-1]
         rows.append(gather_const(c, row, index, time))
     return concat(c, rows, batch)

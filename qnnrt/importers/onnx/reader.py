@@ -71,17 +71,24 @@ def _check(model: onnx.ModelProto, where: str) -> None:
         raise ModelError(f"{where} holds no graph: not an ONNX model, or truncated")
     if not model.graph.output:
         raise ModelError(f"{where}: the graph has no output; the file may be truncated")
+    for found in (model.graph, *model.functions):
+        _check_name(found.name, where)
+    for imported in model.opset_import:
+        _check_name(imported.domain, where)
     _check_opset(model, model.graph.node, where)
     for function in model.functions:
-        if "\0" in function.name or not function.name:
-            raise ModelError(f"{where}: {shortened(repr(function.name))} is no name for a function")
+        for name in (function.domain, *function.input, *function.output, *function.attribute):
+            _check_name(name, where)
+        if not function.name:
+            raise ModelError(f"{where}: a function has no name")
         if function.node:
             label = f"{where}: function {shortened(repr(function.name))}"
             _check_opset(function, function.node, label, model)
-    _check_names(model.graph, where)
     for node in _all_nodes(model):
-        for name in (node.name, *node.output):
+        attributes = (a.name for a in node.attribute)
+        for name in (node.name, node.op_type, node.domain, *node.input, *node.output, *attributes):
             _check_name(name, where)
+    _check_names(model.graph, where)
 
 
 def _check_opset(
@@ -108,7 +115,7 @@ def _check_names(graph: onnx.GraphProto, where: str) -> None:
     """Single assignment, in order: what everything after this relies on."""
     known = {i.name for i in graph.initializer} | {i.name for i in graph.input}
     known |= {s.values.name for s in graph.sparse_initializer}
-    for name in (graph.name, *known):
+    for name in (*known, *(o.name for o in graph.output)):
         _check_name(name, where)
     for index, node in enumerate(graph.node):
         label = f"node {shortened(repr(node.name or index))} ({shortened(node.op_type)})"
@@ -133,7 +140,9 @@ def _check_names(graph: onnx.GraphProto, where: str) -> None:
             )
 
 
-def _check_name(name: str, where: str) -> None:
+def _check_name(name: str | bytes, where: str) -> None:
+    if isinstance(name, bytes):  # what protobuf gives when it cannot decode a text
+        raise ModelError(f"{where}: the name {shortened(repr(name))} is not UTF-8")
     if "\0" in name:
         raise ModelError(
             f"{where}: the name {shortened(repr(name))} has a NUL in it; names are texts of C there"

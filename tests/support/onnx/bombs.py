@@ -294,6 +294,14 @@ def other_cases() -> dict[str, Callable[[], onnx.ModelProto]]:
             [call("f", "x", "y")],
             functions=[function("f", [node("Relu", ["a"], ["c\0"]), node("Relu", ["c\0"], ["b"])])],
         ),
+        "a text as output": lambda: network(
+            [node("Identity", ["s"], ["y"])], {"s": np.array(["a"], object)}
+        ),
+        "a name that is no text": lambda: onnx.ModelProto.FromString(
+            network([node("Relu", ["x"], ["q"]), node("Relu", ["q"], ["y"])])
+            .SerializeToString()
+            .replace(b"\x01q", b"\x01\xff")
+        ),
         "a long name": lambda: network([node("Relu", ["z" * 2**20], ["y"])]),
         "a long list": lambda: single("Reshape", [(2,), np.arange(2**17, dtype=np.int64)]),
         "a long operator": lambda: network([node("R" * 2**20, ["x"], ["y"])]),
