@@ -118,7 +118,7 @@ class Growing(Chance):
             ["FLOAT_32"] * 9 + ["FLOAT_16"] * 2 + ["FIXED"] * 5 + [*INTS, "FLOAT_64", "BOOL_8"]
         )
         if self.theme == "FIXED":
-            self.theme = self.choice(FIXED_ACTIVATIONS)
+            self.theme = self.choice((*FIXED_ACTIVATIONS * 3, "SFIXED_POINT_32"))
         self._count = 0
 
     # ---- what there is
@@ -196,7 +196,7 @@ class Growing(Chance):
         encoding = None
         values: Any
         if "FIXED" in kind:
-            of = Fixed.covering(dtype, low, high)
+            of = covering(kind, low, high)
             values = of.quantize(np.asarray(self.rng.uniform(low, high, shape)))
             encoding = of.quantization
         elif kind == "BOOL_8":
@@ -336,7 +336,15 @@ class Growing(Chance):
         if self.chance(0.3):  # cut off, or more than needed
             low, high = low * float(self.number(0.5, 1.5)), high * float(self.number(0.5, 1.5))
             low, high = min(low, high - 0.01), max(high, low + 0.01)
-        return Fixed.covering(np.dtype(NUMPY[kind]), low, high).quantization
+        return covering(kind, low, high).quantization
+
+
+def covering(kind: str, low: float, high: float) -> Fixed:
+    """A type that reaches from `low` to `high`; one of 32 bits around 0, for its offset's sake."""
+    if not kind.endswith("32"):
+        return Fixed.covering(np.dtype(NUMPY[kind]), low, high)
+    # A little more than that: the last integers are no floats.
+    return Fixed(np.dtype(np.int32), float(np.float32(max(-low, high, 1e-3) * 1.01 / 2**31)))
 
 
 def _moves(op: str) -> bool:

@@ -38,7 +38,7 @@ def _bias(g: Growing, x: str, w: str, count: int) -> list[str]:
     assert second is not None
     scale = np.asarray(np.float64(first.scale) * np.asarray(second.scale, np.float64), np.float32)
     real = g.rng.uniform(-1, 1, count)
-    codes = np.rint(real / scale).astype(np.int32)
+    codes = np.clip(np.rint(real / scale), -(2**30), 2**30).astype(np.int32)
     if scale.ndim:
         if second.axis is None or len(scale) != count:
             raise Unfit("scales along another axis")
