@@ -1,6 +1,7 @@
 #include "abi/qnnrt_ext.h"
 #include "api/convert.h"
 #include "api/functions.h"
+#include "ops/onednn_state.h"
 #include "ops/post_ops.h"
 #include "support/clock.h"
 
@@ -173,6 +174,10 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
 
 // Logs a summary of the finalized graph, for clients that see only the log, as ONNX Runtime's.
 void LogPlan(const Graph& graph, Log* log) {
+  if (const std::string ignored = OneDnnIgnored(); !ignored.empty()) {
+    log->Write(QNN_LOG_LEVEL_WARN, "graph '%s': %s: ignored, the portable kernels are used",
+               graph.name().c_str(), ignored.c_str());
+  }
   if (!log->Wants(QNN_LOG_LEVEL_INFO)) return;
   const Plan& plan = *graph.plan();
   log->Write(QNN_LOG_LEVEL_INFO, "graph '%s': %zu steps, arena %llu bytes (lower bound %llu)",

@@ -308,7 +308,8 @@ cdef class Runnable:
             ClosedError: the session is closed.
             ForkError: the session belongs to the parent of this forked process.
             CopyError: ``strict``, and an input is not the bound memory.
-            KeyError, ValueError: unknown input, or wrong shape or type.
+            KeyError, ValueError: unknown input, or wrong shape or type; an input that is left out
+                and that nobody has fed, bound or looked at yet.
             QnnError: the backend refused.
         """
         if feeds is not None:

@@ -58,6 +58,8 @@ class BoundTensor:
         self.io = io
         self.prepare = prepare
         self._code = data_type_of(tensor)
+        #: Whether somebody has fed or bound it, or asked for its memory.
+        self._given = False
         self._array: np.ndarray | None = None
         self._buffer: Buffer | None = None
         self._offset = 0
@@ -66,6 +68,12 @@ class BoundTensor:
     @property
     def array(self) -> np.ndarray:
         """A numpy array on the bound memory: write inputs into it, read outputs from it."""
+        array = self._memory()
+        self._given = True  # whoever has it may have written into it
+        return array
+
+    def _memory(self) -> np.ndarray:
+        """``array``, for this package, which does not count as somebody's look at it."""
         if self.io == "scratch":
             binder = self._binder()
             if binder is not None and not binder.closed:
@@ -88,7 +96,8 @@ class BoundTensor:
     def buffer(self) -> Buffer | None:
         """The shared buffer that it is bound to; None when bound to other memory (io="raw" or
         "scratch")."""
-        self.array  # noqa: B018 - raises when closed
+        self._memory()  # raises when closed
+        self._given = True
         return self._buffer
 
     @property
@@ -100,7 +109,8 @@ class BoundTensor:
     def handle(self) -> MemHandle | None:
         """The memory handle that it is bound to; None when it is bound as RAW memory."""
         if self._handle is None:
-            self.array  # noqa: B018 - raises when closed
+            self._memory()  # raises when closed
+        self._given = True
         return self._handle
 
     def bind(self, x: Any) -> None:
@@ -121,6 +131,7 @@ class BoundTensor:
         if binder is None or binder.closed:
             raise ClosedError(f"the session of tensor {self.name!r} is closed")
         binder.bind(self, x)
+        self._given = True
 
     def _attach(self, binder: Binder) -> None:
         """Let ``bind`` ask this one."""
@@ -141,12 +152,13 @@ class BoundTensor:
         if self._on_device:
             cast("OpenCLHandle", self._handle).write(array)
         else:
-            self.array[...] = array
+            self._memory()[...] = array
+        self._given = True
 
     def _read(self) -> np.ndarray:
         """A copy of the bound memory."""
         if not self._on_device:
-            return self.array.copy()
+            return self._memory().copy()
         result = np.empty(self.shape, self.dtype)
         cast("OpenCLHandle", self._handle).read(result)
         return result

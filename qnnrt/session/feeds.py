@@ -35,6 +35,7 @@ class Feeds:
     def run(self, execute: Callable[[], object], feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Copy in, execute, copy out; see ``Session.run``."""
         copies = [pair for pair in map(self._fed, feeds.items()) if pair is not None]
+        self._refuse_missing(feeds)
         self._refuse_results()
         # From the first copy in to the last copy out: another thread's feeds come before or after.
         with self._lock:
@@ -63,13 +64,24 @@ class Feeds:
                 f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
                 f"{array.dtype}{list(array.shape)}"
             )
-        if not t._on_device and same_memory(array, t.array):
+        if not t._on_device and same_memory(array, t._memory()):
             return None
         if self._strict and t._on_device:
             raise CopyError(name, f"{_FED}: write into inputs[{name!r}].handle.map()")
         if self._strict:
             raise CopyError(name, f"{_FED}: write into inputs[{name!r}].array, or bind it")
         return t, array
+
+    def _refuse_missing(self, feeds: Mapping[str, Any]) -> None:
+        """Inputs that are left out keep what they have, which somebody must have given them."""
+        missing = [n for n, t in self._inputs.items() if n not in feeds and not t._given]
+        if missing:
+            names = ", ".join(map(repr, missing))
+            raise ValueError(
+                f"{names} of the inputs {'was' if len(missing) == 1 else 'were'} never given: feed "
+                "every input once, or write into its array, or bind it; run() without feeds runs "
+                "on whatever is bound"
+            )
 
     def _refuse_results(self) -> None:
         """``strict``: outputs that could only be returned as copies."""

@@ -87,7 +87,7 @@ class SessionMemory:
         self._own = []
         for t in self._tensors:
             if t.io == "scratch":
-                t.array[...] = 0
+                t._memory()[...] = 0
 
     def drop(self) -> None:
         """Drop what the tensors were bound to; arrays that a caller has keep their buffers."""

@@ -1,5 +1,6 @@
 // The TFLite delegate as a runtime drives it, failures included: kernels made and freed in any
 // order, memory that the application brings, changes of size, refusals.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -223,8 +224,15 @@ TEST(AllocationsFail) {
     tflite_plugin_destroy_delegate(d);
   }
   CHECK(TfLiteQnnDelegateAllocCustomMem(0, 64) == nullptr);
-  CHECK(TfLiteQnnDelegateAllocCustomMem(64, 100) == nullptr);  // no power of two
-  TfLiteQnnDelegateFreeCustomMem(&counts);                     // none of ours: ignored
+  for (const size_t alignment : {0, 3, 24, 48, 63, 65, 100})  // no powers of two
+    CHECK(TfLiteQnnDelegateAllocCustomMem(64, alignment) == nullptr);
+  for (size_t alignment = 1; alignment <= 4096; alignment *= 2) {
+    void* memory = TfLiteQnnDelegateAllocCustomMem(64, alignment);
+    CHECK(memory != nullptr);
+    CHECK(reinterpret_cast<uintptr_t>(memory) % std::max<size_t>(alignment, 64) == 0);
+    TfLiteQnnDelegateFreeCustomMem(memory);
+  }
+  TfLiteQnnDelegateFreeCustomMem(&counts);  // none of ours: ignored
   CHECK(counts.Same());
 }
 

@@ -14,7 +14,7 @@ import qnnrt
 from qnnrt import _core
 from qnnrt.model import Model, Node, Tensor
 from support import one_node
-from support.outside import in_child, printed
+from support.outside import in_child, printed, run_code
 
 pytestmark = pytest.mark.skipif(
     not _core.kernel_library().startswith("oneDNN"),
@@ -347,6 +347,41 @@ def test_everything_runs_without_the_library(tmp_path: Path, value: str) -> None
     case = next(c for c in CASES if c.name == "3x3")
     expected, _ = run(case.model(), "auto", 1)
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-4, atol=1e-4)
+
+
+LOUD = (
+    """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")
+"""
+    + PROBE
+)
+
+
+@pytest.mark.parametrize("name", ["no such file", "no library", "another library"])
+def test_a_path_that_cannot_be_loaded_is_told_with_the_loaders_words(
+    tmp_path: Path, name: str
+) -> None:
+    path, words = tmp_path / "none.so", "No such file"
+    if name == "no library":
+        path, words = tmp_path / "text.so", "file too short"
+        path.write_text("text")
+    elif name == "another library":
+        path = next(p for p in map(Path, loaded_libraries()) if "libc.so" in p.name)
+        words = "has no function dnnl_"
+    done = run_code(LOUD, str(tmp_path / "out.npy"), QNNRT_ONEDNN=str(path))
+    told = f"QNNRT_ONEDNN={path}: "
+    for stream, count in ((done.stderr, 1), (done.stdout, 1)):
+        lines = [line for line in stream.splitlines() if told in line]
+        assert len(lines) == count, stream
+        assert words in lines[0]
+        assert "ignored, the portable kernels are used" in lines[0]
+    assert done.returncode == 0
+
+
+def test_nothing_is_said_of_a_library_that_was_switched_off(tmp_path: Path) -> None:
+    done = run_code(LOUD, str(tmp_path / "out.npy"), QNNRT_ONEDNN="none")
+    assert "ignored" not in done.stdout + done.stderr
 
 
 def test_a_library_that_is_no_onednn_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "ops/onednn_state.h"
 #include "ops/op.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
@@ -29,6 +30,7 @@ struct Library {
   Api api{};
   std::string version;  // empty: not loaded
   std::string why;      // what was tried, when it was not
+  std::string ignored;  // the user's word with the reason, when it names no library that loads
 };
 
 std::atomic<bool> g_forked{false};
@@ -43,10 +45,15 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? std::string() : path.substr(0, slash);
 }
 
+// The user's word: a path, or "none"; null: nothing was said.
+const char* Chosen() {
+  const char* chosen = std::getenv("QNNRT_ONEDNN");
+  return chosen != nullptr && *chosen != '\0' ? chosen : nullptr;
+}
+
 // In order: the user's word, the package environment, the system.
 std::vector<std::string> Candidates() {
-  const char* chosen = std::getenv("QNNRT_ONEDNN");
-  if (chosen != nullptr && *chosen != '\0') return {chosen};
+  if (Chosen() != nullptr) return {Chosen()};
   std::vector<std::string> paths;
   const char* hint = std::getenv("QNNRT_PACKAGE_LIBS");
   if (hint != nullptr && *hint != '\0') paths.push_back(std::string(hint) + "/" + kLibraryName);
@@ -160,6 +167,12 @@ Library* LoadLibraryOnce() {
     dlclose(handle);
     library->api = Api{};
   }
+  if (Chosen() != nullptr && library->version.empty() && std::strcmp(Chosen(), "none") != 0) {
+    library->ignored = "QNNRT_ONEDNN=" + library->why;
+    // As the dynamic loader does of LD_PRELOAD: many programs have no log to be told by.
+    std::fprintf(stderr, "qnnrt: %s: ignored, the portable kernels are used\n",
+                 library->ignored.c_str());
+  }
   g_state.store(library->version.empty() ? -1 : 1, std::memory_order_release);
   return library;
 }
@@ -211,6 +224,11 @@ const char* OneDnnVersion() {
   return api != nullptr ? onednn::TheLibrary()->version.c_str() : nullptr;
 }
 
+std::string OneDnnIgnored() {
+  const int state = onednn::g_state.load(std::memory_order_acquire);
+  return state == -1 ? onednn::TheLibrary()->ignored : std::string();
+}
+
 int OneDnnLoadState(std::string* why) {
   int state = onednn::g_state.load(std::memory_order_acquire);
   if (why != nullptr) *why = state == -1 ? onednn::TheLibrary()->why : std::string();
@@ -224,6 +242,8 @@ int OneDnnLoadState(std::string* why) {
 namespace qnnrt {
 
 const char* OneDnnVersion() { return nullptr; }
+
+std::string OneDnnIgnored() { return std::string(); }
 
 int OneDnnLoadState(std::string* why) {
   if (why != nullptr) *why = "built without the oneDNN headers (package onednn-devel-cpu-gomp)";

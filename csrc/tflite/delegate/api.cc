@@ -123,6 +123,8 @@ TfLiteQnnDelegateApiVersion TfLiteQnnDelegateGetApiVersion(void) { return {0, 24
 
 void* TfLiteQnnDelegateAllocCustomMem(size_t num_bytes, size_t alignment) {
   if (num_bytes == 0) return nullptr;
+  // Less than TFLite's is rounded up below, which is a multiple of powers of two alone.
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0) return nullptr;
   qnnrt_buffer_t buffer = 0;
   qnnrt_buffer_info_t info;
   if (alignment < kTfLiteDefaultTensorAlignment) alignment = kTfLiteDefaultTensorAlignment;

@@ -174,7 +174,8 @@ QNN_API TfLiteQnnDelegateApiVersion TfLiteQnnDelegateGetApiVersion(void);
 
 // ---- Shared memory that an application gives to SetCustomAllocationForTensor ----
 
-// num_bytes on a boundary of `alignment`, a power of two (TFLite wants 64). NULL on failure.
+// num_bytes on a boundary of `alignment` (TFLite wants 64). NULL on failure, and for an alignment
+// that is no power of two.
 QNN_API void* TfLiteQnnDelegateAllocCustomMem(size_t num_bytes, size_t alignment);
 // Memory that a delegate still uses is freed when it no longer does. Other pointers are ignored.
 QNN_API void TfLiteQnnDelegateFreeCustomMem(void* buffer_ptr);
