@@ -247,7 +247,10 @@ uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count,
       [&] { return qnnrt::Report(qnnrt::PlanGiven(items, count, options, offsets, info)); });
 }
 
-const char* qnnrt_config_table_json(void) { return qnnrt::LastingText(qnnrt::ConfigTableJson); }
+// Lambdas, since each type has a text: the functions themselves are of one type.
+const char* qnnrt_config_table_json(void) {
+  return qnnrt::LastingText([] { return qnnrt::ConfigTableJson(); });
+}
 
 uint64_t qnnrt_debug_allocations(void) { return qnnrt::AllocationCount(); }
 void qnnrt_debug_fail_allocation(int64_t n) { qnnrt::FailAllocation(n); }
@@ -262,6 +265,8 @@ const char* qnnrt_kernel_library(void) {
       [](const qnnrt::Status&) { return "portable"; });
 }
 
-const char* qnnrt_op_coverage_json(void) { return qnnrt::LastingText(qnnrt::OpTableJson); }
+const char* qnnrt_op_coverage_json(void) {
+  return qnnrt::LastingText([] { return qnnrt::OpTableJson(); });
+}
 
 }  // extern "C"
