@@ -33,6 +33,32 @@ def test_integers_shrink(kind: type) -> None:
     agree(proto, {"x": x})
 
 
+@pytest.mark.parametrize("axes", [[-1, 0], [0, 2, -1], [1]])
+def test_normalization_along_axes_counted_from_the_end(axes: list[int]) -> None:
+    nodes = [node("MeanVarianceNormalization", ["x"], ["y"], axes=axes)]
+    agree(make(nodes, {"x": (2, 3, 4, 5)}, ["y"]), {"x": random(1, 2, 3, 4, 5)}, atol=1e-4)
+
+
+def test_an_axis_that_is_named_twice_is_reduced_once() -> None:
+    proto = make([node("ReduceSum", ["x", "a"], ["y"])], {"x": (2, 3)}, ["y"], {"a": np.array([0])})
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array([0, -2]), "a"))
+    agree(proto, {"x": random(1, 2, 3)})
+
+
+def test_an_empty_auto_pad_is_none() -> None:
+    nodes = [node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[1, 0], auto_pad="")]
+    agree(make(nodes, {"x": (1, 2, 5)}, ["y"]), {"x": random(1, 1, 2, 5)})
+
+
+def test_the_end_of_a_shape_may_be_any_integer() -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"], start=1, end=2**63 - 1),
+        node("ConstantOfShape", ["s"], ["c"]),
+        node("Add", ["x", "c"], ["y"]),
+    ]
+    agree(make(nodes, {"x": (2, 3)}, ["y"]), {"x": random(1, 2, 3)})
+
+
 def test_hardmax_of_a_vector() -> None:
     agree(make([node("Hardmax", ["x"], ["y"])], {"x": (5,)}, ["y"]), {"x": random(1, 5)})
 

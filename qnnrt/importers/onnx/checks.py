@@ -45,6 +45,8 @@ _LISTS = {name for name in _FIELDS.values() if name.endswith("s") and name != "s
 _WIDE = {
     ("Constant", "value_int"),
     ("Constant", "value_ints"),
+    ("Shape", "start"),
+    ("Shape", "end"),
     ("Slice", "starts"),
     ("Slice", "ends"),
     ("TfIdfVectorizer", "pool_int64s"),

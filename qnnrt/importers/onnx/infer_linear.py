@@ -96,7 +96,8 @@ def _reduce(n: OnnxNode) -> Found:
     given = given_or_input(n, "axes", 1)
     if not given and n.integer("noop_with_empty_axes"):
         return same(n)
-    axes = set(axes_of(given, x.rank)) if given else set(range(x.rank))
+    # An axis may be named twice: some exporters do.
+    axes = {axes_of([a], x.rank)[0] for a in given or range(x.rank)}
     if n.integer("keepdims", 1):
         return tuple(1 if i in axes else d for i, d in enumerate(x.shape)), x.dtype
     return tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype

@@ -55,7 +55,7 @@ def _squeeze(n: OnnxNode) -> Found:
     axes = given_or_input(n, "axes", 1)
     if axes is None:
         axes = [i for i, d in enumerate(x.shape) if d == 1]
-    gone = axes_of(axes, x.rank)
+    gone = {axes_of([a], x.rank)[0] for a in axes}
     if any(x.shape[a] != 1 for a in gone):
         raise ValueError(f"squeeze of the dimensions {sorted(gone)} of {list(x.shape)}")
     return tuple(d for i, d in enumerate(x.shape) if i not in gone), x.dtype

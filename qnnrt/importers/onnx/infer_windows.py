@@ -116,11 +116,12 @@ def _upsample(n: OnnxNode) -> Found:
 @infers("Resize")
 def _resize(n: OnnxNode) -> Found:
     x = n.input(0)
-    one_of(n, "mode", ("nearest", "linear", "cubic"), "nearest")
+    mode = one_of(n, "mode", ("nearest", "linear", "cubic"), "nearest")
     if n.version < 11:
         return _scaled(n, list(range(x.rank)), list_of(n, 1) or []), x.dtype
     transform = one_of(n, "coordinate_transformation_mode", _TRANSFORMS, "half_pixel")
-    one_of(n, "nearest_mode", _ROUNDINGS, "round_prefer_floor")
+    if mode == "nearest":
+        one_of(n, "nearest_mode", _ROUNDINGS, "round_prefer_floor")
     axes = axes_of(n.integers("axes") or range(x.rank), x.rank)
     scales, sizes = list_of(n, 2), list_of(n, 3)
     if bool(scales) == bool(sizes):
@@ -171,7 +172,7 @@ def _sized(n: OnnxNode, axes: list[int], sizes: list[int]) -> Shape:
 
 @infers("GridSample")
 def _grid_sample(n: OnnxNode) -> Found:
-    x = rank_of(n, 0, *((3,) if n.version >= 20 else (4, 4)))
+    x = rank_of(n, 0, 3)
     grid = n.input(1).shape
     if len(grid) != len(x) or grid[0] != x[0] or grid[-1] != len(x) - 2:
         raise ValueError(f"a grid of shape {list(grid)} for an input of shape {list(x)}")

@@ -229,7 +229,7 @@ def identity_op(c: Lowering, n: OnnxNode) -> Result:
 @lowers("MeanVarianceNormalization", to="ReduceMean and elementwise")
 def mean_variance(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    axes = n.integers("axes") or [0, 2, 3]
+    axes = [axis_of(a, x.rank) for a in n.integers("axes") or [0, 2, 3]]
     centred = sub(c, x, reduce(c, "ReduceMean", x, axes))
     variance = reduce(c, "ReduceMean", mul(c, centred, centred), axes)
     return div(c, centred, plus(c, unary(c, "ElementWiseSquareRoot", variance), 1e-9))

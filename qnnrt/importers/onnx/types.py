@@ -48,7 +48,8 @@ def graph_inputs(
                 f"{where}: input {value.name!r} has the unknown element type {tensor.elem_type}"
             ) from None
         if value.name not in constants and dtype not in ELEMENT_TYPES:
-            raise ModelError(f"{where}: input {value.name!r} is {dtype.name}; QNN has no such type")
+            kind = "string" if dtype.kind == "O" else dtype.name
+            raise ModelError(f"{where}: input {value.name!r} is {kind}; QNN has no such type")
         names |= {d.dim_param for d in tensor.shape.dim if d.dim_param}
         given = shapes.get(value.name)
         if given is not None:

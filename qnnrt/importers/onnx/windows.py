@@ -18,7 +18,7 @@ def list_attr(n: OnnxNode, name: str, rank: int, default: int, least: int = 1) -
 
 
 def auto_pad(n: OnnxNode) -> str:
-    found = n.text("auto_pad", "NOTSET")
+    found = n.text("auto_pad") or "NOTSET"
     if found not in _AUTO_PADS:
         raise ValueError(f"auto_pad is {found[:60]!r}; it has to be one of {', '.join(_AUTO_PADS)}")
     return found
