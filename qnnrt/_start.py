@@ -7,7 +7,13 @@ so. Programs that import the package are left alone.
 """
 
 import sys
-from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal
+from _signal import (  # type: ignore[import-not-found]
+    SIG_DFL,
+    SIGINT,
+    default_int_handler,
+    getsignal,
+    signal,
+)
 from collections.abc import Callable
 from os.path import basename
 

@@ -20,6 +20,7 @@ from cpython.buffer cimport (
     PyObject_GetBuffer
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_SetInterrupt
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
@@ -47,6 +48,7 @@ include "lpai.pxi"
 include "planner.pxi"
 include "tflite.pxi"
 include "background.pxi"
+include "held.pxi"
 include "runner.pxi"
 include "execution.pxi"
 include "gpu.pxi"

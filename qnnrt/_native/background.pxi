@@ -23,6 +23,7 @@ cdef _held_lock():
 cdef class Event:
     """``threading.Event``, whole at every interrupt."""
 
+    cdef object __weakref__
     cdef object _lock     # held until it is set; whoever waits for it takes it and gives it back
     cdef object _release  # its method, so that setting allocates nothing
     cdef bint _set

@@ -80,7 +80,7 @@ cdef class Environment:
         return [(<uintptr_t>self._tensors[i].v1.clientBuf.data,
                  self._tensors[i].v1.clientBuf.dataSize) for i in range(n)]
 
-    def release(self) -> None:
+    def release(self, _=0) -> None:
         """graphReleaseExecutionEnvironment."""
         cdef const QnnGraph_ExecuteEnvironment_t* one = &self._environment
         cdef uint64_t code

@@ -31,12 +31,15 @@ cdef bytes _utf8(object text, str what):
 cdef int _drain_log() except -1:
     cdef LogLine line
     cdef uint64_t dropped
-    while LogSink.Get().Take(&line):
-        level = _LEVELS[line.level if line.level <= 5 else 5]
-        _logger.log(level, "%s", _text(line.text).rstrip("\n"))
-    dropped = LogSink.Get().TakeDropped()
-    if dropped:
-        _logger.warning("%d log lines of the backend were dropped", dropped)
+    try:
+        while LogSink.Get().Take(&line):
+            level = _LEVELS[line.level if line.level <= 5 else 5]
+            _logger.log(level, "%s", _text(line.text).rstrip("\n"))
+        dropped = LogSink.Get().TakeDropped()
+        if dropped:
+            _logger.warning("%d log lines of the backend were dropped", dropped)
+    except KeyboardInterrupt:
+        PyErr_SetInterrupt()  # later: the caller has a handle that somebody must get first
     return 0
 
 

@@ -55,8 +55,12 @@ class Allocator(Owner):
         self._pieces: weakref.WeakSet[Buffer] = weakref.WeakSet()
         self._own(
             f"an LPAI allocator ({mem_type})",
-            _core.lpai_allocator_create(backend.handle, mem_type),
-            _core.lpai_allocator_destroy,
+            _core.Held(
+                _core.lpai_allocator_destroy,
+                _core.lpai_allocator_create,
+                backend.handle,
+                mem_type,
+            ),
         )
         # At the end of the process everything goes, in whatever order.
         self._finalizer.atexit = False

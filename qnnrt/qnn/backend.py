@@ -251,5 +251,7 @@ class Backend(BackendBase):
             error_reporting=error_reporting,
             custom=custom,
         )
-        handle = self.library.context_create(self.handle, self._device_handle, config(options))
-        return Context(self, handle)
+        free, create = self.library.context_free, self.library.context_create
+        return Context(
+            self, _core.Held(free, create, self.handle, self._device_handle, config(options))
+        )

@@ -62,7 +62,7 @@ class _Log(Owner):
     _rank = 9
 
     def __init__(self, library: _core.Library, level: int) -> None:
-        self._own("a log", library.log_create(level), library.log_free)
+        self._own("a log", _core.Held(library.log_free, library.log_create, level))
 
 
 class _Device(Owner):
@@ -70,10 +70,11 @@ class _Device(Owner):
 
     def __init__(self, backend: BackendBase, options: Options) -> None:
         library = backend.library
-        handle = library.device_create(backend._log_handle, config(options))
+        create = library.device_create
+        held = _core.Held(library.device_free, create, backend._log_handle, config(options))
         # The backend keeps its device and closes it first. The other way round as well, neither
         # would ever go: what a finalizer holds lives as long as the finalizer.
-        self._own("a device", handle, library.device_free)
+        self._own("a device", held)
         backend._adopt(self)
 
 
@@ -98,7 +99,6 @@ class BackendBase(Owner):
             self._log = _Log(library, level)
         except QnnError as e:
             log.debug("%s gives no log: %s", library.path, str(e))
-        handle = library.backend_create(self._log_handle, config(list(options)))
         # The device goes before the backend, the log after it: held here, closed below.
         held: list[_Device] = []
 
@@ -107,7 +107,8 @@ class BackendBase(Owner):
                 held.pop().close()
             library.backend_free(handle)
 
-        self._own(f"backend {library.provider_name}", handle, free, keep=self._log)
+        made = _core.Held(free, library.backend_create, self._log_handle, config(list(options)))
+        self._own(f"backend {library.provider_name}", made, keep=self._log)
         if library.backend_id == abi.QNN_BACKEND_ID_LPAI and not device_options:
             return  # it has no devices, and says so in its log when asked for one
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -43,18 +42,18 @@ class Context(ContextBase):
         registrations: how many memory handles were made in it so far.
     """
 
-    def __init__(self, backend: BackendBase, handle: int, *, keep: Any = None) -> None:
+    def __init__(self, backend: BackendBase, held: _core.Held, *, keep: Any = None) -> None:
         self.registrations = 0
         self._cache: weakref.WeakValueDictionary[tuple[Any, ...], MemHandle] = (
             weakref.WeakValueDictionary()
         )
         # Alive from the registration until the memory is deregistered, beyond the handle's end.
-        self._releases: weakref.WeakValueDictionary[tuple[Any, ...], threading.Event] = (
+        self._releases: weakref.WeakValueDictionary[tuple[Any, ...], _core.Event] = (
             weakref.WeakValueDictionary()
         )
         self._graphs: Mapping[str, BinaryGraph] | None = None
         self._unknown = ""  # why a binary's graphs are not known
-        super().__init__(backend, handle, keep=keep)
+        super().__init__(backend, held, keep=keep)
 
     @classmethod
     def from_binary(
@@ -91,14 +90,16 @@ class Context(ContextBase):
         described = data if isinstance(data, ContextBinary) else None
         # The view also keeps a mapping from being closed while weights are read from it.
         view = memoryview(described.data if described else data)
-        handle = backend.library.context_create_from_binary(
+        held = _core.Held(
+            backend.library.context_free,
+            backend.library.context_create_from_binary,
             backend.handle,
             backend._device_handle,
             view,
             config(context_options(persistent_binary=persistent_binary, **options)),
             profile.handle if profile else 0,
         )
-        context = cls(backend, handle, keep=view if persistent_binary else None)
+        context = cls(backend, held, keep=view if persistent_binary else None)
         context._describe(view, described)
         return context
 

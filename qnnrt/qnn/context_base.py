@@ -7,6 +7,7 @@ import os
 import threading
 from typing import Any, Final
 
+from .._native import _core
 from ..abi import constants as abi
 from ..abi.structs import QnnHtpContext_CustomProperty_t
 from ..support import choice
@@ -32,7 +33,7 @@ class ContextBase(Owner):
 
     _rank = 3
 
-    def __init__(self, backend: BackendBase, handle: int, *, keep: Any = None) -> None:
+    def __init__(self, backend: BackendBase, held: _core.Held, *, keep: Any = None) -> None:
         self.backend = backend
         self._library = backend.library
         #: Of graphs: alive as long as the backend writes to them.
@@ -42,8 +43,7 @@ class ContextBase(Owner):
         self._pools_lock = threading.RLock()  # while the backend's pools and these are to agree
         self._own(
             "a context",
-            handle,
-            self._library.context_free,
+            held,
             backend,
             *([backend._device] if backend._device else []),
             keep=(keep, self._pools),

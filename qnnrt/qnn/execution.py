@@ -47,8 +47,7 @@ class ExecutionEnvironment(Owner):
         # A child of the handles, so that it is released before any of them is deregistered.
         self._own(
             "an execution environment",
-            graph.handle,
-            lambda handle: raw.release(),
+            _core.Held(raw.release, int, graph.handle),
             graph,
             *parents,
             *handles,

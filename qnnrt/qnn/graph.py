@@ -78,7 +78,7 @@ class Graph(Owner):
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         # Graphs go with their context: the C API has no call that frees one.
-        self._own(f"graph {name!r}", handle, _nothing, context)
+        self._own(f"graph {name!r}", _core.Held(_nothing, int, handle), context)
 
     def add_tensor(
         self,

@@ -7,6 +7,7 @@ and with a vendor's, which acts on them.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from .._native import _core
@@ -82,13 +83,13 @@ class PerfVote(Owner):
     _rank = 6
 
     def __init__(self, backend: Owner, library: _core.Library) -> None:
-        power_id = _core.power_config_create(library)
         self.library = library
         self.profile = "default"
         self._own(
             "a performance vote",
-            power_id,
-            lambda number: _core.power_config_destroy(library, number),
+            _core.Held(
+                partial(_core.power_config_destroy, library), _core.power_config_create, library
+            ),
             backend,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -122,26 +121,21 @@ class MemHandle(Owner):
             offset=start,
             address=buffer.address,
         )
-        handle = library.mem_register(context.handle, [descriptor])[0]
+        held = self._register(library, library.mem_register, context.handle, [descriptor])
         self._own(
-            f"memory handle {handle:#x}",
-            handle,
-            self._free_in(library),
+            f"memory handle {held.handle:#x}",
+            held,
             context,
-            keep=_BufferHold(buffer, handle, self.dtype or kind, self.shape),
+            keep=_BufferHold(buffer, held.handle, self.dtype or kind, self.shape),
         )
 
-    def _free_in(self, library: _core.Library) -> Callable[[int], None]:
-        """What deregisters it, and then sets ``_released``."""
-        released = self._released = threading.Event()
-
-        def free(handle: int) -> None:
-            try:
-                library.mem_deregister([handle])
-            finally:
-                released.set()
-
-        return free
+    def _register(
+        self, library: _core.Library, register: Callable[..., Any], *args: Any
+    ) -> _core.Held:
+        """A handle that ``register`` makes. Its end deregisters it, and then sets ``_released``."""
+        self._released = _core.Event()
+        free = library.mem_deregister
+        return _core.Held(free, register, *args, in_list=True, freed=self._released)
 
     def _tensor_text(self) -> str:
         """What the memory is for, for messages."""
@@ -167,6 +161,7 @@ class MemHandle(Owner):
         return False
 
     def _detach(self) -> None:
+        self._held.detach()
         self._finalizer.detach()
 
 

@@ -89,20 +89,21 @@ class OpenCLHandle(MemHandle):
             address=number,
         )
         if imported is None:
-            handle = library.mem_register(context.handle, [item])[0]
+            held = self._register(library, library.mem_register, context.handle, [item])
         else:
             try:
-                handle = library.memories.register(context.handle, [item], imported)[0]
+                held = self._register(
+                    library, library.memories.register, context.handle, [item], imported
+                )
             except BaseException:
                 end_import(imported)
                 raise
         keep: Any = (buffer, self.cl_buffer)
         if isinstance(buffer, _core.Buffer):
-            keep = (self.cl_buffer, _BufferHold(buffer, handle, self.dtype, self.shape))
+            keep = (self.cl_buffer, _BufferHold(buffer, held.handle, self.dtype, self.shape))
         self._own(
-            f"memory handle {handle:#x}",
-            handle,
-            self._free_in(library),
+            f"memory handle {held.handle:#x}",
+            held,
             context,
             keep=keep,
         )
@@ -171,7 +172,7 @@ class OpenCLHandle(MemHandle):
         """
         if not (read or write):
             raise ValueError("map needs 'read', 'write' or both")
-        with self._held(write), self._mapping(queue or self._queue(), read, write) as array:
+        with self._undisturbed(write), self._mapping(queue or self._queue(), read, write) as array:
             yield array
 
     def close(self) -> None:
@@ -191,7 +192,7 @@ class OpenCLHandle(MemHandle):
         super().close()
 
     @contextlib.contextmanager
-    def _held(self, write: bool) -> Iterator[None]:
+    def _undisturbed(self, write: bool) -> Iterator[None]:
         """No execution uses the buffer in a way that would be disturbed."""
         handle = self.handle
         if not hasattr(self.context._library, "cl_queue"):
@@ -246,7 +247,7 @@ class OpenCLHandle(MemHandle):
 
     def read(self, array: np.ndarray) -> None:
         """Copy the tensor into an array of its shape and type; waits for it."""
-        with self._held(False):
+        with self._undisturbed(False):
             if self.via is None:
                 pyopencl().enqueue_copy(self._queue(), array, self.cl_buffer)
             else:
@@ -254,7 +255,7 @@ class OpenCLHandle(MemHandle):
 
     def write(self, array: np.ndarray) -> None:
         """Copy an array of its shape and type into the tensor; waits for it."""
-        with self._held(True):
+        with self._undisturbed(True):
             if self.via is None:
                 contiguous = np.ascontiguousarray(array)
                 pyopencl().enqueue_copy(self._queue(), self.cl_buffer, contiguous)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
 from .._native import _core
-from ..errors import ClosedError, ForkError, QnnError
-from ..support import log
+from ..errors import ClosedError, ForkError
 
 #: Entries of a QNN config list: (option, value); see ``_core.Config``.
 Options: TypeAlias = list[tuple[int, Any]]
@@ -18,18 +16,6 @@ Options: TypeAlias = list[tuple[int, Any]]
 def config(options: Options) -> _core.Config | None:
     """The C config list; None, which is NULL there, when there is nothing to say."""
     return _core.Config(options) if options else None
-
-
-def _release(
-    free: Callable[[int], None], handle: int, generation: int, what: str, keep: object
-) -> None:
-    """Gives a handle back; `keep` holds the parents until then."""
-    if generation != _core.fork_generation():
-        return  # the parent's: not this child's to free
-    try:
-        free(handle)
-    except QnnError as e:
-        log.warning("closing %s: %s", what, str(e))  # not e: a record would keep its frames
 
 
 class Owner:
@@ -41,18 +27,18 @@ class Owner:
     def _own(
         self,
         what: str,
-        handle: int,
-        free: Callable[[int], None],
+        held: _core.Held,
         *parents: Owner,
         keep: Any = None,
     ) -> None:
+        held.own(what, (parents, keep))
         self._what = what
-        self._raw = handle
+        self._held = held
+        self._raw = held.handle
         self._generation = _core.fork_generation()
         self._dependents: weakref.WeakSet[Any] | None = None
-        self._finalizer = weakref.finalize(
-            self, _release, free, handle, self._generation, what, (parents, keep)
-        )
+        # Nobody having it any more would free it, too; this does at the end of the program.
+        self._finalizer = weakref.finalize(self, held.close)
         for parent in parents:
             parent._adopt(self)
 
@@ -76,21 +62,22 @@ class Owner:
                 f"{os.getpid()}): backends do not survive a fork. Open it again here, or start "
                 "children with the 'spawn' or 'forkserver' method"
             )
-        if not self._finalizer.alive:
+        if not self._held.alive:
             raise ClosedError(f"{self._what} is closed")
         return self._raw
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return not self._finalizer.alive
+        return not self._held.alive
 
     def close(self) -> None:
         """Close what stands on it, then itself. Closing twice is harmless."""
-        if not self._finalizer.alive or self._generation != _core.fork_generation():
+        if not self._held.alive or self._generation != _core.fork_generation():
             return
         self._close_children()
-        self._finalizer()
+        self._held.close()
+        self._finalizer.detach()
 
     def _close_children(self) -> None:
         for child in sorted(self._dependents or (), key=lambda c: int(c._rank)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,17 +45,15 @@ _EVENT_UNITS: Final = {
 class _Used(Owner):
     """What a call can use: it cannot be closed meanwhile."""
 
-    _free: Callable[[int], None]
-
     def close(self) -> None:
         """Close it. Closing twice is harmless.
 
         Raises:
             QnnError: an execution in flight uses it; it stays open.
         """
-        if not self._finalizer.alive or self._generation != _core.fork_generation():
+        if not self._held.alive or self._generation != _core.fork_generation():
             return
-        self._free(self._raw)
+        self._held.close_or_raise()
         self._finalizer.detach()
 
 
@@ -67,9 +65,9 @@ class Profile(_Used):
     def __init__(self, backend: BackendBase, level: str | int = "basic") -> None:
         self._library = backend.library
         number = choice("level", level, _PROFILE_LEVELS)
-        handle = self._library.profile_create(backend.handle, number)
-        self._free = self._library.profile_free
-        self._own("a profile", handle, self._free, backend)
+        library = self._library
+        held = _core.Held(library.profile_free, library.profile_create, backend.handle, number)
+        self._own("a profile", held, backend)
 
     def set_config(self, *, max_events: int | None = None, optrace: bool | None = None) -> None:
         """How many events to keep, and whether to trace single operations."""
@@ -140,9 +138,8 @@ class Signal(_Used):
         if timeout_us is not None:
             options.append((2, timeout_us))
         self._library = backend.library
-        handle = self._library.signal_create(backend.handle, config(options))
-        self._free = self._library.signal_free
-        self._own("a signal", handle, self._free, backend)
+        free, create = self._library.signal_free, self._library.signal_create
+        self._own("a signal", _core.Held(free, create, backend.handle, config(options)), backend)
 
     def trigger(self) -> None:
         """Abort what runs with it."""

@@ -142,3 +142,33 @@ def test_runs_go_on_after_each_allocation_that_fails(backend: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 3
+
+
+@BACKENDS
+def test_a_close_that_is_interrupted_closes_the_next_time(backend: str) -> None:
+    done = run_code(
+        """
+        import sys
+        import qnnrt
+        from qnnrt import _core
+        from support.interrupts import at_every_point
+        from support.toy import relu_model
+        made = []
+        with qnnrt.Session(relu_model(), sys.argv[1]) as first:
+            backend = first.backend  # kept, so that counts compare
+
+        def begin():
+            made[:] = [qnnrt.Session(relu_model(), sys.argv[1])]
+            made[0].run_async()
+
+        def again():
+            made[0].close()
+            assert made[0].context.closed
+            live = _core.live_counts()
+            assert (live["contexts"], live["graphs"], live["mem_handles"]) == (0, 0, 0), live
+
+        at_every_point(lambda: made[0].close(), again, before=begin)
+        """,
+        backend,
+    )
+    assert done.returncode == 0, done.stderr
