@@ -121,21 +121,18 @@ class _Transit:
         self.generation = _core.fork_generation()
         self.pid = os.getpid()
         self.lock = threading.Lock()
-        fd = os.memfd_create("qnnrt-transit", os.MFD_CLOEXEC)
-        try:
+        with _core.Fd(os.memfd_create, "qnnrt-transit", os.MFD_CLOEXEC) as fd:
             os.ftruncate(fd, _SLOTS)
             self.page = Buffer.from_fd(fd)
-        finally:
-            os.close(fd)
         self.flags = memoryview(self.page)
-        self.flying: dict[int, int] = {}  # slot -> fd, oldest first
+        self.flying: dict[int, _core.Fd] = {}  # by slot, oldest first
         self.next = 0
 
     def sweep(self, at_most: int) -> None:
         """Close duplicates that have arrived, looking at the oldest ones."""
         for slot in list(itertools.islice(self.flying, at_most)):
             if self.flags[slot]:
-                os.close(self.flying.pop(slot))
+                self.flying.pop(slot).close()
 
     def send(self, fd: int) -> tuple[int, int]:
         """A duplicate of the fd and the slot that says when it has arrived."""
@@ -151,8 +148,8 @@ class _Transit:
                 self.next = (self.next + 1) % _SLOTS
             slot, self.next = self.next, (self.next + 1) % _SLOTS
             self.flags[slot] = 0
-            self.flying[slot] = os.dup(fd)
-            return self.flying[slot], slot
+            self.flying[slot] = copy = _core.Fd(os.dup, fd)
+            return copy.number, slot
 
 
 _transit: _Transit | None = None
@@ -192,47 +189,42 @@ def _reduce_buffer(buffer: Buffer) -> tuple[Any, ...]:
 copyreg.pickle(Buffer, _reduce_buffer)
 
 
-def _open_fd(pid: int, what: tuple[int, int, int]) -> int:
+def _open_fd(pid: int, what: tuple[int, int, int]) -> _core.Fd:
     """Another process's fd, checked to be the file that was meant."""
     fd, device, inode = what
-    opened = -1
     try:
         try:
-            opened = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
+            opened = _core.Fd(os.open, f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
         except PermissionError:
-            opened = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+            opened = _core.Fd(os.open, f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             # A dma-buf cannot be opened by its name, only fetched by the kernel's own call.
             if not hasattr(os, "pidfd_open"):
                 raise
             opened = _pidfd_getfd(pid, fd)
-        info = os.fstat(opened)
+        info = os.fstat(opened.number)
         if (info.st_dev, info.st_ino) == (device, inode):
             return opened
         reason = "the sender has since closed it"
     except OSError as e:
         reason = e.strerror or str(e)
-    if opened >= 0:
-        os.close(opened)
     raise Error(
         f"cannot take the shared buffer over from process {pid}: {reason}. The sender must be "
         "alive, of the same user and in the same PID namespace"
     )
 
 
-def _pidfd_getfd(pid: int, fd: int) -> int:
+def _pidfd_getfd(pid: int, fd: int) -> _core.Fd:
     import ctypes
 
-    pidfd = os.pidfd_open(pid)
-    try:
+    with _core.Fd(os.pidfd_open, pid) as pidfd:
         libc = ctypes.CDLL(None, use_errno=True)
-        got = int(libc.syscall(438, pidfd, fd, 0))  # SYS_pidfd_getfd, the same on every machine
-        if got < 0:
+        call = libc.syscall  # SYS_pidfd_getfd, the same on every machine
+        got = _core.Fd(call, 438, pidfd, fd, 0)
+        if got.number < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
         return got
-    finally:
-        os.close(pidfd)
 
 
 def _receive_buffer(
@@ -243,19 +235,13 @@ def _receive_buffer(
     nbytes: int,
     offset: int,
 ) -> Buffer:
-    fd = _open_fd(pid, what)
-    try:
+    with _open_fd(pid, what) as fd:
         buffer = Buffer.from_fd(fd, nbytes, offset)
-    finally:
-        os.close(fd)
     key = (pid, page[2])
     flags = _pages.get(key)
     if flags is None:
-        page_fd = _open_fd(pid, page)
-        try:
+        with _open_fd(pid, page) as page_fd:
             flags = memoryview(Buffer.from_fd(page_fd))
-        finally:
-            os.close(page_fd)
         while len(_pages) >= 16:
             _pages.pop(next(iter(_pages)))
         _pages[key] = flags

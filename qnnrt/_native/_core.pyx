@@ -15,6 +15,7 @@ from array import array
 from qnnrt import errors
 from qnnrt._native import descriptor
 
+cimport cython
 from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,
     PyObject_GetBuffer

@@ -100,6 +100,10 @@ cdef extern from "client/worker.h" namespace "qnnrt::client" nogil:
         void Stop()
 
 
+cdef extern from "<unistd.h>" nogil:
+    int close_fd "close" (int fd)
+
+
 cdef extern from "<dlfcn.h>" nogil:
     enum:
         RTLD_NOW, RTLD_LOCAL

@@ -1,8 +1,19 @@
-# Part of _core.pyx: handles that are freed once, whatever comes in between.
+# Part of _core.pyx: handles, fds and notes that are given up once, whatever comes in between.
+#
+# Not by `__del__` or weakref.finalize: an interrupt in those, which are functions of Python's, is
+# dropped, and so is what they were to do.
+
+cdef PyObject* _newest_held = NULL  # of all that are not freed; the list owns none of them
+
 
 cdef class Held:
     """A handle of the C interface and what frees it: ``close`` does, once; or nobody having it any
-    more. It is made and owned in one step, so that no interrupt can come between."""
+    more, or the end of the program. It is made and owned in one step, so that no interrupt can come
+    between."""
+
+    cdef PyObject* _older
+    cdef PyObject* _newer
+    cdef bint _listed
 
     cdef readonly object handle    # an int
     cdef object _free, _what, _keep
@@ -26,6 +37,28 @@ cdef class Held:
         made = make(*args)
         self.handle = made[0] if in_list else made
         self._open = True
+        self._list()
+
+    cdef void _list(self) noexcept:
+        global _newest_held
+        self._older = _newest_held
+        if _newest_held != NULL:
+            (<Held><object>_newest_held)._newer = <PyObject*>self
+        _newest_held = <PyObject*>self
+        self._listed = True
+
+    cdef void _unlist(self) noexcept:
+        global _newest_held
+        if not self._listed:
+            return
+        if self._newer != NULL:
+            (<Held><object>self._newer)._older = self._older
+        else:
+            _newest_held = self._older
+        if self._older != NULL:
+            (<Held><object>self._older)._newer = self._newer
+        self._older = self._newer = NULL
+        self._listed = False
 
     def own(self, str what, keep):
         """Name it, for messages, and keep ``keep`` until it is freed."""
@@ -43,7 +76,12 @@ cdef class Held:
             self._open = False
             self._end()
 
+    def outlast(self):
+        """Not to be freed at the end of the program, where everything goes in whatever order."""
+        self._unlist()
+
     cdef _end(self):
+        self._unlist()
         self._keep = None
         if self._freed is not None:
             self._freed.set()
@@ -79,4 +117,68 @@ cdef class Held:
         self._end()
 
     def __del__(self):
+        # What frees it may be Python's; and an interrupt would be dropped here.
+        for _ in range(3):
+            try:
+                self.close()
+                break
+            except KeyboardInterrupt:
+                PyErr_SetInterrupt()
+            except Exception:
+                _logger.exception("closing %s", self._what)
+                break
+        self._unlist()
+
+
+def close_held() -> None:
+    """At the end of the program: free what is held, the newest first."""
+    cdef Held held
+    while _newest_held != NULL:
+        held = <Held><object>_newest_held
+        held._unlist()
+        try:
+            held.close()
+        except Exception:
+            _logger.exception("closing %s", held._what)
+
+
+@cython.no_gc  # it would be cleared, and nothing refers back to it
+cdef class Hold:
+    """A note in a buffer of who uses it, for the message of its ``close``; keeps the buffer."""
+
+    cdef Buffer _buffer
+
+    def __init__(self, Buffer buffer not None, *holder):
+        self._buffer = buffer
+        buffer._hold(<uintptr_t><void*>self, holder)
+
+    def __dealloc__(self):
+        # Not the object: Python may have taken it apart already, and the buffer then as well.
+        if self._buffer is not None:
+            self._buffer._unhold(<uintptr_t><void*>self)
+
+
+cdef class Fd:
+    """A file descriptor of its own: closed once, by ``close`` or when nobody has it."""
+
+    cdef readonly int number
+
+    def __cinit__(self, opened, *args):
+        """``opened(*args)`` gives the number: a function of C's."""
+        self.number = -1
+        self.number = opened(*args)
+
+    def close(self):
+        if self.number >= 0:
+            number, self.number = self.number, -1
+            close_fd(number)
+
+    def __dealloc__(self):
+        if self.number >= 0:
+            close_fd(self.number)
+
+    def __enter__(self):
+        return self.number
+
+    def __exit__(self, *_):
         self.close()

@@ -63,7 +63,7 @@ class Allocator(Owner):
             ),
         )
         # At the end of the process everything goes, in whatever order.
-        self._finalizer.atexit = False
+        self._held.outlast()
 
     def alloc(self, nbytes: int) -> Buffer:
         """A piece: a buffer like any other, aligned as the backend asks. Its contents are not

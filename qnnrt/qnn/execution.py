@@ -69,17 +69,13 @@ class ExecutionEnvironment(Owner):
         return np.frombuffer(memoryview(memory), tensor.dtype).reshape(tensor.shape)
 
 
-class BuffersInFlight:
-    """Tells the ``close`` of buffers that are bound as they are who uses them."""
-
-    def __init__(self, graph: str, values: Sequence[Binding]) -> None:
-        self.buffers = [v for v in values if isinstance(v, _core.Buffer)]
-        for buffer in self.buffers:
-            buffer._hold(id(self), ("an execution of graph {!r} in flight", graph))
-
-    def __del__(self) -> None:
-        for buffer in self.buffers:
-            buffer._unhold(id(self))
+def buffers_in_flight(graph: str, values: Sequence[Binding]) -> list[_core.Hold]:
+    """Tells the ``close`` of buffers that are bound as they are who uses them, while it is kept."""
+    return [
+        _core.Hold(v, "an execution of graph {!r} in flight", graph)
+        for v in values
+        if isinstance(v, _core.Buffer)
+    ]
 
 
 def binding_of(tensor: Tensor, value: Any, writable: bool) -> int | tuple[int, int]:

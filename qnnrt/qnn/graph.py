@@ -18,9 +18,9 @@ from . import completions
 from .context_base import ContextBase
 from .execution import (
     Binding,
-    BuffersInFlight,
     ExecutionEnvironment,
     binding_of,
+    buffers_in_flight,
 )
 from .options import graph_options
 from .owner import Owner, config
@@ -259,7 +259,7 @@ class Graph(Owner):
         """
         ins, keep_in = self._bind(self.inputs, inputs, False)
         outs, keep_out = self._bind(self.outputs, outputs, True)
-        in_flight = BuffersInFlight(self.name, (*keep_in, *keep_out))
+        in_flight = buffers_in_flight(self.name, (*keep_in, *keep_out))
         return completions.start(
             self._library,
             lambda future: _core.graph_execute_async(

@@ -126,7 +126,7 @@ class MemHandle(Owner):
             f"memory handle {held.handle:#x}",
             held,
             context,
-            keep=_BufferHold(buffer, held.handle, self.dtype or kind, self.shape),
+            keep=buffer_hold(buffer, held.handle, self.dtype or kind, self.shape),
         )
 
     def _register(
@@ -162,15 +162,8 @@ class MemHandle(Owner):
 
     def _detach(self) -> None:
         self._held.detach()
-        self._finalizer.detach()
 
 
-class _BufferHold:
+def buffer_hold(buffer: Buffer, handle: int, what: Any, shape: tuple[int, ...]) -> _core.Hold:
     """Keeps a registered buffer alive and tells its ``close`` who holds it."""
-
-    def __init__(self, buffer: Buffer, handle: int, what: Any, shape: tuple[int, ...]) -> None:
-        self.buffer = buffer
-        buffer._hold(id(self), ("memory handle {:#x} ({}{})", handle, what, list(shape)))
-
-    def __del__(self) -> None:
-        self.buffer._unhold(id(self))
+    return _core.Hold(buffer, "memory handle {:#x} ({}{})", handle, what, list(shape))

@@ -19,7 +19,7 @@ from ..gpu.imports import Import, ImportRefused, end_import, import_buffer
 from ..gpu.mapped import end, mapped
 from .context_base import ContextBase
 from .foreign_memory import is_opencl_buffer, refuse_memory
-from .memhandle import MemHandle, _BufferHold
+from .memhandle import MemHandle, buffer_hold
 
 __all__ = ["OpenCLHandle", "identity", "is_opencl_buffer"]
 
@@ -100,7 +100,7 @@ class OpenCLHandle(MemHandle):
                 raise
         keep: Any = (buffer, self.cl_buffer)
         if isinstance(buffer, _core.Buffer):
-            keep = (self.cl_buffer, _BufferHold(buffer, held.handle, self.dtype, self.shape))
+            keep = (self.cl_buffer, buffer_hold(buffer, held.handle, self.dtype, self.shape))
         self._own(
             f"memory handle {held.handle:#x}",
             held,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from typing import Any, ClassVar, TypeAlias
@@ -16,6 +17,9 @@ Options: TypeAlias = list[tuple[int, Any]]
 def config(options: Options) -> _core.Config | None:
     """The C config list; None, which is NULL there, when there is nothing to say."""
     return _core.Config(options) if options else None
+
+
+atexit.register(_core.close_held)
 
 
 class Owner:
@@ -37,8 +41,6 @@ class Owner:
         self._raw = held.handle
         self._generation = _core.fork_generation()
         self._dependents: weakref.WeakSet[Any] | None = None
-        # Nobody having it any more would free it, too; this does at the end of the program.
-        self._finalizer = weakref.finalize(self, held.close)
         for parent in parents:
             parent._adopt(self)
 
@@ -77,7 +79,6 @@ class Owner:
             return
         self._close_children()
         self._held.close()
-        self._finalizer.detach()
 
     def _close_children(self) -> None:
         for child in sorted(self._dependents or (), key=lambda c: int(c._rank)):

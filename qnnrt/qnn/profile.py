@@ -54,7 +54,6 @@ class _Used(Owner):
         if not self._held.alive or self._generation != _core.fork_generation():
             return
         self._held.close_or_raise()
-        self._finalizer.detach()
 
 
 class Profile(_Used):
