@@ -23,6 +23,7 @@ cdef class Buffer:
     cdef dict _holders
     cdef object _source
     cdef tuple _identity
+    cdef object _reference  # in _buffers
     cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
@@ -30,6 +31,9 @@ cdef class Buffer:
 
     def __dealloc__(self):
         if self._handle:
+            known = _buffers.get(self._handle)
+            if known is not None and (known is self._reference or known() is None):
+                del _buffers[self._handle]
             qnnrt_buffer_release(self._handle)
 
     @staticmethod

@@ -3,6 +3,37 @@
 # Not by `__del__` or weakref.finalize: an interrupt in those, which are functions of Python's, is
 # dropped, and so is what they were to do.
 
+import _signal
+
+cdef bint _interrupted = False
+
+
+def _note_interrupt(number, frame):
+    global _interrupted
+    _interrupted = True
+
+
+def whole(function, *arguments):
+    """Call ``function`` and put an interrupt that comes meanwhile off until it has returned: for
+    short ones that make something and note it, which an interrupt in between would leave to
+    nobody."""
+    global _interrupted
+    before = _signal.getsignal(_signal.SIGINT)
+    if not callable(before) or before is _note_interrupt:
+        return function(*arguments)  # nothing of Python's runs then; or within another one
+    try:
+        _signal.signal(_signal.SIGINT, _note_interrupt)
+    except ValueError:  # interrupts come in the main thread alone
+        return function(*arguments)
+    try:
+        return function(*arguments)
+    finally:
+        _signal.signal(_signal.SIGINT, before)
+        if _interrupted:
+            _interrupted = False
+            PyErr_SetInterrupt()
+
+
 cdef PyObject* _newest_held = NULL  # of all that are not freed; the list owns none of them
 
 
@@ -34,7 +65,7 @@ cdef class Held:
         self._freed = freed
         self._what = "a handle"
         self._generation = Generation()
-        made = make(*args)
+        made = whole(make, *args)  # of a library in Python it is not one step by itself
         self.handle = made[0] if in_list else made
         self._open = True
         self._list()
@@ -94,7 +125,7 @@ cdef class Held:
             return
         self._open = False  # while it is being freed, for other threads
         try:
-            self._free([self.handle] if self._in_list else self.handle)
+            whole(self._free, [self.handle] if self._in_list else self.handle)
         except errors.QnnError as e:
             failure = str(e)  # not e: a log record would keep its frames
         except BaseException:
@@ -110,7 +141,7 @@ cdef class Held:
             return
         self._open = False
         try:
-            self._free(self.handle)
+            whole(self._free, self.handle)
         except BaseException:
             self._open = True
             raise
@@ -118,16 +149,20 @@ cdef class Held:
 
     def __del__(self):
         # What frees it may be Python's; and an interrupt would be dropped here.
-        for _ in range(3):
+        cdef int i
+        interrupted = False
+        for i in range(9):
             try:
                 self.close()
                 break
             except KeyboardInterrupt:
-                PyErr_SetInterrupt()
+                interrupted = True
             except Exception:
                 _logger.exception("closing %s", self._what)
                 break
         self._unlist()
+        if interrupted:
+            PyErr_SetInterrupt()
 
 
 def close_held() -> None:

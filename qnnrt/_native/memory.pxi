@@ -1,6 +1,8 @@
 # Part of _core.pyx: heaps, and the buffers that are alive.
 
-cdef object _buffers = weakref.WeakValueDictionary()  # native handle -> Buffer
+# Native handle -> weak reference to its Buffer. Not a WeakValueDictionary, whose methods are
+# Python's: an interrupt in one would lose the native buffer that is being adopted.
+cdef dict _buffers = {}
 
 
 cdef object _memory_error(uint64_t code, str call, str detail=""):
@@ -10,26 +12,36 @@ cdef object _memory_error(uint64_t code, str call, str detail=""):
 
 cdef Buffer _adopt(qnnrt_buffer_t handle):
     """The one Python owner of a native buffer; takes over one native ownership."""
-    cdef Buffer buffer = _buffers.get(handle)
-    if buffer is not None:
-        qnnrt_buffer_release(handle)
-        return buffer
+    cdef Buffer buffer = None
     cdef qnnrt_buffer_info_t info
-    cdef uint64_t code = qnnrt_buffer_info(handle, &info)
-    if code:
-        raise _memory_error(code, "qnnrt_buffer_info")
-    buffer = Buffer.__new__(Buffer)
+    cdef uint64_t code
+    try:
+        known = _buffers.get(handle)
+        if known is not None:
+            buffer = known()
+        if buffer is not None:
+            qnnrt_buffer_release(handle)
+            return buffer
+        code = qnnrt_buffer_info(handle, &info)
+        if code:
+            raise _memory_error(code, "qnnrt_buffer_info")
+        buffer = Buffer.__new__(Buffer)
+        heap = _text(info.heap)
+    except BaseException:
+        qnnrt_buffer_release(handle)
+        raise
     buffer._handle = handle
     buffer._address = info.address
     buffer._nbytes = <Py_ssize_t>info.nbytes
     buffer._flags = info.flags
     buffer._fd_offset = info.fd_offset
     buffer._fd_size = info.fd_size
-    buffer._heap = _text(info.heap)
+    buffer._heap = heap
     buffer._generation = Generation()
     buffer._shape[0] = buffer._nbytes
     buffer._strides[0] = 1
-    _buffers[handle] = buffer
+    buffer._reference = weakref.ref(buffer)
+    _buffers[handle] = buffer._reference
     return buffer
 
 

@@ -174,12 +174,8 @@ class _PoolHold:
         self.memory = memory
         self.buffer = buffer
         self.arrays: dict[str, np.ndarray] = {}  # of inputs and outputs that lie in it
-        if buffer is not None:
-            buffer._hold(id(self), ("graph {!r} as its {} memory", graph, kind))
-
-    def __del__(self) -> None:
-        if self.buffer is not None:
-            self.buffer._unhold(id(self))
+        note = "graph {!r} as its {} memory"
+        self.hold = _core.Hold(buffer, note, graph, kind) if buffer is not None else None
 
 
 def pools_of(graph: Graph) -> Pools:

@@ -252,6 +252,7 @@ class Backend(BackendBase):
             custom=custom,
         )
         free, create = self.library.context_free, self.library.context_create
-        return Context(
-            self, _core.Held(free, create, self.handle, self._device_handle, config(options))
-        )
+        arguments = (self.handle, self._device_handle, config(options))
+        # Its backend has to know it before anybody closes that.
+        made: Context = _core.whole(lambda: Context(self, _core.Held(free, create, *arguments)))
+        return made

@@ -68,13 +68,13 @@ class _Log(Owner):
 class _Device(Owner):
     _rank = 8
 
-    def __init__(self, backend: BackendBase, options: Options) -> None:
+    def __init__(self, backend: BackendBase, options: Options, held: list[_core.Held]) -> None:
         library = backend.library
-        create = library.device_create
-        held = _core.Held(library.device_free, create, backend._log_handle, config(options))
+        create, given = library.device_create, config(options)
+        held.append(_core.Held(library.device_free, create, backend._log_handle, given))
         # The backend keeps its device and closes it first. The other way round as well, neither
         # would ever go: what a finalizer holds lives as long as the finalizer.
-        self._own("a device", held)
+        self._own("a device", held[-1])
         backend._adopt(self)
 
 
@@ -100,11 +100,12 @@ class BackendBase(Owner):
         except QnnError as e:
             log.debug("%s gives no log: %s", library.path, str(e))
         # The device goes before the backend, the log after it: held here, closed below.
-        held: list[_Device] = []
+        held: list[_core.Held] = []
 
         def free(handle: int) -> None:
             while held:
-                held.pop().close()
+                held[-1].close()
+                held.pop()
             library.backend_free(handle)
 
         made = _core.Held(free, library.backend_create, self._log_handle, config(list(options)))
@@ -112,8 +113,7 @@ class BackendBase(Owner):
         if library.backend_id == abi.QNN_BACKEND_ID_LPAI and not device_options:
             return  # it has no devices, and says so in its log when asked for one
         try:
-            self._device = _Device(self, list(device_options))
-            held.append(self._device)
+            self._device = _Device(self, list(device_options), held)
         except QnnError as e:
             if device_options:
                 self.close()

@@ -90,16 +90,18 @@ class Context(ContextBase):
         described = data if isinstance(data, ContextBinary) else None
         # The view also keeps a mapping from being closed while weights are read from it.
         view = memoryview(described.data if described else data)
-        held = _core.Held(
-            backend.library.context_free,
-            backend.library.context_create_from_binary,
+        free, create = backend.library.context_free, backend.library.context_create_from_binary
+        arguments = (
             backend.handle,
             backend._device_handle,
             view,
             config(context_options(persistent_binary=persistent_binary, **options)),
             profile.handle if profile else 0,
         )
-        context = cls(backend, held, keep=view if persistent_binary else None)
+        keep = view if persistent_binary else None
+        context: Context = _core.whole(
+            lambda: cls(backend, _core.Held(free, create, *arguments), keep=keep)
+        )
         context._describe(view, described)
         return context
 

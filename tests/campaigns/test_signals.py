@@ -1,0 +1,34 @@
+"""SIGINT at random times in calls of each kind; `signals.py` beside this does thousands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.outside import MEASURED, run_script
+
+CAMPAIGN = Path(__file__).with_name("signals.py")
+
+
+def interrupts(count: int, *calls: str) -> None:
+    done = run_script("-P", CAMPAIGN, "--count", count, "--only", ",".join(calls))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(rf"(\d+) interrupts in {len(calls)} calls, 0 findings", done.stdout)
+    assert found, done.stdout
+    assert int(found[1]) >= count
+
+
+@MEASURED
+def test_interrupts_of_runs_leave_nothing_waiting_and_nothing_behind() -> None:
+    interrupts(100, "result-cpu", "as_completed-htp", "bind-htp", "share")
+
+
+@pytest.mark.slow
+@MEASURED
+def test_interrupts_of_whole_lives_leave_nothing_waiting_and_nothing_behind() -> None:
+    interrupts(
+        *(200, "session-cpu", "close-htp", "register-cpu", "backend-htp"),
+        *("binary-cpu", "alloc", "run-lpai", "wait-cpu"),
+    )
