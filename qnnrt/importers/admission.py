@@ -36,7 +36,10 @@ def _types(edges: Sequence[Edge | None]) -> list[str]:
 
 
 def _type_of(edge: Edge) -> str:
-    return data_type_name(data_type(edge.dtype, quantized=edge.quantization is not None))
+    try:
+        return data_type_name(data_type(edge.dtype, quantized=edge.quantization is not None))
+    except TypeError:  # a type that QNN does not have at all
+        return edge.dtype.name
 
 
 def _reason(

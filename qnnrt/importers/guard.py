@@ -114,8 +114,10 @@ def open_file(path: str | os.PathLike[str], what: str) -> FileIO:
     return FileIO(descriptor, "rb")
 
 
-def below(folder: Path, location: str) -> Path | None:
+def below(folder: Path, location: str | bytes) -> Path | None:
     """The file `location` of a folder, links followed; None when it lies elsewhere."""
+    if isinstance(location, bytes):  # what protobuf gives when it cannot decode a text
+        return None
     if not location or "\0" in location or Path(location).is_absolute():
         return None
     try:

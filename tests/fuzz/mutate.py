@@ -59,6 +59,9 @@ def arguments() -> argparse.Namespace:
         "--minimise", type=float, help="seconds for a kind of finding (default 60, 0 with --replay)"
     )
     parser.add_argument("--findings", type=Path, default=BUILD / "findings")
+    parser.add_argument(
+        "--strict", action="store_true", help="errors that no check foresaw are findings, too"
+    )
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--case", nargs=2, metavar=("SEED:NUMBER", "FILE"), help="write a case")
     way.add_argument("--replay", nargs="*", type=Path, help="files; without one, those kept")
@@ -89,7 +92,7 @@ def main() -> int:
     seconds = options.minimise
     if seconds is None:
         seconds = 60 if options.replay is None else 0
-    limits = Limits(options.memory << 20, options.cpu, options.wall)
+    limits = Limits(options.memory << 20, options.cpu, options.wall, strict=options.strict)
     report = campaign(
         target, numbers, case, limits, workers=options.workers, batch=options.batch,
         minimise_seconds=seconds,

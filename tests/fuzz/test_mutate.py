@@ -33,20 +33,21 @@ def mutate(target: str, *arguments: object, folder: Path) -> tuple[int, str]:
     [
         ("config", 150),
         ("inputs", 150),
+        pytest.param("onnx", 400, marks=pytest.mark.slow),
         pytest.param("tflite", 400, marks=pytest.mark.slow),
         pytest.param("binary", 400, marks=pytest.mark.slow),
     ],
 )
 def test_a_short_round_finds_nothing(target: str, count: int, tmp_path: Path) -> None:
-    status, output = mutate(target, "--count", count, "--seed", SEED, folder=tmp_path)
+    status, output = mutate(target, "--count", count, "--seed", SEED, "--strict", folder=tmp_path)
     assert status == 0, output
     assert f"\n{count} cases of {target}, seed {SEED}" in output
 
 
-@pytest.mark.parametrize("target", ["config", "inputs"])
+@pytest.mark.parametrize("target", ["config", "inputs", "onnx"])
 def test_what_was_found_once_is_answered(target: str, tmp_path: Path) -> None:
     """mutants.tar.xz has a case of every finding, as small as the runner could make it."""
-    status, output = mutate(target, "--replay", folder=tmp_path)
+    status, output = mutate(target, "--replay", "--strict", folder=tmp_path)
     assert status == 0, output
 
 

@@ -24,7 +24,7 @@ from ...model.model import ELEMENT_TYPES
 from .. import passes, quantized
 from ..budget import Budget, Limits
 from ..graph import Edge, finish
-from ..guard import importing
+from ..guard import importing, shortened
 from . import (  # noqa: F401  (the modules fill the table of operators)
     op_activation,
     op_conv,
@@ -197,7 +197,11 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     """The tensor of an output: produced by an operation, in the order that was asked for."""
     b: Builder = lowering.b
     b.scope = name
-    value = lowering.env[name]
+    value = lowering.env.get(name)
+    if value is None:  # a node's that gives fewer than it lists
+        raise ModelError(
+            f"{lowering.where}: no node gives the output {shortened(repr(name))}, but one lists it"
+        )
     if value.dtype not in ELEMENT_TYPES:
         kind = "text" if value.dtype.kind == "O" else value.dtype.name
         raise ModelError(f"{lowering.where}: output {name!r} is {kind}; QNN has no such type")

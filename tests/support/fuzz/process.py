@@ -45,12 +45,14 @@ class Limits:
         cpu: seconds of processor time of a case.
         wall: seconds on the clock of a case: more, for the machine may be busy.
         batch: seconds on the clock of all cases of a child.
+        strict: an error that only the importers' last line has made is a finding, too.
     """
 
     memory: int = 2 << 30
     cpu: float = 15
     wall: float = 120
     batch: float = 3600
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ class Child:
                 self._page[: _AT_WORK.size] = _AT_WORK.pack(
                     number, time.process_time(), time.monotonic()
                 )
-                result = judge(target, number, case(number), Path(self._folder.name))
+                result = judge(
+                    target, number, case(number), Path(self._folder.name), self.limits.strict
+                )
                 line = json.dumps([number, result.outcome, result.finding, result.text])
                 os.write(self._log.fileno(), line.encode() + b"\n")
             status = 0
@@ -191,7 +195,7 @@ def run(target: Target, cases: list[bytes], limits: Limits, first: int = 0) -> l
     return child.results()
 
 
-def judge(target: Target, number: int, data: bytes, folder: Path) -> Result:
+def judge(target: Target, number: int, data: bytes, folder: Path, strict: bool = False) -> Result:
     """Run one case here."""
     before = _held()
     try:
@@ -205,6 +209,10 @@ def judge(target: Target, number: int, data: bytes, folder: Path) -> Result:
                 name = f"message of {len(str(error))} characters of {name}"
             kind = f"{name} in {_place(error.__traceback__)}"
             return Result(number, name, kind, text[:2000] + " ... " + text[-2000:])
+        cause = error.__cause__
+        if strict and isinstance(cause, Exception) and "cannot be loaded: " in str(error):
+            kind = f"unforeseen {type(cause).__name__} in {_place(cause.__traceback__)}"
+            return Result(number, "unforeseen", kind, traceback.format_exc()[-4000:])
         outcome = found
     left = _left(before)
     for settle in (lambda: _core.pool_trim(0), gc.collect):
