@@ -303,8 +303,10 @@ def _rises(graph: Graph, op: Op) -> list[Op]:
         return []
     readers: list[Op] = []
     for out in op.outputs:
-        if out is None or out.dtype.kind != "f":
+        if out is None:
             continue
+        if out.dtype.kind != "f":  # indices of the greatest: rounded first, other ones are equal
+            return []
         reader = graph.only_consumer(out)
         if reader is None or reader.type != "Quantize":
             return []

@@ -384,7 +384,7 @@ def resize(g: OnnxGrowing, op: str) -> Plan:
         mode = "linear"
     shape = [d if i < 2 else g.choice((d, d * 2, g.int(1, 10))) for i, d in enumerate(g.shape(x))]
     # Never the next whole number by a rounding.
-    scales = [s / d * (1 + 1e-5 * (s % d > 0)) for s, d in zip(shape, g.shape(x), strict=True)]
+    scales = [s / d * (1 + 1e-6 * (s % d > 0)) for s, d in zip(shape, g.shape(x), strict=True)]
     if g.opset < 11:
         return Plan([x, g.const(scales, "float32")], {"mode": mode})
     how = g.choice(("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"))
