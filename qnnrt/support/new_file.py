@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import BinaryIO, Final
 
 __all__ = ["new_file"]
@@ -47,7 +48,8 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     # Nobody else may read it before it has the mode of the old file.
     mode = 0o666 if old is None else 0o600
     try:
-        with open(other, "x+b", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        # One step: a function of Python's could lose the fd to an interrupt.
+        with open(other, "x+b", opener=partial(os.open, mode=mode)) as file:
             if old is not None:
                 _resemble(file.fileno(), old)
             yield file
