@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import itertools
 import os
@@ -235,8 +236,23 @@ def _receive_buffer(
     nbytes: int,
     offset: int,
 ) -> Buffer:
-    with _open_fd(pid, what) as fd:
-        buffer = Buffer.from_fd(fd, nbytes, offset)
+    try:
+        with _open_fd(pid, what) as fd:
+            buffer = Buffer.from_fd(fd, nbytes, offset)
+    except BaseException:
+        # The message is gone all the same: the sender's duplicate serves nobody any more.
+        with contextlib.suppress(Exception):
+            _arrived(pid, page, slot)
+        raise
+    _arrived(pid, page, slot)
+    return buffer
+
+
+def _arrived(pid: int, page: tuple[int, int, int], slot: int) -> None:
+    """Tell the sender that it may close its duplicate."""
+    if _transit is not None and pid == _transit.pid == os.getpid():
+        _transit.flags[slot] = 1
+        return
     key = (pid, page[2])
     flags = _pages.get(key)
     if flags is None:
@@ -246,4 +262,3 @@ def _receive_buffer(
             _pages.pop(next(iter(_pages)))
         _pages[key] = flags
     flags[slot] = 1
-    return buffer

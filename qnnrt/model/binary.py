@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from .._native import _core
+from ..abi.constants import QNN_COMMON_ERROR_MEM_ALLOC
 from ..dtypes import data_type_name, numpy_dtype
 from ..errors import ModelError, QnnError
 from ..support.files import open_file
@@ -75,11 +76,14 @@ def describe_binary(
     Raises:
         ModelError: it is no context binary that this library can read; the message says why.
         BackendNotFoundError: no such library.
+        QnnError: 1002, out of memory.
     """
     library = _core.SystemLibrary.open(system)
     try:
         return library.binary_info(data)
     except QnnError as e:
+        if e.code == QNN_COMMON_ERROR_MEM_ALLOC:
+            raise  # the file may be as good as any
         text = f"{what} is not a context binary that {library.path} can read: {e}"
         if library.has_extensions and bytes(memoryview(data)[: len(_MAGIC)]) != _MAGIC:
             text += " (give it to load() as system=PATH; commands take it from beside --backend)"

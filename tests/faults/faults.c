@@ -39,7 +39,7 @@ LOCAL_TLS int inside;              /* a call out of this file */
 
 /* ---- Whose call it is -------------------------------------------------------------------- */
 
-enum { kForeign, kTransparent, kOurs };
+enum { kForeign, kTransparent, kOurs, kHost };
 enum { kMostModules = 512, kMostText = 1024 };
 static struct Module {
   uintptr_t begin, end;
@@ -58,7 +58,9 @@ static int kind_of(const char* path) {
     if (strncmp(name, through[i], strlen(through[i])) == 0) return kTransparent;
   for (const char* at = scope; *at != '\0';) {
     const size_t length = strcspn(at, ":");
-    if (length != 0 && strncmp(name, at, length) == 0) return kOurs;
+    const int host = *at == '+';
+    if (length > 1 && strncmp(name, at + host, length - (size_t)host) == 0)
+      return host ? kHost : kOurs;
     at += length + (at[length] == ':');
   }
   return kForeign;
@@ -109,16 +111,16 @@ static _Unwind_Reason_Code decide(struct _Unwind_Context* context, void* verdict
   return _URC_END_OF_STACK;
 }
 
-static int is_ours(void* caller) {
+static int owner(void* caller) {
   int kind = find_kind((uintptr_t)caller);
   if (kind < 0) { /* a library that was loaded since, or code made at run time */
     list_modules();
     kind = find_kind((uintptr_t)caller);
   }
-  if (kind != kTransparent) return kind == kOurs;
+  if (kind != kTransparent) return kind;
   int verdict = kForeign;
   _Unwind_Backtrace(decide, &verdict);
-  return verdict == kOurs;
+  return verdict;
 }
 
 /* Whether this call is to fail. */
@@ -126,7 +128,8 @@ static int fails(int kind, const char* name, void* caller) {
   if ((atomic_load_explicit(&armed, memory_order_relaxed) & kind) == 0 || inside) return 0;
   inside = 1;
   int result = 0;
-  if (!is_ours(caller)) {
+  const int whose = owner(caller);
+  if (whose != kOurs && (whose != kHost || strcmp(name, "munmap") == 0)) {
     atomic_fetch_add(&others, 1);
   } else {
     const long at = atomic_fetch_add(&seen, 1) + 1, from = atomic_load(&nth);
@@ -144,7 +147,8 @@ static int fails(int kind, const char* name, void* caller) {
 
 /* ---- For the program --------------------------------------------------------------------- */
 
-/* Names with which our libraries' and programs' begin, separated by colons. */
+/* Names with which our libraries' and programs' begin, separated by colons; with a plus those of a
+ * host that pays no attention when munmap fails. */
 EXPORT void faults_scope(const char* names) {
   snprintf(scope, sizeof scope, "%s", names);
   atomic_store(&module_count, 0);
