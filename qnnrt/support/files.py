@@ -24,18 +24,20 @@ def open_file(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
     """
     text = os.fspath(path)
     check_path(text)
-    fd = os.open(text, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    # The file object owns the descriptor from the start, so that no interrupt closes it twice.
+    file = open(text, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
     try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), text)
-        if not (pipes or stat.S_ISREG(mode)):
+        if not (pipes or stat.S_ISREG(os.fstat(file.fileno()).st_mode)):
             raise OSError(errno.EINVAL, "not a file", text)
-        os.set_blocking(fd, True)
-        return open(fd, "rb")
+        os.set_blocking(file.fileno(), True)
+        return file
     except BaseException:
-        os.close(fd)
+        file.close()
         raise
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:

@@ -30,5 +30,5 @@ def test_interrupts_of_runs_leave_nothing_waiting_and_nothing_behind() -> None:
 def test_interrupts_of_whole_lives_leave_nothing_waiting_and_nothing_behind() -> None:
     interrupts(
         *(200, "session-cpu", "close-htp", "register-cpu", "backend-htp"),
-        *("binary-cpu", "alloc", "run-lpai", "save_binary-htp"),
+        *("wait-cpu", "alloc", "run-lpai", "save_binary-htp"),
     )
