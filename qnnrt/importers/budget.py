@@ -20,7 +20,7 @@ from .guard import shortened
 
 _MIB = 2**20
 #: What a file may take in any case, and how many times its own size it may.
-_CONSTANT_BYTES, _BYTES_FOR_A_BYTE = 512 * _MIB, 16
+_CONSTANT_BYTES, _BYTES_FOR_A_BYTE = 1024 * _MIB, 16
 _STEPS, _STEPS_FOR_A_NODE = 20_000, 64
 _OPERATIONS, _OPERATIONS_FOR_A_BYTE = 2**34, 2**10
 #: Functions and branches inside of each other.
@@ -33,7 +33,7 @@ class Limits:
 
     Attributes:
         constant_bytes: bytes of constants that are made while loading, temporary arrays included:
-            512 MiB, or 16 times the bytes of the file and its data files if that is more.
+            1 GiB, or 16 times the bytes of the file and its data files if that is more.
         steps: nodes visited, the bodies of functions included, and operations emitted: 20,000, or
             64 for a node of the file.
         operations: scalar operations spent on constants: 2**34, or 1,024 for a byte of the file.

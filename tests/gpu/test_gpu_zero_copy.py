@@ -119,10 +119,10 @@ def test_arrays_fed_to_tensors_on_the_device(spy: Spy) -> None:
 def test_strict_sessions_feed_nothing_to_the_device() -> None:
     x = np.zeros((1, 16), F32)
     with qnnrt.Session(relu_model(), "gpu", strict=True) as s:
+        s.inputs["x"].bind(of(s))
         s.outputs["y"].bind(of(s))
         with pytest.raises(qnnrt.CopyError, match=r"the device's, .*outputs\['y'\]\.handle\.map"):
             s.run({})
-        s.inputs["x"].bind(of(s))
         with pytest.raises(qnnrt.CopyError, match=r"write into inputs\['x'\]\.handle\.map"):
             s.run({"x": x})
         s.backend.close()

@@ -46,6 +46,10 @@ class Lost(Exception):
     """A result comes from a node that is listed as unsupported already."""
 
 
+#: Operators that only move and scale their constants.
+_WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+
+
 class GraphLowering(Lowering):
     """State of one import: the builder, and what is known of every ONNX value."""
 
@@ -327,8 +331,11 @@ class GraphLowering(Lowering):
                 continue
             held = v.held if v.coded is None else v.coded.codes
             if isinstance(held, np.ndarray) and (id(v) in self._made or 0 in held.strides):
-                # Its elements in order, and in double precision or as a list.
-                self.budget.fits(math.prod(v.shape) * (held.itemsize + 8), "a copy of a constant")
+                # Its elements in order, and once more: scaled, in double precision or as a list.
+                more = held.itemsize if node.op in _WEIGHTED else 8
+                self.budget.fits(
+                    math.prod(v.shape) * (held.itemsize + more), "copies of a constant"
+                )
 
     # ---- nodes made of other nodes -----------------------------------------------------------
 
