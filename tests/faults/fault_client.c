@@ -403,6 +403,18 @@ static int live(Life* l) {
   return run(l, graph, x, y) && save_and_load(l) && hand_off(l);
 }
 
+static void* free_shared(void* memory) {
+  rpc_free(memory);
+  return NULL;
+}
+
+/* On a thread that has called nothing yet: what gives back does so there, too. */
+static void free_on_a_new_thread(void* memory) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, free_shared, memory) != 0) die("a thread");
+  pthread_join(thread, NULL);
+}
+
 /* Gives back what is there, in the order in which a client does. A call that fails keeps its
  * object, for the next try. */
 static int end(Life* l) {
@@ -422,7 +434,7 @@ static int end(Life* l) {
     else
       ++left;
   }
-  if (l->memory != NULL && l->handles[0] == NULL) rpc_free(l->memory), l->memory = NULL;
+  if (l->memory != NULL && l->handles[0] == NULL) free_on_a_new_thread(l->memory), l->memory = NULL;
   GIVE(l->system, sys.systemContextFree(l->system));
   GIVE(l->context[1], qnn.contextFree(l->context[1], NULL));
   GIVE(l->context[0], qnn.contextFree(l->context[0], NULL));
