@@ -11,6 +11,7 @@ import onnx
 from ..budget import Budget
 from .fold_table import EVALUATORS, VIEWS, Arrays, Found, Given, evaluates, needs, optional, uniform
 from .nodes import OnnxNode
+from .whole import greatest_below, least_above, truncated_sum
 
 Function = Callable[..., np.ndarray]
 
@@ -191,6 +192,29 @@ def _erf(node: OnnxNode, args: Arrays) -> np.ndarray | None:
     return np.array([math.erf(float(v)) for v in x.ravel()], x.dtype).reshape(x.shape)
 
 
+def _shrink(node: OnnxNode, args: Arrays) -> np.ndarray:
+    x = args[0]
+    bias, limit = node.number("bias", 0.0), node.number("lambd", 0.5)
+    zero = x.dtype.type(0)
+    if x.dtype.kind not in "iu":
+        bias = x.dtype.type(bias)
+        found = np.where(x < -limit, x + bias, np.where(x > limit, x - bias, zero))
+        return found.astype(x.dtype, copy=False)
+    least, greatest = least_above(limit, x.dtype), greatest_below(-limit, x.dtype)
+
+    def moved(amount: float) -> np.ndarray:
+        step, turn = truncated_sum(amount, x.dtype)
+        y = x + x.dtype.type(step)
+        return np.asarray(y if turn is None else y + (x < x.dtype.type(turn)).astype(x.dtype))
+
+    found = np.zeros_like(x)
+    if least is not None:
+        found = np.where(x >= least, moved(-bias), found)
+    if greatest is not None:
+        found = np.where(x <= greatest, moved(bias), found)
+    return found
+
+
 def _where(node: OnnxNode, args: Arrays) -> np.ndarray:
     return np.where(*args)
 
@@ -200,6 +224,7 @@ for _name, _function in (
     ("BitShift", _shift),
     ("IsInf", _infinite),
     ("Erf", _erf),
+    ("Shrink", _shrink),
     ("Where", _where),
 ):
     _register(_name, _function)

@@ -9,6 +9,9 @@ import numpy as np
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, select, sub, times, unary
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, constant
+from .whole import greatest_below, least_above, truncated_sum
+
+BOOL = np.dtype(bool)
 
 # ElementWiseNeuron's operation codes.
 HARD_SIGMOID, SOFTPLUS = np.uint32(2), np.uint32(7)
@@ -127,18 +130,36 @@ def thresholded_relu(c: Lowering, n: OnnxNode) -> Value:
 @lowers("Shrink", to="ElementWiseSelect")
 def shrink(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    if x.dtype.kind != "f":
-        return cast(c, _shrunk(c, n, cast(c, x, np.dtype(np.float32))), x.dtype)
-    return _shrunk(c, n, x)
-
-
-def _shrunk(c: Lowering, n: OnnxNode, x: Value) -> Value:
     bias, limit = n.number("bias", 0.0), n.number("lambd", 0.5)
-    below = nary(c, "ElementWiseLess", [x, scalar(-limit, x.dtype)], np.dtype(bool))
-    above = nary(c, "ElementWiseGreater", [x, scalar(limit, x.dtype)], np.dtype(bool))
-    zero = scalar(0, x.dtype)
-    upper = select(c, above, sub(c, x, scalar(bias, x.dtype)), zero)
+    if x.dtype.kind != "f":
+        return _shrunk_integers(c, x, bias, limit)
+    below = nary(c, "ElementWiseLess", [x, scalar(-limit, x.dtype)], BOOL)
+    above = nary(c, "ElementWiseGreater", [x, scalar(limit, x.dtype)], BOOL)
+    upper = select(c, above, sub(c, x, scalar(bias, x.dtype)), scalar(0, x.dtype))
     return select(c, below, plus(c, x, bias), upper)
+
+
+def _shrunk_integers(c: Lowering, x: Value, bias: float, limit: float) -> Value:
+    def whole(number: int) -> Value:
+        return constant(np.array(number, x.dtype))
+
+    def moved(amount: float) -> Value:
+        step, turn = truncated_sum(amount, x.dtype)
+        y = add(c, x, whole(step))
+        if turn is None:
+            return y
+        less = nary(c, "ElementWiseLess", [x, whole(turn)], BOOL)
+        return select(c, less, add(c, y, whole(1)), y)
+
+    least, greatest = least_above(limit, x.dtype), greatest_below(-limit, x.dtype)
+    y = mul(c, x, whole(0)) if least is None and greatest is None else whole(0)
+    if least is not None:
+        above = nary(c, "ElementWiseGreaterEqual", [x, whole(least)], BOOL)
+        y = select(c, above, moved(-bias), y)
+    if greatest is not None:
+        below = nary(c, "ElementWiseLessEqual", [x, whole(greatest)], BOOL)
+        y = select(c, below, moved(bias), y)
+    return y
 
 
 @lowers("Clip", to="ReluMinMax, ElementWiseMinimum, ElementWiseMaximum")

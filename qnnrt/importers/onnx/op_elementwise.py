@@ -8,7 +8,7 @@ import numpy as np
 
 from .common import add, cast, div, mul, nary, plus, scalar, select, sub, times, unary
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
-from .values import Value
+from .values import Value, constant
 
 BOOL = np.dtype(bool)
 
@@ -113,12 +113,23 @@ def power(c: Lowering, n: OnnxNode) -> Value:
         return nary(c, "ElementWisePower", [x, exponent])
     if x.dtype.kind == "f":
         return nary(c, "ElementWisePower", [x, cast(c, exponent, x.dtype)])
+    whole = None if exponent.data is None else _whole_exponents(exponent.data, x.dtype)
+    if whole is not None:  # exact: a float has not all the digits of a large integer
+        return nary(c, "ElementWisePower", [x, constant(whole)])
     y = nary(
         c,
         "ElementWisePower",
         [cast(c, x, np.dtype(np.float32)), cast(c, exponent, np.dtype(np.float32))],
     )
     return cast(c, y, x.dtype)
+
+
+def _whole_exponents(exponents: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """Exponents as integers of a type, when they are such and not negative."""
+    inside = (exponents >= 0) & (exponents <= min(np.iinfo(dtype).max, 2**24))
+    if not np.all(inside) or np.any(exponents != np.floor(exponents.astype(np.float64))):
+        return None
+    return exponents.astype(dtype)
 
 
 @lowers("Mod", to="ElementWiseBinary")
