@@ -16,6 +16,7 @@ from support.random_models import checks, onnx_checks
 from support.random_models.compare import truth
 from support.random_models.generate import generate
 from support.random_models.growing import RULES
+from support.random_models.onnx_reference import OWN
 from support.random_models.shrink import shrink
 
 SEED = 20261122
@@ -82,6 +83,17 @@ def test_random_onnx_models_give_what_float64_says() -> None:
         found = onnx_checks.check(onnx_checks.generate(SEED, number), with_ort=False)
         wrong += [f"model {number}: {line}" for line in found.wrong]
     assert not wrong, f"seed {SEED}: " + "\n".join(wrong)
+
+
+@pytest.mark.foreign
+def test_an_lp_pool_with_partial_windows_is_no_finding() -> None:
+    """onnx's evaluator multiplies the mean of what a window holds by all of its size."""
+    assert not onnx_checks.check(onnx_checks.generate(91, 179), with_ort=False).wrong
+    x = np.arange(1.0, 16.0).reshape(1, 1, 3, 5)
+    attrs = {"kernel_shape": [2, 2], "strides": [2, 3], "p": 1, "ceil_mode": 1}
+    np.testing.assert_allclose(
+        OWN["LpPool"](attrs, [x]), [[[[1 + 2 + 6 + 7, 4 + 5 + 9 + 10], [11 + 12, 14 + 15]]]]
+    )
 
 
 @pytest.mark.slow

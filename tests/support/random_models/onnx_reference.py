@@ -70,6 +70,33 @@ def _global_lp(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
     )  # fmt: skip
 
 
+def _lp_pool(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
+    """Windows of |x|**p, summed: what lies in the padding, or behind it, adds nothing."""
+    (x,) = inputs
+    kernel, rank = attrs["kernel_shape"], inputs[0].ndim - 2
+    strides = attrs.get("strides", [1] * rank)
+    dilations = attrs.get("dilations", [1] * rank)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    auto, pads = attrs.get("auto_pad", b"NOTSET").decode(), attrs.get("pads", [0] * 2 * rank)
+    powers, p = np.abs(x) ** attrs.get("p", 2), attrs.get("p", 2)
+    for i, (size, r, step) in enumerate(zip(x.shape[2:], reach, strides, strict=True)):
+        before, after = (0, 0) if auto == "VALID" else (pads[i], pads[i + rank])
+        if auto.startswith("SAME"):
+            both = max((-(-size // step) - 1) * step + r - size, 0)
+            before, after = sorted((both // 2, both - both // 2), reverse=auto == "SAME_LOWER")
+        room = size + before + after - r
+        count = (-(-room // step) if attrs.get("ceil_mode") else room // step) + 1
+        if (count - 1) * step >= size + before:  # it would begin in the padding at the end
+            count -= 1
+        behind = max((count - 1) * step + r - size - before, 0)
+        amounts = [(before, behind) if axis == i + 2 else (0, 0) for axis in range(x.ndim)]
+        wide = np.moveaxis(np.pad(powers, amounts), i + 2, 0)
+        taps = range(0, r, dilations[i])
+        total = sum(wide[t : t + (count - 1) * step + 1 : step] for t in taps)
+        powers = np.moveaxis(np.asarray(total), 0, i + 2)
+    return np.asarray(powers ** (1 / p))
+
+
 def _softmax(attrs: dict[str, Any], inputs: list[Any], opset: int, op: str) -> np.ndarray:
     (x,) = inputs
     axis = attrs.get("axis", 1 if opset < 13 else -1) % max(x.ndim, 1)
@@ -119,14 +146,15 @@ def _lp_normalization(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
 #: GlobalMaxPool: other shapes when there are not two spatial dimensions.
 #: LRN: the window ends at channel 5 of any tensor, or behind the last one.
 #: BatchNormalization: before opset 14 a tuple, or epsilon left out. LpNormalization: no absolute
-#: values for p = 1. LSTM, GRU, RNN: one direction alone, input_forget and clip without effect.
+#: values for p = 1. LpPool: the average over what a partial window holds times all of the kernel
+#: (with ceil_mode). LSTM, GRU, RNN: one direction alone, input_forget and clip without effect.
 #: Softmax and its kin, below: the flattening of opsets before 13 is missing. RoiAlign before opset
 #: 16, further below: coordinates as later ones have them.
 OWN: dict[str, Own] = {
     "GlobalLpPool": _global_lp, "GroupNormalization": _group_norm,
     "MeanVarianceNormalization": _mean_variance, "RMSNormalization": _rms_norm,
     "LRN": _lrn, "BatchNormalization": _batch_norm, "GlobalMaxPool": _global_max,
-    "LpNormalization": _lp_normalization,
+    "LpNormalization": _lp_normalization, "LpPool": _lp_pool,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
     "ReduceLogSum": _reduced(lambda x: x, np.log), "ReduceLogSumExp": _reduced(np.exp, np.log),
 }  # fmt: skip
