@@ -199,7 +199,7 @@ def _shrink(node: OnnxNode, args: Arrays) -> np.ndarray:
     if x.dtype.kind not in "iu":
         bias = x.dtype.type(bias)
         found = np.where(x < -limit, x + bias, np.where(x > limit, x - bias, zero))
-        return found.astype(x.dtype, copy=False)
+        return np.asarray(found, x.dtype)
     least, greatest = least_above(limit, x.dtype), greatest_below(-limit, x.dtype)
 
     def moved(amount: float) -> np.ndarray:

@@ -127,16 +127,23 @@ def _row(c: Lowering, bias: Value | None, columns: int, beta: float) -> Value | 
 def einsum(c: Lowering, n: OnnxNode) -> Value:
     operands = [n.input(i) for i in range(len(n.inputs))]
     terms, result, sizes = equation(n.text("equation"), [v.shape for v in operands])
-    for term, v in zip(terms, operands, strict=True):
-        if any(sizes[ch] != d for ch, d in zip(term, v.shape, strict=True)):
-            raise Unsupported(f"{n.text('equation')!r} that broadcasts a dimension")
-    values = [_diagonal(c, term, v) for term, v in zip(terms, operands, strict=True)]
+    whole = [_unstretched(c, t, v, sizes) for t, v in zip(terms, operands, strict=True)]
+    values = [_diagonal(c, term, v) for term, v in whole]
     term, v = values[0]
     for position, (other, w) in enumerate(values[1:], 1):
         later = set(result).union(*(t for t, _ in values[position + 1 :]))
         term, v = _contract(c, (term, v), (other, w), later)
     term, v = _sum_out(c, term, v, set(result))
     return c.b.transpose(v, [term.index(i) for i in result])
+
+
+def _unstretched(c: Lowering, term: str, v: Value, sizes: dict[str, int]) -> tuple[str, Value]:
+    """An operand without the dimensions of size 1 that another one has larger: as a factor it is
+    the same at all of their indices."""
+    kept = [i for i, ch in enumerate(term) if sizes[ch] == v.shape[i]]
+    if len(kept) == len(term):
+        return term, v
+    return "".join(term[i] for i in kept), c.b.reshape(v, [v.shape[i] for i in kept])
 
 
 def _diagonal(c: Lowering, term: str, v: Value) -> tuple[str, Value]:

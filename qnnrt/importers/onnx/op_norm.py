@@ -7,6 +7,7 @@ import numpy as np
 from ..shorthand import u32
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
+from .op_shape import broadcast_to
 from .values import Value, constant
 
 
@@ -56,19 +57,15 @@ def instance_normalization(c: Lowering, n: OnnxNode) -> Value:
     return c.b.reshape(y, x.shape)
 
 
-def _normalized(n: OnnxNode, index: int, shape: tuple[int, ...]) -> Value | None:
+def _normalized(c: Lowering, n: OnnxNode, index: int, shape: tuple[int, ...]) -> Value | None:
     """A scale or bias of exactly the normalized shape."""
     value = n.optional(index)
     if value is None or value.shape == shape:
         return value
-    if value.data is None:
-        raise Unsupported(f"a scale of shape {list(value.shape)} for {list(shape)}")
-    data = value.data
-    while data.ndim > len(shape) and data.shape[0] == 1:
-        data = data[0]
-    if data.ndim > len(shape):
-        raise Unsupported(f"a scale of shape {list(value.shape)} for {list(shape)}")
-    return constant(np.broadcast_to(data, shape))
+    more = value.rank - len(shape)
+    if more > 0:  # dimensions of size 1, as inference has seen
+        value = c.b.reshape(value, value.shape[more:])
+    return broadcast_to(c, value, shape)
 
 
 @lowers("LayerNormalization", to="LayerNorm")
@@ -78,9 +75,9 @@ def layer_normalization(c: Lowering, n: OnnxNode) -> Value:
         raise Unsupported("mean and deviation as outputs")
     axis = axis_of(n.integer("axis", -1), x.rank)
     shape = x.shape[axis:]
-    inputs = [x, _normalized(n, 1, shape)]
+    inputs = [x, _normalized(c, n, 1, shape)]
     if n.has(2):
-        inputs.append(_normalized(n, 2, shape))
+        inputs.append(_normalized(c, n, 2, shape))
     return c.b.op(
         "LayerNorm",
         inputs,
@@ -94,7 +91,7 @@ def layer_normalization(c: Lowering, n: OnnxNode) -> Value:
 def rms_normalization(c: Lowering, n: OnnxNode) -> Value:
     x = c.b.plain(n.input(0))
     axis = axis_of(n.integer("axis", -1), x.rank)
-    scale = _normalized(n, 1, x.shape[axis:])
+    scale = _normalized(c, n, 1, x.shape[axis:])
     return c.b.op(
         "RmsNorm",
         [x, scale],
