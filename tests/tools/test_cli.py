@@ -226,6 +226,7 @@ def test_bench_compares_the_ways_of_one_run(model: Path, capsys: Capture) -> Non
     assert "copied on the zero-copy way: 0 bytes" in out
 
 
+@pytest.mark.other_fds  # the first look at an OpenCL driver opens its devices
 def test_info_names_heaps_kernels_and_backends(capsys: Capture) -> None:
     report = run_json(capsys, "info")
     assert report["version"] == qnnrt.__version__
