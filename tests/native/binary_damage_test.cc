@@ -66,6 +66,24 @@ TEST(EveryFlippedByteOfTheWeightsIsFoundBeforeTheFirstExecution) {
   }
 }
 
+// Of a backend whose memory is the client's, which reads its graphs when they are prepared.
+TEST(DamagedWeightsAreFoundInPoolsToo) {
+  Sample one("one", true), two("two", true);
+  const Bytes sound = Written({&one.graph(), &two.graph()});
+  CHECK_OK(LoadAndRunInPools(sound.data(), sound.size(), false));
+  Result<BinaryView> view = BinaryView::Open(sound.data(), sound.size());
+  REQUIRE(view.ok());
+  for (const BinaryGraph& graph : view->graphs()) {
+    for (uint64_t at : {uint64_t{0}, graph.weights_size / 2, graph.weights_size - 1}) {
+      Bytes bytes = sound;
+      bytes[graph.weights_offset + at] ^= 0x10;
+      const Status status = LoadAndRunInPools(bytes.data(), bytes.size(), false);
+      CHECK_EQ(status.code(), QNN_CONTEXT_ERROR_CREATE_FROM_BINARY);
+      CHECK(status.message().find("graph '" + graph.name + "'") != std::string::npos);
+    }
+  }
+}
+
 // Edits that the checksums do not stop, since they are made to fit again.
 TEST(EditsWithFittingChecksumsNeverDoHarm) {
   const char* given = std::getenv("QNNRT_SEED");

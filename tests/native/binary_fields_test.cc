@@ -3,6 +3,7 @@
 #include <set>
 
 #include "binary_samples.h"
+#include "ops/elementwise/activation.h"
 
 using namespace binary_test;  // NOLINT(build/namespaces)
 using At = BinaryHeaderAt;
@@ -110,6 +111,125 @@ TEST(threads_are_from_1_to_1024) {
     CHECK_EQ(view.ok(), threads >= 1 && threads <= 1024);
     if (view.ok()) CHECK_EQ(view->graphs()[0].threads, static_cast<int>(threads));
   }
+}
+
+TEST(a_loaded_graph_has_the_threads_that_were_written) {
+  for (int threads : {1, 2, 3}) {
+    Sample sample("sample", true, 0.1f, threads);
+    const Bytes bytes = Written({&sample.graph()});
+    auto view = BinaryView::Open(bytes.data(), bytes.size());
+    REQUIRE(view.ok());
+    Status status;
+    std::unique_ptr<Graph> graph = Loaded(*view, 0, &status);
+    REQUIRE(CHECK_OK(status));
+    CHECK_EQ(graph->options().threads, threads);
+    CHECK_EQ(graph->plan()->threads(), threads);
+    CHECK(graph->options().portable_only);
+  }
+}
+
+TEST(tensors_have_at_most_16_dimensions_and_2_to_the_48_elements) {
+  constexpr uint32_t k16 = 1u << 16, k24 = 1u << 24, kMost = 0xFFFFFFFF;
+  const struct {
+    Shape shape;
+    const char* complaint;  // null: none
+  } cases[] = {
+      {{k24, k24}, nullptr},
+      {{k16, k16, k16}, nullptr},
+      {{k24, k24 + 1}, "larger than any memory"},
+      {{k16, k16, k16 + 1}, "larger than any memory"},
+      {{k24, k24, 2}, "larger than any memory"},
+      {{kMost, kMost}, "larger than any memory"},
+      {{kMost, kMost, 2}, "larger than any memory"},  // beyond 64 bits
+      {{k16, k16, k16, k16}, "larger than any memory"},
+      {{kMost, kMost, kMost, 0}, nullptr},  // nothing
+      {Shape(16, 1), nullptr},
+      {Shape(17, 1), "no valid rank"},
+      {{}, nullptr},
+  };
+  for (const auto& c : cases) {
+    Tensor tensor, read;
+    tensor.name = "big";
+    tensor.type = QNN_TENSOR_TYPE_NATIVE;
+    tensor.dtype = QNN_DATATYPE_UINT_8;
+    tensor.shape = c.shape;
+    ByteWriter out;
+    WriteTensor(tensor, &out);
+    const Bytes bytes = out.Take();
+    ByteReader in(bytes.data(), bytes.size());
+    const Status status = ReadTensor(&in, &read);
+    if (c.complaint == nullptr) {
+      CHECK(status.ok() && in.ok() && in.left() == 0 && read.shape == c.shape);
+      continue;
+    }
+    CHECK_EQ(status.code(), QNN_CONTEXT_ERROR_CREATE_FROM_BINARY);
+    if (!CHECK(status.message().find(c.complaint) != std::string::npos)) {
+      std::fprintf(stderr, "  the message was: %s\n", status.message().c_str());
+    }
+  }
+}
+
+// y = relu(x + w) of 8-bit numbers, as one node.
+class ClampedSample : public TestGraph {
+ public:
+  ClampedSample() : TestGraph("clamped", true, 1) {
+    const Tensor* x = Add("x", QNN_TENSOR_TYPE_APP_WRITE);
+    const Tensor* w = Add("w", QNN_TENSOR_TYPE_APP_WRITE);
+    const Tensor* sum = Add("sum", QNN_TENSOR_TYPE_NATIVE);
+    CHECK_OK(Op("ElementWiseAdd", {x, w}, {sum}));
+    CHECK_OK(Op("Relu", {sum}, {Add("y", QNN_TENSOR_TYPE_APP_READ)}));
+    CHECK_OK(graph().Finalize(nullptr));
+  }
+
+ private:
+  const Tensor* Add(const char* name, Qnn_TensorType_t type) {
+    Tensor t;
+    t.name = name;
+    t.type = type;
+    t.dtype = QNN_DATATYPE_UFIXED_POINT_8;
+    t.shape = {2, 8};
+    t.quantization = Encoded(QNN_QUANTIZATION_ENCODING_SCALE_OFFSET, {0.5f}, -100);
+    return TestGraph::Add(std::move(t));
+  }
+};
+
+TEST(a_fixed_point_node_takes_no_post_op_but_a_clamp) {
+  ClampedSample sample;
+  const Bytes sound = Written({&sample.graph()});
+  CHECK_EQ(Run(sound, false), 0u);
+  const auto& nodes = sample.graph().plan()->nodes();
+  REQUIRE(nodes.size() == 1 && nodes[0].post_ops.size() == 1);
+  const PostOp& op = nodes[0].post_ops[0];
+  // How many there are, then the fields of the only one.
+  ByteWriter fields;
+  fields.Put(uint32_t{1});
+  fields.Put(static_cast<uint8_t>(op.kind));
+  fields.Put(static_cast<uint8_t>(op.activation));
+  fields.Put(op.alpha);
+  fields.Put(op.beta);
+  fields.Put(op.input);
+  const Bytes pattern = fields.Take();
+  const auto found =
+      std::search(sound.begin() + kBinaryHeaderSize, sound.end(), pattern.begin(), pattern.end());
+  REQUIRE(found != sound.end());
+  const auto at = static_cast<size_t>(found - sound.begin());
+  int taken = 0, refused = 0;
+  for (uint8_t a = 0; a <= static_cast<uint8_t>(Activation::kLeakyRelu); ++a) {
+    const auto& def = DefOf(static_cast<Activation>(a));
+    Bytes bytes = sound;
+    bytes[at + 5] = a;
+    Sum(&bytes);
+    const Status status = LoadAndRun(bytes.data(), bytes.size(), false);
+    const bool clamps = def.limits != nullptr && def.fuses;
+    taken += clamps;
+    refused += !clamps;
+    const char* words = def.fuses ? "after fixed-point numbers" : "does not take";
+    const bool good = clamps ? status.ok()
+                             : status.code() == QNN_CONTEXT_ERROR_CREATE_FROM_BINARY &&
+                                   status.message().find(words) != std::string::npos;
+    if (!CHECK(good)) std::fprintf(stderr, "  %s: %s\n", def.name, status.message().c_str());
+  }
+  CHECK(taken >= 3 && refused >= 3);
 }
 
 TEST(the_header_says_what_was_written) {

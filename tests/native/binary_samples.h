@@ -30,8 +30,8 @@ const int kPlainKernels = setenv("QNNRT_ISA", "base", 0);
 // weights, data that is read in place, post ops with an operand, aliases.
 class Sample : public TestGraph {
  public:
-  explicit Sample(const std::string& name, bool portable, float scale = 0.1f)
-      : TestGraph(name, portable, 1) {
+  explicit Sample(const std::string& name, bool portable, float scale = 0.1f, int threads = 1)
+      : TestGraph(name, portable, threads) {
     const Tensor* x = Add("x", QNN_TENSOR_TYPE_APP_WRITE, {1, 8, 8, 4});
     const Tensor* r = Add("r", QNN_TENSOR_TYPE_APP_WRITE, {1, 8, 8, 8});
     const Tensor* weight = Static("weight", {3, 3, 4, 8}, scale);

@@ -133,6 +133,12 @@ TEST(QnnDescriptors) {
   CHECK_EQ(RegisterQnn(&registry(), 5, q, 2, CustomMem::kNone, kAll, h).code(),
            QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE);
   CHECK(!h[0] && !h[1]);
+  q[1].memShape.shapeConfig = "NV12";
+  CHECK_EQ(RegisterQnn(&registry(), 5, q, 2, CustomMem::kHtp, kAll, h).code(),
+           QNN_MEM_ERROR_INVALID_SHAPE);
+  q[1].memShape.shapeConfig = "";  // as good as none
+  CHECK_OK(RegisterQnn(&registry(), 5, q, 2, CustomMem::kHtp, kAll, h));
+  CHECK_OK(DeregisterQnn(&registry(), h, 2));
   q[1].customInfo = nullptr;
   CHECK_EQ(RegisterQnn(&registry(), 5, q, 2, CustomMem::kHtp, kAll, h).code(),
            QNN_MEM_ERROR_INVALID_ARGUMENT);

@@ -1,10 +1,13 @@
 // The rules of registering and deregistering memory, each with its code.
 #include <atomic>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "memory/process_domain.h"
 #include "memory_client.h"
+#include "support/allocations.h"
 
 using namespace memory_test;  // NOLINT(build/namespaces)
 
@@ -120,6 +123,71 @@ TEST(BadDescriptors) {
            QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE);
   CHECK_EQ(registry().Register(1, nullptr, 1, kAll, &h).code(), QNN_MEM_ERROR_INVALID_ARGUMENT);
   CHECK_EQ(registry().Register(1, &d, 1, kAll, nullptr).code(), QNN_MEM_ERROR_INVALID_ARGUMENT);
+}
+
+TEST(AnOffsetBeyondAForeignFileIsRefusedBeforeItIsMapped) {
+  constexpr uint64_t kFile = 5000;
+  const int fd = NewMemfd(kFile);
+  const Shape one{{1}, 1};
+  const std::string held = "fd " + std::to_string(fd) + " holds 5000 bytes";
+  for (MemKind kind : {MemKind::kLpaiCustom, MemKind::kSharedBuffer}) {
+    for (uint64_t offset : {kFile, kFile + 1, 2 * kFile, uint64_t{1} << 40, UINT64_MAX - 4}) {
+      MemDescriptor d = Shared(fd, UINT64_MAX, offset, one);
+      d.kind = kind;
+      d.states_size = kind == MemKind::kSharedBuffer;
+      SlotHandle handle = 0;
+      const Status status = registry().Register(1, &d, 1, kAll, &handle);
+      CHECK_EQ(status.code(), QNN_MEM_ERROR_INVALID_ARGUMENT);
+      if (!CHECK(status.message().find(held) != std::string::npos))
+        std::fprintf(stderr, "  the message was: %s\n", status.message().c_str());
+    }
+  }
+  close(fd);
+}
+
+// What was done for a registration is undone when it fails after all: the file that it mapped into
+// a process domain, too.
+TEST(ARegistrationThatFailsTakesNothingOfTheProcessDomain) {
+  ProcessDomain domain(uint64_t{1} << 30);
+  const int fd = NewMemfd(8192);
+  const Shape s{{25}, 1};
+  const MemDescriptor d = Ion(fd, s);
+  SlotHandle handle = 0;
+  REQUIRE(registry().Register(1, &d, 1, kAll, &handle, &domain).ok());  // tables grow
+  CHECK_EQ(domain.used(), 8192u);
+  CHECK_EQ(Deregister(handle), 0u);
+  CHECK_EQ(domain.used(), 0u);
+  const qnnrt_memory_counts_t before = Counts();
+  int failed = 0;
+  std::vector<SlotHandle> filling;
+  std::vector<int> fds;
+  // With one registration after the other, so that a table is full at some of them.
+  for (int n = 0; n < 300; ++n) {
+    const uint64_t used = domain.used();
+    SlotHandle made = 0;
+    fds.push_back(NewMemfd(4096));
+    const MemDescriptor next = Ion(fds.back(), s);
+    for (int nth = 1; made == 0 && nth < 100; ++nth) {
+      FailAllocation(nth);
+      const Status status = registry().Register(1, &next, 1, kAll, &made, &domain);
+      FailAllocation(0);
+      if (status.ok()) break;
+      ++failed;
+      // Of the file's import, or of the registration.
+      CHECK(status.code() == QNN_MEM_ERROR_MAPPING || status.code() == QNN_COMMON_ERROR_MEM_ALLOC);
+      CHECK_EQ(domain.used(), used);
+    }
+    CHECK_EQ(domain.used(), used + 4096u);
+    if (!CHECK(made != 0)) break;
+    filling.push_back(made);
+  }
+  CHECK(failed > 300);
+  CHECK(registry().Deregister(filling.data(), static_cast<uint32_t>(filling.size())).ok());
+  for (int each : fds) close(each);
+  close(fd);
+  CHECK_EQ(domain.used(), 0u);
+  const qnnrt_memory_counts_t after = Counts();
+  CHECK(after.maps == before.maps && after.fds == before.fds && after.handles == before.handles);
 }
 
 TEST(AllOrNothing) {

@@ -3,6 +3,7 @@
 #include "graph/planner/planner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <numeric>
@@ -266,6 +267,30 @@ TEST(a_search_that_is_stopped_says_why) {
     REQUIRE(!plan.ok());
     CHECK_EQ(plan.status().code(), 6031u);
   }
+}
+
+// Asked as long as the search goes on, and says no in the end, so that one without a deadline is an
+// error and no test that hangs.
+class Patience : public qnnrt::Interrupt {
+ public:
+  qnnrt::Status Check() const override {
+    const bool over = std::chrono::steady_clock::now() > until_;
+    return over ? qnnrt::Status(6031, "stopped") : qnnrt::Status::Ok();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point until_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds(20);
+};
+
+TEST(a_search_ends_with_its_milliseconds_and_uses_them) {
+  const Items items = ReadInstance("tests/data/minimalloc/J.1048576.csv");  // takes minutes
+  Patience patience;
+  auto plan = PlanArena(items, {100, 0, &patience});
+  if (!CHECK_OK(plan.status())) return;
+  CHECK(!plan->proved);
+  CHECK(plan->steps > 0);
+  CHECK(HoldsPairByPair(items, *plan));
 }
 
 TEST(a_search_takes_sizes_beyond_31_bits_and_empty_items) {

@@ -84,3 +84,55 @@ def test_what_does_not_fit_is_refused() -> None:
             qnnrt.quantize(x, Quantization(1, 0), dtype)
     with pytest.raises(TypeError, match="fixed-point"):
         qnnrt.dequantize(x, Quantization(1, 0))
+
+
+#: Type -> its bit widths with the ends of their ranges, the type's own first.
+ENDS = {
+    "int8": [(None, -128, 127), (8, -128, 127), (4, -8, 7), (2, -2, 1)],
+    "uint8": [(None, 0, 255), (8, 0, 255), (4, 0, 15), (2, 0, 3)],
+    "int16": [(None, -32768, 32767), (16, -32768, 32767), (12, -2048, 2047)],
+    "uint16": [(None, 0, 65535), (16, 0, 65535), (12, 0, 4095)],
+    "int32": [(None, -(2**31), 2**31 - 1), (32, -(2**31), 2**31 - 1), (20, -(2**19), 2**19 - 1)],
+}
+
+
+@pytest.mark.parametrize("dtype", ENDS)
+def test_what_is_out_of_range_becomes_the_end_of_the_bit_width(dtype: str) -> None:
+    for bitwidth, low, high in ENDS[dtype]:
+        q = Quantization(1.0, 0, bitwidth=bitwidth)
+        x = np.array([low - 1, low, high, high + 1], np.float64)
+        found = qnnrt.quantize(x, q, dtype).tolist()
+        if dtype == "int32":  # float32 has no 2**31 - 1
+            assert qnnrt.quantize([-np.inf, np.inf], q, dtype).tolist() == [low, high]
+        else:
+            assert found == [low, low, high, high]
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (2, 3), (5, 7, 2)])
+def test_one_scale_of_a_block_is_for_all_of_the_shape(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(8)
+    codes = rng.integers(-128, 128, shape).astype(np.int8)
+    for grid in (np.float32(0.5), np.full((1,) * len(shape), 0.5, np.float32)):
+        q = Quantization(grid, np.int32(3), block=shape)
+        real = qnnrt.dequantize(codes, q)
+        assert real.shape == shape
+        assert np.array_equal(real, (codes.astype(np.float32) + 3) * 0.5)
+        assert np.array_equal(qnnrt.quantize(real, q, "int8"), codes)
+
+
+def test_blocks_may_share_an_offset_or_a_scale() -> None:
+    codes = np.arange(-12, 12, dtype=np.int8).reshape(4, 6)
+    grid = np.array([[0.5, 2], [4, 8]], np.float32)
+    scales = np.repeat(np.repeat(grid, 2, 0), 3, 1)
+    for offset in (3, np.array(3), np.array([3])):
+        q = Quantization(grid, offset, block=(2, 3))
+        assert np.array_equal(qnnrt.dequantize(codes, q), scales * (codes + 3))
+    q = Quantization(0.5, grid.astype(np.int32), block=(2, 3))
+    assert np.array_equal(qnnrt.dequantize(codes, q), 0.5 * (codes + np.trunc(scales)))
+
+
+@pytest.mark.parametrize("block", [(3, 2), (2, 4), (4, 6, 1), (24,), (0, 2), (-2, 3), (5, 6)])
+def test_blocks_divide_each_dimension(block: tuple[int, ...]) -> None:
+    codes = np.zeros((4, 6), np.int8)
+    with pytest.raises(ValueError, match="blocks of"):
+        qnnrt.dequantize(codes, Quantization(np.ones(4, np.float32), 0, block=block))
