@@ -22,8 +22,8 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
             ``constants``, ``quantized_io``, ``stateful`` (recurrent nodes keep their state from
             run to run) and ``limits`` (a `Limits`: what the file may take while it is loaded), see
             ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``,
-            ``variables``, ``quantized_io`` and ``stateful``, see ``qnnrt.importers.tflite.load``.
-            For a context binary ``system``, the path of the QNN
+            ``variables``, ``quantized_io``, ``stateful`` and ``limits``, see
+            ``qnnrt.importers.tflite.load``. For a context binary ``system``, the path of the QNN
             system library that knows its format.
 
     Raises:

@@ -25,6 +25,8 @@ _STEPS, _STEPS_FOR_A_NODE = 20_000, 64
 _OPERATIONS, _OPERATIONS_FOR_A_BYTE = 2**34, 2**10
 #: Functions and branches inside of each other.
 _DEPTH = 64
+#: Time is looked at before so many operations on constants.
+_LONG = 2**16
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,13 @@ class Limits:
 
     Attributes:
         constant_bytes: bytes of constants that are made while loading, temporary arrays included:
-            1 GiB, or 16 times the bytes of the file and its data files if that is more.
+            1 GiB, or 16 times the bytes of the file and its data files if that is more; for TFLite
+            64 MiB, or 32 times the bytes of the file.
         steps: nodes visited, the bodies of functions included, and operations emitted: 20,000, or
             64 for a node of the file.
         operations: scalar operations spent on constants: 2**34, or 1,024 for a byte of the file.
-        seconds: time until the last node is read.
+        seconds: time until the model is made; looked at before each node, each pass over the
+            graph and each large constant.
     """
 
     constant_bytes: int | None = None
@@ -65,8 +69,10 @@ class Budget:
         limits: Limits | None = None,
         where: str = "the model",
         size: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        constants: tuple[int, int] = (_CONSTANT_BYTES, _BYTES_FOR_A_BYTE),
     ) -> None:
         self._limits = limits or Limits()
+        self._least_bytes, self._factor = constants
         self._where, self._size = where, size
         self._sized: tuple[int, int] | None = None
         self._bytes = self._steps = self._operations = 0
@@ -97,11 +103,21 @@ class Budget:
 
     # ---- what is asked for -------------------------------------------------------------------
 
+    def phase(self, what: str) -> None:
+        """Nodes are read; `what` comes next, as the subject of messages."""
+        self._node = what
+        self.check_time()
+
+    def check_time(self) -> None:
+        if self.seconds_left < 0:
+            limit = self._limits.seconds
+            self._spent("seconds", "more time", limit, "seconds", f"all {limit:g}")
+
     def step(self, node: str | None = None) -> None:
         """A node is read, or an operation emitted."""
         if node is not None:
             self._node = node
-            self._check_time()
+            self.check_time()
         self._steps += 1
         if self._steps > _STEPS or self._limits.steps is not None:
             limit = self._limits.steps or max(_STEPS, _STEPS_FOR_A_NODE * self._file[1])
@@ -115,14 +131,13 @@ class Budget:
 
     def fits(self, nbytes: int, what: str = "a constant") -> None:
         """`nbytes` are about to be filled, and will be free again soon."""
-        limit = self._limits.constant_bytes or _CONSTANT_BYTES
-        if self._bytes + nbytes <= limit:
-            return
-        if self._limits.constant_bytes is None:
-            limit = max(limit, _BYTES_FOR_A_BYTE * self._file[0])
-        if self._bytes + nbytes > limit:
-            wanted = f"{int(nbytes):,} bytes for {what}"
-            self._spent("constant_bytes", wanted, limit, "bytes of constants", self._bytes)
+        if nbytes > self.bytes_left and nbytes > self.all_bytes_left:
+            self.refuse(nbytes, what)
+
+    def refuse(self, nbytes: int, what: str) -> NoReturn:
+        """Raise what says that `nbytes` are more than the file may take."""
+        wanted, limit = f"{int(nbytes):,} bytes for {what}", self.all_bytes_left + self._bytes
+        self._spent("constant_bytes", wanted, limit, "bytes of constants", self._bytes)
 
     def array(
         self, shape: Sequence[int], dtype: np.dtype | type, what: str = "", copies: int = 1
@@ -130,12 +145,14 @@ class Budget:
         """An array of this shape is about to be filled, and `copies - 1` more on the way."""
         dtype = np.dtype(dtype)
         count = math.prod(int(d) for d in shape)
-        self.work(count)
         text = what or f"{dtype.name}{_dims(shape)}"
         self.take(copies * count * max(dtype.itemsize, 1), text)
+        self.work(count)
 
     def work(self, operations: int) -> None:
         """So many scalar operations are about to be done."""
+        if operations > _LONG:
+            self.check_time()
         self._operations += int(operations)
         if self._operations > _OPERATIONS or self._limits.operations is not None:
             limit = self._limits.operations or max(
@@ -149,7 +166,13 @@ class Budget:
     @property
     def bytes_left(self) -> int:
         """Bytes of constants that every file may still take."""
-        return (self._limits.constant_bytes or _CONSTANT_BYTES) - self._bytes
+        return (self._limits.constant_bytes or self._least_bytes) - self._bytes
+
+    @property
+    def all_bytes_left(self) -> int:
+        """Bytes of constants that this file may still take."""
+        limit = self._limits.constant_bytes
+        return (limit or max(self._least_bytes, self._factor * self._file[0])) - self._bytes
 
     @property
     def seconds_left(self) -> float:
@@ -162,11 +185,6 @@ class Budget:
         if self._sized is None:
             self._sized = self._size()
         return self._sized
-
-    def _check_time(self) -> None:
-        if self.seconds_left < 0:
-            limit = self._limits.seconds
-            self._spent("seconds", "more time", limit, "seconds", f"all {limit:g}")
 
     def _spent(
         self, name: str, wanted: str, limit: float, unit: str, used: float | str

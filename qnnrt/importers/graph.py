@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model import Model, Node, Quantization, Tensor
+from .budget import Budget
 
 Shape = tuple[int, ...]
 
@@ -44,8 +45,12 @@ def physical(shape: Sequence[int]) -> Shape:
     return tuple(int(d) for d in shape) or (1,)
 
 
-def finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) -> Model:
-    """Names for everything, and the Model. The names of `inputs` and `outputs` are kept."""
+def finish(
+    ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str, budget: Budget
+) -> Model:
+    """Names for everything, and the Model, checked. The names of `inputs` and `outputs` are
+    kept."""
+    budget.phase("naming what the graph has become")
     used: dict[str, int] = {}
     names: dict[Edge, str] = {}
     for edge in (*inputs, *outputs):
@@ -58,6 +63,7 @@ def finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) ->
             model.inputs.append(edge.name)
     node_names: dict[str, int] = {}
     for op in ops:
+        budget.check_time()
         node_name = unique(op.name or op.type, node_names)
         for found in filter(None, (*op.inputs, *op.outputs)):
             if found not in names:
@@ -76,6 +82,9 @@ def finish(ops: list[Op], inputs: list[Edge], outputs: list[Edge], name: str) ->
             )
         )
     model.outputs = [names[edge] for edge in outputs]
+    budget.phase("checking the model")
+    model.check()
+    budget.check_time()
     return model
 
 

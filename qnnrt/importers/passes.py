@@ -7,19 +7,29 @@ from collections.abc import Iterable
 import numpy as np
 
 from . import encodings
+from .budget import Budget
 from .graph import Edge, Op
 
 
 class Graph:
     """Operations with producer and consumer lookup. `outputs` are kept whatever happens."""
 
-    def __init__(self, ops: list[Op], inputs: Iterable[Edge], outputs: Iterable[Edge]) -> None:
+    def __init__(
+        self,
+        ops: list[Op],
+        inputs: Iterable[Edge],
+        outputs: Iterable[Edge],
+        budget: Budget | None = None,
+    ) -> None:
+        self.budget = budget or Budget()
         self.ops = ops
         self.inputs = set(inputs)
         self.outputs = set(outputs)
         self.index()
 
     def index(self) -> None:
+        # Every pass, and every round of one that goes over the graph again, comes by here.
+        self.budget.check_time()
         self.producer: dict[Edge, Op] = {}
         self.consumers: dict[Edge, list[Op]] = {}
         for op in self.ops:
@@ -222,6 +232,7 @@ def narrow_doubles(graph: Graph) -> None:
             if edge not in narrow_of:
                 single = Edge(edge.shape, _SINGLE, name=f"{edge.name}.single" if edge.name else "")
                 if edge.data is not None:
+                    graph.budget.array(edge.shape, _SINGLE)
                     single.data = edge.data.astype(_SINGLE)
                 else:
                     ops.append(Op("Cast", [edge], [single], {}, op.name))

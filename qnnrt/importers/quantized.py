@@ -332,6 +332,7 @@ def _real_constants(graph: Graph) -> None:
         if op.type != "Dequantize" or source is None or out is None or out in graph.outputs:
             continue
         if source.data is not None and source.quantization is not None:
+            graph.budget.array(out.shape, out.dtype)
             out.data = decode(source.data, source.quantization, out.dtype)
             out.name = ""
             dropped.add(id(op))

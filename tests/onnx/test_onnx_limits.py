@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,54 @@ def test_each_limit_holds(limits: qnnrt.Limits, says: str) -> None:
     assert importer.load(model).outputs == ["y"]
     with pytest.raises(ModelError, match=says):
         importer.load(model, limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        ("nodes", "the clean-up of the graph"),
+        ("quantized", "the clean-up of the graph"),
+        ("passes", "naming what the graph has become"),
+    ],
+)
+def test_time_is_looked_at_behind_the_last_node(
+    stage: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever takes long: the nodes, fixed-point numbers or the last passes."""
+    made: list[Budget] = []
+
+    def watched(*args: object) -> Budget:
+        made.append(Budget(*args))  # type: ignore[arg-type]
+        return made[-1]
+
+    def aged(run: Callable[..., None]) -> Callable[..., None]:
+        def slow(*args: object) -> None:
+            run(*args)
+            made[-1]._started -= 1000
+
+        return slow
+
+    where = {
+        "nodes": (importer.GraphLowering, "nodes"),
+        "quantized": (importer.quantized, "run"),
+        "passes": (importer.passes, "run"),
+    }
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Exp", ["r"], ["y"])]
+    model = bombs.network(nodes)
+    assert importer.load(model).outputs == ["y"]
+    monkeypatch.setattr(importer, "Budget", watched)
+    owner, name = where[stage]
+    monkeypatch.setattr(owner, name, aged(getattr(owner, name)))
+    with pytest.raises(ModelError, match=f"{says} wants more time; this file may take 120 sec"):
+        importer.load(model)
+
+
+def test_time_is_looked_at_before_much_work() -> None:
+    budget = Budget(None, "a file")
+    budget._started -= 1000
+    budget.work(10)
+    with pytest.raises(ModelError, match="more time"):
+        budget.work(1 << 20)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "1", True, float("nan")])

@@ -198,7 +198,7 @@ def far_reshape(b: ModelBuilder) -> None:
         (wrong_scales, r"int8\[4\], has 2 scales along dimension 0"),
         (wild_signature, "signature 'serving_default' names tensor 77"),
         (no_subgraph, "no subgraph"),
-        (far_reshape, "FILL_1 would be a constant of 35184372088832 bytes"),
+        (far_reshape, "FILL_1 wants 35,184,372,088,832 bytes"),
     ],
 )
 def test_a_contradiction_is_said_in_one_message(damage: object, message: str) -> None:
@@ -217,7 +217,7 @@ def test_weights_that_share_a_buffer_cannot_grow_without_end() -> None:
         tensor = b.tensor((1 << 16,), np.int8, scale=1 + i)
         b.graph.tensors[tensor].buffer = b.graph.tensors[first].buffer
         b.output(*b.op("DEQUANTIZE", [tensor], [((1 << 16,), np.float32)], "DequantizeOptions"))
-    with pytest.raises(ModelError, match="out of proportion"):
+    with pytest.raises(ModelError, match=r"DEQUANTIZE_\d+ wants .* bytes of constants"):
         importer.load(b.build())
 
 

@@ -143,15 +143,15 @@ def _load(
     for name in _output_names(graph, where):
         outputs.append(_output(lowering, name, layout, taken))
         taken.add(outputs[-1])
-    lowered = passes.Graph(lowering.b.ops, given, outputs)
+    budget.phase("the clean-up of the graph")
+    lowered = passes.Graph(lowering.b.ops, given, outputs, budget)
     quantized.run(lowered, quantized_io)
     passes.run(lowered)
     lowering.refuse_types(lowered.ops)
     if lowering.unsupported:
         raise UnsupportedOpError(lowering.unsupported, where)
-    model = finish(lowered.ops, given, outputs, graph.name or "graph")
+    model = finish(lowered.ops, given, outputs, graph.name or "graph", budget)
     model.source = where
-    model.check()
     return model
 
 

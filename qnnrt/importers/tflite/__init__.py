@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
+from ..budget import Limits
 from ..graph import Edge
 from ..guard import importing
 from .edges import model_of, names_of
@@ -44,6 +45,7 @@ def load(
     variables: Literal["reset", "io"] = "reset",
     quantized_io: bool = False,
     stateful: bool = False,
+    limits: Limits | None = None,
 ) -> Model:
     """The model of a ``.tflite`` file (or its bytes).
 
@@ -61,6 +63,8 @@ def load(
 
     - `stateful`: LSTM and SVDF operators keep their variables in the graph from run to run, as
       TFLite's interpreter does; instead of ``variables="io"``.
+    - `limits`: what the file may take while it is loaded: memory for constants, steps, operations
+      and time, see `qnnrt.Limits`.
 
     Raises `ModelError` for a file that cannot be used, and `UnsupportedOpError` with every
     operator that has no counterpart in QNN.
@@ -71,7 +75,9 @@ def load(
         raise ValueError(
             "stateful keeps state in the graph, variables='io' outside of it: take one"
         )
-    return _load(source, signature, shapes or {}, variables, quantized_io, stateful)
+    if limits is not None and not isinstance(limits, Limits):
+        raise TypeError(f"limits is a qnnrt.Limits, not {type(limits).__name__}")
+    return _load(source, signature, shapes or {}, variables, quantized_io, stateful, limits)
 
 
 @importing
@@ -82,10 +88,11 @@ def _load(
     variables: Literal["reset", "io"],
     quantized_io: bool,
     stateful: bool,
+    limits: Limits | None,
 ) -> Model:
     file = read(source)
     graph, entry = _entry(file, signature)
-    lowering = Lowering(file, graph, "kept" if stateful else variables)
+    lowering = Lowering(file, graph, "kept" if stateful else variables, limits)
     given = _inputs(lowering, entry, shapes)
     with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
         lowering.run(_needed(lowering, graph))

@@ -35,14 +35,14 @@ def model_of(
 ) -> Model:
     """The model of what has been lowered: from its inputs to the tensors with these names."""
     outputs = _outputs(lowering, names, given)
-    lowered = passes.Graph(lowering.b.ops, given, outputs)
+    lowering.budget.phase("the clean-up of the graph")
+    lowered = passes.Graph(lowering.b.ops, given, outputs, lowering.budget)
     quantized_recurrent.fuse(lowered, lowering.decoded())
     if quantized_io:
         quantized.fixed_io(lowered)
     passes.run(lowered)
-    model = finish(lowered.ops, given, outputs, title)
+    model = finish(lowered.ops, given, outputs, title, lowering.budget)
     model.source = lowering.where
-    model.check()
     return model
 
 

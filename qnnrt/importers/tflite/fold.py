@@ -14,6 +14,7 @@ import numpy as np
 import tflite
 
 from ..._native.op_table import bounds
+from ..budget import Budget
 from .options import Options
 from .refusal import Damaged
 from .values import TfliteNode, Value, constant
@@ -26,15 +27,12 @@ _CLIPS: dict[int, str] = {
     int(tflite.ActivationFunctionType.RELU6): "Relu6",
 }
 
-#: Is given the bytes of a constant that is about to be made, and what it is.
-Spend = Callable[[int, str], None]
-
 
 @dataclass
 class _Call:
     """An operator on arrays."""
 
-    spend: Spend
+    budget: Budget
     node: TfliteNode
     arrays: list[np.ndarray]
     dtype: np.dtype  # of the result
@@ -49,7 +47,7 @@ class _Call:
         sizes = tuple(int(d) for d in shape)
         if any(d < 0 for d in sizes):
             raise Damaged(f"it asks for the shape {list(sizes)}")
-        self.spend(math.prod(sizes) * self.dtype.itemsize, f"the result of {self.node.info.name}")
+        self.budget.array(sizes, self.dtype, f"the result of {self.node.info.name}")
         self.spent = True
         return sizes
 
@@ -126,7 +124,7 @@ _REDUCE: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-def fold(spend: Spend, node: TfliteNode) -> list[Value] | None:
+def fold(budget: Budget, node: TfliteNode) -> list[Value] | None:
     """The outputs as constants; None when this operator is not evaluated here.
 
     An operator whose result would be quantized is not: what it moves is only numbers with scales.
@@ -138,7 +136,8 @@ def fold(spend: Spend, node: TfliteNode) -> list[Value] | None:
     activation = node.info.options.integer("FusedActivationFunction")
     if any(t.quantized is not None for t in node.outputs) or activation not in _CLIPS:
         return None
-    call = _Call(spend, node, arrays, out.dtype)
+    budget.work(sum(a.size for a in arrays))
+    call = _Call(budget, node, arrays, out.dtype)
     with np.errstate(all="ignore"):  # what overflows here would overflow when run
         found = np.asarray(fn(call))
         if clip := _CLIPS[activation]:
@@ -146,7 +145,7 @@ def fold(spend: Spend, node: TfliteNode) -> list[Value] | None:
             number = int if found.dtype.kind in "iu" else float
             found = np.clip(found, number(low), None if math.isinf(high) else number(high))
     if not call.spent:
-        spend(found.nbytes, f"the result of {node.info.name}")
+        budget.take(found.nbytes, f"the result of {node.info.name}")
     return [constant(np.asarray(found, out.dtype, order="C"))]
 
 

@@ -11,8 +11,10 @@ import numpy as np
 from ...abi import constants as abi
 from ...dtypes import numpy_dtype
 from ...errors import ModelError, UnsupportedNode
+from ..budget import Budget, Limits
 from ..encodings import decode
 from ..graph import Edge, Op, physical, unique
+from ..guard import shortened
 from . import fold, native
 from .native import TABLE
 from .reasons import reason_for
@@ -21,9 +23,9 @@ from .schema import FileInfo, OperatorInfo, SubgraphInfo
 from .types import TensorInfo
 from .values import Builder, TfliteNode, Value, constant
 
-#: What constants made while importing may take: a small file must not ask for much memory.
-_LEAST_BUDGET = 64 * 2**20
-_BUDGET_FACTOR = 32
+#: What constants may take in any case, and how many times the bytes of the file: a small file must
+#: not ask for much memory.
+_CONSTANTS = (64 * 2**20, 32)
 
 
 #: What becomes of variable tensors: they are reset, inputs and outputs, or kept in the graph.
@@ -42,11 +44,13 @@ class Lowering:
         file: FileInfo,
         graph: SubgraphInfo,
         states: str = "reset",
+        limits: Limits | None = None,
     ) -> None:
         self.file = file
         self.graph = graph
         self.where = file.where
         self.states = states  # one of _STATES
+        self.budget = Budget(limits, file.where, lambda: size_of(file), _CONSTANTS)
         self.b = Builder()
         self.env: dict[int, Value] = {}
         self.guessed: set[int] = set()  # tensors that depend on an operator that was refused
@@ -57,7 +61,6 @@ class Lowering:
         self.state_inputs: list[Edge] = []
         self.state_outputs: list[tuple[str, Value]] = []
         self._states: dict[int, str] = {}  # variable tensor -> name of its input
-        self._budget = max(_LEAST_BUDGET, _BUDGET_FACTOR * file.size)
         self._floats: dict[Value, Value] = {}
 
     # ---- tensors -----------------------------------------------------------------------------
@@ -80,18 +83,6 @@ class Lowering:
         self.env[index] = Value(shape, tensor.dtype, edge, None, encoding)
         return edge
 
-    def materialize(self, nbytes: int, what: str) -> None:
-        """A constant of `nbytes` is about to be made."""
-        self._budget -= nbytes
-        if self._budget < 0:
-            raise self._too_large(nbytes, what)
-
-    def _too_large(self, nbytes: int, what: str) -> ModelError:
-        return ModelError(
-            f"{self.where}: {what} would be a constant of {nbytes} bytes, out of proportion "
-            f"to the {self.file.size} bytes of the file"
-        )
-
     def tensor(self, index: int) -> Value | None:
         """The value of a tensor, None for one without."""
         if index in self.env:
@@ -112,7 +103,7 @@ class Lowering:
         if v.data is None or v.quantization is None:
             return v
         if v not in self._floats:
-            self.materialize(4 * v.size, "a constant turned into float32")
+            self.budget.array(v.shape, np.float32, "a constant turned into float32")
             data = decode(v.data, v.quantization, np.dtype(np.float32))
             self._floats[v] = constant(data, None, v.name)
         return self._floats[v]
@@ -141,6 +132,7 @@ class Lowering:
             self.operator(operator)
 
     def operator(self, info: OperatorInfo) -> None:
+        self.budget.step(shortened(info.name))
         outputs = [self.graph.tensors[i] for i in info.outputs]
         for i in info.outputs:
             if i in self.env or self.graph.tensors[i].data is not None:
@@ -173,6 +165,9 @@ class Lowering:
                     f"{self.where}: {info.name} gives {exc}; its output "
                     f"{self.label(tensor.index)} is declared {tensor.type}"
                 ) from exc
+        except ModelError:  # what it may take
+            if not guessing:
+                raise
         except (Damaged, ValueError, IndexError, TypeError, ArithmeticError) as exc:
             if not guessing:
                 raise self._wrong(node, str(exc)) from exc
@@ -230,7 +225,7 @@ class Lowering:
         self.b.scope = info.name
         if all(v is None or v.data is not None for v in node.inputs):
             real = [None if v is None else self.real(v) for v in node.inputs]
-            folded = fold.fold(self.materialize, replace(node, inputs=real))
+            folded = fold.fold(self.budget, replace(node, inputs=real))
             if folded is not None:
                 return [*folded]
         plan = native.lower(
@@ -238,16 +233,16 @@ class Lowering:
             [None if t is None else (t, v) for t, v in zip(node.tensors, node.inputs, strict=True)],
             node.outputs,
             _STATES[self.states],
-            self._budget,
+            min(int(self.budget.all_bytes_left), 2**62),
         )
         if "refused" in plan:
             raise self._refusal(plan, node)
-        self._budget -= plan["spent"]
+        self.budget.take(plan["spent"], f"what {info.name} is made of")
         return self._planned(plan, node)
 
     def _refusal(self, plan: dict[str, Any], node: TfliteNode) -> Exception:
         if plan["refused"] == "large":
-            return self._too_large(plan["detail"], f"{plan['text']} of {node.info.name}")
+            self.budget.refuse(plan["detail"], plan["text"])
         if plan["refused"] == "type":
             return WrongType(plan["text"], plan["detail"])
         return (Damaged if plan["refused"] == "damaged" else Unsupported)(plan["text"])
@@ -262,6 +257,7 @@ class Lowering:
             return values[i] if shape is None else self.b.reshape(values[i], shape)
 
         for op in plan["ops"]:
+            self.budget.step()
             inputs = [None if i < 0 else self.b.edge(value(i)) for i in op["inputs"]]
             outputs = [value(i).edge for i in op["outputs"]]
             params = {name: native.param(value) for name, value in op["params"].items()}
@@ -328,6 +324,11 @@ class Lowering:
             "-" if v is None else f"{v.dtype.name}{list(v.shape)}" for v in node.inputs
         )
         return ModelError(f"{self.where}: {node.info.name} ({types}) is not valid: {text}")
+
+
+def size_of(file: FileInfo) -> tuple[int, int]:
+    """The bytes and operators of a file."""
+    return file.size, sum(len(graph.operators) for graph in file.subgraphs)
 
 
 def given_shapes(
