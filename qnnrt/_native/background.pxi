@@ -66,6 +66,24 @@ cdef class Event:
         return taken
 
 
+def start_thread(list started, function):
+    """Call ``function`` on a thread; append an Event to ``started`` that is set when it has ended.
+
+    For threads that somebody waits for: a ``threading.Thread`` that is started, an interrupt could
+    leave waiting for ever.
+    """
+    ended = Event()
+
+    def run():
+        try:
+            function()
+        finally:
+            ended.set()
+
+    _thread.start_new_thread(run, ())
+    started.append(ended)  # no interrupt comes between
+
+
 cdef class Outcome:
     """The half of a ``concurrent.futures.Future`` that an interrupt could break: its state, who
     waits for it and who is called back. It runs from the start, and cannot be cancelled."""

@@ -16,7 +16,7 @@ def _note_interrupt(number, frame):
 def whole(function, *arguments):
     """Call ``function`` and put an interrupt that comes meanwhile off until it has returned: for
     short ones that make something and note it, which an interrupt in between would leave to
-    nobody."""
+    nobody. Interrupts only (SIGINT): what handlers of other signals raise is not put off."""
     global _interrupted
     before = _signal.getsignal(_signal.SIGINT)
     if not callable(before) or before is _note_interrupt:
@@ -37,6 +37,7 @@ def whole(function, *arguments):
 cdef PyObject* _newest_held = NULL  # of all that are not freed; the list owns none of them
 
 
+@cython.no_gc  # in a cycle that is garbage, everything that stands on it is freed before it
 cdef class Held:
     """A handle of the C interface and what frees it: ``close`` does, once; or nobody having it any
     more, or the end of the program. It is made and owned in one step, so that no interrupt can come
@@ -191,6 +192,12 @@ cdef class Hold:
         # Not the object: Python may have taken it apart already, and the buffer then as well.
         if self._buffer is not None:
             self._buffer._unhold(<uintptr_t><void*>self)
+
+
+def open_at_once(name, flags):
+    """An ``opener`` of files that waits for nobody. It goes straight from the kernel to the file
+    object, which owns the fd: with an opener of Python's an interrupt could come between."""
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 cdef class Fd:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -54,7 +53,7 @@ class IoSet:
         self.holds: int | None = None
         self.pending: Future[None] | None = None
         self.profile: Profile | None = None
-        self._done = threading.Event()
+        self._done = _core.Event()
         self._finished = 0.0
         tensors = [*ready.inputs, *ready.outputs]
         offsets, self.buffers = _allocate([max(nbytes(t), 1) for t in tensors], kind, lpai)

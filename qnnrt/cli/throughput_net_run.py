@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from .._native import _core
 from ..errors import EarlyTermination
 from ..qnn.backend import Backend
 from ..qnn.context import Context
@@ -118,7 +119,7 @@ class Worker:
     counts: Counts = field(default_factory=Counts)
     error: BaseException | None = None
 
-    def work(self, gate: Gate, stop: threading.Event) -> None:
+    def work(self, gate: Gate, stop: _core.Event) -> None:
         """The thread itself: waits for the others, then executes until its loop is over."""
         try:
             gate.wait()
@@ -129,7 +130,7 @@ class Worker:
             self.error = error
             stop.set()  # what the others would measure is not what was asked for
 
-    def _loop(self, stop: threading.Event) -> None:
+    def _loop(self, stop: _core.Event) -> None:
         item = self.item
         end = None if item.seconds is None else time.monotonic() + item.seconds
         steps = [
@@ -223,24 +224,21 @@ def together(workers: Sequence[Worker]) -> float:
         Exception: the first that a thread ended with.
     """
     gate = Gate(len(workers))
-    stop = threading.Event()
-    threads = [
-        threading.Thread(target=w.work, args=(gate, stop), name=w.item.name) for w in workers
-    ]
+    stop = _core.Event()
+    threads: list[_core.Event] = []  # that have been started, set when they have ended
     try:
-        for thread in threads:
-            thread.start()
+        for worker in workers:
+            _core.start_thread(threads, partial(worker.work, gate, stop))
         gate.open()
         begun = time.perf_counter()
-        for thread in threads:
-            thread.join()
+        for ended in threads:
+            ended.wait()
         took = time.perf_counter() - begun
     except BaseException:
         stop.set()
         gate.release()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+        for ended in threads:
+            ended.wait()
         raise
     for worker in workers:
         if worker.error is not None:

@@ -61,7 +61,9 @@ class Program:
 
     def kernel(self, launch: Launch) -> Any:
         """A ``pyopencl.Kernel`` of the launch's own, since arguments are the kernel object's."""
-        return pyopencl().Kernel(self.raw, f"qnnrt_{launch.function}")
+        # Of the program within: with the one around it pyopencl first asks for other attributes, as
+        # which that looks for kernels, and drops whatever is raised meanwhile, interrupts too.
+        return pyopencl().Kernel(self.raw._get_prg(), f"qnnrt_{launch.function}")
 
 
 class Programs:

@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from .._native import _core
 from ..errors import Error, ModelError
 
 P = ParamSpec("P")
@@ -110,8 +111,7 @@ def open_file(path: str | os.PathLike[str], what: str) -> FileIO:
     """A regular file, opened for reading without waiting for anybody."""
     check_file(path, what)
     # What is there may have changed since: a FIFO then gives nothing instead of waiting.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    return FileIO(descriptor, "rb")
+    return FileIO(path, "rb", opener=_core.open_at_once)
 
 
 def below(folder: Path, location: str | bytes) -> Path | None:

@@ -7,6 +7,8 @@ import os
 import stat
 from typing import BinaryIO
 
+from .._native import _core
+
 #: No config and no input list is larger.
 MOST_TEXT = 256 << 20
 _PIECE = 1 << 20
@@ -25,7 +27,7 @@ def open_file(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
     text = os.fspath(path)
     check_path(text)
     # The file object owns the descriptor from the start, so that no interrupt closes it twice.
-    file = open(text, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    file = open(text, "rb", opener=_core.open_at_once)  # noqa: SIM115 - the caller closes it
     try:
         if not (pipes or stat.S_ISREG(os.fstat(file.fileno()).st_mode)):
             raise OSError(errno.EINVAL, "not a file", text)
@@ -34,10 +36,6 @@ def open_file(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
     except BaseException:
         file.close()
         raise
-
-
-def _open_at_once(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:

@@ -295,11 +295,10 @@ class Interpreter:
 
     def close(self) -> None:
         """Release memory and delegate; views of tensors stay valid. Twice is harmless."""
-        if not self._closed:
-            self._closed = True
-            for graph in self._graphs:
-                graph.close()
-            self._cpu.close()
+        for graph in self._graphs:  # each step again, if an interrupt ended it the last time
+            graph.close()
+        self._cpu.close()
+        self._closed = True
 
     def __enter__(self) -> Interpreter:
         self._graph  # noqa: B018 - raises when closed

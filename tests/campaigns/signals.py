@@ -181,9 +181,7 @@ def main() -> int:
         counts = found["counts"]
         total += counts["in the call"]
         text = ", ".join(f"{n} {what}" for what, n in counts.items())
-        # With the gpu backend a few get lost on the way; it is not known where yet.
-        gone = 0 if name.endswith("-gpu") else counts.get("gone without a word", 0)
-        if found["grown"] or said or gone:
+        if found["grown"] or said or counts.get("gone without a word"):
             findings += 1
             text += f"; HOLDS MORE: {found['grown']} {said[-2000:]}"
         if o.verbose and found["dropped"]:

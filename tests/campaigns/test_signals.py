@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.interrupted_calls import available
 from support.outside import MEASURED, run_script
 
 CAMPAIGN = Path(__file__).with_name("signals.py")
@@ -22,13 +23,15 @@ def interrupts(count: int, *calls: str) -> None:
 
 @MEASURED
 def test_interrupts_of_runs_leave_nothing_waiting_and_nothing_behind() -> None:
-    interrupts(100, "result-cpu", "as_completed-htp", "bind-htp", "share")
+    interrupts(150, "result-cpu", "as_completed-htp", "bind-htp", "share", "binary-cpu", "load")
 
 
 @pytest.mark.slow
 @MEASURED
 def test_interrupts_of_whole_lives_leave_nothing_waiting_and_nothing_behind() -> None:
     interrupts(
-        *(200, "session-cpu", "close-htp", "register-cpu", "backend-htp"),
+        *(300, "session-cpu", "close-htp", "register-cpu", "backend-htp"),
         *("wait-cpu", "alloc", "run-lpai", "save_binary-htp"),
+        *("binary-htp", "binary-lpai", "interpreter-delegate"),
+        *(name for name in ("session-gpu", "close-gpu") if available(name)),
     )
