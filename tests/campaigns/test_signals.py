@@ -32,6 +32,6 @@ def test_interrupts_of_whole_lives_leave_nothing_waiting_and_nothing_behind() ->
     interrupts(
         *(300, "session-cpu", "close-htp", "register-cpu", "backend-htp"),
         *("wait-cpu", "alloc", "run-lpai", "save_binary-htp"),
-        *("binary-htp", "binary-lpai", "interpreter-delegate"),
+        *("binary-htp", "binary-lpai", "interpreter-delegate", "hand_over", "hand_over-fd"),
         *(name for name in ("session-gpu", "close-gpu") if available(name)),
     )

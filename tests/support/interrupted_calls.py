@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import qnnrt
+from support.hand_over import NBYTES, Peer
 from support.lpai_models import quantized_conv
 from support.toy import conv_model
 
@@ -194,6 +195,26 @@ def _share() -> tuple[Call, Call]:
     return call, buffer.close
 
 
+def _hand_over(by_fd: bool) -> tuple[Call, Call]:
+    """A buffer to another process, by its fd; or there and back, by pickle."""
+    peer = Peer()
+    buffer = qnnrt.alloc(NBYTES)
+
+    def there_and_back() -> None:
+        back = peer.echo(buffer)
+        assert back.nbytes == NBYTES
+        back.close()
+
+    def end() -> None:
+        before = memoryview(buffer)[0]
+        peer.give(buffer)
+        assert memoryview(buffer)[0] == (before + 1) % 256
+        peer.close()
+        buffer.close()
+
+    return (lambda: peer.give(buffer)) if by_fd else there_and_back, end
+
+
 def _signal(backend: str) -> tuple[Call, Call]:
     opened = qnnrt.qnn.Backend.open(backend)
 
@@ -267,6 +288,8 @@ CALLS: dict[str, Callable[[], tuple[Call, Call]]] = {
     "load": _load,
     "alloc": _alloc,
     "share": _share,
+    "hand_over": partial(_hand_over, False),
+    "hand_over-fd": partial(_hand_over, True),
     "invoke": partial(_invoke, False),
     "invoke-delegate": partial(_invoke, True),
     "interpreter": partial(_interpret, False),
