@@ -53,10 +53,12 @@ PARTS = (
         ),
         (
             *("api_test", "device_test", "environment_test", "lpai_config_test", "lpai_api_test"),
-            *("spill_fill_test", "tflite_delegate_test", "any_argument_test"),
+            *("spill_fill_test", "tflite_delegate_test", "tflite_options_test"),
+            "any_argument_test",
         ),
         (
-            *("tests/qnn/test_configs.py", "tests/lpai/test_lpai_config.py"),
+            *("tests/qnn/test_configs.py", "tests/qnn/test_config_limits.py"),
+            *("tests/qnn/test_config_effects.py", "tests/lpai/test_lpai_config.py"),
             *("tests/tools/test_generator_config.py", "tests/tools/test_throughput.py"),
             *("tests/gpu/test_gpu_config.py", "tests/tflite/test_tflite_options.py"),
         ),
@@ -71,7 +73,8 @@ PARTS = (
         ),
         ("graph_test", "binary_test", "system_test", "tflite_lowering_test", "lower_test"),
         (
-            *("tests/quantization/test_encodings.py", "tests/fixed/test_fixed_convert.py"),
+            *("tests/quantization/test_encodings.py", "tests/quantization/test_quantize.py"),
+            *("tests/quantization/test_encoding_limits.py", "tests/fixed/test_fixed_convert.py"),
             *("tests/fixed/test_fixed_elementwise.py", "tests/fixed/test_fixed_16.py"),
             *("tests/binary/test_encodings_binary.py", "tests/fixed/test_fixed_residual.py"),
         ),
