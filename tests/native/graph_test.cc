@@ -290,6 +290,17 @@ TEST(constants_fold_and_unused_nodes_go) {
   CHECK(out[y->id] == (Floats{6, 12, 18, 24, 30, 36}));
 }
 
+TEST(constants_that_stand_for_far_more_bytes_stay_steps) {
+  Net net(false);
+  const Shape row = {1, 9000}, column = {9000, 1};
+  const Tensor *a = net.Static(row, Floats(9000, 2)), *b = net.Static(column, Floats(9000, 3));
+  const Tensor *table = net.Inner({9000, 9000}), *x = net.Input(row), *y = net.Output(row);
+  REQUIRE(net.Op("ElementWiseMultiply", {a, b}, {table}).ok());  // 324 MB of 72 kB
+  REQUIRE(net.Op("MatMul", {x, table}, {y}).ok());
+  REQUIRE(net.Finalize().ok());
+  CHECK_EQ(net.graph().plan()->steps().size(), 2u);
+}
+
 TEST(transposes_that_undo_each_other_cost_nothing) {
   Net net(false);
   const Tensor* x = net.Input({1, 3, 4, 5});

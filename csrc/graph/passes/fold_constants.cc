@@ -1,10 +1,28 @@
 // A node whose inputs are all static is run once, now, by its portable kernel.
+#include <algorithm>
+#include <unordered_set>
+
 #include "abi/qnn_errors.h"
 #include "graph/passes/node_graph.h"
 #include "ops/op.h"
 
 namespace qnnrt {
 namespace {
+
+// What is computed here may take so much together, or so many times what the client gave. A few
+// bytes can stand for gigabytes (a resize, a tile): a node beyond that stays a step of the graph.
+constexpr size_t kFreeBytes = size_t{256} << 20, kGrowth = 8;
+
+size_t StaticBytes(const NodeGraph& graph) {
+  std::unordered_set<const Tensor*> seen;
+  size_t bytes = 0;
+  for (const Node& node : graph.nodes) {
+    for (const Tensor* t : node.inputs) {
+      if (t != nullptr && t->is_static() && seen.insert(t).second) bytes += t->bytes();
+    }
+  }
+  return bytes;
+}
 
 Status Evaluate(const Node& node, const Threads& threads,
                 std::vector<std::shared_ptr<AlignedBytes>>* results) {
@@ -32,6 +50,7 @@ Status Evaluate(const Node& node, const Threads& threads,
 
 Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes) {
   std::vector<bool> dead(graph->nodes.size(), false);
+  size_t left = std::max(kFreeBytes, kGrowth * StaticBytes(*graph));
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
     const Node& node = graph->nodes[i];
     bool constant = !node.inputs.empty() && !KeepsState(node);
@@ -39,6 +58,10 @@ Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes) {
     for (const Tensor* t : node.outputs)
       constant &= t == nullptr || t->type == QNN_TENSOR_TYPE_NATIVE;
     if (!constant) continue;
+    size_t bytes = 0;
+    for (const Tensor* t : node.outputs) bytes += t == nullptr ? 0 : t->bytes();
+    if (bytes > left) continue;
+    left -= bytes;
     std::vector<std::shared_ptr<AlignedBytes>> results;
     QNNRT_RETURN_IF_ERROR(
         Evaluate(node, threads, &results).Within("node '" + node.name + "' (" + node.type + ")"));
