@@ -105,9 +105,17 @@ TEST(DmaBufUsesTheClientsMapping) {
   r = registry().Acquire(h, 1);
   if (CHECK_OK(r.status())) {
     CHECK_EQ((*r)->offset, 128u);
+    CHECK((*r)->buffer != nullptr);  // as long as it is registered the buffer stays
     registry().Release(h);
   }
   CHECK_EQ(Deregister(h), 0u);
+  // What is refused holds no buffer: see NothingIsLeft.
+  d.data = static_cast<char*>(rpc.address) + 8192 - 1020;  // four bytes too few
+  CHECK_EQ(Register(d, &h), QNN_MEM_ERROR_INVALID_ARGUMENT);
+  d.data = rpc.address;
+  d.fd = NewMemfd(8192);  // of another file
+  CHECK_EQ(Register(d, &h), QNN_MEM_ERROR_MAPPING);
+  close(d.fd);
 }
 
 TEST(QnnDescriptors) {

@@ -190,6 +190,22 @@ TEST(ARegistrationThatFailsTakesNothingOfTheProcessDomain) {
   CHECK(after.maps == before.maps && after.fds == before.fds && after.handles == before.handles);
 }
 
+TEST(FdZeroIsAnFd) {
+  const int before = dup(0), memfd = NewMemfd(4096);
+  CHECK_EQ(dup2(memfd, 0), 0);
+  Shape s;
+  SlotHandle h;
+  CHECK_EQ(Register(Ion(0, s), &h), 0u);
+  CHECK_EQ(Deregister(h), 0u);
+  close(memfd);
+  if (before < 0) {
+    close(0);
+  } else {
+    CHECK_EQ(dup2(before, 0), 0);
+    close(before);
+  }
+}
+
 TEST(AllOrNothing) {
   Rpc a(4096), b(4096);
   Shape s;
