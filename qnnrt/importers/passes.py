@@ -30,15 +30,17 @@ class Graph:
     def index(self) -> None:
         # Every pass, and every round of one that goes over the graph again, comes by here.
         self.budget.check_time()
-        self.producer: dict[Edge, Op] = {}
-        self.consumers: dict[Edge, list[Op]] = {}
+        self.producer = {e: op for op in self.ops for e in op.outputs if e is not None}
+        consumers: dict[Edge, list[Op]] = {}
         for op in self.ops:
-            for edge in op.outputs:
-                if edge is not None:
-                    self.producer[edge] = op
             for edge in op.inputs:
-                if edge is not None:
-                    self.consumers.setdefault(edge, []).append(op)
+                if edge is None:
+                    continue
+                if edge in consumers:
+                    consumers[edge].append(op)
+                else:
+                    consumers[edge] = [op]
+        self.consumers = consumers
 
     def only_consumer(self, edge: Edge | None) -> Op | None:
         """The one operation that reads `edge`, when nothing else needs it."""
@@ -59,12 +61,11 @@ class Graph:
 
 def run(graph: Graph) -> None:
     """All passes, in the order in which they help each other."""
-    drop_dead(graph)
-    merge_reshapes(graph)
-    channel_shuffles(graph)
-    merge_affine(graph)
-    narrow_doubles(graph)
-    drop_dead(graph)
+    for step in (
+        drop_dead, merge_reshapes, channel_shuffles, merge_affine, narrow_doubles, drop_dead
+    ):  # fmt: skip
+        graph.budget.check_time()
+        step(graph)
 
 
 def drop_dead(graph: Graph) -> None:
@@ -76,7 +77,8 @@ def drop_dead(graph: Graph) -> None:
             needed.update(e for e in op.inputs if e is not None)
         else:
             dropped.add(id(op))
-    graph.keep(dropped)
+    if dropped:
+        graph.keep(dropped)
 
 
 def merge_reshapes(graph: Graph) -> None:
@@ -87,12 +89,13 @@ def merge_reshapes(graph: Graph) -> None:
     for op in graph.ops:
         if op.type != "Reshape":
             continue
-        source = op.inputs[0]
+        source = before = op.inputs[0]
         while source in graph.producer and _only_reshapes(graph.producer[source]):
             source = graph.producer[source].inputs[0]
-        if source is not op.inputs[0] and source is not None:
+        if source is not before and source is not None and before is not None:
             op.inputs = [source]
-            graph.index()
+            graph.consumers[before].remove(op)
+            graph.consumers.setdefault(source, []).append(op)
         out = op.outputs[0]
         if source is not None and out is not None:
             kept = out in graph.outputs
@@ -137,7 +140,8 @@ def channel_shuffles(graph: Graph) -> None:
             last.inputs = [op.inputs[0]]
             last.params = {"num_groups": np.uint32(split[-2]), "axis": np.uint32(rank - 1)}
             dropped |= {id(op), id(middle)}
-    graph.keep(dropped)
+    if dropped:
+        graph.keep(dropped)
 
 
 def _channel_constant(edge: Edge | None, channels: int, rank: int) -> np.ndarray | None:
@@ -194,7 +198,8 @@ def merge_affine(graph: Graph) -> None:
         if changed:
             fresh = [Edge(weight.shape, weight.dtype, x.astype(weight.dtype)) for x in (w, c)]
             op.inputs = [op.inputs[0], *fresh]
-    graph.keep(dropped)
+    if dropped:
+        graph.keep(dropped)
 
 
 #: Operations that move, compare or count, for which a 64-bit float is as good as any other type.
@@ -245,5 +250,6 @@ def narrow_doubles(graph: Graph) -> None:
                 op.outputs[i] = single
                 wide_of[edge] = single
                 ops.append(Op("Cast", [single], [edge], {}, op.name))
-    graph.ops = ops
-    graph.index()
+    if len(ops) > len(graph.ops) or narrow_of:
+        graph.ops = ops
+        graph.index()

@@ -71,7 +71,7 @@ class GraphLowering(Lowering):
         self.unsupported: list[UnsupportedNode] = []
         self._made: set[int] = set()  # constants that were computed, by their id
         self._calls = 0
-        self._lowered: dict[str, tuple[str, str]] = {}  # node -> operator, types of its inputs
+        self._lowered: dict[str, OnnxNode] = {}
 
     # ---- inputs ----------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class GraphLowering(Lowering):
             proto,
             {},
         )
-        self._lowered[name] = (node.op, self._types(node))
+        self._lowered[name] = node
         try:
             if any(i in self.poisoned for i in proto.input):
                 if not self._known(node):
@@ -190,7 +190,8 @@ class GraphLowering(Lowering):
         for op, reason in admission.refused(ops):
             if op.name not in noted:
                 noted.add(op.name)
-                onnx_op, types = self._lowered.get(op.name, (op.type, ""))
+                node = self._lowered.get(op.name)
+                onnx_op, types = (op.type, "") if node is None else (node.op, self._types(node))
                 self.unsupported.append(UnsupportedNode(op.name, onnx_op, types, reason))
 
     @staticmethod

@@ -6,6 +6,7 @@ Which of them vanish into fixed-point operations is decided once the whole graph
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -27,6 +28,7 @@ _NARROW = {
 }
 
 
+@functools.cache  # networks ask for few types, very often
 def _storage(dtype: np.dtype) -> tuple[np.dtype, int | None]:
     if dtype.name in _NARROW:
         return _NARROW[dtype.name]
@@ -73,13 +75,11 @@ def _encoding(
     if found is None:
         return None
     scale, zero = found
+    if scale.size == zero.size == 1 and 0 < (one := scale.item()) < math.inf:  # the usual case
+        return Quantization(one, -zero.item(), None, bitwidth)
     if not np.all(np.isfinite(scale)) or np.any(scale < 0):
         raise ValueError(f"scales have to be positive, and are {scale.ravel()[:4].tolist()}")
-    if scale.size == zero.size == 1:
-        if scale == 0:
-            return None
-        return Quantization(float(scale.reshape(())), -int(zero.reshape(())), None, bitwidth)
-    if not per_axis or np.any(scale == 0):
+    if not per_axis or np.any(scale == 0) or scale.size == zero.size == 1:
         return None
     axis = axis_of(n.integer("axis", 1), len(shape))
     if size := n.integer("block_size"):
