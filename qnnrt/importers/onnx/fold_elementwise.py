@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 
 from ..budget import Budget
-from .fold_table import EVALUATORS, VIEWS, Arrays, Found, Given, evaluates, needs, optional, uniform
+from .fold_table import EVALUATORS, VIEWS, Arrays, Found, Given, evaluates, needs, optional
 from .nodes import OnnxNode
+from .values import uniform
 from .whole import greatest_below, least_above, truncated_sum
 
 Function = Callable[..., np.ndarray]

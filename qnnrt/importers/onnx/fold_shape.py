@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from ..budget import Budget
-from .fold_table import Found, Given, axes_of, evaluates, integers, needs, optional, uniform, whole
+from .fold_table import Found, Given, axes_of, evaluates, integers, needs, optional, whole
 from .nodes import OnnxNode, axis_of
+from .values import uniform
 
 
 def bounds(start: int, end: int, step: int, size: int) -> tuple[int, int | None]:

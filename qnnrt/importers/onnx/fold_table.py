@@ -64,11 +64,6 @@ def axes_of(node: OnnxNode, args: Given, index: int = 1) -> list[int] | None:
     return node.integers("axes") if given is None else integers(given)
 
 
-def uniform(x: np.ndarray) -> bool:
-    """Is it one element in memory, whatever its shape?"""
-    return x.size > 0 and all(s == 0 for s in x.strides)
-
-
 def whole(x: np.ndarray, budget: Budget) -> np.ndarray:
     """`x` with all of its elements in memory."""
     if not x.flags.c_contiguous:

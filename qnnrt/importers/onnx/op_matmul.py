@@ -10,7 +10,7 @@ from .common import add, mul, reduce, times
 from .einsum import equation
 from .infer_linear import product_shape
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
-from .values import Value, coded_constant, constant, identity
+from .values import Value, coded_constant, constant, identity, one_of, uniform
 
 
 def fully_connected(c: Lowering, x: Value, w: Value, bias: Value | None) -> Value:
@@ -22,7 +22,7 @@ def fully_connected(c: Lowering, x: Value, w: Value, bias: Value | None) -> Valu
         coded = None if rows.coded is None else rows.coded.take(index, axis=1)
         if coded is not None:
             rows = coded_constant(coded)
-        else:
+        elif not uniform(rows.const):
             rows = constant(np.take(rows.const, index, axis=1))
     x = c.b.plain(x)
     inputs = [x, rows]
@@ -103,6 +103,9 @@ def gemm(c: Lowering, n: OnnxNode) -> Value:
 
 def _scaled(v: Value, factor: float) -> Value:
     """A constant times a number."""
+    if v.coded is None and uniform(v.const):
+        one = (one_of(v.const) * factor).astype(v.dtype)
+        return constant(np.broadcast_to(one, v.shape))
     coded = None if v.coded is None else v.coded.times(factor)
     return constant((v.const * factor).astype(v.dtype)) if coded is None else coded_constant(coded)
 

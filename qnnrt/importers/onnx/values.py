@@ -89,6 +89,16 @@ def coded_constant(coded: Coded) -> Value:
     return Value(shape, coded.dtype, perm=identity(len(shape)), held=coded)
 
 
+def uniform(x: np.ndarray) -> bool:
+    """Is it one element in memory, whatever its shape?"""
+    return x.size > 0 and all(s == 0 or d == 1 for d, s in zip(x.shape, x.strides, strict=True))
+
+
+def one_of(x: np.ndarray) -> np.ndarray:
+    """The element of which a uniform array is made."""
+    return np.asarray(x[(0,) * x.ndim])
+
+
 def blocks(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]] | None:
     """The finest groups of adjacent dims of `a` and `b` with equal products; size-1 dims omitted.
 
@@ -180,8 +190,10 @@ class Builder:
             data = v.const.transpose(v.perm)
             if not data.flags.c_contiguous:
                 self.budget.array(data.shape, data.dtype)
-            data = np.ascontiguousarray(data)
-            data = data.reshape(physical(data.shape))
+            if uniform(data) and data.nbytes > 256:  # no more memory until a session needs it
+                data = np.broadcast_to(one_of(data), physical(data.shape))
+            else:
+                data = np.ascontiguousarray(data).reshape(physical(data.shape))
             if data.nbytes > 256:
                 v.statics[key] = Edge(tuple(data.shape), data.dtype, data)
             else:
