@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 import qnnrt
 from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import onnx as importer
+from qnnrt.importers.onnx.external import _added
+from qnnrt.importers.onnx.reader import read
 from support.onnx.agreement import agree, make, random
 from support.onnx.models import node
 from support.reference import run as run_in_numpy
@@ -217,6 +220,34 @@ def test_external_data_is_read(tmp_path: Path) -> None:
     model = qnnrt.load(path)
     x = random(2, 300)
     np.testing.assert_allclose(run_in_numpy(model, {"x": x})["y"], x + random(1, 300), rtol=1e-6)
+
+
+def test_only_the_bytes_that_tensors_name_count(tmp_path: Path) -> None:
+    """A hole of a terabyte behind them gives no room for constants, nor for reading them again."""
+    path = _external(tmp_path)
+    proto, _, whole = read(path)
+    named = sum(len(t.raw_data) for t in proto.graph.initializer)
+    assert whole == path.stat().st_size + named
+    os.truncate(tmp_path / "weights.bin", 1 << 40)
+    assert read(path)[2] == whole
+    shared = onnx.load(path, load_external_data=False)
+    for i in range(20):
+        shared.graph.initializer.add().CopyFrom(shared.graph.initializer[0])
+        shared.graph.initializer[-1].name = f"again{i}"
+    path.write_bytes(shared.SerializeToString())
+    with pytest.raises(ModelError, match="more than 4 times as much"):
+        read(path)
+
+
+def test_bytes_that_parts_of_a_file_share_count_once() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        parts: list[tuple[int, int]] = []
+        marks, total = np.zeros(60, bool), 0
+        for begin, length in zip(rng.integers(0, 40, 12), rng.integers(0, 12, 12), strict=True):
+            total += _added(parts, int(begin), int(begin + length))
+            marks[begin : begin + length] = True
+            assert total == marks.sum()
 
 
 def test_missing_external_data_is_named(tmp_path: Path) -> None:

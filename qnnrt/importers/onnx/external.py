@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,17 +14,18 @@ import onnx
 from ...errors import ModelError
 from ..guard import below, name_of, open_file, shortened
 
-#: How many times the bytes of its data files a model may read: tensors may share bytes.
+#: How many times the bytes that tensors name they may take together: they may share bytes.
 _SHARED = 4
 
 
 def load_external(tensors: Iterable[onnx.TensorProto], where: str, folder: Path | None) -> int:
-    """Read what lies beside the model into its tensors; the bytes of these files.
+    """Read what lies beside the model into its tensors; how many bytes of the files they name.
+    The rest of a file does not count: it can be a hole of any size.
 
     A data file is a regular file in the model's folder or below it, links followed.
     """
-    sizes: dict[Path, int] = {}
-    total = 0
+    named: dict[Path, list[tuple[int, int]]] = {}  # parts of files, in order, apart from each other
+    total = distinct = 0
     for tensor in tensors:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
@@ -51,21 +53,32 @@ def load_external(tensors: Iterable[onnx.TensorProto], where: str, folder: Path 
             )
         total += length
         with open_file(file, f"the data of {name}") as data:
-            sizes[file] = os.fstat(data.fileno()).st_size
-            if offset + length > sizes[file]:
+            size = os.fstat(data.fileno()).st_size
+            if offset + length > size:
                 raise ModelError(
-                    f"{file} has {sizes[file]} bytes: the {length} bytes of {name} at {offset} lie "
+                    f"{file} has {size} bytes: the {length} bytes of {name} at {offset} lie "
                     "outside of it"
                 )
-            if total > _SHARED * sum(sizes.values()):
+            distinct += _added(named.setdefault(file, []), offset, offset + length)
+            if total > _SHARED * distinct:
                 raise ModelError(
-                    f"{name}: the tensors up to it read {total} bytes out of data files of "
-                    f"{sum(sizes.values())}, more than {_SHARED} times as much"
+                    f"{name}: the tensors up to it read {total} bytes out of {distinct} of the "
+                    f"data files, more than {_SHARED} times as much"
                 )
             tensor.raw_data = _read(data.fileno(), offset, length, name)
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
-    return sum(sizes.values())
+    return distinct
+
+
+def _added(parts: list[tuple[int, int]], begin: int, end: int) -> int:
+    """How many bytes of [begin, end) are in none of the parts, which have them from then on."""
+    first = bisect_left(parts, begin, key=lambda part: part[1])
+    last = bisect_right(parts, end, key=lambda part: part[0])
+    met = parts[first:last]
+    whole = (min(begin, met[0][0]), max(end, met[-1][1])) if met else (begin, end)
+    parts[first:last] = [whole]
+    return whole[1] - whole[0] - sum(e - b for b, e in met)
 
 
 def _exists(file: Path) -> bool:
