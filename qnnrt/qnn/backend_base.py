@@ -99,8 +99,9 @@ class BackendBase(Owner):
             self._log = _Log(library, level)
         except QnnError as e:
             log.debug("%s gives no log: %s", library.path, str(e))
-        # The device goes before the backend, the log after it: held here, closed below.
+        # The device and votes go before the backend, the log after it: held here, closed below.
         held: list[_core.Held] = []
+        self._go_first = held
 
         def free(handle: int) -> None:
             while held:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .._native import _core
 from ..abi import constants as abi
@@ -16,6 +16,9 @@ from ..abi.structs import QnnHtpDevice_CustomConfig_t, QnnHtpPerfInfrastructure_
 from ..errors import QnnError
 from ..support import choice
 from .owner import Owner
+
+if TYPE_CHECKING:
+    from .backend_base import BackendBase
 
 __all__ = ["PERF_PROFILES", "DeviceInfo", "PerfVote", "device_configs"]
 
@@ -82,16 +85,16 @@ class PerfVote(Owner):
 
     _rank = 6
 
-    def __init__(self, backend: Owner, library: _core.Library) -> None:
+    def __init__(self, backend: BackendBase, library: _core.Library) -> None:
         self.library = library
         self.profile = "default"
-        self._own(
-            "a performance vote",
-            _core.Held(
-                partial(_core.power_config_destroy, library), _core.power_config_create, library
-            ),
-            backend,
-        )
+        destroy = partial(_core.power_config_destroy, library)
+        # The backend keeps its vote, so this does not keep the backend: as with its device.
+        held = backend._go_first
+        held[:] = [h for h in held if h.alive]
+        held.append(_core.Held(destroy, _core.power_config_create, library))
+        self._own("a performance vote", held[-1])
+        backend._adopt(self)
 
     def set(
         self,

@@ -61,6 +61,9 @@ def test_what_is_garbage_together_is_freed_from_the_top(backend: str) -> None:
 
         before = live()
         backend = qnnrt.qnn.Backend.open(sys.argv[1])
+        if sys.argv[1] == "htp":
+            backend.set_perf_profile("balanced")
+            backend.set_perf_profile("burst")
         session = qnnrt.Session(relu_model(), backend)
         session.run()
         ring = [backend, session, backend.create_profile(), backend.create_context()]
