@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 import qnnrt
 from qnnrt.errors import ModelError
 from qnnrt.importers import onnx as importer
+from qnnrt.importers import passes
 from qnnrt.importers.budget import Budget
 from qnnrt.importers.onnx import child
 from support.onnx import bombs
@@ -115,6 +116,31 @@ def test_time_is_looked_at_behind_the_last_node(
     monkeypatch.setattr(owner, name, aged(getattr(owner, name)))
     with pytest.raises(ModelError, match=f"{says} wants more time; this file may take 120 sec"):
         importer.load(model)
+
+
+def test_a_graph_is_not_gone_over_again_for_each_of_its_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Merging reshapes used to index the whole graph for every one of them."""
+    counts = []
+    index = passes.Graph.index
+    monkeypatch.setattr(passes.Graph, "index", lambda graph: (counts.append(1), index(graph))[1])
+    found = []
+    for pairs in (2, 40):
+        nodes, last = [], "x"
+        for i in range(pairs):
+            nodes += [
+                helper.make_node("Reshape", [last, "s"], [f"a{i}"]),
+                helper.make_node("Relu", [f"a{i}"], [f"r{i}"]),
+                helper.make_node("Reshape", [f"r{i}", "t"], [f"b{i}"]),
+            ]
+            last = f"b{i}"
+        nodes.append(helper.make_node("Exp", [last], ["y"]))
+        counts.clear()
+        model = importer.load(bombs.network(nodes, {"s": ints(2, 3), "t": ints(6)}, {"x": (6,)}))
+        assert [n.type for n in model.nodes].count("Relu") == pairs
+        found.append(len(counts))
+    assert found[0] == found[1]
 
 
 def test_time_is_looked_at_before_much_work() -> None:
