@@ -32,6 +32,9 @@ typedef struct Qnnrt_GraphConfig_t {
   uint32_t magic;   // QNNRT_GRAPH_CONFIG_MAGIC
   uint32_t option;  // one of QNNRT_GRAPH_OPTION_*; selects the member below
   union {
+    // 1 to 1024; before graphFinalize. Of a context binary's graph, instead of those that it was
+    // prepared for: between graphRetrieve and contextFinalize (DEFER_GRAPH_INIT), or on lpai
+    // graphFinalize; 1008 then where its weights are packed in another way for so many.
     uint32_t numThreads;
     uint32_t kernels;  // one of QNNRT_KERNELS_*
     uint32_t strict;  // 1: executing with RAW memory that would have to be copied is 6004; 0: it is

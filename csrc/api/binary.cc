@@ -228,9 +228,10 @@ Status Answer(const Context& context, QnnContext_Property_t* property) {
     case QNN_HTP_CONTEXT_GET_PROP_BUFFER_START_ALIGNMENT:
       custom->bufferStartAlignment = kBinaryBlobAlignment;
       return Status::Ok();
-    case QNN_HTP_CONTEXT_GET_PROP_MAX_SPILLFILL_BUFFER_SIZE:
-      custom->spillfillBufferSize = context.binary ? context.binary->spill_fill_size : 0;
+    case QNN_HTP_CONTEXT_GET_PROP_MAX_SPILLFILL_BUFFER_SIZE: {
+      QNNRT_ASSIGN_OR_RETURN(custom->spillfillBufferSize, SpillFillSize(context));
       return Status::Ok();
+    }
     case QNN_HTP_CONTEXT_GET_PROP_WEIGHTS_BUFFER_SIZE:
       custom->weightsBufferSize = context.binary ? context.binary->weights_size : 0;
       return Status::Ok();

@@ -61,6 +61,9 @@ class Loader {
 // Options of a graph from a binary: those that it was prepared with, the others from the backend.
 GraphOptions OptionsFor(const Backend& backend, const BinaryGraph& graph);
 
+// The largest arena among the graphs of a context from a binary, with the threads that they have or
+// will have.
+Result<uint64_t> SpillFillSize(const Context& context);
 // Finalizes deferred graphs, with weights and arenas in the client's buffers if the context has
 // such.
 Status FinalizeDeferred(Context* context);

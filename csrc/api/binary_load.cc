@@ -56,7 +56,9 @@ Status Loader::CheckSuitable() {
   for (const BinaryGraph* graph : graphs_) {
     if (graph->threads == threads || !why.empty()) continue;
     why = "graph '" + graph->name + "' was prepared for " + std::to_string(graph->threads) +
-          " threads and runs with those, where " + std::to_string(threads) + " are wanted";
+          " threads and runs with those" +
+          (options_.defer_graph_init ? " unless NUM_THREADS is set" : "") + ", where " +
+          std::to_string(threads) + " are wanted";
   }
   bool portable_only = true;
   for (const BinaryGraph* graph : graphs_) portable_only = portable_only && graph->portable_only;
@@ -202,13 +204,34 @@ std::shared_ptr<std::mutex> ArenaMutexOf(const FileId& file) {
 
 }  // namespace
 
+Result<uint64_t> SpillFillSize(const Context& context) {
+  if (context.binary == nullptr) return uint64_t{0};
+  const LoadedBinary& binary = *context.binary;
+  if (!binary.deferred) return binary.spill_fill_size;
+  uint64_t size = 0;
+  for (const auto& entry : context.graphs) {
+    auto object = Runtime::Get().graphs.Find(entry.second);
+    const BinaryGraph* described = binary.view.Find(entry.first);
+    if (!object || described == nullptr) continue;
+    QNNRT_ASSIGN_OR_RETURN(const uint64_t arena,
+                           object->graph.ArenaToLoad(binary.view, *described));
+    size = std::max(size, arena);
+  }
+  return size;
+}
+
 Status FinalizeDeferred(Context* context) {
   LoadedBinary& binary = *context->binary;
   ClientBuffers buffers;
   QNNRT_ASSIGN_OR_RETURN(buffers.weights,
                          ClientBuffers::Find(context->id, MemKind::kWeights, binary.weights_size));
-  QNNRT_ASSIGN_OR_RETURN(buffers.spill_fill, ClientBuffers::Find(context->id, MemKind::kSpillFill,
-                                                                 binary.spill_fill_size));
+  QNNRT_ASSIGN_OR_RETURN(const MemUse registered,
+                         Memory::Get().registry().AcquireKind(context->id, MemKind::kSpillFill));
+  if (registered) {  // only then, since with other threads this makes every graph's plan
+    QNNRT_ASSIGN_OR_RETURN(const uint64_t needed, SpillFillSize(*context));
+    QNNRT_ASSIGN_OR_RETURN(buffers.spill_fill,
+                           ClientBuffers::Find(context->id, MemKind::kSpillFill, needed));
+  }
   std::shared_ptr<SharedArena> arena;
   if (buffers.spill_fill != nullptr) {
     arena = std::make_shared<SharedArena>();
@@ -246,6 +269,7 @@ Status FinalizeDeferred(Context* context) {
     }
     QNNRT_RETURN_IF_ERROR(object->graph.Load(binary.view, *described, load));
   }
+  QNNRT_ASSIGN_OR_RETURN(binary.spill_fill_size, SpillFillSize(*context));
   binary.deferred = false;
   binary.view = BinaryView();
   binary.copy = nullptr;

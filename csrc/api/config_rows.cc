@@ -119,7 +119,8 @@ constexpr ConfigRow kTable[] = {
 
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_NUM_THREADS), "1 to 1024", kEffect, kEffect,
      kEffect, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
-     "kernel threads; before graphFinalize"},
+     "kernel threads; before graphFinalize, of a deferred graph of a binary before "
+     "contextFinalize"},
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_KERNELS), "AUTO, PORTABLE", kEffect, kEffect,
      kEffect, kEffect, kOnce, 0, "before graphFinalize"},
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_STRICT), "0 or 1", kRecorded, kEffect, kRecorded,

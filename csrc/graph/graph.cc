@@ -156,7 +156,7 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
   QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
   PlanOptions options;
   options.kernels.portable_only = options_.portable_only;
-  options.kernels.threads = options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  options.kernels.threads = ThreadsToMake();
   options.kernels.interrupt = interrupt;
   options.plan_milliseconds = options_.plan_milliseconds;
   UseClientMemory(&options);
@@ -224,11 +224,18 @@ void Graph::set_options(const GraphOptions& options) {
 }
 
 Status Graph::CheckOptions(const GraphOptions& options) const {
-  const bool kernels =
-      options.threads != options_.threads || options.portable_only != options_.portable_only;
-  if (kernels && (finalized() || (declared_ && pools_ != nullptr))) {
+  const bool portable = options.portable_only != options_.portable_only;
+  if (finalized() && (portable || options.threads != options_.threads)) {
     return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
-                  "threads and kernels are chosen before graphFinalize");
+                  declared_ ? "threads of a context binary's graph are chosen before it is ready: "
+                              "with DEFER_GRAPH_INIT before contextFinalize, on lpai before "
+                              "graphFinalize"
+                            : "threads and kernels are chosen before graphFinalize");
+  }
+  if (declared_ && portable) {
+    return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
+                  "the kernels of a context binary's graph were chosen when it was prepared: its "
+                  "weights are packed for them");
   }
   if (options.exclude_io == options_.exclude_io || AnyPlan() == nullptr || pools_ == nullptr)
     return Status::Ok();

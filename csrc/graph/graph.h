@@ -68,6 +68,7 @@ struct LoadOptions {
   bool counted = false;                    // they are counted against the process domain already
   std::shared_ptr<SharedArena> arena;      // null: an arena of its own
   uint64_t most_bytes = PhysicalMemory();  // of the arena, and of any tensor
+  bool sizes_alone = false;                // the plan is for its sizes: it gets no memory
 };
 
 // A context binary and the memory that it is in, for graphs that are made from it later.
@@ -116,7 +117,8 @@ class Graph {
   // Nothing until the graph is prepared, or where its memory is the runtime's own.
   std::optional<PoolSizes> pool_sizes() const;
   bool client_memory() const { return pools_ != nullptr; }
-  // Under Lock(). Errors: 6024 threads and kernels, once finalized; 6000 exclude_io, once prepared.
+  // Under Lock(). Errors: 6024 threads and kernels, once finalized, and the kernels of a binary's
+  // graph; 6000 exclude_io, once prepared.
   Status CheckOptions(const GraphOptions& options) const;
   // Under Lock(), after CheckOptions. Threads, kernels and exclude_io take effect in Finalize,
   // strict from the next Bind on.
@@ -175,6 +177,9 @@ class Graph {
   // Makes a declared graph ready, as Finalize does, without reading its weights. Errors: 5005
   // damaged, 1008 prepared for other kernels, 6022, 1002 no memory.
   Status Load(const BinaryView& binary, const BinaryGraph& described, const LoadOptions& options);
+  // Bytes of the arena that Load would need: what the binary says, or with another number of
+  // threads what a plan for these has. Errors: as Load's.
+  Result<uint64_t> ArenaToLoad(const BinaryView& binary, const BinaryGraph& described);
   // What Prepare of a declared graph with client memory reads, once its nodes are sound and
   // admitted by the host. Errors: as Load's, 6005.
   Status Defer(std::shared_ptr<const LoadSource> source);
@@ -259,6 +264,9 @@ class Graph {
                                        const LoadOptions& load) const;
   Status MakePlanFrom(const BinaryView& binary, const BinaryGraph& described,
                       const LoadOptions& load, Prepared* made) const;
+  int ThreadsToMake() const {
+    return options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  }
   void UseClientMemory(PlanOptions* options) const;
   // graph_pools.cc
   Status MakeDeferred(Prepared* made) const;

@@ -115,7 +115,7 @@ Result<const char*> Graph::Lower(PassLevel level) {
   QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
   auto made = std::make_unique<Lowered>(Lowered{NodeGraph(std::move(ordered)), {}});
   std::vector<PassReport> report;
-  const Threads threads(options_.threads > 0 ? options_.threads : Threads::DefaultLimit());
+  const Threads threads(ThreadsToMake());
   QNNRT_RETURN_IF_ERROR(RunPasses(&made->graph, threads, &report, nullptr, level));
   made->json = qnnrt::Describe(made->graph, inputs_, outputs_, report);
   lowered_ = std::move(made);

@@ -56,7 +56,10 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
     kernels.weights = &recorder;
   }
   QNNRT_RETURN_IF_ERROR(plan->MakeKernels(kernels));
-  if (options.packed != nullptr) QNNRT_RETURN_IF_ERROR(options.packed->Done());
+  if (options.packed != nullptr) {
+    QNNRT_RETURN_IF_ERROR(options.packed->Done());
+    plan->moved_bytes_ = options.packed->moved_bytes();
+  }
   plan->packed_ = options.packed != nullptr ? options.packed->Take() : recorder.Take();
   QNNRT_RETURN_IF_ERROR(plan->LayOut(inputs, outputs, options));
   plan->ReleaseConstants();

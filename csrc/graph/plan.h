@@ -129,8 +129,8 @@ class Plan {
   // Compares mapped weights with their checksum, once; not while the plan runs.
   Status CheckWeights();
   // What counts against a process domain: not the parts that lie in buffers of the client's, which
-  // are counted as such.
-  uint64_t own_weight_bytes() const { return weights_counted_ ? 0 : weight_bytes_; }
+  // are counted as such; weights that were moved for other threads do not lie there.
+  uint64_t own_weight_bytes() const { return weights_counted_ ? moved_bytes_ : weight_bytes_; }
   uint64_t own_arena_bytes() const { return shared_arena_ != nullptr ? 0 : arena_plan_.peak; }
   // True when a step still reads this static data in place.
   bool Reads(const AlignedBytes* data) const { return kept_.count(data) != 0; }
@@ -173,6 +173,7 @@ class Plan {
   std::shared_ptr<const void> owner_;
   std::optional<WeightCheck> check_;
   bool weights_counted_ = false;
+  uint64_t moved_bytes_ = 0;
   // Of a plan with client_memory: every pointer into the arena, and every kernel's state.
   struct Slot {
     void** pointer;

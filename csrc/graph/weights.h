@@ -24,27 +24,40 @@ class WeightRecorder final : public WeightStore {
   std::vector<PackedWeight> packed_;
 };
 
-// Hands out what was packed before, in the same order. Errors: 1008 when this machine's kernels ask
-// for something else.
+// For how many threads a graph of a context binary was prepared, and for how many it is made.
+struct ThreadChange {
+  int before = 0, now = 0;
+};
+
+// Hands out what was packed before, in the same order. oneDNN chooses other blocks for other
+// threads: these are moved. Errors: 1008 when this machine's kernels ask for something else.
 class WeightReader final : public WeightStore {
  public:
   // `made_with`: the KernelIdentity that the weights were packed for.
-  WeightReader(std::vector<PackedWeight> packed, std::string made_with, bool portable_only)
+  WeightReader(std::vector<PackedWeight> packed, std::string made_with, bool portable_only,
+               ThreadChange threads = {})
       : packed_(std::move(packed)),
         made_with_(std::move(made_with)),
-        portable_only_(portable_only) {}
+        portable_only_(portable_only),
+        threads_(threads) {}
   Result<SharedBytes> Packed(uint64_t size, const std::string& layout, Fill fill) override;
   // After the last kernel was made. Errors: 1008 when weights are left over.
   Status Done() const;
   std::vector<PackedWeight> Take() { return std::move(packed_); }
+  // Of memory of its own, for weights that were moved.
+  uint64_t moved_bytes() const { return moved_bytes_; }
 
  private:
+  // False: that cannot be done.
+  Result<bool> MoveNext(uint64_t size, const std::string& layout);
   Status Mismatch(const std::string& wanted, const std::string& there) const;
 
   std::vector<PackedWeight> packed_;
   size_t next_ = 0;
+  uint64_t moved_bytes_ = 0;
   const std::string made_with_;
   const bool portable_only_;
+  const ThreadChange threads_;
 };
 
 }  // namespace qnnrt

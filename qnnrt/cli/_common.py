@@ -89,8 +89,6 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary:
     if options.model.suffix.lower() == ".bin":
         if shapes:
             raise UsageError(f"--shape: the shapes in {options.model} were chosen when it was made")
-        if options.threads is not None:
-            raise UsageError(f"--threads: {options.model} was made for a number of threads")
         # Binaries are read by the system library beside their maker's backend library.
         binary = ContextBinary(options.model, system=system_library(library_path(options.backend)))
         try:

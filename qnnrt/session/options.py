@@ -68,17 +68,15 @@ class Options:
             raise ValueError(f"unknown option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
-        self._threads = threads
+        self.threads = threads
         self._strict = strict
         self.priority: str | int | None = self.given.get("priority")
         self.queue_depth: int | None = self.given.get("context", {}).get("async_queue_depth")
 
     @property
     def for_finalize(self) -> bool:
-        """Whether there are options that a finalized graph cannot take any more."""
-        return self._threads is not None or not {"kernels", "plan_milliseconds"}.isdisjoint(
-            self.given
-        )
+        """Whether there are options that a context binary's graph cannot take any more."""
+        return not {"kernels", "plan_milliseconds"}.isdisjoint(self.given)
 
     def for_graph(
         self, library: _core.Library, policy: MemoryPolicy, io: Mapping[str, str]
@@ -88,7 +86,7 @@ class Options:
             *map(bytes, self.given.get("graph_config", ())),
             *own_graph_config(
                 library,
-                threads=self._threads,
+                threads=self.threads,
                 kernels=self.given.get("kernels"),
                 plan_milliseconds=self.given.get("plan_milliseconds"),
                 strict=self._strict,

@@ -77,7 +77,9 @@ class Session(_core.Runnable):
                 tensors that a mapping omits too. With a context binary it can only be what
                 that says.
             strict: a copy that could have been avoided raises ``CopyError``.
-            threads: kernel threads of this graph; qnnrt's own backends only.
+            threads: kernel threads of this graph; qnnrt's own backends only. A context binary's
+                graph runs with as many as it was prepared for; given, its kernels and the plan of
+                its memory are made for so many.
             options: "kernels" ("auto" or "portable"; own backends only), "heap" (for the
                 buffers), "priority", "context" (a dict for ``Backend.create_context``),
                 "graph_config" (structs of the backend's own, as bytes), "graph" (which one of a
@@ -152,8 +154,8 @@ class Session(_core.Runnable):
         check_maker(binary, self.backend)
         if self._options.for_finalize:
             raise ValueError(
-                f"threads, kernels and the plan of the memory were chosen when {binary.path} was "
-                "made: leave them out"
+                f"kernels and the plan of the memory were chosen when {binary.path} was made: "
+                "leave them out"
             )
         described = binary.graph(self._options.given.get("graph"))
         tensors: list[BinaryTensor] = [*described.inputs, *described.outputs]
@@ -167,18 +169,20 @@ class Session(_core.Runnable):
                 )
         ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
         bound = self._bound_tensors(tensors, len(described.inputs), ios, prepared)
+        config = self._options.for_graph(self.backend.library, self._policy, ios)
         options = self._options.for_context(self._policy)
+        if self._options.threads is not None and not self._policy.FINALIZES_LOADED:
+            options["defer_graph_init"] = True  # they are chosen before the graph is ready
         if len(binary.graphs) > 1 and self.backend.library.has_extensions:
             options.setdefault("enable_graphs", [described.name])
         memory = self._policy.binary_memory(binary)
         self.context = Context.from_binary(self.backend, memory, **options)
         try:
-            if options.get("defer_graph_init"):
-                self.context.finalize()
             self.graph = self.context.graph(described.name)
-            config = self._options.for_graph(self.backend.library, self._policy, ios)
             if config or self._options.priority is not None:
                 self.graph.set_config(priority=self._options.priority, custom=config)
+            if options.get("defer_graph_init"):
+                self.context.finalize()
             self._policy.after_load(self.graph)
             self._memory = self._allocate(bound)
             self._memory.prepare(self.graph)

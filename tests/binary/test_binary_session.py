@@ -225,9 +225,9 @@ def test_a_binary_for_another_backend_is_refused(tmp_path):
 
 
 def test_options_that_were_chosen_before_are_refused(binary):
-    for given in ({"threads": 2}, {"options": {"kernels": "portable"}}):
+    for option in ({"kernels": "portable"}, {"plan_milliseconds": 5}):
         with pytest.raises(ValueError, match="were chosen when"):
-            qnnrt.Session(binary, "htp", **given)
+            qnnrt.Session(binary, "htp", options=option)
 
 
 def test_saving_is_whole_or_not_at_all(tmp_path):

@@ -371,8 +371,8 @@ def test_run_and_bench_take_one_graph_of_several(
         arguments = (command, "output/two.bin", "--backend", "htp")
         assert several in complaint(capsys, *arguments)
         assert "no graph 'q'" in complaint(capsys, *arguments, "--graph", "q")
-        assert "--threads: output/two.bin" in complaint(capsys, *arguments, "--threads", "1")
         report(capsys, *arguments, "--graph", "sum", "--iterations", "1")
+        report(capsys, *arguments, "--graph", "m", "--iterations", "1", "--threads", "2")
     for graph, outputs in (("m", {"out/y"}), ("sum", {"total", "positive"})):
         found = report(capsys, "run", "output/two.bin", "--backend", "htp", "--graph", graph)
         assert set(found["outputs"]) == outputs

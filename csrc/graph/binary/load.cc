@@ -48,19 +48,25 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
   Prepared prepared;
   prepared.start = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(ReadGraphNodes nodes, ReadDescribed(binary, described, load));
-  WeightReader packed(std::move(nodes.packed), binary.header().kernels, described.portable_only);
+  const int threads = ThreadsToMake();
+  WeightReader packed(std::move(nodes.packed), binary.header().kernels, described.portable_only,
+                      {described.threads, threads});
   PlanOptions options;
   options.kernels.portable_only = described.portable_only;
-  options.kernels.threads = described.threads;
+  options.kernels.threads = threads;
   options.plan_milliseconds = options_.plan_milliseconds;
   options.packed = &packed;
   options.owner = load.owner;
   nodes.arena_plan.order = nodes.order.c_str();
-  options.known_plan = nodes.arena_plan.offsets.empty() ? nullptr : &nodes.arena_plan;
+  // Kernels have other scratch memory for other threads: the plan that is there could fit, and be
+  // larger than it has to be.
+  if (!nodes.arena_plan.offsets.empty() && threads == described.threads)
+    options.known_plan = &nodes.arena_plan;
   options.weights_counted = load.counted;
   options.arena = load.arena;
   options.most_bytes = load.most_bytes;
   UseClientMemory(&options);
+  if (load.sizes_alone) options.client_memory = true;
   if (!load.checked) {
     options.check = WeightCheck{load.weights, described.weights_size, described.weights_checksum,
                                 described.name};
@@ -86,6 +92,18 @@ Status Graph::Load(const BinaryView& binary, const BinaryGraph& described,
   Prepared made;
   QNNRT_RETURN_IF_ERROR(MakePlanFrom(binary, described, load, &made));
   return Install(&made, [](const Staging*) {});
+}
+
+Result<uint64_t> Graph::ArenaToLoad(const BinaryView& binary, const BinaryGraph& described) {
+  auto lock = Lock();
+  if (finalized()) return plan_->arena().peak;
+  if (ThreadsToMake() == described.threads) return described.arena_bytes;
+  LoadOptions load;
+  load.weights = binary.data() + described.weights_offset;
+  load.checked = load.sizes_alone = true;
+  Prepared made;
+  QNNRT_RETURN_IF_ERROR(MakePlanFrom(binary, described, load, &made));
+  return made.plan->arena().peak;
 }
 
 // ---- Graphs with client memory: read now, made when their sizes are asked for ----

@@ -3,16 +3,16 @@
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
+#include "ops/blocked_layout.h"
+
 namespace qnnrt::onednn {
 namespace {
 
-std::string DimsText(const_dnnl_memory_desc_t desc, dnnl_query_t what, int count) {
+std::vector<int64_t> Numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, int count) {
   const dnnl_dims_t* values = nullptr;
   TheApi().memory_desc_query(desc, what, &values);
-  std::string text;
-  for (int i = 0; values != nullptr && i < count; ++i)
-    text += (i == 0 ? "" : ",") + std::to_string((*values)[i]);
-  return text;
+  return values == nullptr ? std::vector<int64_t>()
+                           : std::vector<int64_t>(*values, *values + count);
 }
 
 }  // namespace
@@ -26,17 +26,21 @@ std::string LayoutText(const_dnnl_memory_desc_t desc) {
   api.memory_desc_query(desc, dnnl_query_format_kind, &format);
   api.memory_desc_query(desc, dnnl_query_data_type, &type);
   api.memory_desc_query(desc, dnnl_query_ndims_s32, &rank);
-  std::string text = "oneDNN type " + std::to_string(static_cast<int>(type)) + " [" +
-                     DimsText(desc, dnnl_query_dims, rank) + "]";
+  BlockedLayout layout;
+  layout.type = static_cast<int>(type);
+  layout.dims = Numbers(desc, dnnl_query_dims, rank);
   if (format != dnnl_blocked) {
-    return text + " format " + std::to_string(static_cast<int>(format)) + " of " + OneDnnVersion();
+    return layout.Elements() + " format " + std::to_string(static_cast<int>(format)) + " of " +
+           OneDnnVersion();
   }
   api.memory_desc_query(desc, dnnl_query_inner_nblks_s32, &blocks);
   api.memory_desc_query(desc, dnnl_query_submemory_offset_s64, &offset);
-  return text + " padded [" + DimsText(desc, dnnl_query_padded_dims, rank) + "] strides [" +
-         DimsText(desc, dnnl_query_strides, rank) + "] blocks [" +
-         DimsText(desc, dnnl_query_inner_blks, blocks) + "] of [" +
-         DimsText(desc, dnnl_query_inner_idxs, blocks) + "] at " + std::to_string(offset);
+  layout.padded = Numbers(desc, dnnl_query_padded_dims, rank);
+  layout.strides = Numbers(desc, dnnl_query_strides, rank);
+  layout.blocks = Numbers(desc, dnnl_query_inner_blks, blocks);
+  layout.of = Numbers(desc, dnnl_query_inner_idxs, blocks);
+  layout.offset = offset;
+  return layout.Text();
 }
 
 MemoryDesc MemoryDesc::Strided(const Dims& dims, const Dims& strides, dnnl_data_type_t type) {

@@ -31,6 +31,8 @@ class MemoryPolicy:
     OPTION: ClassVar[str | None] = None
     #: What a backend sees alone, and copies RAW memory into in every run.
     SEES: ClassVar[str | None] = None
+    #: Whether each graph of a context binary waits for its own finalize, always.
+    FINALIZES_LOADED: ClassVar[bool] = False
 
     def __init__(self, backend: Backend, heap: str | None, given: Any) -> None:
         """``given``: the value of ``OPTION``; None where there is none."""

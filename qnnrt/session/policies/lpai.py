@@ -26,6 +26,7 @@ class LpaiPolicy(MemoryPolicy):
 
     ID = lpai.ID
     OPTION = "lpai"
+    FINALIZES_LOADED = True
 
     def __init__(self, backend: Backend, heap: str | None, given: Any) -> None:
         super().__init__(backend, heap, given)

@@ -1,0 +1,94 @@
+// Weights that lie in one way and are wanted in another: moved by what two texts say, or not at
+// all.
+#include "ops/blocked_layout.h"
+
+#include <cstring>
+#include <vector>
+
+#include "check.h"
+
+using namespace qnnrt;
+
+namespace {
+
+std::string Layout(int type, const char* dims, const char* padded, const char* strides,
+                   const char* blocks, const char* of, const char* rest = "") {
+  return "oneDNN type " + std::to_string(type) + " [" + dims + "] padded [" + padded +
+         "] strides [" + strides + "] blocks [" + blocks + "] of [" + of + "] at 0" + rest;
+}
+
+// [5, 3] as rows.
+const std::string kRows = Layout(5, "5,3", "5,3", "3,1", "", "");
+
+TEST(ATextOfALayoutIsReadAsItIsWritten) {
+  const std::string text =
+      Layout(5, "192,480,1,1", "192,512,1,1", "32768,4096,1,1", "16,64,4", "1,0,1", " for x");
+  const auto layout = BlockedLayout::Parse(text);
+  CHECK(layout.has_value());
+  CHECK_EQ(layout->Text(), text);
+  CHECK_EQ(layout->blocks.size(), 3u);
+  CHECK_EQ(layout->rest, " for x");
+}
+
+TEST(BlocksAreMovedAndTheirPaddingIsZero) {
+  std::vector<uint8_t> rows;
+  for (uint8_t i = 1; i <= 15; ++i) rows.push_back(i);
+  // Columns of 4 rows, in pairs of columns: [5, 3] padded to [8, 4].
+  const std::string blocked = Layout(5, "5,3", "8,4", "16,8", "4,2", "0,1");
+  std::vector<uint8_t> moved(32, 0xEE), back(15, 0xEE);
+  CHECK(MoveBlocks(kRows, rows.data(), 15, blocked, moved.data(), 32));
+  const std::vector<uint8_t> expected = {1,  2,  4, 5, 7, 8, 10, 11, 3,  0, 6, 0, 9, 0, 12, 0,
+                                         13, 14, 0, 0, 0, 0, 0,  0,  15, 0, 0, 0, 0, 0, 0,  0};
+  CHECK(moved == expected);
+  CHECK(MoveBlocks(blocked, moved.data(), 32, kRows, back.data(), 15));
+  CHECK(back == rows);
+  // A dimension with two blocks, the outer one not innermost: [2, 8] in blocks of 2 * 2 columns.
+  const std::string plain = Layout(3, "2,8", "2,8", "8,1", "", "");
+  const std::string twice = Layout(3, "2,8", "2,8", "16,8", "2,2,2", "1,0,1");
+  std::vector<float> from, to(16), again(16);
+  for (int i = 0; i < 16; ++i) from.push_back(static_cast<float>(i));
+  CHECK(MoveBlocks(plain, from.data(), 64, twice, to.data(), 64));
+  const std::vector<float> there = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
+  CHECK(to == there);
+  CHECK(MoveBlocks(twice, to.data(), 64, plain, again.data(), 64));
+  CHECK(again == from);
+}
+
+TEST(WhatTheTextsDoNotSayIsLeftAlone) {
+  const std::vector<uint8_t> rows(64, 7);
+  const std::string wanted = Layout(5, "5,3", "5,3", "1,5", "", "");
+  const auto refused = [&](const std::string& lies, uint64_t size) {
+    std::vector<uint8_t> to(15, 0xEE);
+    const bool moved = MoveBlocks(lies, rows.data(), size, wanted, to.data(), 15);
+    return !moved && to == std::vector<uint8_t>(15, 0xEE);
+  };
+  std::vector<uint8_t> to(15);
+  CHECK(MoveBlocks(kRows, rows.data(), 15, wanted, to.data(), 15));
+  CHECK(refused(kRows, 16));  // a byte that is no element: sums may lie there
+  CHECK(refused(kRows + " for another kernel", 15));
+  CHECK(refused("MatMul 5x3 in panels of 32", 15));
+  CHECK(refused("", 15));
+  CHECK(refused(Layout(6, "5,3", "5,3", "3,1", "", ""), 15));   // another type
+  CHECK(refused(Layout(5, "3,5", "3,5", "5,1", "", ""), 15));   // another shape
+  CHECK(refused(Layout(5, "5,3", "5,3", "3,1", "", "0"), 15));  // lists of other lengths
+  CHECK(refused(Layout(5, "5,3", "5,3", "3", "", ""), 15));     //
+  CHECK(refused(Layout(5, "5,3", "5,2", "3,1", "", ""), 10));   // more than there is room for
+  CHECK(refused(Layout(5, "5,3", "5,3", "4,1", "", ""), 15));   // beyond the end
+  CHECK(refused(Layout(5, "5,3", "5,3", "999999999999999,1", "", ""), 15));
+  CHECK(refused(Layout(5, "5,3", "5,3", "9999999999999999,1", "", ""), 15));
+  CHECK(refused(Layout(5, "5,3", "5,3", "3,-1", "", ""), 15));
+  CHECK(refused(Layout(5, "5,3", "5,3", "3,1", "0", "0"), 15));  // a block of nothing
+  CHECK(refused(Layout(5, "5,3", "5,3", "3,1", "2", "0"), 15));  // which does not divide
+  CHECK(refused(Layout(5, "5,3", "5,3", "3,1", "3", "2"), 15));  // of no dimension
+  CHECK(refused(Layout(5, "5,3", "5,3", "3,1", "999999999999,999999999999", "0,0"), 15));
+  CHECK(refused("oneDNN type 5 [5,3] padded [5,3] strides [3,1] blocks [] of [] at 1", 15));
+  // No more is made of a text than it has: a dimension of 10^14, a list without an end.
+  CHECK(refused(Layout(5, "99999999999999,3", "99999999999999,3", "3,1", "", ""), 15));
+  std::string endless = "oneDNN type 5 [1";
+  for (int i = 0; i < 1000; ++i) endless += ",1";
+  CHECK(refused(endless, 15));
+}
+
+}  // namespace
+
+CHECK_MAIN("blocked_layout_test")
