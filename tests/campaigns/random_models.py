@@ -17,7 +17,6 @@ import argparse
 import importlib.util
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -77,8 +76,9 @@ def wanted(o: argparse.Namespace) -> list[str]:
 
 def child(o: argparse.Namespace) -> None:
     """Works through its models; a line of JSON for what is begun, and for what came of it."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    from support.outside import limit_process
+
+    limit_process(MEMORY)
     if o.onnx:
         onnx_child(o)
         return

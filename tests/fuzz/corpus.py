@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ARCHIVE = Path(__file__).with_name("corpus.tar.xz")
-#: What mutate.py found once, for the tests to replay.
+#: What fuzz_files.py found once, for the tests to replay.
 MUTANTS = Path(__file__).with_name("mutants.tar.xz")
 FOLDER = Path(__file__).resolve().parents[2] / "build/fuzz/corpus"
 

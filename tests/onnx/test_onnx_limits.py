@@ -22,8 +22,10 @@ from qnnrt.importers.budget import Budget
 from qnnrt.importers.onnx import child
 from support.onnx import bombs
 from support.onnx.hostile import ints, single
+from support.outside import MEASURED
 
 
+@MEASURED
 def test_files_that_ask_for_gigabytes_are_refused_before_they_are_taken() -> None:
     wrong = []
     for name, (kind, text, seconds, peak) in bombs.outcomes(sorted(bombs.memory_bombs())).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -24,6 +25,14 @@ _ROOT = Path(__file__).resolve().parents[2]
 PATHS = os.pathsep.join(
     map(str, (Path(qnnrt.__file__).parents[1], _ROOT / "tests", _ROOT / "tools"))
 )
+
+
+def limit_process(memory: int) -> None:
+    """This process leaves no core file, and has so many bytes of address space. The address
+    sanitizer reserves terabytes: under it there is no such limit."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not SANITIZED:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def run_code(

@@ -1,4 +1,4 @@
-"""Cases that do on purpose what the runner has to notice; tests/fuzz/test_mutate.py."""
+"""Cases that do on purpose what the runner has to notice; tests/fuzz/test_fuzz_files.py."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -22,6 +21,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from support.outside import limit_process
 
 from .hostile import TESTS, ints, single
 
@@ -382,8 +383,7 @@ def main(names: Sequence[str]) -> None:
         from qnnrt.importers.onnx import child
 
         child._SECONDS = 3.0
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_process(MEMORY)
     known = memory_bombs() | other_cases()
     os.chdir(tempfile.gettempdir())
     for name in names:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from support.outside import limit_process
 
 TESTS = Path(__file__).resolve().parents[2]
 
@@ -256,8 +257,7 @@ def outcomes(names: Sequence[str]) -> dict[str, tuple[str, str]]:
 def main(names: Sequence[str]) -> None:
     from qnnrt.importers import onnx as importer
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_process(MEMORY)
     known = cases()
     for name in names:
         signal.alarm(SECONDS)  # ends the process

@@ -11,7 +11,7 @@ import pytest
 
 from support.outside import SANITIZED
 
-SCRIPT = Path(__file__).with_name("mutate.py")
+SCRIPT = Path(__file__).with_name("fuzz_files.py")
 SEED = 20261122
 #: The sanitizers' shadow is address space, too.
 LIMITS = ["--memory", "0"] if SANITIZED else []

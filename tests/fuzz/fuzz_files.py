@@ -1,9 +1,9 @@
 """Mutated files of every kind that this package reads, in child processes with limits.
 
-    python tests/fuzz/mutate.py onnx|tflite|binary|config|inputs --count N --seed S --workers W
-    python tests/fuzz/mutate.py onnx --case S:NUMBER FILE      # write one case
-    python tests/fuzz/mutate.py onnx --replay FILE...          # run files again
-    python tests/fuzz/mutate.py onnx --keep FILE...            # into mutants.tar.xz, for the tests
+    python tests/fuzz/fuzz_files.py onnx|tflite|binary|config|inputs --count N --seed S --workers W
+    python tests/fuzz/fuzz_files.py onnx --case S:NUMBER FILE      # write one case
+    python tests/fuzz/fuzz_files.py onnx --replay FILE...          # run files again
+    python tests/fuzz/fuzz_files.py onnx --keep FILE...            # into mutants.tar.xz
 
 Exit status 1: there are findings; each is a file in build/fuzz/findings with its traceback beside.
 """
