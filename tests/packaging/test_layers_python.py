@@ -23,7 +23,7 @@ BELOW = {
     "_start": set(),
     "errors": set(),
     "dtypes": set(),
-    "support": set(),
+    "support": {"_native"},
     "_native": {"errors"},
     "memory": {"_native", "errors"},
     "planning": {"_native", "support"},
