@@ -67,7 +67,9 @@ def onednn_include() -> list[str]:
         dist = metadata.distribution("onednn-devel-cpu-gomp")
     except metadata.PackageNotFoundError:
         return []
-    header = next(f for f in dist.files or [] if f.name == "dnnl.h")
+    header = next((f for f in dist.files or [] if f.name == "dnnl.h"), None)
+    if header is None:  # installed without its headers, or without a list of its files
+        return []
     return ["-isystem", os.path.normpath(dist.locate_file(header).parent)]
 
 

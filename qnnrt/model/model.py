@@ -7,6 +7,7 @@ channel-last, convolution weights are ``[kH, kW, Cin / group, Cout]``, FullyConn
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ ELEMENT_TYPES = frozenset(
 
 #: Those that have a fixed-point form.
 _FIXED_POINT = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32))
+
+#: QNN's dimensions are uint32_t; sizes are signed 64-bit numbers in numpy and in the kernel.
+_MOST_OF_A_DIM, _MOST_BYTES = 2**32 - 1, 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Tensor:
     @property
     def nbytes(self) -> int:
         """Size of the elements in bytes."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(map(int, self.shape)) * self.dtype.itemsize
 
     def __str__(self) -> str:
         dims = "" if self.scalar else "x".join(str(d) for d in self.shape)
@@ -188,6 +192,11 @@ class Model:
                 yield f"tensor {t.name!r} is filed under {key!r}"
             if not all(isinstance(d, (int, np.integer)) and d > 0 for d in t.shape):
                 yield f"tensor {key!r}: every dimension must be a positive integer, not {t.shape}"
+            elif any(d > _MOST_OF_A_DIM for d in t.shape) or t.nbytes > _MOST_BYTES:
+                yield (
+                    f"tensor {key!r} is too large: a dimension has at most {_MOST_OF_A_DIM} "
+                    f"elements in QNN, and a tensor {_MOST_BYTES} bytes; its shape is {t.shape}"
+                )
             if np.dtype(t.dtype) not in ELEMENT_TYPES:
                 yield f"tensor {key!r}: element type {t.dtype} is not one that QNN has"
             elif t.quantization is not None and np.dtype(t.dtype) not in _FIXED_POINT:

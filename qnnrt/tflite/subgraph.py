@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -85,7 +86,7 @@ class Subgraph:
 
     def nbytes(self, index: int) -> int:
         """Of a tensor."""
-        return int(np.prod(self.shape(index), dtype=np.int64)) * self.dtype(index).itemsize
+        return math.prod(map(int, self.shape(index))) * self.dtype(index).itemsize
 
     def resize(self, index: int, shape: tuple[int, ...]) -> None:
         """Another size of an input."""
@@ -380,7 +381,7 @@ def _move(before: BoundTensor, after: BoundTensor) -> None:
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Zeros at an address that TFLite would give them."""
-    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    count = math.prod(map(int, shape)) * dtype.itemsize
     raw = np.zeros(count + DEFAULT_TENSOR_ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % DEFAULT_TENSOR_ALIGNMENT
     return raw[start : start + count].view(dtype).reshape(shape)

@@ -319,6 +319,15 @@ def test_an_invalid_model_is_refused_before_a_backend_sees_it():
         qnnrt.Session(model)
 
 
+@pytest.mark.parametrize("shape", [(2**32,), (2, 2**62), (2**32 - 1, 2**30), (2**31, 2**31, 4)])
+def test_a_tensor_that_no_memory_can_hold_is_refused_by_its_name(shape):
+    model = relu_model()
+    name = model.inputs[0]
+    model.tensors[name].shape = shape
+    with pytest.raises(qnnrt.ModelError, match=f"tensor '{name}' is too large"):
+        qnnrt.Session(model)
+
+
 # ---- threads, async
 
 

@@ -308,6 +308,8 @@ def edit_to_constant(chance: random.Random, model: Any) -> None:
     """An input becomes a constant: what depends on constants alone is folded."""
     graph = _graph(chance, model)
     for index in list(graph.inputs if graph.inputs is not None else []):
+        if not 0 <= index < len(graph.tensors or []):
+            continue  # an edit before this one has led it elsewhere
         tensor = graph.tensors[index]
         sizes = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 9: 1}
         count = int(np.prod([int(d) for d in (tensor.shape if tensor.shape is not None else [])]))
