@@ -294,7 +294,7 @@ def _header(line: bytes, name: str) -> dict[str, str]:
             "reads version 1: use the one that wrote it, or a later one"
         )
     keys = ("app", "app_version", "backend_version", "writer")
-    return {key: str(record.get(key, "")) for key in keys}
+    return {key: _text(record.get(key, "")) for key in keys}
 
 
 def _whole(value: Any) -> int:
@@ -305,11 +305,16 @@ def _whole(value: Any) -> int:
     return number
 
 
+def _text(value: Any) -> str:
+    """A text of the log. JSON may hold halves of characters, which no file can be given."""
+    return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
 def _message(record: dict[str, Any]) -> Message:
     graph = record.get("graph")
     return Message(
         _whole(record["method"]),
-        None if graph is None else str(graph),
+        None if graph is None else _text(graph),
         _whole(record["start"]),
         _whole(record["stop"]),
         _whole(record["start_mem"]),
@@ -324,17 +329,21 @@ def _event(record: dict[str, Any]) -> LogEvent:
     file = ""
     if "object" in record:
         value = base64.b64decode(record["object"]["base64"], validate=True)
-        file = str(record["object"]["file"])
+        file = _text(record["object"]["file"])
     else:
         value = record["value"]
-        if not isinstance(value, (int, float, str)):
+        if isinstance(value, str):
+            value = _text(value)
+        elif isinstance(value, int):
+            value = _whole(value)
+        elif not isinstance(value, float):
             raise TypeError(f"an event's value is {type(value).__name__}")
     timestamp = record.get("timestamp")
     return LogEvent(
         _whole(record["type"]),
         _whole(record["unit"]),
         value,
-        str(record["id"]),
+        _text(record["id"]),
         None if timestamp is None else _whole(timestamp),
         file,
         tuple(_event(e) for e in record.get("events", ())),

@@ -70,6 +70,14 @@ inline Status CheckSize(const char* what, int64_t size) {
                  static_cast<long long>(size));
 }
 
+// A dim of an image with its padding, over which windows go: kernels compute coordinates in 32
+// bits.
+inline Status CheckPadded(const char* what, int64_t size) {
+  if (size <= INT32_MAX) return {};
+  return Invalid("%s of the padded input would be %lld, above 2^31 - 1", what,
+                 static_cast<long long>(size));
+}
+
 inline Status SameShapeAsInput(const Node& node, std::vector<Shape>* outputs) {
   (*outputs)[0] = node.inputs[0]->shape;
   return {};

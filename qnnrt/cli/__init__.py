@@ -106,10 +106,12 @@ def _main(argv: Sequence[str] | None) -> int:
 
 def _keep_stdout() -> None:
     """Leaves stdout to the command alone: some backend libraries print there, which would spoil
-    --json. Whatever else writes to file descriptor 1 from now on ends on stderr."""
+    --json. Whatever else writes to file descriptor 1 from now on ends on stderr. A name that stdout
+    cannot be given as it is, such as a file's that is no text, is written as stderr does it."""
     old = sys.stdout
     if not isinstance(old, io.TextIOWrapper):
         return
+    old.reconfigure(errors="backslashreplace")
     with suppress(OSError, ValueError):
         if old.fileno() == 1:
             old.flush()

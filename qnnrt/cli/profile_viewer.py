@@ -74,7 +74,9 @@ def run(options: argparse.Namespace) -> int:
     if options.output is None:
         _write(chosen, log, options.input_log, sys.stdout)
     else:
-        with open(options.output, "w", encoding="utf-8", newline="") as file:
+        with open(
+            options.output, "w", encoding="utf-8", errors="backslashreplace", newline=""
+        ) as file:
             _write(chosen, log, options.input_log, file)
     if not log.complete:
         warn("the log was cut short: what was written up to there is shown")

@@ -92,7 +92,7 @@ class Tensor:
     @property
     def nbytes(self) -> int:
         """Size of the elements in bytes."""
-        return math.prod(map(int, self.shape)) * self.dtype.itemsize
+        return math.prod(map(int, self.shape)) * np.dtype(self.dtype).itemsize
 
     def __str__(self) -> str:
         dims = "" if self.scalar else "x".join(str(d) for d in self.shape)

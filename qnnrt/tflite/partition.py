@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
+from ..errors import ModelError
 from ..importers.tflite.schema import OperatorInfo, SubgraphInfo
 
 __all__ = ["Partition", "partitions"]
@@ -42,8 +43,13 @@ def partitions(
         known: constants.
         takes: whether the delegate takes an operator.
     """
-    made = {i for operator in operators for i in operator.outputs}
-    missing = set(made)
+    # A variable has a value before any operator runs.
+    missing = {
+        i
+        for operator in operators
+        for i in operator.outputs
+        if i >= 0 and not graph.tensors[i].variable
+    }
     left = list(operators)
     found: list[Partition] = []
     while left:
@@ -52,15 +58,23 @@ def partitions(
         grew = True
         while grew:
             grew = False
-            for operator in list(left):
+            rest: list[OperatorInfo] = []
+            for operator in left:
                 ready = missing.isdisjoint(operator.inputs)
                 if ready and kind in (None, takes(operator)):
                     kind = takes(operator)
                     chosen.append(operator)
-                    left.remove(operator)
                     missing.difference_update(operator.outputs)
                     grew = True
-        assert kind is not None, "operators are in an order in which they can run"
+                else:
+                    rest.append(operator)
+            left = rest
+        if kind is None:
+            raise ModelError(
+                f"subgraph {graph.index} is damaged: operator {left[0].index} ({left[0].op}) waits "
+                "for what it or a later one produces; operators have to stand in an order in "
+                "which they can run"
+            )
         found.append(Partition(kind, chosen, [], []))
     for part in found:
         part.inputs, part.outputs = _edges(graph, part, found, known)

@@ -146,7 +146,7 @@ def test_a_bad_convolution_is_refused_with_the_rule_it_breaks() -> None:
         ([x, w, np.zeros(7, np.float32)], shape, good, "bias"),
         ([x, np.zeros((7, 3, 4, 8), np.float32)], shape, good, "height"),
         ([x, w], (1, 4, 3, 8), good, "[1, 3, 3, 8]"),
-        ([x, w], (1, 1, 3, 8), good | {"pad_amount": huge}, "height of the output"),
+        ([x, w], (1, 1, 3, 8), good | {"pad_amount": huge}, "height of the padded input would be"),
         ([x, w.astype(np.float16)], shape, good, "FLOAT_16"),
         ([x.astype(np.int32), w], shape, good, "INT_32"),
         ([x[0], w], shape, good, "rank"),

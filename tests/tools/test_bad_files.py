@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import qnnrt
+from qnnrt.cli import main
 from support.fuzz.models import relu_onnx
+from support.outside import run_script
 from support.tool_cases import Capture, X, complaint, here, listed, python_model
 
 
@@ -146,6 +148,38 @@ def test_a_profile_log_with_a_number_out_of_range_is_damaged(capsys: Capture, va
     log = write_log(Path("a.log")).read_text()
     Path("a.log").write_text(log.replace('"start":1000', f'"start":{value}', 1))
     assert "line 2 is damaged" in complaint(capsys, "profile-viewer", "--input_log", "a.log")
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 400, str(2**64), "-" + str(2**63 + 1)])
+def test_an_event_of_more_than_64_bits_is_damage(capsys: Capture, value: str) -> None:
+    from support.profile_logs import write_log
+
+    log = write_log(Path("a.log")).read_text()
+    assert '"value":' in log
+    Path("a.log").write_text(re.sub('"value":[0-9]+', f'"value":{value}', log, count=1))
+    said = complaint(capsys, "profile-viewer", "--input_log", "a.log", "--format", "chrometrace")
+    assert re.search("is damaged.*64 bits", said)
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "json", "chrometrace"])
+def test_half_a_character_in_a_profile_log_is_shown_as_what_it_is_not(form: str) -> None:
+    from support.profile_logs import write_log
+
+    log = write_log(Path("a.log")).read_text()
+    Path("a.log").write_text(re.sub('"id":"', r'"id":"\\ud800', log))
+    assert main(
+        ["profile-viewer", "--input_log", "a.log", "--output", "out", "--format", form]
+    ) == 0  # fmt: skip
+    assert "?" in Path("out").read_text("utf-8")
+
+
+def test_a_name_that_is_no_text_goes_to_stdout_all_the_same() -> None:
+    from support.profile_logs import write_log
+
+    os.rename(write_log(Path("a.log")), b"\xff.log")
+    done = run_script("-m", "qnnrt.cli", "profile-viewer", "--input_log", os.fsdecode(b"\xff.log"))
+    assert done.returncode == 0, done.stderr
+    assert r"\udcff.log" in done.stdout
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".tflite"])

@@ -123,8 +123,10 @@ Result<ConvGeometry> ReadConv(const Node& node) {
   }
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {weights.back()}));
   for (size_t i = 0; i < 3; ++i) {
-    const int64_t window = g.dilation[i] * (g.kernel[i] - 1) + 1;
     const int64_t room = g.in[i] + g.pad_before[i] + g.pad_after[i];
+    QNNRT_RETURN_IF_ERROR(CheckPadded(kSpatialNames[i], room));
+    QNNRT_RETURN_IF_ERROR(CheckRange("dilation", g.dilation[i], 1, INT32_MAX));
+    const int64_t window = g.dilation[i] * (g.kernel[i] - 1) + 1;
     if (room < window) {
       return Invalid("the kernel spans %lld but %s of the padded input is %lld",
                      static_cast<long long>(window), kSpatialNames[i],
@@ -154,6 +156,7 @@ Result<ConvGeometry> ReadTransposeConv(const Node& node) {
       return Invalid("output_padding %lld must be less than the stride %lld",
                      static_cast<long long>(extra[i]), static_cast<long long>(g.stride[i]));
     }
+    QNNRT_RETURN_IF_ERROR(CheckRange("stride", g.stride[i], 1, INT32_MAX));
     uint64_t grown;
     const bool fits = CheckedMul(static_cast<uint64_t>(g.stride[i]),
                                  static_cast<uint64_t>(std::max<int64_t>(g.in[i] - 1, 0)), &grown);

@@ -1,5 +1,7 @@
 // TransposeConv2d as one ordinary convolution for each phase: output pixels whose coordinates agree
 // modulo the stride see the same subset of the kernel, each tap at one input pixel.
+#include <map>
+
 #include "ops/conv/conv.h"
 #include "ops/gemm.h"
 
@@ -11,8 +13,23 @@ struct Tap {
   int64_t h_off, w_off;  // input pixel = (output pixel of the phase's grid) + offset
 };
 
+// Coordinates of one dimension of the output, modulo the stride, that see the same taps: one each
+// but for those that see none, which lie side by side where the stride is larger than the kernel.
+struct Residues {
+  int64_t first, count;
+  std::vector<int64_t> taps;  // along the kernel
+
+  int64_t SizeIn(int64_t out, int64_t stride) const {
+    const int64_t whole = (out - first) / stride;
+    return whole * count + std::min(count, out - first - whole * stride);
+  }
+  int64_t At(int64_t i, int64_t stride) const {
+    return count == 1 ? first + i * stride : first + i / count * stride + i % count;
+  }
+};
+
 struct Phase {
-  int64_t h0, w0;         // the phase's first output pixel
+  const Residues *h, *w;
   int64_t rows, columns;  // its grid
   std::vector<Tap> taps;
   size_t packed_offset;  // floats, within a group
@@ -32,9 +49,9 @@ struct PhaseRows {
       const int64_t w = index % phase.columns;
       const int64_t h = index / phase.columns % phase.rows;
       const int64_t n = index / phase.columns / phase.rows;
-      c[i] = out +
-             ((n * g.out[1] + phase.h0 + h * g.stride[1]) * g.out[2] + phase.w0 + w * g.stride[2]) *
-                 g.cout;
+      c[i] = out + ((n * g.out[1] + phase.h->At(h, g.stride[1])) * g.out[2] +
+                    phase.w->At(w, g.stride[2])) *
+                       g.cout;
       for (size_t t = 0; t < taps; ++t) {
         if (phase.taps.empty()) {
           a[t * kMaxTileRows + i] = zeros;
@@ -84,20 +101,17 @@ class TransposeConv final : public PackedConv {
  private:
   TransposeConv(const Node& node, const ConvGeometry& g) : PackedConv(node, g) {
     // Output pixel o gets input pixel i through tap k when o = i * stride - pad + k.
-    for (int64_t h0 = 0; h0 < std::min(g.stride[1], g.out[1]); ++h0) {
-      for (int64_t w0 = 0; w0 < std::min(g.stride[2], g.out[2]); ++w0) {
-        Phase phase;
-        phase.h0 = h0;
-        phase.w0 = w0;
-        phase.rows = (g.out[1] - h0 + g.stride[1] - 1) / g.stride[1];
-        phase.columns = (g.out[2] - w0 + g.stride[2] - 1) / g.stride[2];
-        for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
-          const int64_t h = h0 + g.pad_before[1] - kh;
-          if (h % g.stride[1] != 0) continue;
-          for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
-            const int64_t w = w0 + g.pad_before[2] - kw;
-            if (w % g.stride[2] != 0) continue;
-            phase.taps.push_back({kh * g.kernel[2] + kw, h / g.stride[1], w / g.stride[2]});
+    heights_ = AllResidues(1);
+    widths_ = AllResidues(2);
+    for (const Residues& h : heights_) {
+      for (const Residues& w : widths_) {
+        Phase phase{&h, &w, h.SizeIn(g.out[1], g.stride[1]), w.SizeIn(g.out[2], g.stride[2]),
+                    {}, 0};
+        for (int64_t kh : h.taps) {
+          for (int64_t kw : w.taps) {
+            phase.taps.push_back({kh * g.kernel[2] + kw,
+                                  (h.first + g.pad_before[1] - kh) / g.stride[1],
+                                  (w.first + g.pad_before[2] - kw) / g.stride[2]});
           }
         }
         phase.packed_offset = group_floats_;
@@ -106,6 +120,24 @@ class TransposeConv final : public PackedConv {
         phases_.push_back(std::move(phase));
       }
     }
+  }
+
+  std::vector<Residues> AllResidues(size_t dim) const {
+    const int64_t stride = g_.stride[dim], end = std::min(stride, g_.out[dim]);
+    std::map<int64_t, std::vector<int64_t>> seen;  // residue -> its taps
+    for (int64_t k = 0; k < g_.kernel[dim]; ++k) {
+      const int64_t residue = ((k - g_.pad_before[dim]) % stride + stride) % stride;
+      if (residue < end) seen[residue].push_back(k);
+    }
+    std::vector<Residues> all;
+    int64_t next = 0;
+    for (auto& [residue, taps] : seen) {
+      if (residue > next) all.push_back({next, residue - next, {}});
+      all.push_back({residue, 1, std::move(taps)});
+      next = residue + 1;
+    }
+    if (end > next) all.push_back({next, end - next, {}});
+    return all;
   }
 
   std::string Layout() const override {
@@ -141,6 +173,7 @@ class TransposeConv final : public PackedConv {
     }
   }
 
+  std::vector<Residues> heights_, widths_;
   std::vector<Phase> phases_;
 };
 

@@ -8,6 +8,7 @@ namespace {
 
 // oneDNN's kernel works on 16 channels at a time; with fewer the portable one is faster.
 constexpr uint32_t kLeastLrnChannels = 16;
+constexpr int64_t kMostLrnSize = 4096;  // oneDNN has it in 32 bits
 // Elements below which the portable softmax is done before oneDNN has started.
 constexpr uint64_t kLeastSoftmax = 500;
 
@@ -46,6 +47,7 @@ Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options) {
     return KernelPtr();
   }
   const int64_t size = 2 * node.Int("radius") + 1;
+  if (size > kMostLrnSize) return KernelPtr();
   // oneDNN divides alpha by the size of the window, QNN does not.
   const float alpha = node.Float("alpha") * static_cast<float>(size);
   const float beta = node.Float("beta"), bias = node.Float("bias");

@@ -1,5 +1,5 @@
 // PoolMax2d, PoolAvg2d, PoolMax3d, PoolAvg3d.
-#include "ops/onednn/kernel.h"
+#include "ops/onednn/shapes.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
@@ -43,6 +43,7 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
     after[i] = end_padding;
     window *= static_cast<double>(filter[i]);
   }
+  if (!TakesWindows(in, filter, stride, {}, before, after)) return KernelPtr();
   const double work = window * static_cast<double>(out.elements());
   if (work < kLeastWork) return KernelPtr();
   const dnnl_alg_kind_t algorithm = max         ? dnnl_pooling_max

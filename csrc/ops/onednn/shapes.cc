@@ -52,6 +52,23 @@ void MatrixLayout(const Shape& shape, bool transposed, size_t rank, Dims* dims, 
 
 }  // namespace
 
+bool TakesWindows(const Tensor& image, const Dims& window, const Dims& strides, const Dims& gaps,
+                  const Dims& before, const Dims& after) {
+  constexpr int64_t kMostPadding = 4096, kMostWindow = 32768, kMostCode = int64_t{1} << 18;
+  double step = sizeof(float) * static_cast<double>(image.shape.back());  // from pixel to pixel
+  for (size_t i = window.size(); i-- > 0;) {
+    if (before[i] > kMostPadding || after[i] > kMostPadding || window[i] > kMostWindow ||
+        (before[i] + after[i]) * window[i] > kMostCode) {
+      return false;
+    }
+    const double gap = gaps.empty() ? 0 : static_cast<double>(gaps[i]);
+    const double span = static_cast<double>(window[i] - 1) * (gap + 1) + 1;
+    if ((span + static_cast<double>(strides[i])) * step > INT32_MAX) return false;
+    step *= image.shape[i + 1];
+  }
+  return true;
+}
+
 std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   const Tensor& in = *node.inputs[0];
   const Tensor& weights = *node.inputs[1];
@@ -71,6 +88,10 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   for (size_t i = 0; i < c.spatial; ++i) {
     c.before.push_back(pads[2 * i]);
     c.after.push_back(pads[2 * i + 1]);
+  }
+  const Dims window(weights.shape.begin(), weights.shape.end() - 2);
+  if (!TakesWindows(transposed ? out : in, window, c.strides, c.gaps, c.before, c.after)) {
+    return std::nullopt;
   }
   LayOutWeights(weights, &c);
   const int64_t channels = transposed ? c.cin : c.cout;

@@ -9,6 +9,13 @@
 
 namespace qnnrt::onednn {
 
+// Whether oneDNN's code generators stand these windows: they keep distances in memory in 32 bits,
+// and write code for each column of a window that hangs over the edge. Portable kernels take
+// others. `image` is what the windows go over, channel last; `gaps` is empty where there is no
+// dilation.
+bool TakesWindows(const Tensor& image, const Dims& window, const Dims& strides, const Dims& gaps,
+                  const Dims& before, const Dims& after);
+
 struct ConvShape {
   size_t spatial;  // 1, 2 or 3
   int64_t groups, cin, cout;
@@ -22,7 +29,7 @@ struct ConvShape {
                          const MemoryDesc& src, const MemoryDesc& weights_md,
                          const MemoryDesc& bias, const MemoryDesc& dst) const;
 };
-// Nothing for a node whose params have another form than expected.
+// Nothing for a node whose params have another form than expected, or that oneDNN does not stand.
 std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed);
 
 // dst[.., m, n] = src[.., m, k] x weights[.., k, n]

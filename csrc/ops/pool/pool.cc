@@ -39,11 +39,12 @@ Result<PoolGeometry> ReadPool(const Node& node) {
     g.stride[at] = stride[i];
     g.pad_before[at] = pads[2 * i];
     g.pad_after[at] = pads[2 * i + 1];
-    const int64_t room = g.in[at] + g.pad_before[at] + g.pad_after[at] - g.kernel[at];
+    const int64_t padded = g.in[at] + g.pad_before[at] + g.pad_after[at];
+    QNNRT_RETURN_IF_ERROR(CheckPadded(kSpatialNames[at], padded));
+    const int64_t room = padded - g.kernel[at];
     if (room < 0) {
       return Invalid("filter size %lld is larger than the padded input %lld",
-                     static_cast<long long>(g.kernel[at]),
-                     static_cast<long long>(room + g.kernel[at]));
+                     static_cast<long long>(g.kernel[at]), static_cast<long long>(padded));
     }
     int64_t size = (round_up ? room + g.stride[at] - 1 : room) / g.stride[at] + 1;
     // Rounding up may add a window that starts behind the input. Frameworks differ on whether it
@@ -138,9 +139,9 @@ class Pool final : public Kernel {
     const T* in = static_cast<const T*>(args.in[0]);
     T* out = static_cast<T*>(args.out[0]);
     const int64_t lines = g_.batch * g_.out[0] * g_.out[1];
-    const int64_t work = g_.out[2] * g_.channels * g_.kernel[0] * g_.kernel[1] * g_.kernel[2];
-    const size_t grain =
-        static_cast<size_t>(std::max<int64_t>(1, 64 * 1024 / std::max<int64_t>(1, work)));
+    double work = static_cast<double>(g_.out[2] * g_.channels);  // a window may be mostly padding
+    for (size_t i = 0; i < 3; ++i) work *= static_cast<double>(std::min(g_.kernel[i], g_.in[i]));
+    const size_t grain = static_cast<size_t>(std::max(1.0, 64 * 1024 / std::max(1.0, work)));
     args.threads.For(static_cast<size_t>(lines), grain, [&](size_t begin, size_t end) {
       for (int64_t line = static_cast<int64_t>(begin); line < static_cast<int64_t>(end); ++line) {
         const int64_t n = line / (g_.out[0] * g_.out[1]);
@@ -170,12 +171,16 @@ class Pool final : public Kernel {
       }
     }
     if constexpr (kKind != PoolKind::kMax) {
-      const int64_t count = g_.count_pads
-                                ? d.padded * h.padded * w.padded
-                                : (d.end - d.begin) * (h.end - h.begin) * (w.end - w.begin);
+      const double count = g_.count_pads ? Product(d.padded, h.padded, w.padded)
+                                         : Product(d.size(), h.size(), w.size());
       if (count == 0) return;
       Simd().scale(out, out, 1.0f / static_cast<float>(count), channels);
     }
+  }
+
+  // Of three lengths, each below 2^31.
+  static double Product(int64_t a, int64_t b, int64_t c) {
+    return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
   }
 
   static void Take(T* out, const T* in, size_t channels) {
