@@ -128,47 +128,6 @@ TEST(a_loaded_graph_has_the_threads_that_were_written) {
   }
 }
 
-TEST(tensors_have_at_most_16_dimensions_and_2_to_the_48_elements) {
-  constexpr uint32_t k16 = 1u << 16, k24 = 1u << 24, kMost = 0xFFFFFFFF;
-  const struct {
-    Shape shape;
-    const char* complaint;  // null: none
-  } cases[] = {
-      {{k24, k24}, nullptr},
-      {{k16, k16, k16}, nullptr},
-      {{k24, k24 + 1}, "larger than any memory"},
-      {{k16, k16, k16 + 1}, "larger than any memory"},
-      {{k24, k24, 2}, "larger than any memory"},
-      {{kMost, kMost}, "larger than any memory"},
-      {{kMost, kMost, 2}, "larger than any memory"},  // beyond 64 bits
-      {{k16, k16, k16, k16}, "larger than any memory"},
-      {{kMost, kMost, kMost, 0}, nullptr},  // nothing
-      {Shape(16, 1), nullptr},
-      {Shape(17, 1), "no valid rank"},
-      {{}, nullptr},
-  };
-  for (const auto& c : cases) {
-    Tensor tensor, read;
-    tensor.name = "big";
-    tensor.type = QNN_TENSOR_TYPE_NATIVE;
-    tensor.dtype = QNN_DATATYPE_UINT_8;
-    tensor.shape = c.shape;
-    ByteWriter out;
-    WriteTensor(tensor, &out);
-    const Bytes bytes = out.Take();
-    ByteReader in(bytes.data(), bytes.size());
-    const Status status = ReadTensor(&in, &read);
-    if (c.complaint == nullptr) {
-      CHECK(status.ok() && in.ok() && in.left() == 0 && read.shape == c.shape);
-      continue;
-    }
-    CHECK_EQ(status.code(), QNN_CONTEXT_ERROR_CREATE_FROM_BINARY);
-    if (!CHECK(status.message().find(c.complaint) != std::string::npos)) {
-      std::fprintf(stderr, "  the message was: %s\n", status.message().c_str());
-    }
-  }
-}
-
 // y = relu(x + w) of 8-bit numbers, as one node.
 class ClampedSample : public TestGraph {
  public:
@@ -230,6 +189,94 @@ TEST(a_fixed_point_node_takes_no_post_op_but_a_clamp) {
     if (!CHECK(good)) std::fprintf(stderr, "  %s: %s\n", def.name, status.message().c_str());
   }
   CHECK(taken >= 3 && refused >= 3);
+}
+
+TEST(an_input_has_an_id_a_name_and_its_type) {
+  Sample one("one", true);
+  const Bytes sound = Written({&one.graph()});
+  // Number, name and type of the input x.
+  ByteWriter fields;
+  fields.Put(one.graph().inputs()[0]->id);
+  fields.Text("x");
+  fields.Put(static_cast<uint32_t>(QNN_TENSOR_TYPE_APP_WRITE));
+  const Bytes pattern = fields.Take();
+  const auto found =
+      std::search(sound.begin() + kBinaryHeaderSize, sound.end(), pattern.begin(), pattern.end());
+  REQUIRE(found != sound.end());
+  const auto at = static_cast<size_t>(found - sound.begin());
+  for (const auto& [place, value] :
+       {std::pair(at, 0u), std::pair(at + 9, uint32_t{QNN_TENSOR_TYPE_NATIVE})}) {
+    Bytes bytes = sound;
+    Set(&bytes, place, value);
+    Sum(&bytes);
+    const Status status = BinaryView::Open(bytes.data(), bytes.size()).status();
+    CHECK(status.message().find("'x' is no graph input or output") != std::string::npos);
+  }
+}
+
+TEST(parts_that_lie_outside_are_refused_before_they_are_read) {
+  Sample one("one", true), two("two", true);
+  const Bytes sound = Written({&one.graph(), &two.graph()});
+  const size_t places = PlacesOf(sound);
+  const uint64_t end = sound.size(), begin = Field<uint64_t>(sound, At::kWeightsOffset);
+  const uint64_t at = Field<uint64_t>(sound, places), nodes = Field<uint64_t>(sound, places + 20);
+  const struct {
+    size_t field;
+    uint64_t value;
+    const char* words;
+  } cases[] = {{places, begin - 4096, "weights of graph 'one' lie outside"},
+               {places, end + 4096, "weights of graph 'one' lie outside"},
+               {places, at + 64, "weights of graph 'one' lie outside"},
+               {places + 8, end - at + 4096, "weights of graph 'one' lie outside"},
+               {places + 8, 64, "weights of graph 'one' lie outside"},
+               {places + 20, kBinaryHeaderSize - 1, "nodes of graph 'one' lie outside"},
+               {places + 20, begin + 1, "nodes of graph 'one' lie outside"},
+               {places + 28, begin - nodes + 1, "nodes of graph 'one' lie outside"}};
+  for (const auto& c : cases) {
+    Bytes bytes = sound;
+    Set(&bytes, c.field, c.value);
+    Sum(&bytes);
+    const Status status = BinaryView::Open(bytes.data(), bytes.size()).status();
+    if (!CHECK(status.message().find(c.words) != std::string::npos)) {
+      std::fprintf(stderr, "  field at +%zu: %s\n", c.field - places, status.message().c_str());
+    }
+  }
+}
+
+TEST(a_node_whose_op_takes_no_post_ops_has_none) {
+  ClampedSample sample;
+  Bytes bytes = Written({&sample.graph()});
+  const std::string before = "ElementWiseAdd", after = "ElementWiseAnd";
+  ByteWriter type;
+  type.Text(before);
+  const Bytes pattern = type.Take();
+  const auto found = std::search(bytes.begin(), bytes.end(), pattern.begin(), pattern.end());
+  REQUIRE(found != bytes.end());
+  std::copy(after.begin(), after.end(), found + 4);
+  Sum(&bytes);
+  const Status status = LoadAndRun(bytes.data(), bytes.size(), false);
+  CHECK_EQ(status.code(), QNN_CONTEXT_ERROR_CREATE_FROM_BINARY);
+  if (!CHECK(status.message().find("takes no post ops") != std::string::npos))
+    std::fprintf(stderr, "  %s\n", status.message().c_str());
+}
+
+TEST(a_node_that_the_backend_does_not_take_is_refused) {
+  const Bytes bytes = SampleBinary();
+  auto view = BinaryView::Open(bytes.data(), bytes.size());
+  REQUIRE(view.ok());
+  GraphHost host;
+  host.admit = [](const Node& node) {
+    return node.type == "Softmax" ? Status(1, "no softmax here") : Status::Ok();
+  };
+  const BinaryGraph& described = view->graphs()[0];
+  Graph graph(described.name, 1, GraphOptions(), host);
+  LoadOptions load;
+  load.weights = view->data() + described.weights_offset;
+  CHECK_OK(graph.Declare(described));
+  const Status status = graph.Load(*view, described, load);
+  CHECK_EQ(status.code(), QNN_CONTEXT_ERROR_BINARY_CONFIGURATION);
+  CHECK(status.message().find("no softmax here") != std::string::npos);
+  CHECK(status.message().find("graph 'sample' of the context binary") != std::string::npos);
 }
 
 TEST(the_header_says_what_was_written) {

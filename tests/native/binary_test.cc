@@ -73,7 +73,8 @@ TEST(AnErrorSaysWhatIsWrong) {
       std::fprintf(stderr, "  '%s' does not say '%s'\n", message.c_str(), text);
   };
   says(message(Bytes(64, 0x42)), "no context binary of qnnrt");
-  says(message(Bytes(64, 0x42)), "42 42 42");
+  says(message(Bytes(64, 0x42)), "(64 bytes that begin with 42 42 42 42 42 42 42 42)");
+  says(message(Bytes(3, 0x42)), "(3 bytes that begin with 42 42 42)");
   Bytes bytes = sound;
   bytes[BinaryHeaderAt::kFormat] = 9;
   says(message(bytes), "format 9");
@@ -85,6 +86,19 @@ TEST(AnErrorSaysWhatIsWrong) {
   bytes = sound;
   bytes[300] ^= 1;
   says(message(bytes), "metadata does not have its checksum");
+}
+
+TEST(AFileIsOursWhenItBeginsWithTheWholeMagicNumber) {
+  const Bytes sound(kBinaryMagic, kBinaryMagic + sizeof kBinaryMagic);
+  CHECK(BinaryView::HasMagic(sound.data(), sound.size()));
+  CHECK(!BinaryView::HasMagic(sound.data(), sound.size() - 1));
+  CHECK(!BinaryView::HasMagic(nullptr, sound.size()));
+  CHECK(!BinaryView::HasMagic(nullptr, 0));
+  for (size_t i = 0; i < sound.size(); ++i) {
+    Bytes other = sound;
+    other[i] ^= 0x20;
+    CHECK(!BinaryView::HasMagic(other.data(), other.size()));
+  }
 }
 
 // Places in the arena that do not hold are found anew: no tensor is written over another.

@@ -35,7 +35,10 @@ PARTS = (
             *("csrc/graph/binary/io.h", "csrc/graph/binary/load.cc", "csrc/graph/binary/view.cc"),
             *("csrc/graph/binary/nodes.cc", "csrc/graph/binary/nodes.h"),
         ),
-        ("binary_test", "binary_damage_test", "binary_fields_test", "binary_api_test"),
+        (
+            *("binary_test", "binary_damage_test", "binary_fields_test", "binary_tensor_test"),
+            "binary_api_test",
+        ),
         ("tests/binary/test_context_binary_errors.py", "tests/binary/test_encodings_binary.py"),
     ),
     Part(
