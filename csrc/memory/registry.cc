@@ -223,7 +223,7 @@ uint32_t Registry::DeregisterBuffer(const Buffer* buffer, uint32_t* in_use) {
       ++kept;
     }
   });
-  if (in_use) *in_use = kept;
+  *in_use = kept;
   return gone;
 }
 

@@ -118,6 +118,65 @@ TEST(DmaBufUsesTheClientsMapping) {
   close(d.fd);
 }
 
+// The registry watches the file through a descriptor of its own, which is 0 where 0 is free.
+TEST(TheDescriptorThatWatchesAFileIsClosedWhicheverItIs) {
+  const int before = dup(0), fd = NewMemfd(4096);
+  void* mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  Shape s;
+  MemDescriptor d = Ion(fd, s);
+  d.kind = MemKind::kDmaBuf;
+  d.data = mapped;
+  SlotHandle h, twice;
+  close(0);
+  CHECK_EQ(Register(d, &h), 0u);
+  CHECK(fcntl(0, F_GETFD) != -1);
+  CHECK_EQ(Deregister(h), 0u);
+  CHECK_EQ(fcntl(0, F_GETFD), -1);
+  CHECK_EQ(dup2(fd, 0), 0);
+  CHECK_EQ(Register(d, &h), 0u);
+  close(0);
+  CHECK_EQ(Register(d, &twice), QNN_MEM_ERROR_ALREADY_REGISTERED);
+  CHECK_EQ(fcntl(0, F_GETFD), -1);
+  CHECK_EQ(Deregister(h), 0u);
+  if (before >= 0) {
+    CHECK_EQ(dup2(before, 0), 0);
+    close(before);
+  }
+  munmap(mapped, 4096);
+  close(fd);
+}
+
+TEST(APartOfAFileThatWasImportedIsNotItsEnd) {
+  const int fd = NewMemfd(8192);
+  qnnrt_buffer_t part = 0;
+  CHECK_EQ(qnnrt_buffer_import(fd, 4096, 0, &part), 0u);
+  int part_fd = -1;
+  CHECK_EQ(qnnrt_buffer_fd(part, &part_fd), 0u);
+  const Shape all{{2048}, 1}, half{{1024}, 1};
+  SlotHandle h;
+  CHECK_EQ(Register(Ion(part_fd, half), &h), 0u);
+  auto r = registry().Acquire(h, 1);
+  if (CHECK_OK(r.status())) {
+    CHECK((*r)->address == Info(part).address);
+    registry().Release(h);
+  }
+  CHECK_EQ(Deregister(h), 0u);
+  CHECK_EQ(Register(Ion(part_fd, all), &h), 0u);  // a mapping of its own
+  CHECK_EQ(Deregister(h), 0u);
+  CHECK_EQ(qnnrt_buffer_close(part), 0u);
+  close(fd);
+}
+
+TEST(TheFirstOfSeveralErrorsIsTold) {
+  // More handles than one piece: the errors of the others do not take its place.
+  std::vector<Qnn_MemHandle_t> handles(200, HandleToQnn(0xdead));
+  handles[0] = HandleToQnn(0xbeef);
+  const Status status =
+      DeregisterQnn(&registry(), handles.data(), static_cast<uint32_t>(handles.size()));
+  CHECK_EQ(status.code(), QNN_MEM_ERROR_INVALID_HANDLE);
+  CHECK(status.message().find("0xbeef") != std::string::npos);
+}
+
 TEST(QnnDescriptors) {
   Rpc rpc(8192);
   Shape s;

@@ -125,7 +125,8 @@ TEST(Fork) {
     CHECK(Says("parent process"));
     CHECK_EQ(qnnrt_buffer_release(b), kBusy);
     CHECK(Info(b).flags & QNNRT_BUFFER_INHERITED);
-    CHECK(!registry.Acquire(h, 9).ok());
+    const std::string gone = registry.Acquire(h, 9).status().message();
+    CHECK(gone.find("handles do not survive a fork") != std::string::npos);
     CHECK_EQ(registry.Deregister(&h, 1).code(), QNN_MEM_ERROR_INVALID_HANDLE);
     CHECK_EQ(registry.Register(9, &d, 1, qnnrt::kCpuReachableKinds, &h).code(),
              QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED);

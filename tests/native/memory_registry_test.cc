@@ -106,7 +106,10 @@ TEST(BadDescriptors) {
   CHECK_EQ(Register(d, &h), QNN_MEM_ERROR_INVALID_SHAPE);
   Shape zero;
   zero.dims[2] = 0;
-  CHECK_EQ(Register(Ion(rpc.fd, zero), &h), QNN_MEM_ERROR_INVALID_SHAPE);
+  d = Ion(rpc.fd, zero);
+  Status status = registry().Register(1, &d, 1, kAll, &h);
+  CHECK_EQ(status.code(), QNN_MEM_ERROR_INVALID_SHAPE);
+  CHECK_EQ(status.message(), "dimension 2 is 0: expected at least 1");
   Shape huge;
   for (uint32_t& dim : huge.dims) dim = UINT32_MAX;
   CHECK_EQ(Register(Ion(rpc.fd, huge), &h), QNN_MEM_ERROR_INVALID_SHAPE);
@@ -123,6 +126,39 @@ TEST(BadDescriptors) {
            QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE);
   CHECK_EQ(registry().Register(1, nullptr, 1, kAll, &h).code(), QNN_MEM_ERROR_INVALID_ARGUMENT);
   CHECK_EQ(registry().Register(1, &d, 1, kAll, nullptr).code(), QNN_MEM_ERROR_INVALID_ARGUMENT);
+}
+
+TEST(EveryDataTypeHasTheBytesOfItsElements) {
+  Rpc rpc(4096);
+  const Shape s{{10}, 1};
+  const struct {
+    std::vector<uint32_t> types;
+    uint64_t bytes;
+  } sizes[] = {
+      {{QNN_DATATYPE_INT_8, QNN_DATATYPE_UINT_8, QNN_DATATYPE_SFIXED_POINT_4,
+        QNN_DATATYPE_SFIXED_POINT_8, QNN_DATATYPE_UFIXED_POINT_4, QNN_DATATYPE_UFIXED_POINT_8,
+        QNN_DATATYPE_BOOL_8},
+       1},
+      {{QNN_DATATYPE_INT_16, QNN_DATATYPE_UINT_16, QNN_DATATYPE_FLOAT_16, QNN_DATATYPE_BFLOAT_16,
+        QNN_DATATYPE_SFIXED_POINT_16, QNN_DATATYPE_UFIXED_POINT_16},
+       2},
+      {{QNN_DATATYPE_INT_32, QNN_DATATYPE_UINT_32, QNN_DATATYPE_FLOAT_32,
+        QNN_DATATYPE_SFIXED_POINT_32, QNN_DATATYPE_UFIXED_POINT_32},
+       4},
+      {{QNN_DATATYPE_INT_64, QNN_DATATYPE_UINT_64, QNN_DATATYPE_FLOAT_64}, 8}};
+  for (const auto& size : sizes) {
+    for (uint32_t type : size.types) {
+      MemDescriptor d = Ion(rpc.fd, s);
+      d.data_type = type;
+      SlotHandle h;
+      CHECK_EQ(Register(d, &h), 0u);
+      auto r = registry().Acquire(h, 1);
+      if (!CHECK_OK(r.status())) continue;
+      CHECK_EQ((*r)->nbytes, 10 * size.bytes);
+      registry().Release(h);
+      CHECK_EQ(Deregister(h), 0u);
+    }
+  }
 }
 
 TEST(AnOffsetBeyondAForeignFileIsRefusedBeforeItIsMapped) {
@@ -240,6 +276,11 @@ TEST(BusyAndStaleHandles) {
     uint32_t in_use = 0;
     CHECK_EQ(registry().FreeContext(1, &in_use), 0u);
     CHECK_EQ(in_use, 1u);
+    CHECK_EQ(registry().InFlight(use->buffer), 1u);
+    MemUse second(&registry(), registry().TryAcquire(h, 1));
+    CHECK_EQ(registry().InFlight(use->buffer), 2u);
+    second = MemUse();  // lets go of what it had
+    CHECK_EQ(registry().InFlight(use->buffer), 1u);
   }
   CHECK_EQ(Deregister(h), 0u);
   CHECK_EQ(Register(Ion(rpc.fd, s), &again), 0u);
