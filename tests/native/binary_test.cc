@@ -133,6 +133,65 @@ TEST(PlacesInTheArenaAreTakenOnlyWhenTheyHold) {
   }
 }
 
+// A plan that holds is taken as it was written: planning again could take its whole time.
+TEST(PlacesInTheArenaThatHoldAreTaken) {
+  Sample sample("sample", true);
+  Bytes bytes = Written({&sample.graph()});
+  ArenaPlan arena = sample.graph().plan()->arena();
+  const auto fields = [&] {
+    ByteWriter out;
+    out.Put(arena.peak);
+    out.Put(arena.lower_bound);
+    out.Put(arena.sum);
+    out.Text(arena.order);
+    out.Put(static_cast<uint32_t>(arena.offsets.size()));
+    for (uint64_t offset : arena.offsets) out.Put(offset);
+    return out.Take();
+  };
+  const Bytes before = fields();
+  const auto found = std::search(bytes.begin(), bytes.end(), before.begin(), before.end());
+  REQUIRE(found != bytes.end() && !arena.offsets.empty());
+  // All of it 64 bytes higher, which no planner does.
+  arena.peak += 64;
+  for (uint64_t& offset : arena.offsets) offset += 64;
+  const Bytes after = fields();
+  std::copy(after.begin(), after.end(), found);
+  Repair(&bytes);
+  auto memory = AlignedBytes::Copy(bytes.data(), bytes.size());
+  Result<BinaryView> view = BinaryView::Open(memory->data(), bytes.size());
+  REQUIRE(view.ok());
+  Status status;
+  std::unique_ptr<Graph> graph = Loaded(*view, 0, &status);
+  REQUIRE(CHECK_OK(status));
+  CHECK(graph->plan()->arena().offsets == arena.offsets);
+  CHECK(Results(graph.get(), &status) == Results(&sample.graph(), &status));
+}
+
+TEST(PackedWeightsLieWithinTheWeights) {
+  Sample sample("sample", true);
+  const Bytes sound = Written({&sample.graph()});
+  auto view = BinaryView::Open(sound.data(), sound.size());
+  REQUIRE(view.ok() && !sample.graph().plan()->packed().empty());
+  const uint64_t all = view->graphs()[0].weights_size;
+  const PackedWeight& packed = sample.graph().plan()->packed()[0];
+  const auto found =
+      std::search(sound.begin(), sound.end(), packed.layout.begin(), packed.layout.end());
+  REQUIRE(found != sound.end());
+  const size_t at = static_cast<size_t>(found - sound.begin()) + packed.layout.size();
+  const struct {
+    uint64_t offset, size;
+  } outside[] = {{64, all}, {64, all - 63}, {all + 64, 0}, {all + 64, 64}, {0, all + 1}, {32, 64}};
+  for (const auto& range : outside) {
+    Bytes bytes = sound;
+    std::memcpy(&bytes[at], &range.offset, 8);
+    std::memcpy(&bytes[at + 8], &range.size, 8);
+    Repair(&bytes);
+    const Status status = LoadAndRun(bytes.data(), bytes.size(), true);
+    if (!CHECK(status.message().find("lies outside of the weights") != std::string::npos))
+      std::fprintf(stderr, "  %s\n", status.message().c_str());
+  }
+}
+
 // Weights for tiles of another width, as another machine packs them.
 TEST(WeightsForOtherKernelsAreRefused) {
   Bytes bytes = SampleBinary();

@@ -291,6 +291,9 @@ TEST(a_search_ends_with_its_milliseconds_and_uses_them) {
   CHECK(!plan->proved);
   CHECK(plan->steps > 0);
   CHECK(HoldsPairByPair(items, *plan));
+  // One search of 2,332 steps, within the time.
+  plan = PlanArena(ReadInstance("tests/data/minimalloc/A.1048576.csv"), {8000, 0, nullptr});
+  if (CHECK_OK(plan.status())) CHECK(plan->proved);
 }
 
 TEST(a_search_takes_sizes_beyond_31_bits_and_empty_items) {
@@ -388,7 +391,15 @@ TEST(plans_and_the_steps_to_them_are_the_same_on_every_machine) {
     REQUIRE(plan.ok());
     add(*plan);
   }
-  CHECK_EQ(hash, 14669618280938822938u);
+  for (size_t count : {63, 64, 65, 66, 129}) {  // sets of items are kept in words of 64 bits
+    Items items = ReadInstance("tests/data/minimalloc/D.1048576.csv");
+    items.resize(count);
+    auto plan = PlanArena(items, {0, 3000, nullptr});
+    REQUIRE(plan.ok());
+    hash = (hash ^ plan->steps) * 1099511628211u;
+    add(*plan);
+  }
+  CHECK_EQ(hash, 5578755843511034315u);
 }
 
 CHECK_MAIN("planner_test")

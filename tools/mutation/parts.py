@@ -37,7 +37,7 @@ PARTS = (
         ),
         (
             *("binary_test", "binary_damage_test", "binary_fields_test", "binary_tensor_test"),
-            "binary_api_test",
+            *("binary_api_test", "spill_fill_test"),
         ),
         ("tests/binary/test_context_binary_errors.py", "tests/binary/test_encodings_binary.py"),
     ),
