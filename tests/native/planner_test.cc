@@ -193,6 +193,9 @@ TEST(bad_items_are_refused) {
   CHECK(!PlanArena({{2, 1, 8, 8}}).ok());
   CHECK(!PlanArena({{0, 1, uint64_t{1} << 62, 8}, {0, 1, uint64_t{1} << 62, 8}}).ok());
   CHECK(!PlanArena({{0, 1, ~uint64_t{0}, 8}}).ok());
+  const uint64_t most = qnnrt::kMostArenaBytes;  // with the alignment
+  CHECK(PlanArena({{0, 1, most - 8, 8}}).ok());
+  CHECK(!PlanArena({{0, 1, most - 7, 8}}).ok());
 }
 
 TEST(the_verifier_finds_each_kind_of_bad_plan) {
