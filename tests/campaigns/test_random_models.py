@@ -20,6 +20,8 @@ from support.random_models.onnx_reference import OWN
 from support.random_models.shrink import shrink
 
 SEED = 20261122
+#: Models of each ONNX operator with operands in other orders.
+ORDERS = 3
 
 
 def test_every_op_has_a_rule() -> None:
@@ -82,6 +84,24 @@ def test_random_onnx_models_give_what_float64_says() -> None:
     for number in range(25):
         found = onnx_checks.check(onnx_checks.generate(SEED, number), with_ort=False)
         wrong += [f"model {number}: {line}" for line in found.wrong]
+    assert not wrong, f"seed {SEED}: " + "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.foreign
+@pytest.mark.parametrize("op", sorted(onnx_checks.RULES))
+def test_an_onnx_operator_takes_operands_in_any_order_of_dimensions(op: str) -> None:
+    """Scales and biases, too: of a shape with equal sizes nothing else would tell the orders."""
+    wrong, done = [], 0
+    for number in range(200):
+        case = onnx_checks.generate(SEED, number, only=[op])
+        if not case.outputs:  # not in this opset, or the like
+            continue
+        if done == ORDERS:
+            break
+        done += 1
+        wrong += [f"model {number}: {line}" for line in onnx_checks.in_other_orders(case)]
+    assert done == ORDERS
     assert not wrong, f"seed {SEED}: " + "\n".join(wrong)
 
 

@@ -236,3 +236,48 @@ def test_random_networks_match_onnxruntime(seed: int) -> None:
     layers = [i for i, n in enumerate(model.nodes) if n.type in CHANNEL_LAST]
     assert len(moved) <= 2, f"seed {seed}: {model}"
     assert not [i for i in moved if layers and layers[0] < i < layers[-1]], f"seed {seed}: {model}"
+
+
+#: Operators whose further operands are not of the first one's shape, and the shapes of all.
+OPERANDS: dict[str, tuple[dict[str, object], tuple[tuple[int, ...], ...]]] = {
+    "LayerNormalization": ({"axis": 1}, ((1, 4, 4, 1), (4, 4, 1), (4, 4, 1))),
+    "LayerNormalization of ones": ({"axis": 0}, ((1, 4, 1, 1), (1, 4, 1, 1), (1, 4, 1, 1))),
+    "LayerNormalization broadcast": ({"axis": 1}, ((2, 3, 4, 4), (3, 1, 4), (1, 3, 4, 4))),
+    "InstanceNormalization": ({}, ((2, 4, 3, 5), (4,), (4,))),
+    "GroupNormalization": ({"num_groups": 2}, ((2, 4, 3, 5), (4,), (4,))),
+    "Conv": ({}, ((1, 3, 9), (4, 3, 2), (4,))),
+    "Conv 2": ({"group": 2}, ((1, 4, 6, 5), (6, 2, 3, 2), (6,))),
+    "Conv depthwise": ({"group": 4}, ((1, 4, 6, 5), (4, 1, 3, 2), (4,))),
+    "Conv 3": ({}, ((1, 2, 4, 4, 3), (4, 2, 3, 2, 1), (4,))),
+    "ConvTranspose": ({"strides": [2]}, ((1, 3, 5), (3, 4, 2), (4,))),
+    "ConvTranspose 2": ({"strides": [2, 1]}, ((1, 3, 5, 4), (3, 4, 2, 2), (4,))),
+    "BatchNormalization": ({}, ((2, 4, 3, 5), (4,), (4,), (4,), (4,))),
+    "Gemm": ({}, ((4, 6), (6, 8), (8,))),
+}
+
+
+@pytest.mark.parametrize("how", ["transposed", "reshaped", "channels last"])
+@pytest.mark.parametrize("case", OPERANDS)
+def test_scales_biases_and_weights_come_in_any_order(case: str, how: str) -> None:
+    """As other nodes leave them: not moved yet, whatever the shapes are."""
+    attrs, shapes = OPERANDS[case]
+    op, nodes, inputs, feeds, constants, names = case.split()[0], [], {}, {}, {}, []
+    for i, shape in enumerate(shapes):
+        name, x = f"i{i}", np.abs(random(i, *shape)) + 0.5
+        names.append(name)
+        if how == "transposed":
+            order = np.roll(np.arange(len(shape)), 1).tolist()
+            x = np.ascontiguousarray(x.transpose(np.argsort(order)))
+            nodes.append(node("Transpose", [f"{name}.raw"], [name], perm=order))
+        elif how == "channels last" and len(shape) >= 3:
+            ones = [1] * (len(shape) - 2)
+            nodes.append(node("MaxPool", [f"{name}.raw"], [name], kernel_shape=ones))
+        else:
+            x = x.reshape(2, -1).T if x.size % 2 == 0 else x.reshape(-1, 1)
+            constants[f"{name}.shape"] = np.array(shape, np.int64)
+            nodes.append(node("Transpose", [f"{name}.raw"], [f"{name}.turned"]))
+            nodes.append(node("Reshape", [f"{name}.turned", f"{name}.shape"], [name]))
+        inputs[f"{name}.raw"], feeds[f"{name}.raw"] = x.shape, np.ascontiguousarray(x)
+    nodes.append(node(op, names, ["y"], **attrs))
+    opset = 21 if op == "GroupNormalization" else 17
+    agree(make(nodes, inputs, ["y"], constants, opset), feeds, atol=1e-4)

@@ -16,9 +16,9 @@ def widen(c: Lowering, x: Value) -> Value:
     return c.b.reshape(x, (*x.shape[:2], 1, *x.shape[2:]))
 
 
-def bias_of(n: OnnxNode) -> list[Value]:
+def bias_of(c: Lowering, n: OnnxNode) -> list[Value]:
     bias = n.optional(2)
-    return [] if bias is None else [bias]
+    return [] if bias is None else [c.b.plain(bias)]
 
 
 @lowers("Conv", to="Conv2d, DepthWiseConv2d, Conv3d")
@@ -47,7 +47,7 @@ def conv(c: Lowering, n: OnnxNode) -> Value:
         params["group"] = np.uint32(group)
     params["dilation"] = u32(dilation)
     kind = "Conv3d" if spatial == 3 else "DepthWiseConv2d" if depthwise else "Conv2d"
-    y = c.b.op(kind, [x, w, *bias_of(n)], shape, None, x.perm, **params)
+    y = c.b.op(kind, [x, w, *bias_of(c, n)], shape, None, x.perm, **params)
     return c.b.reshape(y, out)
 
 
@@ -79,7 +79,7 @@ def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
     w = c.b.with_perm(w, (*range(2, w.rank), 0, 1))
     y = c.b.op(
         "TransposeConv2d",
-        [x, w, *bias_of(n)],
+        [x, w, *bias_of(c, n)],
         (x.shape[0], channels, *out),
         None,
         x.perm,
@@ -140,7 +140,7 @@ def _transpose3d(
     w = c.b.with_perm(w, (2, 3, 4, 1, 0))
     return c.b.op(
         "Conv3d",
-        [x, w, *bias_of(n)],
+        [x, w, *bias_of(c, n)],
         (x.shape[0], w.shape[0], *size),
         None,
         x.perm,

@@ -48,7 +48,7 @@ def instance_normalization(c: Lowering, n: OnnxNode) -> Value:
     flat = c.b.channels_last(flat)
     y = c.b.op(
         "InstanceNorm",
-        [flat, n.input(1), n.input(2)],
+        [flat, c.b.plain(n.input(1)), c.b.plain(n.input(2))],
         flat.shape,
         None,
         flat.perm,
@@ -58,14 +58,16 @@ def instance_normalization(c: Lowering, n: OnnxNode) -> Value:
 
 
 def _normalized(c: Lowering, n: OnnxNode, index: int, shape: tuple[int, ...]) -> Value | None:
-    """A scale or bias of exactly the normalized shape."""
+    """A scale or bias of exactly the normalized shape, in its logical order as the input is."""
     value = n.optional(index)
-    if value is None or value.shape == shape:
-        return value
+    if value is None:
+        return None
     more = value.rank - len(shape)
     if more > 0:  # dimensions of size 1, as inference has seen
         value = c.b.reshape(value, value.shape[more:])
-    return broadcast_to(c, value, shape)
+    if value.shape != shape:
+        value = broadcast_to(c, value, shape)
+    return c.b.plain(value)
 
 
 @lowers("LayerNormalization", to="LayerNorm")
@@ -114,7 +116,7 @@ def group_normalization(c: Lowering, n: OnnxNode) -> Value:
     x = c.b.channels_last(x)
     return c.b.op(
         "GroupNorm",
-        [x, scale, bias],
+        [x, c.b.plain(scale), c.b.plain(bias)],
         x.shape,
         None,
         x.perm,

@@ -18,6 +18,7 @@ from . import onnx_rules, onnx_rules_shape  # noqa: F401
 from .compare import EPSILON, ROUNDINGS, Truth, difference
 from .growing import Unfit
 from .onnx_growing import RULES, OnnxGrowing
+from .onnx_orders import reordered
 from .onnx_reference import OneNode, widened
 
 Outputs = Mapping[str, np.ndarray]
@@ -30,6 +31,7 @@ class OnnxCase:
     g: OnnxGrowing
     outputs: list[str]
     seed: int
+    number: int
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -53,7 +55,7 @@ def generate(
     g = OnnxGrowing(seed, number, opset)
     ops = list(only) or sorted(RULES)
     wanted = g.choice((1, 1, 1, 2, 3, 4, 5, 6, 8))
-    case = OnnxCase(g, [], seed)
+    case = OnnxCase(g, [], seed, number)
     for _ in range(wanted * 12):
         if len(g.nodes) >= wanted:
             break
@@ -139,12 +141,24 @@ class Theirs(Exception):
     """ONNX Runtime does not take the model."""
 
 
-def ours(case: OnnxCase, outputs: Sequence[str]) -> Outputs:
-    model = importer.load(case.g.proto(outputs))
-    feeds = case.feeds
-    with qnnrt.Session(model, threads=1) as s:
+def ours(case: OnnxCase, outputs: Sequence[str], moved: int | None = None) -> Outputs:
+    """moved: the seed of other orders for what the inputs are held in."""
+    proto, feeds = case.g.proto(outputs), case.feeds
+    if moved is not None:
+        proto, feeds = reordered(proto, feeds, np.random.default_rng(moved))
+    with qnnrt.Session(importer.load(proto), threads=1) as s:
         found = s.run({n: feeds[n].reshape(t.shape) for n, t in s.inputs.items()})
         return {n: np.array(found[n]).reshape(case.g.shape(n)) for n in outputs}
+
+
+def in_other_orders(case: OnnxCase) -> list[str]:
+    """What is wrong when the inputs come in other orders of their dimensions."""
+    try:
+        return wrong(case, ours(case, case.outputs, case.number), case.outputs)
+    except UnsupportedOpError:
+        return []
+    except Exception as e:
+        return [f"{type(e).__name__}: {e}"]
 
 
 def _arrays(case: OnnxCase) -> dict[str, np.ndarray]:
@@ -206,7 +220,8 @@ def check(case: OnnxCase, with_ort: bool = True) -> Verdict:
     if not off:
         their = wrong(case, other, case.outputs)
         if not their:
-            return Verdict()
+            moved = in_other_orders(case)
+            return Verdict(wrong=[f"in other orders, {line}" for line in moved])
         return Verdict(differs={"ort": (_blame(case, theirs), their[0])})
     known = _truth(case, case.outputs, 8)
     known.values = {n: np.asarray(x) for n, x in other.items()}
