@@ -40,8 +40,7 @@ def elu(c: Lowering, n: OnnxNode) -> Value:
 @lowers("LeakyRelu", to="Prelu")
 def leaky_relu(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    slope = constant(np.array([n.number("alpha", 0.01)], x.dtype))
-    return nary(c, "Prelu", [x, slope])
+    return nary(c, "Prelu", [x, scalar(n.number("alpha", 0.01), x.dtype)])
 
 
 @lowers("PRelu", to="Prelu, or ElementWiseSelect and elementwise")
