@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import qnnrt
 from qnnrt.errors import ModelError, UnsupportedOpError
@@ -215,3 +216,25 @@ def test_a_name_in_a_branch_that_nothing_gives_is_no_input_left_out() -> None:
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     with pytest.raises(ModelError, match="'nowhere'"):
         importer.load(proto)
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("off", [1.0, 1 + 1e-6, 1 + 1e-4, 1.2])
+def test_a_linear_resize_goes_by_its_scales(mode: str, off: float) -> None:
+    """QNN's operation has sizes alone; scales that are not their ratio give other coordinates.
+
+    ONNX's evaluator is the measure: ONNX Runtime's align_corners knows sizes alone, too."""
+    scales = np.array([1, 1, 2 / 9 * off, 3.0 * off], np.float32)
+    proto = make(
+        [node("Resize", ["x", "", "scales"], ["y"], mode="linear",
+              coordinate_transformation_mode=mode)],
+        {"x": (1, 2, 9, 7)}, ["y"], {"scales": scales},
+    )  # fmt: skip
+    x = np.cumsum(random(1, 1, 2, 9, 7) ** 2, axis=2) * 100  # steep, and never the same
+    wanted = ReferenceEvaluator(proto).run(None, {"x": x.astype(np.float64)})[0]
+    model = importer.load(proto)
+    # A ratio that is only rounded to float32 stays one operation.
+    assert ("ResizeBilinear" in model.op_counts()) == (off == 1.0)
+    with qnnrt.Session(model, backend="cpu") as session:
+        found = session.run({"x": x})["y"]
+    np.testing.assert_allclose(found, wanted, rtol=2e-6)

@@ -223,6 +223,12 @@ def _tf_nearest(size: int, out: int, align: bool, half: bool) -> np.ndarray:
     return np.clip(np.floor(at + 0.5 if align else at).astype(np.int64), 0, size - 1)
 
 
+#: How far a scale in float32 moves a coordinate from where the ratio of the sizes has it. A scale
+#: that is not this ratio rounded moves it further: the operation, which only knows sizes, would
+#: then be off by that much times the difference of two pixels.
+_ROUNDING = 2.0**-22
+
+
 def _bilinear(
     c: Lowering,
     x: Value,
@@ -242,7 +248,8 @@ def _bilinear(
             )
             steps = np.arange(shape[i])
             at = (steps + 0.5) * scale - 0.5 if half else steps * scale
-            if not np.allclose(np.clip(at, 0, None), np.clip(a.source(), 0, None), atol=1e-6):
+            given = np.clip(a.source(), 0, None)
+            if not np.allclose(np.clip(at, 0, None), given, rtol=_ROUNDING, atol=_ROUNDING):
                 break
         else:
             return _image(c, "ResizeBilinear", x, shape, align, half)
