@@ -54,7 +54,7 @@ void MatrixLayout(const Shape& shape, bool transposed, size_t rank, Dims* dims, 
 
 bool TakesWindows(const Tensor& image, const Dims& window, const Dims& strides, const Dims& gaps,
                   const Dims& before, const Dims& after) {
-  constexpr int64_t kMostPadding = 4096, kMostWindow = 32768, kMostCode = int64_t{1} << 18;
+  constexpr int64_t kMostPadding = 4096, kMostWindow = 65536, kMostCode = int64_t{1} << 18;
   double step = sizeof(float) * static_cast<double>(image.shape.back());  // from pixel to pixel
   for (size_t i = window.size(); i-- > 0;) {
     if (before[i] > kMostPadding || after[i] > kMostPadding || window[i] > kMostWindow ||
