@@ -62,6 +62,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--strict", action="store_true", help="errors that no check foresaw are findings, too"
     )
+    parser.add_argument(
+        "--backend",
+        choices=("cpu", "htp", "gpu"),
+        help="runs the models of onnx and tflite (default: cpu, sometimes htp); gpu: --memory 0",
+    )
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--case", nargs=2, metavar=("SEED:NUMBER", "FILE"), help="write a case")
     way.add_argument("--replay", nargs="*", type=Path, help="files; without one, those kept")
@@ -75,6 +80,7 @@ def main() -> int:
         corpus.add(corpus.MUTANTS, options.keep)
         return 0
     target = target_of(options.target)
+    target.backend = options.backend
     if options.case:
         seed, number = map(int, options.case[0].split(":"))
         Path(options.case[1]).write_bytes(target.case(seed, number))

@@ -95,7 +95,7 @@ class OnnxModels(Target):
         else:
             model = importer.load(data, **options)
         assert isinstance(model, qnnrt.Model)
-        return run_small(model, "htp" if mark & 0x1C00 == 0 else "cpu")
+        return run_small(model, self.backend or ("htp" if mark & 0x1C00 == 0 else "cpu"))
 
     def smaller(self, data: bytes) -> Iterator[bytes]:
         model = onnx.ModelProto.FromString(data)

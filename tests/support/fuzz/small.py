@@ -29,7 +29,8 @@ def run_small(model: Model, backend: str = "cpu") -> str:
     """Run a model once on zeros, if it is small."""
     if not is_small(model):
         return "loaded, too large to run"
-    with qnnrt.Session(model, backend, threads=1, options={"plan_milliseconds": 0}) as session:
+    quick = {} if backend == "gpu" else {"threads": 1, "options": {"plan_milliseconds": 0}}
+    with qnnrt.Session(model, backend, **quick) as session:
         for tensor in session.inputs.values():
             tensor.array[...] = 0
         session.run()

@@ -46,10 +46,12 @@ class Target:
     Attributes:
         name: of the mutator, as the command line has it.
         suffix: of the files in which findings are kept.
+        backend: what runs the models of all cases; none: cpu, and htp for some.
     """
 
     name = ""
     suffix = ".bin"
+    backend: str | None = None
 
     @cached_property
     def bases(self) -> list[Any]:
@@ -70,7 +72,7 @@ class Target:
 
     def warm(self) -> None:
         """What a process makes once, so that it does not count as left behind by a case."""
-        with qnnrt.Session(relu_model(), threads=1) as session:
+        with qnnrt.Session(relu_model(), self.backend or "cpu") as session:
             session.run({"x": np.zeros((1, 16), np.float32)})
 
     def run(self, data: bytes, folder: Path) -> str:

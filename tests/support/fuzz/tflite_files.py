@@ -86,8 +86,8 @@ class TfliteFiles(Target):
         model = qnnrt.load(path, **options) if mark & 32 else load(data, **options)
         if not is_small(model):
             return "loaded, too large to run"
-        if mark & 64:
-            return run_small(model, "htp" if mark & 128 else "cpu")
+        if mark & 64 or self.backend:
+            return run_small(model, self.backend or ("htp" if mark & 128 else "cpu"))
         with Interpreter(model_content=data, num_threads=1) as it:
             if sum(it._graph.nbytes(i) for i in it._graph.sizes) > 1 << 24:
                 return "loaded, too large to run"
