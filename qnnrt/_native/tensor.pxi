@@ -7,7 +7,9 @@ cdef tuple _pairs_of(q):
     try:
         offsets = [int(o) for o in getattr(q.offset, "flat", q.offset)]
     except TypeError:
-        offsets = [int(q.offset)] * len(scales)
+        offsets = [int(q.offset)]
+    if len(offsets) == 1:
+        offsets *= len(scales)
     if len(offsets) != len(scales):
         raise ValueError(f"quantization: {len(scales)} scales but {len(offsets)} offsets")
     return scales, offsets

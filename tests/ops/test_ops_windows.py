@@ -146,3 +146,70 @@ def test_a_stride_larger_than_the_kernel_leaves_the_bias_between(
         then=then,
     )  # fmt: skip
     close(got, np.maximum(expected, 0))
+
+
+def fixed_case(
+    op: str, size: tuple[int, ...], kernel: tuple[int, ...], channels: tuple[int, int],
+    params: dict[str, Any], dtype: type, out: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Fixed-point results are those of float kernels to a step, whatever else is in the process."""
+    r = np.random.default_rng(sum(size))
+    x = r.integers(-4, 5, (1, *size, channels[0])).astype(np.float32)
+    w = r.integers(-2, 3, (*kernel, *channels)).astype(np.float32)
+    bias = r.integers(-9, 9, channels[1]).astype(np.float32)
+    shape = (1, *out, channels[1])
+    (reals,) = run_op(op, [x, w, bias], [shape], params, static=(1, 2), kernels="portable")
+    offset = -100 if np.dtype(dtype).kind == "u" else 0
+    given, codes = Fixed(dtype, 0.5, offset), Fixed(dtype, 4.0, offset)
+    weight, sums = Fixed(np.int8, 1.0, 0), Fixed(np.int32, 0.5, 0)
+    inputs = [
+        (given.quantize(x), given), (weight.quantize(w), weight), (sums.quantize(bias), sums)
+    ]  # fmt: skip
+    for _ in range(3):
+        (got,) = run_fixed(op, inputs, [(shape, codes)], params, static=(1, 2))
+        assert np.abs(got.astype(np.int64) - codes.quantize(reals)).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "dilation", "pads", "channels"),
+    [
+        ((5, 6, 7), (2, 2, 2), (1, 1, 1), (1, 128, 1), (1, 64, 1), (2, 4)),
+        ((5, 30, 2), (3, 2, 3), (1, 3, 1), (1, 1, 128), (0, 0, 128), (8, 4)),
+        ((60, 30), (3, 3), (7, 1), (5, 64), (9, 64), (32, 64)),
+        ((4, 10), (2, 3), (3, 1), (200, 1), (200, 0), (32, 8)),
+        ((6, 7), (7, 5), (50, 1), (1, 1), (900, 5), (32, 4)),
+    ],
+)
+def test_windows_that_a_library_may_not_stand(
+    size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
+    dilation: tuple[int, ...], pads: tuple[int, ...], channels: tuple[int, int], dtype: type,
+) -> None:  # fmt: skip
+    params = {"stride": u32(*stride), "dilation": u32(*dilation), "pad_amount": pairs(pads, pads)}
+    out = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, d, p in zip(size, kernel, stride, dilation, pads, strict=True)
+    )
+    fixed_case(f"Conv{len(size)}d", size, kernel, channels, params, dtype, out)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "extra"),
+    [
+        ((9, 7), (2, 2), (3, 1), (0, 0)),
+        ((10, 5), (1, 7), (7, 50), (0, 0)),
+        ((4, 11), (5, 3), (3, 1), (2, 0)),
+        ((11, 7), (3, 3), (3, 1), (2, 0)),
+        ((6, 6), (3, 3), (2, 2), (1, 1)),
+    ],
+)
+def test_pixels_that_no_tap_reaches_are_the_bias_in_fixed_point(
+    size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
+    extra: tuple[int, ...], dtype: type,
+) -> None:  # fmt: skip
+    params = {
+        "stride": u32(*stride), "pad_amount": pairs([0, 0], [0, 0]), "output_padding": u32(*extra),
+    }  # fmt: skip
+    out = tuple((n - 1) * s + k + e for n, k, s, e in zip(size, kernel, stride, extra, strict=True))
+    fixed_case("TransposeConv2d", size, kernel, (16, 32), params, dtype, out)

@@ -239,6 +239,15 @@ def test_each_block_has_its_scale_and_offset(backend) -> None:
     assert np.array_equal(convolve(backend, "SFIXED_POINT_4", pack(values), q, shape), expected)
 
 
+@pytest.mark.parametrize("offset", [-3, np.int32(-3), np.array([-3]), np.full((1, 1, 1, 1), -3)])
+def test_one_offset_stands_for_those_of_all_blocks(backend, offset) -> None:
+    values = np.arange(24, dtype=np.int8).reshape(1, 1, 6, 4)
+    scales = np.array([[[[1, 2], [4, 8]]]], np.float32) / 16
+    q = Quantization(scales, offset, block=(1, 1, 3, 2))
+    expected = np.repeat(np.repeat(scales, 3, 2), 2, 3) * (values - 3.0)
+    assert np.array_equal(convolve(backend, np.int8, values, q, values.shape), expected)
+
+
 @pytest.mark.parametrize("wide", [np.uint8, np.uint16])
 @pytest.mark.parametrize("axis", [2, 3])
 def test_an_expansion_multiplies_the_scales_of_an_axis(backend, wide, axis: int) -> None:

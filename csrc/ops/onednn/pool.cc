@@ -43,7 +43,7 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
     after[i] = end_padding;
     window *= static_cast<double>(filter[i]);
   }
-  if (!TakesWindows(in, filter, stride, {}, before, after)) return KernelPtr();
+  if (!TakesWindows(in, out, filter, stride, {}, before, after, false)) return KernelPtr();
   const double work = window * static_cast<double>(out.elements());
   if (work < kLeastWork) return KernelPtr();
   const dnnl_alg_kind_t algorithm = max         ? dnnl_pooling_max

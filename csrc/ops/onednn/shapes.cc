@@ -50,10 +50,27 @@ void MatrixLayout(const Shape& shape, bool transposed, size_t rank, Dims* dims, 
   }
 }
 
+// Whether every window has a tap inside of the image, along one dim.
+bool MeetImage(int64_t image, int64_t windows, int64_t window, int64_t stride, int64_t distance,
+               int64_t before) {
+  const auto meets = [&](int64_t n) {
+    const int64_t first = n * stride - before;
+    const int64_t outside = first < 0 ? (-first + distance - 1) / distance : 0;  // taps in front
+    return outside < window && first + outside * distance < image;
+  };
+  // Those behind the padding in front start inside, as far as the last one does.
+  const int64_t hanging = std::min(windows, before / stride + 1);
+  for (int64_t n = 0; n < hanging; ++n) {
+    if (!meets(n)) return false;
+  }
+  return meets(windows - 1);
+}
+
 }  // namespace
 
-bool TakesWindows(const Tensor& image, const Dims& window, const Dims& strides, const Dims& gaps,
-                  const Dims& before, const Dims& after) {
+bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window,
+                  const Dims& strides, const Dims& gaps, const Dims& before, const Dims& after,
+                  bool integers) {
   constexpr int64_t kMostPadding = 4096, kMostWindow = 65536, kMostCode = int64_t{1} << 18;
   double step = sizeof(float) * static_cast<double>(image.shape.back());  // from pixel to pixel
   for (size_t i = window.size(); i-- > 0;) {
@@ -61,9 +78,18 @@ bool TakesWindows(const Tensor& image, const Dims& window, const Dims& strides, 
         (before[i] + after[i]) * window[i] > kMostCode) {
       return false;
     }
-    const double gap = gaps.empty() ? 0 : static_cast<double>(gaps[i]);
-    const double span = static_cast<double>(window[i] - 1) * (gap + 1) + 1;
+    const int64_t distance = gaps.empty() ? 1 : gaps[i] + 1;  // from tap to tap
+    const double span = static_cast<double>(window[i] - 1) * static_cast<double>(distance) + 1;
     if ((span + static_cast<double>(strides[i])) * step > INT32_MAX) return false;
+    const bool one = window[i] == 1;
+    if (integers && !one && strides[i] > 1 && (distance > 1 || strides[i] > window[i])) {
+      return false;
+    }
+    if ((!one && distance > image.shape[i + 1]) ||
+        !MeetImage(image.shape[i + 1], windows.shape[i + 1], window[i], strides[i], distance,
+                   before[i])) {
+      return false;
+    }
     step *= image.shape[i + 1];
   }
   return true;
@@ -90,7 +116,14 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
     c.after.push_back(pads[2 * i + 1]);
   }
   const Dims window(weights.shape.begin(), weights.shape.end() - 2);
-  if (!TakesWindows(transposed ? out : in, window, c.strides, c.gaps, c.before, c.after)) {
+  // Pixels of a transposed convolution that no tap reaches, between them or behind the last, get
+  // the bias alone: oneDNN leaves them out of its sums, and out of what it allocates.
+  for (size_t i = 0; transposed && i < c.spatial; ++i) {
+    const int64_t last = (int64_t{in.shape[i + 1]} - 1) * c.strides[i] - c.before[i] + window[i];
+    if (c.strides[i] > window[i] || last < out.shape[i + 1]) return std::nullopt;
+  }
+  if (!TakesWindows(transposed ? out : in, transposed ? in : out, window, c.strides, c.gaps,
+                    c.before, c.after, IsFixed(in.dtype))) {
     return std::nullopt;
   }
   LayOutWeights(weights, &c);

@@ -9,12 +9,14 @@
 
 namespace qnnrt::onednn {
 
-// Whether oneDNN's code generators stand these windows: they keep distances in memory in 32 bits,
-// and write code for each column of a window that hangs over the edge. Portable kernels take
-// others. `image` is what the windows go over, channel last; `gaps` is empty where there is no
-// dilation.
-bool TakesWindows(const Tensor& image, const Dims& window, const Dims& strides, const Dims& gaps,
-                  const Dims& before, const Dims& after);
+// Whether oneDNN's code generators stand these windows. They keep distances in memory in 32 bits,
+// write code for each column of a window that hangs over the edge, and some write and read
+// elsewhere when a window has no tap inside of the image at all. Portable kernels take such
+// windows. `image` is what the windows go over, `windows` has as many along each dim as there are
+// windows, both channel last; `gaps` is empty where there is no dilation.
+bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window,
+                  const Dims& strides, const Dims& gaps, const Dims& before, const Dims& after,
+                  bool integers);
 
 struct ConvShape {
   size_t spatial;  // 1, 2 or 3

@@ -87,6 +87,11 @@ Result<KernelPtr> MakeTileKernel(const Node& node, const KernelOptions& options,
     src = ChannelLast(in, s.bytes);
     dst = ChannelLast(out, dnnl_s32);
   }
+  const Dims strides{s.stride_h, s.stride_w}, gaps{s.dilation_h - 1, s.dilation_w - 1}, none{0, 0};
+  if (!s.product &&
+      !TakesWindows(in, out, {s.kernel_h, s.kernel_w}, strides, gaps, none, none, true)) {
+    return KernelPtr();
+  }
   inner.inputs = {&in, node.inputs[1]};
   inner.outputs = {&out};
   const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
@@ -94,7 +99,6 @@ Result<KernelPtr> MakeTileKernel(const Node& node, const KernelOptions& options,
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
                   {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
-  const Dims strides{s.stride_h, s.stride_w}, gaps{s.dilation_h - 1, s.dilation_w - 1}, none{0, 0};
   const Api& api = TheApi();
   return MakePrimitiveKernel(
       problem, [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
