@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import struct
@@ -98,6 +99,21 @@ def test_structs_of_a_client_have_the_same_effect(tmp_path: Path) -> None:
         with qnnrt.Session(add_model(), backend, options=options) as s:
             assert [step["fused"] for step in described(s)["steps"]] == [[], []]
             assert s.profile()[-1].events == ()
+
+
+def test_bytes_that_are_a_switch_are_0_or_1() -> None:
+    for value in (0, 1):
+        qnnrt.qnn.Backend.open("gpu", options=[(0, struct.pack("=IIQ", 0, 0, value))]).close()
+    for value in (2, 255):
+        with pytest.raises(qnnrt.QnnError, match=f"it is 0 or 1, got {value}"):
+            qnnrt.qnn.Backend.open("gpu", options=[(0, struct.pack("=IIQ", 0, 0, value))])
+
+
+def test_a_folder_of_programs_has_a_name() -> None:
+    empty = ctypes.create_string_buffer(b"")
+    for address in (0, ctypes.addressof(empty)):
+        with pytest.raises(qnnrt.QnnError, match="the path must not be null or empty"):
+            qnnrt.qnn.Backend.open("gpu", options=[(0, struct.pack("=IIQ", 1, 0, address))])
 
 
 def test_what_a_backend_was_opened_with_is_for_its_sessions(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ TEST(lists_and_texts_are_kept) {
   CHECK(given->library_path == "/b.so" && given->dump_path == "/d");
   o.skip_options.skip_delegate_ops = nullptr;
   CHECK(Refused(ReadOptions(o).status(), "skip_options"));
+  o.skip_options.skip_delegate_ops_nr = 1;
+  CHECK(Refused(ReadOptions(o).status(), "skip_options"));
   o.skip_options.skip_delegate_ops_nr = 0;
   CHECK_OK(ReadOptions(o).status());
   o.skip_options.skip_delegate_node_ids = nullptr;

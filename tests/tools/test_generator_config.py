@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from qnnrt import _core
+from qnnrt.cli._common import UsageError
 from qnnrt.cli._config_file import read_config
 from qnnrt.qnn.backend import library_path
+from qnnrt.support.json_checks import JsonError
 from support.generator import generator, net_run, outer
 from support.tool_cases import (
     EXPECTED,
@@ -188,6 +190,58 @@ def test_custom_configs_have_the_layout_of_the_c_structs(tmp_path: Path) -> None
     (custom,) = settings.context(from_binary=False)["custom"]
     assert len(custom) == 24
     assert np.frombuffer(custom, np.uint32)[:3].tolist() == [11, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("key", "taken", "refused"),
+    [
+        ("vtcm_mb", (0, 8), (-1, 1.5)),
+        ("vtcm_size_in_bytes", (0, 1 << 20), (-1,)),
+        ("O", (1, 3), (0, 4)),
+        ("dlbc", (0, 1), (-1, 2)),
+        ("dlbc_weights", (0, 1), (-1, 2)),
+        ("hvx_threads", (1, 4), (0,)),
+        ("num_cores", (1,), (0,)),
+    ],
+)
+def test_where_the_numbers_of_a_key_end(
+    key: str, taken: tuple[int, ...], refused: tuple[float, ...], tmp_path: Path
+) -> None:
+    library = _core.Library.open(library_path("htp"))
+    for value in taken:
+        config = outer(tmp_path, {"graphs": [{"graph_names": ["m"], key: value}]})
+        assert len(read_config(config, library, print).graph("m")["custom"]) == 1
+    for wrong in refused:
+        config = outer(tmp_path, {"graphs": [{"graph_names": ["m"], key: wrong}]})
+        with pytest.raises(JsonError, match=f"{key}: expected a whole number"):
+            read_config(config, library, print)
+
+
+@pytest.mark.parametrize("value", [[1], 1, {"graph_names": ["m"]}, [{"graph_names": ["m"]}, None]])
+def test_a_list_of_objects_has_nothing_else(value: Any, tmp_path: Path) -> None:
+    library = _core.Library.open(library_path("htp"))
+    with pytest.raises(JsonError, match="graphs: expected a list of objects"):
+        read_config(outer(tmp_path, {"graphs": value}), library, print)
+
+
+def test_a_core_says_what_has_no_effect(tmp_path: Path) -> None:
+    library = _core.Library.open(library_path("htp"))
+    for core, count in (({"hmx_timeout_us": 5}, 1), ({"hmx_timeout_us": 0}, 1), ({}, 0)):
+        warnings: list[str] = []
+        read_config(outer(tmp_path, {"devices": [{"cores": [core]}]}), library, warnings.append)
+        assert sum("hmx_timeout_us has no effect" in line for line in warnings) == count
+
+
+def test_device_options_name_the_only_device_and_core() -> None:
+    library = _core.Library.open(library_path("htp"))
+    for good in ("", "device_id:0", "device_id:0;core_id:0", "core_id:0;"):
+        assert not read_config(None, library, print, good).device
+    for bad in ("device_id", "device_id:", "device_id:x", "device_id:-1", "soc:0"):
+        with pytest.raises(UsageError, match="expected device_id:N or core_id:N"):
+            read_config(None, library, print, bad)
+    for name in ("device", "core"):
+        with pytest.raises(UsageError, match=f"there is one {name}, number 0"):
+            read_config(None, library, print, f"{name}_id:1")
 
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/tools.md").read_text(encoding="utf-8")
