@@ -74,8 +74,12 @@ PARTS = (
             *("csrc/ops/fixed/requantize.cc", "qnnrt/quantization.py"),
             "qnnrt/importers/encodings.py",
         ),
-        ("graph_test", "binary_test", "system_test", "tflite_lowering_test", "lower_test"),
         (
+            *("encoding_test", "graph_test", "binary_test", "binary_tensor_test", "system_test"),
+            *("tflite_lowering_test", "lower_test"),
+        ),
+        (
+            "tests/quantization/test_coded.py",
             *("tests/quantization/test_encodings.py", "tests/quantization/test_quantize.py"),
             *("tests/quantization/test_encoding_limits.py", "tests/fixed/test_fixed_convert.py"),
             *("tests/fixed/test_fixed_elementwise.py", "tests/fixed/test_fixed_16.py"),
