@@ -9,11 +9,14 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+import qnnrt
+from qnnrt.importers import onnx as importer
 from qnnrt.importers.budget import Budget
 from qnnrt.importers.onnx import checks, fold
 from qnnrt.importers.onnx.fold_table import EVALUATORS
 from qnnrt.importers.onnx.nodes import OnnxNode
 from support.onnx import cases as onnx_cases
+from support.onnx.models import model_of, node
 
 
 def _node(model: onnx.ModelProto) -> OnnxNode | None:
@@ -75,3 +78,15 @@ def test_constants_are_what_the_cases_of_the_operator_expect(op: str) -> None:
                 failed.append(f"{case.name}: {exc}")
     assert not failed, f"{len(failed)} of {tried} failed\n" + "\n".join(failed)
     assert tried or op in LEFT_OUT
+
+
+@pytest.mark.parametrize("opset", [18, 22])
+def test_softplus_of_large_constants_is_no_infinity(opset: int) -> None:
+    """The function that ONNX defines it by, log(exp(x) + 1), overflows."""
+    large = np.array([1.0, 88.0, 90.0, 118.0], np.float32)
+    nodes = [node("Softplus", ["c"], ["s"]), node("Add", ["x", "s"], ["y"])]
+    model = importer.load(model_of(nodes, {"x": (4,)}, ["y"], {"c": large}, opset, {}, []))
+    with qnnrt.Session(model, backend="cpu") as session:
+        found = session.run({"x": np.zeros(4, np.float32)})["y"]
+    wanted = np.logaddexp(0, large.astype(np.float64))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -37,13 +37,14 @@ RANDOM = {
 
 #: Operators on images, sequences and the like, which compute no shapes or parameters: the graph
 #: computes them from constants as from anything else. ONNX's evaluator would ignore attributes of
-#: some, of some it has the wrong shapes, and results of old versions.
+#: some, of some it has the wrong shapes, and results of old versions. The function that ONNX
+#: defines Softplus by overflows from 89 on.
 _COMPUTED = {
     "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GRU", "GlobalAveragePool",
     "GlobalLpPool", "GlobalMaxPool", "GridSample", "GroupNormalization", "Hardmax",
     "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "LogSoftmax",
     "LpNormalization", "LpPool", "MaxPool", "MeanVarianceNormalization", "RMSNormalization",
-    "RNN", "Resize", "RoiAlign", "Softmax", "Upsample",
+    "RNN", "Resize", "RoiAlign", "Softmax", "Softplus", "Upsample",
 }  # fmt: skip
 
 
