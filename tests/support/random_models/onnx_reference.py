@@ -129,6 +129,30 @@ def _batch_norm(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
     return np.asarray((x - mean) / np.sqrt(variance + attrs.get("epsilon", 1e-5)) * scale + bias)
 
 
+def _conv_transpose(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
+    """Every element of the input times the kernel of its channel, added up where it lies."""
+    x, w, *rest = inputs
+    rank, groups = x.ndim - 2, attrs.get("group", 1)
+    strides, extra = (attrs.get(k, [v] * rank) for k, v in (("strides", 1), ("output_padding", 0)))
+    pads, kernel, each = attrs.get("pads", [0] * 2 * rank), w.shape[2:], w.shape[1]
+    full = [(d - 1) * s + k + e for d, s, k, e in zip(x.shape[2:], strides, kernel, extra,
+                                                      strict=True)]  # fmt: skip
+    y = np.zeros((x.shape[0], each * groups, *full))
+    inner = x.shape[1] // groups
+    for group in range(groups):
+        ins, outs = (slice(group * n, group * n + n) for n in (inner, each))
+        for at in np.ndindex(*kernel):
+            where = [slice(t, t + (d - 1) * s + 1, s)
+                     for t, d, s in zip(at, x.shape[2:], strides, strict=True)]  # fmt: skip
+            taps = w[(ins, slice(None), *at)]
+            y[(slice(None), outs, *where)] += np.einsum("ni...,io->no...", x[:, ins], taps)
+    kept = [slice(b, n - e) for b, e, n in zip(pads[:rank], pads[rank:], full, strict=True)]
+    y = y[(slice(None), slice(None), *kept)]
+    if rest and rest[0] is not None:
+        y = y + rest[0].reshape(-1, *[1] * rank)
+    return np.asarray(y)
+
+
 def _global_max(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
     return np.asarray(inputs[0].max(tuple(range(2, inputs[0].ndim)), keepdims=True))
 
@@ -147,11 +171,11 @@ def _lp_normalization(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
 #: LRN: the window ends at channel 5 of any tensor, or behind the last one.
 #: BatchNormalization: before opset 14 a tuple, or epsilon left out. LpNormalization: no absolute
 #: values for p = 1. LpPool: the average over what a partial window holds times all of the kernel
-#: (with ceil_mode). LSTM, GRU, RNN: one direction alone, input_forget and clip without effect.
-#: Softmax and its kin, below: the flattening of opsets before 13 is missing. RoiAlign before opset
-#: 16, further below: coordinates as later ones have them.
+#: (with ceil_mode). ConvTranspose: groups of one channel. LSTM, GRU, RNN: one direction alone,
+#: input_forget and clip without effect. Softmax and its kin, below: the flattening of opsets before
+#: 13 is missing. RoiAlign before opset 16, further below: coordinates as later ones have them.
 OWN: dict[str, Own] = {
-    "GlobalLpPool": _global_lp, "GroupNormalization": _group_norm,
+    "ConvTranspose": _conv_transpose, "GlobalLpPool": _global_lp, "GroupNormalization": _group_norm,
     "MeanVarianceNormalization": _mean_variance, "RMSNormalization": _rms_norm,
     "LRN": _lrn, "BatchNormalization": _batch_norm, "GlobalMaxPool": _global_max,
     "LpNormalization": _lp_normalization, "LpPool": _lp_pool,

@@ -298,9 +298,11 @@ def _windows(
     attrs: dict[str, Any] = {"kernel_shape": kernel}
     if g.chance(0.7):
         attrs["strides"] = strides
+    # Negative auto_pad: ONNX Runtime refuses it in pools, onnx's evaluator crops; here it is 0.
+    gaps = "strides" in attrs and any(s > k for s, k in zip(strides, kernel, strict=True))
     if padded:
         attrs["pads"] = before + after
-    elif g.chance(0.25) and all(d == 1 for d in dilations):
+    elif g.chance(0.25) and not any(d > 1 for d in dilations) and (exact or not gaps):
         attrs["auto_pad"] = g.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
     if any(d > 1 for d in dilations):
         attrs["dilations"] = dilations
