@@ -34,8 +34,13 @@ def pool(g: Growing, op: str) -> Plan:
         after = g.int(0, k - 1) if g.chance(0.5) else 0
         if size + before + after < k:
             k, before, after = size, 0, 0
+        stride = g.int(1, 3)
+        if g.chance(0.03):  # mostly padding; but the maximum of nothing is none
+            k, stride = g.choice((1, 5, 30, 1000)), g.choice((1, 7, 50))
+            before = g.int(0, k - 1)
+            after = min(max(0, k - size - before) + g.int(0, 12), k - 1)
         sizes.append(k)
-        strides.append(g.int(1, 3))
+        strides.append(stride)
         pads.append([before, after])
     params: dict[str, Any] = {
         "filter_size": np.asarray(sizes, np.uint32), "stride": np.asarray(strides, np.uint32),

@@ -56,6 +56,8 @@ def _out(g: Growing, x: str) -> str:
 
 def _geometry(g: Growing, size: int, dilated: bool = True) -> tuple[int, int, int, int, int]:
     """Kernel, stride, dilation, pads of one dimension."""
+    if g.chance(0.03):
+        return _far(g, size, dilated)
     kernel, stride = g.choice((1, 1, 2, 3, 3, 4)), g.choice((1, 1, 2, 3))
     dilation = g.choice((1, 1, 2, 3)) if dilated else 1
     reach = dilation * (kernel - 1) + 1
@@ -65,6 +67,16 @@ def _geometry(g: Growing, size: int, dilated: bool = True) -> tuple[int, int, in
     if size + before + after < reach:
         kernel, dilation, before, after = 1, 1, 0, 0
     return kernel, stride, dilation, before, after
+
+
+def _far(g: Growing, size: int, dilated: bool) -> tuple[int, int, int, int, int]:
+    """Taps far apart, windows without any tap inside, strides over them: what nobody needs, and
+    what generators of code get wrong."""
+    kernel, stride = g.int(1, 7), g.choice((1, 1, 2, 7, 50))
+    dilation = g.choice((1, 5, 64, 128, 1000)) if dilated else 1
+    missing = max(0, dilation * (kernel - 1) + 1 - size)
+    before = g.int(0, missing) + g.int(0, 6)
+    return kernel, stride, dilation, before, max(0, missing - before) + g.int(0, 12)
 
 
 def _image(g: Growing, op: str, rank: int) -> str:
