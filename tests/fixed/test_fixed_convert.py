@@ -53,6 +53,22 @@ def test_dequantize_all_codes(op: str, of: Fixed) -> None:
     np.testing.assert_array_equal(got, of.dequantize(x).astype(np.float16))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+@pytest.mark.parametrize("channels", [3, 7, 100, 1001])
+def test_every_channel_has_its_scale_wherever_a_piece_begins(
+    dtype: type, channels: int, threads: int
+) -> None:
+    rng = np.random.default_rng(channels)
+    scales = np.exp2(rng.integers(-6, 3, channels)).astype(np.float32)
+    of = Fixed(dtype, scales, np.zeros(channels, np.int32), 2)
+    x = rng.integers(-120, 121, (9, 1000 // channels * 5 + 3, channels)).astype(dtype)
+    [got] = run_fixed("Dequantize", [(x, of)], [(x.shape, np.float32)], threads=threads)
+    np.testing.assert_array_equal(got, x * scales)
+    back = run_fixed("Quantize", [got], [(x.shape, of)], threads=threads)
+    np.testing.assert_array_equal(back[0], x)
+
+
 @pytest.mark.parametrize(
     ("given", "wanted"), list(product(INTEGERS, INTEGERS)), ids=lambda name: name.replace("int", "")
 )

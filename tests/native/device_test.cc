@@ -101,6 +101,29 @@ TEST(platform_infos_are_freed_once_and_by_whom_they_belong_to) {
   CHECK_EQ(q.deviceFree(device), 0u);
 }
 
+TEST(the_only_core_is_number_0) {
+  const QnnDevice_PlatformInfo_t* one = nullptr;
+  REQUIRE(q.deviceGetPlatformInfo(nullptr, &one) == 0);
+  QnnDevice_PlatformInfo_t info = *one;
+  QnnDevice_HardwareDeviceInfo_t hardware = info.v1.hwDevices[0];
+  QnnDevice_CoreInfo_t core = hardware.v1.cores[0];
+  hardware.v1.cores = &core;
+  info.v1.hwDevices = &hardware;
+  QnnDevice_Config_t wanted{};
+  wanted.option = QNN_DEVICE_CONFIG_OPTION_PLATFORM_INFO;
+  wanted.hardwareInfo = &info;
+  List<QnnDevice_Config_t> config(wanted);
+  Qnn_DeviceHandle_t device = nullptr;
+  REQUIRE(q.deviceCreate(nullptr, config.list, &device) == 0);
+  CHECK_EQ(q.deviceFree(device), 0u);
+  core.v1.coreId = 1;
+  CHECK_EQ(q.deviceCreate(nullptr, config.list, &device), Code{QNN_DEVICE_ERROR_INVALID_CONFIG});
+  core.v1.coreId = 0;
+  hardware.v1.cores = nullptr;
+  CHECK_EQ(q.deviceCreate(nullptr, config.list, &device), Code{QNN_DEVICE_ERROR_INVALID_CONFIG});
+  CHECK_EQ(q.deviceFreePlatformInfo(nullptr, one), 0u);
+}
+
 // The union of QnnHtpDevice_CustomConfig_t at byte 4 (core API 2.32) and at byte 8 (2.40).
 TEST(device_configs_of_both_layouts_say_the_same) {
   struct Case {

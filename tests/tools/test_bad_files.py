@@ -43,6 +43,7 @@ def net_run(*more: str) -> list[str]:
             "text 'a.x00b' has a zero byte",
         ),
         ('{"backend_extensions": {"config_file_path": "\\ud800"}}', "half of a character"),
+        ('{"backend_extensions": {"config_file_path": "a\\udfffb"}}', "half of a character"),
         ('{"context_configs": {"context_priority": "' + "x" * 99_999 + '"}}', "not 'x+[.]{3}$"),
         ('{"' + "x" * 99_999 + '": 1}', "unknown key 'x+[.]{3}; there are"),
     ],

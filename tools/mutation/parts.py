@@ -62,6 +62,7 @@ PARTS = (
         (
             *("tests/qnn/test_configs.py", "tests/qnn/test_config_limits.py"),
             *("tests/qnn/test_config_effects.py", "tests/lpai/test_lpai_config.py"),
+            "tests/lpai/test_lpai_net_run.py",
             *("tests/tools/test_generator_config.py", "tests/tools/test_throughput.py"),
             *("tests/gpu/test_gpu_config.py", "tests/tflite/test_tflite_options.py"),
         ),
@@ -75,7 +76,14 @@ PARTS = (
             "qnnrt/importers/encodings.py",
         ),
         (
-            *("encoding_test", "graph_test", "binary_test", "binary_tensor_test", "system_test"),
+            *(
+                "encoding_test",
+                "read_encoding_test",
+                "graph_test",
+                "binary_test",
+                "binary_tensor_test",
+                "system_test",
+            ),
             *("tflite_lowering_test", "lower_test"),
         ),
         (
