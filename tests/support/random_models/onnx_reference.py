@@ -70,16 +70,18 @@ def _global_lp(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
     )  # fmt: skip
 
 
-def _lp_pool(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
-    """Windows of |x|**p, summed: what lies in the padding, or behind it, adds nothing."""
-    (x,) = inputs
-    kernel, rank = attrs["kernel_shape"], inputs[0].ndim - 2
+def _window_sums(
+    attrs: dict[str, Any], values: np.ndarray, ones: bool = False
+) -> np.ndarray:  # fmt: skip
+    """Sums over windows: what lies in the padding, or behind it, adds nothing; with `ones`, how
+    many elements and pads a window has, those behind the padding left out."""
+    kernel, rank = attrs["kernel_shape"], values.ndim - 2
     strides = attrs.get("strides", [1] * rank)
     dilations = attrs.get("dilations", [1] * rank)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     auto, pads = attrs.get("auto_pad", b"NOTSET").decode(), attrs.get("pads", [0] * 2 * rank)
-    powers, p = np.abs(x) ** attrs.get("p", 2), attrs.get("p", 2)
-    for i, (size, r, step) in enumerate(zip(x.shape[2:], reach, strides, strict=True)):
+    shape = values.shape
+    for i, (size, r, step) in enumerate(zip(shape[2:], reach, strides, strict=True)):
         before, after = (0, 0) if auto == "VALID" else (pads[i], pads[i + rank])
         if auto.startswith("SAME"):
             both = max((-(-size // step) - 1) * step + r - size, 0)
@@ -89,12 +91,27 @@ def _lp_pool(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
         if (count - 1) * step >= size + before:  # it would begin in the padding at the end
             count -= 1
         behind = max((count - 1) * step + r - size - before, 0)
-        amounts = [(before, behind) if axis == i + 2 else (0, 0) for axis in range(x.ndim)]
-        wide = np.moveaxis(np.pad(powers, amounts), i + 2, 0)
+        wide = np.moveaxis(values, i + 2, 0)
+        edge = wide[:1] if ones else wide[:1] * 0
+        parts = [edge] * before + [wide] + [edge] * min(after, behind)
+        parts += [wide[:1] * 0] * (behind - min(after, behind))
+        wide = np.concatenate(parts)
         taps = range(0, r, dilations[i])
         total = sum(wide[t : t + (count - 1) * step + 1 : step] for t in taps)
-        powers = np.moveaxis(np.asarray(total), 0, i + 2)
-    return np.asarray(powers ** (1 / p))
+        values = np.moveaxis(np.asarray(total), 0, i + 2)
+    return values
+
+
+def _lp_pool(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
+    p = attrs.get("p", 2)
+    return np.asarray(_window_sums(attrs, np.abs(inputs[0]) ** p) ** (1 / p))
+
+
+def _average_pool(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
+    """onnx's evaluator counts what hangs over the padding in some versions."""
+    (x,) = inputs
+    counts = _window_sums(attrs, np.ones_like(x), ones=bool(attrs.get("count_include_pad")))
+    return np.asarray(_window_sums(attrs, x) / counts)
 
 
 def _softmax(attrs: dict[str, Any], inputs: list[Any], opset: int, op: str) -> np.ndarray:
@@ -175,6 +192,7 @@ def _lp_normalization(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
 #: input_forget and clip without effect. Softmax and its kin, below: the flattening of opsets before
 #: 13 is missing. RoiAlign before opset 16, further below: coordinates as later ones have them.
 OWN: dict[str, Own] = {
+    "AveragePool": _average_pool,
     "ConvTranspose": _conv_transpose, "GlobalLpPool": _global_lp, "GroupNormalization": _group_norm,
     "MeanVarianceNormalization": _mean_variance, "RMSNormalization": _rms_norm,
     "LRN": _lrn, "BatchNormalization": _batch_norm, "GlobalMaxPool": _global_max,
