@@ -238,3 +238,20 @@ def test_a_linear_resize_goes_by_its_scales(mode: str, off: float) -> None:
     with qnnrt.Session(model, backend="cpu") as session:
         found = session.run({"x": x})["y"]
     np.testing.assert_allclose(found, wanted, rtol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "padding"),
+    [
+        ({"strides": [2, 2], "output_shape": [13, 9]}, r"\[4, 0\]"),
+        ({"strides": [1, 2], "dilations": [3, 1], "output_padding": [2, 1]}, r"\[2, 1\]"),
+    ],
+)
+def test_an_output_padding_that_qnn_does_not_have_is_said_at_load(
+    attributes: dict[str, list[int]], padding: str
+) -> None:
+    weights = {"w": np.ones((1, 1, 3, 3), np.float32)}
+    transposed = node("ConvTranspose", ["x", "w"], ["y"], **attributes)
+    model = make([transposed], {"x": (1, 1, 4, 4)}, ["y"], weights)
+    with pytest.raises(UnsupportedOpError, match=f"output padding {padding} that is not less"):
+        importer.load(model)

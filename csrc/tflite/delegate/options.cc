@@ -144,7 +144,7 @@ Status Check(const TfLiteQnnDelegateOptions& o) {
       return Wrong(std::string(spec.key) + " is " + std::to_string(value) + "; it goes from 0 to " +
                    std::to_string(Most(spec)));
   }
-  const auto type = static_cast<int64_t>(o.backend_type);
+  const int64_t type = Get(kOptions[0], o);  // a client's: any number
   const std::string give = "; give htp (or cpu, which is this runtime's own)";
   if (type == kUndefinedBackend) return Wrong("backend_type is missing" + give);
   if (type != kQnnrtCpuBackend && (type < 0 || type > Most(kOptions[0])))
@@ -155,10 +155,10 @@ Status Check(const TfLiteQnnDelegateOptions& o) {
 }
 
 Status NeedsLibrary(const Options& o) {
-  const auto type = static_cast<int>(o.c.backend_type);
+  const int64_t type = Get(kOptions[0], o.c);
   if (!o.library_path.empty() || type == kHtpBackend || type == kQnnrtCpuBackend)
     return Status::Ok();
-  return Wrong("backend_type " + Names(kOptions[0])[type] +
+  return Wrong("backend_type " + Names(kOptions[0])[static_cast<size_t>(type)] +
                " is none of this runtime's backends for TFLite (htp, cpu); give its QNN library as "
                "library_path");
 }

@@ -70,6 +70,8 @@ def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
         kernel = list(w.shape[2:])
     if spatial == 3:
         return _transpose3d(c, n, x, w, group, stride, pads, extra)
+    if any(e >= s for e, s in zip(extra, stride, strict=True) if e):
+        raise Unsupported(f"output padding {extra} that is not less than the strides {stride}")
     channels = w.shape[1] * group
     out = [stride[i] * (size[i] - 1) + extra[i] + kernel[i] - sum(pads[i]) for i in range(spatial)]
     if spatial == 1:
