@@ -186,7 +186,7 @@ CASES = [
     conv("1x1", (14, 13), (24, 40), (1, 1)),
     conv("1x1 stride 2", (15, 14), (32, 16), (1, 1), stride=2),
     conv("first layer 7x7", (33, 31), (3, 64), (7, 7), stride=2, pads=((3, 2), (2, 3))),
-    conv("odd channels", (15, 14), (17, 33), (3, 2), pads=((0, 1), (2, 0))),
+    conv("odd channels", (15, 14), (17, 33), (3, 4), pads=((0, 1), (2, 0))),
     conv("one channel", (15, 14), (1, 1), (5, 5)),
     conv("dilated", (20, 19), (8, 12), (3, 3), dilation=2, pads=((2, 2), (1, 3))),
     conv("grouped", (14, 13), (24, 36), (3, 3), group=3, pads=SAME),
