@@ -96,7 +96,7 @@ Status ReadGraphConfig(const Backend& backend, const QnnGraph_Config_t** config,
                        GraphOptions* options, GraphSettings* settings);
 
 // One of the four. Errors: the row's scope.
-Status CheckPriority(const ConfigRow& row, Qnn_Priority_t priority);
-const char* PriorityName(Qnn_Priority_t priority);
+Status CheckPriority(const ConfigRow& row, uint32_t priority);
+const char* PriorityName(uint32_t priority);
 
 }  // namespace qnnrt

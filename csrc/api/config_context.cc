@@ -2,6 +2,7 @@
 #include "api/config_gpu.h"
 #include "api/config_lpai.h"
 #include "api/functions.h"
+#include "api/number_of.h"
 
 namespace qnnrt {
 namespace {
@@ -56,10 +57,11 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpContext_CustomConf
       static const char* const kTypes[] = {"SEQUENTIAL_WITH_VA_OPTIMIZATION",
                                            "SEQUENTIAL_WITHOUT_VA_OPTIMIZATION",
                                            "CONCURRENT_OPTIMIZATION"};
-      if (c.shareResOptType < 0 || c.shareResOptType > CONCURRENT_OPTIMIZATION)
-        return InvalidConfig(row, "the type is 0, 1 or 2, got " +
-                                      std::to_string(static_cast<int>(c.shareResOptType)));
-      return Json(std::string(kTypes[c.shareResOptType]));
+      const uint32_t type = NumberOf(c.shareResOptType);
+      if (type > CONCURRENT_OPTIMIZATION)
+        return InvalidConfig(
+            row, "the type is 0, 1 or 2, got " + std::to_string(static_cast<int32_t>(type)));
+      return Json(std::string(kTypes[type]));
     }
     case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING:
       return ReadGroup(row, c.concurrentGroupRegistration);
@@ -72,7 +74,7 @@ Result<std::string> Read(const ConfigRow& row, const QnnContext_Config_t& c,
                          ContextOptions* options) {
   switch (c.option) {
     case QNN_CONTEXT_CONFIG_OPTION_PRIORITY:
-      QNNRT_RETURN_IF_ERROR(CheckPriority(row, c.priority));
+      QNNRT_RETURN_IF_ERROR(CheckPriority(row, NumberOf(c.priority)));
       options->priority = c.priority;
       return Json(std::string(PriorityName(c.priority)));
     case QNN_CONTEXT_CONFIG_OPTION_OEM_STRING:
@@ -81,7 +83,7 @@ Result<std::string> Read(const ConfigRow& row, const QnnContext_Config_t& c,
       return Json(options->oem_string);
     case QNN_CONTEXT_CONFIG_ASYNC_EXECUTION_QUEUE_DEPTH: {
       const auto& depth = c.asyncExeQueueDepth;
-      if (depth.type != QNN_CONTEXT_ASYNC_EXECUTION_QUEUE_DEPTH_TYPE_NUMERIC)
+      if (NumberOf(depth.type) != QNN_CONTEXT_ASYNC_EXECUTION_QUEUE_DEPTH_TYPE_NUMERIC)
         return InvalidConfig(row, "its type must be NUMERIC (0)");
       if (depth.depth < 1 || depth.depth > kMaxQueueDepth)
         return InvalidConfig(row, "the depth is from 1 to " + std::to_string(kMaxQueueDepth) +
@@ -99,14 +101,15 @@ Result<std::string> Read(const ConfigRow& row, const QnnContext_Config_t& c,
     case QNN_CONTEXT_CONFIG_PERSISTENT_BINARY:
       options->persistent_binary = c.isPersistentBinary != 0;
       return Json(options->persistent_binary);
-    case QNN_CONTEXT_CONFIG_BINARY_COMPATIBILITY:
-      if (c.binaryCompatibilityType != QNN_CONTEXT_BINARY_COMPATIBILITY_PERMISSIVE &&
-          c.binaryCompatibilityType != QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT)
+    case QNN_CONTEXT_CONFIG_BINARY_COMPATIBILITY: {
+      const uint32_t type = NumberOf(c.binaryCompatibilityType);
+      if (type != QNN_CONTEXT_BINARY_COMPATIBILITY_PERMISSIVE &&
+          type != QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT)
         return InvalidConfig(row, "it is PERMISSIVE (0) or STRICT (1), got " +
-                                      std::to_string(static_cast<int>(c.binaryCompatibilityType)));
-      options->strict_compatibility =
-          c.binaryCompatibilityType == QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT;
+                                      std::to_string(static_cast<int32_t>(type)));
+      options->strict_compatibility = type == QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT;
       return Json(std::string(options->strict_compatibility ? "STRICT" : "PERMISSIVE"));
+    }
     case QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT:
       options->defer_graph_init = c.isGraphInitDeferred != 0;
       return Json(options->defer_graph_init);
@@ -121,7 +124,7 @@ Result<std::string> Read(const ConfigRow& row, const QnnContext_Config_t& c,
 
 }  // namespace
 
-const char* PriorityName(Qnn_Priority_t priority) {
+const char* PriorityName(uint32_t priority) {
   switch (priority) {
     case QNN_PRIORITY_LOW:
       return "low";
@@ -136,11 +139,11 @@ const char* PriorityName(Qnn_Priority_t priority) {
   }
 }
 
-Status CheckPriority(const ConfigRow& row, Qnn_Priority_t priority) {
+Status CheckPriority(const ConfigRow& row, uint32_t priority) {
   if (PriorityName(priority) != nullptr) return Status::Ok();
   return InvalidConfig(
       row, "a priority is LOW (0), NORMAL (100), NORMAL_HIGH (150) or HIGH (200), got " +
-               std::to_string(static_cast<int>(priority)));
+               std::to_string(static_cast<int32_t>(priority)));
 }
 
 Status ReadContextConfig(const Backend& backend, const QnnContext_Config_t** config, uint8_t call,

@@ -6,6 +6,7 @@
 #include "api/config_gpu.h"
 #include "api/config_lpai.h"
 #include "api/functions.h"
+#include "api/number_of.h"
 
 namespace qnnrt {
 namespace {
@@ -150,19 +151,20 @@ Result<std::string> Read(const ConfigRow& row, const QnnGraph_Config_t& c,
                          GraphSettings* settings) {
   switch (c.option) {
     case QNN_GRAPH_CONFIG_OPTION_PRIORITY:
-      QNNRT_RETURN_IF_ERROR(CheckPriority(row, c.priority));
+      QNNRT_RETURN_IF_ERROR(CheckPriority(row, NumberOf(c.priority)));
       settings->priority = c.priority;
       return Json(std::string(PriorityName(c.priority)));
     case QNN_GRAPH_CONFIG_OPTION_PROFILE_HANDLE:
       settings->profile = c.profileHandle;
       return Json(c.profileHandle != nullptr);
-    case QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_STATE:
-      if (c.profilingState != QNN_GRAPH_PROFILING_STATE_ENABLED &&
-          c.profilingState != QNN_GRAPH_PROFILING_STATE_DISABLED)
+    case QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_STATE: {
+      const uint32_t state = NumberOf(c.profilingState);
+      if (state != QNN_GRAPH_PROFILING_STATE_ENABLED && state != QNN_GRAPH_PROFILING_STATE_DISABLED)
         return InvalidConfig(row, "the state is ENABLED (1) or DISABLED (2), got " +
-                                      std::to_string(static_cast<int>(c.profilingState)));
-      settings->profiling = c.profilingState == QNN_GRAPH_PROFILING_STATE_ENABLED;
+                                      std::to_string(static_cast<int32_t>(state)));
+      settings->profiling = state == QNN_GRAPH_PROFILING_STATE_ENABLED;
       return Json(*settings->profiling);
+    }
     default:  // SET_PROFILING_NUM_EXECUTIONS
       settings->profiled_executions = c.numProfilingExecutions;
       return Json(uint64_t{c.numProfilingExecutions});
