@@ -59,10 +59,11 @@ Result<std::string> ReadOptimization(const ConfigRow& row,
       "SCHEDULE_THRESHOLD",  "FINALIZE_RETRIES",    "FINALIZE_OPTIMIZATION_FLAG",
       "ENABLE_DLBC",         "ENABLE_DLBC_WEIGHTS", "ENABLE_SPARSE_WEIGHTS_COMPRESSION",
       "ENABLE_SLC_ALLOCATOR"};
-  if (c.type < QNN_HTP_GRAPH_OPTIMIZATION_TYPE_SCHEDULE_THRESHOLD ||
-      c.type > QNN_HTP_GRAPH_OPTIMIZATION_TYPE_ENABLE_SLC_ALLOCATOR)
+  const uint32_t type = NumberOf(c.type);
+  if (type < QNN_HTP_GRAPH_OPTIMIZATION_TYPE_SCHEDULE_THRESHOLD ||
+      type > QNN_HTP_GRAPH_OPTIMIZATION_TYPE_ENABLE_SLC_ALLOCATOR)
     return InvalidConfig(row, "an optimization type is from 1 to 7, got " +
-                                  std::to_string(static_cast<int>(c.type)));
+                                  std::to_string(static_cast<int32_t>(type)));
   if (!std::isfinite(c.floatValue)) return InvalidConfig(row, "its value must be a finite number");
   // One config, seven values: those of other types stay.
   const std::string key = Json(std::string(kNames[c.type - 1])) + ":";
@@ -87,9 +88,10 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpGraph_CustomConfig
     case QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION:
       return ReadOptimization(row, c.optimizationOption, before);
     case QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION:
-      if (c.precision != QNN_PRECISION_FLOAT32 && c.precision != QNN_PRECISION_FLOAT16)
+      if (NumberOf(c.precision) != QNN_PRECISION_FLOAT32 &&
+          NumberOf(c.precision) != QNN_PRECISION_FLOAT16)
         return InvalidConfig(row, "the precision is FLOAT32 (0) or FLOAT16 (1), got " +
-                                      std::to_string(static_cast<int>(c.precision)));
+                                      std::to_string(static_cast<int32_t>(NumberOf(c.precision))));
       return Json(std::string(c.precision == QNN_PRECISION_FLOAT16 ? "FLOAT16" : "FLOAT32"));
     case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB:
       return Json(uint64_t{c.vtcmSizeInMB});
@@ -105,8 +107,9 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpGraph_CustomConfig
     case QNN_HTP_GRAPH_CONFIG_OPTION_NUM_CORES:
       return Json(uint64_t{c.numCores});
     case QNN_HTP_GRAPH_CONFIG_OPTION_PARALLEL_GRAPH_EXECUTION_CONFIG:
-      if (c.parallelGraphExecutionConfig.concurrency != QNN_HTP_GRAPH_CONCURRENCY_OPTION_DEFAULT &&
-          c.parallelGraphExecutionConfig.concurrency != QNN_HTP_GRAPH_CONCURRENCY_OPTION_ALL_SHARED)
+      if (const uint32_t number = NumberOf(c.parallelGraphExecutionConfig.concurrency);
+          number != QNN_HTP_GRAPH_CONCURRENCY_OPTION_DEFAULT &&
+          number != QNN_HTP_GRAPH_CONCURRENCY_OPTION_ALL_SHARED)
         return InvalidConfig(row, "concurrency is DEFAULT (0) or ALL_SHARED (1)");
       return Json(uint64_t{c.parallelGraphExecutionConfig.concurrency});
     case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_BYTES:

@@ -1,5 +1,6 @@
 #include "api/config_lpai.h"
 
+#include "api/number_of.h"
 #include "api/runtime.h"
 
 namespace qnnrt {
@@ -16,12 +17,14 @@ Status NullConfig(const ConfigRow& row) {
 Result<std::string> ReadMemType(const ConfigRow& row, const LpaiSettings& lpai, const void* config,
                                 ContextOptions* options) {
   if (config == nullptr) return NullConfig(row);
-  const auto type = *static_cast<const QnnLpaiMem_MemType_t*>(config);
-  if (type != QNN_LPAI_MEM_TYPE_DDR && type != QNN_LPAI_MEM_TYPE_TCM) {
-    const char* name = LpaiMemTypeName(type);
-    return InvalidConfig(row, "a model lies in DDR (1) or TCM (3), got " +
-                                  (name == nullptr ? Text(type) : std::string(name)));
+  const uint32_t number = NumberOf(*static_cast<const QnnLpaiMem_MemType_t*>(config));
+  if (number != QNN_LPAI_MEM_TYPE_DDR && number != QNN_LPAI_MEM_TYPE_TCM) {
+    const char* name = LpaiMemTypeName(number);
+    return InvalidConfig(
+        row, "a model lies in DDR (1) or TCM (3), got " +
+                 (name == nullptr ? Text(static_cast<int32_t>(number)) : std::string(name)));
   }
+  const auto type = static_cast<QnnLpaiMem_MemType_t>(number);
   if (type == QNN_LPAI_MEM_TYPE_TCM && !lpai.direct_mode)
     return InvalidConfig(row,
                          "TCM is within reach in direct mode alone (platform option "
@@ -50,9 +53,10 @@ Result<std::string> ReadAffinity(const ConfigRow& row, uint32_t cores, const voi
                                  LpaiGraphSettings* lpai) {
   if (config == nullptr) return NullConfig(row);
   const auto& affinity = *static_cast<const QnnLpaiGraph_CoreAffinity_t*>(config);
-  if (affinity.affinity != QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT &&
-      affinity.affinity != QNN_LPAI_GRAPH_CORE_AFFINITY_HARD)
-    return InvalidConfig(row, "affinity is SOFT (1) or HARD (2), got " + Text(affinity.affinity));
+  const uint32_t kind = NumberOf(affinity.affinity);
+  if (kind != QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT && kind != QNN_LPAI_GRAPH_CORE_AFFINITY_HARD)
+    return InvalidConfig(
+        row, "affinity is SOFT (1) or HARD (2), got " + Text(static_cast<int32_t>(kind)));
   const uint32_t selected = affinity.coreSelection;
   if ((selected & (selected - 1)) != 0 || uint64_t{selected} >> cores != 0) {
     return InvalidConfig(row, "coreSelection is 0 (any core) or the bit of one of the " +
@@ -66,10 +70,12 @@ Result<std::string> ReadPool(const ConfigRow& row, const void* config,
                              std::optional<LpaiPool>* pool) {
   if (config == nullptr) return NullConfig(row);
   const auto& memory = *static_cast<const QnnLpaiGraph_Mem_t*>(config);
-  if (memory.memType != QNN_LPAI_MEM_TYPE_DDR) {
-    const char* name = LpaiMemTypeName(memory.memType);
-    return InvalidConfig(row, "scratch and persistent memory are always in DDR (1), got " +
-                                  (name == nullptr ? Text(memory.memType) : std::string(name)));
+  const uint32_t type = NumberOf(memory.memType);
+  if (type != QNN_LPAI_MEM_TYPE_DDR) {
+    const char* name = LpaiMemTypeName(type);
+    return InvalidConfig(
+        row, "scratch and persistent memory are always in DDR (1), got " +
+                 (name == nullptr ? Text(static_cast<int32_t>(type)) : std::string(name)));
   }
   if (memory.addr == nullptr && memory.size != 0) {
     return InvalidConfig(
@@ -123,10 +129,10 @@ Status ReadLpaiBackendConfig(const BackendTraits& traits, const void* custom, ui
                          AdmitConfig(traits, ConfigScope::kLpaiBackend, c.option, call));
   if (c.config == nullptr) return NullConfig(*row);
   const auto& info = *static_cast<const QnnLpaiBackend_CustomConfigHwInfo_t*>(c.config);
-  const char* target = LpaiTargetName(info.lpaiTarget);
+  const char* target = LpaiTargetName(NumberOf(info.lpaiTarget));
   if (target == nullptr)
-    return InvalidConfig(
-        *row, "lpaiTarget is from X86 (0) to TENSILICA (3), got " + Text(info.lpaiTarget));
+    return InvalidConfig(*row, "lpaiTarget is from X86 (0) to TENSILICA (3), got " +
+                                   Text(static_cast<int32_t>(NumberOf(info.lpaiTarget))));
   const char* version = LpaiVersionName(info.hwVersion);
   if (version == nullptr) {
     return InvalidConfig(

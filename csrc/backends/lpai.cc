@@ -154,14 +154,14 @@ const char* LpaiVersionName(QnnLpaiBackend_HwVersion_t version) {
   return hardware == nullptr ? nullptr : hardware->name;
 }
 
-const char* LpaiTargetName(QnnLpaiBackend_Target_t target) {
+const char* LpaiTargetName(uint32_t target) {
   static const char* const kNames[] = {"X86", "ARM", "ADSP", "TENSILICA"};
-  return target >= 0 && target <= QNN_LPAI_BACKEND_TARGET_TENSILICA ? kNames[target] : nullptr;
+  return target <= QNN_LPAI_BACKEND_TARGET_TENSILICA ? kNames[target] : nullptr;
 }
 
-const char* LpaiMemTypeName(QnnLpaiMem_MemType_t type) {
+const char* LpaiMemTypeName(uint32_t type) {
   static const char* const kNames[] = {nullptr, "DDR", "LLC", "TCM", "PSRAM"};
-  return type >= 0 && type <= QNN_LPAI_MEM_TYPE_PSRAM ? kNames[type] : nullptr;
+  return type <= QNN_LPAI_MEM_TYPE_PSRAM ? kNames[type] : nullptr;
 }
 
 const BackendTraits& LpaiBackend() {

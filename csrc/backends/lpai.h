@@ -40,7 +40,7 @@ inline constexpr char kLpaiOptions[] =
 
 // "V5_1", "ADSP"; null for a number that is none.
 const char* LpaiVersionName(QnnLpaiBackend_HwVersion_t version);
-const char* LpaiTargetName(QnnLpaiBackend_Target_t target);
-const char* LpaiMemTypeName(QnnLpaiMem_MemType_t type);
+const char* LpaiTargetName(uint32_t target);
+const char* LpaiMemTypeName(uint32_t type);
 
 }  // namespace qnnrt
