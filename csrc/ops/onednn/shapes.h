@@ -13,7 +13,8 @@ namespace qnnrt::onednn {
 // write code for each column of a window that hangs over the edge, and some write and read
 // elsewhere when a window has no tap inside of the image at all. Portable kernels take such
 // windows. `image` is what the windows go over, `windows` has as many along each dim as there are
-// windows, both channel last; `gaps` is empty where there is no dilation.
+// windows, both channel last; `gaps` is empty where there is no dilation. `integers`: 8-bit
+// products, whose sums on AMX are wrong where a stride above 1 leaves rows out or taps lie apart.
 bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window,
                   const Dims& strides, const Dims& gaps, const Dims& before, const Dims& after,
                   bool integers);
