@@ -59,8 +59,7 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpContext_CustomConf
                                            "CONCURRENT_OPTIMIZATION"};
       const uint32_t type = NumberOf(c.shareResOptType);
       if (type > CONCURRENT_OPTIMIZATION)
-        return InvalidConfig(
-            row, "the type is 0, 1 or 2, got " + std::to_string(static_cast<int32_t>(type)));
+        return InvalidConfig(row, "the type is 0, 1 or 2, got " + NumberText(c.shareResOptType));
       return Json(std::string(kTypes[type]));
     }
     case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING:
@@ -106,7 +105,7 @@ Result<std::string> Read(const ConfigRow& row, const QnnContext_Config_t& c,
       if (type != QNN_CONTEXT_BINARY_COMPATIBILITY_PERMISSIVE &&
           type != QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT)
         return InvalidConfig(row, "it is PERMISSIVE (0) or STRICT (1), got " +
-                                      std::to_string(static_cast<int32_t>(type)));
+                                      NumberText(c.binaryCompatibilityType));
       options->strict_compatibility = type == QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT;
       return Json(std::string(options->strict_compatibility ? "STRICT" : "PERMISSIVE"));
     }
@@ -143,7 +142,7 @@ Status CheckPriority(const ConfigRow& row, uint32_t priority) {
   if (PriorityName(priority) != nullptr) return Status::Ok();
   return InvalidConfig(
       row, "a priority is LOW (0), NORMAL (100), NORMAL_HIGH (150) or HIGH (200), got " +
-               std::to_string(static_cast<int32_t>(priority)));
+               NumberText(priority));
 }
 
 Status ReadContextConfig(const Backend& backend, const QnnContext_Config_t** config, uint8_t call,

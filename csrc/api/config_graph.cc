@@ -62,8 +62,7 @@ Result<std::string> ReadOptimization(const ConfigRow& row,
   const uint32_t type = NumberOf(c.type);
   if (type < QNN_HTP_GRAPH_OPTIMIZATION_TYPE_SCHEDULE_THRESHOLD ||
       type > QNN_HTP_GRAPH_OPTIMIZATION_TYPE_ENABLE_SLC_ALLOCATOR)
-    return InvalidConfig(row, "an optimization type is from 1 to 7, got " +
-                                  std::to_string(static_cast<int32_t>(type)));
+    return InvalidConfig(row, "an optimization type is from 1 to 7, got " + NumberText(c.type));
   if (!std::isfinite(c.floatValue)) return InvalidConfig(row, "its value must be a finite number");
   // One config, seven values: those of other types stay.
   const std::string key = Json(std::string(kNames[c.type - 1])) + ":";
@@ -90,8 +89,8 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpGraph_CustomConfig
     case QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION:
       if (NumberOf(c.precision) != QNN_PRECISION_FLOAT32 &&
           NumberOf(c.precision) != QNN_PRECISION_FLOAT16)
-        return InvalidConfig(row, "the precision is FLOAT32 (0) or FLOAT16 (1), got " +
-                                      std::to_string(static_cast<int32_t>(NumberOf(c.precision))));
+        return InvalidConfig(
+            row, "the precision is FLOAT32 (0) or FLOAT16 (1), got " + NumberText(c.precision));
       return Json(std::string(c.precision == QNN_PRECISION_FLOAT16 ? "FLOAT16" : "FLOAT32"));
     case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB:
       return Json(uint64_t{c.vtcmSizeInMB});
@@ -163,8 +162,8 @@ Result<std::string> Read(const ConfigRow& row, const QnnGraph_Config_t& c,
     case QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_STATE: {
       const uint32_t state = NumberOf(c.profilingState);
       if (state != QNN_GRAPH_PROFILING_STATE_ENABLED && state != QNN_GRAPH_PROFILING_STATE_DISABLED)
-        return InvalidConfig(row, "the state is ENABLED (1) or DISABLED (2), got " +
-                                      std::to_string(static_cast<int32_t>(state)));
+        return InvalidConfig(
+            row, "the state is ENABLED (1) or DISABLED (2), got " + NumberText(c.profilingState));
       settings->profiling = state == QNN_GRAPH_PROFILING_STATE_ENABLED;
       return Json(*settings->profiling);
     }

@@ -17,12 +17,12 @@ Status NullConfig(const ConfigRow& row) {
 Result<std::string> ReadMemType(const ConfigRow& row, const LpaiSettings& lpai, const void* config,
                                 ContextOptions* options) {
   if (config == nullptr) return NullConfig(row);
-  const uint32_t number = NumberOf(*static_cast<const QnnLpaiMem_MemType_t*>(config));
+  const auto& wanted = *static_cast<const QnnLpaiMem_MemType_t*>(config);
+  const uint32_t number = NumberOf(wanted);
   if (number != QNN_LPAI_MEM_TYPE_DDR && number != QNN_LPAI_MEM_TYPE_TCM) {
     const char* name = LpaiMemTypeName(number);
-    return InvalidConfig(
-        row, "a model lies in DDR (1) or TCM (3), got " +
-                 (name == nullptr ? Text(static_cast<int32_t>(number)) : std::string(name)));
+    return InvalidConfig(row, "a model lies in DDR (1) or TCM (3), got " +
+                                  (name == nullptr ? NumberText(wanted) : std::string(name)));
   }
   const auto type = static_cast<QnnLpaiMem_MemType_t>(number);
   if (type == QNN_LPAI_MEM_TYPE_TCM && !lpai.direct_mode)
@@ -40,10 +40,11 @@ Result<std::string> ReadPerf(const ConfigRow& row, const void* config, LpaiGraph
   const auto& perf = *static_cast<const QnnLpaiGraph_PerfCfg_t*>(config);
   if (perf.fps < 1) return InvalidConfig(row, "fps is 1 or more, got 0");
   if (perf.ftrtRatio < 1) return InvalidConfig(row, "ftrtRatio is 1 or more, got 0");
-  if (perf.clientType != QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_REAL_TIME &&
-      perf.clientType != QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_NON_REAL_TIME) {
-    return InvalidConfig(
-        row, "clientType is REAL_TIME (1) or NON_REAL_TIME (2), got " + Text(perf.clientType));
+  const uint32_t client = NumberOf(perf.clientType);
+  if (client != QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_REAL_TIME &&
+      client != QNN_LPAI_GRAPH_CLIENT_PERF_TYPE_NON_REAL_TIME) {
+    return InvalidConfig(row, "clientType is REAL_TIME (1) or NON_REAL_TIME (2), got " +
+                                  NumberText(perf.clientType));
   }
   lpai->perf = perf;
   return LpaiJson(perf);
@@ -55,8 +56,8 @@ Result<std::string> ReadAffinity(const ConfigRow& row, uint32_t cores, const voi
   const auto& affinity = *static_cast<const QnnLpaiGraph_CoreAffinity_t*>(config);
   const uint32_t kind = NumberOf(affinity.affinity);
   if (kind != QNN_LPAI_GRAPH_CORE_AFFINITY_SOFT && kind != QNN_LPAI_GRAPH_CORE_AFFINITY_HARD)
-    return InvalidConfig(
-        row, "affinity is SOFT (1) or HARD (2), got " + Text(static_cast<int32_t>(kind)));
+    return InvalidConfig(row,
+                         "affinity is SOFT (1) or HARD (2), got " + NumberText(affinity.affinity));
   const uint32_t selected = affinity.coreSelection;
   if ((selected & (selected - 1)) != 0 || uint64_t{selected} >> cores != 0) {
     return InvalidConfig(row, "coreSelection is 0 (any core) or the bit of one of the " +
@@ -73,9 +74,9 @@ Result<std::string> ReadPool(const ConfigRow& row, const void* config,
   const uint32_t type = NumberOf(memory.memType);
   if (type != QNN_LPAI_MEM_TYPE_DDR) {
     const char* name = LpaiMemTypeName(type);
-    return InvalidConfig(
-        row, "scratch and persistent memory are always in DDR (1), got " +
-                 (name == nullptr ? Text(static_cast<int32_t>(type)) : std::string(name)));
+    return InvalidConfig(row,
+                         "scratch and persistent memory are always in DDR (1), got " +
+                             (name == nullptr ? NumberText(memory.memType) : std::string(name)));
   }
   if (memory.addr == nullptr && memory.size != 0) {
     return InvalidConfig(
@@ -131,12 +132,12 @@ Status ReadLpaiBackendConfig(const BackendTraits& traits, const void* custom, ui
   const auto& info = *static_cast<const QnnLpaiBackend_CustomConfigHwInfo_t*>(c.config);
   const char* target = LpaiTargetName(NumberOf(info.lpaiTarget));
   if (target == nullptr)
-    return InvalidConfig(*row, "lpaiTarget is from X86 (0) to TENSILICA (3), got " +
-                                   Text(static_cast<int32_t>(NumberOf(info.lpaiTarget))));
-  const char* version = LpaiVersionName(info.hwVersion);
-  if (version == nullptr) {
     return InvalidConfig(
-        *row, "hwVersion is from V1 (1) to V7 (7) or V5_1 (65541), got " + Text(info.hwVersion));
+        *row, "lpaiTarget is from X86 (0) to TENSILICA (3), got " + NumberText(info.lpaiTarget));
+  const char* version = LpaiVersionName(NumberOf(info.hwVersion));
+  if (version == nullptr) {
+    return InvalidConfig(*row, "hwVersion is from V1 (1) to V7 (7) or V5_1 (65541), got " +
+                                   NumberText(info.hwVersion));
   }
   settings->target = info.lpaiTarget;
   settings->version = info.hwVersion;

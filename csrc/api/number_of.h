@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace qnnrt {
 
@@ -14,6 +15,12 @@ uint32_t NumberOf(const Enum& value) {
   uint32_t number;
   std::memcpy(&number, &value, sizeof(number));
   return number;
+}
+
+// The same for a message: C's enums are ints, and a client's -1 is shown as one.
+template <typename Enum>
+std::string NumberText(const Enum& value) {
+  return std::to_string(static_cast<int32_t>(NumberOf(value)));
 }
 
 }  // namespace qnnrt

@@ -85,7 +85,7 @@ constexpr LpaiHardware kHardware[] = {
     {QNN_LPAI_BACKEND_HW_VERSION_V7, "V7", 2, 1024},
 };
 
-const LpaiHardware* Find(QnnLpaiBackend_HwVersion_t version) {
+const LpaiHardware* Find(uint32_t version) {
   for (const LpaiHardware& hardware : kHardware) {
     if (hardware.version == version) return &hardware;
   }
@@ -149,7 +149,7 @@ Result<bool> ReadLpaiOption(const std::string& key, const std::string& value,
   return true;
 }
 
-const char* LpaiVersionName(QnnLpaiBackend_HwVersion_t version) {
+const char* LpaiVersionName(uint32_t version) {
   const LpaiHardware* hardware = Find(version);
   return hardware == nullptr ? nullptr : hardware->name;
 }

@@ -39,7 +39,7 @@ inline constexpr char kLpaiOptions[] =
     "'direct_mode:adsp', 'start_alignment:N', 'size_alignment:N', 'enpu_cores:N', 'enpu_macs:N'";
 
 // "V5_1", "ADSP"; null for a number that is none.
-const char* LpaiVersionName(QnnLpaiBackend_HwVersion_t version);
+const char* LpaiVersionName(uint32_t version);
 const char* LpaiTargetName(uint32_t target);
 const char* LpaiMemTypeName(uint32_t type);
 
