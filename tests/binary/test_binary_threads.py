@@ -143,3 +143,18 @@ def test_spill_fill_memory_is_asked_for_as_the_threads_need_it() -> None:
                         assert threads_of(graph) == now
                         context.close()
     assert sizes[1] < sizes[64]
+
+
+def test_spill_fill_memory_for_other_threads_is_told_before_weights_are_moved() -> None:
+    """To tell it, every kernel is made for the new threads, out of weights packed for others."""
+    sizes = {}
+    with qnn.Backend.open("htp") as backend:
+        for before in (1, 4):
+            data = prepared(mobilenet_v2(64, 16), threads=before)
+            for now in (1, 4):
+                with qnn.Context.from_binary(backend, data, defer_graph_init=True) as context:
+                    graph = context.graph("mobilenet_v2")
+                    graph.set_config(custom=own_graph_config(backend.library, threads=now))
+                    sizes[before, now] = context.get_property("spill_fill_buffer_size")
+    assert sizes[1, 4] == sizes[4, 4]
+    assert sizes[4, 1] == sizes[1, 1]

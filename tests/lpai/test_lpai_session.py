@@ -9,7 +9,7 @@ import pytest
 
 import qnnrt
 from qnnrt import GraphError, _core, lpai
-from qnnrt.model import Node, Tensor
+from qnnrt.model import Model, Node, Quantization, Tensor
 from qnnrt.qnn import Backend, Context
 from support.lpai_models import (
     U8,
@@ -405,6 +405,30 @@ class TestSession:
         graph.finalize()
         lpai.io_array(graph, "x")[...] = 7
         graph.execute({}, {})
+
+    def test_a_copied_binary_lives_as_long_as_its_graph(self, backend: Backend) -> None:
+        """The copy is read when the graph is made, which the client decides, and by each run."""
+        random = np.random.default_rng(5)
+        weights = random.integers(-127, 128, (1024, 1024)).astype(np.int8)  # a mapping of its own
+        tensors = [
+            Tensor("x", (1, 1024), U8, quantization=Quantization(scale=0.02, offset=-128)),
+            Tensor("w", weights.shape, weights.dtype, weights, Quantization(scale=0.01, offset=0)),
+            Tensor("y", (1, 1024), U8, quantization=Quantization(scale=0.4, offset=-128)),
+        ]
+        node = Node("fc", "FullyConnected", ["x", "w"], ["y"])
+        model = Model("fc", {t.name: t for t in tensors}, [node], ["x"], ["y"])
+        given = {"x": codes((1, 1024))}
+        with qnnrt.Session(model, "cpu", options={"kernels": "portable"}) as s:
+            wanted = s.run(given)["y"]
+            data = bytearray(s.context.binary())
+        context = Context.from_binary(backend, data, persistent_binary=False)
+        data[:] = bytes(len(data))
+        graph = context.graph("fc")
+        lpai.allocate_pools(graph)
+        graph.finalize()
+        lpai.io_array(graph, "x")[...] = given["x"]
+        graph.execute({}, {})
+        np.testing.assert_array_equal(lpai.io_array(graph, "y"), wanted)
 
     def test_direct_mode_wants_binaries_that_stay(self, tmp_path: Path) -> None:
         with qnnrt.Session(quantized_relu()) as s:

@@ -39,7 +39,11 @@ PARTS = (
             *("binary_test", "binary_damage_test", "binary_fields_test", "binary_tensor_test"),
             *("binary_api_test", "spill_fill_test"),
         ),
-        ("tests/binary/test_context_binary_errors.py", "tests/binary/test_encodings_binary.py"),
+        (
+            *("tests/binary/test_context_binary.py", "tests/binary/test_context_binary_errors.py"),
+            *("tests/binary/test_encodings_binary.py", "tests/binary/test_binary_threads.py"),
+            "tests/lpai/test_lpai_session.py",
+        ),
     ),
     Part(
         "planner",
