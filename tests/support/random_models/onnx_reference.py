@@ -70,9 +70,7 @@ def _global_lp(attrs: dict[str, Any], inputs: list[Any]) -> np.ndarray:
     )  # fmt: skip
 
 
-def _window_sums(
-    attrs: dict[str, Any], values: np.ndarray, ones: bool = False
-) -> np.ndarray:  # fmt: skip
+def _window_sums(attrs: dict[str, Any], values: np.ndarray, ones: bool = False) -> np.ndarray:
     """Sums over windows: what lies in the padding, or behind it, adds nothing; with `ones`, how
     many elements and pads a window has, those behind the padding left out."""
     kernel, rank = attrs["kernel_shape"], values.ndim - 2
