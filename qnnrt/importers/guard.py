@@ -7,12 +7,11 @@ import os
 import stat
 from collections.abc import Callable
 from functools import wraps
-from io import FileIO
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import BinaryIO, ParamSpec, TypeVar
 
-from .._native import _core
 from ..errors import Error, ModelError
+from ..support import files
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,11 +106,10 @@ def check_file(path: str | os.PathLike[str], what: str) -> None:
         raise ModelError(f"{name_of(path)} is {kind}; a file is expected: {what}")
 
 
-def open_file(path: str | os.PathLike[str], what: str) -> FileIO:
+def open_file(path: str | os.PathLike[str], what: str) -> BinaryIO:
     """A regular file, opened for reading without waiting for anybody."""
     check_file(path, what)
-    # What is there may have changed since: a FIFO then gives nothing instead of waiting.
-    return FileIO(path, "rb", opener=_core.open_at_once)
+    return files.open_file(path)
 
 
 def below(folder: Path, location: str | bytes) -> Path | None:
