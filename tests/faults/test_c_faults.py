@@ -38,6 +38,7 @@ def build(builder: Builder) -> tuple[Path, Path]:
     faults = builder.library(HERE / "faults.c", *WARNINGS, "-O1", "-ldl", name="libfaults.so")
     return faults, builder.program(
         HERE / "fault_client.c",
+        HERE / "fault_life.c",
         *WARNINGS,
         f"-I{PACKAGE / 'include'}",
         faults,
