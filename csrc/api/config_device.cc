@@ -2,6 +2,7 @@
 
 #include "api/device.h"
 #include "api/functions.h"
+#include "api/number_of.h"
 
 namespace qnnrt {
 
@@ -25,8 +26,8 @@ Status CheckDeviceId(const ConfigRow& row, uint32_t id) {
 
 // QnnHtpDevice_CustomConfig_t has its union at byte 4 in core API 2.32 and at byte 8 in 2.40 (seen:
 // the vendor's library and ONNX Runtime). Configs have no version, so it is inferred from the
-// values: the 32 bits that 2.40 skips are zero; 2.32 has a model, an architecture or a true in them
-// or in the next 32.
+// values: the 32 bits that 2.40 skips are zero, and the next 32 are device 0 or the default one;
+// 2.32 has a model, an architecture, a true or a bool's padding in them.
 struct CustomConfig {
   uint32_t value = 0;      // socModel, arch or the bool
   uint32_t device_id = 0;  // not with SOC
@@ -36,9 +37,8 @@ CustomConfig ReadCustom(const void* config, uint32_t option) {
   std::memcpy(word, config, 3 * sizeof(uint32_t));
   if (option == QNN_HTP_DEVICE_CONFIG_OPTION_SOC) return {word[1] != 0 ? word[1] : word[2], 0};
   const bool is_bool = option != QNN_HTP_DEVICE_CONFIG_OPTION_ARCH;
-  // Padding may follow a bool.
-  uint32_t older = is_bool ? word[2] & 0xFF : word[2];
-  if (word[1] != 0 || (older != 0 && word[2] != QNN_DEFAULT_DEVICE_ID)) return {older, word[1]};
+  if (word[1] != 0 || (word[2] != 0 && word[2] != QNN_DEFAULT_DEVICE_ID))
+    return {is_bool ? word[2] & 0xFF : word[2], word[1]};
   std::memcpy(&word[3], static_cast<const char*>(config) + 12, is_bool ? 1 : 4);
   return {word[3], word[2]};
 }
@@ -87,8 +87,9 @@ Status ReadPlatform(const ConfigRow& row, const QnnDevice_PlatformInfo_t* info,
       static_cast<const QnnHtpDevice_DeviceInfoExtension_t*>(device.deviceInfoExtension)
           ->onChipDevice;
   QNNRT_RETURN_IF_ERROR(SetSoc(row, chip.socModel, &options->soc));
-  if (chip.arch != QNN_HTP_DEVICE_ARCH_NONE && !IsHtpArch(chip.arch))
-    return InvalidConfig(row, "there is no architecture " + std::to_string(chip.arch));
+  if (const uint32_t arch = NumberOf(chip.arch);
+      arch != QNN_HTP_DEVICE_ARCH_NONE && !IsHtpArch(arch))
+    return InvalidConfig(row, "there is no architecture " + NumberText(chip.arch));
   options->min_arch = chip.arch;
   return Status::Ok();
 }

@@ -109,6 +109,27 @@ def test_bytes_that_are_a_switch_are_0_or_1() -> None:
             qnnrt.qnn.Backend.open("gpu", options=[(0, struct.pack("=IIQ", 0, 0, value))])
 
 
+def test_names_end_with_the_last_one() -> None:
+    """Precisions, which a graph has, and performance hints, which a context has."""
+    with qnnrt.qnn.Backend.open("gpu") as backend:
+        for hint in (3, 2**32 - 1):
+            with pytest.raises(qnnrt.QnnError, match=f"it is from 0 to 2, got {hint}"):
+                backend.create_context(custom=[struct.pack("=IIQ", 0, 0, hint)])
+        with backend.create_context(custom=[struct.pack("=IIQ", 0, 0, 2)]) as context:
+            for precision in (4, 2**32 - 1):
+                with pytest.raises(qnnrt.QnnError, match=f"it is from 0 to 3, got {precision}"):
+                    context.create_graph("g", custom=[struct.pack("=I4x", precision)])
+            context.create_graph("g", custom=[struct.pack("=I4x", 3)])
+
+
+def test_without_a_word_everything_is_optimized() -> None:
+    with qnnrt.Session(add_model(), "gpu") as s:
+        library = s.backend.library
+        target = configs.Configs.of(library, s.graph.handle).target(library.device)
+        assert (target.memory_optimizations, target.node_optimizations) == (True, True)
+        assert target.queue_recording
+
+
 def test_a_folder_of_programs_has_a_name() -> None:
     empty = ctypes.create_string_buffer(b"")
     for address in (0, ctypes.addressof(empty)):

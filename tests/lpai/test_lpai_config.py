@@ -257,6 +257,12 @@ def test_files_for_another_backend_are_warned_about(tmp_path: Path, capsys: Capt
     assert "inner.conf has no effect: it is for the htp backend" in capsys.readouterr().err
 
 
+def test_keys_without_an_effect_are_warned_about(tmp_path: Path, capsys: Capture) -> None:
+    config = wrapped(tmp_path, {"lpai_debug": {"dump": 1}})
+    call(*run(python_model(tmp_path), "lpai", config))  # the list is missing, and it has floats
+    assert "lpai_debug: dump has no effect here" in capsys.readouterr().err
+
+
 def test_direct_mode_contradicts_another_target(tmp_path: Path, capsys: Capture) -> None:
     config = wrapped(tmp_path, {"lpai_backend": {"target_env": "x86"}})
     line = complaint(capsys, *run(python_model(tmp_path), "lpai", config, "--direct_mode", "adsp"))

@@ -2,8 +2,10 @@
 #include "ops/encoding.h"
 
 #include <string>
+#include <vector>
 
 #include "check.h"
+#include "ops/fixed/codec.h"
 #include "ops/op.h"
 
 using namespace qnnrt;  // NOLINT(build/namespaces)
@@ -51,6 +53,23 @@ TEST(blocks_divide_the_shape_and_stand_for_no_axis) {
   CHECK(Says(t, "blocks of 1 dims do not fit rank 2"));
   q.block = {2, 2};
   CHECK(Says(t, "4 scales and 4 offsets are given; it needs 2 of each"));
+}
+
+TEST(reads_along_the_last_axis_begin_and_end_anywhere) {
+  Tensor t = Fixed(QNN_DATATYPE_SFIXED_POINT_8, {1, 2, 4, 8});
+  t.quantization.axis = 1;
+  const Codec codec(t);
+  const int8_t elements[8] = {1, 1, 1, 1, 3, 3, 3, 3};
+  for (size_t begin = 0; begin < 8; ++begin) {
+    for (size_t count = 0; count <= 8 - begin; ++count) {
+      std::vector<float> values(8, -1);
+      codec.Read(elements, begin, count, values.data());
+      for (size_t i = 0; i < 8; ++i) {
+        const size_t at = begin + i;
+        CHECK_EQ(values[i], i < count ? static_cast<float>(elements[at] << at % 4) : -1.0f);
+      }
+    }
+  }
 }
 
 TEST(an_axis_is_one_of_the_tensors) {

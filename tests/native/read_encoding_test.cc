@@ -112,6 +112,12 @@ TEST(stored_integers_along_axes_mean_the_same_when_all_of_the_encoding_does) {
   Tensor other = along(0, {2, 3});
   other.quantization.axis = -1;
   CHECK(!SameStored(first, other));
+  other.quantization.block = {1, 3};  // scales of blocks go along no axis
+  CHECK(!SameStored(other, first));
+  CHECK(!SameStored(other, other));
+  other = along(0, {2, 3});
+  other.dtype = QNN_DATATYPE_FLOAT_32;
+  CHECK(!SameStored(other, other));
   other = along(0, {2, 3});
   other.dtype = QNN_DATATYPE_UFIXED_POINT_8;
   CHECK(!SameStored(first, other));

@@ -146,6 +146,12 @@ TEST(backends_are_named_or_numbered) {
   }
 }
 
+TEST(defaults_are_those_of_the_header) {
+  const TfLiteQnnDelegateOptions o = TfLiteQnnDelegateOptionsDefault();
+  CHECK_EQ(static_cast<int>(o.gpu_options.precision), 2);
+  CHECK_EQ(static_cast<int>(o.graph_priority), static_cast<int>(kQnnPriorityNormal));
+}
+
 TEST(lists_and_texts_are_kept) {
   auto read = Read({{"skip_delegate_ops", "3,0,2147483647"},
                     {"skip_delegate_node_ids", "7,"},

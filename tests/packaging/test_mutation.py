@@ -31,7 +31,7 @@ constexpr int kThree = 1 + 2;
 template <int n = 4>
 int Sum(const std::vector<int>& values, bool skip) {
   int table[2] = {kThree, n}, sum = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i + 1 < values.size(); ++i) {
     if (skip && values[i] == 2) continue;
     if (!skip || i > 0)
       sum += values[i];
@@ -46,9 +46,9 @@ int Sum(const std::vector<int>& values, bool skip) {
 }
 
 int main() {
-  std::string text = std::string("a < b") + ": " + std::to_string(Sum({1, 2, 5}, true));
+  std::string text = std::string("a < b") + ": " + std::to_string(Sum({1, 2, 5, 7}, true));
   text.push_back(';');
-  std::printf("%s %d %d\\n", text.c_str(), Sum({4}, false), static_cast<int>(kBits));
+  std::printf("%s %d %d\\n", text.c_str(), Sum({4, 9}, false), static_cast<int>(kBits));
 }
 """
 
@@ -105,7 +105,7 @@ def test_every_mutant_of_a_cpp_source_is_in_one_program(tmp_path: Path) -> None:
     ]
     # `-` of strings is no mutant; of the others these change nothing that is printed.
     assert [m.what for m in mutants if seen[m.id] == 2] == ["+ -> -", "+ -> - #2"]
-    assert alive == ["14: 0 + 1", "23: 100 + 1"]
+    assert alive == ["14: 0 + 1", "23: 100 + 1", "27: 7 + 1", "29: 9 + 1"]
 
 
 CODE = '''\

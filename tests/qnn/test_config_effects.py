@@ -63,15 +63,33 @@ def backend_cores(backend: qnn.Backend) -> list[tuple[int, int]]:
     return cores
 
 
-def test_a_platform_info_chooses_the_soc() -> None:
-    chip = struct.pack("=IxxxxQI??xxI", 0, 8, 57, False, False, 75).ljust(32, b"\0")
+@pytest.mark.parametrize("arch", [0, 74, 75, 2**32 - 1])
+def test_a_platform_info_chooses_the_soc(arch: int) -> None:
+    chip = struct.pack("=IxxxxQI??xxI", 0, 8, 57, False, False, arch).ljust(32, b"\0")
     extension = ctypes.create_string_buffer(chip, 32)
     hardware = ctypes.create_string_buffer(
         struct.pack("=IxxxxIIIxxxxQQ", 1, 0, 0, 0, 0, ctypes.addressof(extension)), 40
     )
     info = struct.pack("=IxxxxIxxxxQ", 1, 1, ctypes.addressof(hardware))
+    if arch not in (0, 75):  # 0: any
+        said = f"there is no architecture {-1 if arch > 75 else arch}"
+        with pytest.raises(qnnrt.QnnError, match=said):
+            qnn.Backend.open("htp", device_options=[(1, info)])
+        return
     with qnn.Backend.open("htp", device_options=[(1, info)]) as backend:
         assert backend.device_info()[0][2:] == (57, 75, 8)
+
+
+@pytest.mark.parametrize(("option", "name"), [(2, "SIGNEDPD"), (3, "SECUREPD")])
+def test_a_switch_of_a_device_is_its_first_byte(option: int, name: str) -> None:
+    """What follows a bool is padding, which clients do not set."""
+    for layout in ("=III", "=IIII"):  # core API 2.32, 2.40
+        for switch in (False, True) if name == "SIGNEDPD" else (False,):
+            padded = 0xA5A5A500 | switch
+            given = struct.pack(layout, option, *[0] * (len(layout) - 3), padded)
+            with qnn.Backend.open("htp", device_options=[(0, given)]) as backend:
+                (device,) = backend.describe()["devices"]
+                assert device["configs"] == {name: switch}
 
 
 def test_a_context_for_preparing_alone_executes_nothing(htp) -> None:

@@ -174,6 +174,7 @@ LIMITS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
         [
             *(words(1, 0, 0, a) for a in range(1, 100) if a not in ARCHITECTURES),
             *(htp_device(1, 0, a) for a in range(1, 100) if a not in ARCHITECTURES),
+            *(htp_device(1, 0, 256 + 73), words(1, 0, 0, 256 + 73)),
             *(htp_device(1, d, 73) for d in (1, 73, MOST - 1)),
         ],
     ),

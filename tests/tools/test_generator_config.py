@@ -16,6 +16,7 @@ from qnnrt.cli._config_file import read_config
 from qnnrt.qnn.backend import library_path
 from qnnrt.support.json_checks import JsonError
 from support.generator import generator, net_run, outer
+from support.recording import Fake
 from support.tool_cases import (
     EXPECTED,
     Capture,
@@ -222,6 +223,23 @@ def test_a_list_of_objects_has_nothing_else(value: Any, tmp_path: Path) -> None:
     library = _core.Library.open(library_path("htp"))
     with pytest.raises(JsonError, match="graphs: expected a list of objects"):
         read_config(outer(tmp_path, {"graphs": value}), library, print)
+
+
+def test_a_device_of_any_soc_is_taken(tmp_path: Path) -> None:
+    library = _core.Library.open(library_path("htp"))
+    config = outer(tmp_path, {"devices": [{"soc_model": 0}]})
+    read_config(config, library, print)
+    with pytest.raises(JsonError, match="soc_model: expected a whole number"):
+        read_config(outer(tmp_path, {"devices": [{"soc_model": -1}]}), library, print)
+
+
+def test_of_another_makers_backend_nothing_is_known(fake: Fake, tmp_path: Path) -> None:
+    """Whether an option has an effect there, its own documentation says."""
+    config = outer(tmp_path, {}, context_configs={"context_priority": "high"})
+    for library, count in ((library_path("htp"), 1), (fake.path, 0)):
+        warnings: list[str] = []
+        read_config(config, _core.Library.open(library), warnings.append)
+        assert sum("context_priority has no effect" in line for line in warnings) == count
 
 
 def test_a_core_says_what_has_no_effect(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ PARTS = (
             *("tests/qnn/test_config_effects.py", "tests/lpai/test_lpai_config.py"),
             "tests/lpai/test_lpai_net_run.py",
             *("tests/tools/test_generator_config.py", "tests/tools/test_throughput.py"),
+            "tests/tools/test_bad_files.py",
             *("tests/gpu/test_gpu_config.py", "tests/tflite/test_tflite_options.py"),
         ),
     ),
