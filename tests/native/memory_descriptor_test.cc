@@ -177,6 +177,42 @@ TEST(TheFirstOfSeveralErrorsIsTold) {
   CHECK(status.message().find("0xbeef") != std::string::npos);
 }
 
+TEST(MissingArguments) {
+  Qnn_MemDescriptor_t q = {};
+  Qnn_MemHandle_t h = &q;
+  for (uint32_t count : {1, 2}) {
+    CHECK_EQ(RegisterQnn(&registry(), 5, nullptr, count, CustomMem::kHtp, kAll, nullptr).code(),
+             QNN_MEM_ERROR_INVALID_ARGUMENT);
+    CHECK_EQ(RegisterQnn(&registry(), 5, &q, count, CustomMem::kHtp, kAll, nullptr).code(),
+             QNN_MEM_ERROR_INVALID_ARGUMENT);
+  }
+  CHECK_EQ(RegisterQnn(&registry(), 5, &q, 0, CustomMem::kHtp, kAll, &h).code(),
+           QNN_MEM_ERROR_INVALID_ARGUMENT);
+  CHECK_EQ(RegisterQnn(&registry(), 5, nullptr, 1, CustomMem::kHtp, kAll, &h).code(),
+           QNN_MEM_ERROR_INVALID_ARGUMENT);
+  CHECK(h == nullptr);
+}
+
+TEST(DmaBufDescriptors) {
+  Rpc rpc(8192);
+  Shape s;
+  Qnn_MemDescriptor_t q = {};
+  q.memShape = {s.rank, s.dims, nullptr};
+  q.dataType = QNN_DATATYPE_FLOAT_32;
+  q.memType = QNN_MEM_TYPE_DMA_BUF;
+  q.dmaBufInfo = {rpc.fd, rpc.address};
+  Qnn_MemHandle_t h = nullptr;
+  REQUIRE(CHECK_OK(RegisterQnn(&registry(), 5, &q, 1, CustomMem::kNone, kAll, &h)));
+  auto r = registry().Acquire(HandleFromQnn(h), 5);
+  if (CHECK_OK(r.status())) {
+    CHECK((*r)->kind == MemKind::kDmaBuf);
+    CHECK_EQ((*r)->fd, rpc.fd);
+    CHECK_EQ((*r)->nbytes, 1024u);
+    registry().Release(HandleFromQnn(h));
+  }
+  CHECK_OK(DeregisterQnn(&registry(), &h, 1));
+}
+
 TEST(QnnDescriptors) {
   Rpc rpc(8192);
   Shape s;
@@ -217,6 +253,14 @@ TEST(QnnDescriptors) {
   q[0].dataType = QNN_DATATYPE_UNDEFINED;
   CHECK_OK(RegisterQnn(&registry(), 5, q, 1, CustomMem::kHtp, kAll, h));
   CHECK_OK(DeregisterQnn(&registry(), h, 1));
+  Rpc odd(5000);  // its last page may be stated whole: what lies behind 5000 is no room for weights
+  htp[0].weightsBufferConfig.fd = odd.fd;
+  for (uint32_t offset : {4999, 5000, 8191, 8192}) {
+    htp[0].weightsBufferConfig.offset = offset;
+    const Status status = RegisterQnn(&registry(), 5, q, 1, CustomMem::kHtp, kAll, h);
+    CHECK_EQ(status.code() == QNN_MEM_ERROR_INVALID_ARGUMENT, offset >= 5000);
+    if (status.ok()) CHECK_OK(DeregisterQnn(&registry(), h, 1));
+  }
   QnnLpaiMem_MemInfoCustom_t lpai = {rpc.fd, 256};
   q[0].memShape = {s.rank, s.dims, nullptr};
   q[0].dataType = QNN_DATATYPE_FLOAT_32;

@@ -116,7 +116,9 @@ TEST(Fork) {
   qnnrt::MemDescriptor d = Ion(fd, flat);
   qnnrt::Registry& registry = qnnrt::Memory::Get().registry();
   qnnrt::SlotHandle h;
-  CHECK_OK(registry.Register(9, &d, 1, qnnrt::kCpuReachableKinds, &h));
+  qnnrt::ProcessDomain domain(8192);
+  CHECK_OK(registry.Register(9, &d, 1, qnnrt::kCpuReachableKinds, &h, &domain));
+  CHECK_EQ(domain.used(), 4096u);
   CHECK_EQ(qnnrt_buffer_close(pooled), 0u);
   const int failed = InChild([&] {
     const int before = check::failures;
@@ -128,6 +130,9 @@ TEST(Fork) {
     const std::string gone = registry.Acquire(h, 9).status().message();
     CHECK(gone.find("handles do not survive a fork") != std::string::npos);
     CHECK_EQ(registry.Deregister(&h, 1).code(), QNN_MEM_ERROR_INVALID_HANDLE);
+    CHECK_EQ(domain.used(), 0u);  // the child has mapped nothing
+    auto none = registry.AcquireKind(9, qnnrt::MemKind::kIon);
+    CHECK(none.ok() && !*none);
     CHECK_EQ(registry.Register(9, &d, 1, qnnrt::kCpuReachableKinds, &h).code(),
              QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED);
     qnnrt_buffer_t fresh = Alloc(), imported = 0;

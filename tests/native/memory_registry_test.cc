@@ -269,9 +269,11 @@ TEST(BusyAndStaleHandles) {
   Shape s;
   SlotHandle h, again;
   CHECK_EQ(Register(Ion(rpc.fd, s), &h), 0u);
+  const Buffer* buffer = nullptr;
   {
     MemUse use(&registry(), registry().TryAcquire(h, 1));
-    CHECK(static_cast<bool>(use));
+    REQUIRE(static_cast<bool>(use));
+    buffer = use->buffer;
     CHECK_EQ(Deregister(h), QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED);
     uint32_t in_use = 0;
     CHECK_EQ(registry().FreeContext(1, &in_use), 0u);
@@ -282,6 +284,7 @@ TEST(BusyAndStaleHandles) {
     second = MemUse();  // lets go of what it had
     CHECK_EQ(registry().InFlight(use->buffer), 1u);
   }
+  CHECK_EQ(registry().InFlight(buffer), 0u);
   CHECK_EQ(Deregister(h), 0u);
   CHECK_EQ(Register(Ion(rpc.fd, s), &again), 0u);
   CHECK(again != h);  // the same slot, another generation

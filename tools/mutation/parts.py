@@ -20,7 +20,7 @@ PARTS = (
         (
             *("memory_registry_test", "memory_descriptor_test", "memory_buffer_test"),
             *("qmem_rules_test", "qmem_domain_test", "memory_process_test", "lpai_memory_test"),
-            *("registry_random_test", "api_test"),
+            *("registry_random_test", "api_test", "qmem_sync_test", "process_domain_test"),
         ),
         ("tests/memory/test_memory.py",),
     ),
