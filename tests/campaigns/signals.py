@@ -27,8 +27,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS)]
 
 PATIENCE = 20  # seconds for one call and its interrupt
 EACH = 100  # interrupts between two looks at what is held
@@ -144,7 +144,7 @@ def in_child(name: str, count: int, seed: int) -> tuple[dict[str, Any] | None, s
     """What came of it; None and why if nothing did."""
     command = [sys.executable, "-P", __file__, "--child", name]
     command += ["--count", str(count), "--seed", str(seed)]
-    path = os.pathsep.join([*map(str, (ROOT, ROOT / "tests")), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         command,
         capture_output=True,
