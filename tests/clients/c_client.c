@@ -39,13 +39,6 @@ static void on_log(const char* format, QnnLog_Level_t level, uint64_t timestamp,
   if (level == QNN_LOG_LEVEL_ERROR) ++logged;
 }
 
-/* A function pointer out of dlsym, without a cast that ISO C lacks. */
-static void resolve(void* library, const char* name, void* function, size_t size) {
-  void* address = dlsym(library, name);
-  if (address == NULL) FAIL(name);
-  memcpy(function, &address, size);
-}
-
 static void* open_library(const char* path) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) FAIL(dlerror());
@@ -54,19 +47,7 @@ static void* open_library(const char* path) {
 
 static Qnn_Tensor_t tensor(const char* name, Qnn_TensorType_t type, uint32_t rank,
                            uint32_t* dimensions) {
-  Qnn_Tensor_t t;
-  memset(&t, 0, sizeof t);
-  t.version = QNN_TENSOR_VERSION_1;
-  t.v1.name = name;
-  t.v1.type = type;
-  t.v1.dataFormat = QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER;
-  t.v1.dataType = QNN_DATATYPE_FLOAT_32;
-  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
-  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
-  t.v1.rank = rank;
-  t.v1.dimensions = dimensions;
-  t.v1.memType = QNN_TENSORMEMTYPE_RAW;
-  return t;
+  return tensor_of(name, type, QNN_DATATYPE_FLOAT_32, rank, dimensions);
 }
 
 static Qnn_Tensor_t constant(const char* name, uint32_t rank, uint32_t* dimensions,

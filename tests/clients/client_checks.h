@@ -2,6 +2,7 @@
 #ifndef CLIENT_CHECKS_H
 #define CLIENT_CHECKS_H
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,13 @@
 
 static QnnInterface_ImplementationV2_32_t qnn;
 
-static void fail_at(const char* file, int line, const char* what) {
+static inline void fail_at(const char* file, int line, const char* what) {
   fprintf(stderr, "%s:%d: expected %s\n", file, line, what);
   exit(1);
 }
 
-static void expect_code(const char* file, int line, const char* call, Qnn_ErrorHandle_t got,
-                        uint32_t expected) {
+static inline void expect_code(const char* file, int line, const char* call, Qnn_ErrorHandle_t got,
+                               uint32_t expected) {
   const char* text = NULL;
   if (QNN_GET_ERROR_CODE(got) == expected) return;
   if (qnn.errorGetMessage == NULL || qnn.errorGetMessage(got, &text) != QNN_SUCCESS) text = "?";
@@ -29,6 +30,41 @@ static void expect_code(const char* file, int line, const char* call, Qnn_ErrorH
 #define EXPECT(condition) ((condition) ? (void)0 : FAIL(#condition))
 #define OK(call) expect_code(__FILE__, __LINE__, #call, call, QNN_SUCCESS)
 #define REFUSED(call, code) expect_code(__FILE__, __LINE__, #call, call, code)
+
+/* A function pointer out of dlsym, without a cast that ISO C lacks. */
+static inline void resolve(void* library, const char* name, void* function, size_t size) {
+  void* address = dlsym(library, name);
+  if (address == NULL) FAIL(name);
+  memcpy(function, &address, size);
+}
+
+static inline Qnn_Tensor_t tensor_of(const char* name, Qnn_TensorType_t type,
+                                     Qnn_DataType_t data_type, uint32_t rank,
+                                     uint32_t* dimensions) {
+  Qnn_Tensor_t t;
+  memset(&t, 0, sizeof t);
+  t.version = QNN_TENSOR_VERSION_1;
+  t.v1.name = name;
+  t.v1.type = type;
+  t.v1.dataFormat = QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER;
+  t.v1.dataType = data_type;
+  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
+  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  t.v1.rank = rank;
+  t.v1.dimensions = dimensions;
+  t.v1.memType = QNN_TENSORMEMTYPE_RAW;
+  return t;
+}
+
+/* Of bytes that stand for themselves. */
+static inline Qnn_Tensor_t bytes_tensor(const char* name, Qnn_TensorType_t type, uint32_t rank,
+                                        uint32_t* dimensions) {
+  Qnn_Tensor_t t = tensor_of(name, type, QNN_DATATYPE_UFIXED_POINT_8, rank, dimensions);
+  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_DEFINED;
+  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
+  t.v1.quantizeParams.scaleOffsetEncoding.scale = 1.0f;
+  return t;
+}
 
 static inline Qnn_OpConfig_t op(const char* name, const char* type, Qnn_Param_t* params,
                                 uint32_t num_params, Qnn_Tensor_t* inputs, uint32_t num_inputs,

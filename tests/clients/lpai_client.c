@@ -26,12 +26,6 @@ enum { kWidth = 40, kSteps = 5 };
 
 static uint64_t (*io_address)(Qnn_GraphHandle_t, uint32_t, void**);
 
-static void resolve(void* library, const char* name, void* function, size_t size) {
-  void* address = dlsym(library, name);
-  if (address == NULL) FAIL(name);
-  memcpy(function, &address, size);
-}
-
 static void open_backend(const char* path) {
   Qnn_ErrorHandle_t (*get_providers)(const QnnInterface_t***, uint32_t*);
   const QnnInterface_t** providers = NULL;
@@ -147,21 +141,7 @@ static uint32_t dimensions[2] = {1, kWidth};
 static uint8_t summand[kWidth];
 
 static Qnn_Tensor_t tensor(const char* name, Qnn_TensorType_t type) {
-  Qnn_Tensor_t t;
-  memset(&t, 0, sizeof t);
-  t.version = QNN_TENSOR_VERSION_1;
-  t.v1.name = name;
-  t.v1.type = type;
-  t.v1.dataFormat = QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER;
-  t.v1.dataType = QNN_DATATYPE_UFIXED_POINT_8;
-  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_DEFINED;
-  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
-  t.v1.quantizeParams.scaleOffsetEncoding.scale = 1.0f;
-  t.v1.quantizeParams.scaleOffsetEncoding.offset = 0;
-  t.v1.rank = 2;
-  t.v1.dimensions = dimensions;
-  t.v1.memType = QNN_TENSORMEMTYPE_RAW;
-  return t;
+  return bytes_tensor(name, type, 2, dimensions);
 }
 
 static uint8_t expected(uint8_t x, int i) {

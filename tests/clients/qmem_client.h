@@ -58,12 +58,6 @@ static inline int said(uint32_t code, const char* part) {
   return found;
 }
 
-static inline void resolve(void* library, const char* name, void* function, size_t size) {
-  void* address = dlsym(library, name);
-  if (address == NULL) FAIL(name);
-  memcpy(function, &address, size);
-}
-
 static inline uint64_t faults(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);

@@ -2,13 +2,10 @@
 #define _GNU_SOURCE
 #include "fault_life.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "../clients/client_checks.h"
 #include "qnnrt/qnn_htp.h"
 #include "qnnrt/qnn_lpai.h"
 #include "qnnrt/qnnrt_ext.h"
@@ -18,7 +15,6 @@ enum { kWidth = 64, kPage = 4096 };
 
 /* ---- The libraries */
 
-static QnnInterface_ImplementationV2_32_t qnn;
 static QnnSystemInterface_ImplementationV1_7_t sys;
 static QnnInterface_GetProvidersFn_t get_providers;
 static QnnSystemInterface_GetProvidersFn_t get_system;
@@ -46,12 +42,6 @@ static void* load(const char* path) {
   return library;
 }
 
-static void resolve(void* library, const char* name, void* function) {
-  void* address = dlsym(library, name);
-  if (address == NULL) die(name);
-  memcpy(function, &address, sizeof address);
-}
-
 void open_libraries(const char* backend_path, const char* rpc_path, const char* system_path,
                     const char* name) {
   is_lpai = strcmp(name, "lpai") == 0;
@@ -60,17 +50,17 @@ void open_libraries(const char* backend_path, const char* rpc_path, const char* 
   void* backend = load(backend_path);
   void* rpc = load(rpc_path);
   void* system_library = load(system_path);
-  resolve(backend, "QnnInterface_getProviders", &get_providers);
-  resolve(system_library, "QnnSystemInterface_getProviders", &get_system);
-  resolve(rpc, "rpcmem_alloc", &rpc_alloc);
-  resolve(rpc, "rpcmem_to_fd", &rpc_to_fd);
-  resolve(rpc, "rpcmem_free", &rpc_free);
-  resolve(backend, "qnnrt_live_counts", &live_counts);
-  resolve(backend, "qnnrt_buffer_import", &import_fd);
-  resolve(backend, "qnnrt_buffer_close", &buffer_close);
-  resolve(backend, "qnnrt_buffer_fd", &buffer_fd);
-  resolve(backend, "qnnrt_buffer_alloc", &buffer_alloc);
-  resolve(backend, "qnnrt_pool_trim", &pool_trim);
+  resolve(backend, "QnnInterface_getProviders", &get_providers, sizeof get_providers);
+  resolve(system_library, "QnnSystemInterface_getProviders", &get_system, sizeof get_system);
+  resolve(rpc, "rpcmem_alloc", &rpc_alloc, sizeof rpc_alloc);
+  resolve(rpc, "rpcmem_to_fd", &rpc_to_fd, sizeof rpc_to_fd);
+  resolve(rpc, "rpcmem_free", &rpc_free, sizeof rpc_free);
+  resolve(backend, "qnnrt_live_counts", &live_counts, sizeof live_counts);
+  resolve(backend, "qnnrt_buffer_import", &import_fd, sizeof import_fd);
+  resolve(backend, "qnnrt_buffer_close", &buffer_close, sizeof buffer_close);
+  resolve(backend, "qnnrt_buffer_fd", &buffer_fd, sizeof buffer_fd);
+  resolve(backend, "qnnrt_buffer_alloc", &buffer_alloc, sizeof buffer_alloc);
+  resolve(backend, "qnnrt_pool_trim", &pool_trim, sizeof pool_trim);
 }
 
 long live_objects(void) {
@@ -92,37 +82,7 @@ static void on_log(const char* format, QnnLog_Level_t level, uint64_t timestamp,
 }
 
 static Qnn_Tensor_t tensor(const char* name, Qnn_TensorType_t type) {
-  Qnn_Tensor_t t;
-  memset(&t, 0, sizeof t);
-  t.version = QNN_TENSOR_VERSION_1;
-  t.v1.name = name;
-  t.v1.type = type;
-  t.v1.dataFormat = QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER;
-  t.v1.dataType = QNN_DATATYPE_UFIXED_POINT_8;
-  t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_DEFINED;
-  t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET;
-  t.v1.quantizeParams.scaleOffsetEncoding.scale = 1.0f;
-  t.v1.rank = 2;
-  t.v1.dimensions = dims;
-  t.v1.memType = QNN_TENSORMEMTYPE_RAW;
-  return t;
-}
-
-static Qnn_OpConfig_t op(const char* type, Qnn_Tensor_t* inputs, uint32_t n, Qnn_Param_t* params,
-                         uint32_t num_params, Qnn_Tensor_t* output) {
-  Qnn_OpConfig_t config;
-  memset(&config, 0, sizeof config);
-  config.version = QNN_OPCONFIG_VERSION_1;
-  config.v1.name = type;
-  config.v1.packageName = "qti.aisw";
-  config.v1.typeName = type;
-  config.v1.numOfParams = num_params;
-  config.v1.params = params;
-  config.v1.numOfInputs = n;
-  config.v1.inputTensors = inputs;
-  config.v1.numOfOutputs = 1;
-  config.v1.outputTensors = output;
-  return config;
+  return bytes_tensor(name, type, 2, dims);
 }
 
 static void fill(uint8_t* x, int step) {
@@ -191,10 +151,10 @@ static int compose(Life* l, Qnn_GraphHandle_t graph, Qnn_Tensor_t* x, Qnn_Tensor
   TRY(qnn.tensorCreateGraphTensor(graph, &sum));
   TRY(qnn.tensorCreateGraphTensor(graph, y));
   Qnn_Tensor_t inputs[2] = {*x, s};
-  Qnn_OpConfig_t add = op("ElementWiseAdd", inputs, 2, NULL, 0, &sum);
+  Qnn_OpConfig_t add = op("add", "ElementWiseAdd", NULL, 0, inputs, 2, &sum);
   TRY(qnn.backendValidateOpConfig(l->backend, add));
   TRY(qnn.graphAddNode(graph, add));
-  TRY(qnn.graphAddNode(graph, op("ReluMinMax", &sum, 1, limits, 2, y)));
+  TRY(qnn.graphAddNode(graph, op("clip", "ReluMinMax", limits, 2, &sum, 1, y)));
   return 1;
 }
 
