@@ -15,8 +15,8 @@ import pytest
 
 import qnnrt
 from qnnrt import _core, qnn
-from qnnrt.model import Model, Node, Tensor
 from support.binaries import BACKENDS, PAGE, aligned, binary_of, deep, dense, expect, prepared, run
+from support.one_node import case
 from support.outside import printed
 from support.recurrent_cases import LstmCase, N, U
 from support.toy import add_model, conv_model, relu_model
@@ -50,20 +50,15 @@ def test_a_network_gives_the_same_bytes_after_loading(tmp_path, name, kernels, n
 @BACKENDS
 def test_an_output_left_out_between_others_is_left_out_after_loading(name):
     cell = LstmCase(2)  # its outputs: all states, the last cell, the last state
-    x, f32 = cell.x[0], np.dtype(np.float32)
-    values = {f"in{i}": v for i, v in enumerate(cell.v[1:], 1)}
-    constants = [Tensor(n, v.shape, f32, v) for n, v in values.items() if v is not None]
-    tensors = [Tensor("x", x.shape, f32), *constants, *(Tensor(n, (N, U), f32) for n in "hl")]
-    inputs = ["x", *("" if v is None else n for n, v in values.items())]
-    nodes = [Node("n", "Lstm", inputs, ["h", "", "l"])]
-    model = Model("lstm", {t.name: t for t in tensors}, nodes, ["x"], ["h", "l"])
-    given = {"x": x}
-    with qnnrt.Session(model, name) as s:
-        expected = s.run(given)
+    inputs, states = [cell.x[0], *cell.v[1:]], [(N, U), None, (N, U)]
+    what = case("Lstm", inputs, states, static=range(1, len(inputs)))
+    with qnnrt.Session(what.model, name) as s:
+        expected = s.run(what.feeds)
         data = s.context.binary()
     with qnn.Backend.open(name) as b, qnn.Context.from_binary(b, data) as context:
-        outputs = {n: np.empty((N, U), np.float32) for n in "hl"}
-        context.graph("lstm").execute(given, outputs)
+        outputs = {n: np.empty_like(v) for n, v in expected.items()}
+        context.graph("Lstm").execute(what.feeds, outputs)
+    assert len(expected) == 2
     for n, wanted in expected.items():
         np.testing.assert_array_equal(outputs[n], wanted)
 

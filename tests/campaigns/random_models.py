@@ -29,8 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 #: A child's models, seconds without a word from it, and address space.
 BATCH, PATIENCE, MEMORY = 50, 120, 12 << 30
@@ -340,8 +339,9 @@ def main() -> int:
         child(o)
         return 0
     wanted(o)
-    path = filter(None, [str(TESTS), os.environ.get("PYTHONPATH")])  # none is empty: that is here
-    os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    from support.outside import PATHS
+
+    os.environ["PYTHONPATH"] = PATHS
     print(f"seed {o.seed}, models {o.first} to {o.first + o.count - 1}", flush=True)
     tally, began = Tally(), time.monotonic()
     with ThreadPoolExecutor(o.workers) as pool:

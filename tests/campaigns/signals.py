@@ -27,8 +27,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 PATIENCE = 20  # seconds for one call and its interrupt
 EACH = 100  # interrupts between two looks at what is held
@@ -144,13 +143,14 @@ def in_child(name: str, count: int, seed: int) -> tuple[dict[str, Any] | None, s
     """What came of it; None and why if nothing did."""
     command = [sys.executable, "-P", __file__, "--child", name]
     command += ["--count", str(count), "--seed", str(seed)]
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    from support.outside import PATHS
+
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": PATHS},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     lines = done.stdout.splitlines()

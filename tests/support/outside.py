@@ -35,6 +35,13 @@ def limit_process(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
+def peak_memory() -> int:
+    """The most bytes that this process had in memory. Not ru_maxrss: that begins with what the
+    process had that forked it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
 def run_code(
     code: str, *args: str, timeout: float = 120, **environment: str
 ) -> subprocess.CompletedProcess[str]:

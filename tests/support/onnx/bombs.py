@@ -16,13 +16,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from support.outside import limit_process
+from support.outside import limit_process, peak_memory
 
 from .hostile import TESTS, ints, single
 
@@ -395,9 +394,7 @@ def main(names: Sequence[str]) -> None:
         except BaseException as exc:
             kind, text = type(exc).__name__, str(exc)
         signal.alarm(0)
-        # Not ru_maxrss: that begins with what the parent had.
-        status = Path("/proc/self/status").read_text()
-        peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
+        peak = peak_memory()
         text = f"{len(text)}:{text[:2000]}"
         print(json.dumps([name, kind, text, time.monotonic() - started, peak]), flush=True)
 
