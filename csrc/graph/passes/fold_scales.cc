@@ -1,6 +1,7 @@
 // y = x * scale + shift with one static pair a channel, in whichever op it is written
 // (OpDef::linear), goes into the weights and bias of the convolution or matrix product before it
 // (OpDef::weights_axis), or merges with a Batchnorm before it.
+#include <algorithm>
 #include <optional>
 
 #include "abi/qnn_errors.h"
@@ -80,15 +81,50 @@ uint64_t ChannelStride(const Node& node, uint32_t channels) {
   return w[axis] == channels ? Product(w, axis + 1, w.size()) : 0;
 }
 
-Status ScaleWeights(NodeGraph* graph, Node* node, const Affine& map, uint64_t stride) {
+// out = w times the scale of each one's channel: `stride` of them lie beside each other, then come
+// those of the next channel.
+void ScaleChannels(const float* w, float* out, size_t count, const std::vector<float>& scale,
+                   size_t stride, const Threads& threads) {
+  constexpr size_t kGrain = size_t{1} << 16;  // floats
+  const size_t channels = scale.size(), row = stride == 1 ? channels : stride;
+  threads.For(count / row, std::max<size_t>(1, kGrain / row), [&](size_t begin, size_t end) {
+    for (size_t r = begin; r < end; ++r) {
+      const float* from = w + r * row;
+      float* to = out + r * row;
+      if (stride == 1) {
+        for (size_t i = 0; i < row; ++i) to[i] = from[i] * scale[i];
+      } else {
+        const float factor = scale[r % channels];
+        for (size_t i = 0; i < row; ++i) to[i] = from[i] * factor;
+      }
+    }
+  });
+}
+
+// The weights of a node times a scale; what they are where it is one everywhere. Null: no memory.
+const Tensor* ScaledWeights(NodeGraph* graph, const Tensor& w, const std::vector<float>& scale,
+                            uint64_t stride, const Threads& threads) {
+  if (std::all_of(scale.begin(), scale.end(), [](float s) { return s == 1.0f; })) return &w;
+  if (w.dtype == QNN_DATATYPE_FLOAT_32) {
+    auto data = AlignedBytes::Make(w.bytes());
+    if (data == nullptr) return nullptr;
+    ScaleChannels(w.data_as<float>(), static_cast<float*>(data->data()), w.elements(), scale,
+                  stride, threads);
+    return graph->NewStatic(w.name, w.dtype, w.shape, std::move(data));
+  }
+  std::vector<float> weights = StaticFloats(w);
+  ScaleChannels(weights.data(), weights.data(), weights.size(), scale, stride, threads);
+  return graph->NewStatic(w.name, w.dtype, w.shape, weights);
+}
+
+Status ScaleWeights(NodeGraph* graph, Node* node, const Affine& map, uint64_t stride,
+                    const Threads& threads) {
   uint32_t channels = static_cast<uint32_t>(map.scale.size());
   const Tensor& w = *node->inputs[1];
-  std::vector<float> weights = StaticFloats(w);
-  for (size_t i = 0; i < weights.size(); ++i) weights[i] *= map.scale[(i / stride) % channels];
   std::vector<float> bias(channels, 0.0f);
   if (node->HasInput(2)) bias = StaticFloats(*node->inputs[2]);
   for (uint32_t c = 0; c < channels; ++c) bias[c] = bias[c] * map.scale[c] + map.shift[c];
-  Tensor* new_weights = graph->NewStatic(w.name, w.dtype, w.shape, weights);
+  const Tensor* new_weights = ScaledWeights(graph, w, map.scale, stride, threads);
   Tensor* new_bias = graph->NewStatic(w.name + ".bias", w.dtype, {channels}, bias);
   if (new_weights == nullptr || new_bias == nullptr) {
     return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the weights of '%s'",
@@ -126,7 +162,7 @@ bool HasPlainBias(const Node& node) {
 
 }  // namespace
 
-Status FoldScales(NodeGraph* graph, int* changes) {
+Status FoldScales(NodeGraph* graph, const Threads& threads, int* changes) {
   std::vector<bool> dead(graph->nodes.size(), false);
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
     Node& node = graph->nodes[i];
@@ -143,7 +179,7 @@ Status FoldScales(NodeGraph* graph, int* changes) {
     uint32_t channels = static_cast<uint32_t>(map->scale.size());
     uint64_t stride = ChannelStride(producer, channels);
     if (stride != 0 && HasPlainBias(producer)) {
-      QNNRT_RETURN_IF_ERROR(ScaleWeights(graph, &producer, *map, stride));
+      QNNRT_RETURN_IF_ERROR(ScaleWeights(graph, &producer, *map, stride, threads));
     } else if (producer.type == QNN_OP_BATCHNORM) {
       size_t unused;
       std::optional<Affine> before = AsAffine(producer, &unused);
@@ -157,7 +193,7 @@ Status FoldScales(NodeGraph* graph, int* changes) {
     node = Node{};
     dead[i] = true;
     ++*changes;
-    graph->Index();
+    graph->Absorbed(x, static_cast<size_t>(&producer - graph->nodes.data()));
   }
   graph->Erase(dead);
   return Status::Ok();

@@ -76,6 +76,7 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
       producer->inputs.push_back(residual);
     }
     producer->post_ops.push_back(op);
+    const Tensor* between = producer->outputs[0];
     producer->outputs[0] = node.outputs[0];
     // It moves to its reader's position: by then the residual has been computed too.
     size_t from = static_cast<size_t>(producer - graph->nodes.data());
@@ -83,7 +84,7 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
     graph->nodes[from] = Node{};
     dead[from] = true;
     ++*changes;
-    graph->Index();
+    graph->Absorbed(between, i);
   }
   graph->Erase(dead);
   return Status::Ok();

@@ -36,6 +36,14 @@ bool NodeGraph::IsPrivate(const Tensor* tensor) const {
   return tensor->type == QNN_TENSOR_TYPE_NATIVE && Uses(tensor) == 1 && Producer(tensor) >= 0;
 }
 
+void NodeGraph::Absorbed(const Tensor* gone, size_t at) {
+  producer_.erase(gone);
+  uses_.erase(gone);
+  for (const Tensor* t : nodes[at].outputs) {
+    if (t != nullptr) producer_[t] = static_cast<int>(at);
+  }
+}
+
 Tensor* NodeGraph::NewTensor(const Tensor& like) {
   owned.push_back(std::make_unique<Tensor>(like));
   Tensor* tensor = owned.back().get();
@@ -54,6 +62,11 @@ Tensor* NodeGraph::NewStatic(const std::string& name, Qnn_DataType_t type, const
   } else {
     std::memcpy(data->data(), values.data(), values.size() * sizeof(float));
   }
+  return NewStatic(name, type, shape, std::move(data));
+}
+
+Tensor* NodeGraph::NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
+                             std::shared_ptr<AlignedBytes> data) {
   owned.push_back(std::make_unique<Tensor>());
   Tensor* tensor = owned.back().get();
   tensor->name = name;
@@ -117,7 +130,7 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "cancel transposes", [&](int* n) { return CancelTransposes(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
-      run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, n); }));
+      run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
   QNNRT_RETURN_IF_ERROR(

@@ -25,12 +25,17 @@ class NodeGraph {
   int Uses(const Tensor* tensor) const;
   // Written and read by nodes only, by exactly one reader: a pass may make it disappear.
   bool IsPrivate(const Tensor* tensor) const;
+  // Instead of Index() when nodes[at] writes what the one reader of the private tensor `gone`
+  // wrote, and reads what else that did: the rest of the graph is as it was.
+  void Absorbed(const Tensor* gone, size_t at);
 
   // A tensor that no client described, owned by the graph.
   Tensor* NewTensor(const Tensor& like);
   // A STATIC float tensor of `like`'s element type (FLOAT_32 or FLOAT_16); null: out of memory.
   Tensor* NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
                     const std::vector<float>& values);
+  Tensor* NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
+                    std::shared_ptr<AlignedBytes> data);
   void ReplaceUses(const Tensor* from, const Tensor* to);
   void Erase(const std::vector<bool>& dead);
 
@@ -65,7 +70,7 @@ Status MergeConversions(NodeGraph* graph,
                         int* changes);  // of fixed-point numbers, and limits without effect
 Status CancelTransposes(NodeGraph* graph,
                         int* changes);  // transposes and reshapes that undo each other
-Status FoldScales(NodeGraph* graph,
+Status FoldScales(NodeGraph* graph, const Threads& threads,
                   int* changes);  // batchnorm, per-channel multiply and add, into weights
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
