@@ -61,6 +61,14 @@ struct SimdKernels {
   // out = (x - shift) * factor * w + b; w or b may be null
   void (*normalize)(float* out, const float* x, float shift, float factor, const float* w,
                     const float* b, size_t count);
+  // out[c] = the sum over `rows` of x[row][c], or of (x[row][c] - shift[c])^2; `ldx` from row to
+  // row
+  void (*column_sums)(float* out, const float* x, size_t ldx, size_t rows, size_t count);
+  void (*column_squares)(float* out, const float* x, size_t ldx, size_t rows, const float* shift,
+                         size_t count);
+  // out = (x - shift) * w + b, all of them vectors
+  void (*shifted_affine)(float* out, const float* x, const float* shift, const float* w,
+                         const float* b, size_t count);
 };
 
 const SimdKernels& Simd();

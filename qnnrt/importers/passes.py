@@ -2,67 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from . import encodings
-from .budget import Budget
 from .graph import Edge, Op
+from .norms import find_norms, merge_affine
+from .rewriting import Graph
 
-
-class Graph:
-    """Operations with producer and consumer lookup. `outputs` are kept whatever happens."""
-
-    def __init__(
-        self,
-        ops: list[Op],
-        inputs: Iterable[Edge],
-        outputs: Iterable[Edge],
-        budget: Budget | None = None,
-    ) -> None:
-        self.budget = budget or Budget()
-        self.ops = ops
-        self.inputs = set(inputs)
-        self.outputs = set(outputs)
-        self.index()
-
-    def index(self) -> None:
-        # Every pass, and every round of one that goes over the graph again, comes by here.
-        self.budget.check_time()
-        self.producer = {e: op for op in self.ops for e in op.outputs if e is not None}
-        consumers: dict[Edge, list[Op]] = {}
-        for op in self.ops:
-            for edge in op.inputs:
-                if edge is None:
-                    continue
-                if edge in consumers:
-                    consumers[edge].append(op)
-                else:
-                    consumers[edge] = [op]
-        self.consumers = consumers
-
-    def only_consumer(self, edge: Edge | None) -> Op | None:
-        """The one operation that reads `edge`, when nothing else needs it."""
-        if edge is None or edge in self.outputs:
-            return None
-        found = self.consumers.get(edge, [])
-        return found[0] if len(found) == 1 else None
-
-    def replace(self, old: Edge, new: Edge) -> None:
-        for op in self.consumers.pop(old, []):
-            op.inputs = [new if e is old else e for e in op.inputs]
-            self.consumers.setdefault(new, []).append(op)
-
-    def keep(self, dropped: set[int]) -> None:
-        self.ops = [op for op in self.ops if id(op) not in dropped]
-        self.index()
+__all__ = ["Graph", "run"]
 
 
 def run(graph: Graph) -> None:
     """All passes, in the order in which they help each other."""
     for step in (
-        drop_dead, merge_reshapes, channel_shuffles, merge_affine, narrow_doubles, drop_dead
+        drop_dead, merge_reshapes, find_norms, merge_reshapes, channel_shuffles, merge_affine,
+        narrow_doubles, drop_dead,
     ):  # fmt: skip
         graph.budget.check_time()
         step(graph)
@@ -140,64 +94,6 @@ def channel_shuffles(graph: Graph) -> None:
             last.inputs = [op.inputs[0]]
             last.params = {"num_groups": np.uint32(split[-2]), "axis": np.uint32(rank - 1)}
             dropped |= {id(op), id(middle)}
-    if dropped:
-        graph.keep(dropped)
-
-
-def _channel_constant(edge: Edge | None, channels: int, rank: int) -> np.ndarray | None:
-    """A constant with one element for each channel (the last dimension), or one for all."""
-    if edge is None or edge.data is None or len(edge.shape) > rank:
-        return None
-    if edge.data.size == 1 or (edge.data.size == channels == edge.shape[-1]):
-        return np.broadcast_to(edge.data.ravel(), (channels,))
-    return None
-
-
-def merge_affine(graph: Graph) -> None:
-    """A multiplication or addition by channel constants after a Batchnorm is folded into it.
-
-    Models converted from other frameworks write the scale of a normalization as nodes of its own.
-    """
-    dropped: set[int] = set()
-    for op in graph.ops:
-        if op.type != "Batchnorm" or id(op) in dropped:
-            continue
-        if op.inputs[0] is not None and op.inputs[0].quantization is not None:
-            continue  # what comes after it meets rounded numbers
-        weight, bias = op.inputs[1], (op.inputs[2] if len(op.inputs) > 2 else None)
-        if weight is None or weight.data is None or (bias is not None and bias.data is None):
-            continue
-        w = weight.data.astype(np.float64)
-        c = np.zeros_like(w) if bias is None or bias.data is None else bias.data.astype(np.float64)
-        changed = False
-        while True:
-            out = op.outputs[0]
-            after = graph.only_consumer(out)
-            if after is None or out is None:
-                break
-            if after.type not in ("ElementWiseMultiply", "ElementWiseAdd", "Batchnorm"):
-                break
-            other = [e for e in after.inputs if e is not out]
-            target = after.outputs[0]
-            if (after.inputs[0] is not out and after.type == "Batchnorm") or target is None:
-                break
-            values = [_channel_constant(e, out.shape[-1], len(out.shape)) for e in other if e]
-            if not values or any(v is None for v in values) or target.shape != out.shape:
-                break
-            first = np.asarray(values[0], np.float64)
-            if after.type == "ElementWiseAdd":
-                c = c + first
-            else:
-                w, c = w * first, c * first
-                if after.type == "Batchnorm" and len(values) > 1:
-                    c = c + np.asarray(values[1], np.float64)
-            op.outputs = [target]
-            dropped.add(id(after))
-            graph.producer[target] = op
-            changed = True
-        if changed:
-            fresh = [Edge(weight.shape, weight.dtype, x.astype(weight.dtype)) for x in (w, c)]
-            op.inputs = [op.inputs[0], *fresh]
     if dropped:
         graph.keep(dropped)
 

@@ -113,3 +113,22 @@ def test_a_bad_norm_is_refused_with_the_rule_it_breaks() -> None:
         with pytest.raises(QnnError) as error:
             run_op(op, inputs, [inputs[0].shape], params)
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(1, 60, 50, 24), (3, 700, 16), (2, 5, 3), (1, 40, 40, 3)])
+@pytest.mark.parametrize("op", ["GroupNorm", "InstanceNorm"])
+def test_norms_over_pixels_hold_far_from_zero(op: str, shape: tuple[int, ...]) -> None:
+    """Many chunks of pixels, each with a mean of its own; a mean of a thousand deviations."""
+    if op == "InstanceNorm" and len(shape) < 3:
+        pytest.skip("no pixels")
+    r = np.random.default_rng(3)
+    x = r.standard_normal(shape, np.float32)
+    x += np.linspace(990, 1010, shape[1], dtype=np.float32).reshape(-1, *[1] * (len(shape) - 2))
+    w, b = r.standard_normal((2, shape[-1]), np.float32)
+    params: dict[str, Any] = {"epsilon": 1e-5}
+    if op == "GroupNorm":
+        params["group"] = 3 if shape[-1] % 3 == 0 else 4
+    then: list[Any] = [("Relu", {})]
+    wide = [v.astype(np.float64) for v in (x, w, b)]
+    (got,) = run_op(op, [x, w, b], [shape], params, static=[1, 2], then=then)
+    close(got, np.maximum(reference.of(op, wide, params), 0), 1e-3)

@@ -265,11 +265,11 @@ OpList NormOps() {
                       Default(0),
                       "",
                       {"across_spatial", "across_channel", "across_all"}}},
-                    InferInstanceNorm, MakeInstanceNorm));
+                    InferInstanceNorm, MakeInstanceNorm, OpDef::kPostOps));
   ops.push_back(Def("GroupNorm", {In(2), Vector("gamma", false), Vector("beta", false)},
                     {{"epsilon", ParamSpec::kFloat, Required(), "added to the variance"},
                      {"group", ParamSpec::kInt, Required(), "divides the channels"}},
-                    InferGroupNorm, MakeGroupNorm));
+                    InferGroupNorm, MakeGroupNorm, OpDef::kPostOps));
   ops.push_back(
       Def("Lrn", {In(1)},
           {{"alpha", ParamSpec::kFloat, Default(1.0), "times the plain sum"},

@@ -4,14 +4,16 @@
 #include <cmath>
 
 #include "ops/norm/norm.h"
+#include "ops/post_ops.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
 
 namespace qnnrt {
 namespace {
 
-constexpr size_t kBlock = 64;      // channels that one pass keeps statistics for
-constexpr size_t kPixelRun = 128;  // pixels summed in float before the sum goes to double
+// Elements of a chunk: its sums are taken while it is in a cache, a second time around its own
+// mean. And pixels that are summed in float before sums go to double.
+constexpr size_t kChunkElements = 16 * 1024, kMostPixels = 128;
 
 struct SpatialNorm {
   size_t batch = 1, pixels = 1, channels = 1;
@@ -19,106 +21,156 @@ struct SpatialNorm {
   float epsilon = 0;
   bool subtract_mean = true, divide = true;
 
-  float Factor(double mean_square) const {
-    return divide ? static_cast<float>(1.0 / std::sqrt(mean_square + epsilon)) : 1.0f;
+  double Factor(double mean_square) const {
+    return divide ? 1.0 / std::sqrt(mean_square + static_cast<double>(epsilon)) : 1.0;
   }
+};
+
+struct Vectors {
+  const float *weight, *bias;  // null: ones, zeros
+};
+
+// The memory of a run: of each chunk and channel its mean and the squares around it, then of each
+// image and channel what y = (x - mean) * scale + shift takes.
+struct Moments {
+  float *means, *squares, *mean, *scale, *shift;
 };
 
 class SpatialNormKernel final : public Kernel {
  public:
   SpatialNormKernel(const Node& node, const SpatialNorm& n)
-      : n_(n), has_weight_(node.HasInput(1)), has_bias_(node.HasInput(2)) {}
+      : n_(n), post_ops_(node), has_weight_(node.HasInput(1)), has_bias_(node.HasInput(2)) {
+    const size_t fit = kChunkElements / std::max<size_t>(1, n_.channels);
+    chunk_ = std::clamp<size_t>(fit, 8, kMostPixels);
+    chunks_ = (n_.pixels + chunk_ - 1) / chunk_;
+  }
+
+  size_t ScratchBytes() const override {
+    return n_.batch * n_.channels * (2 * chunks_ + 3) * sizeof(float);
+  }
 
   Status Run(const ExecArgs& args) override {
-    const size_t image = n_.pixels * n_.channels;
-    if (image == 0) return Status::Ok();
+    if (n_.batch * n_.pixels * n_.channels == 0) return Status::Ok();
+    const float* in = static_cast<const float*>(args.in[0]);
+    const Vectors v = {has_weight_ ? static_cast<const float*>(args.in[1]) : nullptr,
+                       has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr};
+    const size_t parts = n_.batch * chunks_ * n_.channels, all = n_.batch * n_.channels;
+    float* scratch = static_cast<float*>(args.scratch);
+    const Moments m = {scratch, scratch + parts, scratch + 2 * parts, scratch + 2 * parts + all,
+                       scratch + 2 * parts + 2 * all};
+    args.threads.For(n_.batch * chunks_, 1, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        Measure(in + First(i) * n_.channels, Pixels(i), m, i * n_.channels);
+      }
+    });
+    const size_t grain = std::max<size_t>(1, kChunkElements * n_.group / (chunks_ * n_.channels));
+    args.threads.For(n_.batch * n_.group, grain, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) Join(m, v, i / n_.group, i % n_.group);
+    });
+    args.threads.For(n_.batch * chunks_, 1, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) Scale(args, m, i);
+    });
+    return Status::Ok();
+  }
+
+ private:
+  size_t Pixels(size_t chunk) const {
+    return std::min(chunk_, n_.pixels - chunk % chunks_ * chunk_);
+  }
+  // The first pixel of a chunk, counted over all images.
+  size_t First(size_t chunk) const {
+    return chunk / chunks_ * n_.pixels + chunk % chunks_ * chunk_;
+  }
+
+  void Measure(const float* x, size_t pixels, const Moments& m, size_t at) const {
+    float *mean = m.means + at, *squares = m.squares + at;
+    const float part = 1.0f / static_cast<float>(pixels);
+    Simd().column_sums(mean, x, n_.channels, pixels, n_.channels);
+    Simd().scale(mean, mean, part, n_.channels);
+    if (n_.divide) Simd().column_squares(squares, x, n_.channels, pixels, mean, n_.channels);
+  }
+
+  // The statistics of a group: its chunks' squares, moved from their own means to the common one.
+  void Join(const Moments& m, const Vectors& v, size_t image, size_t group) const {
+    const size_t width = n_.channels / n_.group, first = group * width;
+    const size_t parts = image * chunks_ * n_.channels + first;
+    const double count = static_cast<double>(n_.pixels) * static_cast<double>(width);
+    double mean = 0, squares = 0;
+    if (n_.subtract_mean) {
+      for (size_t k = 0; k < chunks_; ++k) {
+        double sum = 0;
+        for (size_t c = 0; c < width; ++c) sum += m.means[parts + k * n_.channels + c];
+        mean += sum * static_cast<double>(Pixels(k));
+      }
+      mean /= count;
+    }
+    for (size_t k = 0; k < chunks_ && n_.divide; ++k) {
+      const float* means = m.means + parts + k * n_.channels;
+      const float* around = m.squares + parts + k * n_.channels;
+      double own = 0, moved = 0;
+      for (size_t c = 0; c < width; ++c) {
+        own += around[c];
+        moved += (means[c] - mean) * (means[c] - mean);
+      }
+      squares += own + moved * static_cast<double>(Pixels(k));
+    }
+    const double factor = n_.Factor(squares / count);
+    for (size_t c = first; c < first + width; ++c) {
+      const size_t at = image * n_.channels + c;
+      m.mean[at] = static_cast<float>(mean);
+      m.scale[at] = static_cast<float>(v.weight != nullptr ? factor * v.weight[c] : factor);
+      m.shift[at] = v.bias != nullptr ? v.bias[c] : 0.0f;
+    }
+  }
+
+  void Scale(const ExecArgs& args, const Moments& m, size_t chunk) const {
+    const size_t begin = First(chunk), end = begin + Pixels(chunk);
+    const size_t of_image = chunk / chunks_ * n_.channels;
     const float* in = static_cast<const float*>(args.in[0]);
     float* out = static_cast<float*>(args.out[0]);
+    for (size_t at = begin * n_.channels; at < end * n_.channels; at += n_.channels) {
+      Simd().shifted_affine(out + at, in + at, m.mean + of_image, m.scale + of_image,
+                            m.shift + of_image, n_.channels);
+    }
+    const size_t at = begin * n_.channels;
+    post_ops_.Apply(args, out + at, at, (end - begin) * n_.channels);
+  }
+
+  const SpatialNorm n_;
+  const PostOps post_ops_;
+  const bool has_weight_, has_bias_;
+  size_t chunk_ = 1, chunks_ = 1;  // pixels of a chunk, chunks of an image
+};
+
+// Statistics over the channels of each pixel.
+class PixelNormKernel final : public Kernel {
+ public:
+  PixelNormKernel(const Node& node, const SpatialNorm& n)
+      : n_(n), post_ops_(node), has_weight_(node.HasInput(1)), has_bias_(node.HasInput(2)) {}
+
+  Status Run(const ExecArgs& args) override {
+    const float* in = static_cast<const float*>(args.in[0]);
     const float* weight = has_weight_ ? static_cast<const float*>(args.in[1]) : nullptr;
     const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
-    const bool each = n_.group == n_.channels;
-    const size_t width = each ? std::min(kBlock, n_.channels) : n_.channels / n_.group;
-    const size_t units = (n_.channels + width - 1) / width;
-    const size_t grain = std::max<size_t>(1, 16384 / std::max<size_t>(1, n_.pixels * width));
-    args.threads.For(n_.batch * units, grain, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) {
-        const size_t c = i % units * width;
-        const size_t count = std::min(width, n_.channels - c);
-        const size_t at = i / units * image + c;
-        const float* w = weight != nullptr ? weight + c : nullptr;
-        const float* b = bias != nullptr ? bias + c : nullptr;
-        if (each) {
-          EachChannel(in + at, w, b, out + at, count);
-        } else {
-          Group(in + at, w, b, out + at, count);
-        }
+    float* out = static_cast<float*>(args.out[0]);
+    const size_t count = n_.channels;
+    const size_t grain = std::max<size_t>(1, kChunkElements / std::max<size_t>(1, count));
+    args.threads.For(n_.batch * n_.pixels, grain, [&](size_t begin, size_t end) {
+      for (size_t at = begin * count; at < end * count; at += count) {
+        const float each = 1.0f / static_cast<float>(count);
+        const float mean = n_.subtract_mean ? Simd().sum(in + at, count) * each : 0.0f;
+        const float squares = n_.divide ? Simd().sum_squares(in + at, count, mean) * each : 0.0f;
+        const float factor = static_cast<float>(n_.Factor(static_cast<double>(squares)));
+        Simd().normalize(out + at, in + at, mean, factor, weight, bias, count);
+        post_ops_.Apply(args, out + at, at, count);
       }
     });
     return Status::Ok();
   }
 
  private:
-  // Sums of x, or of (x - mean)^2, for each of `count` channels over all pixels.
-  void Sums(const float* in, const float* mean, size_t count, double* sums) const {
-    std::fill_n(sums, count, 0.0);
-    for (size_t p0 = 0; p0 < n_.pixels; p0 += kPixelRun) {
-      const size_t p1 = std::min(n_.pixels, p0 + kPixelRun);
-      float part[kBlock] = {};
-      for (size_t p = p0; p < p1; ++p) {
-        const float* x = in + p * n_.channels;
-        if (mean == nullptr) {
-          for (size_t c = 0; c < count; ++c) part[c] += x[c];
-        } else {
-          for (size_t c = 0; c < count; ++c) part[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
-        }
-      }
-      for (size_t c = 0; c < count; ++c) sums[c] += part[c];
-    }
-  }
-
-  void EachChannel(const float* in, const float* weight, const float* bias, float* out,
-                   size_t count) const {
-    double sums[kBlock];
-    float mean[kBlock] = {}, scale[kBlock], shift[kBlock];
-    const double pixels = static_cast<double>(n_.pixels);
-    if (n_.subtract_mean) {
-      Sums(in, nullptr, count, sums);
-      for (size_t c = 0; c < count; ++c) mean[c] = static_cast<float>(sums[c] / pixels);
-    }
-    if (n_.divide) Sums(in, mean, count, sums);
-    for (size_t c = 0; c < count; ++c) {
-      scale[c] =
-          (n_.divide ? n_.Factor(sums[c] / pixels) : 1.0f) * (weight != nullptr ? weight[c] : 1.0f);
-      shift[c] = bias != nullptr ? bias[c] : 0.0f;
-    }
-    for (size_t p = 0; p < n_.pixels; ++p) {
-      const float* x = in + p * n_.channels;
-      float* y = out + p * n_.channels;
-      for (size_t c = 0; c < count; ++c) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
-    }
-  }
-
-  void Group(const float* in, const float* weight, const float* bias, float* out,
-             size_t count) const {
-    const double elements = static_cast<double>(n_.pixels) * static_cast<double>(count);
-    double sum = 0, squares = 0;
-    if (n_.subtract_mean) {
-      for (size_t p = 0; p < n_.pixels; ++p) sum += Simd().sum(in + p * n_.channels, count);
-    }
-    const float mean = static_cast<float>(sum / elements);
-    if (n_.divide) {
-      for (size_t p = 0; p < n_.pixels; ++p) {
-        squares += Simd().sum_squares(in + p * n_.channels, count, mean);
-      }
-    }
-    const float factor = n_.Factor(squares / elements);
-    for (size_t p = 0; p < n_.pixels; ++p) {
-      const size_t at = p * n_.channels;
-      Simd().normalize(out + at, in + at, mean, factor, weight, bias, count);
-    }
-  }
-
   const SpatialNorm n_;
+  const PostOps post_ops_;
   const bool has_weight_, has_bias_;
 };
 
@@ -150,11 +202,8 @@ Result<KernelPtr> MakeInstanceNorm(const Node& node, const KernelOptions&) {
   n.subtract_mean = node.Int("mode") == 0;
   n.divide = !n.subtract_mean || node.Bool("normalize_variance");
   const int64_t region = node.Int("region");
+  if (region == 1) return KernelPtr(new PixelNormKernel(node, n));
   n.group = region == 0 ? n.channels : 1;
-  if (region == 1) {  // every pixel is an image of its own
-    n.batch *= n.pixels;
-    n.pixels = 1;
-  }
   return KernelPtr(new SpatialNormKernel(node, n));
 }
 

@@ -42,6 +42,9 @@ def batch_normalization(c: Lowering, n: OnnxNode) -> Value:
 @lowers("InstanceNormalization", to="InstanceNorm")
 def instance_normalization(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
+    grouped = _grouped(c, n, x)
+    if grouped is not None:
+        return grouped
     flat = x
     if x.rank != 4:
         flat = c.b.reshape(x, (*x.shape[:2], 1, int(np.prod(x.shape[2:]))))
@@ -53,6 +56,31 @@ def instance_normalization(c: Lowering, n: OnnxNode) -> Value:
         None,
         flat.perm,
         epsilon=np.float32(n.number("epsilon", 1e-5)),
+    )
+    return c.b.reshape(y, x.shape)
+
+
+def _grouped(c: Lowering, n: OnnxNode, x: Value) -> Value | None:
+    """[N, C, ...] under the shape [N, groups, ...]: a GroupNorm of what is reshaped, in the order
+    that it is held in. The reshape back, that follows in most models, then finds nothing to do."""
+    whole, groups = x.base or x.of, x.shape[1]
+    if whole is None or whole.rank < 3 or whole.shape[0] != x.shape[0]:
+        return None
+    channels = whole.shape[1]
+    scale, bias = n.input(1), n.input(2)
+    if channels == groups or channels % groups != 0 or not (scale.is_const and bias.is_const):
+        return None
+    repeat = channels // groups
+    c.budget.array((2 * repeat, groups), scale.dtype, "a scale for each channel")
+    whole = c.b.channels_last(whole)
+    y = c.b.op(
+        "GroupNorm",
+        [whole, *(constant(np.repeat(v.const, repeat)) for v in (scale, bias))],
+        whole.shape,
+        None,
+        whole.perm,
+        epsilon=np.float32(n.number("epsilon", 1e-5)),
+        group=np.uint32(groups),
     )
     return c.b.reshape(y, x.shape)
 

@@ -46,7 +46,11 @@ def inverse(perm: Perm) -> Perm:
 
 @dataclass(eq=False)
 class Value:
-    """An ONNX value: a constant (`held`), a tensor in some order, or a pending reshape."""
+    """An ONNX value: a constant (`held`), a tensor in some order, or a pending reshape (of `base`).
+
+    Attributes:
+        of: what a tensor is a reshape of, for operations that would rather have that.
+    """
 
     shape: Shape
     dtype: np.dtype
@@ -54,6 +58,7 @@ class Value:
     perm: Perm = ()
     held: np.ndarray | Coded | None = None  # in logical order
     base: Value | None = None
+    of: Value | None = None
     statics: dict[tuple[Perm, Shape], Edge] = field(default_factory=dict)
 
     @property
@@ -288,7 +293,7 @@ class Builder:
 
     def _reshaped(self, v: Value, shape: Shape, perm: Perm) -> Value:
         out = self._reshape_edge(self.edge(v), permuted(shape, perm))
-        return Value(shape, v.dtype, out, perm)
+        return Value(shape, v.dtype, out, perm, of=v.of or v)
 
     def reshape(self, v: Value, shape: Sequence[int]) -> Value:
         """ONNX Reshape: the elements in logical order under another shape."""

@@ -1,0 +1,69 @@
+"""The lowered graph while passes rewrite it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .budget import Budget
+from .graph import Edge, Op
+
+
+class Graph:
+    """Operations with producer and consumer lookup. `outputs` are kept whatever happens."""
+
+    def __init__(
+        self,
+        ops: list[Op],
+        inputs: Iterable[Edge],
+        outputs: Iterable[Edge],
+        budget: Budget | None = None,
+    ) -> None:
+        self.budget = budget or Budget()
+        self.ops = ops
+        self.inputs = set(inputs)
+        self.outputs = set(outputs)
+        self.index()
+
+    def index(self) -> None:
+        # Every pass, and every round of one that goes over the graph again, comes by here.
+        self.budget.check_time()
+        self.producer = {e: op for op in self.ops for e in op.outputs if e is not None}
+        consumers: dict[Edge, list[Op]] = {}
+        for op in self.ops:
+            for edge in op.inputs:
+                if edge is None:
+                    continue
+                if edge in consumers:
+                    consumers[edge].append(op)
+                else:
+                    consumers[edge] = [op]
+        self.consumers = consumers
+
+    def only_consumer(self, edge: Edge | None) -> Op | None:
+        """The one operation that reads `edge`, when nothing else needs it."""
+        if edge is None or edge in self.outputs:
+            return None
+        found = self.consumers.get(edge, [])
+        return found[0] if len(found) == 1 else None
+
+    def replace(self, old: Edge, new: Edge) -> None:
+        for op in self.consumers.pop(old, []):
+            op.inputs = [new if e is old else e for e in op.inputs]
+            self.consumers.setdefault(new, []).append(op)
+
+    def keep(self, dropped: set[int]) -> None:
+        self.ops = [op for op in self.ops if id(op) not in dropped]
+        self.index()
+
+    def apply(self, made: dict[int, list[Op]], dropped: set[int]) -> None:
+        """Put `made` in the place of the operation with that id; leave out the `dropped` ones."""
+        if not made and not dropped:
+            return
+        ops: list[Op] = []
+        for op in self.ops:
+            if id(op) in made:
+                ops += made[id(op)]
+            elif id(op) not in dropped:
+                ops.append(op)
+        self.ops = ops
+        self.index()
