@@ -96,6 +96,13 @@ QNN_API uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t graph, Qnnrt_CopyRecord_t*
                                     uint32_t capacity, uint32_t* count);
 QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
 
+// tensorCreateGraphTensor for a static tensor whose elements lie `strides` bytes apart from each
+// other, a number for each dimension: those of a transposed or repeated array. Multiples of the
+// element's size; NULL: as rows. dataSize is that of the elements as rows. The tensor gets its id,
+// and has a copy of its own as always. The errors of tensorCreateGraphTensor; 7004 bad strides.
+QNN_API uint64_t qnnrt_graph_create_static(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
+                                           const int64_t* strides);
+
 // The finalized steps as JSON (op, name, kernel, what was fused) and the arena: what lies at which
 // offset, from which step to which (inclusive). Owned by the graph. NULL when the handle is not a
 // finalized graph.

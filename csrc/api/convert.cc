@@ -3,6 +3,7 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
 #include "api/encoding.h"
+#include "ops/strided_copy.h"
 
 namespace qnnrt {
 namespace {
@@ -26,8 +27,29 @@ bool IsSupportedType(Qnn_TensorType_t type) {
   }
 }
 
+// Elements with strides, as rows.
+Status CopyStrided(const void* data, const char* name, const StaticSource& source, Tensor* tensor) {
+  const size_t element = ElementSize(tensor->dtype);
+  const std::vector<ptrdiff_t> rows = DenseStrides(tensor->shape);
+  std::vector<CopyDim> dims;
+  for (size_t d = 0; d < tensor->shape.size(); ++d) {
+    const int64_t stride = source.strides[d];
+    if (stride % static_cast<int64_t>(element) != 0) {
+      return Bad(name, "dimension " + std::to_string(d) + " has a stride of " +
+                           std::to_string(stride) + " bytes, no multiple of the element's " +
+                           std::to_string(element));
+    }
+    dims.push_back({tensor->shape[d], stride / static_cast<int64_t>(element), rows[d]});
+  }
+  const StridedCopy copy(element, std::move(dims));
+  tensor->data = AlignedBytes::Make(tensor->bytes());
+  if (tensor->data != nullptr) copy.Run(source.threads, data, tensor->data->data());
+  return Status::Ok();
+}
+
 // `packed`: two elements in a byte.
-Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, Tensor* tensor) {
+Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, const StaticSource& source,
+                Tensor* tensor) {
   const uint64_t bytes = packed ? (tensor->elements() + 1) / 2 : tensor->bytes();
   if (t.memType != QNN_TENSORMEMTYPE_RAW)
     return Bad(name, "a static tensor brings its data as RAW memory");
@@ -41,6 +63,8 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, Tensor* 
                          DataTypeName(t.dataType) + " " + ShapeText(tensor->shape) + " needs " +
                          std::to_string(bytes) + (packed ? ", two elements in each" : ""));
   }
+  if (packed && source.strides != nullptr)
+    return Bad(name, "two elements in a byte have no strides");
   if (packed) {
     tensor->data = AlignedBytes::Make(tensor->bytes());
     if (tensor->data != nullptr) {
@@ -48,8 +72,12 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, Tensor* 
               t.dataType == QNN_DATATYPE_SFIXED_POINT_4,
               static_cast<uint8_t*>(tensor->data->data()));
     }
+  } else if (source.strides != nullptr && bytes > 0) {
+    QNNRT_RETURN_IF_ERROR(CopyStrided(t.clientBuf.data, name, source, tensor));
   } else {
-    tensor->data = AlignedBytes::Copy(t.clientBuf.data, bytes);
+    tensor->data = AlignedBytes::Make(bytes);
+    if (tensor->data != nullptr && bytes > 0)
+      ParallelCopy(source.threads, tensor->data->data(), t.clientBuf.data, bytes);
   }
   if (tensor->data == nullptr)
     return Error(QNN_COMMON_ERROR_MEM_ALLOC, "tensor '%s': out of memory for its data", name);
@@ -94,7 +122,8 @@ bool IsOmitted(const Qnn_Tensor_t& tensor) {
   return false;
 }
 
-Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data) {
+Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
+                             const StaticSource& source) {
   if (tensor.version != QNN_TENSOR_VERSION_1 && tensor.version != QNN_TENSOR_VERSION_2) {
     return Error(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
                  "tensor version %d is unknown; 1 and 2 are supported",
@@ -144,7 +173,7 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data) {
   QNNRT_RETURN_IF_ERROR(ReadEncoding(t.quantizeParams, &result));
   if (packed) QNNRT_RETURN_IF_ERROR(SetWidth4(t.dataType, &result));
   if (t.type == QNN_TENSOR_TYPE_STATIC && with_data)
-    QNNRT_RETURN_IF_ERROR(CopyData(t, name, packed, &result));
+    QNNRT_RETURN_IF_ERROR(CopyData(t, name, packed, source, &result));
   return result;
 }
 

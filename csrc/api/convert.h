@@ -7,9 +7,16 @@
 
 namespace qnnrt {
 
+// How the data of a STATIC tensor lies, and who copies it.
+struct StaticSource {
+  const int64_t* strides = nullptr;  // in bytes, one for each dimension; null: as rows
+  Threads threads = Threads(1);
+};
+
 // `with_data`: a STATIC tensor brings its bytes (creating) or may come without (validating).
 // Errors: 7004 a bad field, 7005 one this runtime does not know.
-Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data);
+Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
+                             const StaticSource& source = {});
 
 // What a node needs that is no tensor of the graph: its params. Inputs and outputs stay empty.
 Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config);

@@ -131,6 +131,11 @@ uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
   });
 }
 
+uint64_t qnnrt_graph_create_static(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
+                                   const int64_t* strides) {
+  return qnnrt::api::CreateTensor(handle, tensor, strides);
+}
+
 uint64_t qnnrt_graph_set_executor(Qnn_GraphHandle_t handle, const Qnnrt_Executor_t* executor) {
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     if (executor == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;

@@ -23,6 +23,10 @@ Qnn_ErrorHandle_t GetLpaiGraphProperty(Qnn_GraphHandle_t graph, QnnGraph_Propert
 // Errors: those of Graph::SetScratch and SetPersistent.
 Status SetLpaiPools(Graph* graph, GraphSettings* settings);
 
+// tensorCreateGraphTensor; `strides` of a static tensor's data, null: as rows.
+Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
+                               const int64_t* strides);
+
 // Graphs go with their context alone, so a handle that named one once says that the context is
 // gone.
 Status StaleGraph(Qnn_GraphHandle_t handle);

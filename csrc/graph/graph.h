@@ -124,6 +124,9 @@ class Graph {
   // strict from the next Bind on.
   void set_options(const GraphOptions& options);
   const GraphOptions& options() const { return options_; }
+  int ThreadsToMake() const {
+    return options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  }
 
   // Ids count from 1 in every graph. Errors: 6024 after finalize, 7003 the
   // name is taken, 7004 no element type or shape that a tensor can have.
@@ -264,9 +267,6 @@ class Graph {
                                        const LoadOptions& load) const;
   Status MakePlanFrom(const BinaryView& binary, const BinaryGraph& described,
                       const LoadOptions& load, Prepared* made) const;
-  int ThreadsToMake() const {
-    return options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
-  }
   void UseClientMemory(PlanOptions* options) const;
   // graph_pools.cc
   Status MakeDeferred(Prepared* made) const;

@@ -13,6 +13,12 @@ namespace qnnrt {
 
 constexpr size_t kTile = 16;  // elements on a side of a transposed tile
 
+// What is read may lie on any boundary: constants do, in the files that they come from.
+template <typename T>
+struct Anywhere {
+  typedef T Type __attribute__((aligned(1), may_alias));
+};
+
 template <typename T>
 void CopyRow(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride, size_t count,
              size_t) {
@@ -98,7 +104,7 @@ struct TransposeBand {
 template <typename T>
 struct GatherBlock {
   static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t* from, size_t count) {
-    const T* s = reinterpret_cast<const T*>(src);
+    const auto* s = reinterpret_cast<const typename Anywhere<T>::Type*>(src);
     T* d = reinterpret_cast<T*>(dst);
     QNNRT_SIMD
     for (size_t i = 0; i < count; ++i) d[i] = s[from[i]];
@@ -110,7 +116,7 @@ struct GatherBlock {
 template <typename T, size_t kRows>
 struct InterleaveBlock {
   static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t*, size_t count) {
-    const T* s = reinterpret_cast<const T*>(src);
+    const auto* s = reinterpret_cast<const typename Anywhere<T>::Type*>(src);
     T* d = reinterpret_cast<T*>(dst);
     const size_t columns = count / kRows;
     QNNRT_SIMD
@@ -126,9 +132,10 @@ template <typename T, size_t kRows>
 struct InterleaveBand {
   static QNNRT_INLINE void Run(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t, size_t,
                                size_t columns) {
-    const T* rows[kRows];
+    const typename Anywhere<T>::Type* rows[kRows];
     for (size_t r = 0; r < kRows; ++r) {
-      rows[r] = reinterpret_cast<const T*>(src + static_cast<ptrdiff_t>(r) * src_stride);
+      rows[r] = reinterpret_cast<const typename Anywhere<T>::Type*>(
+          src + static_cast<ptrdiff_t>(r) * src_stride);
     }
     T* d = reinterpret_cast<T*>(dst);
     QNNRT_SIMD

@@ -200,8 +200,13 @@ cdef class ContextCalls(Provider):
         cdef Qnn_GraphHandle_t h = _pointer(graph)
         cdef uint64_t code
         self._need(<void*>self._fn.tensorCreateGraphTensor, "tensor_createGraphTensor")
-        with nogil:
-            code = self._fn.tensorCreateGraphTensor(h, &tensor._t)
+        if tensor._strided:
+            self._need(<void*>self._create_static, "graph_create_static")
+            with nogil:
+                code = self._create_static(h, &tensor._t, <int64_t*>tensor._data.strides)
+        else:
+            with nogil:
+                code = self._fn.tensorCreateGraphTensor(h, &tensor._t)
         self._check(code, "tensor", "tensorCreateGraphTensor", tensor.name)
 
     def tensor_create_context_tensor(self, context, Tensor tensor not None) -> None:

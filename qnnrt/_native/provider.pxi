@@ -15,6 +15,8 @@ cdef class Provider:
         Qnn_GraphHandle_t, Qnnrt_CopyRecord_t*, uint32_t, uint32_t*) noexcept nogil
     cdef uint64_t (*_reset)(Qnn_GraphHandle_t) noexcept nogil
     cdef const char* (*_describe)(Qnn_GraphHandle_t) noexcept nogil
+    cdef uint64_t (*_create_static)(
+        Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil
     cdef readonly str path
     cdef readonly int backend_id
     cdef readonly str provider_name
@@ -41,6 +43,9 @@ cdef class Provider:
             self._symbol("qnnrt_graph_reset_stats"))
         self._describe = <const char* (*)(Qnn_GraphHandle_t) noexcept nogil>(
             self._symbol("qnnrt_graph_describe"))
+        self._create_static = <uint64_t (*)(
+            Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil>(
+            self._symbol("qnnrt_graph_create_static"))
 
     cdef void* _symbol(self, const char* name) noexcept:
         return dlsym(self._dl, name)

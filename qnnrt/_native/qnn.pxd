@@ -819,6 +819,8 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     uint64_t qnnrt_graph_copies(
         Qnn_GraphHandle_t graph, Qnnrt_CopyRecord_t* out, uint32_t capacity, uint32_t* count)
     uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph)
+    uint64_t qnnrt_graph_create_static(
+        Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor, const int64_t* strides)
     const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph)
 
     ctypedef struct Qnnrt_ExecutorText_t:

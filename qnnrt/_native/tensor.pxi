@@ -33,6 +33,7 @@ cdef class Tensor:
     cdef object _block_scales
     cdef Py_buffer _data
     cdef bint _has_data
+    cdef bint _strided
     cdef readonly tuple shape
     cdef readonly object dtype
     cdef readonly object quantization
@@ -77,8 +78,9 @@ cdef class Tensor:
         PyMem_Free(self._expansion)
 
     cdef int _set_data(self, data, name) except -1:
-        PyObject_GetBuffer(data, &self._data, PyBUF_SIMPLE)
+        PyObject_GetBuffer(data, &self._data, PyBUF_STRIDES)
         self._has_data = True
+        self._strided = not PyBuffer_IsContiguous(&self._data, c'C')
         if self._data.len > 0xFFFFFFFF:
             raise ValueError(f"tensor {name!r} has {self._data.len} bytes: the C API carries at "
                              "most 2**32 - 1 in one constant")

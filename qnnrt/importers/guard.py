@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, ParamSpec, TypeVar
 
 from ..errors import Error, ModelError
+from ..model.mapped import MappedFile
 from ..support import files
 
 P = ParamSpec("P")
@@ -86,6 +87,19 @@ def read_file(path: str | os.PathLike[str], what: str) -> bytes:
     """
     with open_file(path, what) as file:
         return file.read()
+
+
+#: Files of at least so many bytes are mapped, not read.
+_MAPPED = 1 << 20
+
+
+def map_or_read(path: str | os.PathLike[str], what: str) -> tuple[memoryview, MappedFile | None]:
+    """As `read_file`; the bytes of a large file where they are."""
+    with open_file(path, what) as file:
+        if os.fstat(file.fileno()).st_size < _MAPPED:
+            return memoryview(file.read()), None
+        mapped = MappedFile(file, name_of(path))
+        return mapped.view, mapped
 
 
 def check_file(path: str | os.PathLike[str], what: str) -> None:

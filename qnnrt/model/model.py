@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import ModelError
+from .mapped import MappedFile
 
 __all__ = ["Model", "Node", "Quantization", "Tensor"]
 
@@ -127,6 +128,11 @@ class Model:
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     source: str | None = None
+    _mapped: list[MappedFile] = field(default_factory=list, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """A copy has arrays of its own, wherever those of this one lie."""
+        return self.__dict__ | {"_mapped": []}
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -177,8 +183,11 @@ class Model:
         is of a type that has a fixed-point form; a constant has the bytes it declares; inputs are
         neither constant nor produced; every other tensor that is read is a constant or the output
         of an earlier node; an output of the model is produced by exactly one node and listed once;
-        node names are unique.
+        node names are unique. Constants may lie in a file that is mapped: it must not be shorter
+        than it was.
         """
+        for file in self._mapped:
+            file.check()
         problems = [*self._check_tensors(), *self._check_edges(), *self._check_nodes()]
         if problems:
             shown = problems[:20]

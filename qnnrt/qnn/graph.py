@@ -98,7 +98,8 @@ class Graph(Owner):
             shape: dimensions.
             dtype: anything ``numpy.dtype`` takes, or a QNN data type.
             type: "app_write" (input), "app_read" (output), "native" or "static" (constant).
-            data: a static tensor's C-contiguous values; used until ``finalize``.
+            data: a static tensor's values, an array or what has the bytes of one; used until
+                ``finalize``.
             quantization: a ``qnnrt.model.Quantization``: real = scale * (q + offset). Integer
                 types become fixed-point ones. 4-bit constants are int8 or uint8 with bitwidth 4,
                 ``ml_dtypes.int4`` or ``uint4``, or "SFIXED_POINT_4" or "UFIXED_POINT_4" with
@@ -111,6 +112,8 @@ class Graph(Owner):
         dtype, data, quantization = _four_bits(dtype, data, quantization)
         code = data_type(dtype, quantized=quantization is not None)
         kind = choice("type", type, TENSOR_TYPES)
+        if isinstance(data, np.ndarray) and not self._takes_strides(data, shape, code):
+            data = np.ascontiguousarray(data)
         tensor = _core.Tensor(
             name,
             tuple(int(n) for n in shape),
@@ -128,6 +131,17 @@ class Graph(Owner):
         elif kind == TENSOR_TYPES["app_read"]:
             self.outputs.append(tensor)
         return tensor
+
+    def _takes_strides(self, data: np.ndarray, shape: Sequence[int], code: int) -> bool:
+        """Whether the data lies as rows, or the backend makes rows of it: others' do not."""
+        if data.flags.c_contiguous:
+            return True
+        return (
+            self._library.has_extensions
+            and data.shape == tuple(shape)
+            and data.dtype == numpy_dtype(code)
+            and not any(stride % data.itemsize for stride in data.strides)
+        )
 
     def _set_io(self, described: BinaryGraph) -> None:
         """The inputs and outputs of a graph that came out of a binary."""

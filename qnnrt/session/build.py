@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import numpy as np
-
 from ..abi import constants as abi
 from ..errors import ModelError
 from ..model import ContextBinary, Model
@@ -44,7 +42,7 @@ def add_model(
             t.shape or scalar,
             t.dtype,
             type=kind,
-            data=None if t.data is None else np.ascontiguousarray(t.data),
+            data=t.data,
             quantization=t.quantization,
             mem_type=prepare[name] if name in types else "raw",
         )

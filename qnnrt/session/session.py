@@ -145,6 +145,8 @@ class Session(_core.Runnable):
             self._policy.before_finalize(self.graph)
             self.graph.finalize()
             self._memory.prepare(self.graph)
+            for file in model._mapped:
+                file.leave()
         except BaseException:
             self.context.close()
             raise

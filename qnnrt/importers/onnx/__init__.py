@@ -116,14 +116,15 @@ def _load(
     stateful: bool,
     limits: Limits | None,
 ) -> Model:
-    proto, where, size = read(source)
+    found = read(source)
+    proto, where = found.model, found.where
     opsets = opset_of(proto)
-    budget = Budget(limits, where, lambda: size_of(proto, size))
+    budget = Budget(limits, where, lambda: size_of(proto, found.size))
     functions = local_functions(proto, where)
     graph = proto.graph
     inputs = graph_inputs(graph, where, shapes, fixed)
     lowering = GraphLowering(where, opsets, stateful, budget, functions)
-    lowering.add_initializers(graph)
+    lowering.add_initializers(graph, found.apart)
     given: list[Edge] = []
     for name, (shape, dtype) in inputs.items():
         if name in fixed:
@@ -152,6 +153,7 @@ def _load(
         raise UnsupportedOpError(lowering.unsupported, where)
     model = finish(lowered.ops, given, outputs, graph.name or "graph", budget)
     model.source = where
+    model._mapped = found.mapped
     return model
 
 

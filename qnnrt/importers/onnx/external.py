@@ -6,27 +6,50 @@ import math
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
 
 from ...errors import ModelError
+from ...model.mapped import MappedFile
 from ..guard import below, name_of, open_file, shortened
+from . import wire
 
 #: How many times the bytes that tensors name they may take together: they may share bytes.
 _SHARED = 4
 
 
-def load_external(tensors: Iterable[onnx.TensorProto], where: str, folder: Path | None) -> int:
-    """Read what lies beside the model into its tensors; how many bytes of the files they name.
-    The rest of a file does not count: it can be a hole of any size.
+@dataclass
+class Beside:
+    """What lies in files of its own.
+
+    Attributes:
+        distinct: how many bytes of the files the tensors name. The rest of a file does not count:
+            it can be a hole of any size.
+        apart: by the index of a tensor: its data in a file that is mapped.
+        mapped: these files.
+    """
+
+    distinct: int = 0
+    apart: dict[int, memoryview] = field(default_factory=dict)
+    mapped: list[MappedFile] = field(default_factory=list)
+
+
+def load_external(
+    tensors: Iterable[onnx.TensorProto], first: int, where: str, folder: Path | None
+) -> Beside:
+    """What lies beside the model. Of the `first` tensors large data stays in its file; the others
+    get theirs.
 
     A data file is a regular file in the model's folder or below it, links followed.
     """
+    found = Beside()
+    files: dict[Path, MappedFile] = {}
     named: dict[Path, list[tuple[int, int]]] = {}  # parts of files, in order, apart from each other
-    total = distinct = 0
-    for tensor in tensors:
+    total = 0
+    for index, tensor in enumerate(tensors):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         name = f"tensor {shortened(repr(tensor.name))} of {where}"
@@ -59,16 +82,22 @@ def load_external(tensors: Iterable[onnx.TensorProto], where: str, folder: Path 
                     f"{file} has {size} bytes: the {length} bytes of {name} at {offset} lie "
                     "outside of it"
                 )
-            distinct += _added(named.setdefault(file, []), offset, offset + length)
-            if total > _SHARED * distinct:
+            found.distinct += _added(named.setdefault(file, []), offset, offset + length)
+            if total > _SHARED * found.distinct:
                 raise ModelError(
-                    f"{name}: the tensors up to it read {total} bytes out of {distinct} of the "
-                    f"data files, more than {_SHARED} times as much"
+                    f"{name}: the tensors up to it read {total} bytes out of {found.distinct} of "
+                    f"the data files, more than {_SHARED} times as much"
                 )
-            tensor.raw_data = _read(data.fileno(), offset, length, name)
+            if index < first and length >= wire.LEAST:
+                if file not in files:
+                    files[file] = MappedFile(data, name_of(file))
+                found.apart[index] = files[file].view[offset : offset + length]
+            else:
+                tensor.raw_data = _read(data.fileno(), offset, length, name)
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
-    return distinct
+    found.mapped += files.values()
+    return found
 
 
 def _added(parts: list[tuple[int, int]], begin: int, end: int) -> int:

@@ -100,9 +100,13 @@ class GraphLowering(Lowering):
         found = value.const.reshape(-1)[0]
         return float(found) if value.dtype.kind in "fiub" else None
 
-    def add_initializers(self, graph: onnx.GraphProto) -> None:
-        for tensor in graph.initializer:
-            self.env[tensor.name] = constant(array_of(tensor, self.where))
+    def add_initializers(
+        self, graph: onnx.GraphProto, apart: Mapping[int, memoryview] | None = None
+    ) -> None:
+        """`apart`: raw data that is not in the graph, by the index of the initializer."""
+        apart = apart or {}
+        for index, tensor in enumerate(graph.initializer):
+            self.env[tensor.name] = constant(array_of(tensor, self.where, apart.get(index)))
         for sparse in graph.sparse_initializer:
             dense = dense_of(sparse, self.where, self.budget)
             self.env[sparse.values.name] = constant(dense)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,50 +14,89 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
 from ...errors import ModelError
+from ...model.mapped import MappedFile
 from ..budget import Budget
-from ..guard import name_of, read_file, shortened
+from ..guard import map_or_read, name_of, shortened
+from . import wire
 from .external import load_external
 
 #: The operator sets of the default domain that are understood.
 FIRST_OPSET = 7
 
+#: Element types whose raw data is an array as it lies.
+_PLAIN = {
+    number: np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    for number in map(
+        onnx.TensorProto.DataType.Value,
+        ("FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "BOOL", "FLOAT16",
+         "DOUBLE", "UINT32", "UINT64"),
+    )
+}  # fmt: skip
 
-def read(
-    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
-) -> tuple[onnx.ModelProto, str, int]:
-    """The model, the name to use for it in messages, and the bytes of its files (0: not known).
+
+@dataclass
+class Source:
+    """A file as it was read.
+
+    Attributes:
+        where: the name to use for it in messages.
+        size: the bytes of its files; 0: not known.
+        apart: raw data of initializers of the graph that is not in `model`, by their index.
+        mapped: the files that `apart` lies in.
+    """
+
+    model: onnx.ModelProto
+    where: str
+    size: int = 0
+    apart: dict[int, memoryview] = field(default_factory=dict)
+    mapped: list[MappedFile] = field(default_factory=list)
+
+
+def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
+    """The model, checked.
 
     Raises `ModelError`, and `OSError` when the file cannot be opened.
     """
     folder: Path | None = None
     where = name_of(source)
-    size = 0
     if isinstance(source, onnx.ModelProto):
-        model = source
+        found = Source(source, where)
     elif isinstance(source, bytes | bytearray | memoryview):
-        model, size = _parse(bytes(source), where), len(source)
+        found = _parse(memoryview(bytes(source)), where)
     else:
         path = Path(source)
-        data = read_file(path, "an ONNX model")
-        model, folder, size = _parse(data, where), path.parent, len(data)
+        folder = path.parent
+        data, mapped = map_or_read(path, "an ONNX model")
+        found = _parse(data, where)
+        if mapped is not None and found.apart:
+            found.mapped.append(mapped)
     try:
-        _check(model, where)
-        size += load_external(tensors(model), where, folder)
+        _check(found.model, where)
+        initializers = len(found.model.graph.initializer)
+        beside = load_external(tensors(found.model), initializers, where, folder)
     except UnicodeDecodeError as exc:
         raise ModelError(f"{where}: a name or text in it is not UTF-8: {exc}") from exc
-    return model, where, size
+    found.size += beside.distinct
+    found.apart |= beside.apart
+    found.mapped += beside.mapped
+    return found
 
 
-def _parse(data: bytes, where: str) -> onnx.ModelProto:
+def _parse(data: memoryview, where: str) -> Source:
     if not data:
         raise ModelError(f"{where} is empty: not an ONNX model")
+    text, apart = wire.split(data)
+    return Source(_message(text, len(data), where), where, len(data), apart)
+
+
+def _message(data: bytes, size: int, where: str) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError) as exc:
         raise ModelError(
             f"{where} is not an ONNX model, or is truncated or corrupted: the protobuf message "
-            f"of {len(data)} bytes cannot be decoded ({exc})"
+            f"of {size} bytes cannot be decoded ({exc})"
         ) from exc
     return model
 
@@ -207,13 +247,19 @@ def size_of(model: onnx.ModelProto, known: int) -> tuple[int, int]:
     return known, sum(1 for _ in _all_nodes(model))
 
 
-def array_of(tensor: onnx.TensorProto, where: str) -> np.ndarray:
-    """The elements of a TensorProto. Raises `ModelError` when bytes and shape disagree."""
+def array_of(tensor: onnx.TensorProto, where: str, raw: memoryview | None = None) -> np.ndarray:
+    """The elements of a TensorProto, whose raw data is `raw` if that is not in it. Raises
+    `ModelError` when bytes and shape disagree."""
     try:
         if any(d < 0 for d in tensor.dims):
             raise ValueError("a dimension is negative")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise ValueError("its data lies in a file of its own")
+        if raw is not None:
+            dtype = _PLAIN.get(tensor.data_type)
+            if dtype is not None and not tensor.HasField("segment"):
+                return np.frombuffer(raw, dtype).reshape(tuple(tensor.dims))
+            tensor.raw_data = bytes(raw)
         return numpy_helper.to_array(tensor)
     except MemoryError:
         raise MemoryError(f"{where}: no memory for tensor {shortened(repr(tensor.name))}") from None

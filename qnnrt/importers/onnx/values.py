@@ -195,10 +195,11 @@ class Builder:
             data = v.const.transpose(v.perm)
             if not data.flags.c_contiguous:
                 self.budget.array(data.shape, data.dtype)
-            if uniform(data) and data.nbytes > 256:  # no more memory until a session needs it
+            # A session copies it: until then it lies as the file has it.
+            if uniform(data) and data.nbytes > 256:
                 data = np.broadcast_to(one_of(data), physical(data.shape))
             else:
-                data = np.ascontiguousarray(data).reshape(physical(data.shape))
+                data = data.reshape(physical(data.shape))
             if data.nbytes > 256:
                 v.statics[key] = Edge(tuple(data.shape), data.dtype, data)
             else:

@@ -1,0 +1,112 @@
+"""The large constants of an ONNX file, apart from the rest of it.
+
+protobuf copies what it parses, and once more what is taken out of a message. Most of a file is the
+raw data of its initializers, so these are found first, and stay where they are; protobuf gets the
+message without them. Only where a message is written in the ordinary way: whatever is not is left
+to protobuf as a whole, and means what protobuf says it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+#: Raw data of at least so many bytes stays where it is.
+LEAST = 1 << 14
+#: protobuf reads no longer messages.
+_LONGEST = 2**31 - 1
+
+# Fields of ModelProto, GraphProto and TensorProto.
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class _Odd(Exception):
+    """Something that is not written as every writer does it."""
+
+
+def split(data: memoryview, least: int = LEAST) -> tuple[bytes, dict[int, memoryview]]:
+    """A serialized ModelProto without large raw data, and these, by the index of the initializer
+    of the model's graph. Where nothing can be taken out: the bytes as they are."""
+    try:
+        found = _split(data, least) if len(data) <= _LONGEST else None
+    except _Odd:
+        found = None
+    return (bytes(data), {}) if found is None else found
+
+
+def _split(data: memoryview, least: int) -> tuple[bytes, dict[int, memoryview]] | None:
+    graphs = [f for f in _fields(data, 0, len(data)) if f[0] == _GRAPH and f[1] == _BYTES]
+    if len(graphs) != 1:  # protobuf merges several
+        return None
+    _, _, begin, start, stop = graphs[0]
+    apart: dict[int, memoryview] = {}
+    parts: list[bytes | memoryview] = []
+    index = 0
+    copied = start
+    for number, kind, at, value, end in _fields(data, start, stop):
+        if number != _INITIALIZER or kind != _BYTES:
+            continue
+        if end - value >= least:
+            raw = _raw_data(data, value, end)
+            if raw is not None and raw[2] - raw[1] >= least:
+                rest = b"".join((data[value : raw[0]], data[raw[2] : end]))
+                parts += (data[copied:at], _field(_INITIALIZER, len(rest)), rest)
+                apart[index] = data[raw[1] : raw[2]]
+                copied = end
+        index += 1
+    if not apart:
+        return None
+    parts.append(data[copied:stop])
+    head = _field(_GRAPH, sum(map(len, parts)))
+    return b"".join((data[:begin], head, *parts, data[stop:])), apart
+
+
+def _raw_data(data: memoryview, at: int, end: int) -> tuple[int, int, int] | None:
+    """Where the raw data of a TensorProto lies: its field, its first byte, its end. None when it
+    is not there once."""
+    found = [f[2:] for f in _fields(data, at, end) if f[0] == _RAW_DATA and f[1] == _BYTES]
+    return found[0] if len(found) == 1 else None
+
+
+def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """The fields of a message: number, kind, and where field, value and end are."""
+    while at < end:
+        begin = at
+        tag, at = _varint(data, at, end)
+        number, kind = tag >> 3, tag & 7
+        if kind == _BYTES:
+            size, at = _varint(data, at, end)
+            stop = at + size
+        elif kind == _VARINT:
+            stop = _varint(data, at, end)[1]
+        elif kind in (_FIXED32, _FIXED64):
+            stop = at + (4 if kind == _FIXED32 else 8)
+        else:  # a group
+            raise _Odd
+        if stop > end or not 0 < number < 1 << 29:
+            raise _Odd
+        yield number, kind, begin, at, stop
+        at = stop
+
+
+def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    value = shift = 0
+    while at < end and shift < 64:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise _Odd
+
+
+def _field(number: int, size: int) -> bytes:
+    """The head of a field of bytes."""
+    out = bytearray([number << 3 | _BYTES])
+    while size >= 0x80:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    out.append(size)
+    return bytes(out)

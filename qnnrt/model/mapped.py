@@ -1,0 +1,30 @@
+"""Files whose bytes are used where they are: in the pages that all processes share."""
+
+from __future__ import annotations
+
+import mmap
+from typing import BinaryIO
+
+from ..errors import ModelError
+
+
+class MappedFile:
+    """The bytes of a file, read only, mapped until nobody has a view of them any more."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._name = name
+        self.view = memoryview(self._map)
+
+    def check(self) -> None:
+        """Raises ``ModelError`` when the file is shorter now: touching it would be SIGBUS."""
+        size = self._map.size()
+        if size < len(self.view):
+            raise ModelError(
+                f"{self._name} had {len(self.view)} bytes when it was loaded, and has {size} now: "
+                "load it again (a model file may be replaced while it is used, not written into)"
+            )
+
+    def leave(self) -> None:
+        """Its pages need not be in this process's memory; they come back when they are read."""
+        self._map.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,230 @@
+"""Large constants of a file: used where they lie, and what they say is what protobuf says."""
+
+from __future__ import annotations
+
+import copy
+import mmap
+import os
+import pickle
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import qnnrt
+from qnnrt.errors import ModelError
+from qnnrt.importers import onnx as importer
+from qnnrt.importers.onnx import wire
+
+#: Two of them, one behind a Transpose and one in a convolution's order.
+_ROWS, _COLUMNS = 1100, 1000
+
+
+def _model(dtype: type = np.float32) -> onnx.ModelProto:
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal((_ROWS, _COLUMNS)).astype(dtype)
+    k = rng.standard_normal((64, 64, 3, 3)).astype(dtype)
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("Gemm", ["f", "p"], ["g"]),
+        helper.make_node("Gemm", ["g", "w"], ["y"], transB=1),
+    ]
+    p = rng.standard_normal((64 * 4, _COLUMNS)).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", kind, [1, 64, 2, 2])],
+        [helper.make_tensor_value_info("y", kind, [1, _ROWS])],
+        [numpy_helper.from_array(a, n) for n, a in (("w", w), ("k", k), ("p", p))],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def model() -> onnx.ModelProto:
+    return _model()
+
+
+@pytest.fixture(scope="module", params=["embedded", "external"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "model.onnx"
+    if request.param == "embedded":
+        onnx.save(_model(), path)
+    else:
+        onnx.save(_model(), path, save_as_external_data=True, location="weights.bin")
+    return path
+
+
+def _lies_in(array: np.ndarray) -> object:
+    """What the bytes of an array belong to."""
+    found: object = array
+    while True:
+        base = found.obj if isinstance(found, memoryview) else getattr(found, "base", None)
+        if base is None:
+            return found
+        found = base
+
+
+def test_weights_stay_in_the_file(path: Path) -> None:
+    importer.load(path)  # what is made once in a process
+    tracemalloc.start()
+    try:
+        loaded = importer.load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    large = [t.data for t in loaded.constants() if t.data is not None and t.nbytes > 1 << 16]
+    assert len(large) == 3
+    kept = [data for data in large if isinstance(_lies_in(data), mmap.mmap)]
+    # The columns of one are permuted, since what it multiplies is held channel-last.
+    assert len(kept) == 2
+    rest = sum(d.nbytes for d in large) - sum(d.nbytes for d in kept)
+    assert peak < 3 * rest + (1 << 20)
+
+
+def test_results_are_those_of_arrays_in_memory(path: Path, model: onnx.ModelProto) -> None:
+    x = np.random.default_rng(2).standard_normal((1, 64, 2, 2), np.float32)
+    w, k, p = (numpy_helper.to_array(t).astype(np.float64) for t in model.graph.initializer)
+    padded = np.pad(x[0].astype(np.float64), ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    wanted = w @ (np.einsum("cyxij,ocij->oyx", windows, k).ravel() @ p)
+    for source in (path, model, model.SerializeToString()):
+        with qnnrt.Session(importer.load(source)) as session:
+            y = session.run({"x": x})["y"]
+        np.testing.assert_allclose(y[0], wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_two_sessions_of_one_model(path: Path, backend: str) -> None:
+    loaded = importer.load(path)
+    x = np.ones((1, 64, 2, 2), np.float32)
+    found = []
+    for _ in range(2):
+        with qnnrt.Session(loaded, backend) as session:
+            found.append(session.run({"x": x})["y"])
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_copy_of_a_model_has_weights_of_its_own(path: Path) -> None:
+    loaded = importer.load(path)
+    for made in (copy.deepcopy(loaded), pickle.loads(pickle.dumps(loaded))):
+        made.check()
+        for t in loaded.constants():
+            other = made.tensors[t.name].data
+            np.testing.assert_array_equal(other, t.data)
+            assert not isinstance(_lies_in(other), mmap.mmap)
+
+
+def test_a_file_that_was_cut_off_since_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(_model(), path)
+    loaded = importer.load(path)
+    whole = path.stat().st_size
+    os.truncate(path, 1000)
+    with pytest.raises(ModelError, match=f"had {whole} bytes when it was loaded, and has 1000"):
+        qnnrt.Session(loaded)
+
+
+def test_a_file_that_was_replaced_since_is_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(_model(), path)
+    loaded = importer.load(path)
+    (tmp_path / "new.onnx").write_bytes(b"another")
+    os.replace(tmp_path / "new.onnx", path)
+    with qnnrt.Session(loaded) as session:
+        assert np.isfinite(session.run({"x": np.ones((1, 64, 2, 2), np.float32)})["y"]).all()
+
+
+# ---- protobuf's messages, taken apart
+
+
+def _together(data: bytes, least: int = 8) -> onnx.ModelProto:
+    """What is read: the message without raw data, and these put back."""
+    text, apart = wire.split(memoryview(data), least)
+    found = onnx.ModelProto()
+    found.ParseFromString(text)
+    for index, raw in apart.items():
+        assert not found.graph.initializer[index].HasField("raw_data")
+        found.graph.initializer[index].raw_data = bytes(raw)
+    return found
+
+
+def _parsed(data: bytes) -> onnx.ModelProto:
+    found = onnx.ModelProto()
+    found.ParseFromString(data)
+    return found
+
+
+def _small() -> onnx.ModelProto:
+    """Every kind of data: raw, typed, too short, none, and initializers of a branch."""
+    numbers = np.arange(6, dtype=np.float32)
+    branch = helper.make_graph([], "b", [], [], [numpy_helper.from_array(numbers, "in")])
+    tensors = [
+        numpy_helper.from_array(numbers, "raw"),
+        helper.make_tensor("typed", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0]),
+        numpy_helper.from_array(np.float32(1), "short"),
+        TensorProto(name="none", dims=[0]),
+        numpy_helper.from_array(numbers.astype(np.int64), "wide"),
+    ]
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    graph = helper.make_graph([node], "g", [], [], tensors)
+    return helper.make_model(graph, producer_name="x" * 200)
+
+
+def test_a_message_taken_apart_is_the_message() -> None:
+    data = _small().SerializeToString()
+    text, apart = wire.split(memoryview(data), 8)
+    assert sorted(apart) == [0, 4]
+    assert len(text) < len(data)
+    assert _together(data) == _parsed(data)
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return wire._field(number, len(value)) + value
+
+
+@pytest.mark.parametrize(
+    "data",
+    {
+        "two graphs": _field(7, _field(5, _field(9, b"12345678"))) * 2,
+        "raw data twice": _field(7, _field(5, _field(9, b"12345678") + _field(9, b"87654321"))),
+        "an unknown field": _field(7, _field(99 & 15, b"x") + _field(5, _field(9, b"12345678"))),
+        "a group": _field(7, _field(5, _field(9, b"12345678") + b"\x9b\x06\x9c\x06")),
+        "a number for a graph": b"\x38\x05" + _field(7, _field(5, _field(9, b"12345678"))),
+        "a number for raw data": _field(7, _field(5, b"\x48\x05" + _field(9, b"12345678"))),
+        "a long number": _field(7, _field(5, b"\x10\x81\x80\x80\x00" + _field(9, b"12345678"))),
+        "raw data alone": _field(7, _field(5, _field(9, b"12345678"))),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_odd_messages_mean_what_protobuf_says(data: tuple[str, bytes]) -> None:
+    assert _together(data[1]) == _parsed(data[1])
+
+
+def test_damaged_messages_are_protobufs_to_judge() -> None:
+    """One that cannot be parsed cannot be parsed without its raw data, and the other way round."""
+    whole = _small().SerializeToString()
+    seed = 5
+    rng = np.random.default_rng(seed)
+    parsed = 0
+    for i in range(3000):
+        data = bytearray(whole)
+        for _ in range(int(rng.integers(1, 4))):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        if i % 3 == 0:
+            del data[int(rng.integers(len(data))) :]
+        try:
+            wanted = _parsed(bytes(data))
+        except Exception:
+            with pytest.raises(Exception):  # noqa: B017 - whatever protobuf raises
+                _together(bytes(data))
+            continue
+        parsed += 1
+        # Bytes, since a NaN is not itself.
+        assert _together(bytes(data)).SerializeToString() == wanted.SerializeToString(), seed
+    assert parsed > 100
