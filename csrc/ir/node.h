@@ -32,6 +32,9 @@ enum class Activation : uint8_t {
   kHardSigmoid,
   kSoftplus,
   kLeakyRelu,
+  kSwish,  // x sigmoid(alpha x)
+  kGeluTanh,
+  kMish,
 };
 // An activation or an add that was merged into its producer by a pass. Applied in order to the
 // producer's result. kAdd reads one more input of the node (`input`), of the output's shape.

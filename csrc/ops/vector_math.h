@@ -143,6 +143,17 @@ QNNRT_INLINE float Gelu(float x) {
   return z > 14.5f ? (x < 0.0f ? -0.0f : x) : product;
 }
 
+// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, since (1 + tanh u) / 2 is sigmoid(2 u)
+QNNRT_INLINE float GeluTanh(float x) {
+  return x * Sigmoid(x * (1.59576912160573f + 0.0713548162726009f * (x * x)));
+}
+
+// x tanh(softplus(x)) with e = exp(x): x e (e + 2) / (e (e + 2) + 2)
+QNNRT_INLINE float Mish(float x) {
+  const float e = Exp(x > 20.0f ? 20.0f : x), n = e * (e + 2.0f);
+  return x > 20.0f ? x : x * (n / (n + 2.0f));
+}
+
 QNNRT_INLINE float Elu(float x, float alpha) { return x > 0.0f ? x : alpha * Expm1(x); }
 
 QNNRT_INLINE float Clamp(float x, float low, float high) {  // NaN stays NaN

@@ -173,7 +173,7 @@ TEST(a_fixed_point_node_takes_no_post_op_but_a_clamp) {
   REQUIRE(found != sound.end());
   const auto at = static_cast<size_t>(found - sound.begin());
   int taken = 0, refused = 0;
-  for (uint8_t a = 0; a <= static_cast<uint8_t>(Activation::kLeakyRelu); ++a) {
+  for (uint8_t a = 0; a <= static_cast<uint8_t>(kLastActivation); ++a) {
     const auto& def = DefOf(static_cast<Activation>(a));
     Bytes bytes = sound;
     bytes[at + 5] = a;

@@ -12,7 +12,7 @@ using namespace binary_codes;
 
 namespace {
 
-constexpr size_t kMostPostOps = 16;
+constexpr size_t kMostInBinary = 16;
 
 Status NoMemory() {
   return Error(QNN_CONTEXT_ERROR_MEM_ALLOC, "out of memory for a context binary");
@@ -166,12 +166,11 @@ class NodeReader {
 
   Status ReadPostOps(Node* node) {
     const uint32_t count = in_.Count(14);
-    if (count > kMostPostOps) return DamagedBinary("node '" + node->name + "' has many post ops");
+    if (count > kMostInBinary) return DamagedBinary("node '" + node->name + "' has many post ops");
     for (uint32_t i = 0; i < count; ++i) {
       PostOp op;
       op.kind = static_cast<PostOp::Kind>(in_.Enum(static_cast<uint32_t>(PostOp::Kind::kAdd)));
-      op.activation =
-          static_cast<Activation>(in_.Enum(static_cast<uint32_t>(Activation::kLeakyRelu)));
+      op.activation = static_cast<Activation>(in_.Enum(static_cast<uint32_t>(kLastActivation)));
       op.alpha = in_.Get<float>();
       op.beta = in_.Get<float>();
       op.input = in_.Get<uint32_t>();

@@ -1,5 +1,6 @@
 // An activation, or the add of a residual, is applied by the node that produces its operand, while
 // the values are still in cache: one pass over memory instead of two or three.
+#include <algorithm>
 #include <optional>
 
 #include "abi/qnn_op_names.h"
@@ -10,8 +11,6 @@
 
 namespace qnnrt {
 namespace {
-
-constexpr size_t kMostPostOps = 4;
 
 std::optional<PostOp> AsActivation(const Node& node) {
   const OpDef* def = FindOp(node.type);
@@ -24,9 +23,10 @@ bool IsFloat(const Tensor& t) {
   return t.dtype == QNN_DATATYPE_FLOAT_32 || t.dtype == QNN_DATATYPE_FLOAT_16;
 }
 
-// The node that writes `tensor`, if it can take `op` as one more post op and nobody else reads the
-// tensor.
-Node* Fusable(NodeGraph* graph, const Tensor* tensor, const Tensor* result, const PostOp& op) {
+// The node that writes `tensor`, if it can take `op` as one of `more` post ops and nobody else
+// reads the tensor.
+Node* Fusable(NodeGraph* graph, const Tensor* tensor, const Tensor* result, const PostOp& op,
+              size_t more = 1) {
   if (tensor == nullptr || !graph->IsPrivate(tensor)) return nullptr;
   if (tensor->shape != result->shape || tensor->dtype != result->dtype) return nullptr;
   Node* producer = &graph->nodes[graph->Producer(tensor)];
@@ -36,9 +36,14 @@ Node* Fusable(NodeGraph* graph, const Tensor* tensor, const Tensor* result, cons
   }
   const OpDef* def = FindOp(producer->type);
   bool takes = def != nullptr && (def->flags & OpDef::kPostOps) != 0;
-  if (!takes || producer->outputs.size() != 1 || producer->post_ops.size() >= kMostPostOps)
+  if (!takes || producer->outputs.size() != 1 || producer->post_ops.size() + more > kMostPostOps)
     return nullptr;
   return producer;
+}
+
+bool OnlyActivations(const Node& node) {
+  return std::all_of(node.post_ops.begin(), node.post_ops.end(),
+                     [](const PostOp& op) { return op.kind == PostOp::Kind::kActivation; });
 }
 
 // Heavy producers hide the read of the residual best, so they are asked before other ones.
@@ -56,11 +61,12 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
     if (std::optional<PostOp> activation = AsActivation(node)) {
       op = *activation;
       producer = Fusable(graph, node.inputs[0], node.outputs[0], op);
-    } else if (node.type == QNN_OP_ELEMENT_WISE_ADD && node.post_ops.empty() &&
+    } else if (node.type == QNN_OP_ELEMENT_WISE_ADD && OnlyActivations(node) &&
                node.inputs[0] != node.inputs[1] && node.inputs[0]->shape == node.inputs[1]->shape) {
       op.kind = PostOp::Kind::kAdd;
-      Node* candidates[2] = {Fusable(graph, node.inputs[0], node.outputs[0], op),
-                             Fusable(graph, node.inputs[1], node.outputs[0], op)};
+      const size_t more = 1 + node.post_ops.size();
+      Node* candidates[2] = {Fusable(graph, node.inputs[0], node.outputs[0], op, more),
+                             Fusable(graph, node.inputs[1], node.outputs[0], op, more)};
       int which = candidates[1] != nullptr && (candidates[0] == nullptr || !IsHeavy(*candidates[0]))
                       ? 1
                       : 0;
@@ -76,6 +82,8 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
       producer->inputs.push_back(residual);
     }
     producer->post_ops.push_back(op);
+    // What an addition had behind it already comes along.
+    producer->post_ops.insert(producer->post_ops.end(), node.post_ops.begin(), node.post_ops.end());
     const Tensor* between = producer->outputs[0];
     producer->outputs[0] = node.outputs[0];
     // It moves to its reader's position: by then the residual has been computed too.

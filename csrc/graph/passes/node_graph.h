@@ -56,6 +56,9 @@ struct PassReport {
   int changes;
 };
 
+// The most post ops that passes give a node.
+constexpr size_t kMostPostOps = 4;
+
 // How far passes go. All of them fold constants and remove what is not used; kPortable does what
 // makes sense for any kernels, kAll also what this runtime's kernels take.
 enum class PassLevel : uint8_t { kConstants, kPortable, kAll };
@@ -72,6 +75,8 @@ Status CancelTransposes(NodeGraph* graph,
                         int* changes);  // transposes and reshapes that undo each other
 Status FoldScales(NodeGraph* graph, const Threads& threads,
                   int* changes);  // batchnorm, per-channel multiply and add, into weights
+Status FindActivations(NodeGraph* graph, PassLevel level,
+                       int* changes);  // in arithmetic; below kAll, those that are ops
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);

@@ -34,6 +34,10 @@ QNNRT_UNARY(HardSigmoid, float, vmath::HardSigmoid(x, p.alpha, p.beta))
 // Linear where alpha x is above beta; a negative beta: nowhere.
 QNNRT_UNARY(Softplus, float,
             p.beta >= 0.0f && p.alpha * x > p.beta ? x : vmath::Softplus(p.alpha * x) / p.alpha)
+// Without ops of their own: found in arithmetic (graph/passes/find_activations.cc).
+QNNRT_UNARY(Swish, float, x* vmath::Sigmoid(p.alpha* x))
+QNNRT_UNARY(GeluTanh, float, vmath::GeluTanh(x))
+QNNRT_UNARY(Mish, float, vmath::Mish(x))
 QNNRT_UNARY(LeakyRelu, float, x < 0.0f ? x * p.alpha : x)
 
 // One row for each Activation, in its order; behind them ops that are one of these with numbers of
@@ -99,6 +103,9 @@ const std::vector<ActivationDef>& Table() {
        false,
        false},
       {A::kLeakyRelu, "LeakyRelu", nullptr, nullptr, 0, Of<LeakyRelu>()},
+      {A::kSwish, "Swish", nullptr, nullptr, 0, Of<Swish>()},
+      {A::kGeluTanh, "GeluTanh", nullptr, nullptr, 0, Of<GeluTanh>()},
+      {A::kMish, "Mish", nullptr, nullptr, 0, Of<Mish>()},
       {A::kReluMinMax,
        "ReluMinMax",
        QNN_OP_RELU1,

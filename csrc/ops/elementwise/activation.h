@@ -8,7 +8,8 @@
 
 namespace qnnrt {
 
-constexpr size_t kActivations = static_cast<size_t>(Activation::kLeakyRelu) + 1;
+constexpr Activation kLastActivation = Activation::kMish;
+constexpr size_t kActivations = static_cast<size_t>(kLastActivation) + 1;
 
 struct Limits {
   float low, high;

@@ -53,6 +53,9 @@ constexpr Eltwise kEltwise[] = {
     {dnnl_eltwise_hardsigmoid, 0, 0, true},
     {dnnl_alg_kind_undef},  // Softplus does not fuse
     {dnnl_eltwise_relu, 0, 0, true},
+    {dnnl_eltwise_swish, 0, 0, true},
+    {dnnl_eltwise_gelu_tanh},
+    {dnnl_eltwise_mish},
 };
 static_assert(std::size(kEltwise) == kActivations);
 

@@ -1,0 +1,276 @@
+// Activations that models write as arithmetic: x * sigmoid(x), x * relu6(x + 3) / 6, Gelu by tanh,
+// in whatever order. Nodes that together are a function of one tensor, element by element, are
+// evaluated at some points: what has the values of an activation there is that activation.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "abi/qnn_op_names.h"
+#include "graph/passes/node_graph.h"
+#include "ops/elementwise/activation.h"
+#include "ops/elementwise/binary.h"
+#include "ops/op.h"
+
+namespace qnnrt {
+namespace {
+
+constexpr size_t kMostNodes = 12;  // Gelu by tanh has nine
+
+// The functions below differ from each other at several of them, and bend between them.
+constexpr std::array kPoints = {-30.0f, -9.0f,  -6.0f, -5.0f,  -4.0f, -3.5f, -3.0f, -2.9f, -2.5f,
+                                -2.0f,  -1.7f,  -1.5f, -1.25f, -1.0f, -0.8f, -0.6f, -0.4f, -0.2f,
+                                -0.1f,  -1e-3f, 0.0f,  1e-3f,  0.1f,  0.2f,  0.4f,  0.6f,  0.8f,
+                                1.0f,   1.25f,  1.5f,  1.7f,   2.0f,  2.5f,  2.9f,  3.0f,  3.5f,
+                                4.0f,   5.0f,   6.0f,  9.0f,   30.0f};
+constexpr size_t kOne = 27;  // the point 1
+static_assert(kPoints[kOne] == 1.0f);
+using Values = std::array<float, kPoints.size()>;
+
+// What float arithmetic in another order may move a value by.
+bool Agree(const Values& a, const Values& b) {
+  for (size_t i = 0; i < kPoints.size(); ++i) {
+    if (!(std::fabs(a[i] - b[i]) <= 2e-6f * (1.0f + std::fabs(kPoints[i])))) return false;
+  }
+  return true;
+}
+
+Values At(Activation activation, float alpha = 0) {
+  Values values;
+  DefOf(activation).loops.real(kPoints.data(), values.data(), values.size(), {alpha, 0});
+  return values;
+}
+
+std::optional<PostOp> Recognized(const Values& f) {
+  const auto is = [](Activation a, float alpha = 0) {
+    return PostOp{PostOp::Kind::kActivation, a, alpha};
+  };
+  for (Activation a :
+       {Activation::kHardSwish, Activation::kGelu, Activation::kGeluTanh, Activation::kMish}) {
+    if (Agree(f, At(a))) return is(a);
+  }
+  // x sigmoid(alpha x), whose value at 1 tells alpha.
+  if (!(f[kOne] > 0.5f && f[kOne] < 0.999f)) return std::nullopt;
+  for (float alpha : {1.0f, std::log(f[kOne] / (1.0f - f[kOne]))}) {
+    if (Agree(f, At(Activation::kSwish, alpha))) return is(Activation::kSwish, alpha);
+  }
+  return std::nullopt;
+}
+
+bool IsFloat(const Tensor& t) {
+  return t.dtype == QNN_DATATYPE_FLOAT_32 || t.dtype == QNN_DATATYPE_FLOAT_16;
+}
+
+std::optional<BinaryOp> Arithmetic(const Node& node) {
+  static constexpr struct {
+    const char* type;
+    BinaryOp op;
+  } kNamed[] = {{QNN_OP_ELEMENT_WISE_ADD, BinaryOp::kAdd},
+                {QNN_OP_ELEMENT_WISE_SUBTRACT, BinaryOp::kSubtract},
+                {QNN_OP_ELEMENT_WISE_MULTIPLY, BinaryOp::kMultiply},
+                {QNN_OP_ELEMENT_WISE_DIVIDE, BinaryOp::kDivide},
+                {QNN_OP_ELEMENT_WISE_POWER, BinaryOp::kPower},
+                {QNN_OP_ELEMENT_WISE_MINIMUM, BinaryOp::kMinimum},
+                {QNN_OP_ELEMENT_WISE_MAXIMUM, BinaryOp::kMaximum}};
+  if (node.type == QNN_OP_ELEMENT_WISE_BINARY) {
+    const BinaryOp op = BinaryOpOf(node);
+    for (const auto& named : kNamed) {
+      if (named.op == op) return op;
+    }
+    return std::nullopt;
+  }
+  for (const auto& named : kNamed) {
+    if (node.type == named.type) return named.op;
+  }
+  return std::nullopt;
+}
+
+float Result(BinaryOp op, float a, float b) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return a + b;
+    case BinaryOp::kSubtract:
+      return a - b;
+    case BinaryOp::kMultiply:
+      return a * b;
+    case BinaryOp::kDivide:
+      return a / b;
+    case BinaryOp::kPower:
+      return std::pow(a, b);
+    case BinaryOp::kMinimum:
+      return std::min(a, b);
+    case BinaryOp::kMaximum:
+      return std::max(a, b);
+    default:
+      return std::nanf("");  // not reached: Arithmetic knows no others
+  }
+}
+
+std::optional<UnaryOp> Unary(const Node& node) {
+  if (node.type == QNN_OP_ELEMENT_WISE_EXP) return UnaryOp::kExp;
+  if (node.type == QNN_OP_ELEMENT_WISE_NEG) return UnaryOp::kNeg;
+  return std::nullopt;
+}
+
+std::optional<PostOp> AsActivation(const Node& node) {
+  const OpDef* def = FindOp(node.type);
+  return def == nullptr || def->activation == nullptr ? std::nullopt : def->activation(node);
+}
+
+bool IsNumber(const Tensor& t) { return IsStaticFloat(&t) && t.elements() == 1; }
+
+// Nodes that compute `result` from one tensor, element by element.
+class Cone {
+ public:
+  Cone(const NodeGraph& graph, size_t last)
+      : graph_(graph), result_(*graph.nodes[last].outputs[0]) {
+    Take(last);
+  }
+
+  // Takes in one more node; false where there is none that fits.
+  bool Grow() {
+    int next = -1;
+    for (const Tensor* t : open_) next = std::max(next, graph_.Producer(t));
+    return next >= 0 && nodes_.size() < kMostNodes && Take(static_cast<size_t>(next));
+  }
+
+  // The tensor, when it is one, and nothing outside needs what lies between it and the result.
+  const Tensor* Source() const {
+    if (!fits_ || open_.size() != 1 || !bends_) return nullptr;
+    for (size_t at : nodes_) {
+      const Tensor* out = graph_.nodes[at].outputs[0];
+      if (out == &result_) continue;
+      if (out->type != QNN_TENSOR_TYPE_NATIVE || graph_.Uses(out) != Reads(out)) return nullptr;
+    }
+    return open_[0];
+  }
+
+  int Reads(const Tensor* tensor) const {
+    int count = 0;
+    for (size_t at : nodes_) {
+      const auto& inputs = graph_.nodes[at].inputs;
+      count += static_cast<int>(std::count(inputs.begin(), inputs.end(), tensor));
+    }
+    return count;
+  }
+
+  Values Evaluate(const Tensor* source) const {
+    std::vector<std::pair<const Tensor*, Values>> known;
+    Values values;
+    std::copy(kPoints.begin(), kPoints.end(), values.begin());
+    known.emplace_back(source, values);
+    const auto value = [&](const Tensor* t) {
+      for (const auto& [tensor, found] : known) {
+        if (tensor == t) return found;
+      }
+      Values constant;
+      constant.fill(StaticFloats(*t)[0]);
+      return constant;
+    };
+    for (auto at = nodes_.rbegin(); at != nodes_.rend(); ++at) {  // the first to run came last
+      const Node& node = graph_.nodes[*at];
+      const Values a = value(node.inputs[0]);
+      if (const auto op = Arithmetic(node)) {
+        const Values b = value(node.inputs[1]);
+        for (size_t i = 0; i < a.size(); ++i) values[i] = Result(*op, a[i], b[i]);
+      } else if (const auto function = Unary(node)) {
+        LoopsOf(*function).real(a.data(), values.data(), a.size(), {});
+      } else {
+        const PostOp activation = *AsActivation(node);
+        DefOf(activation.activation)
+            .loops.real(a.data(), values.data(), a.size(), {activation.alpha, activation.beta});
+      }
+      known.emplace_back(node.outputs[0], values);
+    }
+    return values;
+  }
+
+  const std::vector<size_t>& nodes() const { return nodes_; }
+
+ private:
+  bool Take(size_t at) {
+    const Node& node = graph_.nodes[at];
+    const bool arithmetic = Arithmetic(node).has_value();
+    fits_ = node.post_ops.empty() && node.outputs.size() == 1 && node.outputs[0] != nullptr &&
+            node.outputs[0]->shape == result_.shape && IsFloat(*node.outputs[0]) &&
+            (arithmetic || Unary(node) || AsActivation(node));
+    if (!fits_) return false;
+    bends_ |= !arithmetic && Unary(node) != UnaryOp::kNeg;
+    nodes_.push_back(at);
+    open_.erase(std::remove(open_.begin(), open_.end(), node.outputs[0]), open_.end());
+    for (size_t i = 0; i < (arithmetic ? 2 : 1); ++i) {
+      const Tensor* t = node.inputs[i];
+      if (IsNumber(*t)) continue;
+      fits_ &= t->shape == result_.shape && t->dtype == result_.dtype && !t->is_static();
+      if (std::find(open_.begin(), open_.end(), t) == open_.end()) open_.push_back(t);
+    }
+    return fits_;
+  }
+
+  const NodeGraph& graph_;
+  const Tensor& result_;
+  std::vector<size_t> nodes_;         // from the last one on
+  std::vector<const Tensor*> open_;   // what they read from outside
+  bool fits_ = true, bends_ = false;  // bends: one of them is no arithmetic
+};
+
+// The node as a node of the op that is this activation and nothing else.
+void MakeOp(Node* node, const PostOp& op, const Tensor* source) {
+  node->type = DefOf(op.activation).op;
+  node->params.clear();
+  node->inputs = {source};
+  CompleteParams(node);
+}
+
+// What writes the source, if it can go on to the result at once.
+Node* Producer(NodeGraph* graph, const Tensor* source, int reads) {
+  if (source->type != QNN_TENSOR_TYPE_NATIVE || graph->Uses(source) != reads) return nullptr;
+  const int at = graph->Producer(source);
+  if (at < 0) return nullptr;
+  Node* node = &graph->nodes[static_cast<size_t>(at)];
+  const OpDef* def = FindOp(node->type);
+  const bool takes = def != nullptr && (def->flags & OpDef::kPostOps) != 0;
+  return takes && node->outputs.size() == 1 && node->post_ops.size() < kMostPostOps ? node
+                                                                                    : nullptr;
+}
+
+}  // namespace
+
+Status FindActivations(NodeGraph* graph, PassLevel level, int* changes) {
+  std::vector<bool> dead(graph->nodes.size(), false);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    const Node& last = graph->nodes[i];
+    if (!Arithmetic(last) || last.outputs[0] == nullptr) continue;
+    Cone cone(*graph, i);
+    std::optional<PostOp> found;
+    const Tensor* source = nullptr;
+    while (!found && cone.Grow()) {
+      source = cone.Source();
+      if (source != nullptr) found = Recognized(cone.Evaluate(source));
+    }
+    if (!found) continue;
+    const Tensor* result = graph->nodes[i].outputs[0];
+    size_t stays = i;
+    if (DefOf(found->activation).op != nullptr) {
+      MakeOp(&graph->nodes[i], *found, source);
+    } else {
+      Node* producer =
+          level == PassLevel::kAll ? Producer(graph, source, cone.Reads(source)) : nullptr;
+      if (producer == nullptr) continue;
+      producer->post_ops.push_back(*found);
+      producer->outputs[0] = result;
+      graph->Absorbed(source, static_cast<size_t>(producer - graph->nodes.data()));
+      stays = graph->nodes.size();
+    }
+    for (size_t at : cone.nodes()) {
+      if (at == stays) continue;
+      dead[at] = true;
+      graph->nodes[at] = Node{};
+    }
+    ++*changes;
+  }
+  graph->Erase(dead);
+  return Status::Ok();
+}
+
+}  // namespace qnnrt
