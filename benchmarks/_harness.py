@@ -29,7 +29,10 @@ from typing import Any
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("qnnrt", "numpy", "onnxruntime", "openvino", "ai-edge-litert", "onednn-cpu-gomp")
+PACKAGES = (
+    "qnnrt", "numpy", "onnxruntime", "openvino", "ai-edge-litert", "onednn-cpu-gomp",
+    "torch", "ncnn", "executorch",
+)  # fmt: skip
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 Call = Callable[[], object]
@@ -53,6 +56,7 @@ class Way:
     sample: Callable[[int], float] | None = None  # seconds for n calls, where a loop will not do
     calls: int = 1
     times: list[float] = field(default_factory=list)  # seconds for a call, one for each round
+    facts: dict[str, Any] = field(default_factory=dict)  # what else the report says of it
 
 
 def loop(call: Call, n: int) -> float:
@@ -79,8 +83,8 @@ class Case:
         self.ways: list[Way] = []
         self.strangers = 0.0
 
-    def add(self, name: str, call: Call) -> None:
-        self.ways.append(Way(name, call))
+    def add(self, name: str, call: Call, **facts: Any) -> None:
+        self.ways.append(Way(name, call, facts=facts))
 
     def sampled(self, name: str, sample: Callable[[int], float]) -> None:
         """A way that times itself: `sample(n)` is the mean of n calls, in seconds."""
@@ -117,10 +121,10 @@ class Case:
             way.calls = max(way.calls + 1, min(way.calls * 8, int(way.calls * seconds / took) + 1))
 
     def rows(self) -> list[dict[str, Any]]:
-        base = next(way for way in self.ways if way.call is not None)
+        base = next((way for way in self.ways if way.call is not None), None)
         rows: list[dict[str, Any]] = []
         for way in self.ways:
-            if way.call is None:
+            if way.call is None or base is None:
                 rows.append({"name": way.name, "missing": way.reason})
                 continue
             low, median, high = percentiles(way.times)
@@ -130,6 +134,7 @@ class Case:
                 "seconds": {"median": median, "p10": low, "p90": high, "min": min(way.times)},
                 "ratio": ratio,
                 "calls_per_sample": way.calls,
+                **way.facts,
             }
             if self.moved:
                 row["gigabytes_per_second"] = self.moved / median / 1e9
@@ -236,6 +241,9 @@ class Benchmark:
             line = f"  {row['name']:34}{s['median']:10.3f}    {spread:>19} {row['ratio']:6.2f}"
             if case.moved:
                 line += f"  {row['gigabytes_per_second']:6.1f} GB/s"
+            if "max_error" in row:
+                line += f"  {row['private_bytes'] / 2**20:6.0f} MiB  error {row['max_error']:.1e}"
+                line += f"  {row['precision']}" if "precision" in row else ""
             print(line, flush=True)
 
     def means(self, ratios: dict[str, list[float]]) -> None:

@@ -6,14 +6,9 @@ tensors, no output copies. `Ready.call` runs once; `Ready.result` is what it com
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -102,12 +97,6 @@ def in_onnxruntime(model: onnx.ModelProto, feeds: Feeds, threads: int) -> Iterat
     )
 
 
-def bound_in_onnxruntime(model: onnx.ModelProto, feeds: Feeds, threads: int) -> Ready | Missing:
-    """Its faster way for whole networks: run() takes as long there."""
-    _, bound = in_onnxruntime(model, feeds, threads)
-    return bound
-
-
 def in_openvino(model: onnx.ModelProto, feeds: Feeds, threads: int) -> Ready | Missing:
     name = "openvino infer()"
     ov = optional("openvino")
@@ -133,46 +122,6 @@ def in_openvino(model: onnx.ModelProto, feeds: Feeds, threads: int) -> Ready | M
         lambda: y,
         (compiled, request, feeds),
     )
-
-
-Make = Callable[[onnx.ModelProto, Feeds, int], "Ready | Missing"]
-
-_TRIAL = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import numpy as np, onnx, _runtimes
-model, feeds = onnx.load(sys.argv[3]), dict(np.load(sys.argv[4]))
-try:
-    way = getattr(_runtimes, sys.argv[2])(model, feeds, int(sys.argv[5]))
-    if isinstance(way, _runtimes.Ready):
-        way.call()
-except Exception as e:
-    text = " ".join(str(e).split())
-    print(f"refuses it: {text[:160]}", flush=True)
-"""
-
-
-def crash(make: Make, model: onnx.ModelProto, feeds: Feeds, threads: int) -> str:
-    """What is wrong when `make`, a function of this module, runs a network in a process of its own.
-
-    "" when nothing is.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        onnx.save(model, f"{folder}/model.onnx")
-        np.savez(f"{folder}/feeds.npz", **feeds)  # type: ignore[arg-type]
-        files = [f"{folder}/model.onnx", f"{folder}/feeds.npz"]
-        here = str(Path(__file__).parent)
-        done = subprocess.run(
-            [sys.executable, "-c", _TRIAL, here, make.__name__, *files, str(threads)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-    if done.returncode < 0:
-        return f"crashes ({signal.Signals(-done.returncode).name})"
-    return done.stdout.strip() or (f"ends with {done.returncode}" if done.returncode else "")
 
 
 def in_litert(op: str, shape: tuple[int, ...], feeds: Feeds, threads: int) -> Ready | Missing:

@@ -14,7 +14,10 @@ ORDER = (
     "large_io",
     "tflite_io",
     "models",
+    "models-bfloat16",
     "models-int8",
+    "models-a16w8",
+    "precision_errors",
     "kernels",
     "allocator",
     "handoff",
@@ -48,15 +51,8 @@ def print_tables(report: dict[str, Any]) -> None:
         f"{machine['python']}; {versions}. Median of {report['rounds']} rounds (ratio to the "
         "first column)."
     )
-    columns: tuple[str, ...] | None = None
-    for case in report["cases"]:
-        names = tuple(way["name"] for way in case["ways"])
-        if names != columns:
-            columns = names
-            print(f"\n| | {' | '.join(names)} | others used |")
-            print("|---" * (len(names) + 2) + "|")
-        cells = " | ".join(cell(way) for way in case["ways"])
-        print(f"| {case['name']} | {cells} | {case['others_used_cores']:.1f} cores |")
+    print_times(report["cases"])
+    print_facts([case for case in report["cases"] if any("max_error" in w for w in case["ways"])])
     for row in report.get("geometric_means", ()):
         if row is report["geometric_means"][0]:
             print("\n| geometric mean of the ratios | | cases |")
@@ -64,6 +60,7 @@ def print_tables(report: dict[str, Any]) -> None:
         print(f"| {row['name']} | {row['ratio']:.2f} | {row['cases']} |")
     for row in report.get("plans", ()):
         print_plans(row)
+    print_errors(report.get("errors", []))
     for row in report.get("memory", ()):
         if row is report["memory"][0]:
             print("\n| processes | RSS each | private each | PSS, all | PSS before loading, all |")
@@ -72,6 +69,47 @@ def print_tables(report: dict[str, Any]) -> None:
         cells = " | ".join(f"{row[field] / 2**20:.0f} MiB" for field in fields)
         print(f"| {row['processes']} x {row['name']} | {cells} |")
     print()
+
+
+def print_times(cases: list[dict[str, Any]]) -> None:
+    columns: tuple[str, ...] | None = None
+    for case in cases:
+        names = tuple(way["name"] for way in case["ways"])
+        if names != columns:
+            columns = names
+            print(f"\n| | {' | '.join(names)} | others used |")
+            print("|---" * (len(names) + 2) + "|")
+        cells = " | ".join(cell(way) for way in case["ways"])
+        print(f"| {case['name']} | {cells} | {case['others_used_cores']:.1f} cores |")
+
+
+def fact(way: dict[str, Any]) -> str:
+    """Peak of private memory; error, of the largest value."""
+    if "missing" in way:
+        return ""
+    return f"{way['private_bytes'] / 2**20:.0f} MiB, {way['max_error']:.0e}"
+
+
+def print_facts(cases: list[dict[str, Any]]) -> None:
+    """Memory and errors, of the cases on one thread: they are the same on two."""
+    for case in (case for case in cases if case["name"].endswith("1 thread")):
+        if case is cases[0]:
+            names = [way["name"] for way in case["ways"]]
+            print(f"\n| memory, error | {' | '.join(names)} |")
+            print("|---" * (len(names) + 1) + "|")
+        print(f"| {case['name']} | {' | '.join(map(fact, case['ways']))} |")
+
+
+def print_errors(rows: list[dict[str, Any]]) -> None:
+    """The largest error of the largest value, and that of the root mean squares."""
+    for row in rows:
+        if row is rows[0]:
+            print(f"\n| | {' | '.join(row['errors'])} |")
+            print("|---" * (len(row["errors"]) + 1) + "|")
+        cells = (
+            e.get("missing") or f"{e['max']:.1e}, {e['rms']:.1e}" for e in row["errors"].values()
+        )
+        print(f"| {row['name']} | {' | '.join(cells)} |")
 
 
 def print_plans(group: dict[str, Any]) -> None:

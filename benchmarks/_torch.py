@@ -1,4 +1,4 @@
-"""ONNX networks as PyTorch runs them on a CUDA device: node by node, with its own kernels."""
+"""ONNX networks as PyTorch runs them, node by node with its own kernels: on CUDA, or as modules."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 class Network:
     """A network's nodes as calls of torch; `call` runs all, `result` waits for the output."""
 
-    def __init__(self, torch: Any, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        model: onnx.ModelProto,
+        feeds: dict[str, np.ndarray],
+        device: str = "cuda",
+    ) -> None:
         self.torch = torch
         self.graph = model.graph
         self.values: dict[str, Any] = {"": None}
         self.known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
         for name, array in {**self.known, **feeds}.items():
-            self.values[name] = torch.from_numpy(array.copy()).cuda()
+            self.values[name] = torch.from_numpy(array.copy()).to(device)
         self.steps = [
             (node, attributes(node), self.function(node.op_type)) for node in model.graph.node
         ]
@@ -166,3 +172,26 @@ class Network:
 
     def on_softmax(self, node: Any, given: dict[str, Any], x: Any) -> Any:
         return x.flatten(1).softmax(1).reshape(x.shape)
+
+
+def module(torch: Any, model: onnx.ModelProto) -> Any:
+    """The network as a torch.nn.Module of its inputs, in their order; its constants are buffers."""
+    network = Network(torch, model, {}, device="cpu")
+    names = {name: f"constant{i}" for i, name in enumerate(network.known)}
+    inputs = [i.name for i in model.graph.input if i.name not in names]
+
+    class Module(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            for name, buffer in names.items():
+                self.register_buffer(buffer, network.values[name])
+
+        def forward(self, *given: Any) -> Any:
+            values = {name: getattr(self, buffer) for name, buffer in names.items()}
+            values |= dict(zip(inputs, given, strict=True)) | {"": None}
+            for node, attributes, function in network.steps:
+                found = function(node, attributes, *(values[name] for name in node.input))
+                values[node.output[0]] = found
+            return values[model.graph.output[0].name]
+
+    return Module().eval()

@@ -1,0 +1,142 @@
+"""A runtime runs a network in a process of its own, once, before it is timed with the others.
+
+So a crash ends nothing, and what memory it takes is its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _harness import optional
+from _networks import Job
+from _peers import CONVERTERS, MODULES, RUNTIMES, Unavailable
+
+LIMIT_S = 900
+
+
+@dataclass
+class Trial:
+    """`reason` says why there are no results. `private` is the peak in bytes, of what loading and
+    running takes in anonymous and shared memory, without the program's own."""
+
+    reason: str = ""
+    results: list[np.ndarray] = field(default_factory=list)
+    private: int = 0
+    seconds: float = 0.0  # to load and run once
+    precision: str = ""
+
+
+def private_bytes(process: int | str = "self") -> int:
+    """Memory that no file is behind. Shared memory counts: buffers between processes lie there."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    fields = dict(line.split(":", 1) for line in lines)
+    kept = (fields.get(name, "0 kB").split()[0] for name in ("RssAnon", "RssShmem"))
+    return 1024 * sum(map(int, kept))
+
+
+def told(error: Exception) -> str:
+    if isinstance(error, Unavailable):
+        return str(error)
+    text = " ".join(str(error).split())
+    return f"refuses it: {type(error).__name__}: {text[:160]}"
+
+
+def child(runtime: str, job: Job, threads: int, target: Path) -> None:
+    """Loads and runs; writes what came out, or why nothing did."""
+    report: dict[str, Any] = {}
+    try:
+        optional(MODULES.get(runtime, "qnnrt"))
+        gc.collect()
+        report["before"] = private_bytes()
+        start = time.perf_counter()
+        running = RUNTIMES[runtime](job, threads)
+        running.call()
+        report["seconds"] = time.perf_counter() - start
+        report["precision"] = running.precision
+        np.savez(target / "results.npz", *(np.array(y) for y in running.results()))
+    except Exception as error:
+        report["reason"] = told(error)
+    (target / "report.json").write_text(json.dumps(report))
+    sys.stdout.flush()
+    os._exit(0)  # what a runtime does at its end is not asked
+
+
+def run(mode: str, runtime: str, job: Job, threads: int, target: Path) -> tuple[int, int]:
+    """The exit code, and the peak of what the process had."""
+    plan = {"name": job.name, "precision": job.precision, "tiny": job.tiny}
+    plan |= {"folder": str(job.folder.absolute()), "threads": threads, "target": str(target)}
+    command = [sys.executable, __file__, mode, runtime, json.dumps(plan)]
+    peak = 0
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, stderr=quiet, cwd=target) as process:
+        ended = threading.Event()
+
+        def watch() -> None:
+            nonlocal peak
+            while not ended.wait(0.002):
+                peak = max(peak, private_bytes(process.pid))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            code = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        finally:
+            ended.set()
+            watcher.join()
+    return code, peak
+
+
+def trial(runtime: str, job: Job, threads: int) -> Trial:
+    """What `runtime` makes of the job in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        target = Path(name)
+        if runtime in CONVERTERS:
+            run("convert", runtime, job, threads, target)
+        code, peak = run("run", runtime, job, threads, target)
+        if code < 0:
+            return Trial(f"crashes ({signal.Signals(-code).name})")
+        if not (target / "report.json").exists():
+            return Trial(f"ends with {code}")
+        report = json.loads((target / "report.json").read_text())
+        if "reason" in report:
+            return Trial(report["reason"])
+        with np.load(target / "results.npz") as file:
+            results = list(file.values())
+    return Trial(
+        results=results,
+        private=max(0, peak - report["before"]),
+        seconds=report["seconds"],
+        precision=report["precision"],
+    )
+
+
+def main() -> None:
+    mode, runtime, plan = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    job = Job(plan["name"], plan["precision"], Path(plan["folder"]), plan["tiny"])
+    if mode == "run":
+        child(runtime, job, plan["threads"], Path(plan["target"]))
+    elif not job.file(f"-{runtime}.converted").exists():
+        CONVERTERS[runtime](job)
+        job.file(f"-{runtime}.converted").touch()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What 16-bit floats cost: errors of whole networks against float64.
+
+    python benchmarks/precision_errors.py [--models NAME...] [--folder FOLDER] [--smoke]
+
+Of qnnrt in float32, bfloat16 and float16 and of OpenVINO as it is by default, which is bfloat16
+where the processor has it: the largest error of an output, of its largest value, and the root of
+the mean square, of that of the output; the worst of several outputs. All read one float32 file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from _harness import RESULTS, machine
+from _networks import Job, error_of, names, prepare
+from _trial import trial
+from models import folder_of
+
+#: The column, the runtime, and the precision that it is asked for.
+COLUMNS = (
+    ("qnnrt float32", "qnnrt in float32", "float32"),
+    ("qnnrt bfloat16", "qnnrt", "bfloat16"),
+    ("qnnrt float16", "qnnrt", "float16"),
+    ("openvino", "openvino", "float32"),
+)
+SMOKE = ("vit_s16",)
+
+
+def errors_of(name: str, folder: Path, tiny: bool) -> dict[str, dict[str, Any]]:
+    prepare(Job(name, "float32", folder, tiny))
+    found: dict[str, dict[str, Any]] = {}
+    for column, runtime, precision in COLUMNS:
+        job = Job(name, precision, folder, tiny)
+        result = trial(runtime, job, threads=1)
+        if result.reason:
+            found[column] = {"missing": result.reason}
+            continue
+        error = error_of(result.results, job.exact())
+        found[column] = {"max": error.largest, "rms": error.rms}
+        found[column]["precision"] = result.precision or precision
+    return found
+
+
+def text(error: dict[str, Any]) -> str:
+    return error.get("missing") or f"{error['max']:.1e} {error['rms']:.1e} {error['precision']}"
+
+
+def show_means(rows: list[dict[str, Any]]) -> None:
+    """Geometric means, over the networks that all of the columns run."""
+    whole = [row for row in rows if not any("missing" in e for e in row["errors"].values())]
+    for column, _, _ in COLUMNS if whole else ():
+        means = [
+            statistics.geometric_mean(row["errors"][column][kind] for row in whole)
+            for kind in ("max", "rms")
+        ]
+        print(f"  {column:20}{means[0]:.1e} {means[1]:.1e}  geometric mean of {len(whole)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--smoke", action="store_true", help="seconds: shows that it runs")
+    parser.add_argument("--models", nargs="+", choices=names(), metavar="NAME")
+    parser.add_argument("--folder", type=Path, help="keeps the networks' files")
+    parser.add_argument("--json", type=Path, help="where to write (default results/NAME.json)")
+    options = parser.parse_args()
+    chosen = options.models or (names() if not options.smoke else SMOKE)
+    rows = []
+    for name in (name for name in chosen if name in names()):
+        with folder_of(options.folder) as folder:
+            rows.append({"name": name, "errors": errors_of(name, folder, options.smoke)})
+        print(f"\n{name}")
+        for column, error in rows[-1]["errors"].items():
+            print(f"  {column:20}{text(error)}", flush=True)
+    print("\nall")
+    show_means(rows)
+    path = options.json or RESULTS / f"precision_errors{'-smoke' * options.smoke}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = {"benchmark": "precision_errors", "smoke": options.smoke, "machine": machine()}
+    path.write_text(
+        json.dumps(report | {"rounds": 1, "cases": [], "errors": rows}, indent=1) + "\n"
+    )
+    print(f"\nwritten to {path}")
+
+
+if __name__ == "__main__":
+    main()
