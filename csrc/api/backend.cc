@@ -74,7 +74,7 @@ Status ValidateConfig(const BackendTraits& traits, const Qnn_OpConfig_t& config)
   };
   QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &node.inputs));
   QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &node.outputs));
-  QNNRT_RETURN_IF_ERROR(ValidateNode(&node));
+  QNNRT_RETURN_IF_ERROR(ValidateClientNode(&node));
   return traits.admit == nullptr ? Status::Ok() : traits.admit(node);
 }
 

@@ -82,7 +82,7 @@ Tensor* Graph::FindTensor(uint32_t id) {
 Status Graph::AddNode(Node node) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("nodes"));
-  Status valid = ValidateNode(&node);
+  Status valid = ValidateClientNode(&node);
   if (!valid.ok()) return std::move(valid).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
   if (host_.admit != nullptr)
     QNNRT_RETURN_IF_ERROR(host_.admit(node).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG));

@@ -140,6 +140,7 @@ struct OpDef {
     kConverts = 1u << 7,    // takes floats and fixed-point numbers in one node; a port that takes
                             // nothing but floats is the float side, on any backend
     kLpai = 1u << 8,        // the lpai backend takes it (docs/decisions/0016-lpai-backend.md)
+    kInternal = 1u << 9,    // passes make it, clients cannot: it is none of QNN's
   };
   uint32_t flags = kNone;
   // Computes on fixed-point numbers as they are; null, or a null kernel: MakeViaFloat does.
@@ -176,9 +177,9 @@ Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelO
 
 // ---- the table -------------------------------------------------------------------------------
 
-// Null when no such op. Op types are those of the package "qti.aisw".
+// Null when no such op. Op types are those of the package "qti.aisw", and the internal ones.
 const OpDef* FindOp(const std::string& type);
-const std::vector<const OpDef*>& AllOps();
+const std::vector<const OpDef*>& AllOps();  // that clients can add: without the internal ones
 
 // Which dim of a product's weights runs over the outputs that a bias has a value for.
 size_t OutputAxis(const OpDef& def, const Node& node);
@@ -190,6 +191,8 @@ bool KeepsState(const Node& node);
 // Ports, params, types, ranks, then OpDef::infer, then declared against inferred output shapes.
 // The message names the op, the tensor or param and the rule. A valid node's params are complete.
 Status ValidateNode(Node* node);
+// The same of a node that a client adds, which is of no internal op.
+Status ValidateClientNode(Node* node);
 // Adds the defaults of the params that the node lacks: for nodes that passes make.
 void CompleteParams(Node* node);
 
@@ -201,6 +204,7 @@ Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options);
 using OpList = std::vector<OpDef>;
 [[gnu::cold]] OpList ConvOps();         // Conv1d to Conv3d, DepthWiseConv1d and 2d, TransposeConv2d
 [[gnu::cold]] OpList MatMulOps();       // MatMul, FullyConnected
+[[gnu::cold]] OpList DynamicOps();      // the internal ones of dynamic quantization
 [[gnu::cold]] OpList PoolOps();         // PoolMax2d, PoolAvg2d, ...
 [[gnu::cold]] OpList NormOps();         // Batchnorm, LayerNorm, ...
 [[gnu::cold]] OpList ResizeOps();       // Resize, ResizeBilinear, ResizeNearestNeighbor

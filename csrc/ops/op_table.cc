@@ -18,13 +18,13 @@ struct Table {
 const Table& TheTable() {
   static const Table* const table = [] {
     auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
-    for (OpList (*family)() :
-         {ConvOps, MatMulOps, PoolOps, NormOps, ResizeOps, RecurrentOps, StreamOps, ElementWiseOps,
-          ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, ConcatSplitOps, GatherOps}) {
+    for (OpList (*family)() : {ConvOps, MatMulOps, DynamicOps, PoolOps, NormOps, ResizeOps,
+                               RecurrentOps, StreamOps, ElementWiseOps, ActivationOps, ReduceOps,
+                               SoftmaxOps, CastOps, ShapeOps, ConcatSplitOps, GatherOps}) {
       for (OpDef& def : family()) t->ops.push_back(std::move(def));
     }
     for (const OpDef& def : t->ops) {
-      t->list.push_back(&def);
+      if ((def.flags & OpDef::kInternal) == 0) t->list.push_back(&def);
       t->by_type.emplace(def.type, &def);
     }
     return t;
@@ -309,6 +309,12 @@ Status ValidateNode(Node* node) {
   Status status = Validate(&copy, *def).Within(label);
   node->params = std::move(copy.params);
   return status;
+}
+
+Status ValidateClientNode(Node* node) {
+  const OpDef* def = FindOp(node->type);
+  if (def != nullptr && (def->flags & OpDef::kInternal) != 0) return UnknownOp(*node);
+  return ValidateNode(node);
 }
 
 void CompleteParams(Node* node) {

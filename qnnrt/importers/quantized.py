@@ -25,6 +25,9 @@ from .passes import Graph
 #: Operations of which the integers give the result that the real numbers give.
 _POSITIONS = {"Argmax", "Argmin"}
 
+#: Products of integers that the runtime finds.
+_PRODUCTS = {"FullyConnected", "MatMul"}
+
 
 def run(graph: Graph, quantized_io: bool = False) -> None:
     """Fixed-point operations wherever the graph says so.
@@ -324,6 +327,23 @@ def _rises(graph: Graph, op: Op) -> list[Op]:
 # ---- the rest --------------------------------------------------------------------------------
 
 
+def _is_integer_factor(graph: Graph, codes: Edge, real: Edge) -> bool:
+    """Bytes that are multiplied as the integers that they are: of MatMulInteger and the like.
+
+    They stay bytes, with a Dequantize behind them, for the runtime to multiply as such.
+    """
+    q, readers = codes.quantization, graph.consumers.get(real, [])
+    return (
+        q is not None
+        and codes.dtype.itemsize == 1
+        and q.block is None
+        and q.bitwidth in (None, 8)
+        and bool(np.all(np.asarray(q.scale) == 1))
+        and bool(readers)
+        and all(op.type in _PRODUCTS and op.inputs[1] is real for op in readers)
+    )
+
+
 def _real_constants(graph: Graph) -> None:
     """Constants that are wanted as real numbers are made such."""
     dropped: set[int] = set()
@@ -332,6 +352,8 @@ def _real_constants(graph: Graph) -> None:
         if op.type != "Dequantize" or source is None or out is None or out in graph.outputs:
             continue
         if source.data is not None and source.quantization is not None:
+            if _is_integer_factor(graph, source, out):
+                continue
             graph.budget.array(out.shape, out.dtype)
             out.data = decode(source.data, source.quantization, out.dtype)
             out.name = ""

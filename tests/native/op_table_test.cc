@@ -105,4 +105,22 @@ TEST(AnActivationIsTheSameInEachOpThatHasIt) {
   }
 }
 
+TEST(NobodyButPassesAddsInternalOps) {
+  Tensor x, codes, scale, zero;
+  x.shape = codes.shape = {2, 3};
+  codes.dtype = QNN_DATATYPE_UINT_8;
+  scale.shape = zero.shape = {1};
+  zero.dtype = QNN_DATATYPE_INT_32;
+  Node node;
+  node.type = "DynamicQuantize";
+  node.inputs = {&x};
+  node.outputs = {&codes, &scale, &zero};
+  CHECK_OK(ValidateNode(&node));
+  const Status status = ValidateClientNode(&node);
+  CHECK(status.message().find("no op 'DynamicQuantize'") != std::string::npos);
+  for (const OpDef* def : AllOps()) CHECK((def->flags & OpDef::kInternal) == 0);
+  zero.shape = {2};
+  CHECK(!ValidateNode(&node).ok());
+}
+
 CHECK_MAIN("op_table_test")

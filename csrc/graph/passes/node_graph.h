@@ -69,6 +69,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                  const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll);
 
 Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
+Status FuseDynamic(NodeGraph* graph,
+                   int* changes);  // dynamic quantization into products of bytes
 Status MergeConversions(NodeGraph* graph,
                         int* changes);  // of fixed-point numbers, and limits without effect
 Status CancelTransposes(NodeGraph* graph,

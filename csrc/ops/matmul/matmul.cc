@@ -1,32 +1,12 @@
 // MatMul and FullyConnected.
+#include "ops/matmul/matmul.h"
+
 #include "ops/gemm.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
 #include "support/checked.h"
 
 namespace qnnrt {
-namespace {
-
-constexpr size_t kMaxBatchRank = 6;
-
-// A MatMul in numbers: C[batch.., m, n] = A[batch.., m, k] x B[batch.., k, n].
-struct MatMulGeometry {
-  size_t m = 0, n = 0, k = 0, batches = 1;
-  bool transpose_a = false, transpose_b = false;
-  size_t batch_rank = 0;
-  // Of the output's batch dimensions; a stride of 0 where an input is broadcast. In matrices.
-  size_t dims[kMaxBatchRank] = {}, a_strides[kMaxBatchRank] = {}, b_strides[kMaxBatchRank] = {};
-
-  void Locate(size_t batch, size_t* a, size_t* b) const {
-    *a = *b = 0;
-    for (size_t i = batch_rank; i-- > 0;) {
-      const size_t index = batch % dims[i];
-      batch /= dims[i];
-      *a += index * a_strides[i];
-      *b += index * b_strides[i];
-    }
-  }
-};
 
 Result<MatMulGeometry> ReadMatMul(const Node& node, Shape* output) {
   const Shape& a = node.inputs[0]->shape;
@@ -77,6 +57,8 @@ Result<MatMulGeometry> ReadMatMul(const Node& node, Shape* output) {
   output->push_back(n);
   return g;
 }
+
+namespace {
 
 // FullyConnected is MatMul with a transposed weight, [outputs, inputs].
 Result<MatMulGeometry> ReadFullyConnected(const Node& node, Shape* output) {

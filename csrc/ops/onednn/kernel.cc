@@ -62,16 +62,7 @@ static_assert(std::size(kEltwise) == kActivations);
 // What the primitive does behind its product.
 std::vector<ChainStep> ChainOf(const Problem& problem) {
   if (problem.integers != nullptr) return problem.integers->chain;
-  std::vector<ChainStep> chain;
-  for (const PostOp& op : problem.node.post_ops) {
-    if (op.kind == PostOp::Kind::kAdd) {
-      chain.push_back({dnnl_binary_add, 0, 0, static_cast<int>(op.input), problem.output});
-    } else {
-      const Eltwise& e = kEltwise[static_cast<size_t>(op.activation)];
-      chain.push_back({e.kind, e.given ? op.alpha : e.alpha, e.given ? op.beta : e.beta});
-    }
-  }
-  return chain;
+  return PostOpChain(problem.node, problem.output);
 }
 
 dnnl_status_t MakeAttr(const Problem& problem, const std::vector<ChainStep>& chain, Attr* attr) {
@@ -80,8 +71,10 @@ dnnl_status_t MakeAttr(const Problem& problem, const std::vector<ChainStep>& cha
   if (status != dnnl_success) return status;
   status = api.primitive_attr_set_scratchpad_mode(attr->get(), dnnl_scratchpad_mode_user);
   if (status == dnnl_success && problem.integers != nullptr) {
-    status = api.primitive_attr_set_scales_mask(attr->get(), DNNL_ARG_WEIGHTS,
-                                                problem.integers->scales_mask);
+    if (problem.integers->scaled) {
+      status = api.primitive_attr_set_scales_mask(attr->get(), DNNL_ARG_WEIGHTS,
+                                                  problem.integers->scales_mask);
+    }
     for (int id : problem.integers->zero_points) {
       if (status == dnnl_success) {
         status = api.primitive_attr_set_zero_points_mask(attr->get(), id, 0);
@@ -284,6 +277,9 @@ Status PrimitiveKernel::Init(const Problem& problem, const PrimitiveDesc& desc,
       QNNRT_RETURN_IF_ERROR(AddMemory(constant.id, constant.layout.get(), data).status());
       packed_.push_back(constant.bytes);
     }
+    for (const Operand& operand : problem.integers->operands) {
+      QNNRT_RETURN_IF_ERROR(Bind(operand.id, operand.layout.get(), Arg::kIn, operand.input));
+    }
   }
   for (size_t i = 0; i < chain.size(); ++i) {
     if (chain[i].input < 0) continue;
@@ -307,6 +303,19 @@ void PrimitiveKernel::AddSecondPass(const Node& node) {
 }
 
 }  // namespace
+
+std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output) {
+  std::vector<ChainStep> chain;
+  for (const PostOp& op : node.post_ops) {
+    if (op.kind == PostOp::Kind::kAdd) {
+      chain.push_back({dnnl_binary_add, 0, 0, static_cast<int>(op.input), output});
+    } else {
+      const Eltwise& e = kEltwise[static_cast<size_t>(op.activation)];
+      chain.push_back({e.kind, e.given ? op.alpha : e.alpha, e.given ? op.beta : e.beta});
+    }
+  }
+  return chain;
+}
 
 Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create) {
   for (const Arg& arg : problem.args) {

@@ -95,11 +95,20 @@ struct Constant {
   SharedBytes bytes;
 };
 
+// Such a value that is computed: an input of the node.
+struct Operand {
+  int id;  // DNNL_ARG_...
+  MemoryDesc layout;
+  uint32_t input;
+};
+
 // What a problem of integers has beside the tensors; fixed/encodings.h says how it is made.
 struct IntegerProblem {
-  int scales_mask = 0;           // of the scales that weights have: which dimensions they differ by
+  bool scaled = true;            // whether weights have scales
+  int scales_mask = 0;           // of those: which dimensions they differ by
   std::vector<int> zero_points;  // ids of the arguments that have one
   std::vector<Constant> constants;
+  std::vector<Operand> operands;
   std::vector<ChainStep> chain;
   std::function<Status(int8_t*)> weights;  // writes static weights as they enter the product
 };
@@ -112,6 +121,9 @@ struct Problem {
   WeightStore* weights = nullptr;  // where packed static inputs come from
   const IntegerProblem* integers = nullptr;
 };
+
+// The post ops of a node of which the output lies so.
+std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output);
 
 // Describes the primitive with the given attributes.
 using CreateDesc = FunctionRef<dnnl_status_t(dnnl_primitive_desc_t*, const_dnnl_primitive_attr_t)>;
@@ -151,6 +163,9 @@ Result<KernelPtr> MakeFixedConv(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeFixedTransposeConv(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeFixedFullyConnected(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeFixedMatMul(const Node& node, const KernelOptions& options);
+
+// The internal ops of dynamic quantization.
+Result<KernelPtr> MakeIntegerMatMul(const Node& node, const KernelOptions& options);
 
 }  // namespace qnnrt::onednn
 

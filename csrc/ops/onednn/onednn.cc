@@ -1,4 +1,5 @@
 // Which families have fast kernels, and when they are asked.
+#include "ops/dynamic/dynamic.h"
 #include "ops/onednn/fixed/split16.h"
 #include "ops/onednn/kernel.h"
 #include "ops/op.h"
@@ -15,6 +16,7 @@ struct Entry {
   const char* type;
   MakeKernelFn make;
   MakeKernelFn make_fixed = nullptr;
+  MakeKernelFn make_integer = nullptr;  // of an op of plain integers
 };
 
 constexpr Entry kEntries[] = {
@@ -26,6 +28,7 @@ constexpr Entry kEntries[] = {
     {"TransposeConv2d", onednn::MakeTransposeConv, onednn::MakeFixedTransposeConv},
     {"FullyConnected", onednn::MakeFullyConnected, onednn::MakeFixedFullyConnected},
     {"MatMul", onednn::MakeMatMul, onednn::MakeFixedMatMul},
+    {kIntegerMatMul, nullptr, nullptr, onednn::MakeIntegerMatMul},
     {"PoolAvg2d", onednn::MakePool},
     {"PoolAvg3d", onednn::MakePool},
     {"PoolMax2d", onednn::MakePool},
@@ -54,6 +57,9 @@ Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& option
   for (const Entry& entry : kEntries) {
     if (node.type != entry.type) continue;
     if (IsEmpty(node.inputs) || IsEmpty(node.outputs)) return KernelPtr();
+    if (entry.make_integer != nullptr) {
+      return onednn::Load() == nullptr ? KernelPtr() : entry.make_integer(node, options);
+    }
     const bool fixed = HasFixed(node.inputs);
     if (!fixed && (TypeBit(node.inputs[0]->dtype) & types::kFloat) == 0) return KernelPtr();
     if (fixed && entry.make_fixed == nullptr) return KernelPtr();

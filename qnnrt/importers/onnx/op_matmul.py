@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from .common import add, mul, reduce, times
+from ...model import Quantization
+from ..encodings import Coded
+from .common import add, cast, mul, reduce, sub, times
 from .einsum import equation
 from .infer_linear import product_shape
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value, coded_constant, constant, identity, one_of, uniform
+
+_FLOAT = np.dtype(np.float32)
 
 
 def fully_connected(c: Lowering, x: Value, w: Value, bias: Value | None) -> Value:
@@ -41,8 +46,17 @@ def _operand(c: Lowering, v: Value) -> tuple[Value, bool]:
     return c.b.plain(v), False
 
 
-def matmul(c: Lowering, a: Value, b: Value) -> Value:
-    """numpy's matmul."""
+Decode = Callable[[Value], Value]
+
+
+def _as_it_is(v: Value) -> Value:
+    return v
+
+
+def matmul(
+    c: Lowering, a: Value, b: Value, decode: tuple[Decode, Decode] = (_as_it_is, _as_it_is)
+) -> Value:
+    """numpy's matmul; of what `decode` makes of the factors, once nothing moves them any more."""
     shape = product_shape(a.shape, b.shape)
     if a.rank == 1:
         a = c.b.reshape(a, (1, *a.shape))
@@ -60,7 +74,7 @@ def matmul(c: Lowering, a: Value, b: Value) -> Value:
         right = c.b.reshape(right, (1,) * (rank - right.rank) + right.shape)
     y = c.b.op(
         "MatMul",
-        [left, right],
+        [decode[0](left), decode[1](right)],
         full,
         None,
         identity(len(full)),
@@ -73,6 +87,37 @@ def matmul(c: Lowering, a: Value, b: Value) -> Value:
 @lowers("MatMul", to="FullyConnected, MatMul")
 def lower_matmul(c: Lowering, n: OnnxNode) -> Value:
     return matmul(c, n.input(0), n.input(1))
+
+
+@lowers("MatMulInteger", to="Dequantize, Cast, ElementWiseSubtract, MatMul")
+def matmul_integer(c: Lowering, n: OnnxNode) -> Value:
+    """A product of floats that are integers. This runtime finds it, and multiplies the integers."""
+    a, decode_a = _integers(c, n, 0, -2)
+    b, decode_b = _integers(c, n, 1, -1)
+    return cast(c, matmul(c, a, b, (decode_a, decode_b)), np.int32)
+
+
+def _integers(c: Lowering, n: OnnxNode, index: int, axis: int) -> tuple[Value, Decode]:
+    """A factor, and how to take its zero point away; those of rows or columns lie along `axis`."""
+    x, zero = n.input(index), n.optional(index + 2)
+    if zero is None:
+        zero = constant(np.zeros((), x.dtype))
+    single = math.prod(zero.shape) == 1
+    if x.data is not None and zero.data is not None and (single or zero.rank == 1):
+        offset = -zero.data.astype(np.int32)
+        if single:
+            encoding = Quantization(1.0, int(offset.item()))
+        else:
+            encoding = Quantization(np.ones(zero.shape, np.float32), offset, axis % x.rank)
+        return coded_constant(Coded(x.data, encoding, _FLOAT)), _as_it_is
+    if zero.data is not None and not zero.data.any():
+        return x, lambda v: cast(c, v, _FLOAT)
+    if zero.rank == 1 and not single:
+        zero = c.b.reshape(zero, (*zero.shape, 1) if axis == -2 else zero.shape)
+    point = cast(c, zero, _FLOAT)
+    if single:
+        return x, lambda v: sub(c, cast(c, v, _FLOAT), c.b.reshape(point, ()))
+    return sub(c, cast(c, x, _FLOAT), point), _as_it_is
 
 
 @lowers("Gemm", to="FullyConnected, MatMul")

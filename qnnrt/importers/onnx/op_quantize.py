@@ -16,7 +16,7 @@ from ... import quantization
 from ...model import Quantization
 from ...quantization import along, limits
 from ..encodings import Coded
-from .common import add, cast, div, mul, nary, scalar, sub, unary
+from .common import add, cast, div, mul, nary, reduce, scalar, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, coded_constant, constant
 
@@ -122,7 +122,10 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
     if q := _encoding(n, x.shape, _storage(x.dtype)[1], False):
         return _emit(c, "Dequantize", _emit(c, "Cast", x, x.dtype, q), real, None)
     y = sub(c, cast(c, x, _FLOAT), _factor(c, n, _zeros(n), x.shape))
-    return cast(c, mul(c, y, _factor(c, n, n.input(1), x.shape)), real)
+    scale = n.input(1)
+    if scale.data is None or not np.all(scale.data == 1):
+        y = mul(c, y, _factor(c, n, scale, x.shape))
+    return cast(c, y, real)
 
 
 def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
@@ -168,3 +171,38 @@ def quantize(c: Lowering, n: OnnxNode) -> Value:
     low, high = limits(dtype, None)
     y = nary(c, "ElementWiseMaximum", [y, scalar(low, _FLOAT)])
     return cast(c, nary(c, "ElementWiseMinimum", [y, scalar(high, _FLOAT)]), dtype)
+
+
+@lowers("DynamicQuantizeLinear", to="ReduceMin, ReduceMax, ElementWiseDivide, ElementWiseRound")
+def dynamic_quantize(c: Lowering, n: OnnxNode) -> list[Value | None]:
+    """As ONNX's function has it; the runtime makes one operation of these.
+
+    The elements are quantized in the order that they are held in: what moves after that are bytes.
+    """
+    x = n.input(0)
+    whole = x
+    while whole.base is not None:
+        whole = whole.base
+    zero = scalar(0.0, _FLOAT)
+    low, high = (
+        c.b.reshape(reduce(c, op, whole, range(whole.rank)), ()) if whole.rank else whole
+        for op in ("ReduceMin", "ReduceMax")
+    )
+    low = nary(c, "ElementWiseMinimum", [low, zero])
+    high = nary(c, "ElementWiseMaximum", [high, zero])
+    scale = div(c, sub(c, high, low), scalar(255.0, _FLOAT))
+    point = _byte_range(c, sub(c, zero, div(c, low, scale)))
+    point = cast(c, unary(c, "ElementWiseRound", point), np.uint8)
+
+    def codes(v: Value) -> Value:
+        rounded = unary(c, "ElementWiseRound", div(c, v, scale))
+        return cast(c, _byte_range(c, add(c, rounded, cast(c, point, _FLOAT))), np.uint8)
+
+    y = _below(x, codes)
+    # A product wants them in their logical order; windows go over images as they are held.
+    return [c.b.plain(y) if y.base is not None or y.rank < 4 else y, scale, point]
+
+
+def _byte_range(c: Lowering, x: Value) -> Value:
+    x = nary(c, "ElementWiseMaximum", [x, scalar(0.0, _FLOAT)])
+    return nary(c, "ElementWiseMinimum", [x, scalar(255.0, _FLOAT)])

@@ -7,6 +7,7 @@ definitions are those of ONNX and of ONNX Runtime's contrib operators (domain co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -69,6 +70,11 @@ class _Body:
         inputs = [x, self.given(scale), self.given(scale + 1)]
         return self.op("QuantizeLinear", inputs, OWN_DOMAIN)
 
+    def scaled(self, inputs: Iterable[str], scales: Iterable[str]) -> str:
+        """A MatMulInteger of `inputs`, times the product of the scales."""
+        sums = self.op("Cast", [self.op("MatMulInteger", inputs)], to=onnx.TensorProto.FLOAT)
+        return self.op("Mul", [sums, self.op("Mul", scales)])
+
     def proto(self, *outputs: str, opset: int = 0) -> onnx.FunctionProto:
         inputs = [f"i{i}" for i in range(len(self.node.inputs))]
         imports = [helper.make_opsetid("", opset)] if opset else []
@@ -109,14 +115,6 @@ def _conv_integer(n: OnnxNode) -> onnx.FunctionProto:
     one = b.number(1.0)
     inputs = [b.decoded(b.given(i), one, b.given(i + 2)) for i in (0, 1)]
     return b.proto(b.op("Cast", [b.like("Conv", inputs)], to=onnx.TensorProto.INT32))
-
-
-@_body("", "MatMulInteger", to="Dequantize, MatMul, Cast")
-def _matmul_integer(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
-    one = b.number(1.0)
-    inputs = [b.decoded(b.given(i), one, b.given(i + 2), axis) for i, axis in ((0, -2), (1, -1))]
-    return b.proto(b.op("Cast", [b.op("MatMul", inputs)], to=onnx.TensorProto.INT32))
 
 
 # ---- ONNX Runtime's contrib operators --------------------------------------------------------
@@ -193,7 +191,10 @@ def _dynamic_matmul(n: OnnxNode) -> onnx.FunctionProto:
     b = _Body(n)
     codes, scale, zero = "codes", "scale", "zero"
     b.nodes.append(helper.make_node("DynamicQuantizeLinear", [b.given(0)], [codes, scale, zero]))
-    y = b.op("MatMul", [b.decoded(codes, scale, zero), b.real(1, 2, 3, axis=-1)])
+    if n.input(2).rank < 2:
+        y = b.scaled([codes, b.given(1), zero, b.given(3)], [scale, b.given(2)])
+    else:
+        y = b.op("MatMul", [b.decoded(codes, scale, zero), b.real(1, 2, 3, axis=-1)])
     return b.proto(b.op("Add", [y, b.given(4)]) if n.has(4) else y)
 
 
@@ -240,5 +241,8 @@ def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
 @_body(MICROSOFT, "MatMulIntegerToFloat")
 def _matmul_to_float(n: OnnxNode) -> onnx.FunctionProto:
     b = _Body(n)
-    y = b.op("MatMul", [b.real(0, 2, 4, axis=-2), b.real(1, 3, 5, axis=-1)])
+    if math.prod(n.input(2).shape) == 1 and n.input(3).rank < 2:
+        y = b.scaled([b.given(i) for i in (0, 1, 4, 5)], [b.given(2), b.given(3)])
+    else:
+        y = b.op("MatMul", [b.real(0, 2, 4, axis=-2), b.real(1, 3, 5, axis=-1)])
     return b.proto(b.op("Add", [y, b.given(6)]) if n.has(6) else y)

@@ -1,0 +1,19 @@
+// Products of 8-bit integers whose scales are computed with them: what ONNX calls dynamic
+// quantization. QNN has no such ops, so no client can add them: passes/fuse_dynamic.cc makes them
+// of what clients write instead (docs/quantization.md).
+#pragma once
+
+#include "ops/op.h"
+
+namespace qnnrt {
+
+constexpr const char* kDynamicQuantize = "DynamicQuantize";
+constexpr const char* kIntegerMatMul = "IntegerMatMul";
+
+// Ports of IntegerMatMul behind the two factors.
+enum IntegerPort : size_t { kBiasPort = 2, kZero0Port, kZero1Port, kScalePort };
+
+OpDef DynamicQuantizeOp();
+OpDef IntegerMatMulOp();
+
+}  // namespace qnnrt
