@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from _harness import optional
-from _networks import Job
+from _networks import Job, prepare
 from _peers import CONVERTERS, MODULES, RUNTIMES, Unavailable
 
 LIMIT_S = 900
@@ -76,14 +76,20 @@ def child(runtime: str, job: Job, threads: int, target: Path) -> None:
     os._exit(0)  # what a runtime does at its end is not asked
 
 
-def run(mode: str, runtime: str, job: Job, threads: int, target: Path) -> tuple[int, int]:
-    """The exit code, and the peak of what the process had."""
+def run(
+    mode: str,
+    runtime: str,
+    job: Job,
+    threads: int,
+    target: Path,
+    seen: int | None = subprocess.DEVNULL,
+) -> tuple[int, int]:
+    """The exit code, and the peak of what the process had; what it says goes to `seen`."""
     plan = {"name": job.name, "precision": job.precision, "tiny": job.tiny}
     plan |= {"folder": str(job.folder.absolute()), "threads": threads, "target": str(target)}
     command = [sys.executable, __file__, mode, runtime, json.dumps(plan)]
     peak = 0
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=quiet, stderr=quiet, cwd=target) as process:
+    with subprocess.Popen(command, stdout=seen, stderr=seen, cwd=target) as process:
         ended = threading.Event()
 
         def watch() -> None:
@@ -102,6 +108,16 @@ def run(mode: str, runtime: str, job: Job, threads: int, target: Path) -> tuple[
             ended.set()
             watcher.join()
     return code, peak
+
+
+def prepared(name: str, precision: str, folder: Path, tiny: bool) -> Job:
+    """A job with all of its files: torch leaves threads behind that the clock must not see."""
+    job = Job(name, precision, folder, tiny)
+    with tempfile.TemporaryDirectory() as target:
+        code, _ = run("prepare", "", job, 1, Path(target), seen=None)
+    if code:
+        raise RuntimeError(f"{name} could not be built: {code}")
+    return job
 
 
 def trial(runtime: str, job: Job, threads: int) -> Trial:
@@ -131,7 +147,9 @@ def trial(runtime: str, job: Job, threads: int) -> Trial:
 def main() -> None:
     mode, runtime, plan = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     job = Job(plan["name"], plan["precision"], Path(plan["folder"]), plan["tiny"])
-    if mode == "run":
+    if mode == "prepare":
+        prepare(job)
+    elif mode == "run":
         child(runtime, job, plan["threads"], Path(plan["target"]))
     elif not job.file(f"-{runtime}.converted").exists():
         CONVERTERS[runtime](job)

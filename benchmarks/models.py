@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 from _harness import Benchmark, Case, optional
-from _networks import PRECISIONS, QUANTIZED, Job, error_of, names, prepare
+from _networks import PRECISIONS, QUANTIZED, Job, error_of, names
 from _peers import COMPARED, RUNTIMES, Running, Unavailable
-from _trial import Trial, trial
+from _trial import Trial, prepared, trial
 
 OURS = "qnnrt"
 #: A float network computes something else where its error, of the largest value, is above this.
@@ -170,8 +170,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     for name, precision, tiny in cases(bench):
         with folder_of(options.folder) as folder:
-            job = Job(name, precision, folder, tiny)
-            prepare(job)
+            job = prepared(name, precision, folder, tiny)
             compared = [OURS, *(r for r in COMPARED[precision] if r not in options.without)]
             trials = tried(job, compared, max(counts))
             for threads in counts:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from _harness import RESULTS, machine
-from _networks import Job, error_of, names, prepare
-from _trial import trial
+from _networks import Job, error_of, names
+from _trial import prepared, trial
 from models import folder_of
 
 #: The column, the runtime, and the precision that it is asked for.
@@ -31,7 +31,7 @@ SMOKE = ("vit_s16",)
 
 
 def errors_of(name: str, folder: Path, tiny: bool) -> dict[str, dict[str, Any]]:
-    prepare(Job(name, "float32", folder, tiny))
+    prepared(name, "float32", folder, tiny)
     found: dict[str, dict[str, Any]] = {}
     for column, runtime, precision in COLUMNS:
         job = Job(name, precision, folder, tiny)
