@@ -2,6 +2,7 @@
 #include "ops/matmul/matmul.h"
 
 #include "ops/gemm.h"
+#include "ops/matmul/attention.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
 #include "support/checked.h"
@@ -360,6 +361,7 @@ OpList MatMulOps() {
   OpList ops;
   ops.push_back(std::move(matmul));
   ops.push_back(std::move(dense));
+  ops.push_back(AttentionOp());
   return ops;
 }
 

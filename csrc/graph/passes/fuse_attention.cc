@@ -1,0 +1,262 @@
+// Two products with a softmax between them, the scores scaled and masked: one node that never
+// stores the scores, and reads and writes transposed tensors where they lie.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "abi/qnn_op_names.h"
+#include "graph/passes/node_graph.h"
+#include "ops/matmul/attention.h"
+
+namespace qnnrt {
+namespace {
+
+// Scores that a cache next to a core holds cost little to store, and the library's products are
+// faster there; few rows do not pay for packing keys and values, few keys not for the blocks.
+constexpr uint64_t kLeastScores = 512 * 1024;
+constexpr uint32_t kLeastRows = 32, kLeastKeys = 128;
+
+using Strides = std::array<uint32_t, 4>;
+
+// A tensor seen as [batch0, batch1, rows, columns].
+struct View {
+  const Tensor* tensor = nullptr;
+  std::array<uint32_t, 4> dims{1, 1, 1, 1};
+  Strides strides{};
+};
+
+// Strides of the dims of `shape`, of elements in order.
+std::vector<uint32_t> DenseStrides(const Shape& shape) {
+  std::vector<uint32_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+void Place(const Shape& shape, const std::vector<uint32_t>& strides, View* view) {
+  const size_t shift = 4 - shape.size();
+  for (size_t i = 0; i < shape.size(); ++i) {
+    view->dims[shift + i] = shape[i];
+    view->strides[shift + i] = shape[i] == 1 ? 0 : strides[i];
+  }
+}
+
+bool IsPlain(const Node& node, const char* type) {
+  return node.type == type && node.post_ops.empty() && node.outputs.size() == 1 &&
+         node.outputs[0] != nullptr && node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_32;
+}
+
+const Node* Producer(const NodeGraph& graph, const Tensor* tensor) {
+  const int at = graph.Producer(tensor);
+  return at < 0 ? nullptr : &graph.nodes[static_cast<size_t>(at)];
+}
+
+// Where a matrix lies: what a Transpose makes is read before it.
+std::optional<View> Seen(const NodeGraph& graph, const Tensor* tensor, bool turned) {
+  if (tensor->shape.size() < 2 || tensor->shape.size() > 4) return std::nullopt;
+  View view;
+  view.tensor = tensor;
+  std::vector<uint32_t> strides = DenseStrides(tensor->shape);
+  const Node* before = Producer(graph, tensor);
+  if (before != nullptr && IsPlain(*before, QNN_OP_TRANSPOSE)) {
+    view.tensor = before->inputs[0];
+    const std::vector<uint32_t> dense = DenseStrides(view.tensor->shape);
+    const std::vector<int64_t> perm = before->Ints("perm");
+    for (size_t i = 0; i < perm.size(); ++i) strides[i] = dense[static_cast<size_t>(perm[i])];
+  }
+  Place(tensor->shape, strides, &view);
+  if (turned) {
+    std::swap(view.dims[2], view.dims[3]);
+    std::swap(view.strides[2], view.strides[3]);
+  }
+  return view;
+}
+
+// The node that makes the tensor for one reader alone.
+int PrivateNode(const NodeGraph& graph, const Tensor* tensor, const char* type) {
+  if (tensor == nullptr || !graph.IsPrivate(tensor)) return -1;
+  const int at = graph.Producer(tensor);
+  return IsPlain(graph.nodes[static_cast<size_t>(at)], type) ? at : -1;
+}
+
+std::optional<float> Number(const Tensor* tensor) {
+  if (!IsStaticFloat(tensor) || tensor->elements() != 1) return std::nullopt;
+  return StaticFloats(*tensor)[0];
+}
+
+struct Found {
+  std::vector<size_t> nodes;  // all but the last product
+  View q, k, v, mask;
+  float scale = 1;
+};
+
+// The product of queries and keys behind `scores`, with what scales and masks it.
+bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
+  const Shape shape = scores->shape;
+  int at = PrivateNode(graph, scores, QNN_OP_ELEMENT_WISE_ADD);
+  if (at >= 0) {
+    const Node& add = graph.nodes[static_cast<size_t>(at)];
+    // The mask is what no product makes.
+    size_t which = 2;
+    for (size_t i = 0; i < 2; ++i) {
+      const Tensor* t = add.inputs[i];
+      if (t->shape != shape) continue;
+      for (const char* type :
+           {QNN_OP_MAT_MUL, QNN_OP_ELEMENT_WISE_MULTIPLY, QNN_OP_ELEMENT_WISE_DIVIDE}) {
+        if (PrivateNode(graph, t, type) >= 0) which = i;
+      }
+    }
+    if (which == 2) return false;
+    const Tensor* mask = add.inputs[1 - which];
+    if (mask->dtype != QNN_DATATYPE_FLOAT_32 || mask->shape.size() > 4 || mask->shape.empty() ||
+        mask->shape.back() != shape.back()) {
+      return false;
+    }
+    found->mask.tensor = mask;
+    Place(mask->shape, DenseStrides(mask->shape), &found->mask);
+    found->mask.strides[3] = 1;
+    found->nodes.push_back(static_cast<size_t>(at));
+    scores = add.inputs[which];
+  }
+  for (const char* type : {QNN_OP_ELEMENT_WISE_MULTIPLY, QNN_OP_ELEMENT_WISE_DIVIDE}) {
+    at = PrivateNode(graph, scores, type);
+    if (at < 0) continue;
+    const Node& node = graph.nodes[static_cast<size_t>(at)];
+    const bool divides = node.type == QNN_OP_ELEMENT_WISE_DIVIDE;
+    size_t which = 0;
+    std::optional<float> factor = Number(node.inputs[1]);
+    if (!factor && !divides) {
+      factor = Number(node.inputs[0]);
+      which = 1;
+    }
+    if (!factor || node.inputs[which]->shape != shape) return false;
+    found->scale *= divides ? 1.0f / *factor : *factor;
+    found->nodes.push_back(static_cast<size_t>(at));
+    scores = node.inputs[which];
+  }
+  at = PrivateNode(graph, scores, QNN_OP_MAT_MUL);
+  if (at < 0) return false;
+  const Node& product = graph.nodes[static_cast<size_t>(at)];
+  if (product.HasInput(2) || product.inputs[0]->is_static() || product.inputs[1]->is_static()) {
+    return false;
+  }
+  const auto q = Seen(graph, product.inputs[0], product.Bool("transpose_in0"));
+  const auto k = Seen(graph, product.inputs[1], !product.Bool("transpose_in1"));
+  if (!q || !k) return false;
+  found->q = *q;
+  found->k = *k;
+  found->nodes.push_back(static_cast<size_t>(at));
+  return true;
+}
+
+std::optional<Found> Match(const NodeGraph& graph, const Node& last) {
+  if (!IsPlain(last, QNN_OP_MAT_MUL) || last.HasInput(2) || last.Bool("transpose_in0") ||
+      last.inputs[1]->is_static()) {
+    return std::nullopt;
+  }
+  Found found;
+  const int at = PrivateNode(graph, last.inputs[0], QNN_OP_SOFTMAX);
+  if (at < 0) return std::nullopt;
+  const Node& softmax = graph.nodes[static_cast<size_t>(at)];
+  const int64_t rank = static_cast<int64_t>(softmax.inputs[0]->shape.size());
+  const int64_t axis = softmax.Int("axis");
+  const float beta = softmax.Float("beta");
+  if (rank > 4 || (axis != rank - 1 && axis != -1)) return std::nullopt;
+  found.nodes.push_back(static_cast<size_t>(at));
+  const auto v = Seen(graph, last.inputs[1], last.Bool("transpose_in1"));
+  if (!v || !Scores(graph, softmax.inputs[0], &found)) return std::nullopt;
+  if (beta != 1 && found.mask.tensor != nullptr) return std::nullopt;
+  found.scale *= beta;
+  found.v = *v;
+  return found;
+}
+
+bool IsOneFor(uint32_t own, uint32_t all) { return own == all || own == 1; }
+
+Param Words(const char* name, const std::vector<uint32_t>& values) {
+  Tensor t;
+  t.name = name;
+  t.type = QNN_TENSOR_TYPE_STATIC;
+  t.dtype = QNN_DATATYPE_UINT_32;
+  t.shape = {static_cast<uint32_t>(values.size())};
+  t.data = AlignedBytes::Copy(values.data(), values.size() * sizeof(uint32_t));
+  return {name, std::move(t)};
+}
+
+// The only reader of a tensor that a pass may do without.
+int Reader(const NodeGraph& graph, const Tensor* tensor, size_t after) {
+  if (!graph.IsPrivate(tensor)) return -1;
+  for (size_t i = after; i < graph.nodes.size(); ++i) {
+    const auto& inputs = graph.nodes[i].inputs;
+    if (std::find(inputs.begin(), inputs.end(), tensor) != inputs.end()) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+Status FuseAttention(NodeGraph* graph, int* changes) {
+  std::vector<bool> dead(graph->nodes.size(), false);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    const std::optional<Found> found = Match(*graph, graph->nodes[i]);
+    if (!found) continue;
+    const Tensor* out = graph->nodes[i].outputs[0];
+    if (out->shape.size() > 4) continue;
+    View to;
+    to.tensor = out;
+    Place(out->shape, DenseStrides(out->shape), &to);
+    const std::array<uint32_t, 6> dims = {to.dims[0],       to.dims[1],       to.dims[2],
+                                          found->k.dims[2], found->q.dims[3], to.dims[3]};
+    bool fits = found->q.dims[2] == dims[2] && found->v.dims[2] == dims[3] &&
+                found->k.dims[3] == dims[4] && found->v.dims[3] == dims[5];
+    for (const View* view : {&found->q, &found->k, &found->v, &found->mask}) {
+      for (size_t b = 0; b < 2; ++b) fits &= IsOneFor(view->dims[b], dims[b]);
+    }
+    fits &= IsOneFor(found->mask.dims[2], dims[2]);
+    const uint64_t scores = uint64_t{1} * dims[0] * dims[1] * dims[2] * dims[3];
+    if (!fits || scores < kLeastScores || dims[2] < kLeastRows || dims[3] < kLeastKeys) continue;
+    // What transposes the result writes in its stead, where rows stay rows.
+    size_t at = i;
+    const int reader = Reader(*graph, out, i + 1);
+    if (reader >= 0 && IsPlain(graph->nodes[static_cast<size_t>(reader)], QNN_OP_TRANSPOSE)) {
+      const Node& transpose = graph->nodes[static_cast<size_t>(reader)];
+      const std::vector<int64_t> perm = transpose.Ints("perm");
+      if (perm.back() + 1 == static_cast<int64_t>(perm.size())) {
+        const std::vector<uint32_t> dense = DenseStrides(transpose.outputs[0]->shape);
+        std::vector<uint32_t> strides(perm.size());
+        for (size_t d = 0; d < perm.size(); ++d) strides[static_cast<size_t>(perm[d])] = dense[d];
+        Place(out->shape, strides, &to);
+        to.tensor = transpose.outputs[0];
+        at = static_cast<size_t>(reader);
+        dead[i] = true;
+      }
+    }
+    to.strides[3] = 1;
+    Node node;
+    node.name = graph->nodes[i].name;
+    node.package = graph->nodes[i].package;
+    node.type = kAttention;
+    node.inputs = {found->q.tensor, found->k.tensor, found->v.tensor};
+    if (found->mask.tensor != nullptr) node.inputs.push_back(found->mask.tensor);
+    node.outputs = {to.tensor};
+    std::vector<uint32_t> strides;
+    for (const View& view : {found->q, found->k, found->v, found->mask, to}) {
+      strides.insert(strides.end(), view.strides.begin(), view.strides.end());
+    }
+    node.params.push_back({"scale", double{found->scale}});
+    node.params.push_back(Words("dims", {dims.begin(), dims.end()}));
+    node.params.push_back(Words("strides", strides));
+    for (size_t n : found->nodes) {
+      dead[n] = true;
+      graph->nodes[n] = Node{};
+    }
+    if (at != i) graph->nodes[i] = Node{};
+    graph->nodes[at] = std::move(node);
+    ++*changes;
+    graph->Index();
+  }
+  graph->Erase(dead);
+  int removed = 0;
+  return RemoveDeadNodes(graph, &removed);  // transposes that nobody reads any more
+}
+
+}  // namespace qnnrt
