@@ -68,7 +68,40 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   return plan;
 }
 
+// Constants that passes made, until the kernel of their last reader has been made: packed, they are
+// of no use any more, and the next ones can have their memory.
+class Plan::Temporaries {
+ public:
+  explicit Temporaries(const NodeGraph& graph) {
+    for (const auto& tensor : graph.owned) {
+      if (tensor->is_static()) made_[tensor.get()] = tensor.get();
+    }
+    for (const Node& node : graph.nodes) {
+      for (const Tensor* t : node.inputs) left_[t] += made_.count(t);
+    }
+  }
+
+  void Done(const Node& node, const Kernel& kernel) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto found = made_.find(node.inputs[i]);
+      if (found == made_.end()) continue;
+      if (kernel.ReadsInput(i)) {
+        made_.erase(found);
+      } else if (--left_[found->first] == 0) {
+        Tensor* tensor = found->second;
+        // Without memory for a note that is a few bytes long it stays.
+        if (auto size = AlignedBytes::Absent(tensor->data->size())) tensor->data = std::move(size);
+      }
+    }
+  }
+
+ private:
+  std::unordered_map<const Tensor*, Tensor*> made_;
+  std::unordered_map<const Tensor*, size_t> left_;  // readers without a kernel
+};
+
 Status Plan::MakeKernels(const KernelOptions& options) {
+  Temporaries temporaries(graph_);
   for (const Node& node : graph_.nodes) {
     if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());
     if (IsAlias(node)) {
@@ -80,6 +113,7 @@ Status Plan::MakeKernels(const KernelOptions& options) {
       return std::move(kernel).status().Within("node '" + node.name + "' (" + node.type + ")");
     }
     kernels_.push_back(std::move(kernel).value());
+    temporaries.Done(node, *kernels_.back());
   }
   return Status::Ok();
 }

@@ -138,6 +138,7 @@ class Plan {
 
  private:
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
+  class Temporaries;
   Status MakeKernels(const KernelOptions& options);
   Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
                 const PlanOptions& options);

@@ -1,5 +1,7 @@
 #include "ir/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -10,15 +12,22 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kHugePage = size_t{2} << 20;  // x86-64's, and aarch64's with pages of 4 KiB
 
 }  // namespace
 
 std::shared_ptr<AlignedBytes> AlignedBytes::Make(size_t size) {
   uint64_t rounded;
+  // Weights are filled once: with small pages half of that time is page faults.
+  const bool huge = size >= 2 * kHugePage;
+  const size_t alignment = huge ? kHugePage : kAlignment;
   // Size 0 still gets an address, so that "has a value" and "is not null" stay the same thing.
-  if (!CheckedAlignUp(size == 0 ? 1 : size, kAlignment, &rounded)) return nullptr;
-  void* data = std::aligned_alloc(kAlignment, rounded);
-  return data == nullptr ? nullptr : Wrap(data, size);
+  if (!CheckedAlignUp(size == 0 ? 1 : size, alignment, &rounded)) return nullptr;
+  void* data = std::aligned_alloc(alignment, rounded);
+  if (data == nullptr) return nullptr;
+  // Advice; of whole pages, so that the last one takes no more memory than there are bytes.
+  if (huge) (void)madvise(data, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return Wrap(data, size);
 }
 
 std::shared_ptr<AlignedBytes> AlignedBytes::Wrap(void* data, size_t size) {

@@ -18,10 +18,19 @@ from .values import Value, coded_constant, constant, identity, one_of, uniform
 _FLOAT = np.dtype(np.float32)
 
 
+#: Weights of so many bytes stay as they lie; the activations are put into order instead. With as
+#: many columns that takes a thousandth of the product's time.
+_LARGE, _MANY = 1 << 22, 256
+
+
 def fully_connected(c: Lowering, x: Value, w: Value, bias: Value | None) -> Value:
-    """x [M, K] times constant w [K, N]. Rows of `w` are put into the order that x is held in."""
+    """x [M, K] times constant w [K, N]. Rows of `w` are put into the order that x is held in, or
+    x into that of large ones."""
     rows = c.b.transpose(w, (1, 0))  # as FullyConnected has them, [N, K]
-    if (found := c.b.flat_rows(x)) is not None:
+    held = rows.held
+    large = isinstance(held, np.ndarray) and held.nbytes >= _LARGE and w.shape[1] >= _MANY
+    large = large and not uniform(rows.const)
+    if not large and (found := c.b.flat_rows(x)) is not None:
         x, index = found
         # Taken along K of [N, K]: as rows of w they would be gathered and then transposed.
         coded = None if rows.coded is None else rows.coded.take(index, axis=1)
