@@ -64,13 +64,18 @@ def data_type(dtype: Any, quantized: bool = False) -> int:
         raise TypeError(f"{dtype:#x} is no QNN data type")
     if isinstance(dtype, str) and dtype.removeprefix("QNN_DATATYPE_") in DATA_TYPES:
         return DATA_TYPES[dtype.removeprefix("QNN_DATATYPE_")]
-    name = np.dtype(dtype).name
+    return _data_type(np.dtype(dtype), quantized)
+
+
+@functools.lru_cache(maxsize=256)  # numpy puts the name of a type together each time
+def _data_type(dtype: np.dtype[Any], quantized: bool) -> int:
+    name = dtype.name
     value = (_FIXED if quantized else _PLAIN).get(name)
     if value is None:
         kind = "fixed-point data type for" if quantized else "data type like"
         raise TypeError(f"QNN has no {kind} {name}; it has {', '.join(_PLAIN)}")
-    if not np.dtype(dtype).isnative:
-        raise TypeError(f"{np.dtype(dtype).str} has foreign byte order: use native byte order")
+    if not dtype.isnative:
+        raise TypeError(f"{dtype.str} has foreign byte order: use native byte order")
     return value
 
 

@@ -6,8 +6,11 @@ node, not of a graph that is built from it later.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from .._native.op_table import op_table
 from ..dtypes import data_type, data_type_name
@@ -18,41 +21,52 @@ __all__ = ["refused"]
 
 def refused(ops: Sequence[Op]) -> Iterator[tuple[Op, str]]:
     """The operations that a graph would not take, each with the reason."""
-    table = op_table()
     for op in ops:
-        record = table.get(op.type)
-        if record is None:
-            continue
-        inputs = _types(op.inputs)
-        for edges, ports in ((op.inputs, record["inputs"]), (op.outputs, record["outputs"])):
-            reason = _reason(op.type, edges, ports, inputs)
-            if reason is not None:
-                yield op, reason
-                break
+        reason = _refusal(op.type, tuple(map(_kind, op.inputs)), tuple(map(_kind, op.outputs)))
+        if reason is not None:
+            yield op, reason
 
 
-def _types(edges: Sequence[Edge | None]) -> list[str]:
-    return ["" if e is None else _type_of(e) for e in edges]
+#: Of a tensor: element type, whether it is in fixed point, and rank.
+_Kind = tuple[np.dtype, bool, int]
 
 
-def _type_of(edge: Edge) -> str:
+def _kind(edge: Edge | None) -> _Kind | None:
+    return None if edge is None else (edge.dtype, edge.quantization is not None, len(edge.shape))
+
+
+@functools.lru_cache(maxsize=1024)
+def _refusal(
+    op: str, inputs: tuple[_Kind | None, ...], outputs: tuple[_Kind | None, ...]
+) -> str | None:
+    """Networks have the same few kinds of nodes over and over."""
+    record = op_table().get(op)
+    if record is None:
+        return None
+    types = ["" if kind is None else _type_of(kind) for kind in inputs]
+    reason = _reason(op, inputs, record["inputs"], types)
+    return _reason(op, outputs, record["outputs"], types) if reason is None else reason
+
+
+def _type_of(kind: _Kind) -> str:
+    dtype, quantized, _ = kind
     try:
-        return data_type_name(data_type(edge.dtype, quantized=edge.quantization is not None))
+        return data_type_name(data_type(dtype, quantized=quantized))
     except TypeError:  # a type that QNN does not have at all
-        return edge.dtype.name
+        return dtype.name
 
 
 def _reason(
     op: str,
-    edges: Sequence[Edge | None],
+    kinds: Sequence[_Kind | None],
     ports: Sequence[Mapping[str, Any]],
     inputs: Sequence[str],
 ) -> str | None:
-    for i, edge in enumerate(edges):
-        if edge is None or not ports:
+    for i, kind in enumerate(kinds):
+        if kind is None or not ports:
             continue
         port = ports[min(i, len(ports) - 1)]
-        found = _type_of(edge)
+        found, rank = _type_of(kind), kind[2]
         if found not in port["types"]:
             return f"QNN's {op} takes {', '.join(port['types'])} as {port['name']}, not {found}"
         other = port.get("type_of_input")
@@ -60,9 +74,9 @@ def _reason(
         both_fixed = "FIXED" in like and "FIXED" in found
         if like and like != found and not both_fixed:
             return f"QNN's {op} takes one type, not {like} and {found}"
-        if not port["min_rank"] <= len(edge.shape) <= port["max_rank"]:
+        if not port["min_rank"] <= rank <= port["max_rank"]:
             return (
                 f"QNN's {op} takes {port['name']} of rank {port['min_rank']} to "
-                f"{port['max_rank']}, not {len(edge.shape)}"
+                f"{port['max_rank']}, not {rank}"
             )
     return None

@@ -144,9 +144,11 @@ class Budget:
     ) -> None:
         """An array of this shape is about to be filled, and `copies - 1` more on the way."""
         dtype = np.dtype(dtype)
-        count = math.prod(int(d) for d in shape)
-        text = what or f"{dtype.name}{_dims(shape)}"
-        self.take(copies * count * max(dtype.itemsize, 1), text)
+        count = math.prod(map(int, shape))
+        nbytes = copies * count * max(dtype.itemsize, 1)
+        if nbytes > self.bytes_left and not what:  # a text for an error; making it takes long
+            what = f"{dtype.name}{_dims(shape)}"
+        self.take(nbytes, what)
         self.work(count)
 
     def work(self, operations: int) -> None:

@@ -42,7 +42,7 @@ class Op:
 
 def physical(shape: Sequence[int]) -> Shape:
     """The shape of the tensor: QNN tensors have at least one dimension."""
-    return tuple(int(d) for d in shape) or (1,)
+    return tuple(map(int, shape)) or (1,)
 
 
 def finish(

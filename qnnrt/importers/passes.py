@@ -27,7 +27,7 @@ def drop_dead(graph: Graph) -> None:
     needed = set(graph.outputs)
     dropped: set[int] = set()
     for op in reversed(graph.ops):
-        if any(e in needed for e in op.outputs if e is not None):
+        if not needed.isdisjoint(op.outputs):
             needed.update(e for e in op.inputs if e is not None)
         else:
             dropped.add(id(op))

@@ -201,7 +201,7 @@ class Model:
                 yield f"tensor {t.name!r} is filed under {key!r}"
             if not all(isinstance(d, (int, np.integer)) and d > 0 for d in t.shape):
                 yield f"tensor {key!r}: every dimension must be a positive integer, not {t.shape}"
-            elif any(d > _MOST_OF_A_DIM for d in t.shape) or t.nbytes > _MOST_BYTES:
+            elif t.nbytes > _MOST_BYTES or (t.shape and max(t.shape) > _MOST_OF_A_DIM):
                 yield (
                     f"tensor {key!r} is too large: a dimension has at most {_MOST_OF_A_DIM} "
                     f"elements in QNN, and a tensor {_MOST_BYTES} bytes; its shape is {t.shape}"

@@ -48,8 +48,10 @@ _MEM_TYPES: Final = {
 
 def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]:
     """``ml_dtypes.int4`` and ``uint4`` as what carries them: 8 bits of which 4 are used."""
+    if quantization is None:
+        return dtype, data, quantization
     name = getattr(dtype, "name", getattr(dtype, "__name__", dtype))
-    if name not in ("int4", "uint4") or quantization is None:
+    if name not in ("int4", "uint4"):
         return dtype, data, quantization
     wide = np.dtype(name.replace("4", "8"))
     if data is not None:
@@ -116,7 +118,7 @@ class Graph(Owner):
             data = np.ascontiguousarray(data)
         tensor = _core.Tensor(
             name,
-            tuple(int(n) for n in shape),
+            tuple(map(int, shape)),
             code,
             kind,
             data=data,

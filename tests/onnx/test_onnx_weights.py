@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import mmap
 import os
 import pickle
@@ -18,6 +19,7 @@ import qnnrt
 from qnnrt.errors import ModelError
 from qnnrt.importers import onnx as importer
 from qnnrt.importers.onnx import wire
+from support.outside import MEASURED, PATHS, run_script
 
 #: Two of them, one behind a Transpose and one in a convolution's order.
 _ROWS, _COLUMNS = 1100, 1000
@@ -138,6 +140,87 @@ def test_a_file_that_was_replaced_since_is_the_old_one(tmp_path: Path) -> None:
     os.replace(tmp_path / "new.onnx", path)
     with qnnrt.Session(loaded) as session:
         assert np.isfinite(session.run({"x": np.ones((1, 64, 2, 2), np.float32)})["y"]).all()
+
+
+def test_a_flattened_input_is_put_in_order_rather_than_large_weights(tmp_path: Path) -> None:
+    """As many as a classifier has behind its last convolution: none is copied by loading."""
+    rng = np.random.default_rng(3)
+    k = rng.standard_normal((64, 32, 1, 1)).astype(np.float32)
+    w = rng.standard_normal((4096, 300)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("Gemm", ["f", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 32, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 300])],
+        [numpy_helper.from_array(a, n) for n, a in (("k", k), ("w", w))],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    loaded = importer.load(path)
+    assert loaded.op_counts()["Transpose"] == 1 + 1  # of the input of the convolution, too
+    (large,) = (t.data for t in loaded.constants() if t.nbytes > 1 << 20)
+    assert isinstance(_lies_in(large), mmap.mmap)
+    x = rng.standard_normal((2, 32, 8, 8)).astype(np.float32)
+    with qnnrt.Session(loaded) as session:
+        y = session.run({"x": x})["y"]
+    wanted = np.einsum("nchw,oc->nohw", x.astype(np.float64), k[..., 0, 0]).reshape(2, -1) @ w
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+_LOAD = """
+import json, sys
+from pathlib import Path
+import qnnrt
+
+def held(*names):
+    fields = dict(l.split(":", 1) for l in Path("/proc/self/status").read_text().splitlines())
+    return sum(int(fields[n].split()[0]) * 1024 for n in names)
+
+with qnnrt.Session(sys.argv[1]) as session:  # a small one: imports, kernels, threads
+    session.run()
+before = held("RssAnon")
+most = held("VmRSS")
+with qnnrt.Session(sys.argv[2]) as session:
+    peak = held("VmHWM") - most
+    session.run()
+    kept = held("RssAnon") - before
+print(json.dumps([peak, kept]))
+"""
+
+
+def _products(path: Path, width: int, count: int) -> int:
+    """Matrix products in a row; the bytes of the file."""
+    rng = np.random.default_rng(4)
+    names = ["x", *(f"h{i}" for i in range(count - 1)), "y"]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(count)]
+    weights = [rng.standard_normal((width, width)).astype(np.float32) for _ in range(count)]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, width])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, width])],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path.stat().st_size
+
+
+@MEASURED
+def test_a_session_holds_its_weights_once(tmp_path: Path) -> None:
+    """The file in the page cache, the graph's copy and the packed one at the peak; one after it."""
+    _products(tmp_path / "small.onnx", 64, 2)
+    size = _products(tmp_path / "large.onnx", 1536, 8)
+    script = tmp_path / "load.py"
+    script.write_text(_LOAD)
+    done = run_script(script, tmp_path / "small.onnx", tmp_path / "large.onnx", PYTHONPATH=PATHS)
+    peak, kept = json.loads(done.stdout.splitlines()[-1])
+    assert peak < 3.4 * size
+    assert kept < 1.3 * size
 
 
 # ---- protobuf's messages, taken apart

@@ -74,7 +74,7 @@ def infer(n: OnnxNode) -> list[TypeOf]:
 
 
 def _check_result(shape: Shape, index: int) -> None:
-    if any(d < 0 for d in shape):
+    if shape and min(shape) < 0:
         raise ValueError(f"output {index} would have the shape {list(shape)}")
     if len(shape) > _HIGHEST_RANK:
         raise ValueError(

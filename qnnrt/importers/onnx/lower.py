@@ -121,12 +121,13 @@ class GraphLowering(Lowering):
         label = f"node {shortened(repr(name))} ({shortened(proto.op_type)})"
         self.budget.step(label)
         domain = "" if proto.domain == "ai.onnx" else proto.domain
+        names = list(proto.input)
         node = OnnxNode(
             name,
             proto.op_type,
             domain,
             opsets.get(domain, 0),
-            [self.env.get(i) if i else None for i in proto.input],
+            [self.env.get(i) if i else None for i in names],
             list(proto.output),
             [None] * len(proto.output),
             proto,
@@ -134,13 +135,13 @@ class GraphLowering(Lowering):
         )
         self._lowered[name] = node
         try:
-            if any(i in self.poisoned for i in proto.input):
+            if self.poisoned and not self.poisoned.isdisjoint(names):
                 if not self._known(node):
                     self._refuse(node, "no QNN operation corresponds to it")
                 self.poisoned.update(filter(None, node.outputs))
                 return
-            for given, value in zip(proto.input, node.inputs, strict=True):
-                if given and value is None:
+            for given, value in zip(names, node.inputs, strict=True):
+                if value is None and given:
                     raise ValueError(f"it reads {shortened(repr(given))}, which nothing gives")
             node.attrs = attributes_of(proto)
             results = self._lower(node, opsets)

@@ -17,7 +17,6 @@ from .values import Value, coded_constant, constant, identity, one_of, uniform
 
 _FLOAT = np.dtype(np.float32)
 
-
 #: Weights of so many bytes stay as they lie; the activations are put into order instead. With as
 #: many columns that takes a thousandth of the product's time.
 _LARGE, _MANY = 1 << 22, 256

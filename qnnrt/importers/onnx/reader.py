@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,8 +126,9 @@ def _check(model: onnx.ModelProto, where: str) -> None:
             _check_opset(function, function.node, label, model)
     for node in _all_nodes(model):
         attributes = (a.name for a in node.attribute)
-        for name in (node.name, node.op_type, node.domain, *node.input, *node.output, *attributes):
-            _check_name(name, where)
+        _check_each(
+            (node.name, node.op_type, node.domain, *node.input, *node.output, *attributes), where
+        )
     _check_names(model.graph, where)
 
 
@@ -155,22 +156,21 @@ def _check_names(graph: onnx.GraphProto, where: str) -> None:
     """Single assignment, in order: what everything after this relies on."""
     known = {i.name for i in graph.initializer} | {i.name for i in graph.input}
     known |= {s.values.name for s in graph.sparse_initializer}
-    for name in (*known, *(o.name for o in graph.output)):
-        _check_name(name, where)
+    _check_each((*known, *(o.name for o in graph.output)), where)
     for index, node in enumerate(graph.node):
-        label = f"node {shortened(repr(node.name or index))} ({shortened(node.op_type)})"
         if not node.op_type:
             raise ModelError(f"{where}: node {shortened(repr(node.name or index))} has no op type")
         for name in node.input:
             if name and name not in known:
                 raise ModelError(
-                    f"{where}: {label} reads {shortened(repr(name))}, which is neither an input, "
-                    "an initializer nor the output of an earlier node"
+                    f"{where}: {_label(node, index)} reads {shortened(repr(name))}, which is "
+                    "neither an input, an initializer nor the output of an earlier node"
                 )
         for name in filter(None, node.output):
             if name in known:
                 raise ModelError(
-                    f"{where}: {label} writes {shortened(repr(name))}, which has a value already"
+                    f"{where}: {_label(node, index)} writes {shortened(repr(name))}, which has a "
+                    "value already"
                 )
             known.add(name)
     for output in graph.output:
@@ -178,6 +178,20 @@ def _check_names(graph: onnx.GraphProto, where: str) -> None:
             raise ModelError(
                 f"{where}: nothing produces the graph's output {shortened(repr(output.name))}"
             )
+
+
+def _label(node: onnx.NodeProto, index: int) -> str:
+    return f"node {shortened(repr(node.name or index))} ({shortened(node.op_type)})"
+
+
+def _check_each(names: Sequence[str | bytes], where: str) -> None:
+    try:
+        if "\0" not in "".join(names):  # type: ignore[arg-type]
+            return
+    except TypeError:  # bytes among them
+        pass
+    for name in names:
+        _check_name(name, where)
 
 
 def _check_name(name: str | bytes, where: str) -> None:

@@ -157,7 +157,7 @@ class Builder:
         params: dict[str, object] | None = None,
     ) -> list[Edge]:
         self.budget.step()
-        edges = [Edge(tuple(int(d) for d in shape), np.dtype(dt)) for shape, dt in outputs]
+        edges = [Edge(tuple(map(int, shape)), np.dtype(dt)) for shape, dt in outputs]
         self.ops.append(Op(type_, list(inputs), list(edges), dict(params or {}), self.scope))
         return edges
 
@@ -171,7 +171,7 @@ class Builder:
         **params: object,
     ) -> Value:
         """One operation with one output of logical `shape`, held in order `perm`."""
-        shape = tuple(int(d) for d in shape)
+        shape = tuple(map(int, shape))
         first = next(v for v in inputs if v is not None)
         dtype = np.dtype(dtype if dtype is not None else first.dtype)
         perm = identity(len(shape)) if perm is None else perm
@@ -298,7 +298,7 @@ class Builder:
 
     def reshape(self, v: Value, shape: Sequence[int]) -> Value:
         """ONNX Reshape: the elements in logical order under another shape."""
-        shape = tuple(int(d) for d in shape)
+        shape = tuple(map(int, shape))
         if math.prod(shape) != math.prod(v.shape):
             raise ValueError(f"cannot reshape {list(v.shape)} to {list(shape)}")
         if v.coded is not None:
