@@ -135,6 +135,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(
+      run(PassLevel::kAll, "split products", [&](int* n) { return SplitProducts(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse attention", [&](int* n) { return FuseAttention(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "find activations", [&](int* n) { return FindActivations(graph, level, n); }));

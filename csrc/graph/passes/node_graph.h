@@ -77,6 +77,7 @@ Status CancelTransposes(NodeGraph* graph,
                         int* changes);  // transposes and reshapes that undo each other
 Status FoldScales(NodeGraph* graph, const Threads& threads,
                   int* changes);  // batchnorm, per-channel multiply and add, into weights
+Status SplitProducts(NodeGraph* graph, int* changes);  // of which parts are taken
 Status FuseAttention(NodeGraph* graph, int* changes);  // product, softmax, product
 Status FindActivations(NodeGraph* graph, PassLevel level,
                        int* changes);  // in arithmetic; below kAll, those that are ops

@@ -1,0 +1,208 @@
+// A product whose columns are taken apart behind it becomes a product for each part: nothing is
+// copied, and what follows a part (an activation, say) can join its product.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+#include "abi/qnn_errors.h"
+#include "abi/qnn_op_names.h"
+#include "graph/passes/node_graph.h"
+#include "ops/op.h"
+
+namespace qnnrt {
+namespace {
+
+struct Part {
+  uint32_t begin, end;  // columns
+  const Tensor* tensor;
+};
+using Readers = std::unordered_map<const Tensor*, std::vector<size_t>>;
+
+// The parts that a node takes of its input's last axis; none where it does something else.
+std::vector<Part> PartsOf(const Node& node) {
+  const Shape& in = node.inputs[0]->shape;
+  const int64_t rank = static_cast<int64_t>(in.size()), columns = in.back();
+  std::vector<Part> parts;
+  if (node.type == QNN_OP_SPLIT) {
+    if (node.Int("axis") != rank - 1 && node.Int("axis") != -1) return {};
+    std::vector<int64_t> points = node.Ints("split_index");
+    points.insert(points.begin(), 0);
+    points.push_back(columns);
+    if (points.size() != node.outputs.size() + 1) return {};
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == nullptr) continue;
+      parts.push_back({static_cast<uint32_t>(points[i]), static_cast<uint32_t>(points[i + 1]),
+                       node.outputs[i]});
+    }
+    return parts;
+  }
+  if (node.type != QNN_OP_STRIDED_SLICE) return {};
+  for (const char* mask : {"begin_mask", "end_mask", "shrink_axes", "new_axes_mask"}) {
+    if (node.Int(mask) != 0) return {};
+  }
+  const std::vector<int64_t> ranges = node.Ints("ranges");
+  if (static_cast<int64_t>(ranges.size()) != 3 * rank) return {};
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t *range = &ranges[static_cast<size_t>(3 * i)], size = in[static_cast<size_t>(i)];
+    const bool whole = range[0] == 0 && range[1] == size;
+    if (range[2] != 1 || (i + 1 < rank && !whole)) return {};
+    if (i + 1 < rank) continue;
+    if (range[0] < 0 || range[0] >= range[1] || range[1] > columns) return {};
+    parts.push_back(
+        {static_cast<uint32_t>(range[0]), static_cast<uint32_t>(range[1]), node.outputs[0]});
+  }
+  return parts;
+}
+
+bool IsMatrix(const Shape& shape) {  // with ones before it
+  return shape.size() >= 2 &&
+         std::all_of(shape.begin(), shape.end() - 2, [](uint32_t n) { return n == 1; });
+}
+
+bool IsProduct(const Node& node) {
+  return (node.type == QNN_OP_MAT_MUL || node.type == QNN_OP_FULLY_CONNECTED) &&
+         node.post_ops.empty() && node.outputs.size() == 1 && node.outputs[0] != nullptr &&
+         IsStaticFloat(node.inputs[1]) && IsMatrix(node.inputs[1]->shape) &&
+         (!node.HasInput(2) || IsStaticFloat(node.inputs[2])) &&
+         node.outputs[0]->dtype == node.inputs[1]->dtype;
+}
+
+// Part of a static tensor along one axis.
+Tensor* Taken(NodeGraph* graph, const Tensor& from, size_t axis, const Part& part) {
+  Shape shape = from.shape;
+  shape[axis] = part.end - part.begin;
+  size_t outer = 1, inner = ElementSize(from.dtype);
+  for (size_t i = 0; i < axis; ++i) outer *= shape[i];
+  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  auto data = AlignedBytes::Make(outer * shape[axis] * inner);
+  if (data == nullptr) return nullptr;
+  const char* source = static_cast<const char*>(from.data->data()) + part.begin * inner;
+  char* to = static_cast<char*>(data->data());
+  for (size_t i = 0; i < outer; ++i) {
+    std::memcpy(to + i * shape[axis] * inner, source + i * from.shape[axis] * inner,
+                shape[axis] * inner);
+  }
+  const std::string name = from.name + "." + std::to_string(part.begin);
+  return graph->NewStatic(name, from.dtype, shape, std::move(data));
+}
+
+class Splitting {
+ public:
+  explicit Splitting(NodeGraph* graph)
+      : graph_(graph), dead_(graph->nodes.size(), false), made_(graph->nodes.size()) {
+    for (size_t i = 0; i < graph->nodes.size(); ++i) {
+      for (const Tensor* t : graph->nodes[i].inputs) {
+        if (t != nullptr) readers_[t].push_back(i);
+      }
+    }
+  }
+
+  Status Run(int* changes) {
+    for (size_t i = 0; i < graph_->nodes.size(); ++i) {
+      if (!IsProduct(graph_->nodes[i])) continue;
+      const Tensor* out = graph_->nodes[i].outputs[0];
+      std::optional<size_t> reshape;
+      const std::vector<size_t>* users = ReadersOf(out);
+      if (users == nullptr) continue;
+      if (users->size() == 1 && KeepsColumns(graph_->nodes[users->front()])) {
+        reshape = users->front();
+        users = ReadersOf(graph_->nodes[*reshape].outputs[0]);
+        if (users == nullptr) continue;
+      }
+      std::vector<Part> parts;
+      for (size_t user : *users) {
+        const std::vector<Part> more = PartsOf(graph_->nodes[user]);
+        if (more.empty()) parts.clear();
+        if (more.empty()) break;
+        parts.insert(parts.end(), more.begin(), more.end());
+      }
+      if (!Apart(parts)) continue;
+      for (const Part& part : parts) QNNRT_RETURN_IF_ERROR(Make(i, part, reshape.has_value()));
+      for (size_t user : *users) dead_[user] = true;
+      if (reshape) dead_[*reshape] = true;
+      dead_[i] = true;
+      ++*changes;
+    }
+    if (*changes > 0) Apply();
+    return {};
+  }
+
+ private:
+  // Null: the client or nobody reads it.
+  const std::vector<size_t>* ReadersOf(const Tensor* tensor) const {
+    const auto found = readers_.find(tensor);
+    return tensor->type != QNN_TENSOR_TYPE_NATIVE || found == readers_.end() ? nullptr
+                                                                             : &found->second;
+  }
+
+  static bool KeepsColumns(const Node& node) {
+    const OpDef* def = FindOp(node.type);
+    return def != nullptr && (def->flags & OpDef::kAlias) != 0 && node.post_ops.empty() &&
+           node.inputs[0]->dtype == node.outputs[0]->dtype && !node.outputs[0]->shape.empty() &&
+           node.inputs[0]->shape.back() == node.outputs[0]->shape.back();
+  }
+
+  // Two parts or more, none of a column that another has: nothing is computed twice.
+  static bool Apart(std::vector<Part> parts) {
+    std::sort(parts.begin(), parts.end(),
+              [](const Part& a, const Part& b) { return a.begin < b.begin; });
+    for (size_t i = 1; i < parts.size(); ++i) {
+      if (parts[i].begin < parts[i - 1].end) return false;
+    }
+    return parts.size() > 1;
+  }
+
+  Status Make(size_t at, const Part& part, bool reshaped) {
+    Node node = graph_->nodes[at];
+    const Tensor &weights = *node.inputs[1], &out = *node.outputs[0];
+    node.name += "." + std::to_string(part.begin);
+    const Tensor* bias = node.HasInput(2) ? node.inputs[2] : nullptr;
+    node.inputs[1] = Taken(graph_, weights, OutputAxis(*FindOp(node.type), node), part);
+    if (bias != nullptr) node.inputs[2] = Taken(graph_, *bias, bias->shape.size() - 1, part);
+    if (node.inputs[1] == nullptr || (bias != nullptr && node.inputs[2] == nullptr)) {
+      return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the weights of '%s'",
+                   node.name.c_str());
+    }
+    node.outputs[0] = part.tensor;
+    if (reshaped) {
+      Tensor* flat = graph_->NewTensor(out);
+      flat->name = node.name;
+      flat->shape.back() = part.end - part.begin;
+      node.outputs[0] = flat;
+    }
+    made_[at].push_back(node);
+    if (reshaped) {
+      Node reshape;
+      reshape.name = node.name + ".shape";
+      reshape.package = node.package;
+      reshape.type = QNN_OP_RESHAPE;
+      reshape.inputs = {node.outputs[0]};
+      reshape.outputs = {part.tensor};
+      CompleteParams(&reshape);
+      made_[at].push_back(std::move(reshape));
+    }
+    return {};
+  }
+
+  void Apply() {
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < dead_.size(); ++i) {
+      for (Node& node : made_[i]) nodes.push_back(std::move(node));
+      if (!dead_[i]) nodes.push_back(std::move(graph_->nodes[i]));
+    }
+    graph_->nodes = std::move(nodes);
+    graph_->Index();
+  }
+
+  NodeGraph* const graph_;
+  Readers readers_;
+  std::vector<bool> dead_;
+  std::vector<std::vector<Node>> made_;  // in the place of each node
+};
+
+}  // namespace
+
+Status SplitProducts(NodeGraph* graph, int* changes) { return Splitting(graph).Run(changes); }
+
+}  // namespace qnnrt
