@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ops/isa.h"
+
 namespace qnnrt::onednn {
 namespace {
 
@@ -52,6 +54,13 @@ class Padded final : public StagedInput {
   const uint8_t fill_;
 };
 
+struct FlipRun {
+  static QNNRT_INLINE void Run(const uint8_t* in, uint8_t* out, size_t n) {
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(in[i] ^ 0x80u);
+  }
+};
+
 class Signed final : public StagedInput {
  public:
   Signed(KernelPtr inner, size_t inputs, size_t elements)
@@ -61,13 +70,13 @@ class Signed final : public StagedInput {
   void Stage(const void* from, void* to, const Threads& threads) const override {
     const uint8_t* in = static_cast<const uint8_t*>(from);
     uint8_t* out = static_cast<uint8_t*>(to);
-    threads.For(elements_, kGrainBytes, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) out[i] = static_cast<uint8_t>(in[i] ^ 0x80u);
-    });
+    threads.For(elements_, kGrainBytes,
+                [&](size_t begin, size_t end) { flip_(in + begin, out + begin, end - begin); });
   }
 
  private:
   const size_t elements_;
+  decltype(PickIsa<FlipRun>()) flip_ = PickIsa<FlipRun>();
 };
 
 }  // namespace

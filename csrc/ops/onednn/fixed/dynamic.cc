@@ -3,6 +3,7 @@
 
 #include "ops/onednn/fixed/encodings.h"
 #include "ops/onednn/shapes.h"
+#include "ops/onednn/staged.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
@@ -33,11 +34,30 @@ dnnl_data_type_t ByteType(const Tensor& tensor) {
   }
 }
 
-// One number that is computed, for all of an argument.
+// oneDNN takes a right factor of signed bytes alone: unsigned ones are made so many less, and with
+// them their zero point.
+constexpr int32_t kSignedShift = 128;
+
+class SignedZero final : public StagedInput {
+ public:
+  SignedZero(KernelPtr inner, size_t inputs)
+      : StagedInput(std::move(inner), inputs, kZero1Port, sizeof(int32_t)) {}
+
+ protected:
+  void Stage(const void* from, void* to, const Threads&) const override {
+    *static_cast<int32_t*>(to) = *static_cast<const int32_t*>(from) - kSignedShift;
+  }
+};
+
+// The zero point of an argument, known or computed.
 Status AddZero(const Node& node, size_t port, int argument, IntegerProblem* integers) {
   const Tensor& codes = *node.inputs[port - kZero0Port];
-  if (IsFixed(codes.dtype)) return KeepZero(argument, codes.quantization.offsets[0], integers);
-  if (!node.HasInput(port)) return Status::Ok();
+  const int32_t shift =
+      argument == DNNL_ARG_WEIGHTS && ByteType(codes) == dnnl_u8 ? kSignedShift : 0;
+  if (!node.HasInput(port)) {
+    const int32_t offset = IsFixed(codes.dtype) ? codes.quantization.offsets[0] : 0;
+    return KeepZero(argument, offset + shift, integers);
+  }
   integers->zero_points.push_back(argument);
   integers->operands.push_back({DNNL_ARG_ATTR_ZERO_POINTS | argument,
                                 MemoryDesc::Dense({1}, dnnl_s32), static_cast<uint32_t>(port)});
@@ -201,7 +221,6 @@ Result<KernelPtr> MakeSums(const Node& node, const KernelOptions& options, const
       return Status::Ok();
     };
   } else {
-    if (ByteType(weights) != dnnl_s8) return KernelPtr();
     QNNRT_RETURN_IF_ERROR(AddZero(node, kZero1Port, DNNL_ARG_WEIGHTS, &integers));
   }
   integers.scaled = node.HasInput(kScalePort);
@@ -229,10 +248,15 @@ Result<KernelPtr> MakeSums(const Node& node, const KernelOptions& options, const
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &lie},
                   {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
   if (bias != nullptr) problem.args.push_back({DNNL_ARG_BIAS, Arg::kIn, kBiasPort, &bias_md});
-  return MakePrimitiveKernel(
-      problem, [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
+  QNNRT_ASSIGN_OR_RETURN(
+      KernelPtr kernel, MakePrimitiveKernel(problem, [&](dnnl_primitive_desc_t* desc,
+                                                         const_dnnl_primitive_attr_t attr) {
         return o.Describe(desc, attr, src, weights.is_static() ? any : lie, bias_md, dst);
-      });
+      }));
+  if (!kernel || weights.is_static() || ByteType(weights) == dnnl_s8) return kernel;
+  kernel = MakeSigned(std::move(kernel), node);
+  if (!node.HasInput(kZero1Port)) return kernel;
+  return KernelPtr(new SignedZero(std::move(kernel), node.inputs.size()));
 }
 
 }  // namespace
