@@ -26,7 +26,7 @@ from .passes import Graph
 _POSITIONS = {"Argmax", "Argmin"}
 
 #: Products of integers that the runtime finds.
-_PRODUCTS = {"FullyConnected", "MatMul"}
+_PRODUCTS = {"Conv2d", "DepthWiseConv2d", "FullyConnected", "MatMul"}
 
 
 def run(graph: Graph, quantized_io: bool = False) -> None:

@@ -28,9 +28,9 @@ FUSED = "fuse dynamic quantization"
 
 
 def steps(model: Model) -> list[str]:
-    """What a session of the model runs: the node names."""
+    """What a session of the model runs."""
     with qnnrt.Session(model, backend="cpu") as session:
-        return [step["name"] for step in json.loads(session.graph.describe() or "")["steps"]]
+        return [step["op"] for step in json.loads(session.graph.describe() or "")["steps"]]
 
 
 def run(
@@ -302,3 +302,72 @@ def test_several_threads_give_what_one_gives(float_encoder: Path, tmp_path: Path
         (one,) = run(model, {"x": x}, kernels, 1)
         (two,) = run(model, {"x": x}, kernels, 2)
         np.testing.assert_allclose(two, one, atol=1e-2)
+
+
+# ---- convolutions ------------------------------------------------------------------------------
+
+
+def convolved(
+    x: np.ndarray, w: np.ndarray, stride: int, gap: int, pads: list[int], group: int
+) -> np.ndarray:
+    """[N, C, H, W] with [Cout, Cin / group, KH, KW], in 64-bit integers."""
+    x = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
+    kh, kw = w.shape[2:]
+    size = [
+        (d - (k - 1) * gap - 1) // stride + 1 for d, k in zip(x.shape[2:], (kh, kw), strict=True)
+    ]
+    y = np.zeros((x.shape[0], w.shape[0], *size), np.int64)
+    each = w.shape[0] // group
+    for g in range(group):
+        xs, ws = np.split(x, group, 1)[g], w[g * each : (g + 1) * each]
+        for i in range(kh):
+            for j in range(kw):
+                part = xs[:, :, i * gap :, j * gap :]
+                part = part[:, :, : (size[0] - 1) * stride + 1 : stride]
+                part = part[:, :, :, : (size[1] - 1) * stride + 1 : stride]
+                y[:, g * each : (g + 1) * each] += np.einsum("nchw,oc->nohw", part, ws[:, :, i, j])
+    return y
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_convolutions_are_those_of_the_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = int(rng.choice([1, 1, 1, 2, 8]))
+    cin, cout = (int(v) * group for v in rng.integers(1, 9 if group < 8 else 2, 2))
+    kernel, stride, gap = (int(v) for v in rng.integers(1, 4, 3))
+    pads = [int(v) for v in rng.integers(0, 3, 4)]
+    shape = (int(rng.integers(1, 3)), cin, *(int(v) for v in rng.integers(9, 24, 2)))
+    dtype = [np.uint8, np.int8][seed % 2]
+    info = np.iinfo(dtype)
+    w = rng.integers(info.min, info.max + 1, (cout, cin // group, kernel, kernel)).astype(dtype)
+    zero = dtype(rng.integers(info.min, info.max + 1)) if rng.integers(2) else dtype(0)
+    bias = rng.normal(size=(1, cout, 1, 1)).astype(np.float32)
+    scale = np.float32(0.003)
+
+    g = Graph(17)
+    q = g.op("DynamicQuantizeLinear", ["x"], 3)
+    inputs = [q, g.const(w), q.replace(".0", ".2"), g.const(zero)]
+    y = g.op(
+        "ConvInteger", inputs, pads=pads, strides=[stride] * 2, dilations=[gap] * 2, group=group
+    )  # fmt: skip
+    y = g.op("Cast", [y], to=TensorProto.FLOAT)
+    y = g.op("Mul", [y, g.op("Mul", [q.replace(".0", ".1"), g.const(scale)])])
+    if rng.integers(2):
+        y = g.op("Relu", [g.op("Add", [y, g.const(bias)])])
+    model = importer.load(g.proto({"x": shape}, [y]))
+    found = steps(model)
+    assert found.count("IntegerConv2d") == 1
+    assert len(found) <= 5  # with the transposes at both ends
+
+    x = rng.normal(size=shape).astype(np.float32)
+    codes, step, point = quantized(x)
+    weights = w.astype(np.int64) - int(zero)
+    sums = convolved((codes - point).astype(np.int64), weights, stride, gap, pads, group)
+    wanted = sums.astype(np.float32) * (step * scale)
+    if any("Relu" in node.op_type for node in g.proto({"x": shape}, [y]).graph.node):
+        wanted = np.maximum(wanted + bias, 0)
+    for kernels in KERNELS:
+        for threads in (1, 2):
+            (found,) = run(model, {"x": x}, kernels, threads)
+            limit = 1e-6 * max(np.abs(wanted).max(), 1)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)

@@ -138,7 +138,9 @@ class ProductFusion {
     const Node* from = to_.Maker(cast.inputs[0], nullptr);
     if (from == nullptr || from->HasInput(2)) return std::nullopt;
     const bool dense = from->type == QNN_OP_FULLY_CONNECTED;
-    if (!dense && from->type != QNN_OP_MAT_MUL) return std::nullopt;
+    const bool depthwise = from->type == QNN_OP_DEPTH_WISE_CONV_2D;
+    const bool windows = depthwise || from->type == QNN_OP_CONV_2D;
+    if (!dense && !windows && from->type != QNN_OP_MAT_MUL) return std::nullopt;
     if (dense && (from->inputs[0]->shape.size() != 2 || from->outputs[0]->shape.size() != 2))
       return std::nullopt;
     const std::optional<Factor> a = AsFactor(from->inputs[0]), b = AsFactor(from->inputs[1]);
@@ -162,6 +164,14 @@ class ProductFusion {
       node.inputs[kZero1Port] = zero;
     }
     if (!ok || node.inputs[1] == nullptr) return std::nullopt;
+    if (windows) {
+      node.type = kIntegerConv2d;
+      node.params.clear();
+      for (const char* name : {"stride", "pad_amount", "dilation", "group"}) {
+        if (const Param* param = from->Find(name)) node.params.push_back(*param);
+      }
+      if (depthwise) node.params.push_back({"group", int64_t{a->codes->shape.back()}});
+    }
     return node;
   }
 

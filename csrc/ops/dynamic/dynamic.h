@@ -9,11 +9,17 @@ namespace qnnrt {
 
 constexpr const char* kDynamicQuantize = "DynamicQuantize";
 constexpr const char* kIntegerMatMul = "IntegerMatMul";
+constexpr const char* kIntegerConv2d = "IntegerConv2d";
 
-// Ports of IntegerMatMul behind the two factors.
+// Ports of integer products behind the two factors.
 enum IntegerPort : size_t { kBiasPort = 2, kZero0Port, kZero1Port, kScalePort };
 
 OpDef DynamicQuantizeOp();
 OpDef IntegerMatMulOp();
+OpDef IntegerConv2dOp();
+
+std::vector<PortSpec> IntegerPorts(int min_rank, int max_rank);
+// What ports cannot say of a product with so many columns (output channels).
+Status CheckIntegerPorts(const Node& node, size_t columns);
 
 }  // namespace qnnrt

@@ -135,6 +135,7 @@ OpList DynamicOps() {
   OpList ops;
   ops.push_back(DynamicQuantizeOp());
   ops.push_back(IntegerMatMulOp());
+  ops.push_back(IntegerConv2dOp());
   return ops;
 }
 

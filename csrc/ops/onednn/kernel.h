@@ -166,6 +166,7 @@ Result<KernelPtr> MakeFixedMatMul(const Node& node, const KernelOptions& options
 
 // The internal ops of dynamic quantization.
 Result<KernelPtr> MakeIntegerMatMul(const Node& node, const KernelOptions& options);
+Result<KernelPtr> MakeIntegerConv2d(const Node& node, const KernelOptions& options);
 
 }  // namespace qnnrt::onednn
 

@@ -28,6 +28,7 @@ constexpr Entry kEntries[] = {
     {"TransposeConv2d", onednn::MakeTransposeConv, onednn::MakeFixedTransposeConv},
     {"FullyConnected", onednn::MakeFullyConnected, onednn::MakeFixedFullyConnected},
     {"MatMul", onednn::MakeMatMul, onednn::MakeFixedMatMul},
+    {kIntegerConv2d, nullptr, nullptr, onednn::MakeIntegerConv2d},
     {kIntegerMatMul, nullptr, nullptr, onednn::MakeIntegerMatMul},
     {"PoolAvg2d", onednn::MakePool},
     {"PoolAvg3d", onednn::MakePool},

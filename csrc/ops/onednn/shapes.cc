@@ -8,6 +8,8 @@
 namespace qnnrt::onednn {
 namespace {
 
+constexpr TypeSet kIntegers = types::kFixed | types::kI8 | types::kU8;
+
 // QNN's weights as oneDNN's [g, Cout/g, Cin/g, k..].
 void LayOutWeights(const Tensor& weights, ConvShape* shape) {
   const ConvShape& c = *shape;
@@ -123,7 +125,7 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
     if (c.strides[i] > window[i] || last < out.shape[i + 1]) return std::nullopt;
   }
   if (!TakesWindows(transposed ? out : in, transposed ? in : out, window, c.strides, c.gaps,
-                    c.before, c.after, IsFixed(in.dtype))) {
+                    c.before, c.after, (TypeBit(in.dtype) & kIntegers) != 0)) {
     return std::nullopt;
   }
   LayOutWeights(weights, &c);

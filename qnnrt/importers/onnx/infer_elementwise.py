@@ -234,6 +234,14 @@ def _dequantize(n: OnnxNode) -> Found:
     return n.input(0).shape, element_type(n, "output_dtype") or n.input(1).dtype
 
 
+@infers("DynamicQuantizeLinear")
+def _dynamic_quantize(n: OnnxNode) -> Found:
+    if 0 in n.input(0).shape:
+        raise ValueError("an input without elements has no range")
+    byte = np.dtype(np.uint8)
+    return [(n.input(0).shape, byte), ((), n.input(0).dtype), ((), byte)]
+
+
 @infers("QuantizeLinear")
 def _quantize(n: OnnxNode) -> Found:
     _parameters(n, 1, "scales")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from .einsum import equation
 from .infer import (
     INT64,
@@ -40,6 +42,16 @@ def product_shape(a: Sequence[int], b: Sequence[int]) -> Shape:
 @infers("MatMul")
 def _matmul(n: OnnxNode) -> Found:
     return product_shape(n.input(0).shape, n.input(1).shape), n.input(0).dtype
+
+
+@infers("MatMulInteger")
+def _matmul_integer(n: OnnxNode) -> Found:
+    a, b = n.input(0).shape, n.input(1).shape
+    for index, along, name in ((2, a[-2:-1], "a_zero_point"), (3, b[-1:], "b_zero_point")):
+        zeros = n.optional(index)
+        if zeros is not None and zeros.rank < 2 and zeros.shape not in ((), (1,)):
+            exactly(n, index, along, name)
+    return product_shape(a, b), np.dtype(np.int32)
 
 
 @infers("Gemm")

@@ -17,6 +17,7 @@ from .infer import (
     list_of,
     one_of,
     rank_of,
+    single,
 )
 from .nodes import OnnxNode
 from .windows import list_attr, moved, padding, transpose_padding
@@ -39,16 +40,31 @@ def _kernel(n: OnnxNode) -> tuple[Shape, Shape, list[int], list[int], list[int]]
     return x, w, kernel, list_attr(n, "strides", rank, 1), list_attr(n, "dilations", rank, 1)
 
 
+@infers("ConvInteger")
+def _conv_integer(n: OnnxNode) -> Found:
+    shape = _windows(n)
+    single(n, 2, "x_zero_point")
+    zeros = n.optional(3)
+    if zeros is not None and zeros.shape not in ((), (1,)):
+        exactly(n, 3, n.input(1).shape[:1], "w_zero_point")
+    return shape, np.dtype(np.int32)
+
+
 @infers("Conv")
 def _conv(n: OnnxNode) -> Found:
+    shape = _windows(n)
+    exactly(n, 2, n.input(1).shape[:1], "B")
+    return shape, n.input(0).dtype
+
+
+def _windows(n: OnnxNode) -> Shape:
     x, w, kernel, stride, dilation = _kernel(n)
     group = n.integer("group", 1)
     if w[1] * group != x[1] or w[0] % group or not w[0]:
         raise ValueError(f"weights {list(w)} and group {group} on an input of shape {list(x)}")
-    exactly(n, 2, w[:1], "B")
     size = list(x[2:])
     out = moved(size, kernel, stride, dilation, padding(n, size, kernel, stride, dilation))
-    return (x[0], w[0], *out), n.input(0).dtype
+    return (x[0], w[0], *out)
 
 
 @infers("ConvTranspose")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..shorthand import u32
-from .common import gather_const, pad_constant, places, strided
+from .common import cast, gather_const, pad_constant, places, strided
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
+from .op_matmul import Decode, integers
 from .values import Value, constant
 from .windows import list_attr, padding, transpose_padding
 
@@ -23,7 +24,19 @@ def bias_of(c: Lowering, n: OnnxNode) -> list[Value]:
 
 @lowers("Conv", to="Conv2d, DepthWiseConv2d, Conv3d")
 def conv(c: Lowering, n: OnnxNode) -> Value:
-    x, w = n.input(0), n.input(1)
+    return _conv(c, n, n.input(0), n.input(1), lambda x: x, bias_of(c, n))
+
+
+@lowers("ConvInteger", to="Dequantize, Cast, ElementWiseSubtract, Conv2d")
+def conv_integer(c: Lowering, n: OnnxNode) -> Value:
+    """A convolution of floats that are integers. This runtime finds it, and takes the integers."""
+    x, decode = integers(c, n, 0, 1)
+    w, decode_w = integers(c, n, 1, 0)
+    return cast(c, _conv(c, n, x, decode_w(w), decode, []), np.int32)
+
+
+def _conv(c: Lowering, n: OnnxNode, x: Value, w: Value, decode: Decode, bias: list[Value]) -> Value:
+    """`decode` is done to the image once nothing moves it any more."""
     spatial = x.rank - 2
     if spatial not in (1, 2, 3):
         raise Unsupported(f"a convolution over {spatial} dimensions")
@@ -39,7 +52,7 @@ def conv(c: Lowering, n: OnnxNode) -> Value:
     if any(p < 0 for pair in pads for p in pair):
         raise Unsupported(f"negative padding {pads}")
     shape = (out[0], out[1], 1, *out[2:]) if spatial == 1 else out
-    x = c.b.channels_last(x)
+    x = decode(c.b.channels_last(x))
     w = c.b.with_perm(w, (*range(2, w.rank), 1, 0))
     params: dict[str, object] = {"stride": u32(stride), "pad_amount": u32(pads)}
     depthwise = spatial < 3 and 1 < group == w.shape[0] and w.shape[1] == 1
@@ -47,7 +60,7 @@ def conv(c: Lowering, n: OnnxNode) -> Value:
         params["group"] = np.uint32(group)
     params["dilation"] = u32(dilation)
     kind = "Conv3d" if spatial == 3 else "DepthWiseConv2d" if depthwise else "Conv2d"
-    y = c.b.op(kind, [x, w, *bias_of(c, n)], shape, None, x.perm, **params)
+    y = c.b.op(kind, [x, w, *bias], shape, None, x.perm, **params)
     return c.b.reshape(y, out)
 
 

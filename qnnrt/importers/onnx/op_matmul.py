@@ -100,13 +100,14 @@ def lower_matmul(c: Lowering, n: OnnxNode) -> Value:
 @lowers("MatMulInteger", to="Dequantize, Cast, ElementWiseSubtract, MatMul")
 def matmul_integer(c: Lowering, n: OnnxNode) -> Value:
     """A product of floats that are integers. This runtime finds it, and multiplies the integers."""
-    a, decode_a = _integers(c, n, 0, -2)
-    b, decode_b = _integers(c, n, 1, -1)
+    a, decode_a = integers(c, n, 0, -2)
+    b, decode_b = integers(c, n, 1, -1)
     return cast(c, matmul(c, a, b, (decode_a, decode_b)), np.int32)
 
 
-def _integers(c: Lowering, n: OnnxNode, index: int, axis: int) -> tuple[Value, Decode]:
-    """A factor, and how to take its zero point away; those of rows or columns lie along `axis`."""
+def integers(c: Lowering, n: OnnxNode, index: int, axis: int) -> tuple[Value, Decode]:
+    """A factor, and how to take its zero point away, which is two inputs further; several of them
+    lie along `axis`."""
     x, zero = n.input(index), n.optional(index + 2)
     if zero is None:
         zero = constant(np.zeros((), x.dtype))
@@ -121,7 +122,7 @@ def _integers(c: Lowering, n: OnnxNode, index: int, axis: int) -> tuple[Value, D
     if zero.data is not None and not zero.data.any():
         return x, lambda v: cast(c, v, _FLOAT)
     if zero.rank == 1 and not single:
-        zero = c.b.reshape(zero, (*zero.shape, 1) if axis == -2 else zero.shape)
+        zero = c.b.reshape(zero, (*zero.shape, *[1] * (x.rank - 1 - axis % x.rank)))
     point = cast(c, zero, _FLOAT)
     if single:
         return x, lambda v: sub(c, cast(c, v, _FLOAT), c.b.reshape(point, ()))

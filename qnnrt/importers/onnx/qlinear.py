@@ -109,14 +109,6 @@ def _matmul(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(b.coded(product, 6))
 
 
-@_body("", "ConvInteger", to="Dequantize, Conv2d, Cast")
-def _conv_integer(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
-    one = b.number(1.0)
-    inputs = [b.decoded(b.given(i), one, b.given(i + 2)) for i in (0, 1)]
-    return b.proto(b.op("Cast", [b.like("Conv", inputs)], to=onnx.TensorProto.INT32))
-
-
 # ---- ONNX Runtime's contrib operators --------------------------------------------------------
 
 
