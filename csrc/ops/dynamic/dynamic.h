@@ -1,6 +1,6 @@
 // Products of 8-bit integers whose scales are computed with them: what ONNX calls dynamic
 // quantization. QNN has no such ops, so no client can add them: passes/fuse_dynamic.cc makes them
-// of what clients write instead (docs/quantization.md).
+// of what clients write instead (docs/decisions/0030-dynamic-quantization.md).
 #pragma once
 
 #include "ops/op.h"
