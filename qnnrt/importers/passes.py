@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import encodings
+from .flat_products import spread_products
 from .graph import Edge, Op
 from .norms import find_norms, merge_affine
 from .rewriting import Graph
@@ -15,8 +16,8 @@ __all__ = ["Graph", "run"]
 def run(graph: Graph) -> None:
     """All passes, in the order in which they help each other."""
     for step in (
-        drop_dead, merge_reshapes, find_norms, merge_reshapes, channel_shuffles, merge_affine,
-        narrow_doubles, drop_dead,
+        drop_dead, merge_reshapes, spread_products, find_norms, merge_reshapes, channel_shuffles,
+        merge_affine, narrow_doubles, drop_dead,
     ):  # fmt: skip
         graph.budget.check_time()
         step(graph)
