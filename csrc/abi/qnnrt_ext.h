@@ -24,9 +24,16 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_STRICT 3u
 #define QNNRT_GRAPH_OPTION_EXCLUDE_IO 4u
 #define QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS 5u
+#define QNNRT_GRAPH_OPTION_PRECISION 6u
+#define QNNRT_GRAPH_OPTION_FLOAT32_NODE 7u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
+
+#define QNNRT_PRECISION_FLOAT32 0u
+#define QNNRT_PRECISION_FLOAT16 1u
+#define QNNRT_PRECISION_BFLOAT16 2u
+#define QNNRT_PRECISION_FASTEST 3u
 
 typedef struct Qnnrt_GraphConfig_t {
   uint32_t magic;   // QNNRT_GRAPH_CONFIG_MAGIC
@@ -43,6 +50,12 @@ typedef struct Qnnrt_GraphConfig_t {
                          // client gives theirs at each execution. Before its size is asked for
     uint32_t planMilliseconds;  // how long finalize may search for a smaller arena where the one
                                 // found at once may not be the smallest; 0, the default: not at all
+    uint32_t precision;  // one of QNNRT_PRECISION_*: how floats that only nodes see are stored and
+                         // multiplied; sums have 32 bits, inputs and outputs keep their types.
+                         // FASTEST: BFLOAT16 on processors that multiply it faster. Before
+                         // graphFinalize
+    const char* float32Node;  // name of a node that computes in FLOAT32 whatever the precision; a
+                              // config for each. Before graphFinalize
   };
 } Qnnrt_GraphConfig_t;
 

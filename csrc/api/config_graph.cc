@@ -44,6 +44,23 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
                                       std::to_string(c.planMilliseconds));
       options->plan_milliseconds = c.planMilliseconds;
       return Json(uint64_t{c.planMilliseconds});
+    case QNNRT_GRAPH_OPTION_PRECISION: {
+      static const char* const kNames[] = {"FLOAT32", "FLOAT16", "BFLOAT16", "FASTEST"};
+      if (c.precision > QNNRT_PRECISION_FASTEST)
+        return InvalidConfig(row, "precision is from FLOAT32 (0) to FASTEST (3), got " +
+                                      std::to_string(c.precision));
+      options->precision = static_cast<Precision>(c.precision);
+      return Json(std::string(kNames[c.precision]));
+    }
+    case QNNRT_GRAPH_OPTION_FLOAT32_NODE: {
+      if (c.float32Node == nullptr || *c.float32Node == '\0')
+        return InvalidConfig(row, "the name of a node must not be empty");
+      options->float32_nodes.emplace_back(c.float32Node);
+      JsonWriter names;
+      names.Array();
+      for (const std::string& name : options->float32_nodes) names.String(name);
+      return names.End().Take();
+    }
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));
@@ -91,6 +108,8 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpGraph_CustomConfig
           NumberOf(c.precision) != QNN_PRECISION_FLOAT16)
         return InvalidConfig(
             row, "the precision is FLOAT32 (0) or FLOAT16 (1), got " + NumberText(c.precision));
+      options->precision =
+          c.precision == QNN_PRECISION_FLOAT16 ? Precision::kFloat16 : Precision::kFloat32;
       return Json(std::string(c.precision == QNN_PRECISION_FLOAT16 ? "FLOAT16" : "FLOAT32"));
     case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB:
       return Json(uint64_t{c.vtcmSizeInMB});
@@ -131,7 +150,10 @@ Status ReadCustom(const Backend& backend, const void* custom, uint8_t call, Grap
   uint32_t first;  // our magic, or the backend's own option
   std::memcpy(&first, custom, sizeof(first));
   if (first == QNNRT_GRAPH_CONFIG_MAGIC) {
-    const auto& c = *static_cast<const Qnnrt_GraphConfig_t*>(custom);
+    // Clients of before FLOAT32_NODE have smaller structs, for which four bytes are aligned.
+    Qnnrt_GraphConfig_t c{};
+    std::memcpy(&c, custom, offsetof(Qnnrt_GraphConfig_t, numThreads) + sizeof(c.numThreads));
+    if (c.option == QNNRT_GRAPH_OPTION_FLOAT32_NODE) std::memcpy(&c, custom, sizeof(c));
     QNNRT_ASSIGN_OR_RETURN(const ConfigRow* row,
                            AdmitConfig(traits, ConfigScope::kRuntimeGraph, c.option, call));
     QNNRT_ASSIGN_OR_RETURN(settings->record[row], ReadRuntime(*row, c, options));

@@ -132,13 +132,21 @@ constexpr ConfigRow kTable[] = {
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS), "0 to 3600000", kEffect,
      kEffect, kEffect, kEffect, kOnce, 0,
      "how long to search for a smaller arena; 0: not at all, and the same plan on every machine"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_PRECISION), "FLOAT32, FLOAT16, BFLOAT16, FASTEST",
+     kEffect, kEffect, kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+     "how floats between nodes are stored and multiplied; before graphFinalize"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_FLOAT32_NODE), "a node's name", kEffect, kEffect,
+     kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+     "a node that stays in float32, whatever the precision; one config for each; before "
+     "graphFinalize"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kRefused, kOnce,
      QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "every graph gets all optimizations"},
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION), "FLOAT32, FLOAT16", kRefused,
-     kRecorded, kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
-     "float32 graphs are computed in float32, as the vendor's simulator does without a SoC"},
+     kEffect, kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+     "FLOAT16: float32 graphs are computed as a device does, in half precision; before "
+     "graphFinalize"},
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB), "MiB; 0: all", kRefused,
      kRecorded, kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "there is no VTCM"},
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_FOLD_RELU_ACTIVATION_INTO_CONV_OFF), "bool",

@@ -9,6 +9,7 @@
 #include "memory/memory.h"
 #include "ops/encoding.h"
 #include "support/clock.h"
+#include "support/cpu.h"
 
 namespace qnnrt {
 
@@ -149,6 +150,23 @@ Status Graph::CheckConnected(std::vector<Node>* ordered) const {
   return Status::Ok();
 }
 
+namespace {
+
+Qnn_DataType_t StoredFloats(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat16:
+      return QNN_DATATYPE_FLOAT_16;
+    case Precision::kBFloat16:
+      return QNN_DATATYPE_BFLOAT_16;
+    case Precision::kFastest:
+      return CpuMultipliesBfloat16() ? QNN_DATATYPE_BFLOAT_16 : QNN_DATATYPE_FLOAT_32;
+    default:
+      return QNN_DATATYPE_FLOAT_32;
+  }
+}
+
+}  // namespace
+
 Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
   Prepared prepared;
   prepared.start = MonotonicNanoseconds();
@@ -161,8 +179,15 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
   options.plan_milliseconds = options_.plan_milliseconds;
   UseClientMemory(&options);
   NodeGraph graph(std::move(ordered));
+  QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));
   QNNRT_RETURN_IF_ERROR(
       RunPasses(&graph, Threads(options.kernels.threads), &prepared.passes, interrupt));
+  const Qnn_DataType_t stored = StoredFloats(options_.precision);
+  if (stored != QNN_DATATYPE_FLOAT_32) {
+    int changes = 0;
+    QNNRT_RETURN_IF_ERROR(LowerPrecision(&graph, stored, kept, &changes));
+    prepared.passes.push_back({std::string("store floats as ") + DataTypeName(stored), changes});
+  }
   prepared.optimized = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(prepared.plan, Plan::Make(std::move(graph), inputs_, outputs_, options));
   prepared.end = MonotonicNanoseconds();
@@ -215,7 +240,8 @@ Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
 
 void Graph::set_options(const GraphOptions& options) {
   if (options.threads != options_.threads || options.portable_only != options_.portable_only ||
-      options.exclude_io != options_.exclude_io ||
+      options.exclude_io != options_.exclude_io || options.precision != options_.precision ||
+      options.float32_nodes != options_.float32_nodes ||
       options.plan_milliseconds != options_.plan_milliseconds) {
     prepared_ = Prepared();
   }
@@ -224,7 +250,9 @@ void Graph::set_options(const GraphOptions& options) {
 }
 
 Status Graph::CheckOptions(const GraphOptions& options) const {
-  const bool portable = options.portable_only != options_.portable_only;
+  const bool portable = options.portable_only != options_.portable_only ||
+                        options.precision != options_.precision ||
+                        options.float32_nodes != options_.float32_nodes;
   if (finalized() && (portable || options.threads != options_.threads)) {
     return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
                   declared_ ? "threads of a context binary's graph are chosen before it is ready: "

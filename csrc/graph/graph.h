@@ -24,13 +24,17 @@
 
 namespace qnnrt {
 
+enum class Precision : uint8_t { kFloat32, kFloat16, kBFloat16, kFastest };
+
 struct GraphOptions {
   int threads = 0;  // 0: as many as this process may use
   bool portable_only = false;
   bool strict = false;  // a RAW tensor that would have to be copied is refused
   // With client memory: inputs and outputs are not allocated in the scratch memory.
   bool exclude_io = false;
-  uint32_t plan_milliseconds = 0;  // for a smaller arena than the planner finds at once
+  uint32_t plan_milliseconds = 0;             // for a smaller arena than the planner finds at once
+  Precision precision = Precision::kFloat32;  // of floats between nodes
+  std::vector<std::string> float32_nodes;     // whose floats stay FLOAT_32 whatever the precision
 };
 
 // What a graph needs from its backend.

@@ -137,6 +137,7 @@ class Plan {
   std::string Describe(const std::vector<PassReport>& passes) const;  // JSON
 
  private:
+  Qnn_DataType_t StoredFloats() const;
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   class Temporaries;
   Status MakeKernels(const KernelOptions& options);

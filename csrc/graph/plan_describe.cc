@@ -44,6 +44,16 @@ void Plan::DescribeItems(JsonWriter* json) const {
   json->End();
 }
 
+// How the floats between nodes are stored.
+Qnn_DataType_t Plan::StoredFloats() const {
+  for (const Node& node : graph_.nodes) {
+    for (const Tensor* t : node.outputs) {
+      if (t != nullptr && NarrowFloatOf(t->dtype) != nullptr) return t->dtype;
+    }
+  }
+  return QNN_DATATYPE_FLOAT_32;
+}
+
 std::string Plan::Describe(const std::vector<PassReport>& passes) const {
   JsonWriter json;
   json.Object();
@@ -52,6 +62,7 @@ std::string Plan::Describe(const std::vector<PassReport>& passes) const {
     json.Object().Key("name").String(pass.name).Key("changes").Number(pass.changes).End();
   }
   json.End();
+  json.Key("precision").String(DataTypeName(StoredFloats()));
   json.Key("arena").Object();
   json.Key("peak").Number(arena_plan_.peak).Key("lower_bound").Number(arena_plan_.lower_bound);
   json.Key("sum").Number(arena_plan_.sum).Key("order").String(arena_plan_.order);

@@ -20,7 +20,8 @@ int64_t IntegerAt(const Tensor& tensor, size_t i) {
 float FloatAt(const Tensor& tensor, size_t i) {
   switch (tensor.dtype) {
     case QNN_DATATYPE_FLOAT_16:
-      return HalfToFloat(tensor.data_as<uint16_t>()[i]);
+    case QNN_DATATYPE_BFLOAT_16:
+      return NarrowFloatOf(tensor.dtype)->Wide(tensor.data_as<uint16_t>()[i]);
     case QNN_DATATYPE_FLOAT_32:
       return tensor.data_as<float>()[i];
     case QNN_DATATYPE_FLOAT_64:

@@ -32,7 +32,7 @@ constexpr TypeRow kRows[] = {
     {QNN_DATATYPE_FLOAT_32, "FLOAT_32", 4, types::kF32},
     {QNN_DATATYPE_FLOAT_64, "FLOAT_64", 8, types::kF64},
     {QNN_DATATYPE_BOOL_8, "BOOL_8", 1, types::kBool},
-    {QNN_DATATYPE_BFLOAT_16, "BFLOAT_16", 2, 0},
+    {QNN_DATATYPE_BFLOAT_16, "BFLOAT_16", 2, types::kB16},
     {QNN_DATATYPE_SFIXED_POINT_4, "SFIXED_POINT_4", 0, 0},
     {QNN_DATATYPE_SFIXED_POINT_8, "SFIXED_POINT_8", 1, types::kSQ8},
     {QNN_DATATYPE_SFIXED_POINT_16, "SFIXED_POINT_16", 2, types::kSQ16},
@@ -64,6 +64,12 @@ float FromBits(uint32_t bits) {
   return value;
 }
 
+uint16_t FloatToBrain(float value) {
+  const uint32_t bits = Bits(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("avx,f16c"))) void NarrowF16C(const float* in, uint16_t* out, size_t count) {
   size_t i = 0;
@@ -83,6 +89,82 @@ __attribute__((target("avx,f16c"))) void WidenF16C(const uint16_t* in, float* ou
   for (; i < count; ++i) out[i] = HalfToFloat(in[i]);
 }
 
+__attribute__((target("avx2"))) void WidenBrainAvx2(const uint16_t* in, float* out, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i brain = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+    const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(brain), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), wide);
+  }
+  for (; i < count; ++i) out[i] = FromBits(static_cast<uint32_t>(in[i]) << 16);
+}
+
+__attribute__((target("avx2"))) inline __m256i RoundedBrain(const float* in) {
+  const __m256 value = _mm256_loadu_ps(in);
+  const __m256i bits = _mm256_castps_si256(value);
+  const __m256i high = _mm256_srli_epi32(bits, 16);
+  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+  const __m256i sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), quiet, nan);
+}
+
+__attribute__((target("avx2"))) void NarrowBrainAvx2(const float* in, uint16_t* out, size_t count) {
+  size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const __m256i packed = _mm256_packus_epi32(RoundedBrain(in + i), RoundedBrain(in + i + 8));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
+                        _mm256_permute4x64_epi64(packed, 0xd8));  // packing goes by halves
+  }
+  for (; i < count; ++i) out[i] = FloatToBrain(in[i]);
+}
+
+#define QNNRT_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
+
+// With masks throughout: gcc warns of the values that the other forms leave undefined.
+QNNRT_AVX512 void WidenBrainAvx512(const uint16_t* in, float* out, size_t count) {
+  for (size_t i = 0; i < count; i += 16) {
+    const __mmask16 left =
+        count - i < 16 ? static_cast<__mmask16>((1u << (count - i)) - 1) : 0xffff;
+    const __m512i wide = _mm512_maskz_slli_epi32(
+        left, _mm512_maskz_cvtepu16_epi32(left, _mm256_maskz_loadu_epi16(left, in + i)), 16);
+    _mm512_mask_storeu_epi32(out + i, left, wide);
+  }
+}
+
+QNNRT_AVX512 void NarrowBrainAvx512(const float* in, uint16_t* out, size_t count) {
+  for (size_t i = 0; i < count; i += 16) {
+    const __mmask16 left =
+        count - i < 16 ? static_cast<__mmask16>((1u << (count - i)) - 1) : 0xffff;
+    const __m512 value = _mm512_maskz_loadu_ps(left, in + i);
+    const __m512i bits = _mm512_castps_si512(value);
+    const __m512i high = _mm512_maskz_srli_epi32(left, bits, 16);
+    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    rounded = _mm512_maskz_srli_epi32(left, rounded, 16);
+    const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40));
+    _mm256_mask_storeu_epi16(out + i, left, _mm512_maskz_cvtepi32_epi16(left, rounded));
+  }
+}
+
+bool HaveAvx512() {
+  static const bool have = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  }();
+  return have;
+}
+
+bool HaveAvx2() {
+  static const bool have = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") != 0;
+  }();
+  return have;
+}
+
 bool HaveF16C() {
   static const bool have = [] {
     __builtin_cpu_init();
@@ -92,7 +174,31 @@ bool HaveF16C() {
 }
 #endif
 
+void WidenBrain(const uint16_t* in, float* out, size_t count) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (HaveAvx512()) return WidenBrainAvx512(in, out, count);
+  if (HaveAvx2()) return WidenBrainAvx2(in, out, count);
+#endif
+  for (size_t i = 0; i < count; ++i) out[i] = FromBits(static_cast<uint32_t>(in[i]) << 16);
+}
+
+void NarrowBrain(const float* in, uint16_t* out, size_t count) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (HaveAvx512()) return NarrowBrainAvx512(in, out, count);
+  if (HaveAvx2()) return NarrowBrainAvx2(in, out, count);
+#endif
+  for (size_t i = 0; i < count; ++i) out[i] = FloatToBrain(in[i]);
+}
+
 }  // namespace
+
+const NarrowFloat* NarrowFloatOf(Qnn_DataType_t type) {
+  static constexpr NarrowFloat kHalf = {HalfToFloat, FloatToHalf};
+  static constexpr NarrowFloat kBrain = {WidenBrain, NarrowBrain};
+  return type == QNN_DATATYPE_FLOAT_16    ? &kHalf
+         : type == QNN_DATATYPE_BFLOAT_16 ? &kBrain
+                                          : nullptr;
+}
 
 size_t ElementSize(Qnn_DataType_t type) {
   const TypeRow* row = Find(type);

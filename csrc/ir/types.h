@@ -25,13 +25,15 @@ constexpr TypeSet kU8 = 1u << 4, kU16 = 1u << 5, kU32 = 1u << 6, kU64 = 1u << 7;
 constexpr TypeSet kF16 = 1u << 8, kF32 = 1u << 9, kF64 = 1u << 10, kBool = 1u << 11;
 constexpr TypeSet kUQ8 = 1u << 12, kUQ16 = 1u << 13;                    // UFIXED_POINT_8, _16
 constexpr TypeSet kSQ8 = 1u << 14, kSQ16 = 1u << 15, kSQ32 = 1u << 16;  // SFIXED_POINT_8, ...
+constexpr TypeSet kB16 = 1u << 17;                                      // BFLOAT_16
 constexpr TypeSet kFixed8 = kUQ8 | kSQ8, kFixed16 = kUQ16 | kSQ16;
 constexpr TypeSet kFixed = kFixed8 | kFixed16 | kSQ32;
 constexpr TypeSet kSigned = kI8 | kI16 | kI32 | kI64;
 constexpr TypeSet kUnsigned = kU8 | kU16 | kU32 | kU64;
 constexpr TypeSet kInt = kSigned | kUnsigned;
-constexpr TypeSet kFloat = kF16 | kF32;         // what every float op takes
-constexpr TypeSet kIndex = kI32 | kU32 | kI64;  // what an index input may be
+constexpr TypeSet kFloat = kF16 | kF32;          // what every float op takes
+constexpr TypeSet kStoredFloat = kFloat | kB16;  // and what a graph may store of it
+constexpr TypeSet kIndex = kI32 | kU32 | kI64;   // what an index input may be
 constexpr TypeSet kNumber = kInt | kFloat | kF64;
 constexpr TypeSet kAny = kNumber | kBool;
 }  // namespace types
@@ -54,5 +56,17 @@ uint16_t FloatToHalf(float value);
 float HalfToFloat(uint16_t value);
 void FloatToHalf(const float* in, uint16_t* out, size_t count);
 void HalfToFloat(const uint16_t* in, float* out, size_t count);
+
+// How floats are stored in 16 bits, FLOAT_16 or BFLOAT_16: rounded to even, NaN stays one.
+struct NarrowFloat {
+  void (*widen)(const uint16_t* in, float* out, size_t count);
+  void (*narrow)(const float* in, uint16_t* out, size_t count);
+  float Wide(uint16_t value) const {
+    float wide;
+    widen(&value, &wide, 1);
+    return wide;
+  }
+};
+const NarrowFloat* NarrowFloatOf(Qnn_DataType_t type);  // null for other types
 
 }  // namespace qnnrt

@@ -166,6 +166,12 @@ struct OpDef {
   } linear = kNotLinear;
   // Of an op with a param `operation`: bit i is set when kLpai holds for value i.
   uint32_t lpai_operations = ~uint32_t{0};
+  // Inputs (bit i) of which a small change may make the result another one: angles, exponents,
+  // coordinates, what is rounded or put in order. Where floats between nodes are stored in 16 bits,
+  // these stay FLOAT_32 (docs/decisions/0032-sixteen-bit-floats.md).
+  uint32_t sensitive_inputs = 0;
+  // Whether they are in this node; null: in all.
+  bool (*sensitive)(const Node&) = nullptr;
   // Whether a node's result depends on earlier executions, too; null: no node's.
   bool (*keeps_state)(const Node&) = nullptr;
 };

@@ -240,8 +240,13 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
     }
     return MakeViaFloat(def, node, options);
   }
-  if ((def.flags & OpDef::kNativeHalf) == 0 && HasType(node, types::kF16)) {
-    return MakeViaFloat(def, node, options);
+  if (HasType(node, types::kF16 | types::kB16)) {
+    // Where some have 32 bits, kernels that compute convert by themselves; others count on one
+    // size.
+    const bool mixes = (def.flags & OpDef::kMoves) == 0 && def.keeps_state == nullptr;
+    const bool native =
+        (def.flags & OpDef::kNativeHalf) != 0 && (mixes || !HasType(node, types::kF32));
+    if (!native) return MakeViaFloat(def, node, options);
   }
   return def.portable(node, options);
 }

@@ -79,6 +79,7 @@ std::string OpJson(const OpDef* def) {
          ", \"moves\": " + (moves ? "true" : "false") + ", \"may_move\": " + flag(OpDef::kMoves) +
          ", \"fills\": " + flag(OpDef::kFills) + ", \"clamps\": " + Array(def->clamps, BoundJson) +
          ", \"converts\": " + flag(OpDef::kConverts) + ", \"lpai\": " + flag(OpDef::kLpai) +
+         ", \"sensitive_inputs\": " + std::to_string(def->sensitive_inputs) +
          ", \"lpai_operations\": " + std::to_string(def->lpai_operations) +
          ",\n  \"fuses\": " + flag(OpDef::kPostOps) + ", \"in_place\": " + flag(OpDef::kInPlace) +
          ", \"alias\": " + flag(OpDef::kAlias) + ", \"native_half\": " + flag(OpDef::kNativeHalf) +

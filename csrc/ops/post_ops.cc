@@ -6,6 +6,7 @@
 #include "ops/elementwise/activation.h"
 #include "ops/fixed/codec.h"
 #include "ops/simd.h"
+#include "ops/stored_floats.h"
 
 namespace qnnrt {
 namespace {
@@ -35,12 +36,28 @@ const char* PostOpName(const PostOp& op) {
   return op.kind == PostOp::Kind::kAdd ? "Add" : DefOf(op.activation).name;
 }
 
-void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const {
+PostOps::PostOps(const Node& node) : ops_(node.post_ops) {
   for (const PostOp& op : ops_) {
-    if (op.kind == PostOp::Kind::kAdd) {
+    const bool add = op.kind == PostOp::Kind::kAdd;
+    addends_.push_back(add ? NarrowFloatOf(node.inputs[op.input]->dtype) : nullptr);
+  }
+}
+
+void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const {
+  for (size_t k = 0; k < ops_.size(); ++k) {
+    const PostOp& op = ops_[k];
+    if (op.kind != PostOp::Kind::kAdd) {
+      ApplyActivation(op.activation, values, count, op.alpha, op.beta);
+    } else if (addends_[k] == nullptr) {
       Simd().add(values, static_cast<const float*>(args.in[op.input]) + offset, count);
     } else {
-      ApplyActivation(op.activation, values, count, op.alpha, op.beta);
+      const uint16_t* addend = static_cast<const uint16_t*>(args.in[op.input]) + offset;
+      alignas(64) float wide[kFloatBlock];
+      for (size_t i = 0; i < count; i += kFloatBlock) {
+        const size_t n = std::min(kFloatBlock, count - i);
+        addends_[k]->widen(addend + i, wide, n);
+        Simd().add(values + i, wide, n);
+      }
     }
   }
 }

@@ -15,12 +15,13 @@ const char* PostOpName(const PostOp& op);
 // values[i] is element `offset + i` of the node's output, in memory order.
 class PostOps {
  public:
-  explicit PostOps(const Node& node) : ops_(node.post_ops) {}
+  explicit PostOps(const Node& node);
   bool empty() const { return ops_.empty(); }
   void Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const;
 
  private:
   std::vector<PostOp> ops_;
+  std::vector<const NarrowFloat*> addends_;  // of each op; null: FLOAT_32, or none
 };
 
 // Whether a fixed-point node may carry the post op: clamps behind 8-bit products, and behind sums,

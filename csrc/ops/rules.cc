@@ -108,14 +108,17 @@ Status ScalarBytes(const char* param, const ParamValue& value, const Tensor& lik
     return {};
   }
   const Qnn_DataType_t type = StorageType(like.dtype);
-  if ((TypeBit(type) & types::kAny) == 0)
+  if ((TypeBit(type) & (types::kAny | types::kB16)) == 0)
     return Invalid("param '%s' cannot be stored as %s", param, DataTypeName(type));
   if (type == QNN_DATATYPE_BOOL_8) {
     Store<uint8_t>(is_int ? i != 0 : d != 0, bytes);
     return {};
   }
-  if (type == QNN_DATATYPE_FLOAT_16) {
-    Store(FloatToHalf(static_cast<float>(d)), bytes);
+  if (const NarrowFloat* narrow = NarrowFloatOf(type)) {
+    const float value = static_cast<float>(d);
+    uint16_t stored;
+    narrow->narrow(&value, &stored, 1);
+    Store(stored, bytes);
     return {};
   }
   return VisitNumber(type, [&](auto t) -> Status {

@@ -59,7 +59,8 @@ QnnHtpSystemContext_GraphBlobInfoV2_t = Layout(72, {
 Qnnrt_ArenaItem_t = Layout(24, {
     "first": (0, "I"), "last": (4, "I"), "size": (8, "Q"), "alignment": (16, "Q"),
 })
-Qnnrt_GraphConfig_t = Layout(12, {
+Qnnrt_GraphConfig_t = Layout(16, {
     "magic": (0, "I"), "option": (4, "I"), "numThreads": (8, "I"), "kernels": (8, "I"),
-    "strict": (8, "I"), "excludeIo": (8, "I"), "planMilliseconds": (8, "I"),
+    "strict": (8, "I"), "excludeIo": (8, "I"), "planMilliseconds": (8, "I"), "precision": (8, "I"),
+    "float32Node": (8, "Q"),
 })

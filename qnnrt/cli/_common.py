@@ -19,6 +19,7 @@ from ..importers import load
 from ..model import ContextBinary, Model
 from ..model.binary import system_library
 from ..qnn.backend import library_path
+from ..qnn.options import PRECISIONS
 from ..session import Session
 
 T = TypeVar("T")
@@ -78,6 +79,11 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         help=f"timed executions (default {iterations})",
     )
     parser.add_argument("--threads", metavar="N", type=count, help="kernel threads (default: auto)")
+    parser.add_argument(
+        "--precision",
+        choices=tuple(PRECISIONS),
+        help="what floats between nodes are on cpu and htp (default float32)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -108,7 +114,11 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary:
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
     """Keywords of `Session` out of the options of `add_model_options`, after `load_model`."""
-    given: dict[str, Any] = {"backend": options.backend, "threads": options.threads}
+    given: dict[str, Any] = {
+        "backend": options.backend,
+        "threads": options.threads,
+        "precision": options.precision,
+    }
     return given | ({"options": {"graph": options.graph}} if options.graph is not None else {})
 
 

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..model import ContextBinary, Model
+from ..session import Session
 from ._common import (
     add_model_options,
     input_arrays,
+    interleave,
     load_model,
     print_json,
     progress,
@@ -21,6 +24,7 @@ from ._common import (
     size,
     timing,
 )
+from ._precision import distance, faster_session
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -39,8 +43,6 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..session import Session
-
     model = load_model(options)
     given = session_options(options)
     with Session(model, io=options.io, strict=options.strict, **given) as session:
@@ -54,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
         outputs = {name: np.array(t.array) for name, t in session.outputs.items()}
         stats = asdict(session.stats)
         stats["copies"] = [copy._asdict() for copy in session.stats.copies]
+        other = compare(session, outputs, model, given, options)
     files = write_outputs(outputs, options.output_dir) if options.output_dir else {}
 
     times = timing(samples)
@@ -63,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
             | summary(a)
             for name, a in outputs.items()
         }
-        print_json({"outputs": described, "run": times.as_json(), "stats": stats})
+        print_json({"outputs": described, "run": times.as_json(), "stats": stats, "other": other})
         return 0
     for name, a in outputs.items():
         values = ", ".join(f"{key} {value:.6g}" for key, value in summary(a).items())
@@ -71,7 +74,31 @@ def run(options: argparse.Namespace) -> int:
         print(f"{name}: {a.dtype.name}{list(a.shape)} {values}{where}")
     calls = f"{times.calls} runs" if times.calls > 1 else "1 run"
     print(f"{calls}: {times}, {size(stats['copied_bytes'])} copied")
+    for name, what in other.items():
+        print(
+            f"--precision {name} would take {what['ratio']:.2g} of the time; its results are off "
+            f"by {what['error']:.1e} of their root mean square"
+        )
     return 0
+
+
+def compare(
+    session: Session,
+    outputs: dict[str, np.ndarray],
+    model: Model | ContextBinary,
+    given: dict[str, Any],
+    options: argparse.Namespace,
+) -> dict[str, dict[str, float]]:
+    """What the fastest precision of this processor would bring, by its name; empty where there is
+    no other."""
+    with faster_session(model, given, options) as faster:
+        if faster is None:
+            return {}
+        got = faster.run({name: np.array(t.array) for name, t in session.inputs.items()})
+        error = distance(got, outputs)
+        times = interleave({"": session.run, "faster": faster.run}, 5, "comparing")
+        ratio = times["faster"].median / times[""].median
+        return {str(faster.precision): {"ratio": ratio, "error": error}}
 
 
 def summary(array: np.ndarray) -> dict[str, float | int]:

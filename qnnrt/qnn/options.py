@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from .._native import _core
 from ..abi import constants as abi
-from ..abi.structs import Qnnrt_GraphConfig_t
+from ..abi.structs import QnnHtpGraph_CustomConfig_t, Qnnrt_GraphConfig_t
 from ..support import choice, uint32
 from .owner import Options
 
@@ -38,6 +40,15 @@ _COMPATIBILITIES: Final = {
 }
 _CUSTOM: Final = 0  # the option of every config list
 _KERNELS: Final = {"auto": abi.QNNRT_KERNELS_AUTO, "portable": abi.QNNRT_KERNELS_PORTABLE}
+#: What floats inside of a graph are.
+PRECISIONS: Final = {
+    "float32": abi.QNNRT_PRECISION_FLOAT32,
+    "float16": abi.QNNRT_PRECISION_FLOAT16,
+    "bfloat16": abi.QNNRT_PRECISION_BFLOAT16,
+    "fastest": abi.QNNRT_PRECISION_FASTEST,
+}
+
+_HTP: Final = {"float32": abi.QNN_PRECISION_FLOAT32, "float16": abi.QNN_PRECISION_FLOAT16}
 
 
 def qnn_log_level(level: str | int) -> int:
@@ -166,6 +177,51 @@ def own_graph_config(
             "options['graph_config']"
         )
     return [_own_struct(*_OWN[name], value) for name, value in given.items()]
+
+
+def precision_config(
+    library: _core.Library, precision: str | None, float32_nodes: Sequence[str] = ()
+) -> list[bytes]:
+    """Structs of a graph that say what its floats are: qnnrt's own, or HTP's of another maker.
+
+    Args:
+        precision: of ``PRECISIONS``; None: as unless given.
+        float32_nodes: names of nodes that compute in float32 whatever the precision.
+
+    Raises:
+        ValueError: a precision or nodes that this backend has no option for.
+    """
+    if precision is None and not float32_nodes:
+        return []
+    if library.has_extensions:
+        option = (abi.QNNRT_GRAPH_OPTION_PRECISION, "precision")
+        given = [] if precision is None else [_own_struct(*option, PRECISIONS[precision])]
+        return given + [_Named(name) for name in float32_nodes]
+    if library.backend_id != abi.QNN_BACKEND_ID_HTP or precision not in _HTP or float32_nodes:
+        raise ValueError(
+            f"{library.path} is not qnnrt's own: an HTP library takes precision 'float32' and "
+            "'float16', others none; its own options go into options['graph_config']"
+        )
+    return [
+        QnnHtpGraph_CustomConfig_t.pack(
+            option=abi.QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION, precision=_HTP[precision]
+        )
+    ]
+
+
+class _Named(bytes):
+    """A struct that points to a name, and the name."""
+
+    name: bytes
+
+    def __new__(cls, name: str) -> _Named:
+        text = name.encode() + b"\0"
+        address = np.frombuffer(text, np.uint8).ctypes.data
+        made = super().__new__(
+            cls, _own_struct(abi.QNNRT_GRAPH_OPTION_FLOAT32_NODE, "float32Node", address)
+        )
+        made.name = text
+        return made
 
 
 def _own_struct(option: int, field: str, value: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from .._native import _core
 from ..model.binary import MEM_TYPES
-from ..qnn.options import Custom, own_graph_config
+from ..qnn.options import PRECISIONS, Custom, own_graph_config
 from .policies import MemoryPolicy
 
 _OPTIONS: Final = (
@@ -20,7 +20,10 @@ _OPTIONS: Final = (
     "lpai",
     "gpu",
     "plan_milliseconds",
+    "float32_nodes",
 )
+#: Those that a context binary's graph cannot take any more.
+_FOR_FINALIZE: Final = frozenset(("kernels", "plan_milliseconds", "float32_nodes"))
 #: How tensors are bound, or were prepared: one choice for all, or a mapping from names.
 Choice: TypeAlias = "str | Mapping[str, str]"
 
@@ -62,13 +65,22 @@ def common(choices: Iterable[str]) -> str:
 class Options:
     """``Session(options=...)`` with ``threads`` and ``strict``, checked."""
 
-    def __init__(self, given: Mapping[str, Any] | None, threads: int | None, strict: bool) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any] | None,
+        threads: int | None,
+        strict: bool,
+        precision: str | None = None,
+    ) -> None:
         self.given = dict(given or {})
         if unknown := [name for name in self.given if name not in _OPTIONS]:
             raise ValueError(f"unknown option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
         self.threads = threads
+        if precision is not None and precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+        self.precision = precision
         self._strict = strict
         self.priority: str | int | None = self.given.get("priority")
         self.queue_depth: int | None = self.given.get("context", {}).get("async_queue_depth")
@@ -76,7 +88,7 @@ class Options:
     @property
     def for_finalize(self) -> bool:
         """Whether there are options that a context binary's graph cannot take any more."""
-        return not {"kernels", "plan_milliseconds"}.isdisjoint(self.given)
+        return self.precision is not None or not _FOR_FINALIZE.isdisjoint(self.given)
 
     def for_graph(
         self, library: _core.Library, policy: MemoryPolicy, io: Mapping[str, str]
@@ -92,7 +104,7 @@ class Options:
                 strict=self._strict,
                 exclude_io=policy.excludes_io(io),
             ),
-            *policy.for_graph(),
+            *policy.for_graph(self.precision, self.given.get("float32_nodes", ())),
         ]
 
     def for_context(self, policy: MemoryPolicy) -> dict[str, Any]:

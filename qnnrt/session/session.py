@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,6 +32,15 @@ from .policies import open_backend
 from .stats import Counters, Stats
 
 __all__ = ["Session"]
+
+#: As graphs describe them.
+_PRECISIONS: Final = {
+    "FLOAT_32": "float32",
+    "BFLOAT_16": "bfloat16",
+    "FLOAT_16": "float16",
+    "fp32": "float32",
+    "fp16": "float16",
+}
 
 
 class Session(_core.Runnable):
@@ -62,6 +72,7 @@ class Session(_core.Runnable):
         prepare: Choice | None = None,
         strict: bool = False,
         threads: int | None = None,
+        precision: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """Build, finalize and bind; or load a context binary, and bind.
@@ -80,9 +91,16 @@ class Session(_core.Runnable):
             threads: kernel threads of this graph; qnnrt's own backends only. A context binary's
                 graph runs with as many as it was prepared for; given, its kernels and the plan of
                 its memory are made for so many.
+            precision: how floats inside of the graph are stored and multiplied: "float32", as
+                unless given; "bfloat16", with sums in 32 bits and what is sensitive in float32;
+                "float16", as a device computes that has no other floats: beyond 65,504 is
+                infinity; "fastest": bfloat16 on processors that multiply it faster, else float32
+                (``Session.precision`` says which). Inputs and outputs keep their types. cpu and
+                htp take all, gpu and HTP libraries of others "float32" and "float16".
             options: "kernels" ("auto" or "portable"; own backends only), "heap" (for the
                 buffers), "priority", "context" (a dict for ``Backend.create_context``),
-                "graph_config" (structs of the backend's own, as bytes), "graph" (which one of a
+                "graph_config" (structs of the backend's own, as bytes), "float32_nodes" (names of
+                nodes that compute in float32 whatever the precision), "graph" (which one of a
                 context binary's), "plan_milliseconds" (how long finalize may search for a smaller
                 arena; 0 unless given; own backends only), "lpai" (``qnnrt.lpai.Options``, or a
                 dict of them: pools of the caller's own, hardware, performance), "gpu"
@@ -97,7 +115,7 @@ class Session(_core.Runnable):
         """
         check_choice("io", io)
         check_choice("prepare", prepare)
-        self._options = Options(options, threads, strict)
+        self._options = Options(options, threads, strict, precision)
         self.strict = strict
         self._counters = Counters()
         if isinstance(model, (str, PathLike)) and not _is_binary(model):
@@ -238,6 +256,13 @@ class Session(_core.Runnable):
     def prepare(self) -> str:
         """The memory type that the graph was built with: "memhandle", "raw" or "mixed"."""
         return common(t.prepare for t in (*self.inputs.values(), *self.outputs.values()))
+
+    @property
+    def precision(self) -> str | None:
+        """What floats between nodes are: "float32", "bfloat16", "float16"; on gpu also the names of
+        its option; None where the backend, another maker's, does not say."""
+        described: str | None = json.loads(self.graph.describe() or "{}").get("precision")
+        return _PRECISIONS.get(described or "", described)
 
     def save_binary(self, path: str | PathLike[str]) -> None:
         """Write the finalized graph as a context binary, for ``qnnrt.load`` and for C clients.

@@ -21,6 +21,7 @@ from test_ort_qnn import PROVIDER, RUNS, assert_close, count, random_feeds, refe
 
 import qnnrt
 from qnnrt import _core, qnn
+from qnnrt.importers import onnx as onnx_importer
 from qnnrt.model import ContextBinary
 from support.htp.votes import VOTES
 from support.outside import run_script
@@ -106,6 +107,25 @@ def test_light_models_run_whole_and_every_copied_byte_is_told(run, name: str) ->
 @pytest.fixture
 def net() -> onnx.ModelProto:
     return client_models.conv_net(22)
+
+
+@pytest.mark.parametrize("asked", ["0", "1"])
+def test_half_precision_is_computed_where_it_is_asked_for(run, net, asked: str) -> None:
+    feeds = random_feeds(net, 22)
+    device = {"soc_model": "69", "htp_arch": "79", "enable_htp_fp16_precision": asked}
+    ran = run("ort_client.py", net, feeds, {"provider": device})
+    right = reference(net, feeds)
+    if asked == "0":
+        assert_close(ran.outputs, right)
+        return
+    with qnnrt.Session(onnx_importer.load(net), "htp", precision="float16") as session:
+        ours = list(session.run(feeds).values())
+    for got, own, exact in zip(ran.outputs, ours, right, strict=True):
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, got.astype(np.float16).astype(np.float32))
+        unit = float(np.spacing(np.float16(np.abs(exact).max())))
+        assert np.abs(got - own).max() <= unit
+        assert 0 < np.abs(got - exact).max() <= 8 * unit
 
 
 SHARED = {"enable_htp_shared_memory_allocator": "1"}

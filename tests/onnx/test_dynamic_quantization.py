@@ -371,3 +371,22 @@ def test_convolutions_are_those_of_the_definition(seed: int) -> None:
             (found,) = run(model, {"x": x}, kernels, threads)
             limit = 1e-6 * max(np.abs(wanted).max(), 1)
             np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_scales_stay_exact_where_floats_have_16_bits(
+    float_encoder: Path, tmp_path: Path, precision: str, kernels: str
+) -> None:
+    target, binary = tmp_path / "dynamic.onnx", tmp_path / "dynamic.bin"
+    quantize_dynamic(str(float_encoder), str(target))
+    model, x = qnnrt.load(target), image(1, 24, 64)
+    (wanted,) = run(model, {"x": x}, kernels)
+    options = {"kernels": kernels}
+    with qnnrt.Session(model, precision=precision, options=options, threads=1) as session:
+        found = np.array(next(iter(session.run({"x": x}).values())))
+        session.save_binary(binary)
+    # A step of 8 bits here and there, and what 16 bits round.
+    assert 0 < np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2)) < 0.02
+    with qnnrt.Session(str(binary), threads=1) as session:
+        np.testing.assert_array_equal(next(iter(session.run({"x": x}).values())), found)

@@ -110,6 +110,12 @@ EFFECTS = {
     ("qnnrt graph", "STRICT"): ("test_qmem", "strict"),
     ("qnnrt graph", "EXCLUDE_IO"): ("lpai_pools_test", "ExcludedInputsAndOutputsHaveNoPlaces"),
     ("qnnrt graph", "PLAN_MILLISECONDS"): ("test_planner", "a_search"),
+    ("qnnrt graph", "PRECISION"): ("test_precision", "test_results_are_as_near_as_16_bits_allow"),
+    ("qnnrt graph", "FLOAT32_NODE"): (
+        "test_precision",
+        "test_nodes_that_are_kept_compute_in_float32",
+    ),
+    ("htp graph", "PRECISION"): ("test_precision", "test_htps_own_option_is_half_precision"),
     ("htp graph", "NUM_HVX_THREADS"): (
         "test_config_effects",
         "test_the_number_of_hvx_threads_is_one_of_kernel_threads",

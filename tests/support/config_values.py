@@ -28,7 +28,10 @@ def htp_device(option: int, *words: int) -> bytes:
     return struct.pack("=III", option, *words).ljust(16, b"\0")
 
 
-def own_graph(option: int, value: int) -> bytes:
+def own_graph(option: int, value: int | str) -> bytes:
+    if isinstance(value, str):
+        KEEP.append(ctypes.create_string_buffer(value.encode()))
+        return struct.pack("=IIQ", 0x54524E51, option, ctypes.addressof(KEEP[-1]))
     return struct.pack("=III", 0x54524E51, option, value)
 
 
@@ -133,6 +136,8 @@ VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("qnnrt graph", "STRICT"): (own_graph(3, 1), own_graph(3, 2)),
     ("qnnrt graph", "EXCLUDE_IO"): (own_graph(4, 1), own_graph(4, 2)),
     ("qnnrt graph", "PLAN_MILLISECONDS"): (own_graph(5, 1000), own_graph(5, 3600001)),
+    ("qnnrt graph", "PRECISION"): (own_graph(6, 3), own_graph(6, 4)),
+    ("qnnrt graph", "FLOAT32_NODE"): (own_graph(7, "n"), own_graph(7, "")),
     ("htp graph", "OPTIMIZATION"): (
         htp_graph(1, struct.pack("=If", 3, 2.0)),
         htp_graph(1, struct.pack("=If", 8, 2.0)),

@@ -137,8 +137,11 @@ def run_op(
         return _execute(graph, what)
 
 
-def outcome(backend: qnn.Backend, what: Case) -> Outcome:
-    """What comes of making, checking, finalizing and executing a case, on any backend."""
+def outcome(backend: qnn.Backend, what: Case, custom: Sequence[bytes] = ()) -> Outcome:
+    """What comes of making, checking, finalizing and executing a case, on any backend.
+
+    custom: structs of the graph's own options.
+    """
     stage = "tensor"
 
     def check(*node: Any) -> None:
@@ -149,7 +152,7 @@ def outcome(backend: qnn.Backend, what: Case) -> Outcome:
 
     try:
         with backend.create_context() as context:
-            graph = context.create_graph("g")
+            graph = context.create_graph("g", custom=list(custom))
             add_to(graph, what.model, check)
             stage = "finalize"
             graph.finalize()

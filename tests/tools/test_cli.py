@@ -212,10 +212,27 @@ def test_an_output_folder_that_cannot_be_made_is_named(
 # ---- bench, info, demo, paths --------------------------------------------------------------------
 
 
+def other_precisions(model: Path) -> list[str]:
+    """What the commands compare float32 with on this processor."""
+    with qnnrt.Session(model, precision="fastest") as s:
+        return [p for p in [s.precision] if p and p != "float32"]
+
+
+def test_commands_say_what_another_precision_would_bring(model: Path, capsys: Capture) -> None:
+    report = run_json(capsys, "run", model)
+    assert list(report["other"]) == other_precisions(model)
+    assert all(o["ratio"] > 0 and 0 < o["error"] < 2**-7 for o in report["other"].values())
+    assert run_json(capsys, "run", model, "--precision", "bfloat16")["other"] == {}
+    assert main(["run", str(model)]) == 0
+    out = capsys.readouterr().out
+    assert [f"--precision {p} would take" in out for p in other_precisions(model)] in ([], [True])
+
+
 @pytest.mark.foreign
 def test_bench_compares_the_ways_of_one_run(model: Path, capsys: Capture) -> None:
     report = run_json(capsys, "bench", model, "--iterations", 5, "--threads", 1)
-    assert list(report["ways"]) == ["zero-copy", "copying", "onnxruntime"]
+    ways = ["zero-copy", "copying", "onnxruntime"]
+    assert list(report["ways"]) == ways + other_precisions(model)
     assert report["copied_bytes"] == 0
     assert report["ways"]["zero-copy"]["ratio"] == 1
     for way in report["ways"].values():

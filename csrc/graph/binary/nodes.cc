@@ -86,7 +86,7 @@ class NodeReader {
         QNNRT_ASSIGN_OR_RETURN(tensor->data, Weights(name, offset, tensor->bytes()));
       } else if (storage == kAbsent) {
         // Only weights are packed; what is read while a graph is prepared is always there.
-        if ((TypeBit(tensor->dtype) & (types::kFloat | types::kFixed)) == 0)
+        if ((TypeBit(tensor->dtype) & (types::kStoredFloat | types::kFixed)) == 0)
           return DamagedBinary(name + " has no data");
         tensor->data = AlignedBytes::Absent(tensor->bytes());
         if (tensor->data == nullptr) return NoMemory();
@@ -209,7 +209,39 @@ class NodeReader {
     return Status::Ok();
   }
 
+  // The node with floats for what stands for them in 16 bits: how floats are stored between nodes
+  // is no matter of an op's rules, which see one float type in a node.
+  class Widened {
+   public:
+    explicit Widened(const Node& node) : node_(node) {
+      for (auto* ports : {&node_.inputs, &node_.outputs}) {
+        for (const Tensor*& tensor : *ports) {
+          if (tensor == nullptr || NarrowFloatOf(tensor->dtype) == nullptr) continue;
+          wide_.push_back(std::make_unique<Tensor>(*tensor));
+          wide_.back()->dtype = QNN_DATATYPE_FLOAT_32;
+          // Rules ask whether there is data, and read integers alone.
+          if (tensor->is_static()) wide_.back()->data = AlignedBytes::Absent(wide_.back()->bytes());
+          tensor = wide_.back().get();
+        }
+      }
+    }
+    Node* node() { return &node_; }
+    bool changed() const { return !wide_.empty(); }
+
+   private:
+    Node node_;
+    std::vector<std::unique_ptr<Tensor>> wide_;
+  };
+
   static Status CheckNode(Node* checked) {
+    Widened widened(*checked);
+    if (!widened.changed()) return CheckWide(checked);
+    QNNRT_RETURN_IF_ERROR(CheckWide(widened.node()));
+    checked->params = std::move(widened.node()->params);
+    return Status::Ok();
+  }
+
+  static Status CheckWide(Node* checked) {
     const Node& node = *checked;
     const OpDef* def = FindOp(node.type);
     if (def == nullptr) {

@@ -20,7 +20,7 @@ std::optional<PostOp> AsActivation(const Node& node) {
 }
 
 bool IsFloat(const Tensor& t) {
-  return t.dtype == QNN_DATATYPE_FLOAT_32 || t.dtype == QNN_DATATYPE_FLOAT_16;
+  return t.dtype == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(t.dtype) != nullptr;
 }
 
 // The node that writes `tensor`, if it can take `op` as one of `more` post ops and nobody else

@@ -57,8 +57,8 @@ Tensor* NodeGraph::NewStatic(const std::string& name, Qnn_DataType_t type, const
                              const std::vector<float>& values) {
   auto data = AlignedBytes::Make(values.size() * ElementSize(type));
   if (data == nullptr) return nullptr;
-  if (type == QNN_DATATYPE_FLOAT_16) {
-    FloatToHalf(values.data(), static_cast<uint16_t*>(data->data()), values.size());
+  if (const NarrowFloat* narrow = NarrowFloatOf(type)) {
+    narrow->narrow(values.data(), static_cast<uint16_t*>(data->data()), values.size());
   } else {
     std::memcpy(data->data(), values.data(), values.size() * sizeof(float));
   }
@@ -96,13 +96,13 @@ void NodeGraph::Erase(const std::vector<bool>& dead) {
 
 bool IsStaticFloat(const Tensor* tensor) {
   return tensor != nullptr && tensor->is_static() &&
-         (tensor->dtype == QNN_DATATYPE_FLOAT_32 || tensor->dtype == QNN_DATATYPE_FLOAT_16);
+         (tensor->dtype == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(tensor->dtype) != nullptr);
 }
 
 std::vector<float> StaticFloats(const Tensor& tensor) {
   std::vector<float> values(tensor.elements());
-  if (tensor.dtype == QNN_DATATYPE_FLOAT_16) {
-    HalfToFloat(tensor.data_as<uint16_t>(), values.data(), values.size());
+  if (const NarrowFloat* narrow = NarrowFloatOf(tensor.dtype)) {
+    narrow->widen(tensor.data_as<uint16_t>(), values.data(), values.size());
   } else {
     std::memcpy(values.data(), tensor.data->data(), values.size() * sizeof(float));
   }

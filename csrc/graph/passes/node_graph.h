@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/node.h"
@@ -84,5 +85,20 @@ Status FindActivations(NodeGraph* graph, PassLevel level,
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);
+
+// Nodes that compute in FLOAT_32 whatever the precision, and the tensors that they touched before
+// passes fused them with others.
+struct KeptFloats {
+  std::unordered_set<std::string> nodes;
+  std::vector<const Tensor*> tensors;
+};
+// Errors: a name that no node has.
+Result<KeptFloats> FindKeptFloats(const NodeGraph& graph, const std::vector<std::string>& names);
+
+// Stores the FLOAT_32 tensors between nodes, and the weights of products, as `type`: FLOAT_16 or
+// BFLOAT_16. After RunPasses. BFLOAT_16 leaves out what OpDef::sensitive_inputs names and what
+// leads there; FLOAT_16 takes in every tensor, and rounds the graph's inputs and outputs, as a
+// device of that type alone does. Both leave out what is kept.
+Status LowerPrecision(NodeGraph* graph, Qnn_DataType_t type, const KeptFloats& kept, int* changes);
 
 }  // namespace qnnrt

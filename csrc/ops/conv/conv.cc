@@ -95,6 +95,7 @@ OpDef Def(const char* type, int spatial, bool group, MakeKernelFn make) {
   def.infer = ConvInfer;
   def.portable = make;
   def.flags = OpDef::kPostOps | (spatial == 2 ? OpDef::kLpai : OpDef::kNone);
+  if (!group) def.flags |= OpDef::kNativeHalf;  // the depthwise ones
   def.weights_axis = -1;
   return def;
 }

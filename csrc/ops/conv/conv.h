@@ -63,7 +63,8 @@ class PackedConv : public Kernel {
 };
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
-Result<KernelPtr> MakeDepthwise(const Node& node, const ConvGeometry& geometry);
+Result<KernelPtr> MakeDepthwise(const Node& node, const ConvGeometry& geometry,
+                                const KernelOptions& options);
 Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& options);
 
 }  // namespace qnnrt

@@ -8,6 +8,7 @@
 #include "ops/post_ops.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
+#include "ops/stored_floats.h"
 
 namespace qnnrt {
 namespace {
@@ -26,10 +27,16 @@ struct AddExpanded {
   }
 };
 
+constexpr size_t kMostHeld = 64;  // lines of the input under one line of the output
+
 class Depthwise final : public Kernel {
  public:
-  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g) {
+  static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g,
+                                const KernelOptions& options) {
     std::unique_ptr<Depthwise> kernel(new Depthwise(node, g));
+    if (!kernel->Takes(node)) return MakeViaFloat(*FindOp(node.type), node, options);
+    QNNRT_RETURN_IF_ERROR(kernel->KeepWeights(*node.inputs[1], options));
+    kernel->PlanRooms(options.threads);
     // Serves as the pixel outside the input and as the bias that is not there.
     kernel->zeros_ = AlignedBytes::Make(static_cast<size_t>(g.cout) * sizeof(float));
     if (!kernel->zeros_) return OutOfMemory();
@@ -38,19 +45,98 @@ class Depthwise final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override {
-    const size_t lines = static_cast<size_t>(g_.batch * g_.out[0] * g_.out[1]);
-    const int64_t line_work = g_.out[2] * g_.cout * g_.taps();
-    const size_t grain =
-        static_cast<size_t>(std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, line_work)));
-    args.threads.For(lines, grain, [&](size_t begin, size_t end) {
-      for (size_t line = begin; line < end; ++line) Line(args, static_cast<int64_t>(line));
+    if (narrow()) {
+      args.threads.For(rooms_, 1, [&](size_t begin, size_t end) {
+        for (size_t room = begin; room < end; ++room) NarrowLines(args, room);
+      });
+      return Status::Ok();
+    }
+    args.threads.For(Lines(), Grain(), [&](size_t begin, size_t end) {
+      const auto line_of = [&](int64_t line) {
+        return static_cast<const float*>(args.in[0]) + line * g_.in[2] * g_.cin;
+      };
+      for (size_t line = begin; line < end; ++line) {
+        Line(args, static_cast<int64_t>(line), line_of,
+             static_cast<float*>(args.out[0]) + line * OutFloats());
+      }
     });
     return Status::Ok();
   }
 
+  size_t ScratchBytes() const override { return rooms_ * RoomFloats() * sizeof(float); }
+  bool ReadsInput(size_t i) const override { return i != 1 || !weights_; }
+  size_t WeightBytes() const override { return weights_ ? weights_->size() : 0; }
+
  private:
   Depthwise(const Node& node, const ConvGeometry& g)
-      : g_(g), post_ops_(node), has_bias_(node.HasInput(2)) {}
+      : g_(g),
+        post_ops_(node),
+        in_(*node.inputs[0]),
+        out_(*node.outputs[0]),
+        has_bias_(node.HasInput(2)) {}
+
+  // ---- floats in 16 bits: lines of the input are converted once, and stay in the cache for all
+  // lines of the output that read them ----
+
+  bool narrow() const { return in_.narrow() || out_.narrow(); }
+  bool Takes(const Node& node) const {
+    const StoredFloats weights(*node.inputs[1]);
+    if (weights.narrow() && !node.inputs[1]->is_static()) return false;
+    if (has_bias_ && StoredFloats(*node.inputs[2]).narrow()) return false;
+    return !narrow() || (g_.kernel[0] == 1 && HeldLines() <= kMostHeld);
+  }
+  Status KeepWeights(const Tensor& weights, const KernelOptions& options) {
+    const StoredFloats stored(weights);
+    if (!stored.narrow()) return Status::Ok();
+    const auto widen = [&](void* to) {
+      stored.Read(weights.data->data(), 0, weights.elements(), static_cast<float*>(to));
+      return Status::Ok();
+    };
+    QNNRT_ASSIGN_OR_RETURN(
+        weights_, PackWeights(options, weights.elements() * sizeof(float), "as FLOAT_32", widen));
+    return Status::Ok();
+  }
+
+  size_t Lines() const { return static_cast<size_t>(g_.batch * g_.out[0] * g_.out[1]); }
+  size_t Grain() const {  // lines that are worth a thread
+    const int64_t work = g_.out[2] * g_.cout * g_.taps();
+    return static_cast<size_t>(std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, work)));
+  }
+  size_t HeldLines() const { return static_cast<size_t>((g_.kernel[1] - 1) * g_.dilation[1] + 1); }
+  size_t InFloats() const { return static_cast<size_t>(g_.in[2] * g_.cin); }  // of a line
+  size_t OutFloats() const { return static_cast<size_t>(g_.out[2] * g_.cout); }
+  size_t RoomFloats() const {  // what one piece of the output needs
+    return ScratchRoom((HeldLines() * InFloats() + OutFloats()) * sizeof(float)) / sizeof(float);
+  }
+  void PlanRooms(int threads) {
+    if (!narrow()) return;
+    const size_t most = threads > 1 ? static_cast<size_t>(threads) * 2 : 1;
+    rooms_ = std::clamp<size_t>(Lines() / Grain(), 1, most);
+  }
+
+  void NarrowLines(const ExecArgs& args, size_t room) const {
+    float* const held = static_cast<float*>(args.scratch) + room * RoomFloats();
+    float* const buffer = held + HeldLines() * InFloats();
+    int64_t which[kMostHeld];
+    std::fill_n(which, HeldLines(), -1);
+    const auto line_of = [&](int64_t line) -> const float* {
+      const size_t slot = static_cast<size_t>(line) % HeldLines();
+      float* const at = held + slot * InFloats();
+      const size_t first = static_cast<size_t>(line) * InFloats();
+      if (!in_.narrow() || which[slot] == line) {
+        return in_.narrow() ? at : static_cast<const float*>(args.in[0]) + first;
+      }
+      which[slot] = line;
+      return in_.Read(args.in[0], first, InFloats(), at);
+    };
+    const size_t end = Lines() * (room + 1) / rooms_;
+    for (size_t line = Lines() * room / rooms_; line < end; ++line) {
+      const size_t at = line * OutFloats();
+      float* const out = out_.Place(args.out[0], at, buffer);
+      Line(args, static_cast<int64_t>(line), line_of, out);
+      out_.Store(out, args.out[0], at, OutFloats());
+    }
+  }
 
   const float* zeros() const { return static_cast<const float*>(zeros_->data()); }
 
@@ -61,16 +147,19 @@ class Depthwise final : public Kernel {
     int64_t column;
   };
 
-  void Line(const ExecArgs& args, int64_t line) const {
+  // One line of the output; line_of gives a line of the input, of all images and planes in order.
+  template <typename LineOf>
+  void Line(const ExecArgs& args, int64_t line, const LineOf& line_of, float* out) const {
     const int64_t multiplier = g_.cout / g_.cin;
     const size_t cout = static_cast<size_t>(g_.cout);
     const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : zeros();
-    float* const out = static_cast<float*>(args.out[0]) + line * g_.out[2] * g_.cout;
+    const float* const all_weights =
+        static_cast<const float*>(weights_ ? weights_->data() : args.in[1]);
     for (int64_t tap = 0; tap < g_.taps(); tap += kMaxTaps) {
       const size_t taps = static_cast<size_t>(std::min<int64_t>(kMaxTaps, g_.taps() - tap));
       TapLine lines[kMaxTaps];
-      FillLines(static_cast<const float*>(args.in[0]), line, tap, taps, lines);
-      const float* weights = static_cast<const float*>(args.in[1]) + tap * g_.cout;
+      FillLines(line_of, line, tap, taps, lines);
+      const float* weights = all_weights + tap * g_.cout;
       for (int64_t w = 0; w < g_.out[2]; w += static_cast<int64_t>(kPixels)) {
         const size_t pixels = static_cast<size_t>(std::min<int64_t>(kPixels, g_.out[2] - w));
         float* rows[kPixels];
@@ -93,11 +182,12 @@ class Depthwise final : public Kernel {
         }
       }
     }
-    post_ops_.Apply(args, out, static_cast<size_t>(out - static_cast<float*>(args.out[0])),
-                    static_cast<size_t>(g_.out[2]) * cout);
+    post_ops_.Apply(args, out, static_cast<size_t>(line) * OutFloats(), OutFloats());
   }
 
-  void FillLines(const float* data, int64_t line, int64_t tap, size_t taps, TapLine* lines) const {
+  template <typename LineOf>
+  void FillLines(const LineOf& line_of, int64_t line, int64_t tap, size_t taps,
+                 TapLine* lines) const {
     const int64_t h_out = line % g_.out[1];
     const int64_t d_out = line / g_.out[1] % g_.out[0];
     const int64_t n = line / g_.out[1] / g_.out[0];
@@ -109,8 +199,7 @@ class Depthwise final : public Kernel {
       const int64_t d = d_out * g_.stride[0] - g_.pad_before[0] + kd * g_.dilation[0];
       const int64_t h = h_out * g_.stride[1] - g_.pad_before[1] + kh * g_.dilation[1];
       const bool inside = d >= 0 && d < g_.in[0] && h >= 0 && h < g_.in[1];
-      lines[t].start =
-          inside ? data + ((n * g_.in[0] + d) * g_.in[1] + h) * g_.in[2] * g_.cin : nullptr;
+      lines[t].start = inside ? line_of((n * g_.in[0] + d) * g_.in[1] + h) : nullptr;
       lines[t].column = kw * g_.dilation[2] - g_.pad_before[2];
     }
   }
@@ -129,15 +218,19 @@ class Depthwise final : public Kernel {
 
   const ConvGeometry g_;
   const PostOps post_ops_;
+  const StoredFloats in_, out_;
   const bool has_bias_;
+  SharedBytes weights_;  // in FLOAT_32, where the node's are not
+  size_t rooms_ = 0;     // pieces of the output that are worked on at once, with 16-bit floats
   decltype(&AddExpanded::Run) const add_expanded_ = PickIsa<AddExpanded>();
   std::shared_ptr<AlignedBytes> zeros_;
 };
 
 }  // namespace
 
-Result<KernelPtr> MakeDepthwise(const Node& node, const ConvGeometry& geometry) {
-  return Depthwise::Make(node, geometry);
+Result<KernelPtr> MakeDepthwise(const Node& node, const ConvGeometry& geometry,
+                                const KernelOptions& options) {
+  return Depthwise::Make(node, geometry, options);
 }
 
 }  // namespace qnnrt

@@ -195,7 +195,7 @@ class ConvGemm final : public PackedConv {
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
-  if (g.cin_per_group() == 1 && g.group > 1) return MakeDepthwise(node, g);
+  if (g.cin_per_group() == 1 && g.group > 1) return MakeDepthwise(node, g, options);
   return ConvGemm::Make(node, g, options);
 }
 

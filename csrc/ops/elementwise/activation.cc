@@ -147,12 +147,13 @@ std::optional<PostOp> AsPostOp(const Node& node) {
 // One slope for all channels.
 std::optional<PostOp> AsLeakyRelu(const Node& node) {
   const Tensor& slope = *node.inputs[1];
-  const bool half = slope.dtype == QNN_DATATYPE_FLOAT_16;
+  const NarrowFloat* narrow = NarrowFloatOf(slope.dtype);
   if (!slope.is_static() || slope.elements() != 1 ||
-      !(half || slope.dtype == QNN_DATATYPE_FLOAT_32)) {
+      !(narrow != nullptr || slope.dtype == QNN_DATATYPE_FLOAT_32)) {
     return std::nullopt;
   }
-  const float alpha = half ? HalfToFloat(*slope.data_as<uint16_t>()) : *slope.data_as<float>();
+  const float alpha =
+      narrow != nullptr ? narrow->Wide(*slope.data_as<uint16_t>()) : *slope.data_as<float>();
   return PostOp{PostOp::Kind::kActivation, Activation::kLeakyRelu, alpha};
 }
 

@@ -23,12 +23,12 @@ class BinaryKernel final : public Kernel {
       : loops_(loops),
         plan_(node.outputs[0]->shape, {&node.inputs[0]->shape, &node.inputs[1]->shape}),
         post_(node),
-        post_ops_(node.post_ops),
-        half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
-        half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
-        in_size_(ElementSize(node.inputs[0]->dtype)),
+        narrow_in_{NarrowFloatOf(node.inputs[0]->dtype), NarrowFloatOf(node.inputs[1]->dtype)},
+        narrow_out_(NarrowFloatOf(node.outputs[0]->dtype)),
+        in_size_{ElementSize(node.inputs[0]->dtype), ElementSize(node.inputs[1]->dtype)},
         out_size_(ElementSize(node.outputs[0]->dtype)) {
-    plain_ = !half_in_ && !half_out_ && post_.empty();
+    narrow_ = narrow_in_[0] != nullptr || narrow_in_[1] != nullptr || narrow_out_ != nullptr;
+    plain_ = !narrow_ && post_.empty();
     if (plan_.rank == 1) {
       stride_[0] = plan_.inner_stride(0), stride_[1] = plan_.inner_stride(1);
       if (plan_.total == 1) stride_[0] = stride_[1] = 1;
@@ -36,7 +36,7 @@ class BinaryKernel final : public Kernel {
     PlanTile();
   }
 
-  size_t ScratchBytes() const override { return tile_ * in_size_; }
+  size_t ScratchBytes() const override { return tile_ * in_size_[tiled_]; }
 
   Status Run(const ExecArgs& args) override {
     const char* in[2] = {static_cast<const char*>(args.in[0]),
@@ -51,15 +51,15 @@ class BinaryKernel final : public Kernel {
         return {};
       }
       ForPieces(args, [&](size_t begin, size_t end) {
-        Piece(args, in[0] + begin * stride_[0] * in_size_, stride_[0],
-              in[1] + begin * stride_[1] * in_size_, stride_[1], out, begin, end - begin);
+        Piece(args, in[0] + begin * stride_[0] * in_size_[0], stride_[0],
+              in[1] + begin * stride_[1] * in_size_[1], stride_[1], out, begin, end - begin);
       });
     } else {
       const size_t sa = plan_.inner_stride(0), sb = plan_.inner_stride(1);
       ForPieces(args, [&](size_t begin, size_t end) {
         plan_.ForRuns(begin, end, [&](const std::array<size_t, 2>& offset, size_t o, size_t n) {
-          Piece(args, in[0] + offset[0] * in_size_, sa, in[1] + offset[1] * in_size_, sb, out, o,
-                n);
+          Piece(args, in[0] + offset[0] * in_size_[0], sa, in[1] + offset[1] * in_size_[1], sb, out,
+                o, n);
         });
       });
     }
@@ -83,7 +83,7 @@ class BinaryKernel final : public Kernel {
 
   const char* FillTile(const ExecArgs& args, const char* row) const {
     char* tile = static_cast<char*>(args.scratch);
-    const size_t bytes = plan_.inner() * in_size_, all = tile_ * in_size_;
+    const size_t bytes = plan_.inner() * in_size_[tiled_], all = tile_ * in_size_[tiled_];
     std::memcpy(tile, row, bytes);
     for (size_t done = bytes; done < all; done *= 2) {
       std::memcpy(tile + done, tile, std::min(done, all - done));
@@ -95,8 +95,8 @@ class BinaryKernel final : public Kernel {
                 size_t end) const {
     for (size_t at = begin; at < end;) {
       const size_t phase = at % plan_.inner(), n = std::min(end - at, tile_ - phase);
-      const char* full = in[1 - tiled_] + at * in_size_;
-      const char* row = in[tiled_] + phase * in_size_;
+      const char* full = in[1 - tiled_] + at * in_size_[1 - tiled_];
+      const char* row = in[tiled_] + phase * in_size_[tiled_];
       Piece(args, tiled_ == 0 ? row : full, 1, tiled_ == 0 ? full : row, 1, out, at, n);
       at += n;
     }
@@ -115,7 +115,7 @@ class BinaryKernel final : public Kernel {
   // n results from `a` and `b` (stride 0: one value) to elements [at, at + n) of the output
   void Piece(const ExecArgs& args, const char* a, size_t sa, const char* b, size_t sb, char* out,
              size_t at, size_t n) const {
-    if (half_in_) return HalfPiece(args, a, sa, b, sb, out, at, n);
+    if (narrow_) return NarrowPiece(args, a, sa, b, sb, out, at, n);
     char* to = out + at * out_size_;
     const BinaryLoop loop = sa == 0 ? loops_.sv : sb == 0 ? loops_.vs : loops_.vv;
     if (loop == nullptr) return RepeatPiece(a, sa, b, sb, to, n);
@@ -123,7 +123,7 @@ class BinaryKernel final : public Kernel {
     for (size_t i = 0; i < n; i += kPostBlock) {
       const size_t count = std::min(kPostBlock, n - i);
       char* block = to + i * out_size_;
-      loop(a + i * sa * in_size_, b + i * sb * in_size_, block, count);
+      loop(a + i * sa * in_size_[0], b + i * sb * in_size_[1], block, count);
       post_.Apply(args, reinterpret_cast<float*>(block), at + i, count);
     }
   }
@@ -131,56 +131,57 @@ class BinaryKernel final : public Kernel {
   void RepeatPiece(const char* a, size_t sa, const char* b, size_t sb, char* to, size_t n) const {
     alignas(64) char block[kBlock * 8];
     const char* value = sa == 0 ? a : b;
-    for (size_t i = 0; i < std::min(n, kBlock); ++i) {
-      std::memcpy(block + i * in_size_, value, in_size_);
-    }
+    const size_t size = in_size_[0];  // both have one type
+    for (size_t i = 0; i < std::min(n, kBlock); ++i) std::memcpy(block + i * size, value, size);
     for (size_t i = 0; i < n; i += kBlock) {
       const size_t count = std::min(kBlock, n - i);
-      loops_.vv(sa == 0 ? block : a + i * in_size_, sb == 0 ? block : b + i * in_size_,
-                to + i * out_size_, count);
+      loops_.vv(sa == 0 ? block : a + i * size, sb == 0 ? block : b + i * size, to + i * out_size_,
+                count);
     }
   }
 
-  void HalfPiece(const ExecArgs& args, const char* a, size_t sa, const char* b, size_t sb,
-                 char* out, size_t at, size_t n) const {
-    alignas(64) float fa[kBlock], fb[kBlock], result[kBlock];
-    const uint16_t* ha = reinterpret_cast<const uint16_t*>(a);
-    const uint16_t* hb = reinterpret_cast<const uint16_t*>(b);
-    if (sa == 0) fa[0] = HalfToFloat(*ha);
-    if (sb == 0) fb[0] = HalfToFloat(*hb);
+  // What has 16 bits goes by way of floats, in blocks that stay in the cache.
+  void NarrowPiece(const ExecArgs& args, const char* a, size_t sa, const char* b, size_t sb,
+                   char* out, size_t at, size_t n) const {
+    alignas(64) float blocks[2][kBlock], result[kBlock];
+    const char* const in[2] = {a, b};
+    const size_t stride[2] = {sa, sb};
+    const void* from[2] = {a, b};
+    for (size_t k = 0; k < 2; ++k) {
+      if (stride[k] == 0 && narrow_in_[k] != nullptr) {
+        narrow_in_[k]->widen(reinterpret_cast<const uint16_t*>(in[k]), blocks[k], 1);
+        from[k] = blocks[k];
+      }
+    }
     const BinaryLoop loop = sa == 0 ? loops_.sv : sb == 0 ? loops_.vs : loops_.vv;
     for (size_t i = 0; i < n; i += kBlock) {
       const size_t count = std::min(kBlock, n - i);
-      if (sa != 0) HalfToFloat(ha + i, fa, count);
-      if (sb != 0) HalfToFloat(hb + i, fb, count);
-      if (!half_out_) {  // a comparison
-        loop(fa, fb, out + (at + i) * out_size_, count);
-        continue;
+      for (size_t k = 0; k < 2; ++k) {
+        if (stride[k] == 0) continue;
+        from[k] = in[k] + i * in_size_[k];
+        if (narrow_in_[k] == nullptr) continue;
+        narrow_in_[k]->widen(static_cast<const uint16_t*>(from[k]), blocks[k], count);
+        from[k] = blocks[k];
       }
-      loop(fa, fb, result, count);
-      for (const PostOp& op : post_ops_) {
-        if (op.kind == PostOp::Kind::kActivation) {
-          ApplyActivation(op.activation, result, count, op.alpha, op.beta);
-        } else {
-          AddHalf(static_cast<const uint16_t*>(args.in[op.input]) + at + i, result, count);
-        }
+      char* to = out + (at + i) * out_size_;
+      const bool direct = narrow_out_ == nullptr && post_.empty();  // a comparison too
+      loop(from[0], from[1], direct ? static_cast<void*>(to) : result, count);
+      if (direct) continue;
+      post_.Apply(args, result, at + i, count);
+      if (narrow_out_ == nullptr) {
+        std::memcpy(to, result, count * sizeof(float));
+      } else {
+        narrow_out_->narrow(result, reinterpret_cast<uint16_t*>(to), count);
       }
-      FloatToHalf(result, reinterpret_cast<uint16_t*>(out) + at + i, count);
     }
-  }
-
-  static void AddHalf(const uint16_t* addend, float* result, size_t count) {
-    alignas(64) float wide[kBlock];
-    HalfToFloat(addend, wide, count);
-    for (size_t i = 0; i < count; ++i) result[i] += wide[i];
   }
 
   const BinaryLoops loops_;
   const BroadcastPlan<2> plan_;
   const PostOps post_;
-  const std::vector<PostOp> post_ops_;
-  const bool half_in_, half_out_;
-  const size_t in_size_, out_size_;
+  const NarrowFloat *const narrow_in_[2], *const narrow_out_;  // null: not in 16 bits
+  const size_t in_size_[2], out_size_;
+  bool narrow_ = false;
   bool plain_ = true;
   size_t stride_[2] = {1, 1};    // when the plan has one loop
   size_t tiled_ = 0, tile_ = 0;  // which input is tiled, and to how many elements (0: none)
@@ -190,19 +191,21 @@ class BinaryKernel final : public Kernel {
 
 Result<KernelPtr> MakeBinaryKernel(BinaryOp op, const Node& node) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
-  const bool real = type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16;
+  const bool real = type == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(type) != nullptr;
   BinaryLoops loops = real ? FloatLoops(op) : OtherLoops(op, type);
   if (loops.vv == nullptr) {
     return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
   }
-  const bool float_result = real && node.outputs[0]->dtype == type;
+  const Qnn_DataType_t to = node.outputs[0]->dtype;
+  const bool float_result = real && (to == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(to) != nullptr);
   if (!node.post_ops.empty() && !float_result) {
     return Invalid("post ops need a float result, output 0 is %s",
                    DataTypeName(node.outputs[0]->dtype));
   }
   // Post ops read the results back, and rows that repeat find theirs in the cache.
   const bool plain = node.post_ops.empty() && node.inputs[0]->shape == node.inputs[1]->shape;
-  if (type == QNN_DATATYPE_FLOAT_32 && plain && node.outputs[0]->bytes() >= kStreamBytes) {
+  if (type == QNN_DATATYPE_FLOAT_32 && to == type && plain &&
+      node.outputs[0]->bytes() >= kStreamBytes) {
     if (BinaryLoop stream = FloatStreamLoop(op)) loops.vv = stream;
   }
   return KernelPtr(std::make_unique<BinaryKernel>(node, loops));

@@ -92,9 +92,9 @@ class CastKernel final : public Kernel {
   CastKernel(const Node& node, Loop loop)
       : loop_(loop),
         same_(node.inputs[0]->dtype == node.outputs[0]->dtype),
-        half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
-        half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
-        float_in_(half_in_ || node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_32),
+        narrow_in_(NarrowFloatOf(node.inputs[0]->dtype)),
+        narrow_out_(NarrowFloatOf(node.outputs[0]->dtype)),
+        float_in_(narrow_in_ != nullptr || node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_32),
         double_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_64),
         count_(node.inputs[0]->elements()),
         in_size_(ElementSize(node.inputs[0]->dtype)),
@@ -110,48 +110,52 @@ class CastKernel final : public Kernel {
     args.threads.For(count_, kGrainBytes / in_size_, [&](size_t begin, size_t end) {
       const char* x = in + begin * in_size_;
       char* o = out + begin * out_size_;
-      if (half_in_ || half_out_) return Half(x, o, end - begin);
+      if (narrow_in_ != nullptr || narrow_out_ != nullptr) return Narrow(x, o, end - begin);
       loop_(x, o, end - begin);
     });
     return {};
   }
 
  private:
-  void Half(const char* in, char* out, size_t n) const {
+  void Narrow(const char* in, char* out, size_t n) const {
     alignas(64) float wide[kBlock];
     for (size_t i = 0; i < n; i += kBlock) {
       const size_t count = n - i < kBlock ? n - i : kBlock;
       const char* x = in + i * in_size_;
       char* o = out + i * out_size_;
-      if (half_in_) {
-        const uint16_t* half = reinterpret_cast<const uint16_t*>(x);
-        if (out_size_ == 4 && loop_ == nullptr) {
-          HalfToFloat(half, reinterpret_cast<float*>(o), count);
-        } else {
-          HalfToFloat(half, wide, count);
+      const float* floats = reinterpret_cast<const float*>(x);
+      if (narrow_in_ != nullptr) {
+        const bool last = out_size_ == 4 && loop_ == nullptr;
+        float* to = last ? reinterpret_cast<float*>(o) : wide;
+        narrow_in_->widen(reinterpret_cast<const uint16_t*>(x), to, count);
+        if (last) continue;
+        if (narrow_out_ == nullptr) {
           loop_(wide, o, count);
+          continue;
         }
-      } else if (float_in_) {
-        FloatToHalf(reinterpret_cast<const float*>(x), reinterpret_cast<uint16_t*>(o), count);
-      } else {
-        if (double_in_) {
-          for (size_t k = 0; k < count; ++k)
-            wide[k] = OddFloat(reinterpret_cast<const double*>(x)[k]);
-        } else {
-          loop_(x, wide, count);
+        floats = wide;
+      } else if (double_in_) {
+        for (size_t k = 0; k < count; ++k) {
+          wide[k] = OddFloat(reinterpret_cast<const double*>(x)[k]);
         }
-        FloatToHalf(wide, reinterpret_cast<uint16_t*>(o), count);
+        floats = wide;
+      } else if (!float_in_) {
+        loop_(x, wide, count);
+        floats = wide;
       }
+      narrow_out_->narrow(floats, reinterpret_cast<uint16_t*>(o), count);
     }
   }
 
   const Loop loop_;
-  const bool same_, half_in_, half_out_, float_in_, double_in_;
+  const bool same_;
+  const NarrowFloat *const narrow_in_, *const narrow_out_;  // null: not in 16 bits
+  const bool float_in_, double_in_;
   const size_t count_, in_size_, out_size_;
 };
 
 bool IsFloat(Qnn_DataType_t type) {
-  return type == QNN_DATATYPE_FLOAT_16 || type == QNN_DATATYPE_FLOAT_32;
+  return type == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(type) != nullptr;
 }
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {

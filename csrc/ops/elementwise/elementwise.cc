@@ -17,6 +17,7 @@ struct Row {
   const char* name;
   const char* type = nullptr;
   bool lpai = false;
+  bool sensitive = false;  // OpDef::sensitive_inputs
 };
 // In the order of the values, as BinaryOp.
 constexpr Row kBinary[] = {
@@ -24,15 +25,15 @@ constexpr Row kBinary[] = {
     {"and", QNN_OP_ELEMENT_WISE_AND},
     {"divide", QNN_OP_ELEMENT_WISE_DIVIDE, true},
     {"equal", QNN_OP_ELEMENT_WISE_EQUAL},
-    {"floor_div", QNN_OP_ELEMENT_WISE_FLOOR_DIV},
-    {"fmod"},
+    {"floor_div", QNN_OP_ELEMENT_WISE_FLOOR_DIV, false, true},
+    {"fmod", nullptr, false, true},
     {"greater", QNN_OP_ELEMENT_WISE_GREATER},
     {"greater_equal", QNN_OP_ELEMENT_WISE_GREATER_EQUAL},
     {"less", QNN_OP_ELEMENT_WISE_LESS},
     {"less_equal", QNN_OP_ELEMENT_WISE_LESS_EQUAL},
     {"maximum", QNN_OP_ELEMENT_WISE_MAXIMUM, true},
     {"minimum", QNN_OP_ELEMENT_WISE_MINIMUM, true},
-    {"mod", QNN_OP_ELEMENT_WISE_MOD},
+    {"mod", QNN_OP_ELEMENT_WISE_MOD, false, true},
     {"multiply", QNN_OP_ELEMENT_WISE_MULTIPLY, true},
     {"not_equal", QNN_OP_ELEMENT_WISE_NOT_EQUAL},
     {"or", QNN_OP_ELEMENT_WISE_OR},
@@ -46,18 +47,18 @@ constexpr Row kUnary[] = {
     {"abs", QNN_OP_ELEMENT_WISE_ABS},
     {"asin", QNN_OP_ELEMENT_WISE_ASIN},
     {"atan", QNN_OP_ELEMENT_WISE_ATAN},
-    {"ceil", QNN_OP_ELEMENT_WISE_CEIL},
-    {"cos", QNN_OP_ELEMENT_WISE_COS},
-    {"exp", QNN_OP_ELEMENT_WISE_EXP, true},
-    {"floor", QNN_OP_ELEMENT_WISE_FLOOR},
+    {"ceil", QNN_OP_ELEMENT_WISE_CEIL, false, true},
+    {"cos", QNN_OP_ELEMENT_WISE_COS, false, true},
+    {"exp", QNN_OP_ELEMENT_WISE_EXP, true, true},
+    {"floor", QNN_OP_ELEMENT_WISE_FLOOR, false, true},
     {"log", QNN_OP_ELEMENT_WISE_LOG, true},
     {"neg", QNN_OP_ELEMENT_WISE_NEG, true},
     {"not", QNN_OP_ELEMENT_WISE_NOT},
     {"reciprocal"},
-    {"round", QNN_OP_ELEMENT_WISE_ROUND},
+    {"round", QNN_OP_ELEMENT_WISE_ROUND, false, true},
     {"rsqrt", QNN_OP_ELEMENT_WISE_RSQRT},
     {"sign", QNN_OP_ELEMENT_WISE_SIGN},
-    {"sin", QNN_OP_ELEMENT_WISE_SIN},
+    {"sin", QNN_OP_ELEMENT_WISE_SIN, false, true},
     {"sqrt", QNN_OP_ELEMENT_WISE_SQUARE_ROOT, true},
 };
 
@@ -161,6 +162,7 @@ OpDef BinaryDef(BinaryOp op, const Row& row) {
   def.flags = OpDef::kInPlace | OpDef::kNativeHalf | (row.lpai ? OpDef::kLpai : OpDef::kNone);
   if (!compare && !IsLogic(op)) def.flags |= OpDef::kPostOps;
   if (!IsLogic(op)) def.fixed = MakeFixedBinary;
+  def.sensitive_inputs = row.sensitive ? 3 : 0;
   def.linear = op == BinaryOp::kAdd        ? OpDef::kAdd
                : op == BinaryOp::kSubtract ? OpDef::kSubtract
                : op == BinaryOp::kMultiply ? OpDef::kMultiply
@@ -178,6 +180,7 @@ OpDef UnaryDef(UnaryOp op, const Row& row) {
   def.portable = MakeUnary;
   def.flags = OpDef::kInPlace | OpDef::kNativeHalf | (row.lpai ? OpDef::kLpai : OpDef::kNone);
   if (op != UnaryOp::kNot) def.fixed = MakeFixedUnary;
+  def.sensitive_inputs = row.sensitive ? 1 : 0;
   return def;
 }
 
@@ -202,6 +205,8 @@ OpList ElementWiseOps() {
   binary.infer = InferBinary;
   binary.portable = MakeBinary;
   binary.fixed = MakeFixedBinary;
+  binary.sensitive_inputs = 3;
+  binary.sensitive = [](const Node& node) { return kBinary[OperationOf(node, kBinary)].sensitive; };
   ops.push_back(std::move(binary));
   OpDef unary = AnyOf(QNN_OP_ELEMENT_WISE_UNARY, kUnary, "round: half to even");
   unary.inputs = {{"in[0]", types::kFloat | types::kSigned | types::kBool}};
@@ -209,6 +214,8 @@ OpList ElementWiseOps() {
   unary.infer = InferUnary;
   unary.portable = MakeUnary;
   unary.fixed = MakeFixedUnary;
+  unary.sensitive_inputs = 1;
+  unary.sensitive = [](const Node& node) { return kUnary[OperationOf(node, kUnary)].sensitive; };
   ops.push_back(std::move(unary));
   const uint32_t flags = OpDef::kInPlace | OpDef::kNativeHalf;
   ops.push_back(SelectOp());

@@ -18,38 +18,44 @@ class UnaryKernel final : public Kernel {
       : loop_(loop),
         params_(params),
         count_(node.outputs[0]->elements()),
-        half_in_(node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
-        half_out_(node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_16),
+        narrow_in_(NarrowFloatOf(node.inputs[0]->dtype)),
+        narrow_out_(NarrowFloatOf(node.outputs[0]->dtype)),
         in_size_(ElementSize(node.inputs[0]->dtype)),
         out_size_(ElementSize(node.outputs[0]->dtype)) {}
 
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
-    if (!half_in_ && count_ * in_size_ < kGrainBytes) {
+    const bool narrow = narrow_in_ != nullptr || narrow_out_ != nullptr;
+    if (!narrow && count_ * in_size_ < kGrainBytes) {
       loop_(in, out, count_, params_);
       return {};
     }
     args.threads.For(count_, kGrainBytes / in_size_, [&](size_t begin, size_t end) {
       const char* x = in + begin * in_size_;
       char* o = out + begin * out_size_;
-      if (half_in_) return Half(x, o, end - begin);
+      if (narrow) return Narrow(x, o, end - begin);
       loop_(x, o, end - begin, params_);
     });
     return {};
   }
 
  private:
-  void Half(const char* in, char* out, size_t n) const {
+  // By blocks in the cache, as floats.
+  void Narrow(const char* in, char* out, size_t n) const {
     alignas(64) float wide[kBlock];
     for (size_t i = 0; i < n; i += kBlock) {
       const size_t count = std::min(kBlock, n - i);
-      HalfToFloat(reinterpret_cast<const uint16_t*>(in) + i, wide, count);
-      if (half_out_) {
-        loop_(wide, wide, count, params_);
-        FloatToHalf(wide, reinterpret_cast<uint16_t*>(out) + i, count);
+      const void* from = in + i * in_size_;
+      if (narrow_in_ != nullptr) {
+        narrow_in_->widen(static_cast<const uint16_t*>(from), wide, count);
+        from = wide;
+      }
+      if (narrow_out_ != nullptr) {
+        loop_(from, wide, count, params_);
+        narrow_out_->narrow(wide, reinterpret_cast<uint16_t*>(out) + i, count);
       } else {
-        loop_(wide, out + i * out_size_, count, params_);
+        loop_(from, out + i * out_size_, count, params_);
       }
     }
   }
@@ -57,7 +63,7 @@ class UnaryKernel final : public Kernel {
   const UnaryLoop loop_;
   const UnaryParams params_;
   const size_t count_;
-  const bool half_in_, half_out_;
+  const NarrowFloat *const narrow_in_, *const narrow_out_;  // null: not in 16 bits
   const size_t in_size_, out_size_;
 };
 
@@ -70,8 +76,9 @@ TypeSet UnaryTypes(const UnaryLoops& loops) {
 
 Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, UnaryParams params) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
-  const bool real = type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16;
-  const bool stream = type == QNN_DATATYPE_FLOAT_32 && loops.stream != nullptr &&
+  const bool real = type == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(type) != nullptr;
+  const bool stream = type == QNN_DATATYPE_FLOAT_32 &&
+                      NarrowFloatOf(node.outputs[0]->dtype) == nullptr && loops.stream != nullptr &&
                       node.outputs[0]->bytes() >= kStreamBytes;
   const UnaryLoop loop = stream                   ? loops.stream
                          : real                   ? loops.real

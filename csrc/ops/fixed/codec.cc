@@ -133,8 +133,8 @@ void Codec::Read(const void* elements, size_t begin, size_t count, float* values
     std::memcpy(values, static_cast<const float*>(elements) + begin, count * sizeof(float));
     return;
   }
-  if (dtype_ == QNN_DATATYPE_FLOAT_16) {
-    return HalfToFloat(static_cast<const uint16_t*>(elements) + begin, values, count);
+  if (const NarrowFloat* narrow = NarrowFloatOf(dtype_)) {
+    return narrow->widen(static_cast<const uint16_t*>(elements) + begin, values, count);
   }
   const Quantization& q = *quantization_;
   if (q.axis >= 0 && inner_ == 1) {  // channels last: a scale for each element
@@ -155,8 +155,8 @@ void Codec::Write(const float* values, void* elements, size_t begin, size_t coun
     std::memcpy(static_cast<float*>(elements) + begin, values, count * sizeof(float));
     return;
   }
-  if (dtype_ == QNN_DATATYPE_FLOAT_16) {
-    return FloatToHalf(values, static_cast<uint16_t*>(elements) + begin, count);
+  if (const NarrowFloat* narrow = NarrowFloatOf(dtype_)) {
+    return narrow->narrow(values, static_cast<uint16_t*>(elements) + begin, count);
   }
   const Quantization& q = *quantization_;
   const FixedRange range = RangeOf(dtype_, q.bitwidth);

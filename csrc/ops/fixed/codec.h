@@ -20,7 +20,7 @@ class Codec {
   Codec() = default;
   explicit Codec(const Tensor& tensor);
   static bool Needs(const Tensor& tensor) {
-    return tensor.dtype == QNN_DATATYPE_FLOAT_16 || IsFixed(tensor.dtype);
+    return NarrowFloatOf(tensor.dtype) != nullptr || IsFixed(tensor.dtype);
   }
 
   // `count` elements from number `begin` on of the tensor at `elements`; values[0] is the first.

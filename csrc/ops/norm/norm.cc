@@ -9,6 +9,7 @@
 #include "ops/post_ops.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
+#include "ops/stored_floats.h"
 
 namespace qnnrt {
 namespace {
@@ -21,7 +22,11 @@ size_t GrainFor(size_t elements_each, size_t worth = 16 * 1024) {
 
 class Batchnorm final : public Kernel {
  public:
-  static Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+  static Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
+    for (size_t i : {1, 2}) {
+      if (node.HasInput(i) && StoredFloats(*node.inputs[i]).narrow())
+        return MakeViaFloat(*FindOp(node.type), node, options);
+    }
     std::unique_ptr<Batchnorm> kernel(new Batchnorm(node));
     if (!kernel->has_bias_) {
       kernel->zeros_ = AlignedBytes::Make(kernel->channels_ * sizeof(float));
@@ -32,15 +37,18 @@ class Batchnorm final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override {
-    const float* in = static_cast<const float*>(args.in[0]);
     const float* weight = static_cast<const float*>(args.in[1]);
     const float* bias = static_cast<const float*>(has_bias_ ? args.in[2] : zeros_->data());
-    float* out = static_cast<float*>(args.out[0]);
     args.threads.For(rows_, GrainFor(channels_), [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
-        const size_t at = row * channels_;
-        Simd().affine(out + at, in + at, weight, bias, channels_);
-        post_ops_.Apply(args, out + at, at, channels_);
+        for (size_t c = 0; c < channels_; c += block_) {
+          const size_t at = row * channels_ + c, count = std::min(block_, channels_ - c);
+          alignas(64) float buffer[kFloatBlock];
+          float* out = out_.Place(args.out[0], at, buffer);
+          Simd().affine(out, in_.Read(args.in[0], at, count, buffer), weight + c, bias + c, count);
+          post_ops_.Apply(args, out, at, count);
+          out_.Store(out, args.out[0], at, count);
+        }
       }
     });
     return Status::Ok();
@@ -48,12 +56,18 @@ class Batchnorm final : public Kernel {
 
  private:
   explicit Batchnorm(const Node& node)
-      : post_ops_(node), channels_(node.inputs[0]->shape.back()), has_bias_(node.HasInput(2)) {
+      : post_ops_(node),
+        in_(*node.inputs[0]),
+        out_(*node.outputs[0]),
+        channels_(node.inputs[0]->shape.back()),
+        block_(in_.narrow() || out_.narrow() ? kFloatBlock : channels_),
+        has_bias_(node.HasInput(2)) {
     rows_ = channels_ == 0 ? 0 : node.inputs[0]->elements() / channels_;
   }
 
   const PostOps post_ops_;
-  const size_t channels_;
+  const StoredFloats in_, out_;
+  const size_t channels_, block_;
   const bool has_bias_;
   size_t rows_ = 0;
   std::shared_ptr<AlignedBytes> zeros_;
@@ -151,22 +165,32 @@ RowScale ScaleOf(const AxisGeometry& g, float sum, float sum_squares) {
   return {shift, 1.0f / std::sqrt(sum_squares / count + g.epsilon)};
 }
 
+// Floats of a row in 16 bits that the kernel converts on its stack.
+constexpr size_t kMostNarrowRow = 4096;
+
 class NormAlongAxes final : public Kernel {
  public:
   NormAlongAxes(const Node& node, AxisGeometry g)
-      : g_(std::move(g)), has_weight_(node.HasInput(1)), has_bias_(node.HasInput(2)) {}
+      : g_(std::move(g)),
+        in_(*node.inputs[0]),
+        out_(*node.outputs[0]),
+        has_weight_(node.HasInput(1)),
+        has_bias_(node.HasInput(2)) {}
 
   Status Run(const ExecArgs& args) override {
-    const float* in = static_cast<const float*>(args.in[0]);
     const float* weight = has_weight_ ? static_cast<const float*>(args.in[1]) : nullptr;
     const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
-    float* out = static_cast<float*>(args.out[0]);
     args.threads.For(g_.outer, GrainFor(g_.inner), [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         if (g_.contiguous) {
-          Row(in + row * g_.inner, weight, bias, out + row * g_.inner);
+          const size_t at = row * g_.inner;
+          alignas(64) float buffer[kMostNarrowRow];
+          float* out = out_.Place(args.out[0], at, buffer);
+          Row(in_.Read(args.in[0], at, g_.inner, buffer), weight, bias, out);
+          out_.Store(out, args.out[0], at, g_.inner);
         } else {
-          ScatteredRow(in + g_.outer_at[row], weight, bias, out + g_.outer_at[row]);
+          ScatteredRow(static_cast<const float*>(args.in[0]) + g_.outer_at[row], weight, bias,
+                       static_cast<float*>(args.out[0]) + g_.outer_at[row]);
         }
       }
     });
@@ -199,6 +223,7 @@ class NormAlongAxes final : public Kernel {
   }
 
   const AxisGeometry g_;
+  const StoredFloats in_, out_;
   const bool has_weight_, has_bias_;
 };
 
@@ -210,8 +235,13 @@ Status InferAlongAxes(const Node& node, std::vector<Shape>* outputs) {
   return Status::Ok();
 }
 
-Result<KernelPtr> MakeAlongAxes(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeAlongAxes(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(AxisGeometry g, ReadAxes(node, true));
+  const auto narrow = [](const Tensor* t) { return t != nullptr && StoredFloats(*t).narrow(); };
+  const bool rows = narrow(node.inputs[0]) || narrow(node.outputs[0]);
+  const bool vectors = std::any_of(node.inputs.begin() + 1, node.inputs.end(), narrow);
+  if (vectors || (rows && (!g.contiguous || g.inner > kMostNarrowRow)))
+    return MakeViaFloat(*FindOp(node.type), node, options);
   return KernelPtr(new NormAlongAxes(node, std::move(g)));
 }
 
@@ -242,20 +272,20 @@ OpList NormOps() {
   OpList ops;
   ops.push_back(Def("Batchnorm", {In(1), Vector("weight", true), Vector("bias", false)}, {},
                     InferBatchnorm, Batchnorm::Make,
-                    OpDef::kInPlace | OpDef::kPostOps | OpDef::kLpai));
+                    OpDef::kInPlace | OpDef::kPostOps | OpDef::kLpai | OpDef::kNativeHalf));
   ops.back().fixed = MakeFixedBatchnorm;
   ops.back().linear = OpDef::kMultiplyAdd;
   ops.push_back(Def("LayerNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
                     {{"epsilon", ParamSpec::kFloat, Default(1e-3)}, axes}, InferAlongAxes,
-                    MakeAlongAxes, OpDef::kLpai));
+                    MakeAlongAxes, OpDef::kLpai | OpDef::kNativeHalf));
   ops.push_back(Def("RmsNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
                     {{"epsilon", ParamSpec::kFloat, Default(1e-6)}, axes}, InferAlongAxes,
-                    MakeAlongAxes, OpDef::kLpai));
+                    MakeAlongAxes, OpDef::kLpai | OpDef::kNativeHalf));
   ops.push_back(Def("L2Norm", {In(1)},
                     {{"axis", ParamSpec::kInt, Default(0), "not used when axes is given"},
                      {"axes", ParamSpec::kInts, NoDefault(), "[M], the normalized axes"},
                      {"epsilon", ParamSpec::kFloat, Default(1e-12), "the least norm"}},
-                    InferAlongAxes, MakeAlongAxes));
+                    InferAlongAxes, MakeAlongAxes, OpDef::kNativeHalf));
   ops.push_back(Def("InstanceNorm", {In(3), Vector("weight", true), Vector("bias", false)},
                     {{"epsilon", ParamSpec::kFloat, Default(1e-12)},
                      {"mode", ParamSpec::kInt, Default(0), "", {"mu_sigma", "rms"}},

@@ -153,7 +153,7 @@ OpList SoftmaxOps() {
   in.min_rank = 1;
   const PortSpec out{"out[0]", types::kFloat, PortSpec::kOne, 0};
   const ParamSpec beta{"beta", ParamSpec::kFloat, Default(1.0), "the input is scaled by it"};
-  return {
+  OpList ops = {
       {QNN_OP_SOFTMAX,
        {in},
        {out},
@@ -171,6 +171,8 @@ OpList SoftmaxOps() {
        OpDef::kInPlace | OpDef::kLpai,
        MakeFixedSoftmax},
   };
+  for (OpDef& def : ops) def.sensitive_inputs = 1;
+  return ops;
 }
 
 }  // namespace qnnrt

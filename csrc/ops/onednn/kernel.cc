@@ -62,7 +62,7 @@ static_assert(std::size(kEltwise) == kActivations);
 // What the primitive does behind its product.
 std::vector<ChainStep> ChainOf(const Problem& problem) {
   if (problem.integers != nullptr) return problem.integers->chain;
-  return PostOpChain(problem.node, problem.output);
+  return PostOpChain(problem.node, problem.output, problem.addend);
 }
 
 dnnl_status_t MakeAttr(const Problem& problem, const std::vector<ChainStep>& chain, Attr* attr) {
@@ -304,11 +304,13 @@ void PrimitiveKernel::AddSecondPass(const Node& node) {
 
 }  // namespace
 
-std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output) {
+std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output,
+                                   const MemoryDesc* addend) {
   std::vector<ChainStep> chain;
   for (const PostOp& op : node.post_ops) {
     if (op.kind == PostOp::Kind::kAdd) {
-      chain.push_back({dnnl_binary_add, 0, 0, static_cast<int>(op.input), output});
+      const bool alike = node.inputs[op.input]->dtype == node.outputs[0]->dtype;
+      chain.push_back({dnnl_binary_add, 0, 0, static_cast<int>(op.input), alike ? output : addend});
     } else {
       const Eltwise& e = kEltwise[static_cast<size_t>(op.activation)];
       chain.push_back({e.kind, e.given ? op.alpha : e.alpha, e.given ? op.beta : e.beta});
@@ -324,7 +326,12 @@ Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create)
   // The choice of an implementation and its blocking are made for the number of threads.
   ThreadCount scope(problem.threads);
   const std::vector<ChainStep> whole = ChainOf(problem);
-  const bool can_add_pass = problem.node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_32;
+  bool can_add_pass = problem.node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_32;
+  for (const ChainStep& step : whole) {
+    if (step.input < 0) continue;
+    if (step.layout == nullptr) return KernelPtr();
+    can_add_pass = can_add_pass && step.layout == problem.output;
+  }
   for (bool native : {true, false}) {
     if (!native && (whole.empty() || !can_add_pass)) break;
     const std::vector<ChainStep> chain = native ? whole : std::vector<ChainStep>();
@@ -358,12 +365,29 @@ int ThreadsForWork(const KernelOptions& options, double multiply_adds, double el
   return work < kParallelWork || Forked() ? 1 : std::max(options.threads, 1);
 }
 
+std::optional<ProductTypes> ProductTypesOf(const Node& node) {
+  const Tensor* bias = Bias(node);
+  ProductTypes types{};
+  types.in = CommonType({node.inputs[0], node.inputs[1]});
+  types.out = DataType(*node.outputs[0]);
+  types.bias = bias != nullptr ? DataType(*bias) : types.in;
+  types.addend = dnnl_data_type_undef;
+  if (types.in == dnnl_data_type_undef) return std::nullopt;
+  for (dnnl_data_type_t type : {types.bias, types.out}) {
+    if (type != types.in && !(types.in == dnnl_bf16 && type == dnnl_f32)) return std::nullopt;
+  }
+  if (types.in == dnnl_bf16) types.addend = types.out == dnnl_f32 ? dnnl_bf16 : dnnl_f32;
+  return types;
+}
+
 dnnl_data_type_t DataType(const Tensor& tensor) {
   switch (tensor.dtype) {
     case QNN_DATATYPE_FLOAT_32:
       return dnnl_f32;
     case QNN_DATATYPE_FLOAT_16:
       return dnnl_f16;
+    case QNN_DATATYPE_BFLOAT_16:
+      return dnnl_bf16;
     default:
       return dnnl_data_type_undef;
   }

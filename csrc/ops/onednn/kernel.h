@@ -69,6 +69,14 @@ class MemoryDesc {
 // same text hold the same bytes. A layout that oneDNN does not describe is known by its version.
 std::string LayoutText(const_dnnl_memory_desc_t desc);
 
+// The types of a product's operands, where oneDNN has a primitive for them: all of one type, or
+// BFLOAT_16 with a bias, a result and addends of FLOAT_32.
+struct ProductTypes {
+  dnnl_data_type_t in, bias, out;
+  dnnl_data_type_t addend;  // undefined: that of the result
+};
+std::optional<ProductTypes> ProductTypesOf(const Node& node);
+
 // QNN's channel-last order [N, spatial.., C] as oneDNN's [N, C, spatial..].
 MemoryDesc ChannelLast(const Tensor& tensor, dnnl_data_type_t type);
 
@@ -120,10 +128,14 @@ struct Problem {
   const MemoryDesc* output;        // layout of output 0, which post ops are applied to
   WeightStore* weights = nullptr;  // where packed static inputs come from
   const IntegerProblem* integers = nullptr;
+  // Layout of what is added to output 0 where it is stored otherwise: as FLOAT_32 to BFLOAT_16 or
+  // the other way round. Null: both have one type.
+  const MemoryDesc* addend = nullptr;
 };
 
 // The post ops of a node of which the output lies so.
-std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output);
+std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output,
+                                   const MemoryDesc* addend = nullptr);
 
 // Describes the primitive with the given attributes.
 using CreateDesc = FunctionRef<dnnl_status_t(dnnl_primitive_desc_t*, const_dnnl_primitive_attr_t)>;

@@ -20,24 +20,28 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const MatMulShape& o = *shape;
   const Tensor& weights = *node.inputs[1];
   const Tensor* bias = Bias(node);
-  const dnnl_data_type_t type = CommonType({node.inputs[0], &weights, bias, node.outputs[0]});
-  if (type == dnnl_data_type_undef) return KernelPtr();
+  const std::optional<ProductTypes> types = ProductTypesOf(node);
+  if (!types) return KernelPtr();
 
   const size_t rank = o.dst.size();
   Dims bias_dims(rank, 1);
   bias_dims[rank - 1] = o.dst[rank - 1];
-  const MemoryDesc src = MemoryDesc::Strided(o.src, o.src_strides, type);
-  const MemoryDesc dst = MemoryDesc::Dense(o.dst, type);
-  const MemoryDesc weights_lie = MemoryDesc::Strided(o.weights, o.weight_strides, type);
-  const MemoryDesc weights_any = MemoryDesc::Any(o.weights, type);
-  const MemoryDesc bias_md = bias != nullptr ? MemoryDesc::Dense(bias_dims, type) : MemoryDesc();
+  const MemoryDesc src = MemoryDesc::Strided(o.src, o.src_strides, types->in);
+  const MemoryDesc dst = MemoryDesc::Dense(o.dst, types->out);
+  const MemoryDesc addend = types->addend != dnnl_data_type_undef
+                                ? MemoryDesc::Dense(o.dst, types->addend)
+                                : MemoryDesc();
+  const MemoryDesc weights_lie = MemoryDesc::Strided(o.weights, o.weight_strides, types->in);
+  const MemoryDesc weights_any = MemoryDesc::Any(o.weights, types->in);
+  const MemoryDesc bias_md =
+      bias != nullptr ? MemoryDesc::Dense(bias_dims, types->bias) : MemoryDesc();
   const MemoryDesc& weights_md = weights.is_static() ? weights_any : weights_lie;
 
   const double work = o.work();
   if (work < kLeastWork) return KernelPtr();
   const int64_t rows = o.dst[rank - 2], depth = o.src[rank - 1], columns = o.dst[rank - 1];
   const bool dense = o.weight_strides[rank - 1] == 1;
-  if (!weights.is_static() && dense &&
+  if (types->in == dnnl_f32 && !weights.is_static() && dense &&
       (rows == 1 || (rows <= kFewRows && depth * columns >= kLargeWeights))) {
     return KernelPtr();
   }
@@ -46,6 +50,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
                   {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
                   {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
+  if (addend) problem.addend = &addend;
   if (bias != nullptr) problem.args.push_back({DNNL_ARG_BIAS, Arg::kIn, 2, &bias_md});
   return MakePrimitiveKernel(problem,
                              [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {

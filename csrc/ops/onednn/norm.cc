@@ -17,24 +17,25 @@ constexpr uint64_t kLeastSoftmax = 500;
 Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options) {
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
-  const dnnl_data_type_t type = CommonType({&in, &out});
-  if (type == dnnl_data_type_undef || node.Float("beta") != 1 || in.elements() < kLeastSoftmax) {
+  const dnnl_data_type_t from = DataType(in), to = DataType(out);
+  if (from == dnnl_data_type_undef || to == dnnl_data_type_undef || node.Float("beta") != 1 ||
+      in.elements() < kLeastSoftmax) {
     return KernelPtr();
   }
   const int rank = static_cast<int>(in.shape.size());
   const int given = static_cast<int>(node.Int("axis")), axis = given < 0 ? given + rank : given;
   const auto algorithm = node.type == "Softmax" ? dnnl_softmax_accurate : dnnl_softmax_log;
-  const MemoryDesc layout = MemoryDesc::Dense(Dims(in.shape.begin(), in.shape.end()), type);
+  const Dims dims(in.shape.begin(), in.shape.end());
+  const MemoryDesc src = MemoryDesc::Dense(dims, from), dst = MemoryDesc::Dense(dims, to);
   Problem problem{node,
                   ThreadsFor(node, options, 0),
-                  {{DNNL_ARG_SRC, Arg::kIn, 0, &layout}, {DNNL_ARG_DST, Arg::kOut, 0, &layout}},
-                  &layout};
+                  {{DNNL_ARG_SRC, Arg::kIn, 0, &src}, {DNNL_ARG_DST, Arg::kOut, 0, &dst}},
+                  &dst};
   const Api& api = TheApi();
   return MakePrimitiveKernel(
       problem, [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-        return api.softmax_forward_primitive_desc_create(desc, api.engine, dnnl_forward_inference,
-                                                         algorithm, layout.get(), layout.get(),
-                                                         axis, attr);
+        return api.softmax_forward_primitive_desc_create(
+            desc, api.engine, dnnl_forward_inference, algorithm, src.get(), dst.get(), axis, attr);
       });
 }
 

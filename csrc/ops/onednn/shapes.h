@@ -5,6 +5,8 @@
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
+#include <functional>
+#include <numeric>
 #include <optional>
 
 namespace qnnrt::onednn {
@@ -27,6 +29,10 @@ struct ConvShape {
   Dims before, after;            // padding
   Dims weights, weight_strides;  // [g, Cout/g, Cin/g, k..], without g where there is one group
   double work;                   // multiply-adds
+  int64_t taps() const {
+    return std::accumulate(weights.end() - static_cast<ptrdiff_t>(spatial), weights.end(),
+                           int64_t{1}, std::multiplies<>());
+  }
 
   dnnl_status_t Describe(dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr,
                          const MemoryDesc& src, const MemoryDesc& weights_md,

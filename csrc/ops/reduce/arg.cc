@@ -223,7 +223,7 @@ OpList ArgOps() {
   const PortSpec index{"out[0]", types::kIndex};
   const std::vector<ParamSpec> params = {{"axis", ParamSpec::kInt, Required(), ""},
                                          {"keep_dims", ParamSpec::kBool, Default(false)}};
-  return {
+  OpList ops = {
       {QNN_OP_ARGMAX, {in}, {index}, params, InferArg, MakeArg<true>, OpDef::kMoves | OpDef::kLpai},
       {QNN_OP_ARGMIN,
        {in},
@@ -241,6 +241,8 @@ OpList ArgOps() {
        MakeTopK,
        OpDef::kMoves},
   };
+  ops.back().sensitive_inputs = 1;
+  return ops;
 }
 
 }  // namespace qnnrt

@@ -113,14 +113,17 @@ OpDef GridSampleOp() {
   PortSpec in{"in[0]", types::kFloat}, grid{"in[1]", types::kFloat, PortSpec::kOne, 0};
   in.min_rank = grid.min_rank = 4;
   in.max_rank = grid.max_rank = 5;
-  return {QNN_OP_GRID_SAMPLE,
-          {in, grid},
-          {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
-          {{"align_corners", ParamSpec::kBool, Default(false)},
-           {"mode", ParamSpec::kInt, Default(0), "nearest: half to even", {"bilinear", "nearest"}},
-           {"padding_mode", ParamSpec::kInt, Default(0), "", {"zeros", "border", "reflection"}}},
-          Rule,
-          Make};
+  OpDef def = {
+      QNN_OP_GRID_SAMPLE,
+      {in, grid},
+      {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
+      {{"align_corners", ParamSpec::kBool, Default(false)},
+       {"mode", ParamSpec::kInt, Default(0), "nearest: half to even", {"bilinear", "nearest"}},
+       {"padding_mode", ParamSpec::kInt, Default(0), "", {"zeros", "border", "reflection"}}},
+      Rule,
+      Make};
+  def.sensitive_inputs = 2;
+  return def;
 }
 
 }  // namespace qnnrt

@@ -101,7 +101,7 @@ Result<KernelPtr> MakeResize(const Node& node, const KernelOptions& options) {
   if (rule.interpolation == Interpolation::kNearest) {
     return KernelPtr(new NearestKernel(node, rule));
   }
-  if (node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_16) {
+  if (NarrowFloatOf(node.inputs[0]->dtype) != nullptr) {
     return MakeViaFloat(*FindOp(node.type), node, options);
   }
   return MakeBlend(node, rule, options.threads, {Simd().scale, Simd().add_scaled});

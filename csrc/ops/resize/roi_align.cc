@@ -131,21 +131,23 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
 
 OpDef RoiAlignOp() {
   const char* samples = "of a bin; -1: as many as it has pixels";
-  return {QNN_OP_ROI_ALIGN,
-          {{"in[0]", types::kFloat, PortSpec::kOne, -1, 4, 4},
-           {"in[1]", types::kFloat, PortSpec::kOne, 0, 2, 2},
-           {"in[2]", types::kIndex, PortSpec::kOne, -1, 1, 1}},
-          {{"out[0]", types::kFloat, PortSpec::kOne, 0, 4, 4}},
-          {{QNN_OP_ROI_ALIGN_PARAM_IMG_SIZE_RATIO, ParamSpec::kFloats, Required(),
-            "[2]: height, width of the original image over the input's"},
-           {QNN_OP_ROI_ALIGN_PARAM_NUM_SAMPLES_Y, ParamSpec::kInt, Default(-1), samples},
-           {QNN_OP_ROI_ALIGN_PARAM_NUM_SAMPLES_X, ParamSpec::kInt, Default(-1), samples},
-           {QNN_OP_ROI_ALIGN_PARAM_ALIGNED, ParamSpec::kBool, Default(false),
-            "pixels lie half a pixel off their index"},
-           {QNN_OP_ROI_ALIGN_PARAM_ALLOW_INVALID_ROI, ParamSpec::kBool, Default(false),
-            "no effect: regions of no size give 0, or one pixel where not aligned"}},
-          Rule,
-          Make};
+  OpDef def = {QNN_OP_ROI_ALIGN,
+               {{"in[0]", types::kFloat, PortSpec::kOne, -1, 4, 4},
+                {"in[1]", types::kFloat, PortSpec::kOne, 0, 2, 2},
+                {"in[2]", types::kIndex, PortSpec::kOne, -1, 1, 1}},
+               {{"out[0]", types::kFloat, PortSpec::kOne, 0, 4, 4}},
+               {{QNN_OP_ROI_ALIGN_PARAM_IMG_SIZE_RATIO, ParamSpec::kFloats, Required(),
+                 "[2]: height, width of the original image over the input's"},
+                {QNN_OP_ROI_ALIGN_PARAM_NUM_SAMPLES_Y, ParamSpec::kInt, Default(-1), samples},
+                {QNN_OP_ROI_ALIGN_PARAM_NUM_SAMPLES_X, ParamSpec::kInt, Default(-1), samples},
+                {QNN_OP_ROI_ALIGN_PARAM_ALIGNED, ParamSpec::kBool, Default(false),
+                 "pixels lie half a pixel off their index"},
+                {QNN_OP_ROI_ALIGN_PARAM_ALLOW_INVALID_ROI, ParamSpec::kBool, Default(false),
+                 "no effect: regions of no size give 0, or one pixel where not aligned"}},
+               Rule,
+               Make};
+  def.sensitive_inputs = 2;
+  return def;
 }
 
 }  // namespace qnnrt

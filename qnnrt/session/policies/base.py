@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...memory import alloc
 from ...model import ContextBinary, Model
 from ...qnn.backend import Backend
 from ...qnn.graph import Graph
-from ...qnn.options import Custom
+from ...qnn.options import Custom, precision_config
 
 Buffer: TypeAlias = _core.Buffer
 
@@ -71,9 +71,9 @@ class MemoryPolicy:
         """Custom config structs of the context."""
         return []
 
-    def for_graph(self) -> list[Custom]:
+    def for_graph(self, precision: str | None, float32_nodes: Sequence[str]) -> list[Custom]:
         """Custom config structs of the graph."""
-        return []
+        return [*precision_config(self.backend.library, precision, float32_nodes)]
 
     def excludes_io(self, choices: Mapping[str, str]) -> bool:
         """Whether inputs and outputs stay out of the graph's scratch memory."""

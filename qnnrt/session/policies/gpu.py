@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from ...qnn.options import Custom
 from .base import MemoryPolicy
 
 Buffer: TypeAlias = _core.Buffer
+
+#: Precisions of sessions as the option of GPU backends.
+_PRECISIONS: Final = {"float32": "fp32", "float16": "fp16"}
 
 
 class ForeignGpuPolicy(MemoryPolicy):
@@ -43,8 +48,18 @@ class ForeignGpuPolicy(MemoryPolicy):
     def for_context(self) -> list[Custom]:
         return [*self._options.for_context()] if self._options else []
 
-    def for_graph(self) -> list[Custom]:
-        return [*self._options.for_graph()] if self._options else []
+    def for_graph(self, precision: str | None, float32_nodes: Sequence[str]) -> list[Custom]:
+        options = self._options or Options()
+        if float32_nodes:
+            raise ValueError("option 'float32_nodes' is for cpu and htp")
+        if precision is not None:
+            if precision not in _PRECISIONS:
+                raise ValueError(
+                    f"precision on gpu must be one of {', '.join(_PRECISIONS)}, not {precision!r}; "
+                    "see also options={'gpu': {'precision': ...}}"
+                )
+            options = replace(options, precision=_PRECISIONS[precision])
+        return [*options.for_graph()]
 
     def kind(self, buffer: Any) -> str:
         return "dma_buf" if isinstance(buffer, Buffer) else "opencl"

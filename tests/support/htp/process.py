@@ -16,9 +16,15 @@ from support.outside import PATHS
 
 
 def run_cases(
-    library: str, cases: Sequence[Case], timeout: float = 1800, **device: Any
+    library: str,
+    cases: Sequence[Case],
+    timeout: float = 1800,
+    custom: Sequence[bytes] = (),
+    **device: Any,
 ) -> list[Outcome]:
     """The outcome of every case, in order; "crash" for one that took the process with it.
+
+    custom: structs of the graphs' own options.
 
     Raises:
         RuntimeError: the process does not get as far as the first case.
@@ -27,7 +33,7 @@ def run_cases(
     while len(done) < len(cases):
         child = subprocess.run(
             [sys.executable, "-m", __name__],
-            input=pickle.dumps((library, device, cases[len(done) :])),
+            input=pickle.dumps((library, device, custom, cases[len(done) :])),
             capture_output=True,
             timeout=timeout,
             check=False,
@@ -60,11 +66,11 @@ def _serve(job: BinaryIO, out: BinaryIO) -> None:
         out.write(struct.pack("<I", len(record)) + record)
         out.flush()
 
-    library, device, cases = pickle.load(job)
+    library, device, custom, cases = pickle.load(job)
     backend = qnn.Backend.open(library, log_level="error", **device)
     answer("ready")
     for case in cases:
-        answer(outcome(backend, case))
+        answer(outcome(backend, case, custom))
     os._exit(0)  # whatever a foreign library does at its exit does not matter here
 
 

@@ -92,6 +92,12 @@ def portable(case: Case) -> list[str]:
         return true(case, run(s, case))
 
 
+def bfloat16(case: Case) -> list[str]:
+    """Floats between nodes in 16 bits: operands and results of each node rounded to 8 of them."""
+    with session(case, threads=1, precision="bfloat16") as s:
+        return true(case, run(s, case), least=2.0**-9)
+
+
 def exposed(case: Case) -> list[str]:
     """Every tensor is an output: nothing is merged, nothing shares memory."""
     model = replace(case.model, outputs=[n for node in case.model.nodes for n in node.outputs if n])
@@ -163,8 +169,9 @@ def _taken(case: Case, backend: str, **options: Any) -> Iterator[qnnrt.Session]:
 
 
 CHECKS: dict[str, Callable[[Case], list[str]]] = {
-    "float64": float64, "portable": portable, "exposed": exposed, "threads": threads, "raw": raw,
-    "async": asynchronous, "again": again, "binary": binary, "htp": htp, "lpai": lpai, "gpu": gpu,
+    "float64": float64, "portable": portable, "bfloat16": bfloat16, "exposed": exposed,
+    "threads": threads, "raw": raw, "async": asynchronous, "again": again,
+    "binary": binary, "htp": htp, "lpai": lpai, "gpu": gpu,
 }  # fmt: skip
 #: Those of a run that names none.
 USUAL = tuple(name for name in CHECKS if name != "gpu")
