@@ -42,7 +42,8 @@ def test_run_writes_what_the_interpreter_computes(
 def test_bench_compares_with_the_runtime_of_the_format(model: Path, capsys: Capture) -> None:
     assert main(["bench", str(model), "--iterations", "3", "--threads", "1", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert list(report["ways"]) == ["zero-copy", "copying", "ai-edge-litert"]
+    # And the fastest precision of the processor, where that is not float32.
+    assert list(report["ways"])[:3] == ["zero-copy", "copying", "ai-edge-litert"]
     assert report["copied_bytes"] == 0
 
 

@@ -31,15 +31,16 @@ from support.tflite.models import F32, ends, expected, toy
 pytestmark = pytest.mark.foreign
 
 
-def ran(delegate: QnnDelegate) -> np.ndarray:
-    """The toy model once, with the delegate."""
+def ran(delegate: QnnDelegate, half: bool = False) -> np.ndarray:
+    """The toy model once, with the delegate; half: in half precision."""
     with Interpreter(model_content=toy(), experimental_delegates=[delegate]) as it:
         it.allocate_tensors()
         x = np.linspace(-4, 4, 32, dtype=F32).reshape(1, 32)
         it.set_tensor(0, x)
         it.invoke()
         found = it.get_tensor(ends(it)[1])
-        np.testing.assert_array_equal(found, expected(x))
+        wanted = expected(x.astype(np.float16).astype(F32)) if half else expected(x)
+        np.testing.assert_array_equal(found, wanted.astype(np.float16) if half else wanted)
         return found
 
 
@@ -161,7 +162,7 @@ def test_graph_options_reach_the_backend() -> None:
     assert all(len(blob) == 56 for blob in htp.graph_config())
     assert HtpOptions().graph_config() == []
     with QnnDelegate(backend_type="htp", htp_options=htp, graph_priority="high") as d:
-        ran(d)
+        ran(d, half=True)
     many = HtpOptions(num_hvx_threads=5000)  # which the backend refuses
     with QnnDelegate(backend_type="htp", htp_options=many) as d, pytest.raises(qnnrt.QnnError):
         ran(d)

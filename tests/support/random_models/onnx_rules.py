@@ -361,3 +361,29 @@ def quantize(g: OnnxGrowing, op: str) -> Plan:
     info = np.iinfo(kind)
     zero = g.const(np.asarray(g.rng.integers(info.min // 2, info.max // 2, count)).astype(kind))
     return Plan([x, scale, zero], {"axis": axis} if g.opset >= 13 and per_axis else {})
+
+
+def _zero_points(g: OnnxGrowing, kinds: tuple[str, str], columns: int) -> list[str]:
+    """None, the first one's, or both; that of the second may be one for each column."""
+    points = []
+    for which, kind in enumerate(kinds[: g.int(0, 2)]):
+        info = np.iinfo(kind)
+        count = (columns,) if which and columns and g.chance(0.3) else ()
+        points.append(g.const(np.asarray(g.rng.integers(info.min, info.max, count)).astype(kind)))
+    return points
+
+
+@rule("MatMulInteger")
+def matmul_integer(g: OnnxGrowing, op: str) -> Plan:
+    a = g.x(("uint8", "int8"), low=2, high=4)
+    kind, columns = g.choice(("uint8", "int8")), g.choice((1, 2, 5, 8, 17))
+    lead = g.shape(a)[:-2] if g.chance(0.3) else ()
+    info = np.iinfo(kind)
+    shape = (*lead, g.shape(a)[-1], columns)
+    b = g.const(np.asarray(g.rng.integers(info.min, info.max + 1, shape)).astype(kind))
+    return Plan([a, b, *_zero_points(g, (g.types[a], kind), 0 if lead else columns)])
+
+
+@rule("DynamicQuantizeLinear")
+def dynamic_quantize(g: OnnxGrowing, op: str) -> Plan:
+    return Plan([g.x(("float32",))], {}, [True, True, True])

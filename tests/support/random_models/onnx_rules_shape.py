@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -271,12 +272,12 @@ def reverse_sequence(g: OnnxGrowing, op: str) -> Plan:
 # ---- areas
 
 
-def image(g: OnnxGrowing, rank: int) -> str:
+def image(g: OnnxGrowing, rank: int, types: Sequence[str] = F32) -> str:
     def make() -> Shape:
         space = tuple(g.int(1, (0, 16, 9, 5)[rank]) for _ in range(rank))
         return (g.choice((1, 1, 2)), g.choice((1, 2, 3, 4, 8, 16)), *space)
 
-    return g.x(F32, rank + 2, rank + 2, fits=lambda s: s[1] <= 24 and s[0] <= 8, make=make)
+    return g.x(types, rank + 2, rank + 2, fits=lambda s: s[1] <= 24 and s[0] <= 8, make=make)
 
 
 def _windows(
@@ -322,6 +323,21 @@ def conv(g: OnnxGrowing, op: str) -> Plan:
     w = g.like(x, (outputs, channels // groups, *kernel), (-1, 1), constant=g.chance(0.9))
     bias = [g.like(x, (outputs,), constant=g.chance(0.9))] if g.chance(0.6) else []
     return Plan([x, w, *bias], attrs | ({"group": groups} if groups > 1 else {}))
+
+
+@rule("ConvInteger")
+def conv_integer(g: OnnxGrowing, op: str) -> Plan:
+    x = image(g, g.choice((1, 2, 2, 2, 3)), ("uint8", "int8"))
+    attrs = _windows(g, x, True, exact=True)
+    channels, kind = g.shape(x)[1], g.choice(("uint8", "int8"))
+    groups = g.choice([*divisors(channels), 1, 1, channels])
+    outputs = groups * g.choice((1, 2, 3))
+    info = np.iinfo(kind)
+    shape = (outputs, channels // groups, *attrs["kernel_shape"])
+    w = g.const(g.rng.integers(info.min, info.max + 1, shape).astype(kind))
+    points = [(np.iinfo(k), k) for k in (g.types[x], kind)][: g.int(0, 2)]
+    zeros = [g.const(np.asarray(g.rng.integers(i.min, i.max), k)) for i, k in points]
+    return Plan([x, w, *zeros], attrs | ({"group": groups} if groups > 1 else {}))
 
 
 @rule("ConvTranspose")
