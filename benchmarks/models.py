@@ -166,7 +166,7 @@ def main() -> None:
         bench.finish()
         return
     cores = len(os.sched_getaffinity(0))
-    counts = options.threads or sorted({1, min(2, cores)})
+    counts = options.threads or sorted({1, 1 if bench.smoke else min(2, cores)})
     ratios: dict[str, list[float]] = {}
     for name, precision, tiny in cases(bench):
         with folder_of(options.folder) as folder:

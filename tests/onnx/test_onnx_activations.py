@@ -150,6 +150,22 @@ def test_what_only_looks_like_one_stays(case: str) -> None:
         assert not fused & {"Swish", "HardSwish", "GeluTanh", "Gelu", "Mish"}
 
 
+@pytest.mark.parametrize("limit", [50.0, 5000.0, 1e6])
+@pytest.mark.parametrize("op", ["Min", "Clip"])
+def test_a_clamp_far_out_stays(op: str, limit: float) -> None:
+    def build(g: GraphMaker, x: str) -> str:
+        y = g("Mul", x, g("HardSigmoid", x, alpha=1 / 6, beta=0.5))  # hard-swish
+        if op == "Min":
+            return g("Min", y, g.const(limit))
+        return g("Clip", y, g.const(-limit), g.const(limit))
+
+    g = GraphMaker(1)
+    proto = g.model({"x": (onnx.TensorProto.FLOAT, (4,))}, {"y": build(g, "x")}, 17)
+    with qnnrt.Session(importer.load(proto), backend="cpu") as session:
+        found = session.run({"x": np.array([-3 * limit, 1, 0.9 * limit, 3 * limit], np.float32)})
+    np.testing.assert_allclose(found["y"], [0, 2 / 3, 0.9 * limit, limit], rtol=1e-6)
+
+
 def test_a_value_inside_that_is_an_output_stays() -> None:
     g = GraphMaker(1)
     x = g("MatMul", "x", g.weight(SIZE, SIZE))

@@ -17,12 +17,13 @@ namespace {
 
 constexpr size_t kMostNodes = 12;  // Gelu by tanh has nine
 
-// The functions below differ from each other at several of them, and bend between them.
-constexpr std::array kPoints = {-30.0f, -9.0f,  -6.0f, -5.0f,  -4.0f, -3.5f, -3.0f, -2.9f, -2.5f,
-                                -2.0f,  -1.7f,  -1.5f, -1.25f, -1.0f, -0.8f, -0.6f, -0.4f, -0.2f,
-                                -0.1f,  -1e-3f, 0.0f,  1e-3f,  0.1f,  0.2f,  0.4f,  0.6f,  0.8f,
-                                1.0f,   1.25f,  1.5f,  1.7f,   2.0f,  2.5f,  2.9f,  3.0f,  3.5f,
-                                4.0f,   5.0f,   6.0f,  9.0f,   30.0f};
+// The functions below differ from each other at several of them, and bend between them. The last
+// ones show a clamp far out.
+constexpr std::array kPoints = {
+    -30.0f, -9.0f, -6.0f, -5.0f, -4.0f, -3.5f, -3.0f,  -2.9f, -2.5f, -2.0f, -1.7f, -1.5f, -1.25f,
+    -1.0f,  -0.8f, -0.6f, -0.4f, -0.2f, -0.1f, -1e-3f, 0.0f,  1e-3f, 0.1f,  0.2f,  0.4f,  0.6f,
+    0.8f,   1.0f,  1.25f, 1.5f,  1.7f,  2.0f,  2.5f,   2.9f,  3.0f,  3.5f,  4.0f,  5.0f,  6.0f,
+    9.0f,   30.0f, -1e2f, 1e2f,  -1e3f, 1e3f,  -1e5f,  1e5f,  -1e9f, 1e9f};
 constexpr size_t kOne = 27;  // the point 1
 static_assert(kPoints[kOne] == 1.0f);
 using Values = std::array<float, kPoints.size()>;
