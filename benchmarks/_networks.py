@@ -21,19 +21,10 @@ from onnx import version_converter
 REPOSITORY = Path(__file__).parents[1]
 sys.path += [str(REPOSITORY / "tools"), str(REPOSITORY / "tests/models")]
 
+from zoo.networks import NAMES as LIGHT  # noqa: E402
+
 Feeds = dict[str, np.ndarray]
 
-LIGHT = (
-    "bvlc_alexnet",
-    "densenet121",
-    "inception_v1",
-    "inception_v2",
-    "resnet50",
-    "shufflenet",
-    "squeezenet",
-    "vgg19",
-    "zfnet512",
-)
 PRECISIONS = ("float32", "bfloat16", "int8", "a16w8")
 QUANTIZED = ("int8", "a16w8")
 SEED, CALIBRATION = 2, (3, 4, 5)

@@ -30,18 +30,16 @@ from qnnrt.model import Model, Node, Tensor
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
+from zoo.networks import NAMES
+
 SECTIONS = ("empty", "io", "matmul", "networks")
-MODELS = (
-    "bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 "
-    "shufflenet squeezenet vgg19 zfnet512"
-)
 F32 = np.dtype(np.float32)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products")
-    parser.add_argument("--models", nargs="+", choices=MODELS.split(), metavar="NAME")
+    parser.add_argument("--models", nargs="+", choices=NAMES, metavar="NAME")
     parser.add_argument("--tuning", action="store_true", help="measure kernels' variants first")
 
 
@@ -288,7 +286,7 @@ def main() -> None:
             usual = [64] if bench.smoke else [512] if on_cpu else [1024, 2048, 4096, 8192]
             matmul(bench, backend, given.sizes or usual)
         if "networks" in given.sections:
-            networks(bench, backend, given.models or (["small"] if bench.smoke else MODELS.split()))
+            networks(bench, backend, given.models or (["small"] if bench.smoke else NAMES))
     bench.finish()
 
 

@@ -31,18 +31,9 @@ from qnnrt import planning
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tools"))
 
+from zoo.networks import NAMES  # noqa: E402
+
 Items = list[planning.Item]
-NETWORKS = [
-    "bvlc_alexnet",
-    "densenet121",
-    "inception_v1",
-    "inception_v2",
-    "resnet50",
-    "shufflenet",
-    "squeezenet",
-    "vgg19",
-    "zfnet512",
-]
 EFFORTS = ("size", "portfolio", "exact")
 
 
@@ -162,7 +153,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main() -> None:
     bench = Benchmark("planner", __doc__, rounds=5, more=arguments)
-    names = ["squeezenet"] if bench.smoke else NETWORKS
+    names = ["squeezenet"] if bench.smoke else NAMES
     budget = 200 if bench.smoke else bench.options.budget_ms
     graphs = 20 if bench.smoke else 1000
     hard = "AF" if bench.smoke else "ABCDEFGHIJK"

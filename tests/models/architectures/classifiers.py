@@ -66,6 +66,21 @@ def inverted_stages(
     return blocks, channels
 
 
+def inverted_network(
+    stages: list[tuple[int, int, int, int, int]], act: type[nn.Module], tiny: bool, excites: bool
+) -> Built:
+    """A stem, the stages (three where it is tiny), a last convolution and the classifier."""
+    blocks, channels = inverted_stages(32, stages[:3] if tiny else stages, act, excites)
+    last = 64 if tiny else 1280
+    module = nn.Sequential(
+        ConvNorm(3, 32, 3, 2, act=act),
+        *blocks,
+        ConvNorm(channels, last, act=act),
+        Classifier(last, 10 if tiny else 1000),
+    )
+    return module, image(tiny)
+
+
 MOBILENET_V2 = [
     (1, 16, 1, 1, 3),
     (6, 24, 2, 2, 3),
@@ -78,16 +93,7 @@ MOBILENET_V2 = [
 
 
 def mobilenet_v2(tiny: bool) -> Built:
-    stages = MOBILENET_V2[:3] if tiny else MOBILENET_V2
-    blocks, channels = inverted_stages(32, stages, nn.ReLU6, excites=False)
-    last = 64 if tiny else 1280
-    module = nn.Sequential(
-        ConvNorm(3, 32, 3, 2, act=nn.ReLU6),
-        *blocks,
-        ConvNorm(channels, last, act=nn.ReLU6),
-        Classifier(last, 10 if tiny else 1000),
-    )
-    return module, image(tiny)
+    return inverted_network(MOBILENET_V2, nn.ReLU6, tiny, excites=False)
 
 
 # hidden, outputs, size, stride, squeezes, hard swish
@@ -147,16 +153,7 @@ EFFICIENTNET_B0 = [
 
 def efficientnet(tiny: bool) -> Built:
     """B0."""
-    stages = EFFICIENTNET_B0[:3] if tiny else EFFICIENTNET_B0
-    blocks, channels = inverted_stages(32, stages, nn.SiLU, excites=True)
-    last = 64 if tiny else 1280
-    module = nn.Sequential(
-        ConvNorm(3, 32, 3, 2, act=nn.SiLU),
-        *blocks,
-        ConvNorm(channels, last, act=nn.SiLU),
-        Classifier(last, 10 if tiny else 1000),
-    )
-    return module, image(tiny)
+    return inverted_network(EFFICIENTNET_B0, nn.SiLU, tiny, excites=True)
 
 
 class Bottleneck(nn.Module):
