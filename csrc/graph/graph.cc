@@ -180,9 +180,9 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
   UseClientMemory(&options);
   NodeGraph graph(std::move(ordered));
   QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));
-  QNNRT_RETURN_IF_ERROR(
-      RunPasses(&graph, Threads(options.kernels.threads), &prepared.passes, interrupt));
   const Qnn_DataType_t stored = StoredFloats(options_.precision);
+  QNNRT_RETURN_IF_ERROR(RunPasses(&graph, Threads(options.kernels.threads), &prepared.passes,
+                                  interrupt, PassLevel::kAll, {stored, &kept}));
   if (stored != QNN_DATATYPE_FLOAT_32) {
     int changes = 0;
     QNNRT_RETURN_IF_ERROR(LowerPrecision(&graph, stored, kept, &changes));

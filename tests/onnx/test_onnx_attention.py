@@ -164,3 +164,22 @@ def test_a_saved_graph_keeps_it(tmp_path: Path) -> None:
         session.save_binary(path)
     with qnnrt.Session(qnnrt.load(path), backend="cpu") as session:
         np.testing.assert_array_equal(session.run(feeds)["y"], wanted)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("number", [-np.inf, -3.4e38, -10.0])
+def test_scores_that_a_constant_chooses_are_masked(number: float, keeps: bool) -> None:
+    g, feeds = GraphMaker(1), _feeds()
+    inner, _ = _ordinary(g)
+    chosen = np.tri(ROWS, KEYS, dtype=bool)
+    given = [inner["scores"], g.const(np.float32(number))]
+    scores = g("Where", g.const(chosen == keeps), *(given if keeps else given[::-1]))
+    y = g("MatMul", g("Softmax", scores, axis=-1), g("Transpose", "v", perm=[0, 2, 1, 3]))
+    with qnnrt.Session(_load(g, feeds, {"y": y}), backend="cpu") as session:
+        assert (_steps(session) == [ATTENTION]) == (number < -1e30)
+        found = session.run(feeds)["y"]
+    q, k, v = (_turned(feeds[n]).astype(np.float64) for n in "qkv")
+    scores = np.where(chosen, FACTOR * q @ np.swapaxes(k, -1, -2), number)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)

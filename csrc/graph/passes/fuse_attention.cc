@@ -2,19 +2,27 @@
 // stores the scores, and reads and writes transposed tensors where they lie.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "abi/qnn_op_names.h"
 #include "graph/passes/node_graph.h"
 #include "ops/matmul/attention.h"
+#include "ops/tiles.h"
 
 namespace qnnrt {
 namespace {
 
 // Scores that a cache next to a core holds cost little to store, and the library's products are
 // faster there; few rows do not pay for packing keys and values, few keys not for the blocks.
-constexpr uint64_t kLeastScores = 512 * 1024;
-constexpr uint32_t kLeastRows = 32, kLeastKeys = 128;
+struct Least {
+  uint64_t scores;
+  uint32_t rows, keys;
+};
+constexpr Least kLeast = {512 * 1024, 32, 128};
+// On matrix tiles the products are as fast as the library's, and all that lies between is saved.
+constexpr Least kLeastOnTiles = {4 * 1024, 8, 16};
 
 using Strides = std::array<uint32_t, 4>;
 
@@ -50,8 +58,50 @@ const Node* Producer(const NodeGraph& graph, const Tensor* tensor) {
   return at < 0 ? nullptr : &graph.nodes[static_cast<size_t>(at)];
 }
 
-// Where a matrix lies: what a Transpose makes is read before it.
-std::optional<View> Seen(const NodeGraph& graph, const Tensor* tensor, bool turned) {
+std::optional<float> Number(const Tensor* tensor) {
+  if (!IsStaticFloat(tensor) || tensor->elements() != 1) return std::nullopt;
+  return StaticFloats(*tensor)[0];
+}
+
+// Of a product with one number, or a quotient: the number, and which input it scales.
+struct Scaled {
+  float factor;
+  size_t input;
+};
+std::optional<Scaled> ScaledBy(const Node& node) {
+  const bool divides = node.type == QNN_OP_ELEMENT_WISE_DIVIDE;
+  Scaled found{1, 0};
+  std::optional<float> factor = Number(node.inputs[1]);
+  if (!factor && !divides) {
+    factor = Number(node.inputs[0]);
+    found.input = 1;
+  }
+  if (!factor || node.inputs[found.input]->shape != node.outputs[0]->shape) return std::nullopt;
+  found.factor = divides ? 1.0f / *factor : *factor;
+  return found;
+}
+
+// What a tensor was before it was scaled by numbers; `scale` gets them.
+const Tensor* Unscaled(const NodeGraph& graph, const Tensor* tensor, float* scale) {
+  for (const Node* node = Producer(graph, tensor); node != nullptr;
+       node = Producer(graph, tensor)) {
+    if (!IsPlain(*node, QNN_OP_ELEMENT_WISE_MULTIPLY) &&
+        !IsPlain(*node, QNN_OP_ELEMENT_WISE_DIVIDE)) {
+      break;
+    }
+    const std::optional<Scaled> scaled = ScaledBy(*node);
+    if (!scaled || node->inputs[scaled->input]->dtype != QNN_DATATYPE_FLOAT_32) break;
+    *scale *= scaled->factor;
+    tensor = node->inputs[scaled->input];
+  }
+  return tensor;
+}
+
+// Where a matrix lies: what a Transpose makes is read before it, and what scales it, too, where the
+// scale is wanted.
+std::optional<View> Seen(const NodeGraph& graph, const Tensor* tensor, bool turned,
+                         float* scale = nullptr) {
+  if (scale != nullptr) tensor = Unscaled(graph, tensor, scale);
   if (tensor->shape.size() < 2 || tensor->shape.size() > 4) return std::nullopt;
   View view;
   view.tensor = tensor;
@@ -62,6 +112,7 @@ std::optional<View> Seen(const NodeGraph& graph, const Tensor* tensor, bool turn
     const std::vector<uint32_t> dense = DenseStrides(view.tensor->shape);
     const std::vector<int64_t> perm = before->Ints("perm");
     for (size_t i = 0; i < perm.size(); ++i) strides[i] = dense[static_cast<size_t>(perm[i])];
+    if (scale != nullptr) view.tensor = Unscaled(graph, view.tensor, scale);
   }
   Place(tensor->shape, strides, &view);
   if (turned) {
@@ -78,22 +129,67 @@ int PrivateNode(const NodeGraph& graph, const Tensor* tensor, const char* type) 
   return IsPlain(graph.nodes[static_cast<size_t>(at)], type) ? at : -1;
 }
 
-std::optional<float> Number(const Tensor* tensor) {
-  if (!IsStaticFloat(tensor) || tensor->elements() != 1) return std::nullopt;
-  return StaticFloats(*tensor)[0];
-}
+// Scores that a constant chooses, and a number in place of the others.
+struct Choice {
+  const Tensor* condition = nullptr;
+  bool keeps = true;  // where it is true
+  float number = 0;
+};
 
 struct Found {
   std::vector<size_t> nodes;  // all but the last product
   View q, k, v, mask;
+  Choice choice;  // in place of a mask
   float scale = 1;
 };
+
+// A number so low that nothing is left of the scores in its place, nor of scores added to it.
+constexpr float kNothing = -1e30f;
+
+// The scores behind the choice of a node, if it is one.
+const Tensor* Chosen(const NodeGraph& graph, const Tensor* scores, Found* found) {
+  const int at = PrivateNode(graph, scores, QNN_OP_ELEMENT_WISE_SELECT);
+  if (at < 0) return scores;
+  const Node& node = graph.nodes[static_cast<size_t>(at)];
+  const Tensor* condition = node.inputs[0];
+  for (size_t i : {1, 2}) {
+    const std::optional<float> number = Number(node.inputs[3 - i]);
+    if (!number || !(*number <= kNothing) || node.inputs[i]->shape != scores->shape) continue;
+    if (!condition->is_static() || condition->dtype != QNN_DATATYPE_BOOL_8) continue;
+    if (condition->shape.size() > 4 || condition->shape.empty() ||
+        condition->shape.back() != scores->shape.back()) {
+      continue;
+    }
+    found->choice = {condition, i == 1, *number};
+    Place(condition->shape, DenseStrides(condition->shape), &found->mask);
+    found->mask.strides[3] = 1;
+    found->nodes.push_back(static_cast<size_t>(at));
+    return node.inputs[i];
+  }
+  return scores;
+}
+
+// The same as a mask that is added.
+Result<const Tensor*> MaskOf(NodeGraph* graph, const Choice& choice) {
+  Tensor* mask = graph->NewTensor(*choice.condition);
+  mask->type = QNN_TENSOR_TYPE_STATIC;
+  mask->dtype = QNN_DATATYPE_FLOAT_32;
+  mask->data = AlignedBytes::Make(mask->bytes());
+  if (mask->data == nullptr) return Status::OutOfMemory();
+  float* to = static_cast<float*>(mask->data->data());
+  const uint8_t* from = choice.condition->data_as<uint8_t>();
+  for (size_t i = 0; i < mask->elements(); ++i) {
+    to[i] = (from[i] != 0) == choice.keeps ? 0.0f : choice.number;
+  }
+  return mask;
+}
 
 // The product of queries and keys behind `scores`, with what scales and masks it.
 bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
   const Shape shape = scores->shape;
+  scores = Chosen(graph, scores, found);
   int at = PrivateNode(graph, scores, QNN_OP_ELEMENT_WISE_ADD);
-  if (at >= 0) {
+  if (at >= 0 && found->choice.condition == nullptr) {
     const Node& add = graph.nodes[static_cast<size_t>(at)];
     // The mask is what no product makes.
     size_t which = 2;
@@ -121,17 +217,11 @@ bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
     at = PrivateNode(graph, scores, type);
     if (at < 0) continue;
     const Node& node = graph.nodes[static_cast<size_t>(at)];
-    const bool divides = node.type == QNN_OP_ELEMENT_WISE_DIVIDE;
-    size_t which = 0;
-    std::optional<float> factor = Number(node.inputs[1]);
-    if (!factor && !divides) {
-      factor = Number(node.inputs[0]);
-      which = 1;
-    }
-    if (!factor || node.inputs[which]->shape != shape) return false;
-    found->scale *= divides ? 1.0f / *factor : *factor;
+    const std::optional<Scaled> scaled = ScaledBy(node);
+    if (!scaled) return false;
+    found->scale *= scaled->factor;
     found->nodes.push_back(static_cast<size_t>(at));
-    scores = node.inputs[which];
+    scores = node.inputs[scaled->input];
   }
   at = PrivateNode(graph, scores, QNN_OP_MAT_MUL);
   if (at < 0) return false;
@@ -139,8 +229,8 @@ bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
   if (product.HasInput(2) || product.inputs[0]->is_static() || product.inputs[1]->is_static()) {
     return false;
   }
-  const auto q = Seen(graph, product.inputs[0], product.Bool("transpose_in0"));
-  const auto k = Seen(graph, product.inputs[1], !product.Bool("transpose_in1"));
+  const auto q = Seen(graph, product.inputs[0], product.Bool("transpose_in0"), &found->scale);
+  const auto k = Seen(graph, product.inputs[1], !product.Bool("transpose_in1"), &found->scale);
   if (!q || !k) return false;
   found->q = *q;
   found->k = *k;
@@ -164,7 +254,9 @@ std::optional<Found> Match(const NodeGraph& graph, const Node& last) {
   found.nodes.push_back(static_cast<size_t>(at));
   const auto v = Seen(graph, last.inputs[1], last.Bool("transpose_in1"));
   if (!v || !Scores(graph, softmax.inputs[0], &found)) return std::nullopt;
-  if (beta != 1 && found.mask.tensor != nullptr) return std::nullopt;
+  if (beta != 1 && (found.mask.tensor != nullptr || found.choice.condition != nullptr)) {
+    return std::nullopt;
+  }
   found.scale *= beta;
   found.v = *v;
   return found;
@@ -194,10 +286,15 @@ int Reader(const NodeGraph& graph, const Tensor* tensor, size_t after) {
 
 }  // namespace
 
-Status FuseAttention(NodeGraph* graph, int* changes) {
+Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes) {
+  // A device in half precision rounds the scores.
+  if (floats.type == QNN_DATATYPE_FLOAT_16) return {};
+  const bool tiles = floats.type == QNN_DATATYPE_BFLOAT_16 && HasTiles();
+  const Least& least = tiles ? kLeastOnTiles : kLeast;
   std::vector<bool> dead(graph->nodes.size(), false);
+  std::map<std::tuple<const void*, bool, float>, const Tensor*> masks;
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
-    const std::optional<Found> found = Match(*graph, graph->nodes[i]);
+    std::optional<Found> found = Match(*graph, graph->nodes[i]);
     if (!found) continue;
     const Tensor* out = graph->nodes[i].outputs[0];
     if (out->shape.size() > 4) continue;
@@ -213,7 +310,20 @@ Status FuseAttention(NodeGraph* graph, int* changes) {
     }
     fits &= IsOneFor(found->mask.dims[2], dims[2]);
     const uint64_t scores = uint64_t{1} * dims[0] * dims[1] * dims[2] * dims[3];
-    if (!fits || scores < kLeastScores || dims[2] < kLeastRows || dims[3] < kLeastKeys) continue;
+    if (!fits || scores < least.scores || dims[2] < least.rows || dims[3] < least.keys) continue;
+    const auto kept = [&](const Node& node) { return floats.kept->nodes.count(node.name) != 0; };
+    if (floats.kept != nullptr &&
+        (kept(graph->nodes[i]) || std::any_of(found->nodes.begin(), found->nodes.end(),
+                                              [&](size_t n) { return kept(graph->nodes[n]); }))) {
+      continue;
+    }
+    if (const Choice& choice = found->choice; choice.condition != nullptr) {
+      const Tensor*& mask = masks[{choice.condition->data->data(), choice.keeps, choice.number}];
+      if (mask == nullptr) {
+        QNNRT_ASSIGN_OR_RETURN(mask, MaskOf(graph, choice));
+      }
+      found->mask.tensor = mask;
+    }
     // What transposes the result writes in its stead, where rows stay rows.
     size_t at = i;
     const int reader = Reader(*graph, out, i + 1);

@@ -110,7 +110,7 @@ std::vector<float> StaticFloats(const Tensor& tensor) {
 }
 
 Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassReport>* report,
-                 const Interrupt* interrupt, PassLevel level) {
+                 const Interrupt* interrupt, PassLevel level, const FloatStorage& floats) {
   graph->Index();
   auto run = [&](PassLevel least, const char* name, auto pass) -> Status {
     int changes = 0;
@@ -136,8 +136,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
       run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "split products", [&](int* n) { return SplitProducts(graph, n); }));
-  QNNRT_RETURN_IF_ERROR(
-      run(PassLevel::kAll, "fuse attention", [&](int* n) { return FuseAttention(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse attention",
+                            [&](int* n) { return FuseAttention(graph, floats, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "find activations", [&](int* n) { return FindActivations(graph, level, n); }));
   QNNRT_RETURN_IF_ERROR(

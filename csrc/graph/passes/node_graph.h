@@ -64,10 +64,24 @@ constexpr size_t kMostPostOps = 4;
 // makes sense for any kernels, kAll also what this runtime's kernels take.
 enum class PassLevel : uint8_t { kConstants, kPortable, kAll };
 
+// Nodes that compute in FLOAT_32 whatever the precision, and the tensors that they touched before
+// passes fused them with others.
+struct KeptFloats {
+  std::unordered_set<std::string> nodes;
+  std::vector<const Tensor*> tensors;
+};
+
+// How the floats between nodes will be stored when all passes are through, where that is known.
+struct FloatStorage {
+  Qnn_DataType_t type = QNN_DATATYPE_FLOAT_32;
+  const KeptFloats* kept = nullptr;
+};
+
 // The passes of a level in their order, once. Numerics stay within float rounding; app tensors are
 // never touched. Each has a file here. The interrupt is checked between them.
 Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassReport>* report,
-                 const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll);
+                 const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll,
+                 const FloatStorage& floats = {});
 
 Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
 Status FuseDynamic(NodeGraph* graph,
@@ -79,19 +93,14 @@ Status CancelTransposes(NodeGraph* graph,
 Status FoldScales(NodeGraph* graph, const Threads& threads,
                   int* changes);  // batchnorm, per-channel multiply and add, into weights
 Status SplitProducts(NodeGraph* graph, int* changes);  // of which parts are taken
-Status FuseAttention(NodeGraph* graph, int* changes);  // product, softmax, product
+Status FuseAttention(NodeGraph* graph, const FloatStorage& floats,
+                     int* changes);  // product, softmax, product
 Status FindActivations(NodeGraph* graph, PassLevel level,
                        int* changes);  // in arithmetic; below kAll, those that are ops
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);
 
-// Nodes that compute in FLOAT_32 whatever the precision, and the tensors that they touched before
-// passes fused them with others.
-struct KeptFloats {
-  std::unordered_set<std::string> nodes;
-  std::vector<const Tensor*> tensors;
-};
 // Errors: a name that no node has.
 Result<KeptFloats> FindKeptFloats(const NodeGraph& graph, const std::vector<std::string>& names);
 

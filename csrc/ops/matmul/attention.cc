@@ -18,14 +18,8 @@ constexpr size_t kScores = 64 * 1024;  // of one block of rows: 256 KiB
 constexpr size_t kMostTiles = 8;       // of its rows
 constexpr size_t kLanes = 16;          // partial results of a reduction, so that it vectorizes
 
-using Strides = std::array<size_t, 4>;
-
-struct Geometry {
-  size_t batch0, batch1, rows, keys, depth, width;
-  Strides q, k, v, mask, out;
-  float scale;
-  size_t heads() const { return batch0 * batch1; }
-};
+using Geometry = AttentionGeometry;
+using Strides = Geometry::Strides;
 
 Result<Geometry> Read(const Node& node) {
   const std::vector<int64_t> dims = node.Ints("dims"), strides = node.Ints("strides");
@@ -128,9 +122,9 @@ class Attention final : public Kernel {
     const float* v = static_cast<const float*>(args.in[2]);
     args.threads.For(g_.heads(), 1, [&](size_t begin, size_t end) {
       for (size_t head = begin; head < end; ++head) {
-        PackPanels({k + At(g_.k, head), g_.k[3], g_.k[2]}, g_.depth, g_.keys, 0,
+        PackPanels({k + g_.At(g_.k, head), g_.k[3], g_.k[2]}, g_.depth, g_.keys, 0,
                    PackedPanels(g_.keys), keys + head * keys_floats_);
-        PackPanels({v + At(g_.v, head), g_.v[2], g_.v[3]}, g_.keys, g_.width, 0,
+        PackPanels({v + g_.At(g_.v, head), g_.v[2], g_.v[3]}, g_.keys, g_.width, 0,
                    PackedPanels(g_.width), values + head * values_floats_);
       }
     });
@@ -149,15 +143,11 @@ class Attention final : public Kernel {
  private:
   static size_t Aligned(size_t floats) { return (floats + 15) / 16 * 16; }
 
-  size_t At(const Strides& strides, size_t head) const {
-    return head / g_.batch1 * strides[0] + head % g_.batch1 * strides[1];
-  }
-
   void Block(const ExecArgs& args, size_t head, size_t first, const float* keys,
              const float* values, float* slot) const {
     const size_t rows = std::min(block_, g_.rows - first);
     float *scores = slot, *queries = slot + block_ * g_.keys;
-    const float* q = static_cast<const float*>(args.in[0]) + At(g_.q, head) + first * g_.q[2];
+    const float* q = static_cast<const float*>(args.in[0]) + g_.At(g_.q, head) + first * g_.q[2];
     for (size_t r = 0; r < rows; ++r) {
       const float* from = q + r * g_.q[2];
       float* to = queries + r * g_.depth;
@@ -187,14 +177,14 @@ class Attention final : public Kernel {
     product(queries, g_.depth, keys, g_.keys, scores, g_.keys);
     const float* mask = nullptr;
     if (masked_) {
-      mask = static_cast<const float*>(args.in[3]) + At(g_.mask, head) + first * g_.mask[2];
+      mask = static_cast<const float*>(args.in[3]) + g_.At(g_.mask, head) + first * g_.mask[2];
     }
     float sums[kMostTiles * kMaxTileRows];
     for (size_t r = 0; r < rows; ++r) {
       sums[r] =
           exponentials_(scores + r * g_.keys, masked_ ? mask + r * g_.mask[2] : nullptr, g_.keys);
     }
-    float* out = static_cast<float*>(args.out[0]) + At(g_.out, head) + first * g_.out[2];
+    float* out = static_cast<float*>(args.out[0]) + g_.At(g_.out, head) + first * g_.out[2];
     product(scores, g_.keys, values, g_.width, out, g_.out[2]);
     for (size_t r = 0; r < rows; ++r) {
       float* row = out + r * g_.out[2];
@@ -212,6 +202,12 @@ class Attention final : public Kernel {
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
+  if (KernelPtr tiles = MakeTileAttention(node, g, options.threads)) return tiles;
+  const auto narrow = [](const Tensor* t) {
+    return t != nullptr && NarrowFloatOf(t->dtype) != nullptr;
+  };
+  if (narrow(node.outputs[0]) || std::any_of(node.inputs.begin(), node.inputs.end(), narrow))
+    return MakeViaFloat(*FindOp(node.type), node, options);
   return KernelPtr(new Attention(node, g, options.threads));
 }
 
@@ -220,17 +216,18 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
 OpDef AttentionOp() {
   OpDef def;
   def.type = kAttention;
-  def.inputs = {{"q", types::kF32, PortSpec::kOne},
-                {"k", types::kF32, PortSpec::kOne, 0},
-                {"v", types::kF32, PortSpec::kOne, 0},
-                {"mask", types::kF32, PortSpec::kOptional, 0}};
-  def.outputs = {{"out", types::kF32, PortSpec::kOne, 0}};
+  def.inputs = {{"q", types::kFloat, PortSpec::kOne},
+                {"k", types::kFloat, PortSpec::kOne, 0},
+                {"v", types::kFloat, PortSpec::kOne, 0},
+                {"mask", types::kFloat, PortSpec::kOptional, 0}};
+  def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0}};
   def.params = {{"scale", ParamSpec::kFloat, Required()},
                 {"dims", ParamSpec::kInts, Required()},
                 {"strides", ParamSpec::kInts, Required()}};
   def.infer = Infer;
   def.portable = Make;
-  def.flags = OpDef::kInternal;
+  def.flags = OpDef::kInternal | OpDef::kNativeHalf;
+  def.sensitive_inputs = 1u << 3;  // exponents; 16 bits do not hold the largest float, either
   return def;
 }
 

@@ -1,6 +1,8 @@
 // Attention, an op that only passes make (OpDef::kInternal).
 #pragma once
 
+#include <array>
+
 #include "ops/op.h"
 
 namespace qnnrt {
@@ -12,5 +14,22 @@ namespace qnnrt {
 //            mask [.., row, key] and out [.., row, width], in elements; 0 where one is for all
 constexpr char kAttention[] = "Attention";
 OpDef AttentionOp();
+
+// The same in numbers.
+struct AttentionGeometry {
+  using Strides = std::array<size_t, 4>;
+  size_t batch0, batch1, rows, keys, depth, width;
+  Strides q, k, v, mask, out;
+  float scale;
+
+  size_t heads() const { return batch0 * batch1; }
+  // Where a head begins.
+  size_t At(const Strides& strides, size_t head) const {
+    return head / batch1 * strides[0] + head % batch1 * strides[1];
+  }
+};
+
+// The kernel for BFLOAT_16 on matrix tiles; null where the types or the processor are others.
+KernelPtr MakeTileAttention(const Node& node, const AttentionGeometry& g, int threads);
 
 }  // namespace qnnrt

@@ -1,0 +1,196 @@
+#include "ops/tiles.h"
+
+#include "ops/isa.h"
+
+#ifdef QNNRT_TILES
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#endif
+
+namespace qnnrt {
+
+#ifdef QNNRT_TILES
+
+namespace {
+
+bool Tiles() {
+  unsigned a, b, c, d;
+  if (std::getenv("QNNRT_ISA") != nullptr || CpuIsa() != Isa::kAvx512) return false;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d >> 22 & 1) == 0 || (d >> 24 & 1) == 0) return false;  // AMX-BF16, AMX-TILE
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a >> 5 & 1) == 0) return false;  // rounding
+  // The state is large: Linux has a process ask for it.
+  constexpr long kAskForState = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+}
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+static_assert(sizeof(TileConfig) == 64);
+
+#define QNNRT_AMX __attribute__((target("amx-tile,amx-bf16")))
+#define QNNRT_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+
+__mmask32 First32(size_t count) {
+  return count >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((uint32_t{1} << count) - 1);
+}
+__mmask16 First16(size_t count) {
+  return count >= 16 ? static_cast<__mmask16>(0xffff)
+                     : static_cast<__mmask16>((uint32_t{1} << count) - 1);
+}
+
+// Columns whose elements lie side by side: a tile is its 16 columns, as pairs, transposed. Each of
+// four rounds interleaves the halves of the rows, which turns the bits of (row, column) by one.
+QNNRT_AVX512 void PackColumns(const uint16_t* from, size_t stride, size_t depth, size_t columns,
+                              uint16_t* to) {
+  const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i high =
+      _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
+  __m512i x[kTileColumns], y[kTileColumns];
+  for (size_t n = 0; n < kTileColumns; ++n) {
+    const size_t count = n < columns ? depth : 0;
+    x[n] = _mm512_maskz_loadu_epi16(First32(count), from + (count == 0 ? 0 : n * stride));
+  }
+  for (int round = 0; round < 4; ++round) {
+    for (size_t i = 0; i < 8; ++i) {
+      y[2 * i] = _mm512_permutex2var_epi32(x[i], low, x[i + 8]);
+      y[2 * i + 1] = _mm512_permutex2var_epi32(x[i], high, x[i + 8]);
+    }
+    for (size_t i = 0; i < 16; ++i) x[i] = y[i];
+  }
+  for (size_t i = 0; i < 16; ++i) _mm512_storeu_si512(to + 32 * i, x[i]);
+}
+
+// Rows whose elements lie side by side.
+QNNRT_AVX512 void PackRows(const uint16_t* from, size_t stride, size_t depth, size_t columns,
+                           uint16_t* to) {
+  const __mmask16 left = First16(columns);
+  for (size_t k = 0; k < kTileDepth; k += 2, to += 2 * kTileColumns) {
+    const __mmask16 even = k < depth ? left : __mmask16{0};
+    const __mmask16 odd = k + 1 < depth ? left : __mmask16{0};
+    const __m256i a = _mm256_maskz_loadu_epi16(even, from + (even == 0 ? 0 : k * stride));
+    const __m256i b = _mm256_maskz_loadu_epi16(odd, from + (odd == 0 ? 0 : (k + 1) * stride));
+    const __m512i wide = _mm512_maskz_slli_epi32(odd, _mm512_maskz_cvtepu16_epi32(odd, b), 16);
+    _mm512_storeu_si512(to, _mm512_or_si512(wide, _mm512_maskz_cvtepu16_epi32(even, a)));
+  }
+}
+
+void PackAny(const NarrowMatrix& b, size_t depth, size_t columns, uint16_t* to) {
+  for (size_t k = 0; k < kTileDepth; ++k) {
+    for (size_t n = 0; n < kTileColumns; ++n) {
+      const bool inside = k < depth && n < columns;
+      to[k / 2 * 2 * kTileColumns + 2 * n + k % 2] =
+          inside ? b.data[k * b.row_stride + n * b.column_stride] : uint16_t{0};
+    }
+  }
+}
+
+// What the compiler knows of memory has to be true before tiles are read and after they are stored.
+inline void MemoryBarrier() { asm volatile("" ::: "memory"); }
+
+// Two tiles of columns, or one, of as many rows.
+template <int kRowTiles, int kColumnTiles>
+QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
+  _tile_zero(0);
+  if constexpr (kColumnTiles > 1) _tile_zero(1);
+  if constexpr (kRowTiles > 1) _tile_zero(2);
+  if constexpr (kRowTiles > 1 && kColumnTiles > 1) _tile_zero(3);
+  const size_t lda = p.lda * sizeof(uint16_t), ldc = p.ldc * sizeof(float);
+  for (size_t k = 0; k < p.depth_tiles; ++k) {
+    const uint16_t* a = p.a + k * kTileDepth;
+    _tile_loadd(4, a, lda);
+    _tile_loadd(6, b + k * kTileElements, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kRowTiles > 1) {
+      _tile_loadd(5, a + kTileRows * p.lda, lda);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    if constexpr (kColumnTiles > 1) {
+      _tile_loadd(7, b + (p.depth_tiles + k) * kTileElements, 64);
+      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (kRowTiles > 1) _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, c, ldc);
+  if constexpr (kColumnTiles > 1) _tile_stored(1, c + kTileColumns, ldc);
+  if constexpr (kRowTiles > 1) {
+    _tile_stored(2, c + kTileRows * p.ldc, ldc);
+    if constexpr (kColumnTiles > 1) _tile_stored(3, c + kTileRows * p.ldc + kTileColumns, ldc);
+  }
+}
+
+template <int kRowTiles>
+void Multiply(const TileProduct& p) {
+  const size_t panel = p.depth_tiles * kTileElements;
+  size_t j = 0;
+  for (; j + 2 <= p.column_tiles; j += 2) {
+    Block<kRowTiles, 2>(p, p.b + j * panel, p.c + j * kTileColumns);
+  }
+  if (j < p.column_tiles) Block<kRowTiles, 1>(p, p.b + j * panel, p.c + j * kTileColumns);
+}
+
+QNNRT_AMX void Configure() {
+  TileConfig config;
+  for (size_t i = 0; i < 8; ++i) {
+    config.row_bytes[i] = 64;
+    config.rows[i] = kTileRows;
+  }
+  MemoryBarrier();
+  _tile_loadconfig(&config);
+}
+QNNRT_AMX void Release() { _tile_release(); }
+
+}  // namespace
+
+bool HasTiles() {
+  static const bool has = Tiles();
+  return has;
+}
+
+TileScope::TileScope() { Configure(); }
+TileScope::~TileScope() { Release(); }
+
+void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth_tiles,
+               size_t column_tiles, uint16_t* packed) {
+  for (size_t j = 0; j < column_tiles; ++j) {
+    const size_t n = std::min(columns, j * kTileColumns);
+    for (size_t i = 0; i < depth_tiles; ++i, packed += kTileElements) {
+      const size_t k = std::min(depth, i * kTileDepth);
+      const NarrowMatrix tile = {b.data + k * b.row_stride + n * b.column_stride, b.row_stride,
+                                 b.column_stride};
+      const size_t rows = std::min(kTileDepth, depth - k);
+      const size_t wide = rows == 0 ? 0 : std::min(kTileColumns, columns - n);
+      if (b.row_stride == 1) {
+        PackColumns(tile.data, b.column_stride, rows, wide, packed);
+      } else if (b.column_stride == 1) {
+        PackRows(tile.data, b.row_stride, rows, wide, packed);
+      } else {
+        PackAny(tile, rows, wide, packed);
+      }
+    }
+  }
+}
+
+void MultiplyTiles(const TileProduct& p) {
+  MemoryBarrier();
+  p.row_tiles > 1 ? Multiply<2>(p) : Multiply<1>(p);
+  MemoryBarrier();
+}
+
+#else
+
+bool HasTiles() { return false; }
+TileScope::TileScope() {}
+TileScope::~TileScope() {}
+void PackTiles(const NarrowMatrix&, size_t, size_t, size_t, size_t, uint16_t*) {}
+void MultiplyTiles(const TileProduct&) {}
+
+#endif
+
+}  // namespace qnnrt

@@ -1,0 +1,59 @@
+// Products of BFLOAT_16 with sums in FLOAT_32 on a processor's matrix tiles (AMX), for kernels that
+// hold what lies between two products in a cache. Single products are oneDNN's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Compilers that know the instructions: gcc 11, clang 12.
+#if defined(__x86_64__) && defined(__linux__) && \
+    (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#define QNNRT_TILES 1
+#endif
+
+namespace qnnrt {
+
+// Whether this processor has tiles and the system lets this process use them. QNNRT_ISA in the
+// environment, with whatever set (isa.h), leaves them out.
+bool HasTiles();
+
+constexpr size_t kTileRows = 16;                          // of operands A and of results
+constexpr size_t kTileColumns = 16;                       // of operands B and of results
+constexpr size_t kTileDepth = 32;                         // of operands
+constexpr size_t kTileElements = kTileRows * kTileDepth;  // of an operand, 1 KiB
+
+inline size_t TilesOf(size_t count, size_t size) { return (count + size - 1) / size; }
+
+// While it lives, the thread's tiles are set up for MultiplyTiles. Only where HasTiles.
+class TileScope {
+ public:
+  TileScope();
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+
+// B[k, n] = data[k * row_stride + n * column_stride]
+struct NarrowMatrix {
+  const uint16_t* data;
+  size_t row_stride, column_stride;
+};
+
+// B[depth, columns] as MultiplyTiles takes it: for each 16 columns the tiles of 32 rows, each with
+// two rows side by side, filled up with zeros: `tiles` of them.
+void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth_tiles,
+               size_t column_tiles, uint16_t* packed);
+
+// C = A x B, in whole tiles.
+struct TileProduct {
+  const uint16_t* a;
+  size_t lda;
+  const uint16_t* b;  // PackTiles
+  float* c;
+  size_t ldc;
+  size_t row_tiles;  // 1 or 2
+  size_t column_tiles, depth_tiles;
+};
+void MultiplyTiles(const TileProduct& p);
+
+}  // namespace qnnrt
