@@ -25,20 +25,22 @@ bool IsAlias(const Node& node) {
          SameStored(*node.inputs[0], *node.outputs[0]);
 }
 
-Layout::Layout(const NodeGraph& graph, const std::vector<KernelPtr>& kernels)
-    : graph_(graph), kernels_(kernels) {
+Layout::Layout(const NodeGraph& graph) : graph_(graph) {
   Lifetimes();
   ShareAliases();
+  ShareParts();
   ShareInPlace();
 }
 
-const Tensor* Layout::Root(const Tensor* tensor) const {
-  auto found = root_.find(tensor);
-  while (found != root_.end()) {
-    tensor = found->second;
-    found = root_.find(tensor);
+Place Layout::PlaceOf(const Tensor* tensor) const {
+  Place place{tensor};
+  for (auto found = root_.find(tensor); found != root_.end(); found = root_.find(place.root)) {
+    place.root = found->second.root;
+    place.offset += found->second.offset;
+    // Rows of a part of a part are parts of rows: the pitch is one.
+    if (place.row == 0) place.row = found->second.row, place.pitch = found->second.pitch;
   }
-  return tensor;
+  return place;
 }
 
 void Layout::AddIo(const Tensor* tensor, uint64_t alignment) { io_.push_back({tensor, alignment}); }
@@ -48,7 +50,8 @@ void Layout::AddItem(const ArenaItem& item, const ArenaUse& use) {
   uses_.push_back(use);
 }
 
-Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* known, const ArenaBudget& budget) {
+Result<ArenaPlan> Layout::PlanMemory(const std::vector<KernelPtr>& kernels, const ArenaPlan* known,
+                                     const ArenaBudget& budget) {
   for (size_t s = 0; s < graph_.nodes.size(); ++s) {
     for (const Tensor* t : graph_.nodes[s].outputs) {
       if (t == nullptr || Root(t) != t || !InArena(t)) continue;
@@ -59,7 +62,7 @@ Result<ArenaPlan> Layout::PlanMemory(const ArenaPlan* known, const ArenaBudget& 
     }
     uint32_t step = static_cast<uint32_t>(s);
     scratch_.push_back(items_.size());
-    AddItem({step, step, kernels_[s]->ScratchBytes(), 64}, {nullptr, s});
+    AddItem({step, step, kernels[s]->ScratchBytes(), 64}, {nullptr, s});
   }
   const int end = std::max(static_cast<int>(graph_.nodes.size()) - 1, 0);
   for (const Io& io : io_) {
@@ -96,13 +99,19 @@ void Layout::Lifetimes() {
   }
 }
 
-void Layout::Share(const Tensor* tensor, const Tensor* root) {
-  root_[tensor] = root;
-  Life& life = life_[root];
-  const Life& added = life_[tensor];
-  if (life.first == kNever || (added.first != kNever && added.first < life.first))
-    life.first = added.first;
-  life.last = std::max(life.last, added.last);
+Layout::Life Layout::Joined(const Tensor* a, const Tensor* b) const {
+  const auto life_of = [&](const Tensor* t) {
+    const auto found = life_.find(t);
+    return found == life_.end() ? Life{} : found->second;
+  };
+  const Life x = life_of(a), y = life_of(b);
+  const bool earlier = x.first == kNever || (y.first != kNever && y.first < x.first);
+  return {earlier ? y.first : x.first, std::max(x.last, y.last)};
+}
+
+void Layout::Share(const Tensor* tensor, const Place& place) {
+  root_[tensor] = place;
+  life_[place.root] = Joined(place.root, tensor);
 }
 
 void Layout::ShareAliases() {
@@ -111,12 +120,12 @@ void Layout::ShareAliases() {
     const Node& node = graph_.nodes[s];
     if (!IsAlias(node)) continue;
     const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
-    if (in != out && InArena(in) && (out->is_output() || InArena(out))) Share(in, out);
+    if (in != out && InArena(in) && (out->is_output() || InArena(out))) Share(in, {out});
   }
   for (const Node& node : graph_.nodes) {
     if (!IsAlias(node)) continue;
     const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
-    if (in != out && InArena(out) && (in->is_static() || in->is_input())) Share(out, in);
+    if (in != out && InArena(out) && (in->is_static() || in->is_input())) Share(out, {in});
   }
 }
 
@@ -134,11 +143,12 @@ void Layout::ShareInPlace() {
         continue;
       }
       const Tensor* in = Root(t);
+      // Parts of a larger one have no memory of their own.
+      if (in->bytes() != t->bytes() || out->bytes() != node.outputs[0]->bytes()) continue;
       bool dies_here = life_[in].last == static_cast<int>(s);
-      bool same_size = in->bytes() == out->bytes();
-      if (in == out || !InArena(in) || !dies_here || !same_size || ReadByPostOp(node, in)) continue;
+      if (in == out || !InArena(in) || !dies_here || ReadByPostOp(node, in)) continue;
       if (life_[out].first < static_cast<int>(s)) continue;  // its memory is in use already
-      Share(out, in);
+      Share(out, {in});
       break;
     }
   }

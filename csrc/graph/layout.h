@@ -22,14 +22,27 @@ struct ArenaUse {
   std::vector<const Tensor*> shared{};  // other tensors whose memory this is
 };
 
-// Decides which tensors share memory, then asks the planner for offsets. A tensor's root is the
-// tensor whose memory it uses; graph inputs, outputs and static ones are always their own
-// roots.
+// Where a tensor lies: at a byte of its root, the tensor whose memory it uses.
+struct Place {
+  const Tensor* root;
+  uint64_t offset = 0;
+  // Bytes: rows of `row`, each `pitch` behind the last. 0: the tensor is dense.
+  uint64_t row = 0, pitch = 0;
+};
+
+// Decides which tensors share memory, then asks the planner for offsets. Graph inputs, outputs and
+// static tensors are always their own roots. Knows nothing of kernels until PlanMemory: what it
+// decides is theirs to go by.
 class Layout {
  public:
-  Layout(const NodeGraph& graph, const std::vector<KernelPtr>& kernels);
+  explicit Layout(const NodeGraph& graph);
 
-  const Tensor* Root(const Tensor* tensor) const;
+  Place PlaceOf(const Tensor* tensor) const;
+  const Tensor* Root(const Tensor* tensor) const { return PlaceOf(tensor).root; }
+  // Whether no work is left for a node, since its outputs lie where its inputs do.
+  bool NothingToDo(size_t node) const;
+  // What its kernel has to know: Node::pitches and Node::in_place.
+  void Tell(size_t index, Node* node) const;
   // Whether this root's memory is in the arena and nowhere else.
   bool InArena(const Tensor* root) const {
     return root->type == QNN_TENSOR_TYPE_NATIVE && !root->is_static();
@@ -40,8 +53,9 @@ class Layout {
   void AddIo(const Tensor* tensor, uint64_t alignment);
 
   // A `known` plan, from a file, is verified and taken if it is valid; null: none. Else the planner
-  // makes one within the budget.
-  Result<ArenaPlan> PlanMemory(const ArenaPlan* known, const ArenaBudget& budget);
+  // makes one within the budget. Kernels: one for each node.
+  Result<ArenaPlan> PlanMemory(const std::vector<KernelPtr>& kernels, const ArenaPlan* known,
+                               const ArenaBudget& budget);
 
   // Their numbers in the plan, after PlanMemory: those of inputs and outputs come last.
   size_t Item(const Tensor* root) const { return item_.at(root); }
@@ -61,16 +75,35 @@ class Layout {
 
   void Lifetimes();
   // `tensor` uses `root`'s memory from here on, whose lifetime becomes that of both.
-  void Share(const Tensor* tensor, const Tensor* root);
+  void Share(const Tensor* tensor, const Place& place);
+  Life Joined(const Tensor* a, const Tensor* b) const;
   void ShareAliases();
   void ShareInPlace();
+  // Inputs of a Concat are computed inside of its output, outputs of a Split lie inside of its
+  // input, where producers and consumers take them so and the arena needs no more for it:
+  // layout_parts.cc.
+  void ShareParts();
+  bool SharePart(size_t node, const Parts& parts, size_t part);
+  bool AllTakePitch(const Tensor* part, uint64_t row) const;
+  bool Affordable(const Tensor* part, const Tensor* whole);
+  void FindTouched();
   // Post ops read their operand after the node has written: it must still be what it was.
   bool ReadByPostOp(const Node& node, const Tensor* root) const;
   void AddItem(const ArenaItem& item, const ArenaUse& use);
 
+  // A port of a node.
+  struct Use {
+    size_t node;
+    bool output;
+    size_t port;
+  };
+
   const NodeGraph& graph_;
-  const std::vector<KernelPtr>& kernels_;
-  std::unordered_map<const Tensor*, const Tensor*> root_;
+  std::unordered_map<const Tensor*, Place> root_;                // of those that are not their own
+  std::unordered_map<size_t, std::vector<bool>> in_place_;       // of nodes with parts
+  std::unordered_map<const Tensor*, std::vector<Use>> touched_;  // of a root: who uses its memory
+  std::vector<uint64_t> alive_;                                  // bytes in the arena at each node
+  uint64_t most_alive_ = 0;
   std::unordered_map<const Tensor*, Life> life_;
   std::unordered_map<const Tensor*, size_t> item_;
   std::vector<size_t> scratch_;

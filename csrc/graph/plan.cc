@@ -55,13 +55,14 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   } else {
     kernels.weights = &recorder;
   }
-  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(kernels));
+  Layout layout(plan->graph_);
+  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels));
   if (options.packed != nullptr) {
     QNNRT_RETURN_IF_ERROR(options.packed->Done());
     plan->moved_bytes_ = options.packed->moved_bytes();
   }
   plan->packed_ = options.packed != nullptr ? options.packed->Take() : recorder.Take();
-  QNNRT_RETURN_IF_ERROR(plan->LayOut(inputs, outputs, options));
+  QNNRT_RETURN_IF_ERROR(plan->LayOut(std::move(layout), inputs, outputs, options));
   plan->ReleaseConstants();
   if (plan->persistent_bytes_ != 0)
     plan->early_termination_.emplace(plan->graph_.nodes, plan->step_nodes_);
@@ -100,11 +101,13 @@ class Plan::Temporaries {
   std::unordered_map<const Tensor*, size_t> left_;  // readers without a kernel
 };
 
-Status Plan::MakeKernels(const KernelOptions& options) {
+Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options) {
   Temporaries temporaries(graph_);
-  for (const Node& node : graph_.nodes) {
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    Node& node = graph_.nodes[i];
     if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());
-    if (IsAlias(node)) {
+    layout.Tell(i, &node);
+    if (IsAlias(node) || layout.NothingToDo(i)) {
       kernels_.push_back(std::make_unique<CopyKernel>(node.outputs[0]->bytes()));
       continue;
     }
@@ -118,16 +121,15 @@ Status Plan::MakeKernels(const KernelOptions& options) {
   return Status::Ok();
 }
 
-Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
+Status Plan::LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
                     const std::vector<const Tensor*>& outputs, const PlanOptions& options) {
-  Layout layout(graph_, kernels_);
   if (options.io_alignment != 0) {
     for (const auto* tensors : {&inputs, &outputs}) {
       for (const Tensor* t : *tensors) layout.AddIo(t, options.io_alignment);
     }
   }
   QNNRT_ASSIGN_OR_RETURN(
-      arena_plan_, layout.PlanMemory(options.known_plan,
+      arena_plan_, layout.PlanMemory(kernels_, options.known_plan,
                                      {options.plan_milliseconds, 0, options.kernels.interrupt}));
   arena_items_ = layout.items();
   arena_uses_ = layout.uses();
@@ -152,20 +154,19 @@ Status Plan::LayOut(const std::vector<const Tensor*>& inputs,
   auto add_pointer = [&](const Tensor* t) {
     void** slot = next++;
     if (t == nullptr) return;
-    const Tensor* root = layout.Root(t);
+    const Place place = layout.PlaceOf(t);
+    const Tensor* root = place.root;
     if (root->is_static()) {
       *slot = root->data->data();  // null: packed, and of no use to this node (KeepStatic)
     } else if (layout.InArena(root)) {
-      arena_slots_.push_back({slot, arena_plan_.offsets[layout.Item(root)]});
+      arena_slots_.push_back({slot, arena_plan_.offsets[layout.Item(root)] + place.offset});
     } else {
-      patches_[app.at(root)].push_back(slot);
+      patches_[app.at(root)].push_back({slot, place.offset});
     }
   };
   for (size_t s = 0; s < graph_.nodes.size(); ++s) {
     const Node& node = graph_.nodes[s];
-    bool nothing_to_do =
-        IsAlias(node) && layout.Root(node.inputs[0]) == layout.Root(node.outputs[0]);
-    if (nothing_to_do) continue;
+    if (layout.NothingToDo(s)) continue;
     void** in = next;
     weight_bytes_ += kernels_[s]->WeightBytes();
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -218,7 +219,7 @@ void Plan::SetPersistentBase(void* base) {
 
 ArenaPlan Plan::ArenaWithoutIo() const {
   if (io_items_.empty()) return arena_plan_;
-  Result<ArenaPlan> plan = Layout(graph_, kernels_).PlanMemory(nullptr, {});
+  Result<ArenaPlan> plan = Layout(graph_).PlanMemory(kernels_, nullptr, {});
   return plan.ok() ? std::move(plan).value() : arena_plan_;  // which its reader will not take
 }
 

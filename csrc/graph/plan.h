@@ -84,7 +84,8 @@ class Plan {
 
   // Points the steps at an app tensor's memory: input i, or output i - inputs.size().
   void Bind(size_t app_tensor, void* address) {
-    for (void** slot : patches_[app_tensor]) *slot = address;
+    for (const Slot& slot : patches_[app_tensor])
+      *slot.pointer = static_cast<char*>(address) + slot.offset;
   }
 
   // Sets the memory of a plan that has none of its own: arena().peak bytes on a boundary
@@ -140,9 +141,9 @@ class Plan {
   Qnn_DataType_t StoredFloats() const;
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   class Temporaries;
-  Status MakeKernels(const KernelOptions& options);
-  Status LayOut(const std::vector<const Tensor*>& inputs, const std::vector<const Tensor*>& outputs,
-                const PlanOptions& options);
+  Status MakeKernels(const Layout& layout, const KernelOptions& options);
+  Status LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
+                const std::vector<const Tensor*>& outputs, const PlanOptions& options);
   void PointSteps(const Layout& layout);
   Status AllocateArena(uint64_t most_bytes);
   Status AllocatePersistent(uint64_t most_bytes);
@@ -158,7 +159,11 @@ class Plan {
   std::vector<Step> steps_;
   std::vector<size_t> step_nodes_;  // a step's node: aliases with nothing to do have no step
   std::vector<void*> pointers_;     // every step's in and out arrays, back to back
-  std::vector<std::vector<void**>> patches_;  // for each app tensor the slots that hold its address
+  struct Slot {
+    void** pointer;
+    uint64_t offset;
+  };
+  std::vector<std::vector<Slot>> patches_;  // for each app tensor the slots that point into it
   std::unordered_set<const AlignedBytes*> kept_;
   ArenaPlan arena_plan_;
   std::vector<ArenaItem> arena_items_;
@@ -177,10 +182,6 @@ class Plan {
   bool weights_counted_ = false;
   uint64_t moved_bytes_ = 0;
   // Of a plan with client_memory: every pointer into the arena, and every kernel's state.
-  struct Slot {
-    void** pointer;
-    uint64_t offset;
-  };
   std::vector<Slot> arena_slots_, persistent_slots_;
   std::vector<size_t> io_items_;  // of each app tensor in the arena; empty: they are not in it
   bool guarded_ = false;  // Run takes the slow path: weights not checked yet, or a shared arena

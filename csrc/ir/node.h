@@ -45,6 +45,14 @@ struct PostOp {
   uint32_t input = 0;         // kAdd: index into Node::inputs
 };
 
+// A tensor that does not lie densely: rows of `row` elements, each `pitch` elements behind the
+// last.
+struct Pitch {
+  bool output;  // else an input
+  uint32_t port;
+  uint64_t row, pitch;
+};
+
 struct Node {
   std::string name;
   std::string package;
@@ -53,10 +61,22 @@ struct Node {
   std::vector<const Tensor*> inputs;   // an omitted input is null
   std::vector<const Tensor*> outputs;  // likewise
   std::vector<PostOp> post_ops;        // filled by passes only
+  // Filled when the plan is made, for its kernel: ports that OpDef::takes_pitch takes so, and of
+  // OpDef::parts those that lie in the whole already.
+  std::vector<Pitch> pitches{};
+  std::vector<bool> in_place{};
 
   const Param* Find(const char* name) const;
   bool HasInput(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
   bool HasOutput(size_t i) const { return i < outputs.size() && outputs[i] != nullptr; }
+  // Elements from one row of a port to the next; `dense` where nothing else is said.
+  uint64_t PitchOf(bool output, size_t port, uint64_t dense) const {
+    for (const Pitch& p : pitches) {
+      if (p.output == output && p.port == port) return p.pitch;
+    }
+    return dense;
+  }
+  bool InPlace(size_t part) const { return part < in_place.size() && in_place[part]; }
   // Typed access, once the node is valid: its params are complete, their types checked. A param
   // that has no default and was not given is 0, or empty.
   int64_t Int(const char* name) const;

@@ -115,6 +115,17 @@ struct ParamOrConstant {
   float constant = 0;
 };
 
+// How a node's tensors make up one: the whole is `outer` rows of `row` elements, and each part has
+// the elements [begin, begin + size) of every row.
+struct Parts {
+  struct Part {
+    size_t begin, size;
+  };
+  bool joins;  // the whole is output 0 and part i is input i; else input 0 and output i
+  size_t outer, row;
+  std::vector<Part> parts;
+};
+
 struct OpDef {
   const char* type;
   std::vector<PortSpec> inputs;
@@ -174,6 +185,12 @@ struct OpDef {
   bool (*sensitive)(const Node&) = nullptr;
   // Whether a node's result depends on earlier executions, too; null: no node's.
   bool (*keeps_state)(const Node&) = nullptr;
+  // Of an op that puts tensors together or takes one apart, and does nothing else: how. Null, or
+  // nothing: it is none. Its kernel leaves out Node::in_place.
+  std::optional<Parts> (*parts)(const Node&) = nullptr;
+  // Whether the kernels of a node take rows of so many elements with a Pitch at that port; null: at
+  // none. Those of `parts` take the whole and each part as its rows.
+  bool (*takes_pitch)(const Node&, bool output, size_t port, uint64_t row) = nullptr;
 };
 
 // Kernels for FLOAT_16 nodes of an op without kNativeHalf, and for fixed-point nodes that have no

@@ -11,7 +11,7 @@ import pytest
 
 import qnnrt
 from qnnrt import planning
-from qnnrt.model import Model, Node, Tensor
+from qnnrt.model import Model, Node, Quantization, Tensor
 from zoo import networks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,8 +71,9 @@ def test_tensors_that_share_memory_are_one_item() -> None:
     ]
 
 
-# What each node reads, and the length of its result t0, t1, ...: one is a part of what it reads,
-# several are joined. Every order of the portfolio leaves a gap in this graph's arena.
+# What each node reads, and the length of its result t0, t1, ... in words of four bytes: one is a
+# part of what it reads, from its end on, several are joined in an encoding of their own, so that
+# none is computed in place. Every order of the portfolio leaves a gap in this graph's arena.
 GAPS = [
     ("x", 9), ("t0 x", 25), ("t0", 9), ("t0", 9), ("t2 t1", 34), ("t4", 24), ("t0 t1", 34),
     ("t2", 3), ("t7 t6 t4", 71), ("t8", 71), ("t9 t7 t4", 108), ("t5 t10 t8", 203), ("t9", 71),
@@ -82,16 +83,18 @@ GAPS = [
 
 
 def graph_with_gaps() -> Model:
-    float32 = np.dtype(np.float32)
-    tensors = {"x": Tensor("x", (16,), float32)}
+    uint8 = np.dtype(np.uint8)
+    tensors = {"x": Tensor("x", (64,), uint8, quantization=Quantization(1.0, 0))}
     nodes = []
-    for i, (reads, size) in enumerate(GAPS):
-        tensors[f"t{i}"] = Tensor(f"t{i}", (size,), float32)
+    for i, (reads, words) in enumerate(GAPS):
+        size, encoding = 4 * words, Quantization(1 + i / 64, 0)
         if " " in reads:
             nodes.append(Node(f"n{i}", "Concat", reads.split(), [f"t{i}"], {"axis": 0}))
         else:
-            part = {"ranges": np.array([[0, size, 1]], np.int32)}
+            part = {"ranges": np.array([[size - 1, -1, -1]], np.int32)}
             nodes.append(Node(f"n{i}", "StridedSlice", [reads], [f"t{i}"], part))
+            encoding = tensors[reads].quantization
+        tensors[f"t{i}"] = Tensor(f"t{i}", (size,), uint8, quantization=encoding)
     return Model("gaps", tensors, nodes, ["x"], [f"t{len(GAPS) - 1}"])
 
 
@@ -101,7 +104,7 @@ def test_a_search_finds_the_smallest_arena_and_changes_no_result() -> None:
     for options in ({}, {"plan_milliseconds": 600_000}):  # it ends when the plan is proved
         with qnnrt.Session(model, threads=1, options=options) as session:
             arenas.append(json.loads(session.graph.describe())["arena"])
-            results.append(session.run({"x": np.arange(16, dtype=np.float32)})["t19"])
+            results.append(session.run({"x": np.arange(64, dtype=np.uint8)})["t19"])
     greedy, exact = arenas
     assert (greedy["peak"], greedy["proved"]) == (3276, False)
     assert (exact["peak"], exact["proved"], exact["order"]) == (3020, True, "exact")

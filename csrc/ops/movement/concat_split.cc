@@ -16,28 +16,16 @@ Result<size_t> AxisOfFirst(const Node& node, size_t more) {
   return GetAxis(node, "axis", node.inputs[0]->shape.size() + more);
 }
 
-// Copies between the tensor that `whole` is the shape of and its parts along an axis, each dense in
-// a tensor of its own; part i begins at starts[i], the last one ends at the last start.
-KernelPtr MakePartCopies(const Tensor& whole, size_t axis, const std::vector<size_t>& starts,
-                         bool into_whole) {
-  const size_t size = ElementSize(whole.dtype);
-  const size_t outer = Product(whole.shape, 0, axis);
+// Part i of the whole begins at index starts[i] of the axis, the last one ends at the last start.
+Parts Along(const Tensor& whole, size_t axis, const std::vector<size_t>& starts, bool joins) {
   const size_t inner = Product(whole.shape, axis + 1, whole.shape.size());
-  const auto whole_row = static_cast<ptrdiff_t>(whole.shape[axis] * inner);
-  std::vector<CopyTask> tasks;
-  for (size_t i = 0; i + 1 < starts.size(); ++i) {
-    const size_t row = (starts[i + 1] - starts[i]) * inner, offset = starts[i] * inner;
-    const auto part_row = static_cast<ptrdiff_t>(row);
-    if (into_whole) {
-      tasks.push_back(
-          {i, 0, StridedCopy(size, {{outer, part_row, whole_row}, {row, 1, 1}}, 0, offset)});
-    } else {
-      tasks.push_back(
-          {0, i, StridedCopy(size, {{outer, whole_row, part_row}, {row, 1, 1}}, offset, 0)});
-    }
-  }
-  return MakeCopyKernel(std::move(tasks));
+  Parts parts{joins, Product(whole.shape, 0, axis), whole.shape[axis] * inner, {}};
+  for (size_t i = 0; i + 1 < starts.size(); ++i)
+    parts.parts.push_back({starts[i] * inner, (starts[i + 1] - starts[i]) * inner});
+  return parts;
 }
+
+Result<KernelPtr> MakeParts(const Node& node, const KernelOptions&) { return MakePartCopies(node); }
 
 Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
   const Shape& first = node.inputs[0]->shape;
@@ -60,11 +48,13 @@ Status InferConcat(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> MakeConcat(const Node& node, const KernelOptions&) {
-  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
+std::optional<Parts> ConcatParts(const Node& node) {
+  const Result<size_t> axis = AxisOfFirst(node, 0);
+  if (!axis.ok()) return std::nullopt;
   std::vector<size_t> starts = {0};
-  for (const Tensor* part : node.inputs) starts.push_back(starts.back() + part->shape[axis]);
-  return MakePartCopies(*node.outputs[0], axis, starts, true);
+  for (const Tensor* part : node.inputs)
+    starts.push_back(starts.back() + part->shape[axis.value()]);
+  return Along(*node.outputs[0], axis.value(), starts, true);
 }
 
 // Where output i begins on the axis, and the axis' end.
@@ -95,10 +85,13 @@ Status InferSplit(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> MakeSplit(const Node& node, const KernelOptions&) {
-  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
-  QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> points, SplitPoints(node, axis));
-  return MakePartCopies(*node.inputs[0], axis, {points.begin(), points.end()}, false);
+std::optional<Parts> SplitParts(const Node& node) {
+  const Result<size_t> axis = AxisOfFirst(node, 0);
+  if (!axis.ok()) return std::nullopt;
+  const Result<std::vector<int64_t>> points = SplitPoints(node, axis.value());
+  if (!points.ok()) return std::nullopt;
+  return Along(*node.inputs[0], axis.value(), {points.value().begin(), points.value().end()},
+               false);
 }
 
 // 0, 1, ..., count: parts of size 1.
@@ -123,9 +116,10 @@ Status InferPack(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> MakePack(const Node& node, const KernelOptions&) {
-  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 1));
-  return MakePartCopies(*node.outputs[0], axis, EachIndex(node.inputs.size()), true);
+std::optional<Parts> PackParts(const Node& node) {
+  const Result<size_t> axis = AxisOfFirst(node, 1);
+  if (!axis.ok()) return std::nullopt;
+  return Along(*node.outputs[0], axis.value(), EachIndex(node.inputs.size()), true);
 }
 
 Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
@@ -142,9 +136,10 @@ Status InferUnPack(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> MakeUnPack(const Node& node, const KernelOptions&) {
-  QNNRT_ASSIGN_OR_RETURN(const size_t axis, AxisOfFirst(node, 0));
-  return MakePartCopies(*node.inputs[0], axis, EachIndex(node.outputs.size()), false);
+std::optional<Parts> UnPackParts(const Node& node) {
+  const Result<size_t> axis = AxisOfFirst(node, 0);
+  if (!axis.ok()) return std::nullopt;
+  return Along(*node.inputs[0], axis.value(), EachIndex(node.outputs.size()), false);
 }
 
 Status InferTile(const Node& node, std::vector<Shape>* outputs) {
@@ -173,6 +168,27 @@ Result<KernelPtr> MakeTile(const Node& node, const KernelOptions&) {
 
 }  // namespace
 
+Result<KernelPtr> MakePartCopies(const Node& node) {
+  const std::optional<Parts> parts = FindOp(node.type)->parts(node);
+  if (!parts) return Invalid("params do not say which parts there are");
+  const size_t size = ElementSize(node.inputs[0]->dtype);
+  const auto whole = static_cast<ptrdiff_t>(node.PitchOf(parts->joins, 0, parts->row));
+  std::vector<CopyTask> tasks;
+  for (size_t i = 0; i < parts->parts.size(); ++i) {
+    if (node.InPlace(i)) continue;
+    const auto [begin, row] = parts->parts[i];
+    const auto part = static_cast<ptrdiff_t>(node.PitchOf(!parts->joins, i, row));
+    if (parts->joins) {
+      tasks.push_back(
+          {i, 0, StridedCopy(size, {{parts->outer, part, whole}, {row, 1, 1}}, 0, begin)});
+    } else {
+      tasks.push_back(
+          {0, i, StridedCopy(size, {{parts->outer, whole, part}, {row, 1, 1}}, begin, 0)});
+    }
+  }
+  return MakeCopyKernel(std::move(tasks));
+}
+
 OpList ConcatSplitOps() {
   const PortSpec any{"in[0]", types::kAny};
   PortSpec ranked = any;
@@ -188,7 +204,7 @@ OpList ConcatSplitOps() {
        {out},
        {{"axis", ParamSpec::kInt, Default(-1)}},
        InferConcat,
-       MakeConcat,
+       MakeParts,
        flags,
        MakeFixedConcat},
       {QNN_OP_SPLIT,
@@ -198,14 +214,14 @@ OpList ConcatSplitOps() {
         {"split_index", ParamSpec::kInts, Required(),
          "[outputs - 1], where outputs 1, 2, .. begin"}},
        InferSplit,
-       MakeSplit,
+       MakeParts,
        flags},
       {QNN_OP_PACK,
        {packed},
        {out},
        {{"axis", ParamSpec::kInt, Required(), "position of the new dim"}},
        InferPack,
-       MakePack,
+       MakeParts,
        flags,
        MakeFixedConcat},
       {QNN_OP_UN_PACK,
@@ -214,7 +230,7 @@ OpList ConcatSplitOps() {
        {{"axis", ParamSpec::kInt, Required(),
          "the dim that goes; its size is the number of outputs"}},
        InferUnPack,
-       MakeUnPack,
+       MakeParts,
        flags},
       {QNN_OP_TILE,
        {any},
@@ -224,6 +240,8 @@ OpList ConcatSplitOps() {
        MakeTile,
        flags},
   };
+  const auto parts = {ConcatParts, SplitParts, PackParts, UnPackParts};
+  for (size_t i = 0; i < parts.size(); ++i) ops[i].parts = parts.begin()[i];
   ops.push_back(StridedSliceOp());
   ops.push_back(PadOp());
   return ops;

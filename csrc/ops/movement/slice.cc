@@ -93,10 +93,45 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return Invalid("the output would have rank %zu, the most is 8", (*outputs)[0].size());
 }
 
+// A slice that leaves only its last cut dim open, or every dim in front of that with one index.
+std::optional<Parts> SliceParts(const Node& node) {
+  const Shape& in = node.inputs[0]->shape;
+  std::vector<Row> rows;
+  if (!Rows(node, &rows).ok()) return std::nullopt;
+  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const Row& row) { return row.is_new; }),
+             rows.end());
+  const auto whole = [&](size_t axis) {
+    return rows[axis].count == int64_t{in[axis]} && (in[axis] == 1 || rows[axis].stride == 1);
+  };
+  size_t cut = in.size();
+  while (cut > 0 && whole(cut - 1)) --cut;
+  if (cut == 0)
+    return Parts{false, 1, node.inputs[0]->elements(), {{0, node.inputs[0]->elements()}}};
+  --cut;
+  if (rows[cut].stride != 1 || rows[cut].count == 0) return std::nullopt;
+  const size_t inner = Product(in, cut + 1, in.size());
+  Parts parts{false, Product(in, 0, cut), in[cut] * inner, {}};
+  parts.parts = {
+      {static_cast<size_t>(rows[cut].begin) * inner, static_cast<size_t>(rows[cut].count) * inner}};
+  bool all = true;
+  for (size_t axis = 0; axis < cut; ++axis) all = all && whole(axis);
+  if (all) return parts;
+  size_t at = 0;
+  for (size_t axis = 0; axis < cut; ++axis) {
+    if (rows[axis].count != 1) return std::nullopt;
+    at = at * in[axis] + static_cast<size_t>(rows[axis].begin);
+  }
+  parts.parts[0].begin += at * parts.row;
+  parts.row *= parts.outer;
+  parts.outer = 1;
+  return parts;
+}
+
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   std::vector<Row> rows;
   QNNRT_RETURN_IF_ERROR(Rows(node, &rows));
   if (node.outputs[0]->elements() == 0) return MakeCopyKernel({});
+  if (!node.pitches.empty()) return MakePartCopies(node);
   const std::vector<ptrdiff_t> src = DenseStrides(node.inputs[0]->shape);
   std::vector<CopyDim> dims;
   size_t axis = 0, first = 0;
@@ -114,7 +149,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
 }  // namespace
 
 OpDef StridedSliceOp() {
-  return {
+  OpDef op = {
       QNN_OP_STRIDED_SLICE,
       {{"in[0]", types::kAny}},
       {{"out[0]", types::kAny, PortSpec::kOne, 0}},
@@ -129,6 +164,8 @@ OpDef StridedSliceOp() {
       Rule,
       Make,
       OpDef::kNativeHalf | OpDef::kMoves | OpDef::kLpai};
+  op.parts = SliceParts;
+  return op;
 }
 
 }  // namespace qnnrt

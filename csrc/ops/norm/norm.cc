@@ -45,7 +45,8 @@ class Batchnorm final : public Kernel {
           const size_t at = row * channels_ + c, count = std::min(block_, channels_ - c);
           alignas(64) float buffer[kFloatBlock];
           float* out = out_.Place(args.out[0], at, buffer);
-          Simd().affine(out, in_.Read(args.in[0], at, count, buffer), weight + c, bias + c, count);
+          const float* in = in_.Read(args.in[0], row * pitch_ + c, count, buffer);
+          Simd().affine(out, in, weight + c, bias + c, count);
           post_ops_.Apply(args, out, at, count);
           out_.Store(out, args.out[0], at, count);
         }
@@ -61,17 +62,28 @@ class Batchnorm final : public Kernel {
         out_(*node.outputs[0]),
         channels_(node.inputs[0]->shape.back()),
         block_(in_.narrow() || out_.narrow() ? kFloatBlock : channels_),
+        pitch_(node.PitchOf(false, 0, channels_)),
         has_bias_(node.HasInput(2)) {
     rows_ = channels_ == 0 ? 0 : node.inputs[0]->elements() / channels_;
   }
 
   const PostOps post_ops_;
   const StoredFloats in_, out_;
-  const size_t channels_, block_;
+  const size_t channels_, block_, pitch_;
   const bool has_bias_;
   size_t rows_ = 0;
   std::shared_ptr<AlignedBytes> zeros_;
 };
+
+// Where nothing converts it.
+bool BatchnormTakesPitch(const Node& node, bool output, size_t port, uint64_t row) {
+  const auto is_float = [](const Tensor* t) {
+    return t == nullptr || t->dtype == QNN_DATATYPE_FLOAT_32;
+  };
+  return !output && port == 0 && row == node.inputs[0]->shape.back() && is_float(node.inputs[0]) &&
+         is_float(node.inputs[1]) && (!node.HasInput(2) || is_float(node.inputs[2])) &&
+         is_float(node.outputs[0]);
+}
 
 Status InferBatchnorm(const Node& node, std::vector<Shape>* outputs) {
   const Shape channels = {node.inputs[0]->shape.back()};
@@ -275,6 +287,7 @@ OpList NormOps() {
                     OpDef::kInPlace | OpDef::kPostOps | OpDef::kLpai | OpDef::kNativeHalf));
   ops.back().fixed = MakeFixedBatchnorm;
   ops.back().linear = OpDef::kMultiplyAdd;
+  ops.back().takes_pitch = BatchnormTakesPitch;
   ops.push_back(Def("LayerNorm", {In(1), Vector("gamma", false, 8), Vector("beta", false, 8)},
                     {{"epsilon", ParamSpec::kFloat, Default(1e-3)}, axes}, InferAlongAxes,
                     MakeAlongAxes, OpDef::kLpai | OpDef::kNativeHalf));
