@@ -64,6 +64,15 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
+// exp(x) of a difference to the maximum, x <= 0; 0 where that is no normal number, which no sum of
+// a row, 1 or more, would notice.
+QNNRT_INLINE float ExpBelow(float x) {
+  constexpr float kLeast = -87.0f;
+  const vmath::ExpParts e = vmath::ExpSplit(x < kLeast ? kLeast : x);
+  const float y = (1.0f + e.p) * vmath::Pow2(e.n);
+  return x < kLeast ? 0.0f : y;
+}
+
 // s = exp(s + mask - their maximum); returns the sum. A null mask: zeros.
 struct Exponentials {
   static QNNRT_INLINE float Run(float* s, const float* mask, size_t n) {
@@ -82,13 +91,13 @@ struct Exponentials {
     for (; i < n; ++i) top = s[i] > top ? s[i] : top;
     for (i = 0; i + kLanes <= n; i += kLanes) {
       for (size_t k = 0; k < kLanes; ++k) {
-        s[i + k] = vmath::Exp(s[i + k] - top);
+        s[i + k] = ExpBelow(s[i + k] - top);
         sums[k] += s[i + k];
       }
     }
     float sum = 0;
     for (; i < n; ++i) {
-      s[i] = vmath::Exp(s[i] - top);
+      s[i] = ExpBelow(s[i] - top);
       sum += s[i];
     }
     for (float part : sums) sum += part;
@@ -107,7 +116,9 @@ class Attention final : public Kernel {
     slots_ = std::min(g_.heads() * blocks_, 4 * static_cast<size_t>(std::max(1, threads)));
     keys_floats_ = Aligned(PackedFloats(g_.depth, g_.keys));
     values_floats_ = Aligned(PackedFloats(g_.keys, g_.width));
-    slot_floats_ = Aligned(block_ * (g_.keys + g_.depth));
+    // Rows a power of two apart would share one set of the first cache.
+    pitch_ = Aligned(g_.keys) + kLanes;
+    slot_floats_ = Aligned(block_ * (pitch_ + g_.depth));
   }
 
   size_t ScratchBytes() const override {
@@ -146,7 +157,7 @@ class Attention final : public Kernel {
   void Block(const ExecArgs& args, size_t head, size_t first, const float* keys,
              const float* values, float* slot) const {
     const size_t rows = std::min(block_, g_.rows - first);
-    float *scores = slot, *queries = slot + block_ * g_.keys;
+    float *scores = slot, *queries = slot + block_ * pitch_;
     const float* q = static_cast<const float*>(args.in[0]) + g_.At(g_.q, head) + first * g_.q[2];
     for (size_t r = 0; r < rows; ++r) {
       const float* from = q + r * g_.q[2];
@@ -157,8 +168,8 @@ class Attention final : public Kernel {
         for (size_t i = 0; i < g_.depth; ++i) to[i] = from[i * g_.q[3]] * g_.scale;
       }
     }
-    const auto product = [&](const float* a, size_t depth, const float* packed, size_t columns,
-                             float* c, size_t to_next) {
+    const auto product = [&](const float* a, size_t lda, size_t depth, const float* packed,
+                             size_t columns, float* c, size_t to_next) {
       GemmShape shape;
       shape.m = rows;
       shape.n = columns;
@@ -168,13 +179,13 @@ class Attention final : public Kernel {
       const auto rows_at = [&](size_t m, size_t count, size_t, size_t, const float** from,
                                float** to) {
         for (size_t i = 0; i < count; ++i) {
-          from[i] = a + (m + i) * depth;
+          from[i] = a + (m + i) * lda;
           to[i] = c + (m + i) * to_next;
         }
       };
       RunGemmUnit(shape, whole, 0, rows_at, [](float* const*, size_t, size_t, size_t) {});
     };
-    product(queries, g_.depth, keys, g_.keys, scores, g_.keys);
+    product(queries, g_.depth, g_.depth, keys, g_.keys, scores, pitch_);
     const float* mask = nullptr;
     if (masked_) {
       mask = static_cast<const float*>(args.in[3]) + g_.At(g_.mask, head) + first * g_.mask[2];
@@ -182,10 +193,10 @@ class Attention final : public Kernel {
     float sums[kMostTiles * kMaxTileRows];
     for (size_t r = 0; r < rows; ++r) {
       sums[r] =
-          exponentials_(scores + r * g_.keys, masked_ ? mask + r * g_.mask[2] : nullptr, g_.keys);
+          exponentials_(scores + r * pitch_, masked_ ? mask + r * g_.mask[2] : nullptr, g_.keys);
     }
     float* out = static_cast<float*>(args.out[0]) + g_.At(g_.out, head) + first * g_.out[2];
-    product(scores, g_.keys, values, g_.width, out, g_.out[2]);
+    product(scores, pitch_, g_.keys, values, g_.width, out, g_.out[2]);
     for (size_t r = 0; r < rows; ++r) {
       float* row = out + r * g_.out[2];
       Simd().scale(row, row, 1.0f / sums[r], g_.width);
@@ -196,7 +207,7 @@ class Attention final : public Kernel {
   const bool masked_;
   float (*const exponentials_)(float*, const float*, size_t);
   size_t block_ = 1, blocks_ = 1;  // rows of a block, blocks of a head
-  size_t slots_ = 1;
+  size_t slots_ = 1, pitch_ = 0;   // floats from one row of scores to the next
   size_t keys_floats_ = 0, values_floats_ = 0, slot_floats_ = 0;
 };
 
