@@ -1,5 +1,7 @@
 // Convolution as a matrix product whose left side is read where it lies: for each output pixel and
 // kernel tap a pointer to the input pixel's channels, or to zeros where the window hangs over.
+#include <algorithm>
+
 #include "ops/conv/conv.h"
 #include "ops/gemm.h"
 
@@ -196,6 +198,10 @@ class ConvGemm final : public PackedConv {
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
   if (g.cin_per_group() == 1 && g.group > 1) return MakeDepthwise(node, g, options);
+  // The depthwise ops take floats of 16 bits as they are, but those of one channel end up here.
+  const auto narrow = [](const Tensor* t) { return t != nullptr && NarrowFloatOf(t->dtype); };
+  if (narrow(node.outputs[0]) || std::any_of(node.inputs.begin(), node.inputs.end(), narrow))
+    return MakeViaFloat(*FindOp(node.type), node, options);
   return ConvGemm::Make(node, g, options);
 }
 
