@@ -11,9 +11,10 @@ simulator works in a process of its own, so a node that crashes it costs only th
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+
+import _table
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -22,21 +23,14 @@ from support.htp import page as htp_page  # noqa: E402
 from support.htp import sweep as htp_sweep  # noqa: E402
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="compare with the page, do not write")
-    args = parser.parse_args()
-    table = htp_sweep.sweep(htp_sweep.trials())
-    if args.check:
-        worse = htp_page.worse(table)
-        print("\n".join(worse) or "no result is worse than the page says")
-        return bool(worse)
-    if unexplained := htp_page.unexplained(table):
-        print("no reason in tests/support/htp/reasons.py for:", *unexplained, sep="\n  ")
-        return 1
-    htp_page.PAGE.write_text(htp_page.page(table))
-    return 0
+def sweep() -> htp_page.Table:
+    return htp_sweep.sweep(htp_sweep.trials())
+
+
+def wrong(table: htp_page.Table, text: str) -> list[str]:
+    """What is worse than the page says, and differences without a reason in reasons.py."""
+    return htp_page.worse(table, text) + htp_page.unexplained(table)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_table.main(__doc__ or "", htp_page.PAGE, sweep, htp_page.page, wrong))

@@ -47,6 +47,31 @@ class FinishRests {
   void (*finish_)(const void*, const int32_t*, int32_t, const float*, const float*, size_t, void*);
 };
 
+// A kernel of integer sums whose weights left a rest, which is added to each row of its result.
+class WithRests : public Kernel {
+ public:
+  size_t ScratchBytes() const override { return inner_->ScratchBytes(); }
+  bool ReadsInput(size_t i) const override { return i != 1; }  // which is packed
+  const char* Name() const override { return inner_->Name(); }
+  size_t WeightBytes() const override { return inner_->WeightBytes(); }
+
+ protected:
+  WithRests(KernelPtr inner, const Node& node, std::vector<int32_t> rests)
+      : inner_(std::move(inner)), finish_(node, std::move(rests)) {}
+
+  template <typename Fn>
+  void ForRows(const ExecArgs& args, size_t rows, const Fn& row) const {
+    constexpr size_t kGrainBytes = 64 * 1024;  // worth a thread
+    const size_t grain = kGrainBytes / (finish_.columns() * sizeof(float)) + 1;
+    args.threads.For(rows, grain, [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r) row(r);
+    });
+  }
+
+  const KernelPtr inner_;
+  const FinishRests finish_;
+};
+
 }  // namespace qnnrt::onednn
 
 #endif  // QNNRT_ONEDNN_HEADERS

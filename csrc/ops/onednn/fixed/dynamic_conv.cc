@@ -51,11 +51,10 @@ Result<KernelPtr> MakeSums(const Node& node, const KernelOptions& options,
 }
 
 // One more output channel of ones gives the sums of the inputs of each window.
-class WithRests final : public Kernel {
+class ConvWithRests final : public WithRests {
  public:
-  WithRests(KernelPtr inner, const Node& node, std::vector<int32_t> rests)
-      : inner_(std::move(inner)),
-        finish_(node, std::move(rests)),
+  ConvWithRests(KernelPtr inner, const Node& node, std::vector<int32_t> rests)
+      : WithRests(std::move(inner), node, std::move(rests)),
         pixels_(node.outputs[0]->elements() / finish_.columns()),
         sums_bytes_(ScratchRoom(pixels_ * (finish_.columns() + 1) * sizeof(int32_t))) {}
 
@@ -65,25 +64,16 @@ class WithRests final : public Kernel {
     QNNRT_RETURN_IF_ERROR(
         inner_->Run({args.in, out, static_cast<char*>(args.scratch) + sums_bytes_, args.threads}));
     const size_t n = finish_.columns();
-    args.threads.For(pixels_, kGrainBytes / (n * sizeof(float)) + 1, [&](size_t begin, size_t end) {
-      for (size_t p = begin; p < end; ++p) {
-        const int32_t* row = sums + p * (n + 1);
-        finish_.Run(args, row, p * n, row[n]);
-      }
+    ForRows(args, pixels_, [&](size_t p) {
+      const int32_t* row = sums + p * (n + 1);
+      finish_.Run(args, row, p * n, row[n]);
     });
     return Status::Ok();
   }
 
   size_t ScratchBytes() const override { return sums_bytes_ + inner_->ScratchBytes(); }
-  bool ReadsInput(size_t i) const override { return i != 1; }  // which is packed
-  const char* Name() const override { return inner_->Name(); }
-  size_t WeightBytes() const override { return inner_->WeightBytes(); }
 
  private:
-  static constexpr size_t kGrainBytes = 64 * 1024;  // worth a thread
-
-  const KernelPtr inner_;
-  const FinishRests finish_;
   const size_t pixels_, sums_bytes_;
 };
 
@@ -115,7 +105,7 @@ Result<KernelPtr> MakeWithRests(const Node& node, const KernelOptions& options,
   };
   QNNRT_ASSIGN_OR_RETURN(KernelPtr inner, MakeSums(sums, options, write));
   if (!inner) return inner;
-  return KernelPtr(new WithRests(std::move(inner), node, as_signed.rests));
+  return KernelPtr(new ConvWithRests(std::move(inner), node, as_signed.rests));
 }
 
 }  // namespace

@@ -26,11 +26,11 @@ class SignedZero final : public StagedInput {
 };
 
 // `inner` writes sums to the output; the rows of the left factor are added up here.
-class WithRests final : public Kernel {
+class ProductWithRests final : public WithRests {
  public:
-  WithRests(KernelPtr inner, const Node& node, const MatMulShape& shape, std::vector<int32_t> rests)
-      : inner_(std::move(inner)),
-        finish_(node, std::move(rests)),
+  ProductWithRests(KernelPtr inner, const Node& node, const MatMulShape& shape,
+                   std::vector<int32_t> rests)
+      : WithRests(std::move(inner), node, std::move(rests)),
         in_(node, 0),
         rows_(static_cast<size_t>(shape.dst[0])),
         depth_(static_cast<size_t>(shape.src[1])),
@@ -42,25 +42,14 @@ class WithRests final : public Kernel {
     const char* codes = static_cast<const char*>(args.in[0]);
     const int32_t zeros = in_.Zero(args) * static_cast<int32_t>(depth_);
     const size_t n = finish_.columns();
-    args.threads.For(rows_, kGrainBytes / (n * sizeof(float)) + 1, [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        finish_.Run(args, static_cast<const int32_t*>(args.out[0]) + r * n, r * n,
-                    sum_(codes + r * depth_, depth_) - zeros);
-      }
+    ForRows(args, rows_, [&](size_t r) {
+      finish_.Run(args, static_cast<const int32_t*>(args.out[0]) + r * n, r * n,
+                  sum_(codes + r * depth_, depth_) - zeros);
     });
     return Status::Ok();
   }
 
-  size_t ScratchBytes() const override { return inner_->ScratchBytes(); }
-  bool ReadsInput(size_t i) const override { return i != 1; }  // which is packed
-  const char* Name() const override { return inner_->Name(); }
-  size_t WeightBytes() const override { return inner_->WeightBytes(); }
-
  private:
-  static constexpr size_t kGrainBytes = 64 * 1024;  // worth a thread
-
-  const KernelPtr inner_;
-  const FinishRests finish_;
   const ByteInput in_;
   const size_t rows_, depth_;
   int32_t (*sum_)(const void*, size_t);
@@ -136,7 +125,7 @@ Result<KernelPtr> MakeWithRests(const Node& node, const KernelOptions& options,
   sums.inputs[kBiasPort] = nullptr;
   QNNRT_ASSIGN_OR_RETURN(KernelPtr inner, MakeSums(sums, options, o, &exact));
   if (!inner) return inner;
-  return KernelPtr(new WithRests(std::move(inner), node, o, as_signed.rests));
+  return KernelPtr(new ProductWithRests(std::move(inner), node, o, as_signed.rests));
 }
 
 }  // namespace
