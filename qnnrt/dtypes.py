@@ -10,7 +10,15 @@ import numpy as np
 from .abi import constants as abi
 from .abi import numbers
 
-__all__ = ["DATA_TYPES", "data_type", "data_type_name", "numpy_dtype"]
+__all__ = [
+    "DATA_TYPES",
+    "data_type",
+    "data_type_name",
+    "has_data_type",
+    "is_float",
+    "is_number",
+    "numpy_dtype",
+]
 
 #: The name without QNN_DATATYPE_ -> value.
 DATA_TYPES: Final = numbers("QNN_DATATYPE_")
@@ -77,6 +85,21 @@ def _data_type(dtype: np.dtype[Any], quantized: bool) -> int:
     if not dtype.isnative:
         raise TypeError(f"{dtype.str} has foreign byte order: use native byte order")
     return value
+
+
+def has_data_type(dtype: np.dtype[Any]) -> bool:
+    """Whether a tensor can have elements of a numpy type."""
+    return dtype.isnative and dtype.name in _PLAIN
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Of any width, bfloat16 too, which numpy does not count among its own."""
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """A float, an integer or a truth."""
+    return dtype.kind in "iub" or is_float(dtype)
 
 
 def data_type_name(value: int) -> str:

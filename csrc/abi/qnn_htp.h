@@ -179,6 +179,8 @@ typedef enum QnnHtpGraph_ConfigOption_t {
   QNN_HTP_GRAPH_CONFIG_OPTION_ADVANCED_ACTIVATION_FUSION = 15,
   QNN_HTP_GRAPH_CONFIG_OPTION_HIGH_PRECISION_SIGMOID = 16,
   QNN_HTP_GRAPH_CONFIG_OPTION_MONOLITHIC_LSTM = 17,
+  // As ONNX Runtime's provider sends it for enable_htp_fp16_clamp_overflow.
+  QNN_HTP_GRAPH_CONFIG_OPTION_FP16_CLAMP_OVERFLOW = 20,
   QNN_HTP_GRAPH_CONFIG_OPTION_RESERVED = 0x7FFF0000,
   QNN_HTP_GRAPH_CONFIG_OPTION_UNKNOWN = 0x7FFFFFFF,
 } QnnHtpGraph_ConfigOption_t;
@@ -232,6 +234,7 @@ typedef struct QnnHtpGraph_CustomConfig_t {
     bool advancedActivationFusion;
     bool highPrecisionSigmoid;
     bool monolithicLstm;
+    bool fp16ClampOverflow;
   };
 } QnnHtpGraph_CustomConfig_t;
 

@@ -139,6 +139,9 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpGraph_CustomConfig
           .Number(c.hmxBoundingInfo.targetDspCoreFreq)
           .End()
           .Take();
+    case QNN_HTP_GRAPH_CONFIG_OPTION_FP16_CLAMP_OVERFLOW:
+      options->clamp_half = c.fp16ClampOverflow;
+      return Json(c.fp16ClampOverflow);
     default:
       return Json(c.weightsPacking);  // the others are all one bool
   }

@@ -184,6 +184,9 @@ constexpr ConfigRow kTable[] = {
      "float kernels are always precise"},
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_MONOLITHIC_LSTM), "bool", kRefused, kRecorded,
      kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "an LSTM is always one step"},
+    {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_FP16_CLAMP_OVERFLOW), "bool", kRefused,
+     kEffect, kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+     "results that FLOAT_16 cannot hold become 65,504 instead of infinite; before graphFinalize"},
 
     {S::kBackend, OPTION(QNN_BACKEND_CONFIG_OPTION_CUSTOM), "a custom config of the backend",
      kRefused, kRefused, kEffect, kEffect, kOnce, QNN_BACKEND_ERROR_NOT_SUPPORTED,

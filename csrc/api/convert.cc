@@ -198,7 +198,8 @@ Result<Param> ScalarFromQnn(const std::string& name, const Qnn_Scalar_t& s) {
     case QNN_DATATYPE_UINT_64:
       return Param{name, static_cast<int64_t>(s.uint64Value)};
     case QNN_DATATYPE_FLOAT_16:
-      return Param{name, double{HalfToFloat(s.uint16Value)}};
+    case QNN_DATATYPE_BFLOAT_16:
+      return Param{name, double{NarrowFloatOf(s.dataType)->Wide(s.uint16Value)}};
     case QNN_DATATYPE_FLOAT_32:
       return Param{name, double{s.floatValue}};
     case QNN_DATATYPE_FLOAT_64:

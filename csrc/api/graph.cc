@@ -103,9 +103,8 @@ Status ApplyConfig(GraphObject* graph, const QnnGraph_Config_t** config) {
   QNNRT_RETURN_IF_ERROR(
       ReadGraphConfig(*graph->context->backend, config, kAtSet, &options, &settings));
   QNNRT_RETURN_IF_ERROR(graph->graph.CheckOptions(options));
-  if (options.portable_only != before.portable_only || options.precision != before.precision ||
-      options.float32_nodes != before.float32_nodes ||
-      options.plan_milliseconds != before.plan_milliseconds) {
+  const PlanChanges changes = Compare(options, before);
+  if (changes.kernels || changes.effort) {
     QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "options of its kernels"));
   }
   if (settings.prepares && graph->graph.prepared()) {

@@ -25,7 +25,8 @@ constexpr HtpSoc kSocs[] = {
     {QNN_SOC_MODEL_SXR2330P, 79, 8},
     {QNN_SOC_MODEL_QCS9100, 73, 8},
     {QNN_SOC_MODEL_SM8850, 81, 8},
-    {93, 68, 2},  // QCM6490; beyond the numbers of qnn_soc.h from here on
+    {88, 81, 8},  // beyond the numbers of qnn_soc.h from here on
+    {93, 68, 2},  // QCM6490
     {95, 81, 4},  // SAR2230P
     {96, 81, 4},  // SW6100
     {97, 81, 8},  // SM8845

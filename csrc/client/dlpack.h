@@ -7,7 +7,8 @@
 extern "C" {
 #endif
 
-// device_type: kDLCPU is 1. code: kDLInt 0, kDLUInt 1, kDLFloat 2. strides count elements.
+// device_type: kDLCPU is 1. code: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4.
+// strides count elements.
 typedef struct {
   int32_t device_type;
   int32_t device_id;

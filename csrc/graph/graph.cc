@@ -188,6 +188,11 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
     QNNRT_RETURN_IF_ERROR(LowerPrecision(&graph, stored, kept, &changes));
     prepared.passes.push_back({std::string("store floats as ") + DataTypeName(stored), changes});
   }
+  if (options_.clamp_half) {
+    int changes = 0;
+    QNNRT_RETURN_IF_ERROR(ClampHalf(&graph, &changes));
+    if (changes > 0) prepared.passes.push_back({"clamp FLOAT_16", changes});
+  }
   prepared.optimized = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(prepared.plan, Plan::Make(std::move(graph), inputs_, outputs_, options));
   prepared.end = MonotonicNanoseconds();
@@ -238,35 +243,37 @@ Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   return Install(made, note);
 }
 
+PlanChanges Compare(const GraphOptions& a, const GraphOptions& b) {
+  PlanChanges changes{};
+  changes.kernels = a.portable_only != b.portable_only || a.precision != b.precision ||
+                    a.float32_nodes != b.float32_nodes || a.clamp_half != b.clamp_half;
+  changes.threads = a.threads != b.threads;
+  changes.borders = a.exclude_io != b.exclude_io;
+  changes.effort = a.plan_milliseconds != b.plan_milliseconds;
+  return changes;
+}
+
 void Graph::set_options(const GraphOptions& options) {
-  if (options.threads != options_.threads || options.portable_only != options_.portable_only ||
-      options.exclude_io != options_.exclude_io || options.precision != options_.precision ||
-      options.float32_nodes != options_.float32_nodes ||
-      options.plan_milliseconds != options_.plan_milliseconds) {
-    prepared_ = Prepared();
-  }
+  if (Compare(options, options_).any()) prepared_ = Prepared();
   options_ = options;
   if (staging_ != nullptr) staging_->set_strict(options.strict);
 }
 
 Status Graph::CheckOptions(const GraphOptions& options) const {
-  const bool portable = options.portable_only != options_.portable_only ||
-                        options.precision != options_.precision ||
-                        options.float32_nodes != options_.float32_nodes;
-  if (finalized() && (portable || options.threads != options_.threads)) {
+  const PlanChanges changes = Compare(options, options_);
+  if (finalized() && (changes.kernels || changes.threads)) {
     return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
                   declared_ ? "threads of a context binary's graph are chosen before it is ready: "
                               "with DEFER_GRAPH_INIT before contextFinalize, on lpai before "
                               "graphFinalize"
                             : "threads and kernels are chosen before graphFinalize");
   }
-  if (declared_ && portable) {
+  if (declared_ && changes.kernels) {
     return Status(QNN_GRAPH_ERROR_GRAPH_FINALIZED,
                   "the kernels of a context binary's graph were chosen when it was prepared: its "
                   "weights are packed for them");
   }
-  if (options.exclude_io == options_.exclude_io || AnyPlan() == nullptr || pools_ == nullptr)
-    return Status::Ok();
+  if (!changes.borders || AnyPlan() == nullptr || pools_ == nullptr) return Status::Ok();
   return Error(finalized() ? QNN_GRAPH_ERROR_GRAPH_FINALIZED : QNN_GRAPH_ERROR_INVALID_ARGUMENT,
                "graph '%s': whether inputs and outputs are allocated in the scratch memory is "
                "chosen before its size is asked for",

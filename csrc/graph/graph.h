@@ -35,7 +35,18 @@ struct GraphOptions {
   uint32_t plan_milliseconds = 0;             // for a smaller arena than the planner finds at once
   Precision precision = Precision::kFloat32;  // of floats between nodes
   std::vector<std::string> float32_nodes;     // whose floats stay FLOAT_32 whatever the precision
+  bool clamp_half = false;  // what FLOAT_16 cannot hold becomes its largest number, not infinite
 };
+
+// What two sets of options make different in a plan.
+struct PlanChanges {
+  bool kernels;  // what nodes compute, and with what
+  bool threads;
+  bool borders;  // whether inputs and outputs are in the arena
+  bool effort;   // how long the planner searches
+  bool any() const { return kernels || threads || borders || effort; }
+};
+PlanChanges Compare(const GraphOptions& a, const GraphOptions& b);
 
 // What a graph needs from its backend.
 struct GraphHost {

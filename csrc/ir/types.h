@@ -31,9 +31,8 @@ constexpr TypeSet kFixed = kFixed8 | kFixed16 | kSQ32;
 constexpr TypeSet kSigned = kI8 | kI16 | kI32 | kI64;
 constexpr TypeSet kUnsigned = kU8 | kU16 | kU32 | kU64;
 constexpr TypeSet kInt = kSigned | kUnsigned;
-constexpr TypeSet kFloat = kF16 | kF32;          // what every float op takes
-constexpr TypeSet kStoredFloat = kFloat | kB16;  // and what a graph may store of it
-constexpr TypeSet kIndex = kI32 | kU32 | kI64;   // what an index input may be
+constexpr TypeSet kFloat = kF16 | kB16 | kF32;  // what every float op takes
+constexpr TypeSet kIndex = kI32 | kU32 | kI64;  // what an index input may be
 constexpr TypeSet kNumber = kInt | kFloat | kF64;
 constexpr TypeSet kAny = kNumber | kBool;
 }  // namespace types
@@ -41,6 +40,8 @@ constexpr TypeSet kAny = kNumber | kBool;
 // that is none of it.
 TypeSet TypeBit(uint32_t type);
 inline bool IsFixed(Qnn_DataType_t type) { return (TypeBit(type) & types::kFixed) != 0; }
+// A float that kernels compute with as FLOAT_32: that, or what 16 bits keep of it.
+inline bool IsFloat(Qnn_DataType_t type) { return (TypeBit(type) & types::kFloat) != 0; }
 // The integers that fixed-point numbers are stored as; other types are themselves.
 Qnn_DataType_t StorageType(Qnn_DataType_t type);
 std::string TypeSetNames(TypeSet set);  // "FLOAT_16, FLOAT_32"

@@ -7,7 +7,7 @@
 
 namespace qnnrt {
 
-// f(T{}) for the T of a numeric type but FLOAT_16; what f gives for float when it is none.
+// f(T{}) for the T of a numeric type but 16-bit floats; what f gives for float when it is none.
 template <typename F>
 auto VisitNumber(Qnn_DataType_t type, const F& f) {
   switch (type) {

@@ -143,7 +143,7 @@ struct OpDef {
     kAlias = 1u << 0,       // output 0 is input 0 under another shape: no work if memory is shared
     kInPlace = 1u << 1,     // output 0 may be written over any input of its shape and element size
     kPostOps = 1u << 2,     // portable and fast kernels apply Node::post_ops
-    kNativeHalf = 1u << 3,  // the portable kernel takes FLOAT_16 itself; else it is run in float
+    kNativeHalf = 1u << 3,  // the portable kernel takes 16-bit floats; else it is run in float
     kMoves = 1u << 4,       // moves elements, at most comparing them: fixed-point numbers go as the
                             // integers that they are (movement/fixed/move.cc)
     kIntegers = 1u << 5,    // takes fixed-point numbers as integers, whatever their encodings
@@ -193,9 +193,9 @@ struct OpDef {
   bool (*takes_pitch)(const Node&, bool output, size_t port, uint64_t row) = nullptr;
 };
 
-// Kernels for FLOAT_16 nodes of an op without kNativeHalf, and for fixed-point nodes that have no
-// kernel of their own: inputs become FLOAT_32 in scratch, the float kernel runs, outputs are
-// rounded back. Static inputs are converted once, here.
+// Kernels for nodes of 16-bit floats of an op without kNativeHalf, and for fixed-point nodes that
+// have no kernel of their own: inputs become FLOAT_32 in scratch, the float kernel runs, outputs
+// are rounded back. Static inputs are converted once, here.
 Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelOptions& options);
 
 // ---- the table -------------------------------------------------------------------------------

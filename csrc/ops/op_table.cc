@@ -240,7 +240,7 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
     }
     return MakeViaFloat(def, node, options);
   }
-  if (HasType(node, types::kF16 | types::kB16)) {
+  if (HasType(node, types::kFloat & ~types::kF32)) {
     // Where some have 32 bits, kernels that compute convert by themselves; others count on one
     // size.
     const bool mixes = (def.flags & OpDef::kMoves) == 0 && def.keeps_state == nullptr;

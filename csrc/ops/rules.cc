@@ -108,7 +108,7 @@ Status ScalarBytes(const char* param, const ParamValue& value, const Tensor& lik
     return {};
   }
   const Qnn_DataType_t type = StorageType(like.dtype);
-  if ((TypeBit(type) & (types::kAny | types::kB16)) == 0)
+  if ((TypeBit(type) & types::kAny) == 0)
     return Invalid("param '%s' cannot be stored as %s", param, DataTypeName(type));
   if (type == QNN_DATATYPE_BOOL_8) {
     Store<uint8_t>(is_int ? i != 0 : d != 0, bytes);

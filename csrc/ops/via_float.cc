@@ -1,5 +1,5 @@
-// FLOAT_16 and fixed-point numbers through a float kernel: convert what is read, run, round what
-// was written.
+// Floats of 16 bits and fixed-point numbers through a float kernel: convert what is read, run,
+// round what was written.
 #include <cstring>
 
 #include "ops/fixed/codec.h"

@@ -38,6 +38,33 @@ cdef void _dlpack_unused(PyObject* capsule) noexcept:
         _dlpack_delete(<DLManagedTensor*>pointer)
 
 
+cdef class Bits:
+    """A tensor of another library of 16-bit floats that numpy does not know, as ``uint16``: the
+    same memory, for ``numpy.from_dlpack``."""
+
+    cdef object _tensor
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __dlpack_device__(self):
+        return self._tensor.__dlpack_device__()
+
+    def __dlpack__(self, **how):
+        cdef object capsule = self._tensor.__dlpack__(**how)
+        cdef PyObject* held = <PyObject*>capsule
+        cdef DLTensor* tensor
+        if PyCapsule_IsValid(held, "dltensor_versioned"):
+            tensor = &(<DLManagedTensorVersioned*>PyCapsule_GetPointer(
+                held, "dltensor_versioned")).dl_tensor
+        else:
+            tensor = &(<DLManagedTensor*>PyCapsule_GetPointer(held, "dltensor")).dl_tensor
+        if tensor.dtype.code != 4 or tensor.dtype.bits != 16:  # kDLBfloat
+            raise BufferError("its elements are no bfloat16")
+        tensor.dtype.code = 1  # kDLUInt
+        return capsule
+
+
 cdef object _dlpack_capsule(Buffer buffer, bint versioned):
     cdef _Managed* managed = <_Managed*>PyMem_Calloc(1, sizeof(_Managed))
     if managed == NULL:

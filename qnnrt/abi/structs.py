@@ -31,7 +31,7 @@ QnnHtpGraph_CustomConfig_t = Layout(56, {
     "parallelGraphExecutionConfig": (8, "IIIIIIIIIII"), "vtcmSizeInBytes": (8, "I"),
     "hmxBoundingInfo": (8, "ff"), "weightsPacking": (8, "?"), "assumeSameQuant": (8, "?"),
     "shareIOBuffer": (8, "?"), "advancedActivationFusion": (8, "?"),
-    "highPrecisionSigmoid": (8, "?"), "monolithicLstm": (8, "?"),
+    "highPrecisionSigmoid": (8, "?"), "monolithicLstm": (8, "?"), "fp16ClampOverflow": (8, "?"),
 })
 QnnHtpPerfInfrastructure_DcvsV3_t = Layout(64, {
     "contextId": (0, "I"), "setDcvsEnable": (4, "I"), "dcvsEnable": (8, "I"),

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..dtypes import is_float
 from ..errors import ModelError
 from ..importers import load
 from ..model import ContextBinary, Model
@@ -159,7 +160,7 @@ def random_array(
     generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray:
     """Normal floats; whole bytes; 0 or 1 in wider integers, which are often indices."""
-    if dtype.kind == "f":
+    if is_float(dtype):
         return generator.standard_normal(shape, dtype=np.float32).astype(dtype)
     high = 256 if dtype == np.uint8 else 128 if dtype == np.int8 else 2
     return generator.integers(0, high, shape).astype(dtype)

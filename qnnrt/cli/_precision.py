@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import is_float
 from ..model import ContextBinary, Model
 from ..session import Session
 
@@ -35,7 +36,7 @@ def distance(got: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) ->
     """Root mean square of the difference over that of the result, of the worst float output."""
     worst = 0.0
     for name, values in wanted.items():
-        if values.dtype.kind != "f" or values.size == 0:
+        if not is_float(values.dtype) or values.size == 0:
             continue
         right = values.astype(np.float64)
         with np.errstate(all="ignore"):

@@ -40,7 +40,7 @@ def launches_of(ir: Ir, target: Target) -> list[tuple[Node, Launch]]:
         try:
             if node.type not in known:
                 raise Refused("the gpu backend has no such operation")
-            _check_sizes(node, device=target.device)
+            _check_tensors(node, device=target.device)
             made = known[node.type](node, target)
             launches += [(node, launch) for launch in made if min(launch.total) > 0]
         except Refused as e:
@@ -50,11 +50,13 @@ def launches_of(ir: Ir, target: Target) -> list[tuple[Node, Launch]]:
     return launches
 
 
-def _check_sizes(node: Node, device: Device) -> None:
+def _check_tensors(node: Node, device: Device) -> None:
     """Kernels count elements in 32 bits, and a device limits what one buffer may have."""
     for value in (*node.inputs, *node.outputs):
         if value is None:
             continue
+        if value.dtype.name == "bfloat16":
+            raise Refused(f"tensor {value.name!r} is BFLOAT_16, which no kernel of gpu takes")
         if value.size >= _MOST:
             raise Refused(
                 f"tensor {value.name!r} has {value.size} elements, kernels take {_MOST - 1} at most"

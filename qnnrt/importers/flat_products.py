@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtypes import is_float
 from .graph import Edge, Op, Shape
 from .rewriting import Graph
 
@@ -38,7 +39,7 @@ def spread_products(graph: Graph) -> None:
 def _plain(op: Op) -> bool:
     """A product of floats, and nothing that only FullyConnected has."""
     edges = [e for e in (*op.inputs, *op.outputs) if e is not None]
-    return not op.params and all(e.dtype.kind == "f" and not e.quantization for e in edges)
+    return not op.params and all(is_float(e.dtype) and not e.quantization for e in edges)
 
 
 def _product(op: Op, source: Edge, rows: Shape, result: Edge) -> list[Op]:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..dtypes import is_float
 from .graph import Edge, Op, Shape
 from .rewriting import Graph
 from .shorthand import u32
@@ -127,7 +128,7 @@ def _norm_at(graph: Graph, last: Op) -> tuple[_Match, Op] | None:
     match.ops.append(last)
     out = last.outputs[0]
     parts = _quotient(match, last)
-    if parts is None or out is None or out.dtype.kind != "f" or out.dtype.itemsize > 4:
+    if parts is None or out is None or not is_float(out.dtype) or out.dtype.itemsize > 4:
         return None
     x, under = parts
     under = _untiled(match, under) or under

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .._native.op_table import bounds, op_table
+from ..dtypes import is_float
 from ..model import Quantization
 from ..quantization import limits, quantize
 from . import passes, quantized_ops, quantized_recurrent
@@ -220,7 +221,7 @@ def _decoded(op: Op, codes: dict[Edge, Edge]) -> list[Op]:
     assert source is not None
     made = []
     for i, out in enumerate(op.outputs):
-        if out is None or out.dtype.kind != "f":
+        if out is None or not is_float(out.dtype):
             continue
         fixed = Edge(out.shape, source.dtype, quantization=source.quantization)
         op.outputs[i] = codes[out] = fixed
@@ -308,7 +309,7 @@ def _rises(graph: Graph, op: Op) -> list[Op]:
     for out in op.outputs:
         if out is None:
             continue
-        if out.dtype.kind != "f":  # indices of the greatest: rounded first, other ones are equal
+        if not is_float(out.dtype):  # indices of the greatest: rounded first, other ones are equal
             return []
         reader = graph.only_consumer(out)
         if reader is None or reader.type != "Quantize":

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._native.op_table import op_table
+from ..dtypes import is_float
 from ..model import Quantization
 from .encodings import alike, decode
 from .graph import Edge, Op
@@ -64,7 +65,7 @@ def _readers(graph: Graph, op: Op) -> list[Op]:
 
 def quantizers(graph: Graph, out: Edge | None) -> list[Op]:
     """The Quantize operations that read `out`, alike, if there is nothing else that does."""
-    if out is None or out in graph.outputs or out.dtype.kind != "f":
+    if out is None or out in graph.outputs or not is_float(out.dtype):
         return []
     readers = graph.consumers.get(out, [])
     if not readers or any(r.type != "Quantize" for r in readers):
@@ -87,7 +88,7 @@ def _fixed(op: Op, codes: dict[Edge, Edge], out: Edge) -> list[Op] | None:
     if not kinds:
         return None
     for i, edge in enumerate(op.inputs):
-        if edge is None or edge.dtype.kind != "f" or (i == 2 and weights):
+        if edge is None or not is_float(edge.dtype) or (i == 2 and weights):
             continue
         fixed = codes.get(edge)
         if fixed is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..dtypes import is_float
 from ..model import Quantization
 from .graph import Edge, Op
 from .passes import Graph
@@ -68,7 +69,7 @@ def _inputs(op: Op, codes: dict[Edge, Edge]) -> list[Edge | None] | None:
         return None
     found: list[Edge | None] = []
     for i, edge in enumerate(op.inputs):
-        if edge is None or edge.dtype.kind != "f":
+        if edge is None or not is_float(edge.dtype):
             found.append(edge)
             continue
         fixed = codes.get(edge)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from .._native.op_table import choices, op_table
+from ..dtypes import is_float
 from ..errors import UnsupportedNode, UnsupportedOpError
 from ..model import Model, Node
 from ..qnn.backend_base import BackendBase
@@ -60,5 +61,5 @@ def _floats(model: Model, node: Node) -> Iterator[str]:
     for side, names in (("inputs", node.inputs), ("outputs", node.outputs)):
         if record is None or not (record["converts"] and record[side][0]["real"]):
             for name in names:
-                if name and np.issubdtype(model.tensors[name].dtype, np.floating):
+                if name and is_float(model.tensors[name].dtype):
                     yield name

@@ -14,29 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..dtypes import has_data_type
 from ..errors import ModelError
 from .mapped import MappedFile
 
 __all__ = ["Model", "Node", "Quantization", "Tensor"]
-
-#: Element types that a QNN tensor can have (numpy's names).
-ELEMENT_TYPES = frozenset(
-    np.dtype(t)
-    for t in (
-        "float16",
-        "float32",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "bool",
-    )
-)
 
 #: Those that have a fixed-point form.
 _FIXED_POINT = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32))
@@ -206,7 +188,7 @@ class Model:
                     f"tensor {key!r} is too large: a dimension has at most {_MOST_OF_A_DIM} "
                     f"elements in QNN, and a tensor {_MOST_BYTES} bytes; its shape is {t.shape}"
                 )
-            if np.dtype(t.dtype) not in ELEMENT_TYPES:
+            if not has_data_type(np.dtype(t.dtype)):
                 yield f"tensor {key!r}: element type {t.dtype} is not one that QNN has"
             elif t.quantization is not None and np.dtype(t.dtype) not in _FIXED_POINT:
                 yield (

@@ -208,6 +208,8 @@ def as_array(t: BoundTensor, x: Any) -> np.ndarray:
         return x
     try:
         if hasattr(x, "__dlpack__"):
+            if t.dtype.name == "bfloat16":
+                return np.from_dlpack(_core.Bits(x)).view(t.dtype)
             return np.from_dlpack(x)
         return np.asarray(memoryview(x))
     except (BufferError, RuntimeError, ValueError, TypeError) as e:

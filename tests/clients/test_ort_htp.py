@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from test_ort_qnn import PROVIDER, RUNS, assert_close, count, random_feeds, reference
 
 import qnnrt
@@ -126,6 +127,38 @@ def test_half_precision_is_computed_where_it_is_asked_for(run, net, asked: str) 
         unit = float(np.spacing(np.float16(np.abs(exact).max())))
         assert np.abs(got - own).max() <= unit
         assert 0 < np.abs(got - exact).max() <= 8 * unit
+
+
+def test_bfloat16_is_computed_where_it_is_asked_for(run, net) -> None:
+    """Tensors of BFLOAT_16 between Casts of the provider's own."""
+    feeds = random_feeds(net, 22)
+    device = {"soc_model": "88", "htp_arch": "81", "htp_bf16_enable": "1"}
+    ran = run("ort_client.py", net, feeds, {"provider": device})
+    assert set(ran.said["assigned"]) == {PROVIDER}
+    assert ran.executions == [RUNS]
+    (on,) = ran.said["htp"]["devices"]
+    assert (on["soc_model"], on["arch"]) == (88, 81)
+    for got, exact in zip(ran.outputs, reference(net, feeds), strict=True):
+        assert got.dtype == np.float32
+        assert not np.any(got.view(np.uint32) & 0xFFFF)  # each of them one of BFLOAT_16
+        unit = 2.0 ** (np.floor(np.log2(np.abs(exact).max())) - 7)
+        assert 0 < np.abs(got - exact).max() <= 4 * unit
+
+
+@pytest.mark.parametrize("asked", ["0", "1"])
+def test_half_precision_overflows_or_is_clamped_as_asked(run, asked: str) -> None:
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4])
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "x"], ["y"])], "square", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 10
+    device = {"soc_model": "69", "htp_arch": "79", "enable_htp_fp16_precision": "1"}
+    case = {"provider": device | {"enable_htp_fp16_clamp_overflow": asked}}
+    ran = run("ort_client.py", model, {"x": np.array([[1, 250, 300, -400]], np.float32)}, case)
+    most = 65504 if asked == "1" else np.inf
+    np.testing.assert_array_equal(ran.outputs[0], [[1, 62496, most, most]])
+    (graph,) = ran.said["htp"]["contexts"][0]["graphs"]
+    assert graph["configs"].get("FP16_CLAMP_OVERFLOW", False) == (asked == "1")
 
 
 SHARED = {"enable_htp_shared_memory_allocator": "1"}

@@ -49,7 +49,15 @@ def _port(port: dict[str, Any]) -> str:
 def _types(op: dict[str, Any]) -> str:
     """Element types, shortened: FLOAT_32 is f32, UFIXED_POINT_8 uq8."""
     names = [t for port in (*op["inputs"], *op["outputs"]) for t in port["types"]]
-    short = {"FLOAT": "f", "INT": "i", "UINT": "u", "BOOL": "b", "UFIXED": "uq", "SFIXED": "sq"}
+    short = {
+        "FLOAT": "f",
+        "BFLOAT": "bf",
+        "INT": "i",
+        "UINT": "u",
+        "BOOL": "b",
+        "UFIXED": "uq",
+        "SFIXED": "sq",
+    }
     found = dict.fromkeys(short[t.split("_")[0]] + t.split("_")[-1] for t in names)
     return ", ".join(found)
 

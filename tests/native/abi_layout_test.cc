@@ -220,7 +220,8 @@ LAYOUT(QnnHtpGraph_CustomConfig_t, 56, AT(option, 0) AT(optimizationOption, 8) A
        AT(numHvxThreads, 8) AT(reserved, 8) AT(finalizeConfig, 8) AT(numCores, 8)
        AT(parallelGraphExecutionConfig, 8) AT(vtcmSizeInBytes, 8) AT(hmxBoundingInfo, 8)
        AT(weightsPacking, 8) AT(assumeSameQuant, 8) AT(shareIOBuffer, 8)
-       AT(advancedActivationFusion, 8) AT(highPrecisionSigmoid, 8) AT(monolithicLstm, 8))
+       AT(advancedActivationFusion, 8) AT(highPrecisionSigmoid, 8) AT(monolithicLstm, 8)
+       AT(fp16ClampOverflow, 8))
 LAYOUT(QnnHtpContext_GroupRegistration_t, 16, AT(firstGroupHandle, 0) AT(maxSpillFillBuffer, 8))
 LAYOUT(QnnHtpContext_CustomConfig_t, 24, AT(option, 0) AT(weightSharingEnabled, 8)
        AT(groupRegistration, 8) AT(fileReadMemoryBudgetInMb, 8) AT(dspMemoryProfilingEnabled, 8)
@@ -405,7 +406,7 @@ ENUM(QnnIrGraph_ConfigOption_t)
 // clang-format on
 
 int main() {
-  constexpr int kExpected = 972;  // a check that is lost must not go unnoticed
+  constexpr int kExpected = 973;  // a check that is lost must not go unnoticed
   std::printf("abi layout: %d checks\n", g_checked);
   return g_checked == kExpected ? 0 : 1;
 }

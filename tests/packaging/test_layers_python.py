@@ -32,7 +32,7 @@ BELOW = {
     "gpu": {"_native", "dtypes", "errors", "model", "planning", "support"},
     "qnn": {"_native", "dtypes", "errors", "gpu", "model", "support"},
     "profile_log": {"_native", "errors", "qnn", "support"},
-    "lpai": {"_native", "errors", "memory", "model", "qnn", "support"},
+    "lpai": {"_native", "dtypes", "errors", "memory", "model", "qnn", "support"},
     "importers": {"_native", "dtypes", "errors", "model", "quantization", "support"},
     "session": {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),

@@ -116,6 +116,10 @@ EFFECTS = {
         "test_nodes_that_are_kept_compute_in_float32",
     ),
     ("htp graph", "PRECISION"): ("test_precision", "test_htps_own_option_is_half_precision"),
+    ("htp graph", "FP16_CLAMP_OVERFLOW"): (
+        "test_half_clamp",
+        "test_what_would_be_infinite_is_the_largest_number",
+    ),
     ("htp graph", "NUM_HVX_THREADS"): (
         "test_config_effects",
         "test_the_number_of_hvx_threads_is_one_of_kernel_threads",

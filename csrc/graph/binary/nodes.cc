@@ -86,7 +86,7 @@ class NodeReader {
         QNNRT_ASSIGN_OR_RETURN(tensor->data, Weights(name, offset, tensor->bytes()));
       } else if (storage == kAbsent) {
         // Only weights are packed; what is read while a graph is prepared is always there.
-        if ((TypeBit(tensor->dtype) & (types::kStoredFloat | types::kFixed)) == 0)
+        if ((TypeBit(tensor->dtype) & (types::kFloat | types::kFixed)) == 0)
           return DamagedBinary(name + " has no data");
         tensor->data = AlignedBytes::Absent(tensor->bytes());
         if (tensor->data == nullptr) return NoMemory();

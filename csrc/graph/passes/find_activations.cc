@@ -58,10 +58,6 @@ std::optional<PostOp> Recognized(const Values& f) {
   return std::nullopt;
 }
 
-bool IsFloat(const Tensor& t) {
-  return t.dtype == QNN_DATATYPE_FLOAT_32 || t.dtype == QNN_DATATYPE_FLOAT_16;
-}
-
 std::optional<BinaryOp> Arithmetic(const Node& node) {
   static constexpr struct {
     const char* type;
@@ -193,7 +189,7 @@ class Cone {
     const Node& node = graph_.nodes[at];
     const bool arithmetic = Arithmetic(node).has_value();
     fits_ = node.post_ops.empty() && node.outputs.size() == 1 && node.outputs[0] != nullptr &&
-            node.outputs[0]->shape == result_.shape && IsFloat(*node.outputs[0]) &&
+            node.outputs[0]->shape == result_.shape && IsFloat(node.outputs[0]->dtype) &&
             (arithmetic || Unary(node) || AsActivation(node));
     if (!fits_) return false;
     bends_ |= !arithmetic && Unary(node) != UnaryOp::kNeg;

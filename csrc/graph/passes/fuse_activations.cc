@@ -19,10 +19,6 @@ std::optional<PostOp> AsActivation(const Node& node) {
   return op && DefOf(op->activation).fuses ? op : std::nullopt;
 }
 
-bool IsFloat(const Tensor& t) {
-  return t.dtype == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(t.dtype) != nullptr;
-}
-
 // The node that writes `tensor`, if it can take `op` as one of `more` post ops and nobody else
 // reads the tensor.
 Node* Fusable(NodeGraph* graph, const Tensor* tensor, const Tensor* result, const PostOp& op,
@@ -31,7 +27,8 @@ Node* Fusable(NodeGraph* graph, const Tensor* tensor, const Tensor* result, cons
   if (tensor->shape != result->shape || tensor->dtype != result->dtype) return nullptr;
   Node* producer = &graph->nodes[graph->Producer(tensor)];
   // Fixed-point results must stay what they are, bit by bit: there is no rounding in between.
-  if (!IsFloat(*tensor) && !(SameEncoding(*tensor, *result) && TakesFixedPostOp(*producer, op))) {
+  if (!IsFloat(tensor->dtype) &&
+      !(SameEncoding(*tensor, *result) && TakesFixedPostOp(*producer, op))) {
     return nullptr;
   }
   const OpDef* def = FindOp(producer->type);

@@ -75,7 +75,7 @@ class Lowering {
       uint32_t inputs = def.sensitive == nullptr || def.sensitive(node) ? def.sensitive_inputs : 0;
       // Integers, fixed-point numbers and truths are rounded or decided.
       const Tensor* out = node.HasOutput(0) ? node.outputs[0] : nullptr;
-      if (out != nullptr && (TypeBit(out->dtype) & types::kStoredFloat) == 0) inputs = ~0u;
+      if (out != nullptr && !IsFloat(out->dtype)) inputs = ~0u;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (((inputs >> std::min<size_t>(i, 31)) & 1) != 0) Widen(node.inputs[i]);
       }

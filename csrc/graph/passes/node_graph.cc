@@ -95,8 +95,7 @@ void NodeGraph::Erase(const std::vector<bool>& dead) {
 }
 
 bool IsStaticFloat(const Tensor* tensor) {
-  return tensor != nullptr && tensor->is_static() &&
-         (tensor->dtype == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(tensor->dtype) != nullptr);
+  return tensor != nullptr && tensor->is_static() && IsFloat(tensor->dtype);
 }
 
 std::vector<float> StaticFloats(const Tensor& tensor) {

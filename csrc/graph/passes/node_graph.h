@@ -32,7 +32,7 @@ class NodeGraph {
 
   // A tensor that no client described, owned by the graph.
   Tensor* NewTensor(const Tensor& like);
-  // A STATIC float tensor of `like`'s element type (FLOAT_32 or FLOAT_16); null: out of memory.
+  // A STATIC float tensor; null: out of memory.
   Tensor* NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
                     const std::vector<float>& values);
   Tensor* NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
@@ -47,7 +47,7 @@ class NodeGraph {
   std::unordered_map<const Tensor*, int> uses_;
 };
 
-// The values of a static FLOAT_32 or FLOAT_16 tensor as floats.
+// The values of a static float tensor (IsStaticFloat) as FLOAT_32.
 bool IsStaticFloat(const Tensor* tensor);
 std::vector<float> StaticFloats(const Tensor& tensor);
 
@@ -109,5 +109,9 @@ Result<KeptFloats> FindKeptFloats(const NodeGraph& graph, const std::vector<std:
 // leads there; FLOAT_16 takes in every tensor, and rounds the graph's inputs and outputs, as a
 // device of that type alone does. Both leave out what is kept.
 Status LowerPrecision(NodeGraph* graph, Qnn_DataType_t type, const KeptFloats& kept, int* changes);
+
+// Makes results that FLOAT_16 cannot hold its largest number, 65,504, instead of infinite. After
+// LowerPrecision.
+Status ClampHalf(NodeGraph* graph, int* changes);
 
 }  // namespace qnnrt

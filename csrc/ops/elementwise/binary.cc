@@ -191,13 +191,13 @@ class BinaryKernel final : public Kernel {
 
 Result<KernelPtr> MakeBinaryKernel(BinaryOp op, const Node& node) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
-  const bool real = type == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(type) != nullptr;
+  const bool real = IsFloat(type);
   BinaryLoops loops = real ? FloatLoops(op) : OtherLoops(op, type);
   if (loops.vv == nullptr) {
     return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
   }
   const Qnn_DataType_t to = node.outputs[0]->dtype;
-  const bool float_result = real && (to == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(to) != nullptr);
+  const bool float_result = real && IsFloat(to);
   if (!node.post_ops.empty() && !float_result) {
     return Invalid("post ops need a float result, output 0 is %s",
                    DataTypeName(node.outputs[0]->dtype));

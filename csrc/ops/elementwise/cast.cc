@@ -64,7 +64,7 @@ Loop Pick() {
   }
 }
 
-// FLOAT_16 goes through float.
+// Floats of 16 bits go through FLOAT_32.
 Loop FromTo(Qnn_DataType_t from, Qnn_DataType_t to) {
   const auto pick = [to](auto f) -> Loop {
     using From = decltype(f);
@@ -153,10 +153,6 @@ class CastKernel final : public Kernel {
   const bool float_in_, double_in_;
   const size_t count_, in_size_, out_size_;
 };
-
-bool IsFloat(Qnn_DataType_t type) {
-  return type == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(type) != nullptr;
-}
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   const Qnn_DataType_t from = node.inputs[0]->dtype, to = node.outputs[0]->dtype;

@@ -76,7 +76,7 @@ TypeSet UnaryTypes(const UnaryLoops& loops) {
 
 Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, UnaryParams params) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
-  const bool real = type == QNN_DATATYPE_FLOAT_32 || NarrowFloatOf(type) != nullptr;
+  const bool real = IsFloat(type);
   const bool stream = type == QNN_DATATYPE_FLOAT_32 &&
                       NarrowFloatOf(node.outputs[0]->dtype) == nullptr && loops.stream != nullptr &&
                       node.outputs[0]->bytes() >= kStreamBytes;

@@ -62,7 +62,7 @@ Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& option
       return onednn::Load() == nullptr ? KernelPtr() : entry.make_integer(node, options);
     }
     const bool fixed = HasFixed(node.inputs);
-    if (!fixed && (TypeBit(node.inputs[0]->dtype) & types::kStoredFloat) == 0) return KernelPtr();
+    if (!fixed && !IsFloat(node.inputs[0]->dtype)) return KernelPtr();
     if (fixed && entry.make_fixed == nullptr) return KernelPtr();
     if (onednn::Load() == nullptr) return KernelPtr();
     if (!fixed) return entry.make(node, options);

@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 import onnx
 
+from ...dtypes import has_data_type
 from ...errors import ModelError, UnsupportedOpError
 from ...model import Model
-from ...model.model import ELEMENT_TYPES
 from .. import passes, quantized
 from ..budget import Budget, Limits
 from ..graph import Edge, finish
@@ -204,7 +204,7 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
         raise ModelError(
             f"{lowering.where}: no node gives the output {shortened(repr(name))}, but one lists it"
         )
-    if value.dtype not in ELEMENT_TYPES:
+    if not has_data_type(value.dtype):
         kind = "text" if value.dtype.kind == "O" else value.dtype.name
         raise ModelError(f"{lowering.where}: output {name!r} is {kind}; QNN has no such type")
     if 0 in value.shape:

@@ -88,13 +88,28 @@ def evaluated(node: OnnxNode, inputs: Given, budget: Budget) -> Arrays | None:
         for inferred in node.types:
             if inferred is not None:
                 budget.array(*inferred)
-    found = EVALUATORS[node.op](node, inputs, budget)
+    narrow = any(x is not None and x.dtype.name == "bfloat16" for x in inputs) and all(node.types)
+    found = EVALUATORS[node.op](node, _widened(inputs, budget) if narrow else inputs, budget)
     if found is None:
         return None
     outputs = found if isinstance(found, list) else [found]
+    if narrow:  # sums in 32 bits, one rounding
+        types = [inferred[1] for inferred in node.types if inferred is not None]
+        outputs = [np.asarray(x).astype(t) for x, t in zip(outputs, types, strict=False)]
     if len(outputs) < len(node.outputs):
         return None
     return [np.asarray(x) for x in outputs[: len(node.outputs)]]
+
+
+def _widened(inputs: Given, budget: Budget) -> Given:
+    """With float32 for bfloat16, in which numpy's functions sum as it is stored."""
+    wide = []
+    for x in inputs:
+        if x is not None and x.dtype.name == "bfloat16":
+            budget.array(x.shape, np.dtype(np.float32))
+            x = x.astype(np.float32)
+        wide.append(x)
+    return wide
 
 
 def _reference(node: OnnxNode, inputs: Given, opsets: dict[str, int], child: Child) -> Arrays:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ...dtypes import is_number
 from ...errors import ModelError, UnsupportedNode
 from .. import admission
 from ..budget import Budget
@@ -98,7 +99,7 @@ class GraphLowering(Lowering):
         if value is None or not value.is_const or math.prod(value.shape) != 1:
             return None
         found = value.const.reshape(-1)[0]
-        return float(found) if value.dtype.kind in "fiub" else None
+        return float(found) if is_number(value.dtype) else None
 
     def add_initializers(
         self, graph: onnx.GraphProto, apart: Mapping[int, memoryview] | None = None

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...dtypes import is_float, is_number
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, select, sub, times, unary
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, constant
@@ -25,7 +26,7 @@ _DIRECT = {"Relu": "Relu", "Sigmoid": "Sigmoid", "Tanh": "Tanh", "HardSwish": "H
 @lowers("HardSwish", to="HardSwish")
 def direct(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         if n.op == "Relu":
             return nary(c, "ElementWiseMaximum", [x, scalar(0, x.dtype)])
         raise Unsupported(f"{n.op} of {x.dtype.name}")
@@ -130,7 +131,7 @@ def thresholded_relu(c: Lowering, n: OnnxNode) -> Value:
 def shrink(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     bias, limit = n.number("bias", 0.0), n.number("lambd", 0.5)
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         return _shrunk_integers(c, x, bias, limit)
     below = nary(c, "ElementWiseLess", [x, scalar(-limit, x.dtype)], BOOL)
     above = nary(c, "ElementWiseGreater", [x, scalar(limit, x.dtype)], BOOL)
@@ -170,7 +171,7 @@ def clip(c: Lowering, n: OnnxNode) -> Value:
     else:
         low, high = n.optional(1), n.optional(2)
     fixed = all(v is None or v.is_const for v in (low, high))
-    if x.dtype.kind == "f" and fixed and (low is not None or high is not None):
+    if is_float(x.dtype) and fixed and (low is not None or high is not None):
         lowest = float(np.finfo(np.float32).min)
         least = lowest if low is None else float(low.const.reshape(()))
         most = -lowest if high is None else float(high.const.reshape(()))
@@ -268,6 +269,6 @@ def cast_like(c: Lowering, n: OnnxNode) -> Value:
 def _cast_to(c: Lowering, n: OnnxNode, dtype: np.dtype) -> Value:
     x = n.input(0)
     for t in (x.dtype, dtype):
-        if t.kind not in "fiub":
+        if not is_number(t):
             raise Unsupported(f"the type {t.name}")
     return cast(c, x, dtype)

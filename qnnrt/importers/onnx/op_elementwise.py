@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...dtypes import is_float
 from .common import add, cast, div, mul, nary, plus, scalar, select, sub, times, unary
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .values import Value, constant
@@ -111,7 +112,7 @@ def power(c: Lowering, n: OnnxNode) -> Value:
     x, exponent = n.input(0), n.input(1)
     if x.dtype == exponent.dtype:
         return nary(c, "ElementWisePower", [x, exponent])
-    if x.dtype.kind == "f":
+    if is_float(x.dtype):
         return nary(c, "ElementWisePower", [x, cast(c, exponent, x.dtype)])
     whole = None if exponent.data is None else _whole_exponents(exponent.data, x.dtype)
     if whole is not None:  # exact: a float has not all the digits of a large integer

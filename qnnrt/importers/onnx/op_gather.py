@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...dtypes import is_float
 from .common import add, cast, nary, scalar, select
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant, identity
@@ -128,7 +129,7 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
     index = c.b.plain(c.b.reshape(index, index.shape or (1,)))  # QNN has no tensors of rank 0
     dtype = values.dtype
     on_off = [v.item() for v in (values[1], values[0])]
-    kind = np.float32 if dtype.kind == "f" else np.int32
+    kind = np.float32 if is_float(dtype) else np.int32
     y = c.b.op(
         "OneHot",
         [index],
@@ -157,7 +158,7 @@ def _wrapped(c: Lowering, index: Value, size: int) -> Value:
 @lowers("GridSample", to="GridSample")
 def grid_sample(c: Lowering, n: OnnxNode) -> Value:
     x, grid = c.b.channels_last(n.input(0)), c.b.plain(n.input(1))
-    if x.dtype.kind != "f" or grid.dtype.kind != "f":
+    if not is_float(x.dtype) or not is_float(grid.dtype):
         raise Unsupported(f"GridSample of {x.dtype.name} at positions in {grid.dtype.name}")
     mode = n.text("mode", "linear")
     codes = {"linear": 0, "bilinear": 0, "nearest": 1}

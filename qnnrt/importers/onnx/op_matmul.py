@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...dtypes import is_float
 from ...model import Quantization
 from ..encodings import Coded
 from .common import add, cast, mul, reduce, sub, times
@@ -70,7 +71,7 @@ def matmul(
         a = c.b.reshape(a, (1, *a.shape))
     if b.rank == 1:
         b = c.b.reshape(b, (*b.shape, 1))
-    if a.rank == b.rank == 2 and b.is_const and a.dtype.kind == "f":
+    if a.rank == b.rank == 2 and b.is_const and is_float(a.dtype):
         return c.b.reshape(fully_connected(c, a, b, None), shape)
     left, turn_left = _operand(c, a)
     right, turn_right = _operand(c, b)
@@ -135,10 +136,10 @@ def gemm(c: Lowering, n: OnnxNode) -> Value:
     alpha, beta = n.number("alpha", 1.0), n.number("beta", 1.0)
     if n.integer("transA"):
         a = c.b.transpose(a, (1, 0))
-    if a.dtype.kind != "f" and (alpha != 1 or beta != 1):
+    if not is_float(a.dtype) and (alpha != 1 or beta != 1):
         raise Unsupported("integer matrices with alpha or beta")
     columns = b.shape[0] if n.integer("transB") else b.shape[1]
-    if b.is_const and a.dtype.kind == "f":
+    if b.is_const and is_float(a.dtype):
         w = c.b.transpose(b, (1, 0)) if n.integer("transB") else b
         if alpha != 1:
             w = _scaled(w, alpha)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...dtypes import is_float
 from ..shorthand import u32
 from .common import mul, nary, pad_constant, reduce, scalar, strided, times, unary
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
@@ -139,7 +140,7 @@ def max_pool(c: Lowering, n: OnnxNode) -> Value:
     w = Window(n, x)
     if all(d == 1 for d in w.dilation):
         return pool(c, x, w, "PoolMax2d")
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    lowest = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
     best, *rest = taps(c, x, w, lowest)
     for view in rest:
         best = nary(c, "ElementWiseMaximum", [best, view])

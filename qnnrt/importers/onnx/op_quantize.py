@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ... import quantization
+from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import along, limits
 from ..encodings import Coded
@@ -161,7 +162,7 @@ def quantize(c: Lowering, n: OnnxNode) -> Value:
     q = _encoding(n, x.shape, bitwidth, x.is_const)
     if x.data is not None and q is not None:
         return constant(quantization.quantize(x.data, q, dtype).astype(code))
-    x = cast(c, x, _FLOAT) if x.dtype.kind != "f" else x
+    x = cast(c, x, _FLOAT) if not is_float(x.dtype) else x
     if q is not None:
         return _emit(c, "Quantize", x, code, q)
     ratio = div(c, cast(c, x, _FLOAT), _factor(c, n, n.input(1), x.shape))

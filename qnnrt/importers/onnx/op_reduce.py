@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...dtypes import is_float
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
 from .nodes import Lowering, OnnxNode, Refused, Result, axis_of, lowers
 from .values import Value, identity
@@ -44,7 +45,7 @@ def _integer_root(c: Lowering, total: Value) -> Value:
 
 def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    if n.op in ("ReduceLogSum", "ReduceLogSumExp") and x.dtype.kind != "f":
+    if n.op in ("ReduceLogSum", "ReduceLogSumExp") and not is_float(x.dtype):
         raise Refused("logarithms of integers, whose fractions would be cut off")
     if n.op == "ReduceL2" and x.dtype == np.uint64:
         raise Refused("roots of integers that 63 bits do not hold")
@@ -82,7 +83,7 @@ def lower_reduce_numbers(
     if axes:
         x = reduce(c, kind, x, axes, keep or peak is not None)
     if n.op == "ReduceL2":
-        root = x.dtype.kind == "f"
+        root = is_float(x.dtype)
         x = unary(c, "ElementWiseSquareRoot", x) if root else _integer_root(c, x)
     elif n.op in ("ReduceLogSum", "ReduceLogSumExp"):
         x = unary(c, "ElementWiseLog", x)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import onnx
 
+from ...dtypes import is_number
+
 #: Domain of the nodes made here: the operator may be newer than the model's opset.
 OWN_DOMAIN = "qnnrt"
 
@@ -61,7 +63,7 @@ def _number(tensor: onnx.TensorProto) -> float | None:
         found = onnx.numpy_helper.to_array(tensor).reshape(-1)
     except Exception:
         return None
-    return float(found[0]) if found.size == 1 and found.dtype.kind in "fiub" else None
+    return float(found[0]) if found.size == 1 and is_number(found.dtype) else None
 
 
 def _gelu(nodes: list[onnx.NodeProto], scalar: Scalar) -> list[onnx.NodeProto]:

@@ -29,7 +29,7 @@ _PLAIN = {
     for number in map(
         onnx.TensorProto.DataType.Value,
         ("FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "BOOL", "FLOAT16",
-         "DOUBLE", "UINT32", "UINT64"),
+         "BFLOAT16", "DOUBLE", "UINT32", "UINT64"),
     )
 }  # fmt: skip
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
+from ...dtypes import has_data_type
 from ...errors import ModelError
-from ...model.model import ELEMENT_TYPES
 from .values import Value
 
 #: Shape and element type; None when either is not fully known.
@@ -47,7 +47,7 @@ def graph_inputs(
             raise ModelError(
                 f"{where}: input {value.name!r} has the unknown element type {tensor.elem_type}"
             ) from None
-        if value.name not in constants and dtype not in ELEMENT_TYPES:
+        if value.name not in constants and not has_data_type(dtype):
             kind = "string" if dtype.kind == "O" else dtype.name
             raise ModelError(f"{where}: input {value.name!r} is {kind}; QNN has no such type")
         names |= {d.dim_param for d in tensor.shape.dim if d.dim_param}

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qnnrt.dtypes import is_float
 from qnnrt.model import Model, Node, Tensor
 from support import reference
 
 #: Of one rounding, relative, by element type.
-EPSILON = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 #: Roundings by which values are disturbed: sums of many products are not added up in one.
 ROUNDINGS = 6.0
 
@@ -74,7 +75,7 @@ def _inside(node: Node) -> float:
 
 
 def _noise(x: np.ndarray, rng: np.random.Generator | None, relative: float) -> np.ndarray:
-    if rng is None or x.dtype.kind != "f":
+    if rng is None or not is_float(x.dtype):
         return x
     return np.asarray(x * (1 + relative * ROUNDINGS * rng.uniform(-1, 1, x.shape)))
 
@@ -83,7 +84,7 @@ def _operand(
     t: Tensor, x: np.ndarray, node: Node, rng: np.random.Generator | None, least: float
 ) -> np.ndarray:
     real = reference.real(t, x, node)
-    if rng is None or real.dtype.kind != "f":
+    if rng is None or not is_float(real.dtype):
         return real
     return _noise(
         np.asarray(real, np.float64), rng, max(least, EPSILON.get(t.dtype.name, 2.0**-24))
@@ -99,7 +100,7 @@ def _result(
     with np.errstate(all="ignore"):
         stored = reference.stored(t, noisy, node)
     # Disturbed floats stay as they are: to the next float they would not move at all.
-    return stored if rng is None or t.dtype.kind != "f" else np.asarray(noisy, np.float64)
+    return stored if rng is None or not is_float(t.dtype) else np.asarray(noisy, np.float64)
 
 
 def truth(
@@ -120,7 +121,7 @@ def truth(
     for n, far in moved.items():
         t = model.tensors[n]
         one = max(least, EPSILON.get(t.dtype.name, 0.0))
-        base = 4 * one * np.abs(wide(values[n])) + (1e-30 if t.dtype.kind == "f" else 0)
+        base = 4 * one * np.abs(wide(values[n])) + (1e-30 if is_float(t.dtype) else 0)
         if t.dtype == np.float16:
             base = base + 2.0**-24  # the steps of the smallest ones
         if t.quantization is not None:
@@ -131,7 +132,7 @@ def truth(
 
 
 def wide(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float64) if x.dtype.kind != "f" or x.dtype.itemsize < 8 else x
+    return x.astype(np.float64) if not is_float(x.dtype) or x.dtype.itemsize < 8 else x
 
 
 def difference(

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import ml_dtypes  # noqa: F401 - numpy learns bfloat16
 import numpy as np
 
 from qnnrt._native.op_table import op_table
+from qnnrt.dtypes import is_float
 from qnnrt.model import Model, Node, Quantization, Tensor
 from support import reference
 from support.fixed import Fixed
@@ -23,20 +25,20 @@ NUMPY = {
     f"{name}_{bits}": f"{prefix}{bits}"
     for name, prefix, sizes in (
         ("INT", "int", (8, 16, 32, 64)), ("UINT", "uint", (8, 16, 32, 64)),
-        ("FLOAT", "float", (16, 32, 64)), ("SFIXED_POINT", "int", (8, 16, 32)),
-        ("UFIXED_POINT", "uint", (8, 16)),
+        ("FLOAT", "float", (16, 32, 64)), ("BFLOAT", "bfloat", (16,)),
+        ("SFIXED_POINT", "int", (8, 16, 32)), ("UFIXED_POINT", "uint", (8, 16)),
     )
     for bits in sizes
 } | {"BOOL_8": "bool"}  # fmt: skip
 FIXED = tuple(t for t in NUMPY if "FIXED" in t)
 #: Those that activations have: 32 bits are for biases.
 FIXED_ACTIVATIONS = tuple(t for t in FIXED if not t.endswith("32"))
-FLOATS = ("FLOAT_16", "FLOAT_32", "FLOAT_64")
+FLOATS = ("FLOAT_16", "BFLOAT_16", "FLOAT_32", "FLOAT_64")
 INTS = tuple(t for t in NUMPY if t.startswith(("INT", "UINT")))
 INDICES = ("INT_32", "INT_64", "UINT_32")
 
 #: Elements of a tensor at most, and the largest magnitude of a float.
-LARGEST, HIGHEST = 3000, {"FLOAT_16": 500.0, "FLOAT_32": 5e4, "FLOAT_64": 5e4}
+LARGEST, HIGHEST = 3000, {"FLOAT_16": 500.0} | dict.fromkeys(FLOATS[1:], 5e4)
 
 
 class Unfit(Exception):
@@ -115,7 +117,10 @@ class Growing(Chance):
         self.kinds: dict[str, str] = {}  # names of the op table
         self.private: set[str] = set()  # made for one node: no operand of others
         self.theme = theme or self.choice(
-            ["FLOAT_32"] * 9 + ["FLOAT_16"] * 2 + ["FIXED"] * 5 + [*INTS, "FLOAT_64", "BOOL_8"]
+            ["FLOAT_32"] * 8
+            + ["FLOAT_16", "FLOAT_16", "BFLOAT_16"]
+            + ["FIXED"] * 5
+            + [*INTS, "FLOAT_64", "BOOL_8"]
         )
         if self.theme == "FIXED":
             self.theme = self.choice((*FIXED_ACTIVATIONS * 3, "SFIXED_POINT_32"))
@@ -316,7 +321,7 @@ class Growing(Chance):
     def _wanted(self, kind: str, y: np.ndarray, node: Node) -> None:
         if y.size > LARGEST or y.size == 0:
             raise Unfit("size")
-        if y.dtype.kind != "f":
+        if not is_float(y.dtype):
             return
         if not np.isfinite(y).all():
             raise Unfit("not finite")

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 import qnnrt
+from qnnrt.dtypes import is_float
 from qnnrt.errors import UnsupportedOpError
 from qnnrt.importers import onnx as importer
 
@@ -111,7 +112,7 @@ def _evaluate(case: OnnxCase, rng: np.random.Generator | None = None) -> dict[st
 
 
 def _noise(x: np.ndarray, rng: np.random.Generator, g: OnnxGrowing, name: str) -> np.ndarray:
-    if x.dtype.kind != "f" or name in g.private:
+    if not is_float(x.dtype) or name in g.private:
         return x
     one = ROUNDING.get(g.types[name], 2.0**-24)
     return np.asarray(x * (1 + one * ROUNDINGS * rng.uniform(-1, 1, x.shape)))

@@ -15,6 +15,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from qnnrt.dtypes import is_float
+
 from .growing import Chance, Range, Shape, Unfit
 from .onnx_reference import OneNode, widened
 
@@ -184,7 +186,7 @@ class OnnxGrowing(Chance):
                 raise Unfit("size")
             if one[n][1] not in (None, y.shape):
                 raise Unfit(f"the reference gives {y.shape} for {one[n][1]}")
-            if y.dtype.kind == "f" and op not in ("IsNaN", "IsInf") and not (
+            if is_float(y.dtype) and op not in ("IsNaN", "IsInf") and not (
                 np.isfinite(y).all() and np.abs(y).max() < HIGHEST.get(one[n][0], 5e4)
             ):  # fmt: skip
                 raise Unfit("not finite, or too large")

@@ -13,13 +13,15 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from qnnrt.dtypes import is_float
+
 from .onnx_recurrent import recurrent
 
 Own = Callable[[dict[str, Any], list[Any]], Any]
 
 
 def widened(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float64) if x.dtype.kind == "f" else x
+    return x.astype(np.float64) if is_float(x.dtype) else x
 
 
 def _reduced(

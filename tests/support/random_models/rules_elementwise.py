@@ -182,7 +182,7 @@ def convert(g: Growing, op: str) -> Plan:
     if op == "Convert" and g.kind(x) in (*INTS, "BOOL_8", "FLOAT_64"):
         return Plan([x], [g.kind(x)])
     if op == "Convert":
-        types = [t for t in types if t in (*FIXED, "FLOAT_16", "FLOAT_32")]
+        types = [t for t in types if t in (*FIXED, "FLOAT_16", "BFLOAT_16", "FLOAT_32")]
     if op == "Dequantize":
         types = [t for t in types if t in FLOATS]
     return Plan([x], [g.pick_type(types)])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from qnnrt.dtypes import is_float
 from qnnrt.model import Model, Node, Tensor
 
 from . import conv, elementwise, matmul, movement, norm, pool, recurrent, reduce, resize  # noqa: F401
@@ -35,7 +36,7 @@ def of(
 
 
 def _outputs(node: Node, inputs: Sequence[np.ndarray | None], shape: Sequence[int]) -> Any:
-    wide = [x if x is None or x.dtype.kind != "f" else np.asarray(x, np.float64) for x in inputs]
+    wide = [x if x is None or not is_float(x.dtype) else np.asarray(x, np.float64) for x in inputs]
     if node.type in _SHAPED:
         wide.append(np.array(shape))
     with np.errstate(all="ignore"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qnnrt.dtypes import is_float
 from qnnrt.model import Node
 
 from .registry import OPS, flag, integer, number, op
@@ -20,7 +21,7 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Integers towards zero."""
-    if a.dtype.kind == "f":
+    if is_float(a.dtype):
         return np.asarray(a / b)
     quotient = a // b
     return (quotient + ((quotient < 0) & (quotient * b != a))).astype(a.dtype)
@@ -117,7 +118,7 @@ OPS |= {
 def cast(x: np.ndarray, to: Any) -> np.ndarray:
     """Truncated and clamped from float to integer, NaN to 0; numpy's rule for the rest."""
     to = np.dtype(to)
-    if x.dtype.kind != "f" or to.kind not in "iu":
+    if not is_float(x.dtype) or to.kind not in "iu":
         return x.astype(to)
     info, x = np.iinfo(to), np.trunc(x.astype(np.float64))
     low, high = x <= float(info.min), x >= float(info.max)

@@ -68,9 +68,7 @@ class Requantize final : public FixedConvert {
   const Requantizer requantizer_;
 };
 
-bool Real(Qnn_DataType_t type) {
-  return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16 || IsFixed(type);
-}
+bool Real(Qnn_DataType_t type) { return IsFloat(type) || IsFixed(type); }
 
 }  // namespace
 
