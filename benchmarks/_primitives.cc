@@ -18,15 +18,16 @@ using Dims = memory::dims;
 namespace {
 
 enum Kind : int32_t { kConv, kMatMul, kMaxPool, kAvgPool, kSoftmax, kAdd };
+enum Stored : int32_t { kFloat, kFixed, kBrain };  // f32; u8 with weights of s8; bf16
 
 // As kernels.py has it. An image is n x h x w x c; a product has n batches of h x c by c x o.
 struct Problem {
-  int32_t kind, fixed, threads, static_weights;
+  int32_t kind, stored, threads, static_weights;
   int64_t n, h, w, c, o, kernel, stride, pad, group;
   float src_scale, src1_scale, dst_scale;
   int32_t src_zero, dst_zero;
   const float* weight_scales;  // one for each of `o`
-  const float* bias;           // real numbers; null: none
+  const void* bias;            // real numbers, of bf16 where the others are; null: none
   const void* src;
   const void* weights;  // the second operand
 };
@@ -55,11 +56,12 @@ struct Call {
   void Run() { prim.execute(strm, args); }
 };
 
-Type Activation(const Problem& p) { return p.fixed != 0 ? Type::u8 : Type::f32; }
-Type Weights(const Problem& p) { return p.fixed != 0 ? Type::s8 : Type::f32; }
+Type Bias(const Problem& p) { return p.stored == kBrain ? Type::bf16 : Type::f32; }
+Type Activation(const Problem& p) { return p.stored == kFixed ? Type::u8 : Bias(p); }
+Type Weights(const Problem& p) { return p.stored == kFixed ? Type::s8 : Bias(p); }
 
 void Quantize(const Problem& p, int weight_mask, primitive_attr* attr, Call* call) {
-  if (p.fixed == 0) return;
+  if (p.stored != kFixed) return;
   const bool weights = p.kind == kConv || p.kind == kMatMul;
   if (p.kind == kMaxPool || p.kind == kAvgPool) return;  // one scale for both ends
   attr->set_scales_mask(DNNL_ARG_SRC, 0);
@@ -107,7 +109,7 @@ void MakeConv(const Problem& p, primitive_attr attr, Call* call) {
   const memory::desc src({p.n, p.c, p.h, p.w}, Activation(p), Tag::nhwc);
   const memory::desc dst({p.n, p.o, OutSide(p, p.h), OutSide(p, p.w)}, Activation(p), Tag::nhwc);
   const memory::desc bias =
-      p.bias != nullptr ? memory::desc({p.o}, Type::f32, Tag::x) : memory::desc();
+      p.bias != nullptr ? memory::desc({p.o}, Bias(p), Tag::x) : memory::desc();
   const convolution_forward::primitive_desc desc(
       call->eng, prop_kind::forward_inference, algorithm::convolution_direct, src,
       memory::desc(dims, Weights(p), Tag::any), bias, dst, stride, pads, pads, attr);
@@ -128,7 +130,7 @@ void MakeMatMul(const Problem& p, primitive_attr attr, Call* call) {
                                  : memory::desc({p.n, p.c, p.o}, Weights(p), Tag::abc);
   const memory::desc wanted = fixed ? memory::desc({p.c, p.o}, Weights(p), Tag::any) : lie;
   const memory::desc bias =
-      p.bias != nullptr ? memory::desc({1, p.o}, Type::f32, Tag::ab) : memory::desc();
+      p.bias != nullptr ? memory::desc({1, p.o}, Bias(p), Tag::ab) : memory::desc();
   const matmul::primitive_desc desc(call->eng, src, wanted, bias, dst, attr);
   Finish(p, desc, call);
   call->args[DNNL_ARG_WEIGHTS] = call->Packed(lie, desc.weights_desc(), p.weights);

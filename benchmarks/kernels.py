@@ -3,12 +3,12 @@
     python benchmarks/kernels.py [--smoke] [--json FILE] [--threads N...] [--only TEXT]
 
 Shapes are those of the nine networks of models.py, and of a small transformer. Each op in 8-bit
-fixed point (activations unsigned, weights signed with a scale for each channel) and in float32. The
-ratio of the primitive is what is left of our time without the runtime around it: 0.9 says that the
-runtime adds a tenth. The primitive has the same layouts, scales and numbers of threads, its
-weights packed beforehand; it is called in a loop in C++ (_primitives.cc, compiled here). Nodes with
-16-bit activations, which oneDNN does not have, are compared with the same op in float between
-Dequantize and Quantize.
+fixed point (activations unsigned, weights signed with a scale for each channel), in float32, and in
+bfloat16 with everything of that type. The ratio of the primitive is what is left of our time
+without the runtime around it: 0.9 says that the runtime adds a tenth. The primitive has the same
+layouts, scales and numbers of threads, its weights packed beforehand; it is called in a loop in C++
+(_primitives.cc, compiled here). Nodes with 16-bit activations, which oneDNN does not have, are
+compared with the same op in float between Dequantize and Quantize.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from _harness import Benchmark, Case, same
 
@@ -36,7 +37,9 @@ from qnnrt.model import Model, Node, Quantization, Tensor
 CONV, MATMUL, MAX_POOL, AVG_POOL, SOFTMAX, ADD = range(6)
 SOURCE = Path(__file__).with_name("_primitives.cc")
 FLOAT, BYTE, WIDE = np.dtype(np.float32), np.dtype(np.uint8), np.dtype(np.uint16)
-TYPES = {"f32": FLOAT, "u8": BYTE, "u16": WIDE}
+TYPES = {"f32": FLOAT, "bf16": np.dtype(ml_dtypes.bfloat16), "u8": BYTE, "u16": WIDE}
+#: As _primitives.cc has them.
+STORED = {"float32": 0, "uint8": 1, "bfloat16": 2, "uint16": 1}
 
 
 @dataclass
@@ -106,7 +109,7 @@ class Problem(ctypes.Structure):
     """As in _primitives.cc."""
 
     _fields_ = [
-        *((name, ctypes.c_int32) for name in ("kind", "fixed", "threads", "static_weights")),
+        *((name, ctypes.c_int32) for name in ("kind", "stored", "threads", "static_weights")),
         *(
             (name, ctypes.c_int64)
             for name in ("n", "h", "w", "c", "o", "kernel", "stride", "pad", "group")
@@ -122,7 +125,7 @@ class Data:
 
     def __init__(self, op: Op, dtype: np.dtype) -> None:
         rng = np.random.default_rng(5)
-        self.op, self.dtype, self.fixed = op, dtype, dtype != FLOAT
+        self.op, self.dtype, self.fixed = op, dtype, dtype.kind == "u"
         top = np.iinfo(dtype).max if self.fixed else 0
         self.weights = self.bias = self.real_bias = self.weight_scales = None
         images = op.kind in (CONV, MAX_POOL, AVG_POOL, ADD)
@@ -146,8 +149,8 @@ class Data:
 
     @staticmethod
     def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        if dtype == FLOAT:
-            return rng.standard_normal(shape, np.float32)
+        if dtype.kind != "u" and dtype.kind != "i":
+            return rng.standard_normal(shape, np.float32).astype(dtype)
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
 
@@ -159,7 +162,7 @@ class Data:
         else:
             shape = (op.o, op.c) if op.static else (op.n, op.c, op.o)
             self.output = (op.n * op.h, op.o) if op.static else (op.n, op.h, op.o)
-        self.weights = self.values(rng, shape, np.dtype(np.int8) if self.fixed else FLOAT)
+        self.weights = self.values(rng, shape, np.dtype(np.int8) if self.fixed else self.dtype)
         depth = math.prod(shape) // op.o // (1 if op.static else op.n)
         if self.fixed:
             scales = rng.uniform(1.0, 2.0, op.o if op.static else 1) / 127 / math.sqrt(depth)
@@ -169,7 +172,7 @@ class Data:
             return
         bias = rng.standard_normal(op.o, np.float32)
         if not self.fixed:
-            self.bias = self.real_bias = bias
+            self.bias = self.real_bias = bias.astype(self.dtype)
             return
         steps = self.weight_scales * np.float32(self.src_scale)
         self.bias = np.rint(bias / steps).astype(np.int32)
@@ -259,7 +262,7 @@ class Data:
     def problem(self, threads: int) -> Problem:
         """What points into this object's arrays."""
         op = self.op
-        p = Problem(op.kind, self.fixed, threads, op.static)
+        p = Problem(op.kind, STORED[self.dtype.name], threads, op.static)
         for name in ("n", "h", "w", "c", "o", "kernel", "stride", "pad", "group"):
             setattr(p, name, getattr(op, name))
         p.src_zero, p.dst_zero = self.src_zero, self.dst_zero
@@ -339,7 +342,8 @@ def alike(name: str, data: Data, got: np.ndarray, expected: np.ndarray) -> None:
         apart = np.abs(got.astype(np.int64) - expected.astype(np.int64)).max()
         assert apart <= 1, f"{name} computes something else: {apart} steps apart"
     else:
-        same(name, got, expected, rtol=1e-3)
+        unit = 1e-3 if data.dtype == FLOAT else 2**-7
+        same(name, got.astype(FLOAT), expected.astype(FLOAT), rtol=unit)
 
 
 def measure(bench: Benchmark, op: Op, kind: str, threads: int, library: Primitives | str) -> Case:
