@@ -152,6 +152,8 @@ struct OpDef {
                             // nothing but floats is the float side, on any backend
     kLpai = 1u << 8,        // the lpai backend takes it (docs/decisions/0016-lpai-backend.md)
     kInternal = 1u << 9,    // passes make it, clients cannot: it is none of QNN's
+    kMixes = 1u << 10,  // kMoves from FLOAT_32 to 16-bit floats, too, or back, where a pass wants
+                        // that of a node
   };
   uint32_t flags = kNone;
   // Computes on fixed-point numbers as they are; null, or a null kernel: MakeViaFloat does.

@@ -243,7 +243,8 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
   if (HasType(node, types::kFloat & ~types::kF32)) {
     // Where some have 32 bits, kernels that compute convert by themselves; others count on one
     // size.
-    const bool mixes = (def.flags & OpDef::kMoves) == 0 && def.keeps_state == nullptr;
+    const bool mixes = (def.flags & (OpDef::kMoves | OpDef::kMixes)) != OpDef::kMoves &&
+                       def.keeps_state == nullptr;
     const bool native =
         (def.flags & OpDef::kNativeHalf) != 0 && (mixes || !HasType(node, types::kF32));
     if (!native) return MakeViaFloat(def, node, options);

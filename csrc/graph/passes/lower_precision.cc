@@ -139,6 +139,8 @@ class Lowering {
         if (wide_.count(out) != 0) continue;
         QNNRT_ASSIGN_OR_RETURN(out, Narrow(out));
       } else if (device_) {
+        // What is rounded already only moves.
+        if ((def.flags & OpDef::kMixes) != 0 && node.inputs[0]->dtype == type_) continue;
         const Tensor* wide = out;
         QNNRT_ASSIGN_OR_RETURN(out, Narrow(wide));
         after.push_back(Cast(out, wide));
@@ -151,7 +153,7 @@ class Lowering {
 
   // Whether input i, which is FLOAT_32, has to be converted for this node.
   bool MustBeNarrow(const Node& node, const OpDef& def, size_t i, bool narrow_out) const {
-    if (!TakesNarrow(def, i)) return false;
+    if (!TakesNarrow(def, i) || (narrow_out && (def.flags & OpDef::kMixes) != 0)) return false;
     if (device_) return wide_.count(node.inputs[i]) == 0;
     if (def.sums_products()) return i < 2;
     return (def.flags & OpDef::kMoves) != 0 && narrow_out && !Sensitive(node, def, i);

@@ -3,6 +3,7 @@
 
 #include "abi/qnn_op_names.h"
 #include "ops/movement/depth_space.h"
+#include "ops/movement/float_copy.h"
 #include "ops/rules.h"
 #include "ops/strided_copy.h"
 
@@ -100,6 +101,7 @@ Result<KernelPtr> MakeTranspose(const Node& node, const KernelOptions&) {
   for (size_t i = 0; i < perm.size(); ++i) {
     dims.push_back({node.outputs[0]->shape[i], in[perm[i]], out[i]});
   }
+  if (node.inputs[0]->dtype != node.outputs[0]->dtype) return MakeFloatCopyKernel(node, dims);
   return MakeCopyKernel({{0, 0, StridedCopy(ElementSize(node.inputs[0]->dtype), dims)}});
 }
 
@@ -162,7 +164,7 @@ OpList ShapeOps() {
          "[rank], a permutation: out dim i is in dim perm[i]"}},
        InferTranspose,
        MakeTranspose,
-       moves},
+       moves | OpDef::kMixes},
       {QNN_OP_CHANNEL_SHUFFLE,
        {ranked},
        {out},
