@@ -124,7 +124,14 @@ __attribute__((target("avx2"))) void NarrowBrainAvx2(const float* in, uint16_t* 
 
 // With masks throughout: gcc warns of the values that the other forms leave undefined.
 QNNRT_AVX512 void WidenBrainAvx512(const uint16_t* in, float* out, size_t count) {
-  for (size_t i = 0; i < count; i += 16) {
+  size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const __m256i brain = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
+    const __m512i wide =
+        _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, brain), 16);
+    _mm512_storeu_si512(out + i, wide);
+  }
+  for (; i < count; i += 16) {
     const __mmask16 left =
         count - i < 16 ? static_cast<__mmask16>((1u << (count - i)) - 1) : 0xffff;
     const __m512i wide = _mm512_maskz_slli_epi32(
@@ -133,8 +140,27 @@ QNNRT_AVX512 void WidenBrainAvx512(const uint16_t* in, float* out, size_t count)
   }
 }
 
+// The rounded values in the upper halves.
+QNNRT_AVX512 inline __m512i RoundedUp(const float* in) {
+  const __m512 value = _mm512_loadu_ps(in);
+  const __m512i bits = _mm512_castps_si512(value);
+  const __m512i odd =
+      _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, bits, 16), _mm512_set1_epi32(1));
+  const __m512i sum = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+  return _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x400000));
+}
+
 QNNRT_AVX512 void NarrowBrainAvx512(const float* in, uint16_t* out, size_t count) {
-  for (size_t i = 0; i < count; i += 16) {
+  size_t i = 0;
+  const __m512i odd_halves =
+      _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
+                       25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  for (; i + 32 <= count; i += 32) {
+    _mm512_storeu_si512(
+        out + i, _mm512_permutex2var_epi16(RoundedUp(in + i), odd_halves, RoundedUp(in + i + 16)));
+  }
+  for (; i < count; i += 16) {
     const __mmask16 left =
         count - i < 16 ? static_cast<__mmask16>((1u << (count - i)) - 1) : 0xffff;
     const __m512 value = _mm512_maskz_loadu_ps(left, in + i);

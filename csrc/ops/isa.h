@@ -23,7 +23,8 @@ namespace qnnrt {
 
 enum class Isa { kBase, kAvx2, kAvx512 };
 
-// QNNRT_ISA=avx2 or base in the environment steps down, for tests and for measuring.
+// QNNRT_ISA=avx2 or base in the environment steps down, for tests and for measuring; avx512 leaves
+// out what came after it.
 inline Isa CpuIsa() {
 #if defined(__x86_64__)
   static const Isa isa = [] {
@@ -41,6 +42,15 @@ inline Isa CpuIsa() {
   return isa;
 #else
   return Isa::kBase;
+#endif
+}
+
+// Whether the processor rounds to BFLOAT_16 (AVX512-BF16), with no set of instructions asked for.
+inline bool CpuRoundsBrains() {
+#if defined(__x86_64__)
+  return CpuIsa() == Isa::kAvx512 && std::getenv("QNNRT_ISA") == nullptr && CpuHasAvx512Bf16();
+#else
+  return false;
 #endif
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "ops/elementwise/activation.h"
 #include "ops/fixed/codec.h"
 #include "ops/simd.h"
 #include "ops/stored_floats.h"
@@ -60,6 +60,20 @@ void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t c
       }
     }
   }
+}
+
+std::optional<Limits> PostOps::Clamps() const {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  Limits range{-kInf, kInf};
+  for (const PostOp& op : ops_) {
+    const bool clamps =
+        op.kind == PostOp::Kind::kActivation && DefOf(op.activation).limits != nullptr;
+    if (!clamps) return std::nullopt;
+    const Limits limits = DefOf(op.activation).limits(op.alpha, op.beta);
+    const auto clamp = [&](float x) { return std::min(std::max(x, limits.low), limits.high); };
+    range = {clamp(range.low), clamp(range.high)};  // what one leaves goes through the next
+  }
+  return range;
 }
 
 bool TakesFixedPostOp(const Node& node, const PostOp& op) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
+#include "ops/elementwise/activation.h"
 #include "ops/encoding.h"
 #include "ops/op.h"
 
@@ -18,6 +20,8 @@ class PostOps {
   explicit PostOps(const Node& node);
   bool empty() const { return ops_.empty(); }
   void Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const;
+  // The limits that they set, if that is all: infinities where there are none.
+  std::optional<Limits> Clamps() const;
 
  private:
   std::vector<PostOp> ops_;

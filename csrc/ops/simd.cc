@@ -2,6 +2,10 @@
 
 #include "ops/isa.h"
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
+#endif
+
 namespace qnnrt {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -16,6 +20,21 @@ constexpr const char* kName = "avx512";
 #include "ops/simd_kernels.inc"
 #undef QNNRT_TILE_ROWS
 }  // namespace avx512
+#pragma GCC pop_options
+
+// With instructions that round to BFLOAT_16; they take what is below 2^-126 for zero.
+#pragma GCC push_options
+#pragma GCC target( \
+    "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma,bmi2,prefer-vector-width=512")
+namespace avx512_bf16 {
+constexpr size_t kWidth = 16;
+constexpr const char* kName = "avx512";
+#define QNNRT_TILE_ROWS 12
+#define QNNRT_ROUNDS_BRAINS 1
+#include "ops/simd_kernels.inc"
+#undef QNNRT_ROUNDS_BRAINS
+#undef QNNRT_TILE_ROWS
+}  // namespace avx512_bf16
 #pragma GCC pop_options
 
 #pragma GCC push_options
@@ -44,7 +63,7 @@ const SimdKernels& Simd() {
 #ifdef QNNRT_X86_LEVELS
     switch (CpuIsa()) {
       case Isa::kAvx512:
-        return avx512::kKernels;
+        return CpuRoundsBrains() ? avx512_bf16::kKernels : avx512::kKernels;
       case Isa::kAvx2:
         return avx2::kKernels;
       case Isa::kBase:

@@ -1,8 +1,10 @@
 // The inner loops that the portable kernels share, compiled once for each vector width and picked
-// when the library is loaded. Everything here is float32, unaligned, without side effects.
+// when the library is loaded. Everything here is float32, unless it is said to be BFLOAT_16,
+// unaligned, without side effects.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace qnnrt {
 
@@ -39,6 +41,12 @@ struct DepthwisePixels {
   size_t channels;
 };
 
+// Of two vectors, of a vector and one value, of one value and a vector; out may be a.
+struct BrainLoops {
+  using Fn = void (*)(const void* a, const void* b, void* out, size_t count);
+  Fn vv, vs, sv;
+};
+
 struct SimdKernels {
   const char* name;
   size_t rows, columns;  // of a tile
@@ -69,6 +77,26 @@ struct SimdKernels {
   // out = (x - shift) * w + b, all of them vectors
   void (*shifted_affine)(float* out, const float* x, const float* shift, const float* w,
                          const float* b, size_t count);
+  // Of x in BFLOAT_16.
+  struct {
+    float (*sum)(const uint16_t* x, size_t count);
+    float (*sum_squares)(const uint16_t* x, size_t count, float shift);
+    // out = x * w + b, at least low, at most high, in rows of `count`
+    void (*clamped_affine)(uint16_t* out, const uint16_t* x, const float* w, const float* b,
+                           float low, float high, size_t rows, size_t count);
+    void (*normalize)(uint16_t* out, const uint16_t* x, float shift, float factor, const float* w,
+                      const float* b, size_t count);
+    void (*column_sums)(float* out, const uint16_t* x, size_t ldx, size_t rows, size_t count);
+    void (*column_squares)(float* out, const uint16_t* x, size_t ldx, size_t rows,
+                           const float* shift, size_t count);
+    void (*shifted_affine)(float* out, const uint16_t* x, const float* shift, const float* w,
+                           const float* b, size_t count);
+    void (*rounded_affine)(uint16_t* out, const uint16_t* x, const float* shift, const float* w,
+                           const float* b, size_t count);  // the same, rounded
+    void (*clamp)(uint16_t* out, const uint16_t* x, float low, float high, size_t count);
+    // out = a op b: [0] of b in BFLOAT_16, [1] of b in FLOAT_32
+    BrainLoops add[2], subtract[2], multiply[2], divide[2];
+  } brain;
 };
 
 const SimdKernels& Simd();

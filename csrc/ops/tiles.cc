@@ -18,10 +18,8 @@ namespace {
 
 bool Tiles() {
   unsigned a, b, c, d;
-  if (std::getenv("QNNRT_ISA") != nullptr || CpuIsa() != Isa::kAvx512) return false;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if (!CpuRoundsBrains() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   if ((d >> 22 & 1) == 0 || (d >> 24 & 1) == 0) return false;  // AMX-BF16, AMX-TILE
-  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a >> 5 & 1) == 0) return false;  // rounding
   // The state is large: Linux has a process ask for it.
   constexpr long kAskForState = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;

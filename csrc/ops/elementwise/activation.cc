@@ -9,6 +9,7 @@
 #include "ops/elementwise/unary_loops.h"
 #include "ops/fixed/kernels.h"
 #include "ops/rules.h"
+#include "ops/simd.h"
 #include "ops/vector_math.h"
 
 namespace qnnrt {
@@ -119,6 +120,11 @@ const std::vector<ActivationDef>& Table() {
   return *table;
 }
 
+void BrainClamp(const void* in, void* out, size_t n, UnaryParams p) {
+  Simd().brain.clamp(static_cast<uint16_t*>(out), static_cast<const uint16_t*>(in), p.alpha, p.beta,
+                     n);
+}
+
 // Of a node of one of these ops.
 const ActivationDef& DefOf(const Node& node) {
   const bool any = node.type == QNN_OP_ELEMENT_WISE_NEURON;
@@ -200,7 +206,15 @@ Status InferPrelu(const Node& node, std::vector<Shape>* outputs) {
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   const ActivationDef& def = DefOf(node);
-  return MakeUnaryKernel(def.loops, node, NumbersOf(node, def));
+  UnaryParams numbers = NumbersOf(node, def);
+  if (def.limits == nullptr || node.inputs[0]->dtype != QNN_DATATYPE_BFLOAT_16 ||
+      node.outputs[0]->dtype != QNN_DATATYPE_BFLOAT_16) {
+    return MakeUnaryKernel(def.loops, node, numbers);
+  }
+  UnaryLoops loops = def.loops;
+  loops.brain = BrainClamp;
+  const Limits limits = def.limits(numbers.alpha, numbers.beta);
+  return MakeUnaryKernel(loops, node, {limits.low, limits.high});
 }
 
 Result<KernelPtr> MakePrelu(const Node& node, const KernelOptions&) {

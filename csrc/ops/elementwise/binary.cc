@@ -19,7 +19,8 @@ constexpr size_t kTileElements = 1024;     // what a short repeated row is widen
 
 class BinaryKernel final : public Kernel {
  public:
-  BinaryKernel(const Node& node, const BinaryLoops& loops)
+  // `direct`: the loops are of the types that are stored.
+  BinaryKernel(const Node& node, const BinaryLoops& loops, bool direct)
       : loops_(loops),
         plan_(node.outputs[0]->shape, {&node.inputs[0]->shape, &node.inputs[1]->shape}),
         post_(node),
@@ -27,7 +28,8 @@ class BinaryKernel final : public Kernel {
         narrow_out_(NarrowFloatOf(node.outputs[0]->dtype)),
         in_size_{ElementSize(node.inputs[0]->dtype), ElementSize(node.inputs[1]->dtype)},
         out_size_(ElementSize(node.outputs[0]->dtype)) {
-    narrow_ = narrow_in_[0] != nullptr || narrow_in_[1] != nullptr || narrow_out_ != nullptr;
+    narrow_ =
+        !direct && (narrow_in_[0] != nullptr || narrow_in_[1] != nullptr || narrow_out_ != nullptr);
     plain_ = !narrow_ && post_.empty();
     if (plan_.rank == 1) {
       stride_[0] = plan_.inner_stride(0), stride_[1] = plan_.inner_stride(1);
@@ -202,13 +204,20 @@ Result<KernelPtr> MakeBinaryKernel(BinaryOp op, const Node& node) {
     return Invalid("post ops need a float result, output 0 is %s",
                    DataTypeName(node.outputs[0]->dtype));
   }
+  constexpr Qnn_DataType_t kBrain = QNN_DATATYPE_BFLOAT_16;
+  const Qnn_DataType_t second = node.inputs[1]->dtype;
+  const bool wide = second == QNN_DATATYPE_FLOAT_32;
+  if (type == kBrain && to == kBrain && (second == kBrain || wide) && node.post_ops.empty()) {
+    const BinaryLoops brain = BrainLoopsOf(op, wide);
+    if (brain.vv != nullptr) return KernelPtr(std::make_unique<BinaryKernel>(node, brain, true));
+  }
   // Post ops read the results back, and rows that repeat find theirs in the cache.
   const bool plain = node.post_ops.empty() && node.inputs[0]->shape == node.inputs[1]->shape;
   if (type == QNN_DATATYPE_FLOAT_32 && to == type && plain &&
       node.outputs[0]->bytes() >= kStreamBytes) {
     if (BinaryLoop stream = FloatStreamLoop(op)) loops.vv = stream;
   }
-  return KernelPtr(std::make_unique<BinaryKernel>(node, loops));
+  return KernelPtr(std::make_unique<BinaryKernel>(node, loops, false));
 }
 
 }  // namespace qnnrt

@@ -48,7 +48,9 @@ struct BinaryLoops {
   BinaryLoop vs = nullptr;  // null: the kernel repeats the value into a block and calls vv
   BinaryLoop sv = nullptr;
 };
-BinaryLoops FloatLoops(BinaryOp op);      // FLOAT_32; compares give uint8_t
+BinaryLoops FloatLoops(BinaryOp op);  // FLOAT_32; compares give uint8_t
+// BFLOAT_16 op the same, or op FLOAT_32 where `wide`, to BFLOAT_16; null: by way of FLOAT_32.
+BinaryLoops BrainLoopsOf(BinaryOp op, bool wide);
 BinaryLoop FloatStreamLoop(BinaryOp op);  // vv past the caches; null where it does not pay
 BinaryLoops OtherLoops(BinaryOp op, Qnn_DataType_t in);  // integers, FLOAT_64, BOOL_8
 

@@ -1,8 +1,9 @@
-// Loops over FLOAT_32.
+// Loops over FLOAT_32, and which of BFLOAT_16 there are.
 #include <cmath>
 
 #include "ops/elementwise/binary.h"
 #include "ops/isa.h"
+#include "ops/simd.h"
 #include "ops/stream.h"
 
 namespace qnnrt {
@@ -129,6 +130,24 @@ BinaryLoop FloatStreamLoop(BinaryOp op) {
       return PickIsa<Stream<Minimum>>();
     default:
       return nullptr;
+  }
+}
+
+BinaryLoops BrainLoopsOf(BinaryOp op, bool wide) {
+  const auto of = [wide](const BrainLoops* loops) {
+    return BinaryLoops{loops[wide].vv, loops[wide].vs, loops[wide].sv};
+  };
+  switch (op) {
+    case BinaryOp::kAdd:
+      return of(Simd().brain.add);
+    case BinaryOp::kSubtract:
+      return of(Simd().brain.subtract);
+    case BinaryOp::kMultiply:
+      return of(Simd().brain.multiply);
+    case BinaryOp::kDivide:
+      return of(Simd().brain.divide);
+    default:
+      return {};
   }
 }
 

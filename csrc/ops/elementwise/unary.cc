@@ -14,12 +14,13 @@ constexpr size_t kGrainBytes = 64 << 10;  // of input, the least that is worth a
 
 class UnaryKernel final : public Kernel {
  public:
-  UnaryKernel(const Node& node, UnaryLoop loop, UnaryParams params)
+  // `direct`: the loop is of the types that are stored.
+  UnaryKernel(const Node& node, UnaryLoop loop, UnaryParams params, bool direct)
       : loop_(loop),
         params_(params),
         count_(node.outputs[0]->elements()),
-        narrow_in_(NarrowFloatOf(node.inputs[0]->dtype)),
-        narrow_out_(NarrowFloatOf(node.outputs[0]->dtype)),
+        narrow_in_(direct ? nullptr : NarrowFloatOf(node.inputs[0]->dtype)),
+        narrow_out_(direct ? nullptr : NarrowFloatOf(node.outputs[0]->dtype)),
         in_size_(ElementSize(node.inputs[0]->dtype)),
         out_size_(ElementSize(node.outputs[0]->dtype)) {}
 
@@ -63,7 +64,7 @@ class UnaryKernel final : public Kernel {
   const UnaryLoop loop_;
   const UnaryParams params_;
   const size_t count_;
-  const NarrowFloat *const narrow_in_, *const narrow_out_;  // null: not in 16 bits
+  const NarrowFloat *const narrow_in_, *const narrow_out_;  // null: not converted
   const size_t in_size_, out_size_;
 };
 
@@ -76,6 +77,9 @@ TypeSet UnaryTypes(const UnaryLoops& loops) {
 
 Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, UnaryParams params) {
   const Qnn_DataType_t type = node.inputs[0]->dtype;
+  if (loops.brain != nullptr && type == QNN_DATATYPE_BFLOAT_16 && node.outputs[0]->dtype == type) {
+    return KernelPtr(std::make_unique<UnaryKernel>(node, loops.brain, params, true));
+  }
   const bool real = IsFloat(type);
   const bool stream = type == QNN_DATATYPE_FLOAT_32 &&
                       NarrowFloatOf(node.outputs[0]->dtype) == nullptr && loops.stream != nullptr &&
@@ -87,7 +91,7 @@ Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, Una
   if (loop == nullptr) {
     return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
   }
-  return KernelPtr(std::make_unique<UnaryKernel>(node, loop, params));
+  return KernelPtr(std::make_unique<UnaryKernel>(node, loop, params, false));
 }
 
 }  // namespace qnnrt

@@ -96,6 +96,25 @@ void Trig(const void* in, void* out, size_t n, UnaryParams params) {
   }
 }
 
+// Of BFLOAT_16: the sign is the highest bit.
+constexpr uint16_t kSign = 0x8000;
+void BrainAbs(const void* in, void* out, size_t n, UnaryParams) {
+  const uint16_t* x = static_cast<const uint16_t*>(in);
+  uint16_t* o = static_cast<uint16_t*>(out);
+  QNNRT_SIMD
+  for (size_t i = 0; i < n; ++i) o[i] = static_cast<uint16_t>(x[i] & ~kSign);
+}
+void BrainNeg(const void* in, void* out, size_t n, UnaryParams) {
+  const uint16_t* x = static_cast<const uint16_t*>(in);
+  uint16_t* o = static_cast<uint16_t*>(out);
+  QNNRT_SIMD
+  for (size_t i = 0; i < n; ++i) o[i] = static_cast<uint16_t>(x[i] ^ kSign);
+}
+UnaryLoops WithBrain(UnaryLoops loops, UnaryLoop brain) {
+  loops.brain = brain;
+  return loops;
+}
+
 void Not(const void* in, void* out, size_t n, UnaryParams) {
   const uint8_t* x = static_cast<const uint8_t*>(in);
   uint8_t* o = static_cast<uint8_t*>(out);
@@ -109,7 +128,7 @@ UnaryLoop OfBool(Qnn_DataType_t type) { return type == QNN_DATATYPE_BOOL_8 ? Not
 const UnaryLoops& LoopsOf(UnaryOp op) {
   using unary::Cheap, unary::Of, unary::WithIntegers;
   static const UnaryLoops loops[] = {
-      WithIntegers<Abs>(Cheap<Abs>()),
+      WithBrain(WithIntegers<Abs>(Cheap<Abs>()), BrainAbs),
       {unary::Loop<Asin, float>::Run},
       Of<Atan>(),
       Of<Ceil>(),
@@ -117,7 +136,7 @@ const UnaryLoops& LoopsOf(UnaryOp op) {
       Of<Exp>(),
       Of<Floor>(),
       Of<Log>(),
-      WithIntegers<Neg>(Cheap<Neg>()),
+      WithBrain(WithIntegers<Neg>(Cheap<Neg>()), BrainNeg),
       {nullptr, nullptr, OfBool},
       Of<Reciprocal>(),
       Of<Round>(),

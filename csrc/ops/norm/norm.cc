@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "ops/fixed/kernels.h"
 #include "ops/post_ops.h"
@@ -40,6 +41,12 @@ class Batchnorm final : public Kernel {
     const float* weight = static_cast<const float*>(args.in[1]);
     const float* bias = static_cast<const float*>(has_bias_ ? args.in[2] : zeros_->data());
     args.threads.For(rows_, GrainFor(channels_), [&](size_t begin, size_t end) {
+      if (clamps_) {
+        const size_t at = begin * channels_;
+        return Simd().brain.clamped_affine(
+            static_cast<uint16_t*>(args.out[0]) + at, static_cast<const uint16_t*>(args.in[0]) + at,
+            weight, bias, clamps_->low, clamps_->high, end - begin, channels_);
+      }
       for (size_t row = begin; row < end; ++row) {
         for (size_t c = 0; c < channels_; c += block_) {
           const size_t at = row * channels_ + c, count = std::min(block_, channels_ - c);
@@ -65,6 +72,7 @@ class Batchnorm final : public Kernel {
         pitch_(node.PitchOf(false, 0, channels_)),
         has_bias_(node.HasInput(2)) {
     rows_ = channels_ == 0 ? 0 : node.inputs[0]->elements() / channels_;
+    if (IsBrain(node)) clamps_ = post_ops_.Clamps();
   }
 
   const PostOps post_ops_;
@@ -72,6 +80,7 @@ class Batchnorm final : public Kernel {
   const size_t channels_, block_, pitch_;
   const bool has_bias_;
   size_t rows_ = 0;
+  std::optional<Limits> clamps_;  // of BFLOAT_16, where that is all that follows
   std::shared_ptr<AlignedBytes> zeros_;
 };
 
@@ -186,6 +195,7 @@ class NormAlongAxes final : public Kernel {
       : g_(std::move(g)),
         in_(*node.inputs[0]),
         out_(*node.outputs[0]),
+        brain_(IsBrain(node)),
         has_weight_(node.HasInput(1)),
         has_bias_(node.HasInput(2)) {}
 
@@ -194,8 +204,11 @@ class NormAlongAxes final : public Kernel {
     const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
     args.threads.For(g_.outer, GrainFor(g_.inner), [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
-        if (g_.contiguous) {
-          const size_t at = row * g_.inner;
+        const size_t at = row * g_.inner;
+        if (g_.contiguous && brain_) {
+          BrainRow(static_cast<const uint16_t*>(args.in[0]) + at, weight, bias,
+                   static_cast<uint16_t*>(args.out[0]) + at);
+        } else if (g_.contiguous) {
           alignas(64) float buffer[kMostNarrowRow];
           float* out = out_.Place(args.out[0], at, buffer);
           Row(in_.Read(args.in[0], at, g_.inner, buffer), weight, bias, out);
@@ -218,6 +231,14 @@ class NormAlongAxes final : public Kernel {
     Simd().normalize(out, in, scale.shift, scale.factor, weight, bias, g_.inner);
   }
 
+  void BrainRow(const uint16_t* in, const float* weight, const float* bias, uint16_t* out) const {
+    float sum = 0;
+    if (g_.kind == AxisNorm::kLayer) sum = Simd().brain.sum(in, g_.inner);
+    const float mean = sum / static_cast<float>(g_.inner);
+    const RowScale scale = ScaleOf(g_, sum, Simd().brain.sum_squares(in, g_.inner, mean));
+    Simd().brain.normalize(out, in, scale.shift, scale.factor, weight, bias, g_.inner);
+  }
+
   void ScatteredRow(const float* in, const float* weight, const float* bias, float* out) const {
     double sum = 0, squares = 0;
     if (g_.kind == AxisNorm::kLayer) {
@@ -236,7 +257,7 @@ class NormAlongAxes final : public Kernel {
 
   const AxisGeometry g_;
   const StoredFloats in_, out_;
-  const bool has_weight_, has_bias_;
+  const bool brain_, has_weight_, has_bias_;
 };
 
 Status InferAlongAxes(const Node& node, std::vector<Shape>* outputs) {
@@ -252,8 +273,8 @@ Result<KernelPtr> MakeAlongAxes(const Node& node, const KernelOptions& options) 
   const auto narrow = [](const Tensor* t) { return t != nullptr && StoredFloats(*t).narrow(); };
   const bool rows = narrow(node.inputs[0]) || narrow(node.outputs[0]);
   const bool vectors = std::any_of(node.inputs.begin() + 1, node.inputs.end(), narrow);
-  if (vectors || (rows && (!g.contiguous || g.inner > kMostNarrowRow)))
-    return MakeViaFloat(*FindOp(node.type), node, options);
+  const bool fits = g.contiguous && (IsBrain(node) || g.inner <= kMostNarrowRow);
+  if (vectors || (rows && !fits)) return MakeViaFloat(*FindOp(node.type), node, options);
   return KernelPtr(new NormAlongAxes(node, std::move(g)));
 }
 
@@ -308,11 +329,11 @@ OpList NormOps() {
                       Default(0),
                       "",
                       {"across_spatial", "across_channel", "across_all"}}},
-                    InferInstanceNorm, MakeInstanceNorm, OpDef::kPostOps));
+                    InferInstanceNorm, MakeInstanceNorm, OpDef::kPostOps | OpDef::kNativeHalf));
   ops.push_back(Def("GroupNorm", {In(2), Vector("gamma", false), Vector("beta", false)},
                     {{"epsilon", ParamSpec::kFloat, Required(), "added to the variance"},
                      {"group", ParamSpec::kInt, Required(), "divides the channels"}},
-                    InferGroupNorm, MakeGroupNorm, OpDef::kPostOps));
+                    InferGroupNorm, MakeGroupNorm, OpDef::kPostOps | OpDef::kNativeHalf));
   ops.push_back(
       Def("Lrn", {In(1)},
           {{"alpha", ParamSpec::kFloat, Default(1.0), "times the plain sum"},

@@ -12,4 +12,10 @@ Result<KernelPtr> MakeGroupNorm(const Node& node, const KernelOptions& options);
 Status InferLrn(const Node& node, std::vector<Shape>* outputs);
 Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options);
 
+// Whether a node takes and gives BFLOAT_16.
+inline bool IsBrain(const Node& node) {
+  return node.inputs[0]->dtype == QNN_DATATYPE_BFLOAT_16 &&
+         node.outputs[0]->dtype == QNN_DATATYPE_BFLOAT_16;
+}
+
 }  // namespace qnnrt

@@ -7,6 +7,7 @@
 #include "ops/post_ops.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
+#include "ops/stored_floats.h"
 
 namespace qnnrt {
 namespace {
@@ -39,7 +40,11 @@ struct Moments {
 class SpatialNormKernel final : public Kernel {
  public:
   SpatialNormKernel(const Node& node, const SpatialNorm& n)
-      : n_(n), post_ops_(node), has_weight_(node.HasInput(1)), has_bias_(node.HasInput(2)) {
+      : n_(n),
+        post_ops_(node),
+        brain_(IsBrain(node)),
+        has_weight_(node.HasInput(1)),
+        has_bias_(node.HasInput(2)) {
     const size_t fit = kChunkElements / std::max<size_t>(1, n_.channels);
     chunk_ = std::clamp<size_t>(fit, 8, kMostPixels);
     chunks_ = (n_.pixels + chunk_ - 1) / chunk_;
@@ -51,7 +56,6 @@ class SpatialNormKernel final : public Kernel {
 
   Status Run(const ExecArgs& args) override {
     if (n_.batch * n_.pixels * n_.channels == 0) return Status::Ok();
-    const float* in = static_cast<const float*>(args.in[0]);
     const Vectors v = {has_weight_ ? static_cast<const float*>(args.in[1]) : nullptr,
                        has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr};
     const size_t parts = n_.batch * chunks_ * n_.channels, all = n_.batch * n_.channels;
@@ -60,7 +64,7 @@ class SpatialNormKernel final : public Kernel {
                        scratch + 2 * parts + 2 * all};
     args.threads.For(n_.batch * chunks_, 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
-        Measure(in + First(i) * n_.channels, Pixels(i), m, i * n_.channels);
+        Measure(args.in[0], First(i) * n_.channels, Pixels(i), m, i * n_.channels);
       }
     });
     const size_t grain = std::max<size_t>(1, kChunkElements * n_.group / (chunks_ * n_.channels));
@@ -82,12 +86,21 @@ class SpatialNormKernel final : public Kernel {
     return chunk / chunks_ * n_.pixels + chunk % chunks_ * chunk_;
   }
 
-  void Measure(const float* x, size_t pixels, const Moments& m, size_t at) const {
+  void Measure(const void* in, size_t first, size_t pixels, const Moments& m, size_t at) const {
     float *mean = m.means + at, *squares = m.squares + at;
+    const size_t n = n_.channels;
     const float part = 1.0f / static_cast<float>(pixels);
-    Simd().column_sums(mean, x, n_.channels, pixels, n_.channels);
-    Simd().scale(mean, mean, part, n_.channels);
-    if (n_.divide) Simd().column_squares(squares, x, n_.channels, pixels, mean, n_.channels);
+    if (brain_) {
+      const uint16_t* x = static_cast<const uint16_t*>(in) + first;
+      Simd().brain.column_sums(mean, x, n, pixels, n);
+      Simd().scale(mean, mean, part, n);
+      if (n_.divide) Simd().brain.column_squares(squares, x, n, pixels, mean, n);
+      return;
+    }
+    const float* x = static_cast<const float*>(in) + first;
+    Simd().column_sums(mean, x, n, pixels, n);
+    Simd().scale(mean, mean, part, n);
+    if (n_.divide) Simd().column_squares(squares, x, n, pixels, mean, n);
   }
 
   // The statistics of a group: its chunks' squares, moved from their own means to the common one.
@@ -126,6 +139,7 @@ class SpatialNormKernel final : public Kernel {
   void Scale(const ExecArgs& args, const Moments& m, size_t chunk) const {
     const size_t begin = First(chunk), end = begin + Pixels(chunk);
     const size_t of_image = chunk / chunks_ * n_.channels;
+    if (brain_) return ScaleBrain(args, m, begin * n_.channels, end * n_.channels, of_image);
     const float* in = static_cast<const float*>(args.in[0]);
     float* out = static_cast<float*>(args.out[0]);
     for (size_t at = begin * n_.channels; at < end * n_.channels; at += n_.channels) {
@@ -136,9 +150,29 @@ class SpatialNormKernel final : public Kernel {
     post_ops_.Apply(args, out + at, at, (end - begin) * n_.channels);
   }
 
+  void ScaleBrain(const ExecArgs& args, const Moments& m, size_t begin, size_t end,
+                  size_t of_image) const {
+    const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
+    uint16_t* out = static_cast<uint16_t*>(args.out[0]);
+    const float *mean = m.mean + of_image, *scale = m.scale + of_image, *shift = m.shift + of_image;
+    for (size_t at = begin; at < end; at += n_.channels) {
+      if (post_ops_.empty()) {
+        Simd().brain.rounded_affine(out + at, in + at, mean, scale, shift, n_.channels);
+        continue;
+      }
+      for (size_t c = 0; c < n_.channels; c += kFloatBlock) {
+        const size_t count = std::min(kFloatBlock, n_.channels - c);
+        alignas(64) float block[kFloatBlock];
+        Simd().brain.shifted_affine(block, in + at + c, mean + c, scale + c, shift + c, count);
+        post_ops_.Apply(args, block, at + c, count);
+        NarrowFloatOf(QNN_DATATYPE_BFLOAT_16)->narrow(block, out + at + c, count);
+      }
+    }
+  }
+
   const SpatialNorm n_;
   const PostOps post_ops_;
-  const bool has_weight_, has_bias_;
+  const bool brain_, has_weight_, has_bias_;
   size_t chunk_ = 1, chunks_ = 1;  // pixels of a chunk, chunks of an image
 };
 
@@ -180,6 +214,15 @@ Status CheckVectors(const Node& node) {
   return CheckShape(node, 2, "bias", channels);
 }
 
+// Whether a node is run in FLOAT_32, its tensors converted.
+bool Converts(const Node& node, bool takes_brain) {
+  const auto narrow = [](const Tensor* t) { return t != nullptr && StoredFloats(*t).narrow(); };
+  if (std::any_of(node.inputs.begin() + 1,
+                  node.inputs.begin() + std::min<size_t>(3, node.inputs.size()), narrow))
+    return true;
+  return (narrow(node.inputs[0]) || narrow(node.outputs[0])) && !(takes_brain && IsBrain(node));
+}
+
 SpatialNorm Dims(const Shape& shape) {
   SpatialNorm n;
   n.batch = shape.front();
@@ -196,7 +239,9 @@ Status InferInstanceNorm(const Node& node, std::vector<Shape>* outputs) {
   return Status::Ok();
 }
 
-Result<KernelPtr> MakeInstanceNorm(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeInstanceNorm(const Node& node, const KernelOptions& options) {
+  if (Converts(node, node.Int("region") != 1))
+    return MakeViaFloat(*FindOp(node.type), node, options);
   SpatialNorm n = Dims(node.inputs[0]->shape);
   n.epsilon = node.Float("epsilon");
   n.subtract_mean = node.Int("mode") == 0;
@@ -219,7 +264,8 @@ Status InferGroupNorm(const Node& node, std::vector<Shape>* outputs) {
   return Status::Ok();
 }
 
-Result<KernelPtr> MakeGroupNorm(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeGroupNorm(const Node& node, const KernelOptions& options) {
+  if (Converts(node, true)) return MakeViaFloat(*FindOp(node.type), node, options);
   SpatialNorm n = Dims(node.inputs[0]->shape);
   n.epsilon = node.Float("epsilon");
   n.group = static_cast<size_t>(node.Int("group"));
