@@ -24,8 +24,10 @@ size_t StaticBytes(const NodeGraph& graph) {
   return bytes;
 }
 
-Status Evaluate(const Node& node, const Threads& threads,
-                std::vector<std::shared_ptr<AlignedBytes>>* results) {
+}  // namespace
+
+Status EvaluateNode(const Node& node, const Threads& threads,
+                    std::vector<std::shared_ptr<AlignedBytes>>* results) {
   KernelOptions options;
   options.portable_only = true;
   options.threads = threads.limit();
@@ -46,8 +48,6 @@ Status Evaluate(const Node& node, const Threads& threads,
   return kernel->Run({in.data(), out.data(), scratch->data(), threads});
 }
 
-}  // namespace
-
 Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes) {
   std::vector<bool> dead(graph->nodes.size(), false);
   size_t left = std::max(kFreeBytes, kGrowth * StaticBytes(*graph));
@@ -63,8 +63,8 @@ Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes) {
     if (bytes > left) continue;
     left -= bytes;
     std::vector<std::shared_ptr<AlignedBytes>> results;
-    QNNRT_RETURN_IF_ERROR(
-        Evaluate(node, threads, &results).Within("node '" + node.name + "' (" + node.type + ")"));
+    QNNRT_RETURN_IF_ERROR(EvaluateNode(node, threads, &results)
+                              .Within("node '" + node.name + "' (" + node.type + ")"));
     std::vector<const Tensor*> outputs = node.outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o] == nullptr) continue;

@@ -140,6 +140,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "find activations", [&](int* n) { return FindActivations(graph, level, n); }));
   QNNRT_RETURN_IF_ERROR(
+      run(PassLevel::kAll, "fuse tables", [&](int* n) { return FuseTables(graph, threads, n); }));
+  QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));

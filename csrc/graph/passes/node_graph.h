@@ -84,6 +84,9 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                  const FloatStorage& floats = {});
 
 Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
+// The results of a node of which all inputs are static.
+Status EvaluateNode(const Node& node, const Threads& threads,
+                    std::vector<std::shared_ptr<AlignedBytes>>* results);
 Status FuseDynamic(NodeGraph* graph,
                    int* changes);  // dynamic quantization into products of bytes
 Status MergeConversions(NodeGraph* graph,
@@ -97,6 +100,8 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats,
                      int* changes);  // product, softmax, product
 Status FindActivations(NodeGraph* graph, PassLevel level,
                        int* changes);  // in arithmetic; below kAll, those that are ops
+Status FuseTables(NodeGraph* graph, const Threads& threads,
+                  int* changes);  // functions of a byte, in fixed point
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);

@@ -4,6 +4,7 @@
 
 #include "abi/qnn_op_names.h"
 #include "ops/elementwise/binary.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/select.h"
 #include "ops/elementwise/unary.h"
 #include "ops/fixed/kernels.h"
@@ -244,6 +245,7 @@ OpList ElementWiseOps() {
                  MakeLogit,
                  flags,
                  MakeFixedUnary});
+  ops.push_back(ByteTableOp());
   return ops;
 }
 
