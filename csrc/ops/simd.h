@@ -81,9 +81,9 @@ struct SimdKernels {
   struct {
     float (*sum)(const uint16_t* x, size_t count);
     float (*sum_squares)(const uint16_t* x, size_t count, float shift);
-    // out = x * w + b, at least low, at most high, in rows of `count`
+    // out = x * w + b, at least low, at most high, in rows of `count`; x's are `ldx` apart
     void (*clamped_affine)(uint16_t* out, const uint16_t* x, const float* w, const float* b,
-                           float low, float high, size_t rows, size_t count);
+                           float low, float high, size_t ldx, size_t rows, size_t count);
     void (*normalize)(uint16_t* out, const uint16_t* x, float shift, float factor, const float* w,
                       const float* b, size_t count);
     void (*column_sums)(float* out, const uint16_t* x, size_t ldx, size_t rows, size_t count);

@@ -130,6 +130,33 @@ def test_results_are_rounded_once(isa: str | None) -> None:
     assert {name: error for name, error in found.items() if error > 1} == {}
 
 
+@pytest.mark.parametrize("behind", ["Relu", "Sigmoid"])
+def test_a_part_of_a_whole_is_scaled_where_it_lies(behind: str) -> None:
+    """As in networks that join what they had with what is new."""
+    shape, joined, whole = (2, 5, 3, 24), (2, 5, 3, 48), (2, 5, 3, 72)
+    x, (w, b) = numbers(7, *shape), numbers(8, 2, 48)
+    model = chain(
+        Node("one", "ElementWiseNeg", ["x"], ["a"], {}),
+        Node("two", "ElementWiseAbs", ["a"], ["b"], {}),
+        Node("join", "Concat", ["a", "b"], ["c"], {"axis": 3}),
+        Node("scale", "Batchnorm", ["c", "w", "v"], ["n"], {}),
+        Node("behind", behind, ["n"], ["m"], {}),
+        Node("last", "ElementWiseNeg", ["m"], ["y"], {}),
+        Node("all", "Concat", ["c", "a"], ["e"], {"axis": 3}),
+        Node("also", "ElementWiseNeg", ["e"], ["y2"], {}),
+        x=x.shape, a=shape, b=shape, c=joined, n=joined, m=joined, y=joined, e=whole, y2=whole,
+        w=w, v=b,
+    )  # fmt: skip
+    a = -rounded(x).astype(np.float64)
+    c = np.concatenate([a, abs(a)], -1)
+    n = c * w + b
+    wanted = -np.maximum(n, 0) if behind == "Relu" else -1 / (1 + np.exp(-n))
+    with qnnrt.Session(model, precision="bfloat16") as s:
+        found = {k: np.array(v) for k, v in s.run({"x": x}).items()}
+    np.testing.assert_allclose(found["y"], wanted, rtol=2**-8 * 1.001, atol=1e-6)
+    np.testing.assert_array_equal(found["y2"], -np.concatenate([c, a], -1))
+
+
 def test_what_is_no_number_stays_none() -> None:
     shape = (40,)
     x = numbers(6, *shape)

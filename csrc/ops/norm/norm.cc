@@ -42,10 +42,10 @@ class Batchnorm final : public Kernel {
     const float* bias = static_cast<const float*>(has_bias_ ? args.in[2] : zeros_->data());
     args.threads.For(rows_, GrainFor(channels_), [&](size_t begin, size_t end) {
       if (clamps_) {
-        const size_t at = begin * channels_;
         return Simd().brain.clamped_affine(
-            static_cast<uint16_t*>(args.out[0]) + at, static_cast<const uint16_t*>(args.in[0]) + at,
-            weight, bias, clamps_->low, clamps_->high, end - begin, channels_);
+            static_cast<uint16_t*>(args.out[0]) + begin * channels_,
+            static_cast<const uint16_t*>(args.in[0]) + begin * pitch_, weight, bias, clamps_->low,
+            clamps_->high, pitch_, end - begin, channels_);
       }
       for (size_t row = begin; row < end; ++row) {
         for (size_t c = 0; c < channels_; c += block_) {
@@ -84,14 +84,13 @@ class Batchnorm final : public Kernel {
   std::shared_ptr<AlignedBytes> zeros_;
 };
 
-// Where nothing converts it.
+// Where nothing converts it as a whole.
 bool BatchnormTakesPitch(const Node& node, bool output, size_t port, uint64_t row) {
-  const auto is_float = [](const Tensor* t) {
-    return t == nullptr || t->dtype == QNN_DATATYPE_FLOAT_32;
+  const auto wide = [&](size_t i) {
+    return !node.HasInput(i) || node.inputs[i]->dtype == QNN_DATATYPE_FLOAT_32;
   };
-  return !output && port == 0 && row == node.inputs[0]->shape.back() && is_float(node.inputs[0]) &&
-         is_float(node.inputs[1]) && (!node.HasInput(2) || is_float(node.inputs[2])) &&
-         is_float(node.outputs[0]);
+  return !output && port == 0 && row == node.inputs[0]->shape.back() &&
+         IsFloat(node.inputs[0]->dtype) && wide(1) && wide(2) && IsFloat(node.outputs[0]->dtype);
 }
 
 Status InferBatchnorm(const Node& node, std::vector<Shape>* outputs) {
