@@ -378,7 +378,7 @@ QNN_API uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count
 // ---- What the library is; the strings are static ----
 
 QNN_API const char* qnnrt_version(void);
-// The kernels in use, for example "oneDNN 3.2.0 (gomp)" or "portable".
+// The kernels in use, for example "oneDNN 3.2.0 (qnnrt)" or "portable".
 QNN_API const char* qnnrt_kernel_library(void);
 // The op table as JSON.
 QNN_API const char* qnnrt_op_coverage_json(void);

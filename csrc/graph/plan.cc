@@ -325,6 +325,7 @@ Status Plan::CheckWeights() {
 }
 
 Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
+  const Executing executing;
   if (check_) QNNRT_RETURN_IF_ERROR(CheckWeights());
   std::unique_lock<std::mutex> alone;
   if (shared_arena_ != nullptr) alone = std::unique_lock<std::mutex>(*shared_arena_->mutex);

@@ -99,6 +99,7 @@ class Plan {
 
   Status Run() {
     if (guarded_) return RunWatched(nullptr, nullptr);
+    const Executing executing;
     for (const Step& step : steps_) {
       Status status =
           step.kernel->Run({step.in, step.out, step.scratch, threads_, step.persistent});

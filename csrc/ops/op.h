@@ -246,7 +246,7 @@ using OpList = std::vector<OpDef>;
 
 // onednn/: a fast kernel for the node, or null when the library is absent or has none.
 Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& options);
-const char* OneDnnVersion();  // "oneDNN 3.2.0 (gomp)", or null when it is not there
+const char* OneDnnVersion();  // "oneDNN 3.2.0 (qnnrt)", or null when it is not there
 int OneDnnLoadState(
     std::string* why);  // 0 not tried, 1 loaded, -1 absent (why says what was tried)
 

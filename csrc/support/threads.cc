@@ -6,30 +6,39 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <climits>
 #include <new>
+#include <utility>
 
 #include "support/clock.h"
 
 namespace qnnrt {
 namespace {
 
-constexpr int kMaxWorkers = 255;
-// How long a thread polls before it sleeps. Long enough to bridge two ops of one graph, short
-// enough that a loaded machine does not lose a core to waiting.
-constexpr uint64_t kSpinNanoseconds = 20 * 1000;
+constexpr int kMaxWorkers = 1023;
+// How long a thread polls before it sleeps: long enough to bridge what runs on one thread between
+// two jobs of a graph, and shorter once polling was seen to take a core from others.
+constexpr uint64_t kSpin = 60 * 1000, kShortSpin = 10 * 1000;
+// Two looks at the clock that are this far apart: another thread had the core in between.
+constexpr uint64_t kPreempted = 200 * 1000;
+// For so long the machine counts as loaded then.
+constexpr uint64_t kLoaded = 50 * 1000 * 1000;
+// For so long a team does without workers for which no core is left. All in nanoseconds.
+constexpr uint64_t kPatience = 1000 * 1000;
 // Pieces for each thread when the work allows, so that one late thread does not delay all.
 constexpr size_t kPiecesPerThread = 4;
 
 using Word = std::atomic<uint32_t>;
 static_assert(sizeof(Word) == sizeof(uint32_t) && Word::is_always_lock_free);
 
-void FutexWait(Word* word, uint32_t expected) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr,
+// Without a limit when there is none.
+void FutexWait(Word* word, uint32_t expected, const timespec* limit = nullptr) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, limit,
           nullptr, 0);
 }
 
@@ -46,24 +55,60 @@ void Pause() {
 #endif
 }
 
+std::atomic<uint64_t> g_loaded_until{0};
+
 // True as soon as ready() is; false when the spin time is over.
 template <typename Ready>
 bool SpinUntil(const Ready& ready) {
-  for (uint64_t end = 0;;) {
+  for (uint64_t end = 0, before = 0;;) {
     for (int i = 0; i < 64; ++i) {
       if (ready()) return true;
       Pause();
     }
     const uint64_t now = MonotonicNanoseconds();
-    if (end == 0) end = now + kSpinNanoseconds;
+    if (before == 0) {
+      end = now + (now < g_loaded_until.load(std::memory_order_relaxed) ? kShortSpin : kSpin);
+    } else if (now - before > kPreempted) {
+      g_loaded_until.store(now + kLoaded, std::memory_order_relaxed);
+    }
     if (now >= end) return false;
+    before = now;
   }
 }
 
-// One job at a time. The poster writes the job, opens it by making `tickets_` positive, works along
-// with those who took a ticket, closes it by taking the tickets left back, and waits for the
-// takers. So whoever gets a ticket finds a job that stays until it has reported back, and whoever
-// wakes too late finds none and sleeps again: the poster never waits for a thread to wake up.
+// Held for a few instructions at a time, by threads that are about to do far more.
+class SpinLock {
+ public:
+  void Lock() {
+    for (int turns = 0; locked_.exchange(true, std::memory_order_acquire);) {
+      while (locked_.load(std::memory_order_relaxed)) {
+        if (++turns % 256 == 0) sched_yield();  // its owner may have lost its core
+        Pause();
+      }
+    }
+  }
+  void Unlock() { locked_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> locked_{false};
+};
+
+// In Job::left, beside the number: its owner is asleep.
+constexpr uint32_t kOwnerSleeps = 1u << 31;
+
+std::atomic<int> g_executing{0};
+
+// What this thread is at work on: for a job, whoever's, or as a member of a team.
+QNNRT_OWN_THREAD bool tl_working = false;
+QNNRT_OWN_THREAD Team* tl_team = nullptr;
+QNNRT_OWN_THREAD int tl_member = 0;
+
+// Jobs in the order in which workers were admitted to them. A worker joins the oldest that has
+// places, so the members of the oldest team that lacks some are never kept by a younger one: teams
+// that wait within themselves cannot lock each other out.
+//
+// An owner opens its job, works along, closes it, and waits for the workers that have joined: never
+// for one to wake up. Whoever wakes too late finds no job and sleeps again.
 class Pool {
  public:
   // Null when there is no memory for it.
@@ -71,8 +116,10 @@ class Pool {
     Pool* pool = instance_.load(std::memory_order_acquire);
     if (pool != nullptr) return pool;
     static const int once = pthread_atfork(nullptr, nullptr, [] {
-      // The workers stayed in the parent, and its pool may be in any state: it is leaked.
+      // The workers stayed in the parent, and its pool may be in any state: it is leaked. So did
+      // the threads that executed.
       instance_.store(nullptr, std::memory_order_release);
+      g_executing.store(0, std::memory_order_relaxed);
     });
     (void)once;
     Pool* fresh = new (std::nothrow) Pool;
@@ -82,83 +129,171 @@ class Pool {
     return pool;
   }
 
-  // False when the pool is at work for someone else (or for an outer call of this very thread).
-  bool TryFor(size_t count, size_t pieces, int helpers, FunctionRef<void(size_t, size_t)> body) {
-    if (busy_.exchange(true, std::memory_order_acquire)) return false;
-    helpers = std::min(helpers, StartWorkers(helpers));
-    count_ = count;
-    pieces_ = pieces;
-    body_ = &body;
-    next_.store(0, std::memory_order_relaxed);
-    done_.store(0, std::memory_order_relaxed);
-    tickets_.store(helpers, std::memory_order_release);
-    epoch_.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) != 0) FutexWake(&epoch_, helpers);
-    Work();
-    const int left = tickets_.exchange(0, std::memory_order_acq_rel);
-    WaitForTakers(static_cast<uint32_t>(helpers - left));
-    busy_.store(false, std::memory_order_release);
-    return true;
+  // How many workers there are, after starting those that `wanted` still lacks.
+  int Reserve(int wanted) {
+    wanted = std::min(wanted, kMaxWorkers);
+    const int present = workers_.load(std::memory_order_acquire);
+    return present >= wanted ? present : StartWorkers(wanted);
+  }
+
+  // Invites that many workers, as far as cores are left: to a team all or, at first, none. Those
+  // come when a member waits, or, as members may do that in a way that nobody sees, when it lasts.
+  void Open(Job* job, int workers, bool team) {
+    const int executing = g_executing.load(std::memory_order_relaxed);
+    const int cores = executing <= 1 ? workers : std::clamp(cores_ - executing, 0, workers);
+    const int places = team && cores < workers ? 0 : cores;
+    const int kept_back = team ? workers - places : 0;
+    job->places = places;
+    job->kept_back = kept_back;
+    job->invited = places + kept_back;
+    lock_.Lock();
+    Append(job);
+    lock_.Unlock();
+    // One of the workers looks after a team that lacks them.
+    const bool watched = kept_back == 0 || watchers_.load(std::memory_order_seq_cst) != 0;
+    if (places != 0 || !watched) Call(places + (watched ? 0 : 1));
+  }
+
+  // A member waits: the workers that were kept back may come.
+  void CallAll(Job* job) {
+    lock_.Lock();
+    const int more = job->kept_back;
+    Admit(job);
+    lock_.Unlock();
+    if (more == 0) return;
+    Call(more);
+    if (watchers_.load(std::memory_order_seq_cst) != 0) FutexWake(&calls_, more);
+  }
+
+  // Returns when all parts have run.
+  void Close(Job* job) {
+    Work(job);
+    lock_.Lock();
+    Remove(job);
+    const int joined = job->invited - job->places - job->kept_back;
+    lock_.Unlock();
+    if (joined != 0) WaitForWorkers(job, static_cast<uint32_t>(joined));
   }
 
  private:
   Pool() = default;
 
-  void Work() {
-    const FunctionRef<void(size_t, size_t)>& body = *body_;
-    const size_t count = count_, pieces = pieces_;
-    const size_t size = count / pieces, larger = count % pieces;  // the first ones take one more
-    for (;;) {
-      const size_t i = next_.fetch_add(1, std::memory_order_relaxed);
-      if (i >= pieces) return;
-      const size_t begin = i * size + std::min(i, larger);
-      body(begin, begin + size + (i < larger ? 1 : 0));
+  // ---- Under the lock ----
+
+  void Append(Job* job) {
+    job->younger = nullptr;
+    if (youngest_ == nullptr) {
+      oldest_.store(job, std::memory_order_relaxed);
+    } else {
+      youngest_->younger = job;
+    }
+    youngest_ = job;
+  }
+
+  void Remove(Job* job) {
+    Job* older = nullptr;
+    for (Job* j = oldest_; j != job; j = j->younger) older = j;
+    if (older == nullptr) {
+      oldest_.store(job->younger, std::memory_order_relaxed);
+    } else {
+      older->younger = job->younger;
+    }
+    if (youngest_ == job) youngest_ = older;
+  }
+
+  // It is the youngest from now on, or else those who came earlier to younger ones and those who
+  // come to it first would wait for each other.
+  void Admit(Job* job) {
+    if (job->kept_back == 0) return;
+    job->places = std::exchange(job->kept_back, 0);
+    Remove(job);
+    Append(job);
+  }
+
+  // ---- Without it ----
+
+  void Call(int workers) {
+    calls_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) FutexWake(&calls_, workers);
+  }
+
+  static void Work(Job* job) {
+    const bool before = tl_working;
+    tl_working = true;
+    for (size_t part; (part = job->next.fetch_add(1, std::memory_order_relaxed)) < job->parts;) {
+      job->run(job->context, part);
+    }
+    tl_working = before;
+  }
+
+  static void WaitForWorkers(Job* job, uint32_t joined) {
+    const auto left = [&] { return job->left.load(std::memory_order_acquire) & ~kOwnerSleeps; };
+    if (SpinUntil([&] { return left() == joined; })) return;
+    uint32_t seen = job->left.fetch_or(kOwnerSleeps, std::memory_order_seq_cst) | kOwnerSleeps;
+    while ((seen & ~kOwnerSleeps) != joined) {
+      FutexWait(&job->left, seen);
+      seen = job->left.load(std::memory_order_acquire);
     }
   }
 
-  void WaitForTakers(uint32_t takers) {
-    const auto finished = [&] { return done_.load(std::memory_order_acquire) == takers; };
-    if (SpinUntil(finished)) return;
-    poster_sleeps_.store(1, std::memory_order_seq_cst);
-    for (uint32_t done; (done = done_.load(std::memory_order_seq_cst)) != takers;) {
-      FutexWait(&done_, done);
+  // The oldest job that has a place for a worker; else null, and `lacking` is the oldest team that
+  // keeps its own back. They are admitted if it is `before`, which lacked them the last time, too.
+  Job* Join(const Job* before, const Job** lacking) {
+    *lacking = nullptr;
+    if (oldest_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+    const auto taken = [](const Job* job) {
+      return job->next.load(std::memory_order_relaxed) >= job->parts;
+    };
+    int others = 0;
+    lock_.Lock();
+    Job* job = oldest_;
+    while (job != nullptr && (job->places == 0 || taken(job))) {
+      if (*lacking == nullptr && job->kept_back != 0 && !taken(job)) *lacking = job;
+      job = job->younger;
     }
-    poster_sleeps_.store(0, std::memory_order_relaxed);
-  }
-
-  bool TakeTicket() {
-    int tickets = tickets_.load(std::memory_order_relaxed);
-    while (tickets > 0) {
-      if (tickets_.compare_exchange_weak(tickets, tickets - 1, std::memory_order_acquire,
-                                         std::memory_order_relaxed)) {
-        return true;
-      }
+    if (job == nullptr && *lacking != nullptr && *lacking == before) {
+      job = const_cast<Job*>(before);
+      Admit(job);
+      others = job->places - 1;
     }
-    return false;
+    if (job != nullptr) --job->places;
+    lock_.Unlock();
+    if (others != 0) Call(others);
+    return job;
   }
 
   void WorkerLoop() {
+    const Job *lacking = nullptr, *before = nullptr;
     for (;;) {
-      const uint32_t seen = epoch_.load(std::memory_order_acquire);
-      if (TakeTicket()) {
-        Work();
-        done_.fetch_add(1, std::memory_order_seq_cst);
-        if (poster_sleeps_.load(std::memory_order_seq_cst) != 0) FutexWake(&done_, 1);
+      const uint32_t seen = calls_.load(std::memory_order_acquire);
+      if (Job* job = Join(before, &lacking); job != nullptr) {
+        before = nullptr;
+        Work(job);
+        // The last touch: the job may be gone after it, so its owner is woken by the address alone.
+        Word* left = &job->left;
+        if ((left->fetch_add(1, std::memory_order_seq_cst) & kOwnerSleeps) != 0) FutexWake(left, 1);
         continue;
       }
-      const auto posted = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
-      if (SpinUntil(posted)) continue;
+      before = lacking;
+      if (lacking != nullptr) {
+        // Not polling: there is no core for it.
+        const timespec limit{0, static_cast<long>(kPatience)};
+        watchers_.fetch_add(1, std::memory_order_seq_cst);
+        FutexWait(&calls_, seen, &limit);
+        watchers_.fetch_sub(1, std::memory_order_relaxed);
+        continue;
+      }
+      if (SpinUntil([&] { return calls_.load(std::memory_order_acquire) != seen; })) continue;
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
-      FutexWait(&epoch_, seen);  // returns at once when a job came meanwhile
+      FutexWait(&calls_, seen);  // returns at once when a job came meanwhile
       sleepers_.fetch_sub(1, std::memory_order_relaxed);
     }
   }
 
-  // How many workers there are, after starting those that `wanted` still lacks. Called by the owner
-  // of `busy_` only.
   int StartWorkers(int wanted) {
-    wanted = std::min(wanted, kMaxWorkers);
-    while (workers_ < wanted && !refused_) {
+    pthread_mutex_lock(&starting_);
+    int workers = workers_.load(std::memory_order_relaxed);
+    while (workers < wanted && !refused_) {
       pthread_attr_t attributes;
       pthread_attr_init(&attributes);
       pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -179,27 +314,27 @@ class Pool {
       if (error != 0) {
         refused_ = true;  // no more threads available: use those that exist
       } else {
-        ++workers_;
+        workers_.store(++workers, std::memory_order_release);
       }
     }
-    return workers_;
+    pthread_mutex_unlock(&starting_);
+    return workers;
   }
 
   static std::atomic<Pool*> instance_;
 
-  std::atomic<bool> busy_{false};
-  int workers_ = 0;
+  pthread_mutex_t starting_ = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<int> workers_{0};
   bool refused_ = false;
 
-  const FunctionRef<void(size_t, size_t)>* body_ = nullptr;
-  size_t count_ = 0, pieces_ = 0;
+  const int cores_ = Threads::DefaultLimit();
 
-  alignas(64) std::atomic<int> tickets_{0};
-  Word epoch_{0};
+  alignas(64) SpinLock lock_;
+  std::atomic<Job*> oldest_{nullptr};
+  Job* youngest_ = nullptr;
+  alignas(64) Word calls_{0};
   Word sleepers_{0};
-  alignas(64) std::atomic<size_t> next_{0};
-  alignas(64) Word done_{0};
-  Word poster_sleeps_{0};
+  Word watchers_{0};  // asleep for a while
 };
 
 std::atomic<Pool*> Pool::instance_{nullptr};
@@ -210,13 +345,26 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   if (count == 0) return;
   if (grain == 0) grain = 1;
   const size_t most = count / grain;  // pieces that all hold `grain` or more
-  if (limit_ > 1 && most > 1) {
-    const size_t threads = std::min<size_t>(static_cast<size_t>(limit_), most);
-    const size_t pieces = std::min(most, threads * kPiecesPerThread);
-    Pool* pool = Pool::Get();
-    if (pool != nullptr && pool->TryFor(count, pieces, static_cast<int>(threads - 1), body)) return;
-  }
-  body(0, count);
+  if (limit_ == 1 || most <= 1 || tl_working || tl_team != nullptr) return body(0, count);
+  const size_t threads = std::min<size_t>(static_cast<size_t>(limit_), most);
+  Pool* pool = Pool::Get();
+  const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
+  if (workers == 0) return body(0, count);
+  struct Pieces {
+    FunctionRef<void(size_t, size_t)>* body;
+    size_t size, larger;  // the first ones take one more
+  };
+  Job job;
+  job.parts = std::min(most, threads * kPiecesPerThread);
+  Pieces pieces{&body, count / job.parts, count % job.parts};
+  job.context = &pieces;
+  job.run = [](void* context, size_t part) {
+    const Pieces& p = *static_cast<Pieces*>(context);
+    const size_t begin = part * p.size + std::min(part, p.larger);
+    (*p.body)(begin, begin + p.size + (part < p.larger ? 1 : 0));
+  };
+  pool->Open(&job, std::min(workers, static_cast<int>(threads - 1)), false);
+  pool->Close(&job);
 }
 
 int Threads::DefaultLimit() {
@@ -226,5 +374,73 @@ int Threads::DefaultLimit() {
   // More CPUs than the fixed set holds.
   return static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, kMaxWorkers + 1));
 }
+
+Executing::Executing() { g_executing.fetch_add(1, std::memory_order_relaxed); }
+Executing::~Executing() { g_executing.fetch_sub(1, std::memory_order_relaxed); }
+
+bool Team::Reserve(int members) {
+  if (members <= 1) return true;
+  Pool* pool = Pool::Get();
+  return pool != nullptr && pool->Reserve(members - 1) >= members - 1;
+}
+
+void Team::Open(int members, void (*run)(void*), void* context) {
+  outer_ = tl_team;
+  outer_member_ = tl_member;
+  members_ = outer_ == nullptr && !tl_working ? std::max(members, 1) : 1;
+  run_ = run;
+  context_ = context;
+  opened_ = false;
+  if (members_ > 1) {
+    job_.run = RunPart;
+    job_.context = this;
+    job_.parts = static_cast<size_t>(members_);
+    job_.next.store(1, std::memory_order_relaxed);
+    job_.left.store(0, std::memory_order_relaxed);
+    job_.younger = nullptr;
+    Pool* pool = Pool::Get();
+    const int workers = pool != nullptr ? pool->Reserve(members_ - 1) : 0;
+    opened_ = workers > 0;
+    if (opened_) pool->Open(&job_, std::min(workers, members_ - 1), true);
+  }
+  tl_team = this;
+  tl_member = 0;
+}
+
+void Team::Close() {
+  tl_team = outer_;
+  tl_member = outer_member_;
+  if (members_ == 1) return;
+  if (opened_) return Pool::Get()->Close(&job_);
+  for (size_t part = 1; part < job_.parts; ++part) RunPart(this, part);
+}
+
+void Team::RunPart(void* team, size_t part) {
+  Team* const self = static_cast<Team*>(team);
+  Team* const before = std::exchange(tl_team, self);
+  const int member = std::exchange(tl_member, static_cast<int>(part));
+  self->run_(self->context_);
+  tl_team = before;
+  tl_member = member;
+}
+
+void Team::Wait() {
+  if (members_ == 1) return;
+  const uint32_t round = rounds_.load(std::memory_order_acquire);
+  if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(members_)) {
+    waiting_.store(0, std::memory_order_relaxed);
+    rounds_.store(round + 1, std::memory_order_seq_cst);
+    FutexWake(&rounds_, INT_MAX);
+    return;
+  }
+  if (opened_) Pool::Get()->CallAll(&job_);
+  const auto next = [&] { return rounds_.load(std::memory_order_acquire) != round; };
+  if (SpinUntil(next)) return;
+  while (!next()) FutexWait(&rounds_, round);
+}
+
+Team* Team::Current() { return tl_team; }
+
+int Team::Member() { return tl_member; }
 
 }  // namespace qnnrt

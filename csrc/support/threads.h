@@ -1,6 +1,7 @@
 // The process-wide pool that kernels share. No allocation, no lock held while a task runs.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -26,19 +27,86 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
+// For what a thread has of its own, small and without a destructor: lies beside the C library's, so
+// it is there without an allocation that can fail.
+#define QNNRT_OWN_THREAD __attribute__((tls_model("initial-exec"))) thread_local
+
+// Work that is offered to the pool: parts of it, each run once, by its owner and by workers that
+// have joined. Lies with its owner from Open to Close.
+struct Job {
+  void (*run)(void* context, size_t part) = nullptr;
+  void* context = nullptr;
+  size_t parts = 0;
+  // Of the pool, under its lock: how many workers may still join, and the next younger job.
+  int places = 0;
+  int kept_back = 0;  // further places, for when a member waits for others
+  Job* younger = nullptr;
+  int invited = 0;  // of both kinds
+  std::atomic<size_t> next{0};
+  std::atomic<uint32_t> left{0};  // workers that are done with it; kOwnerSleeps
+};
+
 // How many threads one graph may use. Cheap to copy; the workers belong to the process.
 class Threads {
  public:
   explicit Threads(int limit = 1) : limit_(limit < 1 ? 1 : limit) {}
   int limit() const { return limit_; }
   // body(begin, end) over [0, count) in pieces of at least `grain`; on the caller's thread alone
-  // when one piece is enough. Nested calls and calls while the pool is busy run serially.
+  // when one piece is enough. Nested calls run serially.
   void For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> body) const;
   // The default for a graph: the cores that this process may use.
   static int DefaultLimit();
 
  private:
   int limit_;
+};
+
+// A graph is being executed: its thread has a core, whether it has work for others or not. While
+// several are, workers only take the cores that are left.
+class Executing {
+ public:
+  Executing();
+  ~Executing();
+  Executing(const Executing&) = delete;
+  Executing& operator=(const Executing&) = delete;
+};
+
+// The members of a team run the same function, each with a number of its own, and may wait for each
+// other in it: an OpenMP parallel region. Member 0 is the thread that opens it. A thread that has
+// run one member takes the next that nobody has, so no one waits for a worker that wakes late.
+class Team {
+ public:
+  // True when `members` threads can run at the same time; starts the workers that are missing.
+  static bool Reserve(int members);
+
+  Team() = default;
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  // The caller runs member 0 between the two. In a member of a team: a team of one.
+  void Open(int members, void (*run)(void*), void* context);
+  void Close();
+
+  // Returns when each member has called it as often as this one. Only for a member.
+  void Wait();
+
+  // What the calling thread is a member of; null: of none. Its number there.
+  static Team* Current();
+  static int Member();
+  int members() const { return members_; }
+
+ private:
+  static void RunPart(void* team, size_t part);
+
+  Job job_;
+  void (*run_)(void*) = nullptr;
+  void* context_ = nullptr;
+  int members_ = 1;
+  bool opened_ = false;
+  Team* outer_ = nullptr;
+  int outer_member_ = 0;
+  std::atomic<uint32_t> waiting_{0};
+  std::atomic<uint32_t> rounds_{0};
 };
 
 }  // namespace qnnrt

@@ -396,8 +396,39 @@ def loaded_libraries() -> set[str]:
     return {fields[5] for line in maps if len(fields := line.split()) > 5}
 
 
+POOL = """
+import ctypes, os, sys
+if sys.argv[1] != "":
+    ctypes.CDLL(sys.argv[1])
+import numpy as np, qnnrt
+from ops import test_onednn as t
+before = len(os.listdir("/proc/self/task"))
+case = next(c for c in t.CASES if c.name == "3x3")
+output, kernels = t.run(case.model(), "auto", 4)
+np.save(sys.argv[2], output)
+assert all(k.startswith("onednn") for k in kernels.values()), kernels
+print(qnnrt._core.kernel_library().partition(" (")[2], len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+def test_kernels_run_on_the_pool_and_start_no_threads_of_their_own(tmp_path: Path) -> None:
+    """The library was compiled for OpenMP: its parallel regions run on our workers."""
+    threads, started = printed(POOL, "", str(tmp_path / "out.npy")).split()
+    assert (threads, started) == ("qnnrt)", "3")
+
+
+def test_a_library_that_others_use_already_keeps_its_own_threads(tmp_path: Path) -> None:
+    """Somebody may be inside a parallel region of it just then."""
+    case = next(c for c in CASES if c.name == "3x3")
+    expected, _ = run(case.model(), "auto", 4)
+    path = next(p for p in loaded_libraries() if "libdnnl.so" in p)
+    threads, _ = printed(POOL, path, str(tmp_path / "out.npy")).split()
+    assert threads == "gomp)"
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_a_forked_child_builds_its_own_graph_and_does_not_hang() -> None:
-    """The worker threads of OpenMP are gone in the child; a graph made there does without."""
+    """The workers are gone in the child; it starts its own."""
     case = conv("3x3", (28, 28), (32, 64), (3, 3), pads=SAME)
     expected, _ = run(case.model(), "auto", 2)
 

@@ -89,7 +89,7 @@ class BinaryWriter {
   std::vector<GraphPart> parts_;
 };
 
-// "oneDNN 3.2.0 (gomp), avx512", or "portable, avx2": what packed weights depend on.
+// "oneDNN 3.2.0 (qnnrt), avx512", or "portable, avx2": what packed weights depend on.
 std::string KernelIdentity(bool portable_only);
 
 }  // namespace qnnrt

@@ -13,14 +13,14 @@
 #include "ops/post_ops.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
+#include "support/threads.h"
 
 namespace qnnrt::onednn {
 namespace {
 
-// A second thread halves the time of a node, but costs 1 us when it is awake and up to 40 us when
-// it sleeps. So it is asked for from about 8 us on, which is this many multiply-adds of a dense
-// product.
-constexpr double kParallelWork = 1e6;
+// A second thread halves the time of a node, and costs 1 us when it is awake. So it is asked for from
+// about 4 us on, which is this many multiply-adds of a dense product in float32.
+constexpr double kParallelWork = 5e5;
 // What moving one element costs, in multiply-adds: weights that are used once (a product with one
 // row), and activations (a depthwise convolution) bound a node sooner than arithmetic does.
 constexpr double kWorkPerElement = 8;
@@ -120,6 +120,15 @@ class PrimitiveKernel final : public Kernel {
       return Error(QNN_GRAPH_ERROR_GENERAL,
                    "this graph was finalized before a fork and its threads are gone in the child; "
                    "build the graph again in the child process");
+    }
+    // In a forked child they have to be started again.
+    if (threads_ > 1 && TheApi().on_pool && !Team::Reserve(threads_)) {
+      return Error(
+          QNN_GRAPH_ERROR_GENERAL,
+          "this graph was finalized for %d threads, and the system refuses to start that "
+          "many: raise its limit (RLIMIT_NPROC, the cgroup's pids.max), or build the graph "
+          "with fewer threads",
+          threads_);
     }
     const Api& api = TheApi();
     for (Binding& b : bindings_) {
@@ -362,7 +371,9 @@ int ThreadsFor(const Node& node, const KernelOptions& options, double multiply_a
 
 int ThreadsForWork(const KernelOptions& options, double multiply_adds, double elements) {
   const double work = std::max(multiply_adds, elements * kWorkPerElement);
-  return work < kParallelWork || Forked() ? 1 : std::max(options.threads, 1);
+  const bool alone = work < kParallelWork || options.threads <= 1 || Forked() ||
+                     (TheApi().on_pool && !Team::Reserve(options.threads));
+  return alone ? 1 : options.threads;
 }
 
 std::optional<ProductTypes> ProductTypesOf(const Node& node) {

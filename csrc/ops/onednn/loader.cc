@@ -19,9 +19,9 @@
 namespace qnnrt::onednn {
 namespace {
 
-// How long idle OpenMP workers spin, in loop turns, before they sleep. libgomp's own choice spins
-// for milliseconds, which on a loaded machine takes the core that the other thread needs;
-// docs/decisions/0002-onednn-threading.md has the numbers.
+// How long idle OpenMP workers spin, in loop turns, before they sleep, where they are not replaced
+// by our pool. libgomp's own choice spins for milliseconds, which on a loaded machine takes the
+// core that the other thread needs; docs/decisions/0002-onednn-threading.md has the numbers.
 constexpr const char* kSpinCount = "1000";
 
 constexpr const char* kLibraryName = "libdnnl.so.3";
@@ -64,9 +64,13 @@ std::vector<std::string> Candidates() {
   return paths;
 }
 
+// `fresh`: nobody in this process had it, so nobody is at work in it.
 // libgomp reads its variables when it is loaded, which happens here if no one else needed it yet.
 // They are put back at once: child processes are none of our business.
-void* OpenLibrary(const std::string& path) {
+void* OpenLibrary(const std::string& path, bool* fresh) {
+  void* present = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  *fresh = present == nullptr;
+  if (present != nullptr) return present;
   bool ours = std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr;
   if (ours) setenv("GOMP_SPINCOUNT", kSpinCount, 0);
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -89,7 +93,7 @@ const char* OpenMpName(void* symbol) {
 }
 
 // Fills the function pointers; false and the reason when the library is not one we can use.
-bool Bind(void* handle, Library* library, std::string* why) {
+bool Bind(void* handle, bool fresh, Library* library, std::string* why) {
   Api& api = library->api;
 #define QNNRT_DNNL_BIND(name)                                                    \
   api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, "dnnl_" #name)); \
@@ -109,6 +113,11 @@ bool Bind(void* handle, Library* library, std::string* why) {
   const char* threading = "one thread";
   switch (version->cpu_runtime) {
     case DNNL_RUNTIME_OMP: {
+      api.on_pool = fresh && BindToPool(handle);
+      if (api.on_pool) {
+        threading = "qnnrt";
+        break;
+      }
       void* get = BoundSymbol(handle, "omp_get_max_threads");
       void* set = BoundSymbol(handle, "omp_set_num_threads");
       if (get == nullptr || set == nullptr) {
@@ -150,7 +159,8 @@ Library* LoadLibraryOnce() {
       library->why = "switched off by QNNRT_ONEDNN=none";
       break;
     }
-    void* handle = OpenLibrary(path);
+    bool fresh = false;
+    void* handle = OpenLibrary(path, &fresh);
     if (handle == nullptr) {
       const char* error = dlerror();  // "<path>: <reason>"
       std::string reason = error != nullptr ? error : "cannot be opened";
@@ -159,7 +169,7 @@ Library* LoadLibraryOnce() {
       continue;
     }
     std::string why;
-    if (Bind(handle, library, &why)) {
+    if (Bind(handle, fresh, library, &why)) {
       pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
       break;
     }
@@ -194,7 +204,7 @@ const Api& TheApi() {
   return api;
 }
 
-bool Forked() { return g_forked.load(std::memory_order_relaxed); }
+bool Forked() { return !TheApi().on_pool && g_forked.load(std::memory_order_relaxed); }
 
 const char* StatusName(dnnl_status_t status) {
   switch (status) {

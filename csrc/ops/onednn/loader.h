@@ -12,6 +12,7 @@
 
 #include <string>
 
+#include "ops/onednn/openmp.h"
 #include "support/status.h"
 
 namespace qnnrt::onednn {
@@ -62,7 +63,9 @@ struct Api {
   QNNRT_DNNL_FUNCTIONS(QNNRT_DNNL_MEMBER)
 #undef QNNRT_DNNL_MEMBER
   dnnl_engine_t engine;  // the one CPU engine; lives as long as the process
-  // The OpenMP runtime that the library is bound to; null when it uses another kind of threads.
+  bool on_pool;          // its parallel regions run on our pool
+  // The OpenMP runtime that the library is bound to; null when it uses our pool or another kind of
+  // threads.
   int (*omp_get_max_threads)();
   void (*omp_set_num_threads)(int);
 };
@@ -76,7 +79,7 @@ const Api& TheApi();
 // setting comes back afterwards: other libraries in the process share the OpenMP runtime.
 class ThreadCount {
  public:
-  explicit ThreadCount(int count) : api_(TheApi()), count_(count) {
+  explicit ThreadCount(int count) : api_(TheApi()), size_(count), count_(count) {
     if (api_.omp_get_max_threads == nullptr) return;
     before_ = api_.omp_get_max_threads();
     if (before_ != count_) api_.omp_set_num_threads(count_);
@@ -89,12 +92,13 @@ class ThreadCount {
 
  private:
   const Api& api_;
+  RegionSize size_;
   int count_;
   int before_ = 0;
 };
 
-// The worker threads of OpenMP do not survive a fork: true in a child of the process that loaded
-// the library.
+// True in a child of the process that loaded the library, unless it runs on our pool: the worker
+// threads of OpenMP do not survive a fork.
 bool Forked();
 
 const char* StatusName(dnnl_status_t status);
