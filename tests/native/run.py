@@ -26,7 +26,8 @@ import setup as rules  # noqa: E402
 
 def build(names: list[str]) -> list[Path]:
     folder = rules.build_directory()
-    flags = [*rules.FLAGS, *rules.WARNINGS, "-Itests/native", "-UNDEBUG", *rules.onednn_include()]
+    flags = [*rules.FLAGS, *rules.UNHURRIED, *rules.WARNINGS, *rules.onednn_include()]
+    flags += ["-Itests/native", "-UNDEBUG"]
     sources = sorted(Path("tests/native").glob("*.cc"))
     tests = [s for s in sources if any(n in s.stem for n in names or [""])]
     if not tests:

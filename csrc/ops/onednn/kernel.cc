@@ -18,8 +18,8 @@
 namespace qnnrt::onednn {
 namespace {
 
-// A second thread halves the time of a node, and costs 1 us when it is awake. So it is asked for from
-// about 4 us on, which is this many multiply-adds of a dense product in float32.
+// A second thread halves the time of a node, and costs 1 us when it is awake. So it is asked for
+// from about 4 us on, which is this many multiply-adds of a dense product in float32.
 constexpr double kParallelWork = 5e5;
 // What moving one element costs, in multiply-adds: weights that are used once (a product with one
 // row), and activations (a depthwise convolution) bound a node sooner than arithmetic does.
