@@ -45,6 +45,7 @@ namespace qnnrt::onednn {
   X(post_ops_append_eltwise)                     \
   X(post_ops_append_binary)                      \
   X(primitive_desc_query)                        \
+  X(primitive_desc_next_impl)                    \
   X(primitive_desc_query_md)                     \
   X(primitive_desc_destroy)                      \
   X(primitive_create)                            \

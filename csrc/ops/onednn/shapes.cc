@@ -52,6 +52,12 @@ void MatrixLayout(const Shape& shape, bool transposed, size_t rank, Dims* dims, 
   }
 }
 
+bool IsOnTiles(const_dnnl_primitive_desc_t desc) {
+  const char* name = nullptr;
+  return TheApi().primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+         name != nullptr && std::strstr(name, "amx") != nullptr;
+}
+
 // Whether every window has a tap inside of the image, along one dim.
 bool MeetImage(int64_t image, int64_t windows, int64_t window, int64_t stride, int64_t distance,
                int64_t before) {
@@ -107,6 +113,7 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   c.cout = out.shape.back();
   c.groups = std::strncmp(node.type.c_str(), "DepthWise", 9) == 0 ? c.cin : node.Int("group");
   c.transposed = transposed;
+  c.off_tiles = false;
   c.strides = node.Ints("stride");
   c.gaps = transposed ? Dims(c.spatial, 1) : node.Ints("dilation");
   for (int64_t& d : c.gaps) d -= 1;
@@ -124,10 +131,15 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
     const int64_t last = (int64_t{in.shape[i + 1]} - 1) * c.strides[i] - c.before[i] + window[i];
     if (c.strides[i] > window[i] || last < out.shape[i + 1]) return std::nullopt;
   }
+  const bool integers = (TypeBit(in.dtype) & kIntegers) != 0;
   if (!TakesWindows(transposed ? out : in, transposed ? in : out, window, c.strides, c.gaps,
-                    c.before, c.after, (TypeBit(in.dtype) & kIntegers) != 0)) {
+                    c.before, c.after, integers)) {
     return std::nullopt;
   }
+  // Seen with 96 channels, a kernel of 2 x 2 and a stride of 2: windows that do not overlap.
+  const bool point = std::all_of(window.begin(), window.end(), [](int64_t n) { return n == 1; });
+  for (size_t i = 0; integers && !transposed && !point && i < c.spatial; ++i)
+    c.off_tiles = c.off_tiles || (c.strides[i] > 1 && c.strides[i] >= window[i]);
   LayOutWeights(weights, &c);
   const int64_t channels = transposed ? c.cin : c.cout;
   const double taps = static_cast<double>(weights.elements()) / static_cast<double>(channels);
@@ -139,14 +151,19 @@ dnnl_status_t ConvShape::Describe(dnnl_primitive_desc_t* desc, const_dnnl_primit
                                   const MemoryDesc& src, const MemoryDesc& weights_md,
                                   const MemoryDesc& bias, const MemoryDesc& dst) const {
   const Api& api = TheApi();
-  return transposed ? api.deconvolution_forward_primitive_desc_create(
-                          desc, api.engine, dnnl_forward_inference, dnnl_deconvolution_direct,
-                          src.get(), weights_md.get(), bias.get(), dst.get(), strides.data(),
-                          gaps.data(), before.data(), after.data(), attr)
-                    : api.convolution_forward_primitive_desc_create(
-                          desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct,
-                          src.get(), weights_md.get(), bias.get(), dst.get(), strides.data(),
-                          gaps.data(), before.data(), after.data(), attr);
+  if (transposed) {
+    return api.deconvolution_forward_primitive_desc_create(
+        desc, api.engine, dnnl_forward_inference, dnnl_deconvolution_direct, src.get(),
+        weights_md.get(), bias.get(), dst.get(), strides.data(), gaps.data(), before.data(),
+        after.data(), attr);
+  }
+  dnnl_status_t status = api.convolution_forward_primitive_desc_create(
+      desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct, src.get(),
+      weights_md.get(), bias.get(), dst.get(), strides.data(), gaps.data(), before.data(),
+      after.data(), attr);
+  while (off_tiles && status == dnnl_success && IsOnTiles(*desc))
+    status = api.primitive_desc_next_impl(*desc);
+  return status;
 }
 
 double MatMulShape::work() const {

@@ -25,6 +25,7 @@ struct ConvShape {
   size_t spatial;  // 1, 2 or 3
   int64_t groups, cin, cout;
   bool transposed;               // weights [k.., Cin, Cout/g] instead of [k.., Cin/g, Cout]
+  bool off_tiles;                // not on AMX, whose sums would be wrong
   Dims strides, gaps;            // gaps: dilation - 1
   Dims before, after;            // padding
   Dims weights, weight_strides;  // [g, Cout/g, Cin/g, k..], without g where there is one group
