@@ -1,5 +1,7 @@
 #include "ops/simd.h"
 
+#include <algorithm>
+
 #include "ops/isa.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -73,6 +75,26 @@ const SimdKernels& Simd() {
     return baseline::kKernels;
   }();
   return chosen;
+}
+
+bool TakesGroups(size_t channels, size_t group) {
+  const size_t width = Simd().columns / 2;
+  if (group < 2 || channels < width || channels % group != 0) return false;
+  return group < width ? width % group == 0 && group <= 8 : group % width == 0;
+}
+
+size_t GroupsFloats(size_t rows, size_t channels) {
+  const size_t width = Simd().columns / 2;
+  return (channels + width - 1) / width * rows * width;
+}
+
+void PackGroups(const float* weights, size_t rows, size_t channels, float* packed) {
+  const size_t width = Simd().columns / 2;
+  for (size_t c = 0; c < channels; c += width) {
+    const size_t first = std::min(c, channels - width);
+    for (size_t row = 0; row < rows; ++row)
+      packed = std::copy_n(weights + row * channels + first, width, packed);
+  }
 }
 
 }  // namespace qnnrt

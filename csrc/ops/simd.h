@@ -12,6 +12,7 @@ constexpr size_t kMaxTileRows = 12;     // the most rows of a tile on any machin
 constexpr size_t kMaxTileColumns = 32;  // and columns
 constexpr size_t kMaxTaps = 64;         // the most taps in one call: what fits the caller's stack
 constexpr size_t kPixels = 4;           // output pixels of one depthwise call
+constexpr size_t kGroupedPixels = 8;    // and of one call for groups of channels
 
 // C[rows, columns] = bias + sum over taps of A_tap[rows, depth] x B_tap[depth, columns].
 // A's rows are pointers (tap-major, `a_stride` to a tap), so that a convolution reads its input
@@ -41,6 +42,18 @@ struct DepthwisePixels {
   size_t channels;
 };
 
+// The same where a channel sees all `group` channels of its group, i of them in order:
+// out[p][c] = bias[c] + sum over taps and i of in[tap][p][c / group * group + i] *
+// weights[tap][i][c]. For the groups that TakesGroups() names.
+struct GroupedPixels {
+  const float* const* in;  // [taps][kGroupedPixels]
+  const float* weights;    // as PackGroups() leaves them
+  const float* bias;
+  float* const* out;  // [pixels]
+  size_t pixels;      // 1 to kGroupedPixels; `in` is valid for all kGroupedPixels
+  size_t taps, channels, group;
+};
+
 // Of two vectors, of a vector and one value, of one value and a vector; out may be a.
 struct BrainLoops {
   using Fn = void (*)(const void* a, const void* b, void* out, size_t count);
@@ -52,6 +65,7 @@ struct SimdKernels {
   size_t rows, columns;  // of a tile
   void (*gemm)(const GemmTile&);
   void (*depthwise)(const DepthwisePixels&);
+  void (*grouped)(const GroupedPixels&);
   float (*sum)(const float* x, size_t count);
   float (*sum_squares)(const float* x, size_t count, float shift);  // of x - shift
   float (*dot)(const float* x, const float* y, size_t count);
@@ -100,5 +114,13 @@ struct SimdKernels {
 };
 
 const SimdKernels& Simd();
+
+// Whether a vector's channels are whole groups of 2, 4 or 8, or of one group, and there is a vector
+// of them.
+bool TakesGroups(size_t channels, size_t group);
+// Weights [rows][channels], a row for each channel of a group and tap, as one vector of channels
+// after the other; the last vector overlaps the one before.
+size_t GroupsFloats(size_t rows, size_t channels);
+void PackGroups(const float* weights, size_t rows, size_t channels, float* packed);
 
 }  // namespace qnnrt

@@ -63,7 +63,9 @@ class PackedConv : public Kernel {
 };
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
-Result<KernelPtr> MakeDepthwise(const Node& node, const ConvGeometry& geometry,
+// Depthwise, or static weights in groups of few channels that vectors take.
+bool TakesByChannel(const Node& node, const ConvGeometry& geometry);
+Result<KernelPtr> MakeByChannel(const Node& node, const ConvGeometry& geometry,
                                 const KernelOptions& options);
 Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& options);
 

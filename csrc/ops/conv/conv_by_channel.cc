@@ -1,5 +1,6 @@
-// Depthwise convolution: every output channel sees one input channel. Channels are innermost, so a
-// tap is one vector operation; four neighbouring pixels share the loads of the weights.
+// Convolution whose vectors run along the channels: depthwise, where an output channel sees one
+// input channel, and groups of a few channels. Channels are innermost, so one input channel of a
+// tap is one vector operation; neighbouring pixels share the loads of the weights.
 #include <algorithm>
 #include <cstring>
 
@@ -27,13 +28,15 @@ struct AddExpanded {
   }
 };
 
-constexpr size_t kMostHeld = 64;  // lines of the input under one line of the output
+constexpr size_t kMostPixels = std::max(kPixels, kGroupedPixels);
+constexpr int64_t kMostInGroup = 16;  // with more, a product for each group is as fast
+constexpr size_t kMostHeld = 64;      // lines of the input under one line of the output
 
-class Depthwise final : public Kernel {
+class ConvByChannel final : public Kernel {
  public:
   static Result<KernelPtr> Make(const Node& node, const ConvGeometry& g,
                                 const KernelOptions& options) {
-    std::unique_ptr<Depthwise> kernel(new Depthwise(node, g));
+    std::unique_ptr<ConvByChannel> kernel(new ConvByChannel(node, g));
     if (!kernel->Takes(node)) return MakeViaFloat(*FindOp(node.type), node, options);
     QNNRT_RETURN_IF_ERROR(kernel->KeepWeights(*node.inputs[1], options));
     kernel->PlanRooms(options.threads);
@@ -68,7 +71,7 @@ class Depthwise final : public Kernel {
   size_t WeightBytes() const override { return weights_ ? weights_->size() : 0; }
 
  private:
-  Depthwise(const Node& node, const ConvGeometry& g)
+  ConvByChannel(const Node& node, const ConvGeometry& g)
       : g_(g),
         post_ops_(node),
         in_(*node.inputs[0]),
@@ -81,13 +84,24 @@ class Depthwise final : public Kernel {
   bool narrow() const { return in_.narrow() || out_.narrow(); }
   bool Takes(const Node& node) const {
     const StoredFloats weights(*node.inputs[1]);
-    if (weights.narrow() && !node.inputs[1]->is_static()) return false;
+    if (weights.narrow() && (groups_ || !node.inputs[1]->is_static())) return false;
     if (has_bias_ && StoredFloats(*node.inputs[2]).narrow()) return false;
     return !narrow() || (g_.kernel[0] == 1 && HeldLines() <= kMostHeld);
   }
   Status KeepWeights(const Tensor& weights, const KernelOptions& options) {
     const StoredFloats stored(weights);
-    if (!stored.narrow()) return Status::Ok();
+    if (!stored.narrow() && !groups_) return Status::Ok();
+    const size_t cout = static_cast<size_t>(g_.cout), rows = weights.elements() / cout;
+    if (groups_) {
+      const std::string layout = "groups in vectors of " + std::to_string(Simd().columns / 2);
+      const auto pack = [&](void* to) {
+        PackGroups(weights.data_as<float>(), rows, cout, static_cast<float*>(to));
+        return Status::Ok();
+      };
+      QNNRT_ASSIGN_OR_RETURN(
+          weights_, PackWeights(options, GroupsFloats(rows, cout) * sizeof(float), layout, pack));
+      return Status::Ok();
+    }
     const auto widen = [&](void* to) {
       stored.Read(weights.data->data(), 0, weights.elements(), static_cast<float*>(to));
       return Status::Ok();
@@ -99,7 +113,7 @@ class Depthwise final : public Kernel {
 
   size_t Lines() const { return static_cast<size_t>(g_.batch * g_.out[0] * g_.out[1]); }
   size_t Grain() const {  // lines that are worth a thread
-    const int64_t work = g_.out[2] * g_.cout * g_.taps();
+    const int64_t work = g_.out[2] * g_.cout * g_.taps() * g_.cin_per_group();
     return static_cast<size_t>(std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, work)));
   }
   size_t HeldLines() const { return static_cast<size_t>((g_.kernel[1] - 1) * g_.dilation[1] + 1); }
@@ -138,6 +152,7 @@ class Depthwise final : public Kernel {
     }
   }
 
+  size_t AtOnce() const { return groups_ ? kGroupedPixels : kPixels; }
   const float* zeros() const { return static_cast<const float*>(zeros_->data()); }
 
   // Where a tap reads along one output line: the start of its input line (null: outside) and the
@@ -152,6 +167,8 @@ class Depthwise final : public Kernel {
   void Line(const ExecArgs& args, int64_t line, const LineOf& line_of, float* out) const {
     const int64_t multiplier = g_.cout / g_.cin;
     const size_t cout = static_cast<size_t>(g_.cout);
+    const size_t group = static_cast<size_t>(g_.cin_per_group());
+    const int64_t at_once = static_cast<int64_t>(AtOnce());
     const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : zeros();
     const float* const all_weights =
         static_cast<const float*>(weights_ ? weights_->data() : args.in[1]);
@@ -160,12 +177,16 @@ class Depthwise final : public Kernel {
       TapLine lines[kMaxTaps];
       FillLines(line_of, line, tap, taps, lines);
       const float* weights = all_weights + tap * g_.cout;
-      for (int64_t w = 0; w < g_.out[2]; w += static_cast<int64_t>(kPixels)) {
-        const size_t pixels = static_cast<size_t>(std::min<int64_t>(kPixels, g_.out[2] - w));
-        float* rows[kPixels];
+      for (int64_t w = 0; w < g_.out[2]; w += at_once) {
+        const size_t pixels = static_cast<size_t>(std::min<int64_t>(at_once, g_.out[2] - w));
+        float* rows[kMostPixels];
         for (size_t p = 0; p < pixels; ++p) rows[p] = out + (w + static_cast<int64_t>(p)) * g_.cout;
-        const float* in[kMaxTaps * kPixels];
+        const float* in[kMaxTaps * kMostPixels];
         FillPixels(lines, taps, w, pixels, in);
+        if (groups_) {  // all taps are in one call
+          Simd().grouped({in, weights, bias, rows, pixels, taps, cout, group});
+          continue;
+        }
         if (multiplier == 1) {
           Simd().depthwise(
               {in, weights, cout, tap == 0 ? bias : nullptr, rows, pixels, taps, cout});
@@ -206,12 +227,13 @@ class Depthwise final : public Kernel {
 
   void FillPixels(const TapLine* lines, size_t taps, int64_t w, size_t pixels,
                   const float** in) const {
+    const size_t at_once = AtOnce();
     for (size_t t = 0; t < taps; ++t) {
-      for (size_t p = 0; p < kPixels; ++p) {  // past the last pixel: it again
+      for (size_t p = 0; p < at_once; ++p) {  // past the last pixel: it again
         const int64_t column =
             (w + static_cast<int64_t>(std::min(p, pixels - 1))) * g_.stride[2] + lines[t].column;
         const bool inside = lines[t].start != nullptr && column >= 0 && column < g_.in[2];
-        in[t * kPixels + p] = inside ? lines[t].start + column * g_.cin : zeros();
+        in[t * at_once + p] = inside ? lines[t].start + column * g_.cin : zeros();
       }
     }
   }
@@ -220,7 +242,8 @@ class Depthwise final : public Kernel {
   const PostOps post_ops_;
   const StoredFloats in_, out_;
   const bool has_bias_;
-  SharedBytes weights_;  // in FLOAT_32, where the node's are not
+  const bool groups_ = g_.cin_per_group() > 1;
+  SharedBytes weights_;  // where the kernel reads others than the node's
   size_t rooms_ = 0;     // pieces of the output that are worked on at once, with 16-bit floats
   decltype(&AddExpanded::Run) const add_expanded_ = PickIsa<AddExpanded>();
   std::shared_ptr<AlignedBytes> zeros_;
@@ -228,9 +251,17 @@ class Depthwise final : public Kernel {
 
 }  // namespace
 
-Result<KernelPtr> MakeDepthwise(const Node& node, const ConvGeometry& geometry,
+bool TakesByChannel(const Node& node, const ConvGeometry& g) {
+  if (g.group == 1) return false;
+  if (g.cin_per_group() == 1) return true;
+  return node.inputs[1]->is_static() && g.cin == g.cout &&
+         g.taps() <= static_cast<int64_t>(kMaxTaps) && g.cin_per_group() <= kMostInGroup &&
+         TakesGroups(static_cast<size_t>(g.cout), static_cast<size_t>(g.cin_per_group()));
+}
+
+Result<KernelPtr> MakeByChannel(const Node& node, const ConvGeometry& geometry,
                                 const KernelOptions& options) {
-  return Depthwise::Make(node, geometry, options);
+  return ConvByChannel::Make(node, geometry, options);
 }
 
 }  // namespace qnnrt
