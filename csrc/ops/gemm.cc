@@ -77,7 +77,10 @@ GemmUnits CutGemm(const GemmShape& shape, int threads) {
   units.panel_units = share(panels, units.panels_per_unit);
   // About 20 microseconds of one core are worth waking another for.
   constexpr double kWorthwhile = 512.0 * 1024.0;
-  const double unit_work = static_cast<double>(std::min(shape.m, units.rows_per_unit)) *
+  // With few rows, fetching B takes longer than multiplying by it.
+  constexpr size_t kLeastRows = 8;
+  const size_t rows = std::max(kLeastRows, std::min(shape.m, units.rows_per_unit));
+  const double unit_work = static_cast<double>(rows) *
                            static_cast<double>(units.panels_per_unit * nr) * static_cast<double>(k);
   units.grain = static_cast<size_t>(std::clamp(kWorthwhile / std::max(1.0, unit_work), 1.0, 1e6));
   return units;

@@ -28,6 +28,11 @@ constexpr uint64_t kSpin = 60 * 1000, kShortSpin = 10 * 1000;
 constexpr uint64_t kPreempted = 200 * 1000;
 // For so long the machine counts as loaded then.
 constexpr uint64_t kLoaded = 50 * 1000 * 1000;
+// A loop of so few pieces, of some 20 us each, is small: on a loaded machine waiting for a worker
+// that lost its core costs more than its help brings. It has lost it when the loop takes so long.
+// (Whose grain is 1 may be of any size.)
+constexpr size_t kFewPieces = 4;
+constexpr uint64_t kSmallLoop = 400 * 1000;
 // For so long a team does without workers for which no core is left. All in nanoseconds.
 constexpr uint64_t kPatience = 1000 * 1000;
 // Pieces for each thread when the work allows, so that one late thread does not delay all.
@@ -347,6 +352,9 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   const size_t most = count / grain;  // pieces that all hold `grain` or more
   if (limit_ == 1 || most <= 1 || tl_working || tl_team != nullptr) return body(0, count);
   const size_t threads = std::min<size_t>(static_cast<size_t>(limit_), most);
+  const bool small = grain > 1 && most <= kFewPieces;
+  const uint64_t began = small ? MonotonicNanoseconds() : 0;
+  if (small && began < g_loaded_until.load(std::memory_order_relaxed)) return body(0, count);
   Pool* pool = Pool::Get();
   const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
   if (workers == 0) return body(0, count);
@@ -365,6 +373,9 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   };
   pool->Open(&job, std::min(workers, static_cast<int>(threads - 1)), false);
   pool->Close(&job);
+  if (!small) return;
+  const uint64_t now = MonotonicNanoseconds();
+  if (now - began > kSmallLoop) g_loaded_until.store(now + kLoaded, std::memory_order_relaxed);
 }
 
 int Threads::DefaultLimit() {
