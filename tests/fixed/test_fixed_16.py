@@ -148,6 +148,7 @@ CASES = [
     ),
     conv("uneven pads", (17, 14), (33, 35), (3, 2), pads=[[0, 2], [1, 0]]),
     conv("stride 2", (30, 29), (24, 40), (3, 3), stride=2, pads=[[1, 0], [2, 1]]),
+    conv("windows side by side", (28, 28), (96, 192), (2, 2), stride=2),
     conv("no more than pads in front", (32, 8), (64, 128), (2, 2), stride=2, pads=[[1, 0], [1, 0]]),
     conv("7x7 stride 2", (33, 31), (3, 32), (7, 7), stride=2, pads=[[3, 2], [2, 3]]),
     conv("pixels left over", (30, 30), (24, 40), (3, 3), stride=2),

@@ -52,12 +52,6 @@ void MatrixLayout(const Shape& shape, bool transposed, size_t rank, Dims* dims, 
   }
 }
 
-bool IsOnTiles(const_dnnl_primitive_desc_t desc) {
-  const char* name = nullptr;
-  return TheApi().primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-         name != nullptr && std::strstr(name, "amx") != nullptr;
-}
-
 // Whether every window has a tap inside of the image, along one dim.
 bool MeetImage(int64_t image, int64_t windows, int64_t window, int64_t stride, int64_t distance,
                int64_t before) {
@@ -103,6 +97,26 @@ bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window
   return true;
 }
 
+bool WrongOnTiles(const Dims& window, const Dims& strides) {
+  // Seen with 96 channels, a kernel of 2 x 2 and a stride of 2: windows that do not overlap.
+  if (std::all_of(window.begin(), window.end(), [](int64_t n) { return n == 1; })) return false;
+  for (size_t i = 0; i < window.size(); ++i) {
+    if (strides[i] > 1 && strides[i] >= window[i]) return true;
+  }
+  return false;
+}
+
+dnnl_status_t LeaveTiles(dnnl_primitive_desc_t desc) {
+  const Api& api = TheApi();
+  for (;;) {
+    const char* name = nullptr;
+    dnnl_status_t status = api.primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    if (status != dnnl_success || std::strstr(name, "amx") == nullptr) return status;
+    status = api.primitive_desc_next_impl(desc);
+    if (status != dnnl_success) return dnnl_unimplemented;  // there is no other
+  }
+}
+
 std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   const Tensor& in = *node.inputs[0];
   const Tensor& weights = *node.inputs[1];
@@ -136,10 +150,7 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
                     c.before, c.after, integers)) {
     return std::nullopt;
   }
-  // Seen with 96 channels, a kernel of 2 x 2 and a stride of 2: windows that do not overlap.
-  const bool point = std::all_of(window.begin(), window.end(), [](int64_t n) { return n == 1; });
-  for (size_t i = 0; integers && !transposed && !point && i < c.spatial; ++i)
-    c.off_tiles = c.off_tiles || (c.strides[i] > 1 && c.strides[i] >= window[i]);
+  c.off_tiles = integers && !transposed && WrongOnTiles(window, c.strides);
   LayOutWeights(weights, &c);
   const int64_t channels = transposed ? c.cin : c.cout;
   const double taps = static_cast<double>(weights.elements()) / static_cast<double>(channels);
@@ -157,13 +168,11 @@ dnnl_status_t ConvShape::Describe(dnnl_primitive_desc_t* desc, const_dnnl_primit
         weights_md.get(), bias.get(), dst.get(), strides.data(), gaps.data(), before.data(),
         after.data(), attr);
   }
-  dnnl_status_t status = api.convolution_forward_primitive_desc_create(
+  const dnnl_status_t status = api.convolution_forward_primitive_desc_create(
       desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct, src.get(),
       weights_md.get(), bias.get(), dst.get(), strides.data(), gaps.data(), before.data(),
       after.data(), attr);
-  while (off_tiles && status == dnnl_success && IsOnTiles(*desc))
-    status = api.primitive_desc_next_impl(*desc);
-  return status;
+  return off_tiles && status == dnnl_success ? LeaveTiles(*desc) : status;
 }
 
 double MatMulShape::work() const {

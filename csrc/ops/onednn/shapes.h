@@ -21,6 +21,11 @@ bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window
                   const Dims& strides, const Dims& gaps, const Dims& before, const Dims& after,
                   bool integers);
 
+// Whether 8-bit products over these windows have wrong sums on AMX although TakesWindows() takes
+// them, and how a convolution leaves it: by its next implementation.
+bool WrongOnTiles(const Dims& window, const Dims& strides);
+dnnl_status_t LeaveTiles(dnnl_primitive_desc_t desc);
+
 struct ConvShape {
   size_t spatial;  // 1, 2 or 3
   int64_t groups, cin, cout;

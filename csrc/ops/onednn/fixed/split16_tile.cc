@@ -88,10 +88,9 @@ Result<KernelPtr> MakeTileKernel(const Node& node, const KernelOptions& options,
     dst = ChannelLast(out, dnnl_s32);
   }
   const Dims strides{s.stride_h, s.stride_w}, gaps{s.dilation_h - 1, s.dilation_w - 1}, none{0, 0};
-  if (!s.product &&
-      !TakesWindows(in, out, {s.kernel_h, s.kernel_w}, strides, gaps, none, none, true)) {
+  const Dims window{s.kernel_h, s.kernel_w};
+  if (!s.product && !TakesWindows(in, out, window, strides, gaps, none, none, true))
     return KernelPtr();
-  }
   inner.inputs = {&in, node.inputs[1]};
   inner.outputs = {&out};
   const double work = static_cast<double>(out.elements()) * static_cast<double>(s.depth());
@@ -106,10 +105,11 @@ Result<KernelPtr> MakeTileKernel(const Node& node, const KernelOptions& options,
           return api.matmul_primitive_desc_create(desc, api.engine, src.get(), weights_any.get(),
                                                   nullptr, dst.get(), attr);
         }
-        return api.convolution_forward_primitive_desc_create(
+        const dnnl_status_t status = api.convolution_forward_primitive_desc_create(
             desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct, src.get(),
             weights_any.get(), nullptr, dst.get(), strides.data(), gaps.data(), none.data(),
             none.data(), attr);
+        return status == dnnl_success && WrongOnTiles(window, strides) ? LeaveTiles(*desc) : status;
       });
 }
 
