@@ -352,12 +352,6 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   const size_t most = count / grain;  // pieces that all hold `grain` or more
   if (limit_ == 1 || most <= 1 || tl_working || tl_team != nullptr) return body(0, count);
   const size_t threads = std::min<size_t>(static_cast<size_t>(limit_), most);
-  const bool small = grain > 1 && most <= kFewPieces;
-  const uint64_t began = small ? MonotonicNanoseconds() : 0;
-  if (small && began < g_loaded_until.load(std::memory_order_relaxed)) return body(0, count);
-  Pool* pool = Pool::Get();
-  const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
-  if (workers == 0) return body(0, count);
   struct Pieces {
     FunctionRef<void(size_t, size_t)>* body;
     size_t size, larger;  // the first ones take one more
@@ -371,6 +365,18 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
     const size_t begin = part * p.size + std::min(part, p.larger);
     (*p.body)(begin, begin + p.size + (part < p.larger ? 1 : 0));
   };
+  const bool small = grain > 1 && most <= kFewPieces;
+  const uint64_t began = small ? MonotonicNanoseconds() : 0;
+  if (small && began < g_loaded_until.load(std::memory_order_relaxed)) {
+    // The same pieces: where a loop is cut may show in the last bit of its results.
+    tl_working = true;
+    for (size_t part = 0; part < job.parts; ++part) job.run(job.context, part);
+    tl_working = false;
+    return;
+  }
+  Pool* pool = Pool::Get();
+  const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
+  if (workers == 0) return body(0, count);
   pool->Open(&job, std::min(workers, static_cast<int>(threads - 1)), false);
   pool->Close(&job);
   if (!small) return;
