@@ -55,6 +55,8 @@ def main(
     devices = [d for d in ort.get_ep_devices() if d.ep_name == ort_qnn.EP_NAME]
     options = ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    # What stays with the CPU provider is computed exactly, also on processors without VNNI.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     for name, value in given.get("session", {}).items():
         options.add_session_config_entry(name, value)
     options.add_provider_for_devices(

@@ -16,6 +16,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 import qnnrt
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model
+from support.fixed import integer_products
 from support.quantizing import KERNELS, Graph, image
 from zoo.quantizing import reference
 
@@ -290,8 +291,9 @@ def test_a_context_binary_holds_it(float_encoder: Path, tmp_path: Path) -> None:
     with qnnrt.Session(str(binary), backend="cpu", threads=1) as session:
         (found,) = session.run({"x": x}).values()
         np.testing.assert_array_equal(found, wanted)
-    (float_bytes,) = {float_encoder.stat().st_size}
-    assert binary.stat().st_size < float_bytes / 2
+    # Without 8-bit products on the processor the weights are packed as 16-bit integers.
+    share = 1 / 2 if integer_products() else 2 / 3
+    assert binary.stat().st_size < share * float_encoder.stat().st_size
 
 
 def test_several_threads_give_what_one_gives(float_encoder: Path, tmp_path: Path) -> None:
