@@ -26,19 +26,22 @@ using qnnrt::onednn::RegionSize;
 namespace {
 
 void* Build(const char* name, const char* options) {
-  static char folder[] = "/tmp/qnnrt-openmp-XXXXXX";
-  static const bool made = mkdtemp(folder) != nullptr;
-  if (!made) return nullptr;
+  char folder[] = "/tmp/qnnrt-openmp-XXXXXX";
+  if (mkdtemp(folder) == nullptr) return nullptr;
   const std::string here = __FILE__;
   const std::string library = std::string(folder) + "/" + name;
   const std::string command = "cc -O1 -fopenmp -shared -fPIC " + std::string(options) + " " +
                               here.substr(0, here.rfind('/') + 1) + "openmp_regions.c -o " +
                               library;
-  if (std::system(command.c_str()) != 0) return nullptr;
-  return dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const bool built = std::system(command.c_str()) == 0;
+  void* opened = built ? dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  unlink(library.c_str());
+  rmdir(folder);
+  return opened;
 }
 
 struct Regions {
+  void (*set_threads)(int);  // the OpenMP runtime's
   int (*max_threads)();
   int (*members)(int, int*);
   int (*default_members)();
@@ -59,6 +62,7 @@ const Regions* Get() {
   static const bool bound = [] {
     void* library = Build("libregions.so", "");
     if (library == nullptr || !BindToPool(library)) return false;
+    Find(library, "omp_set_num_threads", &regions.set_threads);
     Find(library, "max_threads", &regions.max_threads);
     Find(library, "members", &regions.members);
     Find(library, "default_members", &regions.default_members);
@@ -107,6 +111,18 @@ TEST(a_region_that_asks_for_none_has_those_of_its_thread) {
     CHECK_EQ(r->default_members(), 3);
   }
   CHECK_EQ(r->max_threads(), qnnrt::Threads::DefaultLimit());
+}
+
+TEST(an_application_that_calls_the_library_says_it_to_the_runtime) {
+  const Regions* r = Get();
+  REQUIRE(r != nullptr);
+  for (int count : {1, 3, qnnrt::Threads::DefaultLimit()}) {
+    r->set_threads(count);
+    CHECK_EQ(r->max_threads(), count);
+    CHECK_EQ(r->default_members(), count);
+    const RegionSize two(2);
+    CHECK_EQ(r->default_members(), 2);
+  }
 }
 
 TEST(members_wait_for_each_other) {

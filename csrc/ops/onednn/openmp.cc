@@ -18,6 +18,10 @@ namespace {
 
 QNNRT_OWN_THREAD int tl_region_size = 0;  // 0: nobody has said
 
+// Of the OpenMP runtime that the library was linked to. An application that calls the library
+// itself says there how many threads its regions have.
+int (*g_runtime_max_threads)() = nullptr;
+
 // ---- The runtime's functions, as GCC's compiler calls them ----
 // libgomp's manual, "Implementing ... construct", has what each has to do.
 
@@ -36,7 +40,8 @@ QNNRT_OWN_THREAD Loop tl_loop;
 int MaxThreads() {
   if (tl_region_size != 0) return tl_region_size;
   const Team* team = Team::Current();
-  return team != nullptr ? team->members() : Threads::DefaultLimit();
+  if (team != nullptr) return team->members();
+  return g_runtime_max_threads != nullptr ? g_runtime_max_threads() : Threads::DefaultLimit();
 }
 
 int NumThreads() {
@@ -239,6 +244,7 @@ bool BindToPool(void* library) {
       slots.push_back({reinterpret_cast<void**>(map->l_addr + r.r_offset), ours});
     }
   }
+  g_runtime_max_threads = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
   return !slots.empty() && Write(slots, ReadOnlyAfterLoading(map->l_addr));
 #else
   (void)library;

@@ -8,7 +8,8 @@ namespace qnnrt::onednn {
 // False, and nothing is changed, when it calls any that is not among them, or cannot be changed.
 bool BindToPool(void* library);
 
-// While it lives, regions that this thread opens have `count` members.
+// While it lives, regions that this thread opens have `count` members; without one, as many as the
+// library's own runtime is told (omp_set_num_threads).
 class RegionSize {
  public:
   explicit RegionSize(int count);
