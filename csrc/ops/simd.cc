@@ -77,19 +77,21 @@ const SimdKernels& Simd() {
   return chosen;
 }
 
+size_t GroupWidth() { return Simd().columns / 2; }
+
 bool TakesGroups(size_t channels, size_t group) {
-  const size_t width = Simd().columns / 2;
+  const size_t width = GroupWidth();
   if (group < 2 || channels < width || channels % group != 0) return false;
   return group < width ? width % group == 0 && group <= 8 : group % width == 0;
 }
 
 size_t GroupsFloats(size_t rows, size_t channels) {
-  const size_t width = Simd().columns / 2;
+  const size_t width = GroupWidth();
   return (channels + width - 1) / width * rows * width;
 }
 
 void PackGroups(const float* weights, size_t rows, size_t channels, float* packed) {
-  const size_t width = Simd().columns / 2;
+  const size_t width = GroupWidth();
   for (size_t c = 0; c < channels; c += width) {
     const size_t first = std::min(c, channels - width);
     for (size_t row = 0; row < rows; ++row)

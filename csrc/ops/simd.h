@@ -115,6 +115,8 @@ struct SimdKernels {
 
 const SimdKernels& Simd();
 
+// Channels of a vector of `grouped`.
+size_t GroupWidth();
 // Whether a vector's channels are whole groups of 2, 4 or 8, or of one group, and there is a vector
 // of them.
 bool TakesGroups(size_t channels, size_t group);

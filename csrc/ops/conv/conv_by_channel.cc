@@ -91,9 +91,9 @@ class ConvByChannel final : public Kernel {
   Status KeepWeights(const Tensor& weights, const KernelOptions& options) {
     const StoredFloats stored(weights);
     if (!stored.narrow() && !groups_) return Status::Ok();
-    const size_t cout = static_cast<size_t>(g_.cout), rows = weights.elements() / cout;
     if (groups_) {
-      const std::string layout = "groups in vectors of " + std::to_string(Simd().columns / 2);
+      const size_t cout = static_cast<size_t>(g_.cout), rows = weights.elements() / cout;
+      const std::string layout = "groups in vectors of " + std::to_string(GroupWidth());
       const auto pack = [&](void* to) {
         PackGroups(weights.data_as<float>(), rows, cout, static_cast<float*>(to));
         return Status::Ok();

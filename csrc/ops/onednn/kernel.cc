@@ -17,6 +17,14 @@
 #include "support/threads.h"
 
 namespace qnnrt::onednn {
+
+const char* ImplementationName(const_dnnl_primitive_desc_t desc) {
+  const char* name = nullptr;
+  const dnnl_status_t status =
+      TheApi().primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+  return status == dnnl_success && name != nullptr ? name : "";
+}
+
 namespace {
 
 // A second thread halves the time of a node, and costs 1 us when it is awake. So it is asked for
@@ -98,10 +106,7 @@ dnnl_status_t MakeAttr(const Problem& problem, const std::vector<ChainStep>& cha
 // and a transposed convolution by way of the backward pass of the older kernels ("conv:any+...",
 // twice to fifty times slower with channels last).
 std::string OptimizedName(const PrimitiveDesc& desc) {
-  const char* name = nullptr;
-  dnnl_status_t status =
-      TheApi().primitive_desc_query(desc.get(), dnnl_query_impl_info_str, 0, &name);
-  if (status != dnnl_success || name == nullptr) return {};
+  const char* name = ImplementationName(desc.get());
   if (std::strstr(name, "ref") != nullptr || std::strncmp(name, "conv:any", 8) == 0) return {};
   return name;
 }
@@ -313,7 +318,7 @@ void PrimitiveKernel::AddSecondPass(const Node& node) {
 }
 
 // Whether oneDNN's code takes its coefficients out of a table in memory, which takes AVX2 4.8 ns
-// for an element; a second pass takes 1.
+// for an element; a second pass takes 0.5.
 bool Gathers(const std::vector<ChainStep>& chain) {
   if (CpuIsa() != Isa::kAvx2) return false;
   return std::any_of(chain.begin(), chain.end(), [](const ChainStep& step) {

@@ -137,6 +137,9 @@ struct Problem {
 std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output,
                                    const MemoryDesc* addend = nullptr);
 
+// oneDNN's name of what computes it; "" when it does not say.
+const char* ImplementationName(const_dnnl_primitive_desc_t desc);
+
 // Describes the primitive with the given attributes.
 using CreateDesc = FunctionRef<dnnl_status_t(dnnl_primitive_desc_t*, const_dnnl_primitive_attr_t)>;
 

@@ -68,6 +68,15 @@ bool MeetImage(int64_t image, int64_t windows, int64_t window, int64_t stride, i
   return meets(windows - 1);
 }
 
+// To the first implementation that does not use AMX.
+dnnl_status_t LeaveTiles(dnnl_primitive_desc_t desc) {
+  const Api& api = TheApi();
+  for (;;) {
+    if (std::strstr(ImplementationName(desc), "amx") == nullptr) return dnnl_success;
+    if (api.primitive_desc_next_impl(desc) != dnnl_success) return dnnl_unimplemented;
+  }
+}
+
 }  // namespace
 
 bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window,
@@ -104,17 +113,6 @@ bool WrongOnTiles(const Dims& window, const Dims& strides) {
     if (strides[i] > 1 && strides[i] >= window[i]) return true;
   }
   return false;
-}
-
-dnnl_status_t LeaveTiles(dnnl_primitive_desc_t desc) {
-  const Api& api = TheApi();
-  for (;;) {
-    const char* name = nullptr;
-    dnnl_status_t status = api.primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
-    if (status != dnnl_success || std::strstr(name, "amx") == nullptr) return status;
-    status = api.primitive_desc_next_impl(desc);
-    if (status != dnnl_success) return dnnl_unimplemented;  // there is no other
-  }
 }
 
 std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {

@@ -22,15 +22,14 @@ bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window
                   bool integers);
 
 // Whether 8-bit products over these windows have wrong sums on AMX although TakesWindows() takes
-// them, and how a convolution leaves it: by its next implementation.
+// them.
 bool WrongOnTiles(const Dims& window, const Dims& strides);
-dnnl_status_t LeaveTiles(dnnl_primitive_desc_t desc);
 
 struct ConvShape {
   size_t spatial;  // 1, 2 or 3
   int64_t groups, cin, cout;
   bool transposed;               // weights [k.., Cin, Cout/g] instead of [k.., Cin/g, Cout]
-  bool off_tiles;                // not on AMX, whose sums would be wrong
+  bool off_tiles;                // by an implementation without AMX: WrongOnTiles()
   Dims strides, gaps;            // gaps: dilation - 1
   Dims before, after;            // padding
   Dims weights, weight_strides;  // [g, Cout/g, Cin/g, k..], without g where there is one group

@@ -87,9 +87,14 @@ Result<KernelPtr> MakeTileKernel(const Node& node, const KernelOptions& options,
     src = ChannelLast(in, s.bytes);
     dst = ChannelLast(out, dnnl_s32);
   }
-  const Dims strides{s.stride_h, s.stride_w}, gaps{s.dilation_h - 1, s.dilation_w - 1}, none{0, 0};
   const Dims window{s.kernel_h, s.kernel_w};
-  if (!s.product && !TakesWindows(in, out, window, strides, gaps, none, none, true))
+  ConvShape conv{};
+  conv.strides = {s.stride_h, s.stride_w};
+  conv.gaps = {s.dilation_h - 1, s.dilation_w - 1};
+  conv.before = conv.after = {0, 0};
+  conv.off_tiles = WrongOnTiles(window, conv.strides);
+  if (!s.product &&
+      !TakesWindows(in, out, window, conv.strides, conv.gaps, conv.before, conv.after, true))
     return KernelPtr();
   inner.inputs = {&in, node.inputs[1]};
   inner.outputs = {&out};
@@ -105,11 +110,7 @@ Result<KernelPtr> MakeTileKernel(const Node& node, const KernelOptions& options,
           return api.matmul_primitive_desc_create(desc, api.engine, src.get(), weights_any.get(),
                                                   nullptr, dst.get(), attr);
         }
-        const dnnl_status_t status = api.convolution_forward_primitive_desc_create(
-            desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct, src.get(),
-            weights_any.get(), nullptr, dst.get(), strides.data(), gaps.data(), none.data(),
-            none.data(), attr);
-        return status == dnnl_success && WrongOnTiles(window, strides) ? LeaveTiles(*desc) : status;
+        return conv.Describe(desc, attr, src, weights_any, MemoryDesc(), dst);
       });
 }
 
