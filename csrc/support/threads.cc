@@ -365,18 +365,18 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
     const size_t begin = part * p.size + std::min(part, p.larger);
     (*p.body)(begin, begin + p.size + (part < p.larger ? 1 : 0));
   };
-  const bool small = grain > 1 && most <= kFewPieces;
-  const uint64_t began = small ? MonotonicNanoseconds() : 0;
-  if (small && began < g_loaded_until.load(std::memory_order_relaxed)) {
-    // The same pieces: where a loop is cut may show in the last bit of its results.
+  // In the same pieces: where a loop is cut may show in the last bit of its results.
+  const auto alone = [&job] {
     tl_working = true;
     for (size_t part = 0; part < job.parts; ++part) job.run(job.context, part);
     tl_working = false;
-    return;
-  }
+  };
+  const bool small = grain > 1 && most <= kFewPieces;
+  const uint64_t began = small ? MonotonicNanoseconds() : 0;
+  if (small && began < g_loaded_until.load(std::memory_order_relaxed)) return alone();
   Pool* pool = Pool::Get();
   const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
-  if (workers == 0) return body(0, count);
+  if (workers == 0) return alone();
   pool->Open(&job, std::min(workers, static_cast<int>(threads - 1)), false);
   pool->Close(&job);
   if (!small) return;

@@ -98,6 +98,34 @@ TEST(several_threads_take_part) {
   CHECK(met);
 }
 
+// A small loop that takes long is taken for one that waited for its worker: those that follow keep
+// to their thread, and where they are cut must not show it.
+TEST(a_loaded_machine_changes_no_piece) {
+  const Threads threads(2);
+  const auto cut = [&](bool* here) {
+    std::vector<size_t> ends(9, 0);
+    std::atomic<int> elsewhere{0};
+    const std::thread::id self = std::this_thread::get_id();
+    threads.For(9, 2, [&](size_t begin, size_t end) {
+      ends[begin] = end;
+      elsewhere += std::this_thread::get_id() != self;
+      // Long enough for the worker to come.
+      std::this_thread::sleep_for(std::chrono::microseconds(here == nullptr ? 1000 : 50));
+    });
+    if (here != nullptr) *here = elsewhere == 0;
+    return ends;
+  };
+  const std::vector<size_t> expected{3, 0, 0, 5, 0, 7, 0, 9, 0};
+  int alone = 0;
+  for (int i = 0; i < 20; ++i) {
+    CHECK(cut(nullptr) == expected);  // from here on the machine counts as loaded
+    bool here = false;
+    CHECK(cut(&here) == expected);
+    alone += here;
+  }
+  CHECK(alone > 0);
+}
+
 TEST(nested_calls_run_to_the_end) {
   std::atomic<int> sum{0};
   Threads(4).For(16, 1, [&](size_t begin, size_t end) {
