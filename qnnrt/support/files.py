@@ -44,13 +44,15 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
     Raises:
         OSError: it cannot be read, or has more than `most` bytes; its ``filename`` is the path.
     """
-    data = bytearray()
+    # Joined once: what grows piece by piece is copied again and again.
+    pieces, size = [], 0
     with open_file(path, pipes=True) as file:
         while piece := file.read(_PIECE):
-            data += piece
-            if len(data) > most:
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
                 raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", os.fspath(path))
-    return bytes(data)
+    return b"".join(pieces)
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
