@@ -207,6 +207,74 @@ def test_a_dynamically_quantized_network(tmp_path: Path, weights: QuantType) -> 
     np.testing.assert_allclose(found[0], wanted[0], atol=0.02 * np.abs(wanted[0]).max())
 
 
+def lstm(direction: str, states: bool) -> onnx.ModelProto:
+    steps, batch, width, hidden = 7, 2, 12, 10
+    ways = 2 if direction == "bidirectional" else 1
+    g = Graph(17)
+    shapes = [(ways, 4 * hidden, width), (ways, 4 * hidden, hidden), (ways, 8 * hidden)]
+    w, r, bias = (g.const(image(*shape) / 4) for shape in shapes)
+    inputs = ["x", w, r, bias, "", *["h", "c"] * states]
+    first = g.op("LSTM", inputs, 3, hidden_size=hidden, direction=direction)
+    feeds = {"x": (steps, batch, width)} | dict.fromkeys("hc" * states, (ways, batch, hidden))
+    return g.proto(feeds, [first.replace(".0", f".{i}") for i in range(3)])
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("states", [False, True])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
+def test_a_dynamically_quantized_lstm(
+    tmp_path: Path, weights: QuantType, per_channel: bool, states: bool, direction: str
+) -> None:
+    """That of its weights in float, and near ONNX Runtime's, which rounds input and state, too."""
+    source, target = tmp_path / "float.onnx", tmp_path / "dynamic.onnx"
+    proto = lstm(direction, states)
+    onnx.save(proto, source)
+    # Seven bits: with eight, ONNX Runtime's sums saturate on processors without VNNI.
+    options = {"per_channel": per_channel, "reduce_range": True}
+    quantize_dynamic(str(source), str(target), weight_type=weights, **options)
+    quantized = onnx.load(target)
+    (node,) = quantized.graph.node
+    assert node.op_type == "DynamicQuantizeLSTM"
+    feeds = {
+        i.name: image(*(d.dim_value for d in i.type.tensor_type.shape.dim))
+        for i in proto.graph.input
+    }
+    found = quantizing.run(importer.load(quantized), feeds)
+    held = {i.name: onnx.numpy_helper.to_array(i) for i in quantized.graph.initializer}
+    for place, scale in ((1, 8), (2, 10)):
+        w, s, z = (held[node.input[i]] for i in (place, scale, scale + 1))
+        per = (w.shape[0], 1, -1)
+        real = (w.astype(np.float32) - z.reshape(per)) * s.reshape(per)
+        name = proto.graph.node[0].input[place]
+        (initializer,) = (i for i in proto.graph.initializer if i.name == name)
+        initializer.CopyFrom(onnx.numpy_helper.from_array(real.transpose(0, 2, 1).copy(), name))
+    for y, exact, rounded in zip(
+        found, reference(proto, feeds), reference(quantized, feeds), strict=True
+    ):
+        np.testing.assert_allclose(y, exact, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(y, rounded, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (
+            (1, 6, 20),
+            r"3 scales or .* of weights of shape \[1, 6, 20\]; .* \(1\) or .* \(20\)",
+        ),
+        ((6,), r"weights of shape \[6\]; it has to be \[directions, I, 4 \* H\]"),
+    ],
+)
+def test_a_bad_dynamically_quantized_lstm_is_refused(shape: tuple[int, ...], message: str) -> None:
+    g = Graph(17)
+    scales = [g.const(np.ones(3, np.float32)), g.const(np.zeros(3, np.int8))]
+    inputs = ["x", g.const(codes(*shape)), g.const(codes(1, 5, 20)), *[""] * 5, *scales, *scales]
+    y = dense(g, "DynamicQuantizeLSTM", inputs, hidden_size=5)
+    with pytest.raises(qnnrt.ModelError, match=message):
+        importer.load(g.proto({"x": (2, 1, 6)}, [y]))
+
+
 @pytest.mark.parametrize("opset", [10, 13, 19, 21, 23])
 def test_every_opset_has_the_same_quantization(opset: int) -> None:
     g = Graph(opset)

@@ -11,6 +11,7 @@ from .checks import ELEMENT_TYPES, Formal, Spec
 
 _INT, _INTS = int(onnx.AttributeProto.INT), int(onnx.AttributeProto.INTS)
 _FLOAT, _STRING = int(onnx.AttributeProto.FLOAT), int(onnx.AttributeProto.STRING)
+_FLOATS, _STRINGS = int(onnx.AttributeProto.FLOATS), int(onnx.AttributeProto.STRINGS)
 
 _ANY = frozenset(ELEMENT_TYPES.values())
 
@@ -22,6 +23,18 @@ _POOL = {
 
 #: Operator -> its inputs ("?" may be left out, "*" repeats the last three), and its attributes.
 _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
+    "DynamicQuantizeLSTM": (
+        "X W R B? sequence_lens? h? c? P? W_scale W_zero_point R_scale R_zero_point",
+        {
+            "activation_alpha": _FLOATS,
+            "activation_beta": _FLOATS,
+            "activations": _STRINGS,
+            "clip": _FLOAT,
+            "direction": _STRING,
+            "hidden_size": _INT,
+            "input_forget": _INT,
+        },
+    ),
     "DynamicQuantizeMatMul": ("A B b_scale b_zero_point? bias?", {}),
     "MatMulIntegerToFloat": ("A B a_scale b_scale a_zero_point? b_zero_point? bias?", {}),
     "MatMulNBits": (
@@ -56,6 +69,9 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
     ),
 }
 
+#: How many outputs a node has; one, where nothing is said.
+_OUTPUTS = {"DynamicQuantizeLSTM": (0, 3)}
+
 
 def _spec(op: str, inputs: str, attributes: dict[str, int]) -> Spec:
     names = inputs.split()
@@ -70,7 +86,7 @@ def _spec(op: str, inputs: str, attributes: dict[str, int]) -> Spec:
         (),
         repeats,
         (least, 2**31 if repeats else len(names)),
-        (1, 1),
+        _OUTPUTS.get(op, (1, 1)),
         {k.rstrip("!"): (kind, k.endswith("!")) for k, kind in attributes.items()},
         {},
     )

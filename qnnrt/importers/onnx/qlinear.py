@@ -190,6 +190,42 @@ def _dynamic_matmul(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(b.op("Add", [y, b.given(4)]) if n.has(4) else y)
 
 
+@_body(MICROSOFT, "DynamicQuantizeLSTM")
+def _dynamic_lstm(n: OnnxNode) -> onnx.FunctionProto:
+    """An LSTM with weights of 8 bits; what they are multiplied with stays float.
+
+    ONNX Runtime quantizes the input, and the state in each step, to spare products: an error that
+    the model does not ask for. Its weights are transposed: [directions, I, 4 * H].
+    """
+    b = _Body(n)
+
+    def decoded(index: int, scale: int) -> str:
+        shape = n.input(index).shape
+        if len(shape) != 3:
+            raise ValueError(f"weights of shape {list(shape)}; it has to be [directions, I, 4 * H]")
+        for size in (math.prod(n.input(i).shape) for i in (scale, scale + 1)):
+            if size not in (each := (shape[0], shape[0] * shape[2])):
+                raise ValueError(
+                    f"{size} scales or zero points of weights of shape {list(shape)}; there has to "
+                    f"be one of each direction ({each[0]}) or of each column of each ({each[1]})"
+                )
+        rows = onnx.numpy_helper.from_array(np.array([shape[0], 1, -1]))
+        per = b.op("Constant", [], value=rows)
+        number, zero = (
+            b.op("Cast", [b.given(i)], to=onnx.TensorProto.FLOAT) for i in (index, scale + 1)
+        )
+        real = b.op("Sub", [number, b.op("Reshape", [zero, per])])
+        real = b.op("Mul", [real, b.op("Reshape", [b.given(scale), per])])
+        return b.op("Transpose", [real], perm=[0, 2, 1])
+
+    inputs = [b.given(0), decoded(1, 8), decoded(2, 10), *(b.given(i) for i in range(3, 8))]
+    b.like("LSTM", inputs)
+    outputs = [f"o{i}" for i in range(len(n.outputs))]
+    del b.nodes[-1].output[:]
+    b.nodes[-1].output.extend(outputs)
+    return b.proto(*outputs)
+
+
 @_body(MICROSOFT, "MatMulNBits")
 def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
     """Weights of few bits in blocks, two or more of them in a byte, beside activations in float."""
