@@ -1,5 +1,8 @@
 #include "ops/gemm.h"
 
+#include "ops/isa.h"
+#include "ops/strided_loops.h"
+
 namespace qnnrt {
 
 std::string PanelLayout(const std::string& op, size_t k, size_t n) {
@@ -7,33 +10,59 @@ std::string PanelLayout(const std::string& op, size_t k, size_t n) {
          std::to_string(Simd().columns);
 }
 
+namespace {
+
+// In pieces of a known size, which need no call.
+void CopyFloats(const float* from, size_t count, float* to) {
+  constexpr size_t kPiece = 16;
+  size_t i = 0;
+  for (; i + kPiece <= count; i += kPiece) std::memcpy(to + i, from + i, kPiece * sizeof(float));
+  for (; i < count; ++i) to[i] = from[i];
+}
+
+// A panel of columns of which each lies in one piece, as weights [N, K] do.
+void PackColumns(const MatrixView& b, size_t k, size_t n0, size_t columns, float* out) {
+  static const auto transpose = PickIsa<TransposeBand<uint32_t>>();
+  const size_t nr = Simd().columns;
+  const auto bytes = [](size_t floats) { return static_cast<ptrdiff_t>(floats * sizeof(float)); };
+  const float* in = b.data + n0 * b.column_stride;
+  if (columns < nr) std::fill(out, out + k * nr, 0.0f);
+  for (size_t i = 0; i < k; i += kTile) {
+    transpose(reinterpret_cast<const char*>(in + i), bytes(b.column_stride),
+              reinterpret_cast<char*>(out + i * nr), bytes(nr), columns, std::min(kTile, k - i));
+  }
+}
+
+}  // namespace
+
 size_t PackedPanels(size_t n) { return (n + Simd().columns - 1) / Simd().columns; }
 
 size_t PackedFloats(size_t k, size_t n) { return PackedPanels(n) * Simd().columns * k; }
 
 void PackPanels(const MatrixView& b, size_t k, size_t n, size_t first_panel, size_t last_panel,
                 float* packed) {
+  const size_t nr = Simd().columns;
+  if (b.row_stride == 1 && b.column_stride != 1) {
+    for (size_t p = first_panel; p < last_panel; ++p) {
+      PackColumns(b, k, p * nr, std::min(nr, n - p * nr), packed + p * k * nr);
+    }
+    return;
+  }
   // A few rows of B at a time, across all panels: pages and cache lines are used up when visited.
   constexpr size_t kBlock = 16;
-  const size_t nr = Simd().columns;
   for (size_t i0 = 0; i0 < k; i0 += kBlock) {
     const size_t i1 = std::min(k, i0 + kBlock);
     for (size_t p = first_panel; p < last_panel; ++p) {
       const size_t n0 = p * nr, columns = std::min(nr, n - n0);
       float* out = packed + (p * k + i0) * nr;
-      const float* in = b.data + n0 * b.column_stride;
-      if (b.column_stride == 1) {
-        for (size_t i = i0; i < i1; ++i, out += nr) {
-          std::memcpy(out, in + i * b.row_stride, columns * sizeof(float));
-          for (size_t j = columns; j < nr; ++j) out[j] = 0.0f;
+      const float* in = b.data + n0 * b.column_stride + i0 * b.row_stride;
+      for (size_t i = i0; i < i1; ++i, in += b.row_stride, out += nr) {
+        if (b.column_stride == 1) {
+          CopyFloats(in, columns, out);
+        } else {
+          for (size_t j = 0; j < columns; ++j) out[j] = in[j * b.column_stride];
         }
-        continue;
-      }
-      for (size_t j = 0; j < nr; ++j) {
-        const float* column = in + (j < columns ? j : 0) * b.column_stride;
-        for (size_t i = i0; i < i1; ++i) {
-          out[(i - i0) * nr + j] = j < columns ? column[i * b.row_stride] : 0.0f;
-        }
+        std::fill(out + columns, out + nr, 0.0f);
       }
     }
   }
