@@ -19,6 +19,13 @@
 #define QNNRT_SIMD _Pragma("GCC ivdep")
 #endif
 
+// As QNNRT_SIMD, for a loop that reduces, too: QNNRT_SIMD_REDUCE(reduction(+ : sum)). Vectors of
+// partial results stay in registers, which those of an array of them do not (0.07 and 0.5 ns an
+// element of a maximum with AVX2); how many there are depends on the instruction set, and so does
+// the last bit of a sum.
+#define QNNRT_SIMD_REDUCE(...) QNNRT_PRAGMA(omp simd __VA_ARGS__)
+#define QNNRT_PRAGMA(...) _Pragma(#__VA_ARGS__)
+
 namespace qnnrt {
 
 enum class Isa { kBase, kAvx2, kAvx512 };

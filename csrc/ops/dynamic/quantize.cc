@@ -12,13 +12,13 @@
 #include "ops/dynamic/dynamic.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
+#include "ops/vector_math.h"
 
 namespace qnnrt {
 namespace {
 
 constexpr size_t kBlock = 16 * 1024;  // elements that are looked at together
 constexpr size_t kGrain = 4;          // blocks worth a thread
-constexpr size_t kLanes = 32;
 constexpr int32_t kInfinityBits = 0x7f800000;
 
 struct Extremes {
@@ -32,28 +32,16 @@ QNNRT_INLINE Extremes Merge(Extremes a, Extremes b) {
 
 struct ExtremesRun {
   static QNNRT_INLINE Extremes Run(const float* x, size_t n) {
-    float least[kLanes] = {}, most[kLanes] = {};
-    int32_t magnitude[kLanes] = {};
-    size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (size_t k = 0; k < kLanes; ++k) {
-        const float value = x[i + k];
-        int32_t bits;
-        std::memcpy(&bits, &value, sizeof bits);
-        bits &= INT32_MAX;
-        least[k] = value < least[k] ? value : least[k];
-        most[k] = value > most[k] ? value : most[k];
-        magnitude[k] = bits > magnitude[k] ? bits : magnitude[k];
-      }
+    float least = 0, most = 0;
+    int32_t magnitude = 0;
+    QNNRT_SIMD_REDUCE(reduction(min : least) reduction(max : most, magnitude))
+    for (size_t i = 0; i < n; ++i) {
+      const int32_t bits = vmath::Bits(x[i]) & INT32_MAX;
+      least = x[i] < least ? x[i] : least;
+      most = x[i] > most ? x[i] : most;
+      magnitude = bits > magnitude ? bits : magnitude;
     }
-    Extremes all{};
-    for (size_t k = 0; k < kLanes; ++k) all = Merge(all, {least[k], most[k], magnitude[k]});
-    for (; i < n; ++i) {
-      int32_t bits;
-      std::memcpy(&bits, x + i, sizeof bits);
-      all = Merge(all, {x[i] < 0 ? x[i] : 0, x[i] > 0 ? x[i] : 0, bits & INT32_MAX});
-    }
-    return all;
+    return {least, most, magnitude};
   }
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kScores = 64 * 1024;  // of one block of rows: 256 KiB
 constexpr size_t kMostTiles = 8;       // of its rows
-constexpr size_t kLanes = 16;          // partial results of a reduction, so that it vectorizes
+constexpr size_t kLine = 16;           // floats of a cache line
 
 using Geometry = AttentionGeometry;
 using Strides = Geometry::Strides;
@@ -64,43 +64,23 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-// exp(x) of a difference to the maximum, x <= 0; 0 where that is no normal number, which no sum of
-// a row, 1 or more, would notice.
-QNNRT_INLINE float ExpBelow(float x) {
-  constexpr float kLeast = -87.0f;
-  const vmath::ExpParts e = vmath::ExpSplit(x < kLeast ? kLeast : x);
-  const float y = (1.0f + e.p) * vmath::Pow2(e.n);
-  return x < kLeast ? 0.0f : y;
-}
-
-// s = exp(s + mask - their maximum); returns the sum. A null mask: zeros.
+// s = exp(s + mask - their maximum), 0 where that is no normal number, which the sum, 1 or more,
+// would not notice; returns the sum. A null mask: zeros.
 struct Exponentials {
   static QNNRT_INLINE float Run(float* s, const float* mask, size_t n) {
     if (mask != nullptr) {
       QNNRT_SIMD
       for (size_t i = 0; i < n; ++i) s[i] += mask[i];
     }
-    float tops[kLanes], sums[kLanes] = {};
-    for (float& top : tops) top = -std::numeric_limits<float>::infinity();
-    size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (size_t k = 0; k < kLanes; ++k) tops[k] = s[i + k] > tops[k] ? s[i + k] : tops[k];
-    }
-    float top = tops[0];
-    for (size_t k = 1; k < kLanes; ++k) top = tops[k] > top ? tops[k] : top;
-    for (; i < n; ++i) top = s[i] > top ? s[i] : top;
-    for (i = 0; i + kLanes <= n; i += kLanes) {
-      for (size_t k = 0; k < kLanes; ++k) {
-        s[i + k] = ExpBelow(s[i + k] - top);
-        sums[k] += s[i + k];
-      }
-    }
+    float top = -std::numeric_limits<float>::infinity();
+    QNNRT_SIMD_REDUCE(reduction(max : top))
+    for (size_t i = 0; i < n; ++i) top = s[i] > top ? s[i] : top;
     float sum = 0;
-    for (; i < n; ++i) {
-      s[i] = ExpBelow(s[i] - top);
+    QNNRT_SIMD_REDUCE(reduction(+ : sum))
+    for (size_t i = 0; i < n; ++i) {
+      s[i] = vmath::ExpBelow(s[i] - top);
       sum += s[i];
     }
-    for (float part : sums) sum += part;
     return sum;
   }
 };
@@ -117,7 +97,7 @@ class Attention final : public Kernel {
     keys_floats_ = Aligned(PackedFloats(g_.depth, g_.keys));
     values_floats_ = Aligned(PackedFloats(g_.keys, g_.width));
     // Rows a power of two apart would share one set of the first cache.
-    pitch_ = Aligned(g_.keys) + kLanes;
+    pitch_ = Aligned(g_.keys) + kLine;
     slot_floats_ = Aligned(block_ * (pitch_ + g_.depth));
   }
 

@@ -13,7 +13,6 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kGrainElements = 8 << 10;
-constexpr size_t kLanes = 16;     // partial results of a reduction, so that it vectorizes
 constexpr size_t kColumns = 128;  // columns that one strided pass takes together
 
 // One row of n contiguous values.
@@ -21,33 +20,18 @@ template <bool log>
 struct Row {
   static QNNRT_INLINE void Run(const float* x, float* o, size_t n, float beta) {
     float top = -std::numeric_limits<float>::infinity();
-    float tops[kLanes];
-    for (size_t k = 0; k < kLanes; ++k) tops[k] = top;
-    size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (size_t k = 0; k < kLanes; ++k) {
-        const float v = beta * x[i + k];
-        tops[k] = v > tops[k] ? v : tops[k];
-      }
+    QNNRT_SIMD_REDUCE(reduction(max : top))
+    for (size_t i = 0; i < n; ++i) {
+      const float v = beta * x[i];
+      top = v > top ? v : top;
     }
-    for (size_t k = 0; k < kLanes; ++k) top = tops[k] > top ? tops[k] : top;
-    for (; i < n; ++i) top = beta * x[i] > top ? beta * x[i] : top;
-
-    float sums[kLanes] = {};
     float sum = 0;
-    for (i = 0; i + kLanes <= n; i += kLanes) {
-      for (size_t k = 0; k < kLanes; ++k) {
-        const float v = beta * x[i + k] - top, e = vmath::Exp(v);
-        o[i + k] = log ? v : e;
-        sums[k] += e;
-      }
-    }
-    for (; i < n; ++i) {
-      const float v = beta * x[i] - top, e = vmath::Exp(v);
+    QNNRT_SIMD_REDUCE(reduction(+ : sum))
+    for (size_t i = 0; i < n; ++i) {
+      const float v = beta * x[i] - top, e = vmath::ExpBelow(v);
       o[i] = log ? v : e;
       sum += e;
     }
-    for (size_t k = 0; k < kLanes; ++k) sum += sums[k];
     if (log) {
       const float shift = vmath::Log(sum);
       QNNRT_SIMD
@@ -79,7 +63,7 @@ struct Columns {
       float* to = o + i * stride;
       QNNRT_SIMD
       for (size_t k = 0; k < columns; ++k) {
-        const float v = beta * row[k] - top[k], e = vmath::Exp(v);
+        const float v = beta * row[k] - top[k], e = vmath::ExpBelow(v);
         to[k] = log ? v : e;
         sum[k] += e;
       }

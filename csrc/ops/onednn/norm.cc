@@ -1,4 +1,5 @@
 // Softmax, LogSoftmax, Lrn. The portable LayerNorm is as fast as oneDNN's.
+#include "ops/isa.h"
 #include "ops/onednn/kernel.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
@@ -9,7 +10,8 @@ namespace {
 // oneDNN's kernel works on 16 channels at a time; with fewer the portable one is faster.
 constexpr uint32_t kLeastLrnChannels = 16;
 constexpr int64_t kMostLrnSize = 4096;  // oneDNN has it in 32 bits
-// Elements below which the portable softmax is done before oneDNN has started.
+// Elements below which the portable softmax is done before oneDNN has started. Without AVX-512 it
+// is the faster one at any size.
 constexpr uint64_t kLeastSoftmax = 500;
 
 }  // namespace
@@ -20,7 +22,7 @@ Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options) {
   const dnnl_data_type_t from = DataType(in), to = DataType(out);
   // oneDNN rounds floats of 16 bits between its steps, too.
   if (from != dnnl_f32 || to == dnnl_data_type_undef || node.Float("beta") != 1 ||
-      in.elements() < kLeastSoftmax) {
+      in.elements() < kLeastSoftmax || CpuIsa() != Isa::kAvx512) {
     return KernelPtr();
   }
   const int rank = static_cast<int>(in.shape.size());

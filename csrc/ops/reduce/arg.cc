@@ -6,6 +6,7 @@
 #include "abi/qnn_op_names.h"
 #include "ir/visit.h"
 #include "ops/isa.h"
+#include "ops/reduce/best.h"
 #include "ops/reduce/reduce.h"
 #include "ops/rules.h"
 
@@ -13,7 +14,6 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kGrainElements = 16 << 10;
-constexpr size_t kLanes = 16;
 constexpr size_t kColumns = 128;
 
 // Indices are not negative: INT_32 and UINT_32 hold the same bits.
@@ -28,27 +28,25 @@ QNNRT_INLINE bool Before(T x, T y) {
   return (largest ? x > y : x < y) || (x != x && y == y);
 }
 
-// Where in a row the best value is: first its value, by lanes, then the first index that has it.
+// Where in a row the best value is: first its value, then the first index that has it.
 template <typename T, bool largest>
 struct BestInRow {
   static QNNRT_INLINE size_t Run(const void* in, size_t n) {
     const T* x = static_cast<const T*>(in);
-    T best = x[0];
+    const T best = BestOf<T, largest>(x, n);
     size_t i = 0;
-    if (n >= kLanes) {
-      T lane[kLanes];
-      for (size_t k = 0; k < kLanes; ++k) lane[k] = x[k];
-      for (i = kLanes; i + kLanes <= n; i += kLanes) {
-        for (size_t k = 0; k < kLanes; ++k) {
-          lane[k] = Before<T, largest>(x[i + k], lane[k]) ? x[i + k] : lane[k];
-        }
-      }
-      for (size_t k = 0; k < kLanes; ++k) best = Before<T, largest>(lane[k], best) ? lane[k] : best;
+    if (best != best) {
+      while (i + 1 < n && x[i] == x[i]) ++i;
+      return i;
     }
-    for (; i < n; ++i) best = Before<T, largest>(x[i], best) ? x[i] : best;
-    for (i = 0; i < n; ++i) {
-      if (x[i] == best || (best != best && x[i] != x[i])) break;
+    constexpr size_t kBlock = 256;
+    for (; i + kBlock < n; i += kBlock) {
+      uint32_t found = 0;
+      QNNRT_SIMD_REDUCE(reduction(| : found))
+      for (size_t k = i; k < i + kBlock; ++k) found |= x[k] == best ? 1u : 0u;
+      if (found != 0) break;
     }
+    while (i + 1 < n && x[i] != best) ++i;
     return i;
   }
 };

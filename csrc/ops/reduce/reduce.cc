@@ -11,6 +11,7 @@
 #include "ir/visit.h"
 #include "ops/fixed/kernels.h"
 #include "ops/isa.h"
+#include "ops/reduce/best.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
@@ -47,9 +48,8 @@ struct Rule {
   static QNNRT_INLINE A Start() {
     if constexpr (kIsSum) return A{0};
     if constexpr (r == Reduction::kProd) return A{1};
-    using L = std::numeric_limits<A>;
-    if constexpr (r == Reduction::kMax) return L::has_infinity ? -L::infinity() : L::lowest();
-    if constexpr (r == Reduction::kMin) return L::has_infinity ? L::infinity() : L::max();
+    if constexpr (r == Reduction::kMax) return WorstOf<A, true>();
+    if constexpr (r == Reduction::kMin) return WorstOf<A, false>();
   }
   static QNNRT_INLINE A Merge(A a, A b) {
     if constexpr (kIsSum) return WrapAdd(a, b);
@@ -71,6 +71,8 @@ template <Reduction r, typename A>
 struct Row {
   static QNNRT_INLINE A Run(const A* x, size_t n) {
     using R = Rule<r, A>;
+    if constexpr (r == Reduction::kMax) return BestOf<A, true>(x, n);
+    if constexpr (r == Reduction::kMin) return BestOf<A, false>(x, n);
     A lane[kLanes];
     for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Start();
     size_t i = 0;
