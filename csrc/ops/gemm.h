@@ -65,11 +65,15 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t p0 = (unit % units.panel_units) * units.panels_per_unit;
   const size_t p1 = std::min(PackedPanels(shape.n), p0 + units.panels_per_unit);
   const size_t k = shape.taps * shape.depth;
-  const size_t depth_step = std::min(shape.depth, kDepthBlock);
+  // One row passes by B once: nothing of B is kept, and some panels are read at a time.
+  const bool one_row =
+      shape.m == 1 && shape.taps == 1 && !shape.accumulate && shape.in_place == nullptr;
+  const size_t depth_step = one_row ? shape.depth : std::min(shape.depth, kDepthBlock);
   const size_t tap_step =
       shape.depth == 0 ? kMaxTaps : std::clamp<size_t>(kDepthBlock / shape.depth, 1, kMaxTaps);
   const size_t slab =
-      std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
+      one_row ? PackedPanels(shape.n)
+              : std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
   const size_t full_panels = shape.n / nr;
 
   const float* a[kMaxTaps * kMaxTileRows];
@@ -96,6 +100,12 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
           }
           for (size_t p = slab0; p < slab1; ++p) {
             const size_t n0 = p * nr;
+            if (one_row && p + kRowPanels <= std::min(slab1, full_panels)) {
+              simd.row(a[0], k, shape.packed + p * k * nr,
+                       shape.bias != nullptr ? shape.bias + n0 : nullptr, c[0] + n0);
+              p += kRowPanels - 1;
+              continue;
+            }
             tile.columns = std::min(nr, shape.n - n0);
             if (shape.in_place != nullptr && p < full_panels) {
               tile.b = shape.in_place + n0 + k0 * shape.in_place_stride;

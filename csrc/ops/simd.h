@@ -14,6 +14,8 @@ constexpr size_t kMaxTaps = 64;         // the most taps in one call: what fits 
 constexpr size_t kPixels = 4;           // output pixels of one depthwise call
 constexpr size_t kGroupedPixels = 8;    // and of one call for groups of channels
 
+constexpr size_t kRowPanels = 4;
+
 // C[rows, columns] = bias + sum over taps of A_tap[rows, depth] x B_tap[depth, columns].
 // A's rows are pointers (tap-major, `a_stride` to a tap), so that a convolution reads its input
 // where it lies. B is a panel of Simd().columns columns, one tap after the other.
@@ -64,6 +66,9 @@ struct SimdKernels {
   const char* name;
   size_t rows, columns;  // of a tile
   void (*gemm)(const GemmTile&);
+  // c = bias + a[depth] x kRowPanels whole panels of B, of `depth` rows each; bias may be null.
+  // From memory, several streams at a time come faster than one.
+  void (*row)(const float* a, size_t depth, const float* b, const float* bias, float* c);
   void (*depthwise)(const DepthwisePixels&);
   void (*grouped)(const GroupedPixels&);
   float (*sum)(const float* x, size_t count);
