@@ -75,6 +75,21 @@ void PackAll(const MatrixView& b, size_t k, size_t n, float* packed, const Threa
               [&](size_t begin, size_t end) { PackPanels(b, k, n, begin, end, packed); });
 }
 
+void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c) {
+  const SimdKernels& simd = Simd();
+  const size_t nr = simd.columns, full = std::min(end, shape.n / nr);
+  for (size_t p = first; p < full; p += kRowPanels) {
+    simd.row(a, shape.depth, shape.packed + p * shape.depth * nr, std::min(kRowPanels, full - p),
+             shape.bias == nullptr ? nullptr : shape.bias + p * nr, c + p * nr);
+  }
+  const size_t n0 = full * nr;
+  if (full == end || n0 >= shape.n) return;
+  float bias[kMaxTileColumns] = {}, columns[kMaxTileColumns];
+  if (shape.bias != nullptr) std::copy(shape.bias + n0, shape.bias + shape.n, bias);
+  simd.row(a, shape.depth, shape.packed + n0 * shape.depth, 1, bias, columns);
+  std::copy(columns, columns + (shape.n - n0), c + n0);
+}
+
 GemmUnits CutGemm(const GemmShape& shape, int threads) {
   constexpr size_t kMostTiles = 16;  // rows of a unit: their outputs and a depth block stay in L2
   const size_t mr = Simd().rows, nr = Simd().columns;

@@ -50,6 +50,10 @@ struct GemmUnits {
 };
 GemmUnits CutGemm(const GemmShape& shape, int threads);
 
+// One row times the panels [first, end), some at a time. Every column is summed in one order: equal
+// columns have equal results.
+void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c);
+
 // One unit. `rows(m, count, tap, taps, a, c)` writes for rows [m, m + count) the start of each
 // tap's row to a[t * kMaxTileRows + i] and of the output row to c[i].
 // `finish(c, rows, n0, columns)` is called for finished rows.
@@ -98,14 +102,13 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
           if (d != 0) {  // then there is one tap
             for (size_t i = 0; i < tile.rows; ++i) a[i] += d;
           }
+          if (one_row) {
+            RunRow(shape, slab0, slab1, a[0], c[0]);
+            if (last) finish(c, 1, slab0 * nr, std::min(shape.n, slab1 * nr) - slab0 * nr);
+            continue;
+          }
           for (size_t p = slab0; p < slab1; ++p) {
             const size_t n0 = p * nr;
-            if (one_row && p + kRowPanels <= std::min(slab1, full_panels)) {
-              simd.row(a[0], k, shape.packed + p * k * nr,
-                       shape.bias != nullptr ? shape.bias + n0 : nullptr, c[0] + n0);
-              p += kRowPanels - 1;
-              continue;
-            }
             tile.columns = std::min(nr, shape.n - n0);
             if (shape.in_place != nullptr && p < full_panels) {
               tile.b = shape.in_place + n0 + k0 * shape.in_place_stride;

@@ -66,9 +66,10 @@ struct SimdKernels {
   const char* name;
   size_t rows, columns;  // of a tile
   void (*gemm)(const GemmTile&);
-  // c = bias + a[depth] x kRowPanels whole panels of B, of `depth` rows each; bias may be null.
-  // From memory, several streams at a time come faster than one.
-  void (*row)(const float* a, size_t depth, const float* b, const float* bias, float* c);
+  // c = bias + a[depth] x `panels` (1 to kRowPanels) whole panels of B, of `depth` rows each; bias
+  // may be null. From memory, several streams at a time come faster than one.
+  void (*row)(const float* a, size_t depth, const float* b, size_t panels, const float* bias,
+              float* c);
   void (*depthwise)(const DepthwisePixels&);
   void (*grouped)(const GroupedPixels&);
   float (*sum)(const float* x, size_t count);

@@ -57,6 +57,23 @@ def test_fully_connected_is_rows_times_transposed_weights(
     close(run_op("FullyConnected", flat, [expected.shape], **run)[0], expected - bias)
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.parametrize("columns", [5, 40, 1000])
+def test_equal_columns_have_equal_results(columns: int, rows: int, kernels: str) -> None:
+    """However they are shared among tiles: of large sums a rounding would decide a softmax."""
+    r = np.random.default_rng(columns)
+    x = 1e6 * r.standard_normal((rows, 777)).astype(np.float32)
+    w = np.broadcast_to(r.standard_normal(777).astype(np.float32), (columns, 777)).copy()
+    bias = np.full(columns, 0.3, np.float32)
+    for threads in (1, 2):
+        (y,) = run_op(
+            "FullyConnected", [x, w, bias], [(rows, columns)],
+            static=(1, 2), kernels=kernels, threads=threads,
+        )  # fmt: skip
+        np.testing.assert_array_equal(y, np.broadcast_to(y[:, :1], y.shape))
+
+
 def test_fully_connected_of_a_vector_gives_a_vector() -> None:
     x, w = np.arange(4, dtype=np.float32), np.ones((3, 4), np.float32)
     close(run_op("FullyConnected", [x, w], [(3,)], static=[1])[0], np.full(3, 6.0))
