@@ -68,20 +68,23 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t m1 = std::min(shape.m, m0 + units.rows_per_unit);
   const size_t p0 = (unit % units.panel_units) * units.panels_per_unit;
   const size_t p1 = std::min(PackedPanels(shape.n), p0 + units.panels_per_unit);
+  const float* a[kMaxTaps * kMaxTileRows];
+  float* c[kMaxTileRows];
+  if (shape.m == 1 && shape.taps == 1 && !shape.accumulate && shape.in_place == nullptr) {
+    rows(0, 1, 0, 1, a, c);
+    RunRow(shape, p0, p1, a[0], c[0]);
+    finish(c, 1, p0 * nr, std::min(shape.n, p1 * nr) - p0 * nr);
+    return;
+  }
+
   const size_t k = shape.taps * shape.depth;
-  // One row passes by B once: nothing of B is kept, and some panels are read at a time.
-  const bool one_row =
-      shape.m == 1 && shape.taps == 1 && !shape.accumulate && shape.in_place == nullptr;
-  const size_t depth_step = one_row ? shape.depth : std::min(shape.depth, kDepthBlock);
+  const size_t depth_step = std::min(shape.depth, kDepthBlock);
   const size_t tap_step =
       shape.depth == 0 ? kMaxTaps : std::clamp<size_t>(kDepthBlock / shape.depth, 1, kMaxTaps);
   const size_t slab =
-      one_row ? PackedPanels(shape.n)
-              : std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
+      std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
   const size_t full_panels = shape.n / nr;
 
-  const float* a[kMaxTaps * kMaxTileRows];
-  float* c[kMaxTileRows];
   float bias[kMaxTileColumns];
   GemmTile tile{};
   tile.a = a;
@@ -101,11 +104,6 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
           rows(m, tile.rows, tap, tile.taps, a, c);
           if (d != 0) {  // then there is one tap
             for (size_t i = 0; i < tile.rows; ++i) a[i] += d;
-          }
-          if (one_row) {
-            RunRow(shape, slab0, slab1, a[0], c[0]);
-            if (last) finish(c, 1, slab0 * nr, std::min(shape.n, slab1 * nr) - slab0 * nr);
-            continue;
           }
           for (size_t p = slab0; p < slab1; ++p) {
             const size_t n0 = p * nr;

@@ -20,8 +20,8 @@ constexpr T WorstOf() {
 template <typename T, bool largest>
 QNNRT_INLINE T BestOf(const T* x, size_t n) {
   T best = WorstOf<T, largest>();
-  uint32_t unordered =
-      0;  // NaNs are looked for apart: one comparison a value is what processors do
+  // NaNs are looked for apart: one comparison a value is what processors do.
+  uint32_t unordered = 0;
   if constexpr (largest) {
     QNNRT_SIMD_REDUCE(reduction(max : best) reduction(| : unordered))
     for (size_t i = 0; i < n; ++i) {
