@@ -29,7 +29,8 @@ def start(library: _core.Library, launch: Callable[[ExecutionFuture], None]) -> 
     """Start an execution by ``launch(future)`` and return the future.
 
     The future runs from the start: an execution that a backend has taken can be ended by a signal,
-    not by ``Future.cancel``.
+    not by ``Future.cancel``. ``launch`` is a ``functools.partial`` rather than a closure: CPython
+    3.12 crashes where the memory for a closure is missing.
 
     Raises:
         QnnError: the backend refused; there is no future then.

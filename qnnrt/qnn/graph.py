@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -276,19 +277,17 @@ class Graph(Owner):
         ins, keep_in = self._bind(self.inputs, inputs, False)
         outs, keep_out = self._bind(self.outputs, outputs, True)
         in_flight = buffers_in_flight(self.name, (*keep_in, *keep_out))
-        return completions.start(
+        launch = partial(
+            _core.graph_execute_async,
             self._library,
-            lambda future: _core.graph_execute_async(
-                self._library,
-                self.handle,
-                ins,
-                outs,
-                future,
-                profile.handle if profile else 0,
-                signal.handle if signal else 0,
-                (self, keep_in, keep_out, in_flight, profile, signal),
-            ),
+            self.handle,
+            ins,
+            outs,
+            profile=profile.handle if profile else 0,
+            signal=signal.handle if signal else 0,
+            keep=(self, keep_in, keep_out, in_flight, profile, signal),
         )
+        return completions.start(self._library, launch)
 
     def prepare_environment(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from functools import partial
 from typing import Final
 
 from .._native import _core
@@ -25,10 +26,8 @@ class AsyncRuns:
     def start(self, signal: Signal | None) -> Future[None]:
         """Start one; waits while the backend's queue is full."""
         handle = signal.handle if signal is not None else 0
-        return completions.start(
-            self._library,
-            lambda future: self._runner.run_async(handle, future, signal, self._queues_itself),
-        )
+        launch = partial(self._runner.run_async, handle, keep=signal, queued=self._queues_itself)
+        return completions.start(self._library, launch)
 
     async def until_free(self) -> None:
         """Wait until the backend's queue takes another one."""

@@ -77,6 +77,7 @@ def at_every_point(
         faulthandler.dump_traceback_later(SECONDS, exit=True)
         kept = before()
         interrupter = _Interrupter(point)
+        sys._getframe().f_trace_opcodes = True  # CPython 3.12 looks for it in settrace alone
         sys.settrace(interrupter.enter)
         try:
             call()
