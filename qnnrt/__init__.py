@@ -5,10 +5,8 @@
 underneath, ``alloc`` and ``Buffer`` the memory.
 """
 
-from __future__ import annotations
-
 # isort: off
-from . import _start  # noqa: F401 - before all others
+from . import _start  # noqa: F401 - before all others, __future__ too: an import can be interrupted
 # isort: on
 
 import importlib
