@@ -5,6 +5,7 @@
 //   WINDOW: rows are pixels of a convolution's output, and a is its input
 // b lies in panels, padded to whole ones: [matrix][panel][k][WIDE * VECTORS].
 
+#pragma OPENCL FP_CONTRACT ON
 #undef CAT_
 #undef CAT
 #undef VEC
@@ -70,7 +71,8 @@ __kernel void KERNEL(panels)(__global const REAL* a, __global const float* b,
       b += COLUMNS;
       for (int i = 0; i < TM; ++i) {
         const VEC element = ELEMENT(i, k);
-        for (int v = 0; v < VECTORS; ++v) sum[i][v] = fma(element, line[v], sum[i][v]);
+        // Contracted: PoCL's fma() is slower than the compiler's.
+        for (int v = 0; v < VECTORS; ++v) sum[i][v] += element * line[v];
       }
     }
   }

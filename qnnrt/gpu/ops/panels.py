@@ -13,16 +13,18 @@ from .product import Product, scratch
 
 __all__ = ["SHAPES", "best", "make"]
 
-#: Rows of a work item, elements of a vector, vectors.
-SHAPES: Final = ((8, 16, 1), (8, 16, 2), (4, 16, 2), (4, 16, 1), (4, 8, 2), (4, 8, 1), (1, 16, 1))
+#: Rows of a work item, elements of a vector, vectors. None has 16 elements: PoCL 3.0 takes its
+#: library for AVX-512 on every processor that has it, compiles for processors of AMD as if they had
+#: not, and ends the process at vectors of that length.
+SHAPES: Final = ((8, 8, 2), (8, 8, 4), (4, 8, 4), (4, 8, 2), (4, 8, 1), (1, 8, 2))
 
 
 def best(x: Product, target: Target) -> tuple[int, int, int]:
     """What is expected to be the fastest of `SHAPES`."""
     wide = int(target.device.raw.native_vector_width_float) >= 16
     if x.rows == 1:
-        return (1, 16, 1)
-    return (8, 16, 1) if wide and x.rows >= 16 else (4, 16, 1) if wide else (4, 8, 2)
+        return (1, 8, 2)
+    return (8, 8, 2) if wide and x.rows >= 16 else (4, 8, 2)
 
 
 def make(x: Product, target: Target, shape: tuple[int, int, int]) -> list[Launch]:
