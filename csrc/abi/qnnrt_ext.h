@@ -26,6 +26,7 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS 5u
 #define QNNRT_GRAPH_OPTION_PRECISION 6u
 #define QNNRT_GRAPH_OPTION_FLOAT32_NODE 7u
+#define QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS 8u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
@@ -54,8 +55,12 @@ typedef struct Qnnrt_GraphConfig_t {
                          // multiplied; sums have 32 bits, inputs and outputs keep their types.
                          // FASTEST: BFLOAT16 on processors that multiply it faster. Before
                          // graphFinalize
-    const char* float32Node;  // name of a node that computes in FLOAT32 whatever the precision; a
-                              // config for each. Before graphFinalize
+    const char* float32Node;    // name of a node that computes in FLOAT32 whatever the precision; a
+                                // config for each. Before graphFinalize
+    uint32_t releaseConstants;  // 1: graphFinalize frees each constant once the kernels that read
+                                // it have packed it, so that the two are not held at once. Where it
+                                // fails after that, the graph can only be freed (6023); 0, the
+                                // default: a finalize that failed may be repeated
   };
 } Qnnrt_GraphConfig_t;
 

@@ -61,6 +61,12 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
       for (const std::string& name : options->float32_nodes) names.String(name);
       return names.End().Take();
     }
+    case QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS:
+      if (c.releaseConstants > 1)
+        return InvalidConfig(
+            row, "releaseConstants is 0 or 1, got " + std::to_string(c.releaseConstants));
+      options->release_constants = c.releaseConstants == 1;
+      return Json(options->release_constants);
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

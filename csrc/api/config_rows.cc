@@ -139,6 +139,10 @@ constexpr ConfigRow kTable[] = {
      kRefused, kRefused, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
      "a node that stays in float32, whatever the precision; one config for each; before "
      "graphFinalize"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS), "0 or 1", kEffect, kEffect,
+     kRecorded, kRecorded, kOnce, 0,
+     "constants are freed while they are packed; a graphFinalize that fails then cannot be "
+     "repeated (6023). lpai and gpu keep them until it has succeeded"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kRefused, kOnce,

@@ -13,7 +13,15 @@
 
 namespace qnnrt {
 
+Status Graph::Spent() const {
+  return Error(QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED,
+               "graph '%s': its graphFinalize has failed after constants had been freed "
+               "(RELEASE_CONSTANTS): free the context and compose it again",
+               name_.c_str());
+}
+
 Status Graph::CheckOpen(const char* what) const {
+  if (spent_) return Spent();
   if (finalized() || compiled_elsewhere_) {
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized: it takes no more %s",
                  name_.c_str(), what);
@@ -167,7 +175,8 @@ Qnn_DataType_t StoredFloats(Precision precision) {
 
 }  // namespace
 
-Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
+Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release,
+                       Prepared* made) const {
   Prepared prepared;
   prepared.start = MonotonicNanoseconds();
   std::vector<Node> ordered;
@@ -177,6 +186,7 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
   options.kernels.threads = ThreadsToMake();
   options.kernels.interrupt = interrupt;
   options.plan_milliseconds = options_.plan_milliseconds;
+  options.release = &release;
   UseClientMemory(&options);
   NodeGraph graph(std::move(ordered));
   QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));
@@ -202,6 +212,17 @@ Status Graph::MakePlan(Interrupt* interrupt, Prepared* made) const {
 
 Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   auto lock = Lock();
+  if (spent_) return Spent();
+  Status status = FinalizeLocked(profile, interrupt);
+  if (status.ok() || finalized()) return status;
+  for (const Tensor& t : tensors_) {
+    if (t.is_static() && t.data != nullptr && t.data->size() != 0 && t.data->data() == nullptr)
+      spent_ = true;
+  }
+  return status;
+}
+
+Status Graph::FinalizeLocked(ProfileScope* profile, Interrupt* interrupt) {
   if (finalized() || compiled_elsewhere_)
     return Error(QNN_GRAPH_ERROR_GRAPH_FINALIZED, "graph '%s' is finalized already", name_.c_str());
   if (declared_ && pools_ == nullptr) {
@@ -216,8 +237,14 @@ Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   uint64_t start = MonotonicNanoseconds();
   Prepared own;
   Prepared* made = pools_ == nullptr ? &own : &prepared_;
+  std::vector<Tensor*> release;
+  if (options_.release_constants && pools_ == nullptr) {
+    for (Tensor& t : tensors_) {
+      if (t.is_static()) release.push_back(&t);
+    }
+  }
   if (made->plan == nullptr)
-    QNNRT_RETURN_IF_ERROR(declared_ ? MakeDeferred(made) : MakePlan(interrupt, made));
+    QNNRT_RETURN_IF_ERROR(declared_ ? MakeDeferred(made) : MakePlan(interrupt, release, made));
   if (pools_ != nullptr) QNNRT_RETURN_IF_ERROR(CheckPools(*made->plan));
   if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Conclude());
   const auto note = [&](const Staging* staging) {

@@ -35,6 +35,7 @@ struct GraphOptions {
   uint32_t plan_milliseconds = 0;             // for a smaller arena than the planner finds at once
   Precision precision = Precision::kFloat32;  // of floats between nodes
   std::vector<std::string> float32_nodes;     // whose floats stay FLOAT_32 whatever the precision
+  bool release_constants = false;             // in Finalize, each once it is packed
   bool clamp_half = false;  // what FLOAT_16 cannot hold becomes its largest number, not infinite
 };
 
@@ -153,7 +154,8 @@ class Graph {
 
   // Errors: 6024 twice, 6007 a tensor that nothing produces, 6022 no kernel, 1002 no memory, or
   // none left in the process domain for weights and arena, 8003 none left there for staging.
-  // Interrupted, it changes nothing.
+  // Interrupted, it changes nothing. With release_constants a failure may leave the graph without
+  // its constants: it is of no use then, 6023.
   Status Finalize(ProfileScope* profile, Interrupt* interrupt = nullptr);
 
   // ---- compiling elsewhere (graph_lower.cc) ----
@@ -276,7 +278,10 @@ class Graph {
     };
     std::vector<Reported> reported;
   };
-  Status MakePlan(Interrupt* interrupt, Prepared* made) const;
+  // Frees the data of `release` once kernels have packed it.
+  Status MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release, Prepared* made) const;
+  Status FinalizeLocked(ProfileScope* profile, Interrupt* interrupt);
+  Status Spent() const;
   Status CheckDeclared() const;
   Result<ReadGraphNodes> ReadDescribed(const BinaryView& binary, const BinaryGraph& described,
                                        const LoadOptions& load) const;
@@ -352,6 +357,7 @@ class Graph {
   std::unique_ptr<Plan> plan_;
   Prepared prepared_;
   bool declared_ = false;            // comes from a context binary
+  bool spent_ = false;               // a Finalize that failed has freed constants
   bool compiled_elsewhere_ = false;  // by another backend
   std::unique_ptr<Lowered> lowered_;
   std::vector<std::shared_ptr<AlignedBytes>> kept_;  // constants that the other backend reads

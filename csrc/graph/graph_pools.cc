@@ -64,7 +64,7 @@ Result<PoolSizes> Graph::Prepare() {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(NeedsClientMemory());
   if (AnyPlan() == nullptr)
-    QNNRT_RETURN_IF_ERROR(declared_ ? MakeDeferred(&prepared_) : MakePlan(nullptr, &prepared_));
+    QNNRT_RETURN_IF_ERROR(declared_ ? MakeDeferred(&prepared_) : MakePlan(nullptr, {}, &prepared_));
   return SizesOf(*AnyPlan());
 }
 

@@ -56,7 +56,7 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
     kernels.weights = &recorder;
   }
   Layout layout(plan->graph_);
-  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels));
+  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, options.release));
   if (options.packed != nullptr) {
     QNNRT_RETURN_IF_ERROR(options.packed->Done());
     plan->moved_bytes_ = options.packed->moved_bytes();
@@ -69,16 +69,24 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   return plan;
 }
 
-// Constants that passes made, until the kernel of their last reader has been made: packed, they are
-// of no use any more, and the next ones can have their memory.
+// Constants that passes made, and those of the client that it gives up, until the kernel of their
+// last reader has been made: packed, they are of no use any more, and the next ones can have their
+// memory.
 class Plan::Temporaries {
  public:
-  explicit Temporaries(const NodeGraph& graph) {
+  Temporaries(const NodeGraph& graph, const std::vector<Tensor*>* release) {
     for (const auto& tensor : graph.owned) {
       if (tensor->is_static()) made_[tensor.get()] = tensor.get();
     }
+    if (release != nullptr) {
+      for (Tensor* t : *release) made_[t] = t;
+    }
     for (const Node& node : graph.nodes) {
       for (const Tensor* t : node.inputs) left_[t] += made_.count(t);
+    }
+    if (release == nullptr) return;
+    for (Tensor* t : *release) {  // what passes have replaced
+      if (left_[t] == 0) Free(t);
     }
   }
 
@@ -89,20 +97,25 @@ class Plan::Temporaries {
       if (kernel.ReadsInput(i)) {
         made_.erase(found);
       } else if (--left_[found->first] == 0) {
-        Tensor* tensor = found->second;
-        // Without memory for a note that is a few bytes long it stays.
-        if (auto size = AlignedBytes::Absent(tensor->data->size())) tensor->data = std::move(size);
+        Free(found->second);
       }
     }
   }
 
  private:
+  // Without memory for a note that is a few bytes long it stays.
+  static void Free(Tensor* tensor) {
+    if (tensor->data == nullptr) return;
+    if (auto size = AlignedBytes::Absent(tensor->data->size())) tensor->data = std::move(size);
+  }
+
   std::unordered_map<const Tensor*, Tensor*> made_;
   std::unordered_map<const Tensor*, size_t> left_;  // readers without a kernel
 };
 
-Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options) {
-  Temporaries temporaries(graph_);
+Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options,
+                         const std::vector<Tensor*>* release) {
+  Temporaries temporaries(graph_, release);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node& node = graph_.nodes[i];
     if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());

@@ -68,6 +68,8 @@ struct PlanOptions {
   uint64_t io_alignment = 0;
   // The arena plan of a context binary: used if it is valid, else planned anew.
   const ArenaPlan* known_plan = nullptr;
+  const std::vector<Tensor*>* release =
+      nullptr;                     // constants to free when packed, as those of passes
   uint32_t plan_milliseconds = 0;  // for a search where the planner finds no smallest arena at once
 };
 
@@ -142,7 +144,8 @@ class Plan {
   Qnn_DataType_t StoredFloats() const;
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   class Temporaries;
-  Status MakeKernels(const Layout& layout, const KernelOptions& options);
+  Status MakeKernels(const Layout& layout, const KernelOptions& options,
+                     const std::vector<Tensor*>* release);
   Status LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
                 const std::vector<const Tensor*>& outputs, const PlanOptions& options);
   void PointSteps(const Layout& layout);

@@ -118,6 +118,7 @@ _OWN: Final = {
     "plan_milliseconds": (abi.QNNRT_GRAPH_OPTION_PLAN_MILLISECONDS, "planMilliseconds"),
     "strict": (abi.QNNRT_GRAPH_OPTION_STRICT, "strict"),
     "exclude_io": (abi.QNNRT_GRAPH_OPTION_EXCLUDE_IO, "excludeIo"),
+    "release_constants": (abi.QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS, "releaseConstants"),
 }
 
 
@@ -150,11 +151,14 @@ def own_graph_config(
     plan_milliseconds: int | None = None,
     strict: bool = False,
     exclude_io: bool = False,
+    release_constants: bool = False,
 ) -> list[bytes]:
     """Structs of a graph for qnnrt's own backends.
 
     Args:
         exclude_io: inputs and outputs do not lie in the graph's scratch memory.
+        release_constants: finalize frees constants while it packs them, and cannot be repeated
+            where it fails. Nothing where the backend is another maker's.
 
     Raises:
         ValueError: an option for a backend of others, or a number out of range.
@@ -170,6 +174,7 @@ def own_graph_config(
     if library.has_extensions:
         given |= {"strict": 1} if strict else {}
         given |= {"exclude_io": 1} if exclude_io else {}
+        given |= {"release_constants": 1} if release_constants else {}
     elif given:
         raise ValueError(
             f"{library.path} is not qnnrt's own: it takes neither 'threads' nor "

@@ -103,6 +103,7 @@ class Options:
                 plan_milliseconds=self.given.get("plan_milliseconds"),
                 strict=self._strict,
                 exclude_io=policy.excludes_io(io),
+                release_constants=True,
             ),
             *policy.for_graph(self.precision, self.given.get("float32_nodes", ())),
         ]

@@ -290,6 +290,89 @@ TEST(constants_fold_and_unused_nodes_go) {
   CHECK(out[y->id] == (Floats{6, 12, 18, 24, 30, 36}));
 }
 
+// Stops a finalize when it asks for the n-th time.
+class StopAt : public Interrupt {
+ public:
+  explicit StopAt(int n) : left_(n) {}
+  Status Check() const override {
+    return --left_ >= 0 ? Status::Ok() : Status(QNN_GRAPH_ERROR_ABORTED, "stopped");
+  }
+  bool stopped() const { return left_ < 0; }
+
+ private:
+  mutable int left_;
+};
+
+// x through three products with matrices, the first of which is used twice.
+struct Products {
+  explicit Products(bool release) : net(false, false) {
+    GraphOptions options = net.graph().options();
+    options.release_constants = release;
+    net.graph().set_options(options);
+    Random random(3);
+    x = net.Input({8, kSide});
+    const Tensor* weights[] = {net.Static({kSide, kSide}, random.Values(kSide * kSide)),
+                               net.Static({kSide, kSide}, random.Values(kSide * kSide))};
+    const Tensor* last = x;
+    for (int i : {0, 1, 0}) {
+      const Tensor* next =
+          i == 0 && last != x ? (y = net.Output({8, kSide})) : net.Inner({8, kSide});
+      REQUIRE(net.Op("MatMul", {last, weights[i]}, {next}).ok());
+      last = next;
+    }
+  }
+  Floats Run() {
+    std::map<uint32_t, Floats> out;
+    CHECK_OK(net.Run({{x->id, Random(5).Values(8 * kSide)}}, &out));
+    return out[y->id];
+  }
+
+  static constexpr uint32_t kSide = 96;
+  Net net;
+  const Tensor *x = nullptr, *y = nullptr;
+};
+
+TEST(released_constants_change_no_result) {
+  Products kept(false), released(true);
+  CHECK_OK(kept.net.Finalize());
+  CHECK_OK(released.net.Finalize());
+  CHECK(kept.Run() == released.Run());
+}
+
+TEST(a_finalize_that_was_stopped_can_be_repeated_unless_constants_are_released) {
+  Products wanted(false);
+  CHECK_OK(wanted.net.Finalize());
+  const Floats expected = wanted.Run();
+  int spent = 0, repeated = 0;
+  for (bool release : {false, true}) {
+    for (int n = 0;; ++n) {
+      Products made(release);
+      Graph& graph = made.net.graph();
+      StopAt stop(n);
+      if (graph.Finalize(nullptr, &stop).ok()) break;
+      CHECK(stop.stopped());
+      const Status again = graph.Finalize(nullptr);
+      if (again.ok()) {
+        ++repeated;
+        CHECK(made.Run() == expected);
+        continue;
+      }
+      ++spent;
+      CHECK(release);
+      CHECK_EQ(again.code(), ErrorCode{QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED});
+      CHECK(again.message().find("RELEASE_CONSTANTS") != std::string::npos);
+      Tensor more;
+      more.name = "more";
+      more.type = QNN_TENSOR_TYPE_APP_WRITE;
+      more.shape = {1};
+      CHECK_EQ(graph.AddTensor(std::move(more), nullptr).code(),
+               ErrorCode{QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED});
+    }
+  }
+  CHECK(spent > 0);
+  CHECK(repeated > 0);
+}
+
 TEST(constants_that_stand_for_far_more_bytes_stay_steps) {
   Net net(false);
   const Shape row = {1, 9000}, column = {9000, 1};

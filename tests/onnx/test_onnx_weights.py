@@ -212,14 +212,15 @@ def _products(path: Path, width: int, count: int) -> int:
 
 @MEASURED
 def test_a_session_holds_its_weights_once(tmp_path: Path) -> None:
-    """The file in the page cache, the graph's copy and the packed one at the peak; one after it."""
+    """The file in the page cache and the graph's copy at the peak, each part of which goes when it
+    has been packed; one after it."""
     _products(tmp_path / "small.onnx", 64, 2)
     size = _products(tmp_path / "large.onnx", 1536, 8)
     script = tmp_path / "load.py"
     script.write_text(_LOAD)
     done = run_script(script, tmp_path / "small.onnx", tmp_path / "large.onnx", PYTHONPATH=PATHS)
     peak, kept = json.loads(done.stdout.splitlines()[-1])
-    assert peak < 3.4 * size
+    assert peak < 2.6 * size, peak / size
     assert kept < 1.3 * size
 
 

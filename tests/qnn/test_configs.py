@@ -115,6 +115,10 @@ EFFECTS = {
         "test_precision",
         "test_nodes_that_are_kept_compute_in_float32",
     ),
+    ("qnnrt graph", "RELEASE_CONSTANTS"): (
+        "graph_test",
+        "a_finalize_that_was_stopped_can_be_repeated_unless_constants_are_released",
+    ),
     ("htp graph", "PRECISION"): ("test_precision", "test_htps_own_option_is_half_precision"),
     ("htp graph", "FP16_CLAMP_OVERFLOW"): (
         "test_half_clamp",
