@@ -68,8 +68,8 @@ struct PlanOptions {
   uint64_t io_alignment = 0;
   // The arena plan of a context binary: used if it is valid, else planned anew.
   const ArenaPlan* known_plan = nullptr;
-  const std::vector<Tensor*>* release =
-      nullptr;                     // constants to free when packed, as those of passes
+  // Constants of the client to free once they are packed, as those that passes made are.
+  const std::vector<Tensor*>* release = nullptr;
   uint32_t plan_milliseconds = 0;  // for a search where the planner finds no smallest arena at once
 };
 

@@ -106,4 +106,21 @@ void ByteTable::Run(const Threads& threads, const void* in, void* out, size_t co
   });
 }
 
+void LookUpWords(const Threads& threads, const void* table, size_t entry_size, const void* in,
+                 void* out, size_t count) {
+  constexpr size_t kGrain = 32 * 1024;  // words worth a thread
+  const uint16_t* x = static_cast<const uint16_t*>(in);
+  const auto look = [&](auto* o, size_t begin, size_t end) {
+    const auto* entries = static_cast<decltype(o)>(const_cast<void*>(table));
+    for (size_t i = begin; i < end; ++i) o[i] = entries[x[i]];
+  };
+  threads.For(count, kGrain, [&](size_t begin, size_t end) {
+    if (entry_size == 1) {
+      look(static_cast<uint8_t*>(out), begin, end);
+    } else {
+      look(static_cast<uint16_t*>(out), begin, end);
+    }
+  });
+}
+
 }  // namespace qnnrt

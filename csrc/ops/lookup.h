@@ -1,4 +1,4 @@
-// Tables of 256 entries, indexed by bytes.
+// Tables of 256 entries, indexed by bytes, and of 65,536, indexed by words.
 #pragma once
 
 #include <cstddef>
@@ -28,5 +28,12 @@ class ByteTable {
   const Lookup lookup_;
   alignas(64) uint8_t entries_[512];
 };
+
+// What a function of one word gives for all of them: entries of 1 or 2 bytes. One load for each
+// element, in a table that the second cache holds, takes as long as one addition of such numbers.
+// With two-byte entries out may be in.
+constexpr size_t kWords = 65536;
+void LookUpWords(const Threads& threads, const void* table, size_t entry_size, const void* in,
+                 void* out, size_t count);
 
 }  // namespace qnnrt

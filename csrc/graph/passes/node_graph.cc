@@ -139,8 +139,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                             [&](int* n) { return FuseAttention(graph, floats, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "find activations", [&](int* n) { return FindActivations(graph, level, n); }));
-  QNNRT_RETURN_IF_ERROR(
-      run(PassLevel::kAll, "fuse tables", [&](int* n) { return FuseTables(graph, threads, n); }));
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse tables",
+                            [&](int* n) { return FuseTables(graph, threads, floats, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
   QNNRT_RETURN_IF_ERROR(

@@ -100,8 +100,8 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats,
                      int* changes);  // product, softmax, product
 Status FindActivations(NodeGraph* graph, PassLevel level,
                        int* changes);  // in arithmetic; below kAll, those that are ops
-Status FuseTables(NodeGraph* graph, const Threads& threads,
-                  int* changes);  // functions of a byte, in fixed point
+Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& floats,
+                  int* changes);  // functions of one fixed-point number
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);

@@ -245,7 +245,7 @@ OpList ElementWiseOps() {
                  MakeLogit,
                  flags,
                  MakeFixedUnary});
-  ops.push_back(ByteTableOp());
+  ops.push_back(TableOp());
   return ops;
 }
 

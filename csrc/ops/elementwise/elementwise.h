@@ -5,9 +5,10 @@
 
 namespace qnnrt {
 
-// out[i] = table[in[i]], both of 8-bit fixed-point numbers as their bytes.
-constexpr char kByteTable[] = "ByteTable";
+// out[i] = table[in[i]], in and out of fixed-point numbers of 8 or 16 bits as their bits: a table
+// of 256 or 65,536 entries.
+constexpr char kTable[] = "Table";
 
-[[gnu::cold]] OpDef ByteTableOp();  // fixed/table.cc
+[[gnu::cold]] OpDef TableOp();  // fixed/table.cc
 
 }  // namespace qnnrt

@@ -1,7 +1,7 @@
 // Elementwise ops of one input on fixed-point numbers. Of 8 bits there are 256: the float kernel
 // computes them all when the node is prepared, and what remains is to look them up. Of 16 bits that
-// much is done too where the op turns out to limit codes and nothing else; other ops run in float,
-// block by block in the first cache.
+// much is done too where there are more elements than that, or where the op turns out to limit
+// codes and nothing else; other ops run in float, block by block in the first cache.
 #include <algorithm>
 
 #include "ops/fixed/codec.h"
@@ -127,7 +127,32 @@ Status Evaluate(const Node& node, const FloatBlock& block, size_t first, size_t 
   return {};
 }
 
-// ---- 16 bits: limits ----
+// ---- 16 bits: a table, or limits ----
+
+class WordTable final : public Kernel {
+ public:
+  static Result<KernelPtr> Make(const Node& node, const FloatBlock& block) {
+    const size_t entry_size = ElementSize(node.outputs[0]->dtype);
+    auto entries = AlignedBytes::Make(kWords * entry_size);
+    if (entries == nullptr) return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for a table");
+    for (size_t i = 0; i < kWords; i += kBlock) {
+      void* at = static_cast<char*>(entries->data()) + i * entry_size;
+      QNNRT_RETURN_IF_ERROR(Evaluate(node, block, i, kBlock, at));
+    }
+    return KernelPtr(std::make_unique<WordTable>(node, std::move(entries), entry_size));
+  }
+  WordTable(const Node& node, std::shared_ptr<AlignedBytes> entries, size_t entry_size)
+      : entry_size_(entry_size), count_(node.inputs[0]->elements()), entries_(std::move(entries)) {}
+
+  Status Run(const ExecArgs& args) override {
+    LookUpWords(args.threads, entries_->data(), entry_size_, args.in[0], args.out[0], count_);
+    return {};
+  }
+
+ private:
+  const size_t entry_size_, count_;
+  const std::shared_ptr<AlignedBytes> entries_;
+};
 
 template <typename T>
 struct Limit {
@@ -200,6 +225,8 @@ Result<KernelPtr> MakeFixedUnary(const Node& node, const KernelOptions& options)
                                                        : MakeLimits<uint16_t>(node, block));
     if (limits) return limits;
   }
+  if (one_scale && in_size == 2 && out_size <= 2 && in.elements() >= 2 * kWords)
+    return WordTable::Make(node, block);
   return KernelPtr(std::make_unique<InBlocks>(node, std::move(block)));
 }
 
