@@ -120,6 +120,7 @@ class PrimitiveKernel final : public Kernel {
               const std::vector<ChainStep>& chain);
   // The post ops of a float node that the primitive does not take, as a second pass.
   void AddSecondPass(const Node& node);
+  Result<KernelPtr> Beside() const;
 
   Status Run(const ExecArgs& args) override {
     if (threads_ > 1 && Forked()) {
@@ -149,7 +150,7 @@ class PrimitiveKernel final : public Kernel {
     {
       ThreadCount scope(threads_);
       dnnl_status_t status = api.primitive_execute(
-          primitive_.get(), stream_.get(), static_cast<int>(exec_args_.size()), exec_args_.data());
+          execute_, stream_.get(), static_cast<int>(exec_args_.size()), exec_args_.data());
       if (status != dnnl_success) return DnnlError("execute a primitive", status);
     }
     if (second_pass_) {
@@ -186,6 +187,7 @@ class PrimitiveKernel final : public Kernel {
   int threads_;
   std::string name_;
   Primitive primitive_;
+  const_dnnl_primitive_t execute_ = nullptr;  // it, or that of the kernel beside this
   Stream stream_;
   std::vector<Memory> memories_;
   std::vector<dnnl_exec_arg_t> exec_args_;
@@ -271,6 +273,7 @@ Status PrimitiveKernel::Init(const Problem& problem, const PrimitiveDesc& desc,
   }
   if (status != dnnl_success) return DnnlError("create a primitive", status);
 
+  execute_ = primitive_.get();
   for (const Arg& arg : problem.args) {
     const_dnnl_memory_desc_t wanted =
         api.primitive_desc_query_md(desc.get(), dnnl_query_exec_arg_md, arg.id);
@@ -309,6 +312,34 @@ Status PrimitiveKernel::Init(const Problem& problem, const PrimitiveDesc& desc,
   return Bind(DNNL_ARG_SCRATCHPAD, scratch, kScratch, 0);
 }
 
+Result<KernelPtr> PrimitiveKernel::Beside() const {
+  const Api& api = TheApi();
+  auto other = std::make_unique<PrimitiveKernel>(threads_, "");
+  other->name_ = name_;
+  other->execute_ = execute_;
+  other->packed_ = packed_;
+  other->reads_ = reads_;
+  other->second_pass_ = second_pass_;
+  other->output_elements_ = output_elements_;
+  other->scratch_bytes_ = scratch_bytes_;
+  dnnl_status_t status =
+      api.stream_create(other->stream_.out(), api.engine, dnnl_stream_default_flags);
+  for (const dnnl_exec_arg_t& arg : exec_args_) {
+    const_dnnl_memory_desc_t desc = nullptr;
+    void* data = nullptr;
+    if (status == dnnl_success) status = api.memory_get_memory_desc(arg.memory, &desc);
+    if (status == dnnl_success) status = api.memory_get_data_handle(arg.memory, &data);
+    if (status != dnnl_success) return DnnlError("describe a tensor", status);
+    const auto bound = std::find_if(bindings_.begin(), bindings_.end(),
+                                    [&](const Binding& b) { return b.memory == arg.memory; });
+    if (bound != bindings_.end()) data = DNNL_MEMORY_NONE;
+    QNNRT_ASSIGN_OR_RETURN(dnnl_memory_t memory, other->AddMemory(arg.arg, desc, data));
+    if (bound != bindings_.end())
+      other->bindings_.push_back({bound->port, bound->index, memory, nullptr});
+  }
+  return KernelPtr(std::move(other));
+}
+
 void PrimitiveKernel::AddSecondPass(const Node& node) {
   second_pass_.emplace(node);
   output_elements_ = node.outputs[0]->elements();
@@ -342,6 +373,10 @@ std::vector<ChainStep> PostOpChain(const Node& node, const MemoryDesc* output,
     }
   }
   return chain;
+}
+
+Result<KernelPtr> MakeBeside(const Kernel& made) {
+  return static_cast<const PrimitiveKernel&>(made).Beside();
 }
 
 Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create) {

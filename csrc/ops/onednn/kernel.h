@@ -148,6 +148,10 @@ using CreateDesc = FunctionRef<dnnl_status_t(dnnl_primitive_desc_t*, const_dnnl_
 // are applied in a second pass over the output.
 Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create);
 
+// Another kernel of the primitive and the packed weights of one that MakePrimitiveKernel made,
+// which it must not outlive: it may run at the same time, since what a run is given is its own.
+Result<KernelPtr> MakeBeside(const Kernel& made);
+
 // How many threads a node is worth that does so many multiply-adds, on top of reading its inputs
 // and writing its outputs.
 int ThreadsFor(const Node& node, const KernelOptions& options, double multiply_adds);

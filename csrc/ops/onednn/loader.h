@@ -33,6 +33,8 @@ namespace qnnrt::onednn {
   X(memory_desc_query)                           \
   X(memory_create)                               \
   X(memory_destroy)                              \
+  X(memory_get_memory_desc)                      \
+  X(memory_get_data_handle)                      \
   X(memory_set_data_handle)                      \
   X(primitive_attr_create)                       \
   X(primitive_attr_destroy)                      \

@@ -2,13 +2,15 @@
 // taken apart into its two bytes, x = 256 * high + low; the planes of high and of low bytes run as
 // two images of one 8-bit primitive, whose exact 32-bit sums are put together again in double
 // precision and rounded once. Done in tiles of output rows, so that what lies between stays in the
-// cache. The same with one plane serves inputs of 8 bits and outputs of 16.
-// docs/decisions/0011-sixteen-bit.md has the measurements against the float kernels.
+// cache: of the one core that does all of it, where there is a tile for each. The same with one
+// plane serves inputs of 8 bits and outputs of 16. docs/decisions/0011-sixteen-bit.md has the
+// measurements against the float kernels.
 #include "ops/onednn/fixed/split16.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -29,6 +31,10 @@ constexpr double kLeastProduct = 2e5, kLeastConv = 1e6;  // multiply-adds
 // 32-bit sums of a tile: they stay in the cache of one core. Fewer pixels would have the weights
 // read too often.
 constexpr int64_t kTileBytes = 512 * 1024, kTilePixels = 64;
+// Pixels from which on a thread has a tile to itself. In smaller ones the threads share the output
+// channels instead, and hand each other bytes and sums.
+constexpr int64_t kOwnPixels = 24;
+constexpr double kOwnWork = 4e6;   // multiply-adds, below which threads are not worth waking
 constexpr size_t kBlockRows = 16;  // that are transposed together
 
 class Split16 final : public Kernel {
@@ -36,56 +42,44 @@ class Split16 final : public Kernel {
   static Result<KernelPtr> Make(const Node& node, const KernelOptions& options, Shape16 shape);
 
   Status Run(const ExecArgs& args) override {
-    const uint8_t* in = static_cast<const uint8_t*>(args.in[0]);
-    uint8_t* out = static_cast<uint8_t*>(args.out[0]);
-    char* scratch = static_cast<char*>(args.scratch);
-    uint8_t* staged = reinterpret_cast<uint8_t*>(scratch);
-    int32_t* sums = reinterpret_cast<int32_t*>(scratch + sums_offset_);
-    void* inner_out[] = {sums};
-    for (int64_t image = 0; image < s_.images; ++image) {
-      const uint8_t* from = in + image * s_.in_rows * s_.in_row() * s_.planes;
-      for (int64_t row = 0; row < s_.out_rows; row += s_.tile) {
-        // The last tile is as high as the others and computes some rows again.
-        const int64_t first = std::min(row, s_.out_rows - s_.tile);
-        const uint8_t* planes = staged;
-        if (s_.Direct()) {
-          planes = from + first * s_.stride_h * s_.in_row();
-        } else if (s_.columns) {
-          StageColumns(from, first, staged, args.threads);
-        } else {
-          StageRows(from, first, staged, args.threads);
-        }
-        const void* inner_in[] = {planes, nullptr};
-        QNNRT_RETURN_IF_ERROR(
-            inner_->Run({inner_in, inner_out, scratch + inner_offset_, args.threads}));
-        uint8_t* to = out + (image * s_.out_rows + first) * s_.out_row() * out_bytes_;
-        if (rests_.empty()) {
-          JoinTile(sums, to, args.threads);
-        } else {
-          int64_t* inputs = reinterpret_cast<int64_t*>(scratch + inputs_offset_);
-          SumInputs(planes, inputs, args.threads);
-          JoinTile(sums, inputs, to, args.threads);
+    const size_t tiles = static_cast<size_t>(s_.images) * TilesOfImage();
+    if (inner_.size() == 1) {
+      for (size_t i = 0; i < tiles; ++i) QNNRT_RETURN_IF_ERROR(RunTile(args, i, 0, args.threads));
+      return Status::Ok();
+    }
+    // Each takes the next tile, so that one whose core is busy has fewer of them.
+    std::atomic<size_t> next{0};
+    std::atomic<bool> failed{false};
+    Status status;
+    args.threads.For(inner_.size(), 1, [&](size_t begin, size_t end) {
+      for (size_t own = begin; own < end; ++own) {
+        for (size_t i; !failed && (i = next++) < tiles;) {
+          Status ran = RunTile(args, i, own, Threads(1));
+          if (!ran.ok() && !failed.exchange(true)) status = std::move(ran);
         }
       }
-    }
-    return Status::Ok();
+    });
+    return status;
   }
 
-  size_t ScratchBytes() const override { return inner_offset_ + inner_->ScratchBytes(); }
+  size_t ScratchBytes() const override { return inner_.size() * own_scratch_; }
   bool ReadsInput(size_t i) const override { return i == 0; }
   const char* Name() const override { return name_.c_str(); }
-  size_t WeightBytes() const override { return inner_->WeightBytes() + constants_->size(); }
+  size_t WeightBytes() const override { return inner_[0]->WeightBytes() + constants_->size(); }
 
  private:
   Split16(const Shape16& shape) : s_(shape) {}
+  size_t TilesOfImage() const { return static_cast<size_t>((s_.out_rows + s_.tile - 1) / s_.tile); }
+  Status RunTile(const ExecArgs& args, size_t i, size_t own, const Threads& threads) const;
   void StageRows(const uint8_t* in, int64_t first, uint8_t* planes, const Threads& threads) const;
   void StageColumns(const uint8_t* in, int64_t first, uint8_t* planes,
                     const Threads& threads) const;
-  void JoinTile(const int32_t* sums, uint8_t* out, const Threads& threads) const;
+  // From this pixel of the tile on: the rows before belong to the tile before.
+  void JoinTile(const int32_t* sums, size_t from, uint8_t* out, const Threads& threads) const;
   // With rests: `inputs` are what SumInputs wrote, of every pixel of the padded tile and group.
   void SumInputs(const uint8_t* planes, int64_t* inputs, const Threads& threads) const;
   int64_t SumWindow(const int64_t* inputs, size_t pixel, size_t group) const;
-  void JoinTile(const int32_t* sums, const int64_t* inputs, uint8_t* out,
+  void JoinTile(const int32_t* sums, const int64_t* inputs, size_t from, uint8_t* out,
                 const Threads& threads) const;
   void PickLoops();
   template <typename T, bool split>
@@ -96,7 +90,7 @@ class Split16 final : public Kernel {
   Status Constants(const Node& node, const KernelOptions& options, const SignedWeights& as_signed);
 
   const Shape16 s_;
-  KernelPtr inner_;
+  std::vector<KernelPtr> inner_;  // one; or one for each thread, of the same primitive
   std::string name_;
   uint16_t flip_ = 0;
   uint8_t zero_high_ = 0, zero_low_ = 0;  // of the number that stands for 0
@@ -107,7 +101,7 @@ class Split16 final : public Kernel {
   // scale of the sum in steps of the output.
   SharedBytes constants_;
   std::vector<double> rests_;  // by output channel; empty when there are none
-  size_t sums_offset_ = 0, inputs_offset_ = 0, inner_offset_ = 0;
+  size_t sums_offset_ = 0, inputs_offset_ = 0, inner_offset_ = 0, own_scratch_ = 0;
   decltype(PickIsa<SplitRun>()) split_ = PickIsa<SplitRun>();
   decltype(PickIsa<SplitColumnsRun>()) split_columns_ = PickIsa<SplitColumnsRun>();
   decltype(PickIsa<CopyColumnsRun>()) copy_columns_ = PickIsa<CopyColumnsRun>();
@@ -115,6 +109,40 @@ class Split16 final : public Kernel {
   decltype(PickIsa<JoinRun<uint16_t, true>>()) join_ = nullptr;
   decltype(PickIsa<JoinRestRun<uint16_t, true>>()) join_rest_ = nullptr;
 };
+
+Status Split16::RunTile(const ExecArgs& args, size_t i, size_t own, const Threads& threads) const {
+  const int64_t image = static_cast<int64_t>(i / TilesOfImage());
+  const int64_t row = static_cast<int64_t>(i % TilesOfImage()) * s_.tile;
+  // The last tile is as high as the others and computes some rows again.
+  const int64_t first = std::min(row, s_.out_rows - s_.tile);
+  const uint8_t* from =
+      static_cast<const uint8_t*>(args.in[0]) + image * s_.in_rows * s_.in_row() * s_.planes;
+  uint8_t* to = static_cast<uint8_t*>(args.out[0]) +
+                (image * s_.out_rows + first) * s_.out_row() * out_bytes_;
+  char* scratch = static_cast<char*>(args.scratch) + own * own_scratch_;
+  uint8_t* staged = reinterpret_cast<uint8_t*>(scratch);
+  int32_t* sums = reinterpret_cast<int32_t*>(scratch + sums_offset_);
+  const uint8_t* planes = staged;
+  if (s_.Direct()) {
+    planes = from + first * s_.stride_h * s_.in_row();
+  } else if (s_.columns) {
+    StageColumns(from, first, staged, threads);
+  } else {
+    StageRows(from, first, staged, threads);
+  }
+  const void* inner_in[] = {planes, nullptr};
+  void* inner_out[] = {sums};
+  QNNRT_RETURN_IF_ERROR(inner_[own]->Run({inner_in, inner_out, scratch + inner_offset_, threads}));
+  const size_t done = static_cast<size_t>((row - first) * s_.out_width);
+  if (rests_.empty()) {
+    JoinTile(sums, done, to, threads);
+  } else {
+    int64_t* inputs = reinterpret_cast<int64_t*>(scratch + inputs_offset_);
+    SumInputs(planes, inputs, threads);
+    JoinTile(sums, inputs, done, to, threads);
+  }
+  return Status::Ok();
+}
 
 void Split16::StageRows(const uint8_t* in, int64_t first, uint8_t* planes,
                         const Threads& threads) const {
@@ -166,13 +194,14 @@ void Split16::StageColumns(const uint8_t* in, int64_t first, uint8_t* planes,
   });
 }
 
-void Split16::JoinTile(const int32_t* sums, uint8_t* out, const Threads& threads) const {
+void Split16::JoinTile(const int32_t* sums, size_t from, uint8_t* out,
+                       const Threads& threads) const {
   const size_t pixels = static_cast<size_t>(s_.tile * s_.out_width);
   const size_t channels = static_cast<size_t>(s_.cout), bytes = static_cast<size_t>(out_bytes_);
   const double* constants = static_cast<const double*>(constants_->data());
   const int32_t* low = s_.planes == 2 ? sums + pixels * channels : sums;
-  threads.For(pixels, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
-    for (size_t p = begin * channels; p < end * channels; p += channels) {
+  threads.For(pixels - from, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
+    for (size_t p = (from + begin) * channels; p < (from + end) * channels; p += channels) {
       join_({sums + p, low + p}, constants, constants + channels, out + p * bytes, channels, to_);
     }
   });
@@ -203,7 +232,7 @@ int64_t Split16::SumWindow(const int64_t* inputs, size_t pixel, size_t group) co
   return sum;
 }
 
-void Split16::JoinTile(const int32_t* sums, const int64_t* inputs, uint8_t* out,
+void Split16::JoinTile(const int32_t* sums, const int64_t* inputs, size_t from, uint8_t* out,
                        const Threads& threads) const {
   const size_t pixels = static_cast<size_t>(s_.tile * s_.out_width);
   const size_t groups = static_cast<size_t>(s_.group);
@@ -211,8 +240,8 @@ void Split16::JoinTile(const int32_t* sums, const int64_t* inputs, uint8_t* out,
   const size_t part = channels / groups;
   const double* constants = static_cast<const double*>(constants_->data());
   const int32_t* low = s_.planes == 2 ? sums + pixels * channels : sums;
-  threads.For(pixels, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
-    for (size_t p = begin; p < end; ++p) {
+  threads.For(pixels - from, std::max<size_t>(1, 16384 / channels), [&](size_t begin, size_t end) {
+    for (size_t p = from + begin; p < from + end; ++p) {
       for (size_t g = 0; g < groups; ++g) {
         const size_t c = g * part, at = p * channels + c;
         join_rest_({sums + at, low + at}, constants + c, constants + channels + c,
@@ -326,21 +355,38 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
       (s.padded && (zero < zeros.low || zero > zeros.high))) {
     return KernelPtr();
   }
-  const int64_t bytes = kTileBytes * std::max(options.threads, 1);
-  const int64_t pixels = std::max(bytes / (s.planes * 4 * s.cout), kTilePixels);
-  const int64_t most = std::max<int64_t>(1, std::min(s.out_rows, pixels / s.out_width));
-  const int64_t tiles = (s.out_rows + most - 1) / most;
-  s.tile = (s.out_rows + tiles - 1) / tiles;
+  const int64_t threads = std::max(options.threads, 1);
+  // So that each of so many threads has as many tiles as the others.
+  const auto cut = [&](int64_t sharing) {
+    const int64_t pixels =
+        std::max(threads / sharing * kTileBytes / (s.planes * 4 * s.cout), kTilePixels);
+    const int64_t most = std::max<int64_t>(1, std::min(s.out_rows, pixels / s.out_width));
+    const int64_t tiles = (s.out_rows + most - 1) / most * s.images;
+    const int64_t even = (tiles + sharing - 1) / sharing * sharing;
+    const int64_t of_image = std::min(s.out_rows, (even + s.images - 1) / s.images);
+    s.tile = (s.out_rows + of_image - 1) / of_image;
+  };
+  cut(threads);
+  const bool own = threads > 1 && work >= kOwnWork && s.tile * s.out_width >= kOwnPixels &&
+                   s.images * ((s.out_rows + s.tile - 1) / s.tile) >= threads;
+  if (!own) cut(1);
+  KernelOptions inner = options;
+  if (own) inner.threads = 1;
 
   std::unique_ptr<Split16> kernel(new Split16(s));
   Node shifted = node;
   QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
                          Shifted(weights, s.order, *as_signed));
   shifted.inputs[1] = signed_weights.get();
-  QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeTileKernel(shifted, options, s));
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr first, MakeTileKernel(shifted, inner, s));
   // What it reads at run time is not what was shifted.
-  if (!kernel->inner_ || kernel->inner_->ReadsInput(1)) return KernelPtr();
-  kernel->name_ = std::string(kernel->inner_->Name()) + " on bytes";
+  if (!first || first->ReadsInput(1)) return KernelPtr();
+  kernel->name_ = std::string(first->Name()) + " on bytes";
+  kernel->inner_.push_back(std::move(first));
+  while (own && kernel->inner_.size() < static_cast<size_t>(threads)) {
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr beside, MakeBeside(*kernel->inner_[0]));
+    kernel->inner_.push_back(std::move(beside));
+  }
   kernel->flip_ = in.dtype == QNN_DATATYPE_SFIXED_POINT_16 ? 0x8000 : 0;
   kernel->in_offset_ = PlainOffset(in);
   kernel->zero_high_ = static_cast<uint8_t>(zero >> 8);
@@ -363,6 +409,7 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
     const int64_t inputs = s.TileIn() * s.padded_width * s.group;
     kernel->inner_offset_ += ScratchRoom(static_cast<size_t>(inputs) * sizeof(int64_t));
   }
+  kernel->own_scratch_ = kernel->inner_offset_ + ScratchRoom(kernel->inner_[0]->ScratchBytes());
   return KernelPtr(std::move(kernel));
 }
 
