@@ -342,6 +342,7 @@ OpList MatMulOps() {
                    {"transpose_in1", ParamSpec::kBool, Default(false)}};
   matmul.infer = Infer;
   matmul.portable = MakeMatMul;
+  matmul.fixed = MakeTiledMatMul;
   matmul.flags = OpDef::kPostOps | OpDef::kLpai;
   matmul.weights_axis = -1;
 

@@ -29,4 +29,7 @@ struct MatMulGeometry {
 // Of a node with the inputs and params of MatMul; fills in the shape of its output.
 Result<MatMulGeometry> ReadMatMul(const Node& node, Shape* output);
 
+// Of two large activations in fixed point (tiled.cc).
+Result<KernelPtr> MakeTiledMatMul(const Node& node, const KernelOptions& options);
+
 }  // namespace qnnrt

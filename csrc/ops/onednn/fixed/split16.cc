@@ -10,13 +10,13 @@
 #ifdef QNNRT_ONEDNN_HEADERS
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 
 #include "ops/fixed/codec.h"
 #include "ops/onednn/fixed/split16_loops.h"
 #include "ops/onednn/fixed/split16_tile.h"
+#include "ops/own_tiles.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
 
@@ -47,19 +47,8 @@ class Split16 final : public Kernel {
       for (size_t i = 0; i < tiles; ++i) QNNRT_RETURN_IF_ERROR(RunTile(args, i, 0, args.threads));
       return Status::Ok();
     }
-    // Each takes the next tile, so that one whose core is busy has fewer of them.
-    std::atomic<size_t> next{0};
-    std::atomic<bool> failed{false};
-    Status status;
-    args.threads.For(inner_.size(), 1, [&](size_t begin, size_t end) {
-      for (size_t own = begin; own < end; ++own) {
-        for (size_t i; !failed && (i = next++) < tiles;) {
-          Status ran = RunTile(args, i, own, Threads(1));
-          if (!ran.ok() && !failed.exchange(true)) status = std::move(ran);
-        }
-      }
-    });
-    return status;
+    return ForOwnTiles(args.threads, inner_.size(), tiles,
+                       [&](size_t i, size_t own) { return RunTile(args, i, own, Threads(1)); });
   }
 
   size_t ScratchBytes() const override { return inner_.size() * own_scratch_; }
