@@ -130,7 +130,7 @@ def native_jobs() -> list[tuple[Path, list[str]]]:
     def switches(source: Path) -> list[str]:
         if any(source.match(pattern) for pattern in SMALL) and not SANITIZE:
             return small
-        if source.parts[1] in ("api", "backends", "client", "opencl", "shims", "tflite"):
+        if source.parts[1] in ("api", "backends", "client", "opencl", "saver", "shims", "tflite"):
             return [*flags, *UNHURRIED]
         if source.parts[1] != "ops":
             return flags

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "api/functions.h"
+#include "backends/ir.h"
 #include "support/version.h"
 
 namespace qnnrt {
@@ -27,6 +28,13 @@ struct Bound {
     return api::GetApiVersion(kTraits(), version);
   }
 };
+
+template <>
+Qnn_ErrorHandle_t Bound<IrBackend>::Create(Qnn_LogHandle_t, const QnnBackend_Config_t**,
+                                           Qnn_BackendHandle_t* backend) {
+  if (backend != nullptr) *backend = nullptr;
+  return Report(IrBackendUnavailable());
+}
 
 template <const BackendTraits& (*kTraits)()>
 const QnnInterface_t* Provider() {
@@ -89,6 +97,12 @@ QNN_API Qnn_ErrorHandle_t qnnrt_lpai_get_providers(const QnnInterface_t*** list,
 // name.
 QNN_API Qnn_ErrorHandle_t qnnrt_gpu_get_providers(const QnnInterface_t*** list, uint32_t* n) {
   return qnnrt::List<qnnrt::GpuBackend>(list, n);
+}
+
+// Nor is any graph made with this one: its table is for programs that are linked against the
+// library.
+QNN_API Qnn_ErrorHandle_t qnnrt_ir_get_providers(const QnnInterface_t*** list, uint32_t* n) {
+  return qnnrt::List<qnnrt::IrBackend>(list, n);
 }
 
 // Every backend of this library that works without the binding.

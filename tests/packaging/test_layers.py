@@ -26,6 +26,7 @@ BELOW = {
         "support/status.h",
     },
     "api": {"abi", "support", "memory", "ir", "ops", "graph", "backends"},
+    "saver": {"abi", "support", "api/functions.h"},
     "shims": {"abi", "memory/rpcmem.h"},
     "client": {"abi", "support/clock.h"},
     "tflite/lowering": {"abi", "support/guard.h", "support/json.h", "support/per_thread.h"},

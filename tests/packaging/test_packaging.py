@@ -21,7 +21,9 @@ PACKAGE = Path(qnnrt.__file__).parent
 SHIMS = {
     "libQnnCpu.so": {"QnnInterface_getProviders"},
     "libQnnHtp.so": {"QnnInterface_getProviders"},
+    "libQnnIr.so": {"QnnInterface_getProviders"},
     "libQnnLpai.so": {"QnnInterface_getProviders"},
+    "libQnnSaver.so": {"QnnInterface_getProviders", "QnnSaver_initialize"},
     "libQnnSystem.so": {"QnnSystemInterface_getProviders"},
     "libcdsprpc.so": {
         name
