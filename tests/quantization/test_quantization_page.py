@@ -71,6 +71,7 @@ def test_its_options_are_those_of_the_example() -> None:
 def messages() -> dict[str, str]:
     """What comes, by what is done wrong."""
     found: dict[str, str] = {}
+    half = Quantization(0.5, 0)
 
     def attempt(what: str, name: str, dtype: str, shape: tuple[int, ...], **more: object) -> None:
         graph = context.create_graph(what)
@@ -78,15 +79,16 @@ def messages() -> dict[str, str]:
             graph.add_tensor(name, shape, dtype, type="native", **more)
         found[what] = str(error.value)
 
-    def product(what: str, *, x: Quantization, bias: float, out: str = "UFIXED_POINT_8") -> None:
+    def product(
+        what: str, *, x: Quantization, bias: Quantization = half, out: str = "UFIXED_POINT_8"
+    ) -> None:
         graph = context.create_graph(what)
         w, b = np.ones((2, 4), np.int8), np.zeros(2, np.int32)
-        half = Quantization(0.5, 0)
         inputs = [
             graph.add_tensor("x", (3, 4), "UFIXED_POINT_8", quantization=x, type="native"),
             graph.add_tensor("w", (2, 4), "SFIXED_POINT_8", quantization=half, type="static",
                              data=w),
-            graph.add_tensor("b", (2,), "SFIXED_POINT_32", quantization=Quantization(bias, 0),
+            graph.add_tensor("b", (2,), "SFIXED_POINT_32", quantization=bias,
                              type="static", data=b),
         ]  # fmt: skip
         encoded = {} if out == "FLOAT_32" else {"quantization": Quantization(0.1, 0)}
@@ -105,10 +107,10 @@ def messages() -> dict[str, str]:
         attempt("count", "w", short, (8, 3), quantization=Quantization(scales, offsets, axis=0))
         attempt("bits", "w", short, (4,), quantization=Quantization(0.1, 0, bitwidth=9))
         eighth = Quantization(0.125, 0)
-        product("bias", x=eighth, bias=0.25)
+        product("bias", x=eighth, bias=Quantization(0.25, 3))
         axes = Quantization(np.full(4, 0.125, np.float32), np.zeros(4, np.int32), axis=1)
-        product("activation", x=axes, bias=0.0625)
-        product("mixed", x=eighth, bias=0.0625, out="FLOAT_32")
+        product("activation", x=axes)
+        product("mixed", x=eighth, out="FLOAT_32")
     return found
 
 

@@ -6,8 +6,8 @@
 namespace qnnrt {
 
 // Encodings are sound; real numbers are all floats or all fixed-point, but for ops that convert;
-// where products are summed, activations have one scale and a SFIXED_POINT_32 bias has that of the
-// products. Ports were checked before. Errors: 3110, with the tensor's name and the rule.
+// where products are summed, activations have one scale and a SFIXED_POINT_32 bias has no offset.
+// Ports were checked before. Errors: 3110, with the tensor's name and the rule.
 Status CheckFixedPoint(const Node& node, const OpDef& def);
 
 }  // namespace qnnrt

@@ -48,9 +48,9 @@ way, or that its own error carried it over a boundary.
 - Activations have one scale and offset. Weights may have a scale for each output channel, with
   offset 0 (UFIXED_POINT_8: -128); here with any offset. Such weights of a MatMul crash the
   simulator.
-- The bias of Conv2d and FullyConnected is SFIXED_POINT_32 with offset 0. The simulator reads it at
-  its real value, whatever its scale; here its scale must be that of the input times that of the
-  weights.
+- The bias of a product is SFIXED_POINT_32 with offset 0, of any scale. The simulator counts it in
+  products (the scale of the input times that of the weights), rounded towards zero; along an axis
+  it takes the integers for products, whatever the scales say. Here the real number is added.
 - 4-bit weights come as SFIXED_POINT_8 or UFIXED_POINT_8 with a bit width of 4; tensors of the type
   SFIXED_POINT_4 are refused (7004). Here both run.
 - Pad takes its constant as an INT_32, an integer in the input's encoding, or as a FLOAT_32, a real

@@ -35,9 +35,15 @@ class Weight:
 
 @dataclass
 class Bias:
-    """A constant of SFIXED_POINT_32: its scale is input x weight."""
+    """A constant of SFIXED_POINT_32.
+
+    steps: its scale, in those of input x weight. along: whether each output has a scale of its own
+    (None: as the weights).
+    """
 
     shape: tuple[int, ...]
+    steps: float = 1.0
+    along: bool | None = None
 
 
 @dataclass

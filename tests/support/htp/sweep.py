@@ -171,13 +171,18 @@ class _Builder:
     def _bias(self, p: Bias) -> Operand:
         assert self.activation is not None
         assert self.weight is not None
-        scale = np.asarray(self.weight.scale, np.float64) * self.activation.scale
+        scale = np.asarray(self.weight.scale, np.float64) * self.activation.scale * p.steps
+        along = self.weight.axis is not None if p.along is None else p.along
+        if along:
+            scale = np.broadcast_to(scale, p.shape)
+        elif scale.ndim > 0:
+            scale = scale.max()
         reach = np.minimum(1 / scale, 2.0**30)  # 16-bit weights have tiny scales
         values = np.rint(self.rng.uniform(-1, 1, p.shape) * reach).astype(np.int32)
-        if self.weight.axis is None:
-            q = Quantization(float(np.float32(scale)), 0)
-        else:
+        if along:
             q = Quantization(scale.astype(np.float32), np.zeros(p.shape, np.int32), 0)
+        else:
+            q = Quantization(float(np.float32(scale)), 0)
         return Operand("s32", p.shape, q, values, True)
 
 

@@ -1,0 +1,103 @@
+"""A constant bias of 32 bits may have any scale: its real number is added, whatever that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qnnrt import Session, qnn
+from qnnrt.errors import UnsupportedOpError
+from support.htp import cases as htp_cases
+from support.htp.process import run_cases
+from support.htp.spec import Act, Bias, Spec, Weight
+from support.htp.sweep import DEVICE, Trial, compare, trial_of
+from support.one_node import KERNELS, Outcome, graph_options, outcome
+from support.vendor import vendor_library
+
+#: Of the bias, in those of input x weight.
+STEPS = (1e-3, 0.37, 1.7, 290.0)
+KINDS = (("u8", "s8"), ("s8", "u8"), ("u16", "s8"), ("s16", "s8"), ("u8", "s8 per channel"),
+         ("u16", "s8 per channel"))  # fmt: skip
+
+
+def specs() -> Iterator[Spec]:
+    """Each form of each product that takes a bias, which has other scales."""
+    matmul = Spec("MatMul", [Act((2, 8, 32)), Weight((32, 16), 1), Bias((16,))], [(2, 8, 16)])
+    for i, spec in enumerate([*htp_cases.conv(), matmul]):
+        for j, along in enumerate((False, True)):
+            bias = [isinstance(p, Bias) for p in spec.inputs]
+            if True in bias:
+                inputs = list(spec.inputs)
+                shape = inputs[bias.index(True)].shape
+                inputs[bias.index(True)] = Bias(shape, STEPS[(i + 2 * j) % len(STEPS)], along)
+                yield replace(spec, inputs=inputs)
+
+
+def trials(kinds: tuple[tuple[str, str], ...] = KINDS) -> list[Trial]:
+    with qnn.Backend.open("cpu") as cpu:
+        return [
+            trial_of(cpu, spec, form, type, weights)
+            for form, spec in enumerate(specs())
+            for type, weights in kinds
+        ]
+
+
+@pytest.mark.parametrize("name", ["cpu", "htp", "lpai"])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_product_adds_the_real_number_that_its_bias_stands_for(name: str, kernels: str) -> None:
+    ran = 0
+    with qnn.Backend.open(name) as backend:
+        for trial in trials():
+            case = trial.case
+            try:
+                session = Session(case.model, backend, options={"kernels": kernels})
+            except UnsupportedOpError:
+                assert name == "lpai"
+                continue
+            with session:
+                results = session.run(case.feeds)
+            found = Outcome("ran", outputs=[results[name] for name in case.model.outputs])
+            cell = compare(trial, found, found)
+            assert cell.ours < 0.55, (trial.label, trial.type, trial.weights, cell)
+            ran += 1
+    assert ran >= 20
+
+
+@pytest.mark.foreign
+def test_the_simulator_takes_it_and_adds_the_same_rounded_to_products() -> None:
+    made = [t for t in trials(KINDS[:2]) if not t.case.model.nodes[0].type.endswith("1d")]
+    theirs = run_cases(vendor_library("libQnnHtp.so"), [t.case for t in made], **DEVICE)
+    compared = 0
+    with qnn.Backend.open("htp") as backend:
+        for trial, their in zip(made, theirs, strict=True):
+            if their.stage != "ran":
+                continue
+            along = trial.case.model.tensors["in2"].quantization
+            assert along is not None
+            cell = compare(trial, their, outcome(backend, trial.case))
+            assert cell.verdict != "refused here", (trial.label, cell)
+            if along.axis is None:
+                # A product is less than a step of these outputs.
+                assert cell.worst <= 1, (trial.label, trial.type, cell)
+                compared += 1
+    assert compared >= 8
+
+
+def test_a_bias_as_large_as_its_type_ends_at_the_outputs_limits() -> None:
+    with qnn.Backend.open("cpu") as backend:
+        for type, weights in KINDS:
+            inputs = [Act((4, 64)), Weight((8, 64), 0), Bias((8,), 1e6, False)]
+            spec = Spec("FullyConnected", inputs, [(4, 8)], range=(-4, 4))
+            trial = trial_of(backend, spec, 0, type, weights)
+            data = trial.case.model.tensors["in2"].data
+            assert data is not None
+            data[:] = np.resize([2**31 - 1, -(2**31)], 8)
+            for kernels in KERNELS:
+                found = outcome(backend, trial.case, graph_options(kernels, 2))
+                assert found.stage == "ran", found.text
+                ends = np.iinfo(found.outputs[0].dtype)
+                assert (found.outputs[0][:, ::2] == ends.max).all()
+                assert (found.outputs[0][:, 1::2] == ends.min).all()
