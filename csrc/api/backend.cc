@@ -39,7 +39,7 @@ Qnn_ErrorHandle_t SetConfig(Qnn_BackendHandle_t handle, const QnnBackend_Config_
 
 Qnn_ErrorHandle_t GetBuildId(const char** id) {
   if (id == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
-  *id = "qnnrt-" QNNRT_VERSION;
+  *id = kBuildId;
   return QNN_SUCCESS;
 }
 

@@ -35,7 +35,7 @@ const BackendTraits& HtpBackend() {
     BackendTraits t;
     t.id = QNN_BACKEND_ID_HTP;
     t.provider = QNN_PROVIDER_NAME_HTP;
-    t.api_version = {5, 43, 0};
+    t.api_version = {5, 51, 0};
     t.custom_memory = CustomMem::kHtp;
     t.memory_kinds = kCpuReachableKinds | KindBit(MemKind::kWeights) | KindBit(MemKind::kSpillFill);
     t.stages_raw = true;

@@ -15,7 +15,7 @@ import qnnrt
 from qnnrt import _core, qnn
 from qnnrt.cli import main
 from qnnrt.model import ContextBinary, Model, Node, Tensor
-from support.binaries import MODELS, OWN, feeds, made_for, save
+from support.binaries import MODELS, OWN, feeds, made_by, made_for, save
 from support.outside import run_code
 from support.toy import F32, conv_model, relu_model, tensors
 
@@ -222,6 +222,15 @@ def test_a_binary_for_another_backend_is_refused(tmp_path):
         qnnrt.Session(path, "htp")
     with qnn.Backend.open("htp") as b, pytest.raises(qnnrt.ContextError):
         qnn.Context.from_binary(b, path)
+
+
+def test_a_binary_of_other_versions_of_the_libraries_is_read(tmp_path):
+    path = save(relu_model(), tmp_path / "x.bin")
+    path.write_bytes(made_by(path.read_bytes(), (5, 43, 0), "qnnrt-0.1.0"))
+    with qnnrt.Session(path, "htp") as s:
+        assert s.model.info["build_id"] == "qnnrt-0.1.0"
+        x = feeds(s, 4)
+        np.testing.assert_array_equal(s.run(x)["y"], np.maximum(x["x"], 0))
 
 
 def test_options_that_were_chosen_before_are_refused(binary):

@@ -37,7 +37,8 @@ def test_a_backend_says_what_it_is(backend):
     assert backend.id == 3
     assert backend.version.core >= (2, 32, 0)
     assert str(backend.version).startswith("2.")
-    assert backend.build_id
+    major, minor, patch = backend.version.core
+    assert backend.build_id == f"v{major}.{minor}.{patch}.0-qnnrt-{qnnrt.__version__}"
     assert not backend.has_device
     ops = backend.supported_ops
     assert len(ops) == len(set(ops)) > 50

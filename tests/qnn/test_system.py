@@ -58,7 +58,7 @@ def test_ours_describes_what_was_prepared(ours: SystemLibrary, name: str) -> Non
     info = ours.binary_info(data)
     assert (info["version"], info["backend_id"]) == (3, number)
     assert (info["core_api_version"], info["backend_api_version"]) == (core, own)
-    assert info["build_id"] == f"qnnrt-{qnnrt.__version__}"
+    assert info["build_id"] == f"v2.40.0.0-qnnrt-{qnnrt.__version__}"
     first, second = info["graphs"]
     (x,), (y,) = first["inputs"], first["outputs"]
     assert (x["name"], x["dims"], x["data_type"]) == ("x", [1, 4, 4, 8], DATA_TYPES["FLOAT_32"])

@@ -26,7 +26,8 @@ MODELS = {
 }
 OWN = pytest.mark.parametrize("backend", ["cpu", "htp"])
 
-_BACKEND, _HEADER_CHECKSUM = 56, 252  # where in the header, see docs/context-binary.md
+# Where in the header, see docs/context-binary.md.
+_BACKEND, _BACKEND_API, _BUILD_ID, _HEADER_CHECKSUM = 56, 76, 96, 252
 
 
 def crc32c(data: bytes) -> int:
@@ -40,8 +41,19 @@ def crc32c(data: bytes) -> int:
 
 def made_for(data: bytes, backend_id: int) -> bytes:
     """The binary as if it had been made for the backend with this id."""
+    return _with_header(data, {_BACKEND: struct.pack("<I", backend_id)})
+
+
+def made_by(data: bytes, backend_api: tuple[int, int, int], build_id: str) -> bytes:
+    """The binary as if another version of the libraries had written it."""
+    api, build = struct.pack("<III", *backend_api), struct.pack("48s", build_id.encode())
+    return _with_header(data, {_BACKEND_API: api, _BUILD_ID: build})
+
+
+def _with_header(data: bytes, fields: dict[int, bytes]) -> bytes:
     altered = bytearray(data)
-    struct.pack_into("<I", altered, _BACKEND, backend_id)
+    for at, field in fields.items():
+        altered[at : at + len(field)] = field
     struct.pack_into("<I", altered, _HEADER_CHECKSUM, crc32c(bytes(altered[:_HEADER_CHECKSUM])))
     return bytes(altered)
 

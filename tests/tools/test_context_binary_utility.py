@@ -75,7 +75,7 @@ def test_ours_describes_ours(own_file: Path, tmp_path: Path, capsys: Capture) ->
     assert "graph second\n    input in/x: FLOAT_32[2, 3] raw\n" in out
     document = json.loads(target.read_text())
     check_two_graphs(document, quantized=False)
-    assert document["info"]["buildId"] == f"qnnrt-{qnnrt.__version__}"
+    assert document["info"]["buildId"] == f"v2.40.0.0-qnnrt-{qnnrt.__version__}"
     status, out, _ = utility(capsys, "--context_binary", own_file, "--json")
     assert (status, json.loads(out)) == (0, document)
 

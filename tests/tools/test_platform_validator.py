@@ -44,7 +44,7 @@ def test_our_backends_pass_on_ordinary_and_on_shared_memory(capsys, name: str, c
     assert report["libraries"] == "Found"
     assert report["unit_test"] == report["shared_memory"] == "Passed"
     assert report["core_version"].startswith(core)
-    assert report["library_version"].startswith("qnnrt-")
+    assert report["library_version"].startswith("v2.40.0.0-qnnrt-")
     assert report["reason"] == ""
     assert Path(report["library"]) == LIB / ("libQnnCpu.so" if name == "cpu" else "libQnnHtp.so")
 

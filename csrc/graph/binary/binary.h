@@ -28,7 +28,7 @@ struct BinaryHeader {
   uint64_t weights_size = 0;    // of all graphs
   uint32_t backend_id = 0;
   Qnn_Version_t core_api = {0, 0, 0}, backend_api = {0, 0, 0};
-  std::string build_id;  // "qnnrt-0.1.0"
+  std::string build_id;  // kBuildId
   std::string kernels;   // what the graphs were prepared with: KernelIdentity() of that machine
 };
 

@@ -103,7 +103,7 @@ BinaryWriter::BinaryWriter(const Backend& backend, const std::vector<const Graph
   header_.backend_id = backend.id;
   header_.core_api = backend.core_api;
   header_.backend_api = backend.api;
-  header_.build_id = "qnnrt-" QNNRT_VERSION;
+  header_.build_id = kBuildId;
   header_.kernels = KernelIdentity(portable_only);
   metadata_ = out.Take();
   metadata_.resize(header_.metadata_size, 0);
