@@ -11,6 +11,8 @@ after the binding or Python begins to use a name that is declared already:
   qnnrt/abi/structs.py          the layouts of the structs in STRUCTS, to pack and unpack
   qnnrt/abi/error_codes.py      the names and hints of error codes, for exceptions
   csrc/api/error_codes.inc      the messages of error codes, for errorGetMessage
+  csrc/abi/qnn_init.h           what a program's structs are before it sets their fields
+  csrc/abi/qnn_functions.h      the function tables as functions
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+import c_faces  # noqa: E402
 from c_headers import (  # noqa: E402
     Declaration,
     Define,
@@ -58,6 +61,13 @@ HEADERS = (
     "abi/rpcmem.h",
     "memory/memory_api.h",
     "client/dlpack.h",
+)
+#: Structs of these, and of those above that are QNN's, have initializers.
+MORE_STRUCTS = (
+    "abi/qnn_cpu.h",
+    "abi/qnn_ir.h",
+    "abi/qnn_op_package.h",
+    "abi/qnn_saver.h",
 )
 #: What Python packs or unpacks; tests/native/abi_layout_test.cc has to have each of them.
 STRUCTS = (
@@ -392,6 +402,10 @@ def made() -> Iterator[tuple[Path, str]]:
     yield ROOT / "qnnrt/abi/structs.py", structs(reader)
     yield ROOT / "qnnrt/abi/error_codes.py", error_module(codes, reader.constants)
     yield ROOT / "csrc/api/error_codes.inc", error_rows(codes)
+    qnn = [h for h in headers if h.path.startswith("abi/qnn_")]
+    structs_of = [*qnn, *(reader.read(path) for path in MORE_STRUCTS)]
+    yield ROOT / "csrc/abi/qnn_init.h", c_faces.initializers(structs_of, reader)
+    yield ROOT / "csrc/abi/qnn_functions.h", c_faces.functions(headers, reader)
 
 
 def main() -> int:

@@ -1,0 +1,8 @@
+// A name that QNN programs include.
+#pragma once
+
+#include "../../qnn_errors.h"
+#include "../../qnn_htp.h"
+#include "../../qnn_init.h"
+#include "../../qnn_objects.h"
+#include "../../qnn_versions.h"

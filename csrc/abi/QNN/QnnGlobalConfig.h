@@ -1,0 +1,7 @@
+// A name that QNN programs include.
+#pragma once
+
+#include "../qnn_errors.h"
+#include "../qnn_init.h"
+#include "../qnn_objects.h"
+#include "../qnn_versions.h"
