@@ -252,6 +252,11 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
   return def.portable(node, options);
 }
 
+// Clients that have no tensors of rank 0 write a scalar as [1].
+bool IsDeclaredAs(const Shape& declared, const Shape& inferred) {
+  return declared == inferred || (inferred.empty() && declared == Shape{1});
+}
+
 Status Validate(Node* checked, const OpDef& def) {
   const Node& node = *checked;
   QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.inputs, "input", node.inputs));
@@ -268,7 +273,7 @@ Status Validate(Node* checked, const OpDef& def) {
          def.outputs[i].count == PortSpec::kOptional)) {
       continue;
     }
-    if (output->shape != shapes[i]) {
+    if (!IsDeclaredAs(output->shape, shapes[i])) {
       return Invalid("output %zu '%s' is declared as %s but comes out as %s", i,
                      output->name.c_str(), ShapeText(output->shape).c_str(),
                      ShapeText(shapes[i]).c_str());

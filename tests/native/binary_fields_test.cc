@@ -292,7 +292,7 @@ TEST(the_header_says_what_was_written) {
   CHECK_EQ(h.weights_offset + h.weights_size, h.size);
   CHECK_EQ(h.backend_id, 6u);
   CHECK(h.core_api.major == 2 && h.core_api.minor == 40 && h.core_api.patch == 0);
-  CHECK(h.backend_api.major == 5 && h.backend_api.minor == 51 && h.backend_api.patch == 0);
+  CHECK(h.backend_api.major == 5 && h.backend_api.minor == 43 && h.backend_api.patch == 0);
   CHECK_EQ(h.build_id, std::string(kBuildId));
   CHECK_EQ(h.kernels, KernelIdentity(true));
   const BinaryGraph* graph = view->Find("one");
