@@ -30,6 +30,7 @@ from . import (
     platform_validator,
     profile_viewer,
     run,
+    sdk_root,
     throughput_net_run,
 )
 from ._common import UsageError
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         profile_viewer,
         platform_validator,
         paths,
+        sdk_root,
     ):
         module.add(commands)
     return parser

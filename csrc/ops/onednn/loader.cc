@@ -36,11 +36,14 @@ struct Library {
 std::atomic<bool> g_forked{false};
 std::atomic<int> g_state{0};
 
-// Where libqnnrt.so (or whatever this code was linked into) lies; empty when unknown.
+// Where libqnnrt.so (or whatever this code was linked into) lies, however it was linked to; empty
+// when unknown.
 std::string OwnDirectory() {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&g_state), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::string path = info.dli_fname;
+  char* real = realpath(info.dli_fname, nullptr);
+  std::string path = real != nullptr ? real : info.dli_fname;
+  std::free(real);
   size_t slash = path.rfind('/');
   return slash == std::string::npos ? std::string() : path.substr(0, slash);
 }
