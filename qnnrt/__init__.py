@@ -36,7 +36,7 @@ from .errors import (
 )
 from .importers import Limits, load
 from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
-from .model import ContextBinary, Model
+from .model import ContextBinary, Model, ModelLibrary
 from .quantization import dequantize, quantize
 from .session import BoundTensor, Copy, Session, Stats
 
@@ -66,6 +66,7 @@ __all__ = [
     "MemError",
     "Model",
     "ModelError",
+    "ModelLibrary",
     "QnnError",
     "Session",
     "Stats",

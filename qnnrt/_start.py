@@ -24,7 +24,8 @@ def _is_command() -> bool:
     if sys.argv[:1] == ["-m"]:  # what it is while packages are imported for `python -m`
         module = sys.orig_argv[len(sys.orig_argv) - len(sys.argv)]
         return module.removeprefix("-m") in ("qnnrt.cli", "qnnrt.cli.__main__")
-    return basename((sys.argv or [""])[0]) in ("qnnrt", "qnnrt.exe")
+    name = basename((sys.argv or [""])[0]).removesuffix(".exe")
+    return name == "qnnrt" or name.startswith("qnn-")
 
 
 _own = _is_command() and getsignal(SIGINT) is default_int_handler

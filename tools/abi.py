@@ -51,6 +51,7 @@ HEADERS = (
     "abi/qnn_objects.h",
     "abi/qnn_context.h",
     "abi/qnn_interface.h",
+    "abi/qnn_model.h",
     "abi/qnn_system.h",
     "abi/qnn_htp_perf.h",
     "abi/qnn_htp.h",

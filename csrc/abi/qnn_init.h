@@ -15,6 +15,7 @@
 #include "qnn_interface.h"
 #include "qnn_ir.h"
 #include "qnn_lpai.h"
+#include "qnn_model.h"
 #include "qnn_objects.h"
 #include "qnn_op_package.h"
 #include "qnn_property.h"

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from typing_extensions import disjoint_base
@@ -297,6 +297,31 @@ class Event:
     def set(self) -> None: ...
     def clear(self) -> None: ...
     def wait(self, timeout: float | None = None) -> bool: ...
+
+class _ComposingPlan(Protocol):
+    def config(self, name: str) -> Config | None: ...
+    def created(self, graph: int, name: str) -> None: ...
+    def tensor(self, graph: int, tensor: Mapping[str, Any]) -> tuple[int, int | None]: ...
+    def added(self, graph: int, tensor: dict[str, Any]) -> None: ...
+    def node(self, graph: int, name: str, outputs: list[str]) -> None: ...
+
+@disjoint_base
+class ModelLibrary:
+    path: str
+    prefix: str
+    def __new__(cls, path: str, prefix: str = "QnnModel") -> Self: ...
+
+@disjoint_base
+class Composition:
+    graphs: list[dict[str, Any]]
+    def __new__(
+        cls,
+        library: ModelLibrary,
+        provider: Provider,
+        backend: int,
+        context: int,
+        plan: _ComposingPlan,
+    ) -> Self: ...
 
 def start_thread(started: list[Event], function: Callable[[], object]) -> None: ...
 

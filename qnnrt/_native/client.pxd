@@ -5,8 +5,9 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp cimport bool
 
 from qnnrt._native.qnn cimport (
-    Qnn_GraphHandle_t, Qnn_NotifyStatus_t, Qnn_SignalHandle_t, Qnn_Tensor_t,
-    QnnError_FreeVerboseMessageFn_t, QnnError_GetVerboseMessageFn_t, QnnGraph_ExecuteFn_t,
+    GraphInfo_t, Qnn_BackendHandle_t, Qnn_ContextHandle_t, Qnn_GraphHandle_t, Qnn_NotifyStatus_t,
+    Qnn_SignalHandle_t, Qnn_Tensor_t, QnnError_FreeVerboseMessageFn_t,
+    QnnError_GetVerboseMessageFn_t, QnnGraph_ExecuteFn_t, QnnInterface_ImplementationV2_32_t,
     QnnLog_Level_t, va_list
 )
 
@@ -100,6 +101,13 @@ cdef extern from "client/worker.h" namespace "qnnrt::client" nogil:
         void Stop()
 
 
+cdef extern from "client/model_library.h" namespace "qnnrt::client" nogil:
+    int ComposeGraphs(
+        void* function, Qnn_BackendHandle_t backend,
+        const QnnInterface_ImplementationV2_32_t& table, Qnn_ContextHandle_t context,
+        GraphInfo_t*** graphs, uint32_t* count)
+
+
 cdef extern from "<unistd.h>" nogil:
     int close_fd "close" (int fd)
 
@@ -110,6 +118,7 @@ cdef extern from "<dlfcn.h>" nogil:
     void* dlopen(const char* path, int flags)
     void* dlsym(void* library, const char* name)
     char* dlerror()
+    int dlclose(void* library)
 
 
 # Not cpython.pycapsule: its destructor takes an object, and the capsule is beyond use by then.

@@ -20,7 +20,7 @@ cdef extern from "abi/qnn_enums.h" nogil:
         QNN_DATATYPE_UINT_8, QNN_DATATYPE_UINT_16, QNN_DATATYPE_UINT_32, QNN_DATATYPE_UINT_64
         QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_FLOAT_64, QNN_DATATYPE_BOOL_8, QNN_DATATYPE_STRING
     ctypedef enum Qnn_TensorType_t:
-        QNN_TENSOR_TYPE_NULL
+        QNN_TENSOR_TYPE_STATIC, QNN_TENSOR_TYPE_NULL
     ctypedef enum Qnn_ParamType_t:
         QNN_PARAMTYPE_SCALAR, QNN_PARAMTYPE_TENSOR
     ctypedef enum Qnn_Definition_t:
@@ -50,6 +50,10 @@ cdef extern from "abi/qnn_errors.h" nogil:
         QNN_COMMON_ERROR_NOT_SUPPORTED, QNN_COMMON_ERROR_SYSTEM
     ctypedef enum QnnMem_Error_t:
         QNN_MEM_ERROR_INVALID_HANDLE
+    ctypedef enum QnnGraph_Error_t:
+        QNN_GRAPH_ERROR_INVALID_ARGUMENT, QNN_GRAPH_ERROR_INVALID_OP_CONFIG
+    ctypedef enum QnnTensor_Error_t:
+        QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM
     ctypedef enum QnnSystemContext_Error_t:
         QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED
 
@@ -528,6 +532,23 @@ cdef extern from "abi/qnn_interface.h" nogil:
 
     Qnn_ErrorHandle_t QnnInterface_getProviders(
         const QnnInterface_t*** providerList, uint32_t* numProviders)
+
+
+cdef extern from "abi/qnn_model.h" nogil:
+    ctypedef enum ModelError_t:
+        MODEL_TENSOR_ERROR, MODEL_PARAMS_ERROR, MODEL_NODES_ERROR, MODEL_GRAPH_ERROR
+        MODEL_CONTEXT_ERROR, MODEL_GENERATION_ERROR, MODEL_SETUP_ERROR
+        MODEL_INVALID_ARGUMENT_ERROR, MODEL_FILE_ERROR, MODEL_MEMORY_ALLOCATE_ERROR
+    ctypedef struct GraphInfo_t:
+        Qnn_GraphHandle_t graph
+        char* graphName
+        Qnn_Tensor_t* inputTensors
+        uint32_t numInputTensors
+        Qnn_Tensor_t* outputTensors
+        uint32_t numOutputTensors
+
+    ctypedef ModelError_t (*QnnModel_FreeGraphsInfoFn_t)(
+        GraphInfo_t*** graphs, uint32_t numGraphs) noexcept nogil
 
 
 cdef extern from "abi/qnn_system.h" nogil:

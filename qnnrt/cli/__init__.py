@@ -35,7 +35,7 @@ from . import (
 )
 from ._common import UsageError
 
-__all__ = ["main"]
+__all__ = ["main", "sdk_tool"]
 
 _MOST_TEXT = 8000  # characters of an error
 
@@ -75,6 +75,13 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command, the process's own unless given; returns its exit status."""
     return interruptible(lambda: _main(argv))
+
+
+def sdk_tool() -> int:
+    """``qnn-net-run`` and the others that are called as the SDK's tools: ``qnnrt`` commands."""
+    name = os.path.basename(sys.argv[0]).removesuffix(".exe").removeprefix("qnn-")
+    sys.argv[1:1] = [name]
+    return main()
 
 
 def _main(argv: Sequence[str] | None) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from ..dtypes import is_float
 from ..errors import ModelError
 from ..importers import load
-from ..model import ContextBinary, Model
+from ..model import ContextBinary, Model, ModelLibrary, is_library
 from ..model.binary import system_library
 from ..qnn.backend import library_path
 from ..qnn.options import PRECISIONS
@@ -41,6 +41,9 @@ def count(text: str) -> int:
     return value
 
 
+MODEL_HELP = "an .onnx, .tflite or .bin file, or a model library (.so)"
+
+
 def add_shape_and_graph(parser: argparse.ArgumentParser) -> None:
     """What files leave open; for ``load_model``."""
     parser.add_argument(
@@ -51,13 +54,15 @@ def add_shape_and_graph(parser: argparse.ArgumentParser) -> None:
         help="sizes that the model leaves open: of an input, or of a symbolic dimension",
     )
     parser.add_argument(
-        "--graph", metavar="NAME", help="which graph of a context binary that has several"
+        "--graph",
+        metavar="NAME",
+        help="which graph of a context binary or model library that has several",
     )
 
 
 def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     """The options of every command that runs a model."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx, .tflite or .bin file")
+    parser.add_argument("model", metavar="MODEL", type=Path, help=MODEL_HELP)
     parser.add_argument(
         "--input",
         metavar="[NAME=]FILE",
@@ -88,7 +93,7 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def load_model(options: argparse.Namespace) -> Model | ContextBinary:
+def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibrary:
     """`qnnrt.load` of the model that the options name."""
     if not options.model.is_file():
         raise UsageError(f"{options.model}: no such file")
@@ -103,8 +108,15 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary:
         except ValueError as error:
             raise UsageError(f"--graph: {error}") from None
         return binary
+    if is_library(options.model):
+        if shapes:
+            raise UsageError(f"--shape: the code of {options.model} chooses the shapes")
+        return load(options.model)
     if options.graph is not None:
-        raise UsageError(f"--graph: {options.model} is one graph; only context binaries have more")
+        raise UsageError(
+            f"--graph: {options.model} is one graph; only context binaries and model libraries "
+            "have more"
+        )
     try:
         return load(options.model, **({"shapes": shapes} if shapes else {}))
     except ModelError as error:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import is_float
-from ..model import ContextBinary, Model
+from ..model import ContextBinary, Model, ModelLibrary
 from ..session import Session
 
 
 def faster_session(
-    model: Model | ContextBinary, given: Mapping[str, Any], options: argparse.Namespace
+    model: Model | ContextBinary | ModelLibrary,
+    given: Mapping[str, Any],
+    options: argparse.Namespace,
 ) -> AbstractContextManager[Session | None]:
     """The model in the fastest precision of this processor; None where that is float32, where the
     user chose one, or where it was chosen when a context binary was made."""

@@ -1,13 +1,9 @@
-"""Graphs made ready: out of model files, or out of context binaries."""
+"""Graphs made ready: out of model files and libraries, or out of context binaries."""
 
 from __future__ import annotations
 
 import functools
-import importlib.util
-import itertools
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +11,7 @@ from typing import Any
 from .._native import _core
 from ..abi import constants as abi
 from ..errors import ModelError, QnnError
-from ..importers import load
-from ..lpai import ID as LPAI
-from ..lpai.admission import refuse_floats
-from ..model import Model
+from ..model import ModelLibrary
 from ..model.binary import ContextBinary, system_library
 from ..qnn.backend import Backend
 from ..qnn.context import Context
@@ -26,22 +19,12 @@ from ..qnn.graph import TENSOR_TYPES, Graph
 from ..qnn.options import graph_options
 from ..qnn.owner import config
 from ..qnn.profile import Profile
-from ..session.build import add_model
 from ..support import choice
 from ._common import UsageError
 from ._config_file import ToolConfig
 from ._input_list import find, sanitized
-
-ONNX_AND_OTHERS = "an .onnx file, a .tflite file, or a .py file with compose(graph)"
-
-
-@dataclass
-class Source:
-    """A model file: its path and the name of its graph."""
-
-    path: Path
-    graph_name: str
-    load: Callable[[], Callable[[Graph], None]]
+from ._sources import LibrarySource, Source
+from ._tools import check_graphs, for_graph
 
 
 @dataclass
@@ -56,98 +39,29 @@ class Ready:
     producers: Mapping[str, list[str]] = field(default_factory=dict)  # node -> its outputs
 
 
-def sources(paths: Iterable[str | Path]) -> list[Source]:
-    """Models in files; a graph is called as its file, sanitised.
+@dataclass(frozen=True)
+class Wanted:
+    """What the options ask of graphs that are composed here.
 
-    Raises:
-        UsageError: no such file, another kind of file, two graphs of one name.
+    Attributes:
+        mem_type: of inputs and outputs: "raw", "memhandle", or None: as composed.
+        all_outputs: every intermediate tensor is an output, too (``--debug``).
+        outputs: names of such tensors, by graph, or under "" for every graph
+            (``--set_output_tensors``).
     """
-    found: list[Source] = []
-    for path in map(Path, paths):
-        suffix = path.suffix.lower()
-        if suffix in (".so", ".dlc", ".cpp", ".bin"):
-            why = {
-                ".bin": "a context binary goes to --retrieve_context",
-                ".dlc": "DLC files are the vendor's own format",
-            }.get(suffix, "model libraries call the vendor's code")
-            raise UsageError(f"{path}: {why}; --model takes {ONNX_AND_OTHERS}")
-        if not path.is_file():
-            raise UsageError(f"{path}: no such file")
-        name = sanitized(path.stem)
-        if any(s.graph_name == name for s in found):
-            raise UsageError(f"{path}: there is a graph {name!r} already: rename one of the files")
-        found.append(Source(path, name, _python(path) if suffix == ".py" else _model(path)))
-    return found
 
+    mem_type: str | None = None
+    all_outputs: bool = False
+    outputs: Mapping[str, list[str]] | None = None
 
-def _model(path: Path) -> Callable[[], Callable[[Graph], None]]:
-    def compose_later() -> Callable[[Graph], None]:
-        model = load(path)
-        if not isinstance(model, Model):
-            raise UsageError(f"{path}: not a model; --model takes {ONNX_AND_OTHERS}")
-        model.check()
+    def of(self, graph: str) -> list[str]:
+        """Names of tensors that a graph gives besides its outputs."""
+        return for_graph(self.outputs, graph)
 
-        def compose(graph: Graph) -> None:
-            backend = graph.context.backend
-            if backend.id == LPAI:
-                refuse_floats(model, backend)
-            # Backends of others know no tensors without dimensions.
-            scalar = () if backend.library.has_extensions else (1,)
-            raw = dict.fromkeys([*model.inputs, *model.outputs], "raw")
-            add_model(graph, model, raw, scalar)
-
-        return compose
-
-    return compose_later
-
-
-_numbers = itertools.count()
-
-
-def _python(path: Path) -> Callable[[], Callable[[Graph], None]]:
-    """The compose(graph) of a Python file, instead of the SDK's model.so."""
-
-    def load() -> Callable[[Graph], None]:
-        spec = importlib.util.spec_from_file_location(f"_qnnrt_model_{next(_numbers)}", path)
-        if spec is None or spec.loader is None:
-            raise UsageError(f"{path}: cannot be read as a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.path.insert(0, str(path.resolve().parent))
-        try:
-            with _blamed(path, "cannot be read"):
-                spec.loader.exec_module(module)
-        finally:
-            sys.path.pop(0)
-        compose = getattr(module, "compose", None)
-        if not callable(compose):
-            raise UsageError(f"{path}: has no function compose(graph)")
-
-        def call(graph: Graph) -> None:
-            with _blamed(path, "compose() failed"):
-                compose(graph)
-
-        return call
-
-    return load
-
-
-@contextmanager
-def _blamed(path: Path, what: str) -> Iterator[None]:
-    """Whatever goes wrong in somebody's Python file, as one line that says where."""
-    try:
-        yield
-    except QnnError:
-        raise
-    except Exception as error:
-        line = 0
-        trace = error.__traceback__
-        file = str(path.absolute())
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == file:
-                line = trace.tb_lineno
-            trace = trace.tb_next
-        where = f"{path}:{line}" if line else str(path)
-        raise UsageError(f"{where}: {what}: {type(error).__name__}: {error}") from error
+    def is_output(self, graph: str, tensor: str) -> bool:
+        """Whether an intermediate tensor becomes an output."""
+        more = map(sanitized, self.of(graph))
+        return self.all_outputs or sanitized(tensor) in more
 
 
 class ComposedGraph(Graph):
@@ -157,30 +71,17 @@ class ComposedGraph(Graph):
     declared with it from the start. Outputs asked for besides the model's own become outputs.
     """
 
-    _mem_type: str | None = None
-    _all_outputs = False
-    _more_outputs: frozenset[str] = frozenset()
-    produced: dict[str, list[str]]  # node -> its outputs
+    _wanted: Wanted
 
     @classmethod
     def create(
-        cls,
-        context: Context,
-        name: str,
-        *,
-        mem_type: str | None,
-        all_outputs: bool,
-        more_outputs: Sequence[str],
-        options: Mapping[str, Any],
+        cls, context: Context, name: str, wanted: Wanted, options: Mapping[str, Any]
     ) -> ComposedGraph:
         handle = context._library.graph_create(
             context.handle, name, config(graph_options(**options))
         )
         graph = cls(context, name, handle)
-        graph._mem_type = mem_type
-        graph._all_outputs = all_outputs
-        graph._more_outputs = frozenset(map(sanitized, more_outputs))
-        graph.produced = {}
+        graph._wanted = wanted
         return graph
 
     def add_tensor(
@@ -192,12 +93,10 @@ class ComposedGraph(Graph):
         **others: Any,
     ) -> _core.Tensor:
         kind = choice("type", type, TENSOR_TYPES)
-        if kind == abi.QNN_TENSOR_TYPE_NATIVE and (
-            self._all_outputs or sanitized(name) in self._more_outputs
-        ):
+        if kind == abi.QNN_TENSOR_TYPE_NATIVE and self._wanted.is_output(self.name, name):
             kind = abi.QNN_TENSOR_TYPE_APP_READ
-        if kind <= abi.QNN_TENSOR_TYPE_APP_READWRITE and self._mem_type is not None:
-            mem_type = self._mem_type
+        if kind <= abi.QNN_TENSOR_TYPE_APP_READWRITE and self._wanted.mem_type is not None:
+            mem_type = self._wanted.mem_type
         return super().add_tensor(name, *args, type=kind, mem_type=mem_type, **others)
 
     def add_node(
@@ -214,45 +113,78 @@ class ComposedGraph(Graph):
         self.produced[name] = [t.name for t in outputs if t is not None]
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the options ask of graphs that are composed here.
-
-    Attributes:
-        mem_type: of inputs and outputs: "raw", "memhandle", or None: as composed.
-        all_outputs: every intermediate tensor is an output, too (``--debug``).
-        outputs: names of such tensors for each graph (``--set_output_tensors``).
-    """
-
-    mem_type: str | None = None
-    all_outputs: bool = False
-    outputs: Callable[[str], Sequence[str]] = lambda name: ()
-
-
 def prepare(
     backend: Backend,
-    models: Sequence[Source],
+    models: Sequence[Source | LibrarySource],
     settings: ToolConfig,
     wanted: Wanted,
     record: Callable[..., Any],
-) -> tuple[Context, list[Ready]]:
+) -> tuple[Context, list[list[Ready]]]:
     """Compose and finalize models as the graphs of one context.
 
     Args:
         record: ``record(method, graph, call)`` makes a call with a profile handle and times it.
 
+    Returns:
+        the context, and the graphs of each model.
+
     Raises:
         UsageError: a model file is wrong, or an output asked for is not in it.
+        ModelError: a library is no model library, or fails.
         QnnError: the backend refuses it.
     """
-    settings.check_graphs([source.graph_name for source in models])
+    libraries = {
+        s.path: ModelLibrary(s.path, prefix=s.prefix)
+        for s in models
+        if isinstance(s, LibrarySource)
+    }
+    named = [s.graph_name for s in models if isinstance(s, Source)]
+    if not libraries:
+        _check_names(named, settings, wanted)
     context = backend.create_context(**settings.context(from_binary=False))
     try:
-        ready = [_compose(context, source, settings, wanted, record) for source in models]
+        # Libraries first: what their graphs are called shows when they are composed.
+        composed = {
+            path: _compose_library(context, library, settings, wanted, record)
+            for path, library in libraries.items()
+        }
+        if libraries:
+            own = [graph.name for graphs in composed.values() for graph in graphs]
+            _check_names([*named, *own], settings, wanted)
+        ready = [
+            _compose(context, source, settings, wanted, record)
+            if isinstance(source, Source)
+            else [_ready(context, graph, settings, wanted, record, source.path) for graph in graphs]
+            for source, graphs in ((s, composed.get(s.path, [])) for s in models)
+        ]
     except BaseException:
         context.close()
         raise
     return context, ready
+
+
+def _check_names(names: Sequence[str], settings: ToolConfig, wanted: Wanted) -> None:
+    check_graphs(wanted.outputs, names, "--set_output_tensors")
+    settings.check_graphs(names)
+
+
+def _compose_library(
+    context: Context,
+    library: ModelLibrary,
+    settings: ToolConfig,
+    wanted: Wanted,
+    record: Callable[..., Any],
+) -> list[Graph]:
+    return record(  # type: ignore[no-any-return]
+        "compose_graphs",
+        sanitized(library.name),
+        lambda profile: context.compose(
+            library,
+            mem_type=wanted.mem_type,
+            options=settings.graph,
+            is_output=wanted.is_output,
+        ),
+    )
 
 
 def _compose(
@@ -261,28 +193,33 @@ def _compose(
     settings: ToolConfig,
     wanted: Wanted,
     record: Callable[..., Any],
-) -> Ready:
+) -> list[Ready]:
     name = source.graph_name
-    outputs = wanted.outputs(name)
     compose = source.load()
-    graph = ComposedGraph.create(
-        context,
-        name,
-        mem_type=wanted.mem_type,
-        all_outputs=wanted.all_outputs,
-        more_outputs=outputs,
-        options=settings.graph(name),
-    )
+    graph = ComposedGraph.create(context, name, wanted, settings.graph(name))
     record("compose_graphs", name, lambda profile: compose(graph))
+    return [_ready(context, graph, settings, wanted, record, source.path)]
+
+
+def _ready(
+    context: Context,
+    graph: Graph,
+    settings: ToolConfig,
+    wanted: Wanted,
+    record: Callable[..., Any],
+    path: Path,
+) -> Ready:
+    """A composed graph, checked and finalized."""
     if not graph.outputs:
-        raise UsageError(f"{source.path}: the graph has no output")
-    for output in outputs:
+        raise UsageError(f"{path}: the graph has no output")
+    for output in wanted.of(graph.name):
         if not find(output, graph.outputs):
             raise UsageError(
-                f"--set_output_tensors: graph {name} has no tensor {output!r} that a node produces"
+                f"--set_output_tensors: graph {graph.name} has no tensor {output!r} that a node "
+                "produces"
             )
     _finalize(graph, settings, record)
-    return Ready(name, context, graph, graph.inputs, graph.outputs, graph.produced)
+    return Ready(graph.name, context, graph, graph.inputs, graph.outputs, graph.produced)
 
 
 def _finalize(graph: Graph, settings: ToolConfig, record: Callable[..., Any]) -> None:

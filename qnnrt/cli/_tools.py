@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -129,8 +129,11 @@ def add_backend_options(parser: argparse.ArgumentParser) -> None:
         default=Path("output"),
         help="made if it is not there (default output)",
     )
-    harmless(
-        parser, "--model_prefix", "models have no symbols with a prefix here", metavar="PREFIX"
+    parser.add_argument(
+        "--model_prefix",
+        metavar="PREFIX",
+        default="QnnModel",
+        help="of the functions of model libraries (default QnnModel)",
     )
     refused(parser, "--dlc_path", "DLC files are the vendor's own format", metavar="FILE[,...]")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -161,12 +164,12 @@ def names_by_graph(text: str) -> dict[str, list[str]]:
     return found
 
 
-def for_graph(given: dict[str, list[str]] | None, name: str) -> list[str]:
+def for_graph(given: Mapping[str, list[str]] | None, name: str) -> list[str]:
     """The names that an option gives for one graph."""
     return [*(given or {}).get("", ()), *(given or {}).get(name, ())]
 
 
-def check_graphs(given: dict[str, list[str]] | None, names: Sequence[str], option: str) -> None:
+def check_graphs(given: Mapping[str, list[str]] | None, names: Sequence[str], option: str) -> None:
     for graph in given or {}:
         if graph and graph not in names:
             raise UsageError(f"{option}: no graph {graph!r}; there are {', '.join(names)}")

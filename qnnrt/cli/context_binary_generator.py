@@ -11,15 +11,14 @@ from typing import Any
 from .._native import _core
 from ._common import UsageError, print_json, seconds, size
 from ._config_file import read_config
-from ._prepare import ONNX_AND_OTHERS, Ready, Wanted, prepare, sources
+from ._prepare import Ready, Wanted, prepare
+from ._sources import ONNX_AND_OTHERS, sources
 from ._timeline import open_timed
 from ._tools import (
     VersionAction,
     Warn,
     add_backend_options,
     backend_library,
-    check_graphs,
-    for_graph,
     harmless,
     logged,
     names_by_graph,
@@ -88,22 +87,20 @@ def run(options: argparse.Namespace) -> int:
             "--enable_intermediate_outputs makes every tensor an output: leave "
             "--set_output_tensors out"
         )
-    models = sources(options.model.split(","))
-    names = [source.graph_name for source in models]
-    check_graphs(options.set_output_tensors, names, "--set_output_tensors")
+    models = sources(options.model.split(","), options.model_prefix)
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn)
     wanted = Wanted(
         mem_type=options.input_output_tensor_mem_type,
         all_outputs=options.enable_intermediate_outputs,
-        outputs=lambda name: for_graph(options.set_output_tensors, name),
+        outputs=options.set_output_tensors,
     )
     if file_name is None:
         warn("without --binary_file the models are prepared and nothing is written")
     start = time.perf_counter()
     with logged(options.log_level), ExitStack() as stack:
         backend, timeline = open_timed(stack, options, settings, warn)
-        context, graphs = prepare(backend, models, settings, wanted, timeline.record)
+        context, made = prepare(backend, models, settings, wanted, timeline.record)
         path, written = None, 0
         if file_name is not None:
             path = options.output_dir / file_name
@@ -113,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
             "binary": None if path is None else str(path),
             "bytes": written,
             "backend": backend.name,
-            "graphs": [_described(ready) for ready in graphs],
+            "graphs": [_described(ready) for graphs in made for ready in graphs],
             "seconds": time.perf_counter() - start,
             "warnings": warn.lines,
         }

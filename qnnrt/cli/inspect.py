@@ -8,9 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..model import Model, Tensor
+from ..model import ContextBinary, Model, Tensor
 from . import _arena_drawing
-from ._common import UsageError, add_shape_and_graph, count, load_model, print_json, size
+from ._common import (
+    MODEL_HELP,
+    UsageError,
+    add_shape_and_graph,
+    count,
+    load_model,
+    print_json,
+    size,
+)
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     text = "show a model's graph and the plan of its memory"
     parser = commands.add_parser("inspect", help=text, description=text.capitalize() + ".")
-    parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx, .tflite or .bin file")
+    parser.add_argument("model", metavar="MODEL", type=Path, help=MODEL_HELP)
     parser.add_argument(
         "--backend", default="cpu", help="one of this package's: cpu, htp or lpai (default cpu)"
     )
@@ -71,7 +79,7 @@ def collect(options: argparse.Namespace) -> dict[str, Any]:
     if options.graph is not None:
         given["graph"] = options.graph
     if options.plan_ms is not None:
-        if not isinstance(model, Model):
+        if isinstance(model, ContextBinary):
             raise UsageError(f"--plan-ms: {options.model} was planned when it was made")
         given["plan_milliseconds"] = options.plan_ms
     try:

@@ -14,15 +14,14 @@ from ._common import UsageError, count, print_json, seconds, size
 from ._config_file import PERF_PROFILES, ToolConfig, read_config
 from ._io_sets import HANDLE_TYPES
 from ._net_jobs import Job, execute, make_jobs, report
-from ._prepare import Ready, Source, Wanted, prepare, retrieve, sources
+from ._prepare import Ready, Wanted, prepare, retrieve
+from ._sources import LibrarySource, Source, sources
 from ._timeline import Timeline, open_timed
 from ._tools import (
     VersionAction,
     Warn,
     add_backend_options,
     backend_library,
-    check_graphs,
-    for_graph,
     logged,
     names_by_graph,
     refused,
@@ -38,7 +37,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     model.add_argument(
         "--model",
         metavar="FILE[,...]",
-        help="prepare and run models: .onnx, .tflite, or .py with compose(graph)",
+        help="prepare and run models: .onnx, .tflite, .py with compose(graph), or libraries (.so)",
     )
     model.add_argument(
         "--retrieve_context", metavar="FILE[,...]", help="run the graphs of context binaries"
@@ -241,7 +240,9 @@ def _check(options: argparse.Namespace, warn: Warn) -> None:
 def run(options: argparse.Namespace) -> int:
     warn = Warn(options)
     _check(options, warn)
-    models: list[Source] = sources(options.model.split(",")) if options.model is not None else []
+    models: list[Source | LibrarySource] = []
+    if options.model is not None:
+        models = sources(options.model.split(","), options.model_prefix)
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn, options.device_options)
     if options.direct_mode is not None and library.backend_id != LPAI:
@@ -275,7 +276,7 @@ def _check_lpai(options: argparse.Namespace, settings: ToolConfig) -> None:
 def _graphs(
     options: argparse.Namespace,
     backend: Backend,
-    models: Sequence[Source],
+    models: Sequence[Source | LibrarySource],
     settings: ToolConfig,
     timeline: Timeline,
 ) -> list[Ready]:
@@ -292,14 +293,13 @@ def _graphs(
             if given := settings.retrieved_graph(ready.name):
                 ready.graph.set_config(**given)
         return graphs
-    names = [source.graph_name for source in models]
-    check_graphs(options.set_output_tensors, names, "--set_output_tensors")
     wanted = Wanted(
         mem_type=options.input_output_tensor_mem_type,
         all_outputs=options.debug,
-        outputs=lambda name: for_graph(options.set_output_tensors, name),
+        outputs=options.set_output_tensors,
     )
-    return prepare(backend, models, settings, wanted, timeline.record)[1]
+    _, made = prepare(backend, models, settings, wanted, timeline.record)
+    return [ready for graphs in made for ready in graphs]
 
 
 def _finish(options: argparse.Namespace, jobs: Sequence[Job]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..model import ContextBinary, Model
+from ..model import ContextBinary, Model, ModelLibrary
 from ..session import Session
 from ._common import (
     add_model_options,
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 def compare(
     session: Session,
     outputs: dict[str, np.ndarray],
-    model: Model | ContextBinary,
+    model: Model | ContextBinary | ModelLibrary,
     given: dict[str, Any],
     options: argparse.Namespace,
 ) -> dict[str, dict[str, float]]:

@@ -30,7 +30,8 @@ from ._input_list import (
 )
 from ._io_sets import IoSet
 from ._net_jobs import Job, chosen_outputs, copies, output_files, warn_of_names
-from ._prepare import Ready, Wanted, prepare, retrieve, sources
+from ._prepare import Ready, Wanted, prepare, retrieve
+from ._sources import sources
 from ._throughput_config import Config, ModelItem, ThreadItem, read_throughput_config
 from ._timeline import Timeline, now
 from ._tools import (
@@ -323,8 +324,8 @@ class Stage:
             return
         files = sources(m.path for m in models.values())
         _, made = prepare(backend, files, settings, Wanted(), _plain)
-        for name, ready in zip(models, made, strict=True):
-            self._ready[item.backend.name, context, name] = [ready]
+        for name, graphs in zip(models, made, strict=True):
+            self._ready[item.backend.name, context, name] = graphs
 
     def graphs(self, workers: Sequence[Worker]) -> list[dict[str, Any]]:
         """Each graph with what the runtime copied for it."""

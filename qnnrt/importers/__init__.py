@@ -6,25 +6,27 @@ import os
 from typing import Any
 
 from ..errors import ModelError
-from ..model import ContextBinary, Model
+from ..model import ContextBinary, Model, ModelLibrary, is_library
 from .budget import Limits
 from .guard import check_file, importing, name_of
 
 __all__ = ["Limits", "load"]
 
 
-def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
-    """Read a model file.
+def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary | ModelLibrary:
+    """Read a model file, or load a model library.
 
     Args:
-        path: an ``.onnx`` file, a ``.tflite`` file, or a context binary, ``.bin``.
+        path: an ``.onnx`` file, a ``.tflite`` file, a context binary, ``.bin``, or a model library,
+            ``.so``: its code runs in this process, now and when a session is made of it.
         options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
             ``constants``, ``quantized_io``, ``stateful`` (recurrent nodes keep their state from
             run to run) and ``limits`` (a `Limits`: what the file may take while it is loaded), see
             ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``,
             ``variables``, ``quantized_io``, ``stateful`` and ``limits``, see
             ``qnnrt.importers.tflite.load``. For a context binary ``system``, the path of the QNN
-            system library that knows its format.
+            system library that knows its format; for a model library ``prefix`` (of its functions,
+            "QnnModel" unless given).
 
     Raises:
         ModelError: damaged, inconsistent, of a kind that this version cannot read, or asking for
@@ -42,6 +44,8 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
     suffix = os.path.splitext(text)[1].lower()
     if suffix == ".bin":
         return _binary(path, **options)
+    if is_library(path):
+        return _library(path, **options)
     if suffix == ".onnx":
         from . import onnx
 
@@ -52,8 +56,8 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
         return tflite.load(path, **options)
     kind = f"{suffix[:20]} models" if suffix else "files without a suffix"
     raise ModelError(
-        f"{name_of(path)}: cannot read {kind}; this version reads .onnx, .tflite and .bin (context "
-        "binaries)"
+        f"{name_of(path)}: cannot read {kind}; this version reads .onnx, .tflite, .bin (context "
+        "binaries) and .so (model libraries)"
     )
 
 
@@ -61,3 +65,9 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary:
 def _binary(path: str | os.PathLike[str], **options: Any) -> ContextBinary:
     check_file(path, "a context binary")
     return ContextBinary(path, **options)
+
+
+@importing
+def _library(path: str | os.PathLike[str], **options: Any) -> ModelLibrary:
+    check_file(path, "a model library")
+    return ModelLibrary(path, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .binary import BinaryGraph, BinaryTensor, ContextBinary
+from .library import ModelLibrary, is_library
 from .model import Model, Node, Quantization, Tensor
 
 __all__ = [
@@ -10,7 +11,9 @@ __all__ = [
     "BinaryTensor",
     "ContextBinary",
     "Model",
+    "ModelLibrary",
     "Node",
     "Quantization",
     "Tensor",
+    "is_library",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .._native import _core
@@ -19,8 +19,10 @@ from ..model.binary import (
     map_file,
     system_library,
 )
+from ..model.library import ModelLibrary
 from ..support import log
 from .backend_base import BackendBase
+from .composing import Plan
 from .context_base import ContextBase
 from .foreign_memory import is_opencl_buffer, refuse_memory
 from .graph import Graph
@@ -156,6 +158,60 @@ class Context(ContextBase):
         if profile is not None:
             self._profiles[name] = profile
         return Graph(self, name, handle)
+
+    def compose(
+        self,
+        library: ModelLibrary,
+        *,
+        mem_type: Mapping[str, str] | str | None = None,
+        options: Callable[[str], Mapping[str, Any]] = lambda name: {},
+        is_output: Callable[[str, str], bool] = lambda graph, tensor: False,
+    ) -> list[Graph]:
+        """Let a model library compose its graphs here. They are not finalized yet.
+
+        Args:
+            library: from ``qnnrt.load``; its code runs in this process.
+            mem_type: "raw" or "memhandle" for all inputs and outputs, or for those that a mapping
+                names; the others as the library declares them.
+            options: those of ``create_graph`` for the graph of a name.
+            is_output: whether an intermediate tensor, given the graph's name and its own, becomes
+                an output, too.
+
+        Returns:
+            the graphs in the library's order, with their inputs and outputs; ``produced`` of each
+            has the outputs of every node.
+
+        Raises:
+            ModelError: the library fails; the message names its error.
+            QnnError: the backend refuses a graph, a tensor or a node.
+        """
+        if type(self._library) is not _core.Library:
+            raise ModelError(
+                f"{library.path}: model libraries need a backend in a library, and the gpu backend "
+                "of this package is in Python: use cpu or htp, or the path of a libQnnGpu.so"
+            )
+        plan = Plan(mem_type, options, is_output)
+        composition = _core.Composition(
+            library._loaded, self._library, self.backend.handle, self.handle, plan
+        )
+        self._compositions.append(composition)
+        described = plan.described(composition.graphs)
+        self._graphs = {**(self._graphs or {}), **described}
+        graphs = []
+        for made in composition.graphs:
+            graph = Graph(self, made["name"], made["handle"])
+            graph.produced = plan.produced.get(made["name"], {})
+            graph._set_io(described[made["name"]])
+            graphs.append(graph)
+        return graphs
+
+    def described(self, name: str) -> BinaryGraph:
+        """What a graph out of a binary or a model library takes and gives.
+
+        Raises:
+            KeyError: there is no such graph, or it is not known.
+        """
+        return (self._graphs or {})[name]
 
     def graph(self, name: str) -> Graph:
         """A graph of a context that came from a binary, with its inputs and outputs.

@@ -40,20 +40,23 @@ class ContextBase(Owner):
         self._profiles: dict[str, Any] = {}
         # What graphs were given as pools, by graph and kind: theirs until the context is freed.
         self._pools: dict[tuple[str, str], Any] = {}
+        #: What model libraries composed: their data is theirs until the context is freed.
+        self._compositions: list[_core.Composition] = []
         self._pools_lock = threading.RLock()  # while the backend's pools and these are to agree
         self._own(
             "a context",
             held,
             backend,
             *([backend._device] if backend._device else []),
-            keep=(keep, self._pools),
+            keep=(keep, self._pools, self._compositions),
         )
 
     def close(self) -> None:
-        """Close its graphs and memory handles, then itself; let go of the pools."""
+        """Close its graphs and memory handles, then itself; let go of pools and compositions."""
         super().close()
         if self.closed:
             self._pools.clear()
+            self._compositions.clear()
 
     def binary(self) -> bytes:
         """The context's finalized graphs, serialized."""

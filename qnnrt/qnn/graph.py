@@ -68,6 +68,7 @@ class Graph(Owner):
     Attributes:
         tensors: the tensors added, by name.
         inputs, outputs: the ones of type app_write and app_read, in the order they were added.
+        produced: of a graph that a model library composed: node -> the names of its outputs.
     """
 
     _rank = 2
@@ -80,6 +81,7 @@ class Graph(Owner):
         self.tensors: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
+        self.produced: dict[str, list[str]] = {}
         # Graphs go with their context: the C API has no call that frees one.
         self._own(f"graph {name!r}", _core.Held(_nothing, int, handle), context)
 

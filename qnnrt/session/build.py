@@ -1,4 +1,4 @@
-"""From a model, or a context binary, to a graph."""
+"""From a model, a context binary or a model library to a graph."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Final
 
 from ..abi import constants as abi
 from ..errors import ModelError
-from ..model import ContextBinary, Model
+from ..model import BinaryGraph, ContextBinary, Model, ModelLibrary
 from ..qnn.backend import Backend
+from ..qnn.context import Context
 from ..qnn.graph import Graph
+from .options import Choice, Options
+from .policies import MemoryPolicy
 
 _BACKEND_NAMES: Final = {
     abi.QNN_BACKEND_ID_CPU: "cpu",
@@ -55,6 +58,38 @@ def add_model(
             [tensors[n] if n else None for n in node.outputs],
             node.params,
         )
+
+
+def compose_library(
+    context: Context,
+    library: ModelLibrary,
+    options: Options,
+    policy: MemoryPolicy,
+    io: Choice,
+    prepare: Choice | None,
+) -> tuple[Graph, BinaryGraph, list[Graph]]:
+    """The graph of a model library that the options name, what it takes and gives, and all graphs
+    of the library; none of them finalized.
+
+    Raises:
+        ValueError: there is no such graph, or there are several and none was named.
+        ModelError, QnnError: as ``Context.compose``.
+    """
+    ios = {"": io} if isinstance(io, str) else io
+    custom = options.for_graph(context.backend.library, policy, ios)
+    graphs = context.compose(
+        library,
+        mem_type=prepare,
+        options=lambda name: {"priority": options.priority, "custom": custom},
+    )
+    wanted = options.given.get("graph")
+    found = [g for g in graphs if wanted in (None, g.name)]
+    if len(found) != 1:
+        there = ", ".join(repr(g.name) for g in graphs)
+        if wanted is None:
+            raise ValueError(f"{library.path} has {len(graphs)} graphs, say which: {there}")
+        raise ValueError(f"{library.path} has no graph {wanted!r}; there are {there}")
+    return found[0], context.described(found[0].name), graphs
 
 
 def check_maker(binary: ContextBinary, backend: Backend) -> None:

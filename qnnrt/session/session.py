@@ -15,7 +15,7 @@ import numpy as np
 from .._native import _core
 from ..errors import CopyError
 from ..importers import load
-from ..model import BinaryTensor, ContextBinary, Model
+from ..model import BinaryTensor, ContextBinary, Model, ModelLibrary
 from ..model import Tensor as ModelTensor
 from ..model.binary import system_library
 from ..qnn.backend import Backend
@@ -24,7 +24,7 @@ from ..qnn.graph import Graph
 from ..qnn.profile import Profile, ProfileEvent, Signal
 from .async_runs import AsyncRuns
 from .binding import BoundTensor
-from .build import add_model, check_maker
+from .build import add_model, check_maker, compose_library
 from .feeds import Feeds
 from .memory import SessionMemory
 from .options import Choice, Options, check_choice, choices, common
@@ -65,7 +65,7 @@ class Session(_core.Runnable):
 
     def __init__(
         self,
-        model: Model | ContextBinary | str | PathLike[str],
+        model: Model | ContextBinary | ModelLibrary | str | PathLike[str],
         backend: str | PathLike[str] | Backend = "cpu",
         *,
         io: Choice = "memhandle",
@@ -78,7 +78,8 @@ class Session(_core.Runnable):
         """Build, finalize and bind; or load a context binary, and bind.
 
         Args:
-            model: a ``Model``, a ``ContextBinary``, or the path of a model file.
+            model: a ``Model``, a ``ContextBinary``, a ``ModelLibrary``, or the path of a model
+                file; the code of a model library, ``.so``, runs in this process.
             backend: "cpu", "htp", "lpai", "gpu", the path of a QNN backend library, or an open
                 ``Backend``.
             io: "memhandle" binds registered shared buffers, "raw" plain addresses; on lpai,
@@ -86,7 +87,7 @@ class Session(_core.Runnable):
                 single tensors; the others are "memhandle".
             prepare: the memory type declared when the graph is built; ``io`` unless given, for the
                 tensors that a mapping omits too. With a context binary it can only be what
-                that says.
+                that says; a model library declares its own unless it is given.
             strict: a copy that could have been avoided raises ``CopyError``.
             threads: kernel threads of this graph; qnnrt's own backends only. A context binary's
                 graph runs with as many as it was prepared for; given, its kernels and the plan of
@@ -101,10 +102,11 @@ class Session(_core.Runnable):
                 buffers), "priority", "context" (a dict for ``Backend.create_context``),
                 "graph_config" (structs of the backend's own, as bytes), "float32_nodes" (names of
                 nodes that compute in float32 whatever the precision), "graph" (which one of a
-                context binary's), "plan_milliseconds" (how long finalize may search for a smaller
-                arena; 0 unless given; own backends only), "lpai" (``qnnrt.lpai.Options``, or a
-                dict of them: pools of the caller's own, hardware, performance), "gpu"
-                (``qnnrt.gpu.Options``, or a dict of them: device, context, queue).
+                context binary's or a model library's), "plan_milliseconds" (how long finalize may
+                search for a smaller arena; 0 unless given; own backends only), "lpai"
+                (``qnnrt.lpai.Options``, or a dict of them: pools of the caller's own, hardware,
+                performance), "gpu" (``qnnrt.gpu.Options``, or a dict of them: device, context,
+                queue).
 
         Raises:
             ModelError, UnsupportedOpError: the model is not valid, or computes on floats on lpai.
@@ -129,6 +131,8 @@ class Session(_core.Runnable):
         self.model = model
         if isinstance(model, ContextBinary):
             self._load(model, io, prepare)
+        elif isinstance(model, ModelLibrary):
+            self._compose_library(model, io, prepare)
         else:
             self._compose(model, io, prepare)
         self._async_runs = AsyncRuns(self._runner, self.backend, self._options.queue_depth)
@@ -204,6 +208,28 @@ class Session(_core.Runnable):
             if options.get("defer_graph_init"):
                 self.context.finalize()
             self._policy.after_load(self.graph)
+            self._memory = self._allocate(bound)
+            self._memory.prepare(self.graph)
+        except BaseException:
+            self.context.close()
+            raise
+
+    def _compose_library(self, library: ModelLibrary, io: Choice, prepare: Choice | None) -> None:
+        """The graphs that a model library composes, one of which is the session's."""
+        self.context = self.backend.create_context(**self._options.for_context(self._policy))
+        try:
+            self.graph, described, graphs = compose_library(
+                self.context, library, self._options, self._policy, io, prepare
+            )
+            tensors = [*described.inputs, *described.outputs]
+            names = [t.name for t in tensors]
+            declared = {t.name: t.mem_type for t in tensors}
+            choices("prepare", prepare, names, declared)  # what the library's tensors became
+            ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
+            bound = self._bound_tensors(tensors, len(described.inputs), ios, declared)
+            for graph in graphs:  # all of them: a context binary has no unfinished ones
+                self._policy.before_finalize(graph)
+                graph.finalize()
             self._memory = self._allocate(bound)
             self._memory.prepare(self.graph)
         except BaseException:

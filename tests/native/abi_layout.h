@@ -10,6 +10,7 @@
 #include "abi/qnn_htp.h"
 #include "abi/qnn_ir.h"
 #include "abi/qnn_lpai.h"
+#include "abi/qnn_model.h"
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_package.h"
 #include "abi/qnn_saver.h"

@@ -125,6 +125,9 @@ LAYOUT(QnnProfile_Config_t, 16, AT(option, 0) AT(customConfig, 8) AT(numMaxEvent
        AT(enableOptrace, 8))
 LAYOUT(QnnSignal_Config_t, 16, AT(option, 0) AT(customConfig, 8) AT(timeoutDurationUs, 8))
 LAYOUT(QnnInterface_t, 608, AT(backendId, 0) AT(providerName, 8) AT(apiVersion, 16) AT(v2_32, 40))
+LAYOUT(GraphInfo_t, 48, AT(graph, 0) AT(graphName, 8) AT(inputTensors, 16) AT(numInputTensors, 24)
+       AT(outputTensors, 32) AT(numOutputTensors, 40))
+LAYOUT(GraphConfigInfo_t, 16, AT(graphName, 0) AT(graphConfigs, 8))
 LAYOUT(QnnSystemContext_GraphInfoV1_t, 40, AT(graphName, 0) AT(numGraphInputs, 8)
        AT(graphInputs, 16) AT(numGraphOutputs, 24) AT(graphOutputs, 32))
 LAYOUT(QnnSystemContext_GraphInfoV2_t, 56, AT(graphName, 0) AT(numGraphInputs, 8)
@@ -404,10 +407,11 @@ ENUM(QnnCpuGraph_ConfigOption_t)
 ENUM(QnnSaver_ConfigOption_t)
 ENUM(QnnIrGraph_SerializationType_t)
 ENUM(QnnIrGraph_ConfigOption_t)
+ENUM(ModelError_t)
 // clang-format on
 
 int main() {
-  constexpr int kExpected = 974;  // a check that is lost must not go unnoticed
+  constexpr int kExpected = 985;  // a check that is lost must not go unnoticed
   std::printf("abi layout: %d checks\n", g_checked);
   return g_checked == kExpected ? 0 : 1;
 }

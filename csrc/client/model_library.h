@@ -1,0 +1,48 @@
+// The call of a model library's composeGraphs. Header only; part of the binding.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "abi/qnn_model.h"
+
+namespace qnnrt::client {
+
+// The function table as a model library gets it: by value, while its size is that of the headers
+// which the library was compiled with, and nobody says which ones. On x86-64 it lies on the stack
+// with the last three parameters behind it, so a library reads these from inside or from behind of
+// what is passed here, wherever its own table ends.
+//
+// So whatever can lie behind a library's table is zero: its missing entries are NULL, debug is
+// false, the callback is NULL and the level 0. The first 51 entries, sorted by component, are those
+// of every 2.x table; what came later was appended, and nothing of it composes graphs.
+struct ComposingTable {
+  static constexpr size_t kFirst =
+      offsetof(QnnInterface_ImplementationV2_32_t, graphPrepareExecutionEnvironment);
+  static constexpr size_t kBytes = 2048;  // 200 entries more than there are
+
+  explicit ComposingTable(const QnnInterface_ImplementationV2_32_t& table) : bytes{} {
+    std::memcpy(bytes, &table, kFirst);
+  }
+  alignas(void*) std::byte bytes[kBytes];
+};
+
+using ComposeFn = ModelError_t (*)(Qnn_BackendHandle_t, ComposingTable, Qnn_ContextHandle_t,
+                                   const GraphConfigInfo_t**, uint32_t, GraphInfo_t***, uint32_t*,
+                                   bool, QnnLog_Callback_t, QnnLog_Level_t);
+
+// As composeGraphs, with nothing in debug, logCallback and maxLogLevel. An old library without the
+// last two does not look for them.
+inline int ComposeGraphs(void* function, Qnn_BackendHandle_t backend,
+                         const QnnInterface_ImplementationV2_32_t& table,
+                         Qnn_ContextHandle_t context, GraphInfo_t*** graphs, uint32_t* count) {
+  // Copied as plain bytes, as a C struct is: a class with a destructor or a copy constructor of its
+  // own would be passed by reference.
+  static_assert(std::is_trivially_copyable_v<ComposingTable>);
+  const ComposingTable padded(table);
+  return static_cast<int>(reinterpret_cast<ComposeFn>(function)(
+      backend, padded, context, nullptr, 0, graphs, count, false, nullptr, QnnLog_Level_t{}));
+}
+
+}  // namespace qnnrt::client

@@ -1,0 +1,144 @@
+"""The models that ``--model`` names: files, and libraries."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import QnnError
+from ..importers import load
+from ..lpai import ID as LPAI
+from ..lpai.admission import refuse_floats
+from ..model import Model, is_library
+from ..qnn.graph import Graph
+from ..session.build import add_model
+from ._common import UsageError
+from ._input_list import sanitized
+
+ONNX_AND_OTHERS = (
+    "an .onnx file, a .tflite file, a .py file with compose(graph), or a model library (.so)"
+)
+
+
+@dataclass
+class Source:
+    """A model: in a file, with the name of its graph, or in a library, which names its own."""
+
+    path: Path
+    graph_name: str
+    load: Callable[[], Callable[[Graph], None]]
+
+
+@dataclass
+class LibrarySource:
+    """A model library, and what the names of its functions begin with."""
+
+    path: Path
+    prefix: str
+
+
+def sources(paths: Iterable[str | Path], prefix: str = "QnnModel") -> list[Source | LibrarySource]:
+    """Models in files; a graph is called as its file, sanitised, or as its library says.
+
+    Args:
+        prefix: of the functions of libraries.
+
+    Raises:
+        UsageError: no such file, another kind of file, two graphs of one name.
+    """
+    found: list[Source | LibrarySource] = []
+    for path in map(Path, paths):
+        suffix = path.suffix.lower()
+        if suffix in (".dlc", ".cpp", ".bin"):
+            why = {
+                ".bin": "a context binary goes to --retrieve_context",
+                ".dlc": "DLC files are the vendor's own format",
+            }.get(suffix, "C++ is compiled into a model library first, with tools of yours")
+            raise UsageError(f"{path}: {why}; --model takes {ONNX_AND_OTHERS}")
+        if not path.is_file():
+            raise UsageError(f"{path}: no such file")
+        if is_library(path):
+            if any(s.path == path for s in found):
+                raise UsageError(f"{path}: the library is there already: its graphs are one model")
+            found.append(LibrarySource(path, prefix))
+            continue
+        name = sanitized(path.stem)
+        if any(isinstance(s, Source) and s.graph_name == name for s in found):
+            raise UsageError(f"{path}: there is a graph {name!r} already: rename one of the files")
+        found.append(Source(path, name, _python(path) if suffix == ".py" else _model(path)))
+    return found
+
+
+def _model(path: Path) -> Callable[[], Callable[[Graph], None]]:
+    def compose_later() -> Callable[[Graph], None]:
+        model = load(path)
+        if not isinstance(model, Model):
+            raise UsageError(f"{path}: not a model; --model takes {ONNX_AND_OTHERS}")
+        model.check()
+
+        def compose(graph: Graph) -> None:
+            backend = graph.context.backend
+            if backend.id == LPAI:
+                refuse_floats(model, backend)
+            # Backends of others know no tensors without dimensions.
+            scalar = () if backend.library.has_extensions else (1,)
+            raw = dict.fromkeys([*model.inputs, *model.outputs], "raw")
+            add_model(graph, model, raw, scalar)
+
+        return compose
+
+    return compose_later
+
+
+_numbers = itertools.count()
+
+
+def _python(path: Path) -> Callable[[], Callable[[Graph], None]]:
+    """The compose(graph) of a Python file, instead of the SDK's model.so."""
+
+    def load() -> Callable[[Graph], None]:
+        spec = importlib.util.spec_from_file_location(f"_qnnrt_model_{next(_numbers)}", path)
+        if spec is None or spec.loader is None:
+            raise UsageError(f"{path}: cannot be read as a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, str(path.resolve().parent))
+        try:
+            with _blamed(path, "cannot be read"):
+                spec.loader.exec_module(module)
+        finally:
+            sys.path.pop(0)
+        compose = getattr(module, "compose", None)
+        if not callable(compose):
+            raise UsageError(f"{path}: has no function compose(graph)")
+
+        def call(graph: Graph) -> None:
+            with _blamed(path, "compose() failed"):
+                compose(graph)
+
+        return call
+
+    return load
+
+
+@contextmanager
+def _blamed(path: Path, what: str) -> Iterator[None]:
+    """Whatever goes wrong in somebody's Python file, as one line that says where."""
+    try:
+        yield
+    except QnnError:
+        raise
+    except Exception as error:
+        line = 0
+        trace = error.__traceback__
+        file = str(path.absolute())
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == file:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        where = f"{path}:{line}" if line else str(path)
+        raise UsageError(f"{where}: {what}: {type(error).__name__}: {error}") from error
