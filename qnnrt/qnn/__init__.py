@@ -12,6 +12,7 @@ from .._native._core import Tensor
 from ..dtypes import DATA_TYPES, data_type, data_type_name, numpy_dtype
 from .backend import CAPABILITIES, Backend, BackendVersion
 from .context import Context
+from .copies import Copy
 from .domain import DomainHolder, ProcessDomain, process_domain, set_process_domain_budget
 from .graph import ExecutionEnvironment, Graph
 from .memhandle import MemHandle
@@ -23,6 +24,7 @@ __all__ = [
     "Backend",
     "BackendVersion",
     "Context",
+    "Copy",
     "DomainHolder",
     "ExecutionEnvironment",
     "Graph",

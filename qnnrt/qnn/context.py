@@ -230,7 +230,7 @@ class Context(ContextBase):
     def register(
         self,
         buffer: Any,
-        shape: Sequence[int] | int = (),
+        shape: Sequence[int] | int | _core.Tensor = (),
         dtype: Any = None,
         *,
         offset: int = 0,
@@ -242,8 +242,10 @@ class Context(ContextBase):
             buffer: memory with an fd; with kind "opencl" a ``pyopencl.Buffer`` (not one that was
                 released, which pyopencl does not tell), or memory that the device shares with the
                 host.
-            shape: of the tensor.
-            dtype: anything ``numpy.dtype`` takes, or a QNN data type.
+            shape: of the tensor; or a tensor of a graph, such as ``graph.inputs[0]``, which has the
+                type, too.
+            dtype: anything ``numpy.dtype`` takes, or a QNN data type. Fixed-point numbers have QNN
+                types of their own: "UFIXED_POINT_8" and not ``numpy.uint8``.
             offset: of the tensor in the buffer, in bytes; not for "ion" and "dma_buf".
             kind: "ion" (one fd, one tensor), "shared_buffer" (many tensors in one buffer),
                 "dma_buf", on a GPU backend "opencl" (one OpenCL buffer, one tensor), or on an LPAI
@@ -254,10 +256,11 @@ class Context(ContextBase):
 
         Raises:
             ValueError: the tensor does not lie in the buffer, or the kind cannot express it.
-            TypeError: the buffer is none.
+            TypeError: the buffer is none; or a type beside a graph's tensor.
             MemError: what the backend says: 8002 registered already, 8005 no such memory type (also
                 a ``pyopencl.Buffer`` with another kind than "opencl", or a ``pyopencl.Image``)...
         """
+        shape, dtype = _tensor_of(shape, dtype)
         if kind == "opencl":
             if self.backend.id != abi.QNN_BACKEND_ID_GPU:
                 raise ValueError(
@@ -274,7 +277,7 @@ class Context(ContextBase):
     def get_or_register(
         self,
         buffer: Any,
-        shape: Sequence[int] | int = (),
+        shape: Sequence[int] | int | _core.Tensor = (),
         dtype: Any = None,
         *,
         offset: int = 0,
@@ -284,6 +287,7 @@ class Context(ContextBase):
 
         The handle lives as long as somebody keeps it.
         """
+        shape, dtype = _tensor_of(shape, dtype)
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         code = None if dtype is None else data_type(dtype)
         shared = isinstance(buffer, Buffer)
@@ -320,3 +324,15 @@ class Context(ContextBase):
             raise
         for h in handles:
             h._detach()
+
+
+def _tensor_of(
+    shape: Sequence[int] | int | _core.Tensor, dtype: Any
+) -> tuple[Sequence[int] | int, Any]:
+    """Shape and type, out of a graph's tensor where one stands for both."""
+    if not isinstance(shape, _core.Tensor):
+        return shape, dtype
+    if dtype is not None:
+        raise TypeError(f"tensor {shape.name!r} has a type: leave dtype out")
+    # A registration has at least one dimension: a scalar is registered as [1].
+    return shape.shape or (1,), shape.data_type

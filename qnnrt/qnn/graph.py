@@ -17,6 +17,7 @@ from ..model.binary import BinaryGraph
 from ..support import choice
 from . import completions
 from .context_base import ContextBase
+from .copies import Copy
 from .execution import (
     Binding,
     ExecutionEnvironment,
@@ -379,6 +380,22 @@ class Graph(Owner):
             GraphError: 1000, the backend is not qnnrt's own; or the graph is not finalized.
         """
         _core.graph_reset_state(self._library, self.handle)
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """What the backend copied in executions since it was made, or since ``reset_copies``: a
+        ``Copy`` for each tensor, direction and reason. Empty from any backend but qnnrt's own."""
+        return tuple(Copy(*found) for found in self._library.graph_copies(self.handle))
+
+    @property
+    def copied_bytes(self) -> int | None:
+        """The sum of ``copies``; None from any backend but qnnrt's own, which does not say."""
+        stats = self._library.graph_stats(self.handle)
+        return None if stats is None else int(stats["copied_bytes"])
+
+    def reset_copies(self) -> None:
+        """Start counting copies anew."""
+        self._library.graph_reset_stats(self.handle)
 
     def describe(self) -> str | None:
         """The finalized steps and the arena as JSON; None from any backend but qnnrt's own."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from .._native import _core
 from ..abi import constants as abi
+from ..qnn.copies import Copy
 
 __all__ = ["Copy", "Stats"]
 
@@ -15,22 +16,6 @@ RESERVED_AT: Final = {
     abi.QNNRT_RESERVED_AT_FINALIZE: "finalize",
     abi.QNNRT_RESERVED_AT_EXECUTE: "execute",
 }
-
-
-class Copy(NamedTuple):
-    """Bytes copied for one tensor and one reason, in all.
-
-    Attributes:
-        tensor: its name.
-        direction: "in" or "out".
-        nbytes: the total.
-        reason: why its memory was not used as it is.
-    """
-
-    tensor: str
-    direction: str
-    nbytes: int
-    reason: str
 
 
 @dataclass(frozen=True)
