@@ -87,6 +87,7 @@ def _data_type(dtype: np.dtype[Any], quantized: bool) -> int:
     return value
 
 
+@functools.lru_cache(maxsize=256)
 def has_data_type(dtype: np.dtype[Any]) -> bool:
     """Whether a tensor can have elements of a numpy type."""
     return dtype.isnative and dtype.name in _PLAIN
@@ -99,7 +100,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 def is_number(dtype: np.dtype[Any]) -> bool:
     """A float, an integer or a truth."""
-    return dtype.kind in "iub" or is_float(dtype)
+    return dtype.kind in "iubf" or is_float(dtype)
 
 
 def data_type_name(value: int) -> str:

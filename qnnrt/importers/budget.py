@@ -77,15 +77,16 @@ class Budget:
         self._sized: tuple[int, int] | None = None
         self._bytes = self._steps = self._operations = 0
         self._depth = 0
-        self._started = time.monotonic()
-        self._node = "the model"
+        self._deadline = time.monotonic() + self._limits.seconds
+        self._free_steps = _STEPS if self._limits.steps is None else 0
+        self._node: object = "the model"
 
     # ---- who asks ----------------------------------------------------------------------------
 
     @property
     def node(self) -> str:
         """The node that is being read, for messages."""
-        return self._node
+        return str(self._node)
 
     @contextmanager
     def inside(self, what: str) -> Iterator[None]:
@@ -109,17 +110,17 @@ class Budget:
         self.check_time()
 
     def check_time(self) -> None:
-        if self.seconds_left < 0:
+        if time.monotonic() > self._deadline:
             limit = self._limits.seconds
             self._spent("seconds", "more time", limit, "seconds", f"all {limit:g}")
 
-    def step(self, node: str | None = None) -> None:
-        """A node is read, or an operation emitted."""
+    def step(self, node: object = None) -> None:
+        """A node is read, or an operation emitted. `node` as text is its name in messages."""
         if node is not None:
             self._node = node
             self.check_time()
         self._steps += 1
-        if self._steps > _STEPS or self._limits.steps is not None:
+        if self._steps > self._free_steps:
             limit = self._limits.steps or max(_STEPS, _STEPS_FOR_A_NODE * self._file[1])
             if self._steps > limit:
                 self._spent("steps", "one step more", limit, "steps", self._steps - 1)
@@ -178,7 +179,7 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        return self._limits.seconds - (time.monotonic() - self._started)
+        return self._deadline - time.monotonic()
 
     # ---- what it is compared with ------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from .budget import Budget
 Shape = tuple[int, ...]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Edge:
     """A tensor of the graph being built: physical shape, and constant data if it is static.
 
@@ -29,7 +29,7 @@ class Edge:
     scalar: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Op:
     """A QNN operation. None stands for an input or output that is omitted."""
 
@@ -62,25 +62,28 @@ def finish(
             model.tensors[edge.name] = _tensor(edge, edge.name)
             model.inputs.append(edge.name)
     node_names: dict[str, int] = {}
+    tensors = model.tensors
+
+    def labels(edges: list[Edge | None], node_name: str) -> list[str]:
+        found = []
+        for edge in edges:
+            if edge is None:
+                found.append("")
+                continue
+            label = names.get(edge)
+            if label is None:
+                kind = "const" if edge.data is not None else "out"
+                label = names[edge] = unique(edge.name or f"{node_name}.{kind}", used)
+            if label not in tensors:
+                tensors[label] = _tensor(edge, label)
+            found.append(label)
+        return found
+
     for op in ops:
         budget.check_time()
         node_name = unique(op.name or op.type, node_names)
-        for found in filter(None, (*op.inputs, *op.outputs)):
-            if found not in names:
-                kind = "const" if found.data is not None else "out"
-                names[found] = unique(found.name or f"{node_name}.{kind}", used)
-            label = names[found]
-            if label not in model.tensors:
-                model.tensors[label] = _tensor(found, label)
-        model.nodes.append(
-            Node(
-                node_name,
-                op.type,
-                ["" if e is None else names[e] for e in op.inputs],
-                ["" if e is None else names[e] for e in op.outputs],
-                op.params,
-            )
-        )
+        read, made = labels(op.inputs, node_name), labels(op.outputs, node_name)
+        model.nodes.append(Node(node_name, op.type, read, made, op.params))
     model.outputs = [names[edge] for edge in outputs]
     budget.phase("checking the model")
     model.check()

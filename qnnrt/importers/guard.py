@@ -46,7 +46,6 @@ def importing(load: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(load)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        arguments.bind(*args, **kwargs)  # the caller's own TypeError
         try:
             return load(*args, **kwargs)
         except (Error, OSError) as exc:
@@ -58,12 +57,22 @@ def importing(load: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise MemoryError(f"{name_of(args[0])}: there is not enough memory for it") from None
         except Exception as exc:
+            if isinstance(exc, TypeError) and not _fits(arguments, *args, **kwargs):
+                raise  # the caller's own
             _shorten(exc)
             raise ModelError(
                 f"{name_of(args[0])} cannot be loaded: {type(exc).__name__}: {exc}"
             ) from exc
 
     return guarded
+
+
+def _fits(arguments: inspect.Signature, *args: object, **kwargs: object) -> bool:
+    try:
+        arguments.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _shorten(exc: BaseException) -> None:

@@ -121,8 +121,10 @@ class Session(_core.Runnable):
         self.strict = strict
         self._counters = Counters()
         if isinstance(model, (str, PathLike)) and not _is_binary(model):
-            model = load(model)
-        if isinstance(model, Model):
+            model = load(model)  # which is checked
+            if isinstance(model, Model):
+                model._check_files()
+        elif isinstance(model, Model):
             model.check()
         self.backend, self._policy = open_backend(backend, self._options.given)
         self._policy.check_io(io)

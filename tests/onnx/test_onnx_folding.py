@@ -15,6 +15,7 @@ from qnnrt.importers.budget import Budget
 from qnnrt.importers.onnx import checks, fold
 from qnnrt.importers.onnx.fold_table import EVALUATORS
 from qnnrt.importers.onnx.nodes import OnnxNode
+from qnnrt.importers.onnx.written import Written
 from support.onnx import cases as onnx_cases
 from support.onnx.models import model_of, node
 
@@ -23,12 +24,12 @@ def _node(model: onnx.ModelProto) -> OnnxNode | None:
     """The one node of a case, when it is evaluated here."""
     if len(model.graph.node) != 1 or model.graph.node[0].op_type not in EVALUATORS:
         return None
-    proto = model.graph.node[0]
+    proto = Written(model.graph.node[0])
     version = {o.domain: o.version for o in model.opset_import}.get("", 0)
     spec = checks.spec_of(proto.op_type, version, proto.domain)
     if spec is None:
         return None
-    outputs = list(proto.output)
+    outputs = proto.output
     attrs = spec.defaults | checks.attributes_of(proto)
     unknown: list[None] = [None] * len(outputs)
     return OnnxNode("n", proto.op_type, "", version, [], outputs, unknown, proto, attrs)
@@ -52,7 +53,7 @@ def test_constants_are_what_the_cases_of_the_operator_expect(op: str) -> None:
         given = dict(
             zip((i.name for i in case.model.graph.input), map(_array, case.inputs), strict=True)
         )
-        inputs = [given[name] if name else None for name in node.proto.input]
+        inputs = [given[name] if name else None for name in node.written.input]
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error")
             found = fold.evaluated(node, inputs, Budget())

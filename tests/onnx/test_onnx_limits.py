@@ -101,7 +101,7 @@ def test_time_is_looked_at_behind_the_last_node(
     def aged(run: Callable[..., None]) -> Callable[..., None]:
         def slow(*args: object) -> None:
             run(*args)
-            made[-1]._started -= 1000
+            made[-1]._deadline -= 1000
 
         return slow
 
@@ -147,7 +147,7 @@ def test_a_graph_is_not_gone_over_again_for_each_of_its_nodes(
 
 def test_time_is_looked_at_before_much_work() -> None:
     budget = Budget(None, "a file")
-    budget._started -= 1000
+    budget._deadline -= 1000
     budget.work(10)
     with pytest.raises(ModelError, match="more time"):
         budget.work(1 << 20)

@@ -70,7 +70,7 @@ def test_time_is_looked_at_behind_the_last_operator(monkeypatch: pytest.MonkeyPa
 
     def slow(self: Lowering, *args: object) -> None:
         whole(self, *args)  # type: ignore[arg-type]
-        self.budget._started -= 1000
+        self.budget._deadline -= 1000
 
     monkeypatch.setattr(Lowering, "run", slow)
     with pytest.raises(ModelError, match="clean-up of the graph wants more time"):

@@ -44,9 +44,10 @@ from .functions import Key, called, local_functions, needed, subgraph_reads
 from .lower import FOLDED_OPS, GraphLowering
 from .nodes import TARGETS
 from .qlinear import BODIES, LINEAR, MICROSOFT
-from .reader import opset_of, read, size_of
+from .reader import Source, opset_of, read, size_of
 from .types import graph_inputs
 from .values import Builder, channel_last, identity
+from .written import Written
 
 __all__ = ["FOLDED_OPS", "contrib_ops", "load", "supported_ops"]
 
@@ -119,7 +120,7 @@ def _load(
     found = read(source)
     proto, where = found.model, found.where
     opsets = opset_of(proto)
-    budget = Budget(limits, where, lambda: size_of(proto, found.size))
+    budget = Budget(limits, where, lambda: size_of(found))
     functions = local_functions(proto, where)
     graph = proto.graph
     inputs = graph_inputs(graph, where, shapes, fixed)
@@ -131,7 +132,7 @@ def _load(
             lowering.add_constant(name, fixed[name], shape, dtype)
         else:
             given.append(lowering.add_input(name, shape, dtype, _edge_perm(layout, len(shape))))
-    nodes = patterns.simplify(_needed(graph, functions), lowering.scalar)
+    nodes = patterns.simplify(_needed(found, functions), lowering.scalar)
     try:
         with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
             lowering.nodes(nodes, opsets)
@@ -172,27 +173,20 @@ def _output_names(graph: onnx.GraphProto, where: str) -> list[str]:
     return names
 
 
-def _needed(
-    graph: onnx.GraphProto, functions: Mapping[Key, onnx.FunctionProto]
-) -> list[onnx.NodeProto]:
+def _needed(source: Source, functions: Mapping[Key, onnx.FunctionProto]) -> list[Written]:
     """The nodes that an output depends on, in the file's order, with a name each. Outputs of
     functions that nobody reads have none, so that what only they need is left out, too."""
-    read = {output.name for output in graph.output}
-    found = needed(graph.node, read)
+    read = {output.name for output in source.model.graph.output}
+    found = needed(source.nodes, read)
     if functions:
         for _, node in found:
             read.update(node.input)
             read.update(subgraph_reads(node))
-    kept: list[onnx.NodeProto] = []
     for index, node in found:
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
-        copy.name = node.name or f"{node.op_type}_{index}"
-        if called(functions, node) is not None:
-            for i, name in enumerate(node.output):
-                copy.output[i] = name if name in read else ""
-        kept.append(copy)
-    return kept
+        node.name = node.name or f"{node.op_type}_{index}"
+        if functions and called(functions, node) is not None:
+            node.output = [name if name in read else "" for name in node.output]
+    return [node for _, node in found]
 
 
 def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:

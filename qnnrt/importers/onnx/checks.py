@@ -8,16 +8,19 @@ for, and these are checked first.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 
+from .nodes import OnnxNode
 from .types import TypeOf
 from .values import Value
+from .written import Written
+
+T = TypeVar("T")
 
 _Attribute = onnx.AttributeProto
 
@@ -68,6 +71,9 @@ _LONGEST = 4096
 #: No schema has a name or domain that is longer.
 _LONGEST_NAME = 256
 
+#: How many kinds of inputs are remembered for an operator.
+_KINDS = 256
+
 _STRING = np.dtype(object)
 
 #: A schema's name of a type -> the type.
@@ -106,19 +112,34 @@ class Spec:
     variadic: bool  # the last input may be repeated
     inputs: tuple[int, int]  # at least, at most
     outputs: tuple[int, int]
-    attributes: dict[str, tuple[int, bool]]  # type, required
+    attributes: dict[str, int]  # their types
+    required: tuple[str, ...]  # of these
     defaults: dict[str, object]
+    #: Inputs and outputs that were found to fit: networks have the same few kinds over and over.
+    fitting: set[tuple[object, ...]] = field(default_factory=set, compare=False)
 
     def formal(self, index: int) -> Formal:
         return self.formals[min(index, len(self.formals) - 1)]
 
 
+#: The schemas that were asked for. There are some hundred; a version can be any number.
+_MOST_SPECS = 4096
+_SPECS: dict[tuple[str, int, str], Spec] = {}
+
+
 def spec_of(op: str, version: int, domain: str) -> Spec | None:
     """The schema's contents; None when there is no such operator (or no longer)."""
+    key = op, version, domain
+    known = _SPECS.get(key)
+    if known is not None:
+        return known
     for text in (op, domain):
         if len(text) > _LONGEST_NAME or not text.isascii() or not text.isprintable():
             return None
-    return _spec(op, version, domain) if 0 < version < 2**31 else None
+    found = _spec(op, version, domain) if 0 < version < 2**31 else None
+    if found is not None and len(_SPECS) < _MOST_SPECS:
+        _SPECS[key] = found
+    return found
 
 
 def newest(op: str) -> Spec | None:
@@ -126,7 +147,6 @@ def newest(op: str) -> Spec | None:
     return spec_of(op, onnx.defs.onnx_opset_version(), "")
 
 
-@functools.lru_cache(maxsize=1024)
 def _spec(op: str, version: int, domain: str) -> Spec | None:
     try:
         schema = onnx.defs.get_schema(op, version, domain)
@@ -162,7 +182,8 @@ def _spec(op: str, version: int, domain: str) -> Spec | None:
         bool(schema.inputs) and schema.inputs[-1].option == option.Variadic,
         (schema.min_input, schema.max_input),
         (schema.min_output, schema.max_output),
-        {name: (_number(a.type), a.required) for name, a in schema.attributes.items()},
+        {name: _number(a.type) for name, a in schema.attributes.items()},
+        tuple(name for name, a in schema.attributes.items() if a.required),
         defaults,
     )
 
@@ -171,10 +192,10 @@ def _number(kind: Any) -> int:
     return int(kind.value)
 
 
-def attributes_of(proto: onnx.NodeProto) -> dict[str, object]:
+def attributes_of(node: Written) -> dict[str, object]:
     """Name -> value of a node's attributes, whatever its operator. Raises `ValueError`."""
     found: dict[str, object] = {}
-    for attribute in proto.attribute:
+    for attribute in node.attribute:
         try:
             name, reference = attribute.name, attribute.ref_attr_name
         except UnicodeDecodeError:
@@ -199,23 +220,24 @@ def attributes_of(proto: onnx.NodeProto) -> dict[str, object]:
     return found
 
 
-def check(
-    spec: Spec,
-    proto: onnx.NodeProto,
-    attrs: dict[str, object],
-    inputs: Sequence[Value | None],
-) -> None:
+def check(spec: Spec, node: OnnxNode) -> None:
     """Raises `ValueError` that says what the operator takes and what came."""
-    _check_count("output", len(_present(proto.output)), spec.outputs)
-    given = _present(proto.input)
-    _check_count("input", len(given), spec.inputs)
-    _check_inputs(spec, inputs[: len(given)])
-    check_attributes(spec, proto, attrs)
+    outputs = len(_present(node.outputs))
+    kind = (outputs, *[None if v is None else v.dtype for v in node.inputs])
+    if kind not in spec.fitting:
+        _check_count("output", outputs, spec.outputs)
+        given = _present(node.inputs)
+        _check_count("input", len(given), spec.inputs)
+        _check_inputs(spec, given)
+        if len(spec.fitting) < _KINDS:
+            spec.fitting.add(kind)
+    _check_attributes(spec, node)
 
 
-def check_attributes(spec: Spec, proto: onnx.NodeProto, attrs: dict[str, object]) -> None:
-    for attribute in proto.attribute:
-        name = attribute.name
+def _check_attributes(spec: Spec, node: OnnxNode) -> None:
+    attrs = node.attrs
+    # In the order of the file, as `attributes_of` gives them.
+    for attribute, name in zip(node.written.attribute, attrs, strict=True):
         known = spec.attributes.get(name)
         if known is None:
             allowed = ", ".join(sorted(spec.attributes)) or "none"
@@ -223,20 +245,22 @@ def check_attributes(spec: Spec, proto: onnx.NodeProto, attrs: dict[str, object]
                 f"it has the attribute {_short(name)}; those of {spec.op} of opset {spec.since} "
                 f"are: {allowed}"
             )
-        if attribute.type != known[0]:
+        if attribute.type != known:
             kinds = _Attribute.AttributeType
             raise ValueError(
                 f"attribute {name!r} is {kinds.Name(attribute.type)}; it has to be "
-                f"{kinds.Name(known[0])}"
+                f"{kinds.Name(known)}"
             )
-        check_value(spec.op, name, attrs[name])
-    for name, (_, required) in spec.attributes.items():
-        if required and name not in attrs:
+        _check_value(spec.op, name, attrs[name])
+    for name in spec.required:
+        if name not in attrs:
             raise ValueError(f"the attribute {name!r} is missing")
 
 
-def check_value(op: str, name: str, value: object) -> None:
+def _check_value(op: str, name: str, value: object) -> None:
     """Text is text, integers that count something are in range, lists have an end."""
+    if type(value) is float or (type(value) is int and value in _INT32 and name not in _FLAGS):
+        return
     entries: Sequence[object] = value if isinstance(value, list) else (value,)
     wide = (op, name) in _WIDE
     if len(entries) > _LONGEST and op not in ("Constant", "TfIdfVectorizer") and _listed(entries):
@@ -272,12 +296,12 @@ def _names(formal: Formal) -> str:
     return ", ".join(sorted(map(_name, formal.types))) or "no tensor"
 
 
-def _present(names: Sequence[str]) -> Sequence[str]:
-    """Without the empty names at the end, which say that nothing is given."""
-    count = len(names)
-    while count and not names[count - 1]:
+def _present(given: list[T]) -> list[T]:
+    """Without what is left out at the end."""
+    count = len(given)
+    while count and not given[count - 1]:
         count -= 1
-    return names[:count]
+    return given[:count]
 
 
 def _check_count(what: str, count: int, allowed: tuple[int, int]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..shorthand import Shorthand, number, u32
+from .infer import broadcast
 from .nodes import Lowering
 from .values import Value, constant
 
@@ -32,8 +33,8 @@ def nary(
 ) -> Value:
     """An operation that broadcasts its inputs."""
     aligned, perm = c.b.align(values)
-    shape = np.broadcast_shapes(*(v.shape for v in values))
-    dtype = np.dtype(dtype if dtype is not None else values[result_of].dtype)
+    shape = broadcast(*[v.shape for v in values])
+    dtype = np.dtype(dtype) if dtype is not None else values[result_of].dtype
     return c.b.op(type_, aligned, shape, dtype, perm, **params)
 
 

@@ -87,7 +87,8 @@ def _spec(op: str, inputs: str, attributes: dict[str, int]) -> Spec:
         repeats,
         (least, 2**31 if repeats else len(names)),
         _OUTPUTS.get(op, (1, 1)),
-        {k.rstrip("!"): (kind, k.endswith("!")) for k, kind in attributes.items()},
+        {k.rstrip("!"): kind for k, kind in attributes.items()},
+        tuple(k.rstrip("!") for k in attributes if k.endswith("!")),
         {},
     )
 

@@ -114,10 +114,11 @@ def _widened(inputs: Given, budget: Budget) -> Given:
 
 def _reference(node: OnnxNode, inputs: Given, opsets: dict[str, int], child: Child) -> Arrays:
     """Everything else by onnx's reference evaluator, in a process of its own."""
-    named = zip(node.proto.input, inputs, strict=True)
+    proto = node.written.proto
+    named = zip(proto.input, inputs, strict=True)
     feeds = {name: value for name, value in named if value is not None}
-    outputs = [name for name in node.proto.output if name]
-    graph = onnx.GraphProto(name="fold", node=[node.proto])
+    outputs = [name for name in proto.output if name]
+    graph = onnx.GraphProto(name="fold", node=[proto])
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
     for name, x in feeds.items():
         elem_type = onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
@@ -131,7 +132,7 @@ def _reference(node: OnnxNode, inputs: Given, opsets: dict[str, int], child: Chi
         tensors.append(tensor.SerializeToString())
     found = iter(child.evaluate(model.SerializeToString(), tensors))
     results = []
-    for name in node.proto.output:
+    for name in proto.output:
         if name:
             tensor = onnx.TensorProto()
             tensor.ParseFromString(next(found))

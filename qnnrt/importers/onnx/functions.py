@@ -14,6 +14,7 @@ from ..guard import shortened
 from .child import Child
 from .nodes import OnnxNode
 from .types import type_proto
+from .written import Written, written
 
 #: Bodies that depend on their node, by what they depend on: a network asks for few, often.
 _BODIES: dict[tuple[object, ...], bytes] = {}
@@ -41,25 +42,21 @@ def local_functions(model: onnx.ModelProto, where: str) -> dict[Key, onnx.Functi
     return found
 
 
-def called(
-    functions: Mapping[Key, onnx.FunctionProto], proto: onnx.NodeProto
-) -> onnx.FunctionProto | None:
+def called(functions: Mapping[Key, onnx.FunctionProto], node: Written) -> onnx.FunctionProto | None:
     """The function of the file that a node calls."""
-    return functions.get((_domain(proto.domain), proto.op_type, proto.overload))
+    return functions.get((_domain(node.domain), node.op_type, node.overload))
 
 
-def arguments(
-    function: onnx.FunctionProto, proto: onnx.NodeProto
-) -> dict[str, onnx.AttributeProto]:
+def arguments(function: onnx.FunctionProto, node: Written) -> dict[str, onnx.AttributeProto]:
     """The attributes of a call: the caller's, and the function's defaults."""
-    if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
+    if len(node.input) > len(function.input) or len(node.output) > len(function.output):
         raise ValueError(
             f"the function has {len(function.input)} inputs and {len(function.output)} outputs; "
-            f"it is called with {len(proto.input)} and {len(proto.output)}"
+            f"it is called with {len(node.input)} and {len(node.output)}"
         )
     given = {a.name: a for a in function.attribute_proto}
     known = {*given, *function.attribute}
-    for attr in proto.attribute:
+    for attr in node.attribute:
         if attr.name in known:
             given[attr.name] = attr
     missing = sorted(set(function.attribute) - set(given))
@@ -90,7 +87,7 @@ def function_body(node: OnnxNode, schema: Any, child: Child) -> onnx.FunctionPro
 def _context_dependent(node: OnnxNode, version: int, child: Child) -> bytes:
     """A body that onnx's native code writes for this node: in a process of its own."""
     proto = onnx.NodeProto()
-    proto.CopyFrom(node.proto)
+    proto.CopyFrom(node.written.proto)
     # The body does not depend on names, so nodes that differ in nothing else share it.
     proto.name = proto.doc_string = ""
     for names, letter in ((proto.input, "i"), (proto.output, "o")):
@@ -110,7 +107,7 @@ def _context_dependent(node: OnnxNode, version: int, child: Child) -> bytes:
 
 
 def instantiate(
-    body: onnx.NodeProto,
+    body: Written | onnx.NodeProto,
     renamed: Callable[[str], str],
     attributes: Mapping[str, onnx.AttributeProto],
     budget: Budget,
@@ -165,26 +162,25 @@ def _copy(
                 named.name = renamed(named.name)
 
 
-def needed(
-    nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]
-) -> list[tuple[int, onnx.NodeProto]]:
+def needed(nodes: Sequence[Written], outputs: Iterable[str]) -> list[tuple[int, Written]]:
     """The nodes that `outputs` depend on, in their order, with their places."""
     wanted = set(outputs)
-    kept: list[tuple[int, onnx.NodeProto]] = []
+    kept: list[tuple[int, Written]] = []
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
-        if not wanted.isdisjoint(filter(None, node.output)):
+        if not wanted.isdisjoint(node.output):
             wanted.update(node.input)
-            wanted.update(subgraph_reads(node))
+            if node.graphs:
+                wanted.update(subgraph_reads(node))
+            wanted.discard("")  # left out
             kept.append((index, node))
     return kept[::-1]
 
 
-def subgraph_reads(node: onnx.NodeProto) -> Iterator[str]:
+def subgraph_reads(node: Written) -> Iterator[str]:
     """Every name that the subgraphs of a node mention."""
-    for attr in node.attribute:
-        for graph in (*attr.graphs, *([attr.g] if attr.HasField("g") else ())):
-            yield from (o.name for o in graph.output)
-            for inner in graph.node:
-                yield from inner.input
-                yield from subgraph_reads(inner)
+    for graph in node.graphs:
+        yield from (o.name for o in graph.output)
+        for inner in written(graph.node):
+            yield from inner.input
+            yield from subgraph_reads(inner)

@@ -57,20 +57,22 @@ def infer(n: OnnxNode) -> list[TypeOf]:
 
     Raises `ValueError` for a node that its operator does not allow.
     """
-    unknown: list[TypeOf] = [None] * len(n.outputs)
+    count = len(n.outputs)
     rule = RULES.get(n.op)
     if rule is None:
-        return unknown
+        return [None] * count
     try:
         found = rule(n)
     except Unknown as exc:
         n.unknown = str(exc)
-        return unknown
-    types = found if isinstance(found, list) else [found]
-    for index, entry in enumerate(types[: len(n.outputs)]):
+        return [None] * count
+    types = found[:count] if isinstance(found, list) else [found][:count]
+    for index, entry in enumerate(types):
         if entry is not None:
             _check_result(entry[0], index)
-    return (types + unknown)[: len(n.outputs)]
+    if len(types) < count:
+        types += [None] * (count - len(types))
+    return types
 
 
 def _check_result(shape: Shape, index: int) -> None:
@@ -99,8 +101,13 @@ def misfit(n: OnnxNode, results: Sequence[Value | None]) -> str | None:
 
 def empty(n: OnnxNode) -> list[Value | None] | None:
     """Constants in place of a node of which no output has an element; else None."""
-    wanted = [t for t, name in zip(n.types, n.outputs, strict=True) if name]
-    if not wanted or not all(t is not None and 0 in t[0] for t in wanted):
+    some = False
+    for wanted, name in zip(n.types, n.outputs, strict=True):
+        if name:
+            if wanted is None or 0 not in wanted[0]:
+                return None
+            some = True
+    if not some:
         return None
     return [None if t is None else constant(np.zeros(*t)) for t in n.types]
 
@@ -116,8 +123,8 @@ def same(n: OnnxNode, index: int = 0) -> TypeOf:
 
 def broadcast(*shapes: Sequence[int]) -> Shape:
     """ONNX's multidirectional broadcasting (numpy's rule)."""
-    first, *rest = shapes
-    if all(s == first for s in rest):
+    first = shapes[0]
+    if shapes.count(first) == len(shapes):
         return tuple(first)
     found = []
     for i in range(max(map(len, shapes)), 0, -1):

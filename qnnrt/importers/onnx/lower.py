@@ -13,6 +13,7 @@ from ...dtypes import is_number
 from ...errors import ModelError, UnsupportedNode
 from .. import admission
 from ..budget import Budget
+from ..encodings import Coded
 from ..graph import Edge, Op, physical
 from ..guard import shortened
 from . import (  # noqa: F401  (the modules fill the table of rules)
@@ -34,7 +35,9 @@ from .nodes import TABLE, Lowering, OnnxNode, Refused, Result, Unsupported
 from .patterns import OWN_DOMAIN, Scalar
 from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import array_of, dense_of, opset_of
+from .types import TypeOf
 from .values import Value, constant
+from .written import Written, written
 
 #: What keeps a constant with an encoding as the integers that it is.
 _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
@@ -114,26 +117,20 @@ class GraphLowering(Lowering):
 
     # ---- nodes -----------------------------------------------------------------------------
 
-    def nodes(self, protos: Iterable[onnx.NodeProto], opsets: dict[str, int]) -> None:
-        for index, proto in enumerate(protos):
-            self.node(proto, opsets, proto.name or f"{proto.op_type}_{index}")
+    def nodes(self, nodes: Iterable[Written], opsets: dict[str, int]) -> None:
+        for index, node in enumerate(nodes):
+            self.node(node, opsets, node.name or f"{node.op_type}_{index}")
 
-    def node(self, proto: onnx.NodeProto, opsets: dict[str, int], name: str) -> None:
-        label = f"node {shortened(repr(name))} ({shortened(proto.op_type)})"
-        self.budget.step(label)
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        names = list(proto.input)
-        node = OnnxNode(
-            name,
-            proto.op_type,
-            domain,
-            opsets.get(domain, 0),
-            [self.env.get(i) if i else None for i in names],
-            list(proto.output),
-            [None] * len(proto.output),
-            proto,
-            {},
-        )
+    def node(self, given: Written, opsets: dict[str, int], name: str) -> None:
+        domain = given.domain
+        if domain == "ai.onnx":
+            domain = ""
+        names, outputs = given.input, given.output
+        inputs = [self.env.get(i) if i else None for i in names]
+        version = opsets.get(domain, 0)
+        untyped: list[TypeOf] = [None] * len(outputs)
+        node = OnnxNode(name, given.op_type, domain, version, inputs, outputs, untyped, given, {})
+        self.budget.step(node)
         self._lowered[name] = node
         try:
             if self.poisoned and not self.poisoned.isdisjoint(names):
@@ -141,10 +138,11 @@ class GraphLowering(Lowering):
                     self._refuse(node, "no QNN operation corresponds to it")
                 self.poisoned.update(filter(None, node.outputs))
                 return
-            for given, value in zip(names, node.inputs, strict=True):
-                if value is None and given:
-                    raise ValueError(f"it reads {shortened(repr(given))}, which nothing gives")
-            node.attrs = attributes_of(proto)
+            if None in inputs:
+                for text, value in zip(names, inputs, strict=True):
+                    if value is None and text:
+                        raise ValueError(f"it reads {shortened(repr(text))}, which nothing gives")
+            node.attrs = attributes_of(given)
             results = self._lower(node, opsets)
         except Lost:
             self.poisoned.update(filter(None, node.outputs))
@@ -156,11 +154,11 @@ class GraphLowering(Lowering):
             raise
         except MemoryError as exc:
             raise MemoryError(
-                f"{self.where}: {str(exc) or f'{label}: there is not enough memory for it'}"
+                f"{self.where}: {str(exc) or f'{node}: there is not enough memory for it'}"
             ) from None
         except Exception as exc:
             raise ModelError(
-                f"{self.where}: {label} on {self._types(node)} is not valid: "
+                f"{self.where}: {node} on {self._types(node)} is not valid: "
                 f"{shortened(str(exc), 500) or type(exc).__name__}"
             ) from exc
         for out, value in zip(node.outputs, results, strict=False):
@@ -176,7 +174,7 @@ class GraphLowering(Lowering):
             return True
         if node.op in LINEAR or (node.domain, node.op) in BODIES:
             return True
-        if called(self.functions, node.proto) is not None:
+        if called(self.functions, node.written) is not None:
             return True
         spec = self._spec(node)
         return spec is not None and bool(
@@ -211,7 +209,7 @@ class GraphLowering(Lowering):
         return ", ".join(listed)
 
     def _lower(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
-        function = called(self.functions, node.proto)
+        function = called(self.functions, node.written) if self.functions else None
         if function is not None:
             return self._call(node, function, opsets)
         spec = self._spec(node)
@@ -223,7 +221,7 @@ class GraphLowering(Lowering):
                 else f"the model does not import the operator set {shortened(repr(node.domain))}"
             )
         if spec is not None:
-            check(spec, node.proto, node.attrs, node.inputs)
+            check(spec, node)
             node.attrs = spec.defaults | node.attrs
         if body is not None:
             return self._inline(node, body(node), opsets)
@@ -249,24 +247,28 @@ class GraphLowering(Lowering):
 
     def _other(self, node: OnnxNode, spec: Spec, opsets: dict[str, int]) -> list[Value | None]:
         """A node by evaluating it, by its lowering, or by its function, whichever applies first."""
-        folds = (
-            node.op not in fold.RANDOM
-            and all(v is None or v.is_const for v in node.inputs)
-            and not any(a.type == onnx.AttributeProto.GRAPH for a in node.proto.attribute)
-        )
-        codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
         lower = TABLE.get(node.op) if node.domain == "" else None
-        if folds and not codes and not (lower is not None and fold.left_to_graph(node)):
-            return self._fitting(node, self._fold(node, spec, opsets))
+        if (
+            all(v is None or v.held is not None for v in node.inputs)
+            and node.op not in fold.RANDOM
+            and not any(a.type == onnx.AttributeProto.GRAPH for a in node.written.attribute)
+        ):
+            codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
+            if not codes and not (lower is not None and fold.left_to_graph(node)):
+                return self._fitting(node, self._fold(node, spec, opsets))
         nothing = empty(node)
         if nothing is not None:
             return nothing
         self._weigh(node)
-        if any(v is not None and v.dtype.kind == "O" for v in node.inputs):
-            raise Unsupported("QNN has no texts")
+        hollow = False
+        for v in node.inputs:
+            if v is not None:
+                if v.dtype.kind == "O":
+                    raise Unsupported("QNN has no texts")
+                hollow = hollow or (0 in v.shape and not v.is_const)
         refusal: Unsupported | None = None
         if lower is not None:
-            if any(v is not None and not v.is_const and 0 in v.shape for v in node.inputs):
+            if hollow:
                 raise Unsupported("an input without elements")
             self.b.scope = node.name
             try:
@@ -282,6 +284,8 @@ class GraphLowering(Lowering):
 
     def _fitting(self, node: OnnxNode, results: list[Value | None]) -> list[Value | None]:
         """The results, which have to be what was inferred."""
+        if misfit(node, results) is None:
+            return results
         for i, (value, wanted) in enumerate(zip(results, node.types, strict=False)):
             if value is None or wanted is None or wanted[0] or not value.shape:
                 continue
@@ -339,10 +343,10 @@ class GraphLowering(Lowering):
         """Room for what lowering a node makes beside its tensors: copies of constants that the
         file does not hold as such."""
         for v in node.inputs:
-            if v is None:
+            if v is None or v.held is None:
                 continue
-            held = v.held if v.coded is None else v.coded.codes
-            if isinstance(held, np.ndarray) and (id(v) in self._made or 0 in held.strides):
+            held = v.held.codes if isinstance(v.held, Coded) else v.held
+            if id(v) in self._made or 0 in held.strides:
                 # Its elements in order, and once more: scaled, in double precision or as a list.
                 more = held.itemsize if node.op in _WEIGHTED else 8
                 self.budget.fits(
@@ -363,7 +367,7 @@ class GraphLowering(Lowering):
             raise ValueError(f"its {taken} has {len(names)} outputs, not {len(node.outputs)}")
         with self.budget.inside(self.budget.node):
             self.add_initializers(graph)
-            self.nodes([n for _, n in needed(graph.node, names)], opsets)
+            self.nodes([n for _, n in needed(written(graph.node), names)], opsets)
         return self._results(names)
 
     def _results(self, names: list[str]) -> list[Value | None]:
@@ -379,7 +383,7 @@ class GraphLowering(Lowering):
         function = function_body(node, schema, self.child)
         if function is None:
             return None
-        attributes = {a.name: a for a in node.proto.attribute}
+        attributes = {a.name: a for a in node.written.attribute}
         for key, attribute in schema.attributes.items():
             if key not in attributes and attribute.default_value.type:
                 attributes[key] = attribute.default_value
@@ -389,7 +393,7 @@ class GraphLowering(Lowering):
         self, node: OnnxNode, function: onnx.FunctionProto, opsets: dict[str, int]
     ) -> list[Value | None]:
         """The body of a function of the file instead of the node that calls it."""
-        attributes = arguments(function, node.proto)
+        attributes = arguments(function, node.written)
         return self._inline(node, function, opsets, attributes, patterns.simplify)
 
     def _inline(
@@ -398,13 +402,13 @@ class GraphLowering(Lowering):
         function: onnx.FunctionProto,
         opsets: dict[str, int],
         attributes: Mapping[str, onnx.AttributeProto] | None = None,
-        simplify: Callable[[list[onnx.NodeProto], Scalar], list[onnx.NodeProto]] | None = None,
+        simplify: Callable[[list[Written], Scalar], list[Written]] | None = None,
     ) -> list[Value | None]:
         """The body of a function instead of the node: of it, what the used outputs depend on."""
         self._calls += 1
         prefix = f"{shortened(node.name)}.{self._calls}."
-        names = dict(zip(function.input, node.proto.input, strict=False))
-        names |= dict.fromkeys(list(function.input)[len(node.proto.input) :], "")
+        names = dict(zip(function.input, node.written.input, strict=False))
+        names |= dict.fromkeys(list(function.input)[len(node.written.input) :], "")
 
         def renamed(name: str) -> str:
             return names.get(name, prefix + name) if name else ""
@@ -414,11 +418,11 @@ class GraphLowering(Lowering):
         used = [o for o, out in zip(wanted, node.outputs, strict=True) if out]
         with self.budget.inside(f"function {shortened(repr(function.name or node.op))}"):
             body = []
-            for index, inner in needed(function.node, used):
+            for index, inner in needed(written(function.node), used):
                 self.budget.step()
                 proto = instantiate(inner, renamed, attributes or {}, self.budget)
                 proto.name = f"{prefix}{inner.op_type}_{index}"
-                body.append(proto)
+                body.append(Written(proto))
             if simplify is not None:
                 body = simplify(body, self.scalar)
             self.nodes(body, dict(opsets) | opset_of(function))

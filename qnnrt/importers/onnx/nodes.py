@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ..budget import Budget
+from ..guard import shortened
 from .values import Builder, Value
+from .written import Written
 
 Result = Value | list[Value | None]
 LowerFn = Callable[["Lowering", "OnnxNode"], Result]
@@ -50,7 +51,7 @@ def lowers(*op_types: str, to: str) -> Callable[[LowerFn], LowerFn]:
     return register
 
 
-@dataclass
+@dataclass(slots=True)
 class OnnxNode:
     """A node with its inputs resolved. Missing optional inputs are None."""
 
@@ -61,9 +62,12 @@ class OnnxNode:
     inputs: list[Value | None]
     outputs: list[str]
     types: list[tuple[tuple[int, ...], np.dtype] | None]  # inferred, for each output
-    proto: onnx.NodeProto
+    written: Written
     attrs: dict[str, object]
     unknown: str = ""  # why shapes could not be inferred
+
+    def __str__(self) -> str:
+        return f"node {shortened(repr(self.name))} ({shortened(self.op)})"
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import onnx
 
 from ...dtypes import is_number
+from .written import Written
 
 #: Domain of the nodes made here: the operator may be newer than the model's opset.
 OWN_DOMAIN = "qnnrt"
@@ -16,16 +17,16 @@ OWN_DOMAIN = "qnnrt"
 Scalar = Callable[[str], float | None]
 
 
-def simplify(nodes: list[onnx.NodeProto], scalar: Scalar) -> list[onnx.NodeProto]:
+def simplify(nodes: list[Written], scalar: Scalar) -> list[Written]:
     """`nodes` with the known groups replaced. `scalar` gives the value of a constant, or None."""
     return _gelu(nodes, scalar)
 
 
 class _Finder:
-    def __init__(self, nodes: list[onnx.NodeProto], scalar: Scalar) -> None:
+    def __init__(self, nodes: list[Written], scalar: Scalar) -> None:
         self.producer = {out: node for node in nodes for out in node.output}
         self.uses = Counter(name for node in nodes for name in node.input)
-        self.consumers: dict[str, list[onnx.NodeProto]] = {}
+        self.consumers: dict[str, list[Written]] = {}
         for node in nodes:
             for name in node.input:
                 self.consumers.setdefault(name, []).append(node)
@@ -46,10 +47,10 @@ class _Finder:
         found = self.value(name)
         return found is not None and math.isclose(found, wanted, rel_tol=1e-3)
 
-    def other(self, node: onnx.NodeProto, name: str) -> str:
-        return str(node.input[1] if node.input[0] == name else node.input[0])
+    def other(self, node: Written, name: str) -> str:
+        return node.input[1] if node.input[0] == name else node.input[0]
 
-    def next(self, name: str, op: str) -> onnx.NodeProto | None:
+    def next(self, name: str, op: str) -> Written | None:
         """The only consumer of `name`, when it is a binary `op`."""
         found = self.consumers.get(name, [])
         one = len(found) == 1 and self.uses[name] == 1
@@ -66,10 +67,12 @@ def _number(tensor: onnx.TensorProto) -> float | None:
     return float(found[0]) if found.size == 1 and is_number(found.dtype) else None
 
 
-def _gelu(nodes: list[onnx.NodeProto], scalar: Scalar) -> list[onnx.NodeProto]:
+def _gelu(nodes: list[Written], scalar: Scalar) -> list[Written]:
     """x * 0.5 * (1 + Erf(x / sqrt 2)), in any order of the factors, is Gelu."""
+    if all(node.op_type != "Erf" for node in nodes):
+        return nodes
     find = _Finder(nodes, scalar)
-    replaced: dict[str, onnx.NodeProto] = {}  # by the last output
+    replaced: dict[str, Written] = {}  # by the last output
     for erf in nodes:
         if erf.op_type != "Erf" or erf.domain not in ("", "ai.onnx"):
             continue
@@ -90,15 +93,16 @@ def _gelu(nodes: list[onnx.NodeProto], scalar: Scalar) -> list[onnx.NodeProto]:
             continue
         last = _product(find, plus.output[0], x)
         if last is not None:
-            replaced[last.output[0]] = onnx.helper.make_node(
+            gelu = onnx.helper.make_node(
                 "Gelu", [x], [last.output[0]], name=last.name, domain=OWN_DOMAIN
             )
+            replaced[last.output[0]] = Written(gelu)
     if not replaced:
         return nodes
     return [replaced.get(node.output[0], node) if node.output else node for node in nodes]
 
 
-def _product(find: _Finder, term: str, x: str) -> onnx.NodeProto | None:
+def _product(find: _Finder, term: str, x: str) -> Written | None:
     """The node that holds term * x * 0.5."""
     first = find.next(term, "Mul")
     if first is None:

@@ -49,7 +49,7 @@ class _Body:
     def like(self, op: str, inputs: Iterable[str], *left_out: str, **attrs: Any) -> str:
         """`op` with the attributes of the node itself."""
         name = self.op(op, inputs, "", **attrs)
-        own = [a for a in self.node.proto.attribute if a.name not in (*left_out, *attrs)]
+        own = [a for a in self.node.written.attribute if a.name not in (*left_out, *attrs)]
         self.nodes[-1].attribute.extend(own)
         return name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ..budget import Budget
 from ..guard import map_or_read, name_of, shortened
 from . import wire
 from .external import load_external
+from .written import Written, parts, written
 
 #: The operator sets of the default domain that are understood.
 FIRST_OPSET = 7
@@ -41,6 +42,7 @@ class Source:
     Attributes:
         where: the name to use for it in messages.
         size: the bytes of its files; 0: not known.
+        nodes: those of the graph.
         apart: raw data of initializers of the graph that is not in `model`, by their index.
         mapped: the files that `apart` lies in.
     """
@@ -48,6 +50,7 @@ class Source:
     model: onnx.ModelProto
     where: str
     size: int = 0
+    nodes: list[Written] = field(default_factory=list)
     apart: dict[int, memoryview] = field(default_factory=dict)
     mapped: list[MappedFile] = field(default_factory=list)
 
@@ -71,9 +74,10 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
         if mapped is not None and found.apart:
             found.mapped.append(mapped)
     try:
-        _check(found.model, where)
+        found.nodes = written(found.model.graph.node)
+        _check(found.model, found.nodes, where)
         initializers = len(found.model.graph.initializer)
-        beside = load_external(tensors(found.model), initializers, where, folder)
+        beside = load_external(tensors(found.model, found.nodes), initializers, where, folder)
     except UnicodeDecodeError as exc:
         raise ModelError(f"{where}: a name or text in it is not UTF-8: {exc}") from exc
     found.size += beside.distinct
@@ -86,7 +90,7 @@ def _parse(data: memoryview, where: str) -> Source:
     if not data:
         raise ModelError(f"{where} is empty: not an ONNX model")
     text, apart = wire.split(data)
-    return Source(_message(text, len(data), where), where, len(data), apart)
+    return Source(_message(text, len(data), where), where, len(data), apart=apart)
 
 
 def _message(data: bytes, size: int, where: str) -> onnx.ModelProto:
@@ -106,7 +110,7 @@ def opset_of(model: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
-def _check(model: onnx.ModelProto, where: str) -> None:
+def _check(model: onnx.ModelProto, nodes: list[Written], where: str) -> None:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError(f"{where} holds no graph: not an ONNX model, or truncated")
     if not model.graph.output:
@@ -115,7 +119,7 @@ def _check(model: onnx.ModelProto, where: str) -> None:
         _check_name(found.name, where)
     for imported in model.opset_import:
         _check_name(imported.domain, where)
-    _check_opset(model, model.graph.node, where)
+    _check_opset(model, nodes, where)
     for function in model.functions:
         for name in (function.domain, *function.input, *function.output, *function.attribute):
             _check_name(name, where)
@@ -124,17 +128,19 @@ def _check(model: onnx.ModelProto, where: str) -> None:
         if function.node:
             label = f"{where}: function {shortened(repr(function.name))}"
             _check_opset(function, function.node, label, model)
-    for node in _all_nodes(model):
-        attributes = (a.name for a in node.attribute)
-        _check_each(
-            (node.name, node.op_type, node.domain, *node.input, *node.output, *attributes), where
-        )
-    _check_names(model.graph, where)
+    names: list[str | bytes] = []
+    for node in _all_nodes(model, nodes):
+        names += (node.name, node.op_type, node.domain)
+        names += node.input
+        names += node.output
+        names += [a.name for a in node.attribute]
+    _check_each(names, where)
+    _check_names(model.graph, nodes, where)
 
 
 def _check_opset(
     model: onnx.ModelProto | onnx.FunctionProto,
-    nodes: list[onnx.NodeProto],
+    nodes: Iterable[Written | onnx.NodeProto],
     where: str,
     outer: onnx.ModelProto | None = None,
 ) -> None:
@@ -152,21 +158,23 @@ def _check_opset(
         )
 
 
-def _check_names(graph: onnx.GraphProto, where: str) -> None:
+def _check_names(graph: onnx.GraphProto, nodes: list[Written], where: str) -> None:
     """Single assignment, in order: what everything after this relies on."""
     known = {i.name for i in graph.initializer} | {i.name for i in graph.input}
     known |= {s.values.name for s in graph.sparse_initializer}
     _check_each((*known, *(o.name for o in graph.output)), where)
-    for index, node in enumerate(graph.node):
+    for index, node in enumerate(nodes):
         if not node.op_type:
             raise ModelError(f"{where}: node {shortened(repr(node.name or index))} has no op type")
         for name in node.input:
-            if name and name not in known:
+            if name not in known and name:
                 raise ModelError(
                     f"{where}: {_label(node, index)} reads {shortened(repr(name))}, which is "
                     "neither an input, an initializer nor the output of an earlier node"
                 )
-        for name in filter(None, node.output):
+        for name in node.output:
+            if not name:
+                continue
             if name in known:
                 raise ModelError(
                     f"{where}: {_label(node, index)} writes {shortened(repr(name))}, which has a "
@@ -180,7 +188,7 @@ def _check_names(graph: onnx.GraphProto, where: str) -> None:
             )
 
 
-def _label(node: onnx.NodeProto, index: int) -> str:
+def _label(node: Written, index: int) -> str:
     return f"node {shortened(repr(node.name or index))} ({shortened(node.op_type)})"
 
 
@@ -203,76 +211,66 @@ def _check_name(name: str | bytes, where: str) -> None:
         )
 
 
-def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor of a model, wherever it lies: in functions and attributes of any kind, too."""
-    yield from _of_graph(model.graph)
+def tensors(model: onnx.ModelProto, nodes: list[Written]) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model, wherever it lies: in functions and attributes of any kind, too.
+    Those of the graph come first."""
+    graphs = [model.graph]
+    found: list[onnx.TensorProto] = []
     for function in model.functions:
         for attr in function.attribute_proto:
-            yield from _of_attribute(attr)
-        yield from _of_nodes(function.node)
+            parts(attr, graphs, found)
+    for node in _all_nodes(model, nodes):
+        found += node.tensors
+        graphs += node.graphs
+    for graph in graphs:
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    yield from found
 
 
-def _of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _of_nodes(graph.node)
-
-
-def _of_nodes(nodes: list[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
-        for attr in node.attribute:
-            yield from _of_attribute(attr)
-
-
-def _of_attribute(attr: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
-    # By field, not by what the attribute says that it is: whoever reads another one is safe, too.
-    yield from attr.tensors
-    if attr.HasField("t"):
-        yield attr.t
-    sparse = [
-        *attr.sparse_tensors,
-        *([attr.sparse_tensor] if attr.HasField("sparse_tensor") else ()),
-    ]
-    for found in sparse:
-        yield from (found.values, found.indices)
-    for graph in (*attr.graphs, *([attr.g] if attr.HasField("g") else ())):
-        yield from _of_graph(graph)
-
-
-def _all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a model, in functions and branches, too."""
-    left = [*model.graph.node, *(node for f in model.functions for node in f.node)]
+def _all_nodes(model: onnx.ModelProto, nodes: list[Written]) -> Iterator[Written]:
+    """The nodes of a model, whose graph has `nodes`, and of its functions and branches."""
+    yield from nodes
+    left = [graph for node in nodes for graph in node.graphs]
+    for function in model.functions:
+        for attr in function.attribute_proto:
+            parts(attr, left, [])
+        for node in written(function.node):
+            yield node
+            left += node.graphs
     while left:
-        node = left.pop()
-        yield node
-        for attr in node.attribute:
-            for graph in (*attr.graphs, *([attr.g] if attr.HasField("g") else ())):
-                left.extend(graph.node)
+        for node in written(left.pop().node):
+            yield node
+            left += node.graphs
 
 
-def size_of(model: onnx.ModelProto, known: int) -> tuple[int, int]:
-    """Bytes (`known` ones of its files, if it has any) and nodes of a model."""
-    if not known:
+def size_of(source: Source) -> tuple[int, int]:
+    """Bytes and nodes of a model."""
+    size = source.size
+    if not size:
         try:
-            known = model.ByteSize()
+            size = source.model.ByteSize()
         except Exception:
-            known = 2**31  # more than a message can have: its tensors are that large
-    return known, sum(1 for _ in _all_nodes(model))
+            size = 2**31  # more than a message can have: its tensors are that large
+    return size, sum(1 for _ in _all_nodes(source.model, source.nodes))
 
 
 def array_of(tensor: onnx.TensorProto, where: str, raw: memoryview | None = None) -> np.ndarray:
     """The elements of a TensorProto, whose raw data is `raw` if that is not in it. Raises
     `ModelError` when bytes and shape disagree."""
     try:
-        if any(d < 0 for d in tensor.dims):
+        dims = tuple(tensor.dims)
+        if min(dims, default=0) < 0:
             raise ValueError("a dimension is negative")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise ValueError("its data lies in a file of its own")
+        dtype = None if tensor.HasField("segment") else _PLAIN.get(tensor.data_type)
+        if dtype is not None and raw is None and tensor.HasField("raw_data"):
+            return np.frombuffer(tensor.raw_data, dtype).reshape(dims)
         if raw is not None:
-            dtype = _PLAIN.get(tensor.data_type)
-            if dtype is not None and not tensor.HasField("segment"):
-                return np.frombuffer(raw, dtype).reshape(tuple(tensor.dims))
+            if dtype is not None:
+                return np.frombuffer(raw, dtype).reshape(dims)
             tensor.raw_data = bytes(raw)
         return numpy_helper.to_array(tensor)
     except MemoryError:

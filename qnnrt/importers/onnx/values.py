@@ -24,8 +24,11 @@ from ..graph import Edge, Op, Shape, physical
 Perm = tuple[int, ...]
 
 
+_IDENTITIES = [tuple(range(rank)) for rank in range(9)]
+
+
 def identity(rank: int) -> Perm:
-    return tuple(range(rank))
+    return _IDENTITIES[rank] if rank < 9 else tuple(range(rank))
 
 
 def channel_last(rank: int) -> Perm:
@@ -34,7 +37,7 @@ def channel_last(rank: int) -> Perm:
 
 
 def permuted(shape: Sequence[int], perm: Perm) -> Shape:
-    return tuple(shape[p] for p in perm)
+    return tuple([shape[p] for p in perm])
 
 
 def inverse(perm: Perm) -> Perm:
@@ -44,7 +47,7 @@ def inverse(perm: Perm) -> Perm:
     return tuple(out)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Value:
     """An ONNX value: a constant (`held`), a tensor in some order, or a pending reshape (of `base`).
 
@@ -96,7 +99,9 @@ def coded_constant(coded: Coded) -> Value:
 
 def uniform(x: np.ndarray) -> bool:
     """Is it one element in memory, whatever its shape?"""
-    return x.size > 0 and all(s == 0 or d == 1 for d, s in zip(x.shape, x.strides, strict=True))
+    if x.size == 0 or (x.size > 1 and 0 not in x.strides):
+        return False
+    return all(s == 0 or d == 1 for d, s in zip(x.shape, x.strides, strict=True))
 
 
 def one_of(x: np.ndarray) -> np.ndarray:
@@ -157,8 +162,8 @@ class Builder:
         params: dict[str, object] | None = None,
     ) -> list[Edge]:
         self.budget.step()
-        edges = [Edge(tuple(map(int, shape)), np.dtype(dt)) for shape, dt in outputs]
-        self.ops.append(Op(type_, list(inputs), list(edges), dict(params or {}), self.scope))
+        edges = [Edge(tuple(map(int, shape)), dtype) for shape, dtype in outputs]
+        self.ops.append(Op(type_, list(inputs), [*edges], params or {}, self.scope))
         return edges
 
     def op(
@@ -172,12 +177,13 @@ class Builder:
     ) -> Value:
         """One operation with one output of logical `shape`, held in order `perm`."""
         shape = tuple(map(int, shape))
-        first = next(v for v in inputs if v is not None)
-        dtype = np.dtype(dtype if dtype is not None else first.dtype)
+        if dtype is None:
+            dtype = next(v.dtype for v in inputs if v is not None)
         perm = identity(len(shape)) if perm is None else perm
-        edges = [None if v is None else self.edge(v) for v in inputs]
-        out = self.raw(type_, edges, [(physical(permuted(shape, perm)), dtype)], params)
-        return Value(shape, dtype, out[0], perm)
+        edges = [None if v is None else v.edge or self.edge(v) for v in inputs]
+        held = permuted(shape, perm) or (1,)
+        (out,) = self.raw(type_, edges, [(held, np.dtype(dtype))], params)
+        return Value(shape, dtype, out, perm)
 
     def edge(self, v: Value) -> Edge:
         """The tensor that holds `v`, in the order that `v.perm` says."""
@@ -368,7 +374,10 @@ class Builder:
         value of full rank is otherwise. Values of lower rank are given leading dimensions of size 1
         when the order is not plain (or with `same_rank`).
         """
-        rank = max(v.rank for v in values)
+        first = values[0].perm
+        if all(v.edge is not None and v.perm == first for v in values):
+            return list(values), first
+        rank = max([len(v.shape) for v in values])
         values = [self.real(v) for v in values]
         weight: dict[Perm, int] = {}
         for v in values:

@@ -1,0 +1,60 @@
+"""Nodes as a file writes them, with everything taken out of protobuf once.
+
+Each look at a field of a message makes a Python object of it, and a node is looked at by every step
+from the check of its names to its lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+
+
+class Written:
+    """A node of a graph, a function or a branch. The names are those of the message.
+
+    Attributes:
+        name: may be changed, as may `output`: the message is the caller's.
+        graphs, tensors: what its attributes hold, by field, not by what they say that they are:
+            whoever reads another field is safe, too.
+    """
+
+    __slots__ = (
+        "attribute", "domain", "graphs", "input", "name", "op_type", "output", "overload", "proto",
+        "tensors",
+    )  # fmt: skip
+
+    def __init__(self, proto: onnx.NodeProto) -> None:
+        self.proto = proto
+        self.name: str = proto.name
+        self.op_type: str = proto.op_type
+        self.domain: str = proto.domain
+        self.overload: str = proto.overload
+        self.input: list[str] = list(proto.input)
+        self.output: list[str] = list(proto.output)
+        self.attribute: list[onnx.AttributeProto] = list(proto.attribute)
+        self.graphs: list[onnx.GraphProto] = []
+        self.tensors: list[onnx.TensorProto] = []
+        for attr in self.attribute:
+            parts(attr, self.graphs, self.tensors)
+
+
+def parts(
+    attr: onnx.AttributeProto, graphs: list[onnx.GraphProto], tensors: list[onnx.TensorProto]
+) -> None:
+    """Adds the graphs and tensors that an attribute holds itself."""
+    if attr.HasField("t"):
+        tensors.append(attr.t)
+    if attr.HasField("g"):
+        graphs.append(attr.g)
+    if attr.HasField("sparse_tensor"):
+        tensors += (attr.sparse_tensor.values, attr.sparse_tensor.indices)
+    tensors.extend(attr.tensors)
+    graphs.extend(attr.graphs)
+    for sparse in attr.sparse_tensors:
+        tensors += (sparse.values, sparse.indices)
+
+
+def written(nodes: Iterable[onnx.NodeProto]) -> list[Written]:
+    return [Written(node) for node in nodes]
