@@ -4,7 +4,9 @@
 #include "ops/fixed/kernels.h"
 #include "ops/fixed/rules.h"
 #include "ops/op.h"
+#include "ops/random/random.h"
 #include "ops/rules.h"
+#include "ops/transform/transform.h"
 
 namespace qnnrt {
 namespace {
@@ -18,9 +20,10 @@ struct Table {
 const Table& TheTable() {
   static const Table* const table = [] {
     auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
-    for (OpList (*family)() : {ConvOps, MatMulOps, DynamicOps, PoolOps, NormOps, ResizeOps,
-                               RecurrentOps, StreamOps, ElementWiseOps, ActivationOps, ReduceOps,
-                               SoftmaxOps, CastOps, ShapeOps, ConcatSplitOps, GatherOps}) {
+    for (OpList (*family)() :
+         {ConvOps, MatMulOps, DynamicOps, PoolOps, NormOps, ResizeOps, RecurrentOps, StreamOps,
+          ElementWiseOps, ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, ConcatSplitOps,
+          GatherOps, TransformOps, RandomOps}) {
       for (OpDef& def : family()) t->ops.push_back(std::move(def));
     }
     for (const OpDef& def : t->ops) {

@@ -13,7 +13,7 @@ from support.htp.nodes import Operand, case_of
 from support.htp.process import run_cases
 from support.htp.spec import Act, Spec, Weight
 from support.htp.sweep import DEVICE, Cell, sweep, trial_of, trials
-from support.one_node import outcome
+from support.one_node import outcome, pairs, u32
 from support.vendor import vendor_library
 
 pytestmark = pytest.mark.foreign
@@ -34,8 +34,10 @@ def test_every_op_that_takes_fixed_point_numbers_is_compared():
         for name, op in op_table().items()
         if any("FIXED" in t for port in (*op["inputs"], *op["outputs"]) for t in port["types"])
     }
-    # Buffer's frames come over several executions: test_state_simulator.py.
-    assert {t.case.model.nodes[0].type for t in trials(quick=True)} == ops - {"Buffer"}
+    # Buffer's frames come over several executions: test_state_simulator.py. Random numbers are
+    # those of the generator: test_random_numbers_come_as_the_simulator_takes_them.
+    ops -= {"Buffer", "RandomUniformLike", "RandomNormalLike"}
+    assert {t.case.model.nodes[0].type for t in trials(quick=True)} == ops
 
 
 @pytest.mark.parametrize("type", ["u8", "s8", "u16"])
@@ -73,6 +75,52 @@ def test_regions_are_the_simulators():
         for case, their in zip(cases, theirs, strict=True):
             got = outcome(backend, case).outputs[0].astype(int)
             assert abs(got - their.outputs[0]).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "mean", "deviation"),
+    [
+        ("RandomUniformLike", {"low": -1.0, "high": 2.0}, 0.5, 3 / 12**0.5),
+        ("RandomNormalLike", {"mean": 0.5, "scale": 0.25}, 0.5, 0.25),
+    ],
+)
+def test_random_numbers_come_as_the_simulator_takes_them(
+    op: str, params: dict[str, float], mean: float, deviation: float
+) -> None:
+    """The form that ONNX Runtime's provider sends, and moments of what comes."""
+    shape = Operand("ui32", (4,), None, np.array([1, 16, 16, 64], np.uint32), True)
+    seed = Operand("f32", (1,), None, np.array([3], np.float32), True)
+    out = Operand("u8", (1, 16, 16, 64), Quantization(3 / 255, -85))
+    cases = [case_of(op, inputs, [out], params) for inputs in ([shape], [shape, seed])]
+    theirs = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
+    for found in (*theirs, *run_cases("htp", cases)):
+        assert found.stage == "ran", found
+        x = (found.outputs[0].astype(np.float64) - 85) * 3 / 255
+        assert abs(x.mean() - mean) < 0.02
+        assert abs(x.std() - deviation) < 0.02
+
+
+@pytest.mark.parametrize("limits", [(-1.5, 2.5), (1.5, 3.5), (-np.inf, 2.0), (-2.0, 1e20)])
+def test_limits_of_integers_are_the_simulators(limits: tuple[float, float]) -> None:
+    x = Operand("i32", (1, 9), None, np.arange(-3, 6, dtype=np.int32)[None])
+    params = dict(zip(("min_value", "max_value"), map(np.float32, limits), strict=True))
+    cases = [case_of("ReluMinMax", [x], [Operand("i32", (1, 9))], params)]
+    (theirs,) = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
+    (ours,) = run_cases("htp", cases)
+    np.testing.assert_array_equal(theirs.outputs[0], ours.outputs[0])
+
+
+def test_an_output_shape_says_the_padding_as_it_does_to_the_simulator() -> None:
+    """The form that ONNX Runtime's provider sends where a model has the attribute output_shape."""
+    rng = np.random.default_rng(0)
+    x = Operand("f32", (1, 5, 5, 4), None, rng.normal(size=(1, 5, 5, 4)).astype(np.float32))
+    w = Operand("f32", (3, 3, 4, 6), None, rng.normal(size=(3, 3, 4, 6)).astype(np.float32), True)
+    none = {"pad_amount": pairs((0, 0), (0, 0)), "output_padding": u32(0, 0)}
+    out = Operand("f32", (1, 12, 12, 6))
+    cases = [case_of("TransposeConv2d", [x, w], [out], {"stride": u32(2, 2), **none})]
+    (theirs,) = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
+    (ours,) = run_cases("htp", cases)
+    np.testing.assert_allclose(ours.outputs[0], theirs.outputs[0], atol=0.02)
 
 
 @pytest.mark.slow

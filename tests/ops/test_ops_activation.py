@@ -92,6 +92,33 @@ def test_relu_of_integers(dtype: str) -> None:
     np.testing.assert_array_equal(got, np.maximum(x, 0))
 
 
+@pytest.mark.parametrize(
+    "dtype", [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+def test_limits_of_integers_lose_what_is_behind_their_point(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(2).integers(info.min, info.max, (3, 77), dtype, endpoint=True)
+    x[0] = np.arange(77) if info.min == 0 else np.arange(-40, 37)
+    for low, high, least, most in (
+        (-3.0, 5.0, -3, 5),
+        (-1.5, 2.5, -1, 2),
+        (1.5, 30.9, 1, 30),
+        (-np.inf, 7.0, info.min, 7),
+        (0.0, 1e30, 0, info.max),
+    ):
+        expected = np.clip(x, max(least, info.min), most)
+        for op, more in (("ReluMinMax", {}), ("ElementWiseNeuron", {"operation": 5})):
+            (got,) = run_op(op, [x], [x.shape], {"min_value": low, "max_value": high, **more})
+            np.testing.assert_array_equal(got, expected, f"{low} {high}")
+
+
+def test_limits_behind_a_sum_of_integers() -> None:
+    x = np.arange(-50, 50, dtype=np.int32)
+    then = [("ReluMinMax", {"min_value": -7.0, "max_value": 9.0})]
+    (got,) = run_op("ElementWiseAdd", [x, x], [x.shape], then=then)
+    np.testing.assert_array_equal(got, np.clip(2 * x, -7, 9))
+
+
 @pytest.mark.parametrize("slope", [(), (1,), (3,), (4, 1), (5, 1, 1), (5, 4, 3), (1, 5, 4, 3)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_prelu_slopes_broadcast_to_the_input(slope: tuple[int, ...], dtype: str) -> None:
@@ -124,7 +151,7 @@ def test_what_breaks_a_rule_is_refused(op: str, shapes: Any, params: Any, messag
     assert op in str(e.value)
 
 
-def test_only_relu_takes_integers() -> None:
+def test_only_relu_and_limits_take_integers() -> None:
     with pytest.raises(QnnError, match="INT_32"):
         run_op("Sigmoid", [np.zeros(2, np.int32)], [(2,)])
     with pytest.raises(QnnError, match="operation 6"):

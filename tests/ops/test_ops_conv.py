@@ -96,16 +96,17 @@ def test_long_reductions_are_cut_without_loss(channels: int, taps: int) -> None:
     close(got, expected)
 
 
+@pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("seed", range(40))
-def test_transpose_convolution_matches_its_definition(seed: int, kernels: str) -> None:
+def test_transpose_convolution_matches_its_definition(seed: int, kernels: str, rank: int) -> None:
     r = np.random.default_rng(seed)
     group = int(r.choice([1, 1, 2, 3]))
     cin, cout = group * int(r.choice([1, 3, 8, 17])), int(r.choice([1, 4, 16, 33]))
-    kernel, stride = r.integers(1, 6, 2), r.integers(1, 4, 2)
-    before, after = r.integers(0, 3, 2), r.integers(0, 3, 2)
+    kernel, stride = r.integers(1, 6, rank), r.integers(1, 4, rank)
+    before, after = r.integers(0, 3, rank), r.integers(0, 3, rank)
     extra = [int(r.integers(0, s)) for s in stride]
-    size = r.integers(2, 8, 2)
+    size = r.integers(2, 8 if rank == 2 else 5, rank)
     grown = (size - 1) * stride + kernel + extra
     before = np.minimum(before, (grown - 1) // 2)
     after = np.minimum(after, (grown - 1) // 2)
@@ -116,12 +117,39 @@ def test_transpose_convolution_matches_its_definition(seed: int, kernels: str) -
         "stride": u32(*stride), "pad_amount": pairs(before, after), "group": group,
         "output_padding": u32(*extra),
     }  # fmt: skip
-    expected = reference.of("TransposeConv2d", [x, w, bias], params)
+    op = f"TransposeConv{rank}d"
+    expected = reference.of(op, [x, w, bias], params)
     static = (1, 2) if seed % 2 else ()
-    (got,) = run_op(
-        "TransposeConv2d", [x, w, bias], [expected.shape], params, static=static, kernels=kernels
-    )
+    (got,) = run_op(op, [x, w, bias], [expected.shape], params, static=static, kernels=kernels)
     close(got, expected)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("rank", [2, 3])
+def test_the_shape_of_its_output_says_a_transpose_convolutions_padding(
+    rank: int, kernels: str
+) -> None:
+    """As clients say it that leave output_padding at 0 where the shape is asked for."""
+    r = np.random.default_rng(rank)
+    op = f"TransposeConv{rank}d"
+    x = r.standard_normal((1, *[4] * rank, 16), np.float32)
+    w = r.standard_normal((*[3] * rank, 16, 8), np.float32)
+    params = {"stride": u32(*[3] * rank), "pad_amount": pairs([0] * rank, [1] * rank)}
+    for extra in (0, 1, 2):
+        padding = {"output_padding": u32(*[extra] * rank)}
+        expected = reference.of(op, [x, w], params | padding)
+        for given in (
+            {},
+            {"output_padding": u32(*[0] * rank)},
+            {"output_padding": u32(2, *[1] * (rank - 1))},
+        ):
+            (got,) = run_op(
+                op, [x, w], [expected.shape], params | given, static=(1,), kernels=kernels
+            )
+            close(got, expected)
+    for side in (10, 14):  # by a whole stride too large, and too small
+        with pytest.raises(QnnError, match="comes out as"):
+            run_op(op, [x, w], [(1, *[side] * rank, 8)], params, static=(1,))
 
 
 def refusal(inputs: list[np.ndarray | None], shape: tuple[int, ...], **params: Any) -> str:

@@ -1,4 +1,4 @@
-"""Gathers, scatters, OneHot, GridSample, RoiAlign; an index outside is named."""
+"""Gathers, scatters, OneHot, NonZero, GridSample, RoiAlign; an index outside is named."""
 
 from __future__ import annotations
 
@@ -159,6 +159,22 @@ def test_roi_align_is_onnxs(mode: str) -> None:
         (wide,) = run_op("RoiAlign", exact, [(9, 3, 4, 6)], params)
         (got,) = run_op("RoiAlign", half, [(9, 3, 4, 6)], params)
         np.testing.assert_array_equal(got, wide.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_places_of_what_is_not_zero(dtype: str) -> None:
+    for n, shape in enumerate([(7,), (3, 5), (2, 3, 4, 2)]):
+        x = values(shape, dtype) * values(shape, "bool", 1)
+        found = np.argwhere(x)
+        for room in (len(found), len(found) + 3):
+            (got,) = run_op("NonZero", [x], [(room, len(shape))], dtype=INDICES[n])
+            assert got.dtype == INDICES[n]
+            np.testing.assert_array_equal(got[: len(found)], found)
+            np.testing.assert_array_equal(got[len(found) :].astype(np.int32), -1)
+        with pytest.raises(QnnError, match=rf"{len(found)} elements are not 0.* {len(found) - 1}"):
+            run_op("NonZero", [x], [(len(found) - 1, len(shape))], dtype="int32")
+    with pytest.raises(QnnError, match=r"\[4, 3\].*\[4, 2\]"):
+        run_op("NonZero", [values((2, 2), dtype)], [(4, 3)], dtype="int32")
 
 
 def test_an_index_outside_is_named_and_the_next_run_works() -> None:

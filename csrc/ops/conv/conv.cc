@@ -1,4 +1,4 @@
-// Conv1d, Conv2d, Conv3d, DepthWiseConv1d, DepthWiseConv2d, TransposeConv2d: definitions.
+// Conv1d to Conv3d, DepthWiseConv1d and 2d, TransposeConv2d and 3d: definitions.
 #include "ops/conv/conv.h"
 
 #include <cstring>
@@ -10,9 +10,10 @@ namespace qnnrt {
 namespace {
 
 bool IsDepthwise(const Node& node) { return node.type.compare(0, 9, "DepthWise") == 0; }
+bool IsTransposed(const Node& node) { return node.type.compare(0, 9, "Transpose") == 0; }
 
 // Spatial params come as a tensor, but as a scalar where there is one dimension. What the op does
-// not have (TransposeConv2d's dilation) stays as it is.
+// not have (a transposed one's dilation) stays as it is.
 Status ReadSpatial(const Node& node, const char* name, size_t spatial, int64_t least,
                    ConvGeometry::Dims* dims) {
   if (node.Find(name) == nullptr) return Status::Ok();
@@ -64,7 +65,7 @@ Status ReadCommon(const Node& node, ConvGeometry* g) {
 
 Status ConvInfer(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g,
-                         node.type == "TransposeConv2d" ? ReadTransposeConv(node) : ReadConv(node));
+                         IsTransposed(node) ? ReadTransposeConv(node) : ReadConv(node));
   const size_t spatial = node.inputs[0]->shape.size() - 2;
   Shape shape = {node.inputs[0]->shape[0]};
   for (size_t i = 0; i < spatial; ++i)
@@ -143,28 +144,36 @@ Result<ConvGeometry> ReadTransposeConv(const Node& node) {
   ConvGeometry g;
   QNNRT_RETURN_IF_ERROR(ReadCommon(node, &g));
   const Shape& weights = node.inputs[1]->shape;
-  g.cout = int64_t{weights[3]} * g.group;
-  if (weights[2] != g.cin || g.cout > INT32_MAX) {
-    return Invalid("input 1 (weight) '%s' must have shape [kH, kW, %lld, Cout / group], got %s",
-                   node.inputs[1]->name.c_str(), static_cast<long long>(g.cin),
-                   ShapeText(weights).c_str());
+  const size_t spatial = weights.size() - 2, first = 3 - spatial;
+  g.cout = int64_t{weights.back()} * g.group;
+  if (weights[spatial] != g.cin || g.cout > INT32_MAX) {
+    return Invalid("input 1 (weight) '%s' must have shape [%s, %lld, Cout / group], got %s",
+                   node.inputs[1]->name.c_str(), spatial == 3 ? "kD, kH, kW" : "kH, kW",
+                   static_cast<long long>(g.cin), ShapeText(weights).c_str());
   }
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 2, "bias", {static_cast<uint32_t>(g.cout)}));
   ConvGeometry::Dims extra{0, 0, 0};
-  QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "output_padding", 2, 0, &extra));
-  for (size_t i = 1; i < 3; ++i) {
+  QNNRT_RETURN_IF_ERROR(ReadSpatial(node, "output_padding", spatial, 0, &extra));
+  for (size_t i = first; i < 3; ++i) {
     if (extra[i] >= std::max(g.stride[i], g.dilation[i]) && extra[i] != 0) {
       return Invalid("output_padding %lld must be less than the stride %lld",
                      static_cast<long long>(extra[i]), static_cast<long long>(g.stride[i]));
     }
     QNNRT_RETURN_IF_ERROR(CheckRange("stride", g.stride[i], 1, INT32_MAX));
     uint64_t grown;
-    const bool fits = CheckedMul(static_cast<uint64_t>(g.stride[i]),
-                                 static_cast<uint64_t>(std::max<int64_t>(g.in[i] - 1, 0)), &grown);
-    const int64_t size = fits && grown <= INT32_MAX
-                             ? static_cast<int64_t>(grown) + g.dilation[i] * (g.kernel[i] - 1) + 1 +
-                                   extra[i] - g.pad_before[i] - g.pad_after[i]
-                             : -1;
+    const bool fits =
+        CheckedMul(static_cast<uint64_t>(g.stride[i]),
+                   static_cast<uint64_t>(std::max<int64_t>(g.in[i] - 1, 0)), &grown) &&
+        grown <= INT32_MAX;
+    // Without output_padding.
+    const int64_t least = fits ? static_cast<int64_t>(grown) + g.dilation[i] * (g.kernel[i] - 1) +
+                                     1 - g.pad_before[i] - g.pad_after[i]
+                               : -g.stride[i];
+    // The shape that the output is declared with says the padding, too: some clients leave the
+    // param at 0 then.
+    const int64_t declared = node.outputs[0]->shape[1 + i - first];
+    const bool said = declared >= least && declared - least < g.stride[i];
+    const int64_t size = said ? declared : least + extra[i];
     if (size < 1 || size > INT32_MAX) {
       return Invalid("%s of the output comes out as %lld: lower pad_amount or stride",
                      kSpatialNames[i], static_cast<long long>(size));
@@ -217,9 +226,16 @@ OpList ConvOps() {
       {"reuse_sparse_indicies", ParamSpec::kBool, Default(false), "sparse inputs only: no effect"});
   ops.push_back(add_dilation(Def("DepthWiseConv1d", 1, false, MakeConv), 1));
   ops.push_back(add_dilation(Def("DepthWiseConv2d", 2, false, MakeConv), 2));
-  ops.push_back(Def("TransposeConv2d", 2, true, MakeTransposeConv));
-  ops.back().params.push_back(
-      {"output_padding", ParamSpec::kInts, DefaultInts({2}, 0), "[2]; less than the stride"});
+  const auto add_output_padding = [](OpDef def, uint32_t spatial, const char* rule) {
+    def.params.push_back({"output_padding", ParamSpec::kInts, DefaultInts({spatial}, 0), rule});
+    return def;
+  };
+  ops.push_back(
+      add_output_padding(Def("TransposeConv2d", 2, true, MakeTransposeConv), 2,
+                         "[2]; less than the stride; a larger or smaller one that the output's "
+                         "shape says goes first"));
+  ops.push_back(add_output_padding(Def("TransposeConv3d", 3, true, MakeTransposeConv), 3,
+                                   "[3]; as that of TransposeConv2d"));
   return ops;
 }
 

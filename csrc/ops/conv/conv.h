@@ -24,7 +24,7 @@ struct ConvGeometry {
 
 // Reads and checks shapes and params of a convolution of any rank; fills everything.
 Result<ConvGeometry> ReadConv(const Node& node);
-// The same for TransposeConv2d.
+// The same for TransposeConv2d and 3d.
 Result<ConvGeometry> ReadTransposeConv(const Node& node);
 
 // What the kernels over matrix products share. Static weights are packed once, others into scratch

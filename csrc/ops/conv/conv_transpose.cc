@@ -1,5 +1,6 @@
-// TransposeConv2d as one ordinary convolution for each phase: output pixels whose coordinates agree
-// modulo the stride see the same subset of the kernel, each tap at one input pixel.
+// TransposeConv2d and 3d as one ordinary convolution for each phase: output pixels whose
+// coordinates agree modulo the stride see the same subset of the kernel, each tap at one input
+// pixel.
 #include <map>
 
 #include "ops/conv/conv.h"
@@ -9,8 +10,8 @@ namespace qnnrt {
 namespace {
 
 struct Tap {
-  int64_t kernel;        // index into the weight's kH x kW
-  int64_t h_off, w_off;  // input pixel = (output pixel of the phase's grid) + offset
+  int64_t kernel;               // index into the weight's kD x kH x kW
+  int64_t d_off, h_off, w_off;  // input pixel = (output pixel of the phase's grid) + offset
 };
 
 // Coordinates of one dimension of the output, modulo the stride, that see the same taps: one each
@@ -29,8 +30,8 @@ struct Residues {
 };
 
 struct Phase {
-  const Residues *h, *w;
-  int64_t rows, columns;  // its grid
+  const Residues *d, *h, *w;
+  int64_t slices, rows, columns;  // its grid
   std::vector<Tap> taps;
   size_t packed_offset;  // floats, within a group
 };
@@ -48,8 +49,10 @@ struct PhaseRows {
       const int64_t index = static_cast<int64_t>(m + i);
       const int64_t w = index % phase.columns;
       const int64_t h = index / phase.columns % phase.rows;
-      const int64_t n = index / phase.columns / phase.rows;
-      c[i] = out + ((n * g.out[1] + phase.h->At(h, g.stride[1])) * g.out[2] +
+      const int64_t d = index / phase.columns / phase.rows % phase.slices;
+      const int64_t n = index / phase.columns / phase.rows / phase.slices;
+      const int64_t slice = n * g.out[0] + phase.d->At(d, g.stride[0]);
+      c[i] = out + ((slice * g.out[1] + phase.h->At(h, g.stride[1])) * g.out[2] +
                     phase.w->At(w, g.stride[2])) *
                        g.cout;
       for (size_t t = 0; t < taps; ++t) {
@@ -58,9 +61,10 @@ struct PhaseRows {
           continue;
         }
         const Tap& at = phase.taps[tap + t];
-        const int64_t y = h + at.h_off, x = w + at.w_off;
-        const bool inside = y >= 0 && y < g.in[1] && x >= 0 && x < g.in[2];
-        a[t * kMaxTileRows + i] = inside ? in + ((n * g.in[1] + y) * g.in[2] + x) * g.cin : zeros;
+        const int64_t z = d + at.d_off, y = h + at.h_off, x = w + at.w_off;
+        const bool inside = z >= 0 && z < g.in[0] && y >= 0 && y < g.in[1] && x >= 0 && x < g.in[2];
+        a[t * kMaxTileRows + i] =
+            inside ? in + (((n * g.in[0] + z) * g.in[1] + y) * g.in[2] + x) * g.cin : zeros;
       }
     }
   }
@@ -85,7 +89,7 @@ class TransposeConv final : public PackedConv {
     for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
       for (const Phase& phase : phases_) {
         GemmShape shape;
-        shape.m = static_cast<size_t>(g_.batch * phase.rows * phase.columns);
+        shape.m = static_cast<size_t>(g_.batch * phase.slices * phase.rows * phase.columns);
         shape.n = n;
         shape.taps = phase.taps.empty() ? 1 : phase.taps.size();
         shape.depth = phase.taps.empty() ? 0 : depth;  // no tap at all: the bias alone
@@ -101,25 +105,39 @@ class TransposeConv final : public PackedConv {
  private:
   TransposeConv(const Node& node, const ConvGeometry& g) : PackedConv(node, g) {
     // Output pixel o gets input pixel i through tap k when o = i * stride - pad + k.
+    depths_ = AllResidues(0);
     heights_ = AllResidues(1);
     widths_ = AllResidues(2);
-    for (const Residues& h : heights_) {
-      for (const Residues& w : widths_) {
-        Phase phase{&h, &w, h.SizeIn(g.out[1], g.stride[1]), w.SizeIn(g.out[2], g.stride[2]),
-                    {}, 0};
-        for (int64_t kh : h.taps) {
-          for (int64_t kw : w.taps) {
-            phase.taps.push_back({kh * g.kernel[2] + kw,
-                                  (h.first + g.pad_before[1] - kh) / g.stride[1],
-                                  (w.first + g.pad_before[2] - kw) / g.stride[2]});
-          }
-        }
-        phase.packed_offset = group_floats_;
-        group_floats_ += PackedFloats(phase.taps.size() * static_cast<size_t>(g.cin_per_group()),
-                                      static_cast<size_t>(g.cout_per_group()));
-        phases_.push_back(std::move(phase));
+    for (const Residues& d : depths_) {
+      for (const Residues& h : heights_) {
+        for (const Residues& w : widths_) AddPhase(d, h, w);
       }
     }
+  }
+
+  void AddPhase(const Residues& d, const Residues& h, const Residues& w) {
+    Phase phase{&d,
+                &h,
+                &w,
+                d.SizeIn(g_.out[0], g_.stride[0]),
+                h.SizeIn(g_.out[1], g_.stride[1]),
+                w.SizeIn(g_.out[2], g_.stride[2]),
+                {},
+                group_floats_};
+    const auto offset = [this](const Residues& r, int64_t tap, size_t dim) {
+      return (r.first + g_.pad_before[dim] - tap) / g_.stride[dim];
+    };
+    for (int64_t kd : d.taps) {
+      for (int64_t kh : h.taps) {
+        for (int64_t kw : w.taps) {
+          phase.taps.push_back({(kd * g_.kernel[1] + kh) * g_.kernel[2] + kw, offset(d, kd, 0),
+                                offset(h, kh, 1), offset(w, kw, 2)});
+        }
+      }
+    }
+    group_floats_ += PackedFloats(phase.taps.size() * static_cast<size_t>(g_.cin_per_group()),
+                                  static_cast<size_t>(g_.cout_per_group()));
+    phases_.push_back(std::move(phase));
   }
 
   std::vector<Residues> AllResidues(size_t dim) const {
@@ -147,8 +165,8 @@ class TransposeConv final : public PackedConv {
                        static_cast<size_t>(g_.cout_per_group()));
   }
 
-  // Weights are [kH, kW, input channels, output channels of a group]. A phase's taps are not evenly
-  // spaced in it, so each panel is filled tap by tap.
+  // Weights are [kernel.., input channels, output channels of a group]. A phase's taps are not
+  // evenly spaced in it, so each panel is filled tap by tap.
   void Pack(const float* weights, float* packed, const Threads&) const override {
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
     const size_t n = static_cast<size_t>(g_.cout_per_group()), nr = Simd().columns;
@@ -173,7 +191,7 @@ class TransposeConv final : public PackedConv {
     }
   }
 
-  std::vector<Residues> heights_, widths_;
+  std::vector<Residues> depths_, heights_, widths_;
   std::vector<Phase> phases_;
 };
 

@@ -1,6 +1,8 @@
 // Relu and its kin, and ElementWiseNeuron, which names them by number.
 #include "ops/elementwise/activation.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "abi/qnn_op_names.h"
@@ -26,6 +28,33 @@ struct Relu {
 };
 QNNRT_UNARY(Relu6, float, vmath::Clamp(x, 0.0f, 6.0f))
 QNNRT_UNARY(ReluMinMax, float, vmath::Clamp(x, p.alpha, p.beta))
+// Integers between limits that lose what they have behind the point, as on the vendor's HTP
+// backend.
+template <typename T>
+void ClampIntegers(const void* in, void* out, size_t n, UnaryParams p) {
+  const auto limit = [](float at) {
+    const double whole = std::trunc(static_cast<double>(at));
+    if (!(whole > static_cast<double>(std::numeric_limits<T>::min())))
+      return std::numeric_limits<T>::min();
+    if (whole >= static_cast<double>(std::numeric_limits<T>::max()))
+      return std::numeric_limits<T>::max();
+    return static_cast<T>(whole);
+  };
+  const T low = limit(p.alpha), high = limit(p.beta);
+  const T* x = static_cast<const T*>(in);
+  T* o = static_cast<T*>(out);
+  QNNRT_SIMD
+  for (size_t i = 0; i < n; ++i) o[i] = std::min(std::max(x[i], low), high);
+}
+UnaryLoop IntegerClamp(Qnn_DataType_t type) {
+  return VisitNumber(type, [](auto t) -> UnaryLoop {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>)
+      return ClampIntegers<T>;
+    else
+      return nullptr;
+  });
+}
 QNNRT_UNARY(Sigmoid, float, vmath::Sigmoid(x))
 QNNRT_UNARY(Tanh, float, vmath::Tanh(x))
 QNNRT_UNARY(Elu, float, vmath::Elu(x, p.alpha))
@@ -58,7 +87,7 @@ const std::vector<ActivationDef>& Table() {
        QNN_OP_RELU_MIN_MAX,
        "relu_min_max",
        QNN_OP_ELEMENT_WISE_NEURON_OPERATION_RELU_MIN_MAX,
-       Cheap<ReluMinMax>(),
+       unary::WithIntegers(Cheap<ReluMinMax>(), IntegerClamp, types::kInt),
        given,
        {"min_value"},
        {"max_value"}},
@@ -260,7 +289,7 @@ OpList ActivationOps() {
     }
     ops.push_back(std::move(def));
   }
-  const TypeSet any = types::kFloat | types::kSigned;
+  const TypeSet any = types::kFloat | types::kInt;
   ops.push_back({QNN_OP_ELEMENT_WISE_NEURON,
                  {{"in[0]", any}},
                  {{"out[0]", any, PortSpec::kOne, 0}},

@@ -72,7 +72,7 @@ class UnaryKernel final : public Kernel {
 
 TypeSet UnaryTypes(const UnaryLoops& loops) {
   if (loops.real == nullptr) return types::kBool;
-  return loops.other != nullptr ? types::kFloat | types::kSigned : types::kFloat;
+  return types::kFloat | loops.integers;
 }
 
 Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, UnaryParams params) {

@@ -40,7 +40,8 @@ using UnaryLoop = void (*)(const void* in, void* out, size_t count, UnaryParams 
 struct UnaryLoops {
   UnaryLoop real = nullptr;    // FLOAT_32; IsInf and IsNan give uint8_t. Null: no floats
   UnaryLoop stream = nullptr;  // the same past the caches; null where it does not pay
-  UnaryLoop (*other)(Qnn_DataType_t in) = nullptr;  // signed integers, or BOOL_8; null: none
+  UnaryLoop (*other)(Qnn_DataType_t in) = nullptr;  // integers, or BOOL_8; null: none
+  TypeSet integers = 0;                             // which of them
   UnaryLoop brain = nullptr;  // BFLOAT_16 to BFLOAT_16; null: by way of FLOAT_32
 };
 const UnaryLoops& LoopsOf(UnaryOp op);

@@ -67,10 +67,15 @@ UnaryLoops Cheap() {
   return {PickIsa<Loop<Op, float>>(), kCanStream ? PickIsa<Stream<Op>>() : nullptr};
 }
 
+inline UnaryLoops WithIntegers(UnaryLoops loops, UnaryLoop (*other)(Qnn_DataType_t),
+                               TypeSet types) {
+  loops.other = other;
+  loops.integers = types;
+  return loops;
+}
 template <typename Op>
 UnaryLoops WithIntegers(UnaryLoops loops) {
-  loops.other = ForIntegers<Op>;
-  return loops;
+  return WithIntegers(loops, ForIntegers<Op>, types::kSigned);
 }
 
 }  // namespace qnnrt::unary

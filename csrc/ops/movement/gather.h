@@ -6,6 +6,7 @@ namespace qnnrt {
 
 [[gnu::cold]] OpList ScatterOps();   // ScatterElements, ScatterNd: scatter.cc
 [[gnu::cold]] OpDef OneHotOp();      // one_hot.cc
+[[gnu::cold]] OpDef NonZeroOp();     // non_zero.cc
 [[gnu::cold]] OpDef GridSampleOp();  // resize/grid_sample.cc
 [[gnu::cold]] OpDef RoiAlignOp();    // resize/roi_align.cc
 

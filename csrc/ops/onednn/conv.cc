@@ -1,4 +1,4 @@
-// Conv1d, Conv2d, Conv3d, DepthWiseConv1d, DepthWiseConv2d, TransposeConv2d.
+// Conv1d to Conv3d, DepthWiseConv1d and 2d, TransposeConv2d and 3d.
 #include "ops/conv/conv.h"
 #include "ops/isa.h"
 #include "ops/onednn/shapes.h"

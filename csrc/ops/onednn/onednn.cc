@@ -26,6 +26,7 @@ constexpr Entry kEntries[] = {
     {"DepthWiseConv1d", onednn::MakeConv, onednn::MakeFixedConv},
     {"DepthWiseConv2d", onednn::MakeConv, onednn::MakeFixedConv},
     {"TransposeConv2d", onednn::MakeTransposeConv, onednn::MakeFixedTransposeConv},
+    {"TransposeConv3d", onednn::MakeTransposeConv, onednn::MakeFixedTransposeConv},
     {"FullyConnected", onednn::MakeFullyConnected, onednn::MakeFixedFullyConnected},
     {"MatMul", onednn::MakeMatMul, onednn::MakeFixedMatMul},
     {kIntegerConv2d, nullptr, nullptr, onednn::MakeIntegerConv2d},

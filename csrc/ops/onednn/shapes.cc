@@ -142,6 +142,7 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   for (size_t i = 0; transposed && i < c.spatial; ++i) {
     const int64_t last = (int64_t{in.shape[i + 1]} - 1) * c.strides[i] - c.before[i] + window[i];
     if (c.strides[i] > window[i] || last < out.shape[i + 1]) return std::nullopt;
+    c.after[i] = last - out.shape[i + 1];  // less what the output has as padding of its own
   }
   const bool integers = (TypeBit(in.dtype) & kIntegers) != 0;
   if (!TakesWindows(transposed ? out : in, transposed ? in : out, window, c.strides, c.gaps,

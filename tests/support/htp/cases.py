@@ -48,6 +48,7 @@ def conv() -> list[Spec]:
     no = {"stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
     up = {"stride": u32(2, 2), "pad_amount": pairs((0, 0), (0, 0))}
     line = {"stride": 1, "pad_amount": u32(0, 0)}
+    up3 = {"stride": u32(2, 2, 2), "pad_amount": pairs((0, 0, 0), (0, 0, 0))}
     three = {"stride": u32(1, 1, 1), "pad_amount": pairs((0, 0, 0), (0, 0, 0))}
     return [
         one("Conv2d", (1, 8, 8, 16), (3, 3, 16, 32), (1, 8, 8, 32), True, 3, **two),
@@ -58,6 +59,7 @@ def conv() -> list[Spec]:
         one("DepthWiseConv2d", (1, 9, 9, 16), (3, 3, 1, 16), (1, 5, 5, 16), False, 3, **s2),
         one("TransposeConv2d", (1, 5, 5, 16), (2, 2, 16, 8), (1, 10, 10, 8), True, 3, **up),
         one("Conv3d", (1, 6, 6, 6, 4), (3, 3, 3, 4, 8), (1, 4, 4, 4, 8), True, 4, **three),
+        one("TransposeConv3d", (1, 3, 3, 3, 8), (2, 2, 2, 8, 4), (1, 6, 6, 6, 4), True, 4, **up3),
         one("Conv1d", (1, 9, 8), (3, 8, 16), (1, 7, 16), True, 2, **line),
         one("DepthWiseConv1d", (1, 9, 8), (3, 1, 8), (1, 7, 8), True, 2, **line),
         one("FullyConnected", (4, 64), (32, 64), (4, 32), True, 0),
@@ -324,6 +326,21 @@ def recurrent() -> list[Spec]:
     ]
 
 
+def transforms() -> list[Spec]:
+    angles = [Act((2, 6, 4), -1, 1), Act((2, 6, 4), -1, 1)]
+    specs = [
+        Spec("HadamardTransform", [Act((2, 3, 16))], [(2, 3, 16)]),
+        Spec("HadamardTransform", [Act((1, 1, 5, 64))], [(1, 1, 5, 64)], {"scale": 0.5}),
+        Spec("NonZero", [Act(IMAGE)], [((1024, 4), "i32")]),
+    ]
+    for interleaved, note in ((False, "halves"), (True, "neighbours")):
+        how = {"interleaved": interleaved, "rotary_embedding_dim": np.uint32(8)}
+        for size in (8, 12):
+            x = (2, 3, 6, size)
+            specs.append(Spec("RotaryEmbedding", [Act(x), *angles], [x], how, note=note))
+    return specs
+
+
 def all_specs() -> list[Spec]:
     return [
         *conv(),
@@ -336,4 +353,5 @@ def all_specs() -> list[Spec]:
         *moves(),
         *joins(),
         *recurrent(),
+        *transforms(),
     ]

@@ -63,15 +63,20 @@ TEXTS = {
         "A defect of the simulator: with unsigned 4-bit weights that have a scale for each "
         "channel its results are unrelated to the operands."
     ),
+    "limited sum": (
+        "A sum that is beyond the range of the simulator's intermediate result is cut off before "
+        "it is divided by the root of the size. Here the result is limited once."
+    ),
     "mean": ("In 16 bits the simulator's mean is approximate. Here the mean is rounded once."),
 }
 
 #: (name, op with its form, weights, types): regular expressions that match all of the text.
 RULES = [
-    ("4 bits along channels", r"Conv3d", r"u4 per channel", r".*"),
+    ("4 bits along channels", r"(Transpose)?Conv3d", r"u4 per channel", r".*"),
     ("byte products", r".*(Conv2d|Conv3d|FullyConnected|MatMul|Batchnorm).*", r"[us]16.*", r".*"),
     ("byte products", r"MatMul", r"", r"[us]16"),
     ("low bits", r".*(Conv2d|Conv3d|FullyConnected|MatMul).*", r".*", r"[us]16"),
+    ("limited sum", r"HadamardTransform", r"", r"[us]16"),
     ("approximation", r"Gru", r".*", r"[us]16"),
     ("two roundings", r"GridSample.*|CumulativeSum", r".*", r"[us]16"),
     ("two roundings", r".*SquaredDifference|.*Prelu|Scatter.*multiply.*", r".*", r".*"),

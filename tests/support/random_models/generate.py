@@ -12,7 +12,13 @@ from qnnrt import qnn
 from qnnrt.errors import QnnError
 from qnnrt.model import Model, Node
 
-from . import rules_areas, rules_elementwise, rules_move, rules_products  # noqa: F401
+from . import (  # noqa: F401
+    rules_areas,
+    rules_elementwise,
+    rules_move,
+    rules_products,
+    rules_transform,
+)
 from .growing import RULES, Growing, Unfit
 
 

@@ -182,6 +182,27 @@ def gather(g: OnnxGrowing, op: str) -> Plan:
     return Plan([x, _index(g, index)], {"axis": axis_of(g, g.rank(x), axis)})
 
 
+@rule("RotaryEmbedding")
+def rotary_embedding(g: OnnxGrowing, op: str) -> Plan:
+    batch, heads, places, pairs = g.int(1, 2), g.int(1, 3), g.int(1, 4), g.int(1, 4)
+    rest = g.choice((0, 0, 2))
+    size = 2 * pairs + rest
+    flat = g.chance(0.5)
+    shape = (batch, places, heads * size) if flat else (batch, heads, places, size)
+    x = g.x(("float32", "float16"), 3, 4, fits=lambda s: s == shape, make=lambda: shape)
+    rows = g.choice((None, 5))
+    angles = (batch, places, pairs) if rows is None else (rows, pairs)
+    inputs = [x, *(g.like(x, angles, (-1, 1)) for _ in range(2))]
+    if rows is not None:
+        inputs.append(_index(g, g.rng.integers(0, rows, (batch, places))))
+    attrs = {
+        "interleaved": g.choice((None, 0, 1)),
+        "num_heads": heads if flat else None,
+        "rotary_embedding_dim": 2 * pairs if rest else g.choice((None, 0)),
+    }
+    return Plan(inputs, attrs)
+
+
 @rule("GatherElements")
 def gather_elements(g: OnnxGrowing, op: str) -> Plan:
     x = g.x(ANY, low=1, high=4)

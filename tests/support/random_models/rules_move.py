@@ -316,6 +316,14 @@ def scatter_nd(g: Growing, op: str) -> Plan:
     return Plan([x, index, updates], [g.kind(x)], params, encodings=[g.encoding(x)])
 
 
+@rule("NonZero")
+def non_zero(g: Growing, op: str) -> Plan:
+    x = g.operand(g.types(op), 1, 4)
+    found = int(np.count_nonzero(g.real(x)))
+    room = max(found + g.int(0, 3), 1)
+    return Plan([x], [g.choice(INDICES)], {}, [(room, g.rank(x))])
+
+
 @rule("OneHot")
 def one_hot(g: Growing, op: str) -> Plan:
     depth = g.int(1, 6)

@@ -123,12 +123,12 @@ def conv(g: Growing, op: str) -> Plan:
     return Plan([x, w, *_bias(g, x, w, outputs)], [_out(g, x)], params)
 
 
-@rule("TransposeConv2d")
+@rule("TransposeConv2d", "TransposeConv3d")
 def transpose_conv(g: Growing, op: str) -> Plan:
-    x = _image(g, op, 2)
+    x = _image(g, op, int(op[-2]))
     channels = g.shape(x)[-1]
     kernel, stride, extra, pads = [], [], [], []
-    for size in g.shape(x)[1:3]:
+    for size in g.shape(x)[1:-1]:
         k, s = g.int(1, 4), g.int(1, 3)
         e = g.int(0, s - 1)
         before, after = g.int(0, k - 1), g.int(0, k - 1)

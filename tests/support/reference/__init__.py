@@ -15,12 +15,24 @@ import numpy as np
 from qnnrt.dtypes import is_float
 from qnnrt.model import Model, Node, Tensor
 
-from . import conv, elementwise, matmul, movement, norm, pool, recurrent, reduce, resize  # noqa: F401
+from . import (  # noqa: F401
+    conv,
+    elementwise,
+    matmul,
+    movement,
+    norm,
+    pool,
+    random,
+    recurrent,
+    reduce,
+    resize,
+    transform,
+)
 from .elementwise import cast
 from .registry import OPS
 
 #: The output's shape is the client's choice.
-_SHAPED = ("Resize", "ResizeBilinear", "ResizeNearestNeighbor", "RoiAlign")
+_SHAPED = ("Resize", "ResizeBilinear", "ResizeNearestNeighbor", "RoiAlign", "NonZero")
 #: The output's shape says how its elements lie, or how many dimensions of 1 there are.
 RESHAPED = ("Reshape", "Squeeze", "ExpandDims", "Lstm", "Gru", "Gather", "MatMul")
 

@@ -48,17 +48,19 @@ def conv(n: Node, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None = None) 
     return y if bias is None else y + bias
 
 
-@op("TransposeConv2d")
+@op("TransposeConv2d", "TransposeConv3d")
 def transpose_conv(
     n: Node, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None = None
 ) -> np.ndarray:
     """Every pixel adds its kernel-sized patch to the output; then the pads are cut off."""
-    stride, extra = ints(n, "stride"), ints(n, "output_padding", [0, 0])
+    rank = x.ndim - 2
+    stride, extra = ints(n, "stride"), ints(n, "output_padding", [0] * rank)
     groups = integer(n, "group", 1)
-    full = (np.array(x.shape[1:3]) - 1) * stride + w.shape[:2] + extra
-    y = np.zeros((x.shape[0], *full, w.shape[3] * groups), x.dtype)
-    for tap, pixels in _taps(w, np.ones(2, int), x.shape[1:3], stride):
+    full = (np.array(x.shape[1:-1]) - 1) * stride + w.shape[:-2] + extra
+    y = np.zeros((x.shape[0], *full, w.shape[-1] * groups), x.dtype)
+    for tap, pixels in _taps(w, np.ones(rank, int), x.shape[1:-1], stride):
         y[(slice(None), *pixels)] += _grouped(x, w[tap], groups, 0)
-    (top, bottom), (left, right) = ints(n, "pad_amount").reshape(2, 2)
-    y = y[:, top : full[0] - bottom, left : full[1] - right]
+    pads = ints(n, "pad_amount").reshape(rank, 2)
+    kept = (slice(b, size - e) for (b, e), size in zip(pads, full, strict=True))
+    y = y[(slice(None), *kept)]
     return y if bias is None else y + bias

@@ -135,3 +135,11 @@ def one_hot(n: Node, index: np.ndarray) -> np.ndarray:
     axis %= index.ndim
     ruler = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(index.ndim)])
     return np.where(index == ruler, n.params.get("on_value", 1), n.params.get("off_value", 0))
+
+
+@op("NonZero")
+def non_zero(n: Node, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    places = np.full(shape, -1, np.int64)
+    found = np.argwhere(x)
+    places[: len(found)] = found
+    return places
