@@ -112,6 +112,23 @@ def test_transposed_convolutions(dtype: Any) -> None:
     )
 
 
+@BOTH
+def test_transposed_convolutions_of_volumes(dtype: Any) -> None:
+    x, bias = normal(2, 3, 4, 2, 8, dtype=dtype), normal(12, seed=2, dtype=dtype)
+    params = {
+        "stride": u32(2, 1, 3), "pad_amount": pairs((1, 0, 2), (0, 1, 1)), "group": np.uint32(2),
+        "output_padding": u32(1, 0, 2),
+    }  # fmt: skip
+    weight = normal(3, 2, 2, 8, 6, seed=1, dtype=dtype)
+    plain = {"stride": u32(2, 2, 2), "pad_amount": pairs((0, 0, 0), (0, 0, 0))}
+    relu = [("Relu", {})]
+    against_cpu(
+        case("TransposeConv3d", [x, weight, bias], [(2, 7, 4, 4, 12)], params, then=relu),
+        case("TransposeConv3d", [x, weight[:1, :1, :1]], [(2, 6, 8, 4, 6)], plain),
+        terms=96,
+    )
+
+
 @pytest.mark.slow
 def test_convolutions_of_volumes() -> None:
     x, bias = normal(2, 4, 5, 6, 8), normal(6, seed=2)
