@@ -160,7 +160,8 @@ listed one that passes fails the tests.
     contrib = ", ".join(f"`{name}`" for name in importer.contrib_ops())
     more = [
         "",
-        "Of ONNX Runtime's own operators (domain com.microsoft) those that its quantizer writes:",
+        "Of ONNX Runtime's own operators (domain com.microsoft) those that its quantizer and its",
+        "optimizers write:",
         f"{contrib}.",
     ]
     return [*text.splitlines(), *rows, *more]

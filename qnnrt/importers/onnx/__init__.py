@@ -26,6 +26,8 @@ from ..budget import Budget, Limits
 from ..graph import Edge, finish
 from ..guard import importing, shortened
 from . import (  # noqa: F401  (the modules fill the table of operators)
+    expanded,
+    fused,
     op_activation,
     op_conv,
     op_elementwise,
@@ -38,6 +40,7 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_reduce,
     op_resize,
     op_shape,
+    op_transform,
     patterns,
 )
 from .functions import Key, called, local_functions, needed, subgraph_reads

@@ -21,8 +21,31 @@ _POOL = {
     "kernel_shape!": _INTS, "pads": _INTS, "strides": _INTS,
 }  # fmt: skip
 
+_ACTIVATION = {"activation": _STRING}
+_CONV = {
+    "auto_pad": _STRING, "dilations": _INTS, "group": _INT, "kernel_shape": _INTS, "pads": _INTS,
+    "strides": _INTS, "activation_params": _FLOATS, **_ACTIVATION,
+}  # fmt: skip
+_EPSILON = {"epsilon": _FLOAT}
+_ATTENTION = {
+    "mask_filter_value": _FLOAT, "num_heads!": _INT, "scale": _FLOAT, "unidirectional": _INT,
+}  # fmt: skip
+
 #: Operator -> its inputs ("?" may be left out, "*" repeats the last three), and its attributes.
 _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
+    "Attention": (
+        "input weights bias? mask_index? past? attention_bias? past_sequence_length?",
+        {
+            **_ATTENTION,
+            "do_rotary": _INT,
+            "past_present_share_buffer": _INT,
+            "qkv_hidden_sizes": _INTS,
+            "rotary_embedding_dim": _INT,
+        },
+    ),
+    "BiasAdd": ("X bias skip", {}),
+    "BiasGelu": ("A B", {}),
+    "BiasSplitGelu": ("X bias", {}),
     "DynamicQuantizeLSTM": (
         "X W R B? sequence_lens? h? c? P? W_scale W_zero_point R_scale R_zero_point",
         {
@@ -36,10 +59,54 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
         },
     ),
     "DynamicQuantizeMatMul": ("A B b_scale b_zero_point? bias?", {}),
+    "EmbedLayerNormalization": (
+        (
+            "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma "
+            "beta mask? position_ids?"
+        ),
+        {**_EPSILON, "mask_index_type": _INT},
+    ),
+    "FastGelu": ("X bias?", {}),
+    "FusedConv": ("X W B? Z?", _CONV),
+    "FusedGemm": (
+        "A B C?",
+        {
+            **_ACTIVATION,
+            "activation_alpha": _FLOAT,
+            "activation_beta": _FLOAT,
+            "activation_gamma": _FLOAT,
+            "alpha": _FLOAT,
+            "beta": _FLOAT,
+            "transA": _INT,
+            "transB": _INT,
+        },
+    ),
+    "FusedMatMul": (
+        "A B",
+        {
+            "alpha": _FLOAT,
+            "transA": _INT,
+            "transB": _INT,
+            "transBatchA": _INT,
+            "transBatchB": _INT,
+        },
+    ),
+    "Gelu": ("X", {}),
+    "GroupNorm": (
+        "X gamma beta",
+        {**_EPSILON, "activation!": _INT, "channels_last": _INT, "groups!": _INT},
+    ),
     "MatMulIntegerToFloat": ("A B a_scale b_scale a_zero_point? b_zero_point? bias?", {}),
     "MatMulNBits": (
         "A B scales zero_points? g_idx? bias?",
         {"K!": _INT, "N!": _INT, "accuracy_level": _INT, "bits": _INT, "block_size!": _INT},
+    ),
+    "MultiHeadAttention": (
+        (
+            "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? "
+            "past_sequence_length? cache_indirection?"
+        ),
+        _ATTENTION,
     ),
     "QGemm": (
         "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?",
@@ -67,10 +134,30 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
         "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point",
         {},
     ),
+    "QuickGelu": ("X", {"alpha": _FLOAT}),
+    "RotaryEmbedding": (
+        "input position_ids cos_cache sin_cache",
+        {
+            "interleaved": _INT,
+            "is_packed_batching": _INT,
+            "num_heads": _INT,
+            "rotary_embedding_dim": _INT,
+            "scale": _FLOAT,
+        },
+    ),
+    "SkipLayerNormalization": ("input skip gamma beta? bias?", _EPSILON),
+    "SkipSimplifiedLayerNormalization": ("input skip gamma bias?", _EPSILON),
 }
 
 #: How many outputs a node has; one, where nothing is said.
-_OUTPUTS = {"DynamicQuantizeLSTM": (0, 3)}
+_OUTPUTS = {
+    "Attention": (1, 2),
+    "DynamicQuantizeLSTM": (0, 3),
+    "EmbedLayerNormalization": (1, 3),
+    "MultiHeadAttention": (1, 4),
+    "SkipLayerNormalization": (1, 4),
+    "SkipSimplifiedLayerNormalization": (1, 4),
+}
 
 
 def _spec(op: str, inputs: str, attributes: dict[str, int]) -> Spec:

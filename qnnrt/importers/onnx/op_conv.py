@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..shorthand import u32
-from .common import cast, gather_const, pad_constant, places, strided
+from .common import cast, pad_constant, strided
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
 from .op_matmul import Decode, integers
 from .values import Value, constant
@@ -64,7 +64,7 @@ def _conv(c: Lowering, n: OnnxNode, x: Value, w: Value, decode: Decode, bias: li
     return c.b.reshape(y, out)
 
 
-@lowers("ConvTranspose", to="TransposeConv2d")
+@lowers("ConvTranspose", to="TransposeConv2d, TransposeConv3d")
 def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
     x, w = n.input(0), n.input(1)
     spatial = x.rank - 2
@@ -81,8 +81,6 @@ def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
     if any(d != 1 for d in dilation):
         w = stuffed(c, w, dilation)
         kernel = list(w.shape[2:])
-    if spatial == 3:
-        return _transpose3d(c, n, x, w, group, stride, pads, extra)
     if any(e >= s for e, s in zip(extra, stride, strict=True) if e):
         raise Unsupported(f"output padding {extra} that is not less than the strides {stride}")
     channels = w.shape[1] * group
@@ -93,7 +91,7 @@ def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
     x = c.b.channels_last(x)
     w = c.b.with_perm(w, (*range(2, w.rank), 0, 1))
     y = c.b.op(
-        "TransposeConv2d",
+        "TransposeConv3d" if spatial == 3 else "TransposeConv2d",
         [x, w, *bias_of(c, n)],
         (x.shape[0], channels, *out),
         None,
@@ -123,44 +121,3 @@ def stuffed(c: Lowering, v: Value, steps: list[int]) -> Value:
             v = c.b.reshape(pad_constant(c, v, pads, 0.0), (*before, count * step, *after))
             v = strided(c, v, {axis: (0, (count - 1) * step + 1, 1)})
     return v
-
-
-def _transpose3d(
-    c: Lowering,
-    n: OnnxNode,
-    x: Value,
-    w: Value,
-    group: int,
-    stride: list[int],
-    pads: list[tuple[int, int]],
-    extra: list[int],
-) -> Value:
-    """A transposed convolution as what it is the transpose of: zeros in between, kernel flipped."""
-    kernel = w.shape[2:]
-    for axis in (2, 3, 4):
-        if w.data is not None:
-            w = constant(np.flip(w.data, axis))
-        elif w.shape[axis] > 1:
-            w = gather_const(c, w, places(c, w.shape[axis])[::-1], axis)
-    inner = w.shape[0] // group
-    split = c.b.reshape(w, (group, inner, *w.shape[1:]))
-    turned = c.b.transpose(split, (0, 2, 1, 3, 4, 5))
-    w = c.b.reshape(turned, (group * w.shape[1], inner, *kernel))
-    x = stuffed(c, x, stride)
-    amount = [
-        (k - 1 - b, k - 1 - e + more) for k, (b, e), more in zip(kernel, pads, extra, strict=True)
-    ]
-    x = c.b.channels_last(pad_constant(c, x, [(0, 0), (0, 0), *amount], 0.0))
-    size = [d - k + 1 for d, k in zip(x.shape[2:], kernel, strict=True)]
-    w = c.b.with_perm(w, (2, 3, 4, 1, 0))
-    return c.b.op(
-        "Conv3d",
-        [x, w, *bias_of(c, n)],
-        (x.shape[0], w.shape[0], *size),
-        None,
-        x.perm,
-        stride=u32([1, 1, 1]),
-        pad_amount=u32([(0, 0)] * 3),
-        group=np.uint32(group),
-        dilation=u32([1, 1, 1]),
-    )

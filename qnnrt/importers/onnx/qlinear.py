@@ -29,7 +29,7 @@ BodyFn = Callable[[OnnxNode], onnx.FunctionProto]
 BODIES: dict[tuple[str, str], BodyFn] = {}
 
 
-class _Body:
+class Body:
     """A function under construction. Inputs are called i0, i1, ..."""
 
     def __init__(self, node: OnnxNode) -> None:
@@ -81,7 +81,7 @@ class _Body:
         return helper.make_function(OWN_DOMAIN, self.node.op, inputs, outputs, self.nodes, imports)
 
 
-def _body(domain: str, *ops: str, to: str = "") -> Callable[[BodyFn], BodyFn]:
+def body(domain: str, *ops: str, to: str = "") -> Callable[[BodyFn], BodyFn]:
     """Register the body of `ops`; `to` names their QNN operations for the documentation."""
 
     def register(fn: BodyFn) -> BodyFn:
@@ -93,18 +93,18 @@ def _body(domain: str, *ops: str, to: str = "") -> Callable[[BodyFn], BodyFn]:
     return register
 
 
-@_body("", "QLinearConv", to="Conv2d, DepthWiseConv2d, Conv3d in fixed point")
+@body("", "QLinearConv", to="Conv2d, DepthWiseConv2d, Conv3d in fixed point")
 def _conv(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     inputs = [b.real(0), b.real(3)]
     if n.has(8):
         inputs.append(b.decoded(b.given(8), b.op("Mul", [b.given(1), b.given(4)])))
     return b.proto(b.coded(b.like("Conv", inputs), 6))
 
 
-@_body("", "QLinearMatMul", to="FullyConnected, MatMul in fixed point")
+@body("", "QLinearMatMul", to="FullyConnected, MatMul in fixed point")
 def _matmul(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     product = b.op("MatMul", [b.real(0, axis=-2), b.real(3, axis=-1)])
     return b.proto(b.coded(product, 6))
 
@@ -112,23 +112,23 @@ def _matmul(n: OnnxNode) -> onnx.FunctionProto:
 # ---- ONNX Runtime's contrib operators --------------------------------------------------------
 
 
-@_body(MICROSOFT, "QLinearAdd", "QLinearMul")
+@body(MICROSOFT, "QLinearAdd", "QLinearMul")
 def _binary(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     return b.proto(b.coded(b.op(n.op.removeprefix("QLinear"), [b.real(0), b.real(3)]), 6))
 
 
-@_body(MICROSOFT, "QLinearSigmoid", "QLinearLeakyRelu", "QLinearReduceMean")
+@body(MICROSOFT, "QLinearSigmoid", "QLinearLeakyRelu", "QLinearReduceMean")
 def _unary(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     # The axes of ReduceMean are an attribute, as up to opset 17.
     opset = 13 if n.op == "QLinearReduceMean" else 0
     return b.proto(b.coded(b.like(n.op.removeprefix("QLinear"), [b.real(0)]), 3), opset=opset)
 
 
-@_body(MICROSOFT, "QLinearSoftmax")
+@body(MICROSOFT, "QLinearSoftmax")
 def _softmax(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     y = b.like("Softmax", [b.real(0)], "opset")
     opset, newest = n.integer("opset"), onnx.defs.onnx_opset_version()
     if not 1 <= opset <= newest:
@@ -136,9 +136,9 @@ def _softmax(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(b.coded(y, 3), opset=opset)
 
 
-@_body(MICROSOFT, "QLinearAveragePool", "QLinearGlobalAveragePool")
+@body(MICROSOFT, "QLinearAveragePool", "QLinearGlobalAveragePool")
 def _pool(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     x, rank, last = b.real(0), n.input(0).rank, n.integer("channels_last")
     if rank < 3:
         raise ValueError(f"a pool over an input of shape {list(n.input(0).shape)}")
@@ -150,24 +150,24 @@ def _pool(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(b.coded(y, 3))
 
 
-@_body(MICROSOFT, "QLinearConcat")
+@body(MICROSOFT, "QLinearConcat")
 def _concat(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     if (len(n.inputs) - 2) % 3:
         raise ValueError(f"it has {len(n.inputs)} inputs; three for each part, and two before them")
     parts = [b.real(i) for i in range(2, len(n.inputs), 3)]
     return b.proto(b.coded(b.like("Concat", parts), 0))
 
 
-@_body(MICROSOFT, "QLinearWhere")
+@body(MICROSOFT, "QLinearWhere")
 def _where(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     return b.proto(b.coded(b.op("Where", [b.given(0), b.real(1), b.real(4)]), 7))
 
 
-@_body(MICROSOFT, "QGemm")
+@body(MICROSOFT, "QGemm")
 def _gemm(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     inputs = [b.real(0), b.real(3, axis=0 if n.integer("transB") else 1)]
     if n.has(6):
         scale = b.op("Mul", [b.given(1), b.given(4)])
@@ -178,9 +178,9 @@ def _gemm(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(b.coded(y, 7) if n.has(7) else y)
 
 
-@_body(MICROSOFT, "DynamicQuantizeMatMul")
+@body(MICROSOFT, "DynamicQuantizeMatMul")
 def _dynamic_matmul(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     codes, scale, zero = "codes", "scale", "zero"
     b.nodes.append(helper.make_node("DynamicQuantizeLinear", [b.given(0)], [codes, scale, zero]))
     if n.input(2).rank < 2:
@@ -190,14 +190,14 @@ def _dynamic_matmul(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(b.op("Add", [y, b.given(4)]) if n.has(4) else y)
 
 
-@_body(MICROSOFT, "DynamicQuantizeLSTM")
+@body(MICROSOFT, "DynamicQuantizeLSTM")
 def _dynamic_lstm(n: OnnxNode) -> onnx.FunctionProto:
     """An LSTM with weights of 8 bits; what they are multiplied with stays float.
 
     ONNX Runtime quantizes the input, and the state in each step, to spare products: an error that
     the model does not ask for. Its weights are transposed: [directions, I, 4 * H].
     """
-    b = _Body(n)
+    b = Body(n)
 
     def decoded(index: int, scale: int) -> str:
         shape = n.input(index).shape
@@ -226,10 +226,10 @@ def _dynamic_lstm(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(*outputs)
 
 
-@_body(MICROSOFT, "MatMulNBits")
+@body(MICROSOFT, "MatMulNBits")
 def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
     """Weights of few bits in blocks, two or more of them in a byte, beside activations in float."""
-    b = _Body(n)
+    b = Body(n)
     if n.has(4):
         raise Unsupported("weights in another order (g_idx)")
     given = [n.const_input(i, what) for i, what in ((1, "B"), (2, "scales"), (3, "zero_points"))]
@@ -266,9 +266,9 @@ def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
     return np.asarray(parts.reshape(*data.shape[:-1], -1))
 
 
-@_body(MICROSOFT, "MatMulIntegerToFloat")
+@body(MICROSOFT, "MatMulIntegerToFloat")
 def _matmul_to_float(n: OnnxNode) -> onnx.FunctionProto:
-    b = _Body(n)
+    b = Body(n)
     if math.prod(n.input(2).shape) == 1 and n.input(3).rank < 2:
         y = b.scaled([b.given(i) for i in (0, 1, 4, 5)], [b.given(2), b.given(3)])
     else:

@@ -35,8 +35,11 @@ Runner = Callable[[Model, dict[str, np.ndarray]], dict[str, np.ndarray]]
 PARAMETERS: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,),
     "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
     "ConstantOfShape": (0,),
+    "CumProd": (1,),
     "CumSum": (1,),
+    "DFT": (1, 2),
     "CastLike": (1,),
     "Compress": (1,),
     "ConvInteger": (2, 3),
@@ -46,6 +49,8 @@ PARAMETERS: dict[str, tuple[int, ...]] = {
     "If": (0,),
     "OneHot": (1, 2),
     "MatMulInteger": (2, 3),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
     "Pad": (1, 2, 3),
     "QLinearConv": (1, 2, 4, 5, 6, 7),
     "QLinearMatMul": (1, 2, 4, 5, 6, 7),
@@ -54,6 +59,7 @@ PARAMETERS: dict[str, tuple[int, ...]] = {
     "Reshape": (1,),
     "Resize": (1, 2, 3),
     "ReverseSequence": (1,),
+    "STFT": (1, 3),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "Squeeze": (1,),
@@ -84,12 +90,11 @@ EXCLUDED_OPS: dict[str, str] = {
         "classical machine learning (domain ai.onnx.ml)",
     ),
     **dict.fromkeys(
-        ("BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
+        ("BitCast", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
         "QNN has no operations on bits",
     ),
     **dict.fromkeys(("NonMaxSuppression", "NonZero", "Unique"), "the shape depends on the data"),
     **dict.fromkeys(("LinearAttention", "Loop", "Scan"), "control flow"),
-    **dict.fromkeys(("Bernoulli",), "random numbers"),
     **dict.fromkeys(
         (
             "OptionalGetElement", "SequenceInsert", "SequenceMap",
@@ -106,8 +111,7 @@ EXCLUDED_OPS: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "Col2Im", "CumProd", "DFT", "DeformConv", "Det", "ImageDecoder", "MaxUnpool",
-            "MelWeightMatrix", "STFT", "TensorScatter",
+            "Det", "ImageDecoder",
         ),
         "no QNN operation corresponds to it yet",
     ),
@@ -115,6 +119,10 @@ EXCLUDED_OPS: dict[str, str] = {
 
 #: Pattern of case names -> why. Every case that it fits has to be refused or fail.
 EXCLUDED: dict[str, str] = {
+    "test_bernoulli*": "random numbers",
+    # What has to be 0 is 2e-7 there, at a tolerance of 1e-7; here it is 3e-15.
+    "test_dft_inverse": "the expected result has a larger error than its tolerance",
+    "test_dft_inverse_opset19": "the expected result has a larger error than its tolerance",
     "test_batchnorm_*_training_mode": "training",
     "test_training_dropout_[dm]*": "training",
     "test_training_dropout": "training",
