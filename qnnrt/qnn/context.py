@@ -205,6 +205,11 @@ class Context(ContextBase):
             graphs.append(graph)
         return graphs
 
+    @property
+    def graph_names(self) -> tuple[str, ...]:
+        """Names of the graphs out of a binary or a model library, as far as they are known."""
+        return tuple(self._graphs or ())
+
     def described(self, name: str) -> BinaryGraph:
         """What a graph out of a binary or a model library takes and gives.
 
