@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import qnnrt
-from qnnrt.cli.paths import INCLUDE_DIR, LIB_DIR
+from qnnrt.cli.paths import CMAKE_DIR, INCLUDE_DIR, LIB_DIR, PKGCONFIG_DIR
 from support.building import WARNINGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +61,12 @@ def test_library_package_and_change_log_have_one_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest is not None
-    assert {project["version"], newest[1]} == {qnnrt.__version__}
+    cmake = re.search(r'VERSION "(.*)"', (CMAKE_DIR / "qnnrtConfigVersion.cmake").read_text())
+    pkg_config = re.search(r"^Version: (.*)$", (PKGCONFIG_DIR / "qnnrt.pc").read_text(), re.M)
+    assert cmake is not None
+    assert pkg_config is not None
+    found = {project["version"], newest[1], cmake[1], pkg_config[1]}
+    assert found == {qnnrt.__version__}
 
 
 def test_the_library_exports_exactly_the_documented_symbols() -> None:

@@ -280,7 +280,13 @@ def test_the_demo_network_is_the_published_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "inside"), [("lib-dir", "libQnnCpu.so"), ("include-dir", "qnnrt/qnn.h")]
+    ("command", "inside"),
+    [
+        ("lib-dir", "libQnnCpu.so"),
+        ("include-dir", "qnnrt/qnn.h"),
+        ("cmake-dir", "qnnrtConfig.cmake"),
+        ("pkgconfig-dir", "qnnrt.pc"),
+    ],
 )
 def test_paths_lead_to_the_files(command: str, inside: str, capsys: Capture) -> None:
     assert main([command]) == 0

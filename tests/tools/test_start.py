@@ -17,7 +17,7 @@ from support.outside import interruptible
 COMMANDS = (
     *("info", "run", "bench", "demo", "context-binary-generator", "context-binary-utility"),
     *("inspect", "net-run", "throughput-net-run", "profile-viewer", "platform-validator"),
-    *("lib-dir", "include-dir", "sdk-root"),
+    *("lib-dir", "include-dir", "cmake-dir", "pkgconfig-dir", "sdk-root"),
 )
 #: Killed by SIGINT, for which a shell says 130, too; or by KeyboardInterrupt, while it works.
 INTERRUPTED = (-signal.SIGINT, 130)
