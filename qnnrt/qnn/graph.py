@@ -50,8 +50,6 @@ _MEM_TYPES: Final = {
 
 def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]:
     """``ml_dtypes.int4`` and ``uint4`` as what carries them: 8 bits of which 4 are used."""
-    if quantization is None:
-        return dtype, data, quantization
     name = getattr(dtype, "name", getattr(dtype, "__name__", dtype))
     if name not in ("int4", "uint4"):
         return dtype, data, quantization
@@ -115,8 +113,9 @@ class Graph(Owner):
         Raises:
             TensorError: the backend does not take it.
         """
-        dtype, data, quantization = _four_bits(dtype, data, quantization)
-        code = data_type(dtype, quantized=quantization is not None)
+        if quantization is not None:
+            dtype, data, quantization = _four_bits(dtype, data, quantization)
+        code = data_type(dtype, quantization is not None)
         kind = choice("type", type, TENSOR_TYPES)
         if isinstance(data, np.ndarray) and not self._takes_strides(data, shape, code):
             data = np.ascontiguousarray(data)

@@ -17,7 +17,9 @@ Tensor: TypeAlias = _core.Tensor
 def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
     """Op parameters as ``_core.Op`` takes them; ``make`` turns an array into a static tensor."""
     for name, value in (params or {}).items():
-        if isinstance(value, _core.Tensor):
+        if isinstance(value, np.generic):
+            yield (name, data_type(value.dtype), value.item())
+        elif isinstance(value, _core.Tensor):
             yield (name, value)
         elif isinstance(value, (np.ndarray, list, tuple)):
             array = np.asarray(value)
@@ -40,9 +42,7 @@ def static_tensor(name: str, array: np.ndarray) -> Tensor:
 
 
 def _scalar(value: Any) -> tuple[int, Any]:
-    """QNN data type and value of a scalar parameter."""
-    if isinstance(value, np.generic):
-        return data_type(value.dtype), value.item()
+    """QNN data type and value of a scalar parameter that is not numpy's."""
     if isinstance(value, bool):
         return data_type("bool"), value
     if isinstance(value, int):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
@@ -54,7 +55,7 @@ class BoundTensor:
         self.shape: tuple[int, ...] = () if tensor.scalar else tuple(tensor.shape)
         self.dtype: np.dtype[Any] = np.dtype(tensor.dtype)
         self.quantization = tensor.quantization
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.nbytes = math.prod(map(int, self.shape)) * self.dtype.itemsize
         self.io = io
         self.prepare = prepare
         self._code = data_type_of(tensor)

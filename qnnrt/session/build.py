@@ -36,7 +36,11 @@ def add_model(
         scalar: the shape of a tensor without dimensions: () or (1,).
     """
     types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(model.outputs, "app_read")
-    used = {n for node in model.nodes for n in (*node.inputs, *node.outputs) if n}
+    used: set[str] = set()
+    for node in model.nodes:
+        used.update(node.inputs)
+        used.update(node.outputs)
+    used.discard("")
     for name in (*model.inputs, *model.outputs, *sorted(used - types.keys())):
         t = model.tensors[name]
         kind = types.get(name, "native" if t.data is None else "static")
@@ -54,8 +58,8 @@ def add_model(
         graph.add_node(
             node.name,
             node.type,
-            [tensors[n] if n else None for n in node.inputs],
-            [tensors[n] if n else None for n in node.outputs],
+            [tensors.get(n) for n in node.inputs],  # "" is left out
+            [tensors.get(n) for n in node.outputs],
             node.params,
         )
 
