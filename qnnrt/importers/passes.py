@@ -25,13 +25,14 @@ def run(graph: Graph) -> None:
 
 def drop_dead(graph: Graph) -> None:
     """Operations of which no output is needed."""
-    needed = set(graph.outputs)
+    needed: set[Edge | None] = set(graph.outputs)
     dropped: set[int] = set()
     for op in reversed(graph.ops):
-        if not needed.isdisjoint(op.outputs):
-            needed.update(e for e in op.inputs if e is not None)
-        else:
+        if needed.isdisjoint(op.outputs):
             dropped.add(id(op))
+        else:
+            needed.update(op.inputs)
+            needed.discard(None)
     if dropped:
         graph.keep(dropped)
 
@@ -114,15 +115,20 @@ _ANY_FLOAT = {
 _DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 
 
+def _doubles(edges: list[Edge | None]) -> bool:
+    for edge in edges:  # noqa: SIM110 (a generator for each operation takes longer)
+        if edge is not None and edge.dtype == _DOUBLE:
+            return True
+    return False
+
+
 def narrow_doubles(graph: Graph) -> None:
     """QNN computes in 32 bits at most: other operations on doubles are put between casts."""
     ops: list[Op] = []
     wide_of: dict[Edge, Edge] = {}  # a double -> the single that it was widened from
     narrow_of: dict[Edge, Edge] = {}
     for op in graph.ops:
-        if op.type in _ANY_FLOAT or not any(
-            e is not None and e.dtype == _DOUBLE for e in (*op.inputs, *op.outputs)
-        ):
+        if op.type in _ANY_FLOAT or not (_doubles(op.inputs) or _doubles(op.outputs)):
             ops.append(op)
             continue
         for i, edge in enumerate(op.inputs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from .budget import Budget
@@ -28,16 +29,12 @@ class Graph:
         # Every pass, and every round of one that goes over the graph again, comes by here.
         self.budget.check_time()
         self.producer = {e: op for op in self.ops for e in op.outputs if e is not None}
-        consumers: dict[Edge, list[Op]] = {}
+        consumers: defaultdict[Edge, list[Op]] = defaultdict(list)
         for op in self.ops:
             for edge in op.inputs:
-                if edge is None:
-                    continue
-                if edge in consumers:
+                if edge is not None:
                     consumers[edge].append(op)
-                else:
-                    consumers[edge] = [op]
-        self.consumers = consumers
+        self.consumers = dict(consumers)
 
     def only_consumer(self, edge: Edge | None) -> Op | None:
         """The one operation that reads `edge`, when nothing else needs it."""

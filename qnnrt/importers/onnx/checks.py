@@ -195,16 +195,12 @@ def _number(kind: Any) -> int:
 def attributes_of(node: Written) -> dict[str, object]:
     """Name -> value of a node's attributes, whatever its operator. Raises `ValueError`."""
     found: dict[str, object] = {}
-    for attribute in node.attribute:
-        try:
-            name, reference = attribute.name, attribute.ref_attr_name
-        except UnicodeDecodeError:
-            raise ValueError("the name of an attribute is not UTF-8") from None
+    for attribute, name in zip(node.attribute, node.names, strict=True):
         if not name:
             raise ValueError("an attribute has no name")
         if name in found:
             raise ValueError(f"it has the attribute {_short(name)} twice")
-        if reference:
+        if attribute.ref_attr_name:
             raise ValueError(f"attribute {_short(name)} refers to one of a function it is not in")
         field = _FIELDS.get(attribute.type)
         if field is None:

@@ -88,7 +88,7 @@ def evaluated(node: OnnxNode, inputs: Given, budget: Budget) -> Arrays | None:
         for inferred in node.types:
             if inferred is not None:
                 budget.array(*inferred)
-    narrow = any(x is not None and x.dtype.name == "bfloat16" for x in inputs) and all(node.types)
+    narrow = any(x is not None and _is_narrow(x.dtype) for x in inputs) and all(node.types)
     found = EVALUATORS[node.op](node, _widened(inputs, budget) if narrow else inputs, budget)
     if found is None:
         return None
@@ -101,11 +101,15 @@ def evaluated(node: OnnxNode, inputs: Given, budget: Budget) -> Arrays | None:
     return [np.asarray(x) for x in outputs[: len(node.outputs)]]
 
 
+def _is_narrow(dtype: np.dtype) -> bool:
+    return dtype.itemsize == 2 and dtype.name == "bfloat16"
+
+
 def _widened(inputs: Given, budget: Budget) -> Given:
     """With float32 for bfloat16, in which numpy's functions sum as it is stored."""
     wide = []
     for x in inputs:
-        if x is not None and x.dtype.name == "bfloat16":
+        if x is not None and _is_narrow(x.dtype):
             budget.array(x.shape, np.dtype(np.float32))
             x = x.astype(np.float32)
         wide.append(x)

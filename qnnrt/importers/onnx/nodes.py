@@ -116,7 +116,7 @@ class OnnxNode:
 
     def integers(self, name: str) -> list[int] | None:
         value: Any = self.attrs.get(name)
-        return None if value is None else [int(v) for v in value]
+        return None if value is None else list(value)
 
     def const_input(self, index: int, what: str) -> np.ndarray | None:
         """The value of an input that QNN takes as a parameter; None when it is omitted."""

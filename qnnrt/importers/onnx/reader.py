@@ -133,7 +133,7 @@ def _check(model: onnx.ModelProto, nodes: list[Written], where: str) -> None:
         names += (node.name, node.op_type, node.domain)
         names += node.input
         names += node.output
-        names += [a.name for a in node.attribute]
+        names += node.names
     _check_each(names, where)
     _check_names(model.graph, nodes, where)
 

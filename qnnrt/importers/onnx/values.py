@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -62,7 +62,7 @@ class Value:
     held: np.ndarray | Coded | None = None  # in logical order
     base: Value | None = None
     of: Value | None = None
-    statics: dict[tuple[Perm, Shape], Edge] = field(default_factory=dict)
+    statics: dict[tuple[Perm, Shape], Edge] | None = None  # of a constant, made so far
 
     @property
     def rank(self) -> int:
@@ -89,7 +89,8 @@ class Value:
 
 
 def constant(array: np.ndarray) -> Value:
-    return Value(tuple(array.shape), array.dtype, perm=identity(array.ndim), held=array)
+    shape = array.shape
+    return Value(shape, array.dtype, None, identity(len(shape)), array)
 
 
 def coded_constant(coded: Coded) -> Value:
@@ -99,7 +100,7 @@ def coded_constant(coded: Coded) -> Value:
 
 def uniform(x: np.ndarray) -> bool:
     """Is it one element in memory, whatever its shape?"""
-    if x.size == 0 or (x.size > 1 and 0 not in x.strides):
+    if x.size == 0 or (x.size > 1 and 0 not in x.strides):  # as nearly all are
         return False
     return all(s == 0 or d == 1 for d, s in zip(x.shape, x.strides, strict=True))
 
@@ -177,43 +178,51 @@ class Builder:
     ) -> Value:
         """One operation with one output of logical `shape`, held in order `perm`."""
         shape = tuple(map(int, shape))
-        if dtype is None:
-            dtype = next(v.dtype for v in inputs if v is not None)
+        first = next(v.dtype for v in inputs if v is not None)
+        dtype = first if dtype is None else np.dtype(dtype)
         perm = identity(len(shape)) if perm is None else perm
         edges = [None if v is None else v.edge or self.edge(v) for v in inputs]
-        held = permuted(shape, perm) or (1,)
-        (out,) = self.raw(type_, edges, [(held, np.dtype(dtype))], params)
+        self.budget.step()
+        out = Edge(permuted(shape, perm) or (1,), dtype)
+        self.ops.append(Op(type_, edges, [out], params, self.scope))
         return Value(shape, dtype, out, perm)
 
     def edge(self, v: Value) -> Edge:
         """The tensor that holds `v`, in the order that `v.perm` says."""
-        if v.is_const:
+        if v.held is not None:
             return self._static(v)
         if v.base is not None:
             raise AssertionError("a pending reshape has no tensor; call real() or plain() first")
         return cast(Edge, v.edge)
 
     def _static(self, v: Value) -> Edge:
+        if v.statics is None:
+            v.statics = {}
         key = (v.perm, v.shape)
-        if key not in v.statics and v.coded is not None:
-            v.statics[key] = self._decoded(v.coded, v.perm)
-        if key not in v.statics:
-            data = v.const.transpose(v.perm)
-            if not data.flags.c_contiguous:
-                self.budget.array(data.shape, data.dtype)
-            # A session copies it: until then it lies as the file has it.
-            if uniform(data) and data.nbytes > 256:
-                data = np.broadcast_to(one_of(data), physical(data.shape))
-            else:
-                data = data.reshape(physical(data.shape))
-            if data.nbytes > 256:
-                v.statics[key] = Edge(tuple(data.shape), data.dtype, data)
-            else:
-                small = (data.tobytes(), tuple(data.shape), data.dtype.str)
-                if small not in self._small:
-                    self._small[small] = Edge(tuple(data.shape), data.dtype, data)
-                v.statics[key] = self._small[small]
-        return v.statics[key]
+        found = v.statics.get(key)
+        if found is None:
+            coded = v.coded
+            found = self._laid_out(v) if coded is None else self._decoded(coded, v.perm)
+            v.statics[key] = found
+        return found
+
+    def _laid_out(self, v: Value) -> Edge:
+        data = v.const
+        if v.perm != identity(data.ndim):
+            data = data.transpose(v.perm)
+        if not data.flags.c_contiguous:
+            self.budget.array(data.shape, data.dtype)
+        # A session copies it: until then it lies as the file has it.
+        if data.nbytes > 256 and uniform(data):
+            data = np.broadcast_to(one_of(data), data.shape)
+        if not data.shape:
+            data = data.reshape(1)
+        if data.nbytes > 256:
+            return Edge(data.shape, data.dtype, data)
+        small = (data.tobytes(), data.shape, data.dtype.str)
+        if small not in self._small:
+            self._small[small] = Edge(data.shape, data.dtype, data)
+        return self._small[small]
 
     def _decoded(self, coded: Coded, perm: Perm) -> Edge:
         """The integers as a tensor and a Dequantize behind it."""
@@ -227,12 +236,12 @@ class Builder:
 
     def with_perm(self, v: Value, perm: Perm) -> Value:
         """`v` held in order `perm`."""
-        if v.is_const:
-            return (
-                v
-                if v.perm == perm
-                else Value(v.shape, v.dtype, perm=perm, held=v.held, statics=v.statics)
-            )
+        if v.held is not None:
+            if v.perm == perm:
+                return v
+            if v.statics is None:
+                v.statics = {}
+            return Value(v.shape, v.dtype, perm=perm, held=v.held, statics=v.statics)
         if v.base is not None:
             if perm == identity(v.rank):
                 base = self.with_perm(v.base, identity(v.base.rank))

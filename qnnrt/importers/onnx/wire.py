@@ -72,10 +72,18 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int
     """The fields of a message: number, kind, and where field, value and end are."""
     while at < end:
         begin = at
-        tag, at = _varint(data, at, end)
+        tag = data[at]  # of one byte nearly always, and sizes often
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = _varint(data, at, end)
         number, kind = tag >> 3, tag & 7
         if kind == _BYTES:
-            size, at = _varint(data, at, end)
+            size = data[at] if at < end else 0x80
+            if size < 0x80:
+                at += 1
+            else:
+                size, at = _varint(data, at, end)
             stop = at + size
         elif kind == _VARINT:
             stop = _varint(data, at, end)[1]

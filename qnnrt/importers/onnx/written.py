@@ -15,14 +15,15 @@ class Written:
     """A node of a graph, a function or a branch. The names are those of the message.
 
     Attributes:
+        names: of the attributes.
         name: may be changed, as may `output`: the message is the caller's.
         graphs, tensors: what its attributes hold, by field, not by what they say that they are:
             whoever reads another field is safe, too.
     """
 
     __slots__ = (
-        "attribute", "domain", "graphs", "input", "name", "op_type", "output", "overload", "proto",
-        "tensors",
+        "attribute", "domain", "graphs", "input", "name", "names", "op_type", "output", "overload",
+        "proto", "tensors",
     )  # fmt: skip
 
     def __init__(self, proto: onnx.NodeProto) -> None:
@@ -36,7 +37,9 @@ class Written:
         self.attribute: list[onnx.AttributeProto] = list(proto.attribute)
         self.graphs: list[onnx.GraphProto] = []
         self.tensors: list[onnx.TensorProto] = []
+        self.names: list[str] = []
         for attr in self.attribute:
+            self.names.append(attr.name)
             parts(attr, self.graphs, self.tensors)
 
 
@@ -50,8 +53,8 @@ def parts(
         graphs.append(attr.g)
     if attr.HasField("sparse_tensor"):
         tensors += (attr.sparse_tensor.values, attr.sparse_tensor.indices)
-    tensors.extend(attr.tensors)
-    graphs.extend(attr.graphs)
+    tensors += attr.tensors
+    graphs += attr.graphs
     for sparse in attr.sparse_tensors:
         tensors += (sparse.values, sparse.indices)
 
