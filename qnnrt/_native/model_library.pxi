@@ -107,6 +107,8 @@ cdef class Composition:
                 self._plan = None
         if LogSink.Get().pending():
             _drain_log()
+        if code != 0:
+            self._graphs = NULL  # a failed call has promised nothing about it
         if code != 0 or self._failure is not None:
             self._fail(code)
         self.graphs = self._described()

@@ -159,7 +159,11 @@ extern "C" __attribute__((visibility("default"))) ModelError_t QnnModel_composeG
   for (const char* name : kGraphs) {
     Graph graph(qnn, context, name);
     Compose(graph, name);
-    if (graph.error != MODEL_NO_ERROR) return graph.error;
+    if (graph.error != MODEL_NO_ERROR) {  // what failed hands out nothing
+      for (uint32_t i = 0; i < *count; ++i, --live) Graph::Free((*graphs)[i]);
+      delete[] * graphs;
+      return graph.error;  // with *graphs as it is: nobody may look at it
+    }
     (*graphs)[(*count)++] = graph.Info();
     ++live;
   }

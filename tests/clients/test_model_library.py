@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,18 @@ def test_what_the_library_handed_out_is_given_back_when_the_context_ends(two: Pa
     with pytest.raises(ValueError, match=r"2 graphs, say which: 'conv', 'fixed'"):
         qnnrt.Session(two)
     assert count() == before
+
+
+def test_threads_compose_one_after_the_other(two: Path) -> None:
+    def work(number: int) -> np.ndarray:
+        with session(two) as s:
+            return np.array(s.run({"x": FLOATS * number})["y"])
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(8)))
+    for number, y in enumerate(found):
+        wanted = expected(conv_model(), {"x": FLOATS * number}, "htp")["y"]
+        np.testing.assert_array_equal(y, wanted)
 
 
 def test_composing_by_hand(two: Path) -> None:
@@ -340,7 +353,7 @@ def test_code_is_loaded_from_nothing_that_is_not_named_a_library(
 def test_a_node_that_the_backend_refuses_is_named_with_the_librarys_error(tmp_path: Path) -> None:
     model = relu_model((2, 8))
     model.nodes[0] = Node("odd one", "NoSuchOp", ["x"], ["y"])
-    path = library(tmp_path, [model])
+    path = library(tmp_path, [add_model(), model])  # the first one is whole
     with pytest.raises(qnnrt.QnnError) as caught:
         qnnrt.Session(path, "htp")
     text = str(caught.value)
