@@ -50,8 +50,9 @@ NO_KERNEL = {
     },
 }  # fmt: skip
 NEVER = {
-    "ADD_N", "ATAN2", "BUCKETIZE", "CEIL", "COS", "CUMSUM", "FLOOR", "L2_POOL_2D",
-    "LOCAL_RESPONSE_NORMALIZATION", "POW", "ROUND", "SEGMENT_SUM", "SIGN", "SIN", "SQUARE",
+    "ADD_N", "ATAN2", "BUCKETIZE", "CEIL", "CONV_3D_TRANSPOSE", "COS", "CUMSUM", "FLOOR",
+    "L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "POW", "ROUND", "SEGMENT_SUM", "SIGN", "SIN",
+    "SQUARE",
 }  # fmt: skip
 #: LiteRT's kernels take the integers as they are, or fill with the integer 0.
 PLAIN_INTEGERS = {"FLOOR_DIV", "FLOOR_MOD", "MATRIX_DIAG", "NEG", "SCATTER_ND"}

@@ -159,29 +159,36 @@ void Conv3d(Node& n) {
         n.Fused(n.Op("Conv3d", inputs, out, {found.Stride(), found.Padding(), found.Dilation()})));
 }
 
-// The gradient of a convolution, from the wanted output size, which gives the padding.
-void TransposeConv(Node& n) {
+// The gradient of a convolution, from the wanted output size, which gives the padding. `kernel`:
+// the dimension of the weights that the window begins at, `outputs` that of the outputs; `order`
+// brings the weights to QNN's.
+void TransposeConv(Node& n, const char* type, size_t spatial, size_t kernel, int outputs,
+                   const std::vector<uint32_t>& order) {
   const std::vector<int64_t> wanted = n.Ints(0, "the output shape");
-  const Value x = n.In(2, 4), w = Weights(n, 1, x, 4);
-  const uint32_t outputs = w.dims[0];
-  if (wanted.size() != 4 || wanted[0] != x.dims[0] || wanted[3] != outputs ||
-      w.dims[3] != x.dims[3])
+  const int rank = static_cast<int>(spatial) + 2;
+  const Value x = n.In(2, rank), w = Weights(n, 1, x, rank);
+  const uint32_t count = w.dims[static_cast<size_t>(outputs)];
+  if (wanted.size() != spatial + 2 || wanted[0] != x.dims[0] || wanted.back() != count ||
+      w.dims.back() != x.dims.back())
     Damaged("%s and weights %s to another output shape", Text(x.dims).c_str(),
             Text(w.dims).c_str());
-  const Dims out = {Dim(wanted[0]), Dim(wanted[1]), Dim(wanted[2]), Dim(wanted[3])};
-  const int64_t strides[2] = {n.Integer("StrideH"), n.Integer("StrideW")};
+  Dims out;
+  for (const int64_t size : wanted) out.push_back(Dim(size));
   const bool same = n.Integer("Padding") == kPaddingSame;
   std::vector<uint32_t> stride, pads, extra;
-  for (int d = 0; d < 2; ++d) {
-    const int64_t size = x.dims[1 + d], kernel = w.dims[1 + d], step = strides[d];
+  for (size_t d = 0; d < spatial; ++d) {
+    const std::string axis(1, "DHW"[3 - spatial + d]);
+    const int64_t size = x.dims[1 + d], taps = w.dims[kernel + d];
+    const int64_t step = n.Integer(("Stride" + axis).c_str());
     if (out[1 + d] < 1 || step < 1 || step > INT32_MAX)
       Damaged("an output of %s with a stride of %lld", Text(out).c_str(),
               static_cast<long long>(step));
+    if (spatial == 3 && n.Integer(("Dilation" + axis + "Factor").c_str(), 1) != 1)
+      Unsupported("a dilation");
     // Only what is cut in front is defined by the padding; behind, the output size cuts. SAME, of
     // the convolution whose gradient this is.
-    const int64_t before =
-        same ? Window(out[1 + d], kernel, step, 1, kPaddingSame).second.first : 0;
-    const int64_t after = (size - 1) * step + kernel - before - out[1 + d];
+    const int64_t before = same ? Window(out[1 + d], taps, step, 1, kPaddingSame).second.first : 0;
+    const int64_t after = (size - 1) * step + taps - before - out[1 + d];
     if (-after >= step)
       Unsupported("%u outputs, which %lld inputs in steps of %lld do not reach", out[1 + d],
                   static_cast<long long>(size), static_cast<long long>(step));
@@ -189,12 +196,17 @@ void TransposeConv(Node& n) {
     pads.insert(pads.end(), {Dim(before), Dim(std::max<int64_t>(after, 0))});
     extra.push_back(Dim(std::max<int64_t>(-after, 0)));
   }
-  std::vector<Value> inputs = {x, n.Transpose(w, {1, 2, 3, 0})};
-  AddBias(n, 3, x, w, 0, outputs, &inputs);
-  n.Set(0, n.Fused(n.Op("TransposeConv2d", inputs, out,
-                        {U32s("stride", stride), U32s("pad_amount", pads, {2, 2}),
+  std::vector<Value> inputs = {x, n.Transpose(w, order)};
+  AddBias(n, 3, x, w, outputs, count, &inputs);
+  n.Set(0, n.Fused(n.Op(type, inputs, out,
+                        {U32s("stride", stride),
+                         U32s("pad_amount", pads, {static_cast<uint32_t>(spatial), 2}),
                          U32s("output_padding", extra)})));
 }
+
+void TransposeConv2d(Node& n) { TransposeConv(n, "TransposeConv2d", 2, 1, 0, {1, 2, 3, 0}); }
+// Weights are [kD, kH, kW, Cout, Cin].
+void TransposeConv3d(Node& n) { TransposeConv(n, "TransposeConv3d", 3, 0, 3, {0, 1, 2, 4, 3}); }
 
 Value Pool(Node& n, const char* type, const Value& x) {
   const int64_t kernel_h = n.Integer("FilterHeight"), kernel_w = n.Integer("FilterWidth");
@@ -266,9 +278,10 @@ std::vector<Operator> ConvOperators() {
       {9, "FULLY_CONNECTED", FullyConnected, "FullyConnected, MatMul", "FullyConnectedOptions"},
       {12, "L2_POOL_2D", L2Pool, "PoolAvg2d, ElementWiseSquareRoot", "Pool2DOptions", floats},
       {17, "MAX_POOL_2D", MaxPool, "PoolMax2d", "Pool2DOptions"},
-      {67, "TRANSPOSE_CONV", TransposeConv, "TransposeConv2d", "TransposeConvOptions"},
+      {67, "TRANSPOSE_CONV", TransposeConv2d, "TransposeConv2d", "TransposeConvOptions"},
       {126, "BATCH_MATMUL", BatchMatMul, "MatMul", "BatchMatMulOptions"},
       {132, "CONV_3D", Conv3d, "Conv3d", "Conv3DOptions"},
+      {141, "CONV_3D_TRANSPOSE", TransposeConv3d, "TransposeConv3d", "Conv3DOptions"},
   };
 }
 

@@ -94,6 +94,22 @@ def conv_cases() -> Iterator[Case]:
         )
 
 
+def transpose_conv_3d_cases() -> Iterator[Case]:
+    for stride, kernel, padding in itertools.product((1, 2), (1, 2, 3), (SAME, VALID)):
+        size = 3 * stride if padding == SAME else 2 * stride + max(kernel, stride)
+        if padding == VALID and kernel < stride:
+            size = 2 * stride + kernel
+        steps = {f"stride{axis}": stride for axis in "DHW"}
+        spread = {f"dilation{axis}Factor": 1 for axis in "DHW"}
+        shape = k([1, size, size, size, 4])
+        yield Case(
+            "CONV_3D_TRANSPOSE",
+            [shape, w(kernel, kernel, kernel, 4, 2), x(1, 3, 3, 3, 2)],
+            "Conv3DOptions",
+            {"padding": padding, **steps, **spread},
+        )
+
+
 def transpose_conv_cases() -> Iterator[Case]:
     for stride, kernel, bias in itertools.product((1, 2, 3), (1, 2, 3, 4, 5), (False, True)):
         for padding in (SAME, VALID):
@@ -314,6 +330,7 @@ def cases() -> list[Case]:
     for group in (
         conv_cases,
         transpose_conv_cases,
+        transpose_conv_3d_cases,
         pool_cases,
         matmul_cases,
         binary_cases,
