@@ -126,6 +126,10 @@ def pad_constant(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: 
     pads = [(max(b, 0), max(e, 0)) for b, e in pads]
     if not any(map(any, pads)):
         return x
+    if 0 in x.shape:  # nothing is left of it
+        shape = tuple(d + b + e for d, (b, e) in zip(x.shape, pads, strict=True))
+        c.budget.array(shape, x.dtype, "padding")
+        return constant(np.full(shape, value, x.dtype))
     return pad_op(c, x, pads, scheme=np.uint32(0), pad_constant_value=number(value, x.dtype))
 
 

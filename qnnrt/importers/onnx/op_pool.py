@@ -8,8 +8,20 @@ import numpy as np
 
 from ...dtypes import is_float
 from ..shorthand import u32
-from .common import mul, nary, pad_constant, reduce, scalar, strided, times, unary
-from .nodes import Lowering, OnnxNode, Unsupported, lowers
+from .common import (
+    add,
+    cast,
+    mul,
+    nary,
+    pad_constant,
+    reduce,
+    scalar,
+    select,
+    strided,
+    times,
+    unary,
+)
+from .nodes import Lowering, OnnxNode, Result, Unsupported, lowers
 from .op_conv import widen
 from .values import Value, constant
 from .windows import list_attr, padding
@@ -133,18 +145,53 @@ def taps(c: Lowering, x: Value, w: Window, fill: float) -> list[Value]:
 
 
 @lowers("MaxPool", to="PoolMax2d")
-def max_pool(c: Lowering, n: OnnxNode) -> Value:
+def max_pool(c: Lowering, n: OnnxNode) -> Result:
     x = n.input(0)
-    if n.wants(1):
-        raise Unsupported("the indices of the maxima")
     w = Window(n, x)
-    if all(d == 1 for d in w.dilation):
+    if all(d == 1 for d in w.dilation) and not n.wants(1):
         return pool(c, x, w, "PoolMax2d")
     lowest = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
     best, *rest = taps(c, x, w, lowest)
+    if n.wants(1):
+        return _with_places(c, w, [best, *rest], x.shape, bool(n.integer("storage_order")))
     for view in rest:
         best = nary(c, "ElementWiseMaximum", [best, view])
     return best
+
+
+def _with_places(
+    c: Lowering, w: Window, views: list[Value], shape: tuple[int, ...], columns: bool
+) -> Result:
+    """The maxima, and where each lies in the whole input: the first of equal ones."""
+    if math.prod(shape) > np.iinfo(np.int32).max:
+        raise Unsupported(f"places in {math.prod(shape)} elements")
+    size, rank = shape[2:], len(w.kernel)
+    step = [math.prod(size[:i]) if columns else math.prod(size[i + 1 :]) for i in range(rank)]
+    places = []  # of each tap for each window; -1 in the padding
+    for position in np.ndindex(*w.kernel):
+        c.budget.array(w.out, np.int32, "the places of windows", copies=4)
+        total, inside = np.zeros(w.out, np.int32), np.ones(w.out, bool)
+        for i, p in enumerate(position):
+            at = np.arange(w.out[i]) * w.stride[i] - w.pads[i][0] + p * w.dilation[i]
+            at = at.reshape([-1 if j == i else 1 for j in range(rank)])
+            total = total + at * step[i]
+            inside = inside & (at >= 0) & (at < size[i])
+        places.append(np.where(inside, total, -1).astype(np.int32)[None, None])
+    padded = any((place < 0).any() for place in places)
+    best, at = views[0], constant(places[0])
+    boolean = np.dtype(bool)
+    for view, place in zip(views[1:], places[1:], strict=True):
+        better = nary(c, "ElementWiseGreater", [view, best], boolean)
+        if padded:  # what is in the padding is no maximum
+            none = nary(c, "ElementWiseLess", [at, scalar(0, at.dtype)], boolean)
+            first = nary(c, "ElementWiseAnd", [none, constant(place >= 0)], boolean)
+            there = nary(c, "ElementWiseAnd", [better, constant(place >= 0)], boolean)
+            better = nary(c, "ElementWiseOr", [there, first], boolean)
+        best = nary(c, "ElementWiseMaximum", [best, view])
+        at = select(c, better, constant(place), at)
+    images = np.arange(math.prod(shape[:2]), dtype=np.int32) * math.prod(size)
+    at = add(c, at, constant(images.reshape(*shape[:2], *[1] * rank)))
+    return [best, cast(c, at, np.dtype(np.int64))]
 
 
 def average(c: Lowering, x: Value, w: Window, with_padding: bool) -> Value:

@@ -131,7 +131,6 @@ EXCLUDED: dict[str, str] = {
     # In 16 bits the expected value lies 0.6 units from the exact one; ours 0.5, on the other side.
     "test_attention_4d_causal_fp16*": "half precision: neighbouring values are further apart",
     "test_attention_*_bf16*": "bfloat16: neighbouring values are further apart",
-    "test_maxpool_with_argmax_2d_precomputed_*": "QNN's pools do not give indices",
     "test_range_*_delta_expanded": "control flow",
     "test_if_opt": "sequences and optional values",
     "test_if_seq": "sequences and optional values",

@@ -42,13 +42,15 @@ def native(n: OnnxNode) -> Types:
     schema = onnx.defs.get_schema(n.op, version, n.domain)
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
-    for name, value in zip(n.proto.input, n.inputs, strict=True):
+    for name, value in zip(n.written.proto.input, n.inputs, strict=True):
         if name and value is not None:
             types[name] = _type_proto(value.shape, value.dtype)
             if value.is_const and math.prod(value.shape) <= 4096:
                 data[name] = onnx.numpy_helper.from_array(np.array(value.const), name)
     imports = [onnx.helper.make_opsetid(n.domain, version)]
-    found = shape_inference.infer_node_outputs(schema, n.proto, types, data, opset_imports=imports)
+    found = shape_inference.infer_node_outputs(
+        schema, n.written.proto, types, data, opset_imports=imports
+    )
     return [_type_of(found.get(name)) for name in n.outputs]
 
 
