@@ -1,6 +1,7 @@
 #include "abi/qnn_op_names.h"
 #include "api/convert.h"
 #include "api/functions.h"
+#include "ops/fixed/bias_scale.h"
 #include "support/version.h"
 
 namespace qnnrt::api {
@@ -74,6 +75,8 @@ Status ValidateConfig(const BackendTraits& traits, const Qnn_OpConfig_t& config)
   };
   QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &node.inputs));
   QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &node.outputs));
+  const std::optional<Tensor> bias = BiasOfProducts(node);
+  if (bias) node.inputs[2] = &*bias;
   QNNRT_RETURN_IF_ERROR(ValidateClientNode(&node));
   return traits.admit == nullptr ? Status::Ok() : traits.admit(node);
 }

@@ -8,6 +8,7 @@
 #include "memory/descriptor.h"
 #include "memory/memory.h"
 #include "ops/encoding.h"
+#include "ops/fixed/bias_scale.h"
 #include "support/clock.h"
 #include "support/cpu.h"
 
@@ -51,7 +52,7 @@ Status Graph::CheckNew(const Tensor& tensor) const {
                  "tensor '%s': no kernel of this backend works on the element type %s", name,
                  DataTypeName(tensor.dtype));
   }
-  QNNRT_RETURN_IF_ERROR(CheckEncoding(tensor));
+  if (!LeavesScaleOpen(tensor)) QNNRT_RETURN_IF_ERROR(CheckEncoding(tensor));
   if ((tensor.is_input() || tensor.is_output()) && count == 0) {
     return Error(
         QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
@@ -91,6 +92,8 @@ Tensor* Graph::FindTensor(uint32_t id) {
 Status Graph::AddNode(Node node) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("nodes"));
+  std::optional<Tensor> bias = BiasOfProducts(node);
+  if (bias) node.inputs[2] = &*bias;
   Status valid = ValidateClientNode(&node);
   if (!valid.ok()) return std::move(valid).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
   if (host_.admit != nullptr)
@@ -101,6 +104,11 @@ Status Graph::AddNode(Node node) {
                    "node '%s': output '%s' is %s and cannot be written", node.name.c_str(),
                    t->name.c_str(), t->is_static() ? "static" : "a graph input");
     }
+  }
+  if (bias) {
+    bias->id = static_cast<uint32_t>(tensors_.size()) + 1;
+    tensors_.push_back(std::move(*bias));
+    node.inputs[2] = &tensors_.back();
   }
   nodes_.push_back(std::move(node));
   prepared_ = Prepared();

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from qnnrt import Session, qnn
-from qnnrt.errors import UnsupportedOpError
+from qnnrt.errors import QnnError, TensorError, UnsupportedOpError
+from qnnrt.model import Quantization
 from support.htp import cases as htp_cases
 from support.htp.process import run_cases
 from support.htp.spec import Act, Bias, Spec, Weight
@@ -101,3 +102,58 @@ def test_a_bias_as_large_as_its_type_ends_at_the_outputs_limits() -> None:
                 ends = np.iinfo(found.outputs[0].dtype)
                 assert (found.outputs[0][:, ::2] == ends.max).all()
                 assert (found.outputs[0][:, 1::2] == ends.min).all()
+
+
+def products(backend: qnn.Backend, scale_is_open: bool) -> list[np.ndarray]:
+    """Products of one input with weights of one scale and of several, which add one bias. Its
+    scale is that of each product: said, or left open as 0 by a tensor that both share."""
+    rng = np.random.default_rng(5)
+    q = Quantization(0.05, -7)
+    bias = rng.integers(-900, 900, 6, dtype=np.int32)
+    many = rng.uniform(1e-3, 1e-1, 6).astype(np.float32)
+    with backend.create_context() as context:
+        graph = context.create_graph("g")
+        x = graph.add_tensor("x", (2, 8), np.uint8, type="app_write", quantization=q)
+        shared = graph.add_tensor(
+            "b", (6,), np.int32, type="static", data=bias, quantization=Quantization(0.0, 0)
+        )
+        for i, (scales, axis) in enumerate(((np.float32(0.01), None), (many, 0))):
+            data = rng.integers(-127, 128, (6, 8), dtype=np.int8)
+            w = graph.add_tensor(
+                f"w{i}", data.shape, data.dtype, type="static", data=data,
+                quantization=Quantization(scales, 0, axis=axis),
+            )  # fmt: skip
+            said = Quantization(np.float32(q.scale) * scales, 0, axis=axis)
+            added = shared if scale_is_open else graph.add_tensor(
+                f"b{i}", (6,), np.int32, type="static", data=bias, quantization=said
+            )  # fmt: skip
+            y = graph.add_tensor(
+                f"y{i}", (2, 6), np.uint8, type="app_read", quantization=Quantization(0.2, -128)
+            )
+            graph.add_node(f"n{i}", "FullyConnected", [x, w, added], [y])
+        graph.finalize()
+        found = [np.empty((2, 6), np.uint8) for _ in range(2)]
+        graph.execute([rng.integers(0, 256, (2, 8), dtype=np.uint8)], found)
+        return found
+
+
+@pytest.mark.parametrize("name", ["cpu", "htp"])
+def test_a_bias_of_scale_0_has_the_scale_of_the_products(name: str) -> None:
+    with qnn.Backend.open(name) as backend:
+        found, wanted = products(backend, True), products(backend, False)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert len(np.unique(a)) > 2
+
+
+def test_no_other_tensor_has_the_scale_0() -> None:
+    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g")
+        open_scale = Quantization(0.0, 0)
+        with pytest.raises(TensorError, match="scale is 0"):
+            graph.add_tensor("x", (6,), np.int32, type="app_write", quantization=open_scale)
+        data = np.arange(6, dtype=np.int32)
+        x = graph.add_tensor("b", (6,), np.int32, type="static", data=data, quantization=open_scale)
+        y = graph.add_tensor("y", (6,), np.float32, type="app_read")
+        with pytest.raises(QnnError, match="scale is 0"):
+            graph.add_node("n", "Dequantize", [x], [y])
