@@ -21,6 +21,9 @@ cdef class Library(ContextCalls):
             _libraries[key] = library
         return library
 
+    def adopt_graph(self, context, graph, name) -> None:
+        """Learn of a graph that was created through the table, not through ``graph_create``."""
+
     # ---- memory
 
     def mem_register(self, context, descriptors) -> list:

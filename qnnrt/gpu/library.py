@@ -113,8 +113,11 @@ class Library(_core.GpuLibrary):
 
     def graph_create(self, context: int, name: str, config: _core.Config | None = None) -> int:
         handle = super().graph_create(context, name, config)
-        self._graphs[handle] = _Graph(context, name)
+        self.adopt_graph(context, handle, name)
         return handle
+
+    def adopt_graph(self, context: int, graph: int, name: str) -> None:
+        self._graphs[graph] = _Graph(context, name)
 
     def graph_finalize(self, graph: int, profile: int = 0, signal: int = 0) -> None:
         started = time.monotonic_ns()

@@ -185,11 +185,6 @@ class Context(ContextBase):
             ModelError: the library fails; the message names its error.
             QnnError: the backend refuses a graph, a tensor or a node.
         """
-        if type(self._library) is not _core.Library:
-            raise ModelError(
-                f"{library.path}: model libraries need a backend in a library, and the gpu backend "
-                "of this package is in Python: use cpu or htp, or the path of a libQnnGpu.so"
-            )
         plan = Plan(mem_type, options, is_output)
         composition = _core.Composition(
             library._loaded, self._library, self.backend.handle, self.handle, plan
@@ -199,6 +194,7 @@ class Context(ContextBase):
         self._graphs = {**(self._graphs or {}), **described}
         graphs = []
         for made in composition.graphs:
+            self._library.adopt_graph(self.handle, made["handle"], made["name"])
             graph = Graph(self, made["name"], made["handle"])
             graph.produced = plan.produced.get(made["name"], {})
             graph._set_io(described[made["name"]])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt import qnn
+from qnnrt import gpu, qnn
 from qnnrt.cli import sdk_tool
 from qnnrt.model import Model, Node
 from support.building import ROOT, Builder
@@ -379,10 +379,16 @@ def test_an_error_of_the_librarys_own_is_named(tmp_path: Path) -> None:
             qnnrt.Session(path)
 
 
-def test_the_gpu_backend_of_this_package_says_that_it_composes_no_libraries(two: Path) -> None:
-    pytest.importorskip("pyopencl")
-    with pytest.raises(qnnrt.ModelError, match=r"the path of a libQnnGpu\.so"):
-        session(two, "gpu")
+@pytest.mark.foreign
+def test_the_gpu_backend_of_this_package_composes_it(two: Path, tmp_path: Path) -> None:
+    if reason := gpu.why_not():
+        pytest.skip(reason)
+    with qnnrt.Session(library(tmp_path, [conv_model()]), "gpu") as s:
+        got = s.run({"x": FLOATS})["y"]
+    np.testing.assert_allclose(got, expected(conv_model(), {"x": FLOATS}, "cpu")["y"], atol=1e-4)
+    with qnn.Backend.open("gpu") as backend, backend.create_context() as context:
+        graphs = context.compose(qnnrt.load(two))
+        assert [g.name for g in graphs] == ["conv", "fixed"]
 
 
 def test_two_inputs_and_outputs_keep_their_order(tmp_path: Path) -> None:
