@@ -34,7 +34,7 @@ def main() -> int:
         with zipfile.ZipFile(wheel) as archive:
             for name in LIBRARIES:
                 archive.extract(name, folder)
-        environment = os.environ | {"QNNRT_TEST_TENSORFLOW": folder}
+        environment = os.environ | {"TENSORFLOW_CPU_FOLDER": folder}
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", TEST, "-k", "tflite"]
         root = Path(__file__).resolve().parents[2]
         return subprocess.run(command, cwd=root, env=environment, check=False).returncode

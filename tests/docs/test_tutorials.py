@@ -124,7 +124,7 @@ def test_the_tflite_tutorial_compiles(tmp_path: Path) -> None:
 
 def tensorflow() -> Path:
     """The folder of libtensorflow_cc.so.2."""
-    if given := os.environ.get("QNNRT_TEST_TENSORFLOW"):
+    if given := os.environ.get("TENSORFLOW_CPU_FOLDER"):
         return Path(given) / "tensorflow"
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or spec.origin is None:
