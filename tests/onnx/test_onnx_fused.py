@@ -216,6 +216,48 @@ def test_attention_of_queries_keys_and_values() -> None:
     check("MultiHeadAttention", same, num_heads=2, unidirectional=1)
 
 
+@pytest.mark.parametrize(
+    ("batch", "length", "kept", "ends", "total"),
+    [
+        (1, 4, 0, [3], 4), (2, 4, 0, [3, 3], 4), (1, 1, 6, [6], 7), (1, 1, 10, [6], 7),
+        (2, 1, 10, [6, 3], 7), (1, 3, 10, [6], 7), (2, 3, 8, [2, 2], 3),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1, "local_window_size": 3},
+     {"scale": 0.3, "softcap": 2.0}],
+)  # fmt: skip
+def test_queries_in_groups_with_a_buffer_of_keys(
+    batch: int, length: int, kept: int, ends: list[int], total: int, how: dict[str, Any]
+) -> None:
+    """The rows of the buffers behind those that count may be anything."""
+    heads, groups, size = 4, 2, 16
+    angles = values(20, size // 2)
+    caches = [np.cos(angles), np.sin(angles)] if "do_rotary" in how else [None, None]
+    past = [values(batch, groups, kept, size, seed=i) if kept else None for i in (4, 5)]
+    rows = [
+        values(batch, length, n * size, seed=n + i) for i, n in enumerate((heads, groups, groups))
+    ]
+    counts = [np.array(ends, np.int32), np.array([total], np.int32)]
+    more = {"num_heads": heads, "kv_num_heads": groups, **how}
+    names = ["y", "keys", "values"]
+    inputs = [*rows, *past, *counts, *caches]
+    for static in ((6,), ()) if kept >= total or not kept else ((6,),):
+        proto, feeds = model_of("GroupQueryAttention", inputs, names, static, **more)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        theirs = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)
+        found = ours(proto, feeds)
+        np.testing.assert_allclose(found[0], theirs[0], rtol=2e-5, atol=2e-5)
+        for a, b in zip(found[1:], theirs[1:], strict=True):
+            assert a.shape == b.shape
+            for row, end in enumerate(ends):
+                np.testing.assert_allclose(
+                    a[row, :, : end + 1], b[row, :, : end + 1], rtol=2e-5, atol=2e-5
+                )
+
+
 def test_what_is_not_taken_is_said() -> None:
     x = values(2, 5, 16)
     for op, inputs, more, message in (

@@ -96,6 +96,23 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
         "X gamma beta",
         {**_EPSILON, "activation!": _INT, "channels_last": _INT, "groups!": _INT},
     ),
+    "GroupQueryAttention": (
+        (
+            "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? "
+            "sin_cache? position_ids? attention_bias? head_sink?"
+        ),
+        {
+            "do_rotary": _INT,
+            "kv_num_heads!": _INT,
+            "local_window_size": _INT,
+            "num_heads!": _INT,
+            "qk_output": _INT,
+            "rotary_interleaved": _INT,
+            "scale": _FLOAT,
+            "smooth_softmax": _INT,
+            "softcap": _FLOAT,
+        },
+    ),
     "MatMulIntegerToFloat": ("A B a_scale b_scale a_zero_point? b_zero_point? bias?", {}),
     "MatMulNBits": (
         "A B scales zero_points? g_idx? bias?",
@@ -154,6 +171,7 @@ _OUTPUTS = {
     "Attention": (1, 2),
     "DynamicQuantizeLSTM": (0, 3),
     "EmbedLayerNormalization": (1, 3),
+    "GroupQueryAttention": (1, 4),
     "MultiHeadAttention": (1, 4),
     "SkipLayerNormalization": (1, 4),
     "SkipSimplifiedLayerNormalization": (1, 4),

@@ -310,3 +310,78 @@ def _one_product(b: Body) -> tuple[list[int], list[str]]:
     names = ["q", "k", "v"]
     b.nodes.append(helper.make_node("Split", [y, ints(b, sizes)], names, axis=-1))
     return sizes, names
+
+
+@body(MICROSOFT, "GroupQueryAttention")
+def _group_query_attention(n: OnnxNode) -> onnx.FunctionProto:
+    """With keys and values of earlier steps in buffers, in which the new ones take their places.
+
+    How many there are in all decides how long the buffers become; where that is not a constant,
+    they have to be long enough.
+    """
+    b = Body(n)
+    if not n.has(1) or not n.has(2):
+        raise Unsupported("queries, keys and values in one tensor")
+    for index, what in ((9, "position_ids"), (10, "attention_bias"), (11, "head_sink")):
+        if n.has(index):
+            raise Unsupported(what)
+    if n.integer("smooth_softmax") == 1 or n.integer("qk_output"):
+        raise Unsupported("smooth_softmax or qk_output")
+    batch, length, columns = n.input(0).shape
+    heads, groups = n.integer("num_heads"), n.integer("kv_num_heads")
+    if min(heads, groups) < 1 or heads % groups or columns % heads:
+        raise ValueError(f"{heads} heads of queries and {groups} of keys in {columns} columns")
+    size = columns // heads
+    kept = n.input(3).shape[2] if n.has(3) else 0
+    whole = n.inputs[6].data if n.has(6) else None  # type: ignore[union-attr]
+    room = max(kept or length, 0 if whole is None else int(whole.reshape(-1)[0]))
+
+    def split(index: int, count: int) -> str:
+        x = b.op("Reshape", [b.given(index), ints(b, [batch, length, count, size])])
+        return b.op("Transpose", [x], perm=[0, 2, 1, 3])
+
+    q, k, v = split(0, heads), split(1, groups), split(2, groups)
+    ends = b.op("Cast", [b.given(5)], to=onnx.TensorProto.INT64)
+    first = b.op("Sub", [b.op("Reshape", [ends, ints(b, [batch])]), ints(b, [length - 1])])
+    first = b.op("Max", [first, ints(b, [0])])  # shorter rows of a first step begin at 0, too
+    places = b.op("Unsqueeze", [first, ints(b, [1])])
+    places = b.op("Add", [places, ints(b, list(range(length)))])
+    if n.integer("do_rotary"):
+        how = {"interleaved": n.integer("rotary_interleaved")}
+        caches = [b.given(7), b.given(8), places]
+        turned = 2 * n.input(7).shape[-1]
+        if turned != size:
+            how["rotary_embedding_dim"] = turned
+        q, k = (b.op("RotaryEmbedding", [x, *caches], "", **how) for x in (q, k))
+    if kept or room != length:
+        k, v = (_kept(b, index, x, first, room) for index, x in ((3, k), (4, v)))
+    # Each query sees the keys up to its own.
+    keys = array(b, np.arange(room, dtype=np.int64).reshape(1, 1, 1, room))
+    own = b.op("Unsqueeze", [places, ints(b, [1, 3])])
+    seen = b.op("LessOrEqual", [keys, own])
+    window = n.integer("local_window_size", -1)
+    if window > 0:
+        near = b.op("Greater", [keys, b.op("Sub", [own, ints(b, [window])])])
+        seen = b.op("And", [seen, near])
+    more = {name: n.number(name) for name in ("scale", "softcap") if n.number(name)}
+    y = b.op("Attention", [q, k, v, seen], "", **more)
+    y = b.op("Reshape", [b.op("Transpose", [y], perm=[0, 2, 1, 3]), ints(b, [0, 0, -1])])
+    return b.proto(*[y, k, v][: len(n.outputs)], opset=OPSET + 1)
+
+
+def _kept(b: Body, index: int, new: str, first: str, room: int) -> str:
+    """A buffer of earlier keys or values, as long as it has to be, with the new ones."""
+    batch, groups, length, size = (
+        b.node.input(index).shape
+        if b.node.has(index)
+        else (b.node.input(0).shape[0], b.node.integer("kv_num_heads"), 0, 0)
+    )
+    if length:
+        buffer = b.given(index)
+        if room > length:
+            buffer = b.op("Pad", [buffer, ints(b, [0, 0, 0, 0, 0, 0, room - length, 0])])
+    else:
+        size = b.node.input(0).shape[-1] // b.node.integer("num_heads")
+        zeros = np.zeros((batch, groups, room, size), b.node.input(0).dtype)
+        buffer = array(b, zeros)
+    return b.op("TensorScatter", [buffer, new, first], axis=2)
