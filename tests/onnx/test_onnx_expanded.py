@@ -243,6 +243,36 @@ def test_rows_that_come_into_a_cache(mode: str, axis: int) -> None:
     np.testing.assert_array_equal(got, head)
 
 
+@pytest.mark.parametrize("reduction", ["max", "min"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int32", "uint8", "bool"])
+def test_extremes_that_are_scattered(reduction: str, dtype: str) -> None:
+    def some(*shape: int, seed: int = 0) -> np.ndarray:
+        low, high = (0, 2) if dtype == "bool" else (0 if dtype[0] == "u" else -50, 50)
+        return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
+
+    best = np.maximum if reduction == "max" else np.minimum
+    r = np.random.default_rng(1)
+    x, updates = some(4, 5, 6), some(4, 7, 6, seed=1)
+    index = r.integers(-5, 5, updates.shape)
+    expected = x.copy()
+    for where in np.ndindex(*updates.shape):
+        at = (where[0], index[where], where[2])
+        expected[at] = best(expected[at], updates[where])
+    for fixed in ((), (1,)):
+        got = run("ScatterElements", [x, index, updates], fixed, axis=1, reduction=reduction)
+        np.testing.assert_array_equal(got, expected)
+    for depth in (1, 2, 3):
+        index = np.stack([r.integers(-d, d, (3, 3)) for d in x.shape[:depth]], -1)
+        updates = some(3, 3, *x.shape[depth:], seed=2)
+        expected = x.copy()
+        for where in np.ndindex(3, 3):
+            at = tuple(index[where])
+            expected[at] = best(expected[at], updates[where])
+        for fixed in ((), (1,)):
+            got = run("ScatterND", [x, index, updates], fixed, reduction=reduction)
+            np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint16", "uint32"])
 def test_bits_turned_over(dtype: str) -> None:
     info = np.iinfo(dtype)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...dtypes import is_float
-from .common import add, cast, nary, scalar, select
+from ..shorthand import u32
+from .common import add, cast, mul, nary, reduce, scalar, select, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant, identity
 
@@ -13,6 +16,7 @@ INT32 = np.iinfo(np.int32)
 
 # ScatterElements' and ScatterNd's reduction codes.
 _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
+_MAX = np.uint32(3)
 
 
 def indices(c: Lowering, v: Value, sizes: int | np.ndarray) -> Value:
@@ -73,21 +77,30 @@ def gather_nd(c: Lowering, n: OnnxNode) -> Value:
     return c.b.reshape(y, shape)
 
 
-def _reduction(n: OnnxNode) -> np.uint32:
-    name = n.text("reduction", "none")
-    if name not in _REDUCTIONS:
-        raise Unsupported(f"reduction {name!r}")
-    return np.uint32(_REDUCTIONS[name])
+def _opposite(c: Lowering, x: Value) -> Value:
+    """Numbers whose order is the other way round, once more the same."""
+    if x.dtype.kind in "iu":
+        end = -1 if x.dtype.kind == "i" else np.iinfo(x.dtype).max
+        return nary(c, "ElementWiseSubtract", [constant(np.array(end, x.dtype)), x])
+    return unary(c, "ElementWiseNeg", x)
 
 
 @lowers("ScatterElements", "Scatter", to="ScatterElements")
 def scatter_elements(c: Lowering, n: OnnxNode) -> Value:
-    x, index, updates = c.b.real(n.input(0)), n.input(1), n.input(2)
+    x, index, updates = n.input(0), n.input(1), n.input(2)
     axis = axis_of(n.integer("axis"), x.rank)
+    return _scattered(c, x, index, updates, axis, n.text("reduction", "none"))
+
+
+def _scattered(
+    c: Lowering, x: Value, index: Value, updates: Value, axis: int, reduction: str
+) -> Value:
+    x, dtype = c.b.real(x), x.dtype
     index = c.b.with_perm(indices(c, index, x.shape[axis]), x.perm)
-    reduction, dtype = _reduction(n), x.dtype
-    if dtype.kind == "b" and reduction:  # or, and, or: of 0 and 1
+    if dtype.kind == "b" and reduction != "none":  # or, and, or, and: of 0 and 1
         x, updates = cast(c, x, np.int32), cast(c, updates, np.int32)
+    if reduction == "min":
+        x, updates = c.b.real(_opposite(c, x)), _opposite(c, updates)
     y = c.b.op(
         "ScatterElements",
         [x, index, c.b.with_perm(updates, x.perm)],
@@ -95,23 +108,41 @@ def scatter_elements(c: Lowering, n: OnnxNode) -> Value:
         x.dtype,
         x.perm,
         axis=np.uint32(x.perm.index(axis)),
-        reduction=reduction,
+        reduction=_MAX if reduction == "min" else np.uint32(_REDUCTIONS[reduction]),
     )
-    return cast(c, y, dtype)
+    return cast(c, _opposite(c, y) if reduction == "min" else y, dtype)
 
 
-@lowers("ScatterND", to="ScatterNd")
+@lowers("ScatterND", to="ScatterNd, ScatterElements")
 def scatter_nd(c: Lowering, n: OnnxNode) -> Value:
     x, index, updates = c.b.plain(n.input(0)), n.input(1), c.b.plain(n.input(2))
     depth = index.shape[-1]
     index = c.b.plain(indices(c, index, np.array(x.shape[:depth])))
-    reduction, dtype = _reduction(n), x.dtype
-    if reduction == 3:
-        raise Unsupported("reduction 'max'")
+    name, dtype = n.text("reduction", "none"), x.dtype
+    if name in ("max", "min"):  # QNN has those of single elements only
+        return _extremes(c, x, index, updates, name)
+    reduction = np.uint32(_REDUCTIONS[name])
     if dtype.kind == "b" and reduction:  # or, and: sums and products of 0 and 1
         x, updates = cast(c, x, np.int32), cast(c, updates, np.int32)
     y = c.b.op("ScatterNd", [x, index, updates], x.shape, x.dtype, reduction=reduction)
     return cast(c, y, dtype)
+
+
+def _extremes(c: Lowering, x: Value, index: Value, updates: Value, reduction: str) -> Value:
+    """ScatterND by ScatterElements: a row of a matrix for each index, the same in all columns."""
+    depth = index.shape[-1]
+    rows, columns = math.prod(x.shape[:depth]), math.prod(x.shape[depth:])
+    if rows > INT32.max:
+        raise Unsupported(f"indices into {rows} places")
+    count = math.prod(index.shape[:-1])
+    steps = [math.prod(x.shape[i + 1 : depth]) for i in range(depth)]
+    each = mul(c, index, constant(np.array(steps, np.int32)))
+    at = reduce(c, "ReduceSum", c.b.reshape(each, (count, depth)), [1])
+    if columns > 1:
+        at = c.b.op("Tile", [c.b.plain(at)], (count, columns), multiples=u32([1, columns]))
+    flat = c.b.reshape(x, (rows, columns)), c.b.reshape(updates, (count, columns))
+    y = _scattered(c, flat[0], at, flat[1], 0, reduction)
+    return c.b.reshape(y, x.shape)
 
 
 @lowers("OneHot", to="OneHot")

@@ -134,8 +134,6 @@ EXCLUDED: dict[str, str] = {
     "test_range_*_delta_expanded": "control flow",
     "test_if_opt": "sequences and optional values",
     "test_if_seq": "sequences and optional values",
-    "test_scatter_elements_with_reduction_min": "QNN has no such reduction",
-    "test_scatternd_m[ai]*": "QNN has no such reduction",
 }
 
 
