@@ -27,6 +27,7 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_PRECISION 6u
 #define QNNRT_GRAPH_OPTION_FLOAT32_NODE 7u
 #define QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS 8u
+#define QNNRT_GRAPH_OPTION_KEEP_CONSTANTS 9u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
@@ -61,6 +62,9 @@ typedef struct Qnnrt_GraphConfig_t {
                                 // it have packed it, so that the two are not held at once. Where it
                                 // fails after that, the graph can only be freed (6023); 0, the
                                 // default: a finalize that failed may be repeated
+    uint32_t keepConstants;  // 1: constants stay beside the forms that kernels pack, in memory and
+                             // in context binaries, so that these load where kernels pack in
+                             // another way; both are up to twice as large. Before graphFinalize
   };
 } Qnnrt_GraphConfig_t;
 

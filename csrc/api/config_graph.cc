@@ -67,6 +67,12 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
             row, "releaseConstants is 0 or 1, got " + std::to_string(c.releaseConstants));
       options->release_constants = c.releaseConstants == 1;
       return Json(options->release_constants);
+    case QNNRT_GRAPH_OPTION_KEEP_CONSTANTS:
+      if (c.keepConstants > 1)
+        return InvalidConfig(row,
+                             "keepConstants is 0 or 1, got " + std::to_string(c.keepConstants));
+      options->keep_constants = c.keepConstants == 1;
+      return Json(options->keep_constants);
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

@@ -143,6 +143,10 @@ constexpr ConfigRow kTable[] = {
      kRecorded, kRecorded, kOnce, 0,
      "constants are freed while they are packed; a graphFinalize that fails then cannot be "
      "repeated (6023). lpai and gpu keep them until it has succeeded"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_KEEP_CONSTANTS), "0 or 1", kEffect, kEffect,
+     kEffect, kRecorded, kOnce, 0,
+     "constants stay beside their packed forms: a context binary loads where kernels pack in "
+     "another way, and is up to twice as large; before graphFinalize"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kRefused, kOnce,

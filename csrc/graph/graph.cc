@@ -195,6 +195,7 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
   options.kernels.interrupt = interrupt;
   options.plan_milliseconds = options_.plan_milliseconds;
   options.release = &release;
+  options.keep_constants = options_.keep_constants;
   UseClientMemory(&options);
   NodeGraph graph(std::move(ordered));
   QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));
@@ -246,7 +247,7 @@ Status Graph::FinalizeLocked(ProfileScope* profile, Interrupt* interrupt) {
   Prepared own;
   Prepared* made = pools_ == nullptr ? &own : &prepared_;
   std::vector<Tensor*> release;
-  if (options_.release_constants && pools_ == nullptr) {
+  if (options_.release_constants && !options_.keep_constants && pools_ == nullptr) {
     for (Tensor& t : tensors_) {
       if (t.is_static()) release.push_back(&t);
     }
@@ -281,7 +282,8 @@ Status Graph::FinalizeLocked(ProfileScope* profile, Interrupt* interrupt) {
 PlanChanges Compare(const GraphOptions& a, const GraphOptions& b) {
   PlanChanges changes{};
   changes.kernels = a.portable_only != b.portable_only || a.precision != b.precision ||
-                    a.float32_nodes != b.float32_nodes || a.clamp_half != b.clamp_half;
+                    a.float32_nodes != b.float32_nodes || a.clamp_half != b.clamp_half ||
+                    a.keep_constants != b.keep_constants;
   changes.threads = a.threads != b.threads;
   changes.borders = a.exclude_io != b.exclude_io;
   changes.effort = a.plan_milliseconds != b.plan_milliseconds;

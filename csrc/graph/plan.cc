@@ -56,13 +56,17 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
     kernels.weights = &recorder;
   }
   Layout layout(plan->graph_);
-  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, options.release));
+  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, options));
   if (options.packed != nullptr) {
     QNNRT_RETURN_IF_ERROR(options.packed->Done());
     plan->moved_bytes_ = options.packed->moved_bytes();
+    plan->packed_ = options.packed->Take();
+  } else {
+    plan->packed_ = recorder.Take();
+    for (const PackedWeight& packed : plan->packed_) plan->moved_bytes_ += packed.bytes->size();
   }
-  plan->packed_ = options.packed != nullptr ? options.packed->Take() : recorder.Take();
   QNNRT_RETURN_IF_ERROR(plan->LayOut(std::move(layout), inputs, outputs, options));
+  if (options.keep_constants) plan->KeepConstants();
   plan->ReleaseConstants();
   if (plan->persistent_bytes_ != 0)
     plan->early_termination_.emplace(plan->graph_.nodes, plan->step_nodes_);
@@ -114,8 +118,9 @@ class Plan::Temporaries {
 };
 
 Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options,
-                         const std::vector<Tensor*>* release) {
-  Temporaries temporaries(graph_, release);
+                         const PlanOptions& made_with) {
+  std::optional<Temporaries> temporaries;
+  if (!made_with.keep_constants) temporaries.emplace(graph_, made_with.release);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node& node = graph_.nodes[i];
     if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());
@@ -129,7 +134,7 @@ Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options,
       return std::move(kernel).status().Within("node '" + node.name + "' (" + node.type + ")");
     }
     kernels_.push_back(std::move(kernel).value());
-    temporaries.Done(node, *kernels_.back());
+    if (temporaries.has_value()) temporaries->Done(node, *kernels_.back());
   }
   return Status::Ok();
 }
@@ -285,6 +290,15 @@ Status Plan::KeepStatic(const Node& node, const Tensor& tensor) {
   }
   if (kept_.insert(tensor.data.get()).second) weight_bytes_ += tensor.data->size();
   return Status::Ok();
+}
+
+// What nodes read is not released, though their kernels may not read it any more.
+void Plan::KeepConstants() {
+  for (const Node& node : graph_.nodes) {
+    for (const Tensor* tensor : node.inputs) {
+      if (tensor != nullptr && tensor->is_static()) kept_.insert(tensor->data.get());
+    }
+  }
 }
 
 // Releases constants that were folded into other tensors or packed by kernels.

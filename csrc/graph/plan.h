@@ -70,6 +70,7 @@ struct PlanOptions {
   const ArenaPlan* known_plan = nullptr;
   // Constants of the client to free once they are packed, as those that passes made are.
   const std::vector<Tensor*>* release = nullptr;
+  bool keep_constants = false;     // that nodes read, beside their packed forms
   uint32_t plan_milliseconds = 0;  // for a search where the planner finds no smallest arena at once
 };
 
@@ -145,13 +146,14 @@ class Plan {
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   class Temporaries;
   Status MakeKernels(const Layout& layout, const KernelOptions& options,
-                     const std::vector<Tensor*>* release);
+                     const PlanOptions& made_with);
   Status LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
                 const std::vector<const Tensor*>& outputs, const PlanOptions& options);
   void PointSteps(const Layout& layout);
   Status AllocateArena(uint64_t most_bytes);
   Status AllocatePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
+  void KeepConstants();
   void ReleaseConstants();
   void DescribeItems(JsonWriter* json) const;
   Status Stopped(const Step& step, Status status);

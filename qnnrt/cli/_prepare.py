@@ -16,7 +16,7 @@ from ..model.binary import ContextBinary, system_library
 from ..qnn.backend import Backend
 from ..qnn.context import Context
 from ..qnn.graph import TENSOR_TYPES, Graph
-from ..qnn.options import graph_options
+from ..qnn.options import graph_options, own_graph_config
 from ..qnn.owner import config
 from ..qnn.profile import Profile
 from ..support import choice
@@ -45,18 +45,34 @@ class Wanted:
 
     Attributes:
         mem_type: of inputs and outputs: "raw", "memhandle", or None: as composed.
+        portable: constants stay beside their packed forms (``--portable``).
         all_outputs: every intermediate tensor is an output, too (``--debug``).
         outputs: names of such tensors, by graph, or under "" for every graph
             (``--set_output_tensors``).
     """
 
     mem_type: str | None = None
+    portable: bool = False
     all_outputs: bool = False
     outputs: Mapping[str, list[str]] | None = None
 
     def of(self, graph: str) -> list[str]:
         """Names of tensors that a graph gives besides its outputs."""
         return for_graph(self.outputs, graph)
+
+    def options(self, library: _core.Library, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of a graph, with what they have to say to give what is wanted.
+
+        Raises:
+            UsageError: ``--portable`` on a library of another maker.
+        """
+        if not self.portable:
+            return dict(given)
+        try:
+            own = own_graph_config(library, keep_constants=True)
+        except ValueError:
+            raise UsageError(f"--portable: {library.path} is not qnnrt's own") from None
+        return dict(given) | {"custom": [*given.get("custom", ()), *own]}
 
     def is_output(self, graph: str, tensor: str) -> bool:
         """Whether an intermediate tensor becomes an output."""
@@ -181,7 +197,7 @@ def _compose_library(
         lambda profile: context.compose(
             library,
             mem_type=wanted.mem_type,
-            options=settings.graph,
+            options=lambda name: wanted.options(context._library, settings.graph(name)),
             is_output=wanted.is_output,
         ),
     )
@@ -196,7 +212,8 @@ def _compose(
 ) -> list[Ready]:
     name = source.graph_name
     compose = source.load()
-    graph = ComposedGraph.create(context, name, wanted, settings.graph(name))
+    options = wanted.options(context._library, settings.graph(name))
+    graph = ComposedGraph.create(context, name, wanted, options)
     record("compose_graphs", name, lambda profile: compose(graph))
     return [_ready(context, graph, settings, wanted, record, source.path)]
 

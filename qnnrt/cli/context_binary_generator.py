@@ -61,6 +61,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         type=names_by_graph,
         help="these intermediate tensors become outputs, too",
     )
+    parser.add_argument(
+        "--portable",
+        action="store_true",
+        help="keep constants beside the form that this machine's kernels read: the binary loads on "
+        "machines with other kernels, too, and is up to twice as large",
+    )
     harmless(parser, "--htp_socs", "kernels are those of this machine", metavar="SOC[,...]")
     parser.add_argument("--version", action=VersionAction, nargs=0, help="print it and exit")
     parser.set_defaults(run=run)
@@ -92,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
     settings = read_config(options.config_file, library, warn)
     wanted = Wanted(
         mem_type=options.input_output_tensor_mem_type,
+        portable=options.portable,
         all_outputs=options.enable_intermediate_outputs,
         outputs=options.set_output_tensors,
     )

@@ -119,6 +119,7 @@ _OWN: Final = {
     "strict": (abi.QNNRT_GRAPH_OPTION_STRICT, "strict"),
     "exclude_io": (abi.QNNRT_GRAPH_OPTION_EXCLUDE_IO, "excludeIo"),
     "release_constants": (abi.QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS, "releaseConstants"),
+    "keep_constants": (abi.QNNRT_GRAPH_OPTION_KEEP_CONSTANTS, "keepConstants"),
 }
 
 
@@ -152,6 +153,7 @@ def own_graph_config(
     strict: bool = False,
     exclude_io: bool = False,
     release_constants: bool = False,
+    keep_constants: bool = False,
 ) -> list[bytes]:
     """Structs of a graph for qnnrt's own backends.
 
@@ -159,6 +161,7 @@ def own_graph_config(
         exclude_io: inputs and outputs do not lie in the graph's scratch memory.
         release_constants: finalize frees constants while it packs them, and cannot be repeated
             where it fails. Nothing where the backend is another maker's.
+        keep_constants: they stay beside their packed forms, also in context binaries.
 
     Raises:
         ValueError: an option for a backend of others, or a number out of range.
@@ -175,10 +178,11 @@ def own_graph_config(
         given |= {"strict": 1} if strict else {}
         given |= {"exclude_io": 1} if exclude_io else {}
         given |= {"release_constants": 1} if release_constants else {}
-    elif given:
+        given |= {"keep_constants": 1} if keep_constants else {}
+    elif given or keep_constants:
         raise ValueError(
             f"{library.path} is not qnnrt's own: it takes neither 'threads' nor "
-            "'kernels' nor 'plan_milliseconds'; its own options go into "
+            "'kernels' nor 'plan_milliseconds' nor 'keep_constants'; its own options go into "
             "options['graph_config']"
         )
     return [_own_struct(*_OWN[name], value) for name, value in given.items()]

@@ -21,9 +21,12 @@ _OPTIONS: Final = (
     "gpu",
     "plan_milliseconds",
     "float32_nodes",
+    "keep_constants",
 )
 #: Those that a context binary's graph cannot take any more.
-_FOR_FINALIZE: Final = frozenset(("kernels", "plan_milliseconds", "float32_nodes"))
+_FOR_FINALIZE: Final = frozenset(
+    ("kernels", "plan_milliseconds", "float32_nodes", "keep_constants")
+)
 #: How tensors are bound, or were prepared: one choice for all, or a mapping from names.
 Choice: TypeAlias = "str | Mapping[str, str]"
 
@@ -104,6 +107,7 @@ class Options:
                 strict=self._strict,
                 exclude_io=policy.excludes_io(io),
                 release_constants=True,
+                keep_constants=bool(self.given.get("keep_constants")),
             ),
             *policy.for_graph(self.precision, self.given.get("float32_nodes", ())),
         ]

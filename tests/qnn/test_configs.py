@@ -119,6 +119,10 @@ EFFECTS = {
         "graph_test",
         "a_finalize_that_was_stopped_can_be_repeated_unless_constants_are_released",
     ),
+    ("qnnrt graph", "KEEP_CONSTANTS"): (
+        "test_portable_binary",
+        "test_a_binary_with_its_constants_loads_with_other_kernels",
+    ),
     ("htp graph", "PRECISION"): ("test_precision", "test_htps_own_option_is_half_precision"),
     ("htp graph", "FP16_CLAMP_OVERFLOW"): (
         "test_half_clamp",

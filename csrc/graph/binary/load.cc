@@ -71,9 +71,18 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
     options.check = WeightCheck{load.weights, described.weights_size, described.weights_checksum,
                                 described.name};
   }
+  options.keep_constants = nodes.complete;
   prepared.optimized = MonotonicNanoseconds();
-  QNNRT_ASSIGN_OR_RETURN(prepared.plan,
-                         Plan::Make(std::move(nodes.graph), inputs_, outputs_, options));
+  Result<std::unique_ptr<Plan>> plan =
+      Plan::Make(std::move(nodes.graph), inputs_, outputs_, options);
+  if (!plan.ok() && plan.status().code() == QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES &&
+      nodes.complete) {  // kernels of another kind: these pack the constants anew
+    QNNRT_ASSIGN_OR_RETURN(nodes, ReadDescribed(binary, described, load));
+    options.packed = nullptr;
+    options.known_plan = nullptr;
+    plan = Plan::Make(std::move(nodes.graph), inputs_, outputs_, options);
+  }
+  QNNRT_ASSIGN_OR_RETURN(prepared.plan, std::move(plan));
   prepared.passes = std::move(nodes.passes);
   prepared.end = MonotonicNanoseconds();
   *made = std::move(prepared);

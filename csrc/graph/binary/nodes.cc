@@ -90,6 +90,7 @@ class NodeReader {
           return DamagedBinary(name + " has no data");
         tensor->data = AlignedBytes::Absent(tensor->bytes());
         if (tensor->data == nullptr) return NoMemory();
+        result_.complete = false;
       }
       all_.push_back(tensor.get());
       result_.graph.owned.push_back(std::move(tensor));

@@ -44,6 +44,7 @@ void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
 // What was read back. Static tensors and packed weights point into the weights.
 struct ReadGraphNodes {
   NodeGraph graph{{}};
+  bool complete = true;  // every constant is there, also those that kernels packed
   std::vector<PackedWeight> packed;
   std::vector<PassReport> passes;
   // Empty in a binary without it. `order` is for its reader to point at.
