@@ -256,6 +256,8 @@ typedef enum QnnHtpContext_ConfigOption_t {
   QNN_HTP_CONTEXT_CONFIG_OPTION_LORA_WEIGHT_SHARING_ENABLED = 13,
   QNN_HTP_CONTEXT_CONFIG_OPTION_RESERVED_14 = 14,
   QNN_HTP_CONTEXT_CONFIG_OPTION_RESERVED_15 = 15,
+  QNN_HTP_CONTEXT_CONFIG_OPTION_GRAPH_SPLITTING = 22,
+  QNN_HTP_CONTEXT_CONFIG_OPTION_NUM_PREPARE_THREADS = 26,
   QNN_HTP_CONTEXT_CONFIG_OPTION_UNKNOWN = 0x7FFFFFFF,
 } QnnHtpContext_ConfigOption_t;
 
@@ -295,6 +297,8 @@ typedef struct QnnHtpContext_CustomConfig_t {
     bool useExtendedUdma;
     QnnHtpContext_GroupRegistration_t concurrentGroupRegistration;
     bool loraWeightSharingEnabled;
+    bool graphSplitting;
+    uint32_t numPrepareThreads;
   };
 } QnnHtpContext_CustomConfig_t;
 

@@ -62,6 +62,8 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpContext_CustomConf
         return InvalidConfig(row, "the type is 0, 1 or 2, got " + NumberText(c.shareResOptType));
       return Json(std::string(kTypes[type]));
     }
+    case QNN_HTP_CONTEXT_CONFIG_OPTION_NUM_PREPARE_THREADS:
+      return Json(uint64_t{c.numPrepareThreads});
     case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING:
       return ReadGroup(row, c.concurrentGroupRegistration);
     default:

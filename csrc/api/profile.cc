@@ -98,7 +98,11 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ProfileHandle_t handle, const QnnProfile_Config_
     return Report(ForEachConfig(config, [&](const QnnProfile_Config_t& c) -> Status {
       QNNRT_RETURN_IF_ERROR(
           AdmitConfig(*profile->traits, ConfigScope::kProfile, c.option, kAtSet).status());
-      profile->max_events = c.numMaxEvents == 0 ? kMostEvents : c.numMaxEvents;  // 0: no limit
+      if (c.option == QNN_PROFILE_CONFIG_OPTION_ENABLE_OPTRACE) {
+        profile->optrace = c.enableOptrace != 0;
+      } else {
+        profile->max_events = c.numMaxEvents == 0 ? kMostEvents : c.numMaxEvents;  // 0: no limit
+      }
       return Status::Ok();
     }));
   });
@@ -200,7 +204,7 @@ namespace qnnrt {
 
 // One call's events at a time: a handle used again starts empty.
 void Profile::Clear() {
-  events = ProfileScope(level >= QNN_PROFILE_LEVEL_DETAILED,
+  events = ProfileScope(level >= QNN_PROFILE_LEVEL_DETAILED || optrace,
                         std::min<uint64_t>(max_events, api::kMostEvents));
   top_ids.clear();
   child_ids.clear();

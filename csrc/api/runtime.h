@@ -123,6 +123,7 @@ struct Profile {
   uint32_t level;
   uint64_t serial;  // the high part of its event ids
   uint64_t max_events;
+  bool optrace = false;  // events of nodes at any level
   std::mutex mutex;
   bool recording = false;  // a call writes events; nobody else reads them
   bool bound = false;      // belongs to a graph, whose executions it collects

@@ -24,6 +24,7 @@ constexpr std::array kMore = {QNN_PROPERTY_CONTEXT_SUPPORT_CREATE_FROM_BINARY_WI
                               QNN_PROPERTY_GROUP_SIGNAL,
                               QNN_PROPERTY_SIGNAL_SUPPORT_ABORT,
                               QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT,
+                              QNN_PROPERTY_PROFILE_SUPPORT_OPTRACE_CONFIG,
                               QNN_PROPERTY_GROUP_DEVICE,
                               QNN_PROPERTY_DEVICE_SUPPORT_INFRASTRUCTURE};
 constexpr auto kCapabilities = WithCommonCapabilities(kMore);

@@ -14,6 +14,7 @@ QnnHtpContext_CustomConfig_t = Layout(24, {
     "initAcceleration": (8, "?"), "skipValidationOnBinarySection": (8, "?"),
     "shareResOptType": (8, "I"), "useExtendedUdma": (8, "?"),
     "concurrentGroupRegistration": (8, "QQ"), "loraWeightSharingEnabled": (8, "?"),
+    "graphSplitting": (8, "?"), "numPrepareThreads": (8, "I"),
 })
 QnnHtpContext_CustomProperty_t = Layout(16, {
     "option": (0, "I"), "bufferStartAlignment": (8, "Q"), "spillfillBufferSize": (8, "Q"),

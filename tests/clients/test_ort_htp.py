@@ -237,6 +237,14 @@ def test_device_context_and_graph_options_arrive_by_their_names(run) -> None:
     assert_close(ran.outputs, reference(model, feeds))
 
 
+def test_a_graph_may_be_split_and_is_not(run, net) -> None:
+    feeds = random_feeds(net, 22)
+    ran = run("ort_client.py", net, feeds, {"provider": {"enable_htp_graph_splitting": "1"}})
+    assert set(ran.said["assigned"]) == {PROVIDER}
+    assert ran.executions == [RUNS]
+    assert_close(ran.outputs, reference(net, feeds))
+
+
 @pytest.mark.parametrize("embedded", ["0", "1"])
 def test_a_context_model_is_written_and_read_back(run, tmp_path, embedded: str) -> None:
     """Through our libQnnSystem.so, which tells the provider what the binary holds."""
@@ -273,7 +281,7 @@ def test_a_context_model_is_written_and_read_back(run, tmp_path, embedded: str) 
                 np.testing.assert_array_equal(results[name], other)
 
 
-@pytest.mark.parametrize("level", ["basic", "detailed"])
+@pytest.mark.parametrize("level", ["basic", "detailed", "optrace"])
 def test_a_profile_is_written_to_a_file(run, tmp_path, level: str) -> None:
     model = client_models.conv_net(26)
     path = tmp_path / "profile.csv"
@@ -284,3 +292,4 @@ def test_a_profile_is_written_to_a_file(run, tmp_path, level: str) -> None:
     assert lines[0].startswith("Msg Timestamp,Message,Time,Unit of Measurement")
     events = [line for line in lines if "execute" in line]
     assert len(events) >= RUNS, path.read_text()[:2000]
+    assert (",NODE," in path.read_text()) == (level != "basic")

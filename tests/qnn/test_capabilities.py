@@ -163,6 +163,7 @@ EVIDENCE: dict[str, tuple[tuple[str, ...], str, str]] = {
         "qnn",
         "test_a_profile_keeps_no_more_events_than_it_may",
     ),
+    "PROFILE_SUPPORT_OPTRACE_CONFIG": (HTP, "qnn", "test_a_trace_of_nodes_has_them_at_any_level"),
     "PROFILE_SUPPORTS_EXTENDED_EVENT": (ALL, "native", "profileGetExtendedEventData"),
     "DEVICE_SUPPORT_INFRASTRUCTURE": (HTP, "qnn", "set_perf_profile"),
 }

@@ -136,6 +136,10 @@ EFFECTS = {
         "test_graph_profile",
         "test_a_profile_keeps_no_more_events_than_it_may",
     ),
+    ("profile", "ENABLE_OPTRACE"): (
+        "test_graph_profile",
+        "test_a_trace_of_nodes_has_them_at_any_level",
+    ),
 }
 
 

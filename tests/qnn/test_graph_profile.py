@@ -113,6 +113,29 @@ def test_a_graph_lets_its_profile_go_with_its_context(htp) -> None:
         assert _core.live_counts()["profiles"] == 0
 
 
+def test_a_trace_of_nodes_has_them_at_any_level(htp) -> None:
+    with Profiled(htp, "basic") as p:
+
+        def nodes() -> list[str]:
+            p.run(profile=p.profile)
+            return [
+                e.identifier
+                for top in p.profile.events()
+                for _, e in top.walk()
+                if e.kind == "node"
+            ]
+
+        assert nodes() == []
+        p.profile.set_config(optrace=True)
+        assert len(nodes()) > 0
+        p.profile.set_config(optrace=False)
+        assert nodes() == []
+    with qnn.Backend.open("cpu") as cpu, cpu.create_profile("basic") as profile:
+        with pytest.raises(qnnrt.QnnError) as caught:
+            profile.set_config(optrace=True)
+        assert caught.value.code == 1000
+
+
 def test_a_profile_keeps_no_more_events_than_it_may(htp) -> None:
     with Profiled(htp, "detailed") as p:
         p.run(profile=p.profile)

@@ -164,6 +164,7 @@ VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
     ),
     ("htp graph", "VTCM_SIZE_IN_BYTES"): (htp_graph(10, struct.pack("=I", 1 << 20)), None),
     ("htp graph", "HMX_BOUNDING"): (htp_graph(11, struct.pack("=ff", 1e9, 1e9)), None),
+    ("htp context", "NUM_PREPARE_THREADS"): (htp_context(26, struct.pack("=I", 4)), None),
     ("profile", "CUSTOM"): (b"\0" * 16, None),
     ("profile", "MAX_EVENTS"): (10, None),
     ("profile", "ENABLE_OPTRACE"): (1, None),
