@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import BinaryIO, ParamSpec, TypeVar
@@ -47,7 +49,8 @@ def importing(load: Callable[P, R]) -> Callable[P, R]:
     @wraps(load)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return load(*args, **kwargs)
+            with _collecting_later():
+                return load(*args, **kwargs)
         except (Error, OSError) as exc:
             _shorten(exc)
             raise
@@ -65,6 +68,19 @@ def importing(load: Callable[P, R]) -> Callable[P, R]:
             ) from exc
 
     return guarded
+
+
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Without the collector of cycles: an import makes a great many objects that stay, and none
+    that only it would free. It would go over all objects of the program meanwhile."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def _fits(arguments: inspect.Signature, *args: object, **kwargs: object) -> bool:
