@@ -119,10 +119,30 @@ class GraphLowering(Lowering):
 
     def nodes(self, nodes: Iterable[Written], opsets: dict[str, int]) -> None:
         for index, node in enumerate(nodes):
-            self.node(node, opsets, node.name or f"{node.op_type}_{index}")
+            node.name = node.name or f"{node.op_type}_{index}"
+            self.budget.step(node)
+            if not self._is_plain_constant(node, opsets):
+                self.node(node, opsets)
+                continue
+            tensor = constant(array_of(node.tensors[0], self.where))
+            self.env.update(dict.fromkeys(node.output, tensor))
 
-    def node(self, given: Written, opsets: dict[str, int], name: str) -> None:
-        domain = given.domain
+    def _is_plain_constant(self, node: Written, opsets: dict[str, int]) -> bool:
+        """Whether a node gives the one tensor that it holds: exporters write every third so."""
+        return (
+            node.op_type == "Constant"
+            and node.names == ["value"]
+            and node.attribute[0].type == onnx.AttributeProto.TENSOR
+            and node.attribute[0].HasField("t")
+            and not node.attribute[0].ref_attr_name
+            and len(node.tensors) == len(node.output) == 1
+            and node.domain in ("", "ai.onnx")
+            and opsets.get("", 0) > 0
+            and not (node.input or node.graphs or self.functions)
+        )
+
+    def node(self, given: Written, opsets: dict[str, int]) -> None:
+        name, domain = given.name, given.domain
         if domain == "ai.onnx":
             domain = ""
         names, outputs = given.input, given.output
@@ -130,7 +150,6 @@ class GraphLowering(Lowering):
         version = opsets.get(domain, 0)
         untyped: list[TypeOf] = [None] * len(outputs)
         node = OnnxNode(name, given.op_type, domain, version, inputs, outputs, untyped, given, {})
-        self.budget.step(node)
         self._lowered[name] = node
         try:
             if self.poisoned and not self.poisoned.isdisjoint(names):
@@ -154,11 +173,11 @@ class GraphLowering(Lowering):
             raise
         except MemoryError as exc:
             raise MemoryError(
-                f"{self.where}: {str(exc) or f'{node}: there is not enough memory for it'}"
+                f"{self.where}: {str(exc) or f'{given}: there is not enough memory for it'}"
             ) from None
         except Exception as exc:
             raise ModelError(
-                f"{self.where}: {node} on {self._types(node)} is not valid: "
+                f"{self.where}: {given} on {self._types(node)} is not valid: "
                 f"{shortened(str(exc), 500) or type(exc).__name__}"
             ) from exc
         for out, value in zip(node.outputs, results, strict=False):

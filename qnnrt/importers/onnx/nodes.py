@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..budget import Budget
-from ..guard import shortened
 from .values import Builder, Value
 from .written import Written
 
@@ -65,9 +64,6 @@ class OnnxNode:
     written: Written
     attrs: dict[str, object]
     unknown: str = ""  # why shapes could not be inferred
-
-    def __str__(self) -> str:
-        return f"node {shortened(repr(self.name))} ({shortened(self.op)})"
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 import onnx
 
+from ..guard import shortened
+
 
 class Written:
     """A node of a graph, a function or a branch. The names are those of the message.
@@ -41,6 +43,10 @@ class Written:
         for attr in self.attribute:
             self.names.append(attr.name)
             parts(attr, self.graphs, self.tensors)
+
+    def __str__(self) -> str:
+        """What messages call it."""
+        return f"node {shortened(repr(self.name))} ({shortened(self.op_type)})"
 
 
 def parts(
