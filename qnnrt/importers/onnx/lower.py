@@ -128,7 +128,7 @@ class GraphLowering(Lowering):
             self.env.update(dict.fromkeys(node.output, tensor))
 
     def _is_plain_constant(self, node: Written, opsets: dict[str, int]) -> bool:
-        """Whether a node gives the one tensor that it holds: exporters write every third so."""
+        """Whether a node gives the one tensor that it holds. Some exports are full of such."""
         return (
             node.op_type == "Constant"
             and node.names == ["value"]
