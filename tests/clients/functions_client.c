@@ -1,4 +1,5 @@
-/* The API as functions: y = relu(x), in the words of a tutorial. The backend's library is argv[1]. */
+/* The API as functions: y = relu(x), in the words of a tutorial. The backend's library is argv[1].
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,13 +10,13 @@
 #include "QnnMem.h"
 #include "System/QnnSystemInterface.h"
 
-#define CHECK(call)                                                                    \
-  do {                                                                                 \
-    const Qnn_ErrorHandle_t error_ = (call);                                           \
-    if (error_ != QNN_SUCCESS) {                                                       \
-      fprintf(stderr, "%s: %u\n", #call, (unsigned)QNN_GET_ERROR_CODE(error_));        \
-      return 1;                                                                        \
-    }                                                                                  \
+#define CHECK(call)                                                             \
+  do {                                                                          \
+    const Qnn_ErrorHandle_t error_ = (call);                                    \
+    if (error_ != QNN_SUCCESS) {                                                \
+      fprintf(stderr, "%s: %u\n", #call, (unsigned)QNN_GET_ERROR_CODE(error_)); \
+      return 1;                                                                 \
+    }                                                                           \
   } while (0)
 #define EXPECT(condition)                      \
   do {                                         \
