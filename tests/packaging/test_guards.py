@@ -65,24 +65,40 @@ def definitions(text: str) -> dict[str, str]:
 
 
 FILES = {p: without_comments(p.read_text()) for p in sorted(CSRC.rglob("*.cc"))}
-ROOMS = [f for room in ("api", "memory", "opencl", "tflite") for f in CSRC.glob(f"{room}/**/*")]
+ROOMS = [
+    f for room in ("api", "memory", "opencl", "saver", "tflite") for f in CSRC.glob(f"{room}/**/*")
+]
 FUNCTIONS = {
     p: definitions(without_comments(p.read_text())) for p in ROOMS if p.suffix in (".cc", ".h")
 }
-#: What one file defines and others may call: headers first; of two of one name neither.
-SHARED: dict[str, str] = {}
-for suffix in (".cc", ".h"):
-    here: dict[str, str] = {}
-    for path, functions in FUNCTIONS.items():
-        for name, body in functions.items() if path.suffix == suffix else ():
-            here[name] = "" if name in here else body
-    SHARED |= here
+
+
+def _shared(paths: list[Path]) -> dict[str, str]:
+    """What one file defines and others may call: headers first; of two of one name neither."""
+    found: dict[str, str] = {}
+    for suffix in (".cc", ".h"):
+        here: dict[str, str] = {}
+        for path in paths:
+            for name, body in FUNCTIONS[path].items() if path.suffix == suffix else ():
+                here[name] = "" if name in here else body
+        found |= here
+    return found
+
+
+#: The saver's functions have the names of those that they record calls of.
+SAVER = CSRC / "saver"
+_RECORDING = [p for p in FUNCTIONS if SAVER in p.parents]
+_OTHERS = [p for p in FUNCTIONS if SAVER not in p.parents]
+SHARED = {
+    True: _shared([p for p in _OTHERS if p.suffix == ".h"]) | _shared(_RECORDING),
+    False: _shared(_OTHERS),
+}
 
 
 def guarded(path: Path, name: str, seen: frozenset[str] = frozenset()) -> bool:
     if name in FREE or name in GUARDS:
         return True
-    body = FUNCTIONS[path].get(name, SHARED.get(name))
+    body = FUNCTIONS[path].get(name, SHARED[SAVER in path.parents].get(name))
     if body is None or name in seen:
         return False
     called = WORD.findall(body)
