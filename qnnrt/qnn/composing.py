@@ -9,13 +9,10 @@ from .._native import _core
 from ..abi import constants as abi
 from ..model.binary import BinaryGraph, graphs_of
 from ..support import choice
+from .graph import MEM_TYPES
 from .options import graph_options
 from .owner import config
 
-_MEM_TYPES: Final = {
-    "raw": abi.QNN_TENSORMEMTYPE_RAW,
-    "memhandle": abi.QNN_TENSORMEMTYPE_MEMHANDLE,
-}
 _IO: Final = (
     abi.QNN_TENSOR_TYPE_APP_WRITE,
     abi.QNN_TENSOR_TYPE_APP_READ,
@@ -65,7 +62,7 @@ class Plan:
         asked: str | None = (
             self._mem_type if isinstance(self._mem_type, str) else self._mem_type.get(name)
         )
-        return kind, None if asked is None else choice("mem_type", asked, _MEM_TYPES)
+        return kind, None if asked is None else choice("mem_type", asked, MEM_TYPES)
 
     def added(self, graph: int, tensor: dict[str, Any]) -> None:
         if (graph, tensor["name"]) in self._made:

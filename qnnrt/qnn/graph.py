@@ -42,7 +42,7 @@ TENSOR_TYPES: Final = {
     "static": abi.QNN_TENSOR_TYPE_STATIC,
     "null": abi.QNN_TENSOR_TYPE_NULL,
 }
-_MEM_TYPES: Final = {
+MEM_TYPES: Final = {
     "raw": abi.QNN_TENSORMEMTYPE_RAW,
     "memhandle": abi.QNN_TENSORMEMTYPE_MEMHANDLE,
 }
@@ -126,7 +126,7 @@ class Graph(Owner):
             kind,
             data=data,
             quantization=quantization,
-            mem_type=choice("mem_type", mem_type, _MEM_TYPES),
+            mem_type=choice("mem_type", mem_type, MEM_TYPES),
             dtype=None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code),
         )
         self._library.tensor_create_graph_tensor(self.handle, tensor)
@@ -161,7 +161,7 @@ class Graph(Owner):
                     t.data_type,
                     TENSOR_TYPES[kind],
                     quantization=t.quantization,
-                    mem_type=_MEM_TYPES[t.mem_type],
+                    mem_type=MEM_TYPES[t.mem_type],
                     dtype=t.dtype,
                     id=t.id,
                 )
