@@ -141,7 +141,7 @@ class Reader:
 
     def _directives(self, text: str, header: Header) -> str:
         """Takes the constants; in the result the preprocessor's lines are blank."""
-        code, for_cplusplus = [], False
+        code, for_cplusplus, goes_on = [], False, False
         for line in text.split("\n"):
             if line == "#ifdef __cplusplus":
                 for_cplusplus = True
@@ -149,7 +149,9 @@ class Reader:
             if found and (value := self._value(found[2])) is not None:
                 self.constants[found[1]] = value
                 header.declarations.append(Define(found[1], value))
-            code.append("" if for_cplusplus or line.startswith("#") else line)
+            directive = goes_on or line.startswith("#")
+            goes_on = directive and line.endswith("\\")
+            code.append("" if for_cplusplus or directive else line)
             for_cplusplus &= line != "#endif"
         return "\n".join(code)
 

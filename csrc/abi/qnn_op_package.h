@@ -10,7 +10,8 @@ extern "C" {
 #endif
 
 // The parameters of the package's functions are not part of the published facts this file is
-// written from: the slots have the right place and size; cast before the call.
+// written from: the slots have the right place and size. qnnrt_op_package.h has those that this
+// runtime calls them with; cast to and from them.
 typedef void (*QnnOpPackage_InitFn_t)(void);
 typedef void (*QnnOpPackage_TerminateFn_t)(void);
 typedef void (*QnnOpPackage_GetInfoFn_t)(void);

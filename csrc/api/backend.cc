@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "abi/qnn_op_names.h"
 #include "api/convert.h"
 #include "api/functions.h"
@@ -52,14 +54,49 @@ Qnn_ErrorHandle_t GetSupportedOperations(Qnn_BackendHandle_t handle, uint32_t* c
           Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "count and operations must not be null"));
     auto backend = Runtime::Get().backends.Find(handle);
     if (!backend) return Report(StaleBackend());
-    *count = static_cast<uint32_t>(backend->backend->operations.size());
-    *operations = backend->backend->operations.data();
+    const auto& all = backend->backend->packages.List(backend->backend->operations);
+    *count = static_cast<uint32_t>(all.size());
+    *operations = all.data();
     return Qnn_ErrorHandle_t{QNN_SUCCESS};
   });
 }
 
-Status ValidateConfig(const BackendTraits& traits, const Qnn_OpConfig_t& config) {
-  QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config));
+Status CheckTakesPackages(const Backend& backend) {
+  if (backend.traits->op_packages) return Status::Ok();
+  return Error(
+      QNN_BACKEND_ERROR_NOT_SUPPORTED,
+      "%s takes no op packages: their ops run on the processor, on the cpu and htp backends",
+      backend.traits->provider);
+}
+
+Qnn_ErrorHandle_t RegisterOpPackage(Qnn_BackendHandle_t handle, const char* path,
+                                    const char* provider, const char* target) {
+  return Guarded([&] {
+    auto object = Runtime::Get().backends.Find(handle);
+    if (!object) return Report(StaleBackend());
+    Backend& backend = *object->backend;
+    auto add = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckTakesPackages(backend));
+      if (path == nullptr || *path == '\0' || provider == nullptr || *provider == '\0') {
+        return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT,
+                      "an op package needs the path of its library and the name of its provider");
+      }
+      if (target != nullptr && *target != '\0' &&
+          std::strcmp(target, QNNRT_OP_PACKAGE_TARGET_CPU) != 0) {
+        return Error(QNN_BACKEND_ERROR_INVALID_ARGUMENT,
+                     "op package %s: target '%s' is not supported; ops run on '%s'", path, target,
+                     QNNRT_OP_PACKAGE_TARGET_CPU);
+      }
+      QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<OpPackage> package,
+                             OpPackage::Open(path, provider, backend.log.get()));
+      return backend.packages.Add(std::move(package));
+    };
+    return Report(add(), backend.log.get());
+  });
+}
+
+Status ValidateConfig(const Backend& backend, const Qnn_OpConfig_t& config) {
+  QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config, backend.packages));
   std::deque<Tensor> tensors;
   auto take = [&](const Qnn_Tensor_t* from, uint32_t n, std::vector<const Tensor*>* to) -> Status {
     for (uint32_t i = 0; i < n; ++i) {
@@ -78,14 +115,15 @@ Status ValidateConfig(const BackendTraits& traits, const Qnn_OpConfig_t& config)
   const std::optional<Tensor> bias = BiasOfProducts(node);
   if (bias) node.inputs[2] = &*bias;
   QNNRT_RETURN_IF_ERROR(ValidateClientNode(&node));
-  return traits.admit == nullptr ? Status::Ok() : traits.admit(node);
+  const auto admit = backend.traits->admit;
+  return admit == nullptr ? Status::Ok() : admit(node);
 }
 
 Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t config) {
   return Guarded([&] {
     auto backend = Runtime::Get().backends.Find(handle);
     if (!backend) return Report(StaleBackend());
-    Status status = ValidateConfig(*backend->backend->traits, config);
+    Status status = ValidateConfig(*backend->backend, config);
     Log* log = backend->backend->log.get();
     // Clients ask for every node of a model: a refusal is not logged as an error.
     if (!status.ok() && log != nullptr)
@@ -147,6 +185,23 @@ Qnn_ErrorHandle_t BackendCreate(const BackendTraits& traits, Qnn_LogHandle_t log
   });
 }
 
+uint64_t RegisterOps(Qnn_BackendHandle_t handle, const QnnOpPackage_Interface_t* interface) {
+  return Guarded([&] {
+    auto object = Runtime::Get().backends.Find(handle);
+    if (!object) return Report(StaleBackend());
+    Backend& backend = *object->backend;
+    auto add = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckTakesPackages(backend));
+      if (interface == nullptr)
+        return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "the interface must not be null");
+      QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<OpPackage> package,
+                             OpPackage::Of(*interface, backend.log.get()));
+      return backend.packages.Add(std::move(package));
+    };
+    return Report(add(), backend.log.get());
+  });
+}
+
 Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* version) {
   if (version == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
   *version = {kCoreApiVersion, traits.api_version};
@@ -156,7 +211,7 @@ Qnn_ErrorHandle_t GetApiVersion(const BackendTraits& traits, Qnn_ApiVersion_t* v
 void FillBackend(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table) {
   table->backendSetConfig = SetConfig;
   table->backendGetBuildId = GetBuildId;
-  Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendRegisterOpPackage);
+  table->backendRegisterOpPackage = RegisterOpPackage;
   table->backendGetSupportedOperations = GetSupportedOperations;
   table->backendValidateOpConfig = ValidateOpConfig;
   table->backendFree = Free;
@@ -165,3 +220,8 @@ void FillBackend(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t
 }
 
 }  // namespace qnnrt::api
+
+extern "C" QNN_API uint64_t qnnrt_backend_register_ops(Qnn_BackendHandle_t backend,
+                                                       const QnnOpPackage_Interface_t* interface) {
+  return qnnrt::api::RegisterOps(backend, interface);
+}

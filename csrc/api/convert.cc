@@ -179,35 +179,35 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
 
 namespace {
 
-Result<Param> ScalarFromQnn(const std::string& name, const Qnn_Scalar_t& s) {
+Result<ParamValue> ScalarFromQnn(const std::string& name, const Qnn_Scalar_t& s) {
   switch (s.dataType) {
     case QNN_DATATYPE_INT_8:
-      return Param{name, int64_t{s.int8Value}};
+      return ParamValue(int64_t{s.int8Value});
     case QNN_DATATYPE_INT_16:
-      return Param{name, int64_t{s.int16Value}};
+      return ParamValue(int64_t{s.int16Value});
     case QNN_DATATYPE_INT_32:
-      return Param{name, int64_t{s.int32Value}};
+      return ParamValue(int64_t{s.int32Value});
     case QNN_DATATYPE_INT_64:
-      return Param{name, int64_t{s.int64Value}};
+      return ParamValue(int64_t{s.int64Value});
     case QNN_DATATYPE_UINT_8:
-      return Param{name, int64_t{s.uint8Value}};
+      return ParamValue(int64_t{s.uint8Value});
     case QNN_DATATYPE_UINT_16:
-      return Param{name, int64_t{s.uint16Value}};
+      return ParamValue(int64_t{s.uint16Value});
     case QNN_DATATYPE_UINT_32:
-      return Param{name, int64_t{s.uint32Value}};
+      return ParamValue(int64_t{s.uint32Value});
     case QNN_DATATYPE_UINT_64:
-      return Param{name, static_cast<int64_t>(s.uint64Value)};
+      return ParamValue(static_cast<int64_t>(s.uint64Value));
     case QNN_DATATYPE_FLOAT_16:
     case QNN_DATATYPE_BFLOAT_16:
-      return Param{name, double{NarrowFloatOf(s.dataType)->Wide(s.uint16Value)}};
+      return ParamValue(double{NarrowFloatOf(s.dataType)->Wide(s.uint16Value)});
     case QNN_DATATYPE_FLOAT_32:
-      return Param{name, double{s.floatValue}};
+      return ParamValue(double{s.floatValue});
     case QNN_DATATYPE_FLOAT_64:
-      return Param{name, s.doubleValue};
+      return ParamValue(s.doubleValue);
     case QNN_DATATYPE_BOOL_8:
-      return Param{name, s.bool8Value != 0};
+      return ParamValue(s.bool8Value != 0);
     case QNN_DATATYPE_STRING:
-      return Param{name, std::string(s.stringValue == nullptr ? "" : s.stringValue)};
+      return ParamValue(std::string(s.stringValue == nullptr ? "" : s.stringValue));
     default:
       return Error(QNN_GRAPH_ERROR_INVALID_OP_CONFIG,
                    "param '%s': scalars of type %s are not supported", name.c_str(),
@@ -217,7 +217,7 @@ Result<Param> ScalarFromQnn(const std::string& name, const Qnn_Scalar_t& s) {
 
 }  // namespace
 
-Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config) {
+Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages) {
   constexpr ErrorCode kBad = QNN_GRAPH_ERROR_INVALID_OP_CONFIG;
   if (config.version != QNN_OPCONFIG_VERSION_1)
     return Error(kBad, "op config version %d is unknown; 1 is supported",
@@ -229,9 +229,10 @@ Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config) {
   node.type = c.typeName;
   node.package = c.packageName == nullptr ? QNN_OP_PACKAGE_NAME_QTI_AISW : c.packageName;
   if (node.package != QNN_OP_PACKAGE_NAME_QTI_AISW) {
-    return Error(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND,
-                 "node '%s': op package '%s' is not loaded; this runtime has '%s'",
-                 node.name.c_str(), node.package.c_str(), QNN_OP_PACKAGE_NAME_QTI_AISW);
+    Result<std::shared_ptr<const PackageOp>> op = packages.Find(node.package, node.type);
+    if (!op.ok()) return std::move(op).status().Within("node '" + node.name + "'");
+    node.package_op = std::move(op).value();
+    node.type = PackageOpType(node.package, node.type);
   }
   bool arrays = (c.numOfParams == 0 || c.params != nullptr) &&
                 (c.numOfInputs == 0 || c.inputTensors != nullptr) &&
@@ -244,8 +245,8 @@ Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config) {
     const Qnn_Param_t& p = c.params[i];
     std::string name = p.name == nullptr ? "" : p.name;
     if (p.paramType == QNN_PARAMTYPE_SCALAR) {
-      QNNRT_ASSIGN_OR_RETURN(Param param, ScalarFromQnn(name, p.scalarParam));
-      node.params.push_back(std::move(param));
+      QNNRT_ASSIGN_OR_RETURN(ParamValue value, ScalarFromQnn(name, p.scalarParam));
+      node.params.push_back({name, std::move(value), true, p.scalarParam.dataType});
     } else if (p.paramType == QNN_PARAMTYPE_TENSOR) {
       Result<Tensor> value = TensorFromQnn(p.tensorParam, true);
       if (!value.ok())

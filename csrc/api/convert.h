@@ -2,6 +2,7 @@
 #pragma once
 
 #include "abi/qnn_types.h"
+#include "api/op_package.h"
 #include "graph/graph.h"
 #include "support/status.h"
 
@@ -18,8 +19,9 @@ struct StaticSource {
 Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
                              const StaticSource& source = {});
 
-// What a node needs that is no tensor of the graph: its params. Inputs and outputs stay empty.
-Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config);
+// What a node needs that is no tensor of the graph: its params, and its op where another package
+// than qti.aisw has it (`packages`). Inputs and outputs stay empty.
+Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages);
 
 // Stands for an omitted input or output: a NULL tensor, or one without elements.
 bool IsOmitted(const Qnn_Tensor_t& tensor);

@@ -158,7 +158,7 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
     auto add = [&]() -> Status {
-      Result<Node> read = NodeFromQnn(config);
+      Result<Node> read = NodeFromQnn(config, graph->context->backend->packages);
       if (!read.ok()) return std::move(read).status().WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
       QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "nodes"));
       Node node = std::move(read).value();
@@ -220,12 +220,18 @@ Qnn_ErrorHandle_t Finalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile
   });
 }
 
+Status InsideOp() {
+  return Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                "an op of a package may execute no graph: it could wait for itself");
+}
+
 Qnn_ErrorHandle_t Execute(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs, uint32_t num_inputs,
                           Qnn_Tensor_t* outputs, uint32_t num_outputs,
                           Qnn_ProfileHandle_t profile_handle, Qnn_SignalHandle_t signal) {
   return Guarded([&]() -> Qnn_ErrorHandle_t {
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
+    if (InPackageOp()) return Report(InsideOp());
     if (profile_handle == nullptr && signal == nullptr) {
       Status status = graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, {});
       return status.ok() ? QNN_SUCCESS : Report(status, graph->context->backend->log.get());
@@ -262,6 +268,7 @@ Qnn_ErrorHandle_t ExecuteQueued(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* in
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
     ExecutionQueue* queue = graph->context->queue.get();
+    if (InPackageOp()) return Report(InsideOp());
     if (graph->prepare_only) return Report(PreparedOnly(*graph));
     Status no_signal = CheckSignals(*graph, signal_handle);
     if (!no_signal.ok()) return Report(no_signal, graph->context->backend->log.get());

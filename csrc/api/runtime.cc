@@ -19,26 +19,32 @@ Runtime& Runtime::Get() {
 
 void Log::Write(QnnLog_Level_t level, const char* format, ...) {
   if (!Wants(level)) return;
-  uint64_t microseconds = MonotonicNanoseconds() / 1000;
   va_list args;
   va_start(args, format);
-  if (callback_ != nullptr) {
-    callback_(format, level, microseconds, args);
-  } else {
-    static const char* const kNames[] = {"", "ERROR", "WARN", "INFO", "VERBOSE", "DEBUG"};
-    const char* name =
-        level >= QNN_LOG_LEVEL_ERROR && level <= QNN_LOG_LEVEL_DEBUG ? kNames[level] : "";
-    std::fprintf(stderr, "qnnrt %s: ", name);
-    std::vfprintf(stderr, format, args);
-    std::fputc('\n', stderr);
-  }
+  callback_(format, level, MonotonicNanoseconds() / 1000, args);
   va_end(args);
+}
+
+void Log::ToStandardError(const char* format, QnnLog_Level_t level, uint64_t, va_list args) {
+  static const char* const kNames[] = {"", "ERROR", "WARN", "INFO", "VERBOSE", "DEBUG"};
+  const char* name =
+      level >= QNN_LOG_LEVEL_ERROR && level <= QNN_LOG_LEVEL_DEBUG ? kNames[level] : "";
+  std::fprintf(stderr, "qnnrt %s: ", name);
+  std::vfprintf(stderr, format, args);
+  std::fputc('\n', stderr);
 }
 
 GraphHost HostOf(const Backend& backend) {
   GraphHost host;
   host.domain = DomainOf(*backend.traits);
   host.admit = backend.traits->admit;
+  if (backend.traits->op_packages) {
+    // A graph's context keeps the backend.
+    host.find_package_op = [&packages = backend.packages](const std::string& package,
+                                                          const std::string& type) {
+      return packages.Find(package, type);
+    };
+  }
   host.client_memory = backend.traits->client_memory;
   host.start_alignment = backend.lpai.start_alignment;
   host.size_alignment = backend.lpai.size_alignment;

@@ -18,6 +18,7 @@
 #include "api/executor.h"
 #include "api/graph_profile.h"
 #include "api/handles.h"
+#include "api/op_package.h"
 #include "api/queue.h"
 #include "api/signal.h"
 #include "backends/backend.h"
@@ -30,14 +31,20 @@ namespace qnnrt {
 
 class Log {
  public:
-  Log(QnnLog_Callback_t callback, QnnLog_Level_t level) : callback_(callback), level_(level) {}
+  // Without a callback: to standard error.
+  Log(QnnLog_Callback_t callback, QnnLog_Level_t level)
+      : callback_(callback == nullptr ? ToStandardError : callback), level_(level) {}
+  QnnLog_Callback_t callback() const { return callback_; }
+  QnnLog_Level_t level() const { return level_.load(std::memory_order_relaxed); }
   void set_level(QnnLog_Level_t level) { level_.store(level, std::memory_order_relaxed); }
-  bool Wants(QnnLog_Level_t level) const { return level <= level_.load(std::memory_order_relaxed); }
-  // Through the client's callback, or to standard error when it gave none.
+  bool Wants(QnnLog_Level_t level) const { return level <= this->level(); }
   void Write(QnnLog_Level_t level, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
  private:
-  QnnLog_Callback_t callback_;
+  static void ToStandardError(const char* format, QnnLog_Level_t level, uint64_t timestamp,
+                              va_list args);
+
+  const QnnLog_Callback_t callback_;
   std::atomic<QnnLog_Level_t> level_;
 };
 
@@ -52,6 +59,7 @@ struct Backend {
   std::vector<QnnBackend_OperationName_t> operations;
   LpaiSettings lpai;    // constant once it is created, as what follows
   ConfigRecord record;  // of backendCreate
+  OpPackages packages;
 
   // The initial options of graphs; backendSetConfig may change them while others make graphs.
   GraphOptions graph_options() const {

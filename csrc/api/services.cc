@@ -39,6 +39,11 @@ Qnn_ErrorHandle_t LogSetLevel(Qnn_LogHandle_t handle, QnnLog_Level_t level) {
                           "log level %d is unknown: ERROR is 1, DEBUG is 5",
                           static_cast<int>(level)));
     log->log->set_level(level);
+    std::vector<std::shared_ptr<Backend>> backends;
+    Runtime::Get().backends.ForEach([&](BackendObject& object) {
+      if (object.backend->log == log->log) backends.push_back(object.backend);
+    });
+    for (const auto& backend : backends) backend->packages.SetLogLevel(level);
     return Qnn_ErrorHandle_t{QNN_SUCCESS};
   });
 }

@@ -6,6 +6,7 @@
 
 #include "abi/qnn_htp.h"
 #include "abi/qnnrt_ext.h"
+#include "api/client_structs.h"
 #include "api/device.h"
 #include "api/runtime.h"
 #include "api/system.h"
@@ -22,85 +23,30 @@ class Description {
  public:
   static std::unique_ptr<Description> Make(const BinaryView& view);
   const QnnSystemContext_BinaryInfo_t* info() const { return info_; }
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const {
+    return structs_.bytes() + (platform_ == nullptr ? 0 : sizeof(PlatformInfo));
+  }
 
  private:
-  // n zeroed values; null when n is 0.
   template <typename T>
   T* Array(size_t n) {
-    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-    if (n == 0) return nullptr;
-    blocks_.push_back(std::make_unique<uint8_t[]>(n * sizeof(T)));  // zeroed
-    bytes_ += n * sizeof(T);
-    return reinterpret_cast<T*>(blocks_.back().get());
+    return structs_.Array<T>(n);
   }
-  char* Text(const std::string& text) {
-    char* copy = Array<char>(text.size() + 1);
-    std::memcpy(copy, text.c_str(), text.size());
-    return copy;
-  }
+  char* Text(const std::string& text) { return structs_.Text(text); }
   Qnn_Tensor_t* Tensors(const std::vector<Tensor>& tensors, uint32_t* count);
-  void Quantize(const Quantization& q, Qnn_QuantizeParams_t* out);
   void Graph(const BinaryGraph& graph, bool htp, QnnSystemContext_GraphInfo_t* out);
   void Htp(const BinaryGraph& graph, QnnSystemContext_GraphInfoV3_t* out);
   void Htp(QnnSystemContext_BinaryInfoV3_t* out);
 
   std::unique_ptr<PlatformInfo> platform_;
-  std::vector<std::unique_ptr<uint8_t[]>> blocks_;
-  uint64_t bytes_ = 0;
+  ClientStructs structs_;
   QnnSystemContext_BinaryInfo_t* info_ = nullptr;
 };
-
-void Description::Quantize(const Quantization& q, Qnn_QuantizeParams_t* out) {
-  out->encodingDefinition = q.defined ? QNN_DEFINITION_DEFINED : QNN_DEFINITION_UNDEFINED;
-  out->quantizationEncoding = q.defined ? q.encoding : QNN_QUANTIZATION_ENCODING_UNDEFINED;
-  size_t n = std::min(q.scales.size(), q.offsets.size());
-  if (!q.defined || n == 0) return;
-  switch (q.encoding) {
-    case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
-      out->scaleOffsetEncoding = {q.scales[0], q.offsets[0]};
-      break;
-    case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET:
-      out->bwScaleOffsetEncoding = {q.bitwidth, q.scales[0], q.offsets[0]};
-      break;
-    case QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET: {
-      auto* pairs = Array<Qnn_ScaleOffset_t>(n);
-      for (size_t i = 0; i < n; ++i) pairs[i] = {q.scales[i], q.offsets[i]};
-      out->axisScaleOffsetEncoding = {q.axis, static_cast<uint32_t>(n), pairs};
-      break;
-    }
-    case QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET: {
-      auto* scales = Array<float>(n);
-      auto* offsets = Array<int32_t>(n);
-      std::copy_n(q.scales.begin(), n, scales);
-      std::copy_n(q.offsets.begin(), n, offsets);
-      out->bwAxisScaleOffsetEncoding = {q.bitwidth, q.axis, static_cast<uint32_t>(n), scales,
-                                        offsets};
-      break;
-    }
-    default:  // a binary has none but these
-      out->encodingDefinition = QNN_DEFINITION_UNDEFINED;
-      out->quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
-  }
-}
 
 Qnn_Tensor_t* Description::Tensors(const std::vector<Tensor>& tensors, uint32_t* count) {
   *count = static_cast<uint32_t>(tensors.size());
   auto* out = Array<Qnn_Tensor_t>(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors[i];
-    out[i].version = QNN_TENSOR_VERSION_1;
-    Qnn_TensorV1_t& t = out[i].v1;
-    t.id = tensor.id;
-    t.name = Text(tensor.name);
-    t.type = tensor.type;
-    t.dataType = tensor.dtype;
-    Quantize(tensor.quantization, &t.quantizeParams);
-    t.rank = static_cast<uint32_t>(tensor.shape.size());
-    t.dimensions = Array<uint32_t>(tensor.shape.size());
-    std::copy(tensor.shape.begin(), tensor.shape.end(), t.dimensions);
-    t.memType = tensor.mem_type;  // with no buffer and no handle: both come at execution
-  }
+  for (size_t i = 0; i < tensors.size(); ++i) structs_.Describe(tensors[i], &out[i]);
   return out;
 }
 
@@ -133,7 +79,6 @@ void Description::Htp(const BinaryGraph& graph, QnnSystemContext_GraphInfoV3_t* 
 // the one that nobody configured.
 void Description::Htp(QnnSystemContext_BinaryInfoV3_t* out) {
   platform_ = std::make_unique<PlatformInfo>(DeviceOptions());
-  bytes_ += sizeof(PlatformInfo);
   out->platformInfo = &platform_->info;
   auto* blob = Array<QnnHtpSystemContext_ContextBlobInfo_t>(1);
   blob->version = QNN_SYSTEM_CONTEXT_HTP_CONTEXT_INFO_BLOB_VERSION_V1;

@@ -37,6 +37,7 @@ struct BackendTraits {
   Status (*admit)(const Node& node) = nullptr;
   bool (*takes_op)(const OpDef& op) = nullptr;
   ConfigSet configs = ConfigSet::kCpu;
+  bool op_packages = false;  // ops of the client's may be registered
   // Executions may be queued, signals may end them, and memory may be bound before them.
   bool async = false;
   bool signals = false;

@@ -48,6 +48,18 @@ inline constexpr uint32_t kCommonCapabilities[] = {
     QNN_PROPERTY_PROFILE_SUPPORTS_EXTENDED_EVENT,
 };
 
+// `more`, and what a backend with op packages supports of them.
+template <size_t kMore>
+constexpr auto WithOpPackages(const std::array<uint32_t, kMore>& more) {
+  constexpr std::array<uint32_t, 4> kKeys = {
+      QNN_PROPERTY_BACKEND_SUPPORT_OP_PACKAGE, QNN_PROPERTY_GROUP_OP_PACKAGE,
+      QNN_PROPERTY_OP_PACKAGE_SUPPORTS_VALIDATION, QNN_PROPERTY_OP_PACKAGE_SUPPORTS_OP_IMPLS};
+  std::array<uint32_t, kMore + kKeys.size()> all{};
+  for (size_t i = 0; i < kMore; ++i) all[i] = more[i];
+  for (size_t i = 0; i < kKeys.size(); ++i) all[kMore + i] = kKeys[i];
+  return all;
+}
+
 // The common keys and `more`, ascending, 0 at the end: what BackendTraits::capabilities wants.
 template <size_t kMore = 0>
 constexpr auto WithCommonCapabilities(const std::array<uint32_t, kMore>& more) {

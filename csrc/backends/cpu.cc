@@ -9,7 +9,7 @@ namespace qnnrt {
 namespace {
 
 constexpr std::array kMore = {QNN_PROPERTY_CONTEXT_SUPPORT_DEFERRED_GRAPH_INIT};
-constexpr auto kCapabilities = WithCommonCapabilities(kMore);
+constexpr auto kCapabilities = WithCommonCapabilities(WithOpPackages(kMore));
 
 }  // namespace
 
@@ -21,6 +21,7 @@ const BackendTraits& CpuBackend() {
     t.api_version = {1, 1, 0};
     t.custom_memory = CustomMem::kHtp;
     t.memory_kinds = kCpuReachableKinds;
+    t.op_packages = true;
     t.capabilities = kCapabilities.data();
     return t;
   }();

@@ -27,7 +27,7 @@ constexpr std::array kMore = {QNN_PROPERTY_CONTEXT_SUPPORT_CREATE_FROM_BINARY_WI
                               QNN_PROPERTY_PROFILE_SUPPORT_OPTRACE_CONFIG,
                               QNN_PROPERTY_GROUP_DEVICE,
                               QNN_PROPERTY_DEVICE_SUPPORT_INFRASTRUCTURE};
-constexpr auto kCapabilities = WithCommonCapabilities(kMore);
+constexpr auto kCapabilities = WithCommonCapabilities(WithOpPackages(kMore));
 
 }  // namespace
 
@@ -45,6 +45,7 @@ const BackendTraits& HtpBackend() {
     t.async = true;
     t.signals = true;
     t.environments = true;
+    t.op_packages = true;
     t.capabilities = kCapabilities.data();
     return t;
   }();

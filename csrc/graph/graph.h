@@ -18,6 +18,7 @@
 #include "memory/client_pools.h"
 #include "memory/process_domain.h"
 #include "memory/registry.h"
+#include "ops/package_op.h"
 #include "support/clock.h"
 #include "support/interrupt.h"
 #include "support/profile.h"
@@ -57,6 +58,8 @@ struct GraphHost {
   ProcessDomain* domain = nullptr;
   // Whether the backend takes this (valid) node; null: every one. Errors: 6005, says what it takes.
   Status (*admit)(const Node& node) = nullptr;
+  // The op of a node in a context binary that is of another package than qti.aisw; null: none.
+  FindPackageOp find_package_op;
   // A line for the client's log. Called with no lock held.
   std::function<void(const char*)> warn;
   // Scratch and persistent memory are the client's, as are the inputs and outputs that it gives:

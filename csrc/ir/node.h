@@ -16,6 +16,7 @@ struct Param {
   std::string name;
   ParamValue value;
   bool given = true;  // by the client; false: the default of the op's definition
+  Qnn_DataType_t type = QNN_DATATYPE_UNDEFINED;  // of a scalar, as the client gave it
 };
 
 // What an activation computes, its params and traits: its row in ops/elementwise/activation.cc. The
@@ -53,6 +54,8 @@ struct Pitch {
   uint64_t row, pitch;
 };
 
+class PackageOp;
+
 struct Node {
   std::string name;
   std::string package;
@@ -65,6 +68,8 @@ struct Node {
   // OpDef::parts those that lie in the whole already.
   std::vector<Pitch> pitches{};
   std::vector<bool> in_place{};
+  // The op of a node of another package than qti.aisw (ops/package_op.h).
+  std::shared_ptr<const PackageOp> package_op{};
 
   const Param* Find(const char* name) const;
   bool HasInput(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }

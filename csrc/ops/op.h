@@ -202,7 +202,8 @@ Result<KernelPtr> MakeViaFloat(const OpDef& def, const Node& node, const KernelO
 
 // ---- the table -------------------------------------------------------------------------------
 
-// Null when no such op. Op types are those of the package "qti.aisw", and the internal ones.
+// Null when no such op. Op types are those of the package "qti.aisw", the internal ones, and those
+// of other packages, which have one record (package_op.h).
 const OpDef* FindOp(const std::string& type);
 const std::vector<const OpDef*>& AllOps();  // that clients can add: without the internal ones
 

@@ -4,6 +4,7 @@
 #include "ops/fixed/kernels.h"
 #include "ops/fixed/rules.h"
 #include "ops/op.h"
+#include "ops/package_op.h"
 #include "ops/random/random.h"
 #include "ops/rules.h"
 #include "ops/transform/transform.h"
@@ -297,7 +298,8 @@ Status UnknownOp(const Node& node) {
 const OpDef* FindOp(const std::string& type) {
   const auto& by_type = TheTable().by_type;
   const auto it = by_type.find(type);
-  return it == by_type.end() ? nullptr : it->second;
+  if (it != by_type.end()) return it->second;
+  return IsPackageOpType(type) ? &PackageOpDef() : nullptr;
 }
 
 const std::vector<const OpDef*>& AllOps() { return TheTable().list; }
@@ -315,8 +317,9 @@ bool KeepsState(const Node& node) {
 }
 
 Status ValidateNode(Node* node) {
+  if (node->package_op != nullptr) return node->package_op->Validate(*node);
   const OpDef* def = FindOp(node->type);
-  if (def == nullptr) return UnknownOp(*node);
+  if (def == nullptr || def == &PackageOpDef()) return UnknownOp(*node);
   const std::string label = node->type + " '" + node->name + "'";
   if (!HasEmptyOptional(*node, *def)) return Validate(node, *def).Within(label);
   Node copy = WithoutEmptyOptionals(*node, *def);
@@ -346,8 +349,9 @@ ParamDefault DefaultInts(const Shape& shape, int32_t value) {
 }
 
 Result<KernelPtr> MakeKernel(const Node& node, const KernelOptions& options) {
+  if (node.package_op != nullptr) return node.package_op->MakeKernel(node);
   const OpDef* def = FindOp(node.type);
-  if (def == nullptr) return UnknownOp(node);
+  if (def == nullptr || def == &PackageOpDef()) return UnknownOp(node);
   if (HasEmptyOptional(node, *def)) return MakeKernel(WithoutEmptyOptionals(node, *def), options);
   if (!HasBlocks(node)) {
     QNNRT_ASSIGN_OR_RETURN(KernelPtr fast, MakeOneDnnKernel(node, options));

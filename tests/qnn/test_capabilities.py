@@ -29,6 +29,9 @@ ALL, HTP, LPAI = ("cpu", "htp", "lpai"), ("htp",), ("lpai",)
 EVIDENCE: dict[str, tuple[tuple[str, ...], str, str]] = {
     "BACKEND_SUPPORT_PLATFORM_OPTIONS": (ALL, "support", "threads:1;kernels:auto"),
     "BACKEND_SUPPORT_CUSTOM_PROPERTY": (LPAI, "qnn", "backend_cores"),
+    "BACKEND_SUPPORT_OP_PACKAGE": (("cpu", "htp"), "qnn", "an_op_with_params_and_scratch"),
+    "OP_PACKAGE_SUPPORTS_VALIDATION": (("cpu", "htp"), "qnn", "that_a_package_refuses"),
+    "OP_PACKAGE_SUPPORTS_OP_IMPLS": (("cpu", "htp"), "qnn", "an_op_that_cannot_be_made"),
     "BACKEND_SUPPORT_COMPOSITION": (ALL, "native", "graphAddNode"),
     "CONTEXT_SUPPORT_CACHING": (ALL, "binary", "computes_the_same_bytes"),
     "CONTEXT_SUPPORT_CONFIGURATION": (ALL, "qnn", "what_the_table_says"),
@@ -184,7 +187,7 @@ def test_supported_is_what_has_a_test(backend) -> None:
     supported = {key for key, number in KEYS.items() if backend.has_capability(number)}
     groups = {key for key in supported if key.startswith("GROUP_")}
     # A group is there when anything of it is.
-    members = {key.split("_")[0] for key in supported - groups} | {"CORE"}
+    members = {re.split("_(?:SUPPORT|GET)", key)[0] for key in supported - groups} | {"CORE"}
     if name == "htp":
         members.add("DEVICE")
     assert {group.removeprefix("GROUP_") for group in groups} == members

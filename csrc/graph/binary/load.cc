@@ -14,7 +14,8 @@ Result<ReadGraphNodes> Graph::ReadDescribed(const BinaryView& binary, const Bina
   QNNRT_ASSIGN_OR_RETURN(
       ReadGraphNodes nodes,
       ReadNodes(ByteReader(binary.data() + described.nodes_offset, described.nodes_size), io,
-                {load.weights, described.weights_size, load.owner}, load.most_bytes));
+                {load.weights, described.weights_size, load.owner}, load.most_bytes,
+                host_.find_package_op));
   for (const Node& node : nodes.graph.nodes) {
     if (host_.admit == nullptr) break;
     Status admitted = host_.admit(node);

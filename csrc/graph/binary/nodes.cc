@@ -21,8 +21,8 @@ Status NoMemory() {
 class NodeReader {
  public:
   NodeReader(ByteReader in, const std::vector<const Tensor*>& io, const WeightsAt& weights,
-             uint64_t most_bytes)
-      : in_(in), all_(io), weights_(weights), most_bytes_(most_bytes) {}
+             uint64_t most_bytes, const FindPackageOp& find)
+      : in_(in), all_(io), weights_(weights), most_bytes_(most_bytes), find_(find) {}
 
   Result<ReadGraphNodes> Read() {
     QNNRT_RETURN_IF_ERROR(ReadTensors());
@@ -98,10 +98,31 @@ class NodeReader {
     return Status::Ok();
   }
 
+  // A package reads what the type says.
+  static bool IsTypeOf(uint32_t kind, Qnn_DataType_t type) {
+    switch (kind) {
+      case kInt:
+        return (TypeBit(type) & types::kInt) != 0;
+      case kFloat:
+        return (TypeBit(type) & (types::kFloat | types::kF64)) != 0;
+      case kBool:
+        return type == QNN_DATATYPE_BOOL_8;
+      default:
+        return type == QNN_DATATYPE_STRING;
+    }
+  }
+
   Status ReadParam(Node* node) {
     Param param;
     param.name = in_.Text();
-    switch (in_.Enum(kTensor)) {
+    uint32_t kind = in_.Enum(kTyped);
+    if (kind == kTyped) {
+      param.type = static_cast<Qnn_DataType_t>(in_.Get<uint32_t>());
+      kind = in_.Enum(kText);
+      if (!IsTypeOf(kind, param.type))
+        return DamagedBinary("param '" + param.name + "' has another type than its value");
+    }
+    switch (kind) {
       case kInt:
         param.value = in_.Get<int64_t>();
         break;
@@ -234,7 +255,37 @@ class NodeReader {
     std::vector<std::unique_ptr<Tensor>> wide_;
   };
 
-  static Status CheckNode(Node* checked) {
+  // The package says the rest, now as when the node was added.
+  Status CheckPackageNode(Node* node) const {
+    const std::string prefix = PackageOpType(node->package, "");
+    if (node->package.empty() || node->type.compare(0, prefix.size(), prefix) != 0 ||
+        !node->post_ops.empty()) {
+      return DamagedBinary("node '" + node->name + "' is of no package's op");
+    }
+    for (const Param& param : node->params) {
+      if (param.type == QNN_DATATYPE_UNDEFINED && !std::holds_alternative<Tensor>(param.value))
+        return DamagedBinary("param '" + param.name + "' has no type");
+    }
+    Status status;
+    if (find_ == nullptr) {
+      status = Status(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND, "this backend takes no op packages");
+    } else {
+      Result<std::shared_ptr<const PackageOp>> op =
+          find_(node->package, node->type.substr(prefix.size()));
+      if (op.ok()) {
+        node->package_op = std::move(op).value();
+        status = ValidateNode(node);
+      } else {
+        status = std::move(op).status();
+      }
+    }
+    return std::move(status)
+        .WithCode(QNN_CONTEXT_ERROR_BINARY_CONFIGURATION)
+        .Within("node '" + node->name + "' of the context binary");
+  }
+
+  Status CheckNode(Node* checked) const {
+    if (IsPackageOpType(checked->type)) return CheckPackageNode(checked);
     Widened widened(*checked);
     if (!widened.changed()) return CheckWide(checked);
     QNNRT_RETURN_IF_ERROR(CheckWide(widened.node()));
@@ -312,6 +363,7 @@ class NodeReader {
   std::vector<const Tensor*> all_;
   const WeightsAt& weights_;
   const uint64_t most_bytes_;
+  const FindPackageOp& find_;
   std::vector<bool> written_;
   ReadGraphNodes result_;
 };
@@ -319,8 +371,9 @@ class NodeReader {
 }  // namespace
 
 Result<ReadGraphNodes> ReadNodes(ByteReader in, const std::vector<const Tensor*>& io,
-                                 const WeightsAt& weights, uint64_t most_bytes) {
-  return NodeReader(in, io, weights, most_bytes).Read();
+                                 const WeightsAt& weights, uint64_t most_bytes,
+                                 const FindPackageOp& find) {
+  return NodeReader(in, io, weights, most_bytes, find).Read();
 }
 
 }  // namespace qnnrt

@@ -9,13 +9,15 @@
 #include "graph/passes/node_graph.h"
 #include "graph/plan.h"
 #include "graph/weights.h"
+#include "ops/package_op.h"
 
 namespace qnnrt {
 
 // Codes of the format.
 namespace binary_codes {
 enum Storage : uint8_t { kNone, kStored, kAbsent };  // of a tensor's data
-enum ParamKind : uint8_t { kInt, kFloat, kBool, kText, kTensor };
+// kTyped: the scalar's data type and then its value, as one of the others.
+enum ParamKind : uint8_t { kInt, kFloat, kBool, kText, kTensor, kTyped };
 }  // namespace binary_codes
 
 // Bytes that go into the weights of a graph, each on a boundary of kBinaryBlobAlignment.
@@ -58,8 +60,10 @@ struct WeightsAt {
 };
 
 // Checks everything that building and finalizing a graph checks, and that all bytes are used.
-// No tensor may take more than `most_bytes`. Errors: 5005.
+// No tensor may take more than `most_bytes`. `find` has the ops of other packages; null: there are
+// none. Errors: 5005, 5008 an op of a package that is not there or does not take the node.
 Result<ReadGraphNodes> ReadNodes(ByteReader in, const std::vector<const Tensor*>& io,
-                                 const WeightsAt& weights, uint64_t most_bytes);
+                                 const WeightsAt& weights, uint64_t most_bytes,
+                                 const FindPackageOp& find);
 
 }  // namespace qnnrt

@@ -8,8 +8,13 @@ using namespace binary_codes;
 
 namespace {
 
-void WriteParam(const Param& param, ByteWriter* out) {
+// `typed`: a package gets its scalars as the client gave them.
+void WriteParam(const Param& param, bool typed, ByteWriter* out) {
   out->Text(param.name);
+  if (typed && param.type != QNN_DATATYPE_UNDEFINED) {
+    out->Put(static_cast<uint8_t>(kTyped));
+    out->Put(static_cast<uint32_t>(param.type));
+  }
   out->Put(static_cast<uint8_t>(param.value.index()));
   switch (param.value.index()) {
     case kInt:
@@ -67,7 +72,7 @@ void WriteNode(const Node& node, TensorNumbers* numbers, ByteWriter* out) {
   const auto given = [](const Param& param) { return param.given; };
   out->Put(static_cast<uint32_t>(std::count_if(node.params.begin(), node.params.end(), given)));
   for (const Param& param : node.params) {
-    if (param.given) WriteParam(param, out);
+    if (param.given) WriteParam(param, node.package_op != nullptr, out);
   }
   WritePorts(node.inputs, numbers, out);
   WritePorts(node.outputs, numbers, out);
