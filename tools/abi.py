@@ -57,7 +57,9 @@ HEADERS = (
     "abi/qnn_htp.h",
     "abi/qnn_gpu.h",
     "abi/qnn_lpai.h",
+    "abi/qnn_op_package.h",
     "abi/qnnrt_ext.h",
+    "abi/qnnrt_op_package.h",
     "abi/qnnrt_opencl.h",
     "abi/rpcmem.h",
     "memory/memory_api.h",
@@ -67,7 +69,6 @@ HEADERS = (
 MORE_STRUCTS = (
     "abi/qnn_cpu.h",
     "abi/qnn_ir.h",
-    "abi/qnn_op_package.h",
     "abi/qnn_saver.h",
 )
 #: What Python packs or unpacks; tests/native/abi_layout_test.cc has to have each of them.

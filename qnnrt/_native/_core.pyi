@@ -425,6 +425,13 @@ class Runnable:
     def run(self, feeds: Mapping[str, Any] | None = None) -> Any: ...
     def _run_feeds(self, feeds: Mapping[str, Any]) -> Any: ...
 
+def set_python_ops(
+    name: str,
+    types: Callable[[], tuple[str, ...]],
+    validate: Callable[..., None],
+    create: Callable[..., tuple[Any, list[int], list[int]]],
+) -> None: ...
+def register_python_ops(library: Provider, backend: int) -> None: ...
 def graph_execute(
     library: Library,
     graph: int,

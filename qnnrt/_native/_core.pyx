@@ -17,8 +17,8 @@ from qnnrt._native import descriptor
 
 cimport cython
 from cpython.buffer cimport (
-    PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_IsContiguous,
-    PyBuffer_Release, PyObject_GetBuffer
+    PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo,
+    PyBuffer_IsContiguous, PyBuffer_Release, PyObject_GetBuffer
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_SetInterrupt
@@ -42,6 +42,7 @@ include "dlpack.pxi"
 include "tcm.pxi"
 include "tensor.pxi"
 include "provider.pxi"
+include "python_ops.pxi"
 include "context_calls.pxi"
 include "library.pxi"
 include "device.pxi"

@@ -227,9 +227,13 @@ cdef class Library(ContextCalls):
     def graph_stats(self, graph):
         """The runtime's counters of a graph as a dict, or None."""
         cdef Qnnrt_GraphStats_t s
+        cdef Qnn_GraphHandle_t g = _pointer(graph)
+        cdef uint64_t code
         if self._stats == NULL:
             return None
-        self._check(self._stats(_pointer(graph), &s), "graph", "qnnrt_graph_stats")
+        with nogil:  # waits for an execution, which may be in Python
+            code = self._stats(g, &s)
+        self._check(code, "graph", "qnnrt_graph_stats")
         return {
             "executes": s.executes, "copied_bytes": s.copied_bytes,
             "reserved_bytes": s.reserved_bytes, "reserved_at": s.reserved_at,
@@ -246,9 +250,13 @@ cdef class Library(ContextCalls):
         cdef uint32_t n = 0
         cdef uint32_t i, capacity
         cdef Qnnrt_CopyRecord_t* records
+        cdef Qnn_GraphHandle_t g = _pointer(graph)
+        cdef uint64_t code
         if self._copies == NULL:
             return []
-        self._check(self._copies(_pointer(graph), NULL, 0, &n), "graph", "qnnrt_graph_copies")
+        with nogil:  # as graph_stats
+            code = self._copies(g, NULL, 0, &n)
+        self._check(code, "graph", "qnnrt_graph_copies")
         if n == 0:
             return []
         capacity = n
@@ -256,8 +264,9 @@ cdef class Library(ContextCalls):
         if records == NULL:
             raise MemoryError
         try:
-            self._check(self._copies(_pointer(graph), records, capacity, &n), "graph",
-                        "qnnrt_graph_copies")
+            with nogil:
+                code = self._copies(g, records, capacity, &n)
+            self._check(code, "graph", "qnnrt_graph_copies")
             return [(_text(records[i].tensor),
                      "in" if records[i].direction == QNNRT_COPY_IN else "out",
                      records[i].bytes, _text(records[i].reason))
@@ -266,15 +275,22 @@ cdef class Library(ContextCalls):
             PyMem_Free(records)
 
     def graph_reset_stats(self, graph) -> None:
-        if self._reset != NULL:
-            self._check(self._reset(_pointer(graph)), "graph", "qnnrt_graph_reset_stats")
+        cdef Qnn_GraphHandle_t g = _pointer(graph)
+        cdef uint64_t code
+        if self._reset == NULL:
+            return
+        with nogil:
+            code = self._reset(g)
+        self._check(code, "graph", "qnnrt_graph_reset_stats")
 
     def graph_describe(self, graph):
         """The finalized steps as JSON, or None."""
         cdef const char* text
+        cdef Qnn_GraphHandle_t g = _pointer(graph)
         if self._describe == NULL:
             return None
-        text = self._describe(_pointer(graph))
+        with nogil:
+            text = self._describe(g)
         return None if text == NULL else _text(text)
 
 

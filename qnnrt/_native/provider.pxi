@@ -112,8 +112,14 @@ cdef class Provider:
             _drain_log()
         if code == 0:
             return 0
-        raise errors.make_error(<uint32_t>(code & 0xFFFF), component, call, detail,
-                                self.error_message(code))
+        error = errors.make_error(<uint32_t>(code & 0xFFFF), component, call, detail,
+                                  self.error_message(code))
+        cause = _take_op_error()
+        if cause is None:
+            raise error
+        if not isinstance(cause, Exception):
+            raise cause  # an interrupt: of this call, which a function in Python has ended
+        raise error from cause
 
     def error_message(self, uint64_t code) -> str:
         """The backend's own words for an error: the verbose message, else the short one, else ''.

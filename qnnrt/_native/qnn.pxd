@@ -48,12 +48,17 @@ cdef extern from "abi/qnn_enums.h" nogil:
 cdef extern from "abi/qnn_errors.h" nogil:
     ctypedef enum QnnCommon_Error_t:
         QNN_COMMON_ERROR_NOT_SUPPORTED, QNN_COMMON_ERROR_SYSTEM
+    ctypedef enum QnnBackend_Error_t:
+        QNN_BACKEND_ERROR_NOT_SUPPORTED
     ctypedef enum QnnMem_Error_t:
         QNN_MEM_ERROR_INVALID_HANDLE
     ctypedef enum QnnGraph_Error_t:
         QNN_GRAPH_ERROR_INVALID_ARGUMENT, QNN_GRAPH_ERROR_INVALID_OP_CONFIG
     ctypedef enum QnnTensor_Error_t:
         QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM
+    ctypedef enum QnnOpPackage_Error_t:
+        QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED, QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE
+        QNN_OP_PACKAGE_ERROR_GENERAL
     ctypedef enum QnnSystemContext_Error_t:
         QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED
 
@@ -821,6 +826,28 @@ cdef extern from "abi/qnn_lpai.h" nogil:
         char* enableCoreSelection
 
 
+cdef extern from "abi/qnn_op_package.h" nogil:
+    ctypedef void (*QnnOpPackage_InitFn_t)() noexcept nogil
+    ctypedef void (*QnnOpPackage_GetInfoFn_t)() noexcept nogil
+    ctypedef void (*QnnOpPackage_ValidateOpConfigFn_t)() noexcept nogil
+    ctypedef void (*QnnOpPackage_CreateOpImplFn_t)() noexcept nogil
+    ctypedef void (*QnnOpPackage_FreeOpImplFn_t)() noexcept nogil
+
+    ctypedef struct QnnOpPackage_Info_t:
+        const char* packageName
+        const char** operationNames
+        uint32_t numOperations
+    ctypedef struct QnnOpPackage_ImplementationV1_4_t:
+        QnnOpPackage_InitFn_t init
+        QnnOpPackage_GetInfoFn_t getInfo
+        QnnOpPackage_ValidateOpConfigFn_t validateOpConfig
+        QnnOpPackage_CreateOpImplFn_t createOpImpl
+        QnnOpPackage_FreeOpImplFn_t freeOpImpl
+    ctypedef struct QnnOpPackage_Interface_t:
+        Qnn_Version_t interfaceVersion
+        QnnOpPackage_ImplementationV1_4_t v1_4
+
+
 cdef extern from "abi/qnnrt_ext.h" nogil:
     enum:
         QNNRT_COPY_IN
@@ -927,6 +954,22 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     const char* qnnrt_kernel_library()
     const char* qnnrt_op_coverage_json()
     const char* qnnrt_config_table_json()
+
+
+cdef extern from "abi/qnnrt_op_package.h" nogil:
+    ctypedef struct Qnnrt_OpHost_t:
+        void (*setError)(const char* reason) noexcept nogil
+    ctypedef struct Qnnrt_OpExecution_t:
+        const void* const* inputs
+        void* const* outputs
+        void* scratch
+    ctypedef struct Qnnrt_OpImpl_t:
+        void* state
+        Qnn_ErrorHandle_t (*execute)(
+            void* state, const Qnnrt_OpExecution_t* execution) noexcept nogil
+
+    uint64_t qnnrt_backend_register_ops(
+        Qnn_BackendHandle_t backend, const QnnOpPackage_Interface_t* interface)
 
 
 cdef extern from "abi/qnnrt_opencl.h" nogil:

@@ -87,6 +87,7 @@ class Tensor:
 class Node:
     """One operation. ``""`` in `inputs` or `outputs` is an omitted one.
 
+    `type` is an op of QNN's package ``qti.aisw``, or "package::type".
     `params` holds numpy or Python scalars, or arrays of uint32 or int32.
     """
 

@@ -9,6 +9,14 @@ in a forked child raises ``ForkError``, and the parent's stay as they are.
 from __future__ import annotations
 
 from .._native._core import Tensor
+from ..custom_ops import (
+    PYTHON_PACKAGE,
+    OpTensor,
+    PythonOp,
+    python_ops,
+    register_op,
+    unregister_op,
+)
 from ..dtypes import DATA_TYPES, data_type, data_type_name, numpy_dtype
 from .backend import CAPABILITIES, Backend, BackendVersion
 from .context import Context
@@ -21,6 +29,7 @@ from .profile import Profile, ProfileEvent, Signal
 __all__ = [
     "CAPABILITIES",
     "DATA_TYPES",
+    "PYTHON_PACKAGE",
     "Backend",
     "BackendVersion",
     "Context",
@@ -29,14 +38,19 @@ __all__ = [
     "ExecutionEnvironment",
     "Graph",
     "MemHandle",
+    "OpTensor",
     "ProcessDomain",
     "Profile",
     "ProfileEvent",
+    "PythonOp",
     "Signal",
     "Tensor",
     "data_type",
     "data_type_name",
     "numpy_dtype",
     "process_domain",
+    "python_ops",
+    "register_op",
     "set_process_domain_budget",
+    "unregister_op",
 ]

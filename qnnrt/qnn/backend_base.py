@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from .._native import _core
 from ..abi import constants as abi
+from ..custom_ops import PYTHON_PACKAGE, python_ops
 from ..errors import QnnError
 from ..support import choice, log
 from .options import qnn_log_level
@@ -93,6 +94,7 @@ class BackendBase(Owner):
     ) -> None:
         self.library = library
         self._device: _Device | None = None
+        self._has_python_ops = False
         self._log: _Log | None = None
         level = qnn_log_level(log.getEffectiveLevel() if log_level is None else log_level)
         try:
@@ -212,6 +214,7 @@ class BackendBase(Owner):
         Raises:
             QnnError: it would not; the message says why, as far as the backend does.
         """
+        self.use_package(package)
         op = _core.Op(name, package, type, list(params_of(params, None)), inputs, outputs)
         self.library.backend_validate_op_config(self.handle, op)
 
@@ -224,8 +227,34 @@ class BackendBase(Owner):
         self.library.backend_set_config(self.handle, config(list(options)))
 
     def register_op_package(self, path: str, provider: str, target: str | None = None) -> None:
-        """Load an op package library."""
+        """Load an op package: its ops are those of nodes with its name as `package`.
+
+        Args:
+            path: its library, compiled with ``qnnrt_op_package.h``.
+            provider: the function of it that gives the interface.
+            target: what the ops run on; "CPU" is the only one.
+
+        Raises:
+            BackendError: 4003 this backend takes none; 4005 no such library, 4006 no such provider,
+                4007 what the package itself says, 4008 compiled for something else, 4009 the
+                backend has a package of that name.
+        """
         self.library.backend_register_op_package(self.handle, path, provider, target)
+
+    def use_package(self, package: str) -> None:
+        """See to it that the ops of Python are there, if that is the package.
+
+        Raises:
+            BackendError: 4003, this backend takes none.
+        """
+        if package == PYTHON_PACKAGE and not self._has_python_ops:
+            _core.register_python_ops(self.library, self.handle)
+            self._has_python_ops = True
+
+    def prepare_packages(self) -> None:
+        """See to it that a context binary with ops of Python finds those that are registered."""
+        if python_ops() and self.library.has_extensions and self.has_capability("op_package"):
+            self.use_package(PYTHON_PACKAGE)
 
     def get_property(self, option: int, data: bytearray) -> None:
         """Let the backend fill in the struct of a custom property."""

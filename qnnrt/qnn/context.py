@@ -100,6 +100,7 @@ class Context(ContextBase):
             config(context_options(persistent_binary=persistent_binary, **options)),
             profile.handle if profile else 0,
         )
+        backend.prepare_packages()
         keep = view if persistent_binary else None
         context: Context = _core.whole(
             lambda: cls(backend, _core.Held(free, create, *arguments), keep=keep)

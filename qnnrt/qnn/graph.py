@@ -186,10 +186,13 @@ class Graph(Owner):
             inputs, outputs: tensors in the op's order; None for an omitted one.
             params: numbers, strings, arrays or tensors. A Python int becomes UINT_32 (INT_32 when
                 negative), a float FLOAT_32, a bool BOOL_8; numpy scalars keep their type.
+            package: what the op is in: ``PYTHON_PACKAGE`` for those of ``register_op``, or one of
+                ``Backend.register_op_package``.
 
         Raises:
             GraphError, OpPackageError: the backend does not take it.
         """
+        self.context.backend.use_package(package)
 
         def make(param: str, array: np.ndarray) -> Tensor:
             tensor = static_tensor(f"{name}.{param}", array)

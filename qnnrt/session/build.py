@@ -55,12 +55,14 @@ def add_model(
         )
     tensors = graph.tensors
     for node in model.nodes:
+        package, _, type = node.type.rpartition("::")
         graph.add_node(
             node.name,
-            node.type,
+            type,
             [tensors.get(n) for n in node.inputs],  # "" is left out
             [tensors.get(n) for n in node.outputs],
             node.params,
+            package=package or "qti.aisw",
         )
 
 

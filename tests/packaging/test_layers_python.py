@@ -30,10 +30,11 @@ BELOW = {
     "model": {"_native", "dtypes", "errors", "support"},
     "quantization": {"dtypes", "model"},
     "gpu": {"_native", "dtypes", "errors", "model", "planning", "support"},
-    "qnn": {"_native", "dtypes", "errors", "gpu", "model", "support"},
+    "custom_ops": {"_native", "dtypes"},
+    "qnn": {"_native", "custom_ops", "dtypes", "errors", "gpu", "model", "support"},
     "profile_log": {"_native", "errors", "qnn", "support"},
     "lpai": {"_native", "dtypes", "errors", "memory", "model", "qnn", "support"},
-    "importers": {"_native", "dtypes", "errors", "model", "quantization", "support"},
+    "importers": {"_native", "custom_ops", "dtypes", "errors", "model", "quantization", "support"},
     "session": {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
         "support",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ... import custom_ops
 from ...dtypes import is_number
 from ...errors import ModelError, UnsupportedNode
 from .. import admission
@@ -25,6 +26,7 @@ from . import (  # noqa: F401  (the modules fill the table of rules)
     infer_shape,
     infer_windows,
     patterns,
+    python_ops,
 )
 from .checks import Spec, attributes_of, check, check_results, newest, spec_of
 from .child import Child
@@ -196,6 +198,8 @@ class GraphLowering(Lowering):
         if called(self.functions, node.written) is not None:
             return True
         spec = self._spec(node)
+        if spec is None and custom_ops.find_onnx_op(node.domain, node.op) is not None:
+            return True
         return spec is not None and bool(
             spec.schema.has_function or spec.schema.has_context_dependent_function
         )
@@ -234,6 +238,8 @@ class GraphLowering(Lowering):
         spec = self._spec(node)
         body = BODIES.get((node.domain, node.op))
         if spec is None and body is None:
+            if (op := custom_ops.find_onnx_op(node.domain, node.op)) is not None:
+                return python_ops.lower(self, node, op, self.where)
             raise Unsupported(
                 f"not an operator of {shortened(node.domain) or 'ONNX'} opset {node.version}"
                 if node.version
