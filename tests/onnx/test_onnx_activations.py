@@ -1,4 +1,4 @@
-"""Activations that models write as arithmetic become part of the product before them."""
+"""Activations that models write as arithmetic: part of the product before them, or one step."""
 
 from __future__ import annotations
 
@@ -94,6 +94,61 @@ def _inputs() -> np.ndarray:
     return x.reshape(3, SIZE).astype(np.float32)
 
 
+def _alone(build: Build, x: str = "x") -> onnx.ModelProto:
+    """What is built behind an input: no product is there to take it."""
+    g = GraphMaker(1)
+    y = build(g, x)
+    return g.model({"x": (onnx.TensorProto.FLOAT, (3, SIZE))}, {"y": y}, 17)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_one_step_without_a_product(form: str, precision: str) -> None:
+    build, exact, name = FORMS[form]
+    with qnnrt.Session(importer.load(_alone(build)), backend="cpu", precision=precision) as session:
+        assert _steps(session) == [[name]]
+        x = _inputs()
+        y = session.run({"x": x})["y"]
+    np.testing.assert_allclose(y, exact(x.astype(np.float64)), rtol=5e-6, atol=3e-6)
+
+
+def test_one_behind_a_norm_is_one_step_in_16_bits() -> None:
+    g = GraphMaker(1)
+    x = g("LayerNormalization", "x", g.weight(SIZE), g.weight(SIZE), axis=-1)
+    y = g("MatMul", g("Mul", x, g("Sigmoid", x)), g.weight(SIZE, SIZE))
+    proto = g.model({"x": (onnx.TensorProto.FLOAT, (3, SIZE))}, {"y": y}, 17)
+    with qnnrt.Session(importer.load(proto), backend="cpu") as session:
+        wanted = session.run({"x": random(4, 3, SIZE)})["y"].copy()
+    with qnnrt.Session(importer.load(proto), backend="cpu", precision="bfloat16") as session:
+        assert [step[0] for step in _steps(session)].count("Swish") == 1
+        found = session.run({"x": random(4, 3, SIZE)})["y"]
+    np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def _erf(g: GraphMaker, x: str) -> str:
+    return g("Erf", x)
+
+
+def test_erf_is_one_step_within_seven_ulp() -> None:
+    r = np.random.default_rng(7)
+    x = np.concatenate([
+        np.linspace(-6, 6, 100_001), r.uniform(-1, 1, 20_000), 10.0 ** r.uniform(-37, 5, 20_000),
+        [0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3.92, 3.93, -4],
+    ]).astype(np.float32)  # fmt: skip
+    g = GraphMaker(1)
+    proto = g.model({"x": (onnx.TensorProto.FLOAT, x.shape)}, {"y": _erf(g, "x")}, 17)
+    with qnnrt.Session(importer.load(proto), backend="cpu") as session:
+        assert _steps(session) == [["ElementWiseErf"]]
+        y = session.run({"x": x})["y"]
+    exact = np.array([math.erf(float(v)) for v in x])
+    with np.errstate(invalid="ignore"):
+        far = np.abs(y - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    assert np.nanmax(far) <= 7
+    assert np.isnan(y[np.isnan(x)]).all()
+    assert np.abs(y[~np.isnan(x)]).max() == 1
+    np.testing.assert_array_equal(np.signbit(y[~np.isnan(x)]), np.signbit(x[~np.isnan(x)]))
+
+
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_a_post_op_and_exact(form: str, kernels: str) -> None:
@@ -180,8 +235,12 @@ def test_a_value_inside_that_is_an_output_stays() -> None:
     np.testing.assert_allclose(found["y"], found["gate"] * found["x again"], rtol=1e-6)
 
 
-def test_a_saved_graph_keeps_it(tmp_path: Path) -> None:
-    proto, path = _network(FORMS["x sigmoid"][0]), tmp_path / "net.bin"
+@pytest.mark.parametrize("network", [_network, _alone])
+@pytest.mark.parametrize("form", ["x sigmoid", "quick gelu"])
+def test_a_saved_graph_keeps_it(
+    form: str, network: Callable[[Build], onnx.ModelProto], tmp_path: Path
+) -> None:
+    proto, path = network(FORMS[form][0]), tmp_path / "net.bin"
     x = _inputs()
     with qnnrt.Session(importer.load(proto), backend="cpu") as session:
         wanted = session.run({"x": x})["y"].copy()

@@ -1,6 +1,7 @@
 // Activations that models write as arithmetic: x * sigmoid(x), x * relu6(x + 3) / 6, Gelu by tanh,
-// in whatever order. Nodes that together are a function of one tensor, element by element, are
-// evaluated at some points: what has the values of an activation there is that activation.
+// an erf solved out of Gelu, in whatever order. Nodes that together are a function of one tensor,
+// element by element, are evaluated at some points: what has the values of an activation there is
+// that activation.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,12 +11,13 @@
 #include "graph/passes/node_graph.h"
 #include "ops/elementwise/activation.h"
 #include "ops/elementwise/binary.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/op.h"
 
 namespace qnnrt {
 namespace {
 
-constexpr size_t kMostNodes = 12;  // Gelu by tanh has nine
+constexpr size_t kMostNodes = 13;  // Gelu by tanh has nine, erf twelve
 
 // The functions below differ from each other at several of them, and bend between them. The last
 // ones show a clamp far out.
@@ -28,10 +30,12 @@ constexpr size_t kOne = 27;  // the point 1
 static_assert(kPoints[kOne] == 1.0f);
 using Values = std::array<float, kPoints.size()>;
 
-// What float arithmetic in another order may move a value by.
-bool Agree(const Values& a, const Values& b) {
+// What float arithmetic in another order may move a value by: of a function that stays below 1
+// everywhere by the same.
+bool Agree(const Values& a, const Values& b, bool bounded = false) {
   for (size_t i = 0; i < kPoints.size(); ++i) {
-    if (!(std::fabs(a[i] - b[i]) <= 2e-6f * (1.0f + std::fabs(kPoints[i])))) return false;
+    const float size = bounded ? 1.0f : 1.0f + std::fabs(kPoints[i]);
+    if (!(std::fabs(a[i] - b[i]) <= 2e-6f * size)) return false;
   }
   return true;
 }
@@ -42,14 +46,26 @@ Values At(Activation activation, float alpha = 0) {
   return values;
 }
 
-std::optional<PostOp> Recognized(const Values& f) {
+// The op that a function is.
+struct Found {
+  const char* op;
+  bool internal;
+  const char* param = nullptr;
+  float value = 0;  // of the param
+};
+
+std::optional<Found> Recognized(const Values& f) {
   const auto is = [](Activation a, float alpha = 0) {
-    return PostOp{PostOp::Kind::kActivation, a, alpha};
+    const ActivationDef& def = DefOf(a);
+    return Found{def.op, def.internal, def.alpha.param, alpha};
   };
   for (Activation a :
        {Activation::kHardSwish, Activation::kGelu, Activation::kGeluTanh, Activation::kMish}) {
     if (Agree(f, At(a))) return is(a);
   }
+  Values erf;
+  LoopsOf(UnaryOp::kErf).real(kPoints.data(), erf.data(), erf.size(), {});
+  if (Agree(f, erf, true)) return Found{kErf, true};
   // x sigmoid(alpha x), whose value at 1 tells alpha.
   if (!(f[kOne] > 0.5f && f[kOne] < 0.999f)) return std::nullopt;
   for (float alpha : {1.0f, std::log(f[kOne] / (1.0f - f[kOne]))}) {
@@ -68,7 +84,8 @@ std::optional<BinaryOp> Arithmetic(const Node& node) {
                 {QNN_OP_ELEMENT_WISE_DIVIDE, BinaryOp::kDivide},
                 {QNN_OP_ELEMENT_WISE_POWER, BinaryOp::kPower},
                 {QNN_OP_ELEMENT_WISE_MINIMUM, BinaryOp::kMinimum},
-                {QNN_OP_ELEMENT_WISE_MAXIMUM, BinaryOp::kMaximum}};
+                {QNN_OP_ELEMENT_WISE_MAXIMUM, BinaryOp::kMaximum},
+                {QNN_OP_ELEMENT_WISE_LESS, BinaryOp::kLess}};
   if (node.type == QNN_OP_ELEMENT_WISE_BINARY) {
     const BinaryOp op = BinaryOpOf(node);
     for (const auto& named : kNamed) {
@@ -98,6 +115,8 @@ float Result(BinaryOp op, float a, float b) {
       return std::min(a, b);
     case BinaryOp::kMaximum:
       return std::max(a, b);
+    case BinaryOp::kLess:
+      return a < b ? 1.0f : 0.0f;
     default:
       return std::nanf("");  // not reached: Arithmetic knows no others
   }
@@ -106,6 +125,7 @@ float Result(BinaryOp op, float a, float b) {
 std::optional<UnaryOp> Unary(const Node& node) {
   if (node.type == QNN_OP_ELEMENT_WISE_EXP) return UnaryOp::kExp;
   if (node.type == QNN_OP_ELEMENT_WISE_NEG) return UnaryOp::kNeg;
+  if (node.type == QNN_OP_ELEMENT_WISE_ABS) return UnaryOp::kAbs;
   return std::nullopt;
 }
 
@@ -113,6 +133,8 @@ std::optional<PostOp> AsActivation(const Node& node) {
   const OpDef* def = FindOp(node.type);
   return def == nullptr || def->activation == nullptr ? std::nullopt : def->activation(node);
 }
+
+bool IsSelect(const Node& node) { return node.type == QNN_OP_ELEMENT_WISE_SELECT; }
 
 bool IsNumber(const Tensor& t) { return IsStaticFloat(&t) && t.elements() == 1; }
 
@@ -133,7 +155,7 @@ class Cone {
 
   // The tensor, when it is one, and nothing outside needs what lies between it and the result.
   const Tensor* Source() const {
-    if (!fits_ || open_.size() != 1 || !bends_) return nullptr;
+    if (!fits_ || open_.size() != 1 || !bends_ || open_[0]->dtype != result_.dtype) return nullptr;
     for (size_t at : nodes_) {
       const Tensor* out = graph_.nodes[at].outputs[0];
       if (out == &result_) continue;
@@ -170,6 +192,9 @@ class Cone {
       if (const auto op = Arithmetic(node)) {
         const Values b = value(node.inputs[1]);
         for (size_t i = 0; i < a.size(); ++i) values[i] = Result(*op, a[i], b[i]);
+      } else if (IsSelect(node)) {
+        const Values b = value(node.inputs[1]), c = value(node.inputs[2]);
+        for (size_t i = 0; i < a.size(); ++i) values[i] = a[i] != 0.0f ? b[i] : c[i];
       } else if (const auto function = Unary(node)) {
         LoopsOf(*function).real(a.data(), values.data(), a.size(), {});
       } else {
@@ -185,20 +210,25 @@ class Cone {
   const std::vector<size_t>& nodes() const { return nodes_; }
 
  private:
+  // A truth is what Select goes by.
+  bool MayLieBetween(const Tensor& t) const {
+    return t.dtype == result_.dtype || t.dtype == QNN_DATATYPE_BOOL_8;
+  }
+
   bool Take(size_t at) {
     const Node& node = graph_.nodes[at];
-    const bool arithmetic = Arithmetic(node).has_value();
+    const size_t operands = IsSelect(node) ? 3 : Arithmetic(node) ? 2 : 1;
     fits_ = node.post_ops.empty() && node.outputs.size() == 1 && node.outputs[0] != nullptr &&
-            node.outputs[0]->shape == result_.shape && IsFloat(node.outputs[0]->dtype) &&
-            (arithmetic || Unary(node) || AsActivation(node));
+            node.outputs[0]->shape == result_.shape && MayLieBetween(*node.outputs[0]) &&
+            (operands > 1 || Unary(node) || AsActivation(node));
     if (!fits_) return false;
-    bends_ |= !arithmetic && Unary(node) != UnaryOp::kNeg;
+    bends_ |= operands == 1 && Unary(node) != UnaryOp::kNeg;
     nodes_.push_back(at);
     open_.erase(std::remove(open_.begin(), open_.end(), node.outputs[0]), open_.end());
-    for (size_t i = 0; i < (arithmetic ? 2 : 1); ++i) {
+    for (size_t i = 0; i < operands; ++i) {
       const Tensor* t = node.inputs[i];
       if (IsNumber(*t)) continue;
-      fits_ &= t->shape == result_.shape && t->dtype == result_.dtype && !t->is_static();
+      fits_ &= t->shape == result_.shape && MayLieBetween(*t) && !t->is_static();
       if (std::find(open_.begin(), open_.end(), t) == open_.end()) open_.push_back(t);
     }
     return fits_;
@@ -211,24 +241,13 @@ class Cone {
   bool fits_ = true, bends_ = false;  // bends: one of them is no arithmetic
 };
 
-// The node as a node of the op that is this activation and nothing else.
-void MakeOp(Node* node, const PostOp& op, const Tensor* source) {
-  node->type = DefOf(op.activation).op;
+// The node as a node of the op that was found and nothing else.
+void MakeOp(Node* node, const Found& found, const Tensor* source) {
+  node->type = found.op;
   node->params.clear();
+  if (found.param != nullptr) node->params.push_back({found.param, double{found.value}});
   node->inputs = {source};
   CompleteParams(node);
-}
-
-// What writes the source, if it can go on to the result at once.
-Node* Producer(NodeGraph* graph, const Tensor* source, int reads) {
-  if (source->type != QNN_TENSOR_TYPE_NATIVE || graph->Uses(source) != reads) return nullptr;
-  const int at = graph->Producer(source);
-  if (at < 0) return nullptr;
-  Node* node = &graph->nodes[static_cast<size_t>(at)];
-  const OpDef* def = FindOp(node->type);
-  const bool takes = def != nullptr && (def->flags & OpDef::kPostOps) != 0;
-  return takes && node->outputs.size() == 1 && node->post_ops.size() < kMostPostOps ? node
-                                                                                    : nullptr;
 }
 
 }  // namespace
@@ -237,30 +256,20 @@ Status FindActivations(NodeGraph* graph, PassLevel level, int* changes) {
   std::vector<bool> dead(graph->nodes.size(), false);
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
     const Node& last = graph->nodes[i];
-    if (!Arithmetic(last) || last.outputs[0] == nullptr) continue;
+    if (!(Arithmetic(last) || IsSelect(last)) || last.outputs[0] == nullptr ||
+        !IsFloat(last.outputs[0]->dtype))
+      continue;
     Cone cone(*graph, i);
-    std::optional<PostOp> found;
+    std::optional<Found> found;
     const Tensor* source = nullptr;
     while (!found && cone.Grow()) {
       source = cone.Source();
       if (source != nullptr) found = Recognized(cone.Evaluate(source));
     }
-    if (!found) continue;
-    const Tensor* result = graph->nodes[i].outputs[0];
-    size_t stays = i;
-    if (DefOf(found->activation).op != nullptr) {
-      MakeOp(&graph->nodes[i], *found, source);
-    } else {
-      Node* producer =
-          level == PassLevel::kAll ? Producer(graph, source, cone.Reads(source)) : nullptr;
-      if (producer == nullptr) continue;
-      producer->post_ops.push_back(*found);
-      producer->outputs[0] = result;
-      graph->Absorbed(source, static_cast<size_t>(producer - graph->nodes.data()));
-      stays = graph->nodes.size();
-    }
+    if (!found || (found->internal && level != PassLevel::kAll)) continue;
+    MakeOp(&graph->nodes[i], *found, source);
     for (size_t at : cone.nodes()) {
-      if (at == stays) continue;
+      if (at == i) continue;
       dead[at] = true;
       graph->nodes[at] = Node{};
     }

@@ -64,11 +64,19 @@ QNNRT_UNARY(HardSigmoid, float, vmath::HardSigmoid(x, p.alpha, p.beta))
 // Linear where alpha x is above beta; a negative beta: nowhere.
 QNNRT_UNARY(Softplus, float,
             p.beta >= 0.0f && p.alpha * x > p.beta ? x : vmath::Softplus(p.alpha * x) / p.alpha)
-// Without ops of their own: found in arithmetic (graph/passes/find_activations.cc).
+// Not ops of QNN's: found in arithmetic (graph/passes/find_activations.cc).
 QNNRT_UNARY(Swish, float, x* vmath::Sigmoid(p.alpha* x))
 QNNRT_UNARY(GeluTanh, float, vmath::GeluTanh(x))
 QNNRT_UNARY(Mish, float, vmath::Mish(x))
 QNNRT_UNARY(LeakyRelu, float, x < 0.0f ? x * p.alpha : x)
+
+// An op that passes make, under the name that it has as a post op.
+ActivationDef Internal(Activation id, const char* name, UnaryLoops loops,
+                       ParamOrConstant alpha = {}) {
+  ActivationDef row{id, name, name, nullptr, 0, loops, nullptr, alpha};
+  row.internal = true;
+  return row;
+}
 
 // One row for each Activation, in its order; behind them ops that are one of these with numbers of
 // their own.
@@ -133,9 +141,9 @@ const std::vector<ActivationDef>& Table() {
        false,
        false},
       {A::kLeakyRelu, "LeakyRelu", nullptr, nullptr, 0, Of<LeakyRelu>()},
-      {A::kSwish, "Swish", nullptr, nullptr, 0, Of<Swish>()},
-      {A::kGeluTanh, "GeluTanh", nullptr, nullptr, 0, Of<GeluTanh>()},
-      {A::kMish, "Mish", nullptr, nullptr, 0, Of<Mish>()},
+      Internal(A::kSwish, "Swish", Of<Swish>(), {"alpha"}),
+      Internal(A::kGeluTanh, "GeluTanh", Of<GeluTanh>()),
+      Internal(A::kMish, "Mish", Of<Mish>()),
       {A::kReluMinMax,
        "ReluMinMax",
        QNN_OP_RELU1,
@@ -281,7 +289,9 @@ OpList ActivationOps() {
       const Limits constant = row.limits(row.alpha.constant, row.beta.constant);
       def.clamps = {{row.alpha.param, constant.low}, {row.beta.param, constant.high}};
     }
-    if (row.id == Activation::kElu) def.params = {{"alpha", ParamSpec::kFloat, Default(1.0)}};
+    if (row.internal) def.flags |= OpDef::kInternal;
+    if (row.alpha.param != nullptr && row.limits == nullptr)
+      def.params = {{row.alpha.param, ParamSpec::kFloat, Default(1.0)}};
     if (row.alpha.param != nullptr && row.limits != nullptr) {
       def.params = {{"min_value", ParamSpec::kFloat, Required(), "at most max_value"},
                     {"max_value", ParamSpec::kFloat, Required(), ""}};

@@ -27,6 +27,7 @@ struct ActivationDef {
   ParamOrConstant alpha{}, beta{};                      // the numbers that the loops take
   bool fuses = true;                                    // may be a post op
   bool lpai = true;                                     // the lpai backend takes the op
+  bool internal = false;                                // only passes make the op
 };
 
 const ActivationDef& DefOf(Activation activation);

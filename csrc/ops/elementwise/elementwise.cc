@@ -146,6 +146,9 @@ Result<KernelPtr> MakeIsInf(const Node& node, const KernelOptions&) {
   const float positive = node.Bool("detect_positive") ? 1.0f : 0.0f;
   return MakeUnaryKernel(LoopsOf(UnaryOp::kIsInf), node, {negative, positive});
 }
+Result<KernelPtr> MakeErf(const Node& node, const KernelOptions&) {
+  return MakeUnaryKernel(LoopsOf(UnaryOp::kErf), node, {});
+}
 Result<KernelPtr> MakeLogit(const Node& node, const KernelOptions&) {
   return MakeUnaryKernel(LoopsOf(UnaryOp::kLogit), node, {-1.0f, 0.0f});
 }
@@ -245,6 +248,13 @@ OpList ElementWiseOps() {
                  MakeLogit,
                  flags,
                  MakeFixedUnary});
+  ops.push_back({kErf,
+                 {{"in[0]", types::kFloat}},
+                 {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
+                 {},
+                 SameShapeAsInput,
+                 MakeErf,
+                 flags | OpDef::kInternal});
   ops.push_back(TableOp());
   return ops;
 }

@@ -1,4 +1,4 @@
-// The element-wise op that only passes make (OpDef::kInternal).
+// The element-wise ops that only passes make (OpDef::kInternal), beside activations.
 #pragma once
 
 #include "ops/op.h"
@@ -8,6 +8,9 @@ namespace qnnrt {
 // out[i] = table[in[i]], in and out of fixed-point numbers of 8 or 16 bits as their bits: a table
 // of 256 or 65,536 entries.
 constexpr char kTable[] = "Table";
+
+// The error function of floats.
+constexpr char kErf[] = "ElementWiseErf";
 
 [[gnu::cold]] OpDef TableOp();  // fixed/table.cc
 

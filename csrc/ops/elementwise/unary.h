@@ -6,7 +6,8 @@
 
 namespace qnnrt {
 
-// In the order of the `operation` values of ElementWiseUnary; the last ones are ops of their own.
+// In the order of the `operation` values of ElementWiseUnary; the last ones are ops of their own,
+// and Erf is one that only passes make.
 enum class UnaryOp : uint8_t {
   kAbs,
   kAsin,
@@ -27,6 +28,7 @@ enum class UnaryOp : uint8_t {
   kIsInf,
   kIsNan,
   kLogit,
+  kErf,
 };
 
 // IsInf: alpha, beta = detect -inf, +inf. Logit: alpha = epsilon, negative for none. Activations:

@@ -13,6 +13,7 @@ namespace {
 QNNRT_UNARY(Asin, float, std::asin(x))
 QNNRT_UNARY(Atan, float, vmath::Atan(x))
 QNNRT_UNARY(Ceil, float, std::ceil(x))
+QNNRT_UNARY(Erf, float, vmath::Erf(x))
 QNNRT_UNARY(Exp, float, vmath::Exp(x))
 QNNRT_UNARY(Floor, float, std::floor(x))
 QNNRT_UNARY(Log, float, vmath::Log(x))
@@ -147,8 +148,9 @@ const UnaryLoops& LoopsOf(UnaryOp op) {
       Of<IsInf, uint8_t>(),
       Of<IsNan, uint8_t>(),
       Of<Logit>(),
+      Of<Erf>(),
   };
-  static_assert(std::size(loops) == static_cast<size_t>(UnaryOp::kLogit) + 1);
+  static_assert(std::size(loops) == static_cast<size_t>(UnaryOp::kErf) + 1);
   return loops[static_cast<size_t>(op)];
 }
 
