@@ -86,3 +86,79 @@ def test_what_would_be_computed_twice_or_is_not_columns_stays(case: str) -> None
     exact = feeds["x"].astype(np.float64) @ w
     wanted = exact[:, begin:] if case == "rows" else exact[..., begin:]
     np.testing.assert_allclose(found["y1"], wanted, rtol=1e-4, atol=1e-5)
+
+
+def _heads(g: GraphMaker, how: str, heads: int, scale: float | None) -> str:
+    """Attention of packed queries, keys and values, with the factor at one place or at two."""
+    width = WIDTH // heads
+    x = g("MatMul", "x", g.const(random(1, DEPTH, 3 * WIDTH)))
+    x = g("Add", x, g.const(random(2, 3 * WIDTH)))
+    if how == "gather":  # as nn.MultiheadAttention is exported
+        x = g("Reshape", x, g.const(np.array([2, ROWS, 3, WIDTH])))
+        x = g("Unsqueeze", x, g.const(np.array([0])))
+        x = g("Squeeze", g("Transpose", x, perm=[3, 1, 2, 0, 4]), g.const(np.array([3])))
+        parts = [g("Gather", x, g.const(np.array(i)), axis=0) for i in range(3)]
+    else:
+        x = g("Reshape", x, g.const(np.array([2, ROWS, 3, heads, width])))
+        first = g("Split", x, g.const(np.array([1, 1, 1])), outputs=3, axis=2)
+        parts = [g("Squeeze", part, g.const(np.array([2]))) for part in (
+            first, first + ".1", first + ".2")]  # fmt: skip
+    q, k, v = (g("Transpose", g("Reshape", part, g.const(np.array([2, ROWS, heads, width]))),
+                 perm=[0, 2, 1, 3]) for part in parts)  # fmt: skip
+    if scale is not None:
+        q = g("Mul", q, g.const(scale))
+    scores = g("MatMul", q, g("Transpose", k, perm=[0, 1, 3, 2]))
+    if scale is None:
+        scores = g("Div", scores, g.const(4.0))
+    y = g("Transpose", g("MatMul", g("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
+    return g("Reshape", y, g.const(np.array([2, ROWS, WIDTH])))
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("scale", [0.25, None])
+@pytest.mark.parametrize("how", ["gather", "split"])
+def test_packed_queries_keys_and_values_are_products_that_take_the_factor(
+    how: str, scale: float | None, kernels: str
+) -> None:
+    g, heads = GraphMaker(1), 4
+    proto = g.model({"x": (FLOAT, (2, ROWS, DEPTH))}, {"y": _heads(g, how, heads, scale)}, 17)
+    x = random(3, 2, ROWS, DEPTH) / 4
+    options = {"kernels": kernels}
+    with qnnrt.Session(importer.load(proto), backend="cpu", options=options) as session:
+        steps = _steps(session)
+        found = session.run({"x": x})["y"]
+    assert steps.count("MatMul") == 5
+    assert set(steps) <= {"MatMul", "Softmax", "Transpose"}
+    packed = x.astype(np.float64) @ random(1, DEPTH, 3 * WIDTH) + random(2, 3 * WIDTH)
+    q, k, v = np.moveaxis(packed.reshape(2, ROWS, 3, heads, WIDTH // heads), (2, 3), (0, 2))
+    scores = np.exp(q @ np.swapaxes(k, -1, -2) / 4)
+    wanted = np.moveaxis(scores / scores.sum(-1, keepdims=True) @ v, 1, 2).reshape(2, ROWS, WIDTH)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", ["read twice", "an output", "for each head", "behind a bias"])
+def test_a_factor_that_others_must_not_see_stays(case: str) -> None:
+    """x w, transposed, times a factor, where the product cannot take it."""
+    g = GraphMaker(1)
+    y = g("MatMul", "x", g.const(random(1, DEPTH, WIDTH)))
+    turned = g("Transpose", g("Reshape", y, g.const(np.array([2, ROWS, 4, WIDTH // 4]))),
+               perm=[0, 2, 1, 3])  # fmt: skip
+    if case == "behind a bias":
+        turned = g("Add", turned, g.const(random(5, 1, 4, 1, WIDTH // 4)))
+    factor = random(4, 1, 4, 1, 1) if case == "for each head" else 0.3
+    z = g("Mul", turned, g.const(factor))
+    outputs = {"z": z}
+    if case == "an output":
+        outputs["turned"] = turned
+    if case == "read twice":
+        outputs["z"] = g("Add", z, g("Exp", turned))
+    proto = g.model({"x": (FLOAT, (2, ROWS, DEPTH))}, outputs, 17)
+    x = random(3, 2, ROWS, DEPTH) / 4
+    with qnnrt.Session(importer.load(proto), backend="cpu") as session:
+        found = session.run({"x": x})["z"]
+    turned = x.astype(np.float64) @ random(1, DEPTH, WIDTH)
+    turned = np.moveaxis(turned.reshape(2, ROWS, 4, WIDTH // 4), 2, 1)
+    if case == "behind a bias":
+        turned = turned + random(5, 1, 4, 1, WIDTH // 4)
+    wanted = turned * factor + (np.exp(turned) if case == "read twice" else 0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "abi/qnn_errors.h"
+#include "graph/passes/fold_factors.h"
 
 namespace qnnrt {
 
@@ -135,6 +136,9 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
       run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "split products", [&](int* n) { return SplitProducts(graph, n); }));
+  // Behind the products that were split, too.
+  QNNRT_RETURN_IF_ERROR(
+      run(PassLevel::kAll, "fold factors", [&](int* n) { return FoldFactors(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse attention",
                             [&](int* n) { return FuseAttention(graph, floats, n); }));
   QNNRT_RETURN_IF_ERROR(

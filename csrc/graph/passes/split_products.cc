@@ -19,22 +19,58 @@ struct Part {
 };
 using Readers = std::unordered_map<const Tensor*, std::vector<size_t>>;
 
-// The parts that a node takes of its input's last axis; none where it does something else.
-std::vector<Part> PartsOf(const Node& node) {
+// Where the columns of a product are once their axis was reshaped to several: the first of these,
+// and the columns behind one index of it.
+struct Columns {
+  size_t axis;
+  uint32_t inner;
+};
+
+std::optional<Columns> ColumnsIn(const Shape& shape, uint32_t columns) {
+  uint64_t inner = 1;
+  for (size_t axis = shape.size(); axis-- > 0; inner *= shape[axis]) {
+    if (inner * shape[axis] == columns && columns > inner)
+      return Columns{axis, static_cast<uint32_t>(inner)};
+  }
+  return std::nullopt;
+}
+
+// The index that a Gather takes of its axis, where it takes one that is known.
+std::optional<uint32_t> OneIndex(const Node& node, uint32_t size) {
+  const Tensor& indices = *node.inputs[1];
+  if (!indices.is_static() || indices.elements() != 1 || ElementSize(indices.dtype) != 4)
+    return std::nullopt;
+  int64_t index = *indices.data_as<int32_t>();
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) return std::nullopt;
+  return static_cast<uint32_t>(index);
+}
+
+// The parts that a node takes of the columns; none where it does something else.
+std::vector<Part> PartsOf(const Node& node, const Columns& at) {
   const Shape& in = node.inputs[0]->shape;
-  const int64_t rank = static_cast<int64_t>(in.size()), columns = in.back();
+  const int64_t rank = static_cast<int64_t>(in.size()), axis = static_cast<int64_t>(at.axis);
+  const int64_t size = in[at.axis];
   std::vector<Part> parts;
+  const auto add = [&](int64_t begin, int64_t end, const Tensor* tensor) {
+    parts.push_back(
+        {static_cast<uint32_t>(begin) * at.inner, static_cast<uint32_t>(end) * at.inner, tensor});
+  };
   if (node.type == QNN_OP_SPLIT) {
-    if (node.Int("axis") != rank - 1 && node.Int("axis") != -1) return {};
+    if (node.Int("axis") != axis && node.Int("axis") != axis - rank) return {};
     std::vector<int64_t> points = node.Ints("split_index");
     points.insert(points.begin(), 0);
-    points.push_back(columns);
+    points.push_back(size);
     if (points.size() != node.outputs.size() + 1) return {};
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] == nullptr) continue;
-      parts.push_back({static_cast<uint32_t>(points[i]), static_cast<uint32_t>(points[i + 1]),
-                       node.outputs[i]});
+      if (node.outputs[i] != nullptr) add(points[i], points[i + 1], node.outputs[i]);
     }
+    return parts;
+  }
+  if (node.type == QNN_OP_GATHER) {
+    const std::optional<uint32_t> index = OneIndex(node, in[at.axis]);
+    if (!index || (node.Int("axis") != axis && node.Int("axis") != axis - rank)) return {};
+    add(*index, int64_t{*index} + 1, node.outputs[0]);
     return parts;
   }
   if (node.type != QNN_OP_STRIDED_SLICE) return {};
@@ -44,13 +80,12 @@ std::vector<Part> PartsOf(const Node& node) {
   const std::vector<int64_t> ranges = node.Ints("ranges");
   if (static_cast<int64_t>(ranges.size()) != 3 * rank) return {};
   for (int64_t i = 0; i < rank; ++i) {
-    const int64_t *range = &ranges[static_cast<size_t>(3 * i)], size = in[static_cast<size_t>(i)];
-    const bool whole = range[0] == 0 && range[1] == size;
-    if (range[2] != 1 || (i + 1 < rank && !whole)) return {};
-    if (i + 1 < rank) continue;
-    if (range[0] < 0 || range[0] >= range[1] || range[1] > columns) return {};
-    parts.push_back(
-        {static_cast<uint32_t>(range[0]), static_cast<uint32_t>(range[1]), node.outputs[0]});
+    const int64_t* range = &ranges[static_cast<size_t>(3 * i)];
+    const bool whole = range[0] == 0 && range[1] == in[static_cast<size_t>(i)];
+    if (range[2] != 1 || (i != axis && !whole)) return {};
+    if (i != axis) continue;
+    if (range[0] < 0 || range[0] >= range[1] || range[1] > size) return {};
+    add(range[0], range[1], node.outputs[0]);
   }
   return parts;
 }
@@ -103,22 +138,25 @@ class Splitting {
       if (!IsProduct(graph_->nodes[i])) continue;
       const Tensor* out = graph_->nodes[i].outputs[0];
       std::optional<size_t> reshape;
+      std::optional<Columns> columns = ColumnsIn(out->shape, out->shape.back());
       const std::vector<size_t>* users = ReadersOf(out);
       if (users == nullptr) continue;
-      if (users->size() == 1 && KeepsColumns(graph_->nodes[users->front()])) {
+      if (users->size() == 1 && Reshapes(graph_->nodes[users->front()])) {
         reshape = users->front();
-        users = ReadersOf(graph_->nodes[*reshape].outputs[0]);
-        if (users == nullptr) continue;
+        const Tensor* reshaped = graph_->nodes[*reshape].outputs[0];
+        columns = ColumnsIn(reshaped->shape, out->shape.back());
+        users = ReadersOf(reshaped);
       }
+      if (users == nullptr || !columns) continue;
       std::vector<Part> parts;
       for (size_t user : *users) {
-        const std::vector<Part> more = PartsOf(graph_->nodes[user]);
+        const std::vector<Part> more = PartsOf(graph_->nodes[user], *columns);
         if (more.empty()) parts.clear();
         if (more.empty()) break;
         parts.insert(parts.end(), more.begin(), more.end());
       }
       if (!Apart(parts)) continue;
-      for (const Part& part : parts) QNNRT_RETURN_IF_ERROR(Make(i, part, reshape.has_value()));
+      for (const Part& part : parts) QNNRT_RETURN_IF_ERROR(Make(i, part));
       for (size_t user : *users) dead_[user] = true;
       if (reshape) dead_[*reshape] = true;
       dead_[i] = true;
@@ -136,11 +174,10 @@ class Splitting {
                                                                              : &found->second;
   }
 
-  static bool KeepsColumns(const Node& node) {
+  static bool Reshapes(const Node& node) {
     const OpDef* def = FindOp(node.type);
     return def != nullptr && (def->flags & OpDef::kAlias) != 0 && node.post_ops.empty() &&
-           node.inputs[0]->dtype == node.outputs[0]->dtype && !node.outputs[0]->shape.empty() &&
-           node.inputs[0]->shape.back() == node.outputs[0]->shape.back();
+           node.inputs[0]->dtype == node.outputs[0]->dtype;
   }
 
   // Two parts or more, none of a column that another has: nothing is computed twice.
@@ -153,7 +190,7 @@ class Splitting {
     return parts.size() > 1;
   }
 
-  Status Make(size_t at, const Part& part, bool reshaped) {
+  Status Make(size_t at, const Part& part) {
     Node node = graph_->nodes[at];
     const Tensor &weights = *node.inputs[1], &out = *node.outputs[0];
     node.name += "." + std::to_string(part.begin);
@@ -164,15 +201,17 @@ class Splitting {
       return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the weights of '%s'",
                    node.name.c_str());
     }
+    Shape shape = out.shape;
+    shape.back() = part.end - part.begin;
     node.outputs[0] = part.tensor;
-    if (reshaped) {
+    if (part.tensor->shape != shape) {
       Tensor* flat = graph_->NewTensor(out);
       flat->name = node.name;
-      flat->shape.back() = part.end - part.begin;
+      flat->shape = shape;
       node.outputs[0] = flat;
     }
     made_[at].push_back(node);
-    if (reshaped) {
+    if (node.outputs[0] != part.tensor) {
       Node reshape;
       reshape.name = node.name + ".shape";
       reshape.package = node.package;
