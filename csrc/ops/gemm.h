@@ -39,28 +39,7 @@ struct GemmShape {
   // partial panel alone: cheaper than packing when there are few rows.
   const float* in_place = nullptr;
   size_t in_place_stride = 0;
-  // What is behind the product, where tiles do that (LetTilesEnd): `finish` is not called then.
-  bool ends = false;
-  const float* addend = nullptr;  // m rows, addend_stride apart; or null
-  size_t addend_stride = 0;
-  Limits limits{};
 };
-
-// Lets tiles do what is behind a product, whose rows begin at element `first` of the node's output
-// and are `stride` elements apart in an addend.
-inline void LetTilesEnd(const TileEnd& end, const ExecArgs& args, size_t first, size_t stride,
-                        GemmShape* shape) {
-  shape->ends = true;
-  shape->limits = end.limits;
-  if (end.addend < 0) return;
-  shape->addend = static_cast<const float*>(args.in[end.addend]) + first;
-  shape->addend_stride = stride;
-}
-
-// Whether RunRow does all of it, which ends nothing.
-inline bool TakesRow(const GemmShape& shape) {
-  return shape.m == 1 && shape.taps == 1 && !shape.accumulate && shape.in_place == nullptr;
-}
 
 // How the product is cut into units that threads take.
 struct GemmUnits {
@@ -91,8 +70,7 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t p1 = std::min(PackedPanels(shape.n), p0 + units.panels_per_unit);
   const float* a[kMaxTaps * kMaxTileRows];
   float* c[kMaxTileRows];
-  const float* addend[kMaxTileRows];
-  if (TakesRow(shape)) {
+  if (shape.m == 1 && shape.taps == 1 && !shape.accumulate && shape.in_place == nullptr) {
     rows(0, 1, 0, 1, a, c);
     RunRow(shape, p0, p1, a[0], c[0]);
     finish(c, 1, p0 * nr, std::min(shape.n, p1 * nr) - p0 * nr);
@@ -119,11 +97,6 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
       const size_t k0 = tap * shape.depth + d;
       const bool first = k0 == 0 && !shape.accumulate;
       const bool last = k0 + tile.taps * tile.depth == k;
-      if (last && shape.ends) {
-        tile.addend = shape.addend != nullptr ? addend : nullptr;
-        tile.low = shape.limits.low;
-        tile.high = shape.limits.high;
-      }
       for (size_t slab0 = p0; slab0 < p1; slab0 += slab) {
         const size_t slab1 = std::min(p1, slab0 + slab);
         for (size_t m = m0; m < m1; m += mr) {
@@ -132,8 +105,6 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
           if (d != 0) {  // then there is one tap
             for (size_t i = 0; i < tile.rows; ++i) a[i] += d;
           }
-          for (size_t i = 0; tile.addend != nullptr && i < tile.rows; ++i)
-            addend[i] = shape.addend + (m + i) * shape.addend_stride;
           for (size_t p = slab0; p < slab1; ++p) {
             const size_t n0 = p * nr;
             tile.columns = std::min(nr, shape.n - n0);
@@ -158,8 +129,7 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
             tile.c_offset = n0;
             simd.gemm(tile);
           }
-          if (last && !shape.ends)
-            finish(c, tile.rows, slab0 * nr, std::min(shape.n, slab1 * nr) - slab0 * nr);
+          if (last) finish(c, tile.rows, slab0 * nr, std::min(shape.n, slab1 * nr) - slab0 * nr);
         }
       }
       if (depth_step == 0) break;

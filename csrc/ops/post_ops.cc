@@ -62,20 +62,10 @@ void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t c
   }
 }
 
-std::optional<Limits> PostOps::Clamps() const { return ClampsFrom(0); }
-
-std::optional<TileEnd> PostOps::InTile() const {
-  const bool adds = !ops_.empty() && ops_[0].kind == PostOp::Kind::kAdd;
-  const std::optional<Limits> limits = ClampsFrom(adds ? 1 : 0);
-  if (!limits || (adds && addends_[0] != nullptr)) return std::nullopt;
-  return TileEnd{adds ? static_cast<int>(ops_[0].input) : -1, *limits};
-}
-
-std::optional<Limits> PostOps::ClampsFrom(size_t first) const {
+std::optional<Limits> PostOps::Clamps() const {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   Limits range{-kInf, kInf};
-  for (size_t i = first; i < ops_.size(); ++i) {
-    const PostOp& op = ops_[i];
+  for (const PostOp& op : ops_) {
     const bool clamps =
         op.kind == PostOp::Kind::kActivation && DefOf(op.activation).limits != nullptr;
     if (!clamps) return std::nullopt;

@@ -14,13 +14,6 @@ namespace qnnrt {
 void ApplyActivation(Activation a, float* x, size_t count, float alpha, float beta);
 const char* PostOpName(const PostOp& op);
 
-// What a product's tiles can do with sums before they store them: add an input of the node, then
-// limit.
-struct TileEnd {
-  int addend = -1;  // number of the input; -1: none
-  Limits limits;
-};
-
 // values[i] is element `offset + i` of the node's output, in memory order.
 class PostOps {
  public:
@@ -29,12 +22,8 @@ class PostOps {
   void Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const;
   // The limits that they set, if that is all: infinities where there are none.
   std::optional<Limits> Clamps() const;
-  // The same behind at most one addition, of FLOAT_32.
-  std::optional<TileEnd> InTile() const;
 
  private:
-  std::optional<Limits> ClampsFrom(size_t first) const;
-
   std::vector<PostOp> ops_;
   std::vector<const NarrowFloat*> addends_;  // of each op; null: FLOAT_32, or none
 };

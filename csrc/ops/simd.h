@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 namespace qnnrt {
 
@@ -19,22 +18,18 @@ constexpr size_t kRowPanels = 4;
 
 // C[rows, columns] = bias + sum over taps of A_tap[rows, depth] x B_tap[depth, columns].
 // A's rows are pointers (tap-major, `a_stride` to a tap), so that a convolution reads its input
-// where it lies. B is a panel of Simd().columns columns, one tap after the other. Then `addend` is
-// added, and the result cut off at `low` and `high`: nothing by default.
+// where it lies. B is a panel of Simd().columns columns, one tap after the other.
 struct GemmTile {
   const float* const* a;
   size_t a_stride;
   size_t taps, depth;
   const float* b;
-  size_t ldb;                            // from one row of B to the next
-  const float* bias;                     // Simd().columns values; null adds to what C holds
-  float* const* c;                       // `rows` row starts
-  size_t c_offset;                       // first column
-  size_t rows;                           // 1 to Simd().rows
-  size_t columns;                        // 1 to Simd().columns
-  const float* const* addend = nullptr;  // `rows` row starts
-  float low = -std::numeric_limits<float>::infinity();
-  float high = std::numeric_limits<float>::infinity();
+  size_t ldb;         // from one row of B to the next
+  const float* bias;  // Simd().columns values; null adds to what C holds
+  float* const* c;    // `rows` row starts
+  size_t c_offset;    // first column
+  size_t rows;        // 1 to Simd().rows
+  size_t columns;     // 1 to Simd().columns
 };
 
 // out[p][c] = bias[c] + sum over taps of in[tap][p][c] * weights[tap][c], for kPixels pixels.

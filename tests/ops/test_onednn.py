@@ -325,7 +325,7 @@ def test_graphs_of_different_thread_counts_run_at_once() -> None:
 PROBE = """
 import sys, numpy as np, qnnrt
 from ops import test_onednn as t
-case = next(c for c in t.CASES if c.name == "first layer 7x7")
+case = next(c for c in t.CASES if c.name == "3x3")
 output, kernels = t.run(case.model(), "auto", 1)
 np.save(sys.argv[1], output)
 print(qnnrt._core.kernel_library())
@@ -344,7 +344,7 @@ def test_everything_runs_without_the_library(tmp_path: Path, value: str) -> None
     library, kernel = probe(tmp_path / "out.npy", QNNRT_ONEDNN=value)
     assert library.startswith("portable")
     assert not kernel.startswith("onednn")
-    case = next(c for c in CASES if c.name == "first layer 7x7")
+    case = next(c for c in CASES if c.name == "3x3")
     expected, _ = run(case.model(), "auto", 1)
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-4, atol=1e-4)
 
@@ -403,7 +403,7 @@ if sys.argv[1] != "":
 import numpy as np, qnnrt
 from ops import test_onednn as t
 before = len(os.listdir("/proc/self/task"))
-case = next(c for c in t.CASES if c.name == "first layer 7x7")
+case = next(c for c in t.CASES if c.name == "3x3")
 output, kernels = t.run(case.model(), "auto", 4)
 np.save(sys.argv[2], output)
 assert all(k.startswith("onednn") for k in kernels.values()), kernels
@@ -419,7 +419,7 @@ def test_kernels_run_on_the_pool_and_start_no_threads_of_their_own(tmp_path: Pat
 
 def test_a_library_that_others_use_already_keeps_its_own_threads(tmp_path: Path) -> None:
     """Somebody may be inside a parallel region of it just then."""
-    case = next(c for c in CASES if c.name == "first layer 7x7")
+    case = next(c for c in CASES if c.name == "3x3")
     expected, _ = run(case.model(), "auto", 4)
     path = next(p for p in loaded_libraries() if "libdnnl.so" in p)
     threads, _ = printed(POOL, path, str(tmp_path / "out.npy")).split()

@@ -75,13 +75,6 @@ Status ConvInfer(const Node& node, std::vector<Shape>* outputs) {
   return Status::Ok();
 }
 
-// Rows of channels, where the kernel over matrix products takes the node.
-bool TakesPitch(const Node& node, bool output, size_t port, uint64_t row) {
-  const Result<ConvGeometry> g = ReadConv(node);
-  if (!g.ok() || port != 0 || !PrefersTiles(node, g.value())) return false;
-  return row == static_cast<uint64_t>(output ? g.value().cout : g.value().cin);
-}
-
 OpDef Def(const char* type, int spatial, bool group, MakeKernelFn make) {
   const int rank = spatial + 2;
   const ParamSpec::Kind kind = spatial == 1 ? ParamSpec::kInt : ParamSpec::kInts;
@@ -103,7 +96,6 @@ OpDef Def(const char* type, int spatial, bool group, MakeKernelFn make) {
   def.infer = ConvInfer;
   def.portable = make;
   def.flags = OpDef::kPostOps | (spatial == 2 ? OpDef::kLpai : OpDef::kNone);
-  if (group && make == MakeConv) def.takes_pitch = TakesPitch;
   if (!group) def.flags |= OpDef::kNativeHalf;  // the depthwise ones
   def.weights_axis = -1;
   return def;

@@ -63,10 +63,6 @@ class PackedConv : public Kernel {
 };
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
-// Whether the kernel over matrix products is the one to take. With AVX2 alone its tiles, which add
-// and limit before they store, take 0.85 to 1 of the time of oneDNN's where pixels have channels
-// enough; and they read and write rows with a pitch.
-bool PrefersTiles(const Node& node, const ConvGeometry& geometry);
 // Depthwise, or static weights in groups of few channels that vectors take.
 bool TakesByChannel(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeByChannel(const Node& node, const ConvGeometry& geometry,

@@ -4,7 +4,6 @@
 
 #include "ops/conv/conv.h"
 #include "ops/gemm.h"
-#include "ops/isa.h"
 
 namespace qnnrt {
 namespace {
@@ -43,32 +42,20 @@ bool Inside(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
 }
 
-// Elements from one pixel to the next.
-struct Pitches {
-  int64_t in, out;
-};
-
 struct ConvRows {
   const ConvGeometry& g;
-  const Pitches& pitch;
   const float* in;  // at the group's first channel
   float* out;       // likewise
   const float* zeros;
-  const int64_t* taps_at;  // where each tap's pixel lies behind that of the first
 
   void operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
                   float** c) const {
     Pixel p = PixelAt(g, m);
     for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
-      c[i] = out + static_cast<int64_t>(m + i) * pitch.out;
+      c[i] = out + (m + i) * static_cast<size_t>(g.cout);
       const int64_t d0 = p.d * g.stride[0] - g.pad_before[0];
       const int64_t h0 = p.h * g.stride[1] - g.pad_before[1];
       const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
-      if (SpanInside(d0, 0) && SpanInside(h0, 1) && SpanInside(w0, 2)) {
-        const float* first = in + (((p.n * g.in[0] + d0) * g.in[1] + h0) * g.in[2] + w0) * pitch.in;
-        for (size_t t = 0; t < taps; ++t) a[t * kMaxTileRows + i] = first + taps_at[tap + t];
-        continue;
-      }
       int64_t kw = static_cast<int64_t>(tap) % g.kernel[2];
       int64_t kh = static_cast<int64_t>(tap) / g.kernel[2] % g.kernel[1];
       int64_t kd = static_cast<int64_t>(tap) / g.kernel[2] / g.kernel[1];
@@ -78,7 +65,7 @@ struct ConvRows {
         const int64_t w = w0 + kw * g.dilation[2];
         const bool inside = Inside(d, g.in[0]) && Inside(h, g.in[1]) && Inside(w, g.in[2]);
         a[t * kMaxTileRows + i] =
-            inside ? in + (((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] + w) * pitch.in : zeros;
+            inside ? in + (((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] + w) * g.cin : zeros;
         if (++kw == g.kernel[2]) {
           kw = 0;
           if (++kh == g.kernel[1]) {
@@ -89,16 +76,11 @@ struct ConvRows {
       }
     }
   }
-
-  bool SpanInside(int64_t first, size_t dim) const {
-    return first >= 0 && first + g.dilation[dim] * (g.kernel[dim] - 1) < g.in[dim];
-  }
 };
 
 // The same as one long tap: rows gathered into `buffer` (kMaxTileRows x taps x channels).
 struct GatheredRows {
   const ConvGeometry& g;
-  const Pitches& pitch;
   const float* in;
   float* out;
   float* buffer;
@@ -108,24 +90,24 @@ struct GatheredRows {
     float* row = buffer;
     Pixel p = PixelAt(g, m);
     for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
-      c[i] = out + static_cast<int64_t>(m + i) * pitch.out;
+      c[i] = out + (m + i) * static_cast<size_t>(g.cout);
       a[i] = row;
       const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
       for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
         const int64_t d = p.d * g.stride[0] - g.pad_before[0] + kd * g.dilation[0];
         for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
           const int64_t h = p.h * g.stride[1] - g.pad_before[1] + kh * g.dilation[1];
-          row = Inside(d, g.in[0]) && Inside(h, g.in[1])
-                    ? Line(in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * pitch.in, w0, depth,
-                           row)
-                    : std::fill_n(row, g.kernel[2] * depth, 0.0f);
+          row =
+              Inside(d, g.in[0]) && Inside(h, g.in[1])
+                  ? Line(in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.cin, w0, depth, row)
+                  : std::fill_n(row, g.kernel[2] * depth, 0.0f);
         }
       }
     }
   }
 
   float* Line(const float* line, int64_t w0, int64_t depth, float* row) const {
-    if (g.dilation[2] == 1 && pitch.in == depth) {  // the taps' channels lie side by side
+    if (g.dilation[2] == 1 && g.group == 1) {  // the taps' channels lie side by side
       const int64_t left = std::clamp<int64_t>(-w0, 0, g.kernel[2]);
       const int64_t right = std::clamp<int64_t>(g.in[2] - w0, left, g.kernel[2]);
       row = std::fill_n(row, left * depth, 0.0f);
@@ -134,7 +116,7 @@ struct GatheredRows {
     }
     for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
       const int64_t w = w0 + kw * g.dilation[2];
-      row = Inside(w, g.in[2]) ? std::copy_n(line + w * pitch.in, depth, row)
+      row = Inside(w, g.in[2]) ? std::copy_n(line + w * g.cin, depth, row)
                                : std::fill_n(row, depth, 0.0f);
     }
     return row;
@@ -160,52 +142,37 @@ class ConvGemm final : public PackedConv {
     shape.taps = gather_ ? 1 : static_cast<size_t>(g_.taps());
     shape.depth = k_ / shape.taps;
     const GemmUnits units = CutGemm(shape, args.threads.limit());
-    const bool ends = end_ && !TakesRow(shape);
     const FinishRows finish_all(post_ops_, args, out);
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
-    args.threads.For(
-        units.count() * static_cast<size_t>(g_.group), units.grain, [&](size_t begin, size_t end) {
-          float buffer[kGatherFloats * kMaxTileRows];
-          for (size_t i = begin; i < end; ++i) {
-            const size_t group = i / units.count();
-            GemmShape mine = shape;
-            mine.packed = packed + group * group_floats_;
-            mine.bias = BiasOf(args, group);
-            if (ends)
-              LetTilesEnd(*end_, args, group * shape.n, static_cast<size_t>(g_.cout), &mine);
-            const float* group_in = in + group * depth;
-            float* group_out = out + group * shape.n;
-            if (gather_) {
-              RunGemmUnit(mine, units, i % units.count(),
-                          GatheredRows{g_, pitch_, group_in, group_out, buffer}, finish_all);
-            } else {
-              RunGemmUnit(mine, units, i % units.count(),
-                          ConvRows{g_, pitch_, group_in, group_out, zeros(), taps_at_.data()},
-                          finish_all);
-            }
-          }
-        });
+    args.threads.For(units.count() * static_cast<size_t>(g_.group), units.grain,
+                     [&](size_t begin, size_t end) {
+                       float buffer[kGatherFloats * kMaxTileRows];
+                       for (size_t i = begin; i < end; ++i) {
+                         const size_t group = i / units.count();
+                         GemmShape mine = shape;
+                         mine.packed = packed + group * group_floats_;
+                         mine.bias = BiasOf(args, group);
+                         const float* group_in = in + group * depth;
+                         float* group_out = out + group * shape.n;
+                         if (gather_) {
+                           RunGemmUnit(mine, units, i % units.count(),
+                                       GatheredRows{g_, group_in, group_out, buffer}, finish_all);
+                         } else {
+                           RunGemmUnit(mine, units, i % units.count(),
+                                       ConvRows{g_, group_in, group_out, zeros()}, finish_all);
+                         }
+                       }
+                     });
     return Status::Ok();
   }
 
  private:
   ConvGemm(const Node& node, const ConvGeometry& g)
       : PackedConv(node, g),
-        end_(post_ops_.InTile()),
-        pitch_{static_cast<int64_t>(node.PitchOf(false, 0, static_cast<uint64_t>(g.cin))),
-               static_cast<int64_t>(node.PitchOf(true, 0, static_cast<uint64_t>(g.cout)))},
         k_(static_cast<size_t>(g.taps() * g.cin_per_group())),
         gather_(g.taps() > 1 && g.cin_per_group() < kGatherBelow &&
                 static_cast<int64_t>(k_) <= kGatherFloats) {
     group_floats_ = PackedFloats(k_, static_cast<size_t>(g.cout_per_group()));
-    for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
-      for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
-        for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
-          const int64_t line = kd * g.dilation[0] * g.in[1] + kh * g.dilation[1];
-          taps_at_.push_back((line * g.in[2] + kw * g.dilation[2]) * pitch_.in);
-        }
-      }
-    }
   }
 
   std::string Layout() const override {
@@ -222,24 +189,11 @@ class ConvGemm final : public PackedConv {
     }
   }
 
-  const std::optional<TileEnd> end_;
-  const Pitches pitch_;
   const size_t k_;
   const bool gather_;
-  std::vector<int64_t> taps_at_;
 };
 
 }  // namespace
-
-bool PrefersTiles(const Node& node, const ConvGeometry& g) {
-  const auto other = [](const Tensor* t) {
-    return t != nullptr && t->dtype != QNN_DATATYPE_FLOAT_32;
-  };
-  const bool all_floats =
-      !other(node.outputs[0]) && std::none_of(node.inputs.begin(), node.inputs.end(), other);
-  return CpuIsa() == Isa::kAvx2 && all_floats && node.inputs[1]->is_static() && g.group == 1 &&
-         g.cin >= kGatherBelow && PostOps(node).InTile().has_value();
-}
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));

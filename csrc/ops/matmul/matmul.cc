@@ -142,7 +142,7 @@ class MatMul final : public Kernel {
 
  private:
   MatMul(const Node& node, const MatMulGeometry& g, int threads)
-      : g_(g), post_ops_(node), end_(post_ops_.InTile()), has_bias_(node.HasInput(2)) {
+      : g_(g), post_ops_(node), has_bias_(node.HasInput(2)) {
     const bool static_b = node.inputs[1]->is_static();
     // Packing B costs as much as a few rows of the product: for those, B is read where it lies.
     in_place_ = !static_b && !g.transpose_b && g.m <= 2 * Simd().rows;
@@ -201,7 +201,6 @@ class MatMul final : public Kernel {
       }
     }
     const MatrixRows rows{a, g_.k, out + batch * g_.m * g_.n, g_.n};
-    if (end_ && !TakesRow(shape)) LetTilesEnd(*end_, args, batch * g_.m * g_.n, g_.n, &shape);
     RunGemm(shape, threads, rows, FinishRows(post_ops_, args, out));
   }
 
@@ -256,7 +255,6 @@ class MatMul final : public Kernel {
 
   const MatMulGeometry g_;
   const PostOps post_ops_;
-  const std::optional<TileEnd> end_;
   const bool has_bias_;
   bool in_place_ = false, stream_ = false;
   size_t packed_floats_ = 0, b_matrices_ = 0;

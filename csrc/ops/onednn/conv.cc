@@ -31,10 +31,9 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
 
   // Groups of a few channels: with AVX2 oneDNN takes twice the time, and ten times it where a group
   // is less than a vector. With AVX-512 it is as fast, or faster by a tenth.
-  if (!transposed && CpuIsa() != Isa::kAvx512) {
+  if (!transposed && c->groups < c->cin && CpuIsa() != Isa::kAvx512) {
     QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
-    if (c->groups < c->cin && TakesByChannel(node, geometry)) return KernelPtr();
-    if (PrefersTiles(node, geometry)) return KernelPtr();
+    if (TakesByChannel(node, geometry)) return KernelPtr();
   }
 
   const MemoryDesc src = ChannelLast(in, types->in);
