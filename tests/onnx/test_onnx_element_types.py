@@ -84,7 +84,7 @@ def test_what_onnx_runtime_takes_agrees_with_it() -> None:
     rng = np.random.default_rng(14)
     wrong, counts = [], Counter()
     for case, model in loaded():
-        if case.label in _OTHERWISE:
+        if case.label in _OTHERWISE or case.label.startswith("Random"):  # other generators
             continue
         feeds = case.feeds(rng)
         try:

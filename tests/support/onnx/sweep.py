@@ -162,6 +162,11 @@ def recipes() -> dict[str, list[Recipe]]:
     for kind in ("none", "add", "mul", "max", "min"):
         add("ScatterElements", _X, k([[0, 2, 1, 0]]), (1, 1, 4), axis=1, reduction=kind)
         add("ScatterND", _X, k([1], [0]), (2, 3, 4), reduction=kind)
+    add("RandomNormal", shape=[2, 3], seed=1.0)
+    add("RandomUniform", shape=[2, 3], seed=1.0)
+    add("RandomNormalLike", _X, seed=1.0)
+    add("RandomUniformLike", _X, seed=1.0)
+    add("RotaryEmbedding", (1, 2, 3, 4), (1, 3, 2), (1, 3, 2), opset=NEWEST)
     add("ScatterElements", _X, (1, 1, 4), (1, 1, 4), axis=1, whole={1: 2})
     add("ScatterND", _X, (2, 1), (2, 3, 4), whole={1: 2})
     add("Slice", _X, k(0), k(2), k(1))
