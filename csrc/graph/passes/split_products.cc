@@ -46,9 +46,11 @@ std::optional<uint32_t> OneIndex(const Node& node, uint32_t size) {
   return static_cast<uint32_t>(index);
 }
 
-// The parts that a node takes of the columns; none where it does something else.
-std::vector<Part> PartsOf(const Node& node, const Columns& at) {
-  const Shape& in = node.inputs[0]->shape;
+// The parts that a node takes of a tensor's columns; none where it does something else, which may
+// be to read the tensor as another input than the first.
+std::vector<Part> PartsOf(const Node& node, const Tensor* whole, const Columns& at) {
+  if (node.inputs[0] != whole) return {};
+  const Shape& in = whole->shape;
   const int64_t rank = static_cast<int64_t>(in.size()), axis = static_cast<int64_t>(at.axis);
   const int64_t size = in[at.axis];
   std::vector<Part> parts;
@@ -81,8 +83,8 @@ std::vector<Part> PartsOf(const Node& node, const Columns& at) {
   if (static_cast<int64_t>(ranges.size()) != 3 * rank) return {};
   for (int64_t i = 0; i < rank; ++i) {
     const int64_t* range = &ranges[static_cast<size_t>(3 * i)];
-    const bool whole = range[0] == 0 && range[1] == in[static_cast<size_t>(i)];
-    if (range[2] != 1 || (i != axis && !whole)) return {};
+    const bool all = range[0] == 0 && range[1] == in[static_cast<size_t>(i)];
+    if (range[2] != 1 || (i != axis && !all)) return {};
     if (i != axis) continue;
     if (range[0] < 0 || range[0] >= range[1] || range[1] > size) return {};
     add(range[0], range[1], node.outputs[0]);
@@ -137,20 +139,21 @@ class Splitting {
     for (size_t i = 0; i < graph_->nodes.size(); ++i) {
       if (!IsProduct(graph_->nodes[i])) continue;
       const Tensor* out = graph_->nodes[i].outputs[0];
+      const Tensor* whole = out;  // what its readers read
       std::optional<size_t> reshape;
       std::optional<Columns> columns = ColumnsIn(out->shape, out->shape.back());
       const std::vector<size_t>* users = ReadersOf(out);
       if (users == nullptr) continue;
       if (users->size() == 1 && Reshapes(graph_->nodes[users->front()])) {
         reshape = users->front();
-        const Tensor* reshaped = graph_->nodes[*reshape].outputs[0];
-        columns = ColumnsIn(reshaped->shape, out->shape.back());
-        users = ReadersOf(reshaped);
+        whole = graph_->nodes[*reshape].outputs[0];
+        columns = ColumnsIn(whole->shape, out->shape.back());
+        users = ReadersOf(whole);
       }
       if (users == nullptr || !columns) continue;
       std::vector<Part> parts;
       for (size_t user : *users) {
-        const std::vector<Part> more = PartsOf(graph_->nodes[user], *columns);
+        const std::vector<Part> more = PartsOf(graph_->nodes[user], whole, *columns);
         if (more.empty()) parts.clear();
         if (more.empty()) break;
         parts.insert(parts.end(), more.begin(), more.end());
