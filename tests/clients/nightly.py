@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 PRECISIONS = ("fp16", "8a8w", "16a8w", "16a4w")
 OPERATORS = "FloatingPointOperator or QuantizedOperator"
 
@@ -34,7 +33,7 @@ def environment(sdk: Path) -> dict[str, str]:
 
     sdk_root.make(sdk)
     (libraries,) = sdk.glob("lib/x86_64-*")
-    paths = (ROOT, HERE, HERE.with_name("models"), os.environ.get("PYTHONPATH", ""))
+    paths = (HERE, HERE.with_name("models"), os.environ.get("PYTHONPATH", ""))
     return os.environ | {
         "QNN_SDK_ROOT": str(sdk),
         "LD_LIBRARY_PATH": str(libraries),

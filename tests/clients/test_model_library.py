@@ -22,6 +22,7 @@ from qnnrt.model import Model, Node
 from support.building import ROOT, Builder
 from support.lpai_models import codes, quantized_conv
 from support.model_source import library
+from support.outside import PATHS
 from support.tool_cases import Capture, call, complaint, listed, numbers, raw, report
 from support.toy import add_model, conv_model, relu_model
 from support.vendor import vendor_library
@@ -279,7 +280,7 @@ def test_the_sdks_command_line_as_it_is_written(two: Path, here: Path) -> None:
     command += ["--input_list", "conv,__"]
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.argv = {command}; {program}"],
-        env={**os.environ, "LD_LIBRARY_PATH": str(LIB), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "LD_LIBRARY_PATH": str(LIB), "PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         check=False,

@@ -144,6 +144,13 @@ def test_every_installed_header_compiles_by_itself(
     assert done.returncode == 0, done.stderr
 
 
+def test_no_test_module_puts_the_checkout_before_what_is_installed() -> None:
+    """Processes that a test starts inherit sys.path: they would import a package without its
+    libraries wherever qnnrt is not installed from the checkout in place."""
+    if str(ROOT) in sys.path:
+        assert PACKAGE.parent == ROOT
+
+
 def test_the_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
     assert (PACKAGE / "_native/_core.pyi").exists()
