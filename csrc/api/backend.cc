@@ -125,9 +125,9 @@ Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t co
     if (!backend) return Report(StaleBackend());
     Status status = ValidateConfig(*backend->backend, config);
     Log* log = backend->backend->log.get();
-    // Clients ask for every node of a model: a refusal is not logged as an error.
+    // Clients ask for every node of a model, and go on without those that are refused: no error.
     if (!status.ok() && log != nullptr)
-      log->Write(QNN_LOG_LEVEL_VERBOSE, "not supported: %s", status.message().c_str());
+      log->Write(QNN_LOG_LEVEL_WARN, "not supported: %s", status.message().c_str());
     return Report(status);
   });
 }

@@ -176,6 +176,15 @@ def test_errors_of_building_carry_code_name_and_reason(backend, context):
     assert e.value.code == 6002
 
 
+def test_a_name_that_is_taken_is_told_also_of_a_finalized_graph(context):
+    graph = _relu(context)
+    graph.finalize()
+    for name, code in (("x", 7003), ("new", 6024)):
+        with pytest.raises(qnnrt.QnnError) as e:
+            graph.add_tensor(name, (4, 4), np.float32, type="app_write")
+        assert e.value.code == code
+
+
 def test_a_graph_that_is_not_finalized_does_not_run(context):
     graph = _relu(context)
     x = np.zeros((4, 4), np.float32)
@@ -356,3 +365,16 @@ def test_log_lines_go_to_the_qnnrt_logger(caplog):
             graph.finalize()
     assert any(r.levelname == "ERROR" and "6024" in r.getMessage() for r in caplog.records)
     assert any(r.levelname == "INFO" for r in caplog.records)
+
+
+@pytest.mark.parametrize("level", ["warn", "error"])
+def test_what_validation_refuses_is_a_warning_with_its_reason(caplog, level: str) -> None:
+    with caplog.at_level("DEBUG", "qnnrt"), qnn.Backend.open("cpu", log_level=level) as backend:
+        graph = backend.create_context().create_graph("g")
+        x = graph.add_tensor("x", (4,), np.float32, type="app_write")
+        y = graph.add_tensor("y", (5,), np.float32, type="app_read")
+        with pytest.raises(qnnrt.QnnError):
+            backend.validate_op("Relu", [x], [y], name="short")
+    told = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    expected = ["not supported: Relu 'short': output 0 'y' is declared as [5] but comes out as [4]"]
+    assert told == (expected if level == "warn" else [])
