@@ -75,7 +75,9 @@ Status Graph::Add(Tensor tensor) {
 
 Status Graph::AddTensor(Tensor tensor, uint32_t* id) {
   auto lock = Lock();
-  QNNRT_RETURN_IF_ERROR(CheckOpen("tensors"));
+  // A name that is taken is told even then, as by the vendor's library: whoever composes a graph
+  // twice hears of that.
+  if (by_name_.count(tensor.name) == 0) QNNRT_RETURN_IF_ERROR(CheckOpen("tensors"));
   tensor.id = static_cast<uint32_t>(tensors_.size()) + 1;
   QNNRT_RETURN_IF_ERROR(Add(std::move(tensor)));
   prepared_ = Prepared();
