@@ -256,9 +256,11 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
   return def.portable(node, options);
 }
 
-// Clients that have no tensors of rank 0 write a scalar as [1].
-bool IsDeclaredAs(const Shape& declared, const Shape& inferred) {
-  return declared == inferred || (inferred.empty() && declared == Shape{1});
+// Clients that have no tensors of rank 0 write a scalar as [1]; those that have some convert from
+// the one to the other, where the shape is of no other concern.
+bool IsDeclaredAs(const OpDef& def, const Shape& declared, const Shape& inferred) {
+  if (declared == inferred || (inferred.empty() && declared == Shape{1})) return true;
+  return (def.flags & OpDef::kConverts) != 0 && declared.empty() && inferred == Shape{1};
 }
 
 Status Validate(Node* checked, const OpDef& def) {
@@ -277,7 +279,7 @@ Status Validate(Node* checked, const OpDef& def) {
          def.outputs[i].count == PortSpec::kOptional)) {
       continue;
     }
-    if (!IsDeclaredAs(output->shape, shapes[i])) {
+    if (!IsDeclaredAs(def, output->shape, shapes[i])) {
       return Invalid("output %zu '%s' is declared as %s but comes out as %s", i,
                      output->name.c_str(), ShapeText(output->shape).c_str(),
                      ShapeText(shapes[i]).c_str());

@@ -91,7 +91,7 @@ def qnn_section() -> list[str]:
         "Package `qti.aisw`. `?`: optional. Types are those that any input or output takes; which",
         "ones go together is the rule of the op and said by its validation. Every op has a",
         "portable kernel; oneDNN serves the float32 forms that it has. A result of rank 0 may be",
-        "declared with the shape [1].",
+        "declared with the shape [1], and where a conversion comes out as [1], with rank 0.",
         "",
         "Column gpu: ops with OpenCL kernels. The gpu backend checks graphs as the cpu backend",
         "does, and refuses what it has no kernel for, for example fixed-point numbers, by name;",

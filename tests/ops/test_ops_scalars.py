@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from qnnrt.model import Quantization
 from support.htp.process import run_cases
 from support.htp.sweep import DEVICE
 from support.one_node import KERNELS, Case, case, run_op
@@ -17,6 +18,7 @@ from support.vendor import vendor_library
 X = np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32)
 LINE = X.ravel()
 THIRD = np.array(3, np.int32)
+STEP = Quantization(0.5, 0)
 
 #: Op, inputs, params, result, constant inputs.
 SCALARS: list[tuple[str, list[np.ndarray], dict[str, Any], Any, tuple[int, ...]]] = [
@@ -46,6 +48,26 @@ def test_a_scalar_has_rank_0_or_the_shape_1(scalar, shape, kernels) -> None:
     if dtype == np.float32:
         (after,) = run_op(op, inputs, [shape], params, then=[("ElementWiseNeg", {})], **more)
         assert after.item() == -got.item()
+
+
+#: Op, input, encodings, result.
+CONVERSIONS: list[tuple[str, Any, dict[str, Quantization], Any]] = [
+    ("Cast", np.int32([7]), {}, np.int64(7)),
+    ("Cast", LINE[:1], {}, np.float16(LINE[0])),
+    ("Convert", LINE[:1], {}, np.float16(LINE[0])),
+    ("Convert", np.uint8([3]), {"in0": STEP, "out0": Quantization(0.25, 0)}, np.int16(6)),
+    ("Quantize", np.float32([2.5]), {"out0": STEP}, np.uint8(5)),
+    ("Dequantize", np.uint8([5]), {"in0": STEP}, np.float32(2.5)),
+]
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("conversion", CONVERSIONS, ids=lambda c: c[0])
+def test_a_conversion_goes_from_the_shape_1_to_rank_0(conversion, kernels) -> None:
+    op, value, encodings, result = conversion
+    more = {"dtype": result.dtype, "encodings": encodings, "kernels": kernels}
+    (got,) = run_op(op, [value], [()], **more)
+    assert (got.shape, got.item()) == ((), result.item())
 
 
 @pytest.mark.parametrize("shape", [(2,), (1, 1)], ids=str)
