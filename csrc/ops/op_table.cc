@@ -45,7 +45,8 @@ std::string PortText(const PortSpec& port, const char* kind, size_t i, const Ten
   return std::string(kind) + " " + std::to_string(i) + " (" + port.name + ") '" + tensor.name + "'";
 }
 
-Status CheckPort(const Node& node, const PortSpec& port, const char* kind, size_t i,
+// converts: whether the op itself checks what may lie beside a fixed-point input.
+Status CheckPort(const Node& node, const PortSpec& port, bool converts, const char* kind, size_t i,
                  const Tensor& tensor) {
   const std::string where = PortText(port, kind, i, tensor);
   const TypeSet bit = TypeBit(tensor.dtype);
@@ -57,8 +58,8 @@ Status CheckPort(const Node& node, const PortSpec& port, const char* kind, size_
   }
   if (port.same_type_as >= 0 && node.HasInput(static_cast<size_t>(port.same_type_as))) {
     const Tensor& other = *node.inputs[static_cast<size_t>(port.same_type_as)];
-    const bool both_fixed = IsFixed(other.dtype) && IsFixed(tensor.dtype);
-    if (other.dtype != tensor.dtype && !both_fixed) {
+    const bool fits = IsFixed(other.dtype) && (converts || IsFixed(tensor.dtype));
+    if (other.dtype != tensor.dtype && !fits) {
       return Invalid("%s has type %s; it must be %s, the type of input %d '%s'", where.c_str(),
                      DataTypeName(tensor.dtype), DataTypeName(other.dtype), port.same_type_as,
                      other.name.c_str())
@@ -82,8 +83,8 @@ Status CheckPort(const Node& node, const PortSpec& port, const char* kind, size_
   return Status::Ok();
 }
 
-Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, const char* kind,
-                  const std::vector<const Tensor*>& tensors) {
+Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, bool converts,
+                  const char* kind, const std::vector<const Tensor*>& tensors) {
   const bool variadic = !ports.empty() && ports.back().count == PortSpec::kVariadic;
   if (tensors.size() > ports.size() && !variadic) {
     return Invalid("%zu %ss given; it takes at most %zu", tensors.size(), kind, ports.size());
@@ -95,7 +96,7 @@ Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, const ch
       if (port.count == PortSpec::kOptional) continue;
       return Invalid("%s %zu (%s) is missing", kind, i, port.name);
     }
-    QNNRT_RETURN_IF_ERROR(CheckPort(node, port, kind, i, *tensor));
+    QNNRT_RETURN_IF_ERROR(CheckPort(node, port, converts, kind, i, *tensor));
   }
   return Status::Ok();
 }
@@ -260,13 +261,15 @@ Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelO
 // the one to the other, where the shape is of no other concern.
 bool IsDeclaredAs(const OpDef& def, const Shape& declared, const Shape& inferred) {
   if (declared == inferred || (inferred.empty() && declared == Shape{1})) return true;
-  return (def.flags & OpDef::kConverts) != 0 && declared.empty() && inferred == Shape{1};
+  const bool converts = (def.flags & OpDef::kConverts) != 0 && def.infer == SameShapeAsInput;
+  return converts && declared.empty() && inferred == Shape{1};
 }
 
 Status Validate(Node* checked, const OpDef& def) {
   const Node& node = *checked;
-  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.inputs, "input", node.inputs));
-  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.outputs, "output", node.outputs));
+  const bool converts = (def.flags & OpDef::kConverts) != 0;
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.inputs, converts, "input", node.inputs));
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.outputs, converts, "output", node.outputs));
   QNNRT_RETURN_IF_ERROR(CheckParams(node, def));
   Complete(checked, def);
   QNNRT_RETURN_IF_ERROR(CheckFixedPoint(node, def));

@@ -127,6 +127,27 @@ Status InferBinary(const Node& node, std::vector<Shape>* outputs) {
   return InferBroadcast(node, outputs);
 }
 
+// Fixed-point numbers have an exponent of their kind, or a plain number.
+Status InferPower(const Node& node, std::vector<Shape>* outputs) {
+  const Tensor &base = *node.inputs[0], &exponent = *node.inputs[1], &out = *node.outputs[0];
+  if (IsFixed(base.dtype)) {
+    constexpr TypeSet kExponents = types::kFixed | types::kF32 | types::kI32;
+    if ((TypeBit(exponent.dtype) & kExponents) == 0) {
+      return Invalid("input 1 '%s' has type %s; the exponent of %s is one of %s",
+                     exponent.name.c_str(), DataTypeName(exponent.dtype), DataTypeName(base.dtype),
+                     TypeSetNames(kExponents).c_str())
+          .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
+    }
+    if (!IsFixed(out.dtype)) {
+      return Invalid("output 0 '%s' has type %s; a power of %s is one of %s", out.name.c_str(),
+                     DataTypeName(out.dtype), DataTypeName(base.dtype),
+                     TypeSetNames(types::kFixed).c_str())
+          .WithCode(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE);
+    }
+  }
+  return InferBroadcast(node, outputs);
+}
+
 Status InferUnary(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_RETURN_IF_ERROR(CheckOperationTypes(node, UnaryTypes(UnaryLoopsOf(node)), false));
   return SameShapeAsInput(node, outputs);
@@ -166,6 +187,10 @@ OpDef BinaryDef(BinaryOp op, const Row& row) {
   def.flags = OpDef::kInPlace | OpDef::kNativeHalf | (row.lpai ? OpDef::kLpai : OpDef::kNone);
   if (!compare && !IsLogic(op)) def.flags |= OpDef::kPostOps;
   if (!IsLogic(op)) def.fixed = MakeFixedBinary;
+  if (op == BinaryOp::kPower) {
+    def.infer = InferPower;
+    def.flags |= OpDef::kConverts;
+  }
   def.sensitive_inputs = row.sensitive ? 3 : 0;
   def.linear = op == BinaryOp::kAdd        ? OpDef::kAdd
                : op == BinaryOp::kSubtract ? OpDef::kSubtract

@@ -136,6 +136,10 @@ void Codec::Read(const void* elements, size_t begin, size_t count, float* values
   if (const NarrowFloat* narrow = NarrowFloatOf(dtype_)) {
     return narrow->widen(static_cast<const uint16_t*>(elements) + begin, values, count);
   }
+  if (dtype_ == QNN_DATATYPE_INT_32) {  // an exponent
+    std::copy_n(static_cast<const int32_t*>(elements) + begin, count, values);
+    return;
+  }
   const Quantization& q = *quantization_;
   if (q.axis >= 0 && inner_ == 1) {  // channels last: a scale for each element
     return VisitCode(dtype_, [&](auto zero) {

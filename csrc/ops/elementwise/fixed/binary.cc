@@ -316,8 +316,8 @@ Result<KernelPtr> MakeOnReals(BinaryOp op, const Node& node) {
   if (!node.post_ops.empty()) return KernelPtr();
   Operands operands(op, node);
   const BroadcastPlan<2> plan = operands.plan;
-  const bool one_scale =
-      OneScale(a.quantization) && OneScale(b.quantization) && OneScale(out.quantization);
+  const bool one_scale = OneScale(a.quantization) && OneScale(out.quantization) &&
+                         (!IsFixed(b.dtype) || OneScale(b.quantization));
   for (size_t i = 0; i < 2; ++i) {
     const size_t size = ElementSize(node.inputs[1 - i]->dtype);
     if (one_scale && plan.rank == 1 && plan.total >= kBlock && plan.inner_stride(i) == 0 &&
@@ -340,7 +340,9 @@ Result<KernelPtr> MakeOnReals(BinaryOp op, const Node& node) {
 Result<KernelPtr> MakeFixedBinary(const Node& node, const KernelOptions&) {
   const BinaryOp op = BinaryOpOf(node);
   if (IsLogic(op) || FloatLoops(op).vv == nullptr) return KernelPtr();
-  if (!IsFixed(node.inputs[0]->dtype) || !IsFixed(node.inputs[1]->dtype)) return KernelPtr();
+  const Tensor& b = *node.inputs[1];
+  const bool plain = b.dtype == QNN_DATATYPE_FLOAT_32 || b.dtype == QNN_DATATYPE_INT_32;
+  if (!IsFixed(node.inputs[0]->dtype) || !(IsFixed(b.dtype) || plain)) return KernelPtr();
   if (!IsCompare(op) && !IsFixed(node.outputs[0]->dtype)) return KernelPtr();
   if (IntegersWillDo(op, node)) return MakeOnCodes(op, node);
   return MakeOnReals(op, node);
