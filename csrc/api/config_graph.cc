@@ -72,7 +72,7 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
         return InvalidConfig(row,
                              "keepConstants is 0 or 1, got " + std::to_string(c.keepConstants));
       options->keep_constants = c.keepConstants == 1;
-      return Json(options->keep_constants);
+      return Json(*options->keep_constants);
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

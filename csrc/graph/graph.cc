@@ -197,7 +197,7 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
   options.kernels.interrupt = interrupt;
   options.plan_milliseconds = options_.plan_milliseconds;
   options.release = &release;
-  options.keep_constants = options_.keep_constants;
+  QNNRT_ASSIGN_OR_RETURN(options.keep_at_most, ConstantsToKeep(options_.keep_constants));
   UseClientMemory(&options);
   NodeGraph graph(std::move(ordered));
   QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));
@@ -249,7 +249,7 @@ Status Graph::FinalizeLocked(ProfileScope* profile, Interrupt* interrupt) {
   Prepared own;
   Prepared* made = pools_ == nullptr ? &own : &prepared_;
   std::vector<Tensor*> release;
-  if (options_.release_constants && !options_.keep_constants && pools_ == nullptr) {
+  if (options_.release_constants && pools_ == nullptr) {
     for (Tensor& t : tensors_) {
       if (t.is_static()) release.push_back(&t);
     }

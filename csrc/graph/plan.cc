@@ -56,7 +56,8 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
     kernels.weights = &recorder;
   }
   Layout layout(plan->graph_);
-  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, options));
+  const bool keep = plan->ConstantBytes() <= options.keep_at_most;
+  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, keep, options.release));
   if (options.packed != nullptr) {
     QNNRT_RETURN_IF_ERROR(options.packed->Done());
     plan->moved_bytes_ = options.packed->moved_bytes();
@@ -66,7 +67,7 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
     for (const PackedWeight& packed : plan->packed_) plan->moved_bytes_ += packed.bytes->size();
   }
   QNNRT_RETURN_IF_ERROR(plan->LayOut(std::move(layout), inputs, outputs, options));
-  if (options.keep_constants) plan->KeepConstants();
+  if (keep) plan->KeepConstants();
   plan->ReleaseConstants();
   if (plan->persistent_bytes_ != 0)
     plan->early_termination_.emplace(plan->graph_.nodes, plan->step_nodes_);
@@ -78,7 +79,8 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
 // memory.
 class Plan::Temporaries {
  public:
-  Temporaries(const NodeGraph& graph, const std::vector<Tensor*>* release) {
+  // `keep`: what nodes read stays.
+  Temporaries(const NodeGraph& graph, bool keep, const std::vector<Tensor*>* release) {
     for (const auto& tensor : graph.owned) {
       if (tensor->is_static()) made_[tensor.get()] = tensor.get();
     }
@@ -88,10 +90,12 @@ class Plan::Temporaries {
     for (const Node& node : graph.nodes) {
       for (const Tensor* t : node.inputs) left_[t] += made_.count(t);
     }
-    if (release == nullptr) return;
-    for (Tensor* t : *release) {  // what passes have replaced
-      if (left_[t] == 0) Free(t);
+    if (release != nullptr) {
+      for (Tensor* t : *release) {  // what passes have replaced
+        if (left_[t] == 0) Free(t);
+      }
     }
+    if (keep) made_.clear();
   }
 
   void Done(const Node& node, const Kernel& kernel) {
@@ -117,10 +121,9 @@ class Plan::Temporaries {
   std::unordered_map<const Tensor*, size_t> left_;  // readers without a kernel
 };
 
-Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options,
-                         const PlanOptions& made_with) {
-  std::optional<Temporaries> temporaries;
-  if (!made_with.keep_constants) temporaries.emplace(graph_, made_with.release);
+Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options, bool keep,
+                         const std::vector<Tensor*>* release) {
+  Temporaries temporaries(graph_, keep, release);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node& node = graph_.nodes[i];
     if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());
@@ -134,7 +137,7 @@ Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options,
       return std::move(kernel).status().Within("node '" + node.name + "' (" + node.type + ")");
     }
     kernels_.push_back(std::move(kernel).value());
-    if (temporaries.has_value()) temporaries->Done(node, *kernels_.back());
+    temporaries.Done(node, *kernels_.back());
   }
   return Status::Ok();
 }
@@ -290,6 +293,19 @@ Status Plan::KeepStatic(const Node& node, const Tensor& tensor) {
   }
   if (kept_.insert(tensor.data.get()).second) weight_bytes_ += tensor.data->size();
   return Status::Ok();
+}
+
+// Of all that nodes read.
+uint64_t Plan::ConstantBytes() const {
+  std::unordered_set<const AlignedBytes*> seen;
+  uint64_t bytes = 0;
+  for (const Node& node : graph_.nodes) {
+    for (const Tensor* tensor : node.inputs) {
+      if (tensor == nullptr || !tensor->is_static() || tensor->data == nullptr) continue;
+      if (seen.insert(tensor->data.get()).second) bytes += tensor->data->size();
+    }
+  }
+  return bytes;
 }
 
 // What nodes read is not released, though their kernels may not read it any more.

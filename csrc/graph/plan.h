@@ -70,7 +70,8 @@ struct PlanOptions {
   const ArenaPlan* known_plan = nullptr;
   // Constants of the client to free once they are packed, as those that passes made are.
   const std::vector<Tensor*>* release = nullptr;
-  bool keep_constants = false;     // that nodes read, beside their packed forms
+  // Constants that nodes read stay beside their packed forms where they take no more than this.
+  uint64_t keep_at_most = 0;
   uint32_t plan_milliseconds = 0;  // for a search where the planner finds no smallest arena at once
 };
 
@@ -145,14 +146,15 @@ class Plan {
   Qnn_DataType_t StoredFloats() const;
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   class Temporaries;
-  Status MakeKernels(const Layout& layout, const KernelOptions& options,
-                     const PlanOptions& made_with);
+  Status MakeKernels(const Layout& layout, const KernelOptions& options, bool keep,
+                     const std::vector<Tensor*>* release);
   Status LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
                 const std::vector<const Tensor*>& outputs, const PlanOptions& options);
   void PointSteps(const Layout& layout);
   Status AllocateArena(uint64_t most_bytes);
   Status AllocatePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
+  uint64_t ConstantBytes() const;
   void KeepConstants();
   void ReleaseConstants();
   void DescribeItems(JsonWriter* json) const;

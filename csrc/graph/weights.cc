@@ -1,11 +1,29 @@
 #include "graph/weights.h"
 
+#include <cstdlib>
+#include <cstring>
+
 #include "abi/qnn_errors.h"
 #include "graph/binary/binary.h"
 #include "ops/blocked_layout.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
+
+Result<uint64_t> ConstantsToKeep(std::optional<bool> asked) {
+  if (asked.has_value()) return *asked ? UINT64_MAX : uint64_t{0};
+  static const char* const text = std::getenv("QNNRT_KEEP_CONSTANTS_MIB");
+  if (text == nullptr || *text == '\0') return uint64_t{64} << 20;
+  const size_t digits = std::strspn(text, "0123456789");
+  if (text[digits] != '\0' || digits > 9) {
+    return Error(
+        QNN_GRAPH_ERROR_INVALID_ARGUMENT,
+        "QNNRT_KEEP_CONSTANTS_MIB in the environment is a whole number of MiB, up to which "
+        "a graph's constants are kept (0: none are), not '%s'",
+        text);
+  }
+  return uint64_t{std::strtoul(text, nullptr, 10)} << 20;
+}
 
 Result<SharedBytes> WeightRecorder::Packed(uint64_t size, const std::string& layout, Fill fill) {
   QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes, PackWeights(KernelOptions(), size, layout, fill));
@@ -26,14 +44,14 @@ Status WeightReader::Mismatch(const std::string& wanted, const std::string& ther
   return Error(QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES,
                "the context binary was prepared for other kernels (%s; this machine has %s): "
                "weights are wanted as %s, the binary has %s; prepare the model again on this "
-               "machine",
+               "machine, or with its constants (KEEP_CONSTANTS, or QNNRT_KEEP_CONSTANTS_MIB)",
                made_with_.c_str(), KernelIdentity(portable_only_).c_str(), wanted.c_str(),
                there.c_str());
 }
 
 Result<bool> WeightReader::MoveNext(uint64_t size, const std::string& layout) {
   PackedWeight& next = packed_[next_];
-  if (threads_.before == threads_.now || next.bytes->data() == nullptr) return false;
+  if (!moves_ || next.bytes->data() == nullptr) return false;
   std::shared_ptr<AlignedBytes> moved = AlignedBytes::Make(size);
   if (moved == nullptr) return OutOfMemory();
   if (!MoveBlocks(next.layout, next.bytes->data(), next.bytes->size(), layout, moved->data(), size))

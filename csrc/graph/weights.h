@@ -2,12 +2,18 @@
 // to a context binary, and one that gives them what such a binary holds.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/weights.h"
 
 namespace qnnrt {
+
+// The bytes of constants up to which a graph keeps them beside what its kernels pack: all or none
+// where that was asked for, else QNNRT_KEEP_CONSTANTS_MIB of the environment, else 64 MiB.
+// Errors: 6000 where the environment has no such number.
+Result<uint64_t> ConstantsToKeep(std::optional<bool> asked);
 
 struct PackedWeight {
   std::string layout;
@@ -30,16 +36,20 @@ struct ThreadChange {
 };
 
 // Hands out what was packed before, in the same order. oneDNN chooses other blocks for other
-// threads: these are moved. Errors: 1008 when this machine's kernels ask for something else.
+// threads and other instructions: these are moved. Errors: 1008 when this machine's kernels ask for
+// something else.
 class WeightReader final : public WeightStore {
  public:
-  // `made_with`: the KernelIdentity that the weights were packed for.
+  // `made_with`: the KernelIdentity that the weights were packed for. `moves`: in another layout
+  // they are moved. Not where constants are there to be packed: a kernel that reads its own in
+  // place would leave what was packed for it to the next.
   WeightReader(std::vector<PackedWeight> packed, std::string made_with, bool portable_only,
-               ThreadChange threads = {})
+               ThreadChange threads, bool moves)
       : packed_(std::move(packed)),
         made_with_(std::move(made_with)),
         portable_only_(portable_only),
-        threads_(threads) {}
+        threads_(threads),
+        moves_(moves) {}
   Result<SharedBytes> Packed(uint64_t size, const std::string& layout, Fill fill) override;
   // After the last kernel was made. Errors: 1008 when weights are left over.
   Status Done() const;
@@ -58,6 +68,7 @@ class WeightReader final : public WeightStore {
   const std::string made_with_;
   const bool portable_only_;
   const ThreadChange threads_;
+  const bool moves_;
 };
 
 }  // namespace qnnrt

@@ -7,6 +7,7 @@ namespace qnnrt {
 namespace {
 
 constexpr int64_t kLongest = 1 << 20;  // dimension: every index takes room here
+constexpr int kFloat = 3;              // dnnl_f32
 constexpr size_t kMostNumbers = 24;    // in one list: oneDNN has 12 dimensions and 12 blocks
 
 std::string ListText(const std::vector<int64_t>& values) {
@@ -65,7 +66,7 @@ uint64_t BytesOf(int type) {
     case 1:  // f16
     case 2:  // bf16
       return 2;
-    case 3:  // f32
+    case kFloat:
     case 4:  // s32
       return 4;
     case 5:  // s8
@@ -155,6 +156,48 @@ void Move(const Offsets& from_at, const Offsets& to_at, size_t inner, const T* f
   }
 }
 
+// Matrices of floats that lie as a PanelLayout says (ops/gemm.h), one behind the other. For a
+// MatMul they are what oneDNN packs for one. A transposed convolution's lie phase by phase:
+// nothing.
+std::optional<BlockedLayout> ReadPanels(const std::string& text, uint64_t size) {
+  const size_t shape = text.rfind(' ', text.find(" in panels of ") - 1);
+  if (shape == std::string::npos) return std::nullopt;
+  const std::string op = text.substr(0, shape), numbers = text.substr(shape);
+  if (op != "MatMul" && op != "gates" && op.rfind("convolution of ", 0) != 0) return std::nullopt;
+  TextReader reader(numbers);
+  reader.Expect(" ");
+  const int64_t k = reader.Number();
+  reader.Expect("x");
+  const int64_t n = reader.Number();
+  reader.Expect(" in panels of ");
+  const int64_t width = reader.Number();
+  if (!reader.good() || !reader.Rest().empty()) return std::nullopt;
+  for (int64_t number : {k, n, width}) {
+    if (number < 1 || number > kLongest) return std::nullopt;
+  }
+  const int64_t columns = (n + width - 1) / width * width, matrix = k * columns;
+  const int64_t matrices = static_cast<int64_t>(size / sizeof(float)) / matrix;
+  BlockedLayout layout;
+  layout.type = kFloat;
+  layout.dims = {k, n};
+  layout.padded = {k, columns};
+  layout.strides = {width, k * width};
+  if (matrices != 1) {
+    layout.dims.insert(layout.dims.begin(), matrices);
+    layout.padded.insert(layout.padded.begin(), matrices);
+    layout.strides.insert(layout.strides.begin(), matrix);
+  }
+  layout.blocks = {width};
+  layout.of = {static_cast<int64_t>(layout.dims.size()) - 1};
+  if (op != "MatMul") layout.rest = " for " + op;
+  return layout;
+}
+
+std::optional<BlockedLayout> Read(const std::string& text, uint64_t size) {
+  std::optional<BlockedLayout> layout = BlockedLayout::Parse(text);
+  return layout.has_value() ? layout : ReadPanels(text, size);
+}
+
 }  // namespace
 
 std::string BlockedLayout::Elements() const {
@@ -192,8 +235,8 @@ std::optional<BlockedLayout> BlockedLayout::Parse(const std::string& text) {
 
 bool MoveBlocks(const std::string& lies, const void* from, uint64_t from_size,
                 const std::string& wanted, void* to, uint64_t size) {
-  const std::optional<BlockedLayout> before = BlockedLayout::Parse(lies);
-  const std::optional<BlockedLayout> now = BlockedLayout::Parse(wanted);
+  const std::optional<BlockedLayout> before = Read(lies, from_size);
+  const std::optional<BlockedLayout> now = Read(wanted, size);
   if (!before || !now || before->type != now->type || before->dims != now->dims ||
       before->rest != now->rest) {
     return false;

@@ -22,7 +22,8 @@ struct BlockedLayout {
   static std::optional<BlockedLayout> Parse(const std::string& text);
 };
 
-// Writes all `size` bytes of `to`, which lies as `wanted`; padding becomes zeros. False, and
+// Writes all `size` bytes of `to`, which lies as `wanted`; padding becomes zeros. A text is that of
+// a BlockedLayout, or of a PanelLayout of a matrix product, a convolution or gates. False, and
 // nothing is written, where the texts do not say how: other elements, bytes beside them (sums that
 // go along), numbers that do not fit together.
 bool MoveBlocks(const std::string& lies, const void* from, uint64_t from_size,

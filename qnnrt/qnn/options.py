@@ -153,7 +153,7 @@ def own_graph_config(
     strict: bool = False,
     exclude_io: bool = False,
     release_constants: bool = False,
-    keep_constants: bool = False,
+    keep_constants: bool | None = None,
 ) -> list[bytes]:
     """Structs of a graph for qnnrt's own backends.
 
@@ -161,7 +161,8 @@ def own_graph_config(
         exclude_io: inputs and outputs do not lie in the graph's scratch memory.
         release_constants: finalize frees constants while it packs them, and cannot be repeated
             where it fails. Nothing where the backend is another maker's.
-        keep_constants: they stay beside their packed forms, also in context binaries.
+        keep_constants: they stay beside their packed forms, also in context binaries. None: where
+            a graph's take at most ``QNNRT_KEEP_CONSTANTS_MIB`` of the environment, or 64 MiB.
 
     Raises:
         ValueError: an option for a backend of others, or a number out of range.
@@ -178,8 +179,8 @@ def own_graph_config(
         given |= {"strict": 1} if strict else {}
         given |= {"exclude_io": 1} if exclude_io else {}
         given |= {"release_constants": 1} if release_constants else {}
-        given |= {"keep_constants": 1} if keep_constants else {}
-    elif given or keep_constants:
+        given |= {} if keep_constants is None else {"keep_constants": int(keep_constants)}
+    elif given or keep_constants is not None:
         raise ValueError(
             f"{library.path} is not qnnrt's own: it takes neither 'threads' nor "
             "'kernels' nor 'plan_milliseconds' nor 'keep_constants'; its own options go into "

@@ -107,7 +107,7 @@ class Options:
                 strict=self._strict,
                 exclude_io=policy.excludes_io(io),
                 release_constants=True,
-                keep_constants=bool(self.given.get("keep_constants")),
+                keep_constants=self.given.get("keep_constants"),
             ),
             *policy.for_graph(self.precision, self.given.get("float32_nodes", ())),
         ]

@@ -1,69 +1,110 @@
-"""Context binaries that keep their constants load where kernels of another kind pack them."""
+"""Context binaries load where kernels are of another kind: from their constants, which these
+kernels pack, or by moving what others have packed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt.cli import main
-from qnnrt.model import Model
-from support.binaries import MODELS, dense, prepared
-from support.outside import printed
+from support.binaries import dense, prepared
+from support.outside import printed, run_code
+from support.portable import NETWORKS, Results, run
 
-KEEP = {"keep_constants": True}
-NETWORKS: dict[str, Callable[[], Model]] = MODELS | {"dense": lambda: dense("dense", 128)}
+KEEP, DROP = ({"keep_constants": kept} for kept in (True, False))
 #: What makes the kernels of a process others than this one's.
+LESS = {"QNNRT_ISA": "base", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 ELSEWHERE = {
     "without oneDNN": {"QNNRT_ONEDNN": "none"},
-    "another instruction set": {"QNNRT_ISA": "base"},
+    "fewer instructions": LESS,
     "neither": {"QNNRT_ONEDNN": "none", "QNNRT_ISA": "base"},
 }
-#: Runs a binary on inputs that its names and shapes say, and saves it again.
-CODE = """
-import sys, numpy as np, qnnrt
-path, out, again = sys.argv[1:]
-with qnnrt.Session(path, "htp") as s:
-    rng = np.random.default_rng(1)
-    feeds = {n: rng.standard_normal(t.shape, np.float32) for n, t in s.inputs.items()}
-    np.savez(out, **s.run(feeds))
-    s.save_binary(again)
+
+
+def there(key: tuple[str, str], path: Path, environment: dict[str, str]) -> dict[str, Results]:
+    """What the binary gives with other kernels ("loaded"), and the network itself ("built")."""
+    code = (
+        "import sys; from support.portable import *; run_there(*sys.argv[1:3], Path(sys.argv[3]))"
+    )
+    printed(code, *key, str(path), **environment)
+    results = {}
+    for name in ("loaded", "built"):
+        with np.load(path.parent / f"{name}.npz") as arrays:
+            results[name] = dict(arrays)
+    return results
+
+
+def assert_close(results: Results, expected: Results) -> None:
+    assert results.keys() == expected.keys()
+    for name, array in results.items():
+        steps = array.dtype.kind != "f"
+        np.testing.assert_allclose(
+            array.astype(np.float64), expected[name], rtol=0 if steps else 1e-3,
+            atol=1 if steps else 1e-4,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("key", NETWORKS, ids=" ".join)
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
+def test_a_binary_with_its_constants_loads_with_other_kernels(
+    key: tuple[str, str], elsewhere: str, tmp_path: Path
+) -> None:
+    """And one of theirs here: as what is prepared on the spot, to the last bit."""
+    path, again = tmp_path / "net.bin", tmp_path / "again.bin"
+    expected = run(NETWORKS[key](), key[0], path)
+    np.testing.assert_equal(run(path, key[0], again), expected)
+    assert again.read_bytes() == path.read_bytes()  # with its constants, too
+    results = there(key, path, ELSEWHERE[elsewhere])
+    np.testing.assert_equal(results["loaded"], results["built"])
+    assert_close(results["loaded"], expected)
+    for name in ("loaded", "built"):
+        np.testing.assert_equal(run(tmp_path / f"{name}.bin", key[0]), expected)
+
+
+@pytest.mark.parametrize("key", NETWORKS, ids=" ".join)
+def test_such_a_binary_is_at_most_twice_as_large(key: tuple[str, str]) -> None:
+    plain, kept = (prepared(NETWORKS[key](), key[0], options=o) for o in (DROP, KEEP))
+    assert prepared(NETWORKS[key](), key[0]) == kept
+    assert len(plain) <= len(kept) <= 2.2 * len(plain) + 8192
+
+
+SIZE = """
+import sys, qnnrt
+from support.binaries import dense, prepared
+print(len(prepared(dense("dense", 600))) // 10**6)  # 1.4 MB of constants
 """
 
 
-def run(path: Path, **environment: str) -> tuple[dict[str, np.ndarray], bytes]:
-    out, again = path.with_suffix(".npz"), path.with_suffix(".again")
-    printed(CODE, str(path), str(out), str(again), **environment)
-    with np.load(out) as results:
-        return dict(results), again.read_bytes()
+def test_the_environment_says_up_to_which_size_constants_are_kept() -> None:
+    for limit, size in {"1": "1", "2": "2", "0": "1", "": "2"}.items():
+        assert printed(SIZE, QNNRT_KEEP_CONSTANTS_MIB=limit) == f"{size}\n"
+    for wrong in ("many", "-1", "1.5", "9999999999"):
+        ran = run_code(SIZE, QNNRT_KEEP_CONSTANTS_MIB=wrong)
+        assert re.search(rf"6000.*QNNRT_KEEP_CONSTANTS_MIB.*whole number.*'{wrong}'", ran.stderr)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_binary_with_its_constants_loads_with_other_kernels(name: str, tmp_path: Path) -> None:
-    data = prepared(NETWORKS[name](), options=KEEP)
+def test_what_is_asked_for_goes_before_the_environment() -> None:
+    code = """
+    from support.binaries import dense, prepared
+    for kept in (True, False):
+        print(len(prepared(dense("dense", 600), options={"keep_constants": kept})) // 10**6)
+    """
+    for limit in ("0", "100"):
+        assert printed(code, QNNRT_KEEP_CONSTANTS_MIB=limit) == "2\n1\n"
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "dense"])
+def test_packed_floats_are_moved_where_constants_are_not_there(name: str, tmp_path: Path) -> None:
+    key = ("cpu", "dense") if name == "dense" else ("htp", name)
     path = tmp_path / "net.bin"
-    path.write_bytes(data)
-    here, again = run(path)
-    assert again == data  # with its constants, too
-    for environment in ELSEWHERE.values():
-        there, elsewhere = run(path, **environment)
-        for output, expected in here.items():
-            np.testing.assert_allclose(there[output], expected, rtol=1e-3, atol=1e-4)
-        # What was packed there is as one that was prepared there, and comes back.
-        path_back = tmp_path / "back.bin"
-        path_back.write_bytes(elsewhere)
-        back, _ = run(path_back)
-        for output, expected in here.items():
-            np.testing.assert_allclose(back[output], expected, rtol=1e-3, atol=1e-4)
-
-
-def test_such_a_binary_is_at_most_twice_as_large(tmp_path: Path) -> None:
-    for name, model in NETWORKS.items():
-        plain, kept = prepared(model()), prepared(model(), options=KEEP)
-        assert len(plain) <= len(kept) <= 2.2 * len(plain) + 8192, name
+    path.write_bytes(prepared(NETWORKS[key](), key[0], options=DROP))
+    expected = run(path, key[0])
+    results = there(key, path, LESS)
+    np.testing.assert_equal(results["loaded"], results["built"])
+    np.testing.assert_equal(run(tmp_path / "loaded.bin", key[0]), expected)
 
 
 def test_altered_constants_are_found_though_they_were_packed_anew(tmp_path: Path) -> None:
@@ -94,14 +135,16 @@ def test_the_generator_writes_one_where_it_is_asked_to(tmp_path: Path) -> None:
     )
     command = ["context-binary-generator", "--model", str(model), "--backend", "htp"]
     command += ["--output_dir", str(tmp_path), "--binary_file"]
-    assert main([*command, "plain"]) == 0
-    assert main([*command, "kept", "--portable"]) == 0
+    code = "import sys; from qnnrt.cli import main; sys.exit(main(sys.argv[1:]))"
+    for more in (["plain"], ["kept", "--portable"]):
+        printed(code, *command, *more, QNNRT_KEEP_CONSTANTS_MIB="0")
     plain, kept = (tmp_path / f"{name}.bin" for name in ("plain", "kept"))
     assert kept.stat().st_size > plain.stat().st_size
-    here, _ = run(kept)
+    expected = run(kept, "htp")
+    code = "import sys; from support.portable import *; run(Path(sys.argv[1]), 'htp')"
     for environment in ELSEWHERE.values():
-        there, _ = run(kept, **environment)
-        np.testing.assert_allclose(there["y"], here["y"], rtol=1e-4, atol=1e-4)
+        printed(code, str(kept), **environment)
+    np.testing.assert_equal(run(plain, "htp"), expected)
 
 
 def test_a_session_on_a_binary_cannot_ask_for_constants(tmp_path: Path) -> None:

@@ -59,7 +59,11 @@ class Run:
 @pytest.fixture
 def run(tmp_path: Path):
     def run(
-        client: str, model: onnx.ModelProto | Path, feeds: dict[str, np.ndarray], case: Any
+        client: str,
+        model: onnx.ModelProto | Path,
+        feeds: dict[str, np.ndarray],
+        case: Any,
+        **environment: str,
     ) -> Run:
         files = {n: tmp_path / n for n in ("model.onnx", "in.npz", "out.npz", "case.json")}
         if isinstance(model, Path):
@@ -73,6 +77,7 @@ def run(tmp_path: Path):
             *(HERE / client, *arguments, RUNS, files["case.json"]),
             LD_LIBRARY_PATH=str(LIB),  # the provider finds libcdsprpc.so by its bare name
             QNNRT_PACKAGE_LIBS=str(Path(sys.prefix, "lib")),
+            **environment,
         )
         return Run(process, files["out.npz"])
 
@@ -279,6 +284,27 @@ def test_a_context_model_is_written_and_read_back(run, tmp_path, embedded: str) 
             results = s.run(feeds)
             for name, other in zip(s.outputs, made.outputs, strict=True):
                 np.testing.assert_array_equal(results[name], other)
+
+
+FEWER_INSTRUCTIONS = {"QNNRT_ISA": "base", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+
+
+def check_moved_context(run, model: Any, feeds: Any, folder: Path) -> None:
+    """What one kind of kernels has made gives with another what that gives without it."""
+    for made_with, loaded_with in ((FEWER_INSTRUCTIONS, {}), ({}, FEWER_INSTRUCTIONS)):
+        context = folder / f"made{len(made_with)}.onnx"
+        settings = {"ep.context_enable": "1", "ep.context_file_path": str(context)}
+        run("ort_client.py", model, feeds, {"session": settings}, **made_with)
+        again = run("ort_client.py", context, feeds, {}, **loaded_with)
+        assert again.executions == [RUNS]
+        built = run("ort_client.py", model, feeds, {}, **loaded_with)
+        for one, other in zip(again.outputs, built.outputs, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_context_model_loads_with_other_instructions(run, tmp_path) -> None:
+    model = client_models.conv_net(27)
+    check_moved_context(run, model, random_feeds(model, 27), tmp_path)
 
 
 @pytest.mark.parametrize("level", ["basic", "detailed", "optrace"])

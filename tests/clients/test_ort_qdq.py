@@ -22,7 +22,7 @@ pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
 
 import test_ort_htp
 import test_ort_qnn
-from test_ort_htp import LIVE, RUNS, SHARED
+from test_ort_htp import LIVE, RUNS, SHARED, check_moved_context
 from test_ort_qnn import PROVIDER
 
 from qnnrt import _core
@@ -255,6 +255,14 @@ def test_a_context_model_keeps_the_encodings(on_htp, tmp_path, kind: str) -> Non
     again = on_htp("ort_client.py", context, feeds, {})
     assert again.executions == [RUNS]
     np.testing.assert_array_equal(again.outputs[0], made.outputs[0])
+
+
+@pytest.mark.parametrize("kind", ["u8 s8", "u16 s8"])
+def test_a_context_model_of_integers_loads_with_other_instructions(
+    on_htp, tmp_path, kind: str
+) -> None:
+    model = make(tmp_path, kind, integer_io=True)
+    check_moved_context(on_htp, model, integer_feeds(model), tmp_path)
 
 
 def test_what_the_provider_lets_through_to_a_cpu_backend_is_quantized_there(

@@ -332,7 +332,7 @@ std::string Plain(const std::string& message) {
 // Each byte replaced, and counts and enumerators by their neighbours: what the loader checks of
 // graphs and nodes is refused with its own words.
 TEST(every_complaint_about_a_field_has_a_field) {
-  std::vector<Bytes> binaries = {SampleBinary()};
+  std::vector<Bytes> binaries = {SampleBinary(true), SampleBinary(false)};
   for (const Quantization& weights : WeightEncodings()) {
     FixedSample sample(weights);
     binaries.push_back(Written({&sample.graph()}));

@@ -30,8 +30,12 @@ const int kPlainKernels = setenv("QNNRT_ISA", "base", 0);
 // weights, data that is read in place, post ops with an operand, aliases.
 class Sample : public TestGraph {
  public:
-  explicit Sample(const std::string& name, bool portable, float scale = 0.1f, int threads = 1)
+  explicit Sample(const std::string& name, bool portable, float scale = 0.1f, int threads = 1,
+                  bool keep_constants = true)
       : TestGraph(name, portable, threads) {
+    GraphOptions options = graph().options();
+    options.keep_constants = keep_constants;
+    graph().set_options(options);
     const Tensor* x = Add("x", QNN_TENSOR_TYPE_APP_WRITE, {1, 8, 8, 4});
     const Tensor* r = Add("r", QNN_TENSOR_TYPE_APP_WRITE, {1, 8, 8, 8});
     const Tensor* weight = Static("weight", {3, 3, 4, 8}, scale);
@@ -152,8 +156,8 @@ inline Bytes Written(const std::vector<const Graph*>& graphs) {
   return bytes;
 }
 
-inline Bytes SampleBinary() {
-  Sample sample("sample", true);
+inline Bytes SampleBinary(bool keep_constants = true) {
+  Sample sample("sample", true, 0.1f, 1, keep_constants);
   return Written({&sample.graph()});
 }
 

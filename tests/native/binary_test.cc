@@ -194,7 +194,7 @@ TEST(PackedWeightsLieWithinTheWeights) {
 
 // Weights for tiles of another width, as another machine packs them.
 TEST(WeightsForOtherKernelsAreRefused) {
-  Bytes bytes = SampleBinary();
+  Bytes bytes = SampleBinary(false);
   const std::string panels = " in panels of ";
   auto at = std::search(bytes.begin(), bytes.end(), panels.begin(), panels.end());
   REQUIRE(at != bytes.end());

@@ -2,6 +2,7 @@
 // all.
 #include "ops/blocked_layout.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -52,6 +53,39 @@ TEST(BlocksAreMovedAndTheirPaddingIsZero) {
   CHECK(to == there);
   CHECK(MoveBlocks(twice, to.data(), 64, plain, again.data(), 64));
   CHECK(again == from);
+}
+
+// [2, 3, 5]: matrix by matrix, in panels of two columns, the last one padded.
+TEST(PanelsOfFloatsAreMovedAsBlocksAre) {
+  std::vector<float> rows(30), panels(36, -1), wide(48, -1), back(36, -1);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i + 1);
+  const std::string plain = Layout(3, "2,3,5", "2,3,5", "15,5,1", "", "");
+  const std::string two = "MatMul 3x5 in panels of 2", four = "MatMul 3x5 in panels of 4";
+  CHECK(MoveBlocks(plain, rows.data(), 120, two, panels.data(), 144));
+  const std::vector<float> first = {1, 2, 6, 7, 11, 12, 3, 4, 8, 9, 13, 14, 5, 0, 10, 0, 15, 0, 16};
+  CHECK(std::equal(first.begin(), first.end(), panels.begin()));
+  CHECK(MoveBlocks(two, panels.data(), 144, four, wide.data(), 192));
+  CHECK(std::vector<float>(wide.begin(), wide.begin() + 6) ==
+        (std::vector<float>{1, 2, 3, 4, 6, 7}));
+  CHECK(MoveBlocks(four, wide.data(), 192, two, back.data(), 144));
+  CHECK(back == panels);
+  for (const char* same : {"gates", "convolution of 2 groups"}) {
+    const std::string op = same;
+    CHECK(MoveBlocks(op + " 3x5 in panels of 2", panels.data(), 144, op + " 3x5 in panels of 4",
+                     wide.data(), 192));
+  }
+  // Of another op or shape, of none, of a size that does not fit, phase by phase.
+  for (const char* other :
+       {"gates 3x5 in panels of 2", "MatMul 5x3 in panels of 2", "MatMul 3x5 in panels of 0",
+        "MatMul 3x5 in panels of 2 and more", "MatMul 3x5 in panels of 99999999",
+        "MatMul 999999999999999x5 in panels of 2", "MatMul in panels of 2", " in panels of 2",
+        "in panels of 2", "MatMul 3x5", "MatMul 3x5 in panels of 5",
+        "Product 3x5 in panels of 2"}) {
+    CHECK(!MoveBlocks(other, panels.data(), 144, four, wide.data(), 192));
+  }
+  CHECK(!MoveBlocks(two, panels.data(), 140, four, wide.data(), 192));
+  const std::string phases = "transposed convolution of 2 groups in 2 phases 3x5 in panels of ";
+  CHECK(!MoveBlocks(phases + "2", panels.data(), 144, phases + "4", wide.data(), 192));
 }
 
 TEST(WhatTheTextsDoNotSayIsLeftAlone) {

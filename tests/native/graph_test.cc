@@ -308,6 +308,7 @@ struct Products {
   explicit Products(bool release) : net(false, false) {
     GraphOptions options = net.graph().options();
     options.release_constants = release;
+    options.keep_constants = !release;
     net.graph().set_options(options);
     Random random(3);
     x = net.Input({8, kSide});

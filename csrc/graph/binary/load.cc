@@ -51,7 +51,8 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
   QNNRT_ASSIGN_OR_RETURN(ReadGraphNodes nodes, ReadDescribed(binary, described, load));
   const int threads = ThreadsToMake();
   WeightReader packed(std::move(nodes.packed), binary.header().kernels, described.portable_only,
-                      {described.threads, threads});
+                      {described.threads, threads},
+                      !nodes.complete || threads != described.threads);
   PlanOptions options;
   options.kernels.portable_only = described.portable_only;
   options.kernels.threads = threads;
@@ -72,7 +73,7 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
     options.check = WeightCheck{load.weights, described.weights_size, described.weights_checksum,
                                 described.name};
   }
-  options.keep_constants = nodes.complete;
+  options.keep_at_most = nodes.complete ? UINT64_MAX : 0;
   prepared.optimized = MonotonicNanoseconds();
   Result<std::unique_ptr<Plan>> plan =
       Plan::Make(std::move(nodes.graph), inputs_, outputs_, options);

@@ -123,6 +123,9 @@ class _Reader:
         for _ in range(self.count("params")):
             self.text("param")
             kind = self.get("B", "param kind")
+            if kind == 5:  # of a package's op
+                self.get("I", "data type")
+                kind = self.get("B", "param kind")
             if kind == 3:
                 self.text("param text")
             elif kind == 4:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 import qnnrt
 from qnnrt import qnn
+from qnnrt.model import Model, Node, Tensor
 
 from .binary_fields import HEADER, Binary, Field, build, parse
 from .plain import mutants
@@ -28,7 +29,7 @@ class ContextBinaries(Target):
 
     def build_bases(self) -> list[bytes]:
         from qnnrt.importers.tflite import load
-        from support.binaries import binary_of, deep, dense
+        from support.binaries import binary_of, deep, dense, prepared
         from support.tflite import cases, quantized, recurrent
         from support.tflite.random import random_network
 
@@ -55,9 +56,16 @@ class ContextBinaries(Target):
                         continue
         with qnn.Backend.open("htp") as backend_:
             found.add(binary_of(backend_, dense("a", 16), deep("b", 1), dense("c", 32)))
+        found.update(prepared(dense(), options={"keep_constants": kept}) for kept in (False, True))
+        found.add(prepared(_package_model()))
         whole = [data for data in found if len(data) <= 64 << 10]
         assert all(build(parse(data)) == data for data in whole), "docs/context-binary.md is wrong"
         return sorted(whole)
+
+    def warm(self) -> None:
+        super().warm()
+        with qnnrt.Session(_package_model()) as session:
+            session.run()
 
     def mutate(self, chance: random.Random) -> bytes:
         data: bytes = chance.choice(self.bases)
@@ -119,6 +127,28 @@ class ContextBinaries(Target):
                         less = deepcopy(binary)
                         getattr(less.graphs[number], part)[at].value = field.value[:1]
                         yield build(less)
+
+
+def _package_model() -> Model:
+    """One node of a package's op, with a param of each kind; the op is there from then on."""
+    if "Fuzzed" not in qnn.python_ops():
+        qnn.register_op("Fuzzed", lambda inputs, **_: inputs[0], _copy)
+    shape, dtype = (2, 8), np.dtype(np.float32)
+    made = {"real": 0.5, "whole": -3, "flag": True, "text": "t", "list": np.arange(3, dtype="u4")}
+    return Model(
+        "package",
+        {name: Tensor(name, shape, dtype) for name in ("x", "m", "y")},
+        [
+            Node("fuzzed", f"{qnn.PYTHON_PACKAGE}::Fuzzed", ["x"], ["m"], made),
+            Node("relu", "Relu", ["m"], ["y"]),
+        ],
+        ["x"],
+        ["y"],
+    )
+
+
+def _copy(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], **_: object) -> None:
+    outputs[0][:] = inputs[0]
 
 
 def _is_small(data: bytes) -> bool:

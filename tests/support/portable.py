@@ -1,0 +1,76 @@
+"""Networks for binaries that go from one kind of kernels to another, and the other's part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import qnnrt
+from qnnrt.model import Model, Node, Quantization, Tensor
+from support.binaries import MODELS, dense
+from support.lpai_models import keyword, quantized_conv
+from support.toy import tensors
+
+Results = dict[str, np.ndarray]
+
+
+def quantized_dense(bits: int) -> Model:
+    """y = x @ w + b, of 8 or 16 bits, with a scale for each row of weights of 8 bits."""
+    random = np.random.default_rng(bits)
+    dtype, middle = np.dtype(f"uint{bits}"), -(1 << (bits - 1))
+    step = 4.0 / (1 << bits)
+    scales = random.uniform(0.002, 0.01, 48).astype(np.float32)
+    weights = random.integers(-127, 128, (48, 192)).astype(np.int8)
+    bias = random.integers(-10000, 10000, 48).astype(np.int32)
+    zeros = np.zeros(48, np.int32)
+    return Model(
+        "dense",
+        tensors(
+            Tensor("x", (32, 192), dtype, quantization=Quantization(step, middle)),
+            Tensor("w", weights.shape, weights.dtype, weights, Quantization(scales, zeros, axis=0)),
+            Tensor("b", bias.shape, bias.dtype, bias, Quantization(step * scales, zeros, axis=0)),
+            Tensor("y", (32, 48), dtype, quantization=Quantization(step * 8, middle)),
+        ),
+        [Node("dense", "FullyConnected", ["x", "w", "b"], ["y"])],
+        ["x"],
+        ["y"],
+    )
+
+
+#: By backend and name.
+NETWORKS: dict[tuple[str, str], Callable[[], Model]] = {
+    **{("htp", name): MODELS[name] for name in ("conv", "mobilenet_v2")},
+    ("cpu", "dense"): lambda: dense("dense", 128),
+    ("htp", "conv of 8 bits"): quantized_conv,
+    ("htp", "dense of 8 bits"): lambda: quantized_dense(8),
+    ("htp", "dense of 16 bits"): lambda: quantized_dense(16),
+    ("lpai", "conv of 8 bits"): quantized_conv,
+    ("lpai", "lstm"): keyword,
+}
+
+
+def run(model: Model | Path, backend: str, binary: Path | None = None) -> Results:
+    """Outputs for inputs that shapes and types say; the context's binary goes into a file."""
+    random = np.random.default_rng(1)
+    with qnnrt.Session(model, backend) as s:
+        feeds = {}
+        for name, t in s.inputs.items():
+            if t.dtype.kind == "f":
+                feeds[name] = random.standard_normal(t.shape, np.float32)
+            else:
+                feeds[name] = random.integers(0, 256, t.shape).astype(t.dtype)
+        results = s.run(feeds)
+        if binary is not None:
+            s.save_binary(binary)
+        return results
+
+
+def run_there(backend: str, name: str, binary: str) -> None:
+    """What a process does with a binary that others made: runs it, and the network itself. Beside
+    it are then the results of both, and a binary of each."""
+    made, output = Path(binary), Path(binary).parent
+    np.savez(output / "loaded.npz", **run(made, backend, output / "loaded.bin"))
+    network = NETWORKS[backend, name]()
+    np.savez(output / "built.npz", **run(network, backend, output / "built.bin"))
