@@ -28,7 +28,7 @@ using FusedRow = void (*)(const void* a, const float* row, void* out, size_t cou
                           const Encodings& encodings);
 FusedRow PickFusedRow(BinaryOp op, const Node& node, size_t row_input, Encodings* encodings);
 
-// fused_avx512.cc: the same of 8 bits, faster; `any` where there is nothing. What two tensors
+// fused8.cc: the same of 8 bits, faster; `any` where there is nothing. What two tensors
 // get may need other constants, which were tried on every pair of codes.
 FusedLoop PickFused8(BinaryOp op, const Node& node, FusedLoop any, Encodings* encodings);
 FusedRow PickFusedRow8(BinaryOp op, const Node& node, size_t row_input, FusedRow any);
