@@ -1,4 +1,4 @@
-"""What the sweep through ONNX Runtime's provider (ort_sweep.py) says of its cases."""
+"""A sample of the sweep through ONNX Runtime's provider, and what ort_sweep.py says of cases."""
 
 from __future__ import annotations
 
@@ -8,26 +8,43 @@ import pytest
 pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
 
 import ort_sweep
-from ort_sweep import Answer, Pair
 
-from support.onnx.single_op_models import case, expected_of
+from support.onnx.provider_sweep import Answer, Pair, distance, own, sweep, vendor
+from support.onnx.single_op_models import FLOATS, case, expected_of
 
 pytestmark = pytest.mark.foreign
 
-SEED = 2
+SEED, COUNT = 2, 111  # three of each family
 
 
-def test_what_is_refused_or_wrong_is_listed() -> None:
+def test_what_is_refused_or_wrong_is_listed(monkeypatch) -> None:
     case_ = next(c for c in (case(SEED, n) for n in range(99)) if c.kind == "f32")
     expected, _ = expected_of([case_])
     want = expected[case_.number]
     right, refused = Answer("ran", values=want.values), Answer("left")
     wrong = Answer("ran", values=[np.asarray(v + np.float32(1)) for v in want.values])
-    for theirs, ours, lines in (
+    ends, fails = Answer("crash"), Answer("failed")
+    because = ort_sweep.Reason("a reason", lambda pair: True)
+    for theirs, ours, listed in (
         (right, right, 0), (right, refused, 1), (right, wrong, 1), (wrong, wrong, 0),
-        (refused, wrong, 1), (refused, refused, 0),
+        (refused, wrong, 1), (refused, refused, 0), (right, ends, 1), (fails, ends, 1),
+        (fails, refused, 0), (ends, right, 0),
     ):  # fmt: skip
-        apart = [ort_sweep.distance(a, want) if a.taken else 0.0 for a in (theirs, ours)]
+        apart = [distance(a, want) if a.taken else 0.0 for a in (theirs, ours)]
         pair = Pair(case_, theirs, ours, (apart[0], apart[1]))
-        listed = [line for line in ort_sweep.lists([pair]) if line.startswith("- ")]
-        assert len(listed) == lines, (theirs.stage, ours.stage)
+        monkeypatch.setattr(ort_sweep, "REASONS", ())
+        assert len(ort_sweep.unexplained([pair])) == listed, (theirs.stage, ours.stage)
+        monkeypatch.setattr(ort_sweep, "REASONS", (because,))
+        assert ort_sweep.unexplained([pair]) == []
+        assert ort_sweep.unused([pair]) == [because.text] * (1 - listed)
+        text = "\n".join(ort_sweep.lists([pair]))
+        assert text.count(because.text) == text.count("\n- ") == listed
+
+
+def test_a_sample_differs_only_where_a_reason_is_known() -> None:
+    print("seed", SEED)
+    pairs = sweep((vendor(), own()), COUNT, SEED, jobs=2)
+    assert ort_sweep.unexplained(pairs) == []
+    both = [p for p in pairs if p.theirs.taken and p.ours.taken]
+    assert len(both) > COUNT / 2, "a sweep of what is refused shows nothing"
+    assert {p.case.kind in FLOATS for p in both} == {True, False}

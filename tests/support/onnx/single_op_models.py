@@ -11,15 +11,20 @@ import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
 
-from support.onnx.single_ops import OneOp, one_op
+from support.onnx.one_op import OneOp
+from support.onnx.single_ops import one_op
 
-#: Types of activations; weights of all of them have 8 bits.
-KINDS = ("f32", "f32", "f32", "u8", "u8", "s8", "u16")
+#: Types of activations.
+KINDS = ("f32", "f32", "f32", "f16", "u8", "u8", "s8", "u16", "u16")
+FLOATS = ("f32", "f16")
 _TYPES = {"u8": np.uint8, "s8": np.int8, "u16": np.uint16}
-_PRODUCTS = {"Conv": 0, "ConvTranspose": 1, "Gemm": None, "MatMul": None}  # axis of the outputs
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _SAME = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Tile", "Slice", "Gather",
          "GatherElements", "GatherND", "MaxPool", "GlobalMaxPool", "DepthToSpace",
-         "SpaceToDepth", "Identity", "Split"}  # fmt: skip
+         "SpaceToDepth", "Identity", "Split", "Expand", "TopK"}  # fmt: skip
+
+#: Inputs that stay floats between Q and DQ nodes, as ONNX Runtime's quantizer leaves them.
+_PLAIN = {("Resize", 2), ("BatchNormalization", 3), ("BatchNormalization", 4)}
 
 
 @dataclass
@@ -52,7 +57,8 @@ def case(seed: int, number: int) -> Case:
     """The case with this number, the same whenever it is asked for."""
     node = one_op(seed, number)
     kind = str(np.random.default_rng([seed, number, 1]).choice(KINDS))
-    return Case(number, node, kind if node.quantizable else "f32", seed)
+    real = kind == "f16" and node.op != "Cast"
+    return Case(number, node, kind if node.quantizable or real else "f32", seed)
 
 
 def cpu_session(model: bytes) -> ort.InferenceSession:
@@ -96,17 +102,19 @@ class _Builder:
 
 def _float(to: _Builder, case: Case, shapes: list[tuple[int, ...]] | None) -> None:
     names = []
-    for i, value in enumerate(case.node.inputs):
+    node, half = case.node, case.kind == "f16"
+    for i, value in enumerate(node.inputs):
         name = f"{case.name}.x{i}"
         if value is None:
             names.append("")
-        elif i in case.node.constant:
-            names.append(to.constant(name, value))
-        else:
-            names.append(to.given(name, value))
-    node = case.node
+            continue
+        if half and value.dtype == np.float32 and (node.op != "Resize" or i == 0):
+            value = value.astype(np.float16)
+        names.append(to.constant(name, value) if i in node.constant else to.given(name, value))
     to.nodes.append(helper.make_node(node.op, names, case.outputs, case.name, **node.attributes))
     for i, (name, dtype) in enumerate(zip(case.outputs, node.outputs, strict=True)):
+        if half and dtype is np.float32:
+            dtype = np.float16
         to.result(name, dtype, None if shapes is None else shapes[i])
 
 
@@ -127,6 +135,18 @@ def _symmetric(values: np.ndarray, axis: int | None) -> Encoding:
     most = np.maximum(np.abs(values).max(rest), 1e-3)
     scale = np.asarray(most / 127, np.float32)
     return scale, np.zeros(scale.shape, np.int8)
+
+
+def _axis(node: OneOp) -> int | None:
+    """Of the weights, that of the outputs; None: they have one scale."""
+    if node.op == "Conv":
+        return 0
+    if node.op == "ConvTranspose":
+        return 1 if node.attributes["group"] == 1 else None
+    if node.op == "Gemm":
+        return 0 if node.attributes.get("transB") else 1
+    weights = node.inputs[1]
+    return 1 if weights is not None and weights.ndim == 2 else None
 
 
 class _Quantized:
@@ -167,13 +187,14 @@ class _Quantized:
             encodings.append(None)
             if value is None:
                 names.append("")
-            elif value.dtype != np.float32:
+            elif value.dtype != np.float32 or (node.op, i) in _PLAIN:
                 constant = i in node.constant
                 names.append(self.to.constant(at, value) if constant else self.to.given(at, value))
             elif i in node.constant and product and i == 1:
-                whole = node.attributes.get("group", 1) == 1 or node.op == "Conv"
-                axis = _PRODUCTS[node.op] if whole and self.rng.random() < 0.5 else None
-                e = encodings[1] = _symmetric(value, axis)
+                form = self.rng.random()
+                axis = _axis(node) if form < 0.5 else None
+                e = _symmetric(value, axis) if form < 0.75 else _encoding(value, np.uint8)
+                encodings[1] = e
                 names.append(self._stored(at, value, e, axis))
             elif i in node.constant and product and i == 2:
                 names.append(self._bias(at, value, encodings))
@@ -183,12 +204,19 @@ class _Quantized:
                 e = encodings[i] = _encoding(value, self.dtype)
                 source = self._linear("QuantizeLinear", at, self.to.given(at, value), e, None)
                 names.append(self._linear("DequantizeLinear", at, source, e, None))
-        outputs = [f"{case.name}.r{i}" for i in range(len(results))]
+        outputs = [
+            f"{case.name}.r{i}" if value.dtype == np.float32 else case.outputs[i]
+            for i, value in enumerate(results)
+        ]
         self.to.nodes.append(
             helper.make_node(node.op, names, outputs, case.name, **node.attributes)
         )
         steps = []
         for i, value in enumerate(results):
+            if value.dtype != np.float32:
+                self.to.result(case.outputs[i], value.dtype, value.shape)
+                steps.append(0.0)
+                continue
             same = node.op in _SAME and encodings[0] is not None
             e = encodings[0] if same and encodings[0] else _encoding(value, self.dtype)
             at = f"{case.name}.y{i}"
@@ -235,7 +263,7 @@ def expected_of(cases: Sequence[Case]) -> tuple[dict[int, Expected], Batch]:
     steps: dict[int, list[float]] = {}
     for case in cases:
         results = [floats[name] for name in case.outputs]
-        if case.kind == "f32":
+        if case.kind in FLOATS:
             _float(to, case, [r.shape for r in results])
             steps[case.number] = [0.0] * len(results)
         else:
