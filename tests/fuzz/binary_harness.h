@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "graph/binary/io.h"
 #include "graph/graph.h"
+#include "ops/package_op.h"
 #include "support/crc32c.h"
 
 namespace binary_harness {
@@ -84,6 +86,42 @@ inline Status Execute(Graph* graph) {
                         static_cast<uint32_t>(out.size()), {});
 }
 
+// The op of every package: output 0 is input 0.
+class CopyOp : public PackageOp {
+ public:
+  Status Validate(const Node& node) const override {
+    if (node.HasInput(0) && node.HasOutput(0) &&
+        node.inputs[0]->bytes() == node.outputs[0]->bytes()) {
+      return Status::Ok();
+    }
+    return Status(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, "copies one tensor of the same size");
+  }
+  Result<KernelPtr> MakeKernel(const Node& node) const override {
+    return KernelPtr(std::make_unique<Copy>(node.inputs[0]->bytes()));
+  }
+
+ private:
+  class Copy : public Kernel {
+   public:
+    explicit Copy(uint64_t bytes) : bytes_(bytes) {}
+    Status Run(const ExecArgs& args) override {
+      std::memmove(args.out[0], args.in[0], bytes_);
+      return Status::Ok();
+    }
+
+   private:
+    uint64_t bytes_;
+  };
+};
+
+inline GraphHost HostWithPackages() {
+  GraphHost host;
+  host.find_package_op = [](const std::string&, const std::string&) {
+    return Result<std::shared_ptr<const PackageOp>>(std::make_shared<CopyOp>());
+  };
+  return host;
+}
+
 // `trusted`: the weights' checksums are not compared. Returns the first error, or Ok.
 inline Status LoadAndRun(const uint8_t* data, size_t size, bool trusted) {
   // Aligned as a mapping is, and exactly as long: an access behind it is seen by the sanitizer.
@@ -93,7 +131,7 @@ inline Status LoadAndRun(const uint8_t* data, size_t size, bool trusted) {
   for (const BinaryGraph& described : view.graphs()) {
     GraphOptions options;
     options.threads = 1;
-    Graph graph(described.name, 1, options);
+    Graph graph(described.name, 1, options, HostWithPackages());
     BinaryGraph one_thread = described;
     one_thread.threads = std::min(described.threads, 2);
     QNNRT_RETURN_IF_ERROR(graph.Declare(one_thread));
@@ -121,7 +159,7 @@ inline Status LoadAndRun(const uint8_t* data, size_t size, bool trusted) {
 inline Status RunInPools(const std::shared_ptr<const LoadSource>& source,
                          const BinaryGraph& described, bool exclude_io) {
   constexpr uint64_t kMostBytes = uint64_t{16} << 20;
-  GraphHost host;
+  GraphHost host = HostWithPackages();
   host.client_memory = true;
   host.start_alignment = host.size_alignment = 8;
   GraphOptions options;
