@@ -58,10 +58,10 @@ typedef struct Qnnrt_GraphConfig_t {
                          // graphFinalize
     const char* float32Node;    // name of a node that computes in FLOAT32 whatever the precision; a
                                 // config for each. Before graphFinalize
-    uint32_t releaseConstants;  // 1: graphFinalize frees each constant once the kernels that read
-                                // it have packed it, so that the two are not held at once. Where it
-                                // fails after that, the graph can only be freed (6023); 0, the
-                                // default: a finalize that failed may be repeated
+    uint32_t releaseConstants;  // 1: graphFinalize frees each constant that is not kept once
+                                // kernels have packed it, so that the two are not held at once.
+                                // Where it fails after that, the graph can only be freed (6023); 0,
+                                // the default: a finalize that failed may be repeated
     uint32_t keepConstants;  // 1: constants stay beside the forms that kernels pack, in memory and
                              // in context binaries, so that these load where kernels pack in
                              // another way; both are up to twice as large. 0: they do not. Without

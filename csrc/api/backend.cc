@@ -4,6 +4,7 @@
 #include "api/convert.h"
 #include "api/functions.h"
 #include "ops/fixed/bias_scale.h"
+#include "support/threads.h"
 #include "support/version.h"
 
 namespace qnnrt::api {
@@ -69,29 +70,38 @@ Status CheckTakesPackages(const Backend& backend) {
       backend.traits->provider);
 }
 
-Qnn_ErrorHandle_t RegisterOpPackage(Qnn_BackendHandle_t handle, const char* path,
-                                    const char* provider, const char* target) {
+using OpPackagePtr = std::shared_ptr<OpPackage>;
+
+// `open` is called where the backend takes packages, with its log.
+Qnn_ErrorHandle_t AddPackage(Qnn_BackendHandle_t handle,
+                             FunctionRef<Result<OpPackagePtr>(Log*)> open) {
   return Guarded([&] {
     auto object = Runtime::Get().backends.Find(handle);
     if (!object) return Report(StaleBackend());
     Backend& backend = *object->backend;
-    auto add = [&]() -> Status {
+    const auto add = [&]() -> Status {
       QNNRT_RETURN_IF_ERROR(CheckTakesPackages(backend));
-      if (path == nullptr || *path == '\0' || provider == nullptr || *provider == '\0') {
-        return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT,
-                      "an op package needs the path of its library and the name of its provider");
-      }
-      if (target != nullptr && *target != '\0' &&
-          std::strcmp(target, QNNRT_OP_PACKAGE_TARGET_CPU) != 0) {
-        return Error(QNN_BACKEND_ERROR_INVALID_ARGUMENT,
-                     "op package %s: target '%s' is not supported; ops run on '%s'", path, target,
-                     QNNRT_OP_PACKAGE_TARGET_CPU);
-      }
-      QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<OpPackage> package,
-                             OpPackage::Open(path, provider, backend.log.get()));
+      QNNRT_ASSIGN_OR_RETURN(OpPackagePtr package, open(backend.log.get()));
       return backend.packages.Add(std::move(package));
     };
     return Report(add(), backend.log.get());
+  });
+}
+
+Qnn_ErrorHandle_t RegisterOpPackage(Qnn_BackendHandle_t handle, const char* path,
+                                    const char* provider, const char* target) {
+  return AddPackage(handle, [&](Log* log) -> Result<OpPackagePtr> {
+    if (path == nullptr || *path == '\0' || provider == nullptr || *provider == '\0') {
+      return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT,
+                    "an op package needs the path of its library and the name of its provider");
+    }
+    if (target != nullptr && *target != '\0' &&
+        std::strcmp(target, QNNRT_OP_PACKAGE_TARGET_CPU) != 0) {
+      return Error(QNN_BACKEND_ERROR_INVALID_ARGUMENT,
+                   "op package %s: target '%s' is not supported; ops run on '%s'", path, target,
+                   QNNRT_OP_PACKAGE_TARGET_CPU);
+    }
+    return OpPackage::Open(path, provider, log);
   });
 }
 
@@ -186,19 +196,10 @@ Qnn_ErrorHandle_t BackendCreate(const BackendTraits& traits, Qnn_LogHandle_t log
 }
 
 uint64_t RegisterOps(Qnn_BackendHandle_t handle, const QnnOpPackage_Interface_t* interface) {
-  return Guarded([&] {
-    auto object = Runtime::Get().backends.Find(handle);
-    if (!object) return Report(StaleBackend());
-    Backend& backend = *object->backend;
-    auto add = [&]() -> Status {
-      QNNRT_RETURN_IF_ERROR(CheckTakesPackages(backend));
-      if (interface == nullptr)
-        return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "the interface must not be null");
-      QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<OpPackage> package,
-                             OpPackage::Of(*interface, backend.log.get()));
-      return backend.packages.Add(std::move(package));
-    };
-    return Report(add(), backend.log.get());
+  return AddPackage(handle, [&](Log* log) -> Result<OpPackagePtr> {
+    if (interface == nullptr)
+      return Status(QNN_BACKEND_ERROR_INVALID_ARGUMENT, "the interface must not be null");
+    return OpPackage::Of(*interface, log);
   });
 }
 

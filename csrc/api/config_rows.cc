@@ -147,8 +147,8 @@ constexpr ConfigRow kTable[] = {
      "graphFinalize"},
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS), "0 or 1", kEffect, kEffect,
      kRecorded, kRecorded, kOnce, 0,
-     "constants are freed while they are packed; a graphFinalize that fails then cannot be "
-     "repeated (6023). lpai and gpu keep them until it has succeeded"},
+     "constants that are not kept are freed while they are packed; a graphFinalize that fails then "
+     "cannot be repeated (6023). lpai and gpu keep them until it has succeeded"},
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_KEEP_CONSTANTS), "0 or 1", kEffect, kEffect,
      kEffect, kRecorded, kOnce, 0,
      "constants stay beside their packed forms: a context binary loads where kernels pack in "

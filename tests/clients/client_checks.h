@@ -66,21 +66,38 @@ static inline Qnn_Tensor_t bytes_tensor(const char* name, Qnn_TensorType_t type,
   return t;
 }
 
-static inline Qnn_OpConfig_t op(const char* name, const char* type, Qnn_Param_t* params,
-                                uint32_t num_params, Qnn_Tensor_t* inputs, uint32_t num_inputs,
-                                Qnn_Tensor_t* output) {
+static inline Qnn_Param_t number_param(const char* name, float value) {
+  Qnn_Param_t p;
+  memset(&p, 0, sizeof p);
+  p.paramType = QNN_PARAMTYPE_SCALAR;
+  p.name = name;
+  p.scalarParam.dataType = QNN_DATATYPE_FLOAT_32;
+  p.scalarParam.floatValue = value;
+  return p;
+}
+
+static inline Qnn_OpConfig_t op_of(const char* name, const char* package, const char* type,
+                                   Qnn_Tensor_t* inputs, uint32_t num_inputs,
+                                   Qnn_Tensor_t* output) {
   Qnn_OpConfig_t config;
   memset(&config, 0, sizeof config);
   config.version = QNN_OPCONFIG_VERSION_1;
   config.v1.name = name;
-  config.v1.packageName = "qti.aisw";
+  config.v1.packageName = package;
   config.v1.typeName = type;
-  config.v1.numOfParams = num_params;
-  config.v1.params = params;
   config.v1.numOfInputs = num_inputs;
   config.v1.inputTensors = inputs;
   config.v1.numOfOutputs = 1;
   config.v1.outputTensors = output;
+  return config;
+}
+
+static inline Qnn_OpConfig_t op(const char* name, const char* type, Qnn_Param_t* params,
+                                uint32_t num_params, Qnn_Tensor_t* inputs, uint32_t num_inputs,
+                                Qnn_Tensor_t* output) {
+  Qnn_OpConfig_t config = op_of(name, "qti.aisw", type, inputs, num_inputs, output);
+  config.v1.numOfParams = num_params;
+  config.v1.params = params;
   return config;
 }
 

@@ -9,8 +9,8 @@
  *   4  allocate aligned memory                    8  execute
  *
  * First on a graph that is composed here, then on the same graph out of a context binary, which is
- * finalized after it was retrieved. Prints "ok" and exits 0, or says at which line what was expected
- * and exits 1. */
+ * finalized after it was retrieved. Prints "ok" and exits 0, or says at which line what was
+ * expected and exits 1. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -129,8 +129,7 @@ static Pools give_pools(Qnn_GraphHandle_t graph, QnnLpaiBackend_BufferAlignmentR
   OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, pools.scratch, pools.scratch_size));
   if (pools.persistent_size != 0) {
     pools.persistent = allocate(req, pools.persistent_size);
-    OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_PERSISTENT_MEM, pools.persistent,
-            pools.persistent_size));
+    OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_PERSISTENT_MEM, pools.persistent, pools.persistent_size));
   }
   return pools;
 }
@@ -155,16 +154,6 @@ static void add_node(Qnn_GraphHandle_t graph, const char* type, Qnn_Param_t* par
   OK(qnn.graphAddNode(graph, op(type, type, params, num_params, inputs, num_inputs, output)));
 }
 
-static Qnn_Param_t limit(const char* name, float value) {
-  Qnn_Param_t p;
-  memset(&p, 0, sizeof p);
-  p.paramType = QNN_PARAMTYPE_SCALAR;
-  p.name = name;
-  p.scalarParam.dataType = QNN_DATATYPE_FLOAT_32;
-  p.scalarParam.floatValue = value;
-  return p;
-}
-
 static void compose(Qnn_GraphHandle_t graph, Qnn_Tensor_t* x, Qnn_Tensor_t* y) {
   Qnn_Tensor_t s = tensor("s", QNN_TENSOR_TYPE_STATIC), sum = tensor("sum", QNN_TENSOR_TYPE_NATIVE);
   Qnn_Param_t limits[2];
@@ -181,8 +170,8 @@ static void compose(Qnn_GraphHandle_t graph, Qnn_Tensor_t* x, Qnn_Tensor_t* y) {
   inputs[0] = *x;
   inputs[1] = s;
   add_node(graph, "ElementWiseAdd", NULL, 0, inputs, 2, &sum);
-  limits[0] = limit("min_value", 20.0f);
-  limits[1] = limit("max_value", 200.0f);
+  limits[0] = number_param("min_value", 20.0f);
+  limits[1] = number_param("max_value", 200.0f);
   add_node(graph, "ReluMinMax", limits, 2, &sum, 1, y);
 }
 
@@ -257,8 +246,7 @@ static Pools run(Qnn_GraphHandle_t graph, Qnn_Tensor_t x, Qnn_Tensor_t y,
     release(old);
   }
   OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, NULL, 0));
-  REFUSED(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL),
-          QNN_GRAPH_ERROR_INVALID_ARGUMENT);
+  REFUSED(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL), QNN_GRAPH_ERROR_INVALID_ARGUMENT);
   OK(give(graph, QNN_LPAI_GRAPH_SET_CFG_SCRATCH_MEM, pools.scratch, pools.scratch_size));
   OK(qnn.graphExecute(graph, NULL, 0, NULL, 0, NULL, NULL));
   return pools;

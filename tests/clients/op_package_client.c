@@ -19,30 +19,6 @@ static void on_log(const char* format, QnnLog_Level_t level, uint64_t timestamp,
   said_goodbye += strstr(line, "test.ops: goodbye") != NULL;
 }
 
-static Qnn_Param_t number_param(const char* name, float value) {
-  Qnn_Param_t p;
-  memset(&p, 0, sizeof p);
-  p.paramType = QNN_PARAMTYPE_SCALAR;
-  p.name = name;
-  p.scalarParam.dataType = QNN_DATATYPE_FLOAT_32;
-  p.scalarParam.floatValue = value;
-  return p;
-}
-
-static Qnn_OpConfig_t op_of(const char* name, const char* package, const char* type,
-                            Qnn_Tensor_t* in, Qnn_Tensor_t* out) {
-  Qnn_OpConfig_t op;
-  memset(&op, 0, sizeof op);
-  op.version = QNN_OPCONFIG_VERSION_1;
-  op.v1.name = name;
-  op.v1.packageName = package;
-  op.v1.typeName = type;
-  op.v1.numOfInputs = op.v1.numOfOutputs = 1;
-  op.v1.inputTensors = in;
-  op.v1.outputTensors = out;
-  return op;
-}
-
 static void run(Qnn_GraphHandle_t graph, Qnn_Tensor_t x, Qnn_Tensor_t y) {
   float out[kElements];
   int i;
@@ -116,13 +92,13 @@ int main(int argc, char** argv) {
       tensor_of("shift", QNN_TENSOR_TYPE_STATIC, QNN_DATATYPE_FLOAT_32, 1, channels);
   params[1].tensorParam.v1.clientBuf.data = shift;
   params[1].tensorParam.v1.clientBuf.dataSize = sizeof shift;
-  scale = op_of("scale", "test.ops", "ScaleShift", &x, &h);
+  scale = op_of("scale", "test.ops", "ScaleShift", &x, 1, &h);
   REFUSED(qnn.backendValidateOpConfig(backend, scale), 3110);
   scale.v1.numOfParams = 2;
   scale.v1.params = params;
   OK(qnn.backendValidateOpConfig(backend, scale));
   OK(qnn.graphAddNode(graph, scale));
-  relu = op_of("relu", "qti.aisw", "Relu", &h, &y);
+  relu = op("relu", "Relu", NULL, 0, &h, 1, &y);
   OK(qnn.graphAddNode(graph, relu));
   scale.v1.packageName = "no.such";
   REFUSED(qnn.backendValidateOpConfig(backend, scale), 4005);
