@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
-import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from qnnrt import qnn
+from support import records
 from support.one_node import Case, Outcome, outcome
 from support.outside import PATHS
 
@@ -39,7 +39,7 @@ def run_cases(
             check=False,
             env={**os.environ, "PYTHONPATH": PATHS},
         )
-        found = list(_records(child.stdout))
+        found = list(records.answers(child.stdout))
         if not found:
             raise RuntimeError(f"{library} does not open: {child.stderr.decode()[-2000:]}")
         done += found[1:]
@@ -48,29 +48,13 @@ def run_cases(
     return done
 
 
-def _records(data: bytes) -> Iterator[Any]:
-    at = 0
-    while at + 4 <= len(data):
-        (size,) = struct.unpack_from("<I", data, at)
-        if at + 4 + size > len(data):
-            return
-        yield pickle.loads(data[at + 4 : at + 4 + size])
-        at += 4 + size
-
-
 def _serve(job: BinaryIO, out: BinaryIO) -> None:
     """Answers with a first record when the backend is there, and one for each case."""
-
-    def answer(found: Any) -> None:
-        record = pickle.dumps(found)
-        out.write(struct.pack("<I", len(record)) + record)
-        out.flush()
-
     library, device, custom, cases = pickle.load(job)
     backend = qnn.Backend.open(library, log_level="error", **device)
-    answer("ready")
+    records.answer(out, "ready")
     for case in cases:
-        answer(outcome(backend, case, custom))
+        records.answer(out, outcome(backend, case, custom))
     os._exit(0)  # whatever a foreign library does at its exit does not matter here
 
 

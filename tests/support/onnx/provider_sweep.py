@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
-import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from support import records
 from support.onnx.single_op_models import Batch, Case, Expected, case, expected_of
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -85,20 +85,8 @@ def work() -> None:
                 found: Any = _answers(library, batch)
             except Exception as e:
                 found = str(e)
-            record = pickle.dumps(found)
-            out.write(struct.pack("<I", len(record)) + record)
-            out.flush()
+            records.answer(out, found)
     os._exit(0)  # whatever a foreign library does at its exit does not matter here
-
-
-def _records(data: bytes) -> Iterator[Any]:
-    at = 0
-    while at + 4 <= len(data):
-        (size,) = struct.unpack_from("<I", data, at)
-        if at + 4 + size > len(data):
-            return
-        yield pickle.loads(data[at + 4 : at + 4 + size])
-        at += 4 + size
 
 
 def _halves(batch: Batch) -> list[Batch]:
@@ -129,10 +117,10 @@ def answers(library: str, batches: Sequence[Batch]) -> dict[int, Answer]:
         )
         if child.returncode == 1 and not child.stdout:
             raise RuntimeError(child.stderr.decode(errors="replace")[-2000:])
-        records = list(_records(child.stdout))
+        whole = list(records.answers(child.stdout))
         again = []
-        for i, batch in enumerate(waiting[: len(records) + 1]):
-            record = records[i] if i < len(records) else None
+        for i, batch in enumerate(waiting[: len(whole) + 1]):
+            record = whole[i] if i < len(whole) else None
             if isinstance(record, dict):
                 found.update(record)
             elif len(batch.cases) > 1:
@@ -142,7 +130,7 @@ def answers(library: str, batches: Sequence[Batch]) -> dict[int, Answer]:
                 text = record or f"exit status {child.returncode}: {last.strip()}"
                 stage = "crash" if record is None else "failed"
                 found[batch.cases[0].number] = Answer(stage, text)
-        waiting = again + waiting[len(records) + 1 :]
+        waiting = again + waiting[len(whole) + 1 :]
     return found
 
 
