@@ -10,7 +10,7 @@ pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
 import ort_sweep
 
 from support.onnx.provider_sweep import Answer, Pair, distance, own, sweep, vendor
-from support.onnx.single_op_models import FLOATS, case, expected_of
+from support.onnx.single_op_models import FLOATS, Expected, case, expected_of
 
 pytestmark = pytest.mark.foreign
 
@@ -25,13 +25,16 @@ def test_what_is_refused_or_wrong_is_listed(monkeypatch) -> None:
     wrong = Answer("ran", values=[np.asarray(v + np.float32(1)) for v in want.values])
     ends, fails = Answer("crash"), Answer("failed")
     because = ort_sweep.Reason("a reason", lambda pair: True)
+    lower = Answer("ran", values=[np.asarray(v - np.float32(1)) for v in want.values])
     for theirs, ours, listed in (
         (right, right, 0), (right, refused, 1), (right, wrong, 1), (wrong, wrong, 0),
-        (refused, wrong, 1), (refused, refused, 0), (right, ends, 1), (fails, ends, 1),
-        (fails, refused, 0), (ends, right, 0),
+        (wrong, lower, 1), (refused, wrong, 1), (refused, refused, 0), (right, ends, 1),
+        (fails, ends, 1), (fails, refused, 0), (ends, right, 0),
     ):  # fmt: skip
         apart = [distance(a, want) if a.taken else 0.0 for a in (theirs, ours)]
-        pair = Pair(case_, theirs, ours, (apart[0], apart[1]))
+        both = theirs.taken and ours.taken
+        between = distance(ours, Expected(theirs.values, want.steps)) if both else 0.0
+        pair = Pair(case_, theirs, ours, (apart[0], apart[1]), between)
         monkeypatch.setattr(ort_sweep, "REASONS", ())
         assert len(ort_sweep.unexplained([pair])) == listed, (theirs.stage, ours.stage)
         monkeypatch.setattr(ort_sweep, "REASONS", (because,))

@@ -138,7 +138,7 @@ def answers(library: str, batches: Sequence[Batch]) -> dict[int, Answer]:
 
 
 def distance(answer: Answer, expected: Expected) -> float:
-    """From ONNX Runtime's result: in steps of the output's encoding, or relative to its size."""
+    """From what is expected: in steps of the output's encoding, or relative to its size."""
     worst = 0.0
     for got, want, step in zip(answer.values, expected.values, expected.steps, strict=True):
         a, b = got.astype(np.float64), want.astype(np.float64)
@@ -164,12 +164,24 @@ class Pair:
     theirs: Answer
     ours: Answer
     apart: tuple[float, float] = (0.0, 0.0)  # theirs and ours, from ONNX Runtime's result
+    between: float = 0.0  # of theirs and ours
 
     @property
     def wrong(self) -> bool:
         """Taken here, and further off than the vendor's (where that does not take it: at all)."""
         allowed = TOLERANCE[self.case.kind]
         return self.ours.taken and not self.apart[1] <= self.apart[0] + allowed
+
+    @property
+    def elsewhere(self) -> bool:
+        """Taken by both, off on both, and not by giving the node the same meaning."""
+        allowed = TOLERANCE[self.case.kind]
+        return (
+            self.theirs.taken
+            and not self.wrong
+            and self.apart[1] > allowed
+            and not self.between <= 2 * allowed
+        )
 
     @property
     def label(self) -> str:
@@ -214,8 +226,11 @@ def sweep(
     pairs = []
     for c in sorted((c for batch in batches for c in batch.cases), key=lambda c: c.number):
         a, b = theirs[c.number], ours[c.number]
-        apart = [distance(x, expected[c.number]) if x.taken else 0.0 for x in (a, b)]
-        pairs.append(Pair(c, a, b, (apart[0], apart[1])))
+        right = expected[c.number]
+        apart = [distance(x, right) if x.taken else 0.0 for x in (a, b)]
+        both = a.taken and b.taken
+        between = distance(b, Expected(a.values, right.steps)) if both else 0.0
+        pairs.append(Pair(c, a, b, (apart[0], apart[1]), between))
     return pairs
 
 
