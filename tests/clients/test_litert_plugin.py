@@ -17,7 +17,7 @@ from flatbuffers import flexbuffers
 
 import qnnrt
 from support.tflite.delegated import close, interpreter, run
-from support.tflite.networks import NETWORKS
+from support.tflite.networks import NETWORKS, segmenting
 from support.tflite.quantizer import quantized_network
 
 aot_compile = pytest.importorskip("ai_edge_litert.aot.aot_compile", reason="a wheel for Linux")
@@ -29,6 +29,9 @@ pytestmark = pytest.mark.foreign
 LIB = Path(qnnrt.__file__).parent / "lib"
 SEED = 3
 SOFTMAX_STEPS = 256  # in 1, as TFLite prescribes
+#: By how many steps of int8 results may differ, where that is not one: TFLite's RESIZE_BILINEAR is
+#: some off (docs/tflite.md).
+STEPS = {"segmenting": 3}
 
 
 def dispatched(data: bytes) -> list[bytes]:
@@ -63,11 +66,11 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes
 
 
 @pytest.mark.parametrize("kind", ["float", "int8", "int8 with float ends"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, "segmenting"])
 def test_a_network_is_compiled_whole_and_computes_what_tflite_does(
     name: str, kind: str, tmp_path: Path, compiled: Callable[[bytes], list[bytes]]
 ) -> None:
-    data, shape = NETWORKS[name]()
+    data, shape = NETWORKS.get(name, segmenting)()
     feeds = [np.random.default_rng(SEED).uniform(-1, 1, shape).astype(np.float32)]
     if kind != "float":
         data, feeds = quantized_network(data, feeds, np.int8, float_io=kind.endswith("ends"))
@@ -79,4 +82,4 @@ def test_a_network_is_compiled_whole_and_computes_what_tflite_does(
         (found,) = session.run(dict(zip(session.inputs, feeds, strict=True))).values()
     if kind.endswith("ends"):  # what the DEQUANTIZE at the end gives
         found, wanted = (np.round(a * SOFTMAX_STEPS).astype(np.int32) for a in (found, wanted))
-    close(found, wanted)
+    close(found, wanted, STEPS.get(name, 1))

@@ -1,4 +1,4 @@
-"""Small networks as .tflite files: convolutional, depthwise and fully connected."""
+"""Small networks as .tflite files: convolutional, depthwise, segmenting and fully connected."""
 
 from __future__ import annotations
 
@@ -49,6 +49,24 @@ class Layers:
         fields |= {"dilationHFactor": 1, "dilationWFactor": 1, "fusedActivationFunction": RELU6}
         out, table = [(self.shape, F32)], "DepthwiseConv2DOptions"
         return self.b.op("DEPTHWISE_CONV_2D", [x, weights, bias], out, table, **fields)[0]
+
+    def upscaled(self, x: int, channels: int) -> int:
+        """A transposed convolution to twice the size."""
+        n, h, w, c = self.shape
+        weights, bias = self.weights((channels, 3, 3, c), 9 * c // 4), self.weights((channels,), 50)
+        self.shape = (n, 2 * h, 2 * w, channels)
+        fields = {"padding": SAME, "strideH": 2, "strideW": 2}
+        inputs, out = [self.b.const(self.shape, np.int32), weights, x, bias], [(self.shape, F32)]
+        return self.b.op("TRANSPOSE_CONV", inputs, out, "TransposeConvOptions", **fields)[0]
+
+    def resized(self, x: int, height: int, width: int) -> int:
+        self.shape = (self.shape[0], height, width, self.shape[3])
+        inputs, out = [x, self.b.const([height, width], np.int32)], [(self.shape, F32)]
+        fields = {"halfPixelCenters": True}
+        return self.b.op("RESIZE_BILINEAR", inputs, out, "ResizeBilinearOptions", **fields)[0]
+
+    def hard_swish(self, x: int) -> int:
+        return self.b.op("HARD_SWISH", [x], [(self.shape, F32)], "HardSwishOptions")[0]
 
     def pool(self, x: int, op: str) -> int:
         n, h, w, c = self.shape
@@ -102,6 +120,17 @@ def depthwise() -> tuple[bytes, tuple[int, ...]]:
     for channels, stride in ((16, 1), (32, 2), (32, 1)):
         y = n.conv(n.depthwise(y, 3, stride), channels, 1, 1)
     return n.finish(n.softmax(n.dense(n.mean(y), 10))), (1, 33, 31, 3)
+
+
+def segmenting() -> tuple[bytes, tuple[int, ...]]:
+    """Down in two steps with hard-swish (Howard et al., "MobileNetV3", 2019), up by a transposed
+    convolution and a resize, with the finer features added; a class for each pixel."""
+    n = Layers((1, 24, 40, 3), 4)
+    fine = n.hard_swish(n.conv(n.x, 8, 3, 2, NONE))
+    y = n.hard_swish(n.conv(n.depthwise(fine, 3, 2), 16, 1, 1, NONE))
+    y = n.upscaled(y, 8)
+    (y,) = n.b.op("ADD", [y, fine], [(n.shape, F32)], "AddOptions")
+    return n.finish(n.softmax(n.resized(n.conv(y, 4, 1, 1, NONE), 24, 40))), (1, 24, 40, 3)
 
 
 def dense() -> tuple[bytes, tuple[int, ...]]:

@@ -79,7 +79,7 @@ class Quantizer:
             name = self.name(op)
             given = [i for i in op.inputs if i >= 0 and self.values[i].dtype == F32]
             if name in WEIGHTS:
-                given = given[:1]
+                given = [i for i in given if not self.is_constant(i)]
             together = [*given, *op.outputs] if name in SAME_ENCODING else []
             for i in (*given, *op.outputs):
                 groups.setdefault(i, [i])
@@ -106,7 +106,8 @@ class Quantizer:
         else:
             self.encodings[weights] = symmetric(self.values[weights], axis)
         wide = np.dtype(np.int64 if self.kind == np.int16 else np.int32)
-        scale = self.encodings[op.inputs[0]].scale * self.encodings[weights].scale
+        (data,) = (i for i in op.inputs if i in self.encodings and i != weights)
+        scale = self.encodings[data].scale * self.encodings[weights].scale
         self.encodings[bias] = Encoding(wide, scale.astype(F32))
 
     def write(self, index: int, encoding: Encoding) -> None:
