@@ -114,16 +114,28 @@ def without_operators() -> None:
 NETWORKS = ("datasets", "timm", "torchaudio", "torchsr", "transformers")
 
 
-class Missing(types.ModuleType):
-    """A package that is not installed: the tests that use one of its names are skipped."""
+class Name:
+    """Of a package that is not installed. A test that uses it, not only imports it, is skipped."""
 
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        pytest.skip(f"needs the package {self._package}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self()
+
+
+class Missing(types.ModuleType):
     __path__: list[str] = []  # noqa: RUF012
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        package = self.__name__.partition(".")[0]
-        return lambda *_, **__: pytest.skip(f"needs the package {package}")
+        return Name(self.__name__.partition(".")[0])
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -155,6 +167,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         module = sys.modules.get(name)
         if module is not None:
             module.subprocess = Runner  # type: ignore[attr-defined]
+    if delegate := sys.modules.get("executorch.backends.qualcomm.tests.utils"):
+        # As its module test_qnn_delegate_x86 sets them, which has the operators alone.
+        delegate.TestQNN.enable_x86_64 = True
+        delegate.TestQNN.backend = "htp"
+        delegate.TestQNN.soc_model = "SM8650"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,13 +1,14 @@
 """Longer runs of foreign clients on these libraries: what CI has no time for.
 
-    python tests/clients/nightly.py [--part K/N] [--json FILE]
+    python tests/clients/nightly.py [RUN...] [--part K/N] [--json FILE]
 
-Runs the operator tests of ExecuTorch's Qualcomm backend that its wheel has (executorch_suite.py),
-and MobileNetV2 in its published size in every precision (executorch_client.py); prints how many
-tests passed, were skipped and failed, and the last line of each failure. It needs the packages of
-the extra "clients", and for the operator tests also torchvision, pydot, graphviz, pytest-subtests,
-expecttest, kgb, parameterized and scikit-learn. An hour or more on two cores; --part 0/10 is each
-tenth test.
+Runs the tests of ExecuTorch's Qualcomm backend that its wheel has and that need no device
+(executorch_suite.py): "operators", "models" and "types", the newer ones of operators in three
+precisions; and "networks": MobileNetV2 in its published size in every precision
+(executorch_client.py). Prints a table of how many tests passed, were skipped and failed, and why.
+It needs the packages of the extra "clients", and for the tests also torchvision, graphviz,
+pytest-subtests, expecttest, kgb, parameterized and scikit-learn. Two hours on two cores;
+--part 0/10 is each tenth test.
 """
 
 from __future__ import annotations
@@ -25,7 +26,17 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PRECISIONS = ("fp16", "8a8w", "16a8w", "16a4w")
-OPERATORS = "FloatingPointOperator or QuantizedOperator"
+PACKAGE = "executorch.backends.qualcomm.tests"
+#: A run of tests: the module that has them, and pytest's -k. What is left out has to fetch weights.
+SUITES = {
+    "operators": ("test_qnn_delegate", "FloatingPointOperator or QuantizedOperator"),
+    "models": (
+        "test_qnn_delegate",
+        "(FloatingPointModel or QuantizedModel) and not example_models",
+    ),
+    "types": ("rework.htp.op.v68.test", ""),
+}
+OUTCOMES = ("passed", "unexpected success", "skipped", "failed")  # from the best to the worst
 
 
 def environment(sdk: Path) -> dict[str, str]:
@@ -38,30 +49,56 @@ def environment(sdk: Path) -> dict[str, str]:
         "QNN_SDK_ROOT": str(sdk),
         "LD_LIBRARY_PATH": str(libraries),
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        # malloc hands out zeros: a program's mutable buffers begin with what its memory has, and
+        # the tests take that of a process of its own for granted.
+        "MALLOC_PERTURB_": "255",
     }
 
 
-def operators(folder: Path, variables: dict[str, str], part: str) -> list[dict[str, Any]]:
+def worst(results: Path) -> list[dict[str, Any]]:
     """What each test said; of one with subtests the worst that any of them said."""
-    spec = importlib.util.find_spec("executorch.backends.qualcomm.tests.test_qnn_delegate_x86")
-    if spec is None or spec.origin is None:
-        raise SystemExit("install the packages of the extra 'clients' first")
-    results = folder / "results"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "executorch_suite", "-p"]
-    command += ["no:cacheprovider", "-W", "ignore", "--rootdir", str(folder), spec.origin]
-    subprocess.run(
-        [*command, "-k", OPERATORS],
-        cwd=folder,
-        env=variables | {"EXECUTORCH_SUITE_RESULTS": str(results), "EXECUTORCH_SUITE_PART": part},
-        check=False,
-    )
-    rank = ("passed", "unexpected success", "skipped", "failed")
-    worst: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for line in results.read_text().splitlines() if results.exists() else ():
         said = json.loads(line)
-        before = worst.get(said["test"], said)
-        worst[said["test"]] = max(before, said, key=lambda s: rank.index(s["outcome"]))
-    return list(worst.values())
+        before = found.get(said["test"], said)
+        found[said["test"]] = max(before, said, key=lambda s: OUTCOMES.index(s["outcome"]))
+    return list(found.values())
+
+
+def suite(run: str, folder: Path, variables: dict[str, str], part: str) -> list[dict[str, Any]]:
+    module, chosen = SUITES[run]
+    spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
+    if spec is None or spec.origin is None:
+        raise SystemExit("install the packages of the extra 'clients' first")
+    results = folder / f"{run}.results"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "executorch_suite", "-p"]
+    command += ["no:cacheprovider", "-W", "ignore", "--rootdir", str(folder), spec.origin]
+    variables |= {"EXECUTORCH_SUITE_RESULTS": str(results), "EXECUTORCH_SUITE_PART": part}
+    done = subprocess.run([*command, "-k", chosen], cwd=folder, env=variables, check=False)
+    tests = worst(results)
+    if done.returncode not in (0, 1):
+        why = f"pytest ended with status {done.returncode} after {len(tests)} tests"
+        tests.append({"test": f"::{run}", "outcome": "failed", "why": why})
+    return tests
+
+
+def kind(test: str) -> str:
+    """float or quantized, or the types that a test's id names."""
+    if test.endswith("]"):
+        return test[test.rindex("[") + 1 : -1]
+    return "float" if "FloatingPoint" in test else "quantized"
+
+
+def report(run: str, tests: list[dict[str, Any]]) -> None:
+    counts: dict[str, Counter[str]] = {}
+    for said in tests:
+        counts.setdefault(kind(said["test"]), Counter())[said["outcome"]] += 1
+    for which, count in counts.items():
+        print(f"| {run} | {which} | " + " | ".join(str(count[o]) for o in OUTCOMES) + " |")
+    for said in tests:
+        if said["outcome"] != "passed":
+            last = (said["why"].strip().splitlines() or [""])[-1]
+            print(f"  {said['outcome']} {said['test']}: {last}")
 
 
 def networks(variables: dict[str, str]) -> dict[str, Any]:
@@ -73,23 +110,31 @@ def networks(variables: dict[str, str]) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="some of them; all when left out")
     parser.add_argument("--part", default="0/1", metavar="K/N", help="each N-th test from the K-th")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     options = parser.parse_args()
+    runs = options.runs or [*SUITES, "networks"]
+    if unknown := set(runs) - {*SUITES, "networks"}:
+        parser.error(f"no run {sorted(unknown)}; there are {[*SUITES, 'networks']}")
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         variables = environment(Path(folder, "sdk"))
-        tests = operators(Path(folder), variables, options.part)
-        models = networks(variables)
-    counts = Counter(said["outcome"] for said in tests)
-    print(f"ExecuTorch's operator tests: {dict(counts)}")
-    for said in tests:
-        if said["outcome"] != "passed":
-            print(f"  {said['outcome']} {said['test']}: {said['why'].strip().splitlines()[-1]}")
-    for kind, errors in models.items():
-        print(f"MobileNetV2 {kind}: {errors}")
+        for run in runs:
+            if run == "networks":
+                found[run] = networks(variables)
+            else:
+                found[run] = suite(run, Path(folder), variables, options.part)
+    print(f"| run | of | {' | '.join(OUTCOMES)} |")
+    for run in runs:
+        if run != "networks":
+            report(run, found[run])
+    for precision, errors in found.get("networks", {}).items():
+        print(f"MobileNetV2 {precision}: {errors}")
     if options.json is not None:
-        options.json.write_text(json.dumps({"operators": tests, "networks": models}, indent=1))
-    return 1 if counts["failed"] or not counts["passed"] else 0
+        options.json.write_text(json.dumps(found, indent=1))
+    tests = [said for run in runs if run != "networks" for said in found[run]]
+    return any(said["outcome"] == "failed" for said in tests) or any(not found[run] for run in runs)
 
 
 if __name__ == "__main__":
