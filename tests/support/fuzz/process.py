@@ -213,6 +213,7 @@ def judge(target: Target, number: int, data: bytes, folder: Path, strict: bool =
         if strict and isinstance(cause, Exception) and "cannot be loaded: " in str(error):
             kind = f"unforeseen {type(cause).__name__} in {_place(cause.__traceback__)}"
             return Result(number, "unforeseen", kind, traceback.format_exc()[-4000:])
+        del cause  # its frames hold what the case held
         outcome = found
     left = _left(before)
     for settle in (lambda: _core.pool_trim(0), gc.collect):
