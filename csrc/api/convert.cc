@@ -199,6 +199,14 @@ Result<ParamValue> ScalarFromQnn(const std::string& name, const Qnn_Scalar_t& s)
       return ParamValue(static_cast<int64_t>(s.uint64Value));
     case QNN_DATATYPE_FLOAT_16:
     case QNN_DATATYPE_BFLOAT_16:
+      // ONNX Runtime's provider stores a float32 under this type, whose lower half is another
+      // number.
+      if (s.uint32Value >> 16 != 0) {
+        return Error(QNN_GRAPH_ERROR_INVALID_OP_CONFIG,
+                     "param '%s': a scalar of type %s has 16 bits, got 0x%08x; give them in "
+                     "uint16Value, with zeros above",
+                     name.c_str(), DataTypeName(s.dataType), s.uint32Value);
+      }
       return ParamValue(double{NarrowFloatOf(s.dataType)->Wide(s.uint16Value)});
     case QNN_DATATYPE_FLOAT_32:
       return ParamValue(double{s.floatValue});

@@ -9,8 +9,9 @@ pytest.importorskip("onnxruntime_qnn", reason="the wheel is for x86_64")
 
 import ort_sweep
 
-from support.onnx.provider_sweep import Answer, Pair, distance, own, sweep, vendor
-from support.onnx.single_op_models import FLOATS, Expected, case, expected_of
+from support.onnx.one_op import OneOp
+from support.onnx.provider_sweep import Answer, Pair, answers, distance, own, sweep, vendor
+from support.onnx.single_op_models import FLOATS, Case, Expected, case, expected_of
 
 pytestmark = pytest.mark.foreign
 
@@ -51,3 +52,13 @@ def test_a_sample_differs_only_where_a_reason_is_known() -> None:
     both = [p for p in pairs if p.theirs.taken and p.ours.taken]
     assert len(both) > COUNT / 2, "a sweep of what is refused shows nothing"
     assert {p.case.kind in FLOATS for p in both} == {True, False}
+
+
+def test_a_float_under_the_type_of_a_half_is_refused_as_by_the_vendor() -> None:
+    """The provider stores the values of OneHot so: their lower 16 bits would be another number."""
+    values = [np.array([2, 0, 1]), np.array(3), np.array([0, 1], np.float32)]
+    one_hot = OneOp("OneHot", [*values], {"axis": -1}, (1, 2))
+    for kind, taken in (("f32", True), ("f16", False)):
+        _, batch = expected_of([Case(0, one_hot, kind, SEED)])
+        stages = [answers(library, [batch])[0].taken for library in (vendor(), own())]
+        assert stages == [taken, taken], kind
