@@ -65,9 +65,9 @@ typedef struct Qnnrt_GraphConfig_t {
     uint32_t keepConstants;  // 1: constants stay beside the forms that kernels pack, in memory and
                              // in context binaries, so that these load where kernels pack in
                              // another way; both are up to twice as large. 0: they do not. Without
-                             // this config, where a graph's take at most 64 MiB, or as many as
-                             // QNNRT_KEEP_CONSTANTS_MIB of the environment says. Before
-                             // graphFinalize
+                             // this config, none with RELEASE_CONSTANTS; else where a graph's take
+                             // at most 64 MiB, or as many as QNNRT_KEEP_CONSTANTS_MIB of the
+                             // environment says. Before graphFinalize
   };
 } Qnnrt_GraphConfig_t;
 

@@ -152,8 +152,9 @@ constexpr ConfigRow kTable[] = {
     {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_KEEP_CONSTANTS), "0 or 1", kEffect, kEffect,
      kEffect, kRecorded, kOnce, 0,
      "constants stay beside their packed forms: a context binary loads where kernels pack in "
-     "another way, and is up to twice as large; without this config, up to "
-     "QNNRT_KEEP_CONSTANTS_MIB of the environment (64) for a graph; before graphFinalize"},
+     "another way, and is up to twice as large; without this config, none "
+     "with RELEASE_CONSTANTS, else up to QNNRT_KEEP_CONSTANTS_MIB of the environment (64) for a "
+     "graph; before graphFinalize"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kRefused, kOnce,

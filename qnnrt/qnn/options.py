@@ -161,8 +161,9 @@ def own_graph_config(
         exclude_io: inputs and outputs do not lie in the graph's scratch memory.
         release_constants: finalize frees constants that are not kept while it packs them, and
             cannot be repeated where it fails. Nothing where the backend is another maker's.
-        keep_constants: they stay beside their packed forms, also in context binaries. None: where
-            a graph's take at most ``QNNRT_KEEP_CONSTANTS_MIB`` of the environment, or 64 MiB.
+        keep_constants: they stay beside their packed forms, also in context binaries. None: not
+            with ``release_constants``; else where a graph's take at most
+            ``QNNRT_KEEP_CONSTANTS_MIB`` of the environment, or 64 MiB.
 
     Raises:
         ValueError: an option for a backend of others, or a number out of range.

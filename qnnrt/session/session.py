@@ -103,8 +103,8 @@ class Session(_core.Runnable):
                 "graph_config" (structs of the backend's own, as bytes), "float32_nodes" (names of
                 nodes that compute in float32 whatever the precision), "keep_constants" (whether
                 constants stay beside the form that kernels read, so that a binary that is saved
-                loads with other kernels, too; unless given, up to 64 MiB of them or
-                ``QNNRT_KEEP_CONSTANTS_MIB``; own backends only), "graph" (which one of a
+                loads with other kernels, too; False unless given: it takes as much memory again;
+                own backends only), "graph" (which one of a
                 context binary's or a model library's), "plan_milliseconds" (how long finalize may
                 search for a smaller arena; 0 unless given; own backends only), "lpai"
                 (``qnnrt.lpai.Options``, or a dict of them: pools of the caller's own, hardware,

@@ -67,14 +67,23 @@ def test_a_binary_with_its_constants_loads_with_other_kernels(
 @pytest.mark.parametrize("key", NETWORKS, ids=" ".join)
 def test_such_a_binary_is_at_most_twice_as_large(key: tuple[str, str]) -> None:
     plain, kept = (prepared(NETWORKS[key](), key[0], options=o) for o in (DROP, KEEP))
-    assert prepared(NETWORKS[key](), key[0]) == kept
+    assert prepared(NETWORKS[key](), key[0]) == plain
     assert len(plain) <= len(kept) <= 2.2 * len(plain) + 8192
 
 
+# A graph of a client that says nothing of constants, and takes 1.4 MB of them.
 SIZE = """
-import sys, qnnrt
-from support.binaries import dense, prepared
-print(len(prepared(dense("dense", 600))) // 10**6)  # 1.4 MB of constants
+import numpy as np
+from qnnrt import qnn
+with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+    graph = context.create_graph("dense")
+    w = np.ones((600, 600), np.float32)
+    x = graph.add_tensor("x", (4, 600), np.float32, type="app_write")
+    y = graph.add_tensor("y", (4, 600), np.float32, type="app_read")
+    w = graph.add_tensor("w", w.shape, w.dtype, type="static", data=w)
+    graph.add_node("dense", "FullyConnected", [x, w], [y])
+    graph.finalize()
+    print(len(context.binary()) // 10**6)
 """
 
 

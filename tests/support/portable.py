@@ -54,7 +54,8 @@ NETWORKS: dict[tuple[str, str], Callable[[], Model]] = {
 def run(model: Model | Path, backend: str, binary: Path | None = None) -> Results:
     """Outputs for inputs that shapes and types say; the context's binary goes into a file."""
     random = np.random.default_rng(1)
-    with qnnrt.Session(model, backend) as s:
+    options = {} if isinstance(model, Path) else {"keep_constants": True}
+    with qnnrt.Session(model, backend, options=options) as s:
         feeds = {}
         for name, t in s.inputs.items():
             if t.dtype.kind == "f":
