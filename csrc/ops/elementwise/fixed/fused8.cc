@@ -8,13 +8,15 @@
 
 #include "ops/elementwise/fixed/fused.h"
 #include "ops/fixed/codec.h"
-#if defined(__x86_64__)
+// Targets are switched on for whole parts of the file, as in simd.cc: clang does not know how.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define QNNRT_X86_LEVELS 1
 #include <immintrin.h>
 #endif
 
 namespace qnnrt::fixed {
 
-#if defined(__x86_64__)
+#ifdef QNNRT_X86_LEVELS
 namespace {
 
 struct Loops {
