@@ -197,10 +197,8 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
   options.kernels.interrupt = interrupt;
   options.plan_milliseconds = options_.plan_milliseconds;
   options.release = &release;
-  // Who wants constants to go as they are packed wants none kept, unless it says both.
-  std::optional<bool> keep = options_.keep_constants;
-  if (!keep && options_.release_constants) keep = false;
-  QNNRT_ASSIGN_OR_RETURN(options.keep_at_most, ConstantsToKeep(keep));
+  QNNRT_ASSIGN_OR_RETURN(options.keep_at_most,
+                         ConstantsToKeep(options_.keep_constants, options_.release_constants));
   UseClientMemory(&options);
   NodeGraph graph(std::move(ordered));
   QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));

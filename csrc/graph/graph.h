@@ -37,7 +37,7 @@ struct GraphOptions {
   Precision precision = Precision::kFloat32;  // of floats between nodes
   std::vector<std::string> float32_nodes;     // whose floats stay FLOAT_32 whatever the precision
   bool release_constants = false;             // in Finalize, each once it is packed
-  // Beside their packed forms, also in a context binary; nothing: where that costs little.
+  // Beside their packed forms, also in a context binary; nothing: see ConstantsToKeep.
   std::optional<bool> keep_constants;
   bool clamp_half = false;  // what FLOAT_16 cannot hold becomes its largest number, not infinite
 };

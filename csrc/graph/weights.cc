@@ -10,8 +10,9 @@
 
 namespace qnnrt {
 
-Result<uint64_t> ConstantsToKeep(std::optional<bool> asked) {
+Result<uint64_t> ConstantsToKeep(std::optional<bool> asked, bool released) {
   if (asked.has_value()) return *asked ? UINT64_MAX : uint64_t{0};
+  if (released) return uint64_t{0};
   static const char* const text = std::getenv("QNNRT_KEEP_CONSTANTS_MIB");
   if (text == nullptr || *text == '\0') return uint64_t{64} << 20;
   const size_t digits = std::strspn(text, "0123456789");

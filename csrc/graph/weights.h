@@ -11,9 +11,10 @@
 namespace qnnrt {
 
 // The bytes of constants up to which a graph keeps them beside what its kernels pack: all or none
-// where that was asked for, else QNNRT_KEEP_CONSTANTS_MIB of the environment, else 64 MiB.
+// where that was asked for; else none where they are released as they are packed; else
+// QNNRT_KEEP_CONSTANTS_MIB of the environment, or 64 MiB.
 // Errors: 6000 where the environment has no such number.
-Result<uint64_t> ConstantsToKeep(std::optional<bool> asked);
+Result<uint64_t> ConstantsToKeep(std::optional<bool> asked, bool released);
 
 struct PackedWeight {
   std::string layout;
