@@ -56,6 +56,26 @@ struct GroupedPixels {
   size_t taps, channels, group;
 };
 
+// Of a 3x3 convolution by F(2x2, 3x3) of Winograd and Lavin: the 4x4 pixels under a square of 2x2
+// outputs as the 16 values whose products with the weights' are summed over the channels.
+struct WinogradIn {
+  const float* const* in;  // [4][4] pixels
+  float* out;              // [16], `stride` apart
+  size_t stride;
+  size_t channels;  // kWinogradLeast or more
+};
+// And back: the 2x2 outputs, with a bias and limits.
+struct WinogradOut {
+  const float* in;  // [16], `stride` apart, readable up to a whole vector
+  size_t stride;
+  const float* bias;  // `channels` values or null
+  float low, high;
+  float* const* out;  // [2][2] pixels; null: one that there is not
+  size_t channels;
+};
+constexpr size_t kWinogradValues = 16;
+constexpr size_t kWinogradLeast = 16;  // channels: a vector of any machine
+
 // Of two vectors, of a vector and one value, of one value and a vector; out may be a.
 struct BrainLoops {
   using Fn = void (*)(const void* a, const void* b, void* out, size_t count);
@@ -72,6 +92,8 @@ struct SimdKernels {
               float* c);
   void (*depthwise)(const DepthwisePixels&);
   void (*grouped)(const GroupedPixels&);
+  void (*winograd_in)(const WinogradIn&);
+  void (*winograd_out)(const WinogradOut&);
   float (*sum)(const float* x, size_t count);
   float (*sum_squares)(const float* x, size_t count, float shift);  // of x - shift
   float (*dot)(const float* x, const float* y, size_t count);

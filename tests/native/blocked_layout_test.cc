@@ -69,7 +69,8 @@ TEST(PanelsOfFloatsAreMovedAsBlocksAre) {
         (std::vector<float>{1, 2, 3, 4, 6, 7}));
   CHECK(MoveBlocks(four, wide.data(), 192, two, back.data(), 144));
   CHECK(back == panels);
-  for (const char* same : {"gates", "convolution of 2 groups"}) {
+  for (const char* same :
+       {"gates", "convolution of 2 groups", "convolution of 1 groups by F(2x2, 3x3)"}) {
     const std::string op = same;
     CHECK(MoveBlocks(op + " 3x5 in panels of 2", panels.data(), 144, op + " 3x5 in panels of 4",
                      wide.data(), 192));

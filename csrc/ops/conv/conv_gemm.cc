@@ -202,6 +202,7 @@ Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   const auto narrow = [](const Tensor* t) { return t != nullptr && NarrowFloatOf(t->dtype); };
   if (narrow(node.outputs[0]) || std::any_of(node.inputs.begin(), node.inputs.end(), narrow))
     return MakeViaFloat(*FindOp(node.type), node, options);
+  if (TakesWinograd(node, g)) return MakeWinograd(node, g, options);
   return ConvGemm::Make(node, g, options);
 }
 

@@ -29,11 +29,13 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
       c->cin >= kLeastDepthwise)
     return KernelPtr();
 
-  // Groups of a few channels: with AVX2 oneDNN takes twice the time, and ten times it where a group
-  // is less than a vector. With AVX-512 it is as fast, or faster by a tenth.
-  if (!transposed && c->groups < c->cin && CpuIsa() != Isa::kAvx512) {
+  if (!transposed) {
     QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
-    if (TakesByChannel(node, geometry)) return KernelPtr();
+    if (TakesWinograd(node, geometry)) return KernelPtr();
+    // Groups of a few channels: with AVX2 oneDNN takes twice the time, and ten times it where a
+    // group is less than a vector. With AVX-512 it is as fast, or faster by a tenth.
+    if (c->groups < c->cin && CpuIsa() != Isa::kAvx512 && TakesByChannel(node, geometry))
+      return KernelPtr();
   }
 
   const MemoryDesc src = ChannelLast(in, types->in);
