@@ -133,6 +133,41 @@ void Multiply(const TileProduct& p) {
   if (j < p.column_tiles) Block<kRowTiles, 1>(p, p.b + j * panel, p.c + j * kTileColumns);
 }
 
+template <int kRowTiles>
+QNNRT_AMX void Taps(const TileTaps& p) {
+  const size_t lda = p.lda * sizeof(uint16_t), ldc = p.ldc * sizeof(float);
+  _tile_loadd(0, p.bias, 0);  // one row, sixteen times
+  if constexpr (kRowTiles > 1) _tile_loadd(1, p.bias, 0);
+  if constexpr (kRowTiles > 2) _tile_loadd(2, p.bias, 0);
+  if constexpr (kRowTiles > 3) _tile_loadd(3, p.bias, 0);
+  const size_t tile = kTileRows * p.lda;
+  const uint16_t* b = p.b;
+  for (size_t tap = 0; tap < p.taps; ++tap) {
+    for (size_t k = 0; k < p.depth_tiles; ++k, b += kTileElements) {
+      const uint16_t* a = p.a[tap] + k * kTileDepth;
+      _tile_loadd(6, b, 64);
+      _tile_loadd(4, a, lda);
+      _tile_dpbf16ps(0, 4, 6);
+      if constexpr (kRowTiles > 1) {
+        _tile_loadd(5, a + tile, lda);
+        _tile_dpbf16ps(1, 5, 6);
+      }
+      if constexpr (kRowTiles > 2) {
+        _tile_loadd(4, a + 2 * tile, lda);
+        _tile_dpbf16ps(2, 4, 6);
+      }
+      if constexpr (kRowTiles > 3) {
+        _tile_loadd(5, a + 3 * tile, lda);
+        _tile_dpbf16ps(3, 5, 6);
+      }
+    }
+  }
+  _tile_stored(0, p.c, ldc);
+  if constexpr (kRowTiles > 1) _tile_stored(1, p.c + kTileRows * p.ldc, ldc);
+  if constexpr (kRowTiles > 2) _tile_stored(2, p.c + 2 * kTileRows * p.ldc, ldc);
+  if constexpr (kRowTiles > 3) _tile_stored(3, p.c + 3 * kTileRows * p.ldc, ldc);
+}
+
 QNNRT_AMX void Configure() {
   TileConfig config;
   for (size_t i = 0; i < 8; ++i) {
@@ -181,6 +216,24 @@ void MultiplyTiles(const TileProduct& p) {
   MemoryBarrier();
 }
 
+void MultiplyTaps(const TileTaps& p) {
+  MemoryBarrier();
+  switch (p.row_tiles) {
+    case 1:
+      Taps<1>(p);
+      break;
+    case 2:
+      Taps<2>(p);
+      break;
+    case 3:
+      Taps<3>(p);
+      break;
+    default:
+      Taps<4>(p);
+  }
+  MemoryBarrier();
+}
+
 #else
 
 bool HasTiles() { return false; }
@@ -188,6 +241,7 @@ TileScope::TileScope() {}
 TileScope::~TileScope() {}
 void PackTiles(const NarrowMatrix&, size_t, size_t, size_t, size_t, uint16_t*) {}
 void MultiplyTiles(const TileProduct&) {}
+void MultiplyTaps(const TileTaps&) {}
 
 #endif
 

@@ -56,4 +56,18 @@ struct TileProduct {
 };
 void MultiplyTiles(const TileProduct& p);
 
+// C = bias + the sum over taps of A_tap x B_tap, of one tile of columns.
+struct TileTaps {
+  const uint16_t* const* a;  // of each tap, its first row
+  size_t lda;
+  const uint16_t* b;  // PackTiles of each tap, one behind the other
+  size_t taps, depth_tiles;
+  const float* bias;  // kTileColumns values
+  float* c;
+  size_t ldc;
+  size_t row_tiles;  // 1 to kMostTapRows
+};
+constexpr size_t kMostTapRows = 4;
+void MultiplyTaps(const TileTaps& p);
+
 }  // namespace qnnrt

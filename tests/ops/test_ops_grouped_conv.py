@@ -12,16 +12,19 @@ from support import reference
 from support.one_node import KERNELS, pairs, run_op, u32
 from support.outside import PATHS, printed
 
-#: Channels of a group, and groups: whole vectors of 4, 8 and 16, parts of one, less than one.
+#: Channels of a group, groups, and outputs for each channel (1 if not said): whole vectors of 4, 8
+#: and 16, parts of one, less than one.
 GROUPS = [
     (2, 2), (2, 9), (2, 32), (4, 2), (4, 5), (4, 32), (8, 2), (8, 3), (8, 55), (16, 2), (16, 3),
-    (3, 8), (12, 4), (24, 2), (32, 2),
+    (3, 8), (12, 4), (24, 2), (32, 2), (8, 4, 2), (4, 13, 3), (32, 3, 2), (40, 5), (2, 21, 4),
 ]  # fmt: skip
 #: By the type of what goes in and out, of the largest value.
 TOLERANCES = {"float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3}
 
 
-def grouped_case(group: int, groups: int) -> tuple[list[np.ndarray], dict[str, Any]]:
+def grouped_case(
+    group: int, groups: int, outputs: int = 1
+) -> tuple[list[np.ndarray], dict[str, Any]]:
     r = np.random.default_rng(100 * group + groups)
     channels = group * groups
     kernel = r.integers(1, 4, 2)
@@ -29,8 +32,8 @@ def grouped_case(group: int, groups: int) -> tuple[list[np.ndarray], dict[str, A
     before, after = r.integers(0, 3, 2), r.integers(0, 3, 2)
     size = dilation * (kernel - 1) + 1 + r.integers(0, 22, 2)
     x = r.standard_normal((2, *size, channels), np.float32)
-    w = r.standard_normal((*kernel, group, channels), np.float32)
-    bias = r.standard_normal(channels).astype(np.float32)
+    w = r.standard_normal((*kernel, group, channels * outputs), np.float32)
+    bias = r.standard_normal(channels * outputs).astype(np.float32)
     params = {
         "stride": u32(*stride), "dilation": u32(*dilation), "pad_amount": pairs(before, after),
         "group": groups,
@@ -47,8 +50,8 @@ def stored(name: str) -> np.dtype:
 def worst(kernels: str) -> dict[str, float]:
     """Of each case the largest error, of the largest value."""
     found = {}
-    for group, groups in GROUPS:
-        inputs, params = grouped_case(group, groups)
+    for case in GROUPS:
+        inputs, params = grouped_case(*case)
         for name in TOLERANCES:
             given = [x.astype(stored(name)) for x in inputs]
             wide = [x.astype(np.float64) for x in given]
@@ -59,7 +62,7 @@ def worst(kernels: str) -> dict[str, float]:
                     threads=2, then=[("Relu", {})],
                 )  # fmt: skip
                 error = np.abs(got.astype(np.float64) - wanted).max() / wanted.max()
-                found[f"{name} {groups} of {group} {'static' if static else ''}"] = float(error)
+                found[f"{name} {case} {'static' if static else ''}"] = float(error)
     return found
 
 

@@ -67,6 +67,10 @@ Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
 bool TakesByChannel(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeByChannel(const Node& node, const ConvGeometry& geometry,
                                 const KernelOptions& options);
+// In BFLOAT_16, static weights in groups of a few channels, on a processor's matrix tiles.
+bool TakesGroupTiles(const Node& node, const ConvGeometry& geometry);
+Result<KernelPtr> MakeGroupTiles(const Node& node, const ConvGeometry& geometry,
+                                 const KernelOptions& options);
 // 3x3 in FLOAT_32, without strides or groups, of as many channels and pixels as make it faster.
 bool TakesWinograd(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeWinograd(const Node& node, const ConvGeometry& geometry,
