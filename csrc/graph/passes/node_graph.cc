@@ -109,6 +109,24 @@ std::vector<float> StaticFloats(const Tensor& tensor) {
   return values;
 }
 
+void SetInts(Node* node, const char* name, Qnn_DataType_t type, const Shape& shape,
+             const std::vector<int64_t>& values) {
+  Tensor t;
+  t.name = name;
+  t.type = QNN_TENSOR_TYPE_STATIC;
+  t.dtype = type;
+  t.shape = shape;
+  std::vector<uint32_t> words;  // of either sign: the same bits
+  for (int64_t value : values) words.push_back(static_cast<uint32_t>(value));
+  t.data = AlignedBytes::Copy(words.data(), words.size() * sizeof(uint32_t));
+  for (Param& param : node->params) {
+    if (param.name != name) continue;
+    param.value = std::move(t);
+    return;
+  }
+  node->params.push_back({name, std::move(t)});
+}
+
 Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassReport>* report,
                  const Interrupt* interrupt, PassLevel level, const FloatStorage& floats) {
   graph->Index();
@@ -132,6 +150,10 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
       run(kPortable, "merge conversions", [&](int* n) { return MergeConversions(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "cancel transposes", [&](int* n) { return CancelTransposes(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "sink reshapes", [&](int* n) { return SinkReshapes(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "fit windows", [&](int* n) { return FitWindows(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(

@@ -51,6 +51,10 @@ class NodeGraph {
 bool IsStaticFloat(const Tensor* tensor);
 std::vector<float> StaticFloats(const Tensor& tensor);
 
+// Sets a param that is a tensor of integers, INT_32 or UINT_32.
+void SetInts(Node* node, const char* name, Qnn_DataType_t type, const Shape& shape,
+             const std::vector<int64_t>& values);
+
 // What each pass did, for the log and the profile.
 struct PassReport {
   std::string name;
@@ -93,6 +97,10 @@ Status MergeConversions(NodeGraph* graph,
                         int* changes);  // of fixed-point numbers, and limits without effect
 Status CancelTransposes(NodeGraph* graph,
                         int* changes);  // transposes and reshapes that undo each other
+Status SinkReshapes(NodeGraph* graph,
+                    int* changes);  // those around convolutions of one dimension
+Status FitWindows(NodeGraph* graph,
+                  int* changes);  // of convolutions, to pads before and slices behind them
 Status FoldScales(NodeGraph* graph, const Threads& threads,
                   int* changes);  // batchnorm, per-channel multiply and add, into weights
 Status SplitProducts(NodeGraph* graph, int* changes);  // of which parts are taken
