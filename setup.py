@@ -85,11 +85,10 @@ def stale(target: Path, inputs: list[Path]) -> bool:
 
 
 def build_directory() -> Path:
-    """One for each way to build, so that changing a switch back and forth rebuilds nothing."""
-    soabi = sysconfig.get_config_var("SOABI")
+    """One for each way to build, so that changing a switch back and forth rebuilds nothing. Only
+    the binding in it depends on Python."""
     switches = (CXX, FLAGS, SMALL, LDFLAGS, USER_FLAGS, bool(onednn_include()))
-    config = repr((switches, soabi, LIMITED))
-    return Path("build", "native-" + hashlib.sha256(config.encode()).hexdigest()[:10])
+    return Path("build", "native-" + hashlib.sha256(repr(switches).encode()).hexdigest()[:10])
 
 
 def run(step: str, what: Path, command: list[str]) -> None:
@@ -105,7 +104,8 @@ def compile_one(source: Path, build: Path, flags: list[str]) -> Path:
     known = (
         deps.read_text().partition(": ")[2].replace("\\\n", " ").split() if deps.exists() else []
     )
-    if stale(obj, [deps, source, *map(Path, known)]):
+    # Not against the time of `deps`: a compiler's cache writes it after the object.
+    if not known or stale(obj, [source, *map(Path, known)]):
         obj.parent.mkdir(parents=True, exist_ok=True)
         output = ["-MMD", "-MF", str(deps), "-c", str(source), "-o", str(obj)]
         run("compile", source, [*CXX, *flags, *USER_FLAGS, *output])
@@ -201,7 +201,8 @@ class BuildNative(build_ext):
         # The binding's source is generated: warnings there cannot be fixed here.
         python = [*FLAGS, f"-I{sysconfig.get_path('include')}"]
         python += ["-DPy_LIMITED_API=0x030b0000"] if LIMITED else []
-        binding = [Path(s) for ext in self.extensions for s in to_cpp(ext, build)]
+        interface = build / ("abi3" if LIMITED else sysconfig.get_config_var("SOABI"))
+        binding = [Path(s) for ext in self.extensions for s in to_cpp(ext, interface)]
         objects = compile_all(build, [(s, python) for s in binding] + native_jobs())
 
         shims = [s for s in objects if s.parent == SHIMS]
@@ -225,7 +226,7 @@ class BuildNative(build_ext):
         for ext, s in zip(self.extensions, binding, strict=True):
             name = os.path.relpath(self.get_ext_filename(ext.name), "qnnrt")
             init = [f"PyInit_{ext.name.rpartition('.')[2]}"]
-            script = write_exports(build / "binding.map", init, [objects[s]])
+            script = write_exports(interface / "binding.map", init, [objects[s]])
             options = ["-shared", f"-Wl,--version-script={script}", "-Wl,-rpath,$ORIGIN/../lib"]
             products[name] = link(build / name, [objects[s], library, script], *options)
         headers = Path("csrc/abi").glob("**/*.h")

@@ -1,7 +1,7 @@
 # Part of _core.pyx: handles, fds and notes that are given up once, whatever comes in between.
 #
-# Not by `__del__` or weakref.finalize: an interrupt in those, which are functions of Python's, is
-# dropped, and so is what they were to do.
+# Not by weakref.finalize or a `__del__` of Python's: an interrupt in those is dropped, and so is
+# what they were to do. Nor by that of a cdef class: Cython calls none under the limited API.
 
 import _signal
 
@@ -148,8 +148,9 @@ cdef class Held:
             raise
         self._end()
 
-    def __del__(self):
-        # What frees it may be Python's; and an interrupt would be dropped here.
+    def __dealloc__(self):
+        # Not taken apart yet, as there is no gc; what frees it may be Python's. An interrupt would
+        # be dropped here.
         cdef int i
         interrupted = False
         for i in range(9):
