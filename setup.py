@@ -4,7 +4,7 @@ Objects are kept under build/ and rebuilt when their source or a header that it 
 Environment: CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS as usual, and
   QNNRT_JOBS=n            compile jobs (default: the CPUs this process may use)
   QNNRT_WERROR=1          -Wall -Wextra -Werror
-  QNNRT_DEBUG=1           -O0 -g, assertions on
+  QNNRT_DEBUG=1           -O0 -g, assertions on; every file by itself
   QNNRT_SANITIZE=list     address,undefined or thread
   QNNRT_LIMITED_API=1     one extension for every CPython >= 3.11 (slower calls)
 """
@@ -58,6 +58,11 @@ SMALL = (
     *("csrc/api/system*.cc", "csrc/api/binary*.cc", "csrc/api/*lpai*.cc", "csrc/api/perf.cc"),
     *("csrc/api/device.cc", "csrc/api/environment.cc", "csrc/api/encoding.cc"),
 )
+# Compiled file by file: kernels, most of whose time is their own, and what is small anyway. In the
+# other folders (without QNNRT_DEBUG) so many files are compiled together, and no name without
+# linkage may be in two files of a folder.
+ALONE = ("backends", "ops", "shims")
+BATCH = 6
 DELEGATE = Path("csrc/tflite/delegate")  # a client of the library, and a library of its own
 # What has threads, fork handlers and things of each thread cannot be unloaded.
 STAYS = ["-ldl", "-Wl,-z,nodelete"]
@@ -91,35 +96,71 @@ def build_directory() -> Path:
     return Path("build", "native-" + hashlib.sha256(repr(switches).encode()).hexdigest()[:10])
 
 
-def run(step: str, what: Path, command: list[str]) -> None:
+def run(step: str, what: object, command: list[str]) -> None:
     print(f"{step:8}{what}", flush=True)
     if subprocess.run(command, check=False).returncode:
         raise CompileError(f"{step} {what} failed: {shlex.join(command)}")
 
 
-def compile_one(source: Path, build: Path, flags: list[str]) -> Path:
+Job = tuple[Path, list[str]]  # a source and its flags
+
+
+def object_of(source: Path, build: Path) -> Path:
     inside = source.relative_to(build) if source.is_relative_to(build) else source
-    obj = build / inside.with_suffix(".o")
+    return build / inside.with_suffix(".o")
+
+
+def is_compiled(source: Path, obj: Path) -> bool:
     deps = obj.with_suffix(".d")
     known = (
         deps.read_text().partition(": ")[2].replace("\\\n", " ").split() if deps.exists() else []
     )
     # Not against the time of `deps`: a compiler's cache writes it after the object.
-    if not known or stale(obj, [source, *map(Path, known)]):
-        obj.parent.mkdir(parents=True, exist_ok=True)
-        output = ["-MMD", "-MF", str(deps), "-c", str(source), "-o", str(obj)]
-        run("compile", source, [*CXX, *flags, *USER_FLAGS, *output])
-    return obj
+    return bool(known) and not stale(obj, [source, *map(Path, known)])
 
 
-def compile_all(build: Path, jobs: list[tuple[Path, list[str]]]) -> dict[Path, Path]:
+def compile_all(build: Path, jobs: list[Job]) -> dict[Path, Path]:
     """Compiles (source, flags) in parallel; returns {source: object}."""
+    objects = {source: object_of(source, build) for source, _ in jobs}
+    todo = [job for job in jobs if not is_compiled(job[0], objects[job[0]])]
+
+    def compile_one(place: int, source: Path, flags: list[str]) -> None:
+        obj = objects[source]
+        obj.parent.mkdir(parents=True, exist_ok=True)
+        output = ["-MMD", "-MF", str(obj.with_suffix(".d")), "-c", str(source), "-o", str(obj)]
+        what = f"{place}/{len(todo)} {source}"
+        run("compile", what, [*CXX, *flags, *USER_FLAGS, *output])
+
     with ThreadPoolExecutor(JOBS) as pool:
-        compiled = pool.map(lambda job: compile_one(job[0], build, job[1]), jobs)
-        return {job[0]: obj for job, obj in zip(jobs, compiled, strict=True)}
+        for done in [pool.submit(compile_one, i, *job) for i, job in enumerate(todo, 1)]:
+            done.result()
+    return objects
 
 
-def native_jobs() -> list[tuple[Path, list[str]]]:
+def in_batches(build: Path, jobs: list[Job]) -> list[Job]:
+    """Instead of the files of a folder that have the same flags: files that include a few of them
+    each, so that headers, more than half of the time there, are compiled once for all. They lie in
+    the same folder under `build`."""
+    together: dict[tuple[Path, tuple[str, ...]], list[Path]] = {}
+    for source, flags in jobs:
+        alone = DEBUG or source.parts[1] in ALONE
+        key = source if alone else source.parent, tuple(flags)
+        together.setdefault(key, []).append(source)
+    batched = []
+    for (folder, flags), sources in together.items():
+        count = -(-len(sources) // BATCH)
+        for i in range(count):
+            part = sources[i * len(sources) // count : (i + 1) * len(sources) // count]
+            source = part[0]
+            if len(part) > 1:
+                source = build / folder / f"{part[0].stem}_to_{part[-1].stem}.cc"
+                write_if_new(source, "".join(f'#include "{p.relative_to("csrc")}"\n' for p in part))
+            batched.append((source, list(flags)))
+    return batched
+
+
+def native_jobs() -> list[Job]:
+    """Every source with its flags, one by one."""
     flags = [*FLAGS, *WARNINGS, *onednn_include()]
     kernels = [*flags, *([] if DEBUG or SANITIZE else ["-O3"])]  # elsewhere it only adds size
     # In folders named `fixed` a multiply and an add round twice on every CPU, so that fixed-point
@@ -149,6 +190,13 @@ def link(target: Path, inputs: list[Path], *flags: str) -> Path:
     return target
 
 
+def write_if_new(path: Path, text: str) -> None:
+    """What depends on the file is stale only if it says something else now."""
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
 def write_exports(script: Path, names: list[str], objects: list[Path]) -> Path:
     """The linker's version script: only these symbols are exported, std templates neither.
 
@@ -156,8 +204,7 @@ def write_exports(script: Path, names: list[str], objects: list[Path]) -> Path:
     """
     text = "{ global: " + "; ".join(names) + "; local: *; };\n"
     text += f"/* {' '.join(map(str, objects))} */\n"
-    if not script.exists() or script.read_text() != text:
-        script.write_text(text)
+    write_if_new(script, text)
     return script
 
 
@@ -203,12 +250,13 @@ class BuildNative(build_ext):
         python += ["-DPy_LIMITED_API=0x030b0000"] if LIMITED else []
         interface = build / ("abi3" if LIMITED else sysconfig.get_config_var("SOABI"))
         binding = [Path(s) for ext in self.extensions for s in to_cpp(ext, interface)]
-        objects = compile_all(build, [(s, python) for s in binding] + native_jobs())
+        native = in_batches(build, native_jobs())
+        objects = compile_all(build, [(s, python) for s in binding] + native)
 
         shims = [s for s in objects if s.parent == SHIMS]
-        delegate = [obj for s, obj in objects.items() if s.parent in (DELEGATE, LOWERING)]
-        apart = [objects[s] for s in shims + binding]
-        apart += [obj for s, obj in objects.items() if s.parent == DELEGATE]
+        in_delegate = [obj for obj in objects.values() if obj.parent == build / DELEGATE]
+        delegate = [obj for obj in objects.values() if obj.parent == build / LOWERING] + in_delegate
+        apart = [*(objects[s] for s in shims + binding), *in_delegate]
         runtime = [obj for obj in objects.values() if obj not in apart]
         script = write_exports(build / "libqnnrt.map", exports(Path("csrc")), runtime)
         options = [f"-Wl,--version-script={script}", "-Wl,-soname,libqnnrt.so", *STAYS, *COMPLETE]

@@ -142,7 +142,7 @@ Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t co
   });
 }
 
-Qnn_ErrorHandle_t Free(Qnn_BackendHandle_t handle) {
+Qnn_ErrorHandle_t FreeBackend(Qnn_BackendHandle_t handle) {
   return Guarded([&] {
     using Table = decltype(Runtime::backends);
     std::unique_ptr<BackendObject> object;
@@ -215,7 +215,7 @@ void FillBackend(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t
   table->backendRegisterOpPackage = RegisterOpPackage;
   table->backendGetSupportedOperations = GetSupportedOperations;
   table->backendValidateOpConfig = ValidateOpConfig;
-  table->backendFree = Free;
+  table->backendFree = FreeBackend;
   Refuse<QNN_BACKEND_ERROR_NOT_SUPPORTED>(&table->backendGetProperty);
   if (traits.configs == ConfigSet::kLpai) table->backendGetProperty = GetLpaiBackendProperty;
 }

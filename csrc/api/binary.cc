@@ -7,10 +7,6 @@
 namespace qnnrt::api {
 namespace {
 
-Status StaleContext() {
-  return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
-}
-
 // Publishes graphs and their context as handles: all of them or none.
 Status Publish(std::shared_ptr<Context> context, std::vector<std::unique_ptr<GraphObject>> graphs,
                Qnn_ContextHandle_t* handle) {

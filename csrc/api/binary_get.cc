@@ -8,10 +8,6 @@
 namespace qnnrt::api {
 namespace {
 
-Status StaleContext() {
-  return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
-}
-
 // A context's graphs, pinned and locked.
 class HeldGraphs {
  public:

@@ -15,16 +15,6 @@ Result<std::vector<std::string>> ReadNames(const ConfigRow& row, const char* con
   return list;
 }
 
-std::string Json(bool value) { return value ? "true" : "false"; }
-std::string Json(uint64_t value) { return std::to_string(value); }
-std::string Json(const std::string& value) { return JsonWriter().String(value).Take(); }
-std::string Json(const std::vector<std::string>& values) {
-  JsonWriter json;
-  json.Array();
-  for (const std::string& value : values) json.String(value);
-  return json.End().Take();
-}
-
 // A group is named by its first context: null while that one is being created.
 Result<std::string> ReadGroup(const ConfigRow& row, const QnnHtpContext_GroupRegistration_t& g) {
   if (g.firstGroupHandle != nullptr && !Runtime::Get().contexts.Find(g.firstGroupHandle))

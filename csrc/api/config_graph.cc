@@ -13,10 +13,6 @@ namespace {
 
 constexpr uint32_t kMostPlanMilliseconds = 3600000;
 
-std::string Json(bool value) { return value ? "true" : "false"; }
-std::string Json(uint64_t value) { return std::to_string(value); }
-std::string Json(const std::string& value) { return JsonWriter().String(value).Take(); }
-
 Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t& c,
                                 GraphOptions* options) {
   switch (c.option) {

@@ -5,12 +5,24 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "backends/backend.h"
 #include "support/json.h"
 #include "support/status.h"
 
 namespace qnnrt {
+
+// What a value of an option is in JSON.
+inline std::string Json(bool value) { return value ? "true" : "false"; }
+inline std::string Json(uint64_t value) { return std::to_string(value); }
+inline std::string Json(const std::string& value) { return JsonWriter().String(value).Take(); }
+inline std::string Json(const std::vector<std::string>& values) {
+  JsonWriter json;
+  json.Array();
+  for (const std::string& value : values) json.String(value);
+  return json.End().Take();
+}
 
 enum class ConfigScope : uint8_t {
   kGlobal,

@@ -5,11 +5,12 @@
 #include "support/clock.h"
 
 namespace qnnrt::api {
-namespace {
 
 Status StaleContext() {
   return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
 }
+
+namespace {
 
 Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
                          const QnnContext_Config_t** config, Qnn_ContextHandle_t* handle) {

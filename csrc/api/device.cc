@@ -54,7 +54,7 @@ void DescribeGraph(const std::string& name, GraphObject* graph, JsonWriter* json
       .End();
 }
 
-void DescribeContext(Context* context, JsonWriter* json) {
+void DescribeUser(Context* context, JsonWriter* json) {
   using GraphPin = decltype(Runtime::graphs)::Pin;
   std::vector<std::pair<std::string, GraphPin>> graphs;
   {
@@ -140,7 +140,7 @@ std::string DescribeHtp(Qnn_DeviceHandle_t handle) {
     if (!context.backend->traits->has_device) return;
     if (handle == nullptr || context.device.get() == wanted) contexts.push_back(object.context);
   });
-  for (const std::shared_ptr<Context>& context : contexts) DescribeContext(context.get(), &json);
+  for (const std::shared_ptr<Context>& context : contexts) DescribeUser(context.get(), &json);
   json.End();
   {
     std::lock_guard<std::mutex> lock(GlobalMutex());
@@ -256,7 +256,7 @@ Qnn_ErrorHandle_t GetInfo(Qnn_DeviceHandle_t handle, const QnnDevice_PlatformInf
   });
 }
 
-Qnn_ErrorHandle_t Free(Qnn_DeviceHandle_t handle) {
+Qnn_ErrorHandle_t FreeDevice(Qnn_DeviceHandle_t handle) {
   return Guarded([&] {
     using Table = decltype(Runtime::devices);
     std::shared_ptr<Device> device;
@@ -305,7 +305,7 @@ void FillDevice(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t*
     table->deviceGetInfrastructure = GetInfrastructure;
     table->deviceSetConfig = SetConfig;
     table->deviceGetInfo = GetInfo;
-    table->deviceFree = Free;
+    table->deviceFree = FreeDevice;
     return;
   }
   // propertyHasCapability(GROUP_DEVICE) says so.

@@ -27,6 +27,7 @@ Status SetLpaiPools(Graph* graph, GraphSettings* settings);
 Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
                                const int64_t* strides);
 
+Status StaleContext();
 // Graphs go with their context alone, so a handle that named one once says that the context is
 // gone.
 Status StaleGraph(Qnn_GraphHandle_t handle);

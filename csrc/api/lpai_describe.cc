@@ -5,7 +5,7 @@
 namespace qnnrt {
 namespace {
 
-void DescribeBackend(const Backend& backend, JsonWriter* json) {
+void DescribeLpaiBackend(const Backend& backend, JsonWriter* json) {
   const LpaiSettings& lpai = backend.lpai;
   json->Key("hw_version").String(LpaiVersionName(lpai.version));
   json->Key("target").String(LpaiTargetName(lpai.Target()));
@@ -34,7 +34,7 @@ void DescribePool(const LpaiPool& pool, const uint64_t* needed, JsonWriter* json
   json->Key("address").Number(reinterpret_cast<uintptr_t>(pool.address)).End();
 }
 
-void DescribeGraph(GraphObject* object, JsonWriter* json) {
+void DescribeLpaiGraph(GraphObject* object, JsonWriter* json) {
   LpaiGraphSettings lpai;
   json->Object().Key("name").String(object->graph.name()).Key("configs").Object();
   {
@@ -58,7 +58,7 @@ void DescribeGraph(GraphObject* object, JsonWriter* json) {
   json->End();
 }
 
-void DescribeContext(Context* context, JsonWriter* json) {
+void DescribeLpaiContext(Context* context, JsonWriter* json) {
   using GraphPin = decltype(Runtime::graphs)::Pin;
   std::vector<GraphPin> graphs;
   {
@@ -74,27 +74,27 @@ void DescribeContext(Context* context, JsonWriter* json) {
   }
   json->Key("graphs").Array();
   // With no lock held: a graph waits for its execution.
-  for (const GraphPin& graph : graphs) DescribeGraph(&*graph, json);
+  for (const GraphPin& graph : graphs) DescribeLpaiGraph(&*graph, json);
   json->End().End();
 }
 
-std::string Describe(void* handle) {
+std::string DescribeLpai(void* handle) {
   JsonWriter json;
   if (auto graph = Runtime::Get().graphs.Find(handle)) {
     if (!graph->context->backend->traits->client_memory) return "";
-    DescribeGraph(&*graph, &json);
+    DescribeLpaiGraph(&*graph, &json);
     return json.Take();
   }
   auto object = Runtime::Get().backends.Find(handle);
   if (!object || !object->backend->traits->client_memory) return "";
   json.Object();
-  DescribeBackend(*object->backend, &json);
+  DescribeLpaiBackend(*object->backend, &json);
   std::vector<std::shared_ptr<Context>> contexts;
   Runtime::Get().contexts.ForEach([&](const ContextObject& context) {
     if (context.context->backend == object->backend) contexts.push_back(context.context);
   });
   json.Key("contexts").Array();
-  for (const auto& context : contexts) DescribeContext(context.get(), &json);
+  for (const auto& context : contexts) DescribeLpaiContext(context.get(), &json);
   return json.End().End().Take();
 }
 
@@ -102,5 +102,5 @@ std::string Describe(void* handle) {
 }  // namespace qnnrt
 
 extern "C" const char* qnnrt_lpai_describe(void* handle) {
-  return qnnrt::TextOrNull([&] { return qnnrt::Describe(handle); });
+  return qnnrt::TextOrNull([&] { return qnnrt::DescribeLpai(handle); });
 }

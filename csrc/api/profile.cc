@@ -164,7 +164,7 @@ Qnn_ErrorHandle_t GetExtendedEventData(QnnProfile_EventId_t id,
   });
 }
 
-Qnn_ErrorHandle_t Free(Qnn_ProfileHandle_t handle) {
+Qnn_ErrorHandle_t FreeProfile(Qnn_ProfileHandle_t handle) {
   return Guarded([&] {
     using Table = decltype(Runtime::profiles);
     Runtime& runtime = Runtime::Get();
@@ -195,7 +195,7 @@ void FillProfile(QnnInterface_ImplementationV2_32_t* table) {
   table->profileGetSubEvents = GetSubEvents;
   table->profileGetEventData = GetEventData;
   table->profileGetExtendedEventData = GetExtendedEventData;
-  table->profileFree = Free;
+  table->profileFree = FreeProfile;
 }
 
 }  // namespace qnnrt::api

@@ -182,7 +182,7 @@ Qnn_ErrorHandle_t Trigger(Qnn_SignalHandle_t handle) {
   });
 }
 
-Qnn_ErrorHandle_t Free(Qnn_SignalHandle_t handle) {
+Qnn_ErrorHandle_t FreeSignal(Qnn_SignalHandle_t handle) {
   return Guarded([&] {
     using Table = decltype(Runtime::signals);
     auto& signals = Runtime::Get().signals;
@@ -212,7 +212,7 @@ void FillSignal(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t*
   table->signalCreate = Create;
   table->signalSetConfig = SetConfig;
   table->signalTrigger = Trigger;
-  table->signalFree = Free;
+  table->signalFree = FreeSignal;
 }
 
 }  // namespace api

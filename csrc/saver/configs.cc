@@ -9,11 +9,7 @@
 #include "saver/program.h"
 
 namespace qnnrt::saver {
-namespace {
-
-std::string Number(uint64_t value) { return std::to_string(value); }
-
-}  // namespace
+namespace {}  // namespace
 
 std::string Call::Bytes(const void* value, uint64_t size) {
   const std::string name = recorder_->NewName("custom");

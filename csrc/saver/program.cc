@@ -20,7 +20,6 @@ std::string Text(const char* format, ...) {
   return text;
 }
 
-std::string Number(uint64_t value) { return std::to_string(value); }
 std::string Signed(int64_t value) { return std::to_string(value); }
 
 std::string Real(float value) {

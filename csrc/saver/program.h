@@ -8,6 +8,8 @@
 
 namespace qnnrt::saver {
 
+inline std::string Number(uint64_t value) { return std::to_string(value); }
+
 std::string Header(const std::string& weights_file);
 std::string Footer();
 

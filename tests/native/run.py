@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,9 +33,15 @@ def build(names: list[str]) -> list[Path]:
     tests = [s for s in sources if any(n in s.stem for n in names or [""])]
     if not tests:
         sys.exit(f"no test in tests/native has a name with {' or '.join(names)} in it")
-    objects = rules.compile_all(folder, rules.native_jobs() + [(s, flags) for s in tests])
+    native = rules.in_batches(folder, rules.native_jobs())
+    objects = rules.compile_all(folder, native + [(s, flags) for s in tests])
     runtime = [obj for s, obj in objects.items() if s not in tests and s.parent != rules.SHIMS]
-    return [rules.link(folder / s.with_suffix(""), [objects[s], *runtime], "-ldl") for s in tests]
+
+    def link(source: Path) -> Path:
+        return rules.link(folder / source.with_suffix(""), [objects[source], *runtime], "-ldl")
+
+    with ThreadPoolExecutor(rules.JOBS) as pool:
+        return list(pool.map(link, tests))
 
 
 def main() -> int:

@@ -47,17 +47,17 @@ Values At(Activation activation, float alpha = 0) {
 }
 
 // The op that a function is.
-struct Found {
+struct FoundOp {
   const char* op;
   bool internal;
   const char* param = nullptr;
   float value = 0;  // of the param
 };
 
-std::optional<Found> Recognized(const Values& f) {
+std::optional<FoundOp> Recognized(const Values& f) {
   const auto is = [](Activation a, float alpha = 0) {
     const ActivationDef& def = DefOf(a);
-    return Found{def.op, def.internal, def.alpha.param, alpha};
+    return FoundOp{def.op, def.internal, def.alpha.param, alpha};
   };
   for (Activation a :
        {Activation::kHardSwish, Activation::kGelu, Activation::kGeluTanh, Activation::kMish}) {
@@ -65,7 +65,7 @@ std::optional<Found> Recognized(const Values& f) {
   }
   Values erf;
   LoopsOf(UnaryOp::kErf).real(kPoints.data(), erf.data(), erf.size(), {});
-  if (Agree(f, erf, true)) return Found{kErf, true};
+  if (Agree(f, erf, true)) return FoundOp{kErf, true};
   // x sigmoid(alpha x), whose value at 1 tells alpha.
   if (!(f[kOne] > 0.5f && f[kOne] < 0.999f)) return std::nullopt;
   for (float alpha : {1.0f, std::log(f[kOne] / (1.0f - f[kOne]))}) {
@@ -99,7 +99,7 @@ std::optional<BinaryOp> Arithmetic(const Node& node) {
   return std::nullopt;
 }
 
-float Result(BinaryOp op, float a, float b) {
+float ResultOf(BinaryOp op, float a, float b) {
   switch (op) {
     case BinaryOp::kAdd:
       return a + b;
@@ -191,7 +191,7 @@ class Cone {
       const Values a = value(node.inputs[0]);
       if (const auto op = Arithmetic(node)) {
         const Values b = value(node.inputs[1]);
-        for (size_t i = 0; i < a.size(); ++i) values[i] = Result(*op, a[i], b[i]);
+        for (size_t i = 0; i < a.size(); ++i) values[i] = ResultOf(*op, a[i], b[i]);
       } else if (IsSelect(node)) {
         const Values b = value(node.inputs[1]), c = value(node.inputs[2]);
         for (size_t i = 0; i < a.size(); ++i) values[i] = a[i] != 0.0f ? b[i] : c[i];
@@ -242,7 +242,7 @@ class Cone {
 };
 
 // The node as a node of the op that was found and nothing else.
-void MakeOp(Node* node, const Found& found, const Tensor* source) {
+void MakeOp(Node* node, const FoundOp& found, const Tensor* source) {
   node->type = found.op;
   node->params.clear();
   if (found.param != nullptr) node->params.push_back({found.param, double{found.value}});
@@ -260,7 +260,7 @@ Status FindActivations(NodeGraph* graph, PassLevel level, int* changes) {
         !IsFloat(last.outputs[0]->dtype))
       continue;
     Cone cone(*graph, i);
-    std::optional<Found> found;
+    std::optional<FoundOp> found;
     const Tensor* source = nullptr;
     while (!found && cone.Grow()) {
       source = cone.Source();

@@ -12,7 +12,7 @@
 namespace qnnrt {
 namespace {
 
-std::optional<PostOp> AsActivation(const Node& node) {
+std::optional<PostOp> AsFusable(const Node& node) {
   const OpDef* def = FindOp(node.type);
   if (!node.post_ops.empty() || def == nullptr || def->activation == nullptr) return std::nullopt;
   std::optional<PostOp> op = def->activation(node);
@@ -55,7 +55,7 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
     Node* producer = nullptr;
     PostOp op;
     const Tensor* residual = nullptr;
-    if (std::optional<PostOp> activation = AsActivation(node)) {
+    if (std::optional<PostOp> activation = AsFusable(node)) {
       op = *activation;
       producer = Fusable(graph, node.inputs[0], node.outputs[0], op);
     } else if (node.type == QNN_OP_ELEMENT_WISE_ADD && OnlyActivations(node) &&

@@ -17,7 +17,7 @@ namespace qnnrt {
 namespace {
 
 // An erf that is written as arithmetic takes 13.
-constexpr size_t kMostNodes = 40;
+constexpr size_t kMostTableNodes = 40;
 
 bool IsCode(const Tensor& t) {
   return IsFixed(t.dtype) && ElementSize(t.dtype) <= 2 && t.quantization.per_tensor();
@@ -39,9 +39,9 @@ bool IsElementWise(const Node& node) {
 }
 
 // Nodes that compute a result from one tensor, the last one first.
-class Cone {
+class TableCone {
  public:
-  Cone(const NodeGraph& graph, size_t last, bool floats)
+  TableCone(const NodeGraph& graph, size_t last, bool floats)
       : graph_(graph), result_(graph.nodes[last].outputs[0]), floats_(floats) {
     fits_ = Take(last);
   }
@@ -57,7 +57,7 @@ class Cone {
       }
       int next = -1;
       for (const Tensor* t : open_) next = std::max(next, graph_.Producer(t));
-      fits_ = next >= 0 && nodes_.size() < kMostNodes && Take(static_cast<size_t>(next));
+      fits_ = next >= 0 && nodes_.size() < kMostTableNodes && Take(static_cast<size_t>(next));
     }
     return best;
   }
@@ -167,7 +167,7 @@ Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& 
         !IsCode(*last.outputs[0]))
       continue;
     const Tensor* source = nullptr;
-    const std::vector<size_t> nodes = Cone(*graph, i, whole).Largest(&source);
+    const std::vector<size_t> nodes = TableCone(*graph, i, whole).Largest(&source);
     if (nodes.empty()) continue;
     QNNRT_ASSIGN_OR_RETURN(auto table, TableOf(*graph, *source, nodes, threads));
     Node fused;

@@ -30,19 +30,19 @@ namespace {
 
 Status Wrong(const std::string& text) { return Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, text); }
 
-enum Kind {
+enum OptionKind {
   kBackend,  // a choice; as the value of a key, by its name
   kChoice,
-  kFlag,
+  kSwitch,
   kNumber,  // of 32 bits without a sign
   kText,
-  kList,  // of numbers
+  kNumbers,  // of numbers
 };
 
 // All that is known of an option. Python has it as JSON.
 struct OptionSpec {
   const char* key;  // of an external delegate
-  Kind kind;
+  OptionKind kind;
   size_t at = 0;                         // in the C struct; not of texts and lists
   const char* choices = "";              // the names of 0, 1, ..., with spaces between
   int64_t most = 0;                      // as the value of a key; 0: of choices, the last one
@@ -61,8 +61,8 @@ const OptionSpec kOptions[] = {
     {"backend_type", kBackend, QNNRT_AT(backend_type), "undefined gpu htp dsp ir"},
     {"library_path", kText, 0, "", 0, &Options::library_path},
     {"tensor_dump_output_path", kText, 0, "", 0, &Options::dump_path},
-    {"skip_delegate_ops", kList, 0, "", 0, nullptr, &Options::skip_ops},
-    {"skip_delegate_node_ids", kList, 0, "", 0, nullptr, &Options::skip_nodes},
+    {"skip_delegate_ops", kNumbers, 0, "", 0, nullptr, &Options::skip_ops},
+    {"skip_delegate_node_ids", kNumbers, 0, "", 0, nullptr, &Options::skip_nodes},
     {"log_level", kChoice, QNNRT_AT(log_level), "off error warning info verbose debug"},
     {"gpu_precision", kChoice, QNNRT_AT(gpu_options.precision), "user fp32 fp16 hybrid"},
     {"gpu_performance_mode", kChoice, QNNRT_AT(gpu_options.performance_mode),
@@ -73,8 +73,8 @@ const OptionSpec kOptions[] = {
     {"htp_pd_session", kChoice, QNNRT_AT(htp_options.pd_session), "unsigned signed"},
     {"htp_optimization_strategy", kChoice, QNNRT_AT(htp_options.optimization_strategy),
      "inference prepare inference_o3"},
-    {"htp_use_conv_hmx", kFlag, QNNRT_AT(htp_options.useConvHmx), "", 1},
-    {"htp_use_fold_relu", kFlag, QNNRT_AT(htp_options.useFoldRelu), "", 1},
+    {"htp_use_conv_hmx", kSwitch, QNNRT_AT(htp_options.useConvHmx), "", 1},
+    {"htp_use_fold_relu", kSwitch, QNNRT_AT(htp_options.useFoldRelu), "", 1},
     {"htp_vtcm_size", kNumber, QNNRT_AT(htp_options.vtcm_size), "", 64},
     {"htp_num_hvx_threads", kNumber, QNNRT_AT(htp_options.num_hvx_threads), "", 64},
     {"htp_device_id", kNumber, QNNRT_AT(htp_options.device_id), "", INT32_MAX},
@@ -83,7 +83,7 @@ const OptionSpec kOptions[] = {
     {"dsp_pd_session", kChoice, QNNRT_AT(dsp_options.pd_session), "unsigned signed"},
     {"profiling", kChoice, QNNRT_AT(profiling), "off basic per_op linting"},
     {"graph_priority", kChoice, QNNRT_AT(graph_priority), "low normal normal_high high"},
-    {"qnnrt_shared_memory", kFlag, QNNRT_AT(qnnrt_shared_memory), "", 1},
+    {"qnnrt_shared_memory", kSwitch, QNNRT_AT(qnnrt_shared_memory), "", 1},
     {"skel_library_dir", kText},
     {"gpu_kernel_repo_dir", kText},
     {"cache_dir", kText},
@@ -105,14 +105,14 @@ int64_t Most(const OptionSpec& spec) {
 int64_t Get(const OptionSpec& spec, const TfLiteQnnDelegateOptions& o) {
   int32_t value = 0;
   const char* from = reinterpret_cast<const char*>(&o) + spec.at;
-  std::memcpy(&value, from, spec.kind == kFlag ? sizeof(bool) : sizeof value);
+  std::memcpy(&value, from, spec.kind == kSwitch ? sizeof(bool) : sizeof value);
   return value;
 }
 
 void Set(const OptionSpec& spec, int64_t value, TfLiteQnnDelegateOptions* o) {
   const auto narrow = static_cast<int32_t>(value);
   char* to = reinterpret_cast<char*>(o) + spec.at;
-  std::memcpy(to, &narrow, spec.kind == kFlag ? sizeof(bool) : sizeof narrow);
+  std::memcpy(to, &narrow, spec.kind == kSwitch ? sizeof(bool) : sizeof narrow);
 }
 
 std::string Json() {
@@ -128,7 +128,7 @@ std::string Json() {
       for (int64_t i = 0; i <= Most(spec); ++i) json.String(names[i]);
       json.End();
     }
-    if (spec.kind == kFlag) json.Key("default").Bool(Get(spec, defaults) != 0);
+    if (spec.kind == kSwitch) json.Key("default").Bool(Get(spec, defaults) != 0);
     if (spec.kind == kNumber)
       json.Key("default").Number(Get(spec, defaults)).Key("most").Number(UINT32_MAX);
     json.End();
@@ -203,7 +203,7 @@ Status ReadKey(const std::string& key, const char* value, Options* o) {
     keys += (keys.empty() ? "" : ", ") + std::string(spec.key);
     if (key != spec.key) continue;
     if (spec.kind == kBackend) return ReadBackend(spec, value, &o->c);
-    if (spec.kind == kList) return ReadList(key, value, &(o->*spec.list));
+    if (spec.kind == kNumbers) return ReadList(key, value, &(o->*spec.list));
     if (spec.kind == kText) {
       if (spec.text != nullptr) o->*spec.text = value;
       return Status::Ok();

@@ -166,7 +166,7 @@ void Reverse(Node& n) {
 }
 
 // Numbers for (before, after) of `pairs` dimensions.
-std::vector<uint32_t> Pads(Node& n, int input, size_t pairs, const char* what) {
+std::vector<uint32_t> PadAmounts(Node& n, int input, size_t pairs, const char* what) {
   const std::vector<int64_t> given = n.Ints(input, what);
   std::vector<uint32_t> pads;
   bool damaged = given.size() != 2 * pairs;
@@ -183,7 +183,7 @@ std::vector<uint32_t> PadsOfAll(Node& n, const Value& x) {
   const Dims& shape = n.view().inputs[1].dims;
   if (shape != Dims{x.rank(), 2})
     Damaged("padding of shape %s for %s", Text(shape).c_str(), Text(x.dims).c_str());
-  return Pads(n, 1, x.rank(), "padding");
+  return PadAmounts(n, 1, x.rank(), "padding");
 }
 
 void Pad(Node& n) {
@@ -250,7 +250,7 @@ void Batches(Node& n, bool to_batch) {
     product = std::min<int64_t>(product * b, INT32_MAX);
   }
   const char* const name = to_batch ? "pad_amount" : "crops";
-  std::vector<uint32_t> amounts = Pads(n, 2, spatial, to_batch ? "the padding" : "the crops");
+  std::vector<uint32_t> amounts = PadAmounts(n, 2, spatial, to_batch ? "the padding" : "the crops");
   if (block.size() != spatial)
     Damaged("blocks of %s for %s", Text(block).c_str(), Text(x.dims).c_str());
   if (spatial == 1) {
