@@ -11,8 +11,12 @@
 namespace qnnrt {
 namespace {
 
-#define QNNRT_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,prefer-vector-width=512")))
+#define QNNRT_AVX512_SET "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"
+#ifdef __clang__  // an attribute with what clang does not know counts for nothing
+#define QNNRT_AVX512 __attribute__((target(QNNRT_AVX512_SET)))
+#else
+#define QNNRT_AVX512 __attribute__((target(QNNRT_AVX512_SET ",prefer-vector-width=512")))
+#endif
 
 constexpr size_t kRows = 2 * kTileRows;    // of a block
 constexpr size_t kMostScores = 64 * 1024;  // of a block of two tiles: 256 KiB in a cache
