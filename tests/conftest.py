@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 
 from support.building import Builder
+from support.sampling import in_sample
 
 # Programs that tests start take the installed package, as the tests do: not the source tree that
 # happens to be their working directory, which may hold no built library.
 os.environ["PYTHONSAFEPATH"] = "1"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", metavar="SEED", help="of many cases of a test only a third")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,9 +30,15 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Those of the gpu backend come last: their driver maps thousands of files, through which the
     check of what a test gives back would have to look after every other test."""
+    seed = config.getoption("sample")
+    if seed is not None:
+        kept = in_sample([item.nodeid for item in items], seed)
+        left = [item for item in items if item.nodeid not in kept]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item.nodeid in kept]
     items.sort(key=lambda item: item.path.name.startswith(("test_gpu", "test_seed_gpu")))
 
 
