@@ -50,14 +50,12 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   plan->guarded_ = options.check.has_value() || options.arena != nullptr;
   KernelOptions kernels = options.kernels;
   WeightRecorder recorder;
-  if (options.packed != nullptr) {
-    kernels.weights = options.packed;
-  } else {
-    kernels.weights = &recorder;
-  }
+  GraphWeights* const weights =
+      options.packed != nullptr ? static_cast<GraphWeights*>(options.packed) : &recorder;
+  kernels.weights = weights;
   Layout layout(plan->graph_);
   const bool keep = plan->ConstantBytes() <= options.keep_at_most;
-  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, keep, options.release));
+  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, weights, keep, options.release));
   if (options.packed != nullptr) {
     QNNRT_RETURN_IF_ERROR(options.packed->Done());
     plan->moved_bytes_ = options.packed->moved_bytes();
@@ -121,8 +119,8 @@ class Plan::Temporaries {
   std::unordered_map<const Tensor*, size_t> left_;  // readers without a kernel
 };
 
-Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options, bool keep,
-                         const std::vector<Tensor*>* release) {
+Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options, GraphWeights* weights,
+                         bool keep, const std::vector<Tensor*>* release) {
   Temporaries temporaries(graph_, keep, release);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node& node = graph_.nodes[i];
@@ -132,6 +130,7 @@ Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options, boo
       kernels_.push_back(std::make_unique<CopyKernel>(node.outputs[0]->bytes()));
       continue;
     }
+    weights->SetNode(i);
     Result<KernelPtr> kernel = MakeKernel(node, options);
     if (!kernel.ok()) {
       return std::move(kernel).status().Within("node '" + node.name + "' (" + node.type + ")");

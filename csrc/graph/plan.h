@@ -146,8 +146,8 @@ class Plan {
   Qnn_DataType_t StoredFloats() const;
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   class Temporaries;
-  Status MakeKernels(const Layout& layout, const KernelOptions& options, bool keep,
-                     const std::vector<Tensor*>* release);
+  Status MakeKernels(const Layout& layout, const KernelOptions& options, GraphWeights* weights,
+                     bool keep, const std::vector<Tensor*>* release);
   Status LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
                 const std::vector<const Tensor*>& outputs, const PlanOptions& options);
   void PointSteps(const Layout& layout);

@@ -26,10 +26,24 @@ Result<uint64_t> ConstantsToKeep(std::optional<bool> asked, bool released) {
   return uint64_t{std::strtoul(text, nullptr, 10)} << 20;
 }
 
-Result<SharedBytes> WeightRecorder::Packed(uint64_t size, const std::string& layout, Fill fill) {
-  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes, PackWeights(KernelOptions(), size, layout, fill));
-  packed_.push_back({layout, bytes});
+Result<SharedBytes> WeightRecorder::Packed(size_t input, uint64_t size, const std::string& layout,
+                                           Fill fill) {
+  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes,
+                         PackWeights(KernelOptions(), input, size, layout, fill));
+  packed_.push_back({node(), static_cast<uint32_t>(input), layout, bytes});
   return bytes;
+}
+
+WeightReader::WeightReader(std::vector<PackedWeight> packed, std::string made_with,
+                           bool portable_only, ThreadChange threads, bool moves)
+    : packed_(std::move(packed)),
+      left_(packed_.size()),
+      made_with_(std::move(made_with)),
+      portable_only_(portable_only),
+      threads_(threads),
+      moves_(moves) {
+  for (size_t i = packed_.size(); i-- > 0;)
+    waiting_[Key(packed_[i].node, packed_[i].input)].push_back(i);
 }
 
 Status WeightReader::Mismatch(const std::string& wanted, const std::string& there) const {
@@ -50,37 +64,42 @@ Status WeightReader::Mismatch(const std::string& wanted, const std::string& ther
                there.c_str());
 }
 
-Result<bool> WeightReader::MoveNext(uint64_t size, const std::string& layout) {
-  PackedWeight& next = packed_[next_];
-  if (!moves_ || next.bytes->data() == nullptr) return false;
+Result<bool> WeightReader::Move(PackedWeight* weight, uint64_t size, const std::string& layout) {
+  if (!moves_ || weight->bytes->data() == nullptr) return false;
   std::shared_ptr<AlignedBytes> moved = AlignedBytes::Make(size);
   if (moved == nullptr) return OutOfMemory();
-  if (!MoveBlocks(next.layout, next.bytes->data(), next.bytes->size(), layout, moved->data(), size))
+  if (!MoveBlocks(weight->layout, weight->bytes->data(), weight->bytes->size(), layout,
+                  moved->data(), size))
     return false;
-  next = {layout, std::move(moved)};
+  weight->layout = layout;
+  weight->bytes = std::move(moved);
   moved_bytes_ += size;
   return true;
 }
 
-Result<SharedBytes> WeightReader::Packed(uint64_t size, const std::string& layout, Fill) {
-  const std::string wanted = layout + ", " + std::to_string(size) + " bytes";
-  if (next_ == packed_.size()) return Mismatch("'" + wanted + "'", "no more");
-  const PackedWeight& next = packed_[next_];
-  bool fits = next.layout == layout && next.bytes->size() == size;
+Result<SharedBytes> WeightReader::Packed(size_t input, uint64_t size, const std::string& layout,
+                                         Fill) {
+  const std::string wanted = "'" + layout + ", " + std::to_string(size) + " bytes'";
+  const auto found = waiting_.find(Key(node(), static_cast<uint32_t>(input)));
+  if (found == waiting_.end() || found->second.empty())
+    return Mismatch(wanted, "none for input " + std::to_string(input));
+  PackedWeight& weight = packed_[found->second.back()];
+  bool fits = weight.layout == layout && weight.bytes->size() == size;
   if (!fits) {
-    QNNRT_ASSIGN_OR_RETURN(fits, MoveNext(size, layout));
+    QNNRT_ASSIGN_OR_RETURN(fits, Move(&weight, size, layout));
   }
   if (!fits) {
-    return Mismatch("'" + wanted + "'",
-                    "'" + next.layout + ", " + std::to_string(next.bytes->size()) + " bytes'");
+    return Mismatch(wanted,
+                    "'" + weight.layout + ", " + std::to_string(weight.bytes->size()) + " bytes'");
   }
-  ++next_;
-  return next.bytes;
+  found->second.pop_back();
+  --left_;
+  return weight.bytes;
 }
 
 Status WeightReader::Done() const {
-  if (next_ == packed_.size()) return Status::Ok();
-  return Mismatch("no more", std::to_string(packed_.size() - next_) + " that no kernel reads");
+  if (left_ == 0) return Status::Ok();
+  return Mismatch("no more", std::to_string(left_) + " that no kernel reads");
 }
 
 }  // namespace qnnrt

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ops/weights.h"
@@ -17,14 +18,30 @@ namespace qnnrt {
 Result<uint64_t> ConstantsToKeep(std::optional<bool> asked, bool released);
 
 struct PackedWeight {
+  uint32_t node;   // its number in the graph
+  uint32_t input;  // see WeightStore
   std::string layout;
   SharedBytes bytes;
 };
 
-// Packs, and keeps a share of what was packed, in order.
-class WeightRecorder final : public WeightStore {
+// The store of one graph.
+class GraphWeights : public WeightStore {
  public:
-  Result<SharedBytes> Packed(uint64_t size, const std::string& layout, Fill fill) override;
+  // Whose kernel is made next.
+  void SetNode(size_t number) { node_ = static_cast<uint32_t>(number); }
+
+ protected:
+  uint32_t node() const { return node_; }
+
+ private:
+  uint32_t node_ = 0;
+};
+
+// Packs, and keeps a share of what was packed, in order.
+class WeightRecorder final : public GraphWeights {
+ public:
+  Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout,
+                             Fill fill) override;
   std::vector<PackedWeight> Take() { return std::move(packed_); }
 
  private:
@@ -36,22 +53,16 @@ struct ThreadChange {
   int before = 0, now = 0;
 };
 
-// Hands out what was packed before, in the same order. oneDNN chooses other blocks for other
-// threads and other instructions: these are moved. Errors: 1008 when this machine's kernels ask for
-// something else.
-class WeightReader final : public WeightStore {
+// Hands out what was packed before. oneDNN chooses other blocks for other threads and other
+// instructions: these are moved. Errors: 1008 when this machine's kernels ask for something else.
+class WeightReader final : public GraphWeights {
  public:
   // `made_with`: the KernelIdentity that the weights were packed for. `moves`: in another layout
-  // they are moved. Not where constants are there to be packed: a kernel that reads its own in
-  // place would leave what was packed for it to the next.
+  // they are moved. Not where constants are there to be packed anew.
   WeightReader(std::vector<PackedWeight> packed, std::string made_with, bool portable_only,
-               ThreadChange threads, bool moves)
-      : packed_(std::move(packed)),
-        made_with_(std::move(made_with)),
-        portable_only_(portable_only),
-        threads_(threads),
-        moves_(moves) {}
-  Result<SharedBytes> Packed(uint64_t size, const std::string& layout, Fill fill) override;
+               ThreadChange threads, bool moves);
+  Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout,
+                             Fill fill) override;
   // After the last kernel was made. Errors: 1008 when weights are left over.
   Status Done() const;
   std::vector<PackedWeight> Take() { return std::move(packed_); }
@@ -60,11 +71,14 @@ class WeightReader final : public WeightStore {
 
  private:
   // False: that cannot be done.
-  Result<bool> MoveNext(uint64_t size, const std::string& layout);
+  Result<bool> Move(PackedWeight* weight, uint64_t size, const std::string& layout);
   Status Mismatch(const std::string& wanted, const std::string& there) const;
 
+  static uint64_t Key(uint32_t node, uint32_t input) { return uint64_t{node} << 32 | input; }
+
   std::vector<PackedWeight> packed_;
-  size_t next_ = 0;
+  std::unordered_map<uint64_t, std::vector<size_t>> waiting_;  // in packed_, the last one first
+  size_t left_;
   uint64_t moved_bytes_ = 0;
   const std::string made_with_;
   const bool portable_only_;

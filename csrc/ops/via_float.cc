@@ -131,7 +131,8 @@ class ViaFloat final : public Kernel {
           std::memcpy(to, wide->data(), wide->size());
           return Status::Ok();
         };
-        QNNRT_ASSIGN_OR_RETURN(kept_[i], PackWeights(options, wide->size(), "as FLOAT_32", copy));
+        QNNRT_ASSIGN_OR_RETURN(kept_[i],
+                               PackWeights(options, i, wide->size(), "as FLOAT_32", copy));
       }
     }
     for (auto& tensor : tensors_) tensor->data.reset();

@@ -4,9 +4,9 @@
 
 namespace qnnrt {
 
-Result<SharedBytes> PackWeights(const KernelOptions& options, uint64_t size,
+Result<SharedBytes> PackWeights(const KernelOptions& options, size_t input, uint64_t size,
                                 const std::string& layout, WeightStore::Fill fill) {
-  if (options.weights != nullptr) return options.weights->Packed(size, layout, fill);
+  if (options.weights != nullptr) return options.weights->Packed(input, size, layout, fill);
   std::shared_ptr<AlignedBytes> bytes = AlignedBytes::Make(size);
   if (bytes == nullptr) return OutOfMemory();
   QNNRT_RETURN_IF_ERROR(fill(bytes->data()));

@@ -1,6 +1,7 @@
 // Where kernels get the form of static inputs that they keep: packed when a graph is prepared,
-// mapped when it comes from a context binary. Kernels ask in the order in which they are made, and
-// for the same things however often a node is prepared: that is how the two meet.
+// mapped when it comes from a context binary. What a kernel asks for is known by its node and by
+// the input that it stands for, so that a kernel gets its own whichever is made first. Of several
+// for one input of a node the order says which is which.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,17 @@ class WeightStore {
  public:
   using Fill = FunctionRef<Status(void*)>;
   virtual ~WeightStore() = default;
-  // `size` bytes on a 64-byte boundary, lying as `layout` says: everything that their meaning
-  // depends on beside the node itself, in words. `fill` writes all of them; it is not called when
-  // they are there already. Errors: 1002, those of fill, 1008 what is there lies in another way.
-  virtual Result<SharedBytes> Packed(uint64_t size, const std::string& layout, Fill fill) = 0;
+  // `size` bytes on a 64-byte boundary that stand for a node's input (for its number; of several
+  // inputs as one, the first's; a bias that is left out has one, too), lying as `layout` says:
+  // everything that their meaning depends on beside the node itself, in words. `fill` writes all of
+  // them; it is not called when they are there already. Errors: 1002, those of fill, 1008 what is
+  // there lies in another way.
+  virtual Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout,
+                                     Fill fill) = 0;
 };
 
 // From the store of the options; without one the bytes are the kernel's alone.
-Result<SharedBytes> PackWeights(const KernelOptions& options, uint64_t size,
+Result<SharedBytes> PackWeights(const KernelOptions& options, size_t input, uint64_t size,
                                 const std::string& layout, WeightStore::Fill fill);
 
 }  // namespace qnnrt

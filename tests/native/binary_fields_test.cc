@@ -192,6 +192,110 @@ TEST(a_fixed_point_node_takes_no_post_op_but_a_clamp) {
   CHECK(taken >= 3 && refused >= 3);
 }
 
+// y = x @ a @ b, of one shape, without the constants.
+class TwoProducts : public TestGraph {
+ public:
+  TwoProducts() : TestGraph("products", true, 1) {
+    GraphOptions options = graph().options();
+    options.keep_constants = false;
+    graph().set_options(options);
+    const Tensor* x = Add("x", QNN_TENSOR_TYPE_APP_WRITE, 0);
+    const Tensor* between = Add("between", QNN_TENSOR_TYPE_NATIVE, 0);
+    CHECK_OK(Op("MatMul", {x, Add("a", QNN_TENSOR_TYPE_STATIC, 3)}, {between}));
+    CHECK_OK(Op("MatMul", {between, Add("b", QNN_TENSOR_TYPE_STATIC, 5)},
+                {Add("y", QNN_TENSOR_TYPE_APP_READ, 0)}));
+    CHECK_OK(graph().Finalize(nullptr));
+  }
+
+ private:
+  const Tensor* Add(const char* name, Qnn_TensorType_t type, int seed) {
+    Tensor t;
+    t.name = name;
+    t.type = type;
+    t.dtype = QNN_DATATYPE_FLOAT_32;
+    t.shape = {16, 16};
+    if (type == QNN_TENSOR_TYPE_STATIC) {
+      t.data = AlignedBytes::Make(t.bytes());
+      for (int i = 0; i < 256; ++i)
+        static_cast<float*>(t.data->data())[i] = static_cast<float>(i * seed % 17 - 8) * 0.1f;
+    }
+    return TestGraph::Add(std::move(t));
+  }
+};
+
+// Records of the packed weights: node, input, layout, offset, size.
+struct PackedRecord {
+  size_t at, bytes;
+};
+std::vector<PackedRecord> PackedRecords(const Bytes& bytes, const Plan& plan) {
+  std::vector<PackedRecord> found;
+  auto from = bytes.begin() + kBinaryHeaderSize;
+  for (const PackedWeight& packed : plan.packed()) {
+    ByteWriter fields;
+    fields.Put(packed.node);
+    fields.Put(packed.input);
+    fields.Text(packed.layout);
+    const Bytes pattern = fields.Take();
+    from = std::search(from, bytes.end(), pattern.begin(), pattern.end());
+    if (!CHECK(from != bytes.end())) return {};
+    found.push_back({static_cast<size_t>(from - bytes.begin()), pattern.size() + 16});
+  }
+  return found;
+}
+
+TEST(packed_weights_go_to_their_nodes_in_any_order) {
+  TwoProducts products;
+  const Bytes sound = Written({&products.graph()});
+  Status status;
+  const auto wanted = Results(&products.graph(), &status);
+  CHECK_OK(status);
+  const std::vector<PackedRecord> records = PackedRecords(sound, *products.graph().plan());
+  REQUIRE(records.size() == 2 && records[0].bytes == records[1].bytes);
+  REQUIRE(CHECK_EQ(records[1].at, records[0].at + records[0].bytes));
+  Bytes swapped = sound;
+  std::rotate(swapped.begin() + static_cast<ptrdiff_t>(records[0].at),
+              swapped.begin() + static_cast<ptrdiff_t>(records[1].at),
+              swapped.begin() + static_cast<ptrdiff_t>(records[1].at + records[1].bytes));
+  CHECK(swapped != sound);
+  Sum(&swapped);
+  auto view = BinaryView::Open(swapped.data(), swapped.size());
+  REQUIRE(view.ok());
+  std::unique_ptr<Graph> graph = Loaded(*view, 0, &status);
+  REQUIRE(CHECK_OK(status));
+  CHECK(Results(graph.get(), &status) == wanted);
+  CHECK_OK(status);
+}
+
+TEST(packed_weights_of_no_node_or_input_are_refused) {
+  TwoProducts products;
+  const Bytes sound = Written({&products.graph()});
+  const std::vector<PackedRecord> records = PackedRecords(sound, *products.graph().plan());
+  REQUIRE(records.size() == 2);
+  const auto other = QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES;
+  const struct {
+    size_t field;
+    uint32_t value;
+    ErrorCode code;
+    const char* words;
+  } cases[] = {{0, 2, QNN_CONTEXT_ERROR_CREATE_FROM_BINARY, "is for node 2, and there are 2"},
+               {0, ~0u, QNN_CONTEXT_ERROR_CREATE_FROM_BINARY, "is for node 4294967295"},
+               {0, 0, other, "none for input 1"},
+               {4, 0, other, "none for input 1"},
+               {4, ~0u, other, "none for input 1"}};
+  for (const auto& c : cases) {
+    Bytes bytes = sound;
+    Set(&bytes, records[1].at + c.field, c.value);
+    Sum(&bytes);
+    const Status status = LoadAndRun(bytes.data(), bytes.size(), false);
+    const bool good =
+        status.code() == c.code && status.message().find(c.words) != std::string::npos;
+    if (!CHECK(good)) {
+      std::fprintf(stderr, "  field at +%zu = %u: %u %s\n", c.field, c.value,
+                   static_cast<uint32_t>(status.code()), status.message().c_str());
+    }
+  }
+}
+
 TEST(an_input_has_an_id_a_name_and_its_type) {
   Sample one("one", true);
   const Bytes sound = Written({&one.graph()});

@@ -15,7 +15,7 @@
 
 namespace qnnrt {
 
-inline constexpr uint32_t kBinaryFormat = 1;
+inline constexpr uint32_t kBinaryFormat = 2;
 inline constexpr uint64_t kBinaryHeaderSize = 256;
 inline constexpr uint64_t kBinaryBlobAlignment = 64;    // of every weight blob in its section
 inline constexpr uint64_t kBinaryPageAlignment = 4096;  // of every graph's weights in the binary

@@ -345,13 +345,20 @@ class NodeReader {
   }
 
   Status ReadPacked() {
-    const uint32_t count = in_.Count(20);
+    const uint32_t count = in_.Count(28);
     for (uint32_t i = 0; i < count; ++i) {
       PackedWeight packed;
+      packed.node = in_.Get<uint32_t>();
+      packed.input = in_.Get<uint32_t>();
       packed.layout = in_.Text();
       const uint64_t offset = in_.Get<uint64_t>();
       const uint64_t size = in_.Get<uint64_t>();
       if (!in_.ok()) return DamagedBinary("its list of packed weights ends too soon");
+      if (packed.node >= result_.graph.nodes.size()) {
+        return DamagedBinary("packed weight " + std::to_string(i) + " is for node " +
+                             std::to_string(packed.node) + ", and there are " +
+                             std::to_string(result_.graph.nodes.size()));
+      }
       QNNRT_ASSIGN_OR_RETURN(packed.bytes,
                              Weights("packed weight " + std::to_string(i), offset, size));
       result_.packed.push_back(std::move(packed));

@@ -122,6 +122,8 @@ void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
   out->Bytes(written.data(), written.size());
   out->Put(static_cast<uint32_t>(plan.packed().size()));
   for (const PackedWeight& packed : plan.packed()) {
+    out->Put(packed.node);
+    out->Put(packed.input);
     out->Text(packed.layout);
     out->Put(blobs->Add(packed.bytes.get()));
     out->Put(static_cast<uint64_t>(packed.bytes->size()));

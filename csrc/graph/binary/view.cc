@@ -284,7 +284,7 @@ Result<BinaryView> BinaryView::Open(const void* data, uint64_t size) {
   QNNRT_RETURN_IF_ERROR(CheckSizes(h, Field<uint64_t>(bytes, At::kMetadataOffset), size));
   if (Field<uint32_t>(bytes, At::kHeaderSize) != kBinaryHeaderSize ||
       Field<uint32_t>(bytes, At::kFlags) != 0) {
-    return DamagedBinary("its header has fields that format 1 does not know");
+    return DamagedBinary("its header has fields that this format does not know");
   }
   const uint8_t* metadata = bytes + kBinaryHeaderSize;
   if (Crc32c(metadata, h.metadata_size) != Field<uint32_t>(bytes, At::kMetadataChecksum))

@@ -188,11 +188,11 @@ Status PackedConv::Init(const Node& node, const KernelOptions& options) {
   if (!zeros_) return OutOfMemory();
   std::memset(zeros_->data(), 0, zeros_->size());
   if (!node.inputs[1]->is_static()) return {};
-  QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, PackedBytes(), Layout(), [&](void* packed) {
-                           Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(packed),
-                                Threads(1));
-                           return Status::Ok();
-                         }));
+  QNNRT_ASSIGN_OR_RETURN(
+      packed_, PackWeights(options, 1, PackedBytes(), Layout(), [&](void* packed) {
+        Pack(node.inputs[1]->data_as<float>(), static_cast<float*>(packed), Threads(1));
+        return Status::Ok();
+      }));
   return {};
 }
 

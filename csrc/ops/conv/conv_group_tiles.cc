@@ -124,7 +124,7 @@ class ConvGroupTiles final : public Kernel {
     const size_t bytes = BlocksOf(g_) * taps * depth_tiles_ * kTileElements * sizeof(uint16_t);
     const std::string layout = "groups of " + std::to_string(depth) + " in " +
                                std::to_string(depth_tiles_) + " tiles of a tap";
-    QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, bytes, layout, fill));
+    QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, 1, bytes, layout, fill));
     return {};
   }
 

@@ -103,9 +103,9 @@ class ConvWinograd final : public Kernel {
       return Status::Ok();
     };
     const std::string op = "convolution of " + std::to_string(groups) + " groups by F(2x2, 3x3)";
-    QNNRT_ASSIGN_OR_RETURN(packed_,
-                           PackWeights(options, kWinogradValues * groups * Matrix() * sizeof(float),
-                                       PanelLayout(op, depth_, columns_), fill));
+    QNNRT_ASSIGN_OR_RETURN(
+        packed_, PackWeights(options, 1, kWinogradValues * groups * Matrix() * sizeof(float),
+                             PanelLayout(op, depth_, columns_), fill));
     return {};
   }
 

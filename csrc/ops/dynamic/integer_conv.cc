@@ -27,7 +27,7 @@ class IntegerConv2d final : public Kernel {
     const size_t bytes =
         static_cast<size_t>(g.group) * kernel->filters_ * kernel->depth_ * sizeof(int16_t);
     QNNRT_ASSIGN_OR_RETURN(kernel->packed_,
-                           PackWeights(options, bytes, "filters of INT_16 as rows", pack));
+                           PackWeights(options, 1, bytes, "filters of INT_16 as rows", pack));
     return KernelPtr(std::move(kernel));
   }
 

@@ -33,7 +33,7 @@ class IntegerMatMul final : public Kernel {
       return Status::Ok();
     };
     QNNRT_ASSIGN_OR_RETURN(kernel->packed_,
-                           PackWeights(options, kernel->WidenedB(), "columns of INT_16", pack));
+                           PackWeights(options, 1, kernel->WidenedB(), "columns of INT_16", pack));
     return KernelPtr(std::move(kernel));
   }
 

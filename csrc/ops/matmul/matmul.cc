@@ -116,7 +116,7 @@ class MatMul final : public Kernel {
         return Status::Ok();
       };
       QNNRT_ASSIGN_OR_RETURN(kernel->packed_,
-                             PackWeights(options, kernel->b_matrices_ * floats * sizeof(float),
+                             PackWeights(options, 1, kernel->b_matrices_ * floats * sizeof(float),
                                          PanelLayout("MatMul", g.k, g.n), pack));
     }
     return KernelPtr(std::move(kernel));

@@ -254,7 +254,7 @@ Status PrimitiveKernel::Pack(const Arg& arg, const Problem& problem,
   };
   KernelOptions options;
   options.weights = problem.weights;
-  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes, PackWeights(options, size, layout, fill));
+  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes, PackWeights(options, arg.index, size, layout, fill));
   // The primitive only reads it.
   void* data = const_cast<void*>(bytes->data());
   QNNRT_RETURN_IF_ERROR(AddMemory(arg.id, wanted, data).status());

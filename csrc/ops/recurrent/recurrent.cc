@@ -51,8 +51,9 @@ Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
     PackAll({rows, 1, k_}, k_, n_, static_cast<float*>(packed), Threads(1));
     return Status::Ok();
   };
-  QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, PackedFloats(k_, n_) * sizeof(float),
-                                              PanelLayout("gates", k_, n_), pack));
+  QNNRT_ASSIGN_OR_RETURN(packed_,
+                         PackWeights(options, inputs_[0], PackedFloats(k_, n_) * sizeof(float),
+                                     PanelLayout("gates", k_, n_), pack));
   return Status::Ok();
 }
 

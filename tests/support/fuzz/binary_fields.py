@@ -185,6 +185,8 @@ def _nodes(reader: _Reader, graph: GraphFields, tensors: list[tuple[int, int]]) 
     for _ in range(reader.count("nodes")):
         graph.work += reader.node(tensors)
     for _ in range(reader.count("packed weights")):
+        reader.get("I", "node number")
+        reader.get("I", "input number")
         reader.text("layout")
         reader.get("Q", "offset in the weights")
         reader.get("Q", "size")

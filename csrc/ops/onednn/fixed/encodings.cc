@@ -199,9 +199,9 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
     }
     return Status::Ok();
   };
-  QNNRT_ASSIGN_OR_RETURN(
-      SharedBytes addends,
-      PackWeights(options, channels * sizeof(float), "addends of integer sums as FLOAT_32", fill));
+  QNNRT_ASSIGN_OR_RETURN(SharedBytes addends,
+                         PackWeights(options, 2, channels * sizeof(float),
+                                     "addends of integer sums as FLOAT_32", fill));
   integers->constants.push_back(
       {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(addends)});
 
@@ -233,9 +233,9 @@ Status KeepEncodings(const Node& node, const KernelOptions& options, int32_t wei
     }
     return Status::Ok();
   };
-  QNNRT_ASSIGN_OR_RETURN(
-      SharedBytes addends,
-      PackWeights(options, columns * sizeof(float), "addends of integer sums as FLOAT_32", fill));
+  QNNRT_ASSIGN_OR_RETURN(SharedBytes addends,
+                         PackWeights(options, 2, columns * sizeof(float),
+                                     "addends of integer sums as FLOAT_32", fill));
   integers->constants.push_back(
       {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(addends)});
   return Status::Ok();

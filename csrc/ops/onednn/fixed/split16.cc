@@ -287,7 +287,7 @@ Status Split16::Constants(const Node& node, const KernelOptions& options,
     }
     return Status::Ok();
   };
-  QNNRT_ASSIGN_OR_RETURN(constants_, PackWeights(options, 2 * channels * sizeof(double),
+  QNNRT_ASSIGN_OR_RETURN(constants_, PackWeights(options, 2, 2 * channels * sizeof(double),
                                                  "constants and factors of 16-bit sums", fill));
   return Status::Ok();
 }
