@@ -11,7 +11,8 @@ import pytest
 from test_precision import chain
 
 import qnnrt
-from qnnrt.model import Model, Node
+from qnnrt.model import Model, Node, Quantization, Tensor
+from support.toy import tensors
 
 OWN = pytest.mark.parametrize("backend", ["cpu", "htp"])
 
@@ -110,3 +111,54 @@ def test_an_input_of_a_product_is_converted_once() -> None:
     )  # fmt: skip
     with qnnrt.Session(model, precision="bfloat16") as s:
         assert steps(s)["Cast"] == 1
+
+
+#: Numbers that half precision has others for: an op between the client's floats and other numbers,
+#: the tensor of these, and both, which are those of the vendor's simulator.
+CONVERSIONS = {
+    "Cast": (np.dtype(np.int32), None, [2049.0, 40001.0, -7.0], [2049, 40001, -7]),
+    "Quantize": (np.dtype(np.uint16), Quantization(0.001, 0), [4.9951, 9.9951], [4995, 9995]),
+    "Convert": (np.dtype(np.uint16), Quantization(0.001, 0), [4.9951, 9.9951], [4995, 9995]),
+}
+
+
+@OWN
+@pytest.mark.parametrize("op", CONVERSIONS)
+def test_half_precision_reads_and_writes_the_clients_numbers_as_they_are(
+    op: str, backend: str
+) -> None:
+    dtype, quantization, floats, others = CONVERSIONS[op]
+    real, whole = np.array([floats], np.float32), np.array([others], dtype)
+    f32, shape = np.dtype(np.float32), real.shape
+    model = Model(
+        "borders",
+        tensors(
+            Tensor("x", shape, f32),
+            Tensor("n", shape, dtype, quantization=quantization),
+            Tensor("to", shape, dtype, quantization=quantization),
+            Tensor("half", shape, f32),
+            Tensor("from", shape, f32),
+        ),
+        [
+            Node("to", op, ["x"], ["to"]),
+            Node("abs", "ElementWiseAbs", ["x"], ["half"]),
+            Node("from", {"Quantize": "Dequantize"}.get(op, op), ["n"], ["from"]),
+        ],
+        ["x", "n"],
+        ["to", "half", "from"],
+    )
+    with qnnrt.Session(model, backend, precision="float16") as s:
+        found = s.run({"x": real, "n": whole})
+    np.testing.assert_array_equal(found["to"], whole)
+    np.testing.assert_allclose(found["from"], whole * (0.001 if quantization else 1), rtol=1e-6)
+    # Others that read the same input get it in half precision.
+    np.testing.assert_array_equal(found["half"], np.abs(real.astype(np.float16)))
+
+
+@OWN
+def test_half_precision_takes_truths_of_halves(backend: str) -> None:
+    model = chain(Node("cast", "Cast", ["x"], ["y"]), x=(1, 3), y=(1, 3))
+    model.tensors["y"] = Tensor("y", (1, 3), np.dtype(np.bool_))
+    with qnnrt.Session(model, backend, precision="float16") as s:
+        y = s.run({"x": np.array([[1e-9, 0, 1]], np.float32)})["y"]
+    np.testing.assert_array_equal(y, [[False, False, True]])

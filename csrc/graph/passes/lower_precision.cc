@@ -20,6 +20,16 @@ bool PassesOn(const OpDef& def) {
   return (def.flags & (OpDef::kInPlace | OpDef::kMoves | OpDef::kAlias | OpDef::kConverts)) != 0;
 }
 
+// Turns the client's FLOAT_32 into integers or fixed-point numbers, or back: a device does that on
+// the numbers as they are. (Truths it takes of halves.)
+bool ConvertsAtBorder(const Node& node, const OpDef& def) {
+  if ((def.flags & OpDef::kConverts) == 0 || node.inputs.size() != 1 || !node.HasOutput(0))
+    return false;
+  const Tensor *in = node.inputs[0], *out = node.outputs[0];
+  return IsFloat(in->dtype) != IsFloat(out->dtype) && out->dtype != QNN_DATATYPE_BOOL_8 &&
+         ((IsFloat32(in) && in->is_input()) || (IsFloat32(out) && out->is_output()));
+}
+
 // Whether an op takes and gives floats of 16 bits at a port: those of clients do, some that passes
 // make do not. What is added behind a result is as the result.
 bool IsNarrowPort(const PortSpec& port) { return (port.types & types::kFloat) != types::kF32; }
@@ -116,7 +126,7 @@ class Lowering {
 
   Status Lower(Node node) {
     const OpDef& def = DefOf(node);
-    if (Kept(node)) {
+    if (Kept(node) || (device_ && ConvertsAtBorder(node, def))) {
       graph_->nodes.push_back(std::move(node));
       return Status::Ok();
     }
