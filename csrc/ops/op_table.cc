@@ -45,9 +45,8 @@ std::string PortText(const PortSpec& port, const char* kind, size_t i, const Ten
   return std::string(kind) + " " + std::to_string(i) + " (" + port.name + ") '" + tensor.name + "'";
 }
 
-// converts: whether the op itself checks what may lie beside a fixed-point input.
-Status CheckPort(const Node& node, const PortSpec& port, bool converts, const char* kind, size_t i,
-                 const Tensor& tensor) {
+Status CheckPort(const Node& node, const OpDef& def, const PortSpec& port, const char* kind,
+                 size_t i, const Tensor& tensor) {
   const std::string where = PortText(port, kind, i, tensor);
   const TypeSet bit = TypeBit(tensor.dtype);
   const TypeSet allowed = AcceptedTypes(port);
@@ -58,7 +57,10 @@ Status CheckPort(const Node& node, const PortSpec& port, bool converts, const ch
   }
   if (port.same_type_as >= 0 && node.HasInput(static_cast<size_t>(port.same_type_as))) {
     const Tensor& other = *node.inputs[static_cast<size_t>(port.same_type_as)];
-    const bool fits = IsFixed(other.dtype) && (converts || IsFixed(tensor.dtype));
+    // Ops that convert check themselves what may lie beside a fixed-point input.
+    const bool converts = (def.flags & OpDef::kConverts) != 0;
+    const bool fits = (IsFixed(other.dtype) && (converts || IsFixed(tensor.dtype))) ||
+                      (HasFixedWeights(node, def) && &tensor == node.inputs[1]);
     if (other.dtype != tensor.dtype && !fits) {
       return Invalid("%s has type %s; it must be %s, the type of input %d '%s'", where.c_str(),
                      DataTypeName(tensor.dtype), DataTypeName(other.dtype), port.same_type_as,
@@ -83,7 +85,7 @@ Status CheckPort(const Node& node, const PortSpec& port, bool converts, const ch
   return Status::Ok();
 }
 
-Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, bool converts,
+Status CheckPorts(const Node& node, const OpDef& def, const std::vector<PortSpec>& ports,
                   const char* kind, const std::vector<const Tensor*>& tensors) {
   const bool variadic = !ports.empty() && ports.back().count == PortSpec::kVariadic;
   if (tensors.size() > ports.size() && !variadic) {
@@ -96,7 +98,7 @@ Status CheckPorts(const Node& node, const std::vector<PortSpec>& ports, bool con
       if (port.count == PortSpec::kOptional) continue;
       return Invalid("%s %zu (%s) is missing", kind, i, port.name);
     }
-    QNNRT_RETURN_IF_ERROR(CheckPort(node, port, converts, kind, i, *tensor));
+    QNNRT_RETURN_IF_ERROR(CheckPort(node, def, port, kind, i, *tensor));
   }
   return Status::Ok();
 }
@@ -267,9 +269,8 @@ bool IsDeclaredAs(const OpDef& def, const Shape& declared, const Shape& inferred
 
 Status Validate(Node* checked, const OpDef& def) {
   const Node& node = *checked;
-  const bool converts = (def.flags & OpDef::kConverts) != 0;
-  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.inputs, converts, "input", node.inputs));
-  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def.outputs, converts, "output", node.outputs));
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def, def.inputs, "input", node.inputs));
+  QNNRT_RETURN_IF_ERROR(CheckPorts(node, def, def.outputs, "output", node.outputs));
   QNNRT_RETURN_IF_ERROR(CheckParams(node, def));
   Complete(checked, def);
   QNNRT_RETURN_IF_ERROR(CheckFixedPoint(node, def));

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qnnrt.model import Quantization
 from support.gpu.cases import against_cpu, normal, one_backend  # noqa: F401
 from support.gpu.opencl import opencl_is_up  # noqa: F401
 from support.one_node import Case, case
@@ -82,3 +83,11 @@ def test_what_is_behind_a_product_is_done_by_its_kernel() -> None:
         for op in ("Relu", "Tanh", "Sigmoid")
     ]
     against_cpu(*cases, terms=33)
+
+
+def test_weights_in_fixed_point_are_the_numbers_that_they_stand_for() -> None:
+    codes = np.arange(-40, 40, dtype=np.int8).reshape(5, 16)
+    scales = Quantization(np.geomspace(0.01, 0.1, 5).astype(np.float32), np.zeros(5, int), axis=0)
+    for dtype in (np.float32, np.float16):
+        args: Any = [normal(3, 16, dtype=dtype), codes], [(3, 5)]
+        against_cpu(case("FullyConnected", *args, static=(1,), encodings={"in1": scales}), terms=16)

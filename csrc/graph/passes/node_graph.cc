@@ -141,6 +141,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   constexpr PassLevel kConstants = PassLevel::kConstants, kPortable = PassLevel::kPortable;
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "widen weights", [&](int* n) { return WidenWeights(graph, threads, n); }));
   // Before constants are folded: it reads weights as they are, in bytes.
   QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse dynamic quantization",
                             [&](int* n) { return FuseDynamic(graph, n); }));

@@ -91,6 +91,8 @@ Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
 // The results of a node of which all inputs are static.
 Status EvaluateNode(const Node& node, const Threads& threads,
                     std::vector<std::shared_ptr<AlignedBytes>>* results);
+Status WidenWeights(NodeGraph* graph, const Threads& threads,
+                    int* changes);  // of fixed-point numbers, that multiply floats
 Status FuseDynamic(NodeGraph* graph,
                    int* changes);  // dynamic quantization into products of bytes
 Status MergeConversions(NodeGraph* graph,

@@ -11,13 +11,14 @@ Status Refused(const char* format, Args... args) {
   return Error(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, format, args...);
 }
 
-// The first tensor of the node that stands for real numbers in one of these types.
-const Tensor* FirstReal(const Node& node, const OpDef& def, TypeSet types) {
-  const auto find = [types](const std::vector<const Tensor*>& tensors,
-                            const std::vector<PortSpec>& ports) -> const Tensor* {
+// The first tensor of the node, but for this one, that stands for real numbers in one of these
+// types.
+const Tensor* FirstReal(const Node& node, const OpDef& def, TypeSet types, const Tensor* but) {
+  const auto find = [types, but](const std::vector<const Tensor*>& tensors,
+                                 const std::vector<PortSpec>& ports) -> const Tensor* {
     for (size_t i = 0; i < tensors.size() && !ports.empty(); ++i) {
       const PortSpec& port = ports[std::min(i, ports.size() - 1)];
-      if (tensors[i] != nullptr && (port.types & types::kF32) != 0 &&
+      if (tensors[i] != nullptr && tensors[i] != but && (port.types & types::kF32) != 0 &&
           (TypeBit(tensors[i]->dtype) & types) != 0) {
         return tensors[i];
       }
@@ -46,6 +47,12 @@ Status CheckBias(const Tensor& bias) {
 
 }  // namespace
 
+bool HasFixedWeights(const Node& node, const OpDef& def) {
+  return def.sums_products() && node.HasInput(0) && node.HasInput(1) &&
+         IsFloat(node.inputs[0]->dtype) && IsFixed(node.inputs[1]->dtype) &&
+         node.inputs[1]->type == QNN_TENSOR_TYPE_STATIC;
+}
+
 Status CheckFixedPoint(const Node& node, const OpDef& def) {
   bool any = false;
   for (const auto* tensors : {&node.inputs, &node.outputs}) {
@@ -57,8 +64,9 @@ Status CheckFixedPoint(const Node& node, const OpDef& def) {
     }
   }
   if (!any || (def.flags & OpDef::kConverts) != 0) return Status::Ok();
-  const Tensor* fixed = FirstReal(node, def, types::kFixed);
-  const Tensor* real = FirstReal(node, def, types::kFloat | types::kF64);
+  const Tensor* weights = HasFixedWeights(node, def) ? node.inputs[1] : nullptr;
+  const Tensor* fixed = FirstReal(node, def, types::kFixed, weights);
+  const Tensor* real = FirstReal(node, def, types::kFloat | types::kF64, weights);
   if (fixed != nullptr && real != nullptr) {
     return Refused(
         "'%s' is %s and '%s' is %s; use floats or fixed-point numbers throughout, with "
@@ -66,7 +74,7 @@ Status CheckFixedPoint(const Node& node, const OpDef& def) {
         fixed->name.c_str(), DataTypeName(fixed->dtype), real->name.c_str(),
         DataTypeName(real->dtype));
   }
-  if (!def.sums_products()) return Status::Ok();
+  if (!def.sums_products() || weights != nullptr) return Status::Ok();
   QNNRT_RETURN_IF_ERROR(CheckOneScale(*node.inputs[0]));
   if (!node.inputs[1]->is_static() && node.inputs[1]->type != QNN_TENSOR_TYPE_STATIC)
     QNNRT_RETURN_IF_ERROR(CheckOneScale(*node.inputs[1]));

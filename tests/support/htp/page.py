@@ -51,6 +51,9 @@ way, or that its own error carried it over a boundary.
 - The bias of a product is SFIXED_POINT_32 with offset 0, of any scale. The simulator counts it in
   products (the scale of the input times that of the weights), rounded towards zero; along an axis
   it takes the integers for products, whatever the scales say. Here the real number is added.
+- Constant weights of SFIXED_POINT_8 with a scale for each channel under FLOAT_16 activations (of
+  Conv2d, FullyConnected and MatMul), with no bias or one of FLOAT_16. Here of any fixed-point type,
+  under any floats, in every op that sums products.
 - 4-bit weights come as SFIXED_POINT_8 or UFIXED_POINT_8 with a bit width of 4; tensors of the type
   SFIXED_POINT_4 are refused (7004). Here both run.
 - Pad takes its constant as an INT_32, an integer in the input's encoding, or as a FLOAT_32, a real
