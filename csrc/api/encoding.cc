@@ -26,11 +26,27 @@ Status CheckAxis(int32_t axis, const Tensor& tensor) {
                          std::to_string(tensor.shape.size()));
 }
 
+// Whether the scales are those of each group of a bias. A transposed convolution's weights have one
+// for each output of a group, and clients give its bias the same ones.
+bool RepeatsInGroups(const Tensor& tensor, uint32_t count) {
+  return tensor.dtype == QNN_DATATYPE_SFIXED_POINT_32 && tensor.shape.size() == 1 && count != 0 &&
+         tensor.shape[0] % count == 0;
+}
+
+// As many pairs as the axis has indices.
+void FillAxis(Quantization* q, uint32_t size) {
+  const size_t count = q->scales.size();
+  for (size_t i = count; i < size; ++i) {
+    q->scales.push_back(q->scales[i - count]);
+    q->offsets.push_back(q->offsets[i - count]);
+  }
+}
+
 // An axis of the tensor, and as many pairs as it has indices.
 Status SetAxis(int32_t axis, uint32_t count, bool there, Tensor* tensor) {
   QNNRT_RETURN_IF_ERROR(CheckAxis(axis, *tensor));
   const uint32_t size = tensor->shape[static_cast<size_t>(axis)];
-  if (count != size) {
+  if (count != size && !RepeatsInGroups(*tensor, count)) {
     return Bad(*tensor, "its quantization has " + std::to_string(count) + " scales along axis " +
                             std::to_string(axis) + ", which has size " + std::to_string(size));
   }
@@ -148,6 +164,7 @@ Status ReadEncoding(const Qnn_QuantizeParams_t& params, Tensor* tensor) {
       const Qnn_AxisScaleOffset_t& e = params.axisScaleOffsetEncoding;
       QNNRT_RETURN_IF_ERROR(SetAxis(e.axis, e.numScaleOffsets, e.scaleOffset != nullptr, tensor));
       AddPairs(e.scaleOffset, e.numScaleOffsets, &q);
+      FillAxis(&q, tensor->shape[static_cast<size_t>(e.axis)]);
       return Status::Ok();
     }
     case QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET: {
@@ -157,6 +174,7 @@ Status ReadEncoding(const Qnn_QuantizeParams_t& params, Tensor* tensor) {
       q.scales.assign(e.scales, e.scales + e.numElements);
       q.offsets.assign(e.numElements, 0);
       if (e.offsets != nullptr) q.offsets.assign(e.offsets, e.offsets + e.numElements);
+      FillAxis(&q, tensor->shape[static_cast<size_t>(e.axis)]);
       return SetBitwidth(e.bitwidth, tensor);
     }
     case QNN_QUANTIZATION_ENCODING_BLOCK:

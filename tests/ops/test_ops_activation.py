@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from qnnrt.errors import QnnError
+from qnnrt.model import Quantization
 from support import reference
-from support.one_node import run_op
+from support.one_node import KERNELS, run_op
 
 # Values to try: dense in the middle, ends of what float can say, and what is no number.
 X = np.concatenate([
@@ -128,6 +129,23 @@ def test_prelu_slopes_broadcast_to_the_input(slope: tuple[int, ...], dtype: str)
     np.testing.assert_allclose(
         got, reference.of("Prelu", [x, s]).astype(dtype), rtol=2e-3 if dtype[5:] == "16" else 0
     )
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("static", [(), (1,)])
+def test_prelu_slopes_of_dim_1_are_those_of_channels_first(static: Any, kernels: str) -> None:
+    """As clients ask for the node that put channels last only then."""
+    x = np.random.default_rng(3).standard_normal((2, 5, 4, 3)).astype(np.float32)
+    slopes = np.linspace(-1, 2, 5, dtype=np.float32)
+    (y,) = run_op("Prelu", [x, slopes], [x.shape], static=static, kernels=kernels)
+    np.testing.assert_array_equal(y, np.where(x < 0, x * slopes[:, None, None], x))
+    codes = (x[..., :1] * 20).astype(np.int8)
+    encodings = dict.fromkeys(("in0", "out0"), Quantization(0.05, 0))
+    encodings["in1"] = Quantization(np.full(5, 0.25, np.float32), np.zeros(5, np.int32), axis=0)
+    fixed = [codes, np.arange(5, dtype=np.int8)]
+    (y,) = run_op("Prelu", fixed, [codes.shape], static=(1,), encodings=encodings, kernels=kernels)
+    wanted = np.where(codes < 0, codes * np.arange(5)[:, None, None] / 4, codes)
+    np.testing.assert_array_equal(y, np.clip(np.rint(wanted), -128, 127))
 
 
 @pytest.mark.parametrize(

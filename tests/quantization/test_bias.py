@@ -15,7 +15,7 @@ from support.htp import cases as htp_cases
 from support.htp.process import run_cases
 from support.htp.spec import Act, Bias, Spec, Weight
 from support.htp.sweep import DEVICE, Trial, compare, trial_of
-from support.one_node import KERNELS, Outcome, graph_options, outcome
+from support.one_node import KERNELS, Outcome, graph_options, outcome, run_op
 from support.vendor import vendor_library
 
 #: Of the bias, in those of input x weight.
@@ -157,3 +157,40 @@ def test_no_other_tensor_has_the_scale_0() -> None:
         y = graph.add_tensor("y", (6,), np.float32, type="app_read")
         with pytest.raises(QnnError, match="scale is 0"):
             graph.add_node("n", "Dequantize", [x], [y])
+
+
+def transposed(scales: np.ndarray) -> np.ndarray:
+    """A transposed convolution of two groups of three outputs, whose bias has these scales."""
+
+    def along(values: np.ndarray, axis: int) -> Quantization:
+        return Quantization(values.astype(np.float32), np.zeros(len(values), np.int32), axis=axis)
+
+    x = np.array([1, 1, 1, 2, 2, 2], np.uint8).reshape(1, 1, 1, 6)
+    weights = np.full((1, 1, 6, 3), 10, np.int8)
+    bias = np.array([100, 100, 100, 200, 200, 200], np.int32)
+    params = {"stride": np.ones(2, np.uint32), "pad_amount": np.zeros((2, 2), np.uint32)}
+    encodings = {
+        "in0": Quantization(0.5, 0),
+        "in1": along(np.array([0.1, 0.2, 0.4]), 3),
+        "in2": along(scales, 0),
+        "out0": Quantization(0.5, 0),
+    }
+    (y,) = run_op(
+        "TransposeConv2d",
+        [x, weights, bias],
+        [x.shape],
+        params | {"group": np.uint32(2)},
+        static=(1, 2),
+        encodings=encodings,
+    )
+    return y.ravel()
+
+
+def test_scales_of_one_group_are_those_of_every_group() -> None:
+    """As a transposed convolution's weights have them, and clients give them to its bias."""
+    scales = np.array([0.05, 0.1, 0.2])
+    wanted = np.repeat([1, 2], 3) * (np.tile([1.5, 3, 6], 2) + np.tile([5.0, 10, 20], 2))
+    for given in (scales, np.tile(scales, 2)):
+        np.testing.assert_array_equal(transposed(given), wanted * 2)
+    with pytest.raises(TensorError, match="4 scales along axis 0, which has size 6"):
+        transposed(np.full(4, 0.05))

@@ -92,7 +92,8 @@ Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
 Status EvaluateNode(const Node& node, const Threads& threads,
                     std::vector<std::shared_ptr<AlignedBytes>>* results);
 Status WidenWeights(NodeGraph* graph, const Threads& threads,
-                    int* changes);  // of fixed-point numbers, that multiply floats
+                    int* changes);                   // of fixed-point numbers, that multiply floats
+Status ShapeSlopes(NodeGraph* graph, int* changes);  // of channels first, to broadcast
 Status FuseDynamic(NodeGraph* graph,
                    int* changes);  // dynamic quantization into products of bytes
 Status MergeConversions(NodeGraph* graph,

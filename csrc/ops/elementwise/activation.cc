@@ -236,7 +236,7 @@ Status InferPrelu(const Node& node, std::vector<Shape>* outputs) {
   const Shape &x = node.inputs[0]->shape, &slope = node.inputs[1]->shape;
   (*outputs)[0] = x;
   Shape both;
-  if (BroadcastShape(x, slope, &both) && both == x) return {};
+  if ((BroadcastShape(x, slope, &both) && both == x) || HasSlopesOfChannelsFirst(node)) return {};
   return Invalid("slopes of shape %s do not broadcast to the input's %s", ShapeText(slope).c_str(),
                  ShapeText(x).c_str());
 }
@@ -262,6 +262,13 @@ Result<KernelPtr> MakePrelu(const Node& node, const KernelOptions&) {
 
 const ActivationDef& DefOf(Activation activation) {
   return Table()[static_cast<size_t>(activation)];
+}
+
+bool HasSlopesOfChannelsFirst(const Node& node) {
+  if (node.type != QNN_OP_PRELU || !node.HasInput(0) || !node.HasInput(1)) return false;
+  const Shape &x = node.inputs[0]->shape, &slope = node.inputs[1]->shape;
+  return x.size() > 2 && slope.size() == 1 && slope[0] == x[1] && slope[0] != x.back() &&
+         slope[0] != 1;
 }
 
 OpList ActivationOps() {

@@ -32,4 +32,9 @@ struct ActivationDef {
 
 const ActivationDef& DefOf(Activation activation);
 
+// Whether a Prelu has one slope for each index of dim 1, and they do not broadcast as they lie.
+// That is what a client has that asks for nodes before it puts channels last
+// (passes/shape_slopes.cc).
+bool HasSlopesOfChannelsFirst(const Node& node);
+
 }  // namespace qnnrt
