@@ -3,184 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from ..dtypes import is_float
 from .graph import Edge, Op, Shape
+from .norm_algebra import Norm, norms_in
 from .rewriting import Graph
 from .shorthand import u32
 
-_MULTIPLY, _ADD, _SUBTRACT = "ElementWiseMultiply", "ElementWiseAdd", "ElementWiseSubtract"
-_DIVIDE, _POWER, _ROOT = "ElementWiseDivide", "ElementWisePower", "ElementWiseSquareRoot"
+_MULTIPLY, _ADD, _DIVIDE = "ElementWiseMultiply", "ElementWiseAdd", "ElementWiseDivide"
 
 
 # ---- (x - mean) / sqrt(variance + epsilon), and its kin -----------------------------------------
-
-
-class _Match:
-    """What one normalization was found to be made of."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.ops: list[Op] = []
-
-    def made(self, edge: Edge | None, *types: str) -> Op | None:
-        """The operation of one of these types that gives `edge`; it belongs to the match."""
-        op = None if edge is None else self.graph.producer.get(edge)
-        if op is None or op.type not in types:
-            return None
-        if not any(op is found for found in self.ops):
-            self.ops.append(op)
-        return op
-
-    def is_closed(self, result: Edge) -> bool:
-        """Whether nothing but the match needs what lies inside, and nothing there is rounded."""
-        ids = {id(op) for op in self.ops}
-        for op in self.ops:
-            for edge in (*op.inputs, *op.outputs):
-                if edge is not None and edge.quantization is not None:
-                    return False
-            for edge in op.outputs:
-                if edge is None or edge is result:
-                    continue
-                if edge in self.graph.outputs:
-                    return False
-                if any(id(user) not in ids for user in self.graph.consumers.get(edge, [])):
-                    return False
-        return True
-
-
-def _number(edge: Edge | None) -> float | None:
-    if edge is None or edge.data is None or edge.data.size != 1 or edge.quantization is not None:
-        return None
-    return float(edge.data.reshape(-1)[0])
-
-
-def _is(edge: Edge | None, value: float) -> bool:
-    found = _number(edge)
-    return found is not None and math.isclose(found, value, rel_tol=1e-6)
-
-
-def _with_number(op: Op | None) -> tuple[Edge, float] | None:
-    """The other operand and the number, of an operation on a tensor and a number."""
-    if op is None or len(op.inputs) != 2:
-        return None
-    for edge, other in (op.inputs, op.inputs[::-1]):
-        found = _number(other)
-        if found is not None and edge is not None and edge.data is None:
-            return edge, found
-    return None
-
-
-def _reduced(match: _Match, edge: Edge | None, type_: str) -> tuple[Edge, tuple[int, ...]] | None:
-    """What is reduced, and along which axes, with these kept as dimensions of size 1."""
-    op = match.made(edge, type_)
-    if op is None or op.inputs[0] is None or not op.params.get("keep_dims"):
-        return None
-    axes = np.asarray(op.params["axes"]).reshape(-1)
-    return op.inputs[0], tuple(sorted(int(a) for a in axes))
-
-
-def _squared(match: _Match, edge: Edge | None) -> Edge | None:
-    op = match.made(edge, _MULTIPLY, _POWER)
-    if op is None:
-        return None
-    if op.type == _POWER:
-        return op.inputs[0] if _is(op.inputs[1], 2) else None
-    return op.inputs[0] if op.inputs[0] is op.inputs[1] else None
-
-
-def _untiled(match: _Match, edge: Edge | None) -> Edge | None:
-    """Before a Tile that does what broadcasting does."""
-    op = match.made(edge, "Tile")
-    return edge if op is None else op.inputs[0]
-
-
-def _quotient(match: _Match, last: Op) -> tuple[Edge, Edge] | None:
-    """x and d, of x / d and of x * (1 / d)."""
-    if last.type == _DIVIDE:
-        x, under = last.inputs
-        return None if x is None or under is None or x.data is not None else (x, under)
-    for x, factor in (last.inputs, last.inputs[::-1]):
-        inverse = None if factor is None else match.graph.producer.get(factor)
-        if x is None or inverse is None:
-            continue
-        if inverse.type == _DIVIDE and _is(inverse.inputs[0], 1) and inverse.inputs[1] is not None:
-            match.made(factor, _DIVIDE)
-            return x, inverse.inputs[1]
-        if inverse.type in ("ElementWiseRsqrt", _POWER):
-            return (x, factor) if factor is not None else None
-    return None
-
-
-def _under_root(match: _Match, edge: Edge) -> Edge | None:
-    """The value whose square root divides."""
-    op = match.made(edge, _ROOT, "ElementWiseRsqrt", _POWER)
-    if op is None or (op.type == _POWER and not _is(op.inputs[1], -0.5)):
-        return None
-    return op.inputs[0]
-
-
-def _norm_at(graph: Graph, last: Op) -> tuple[_Match, Op] | None:
-    """The normalization that `last` ends."""
-    match = _Match(graph)
-    match.ops.append(last)
-    out = last.outputs[0]
-    parts = _quotient(match, last)
-    if parts is None or out is None or not is_float(out.dtype) or out.dtype.itemsize > 4:
-        return None
-    x, under = parts
-    under = _untiled(match, under) or under
-    if x.shape != out.shape:
-        return None
-    if graph.producer.get(under) is not None and graph.producer[under].type == "ReluMinMax":
-        return _length_at(match, last, x, under)
-    variance = _under_root(match, under)
-    terms = _with_number(match.made(variance, _ADD))
-    if terms is None or not terms[1] > 0:
-        return None
-    mean = _reduced(match, terms[0], "ReduceMean")
-    square = None if mean is None else _squared(match, mean[0])
-    if mean is None or square is None or not mean[1]:
-        return None
-    centred = _centred(match, x, square, mean[1])
-    if centred is None and square is not x:
-        return None
-    params: dict[str, object] = {"epsilon": np.float32(terms[1]), "axes": u32(mean[1])}
-    type_ = "RmsNorm" if centred is None else "LayerNorm"
-    return match, Op(type_, [x if centred is None else centred], [out], params, last.name)
-
-
-def _centred(match: _Match, x: Edge, square: Edge, axes: tuple[int, ...]) -> Edge | None:
-    """What has its mean taken away in both the numerator and the square."""
-    found: list[Edge] = []
-    for edge in (x, square):
-        op = match.graph.producer.get(edge)
-        if op is None or op.type != _SUBTRACT or op.inputs[0] is None:
-            return None
-        trial = _Match(match.graph)
-        mean = _reduced(trial, op.inputs[1], "ReduceMean")
-        if mean is None or mean[0] is not op.inputs[0] or mean[1] != axes:
-            return None
-        match.made(edge, _SUBTRACT)
-        match.made(op.inputs[1], "ReduceMean")
-        found.append(op.inputs[0])
-    return found[0] if found[0] is found[1] else None
-
-
-def _length_at(match: _Match, last: Op, x: Edge, under: Edge) -> tuple[_Match, Op] | None:
-    """x / max(sqrt(the sum of squares), epsilon)."""
-    limit = match.made(under, "ReluMinMax")
-    root = match.made(limit.inputs[0], _ROOT) if limit is not None else None
-    total = _reduced(match, root.inputs[0], "ReduceSum") if root is not None else None
-    if limit is None or total is None or not total[1] or _squared(match, total[0]) is not x:
-        return None
-    least, most = (float(np.asarray(limit.params[k])) for k in ("min_value", "max_value"))
-    if not least > 0 or most < 3e38:
-        return None
-    params: dict[str, object] = {"epsilon": np.float32(least), "axes": u32(total[1])}
-    return match, Op("L2Norm", [x], list(last.outputs), params, last.name)
 
 
 def find_norms(graph: Graph) -> None:
@@ -188,57 +24,224 @@ def find_norms(graph: Graph) -> None:
     become an InstanceNorm or a GroupNorm, whose kernels go through memory in order."""
     made: dict[int, list[Op]] = {}
     dropped: set[int] = set()
+
+    def take(ops: Iterable[Op], out: Edge, written: list[Op]) -> None:
+        dropped.update(id(op) for op in ops)
+        made[id(graph.producer[out])] = written
+
+    for norms in norms_in(graph):
+        for norm in norms:
+            if any(id(op) in dropped for op in norm.ops):
+                continue
+            written = _written(graph, norm)
+            if written is not None:
+                take(norm.ops, norm.out, written)
+                break
     for last in graph.ops:
-        if last.type not in (_DIVIDE, _MULTIPLY) or id(last) in dropped:
-            continue
-        found = _norm_at(graph, last)
-        if found is None or last.outputs[0] is None or not found[0].is_closed(last.outputs[0]):
-            continue
-        match, norm = found
-        dropped.update(id(op) for op in match.ops)
-        made[id(last)] = _over_pixels(graph, norm)
+        if last.type == _DIVIDE and id(last) not in dropped:
+            match = _length_at(graph, last)
+            if match is not None:
+                out = last.outputs[0]
+                assert out is not None
+                take(match[0], out, [match[1]])
     graph.apply(made, dropped)
 
 
-def _over_pixels(graph: Graph, norm: Op) -> list[Op]:
-    """A LayerNorm without weights as the norm that QNN has for these axes."""
-    x, out = norm.inputs[0], norm.outputs[0]
-    assert x is not None
-    assert out is not None
-    axes, rank = tuple(int(a) for a in np.asarray(norm.params["axes"])), len(x.shape)
-    epsilon = {"epsilon": norm.params["epsilon"]}
+def _length_at(graph: Graph, last: Op) -> tuple[list[Op], Op] | None:
+    """x / max(sqrt(the sum of squares), epsilon)."""
+    ops: list[Op] = [last]
+
+    def made(edge: Edge | None, *types: str) -> Op | None:
+        op = None if edge is None else graph.producer.get(edge)
+        if op is None or op.type not in types:
+            return None
+        ops.append(op)
+        return op
+
+    x, under = last.inputs
+    tile = made(under, "Tile")  # does what broadcasting does
+    limit = made(tile.inputs[0] if tile is not None else under, "ReluMinMax")
+    root = made(limit.inputs[0], "ElementWiseSquareRoot") if limit is not None else None
+    total = made(root.inputs[0], "ReduceSum") if root is not None else None
+    square = made(total.inputs[0], _MULTIPLY, "ElementWisePower") if total is not None else None
+    if x is None or limit is None or total is None or square is None or x.shape != _shape(last):
+        return None
+    squares = square.inputs[0] is x and (
+        square.inputs[1] is x if square.type == _MULTIPLY else _is(square.inputs[1], 2)
+    )
+    axes = tuple(sorted(int(a) for a in np.asarray(total.params["axes"]).reshape(-1)))
+    least, most = (float(np.asarray(limit.params[k])) for k in ("min_value", "max_value"))
+    exact = any(e is not None and e.quantization is not None for op in ops for e in op.inputs)
+    if not squares or not axes or not least > 0 or most < 3e38 or exact:
+        return None
+    if not total.params.get("keep_dims") or not _closed(graph, ops, last):
+        return None
+    params: dict[str, object] = {"epsilon": np.float32(least), "axes": u32(axes)}
+    return ops, Op("L2Norm", [x], list(last.outputs), params, last.name)
+
+
+def _shape(op: Op) -> Shape | None:
+    return None if op.outputs[0] is None else op.outputs[0].shape
+
+
+def _is(edge: Edge | None, value: float) -> bool:
+    if edge is None or edge.data is None or edge.data.size != 1 or edge.quantization is not None:
+        return False
+    return math.isclose(float(edge.data.reshape(-1)[0]), value, rel_tol=1e-6)
+
+
+def _closed(graph: Graph, ops: list[Op], last: Op) -> bool:
+    """Whether nothing else needs what lies before the last one."""
+    ids = {id(op) for op in ops}
+    between = [e for op in ops if op is not last for e in op.outputs if e is not None]
+    return all(
+        e not in graph.outputs and all(id(user) in ids for user in graph.consumers.get(e, []))
+        for e in between
+    )
+
+
+def _written(graph: Graph, norm: Norm) -> list[Op] | None:
+    """The operations that QNN has for it; None where it has none with these weights."""
+    x, out = norm.x, norm.out
+    source = graph.producer.get(x)
+    if source is not None and source.type == "Transpose":
+        # The norm of what was transposed, transposed. Where that is transposed back nothing is
+        # left of both, see `layouts`.
+        turned = _turned(graph, norm, source)
+        if turned is not None:
+            return turned
+    found = _channels_first(graph, norm) or _plain(norm) or _grouped(graph, norm)
+    if found is None and _is_one(norm.weight) and _is_zero(norm.bias):
+        found = [_norm_of(norm, x, out, {"axes": u32(norm.axes)}, ())]
+    return found
+
+
+def _turned(graph: Graph, norm: Norm, transpose: Op) -> list[Op] | None:
+    source = transpose.inputs[0]
+    perm = [int(p) for p in np.asarray(transpose.params["perm"]).reshape(-1)]
+    inside = {id(op) for op in norm.ops}
+    only_here = all(id(user) in inside for user in graph.consumers.get(norm.x, []))
+    if source is None or source.quantization is not None or not only_here:
+        return None
+    back = np.argsort(perm)
+
+    def moved(values: float | np.ndarray) -> float | np.ndarray:
+        if not isinstance(values, np.ndarray):
+            return values
+        wide = values.reshape((1,) * (len(perm) - values.ndim) + values.shape)
+        return wide.transpose(back)
+
+    before = Edge(source.shape, source.dtype)
+    axes = tuple(sorted(perm[a] for a in norm.axes))
+    inner = replace(
+        norm, x=source, out=before, axes=axes, weight=moved(norm.weight), bias=moved(norm.bias)
+    )
+    found = _plain(inner)
+    if found is None:
+        return None
+    return [*found, Op("Transpose", [before], [norm.out], dict(transpose.params), found[-1].name)]
+
+
+def _norm_of(
+    norm: Norm, x: Edge, out: Edge, params: dict[str, object], shape: Shape, type_: str = ""
+) -> Op:
+    """`shape`: of the weights, where it has any."""
+    inputs: list[Edge | None] = [x]
+    plain = _is_one(norm.weight) and _is_zero(norm.bias)
+    if shape and (not plain or type_ == "InstanceNorm"):
+        for values in (norm.weight, norm.bias):
+            spread = _spread(values, shape)
+            assert spread is not None
+            inputs.append(Edge(shape, x.dtype, spread.astype(x.dtype)))
+        if _is_zero(norm.bias):
+            inputs.pop()
+    name = norm.ops[0].name
+    type_ = type_ or ("LayerNorm" if norm.centred else "RmsNorm")
+    return Op(type_, inputs, [out], {"epsilon": np.float32(norm.epsilon), **params}, name)
+
+
+def _has(norm: Norm, shape: Shape) -> bool:
+    """Whether its weights are no more than some of this shape."""
+    return all(_spread(values, shape) is not None for values in (norm.weight, norm.bias))
+
+
+def _plain(norm: Norm) -> list[Op] | None:
+    """Along the last axes, or over the pixels of an image."""
+    shape, axes = norm.x.shape, norm.axes
+    rank = len(shape)
     pixels = tuple(range(1, rank - 1))
-    if norm.type != "LayerNorm" or rank < 3:
-        return [norm]
-    if axes == (*pixels, rank - 1):  # one group
-        after = graph.only_consumer(out)
-        if after is not None and after.type in (_MULTIPLY, _ADD):
-            other = next((e for e in after.inputs if e is not out), None)
-            if _spread(other, x.shape[-1:]) is None and _spread(other, x.shape[1:]) is not None:
-                return [norm]  # whose weights these are
-        return [Op("GroupNorm", [x], [out], epsilon | {"group": np.uint32(1)}, norm.name)]
-    if axes == pixels and rank == 4:
-        ones = Edge((x.shape[-1],), x.dtype, np.ones(x.shape[-1], x.dtype))
-        return [Op("InstanceNorm", [x, ones], [out], epsilon, norm.name)]
-    # [N, pixels.., C] seen as [N, pixels.., groups, C / groups]
+    if norm.centred and rank > 2 and _has(norm, shape[-1:]):
+        if axes == (*pixels, rank - 1):
+            params: dict[str, object] = {"group": np.uint32(1)}
+            return [_norm_of(norm, norm.x, norm.out, params, shape[-1:], "GroupNorm")]
+        if axes == pixels and rank == 4:
+            return [_norm_of(norm, norm.x, norm.out, {}, shape[-1:], "InstanceNorm")]
+    if axes == tuple(range(axes[0], rank)) and _has(norm, shape[axes[0] :]):
+        return [_norm_of(norm, norm.x, norm.out, {"axes": u32(axes)}, shape[axes[0] :])]
+    return None
+
+
+def _grouped(graph: Graph, norm: Norm) -> list[Op] | None:
+    """Of [N, pixels.., C] seen as [N, pixels.., groups, C / groups]."""
+    x, rank = norm.x, len(norm.x.shape)
     split = graph.producer.get(x)
-    if split is None or split.type != "Reshape" or rank < 4:
-        return [norm]
+    if split is None or split.type != "Reshape" or rank < 4 or not norm.centred:
+        return None
     source, groups = split.inputs[0], x.shape[-2]
     if (
-        axes != (*range(1, rank - 2), rank - 1)
+        norm.axes != (*range(1, rank - 2), rank - 1)
         or source is None
         or len(source.shape) < 3
         or (source.shape[0], source.shape[-1]) != (x.shape[0], groups * x.shape[-1])
         or source.quantization is not None
+        or not _has(norm, x.shape[-2:])
     ):
-        return [norm]
+        return None
+    channels = source.shape[-1:]
+    spread = [_spread(values, x.shape[-2:]) for values in (norm.weight, norm.bias)]
+    weight, bias = (np.asarray(v).reshape(channels) for v in spread)
     whole = Edge(source.shape, x.dtype)
-    group = epsilon | {"group": np.uint32(groups)}
+    inner = replace(norm, weight=weight, bias=bias)
+    params: dict[str, object] = {"group": np.uint32(groups)}
+    made = _norm_of(inner, source, whole, params, channels, "GroupNorm")
+    return [made, Op("Reshape", [whole], [norm.out], {}, made.name)]
+
+
+def _channels_first(graph: Graph, norm: Norm) -> list[Op] | None:
+    """Of [N, pixels.., C] transposed to [N, C, pixels..] and seen as [N, groups, ...]."""
+    x, rank = norm.x, len(norm.x.shape)
+    split = graph.producer.get(x)
+    planes = None if split is None or split.type != "Reshape" else split.inputs[0]
+    turn = None if planes is None else graph.producer.get(planes)
+    source = None if turn is None or turn.type != "Transpose" else turn.inputs[0]
+    if planes is None or source is None or turn is None or not norm.centred or rank < 3:
+        return None
+    inner_rank, groups = len(source.shape), x.shape[1]
+    if (
+        norm.axes != tuple(range(2, rank))
+        or x.shape[0] != source.shape[0]
+        or list(np.asarray(turn.params["perm"])) != [0, inner_rank - 1, *range(1, inner_rank - 1)]
+        or source.shape[-1] % groups != 0
+        or source.quantization is not None
+        or not (_is_one(norm.weight) and _is_zero(norm.bias))
+    ):
+        return None
+    whole, back = Edge(source.shape, x.dtype), Edge(planes.shape, x.dtype)
+    params: dict[str, object] = {"group": np.uint32(groups)}
+    made = _norm_of(norm, source, whole, params, (), "GroupNorm")
     return [
-        Op("GroupNorm", [source], [whole], group, norm.name),
-        Op("Reshape", [whole], [out], {}, norm.name),
+        made,
+        Op("Transpose", [whole], [back], dict(turn.params), made.name),
+        Op("Reshape", [back], [norm.out], {}, made.name),
     ]
+
+
+def _is_one(values: float | np.ndarray) -> bool:
+    return bool(np.all(np.abs(np.asarray(values) - 1) <= 1e-7))
+
+
+def _is_zero(values: float | np.ndarray) -> bool:
+    return not np.any(values)
 
 
 # ---- scales and offsets behind a normalization -------------------------------------------------
@@ -258,16 +261,26 @@ def _scaled_shape(op: Op) -> Shape | None:
     return x.shape[axes[0] :] if axes == tuple(range(axes[0], rank)) else None
 
 
-def _spread(edge: Edge | None, shape: Shape) -> np.ndarray | None:
+def _spread(values: float | np.ndarray, shape: Shape) -> np.ndarray | None:
     """A constant that only changes along the last dimensions, which are `shape`."""
-    if edge is None or edge.data is None or edge.quantization is not None:
-        return None
-    own = edge.shape[-len(shape) :]
-    if any(d != 1 for d in edge.shape[: -len(shape)]):
+    array = np.asarray(values)
+    own = array.shape[-len(shape) :]
+    if any(d != 1 for d in array.shape[: -len(shape)]):
         return None
     if any(d not in (1, n) for d, n in zip(own[::-1], shape[::-1], strict=False)):
         return None
-    return np.broadcast_to(edge.data.reshape(own), shape)
+    return np.broadcast_to(array.reshape(own), shape)
+
+
+def _constant(edge: Edge | None, shape: Shape, perm: list[int] | None) -> np.ndarray | None:
+    """The values of a constant edge, spread over `shape`; behind a Transpose by `perm`."""
+    if edge is None or edge.data is None or edge.quantization is not None:
+        return None
+    data = edge.data.reshape(edge.shape)
+    if perm is not None and data.size > 1:
+        wide = data.reshape((1,) * (len(perm) - data.ndim) + data.shape)
+        data = wide.transpose(np.argsort(perm))
+    return _spread(data, shape)
 
 
 def _weights(op: Op, shape: Shape) -> tuple[np.ndarray, np.ndarray] | None:
@@ -303,9 +316,14 @@ def merge_affine(graph: Graph) -> None:
             continue
         w, c = found
         changed = False
+        turn, perm = None, None  # a Transpose that the scales are behind
         while True:
-            out = op.outputs[0]
+            end = op if turn is None else turn
+            out = end.outputs[0]
             after = graph.only_consumer(out)
+            if turn is None and after is not None and after.type == "Transpose":
+                turn, perm = after, [int(p) for p in np.asarray(after.params["perm"])]
+                continue
             if after is None or out is None or out.quantization is not None:
                 break
             if after.type not in (_MULTIPLY, _ADD, "Batchnorm") or after.inputs.count(out) != 1:
@@ -314,7 +332,9 @@ def merge_affine(graph: Graph) -> None:
             target = after.outputs[0]
             if (after.inputs[0] is not out and after.type == "Batchnorm") or target is None:
                 break
-            values = [_spread(e, shape) for e in other if e]
+            if turn is not None and after.type == "Batchnorm":
+                break
+            values = [_constant(e, shape, perm) for e in other if e]
             if not values or any(v is None for v in values) or target.shape != out.shape:
                 break
             first = np.asarray(values[0], np.float64)
@@ -324,9 +344,9 @@ def merge_affine(graph: Graph) -> None:
                 w, c = w * first, c * first
                 if after.type == "Batchnorm" and len(values) > 1:
                     c = c + np.asarray(values[1], np.float64)
-            op.outputs = [target]
+            end.outputs = [target]
             dropped.add(id(after))
-            graph.producer[target] = op
+            graph.producer[target] = end
             changed = True
         if changed:
             fresh = [Edge(shape, x.dtype, v.astype(x.dtype)) for v in (w, c)]

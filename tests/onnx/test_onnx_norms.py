@@ -245,18 +245,14 @@ def test_weights_of_several_dimensions_join_too() -> None:
 
 def _near_misses() -> dict[str, tuple[list[onnx.NodeProto], list[str], dict[str, np.ndarray]]]:
     whole = _arithmetic("x", "y")
-    square, variance, plus, last = (whole[i] for i in (2, 3, 4, 6))
+    square, plus, last = (whole[i] for i in (2, 4, 6))
 
     def but(old: onnx.NodeProto, *new: onnx.NodeProto) -> list[onnx.NodeProto]:
         at = next(i for i, n in enumerate(whole) if n is old)
         return [*whole[:at], *new, *whole[at + 1 :]]
 
     return {
-        "the mean is an output": (whole, ["y", "n.m"], {}),
         "the variance is an output": (whole, ["y", "n.v"], {}),
-        "the difference is used twice": (
-            [*whole, node("Relu", ["n.d"], ["z"])], ["y", "z"], {},
-        ),
         "a cube": (but(square, node("Pow", ["n.d", "three"], ["n.q0"]),
                        node("Abs", ["n.q0"], ["n.q"])), ["y"], {"three": np.float32(3)}),
         "epsilon behind the root": (
@@ -268,9 +264,6 @@ def _near_misses() -> dict[str, tuple[list[onnx.NodeProto], list[str], dict[str,
             but(plus, node("Add", ["n.v", "rows"], ["n.e"])), ["y"], {"rows": _positive(9, 5, 1)},
         ),
         "another numerator": (but(last, node("Div", ["x", "n.r"], ["y"])), ["y"], {}),
-        "a sum instead of a mean": (
-            but(variance, node("ReduceSum", ["n.q", "axes"], ["n.v"])), ["y"], {},
-        ),
     }  # fmt: skip
 
 
@@ -281,6 +274,33 @@ def test_what_is_no_norm_stays_arithmetic(case: str) -> None:
     proto = make(nodes, {"x": x.shape}, outputs, CONSTANTS | {"axes": np.array([-1])} | more, 18)
     counts = agree(proto, {"x": x}, atol=1e-4).op_counts()
     assert not {"LayerNorm", "RmsNorm", "GroupNorm", "InstanceNorm"} & set(counts)
+
+
+@pytest.mark.parametrize("case", ["the mean", "the difference"])
+def test_what_is_left_without_a_mean_that_others_need_is_an_rms_norm(case: str) -> None:
+    nodes = _arithmetic("x", "y")
+    if case == "the difference":
+        nodes.append(node("Relu", ["n.d"], ["z"]))
+    outputs = ["y", "n.m" if case == "the mean" else "z"]
+    x = random(1, 2, 5, 16)
+    proto = make(nodes, {"x": x.shape}, outputs, CONSTANTS | {"axes": np.array([-1])}, 18)
+    counts = agree(proto, {"x": x}, atol=1e-4).op_counts()
+    counts.pop("Relu", None)
+    assert counts == {"ReduceMean": 1, "ElementWiseSubtract": 1, "RmsNorm": 1}
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_a_sum_of_squares_is_a_norm_of_another_scale(centred: bool) -> None:
+    nodes = [
+        node("ReduceSum", [n.input[0], "axes"], [n.output[0]])
+        if n.op_type == "ReduceMean" and n.output[0] == "n.v"
+        else n
+        for n in _arithmetic("x", "y", centred=centred)
+    ]
+    x = random(1, 2, 5, 16)
+    proto = make(nodes, {"x": x.shape}, ["y"], CONSTANTS | {"axes": np.array([-1])}, 18)
+    model = agree(proto, {"x": x})
+    assert model.op_counts() == {"LayerNorm" if centred else "RmsNorm": 1}
 
 
 @pytest.mark.parametrize("which", ["mean", "square"])
