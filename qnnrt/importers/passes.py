@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtypes import is_float
 from . import encodings
 from .flat_products import spread_products
 from .graph import Edge, Op
+from .layouts import turn_parts
 from .norms import find_norms, merge_affine
 from .rewriting import Graph
 
@@ -16,8 +18,8 @@ __all__ = ["Graph", "run"]
 def run(graph: Graph) -> None:
     """All passes, in the order in which they help each other."""
     for step in (
-        drop_dead, merge_reshapes, spread_products, find_norms, merge_reshapes, channel_shuffles,
-        merge_affine, narrow_doubles, drop_dead,
+        drop_dead, merge_reshapes, spread_products, find_norms, find_means, merge_reshapes,
+        channel_shuffles, merge_affine, turn_parts, merge_reshapes, narrow_doubles, drop_dead,
     ):  # fmt: skip
         graph.budget.check_time()
         step(graph)
@@ -68,8 +70,37 @@ def _only_reshapes(op: Op) -> bool:
     return encodings.same(source.quantization, out.quantization)
 
 
+def find_means(graph: Graph) -> None:
+    """A sum over the number of what it adds up is a mean."""
+    dropped: set[int] = set()
+    for op in graph.ops:
+        source, total = op.inputs[0] if op.inputs else None, op.outputs[0]
+        if op.type != "ReduceSum" or source is None or total is None or not is_float(source.dtype):
+            continue
+        after = graph.only_consumer(total)
+        if after is None or after.type not in ("ElementWiseMultiply", "ElementWiseDivide"):
+            continue
+        number = after.inputs[1] if after.inputs[0] is total else after.inputs[0]
+        mean = after.outputs[0]
+        if number is None or number.data is None or number.data.size != 1 or mean is None:
+            continue
+        if after.type == "ElementWiseDivide" and number is after.inputs[0]:
+            continue
+        if any(e.quantization is not None for e in (source, total, number, mean)):
+            continue
+        value = float(number.data.reshape(-1)[0])
+        count = source.dtype.type(np.prod(source.shape) / np.prod(total.shape))
+        share = 1 / count if after.type == "ElementWiseMultiply" else count
+        if value == float(share) and mean.shape == total.shape:
+            op.type, op.outputs = "ReduceMean", [mean]
+            dropped.add(id(after))
+    if dropped:
+        graph.keep(dropped)
+
+
 def channel_shuffles(graph: Graph) -> None:
-    """[.., C] -> [.., g, k] -> [.., k, g] -> [.., C] is one ChannelShuffle of g groups."""
+    """[.., C, ..] -> [.., g, k, ..] -> [.., k, g, ..] -> [.., C, ..] is one ChannelShuffle of g
+    groups."""
     dropped: set[int] = set()
     for op in graph.ops:
         if op.type != "Reshape" or op.inputs[0] is None or op.outputs[0] is None:
@@ -82,19 +113,20 @@ def channel_shuffles(graph: Graph) -> None:
             continue
         before, split, after = op.inputs[0].shape, op.outputs[0].shape, last.outputs[0]
         rank = len(before)
-        swap = [*range(rank - 1), rank, rank - 1]
+        if after is None or after.shape != before or len(split) != rank + 1:
+            continue
+        swapped = [int(p) for p in np.asarray(middle.params["perm"])]
+        axis = next((i for i, p in enumerate(swapped) if p != i), rank)
+        swap = [*range(axis), axis + 1, axis, *range(axis + 2, rank + 1)]
         if (
-            after is not None
-            and after.shape == before
-            and split[:-2] == before[:-1]
-            and len(split) == rank + 1
-            and np.array_equal(np.asarray(middle.params["perm"]), swap)
+            swapped == swap
+            and (split[:axis], split[axis + 2 :]) == (before[:axis], before[axis + 1 :])
             and _only_reshapes(op)
             and _only_reshapes(last)
         ):
             last.type = "ChannelShuffle"
             last.inputs = [op.inputs[0]]
-            last.params = {"num_groups": np.uint32(split[-2]), "axis": np.uint32(rank - 1)}
+            last.params = {"num_groups": np.uint32(split[axis]), "axis": np.uint32(axis)}
             dropped |= {id(op), id(middle)}
     if dropped:
         graph.keep(dropped)
