@@ -17,7 +17,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kMostNodes = 13;  // Gelu by tanh has nine, erf twelve
+constexpr size_t kMostNodes = 40;  // Gelu by a quotient of polynomials for erf has 30
 
 // The functions below differ from each other at several of them, and bend between them. The last
 // ones show a clamp far out.
@@ -26,8 +26,8 @@ constexpr std::array kPoints = {
     -1.0f,  -0.8f, -0.6f, -0.4f, -0.2f, -0.1f, -1e-3f, 0.0f,  1e-3f, 0.1f,  0.2f,  0.4f,  0.6f,
     0.8f,   1.0f,  1.25f, 1.5f,  1.7f,  2.0f,  2.5f,   2.9f,  3.0f,  3.5f,  4.0f,  5.0f,  6.0f,
     9.0f,   30.0f, -1e2f, 1e2f,  -1e3f, 1e3f,  -1e5f,  1e5f,  -1e9f, 1e9f};
-constexpr size_t kOne = 27;  // the point 1
-static_assert(kPoints[kOne] == 1.0f);
+constexpr size_t kZero = 20, kOne = 27;  // the points 0 and 1
+static_assert(kPoints[kZero] == 0.0f && kPoints[kOne] == 1.0f);
 using Values = std::array<float, kPoints.size()>;
 
 // What float arithmetic in another order may move a value by: of a function that stays below 1
@@ -40,24 +40,55 @@ bool Agree(const Values& a, const Values& b, bool bounded = false) {
   return true;
 }
 
-Values At(Activation activation, float alpha = 0) {
+Values At(Activation activation, float alpha = 0, float beta = 0) {
   Values values;
-  DefOf(activation).loops.real(kPoints.data(), values.data(), values.size(), {alpha, 0});
+  DefOf(activation).loops.real(kPoints.data(), values.data(), values.size(), {alpha, beta});
   return values;
 }
 
 // The op that a function is.
 struct FoundOp {
   const char* op;
-  bool internal;
-  const char* param = nullptr;
-  float value = 0;  // of the param
+  bool own;  // this runtime's kernels have it; others may not
+  std::vector<Param> params{};
 };
+
+// min(max(x, low), high), to the bit.
+std::optional<FoundOp> AsClamp(const Values& f) {
+  const auto [low, high] = std::minmax_element(f.begin(), f.end());
+  for (size_t i = 0; i < f.size(); ++i) {
+    if (f[i] != std::min(std::max(kPoints[i], *low), *high)) return std::nullopt;
+  }
+  const bool above = *high == *std::max_element(kPoints.begin(), kPoints.end());
+  if (above && *low == 0.0f) return FoundOp{QNN_OP_RELU, false};
+  const ActivationDef& def = DefOf(Activation::kReluMinMax);
+  if (above || *low == *std::min_element(kPoints.begin(), kPoints.end())) return std::nullopt;
+  return FoundOp{def.op, false, {{def.alpha.param, double{*low}}, {def.beta.param, double{*high}}}};
+}
+
+// min(max(alpha x + beta, 0), 1), whose slope shows best where it is farthest from its middle.
+std::optional<FoundOp> AsHardSigmoid(const Values& f) {
+  const float beta = f[kZero];
+  if (!(beta >= 0.0f && beta < 1.0f)) return std::nullopt;
+  float slope = 0;
+  for (size_t i = kZero + 1; i < kPoints.size() && f[i] > beta && f[i] < 1.0f; ++i)
+    slope = (f[i] - beta) / kPoints[i];
+  if (!(slope > 0.0f) || !Agree(f, At(Activation::kHardSigmoid, slope, beta), true))
+    return std::nullopt;
+  const ActivationDef& def = DefOf(Activation::kHardSigmoid);
+  return FoundOp{QNN_OP_ELEMENT_WISE_NEURON,
+                 true,
+                 {{"operation", int64_t{def.operation}},
+                  {def.alpha.param, double{slope}},
+                  {def.beta.param, double{beta}}}};
+}
 
 std::optional<FoundOp> Recognized(const Values& f) {
   const auto is = [](Activation a, float alpha = 0) {
     const ActivationDef& def = DefOf(a);
-    return FoundOp{def.op, def.internal, def.alpha.param, alpha};
+    FoundOp found{def.op, def.internal};
+    if (def.alpha.param != nullptr) found.params.push_back({def.alpha.param, double{alpha}});
+    return found;
   };
   for (Activation a :
        {Activation::kHardSwish, Activation::kGelu, Activation::kGeluTanh, Activation::kMish}) {
@@ -66,6 +97,8 @@ std::optional<FoundOp> Recognized(const Values& f) {
   Values erf;
   LoopsOf(UnaryOp::kErf).real(kPoints.data(), erf.data(), erf.size(), {});
   if (Agree(f, erf, true)) return FoundOp{kErf, true};
+  if (std::optional<FoundOp> found = AsClamp(f)) return found;
+  if (std::optional<FoundOp> found = AsHardSigmoid(f)) return found;
   // x sigmoid(alpha x), whose value at 1 tells alpha.
   if (!(f[kOne] > 0.5f && f[kOne] < 0.999f)) return std::nullopt;
   for (float alpha : {1.0f, std::log(f[kOne] / (1.0f - f[kOne]))}) {
@@ -126,12 +159,21 @@ std::optional<UnaryOp> Unary(const Node& node) {
   if (node.type == QNN_OP_ELEMENT_WISE_EXP) return UnaryOp::kExp;
   if (node.type == QNN_OP_ELEMENT_WISE_NEG) return UnaryOp::kNeg;
   if (node.type == QNN_OP_ELEMENT_WISE_ABS) return UnaryOp::kAbs;
+  if (node.type == QNN_OP_ELEMENT_WISE_LOG) return UnaryOp::kLog;
+  if (node.type == kErf) return UnaryOp::kErf;
   return std::nullopt;
 }
 
 std::optional<PostOp> AsActivation(const Node& node) {
   const OpDef* def = FindOp(node.type);
   return def == nullptr || def->activation == nullptr ? std::nullopt : def->activation(node);
+}
+
+// A sum, difference, product or quotient bends no line, nor does Neg.
+bool Bends(const Node& node) {
+  const std::optional<BinaryOp> op = Arithmetic(node);
+  return (op == BinaryOp::kMinimum || op == BinaryOp::kMaximum) ||
+         (!op && Unary(node) != UnaryOp::kNeg);
 }
 
 bool IsSelect(const Node& node) { return node.type == QNN_OP_ELEMENT_WISE_SELECT; }
@@ -222,7 +264,7 @@ class Cone {
             node.outputs[0]->shape == result_.shape && MayLieBetween(*node.outputs[0]) &&
             (operands > 1 || Unary(node) || AsActivation(node));
     if (!fits_) return false;
-    bends_ |= operands == 1 && Unary(node) != UnaryOp::kNeg;
+    bends_ |= Bends(node);
     nodes_.push_back(at);
     open_.erase(std::remove(open_.begin(), open_.end(), node.outputs[0]), open_.end());
     for (size_t i = 0; i < operands; ++i) {
@@ -238,14 +280,13 @@ class Cone {
   const Tensor& result_;
   std::vector<size_t> nodes_;         // from the last one on
   std::vector<const Tensor*> open_;   // what they read from outside
-  bool fits_ = true, bends_ = false;  // bends: one of them is no arithmetic
+  bool fits_ = true, bends_ = false;  // bends: one of them does
 };
 
 // The node as a node of the op that was found and nothing else.
 void MakeOp(Node* node, const FoundOp& found, const Tensor* source) {
   node->type = found.op;
-  node->params.clear();
-  if (found.param != nullptr) node->params.push_back({found.param, double{found.value}});
+  node->params = found.params;
   node->inputs = {source};
   CompleteParams(node);
 }
@@ -262,18 +303,25 @@ Status FindActivations(NodeGraph* graph, PassLevel level, int* changes) {
     Cone cone(*graph, i);
     std::optional<FoundOp> found;
     const Tensor* source = nullptr;
-    while (!found && cone.Grow()) {
-      source = cone.Source();
-      if (source != nullptr) found = Recognized(cone.Evaluate(source));
+    std::vector<size_t> nodes;
+    while (cone.Grow()) {  // the most nodes that are one
+      const Tensor* from = cone.Source();
+      std::optional<FoundOp> more =
+          from == nullptr ? std::nullopt : Recognized(cone.Evaluate(from));
+      if (!more || (more->own && level != PassLevel::kAll)) continue;
+      found = std::move(more);
+      source = from;
+      nodes = cone.nodes();
     }
-    if (!found || (found->internal && level != PassLevel::kAll)) continue;
+    if (!found) continue;
     MakeOp(&graph->nodes[i], *found, source);
-    for (size_t at : cone.nodes()) {
+    for (size_t at : nodes) {
       if (at == i) continue;
       dead[at] = true;
       graph->nodes[at] = Node{};
     }
     ++*changes;
+    graph->Index();  // it may be part of a larger one
   }
   graph->Erase(dead);
   return Status::Ok();
