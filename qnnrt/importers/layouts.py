@@ -204,17 +204,17 @@ class _Turning:
             if len(edge.shape) != len(self.perm):
                 continue
             size = int(np.prod(edge.shape))
-            back, others = self._readers(edge)
-            total += size * len(back)
+            turned, others = self._readers(edge)
+            total += size * sum(self.back in _perms(op) for op in turned)
             if others or edge in self.graph.outputs:
                 total -= size
         return total
 
     def _readers(self, edge: Edge) -> tuple[list[Op], list[Op]]:
-        """Outside: those that transpose it back, and the others."""
+        """Outside: those that transpose it, which can do so from another order, and the others."""
         outside = [op for op in self.graph.consumers.get(edge, []) if id(op) not in self.inside]
-        back = [op for op in outside if self.back in _perms(op)]
-        return back, [op for op in outside if self.back not in _perms(op)]
+        turned = [op for op in outside if _perms(op)]
+        return turned, [op for op in outside if not _perms(op)]
 
     def _source(self, edge: Edge) -> Edge | None:
         op = self.graph.producer.get(edge)
@@ -254,13 +254,22 @@ class _Turning:
             for out in op.outputs:
                 if out is None or out not in before:
                     continue
-                back, others = self._readers(out)
-                for user in back:  # a reshape to the same shape
-                    user.type, user.params, user.inputs = "Reshape", {}, [before[out]]
+                users, others = self._readers(out)
+                for user in users:
+                    self._compose(user, before[out])
                 if others or out in graph.outputs:
                     after.append(_transpose(before[out], out, self.perm))
             op.outputs = [None if e is None else before.get(e, e) for e in op.outputs]
         self._put(first, needed)
+
+    def _compose(self, user: Op, source: Edge) -> None:
+        """A transpose of the tensor in the order that it had, from the one that it has now."""
+        perms = _perms(user)
+        user.inputs = [source]
+        if self.back in perms:  # to the same shape
+            user.type, user.params = "Reshape", {}
+        else:
+            user.type, user.params = "Transpose", {"perm": u32([self.perm[p] for p in perms[0]])}
 
     def _operand(self, edge: Edge | None, before: dict[Edge, Edge]) -> Edge | None:
         if edge is None or edge in before or edge.data is None or _is_number(edge):

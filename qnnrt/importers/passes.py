@@ -6,6 +6,7 @@ import numpy as np
 
 from ..dtypes import is_float
 from . import encodings
+from .attention import add_masks, find_softmax, slice_gathers, turn_products
 from .flat_products import spread_products
 from .graph import Edge, Op
 from .layouts import turn_parts
@@ -19,7 +20,8 @@ def run(graph: Graph) -> None:
     """All passes, in the order in which they help each other."""
     for step in (
         drop_dead, merge_reshapes, spread_products, find_norms, find_means, merge_reshapes,
-        channel_shuffles, merge_affine, turn_parts, merge_reshapes, narrow_doubles, drop_dead,
+        channel_shuffles, merge_affine, slice_gathers, find_softmax, add_masks, turn_parts,
+        turn_products, merge_reshapes, narrow_doubles, drop_dead,
     ):  # fmt: skip
         graph.budget.check_time()
         step(graph)

@@ -63,6 +63,15 @@ std::optional<float> Number(const Tensor* tensor) {
   return StaticFloats(*tensor)[0];
 }
 
+// The number that all elements of a constant are.
+std::optional<float> OneNumber(const Tensor* tensor) {
+  if (!IsStaticFloat(tensor) || tensor->elements() == 0) return std::nullopt;
+  if (tensor->elements() == 1) return Number(tensor);
+  const std::vector<float> values = StaticFloats(*tensor);
+  const auto same = [&](float value) { return value == values[0]; };
+  return std::all_of(values.begin(), values.end(), same) ? std::optional(values[0]) : std::nullopt;
+}
+
 // Of a product with one number, or a quotient: the number, and which input it scales.
 struct Scaled {
   float factor;
@@ -153,7 +162,7 @@ const Tensor* Chosen(const NodeGraph& graph, const Tensor* scores, Found* found)
   const Node& node = graph.nodes[static_cast<size_t>(at)];
   const Tensor* condition = node.inputs[0];
   for (size_t i : {1, 2}) {
-    const std::optional<float> number = Number(node.inputs[3 - i]);
+    const std::optional<float> number = OneNumber(node.inputs[3 - i]);
     if (!number || !(*number <= kNothing) || node.inputs[i]->shape != scores->shape) continue;
     if (!condition->is_static() || condition->dtype != QNN_DATATYPE_BOOL_8) continue;
     if (condition->shape.size() > 4 || condition->shape.empty() ||
