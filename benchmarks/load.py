@@ -5,7 +5,8 @@
 
 The nine networks that the onnx package ships (with random weights, where ONNX Runtime can scale
 them), a temporal convolutional network of 58 nodes, a transformer's encoder of 110 MB, in one file
-and with its weights beside it, and a network of large convolutions. Each runtime loads the same
+and with its weights beside it, a network of large convolutions and, where torch is installed, those
+of tests/models. Each runtime loads the same
 file, in processes of its own, which take turns; the files are in the page cache.
 
 - "session": a session from the path, in a process that has loaded the same file before;
@@ -65,7 +66,8 @@ def session_of(runtime: str, path: str, threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     theirs = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    feeds = {i.name: np.zeros(i.shape, np.float32) for i in theirs.get_inputs()}
+    types = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
+    feeds = {i.name: np.zeros(i.shape, types[i.type]) for i in theirs.get_inputs()}
     return lambda: np.asarray(theirs.run(None, feeds)[0])
 
 
@@ -198,11 +200,16 @@ def built(name: str) -> onnx.ModelProto:
     return makers[name.removesuffix("_beside")]()
 
 
+BUILT = ("tcn", "encoder", "encoder_beside", "wide_cnn")
+
+
 def names() -> list[str]:
     from _networks import LIGHT
+    from _networks import names as all_names
 
     light = [] if optional("onnxruntime") is None else list(LIGHT)
-    return [*light, "tcn", "encoder", "encoder_beside", "wide_cnn"]
+    others = [name for name in all_names() if name not in LIGHT and name not in BUILT]
+    return [*light, *BUILT, *others]
 
 
 def write(name: str, folder: Path) -> Path:
@@ -212,6 +219,12 @@ def write(name: str, folder: Path) -> Path:
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
+    if name not in LIGHT and name not in BUILT:
+        from _networks import network
+
+        from export_networks import exported
+
+        return exported(network(name, tiny=False), path)
     model = light(name) if name in LIGHT else built(name)
     beside = name.endswith("_beside")
     onnx.save(model, path, save_as_external_data=beside, location="weights" if beside else None)
