@@ -73,3 +73,47 @@ def test_every_instruction_set_gives_the_same_integers(kernels: Any, isa: str) -
     """On a machine that has only the named one there is nothing to tell apart."""
     code = f"from fixed import test_fixed_isa as t; print(t.digest(t.{kernels.__name__}()))"
     assert printed(code, QNNRT_ISA=isa).strip() == digest(kernels())
+
+
+def by_channel() -> Iterator[np.ndarray]:
+    """Windows of a channel alone, of the largest and smallest integers: sums of two products of
+    bytes do not fit 16 bits. Scales are powers of two: nothing but the result is rounded."""
+    rng = np.random.default_rng(33)
+    for dtype, pad, stride in product((np.uint8, np.int8), (0, 1), (1, 2)):
+        limits = np.iinfo(dtype)
+        of = Fixed(dtype, 2.0**-6, -limits.max // 2)
+        weights, to = (
+            Fixed(np.int8, 2.0**-6),
+            Fixed(dtype, 2.0**-1, -(limits.max + limits.min) // 2),
+        )
+        x = rng.choice(np.array([limits.min, limits.max], dtype), (1, 50, 48, 113))
+        w = rng.choice(np.array([-128, 127], np.int8), (3, 3, 1, 113))
+        size = [(n + 2 * pad - 3) // stride + 1 for n in x.shape[1:3]]
+        params = {"stride": np.uint32([stride] * 2), "pad_amount": np.uint32([[pad] * 2] * 2)}
+        given = [(x, of), (w, weights)]
+        yield run_fixed("DepthWiseConv2d", given, [((1, *size, 113), to)], params)[0]
+
+
+def exactly_by_channel() -> Iterator[np.ndarray]:
+    """The same in integers."""
+    rng = np.random.default_rng(33)
+    for dtype, pad, stride in product((np.uint8, np.int8), (0, 1), (1, 2)):
+        limits = np.iinfo(dtype)
+        x = rng.choice(np.array([limits.min, limits.max], dtype), (1, 50, 48, 113)).astype(np.int64)
+        w = rng.choice(np.array([-128, 127], np.int8), (3, 3, 1, 113)).astype(np.int64)
+        x = np.pad(x - limits.max // 2 - limits.max % 2, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+        rows, columns = ((n - 3) // stride + 1 for n in x.shape[1:3])
+        total = sum(
+            x[:, i : i + stride * rows : stride, j : j + stride * columns : stride] * w[i, j, 0]
+            for i, j in product(range(3), range(3))
+        )
+        middle = -(-(limits.max + limits.min) // 2)
+        found = np.rint(np.asarray(total) * 2.0**-11) + middle
+        yield np.clip(found, limits.min, limits.max).astype(dtype)
+
+
+@pytest.mark.parametrize("isa", ["", "avx2"])
+def test_windows_of_one_channel_are_added_up_exactly(isa: str) -> None:
+    code = "from fixed import test_fixed_isa as t; print(t.digest(t.by_channel()))"
+    environment = {"QNNRT_ISA": isa, "ONEDNN_MAX_CPU_ISA": isa.upper()} if isa else {}
+    assert printed(code, **environment).strip() == digest(exactly_by_channel())
