@@ -65,7 +65,17 @@ QNNRT_UNARY(HardSigmoid, float, vmath::HardSigmoid(x, p.alpha, p.beta))
 QNNRT_UNARY(Softplus, float,
             p.beta >= 0.0f && p.alpha * x > p.beta ? x : vmath::Softplus(p.alpha * x) / p.alpha)
 // Not ops of QNN's: found in arithmetic (graph/passes/find_activations.cc).
-QNNRT_UNARY(Swish, float, x* vmath::Sigmoid(p.alpha* x))
+QNNRT_UNARY(Silu, float, x* vmath::Sigmoid(x))
+QNNRT_UNARY(SwishOf, float, x* vmath::Sigmoid(p.alpha* x))
+struct Swish {
+  static QNNRT_INLINE void Run(const void* in, void* out, size_t n, UnaryParams p) {
+    if (p.alpha == 1.0f) {
+      unary::Loop<Silu, float>::Run(in, out, n, p);
+    } else {
+      unary::Loop<SwishOf, float>::Run(in, out, n, p);
+    }
+  }
+};
 QNNRT_UNARY(GeluTanh, float, vmath::GeluTanh(x))
 QNNRT_UNARY(Mish, float, vmath::Mish(x))
 QNNRT_UNARY(LeakyRelu, float, x < 0.0f ? x * p.alpha : x)
@@ -141,7 +151,7 @@ const std::vector<ActivationDef>& Table() {
        false,
        false},
       {A::kLeakyRelu, "LeakyRelu", nullptr, nullptr, 0, Of<LeakyRelu>()},
-      Internal(A::kSwish, "Swish", Of<Swish>(), {"alpha"}),
+      Internal(A::kSwish, "Swish", {PickIsa<Swish>()}, {"alpha"}),
       Internal(A::kGeluTanh, "GeluTanh", Of<GeluTanh>()),
       Internal(A::kMish, "Mish", Of<Mish>()),
       {A::kReluMinMax,
