@@ -68,6 +68,15 @@ def _softmax(graph: Graph, last: Op) -> tuple[list[Op], Edge] | None:
     return (ops, source) if along and fits else None
 
 
+def _is_softmax(graph: Graph, edge: Edge | None) -> bool:
+    """Whether the edge has a Softmax's results, in whatever shape."""
+    op = None if edge is None else graph.producer.get(edge)
+    while op is not None and op.type in ("Cast", "Reshape", "Transpose"):
+        edge = op.inputs[0]
+        op = None if edge is None else graph.producer.get(edge)
+    return op is not None and op.type == "Softmax"
+
+
 def turn_products(graph: Graph) -> None:
     """The transposed product of two computed matrices is the product of the transposed ones, which
     is no work of its own. Keras writes the scores of an attention so."""
@@ -88,6 +97,8 @@ def turn_products(graph: Graph) -> None:
             continue
         if any(e is None or e.quantization is not None for e in (a, b, out, target)):
             continue
+        if any(_is_softmax(graph, e) for e in (a, b)):
+            continue  # an attention's second product is known as it is
         turned = [bool(op.params.get(f"transpose_in{i}", False)) for i in range(2)]
         params: dict[str, object] = {
             "transpose_in0": np.bool_(not turned[1]), "transpose_in1": np.bool_(not turned[0])
