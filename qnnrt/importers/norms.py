@@ -104,24 +104,53 @@ def _written(graph: Graph, norm: Norm) -> list[Op] | None:
     """The operations that QNN has for it; None where it has none with these weights."""
     x, out = norm.x, norm.out
     source = graph.producer.get(x)
-    if source is not None and source.type == "Transpose":
+    inside = {id(op) for op in norm.ops}
+    only_here = all(id(user) in inside for user in graph.consumers.get(x, []))
+    if source is not None and source.type == "Transpose" and only_here:
         # The norm of what was transposed, transposed. Where that is transposed back nothing is
         # left of both, see `layouts`.
-        turned = _turned(graph, norm, source)
+        turned = _turned(norm, source)
         if turned is not None:
             return turned
-    found = _channels_first(graph, norm) or _plain(norm) or _grouped(graph, norm)
+    found = _channels_first(graph, norm) or _in_the_middle(graph, norm)
+    found = found or _plain(norm) or _grouped(graph, norm)
     if found is None and _is_one(norm.weight) and _is_zero(norm.bias):
         found = [_norm_of(norm, x, out, {"axes": u32(norm.axes)}, ())]
     return found
 
 
-def _turned(graph: Graph, norm: Norm, transpose: Op) -> list[Op] | None:
-    source = transpose.inputs[0]
-    perm = [int(p) for p in np.asarray(transpose.params["perm"]).reshape(-1)]
-    inside = {id(op) for op in norm.ops}
-    only_here = all(id(user) in inside for user in graph.consumers.get(norm.x, []))
-    if source is None or source.quantization is not None or not only_here:
+def _in_the_middle(graph: Graph, norm: Norm) -> list[Op] | None:
+    """Of channels first that no Transpose has made, in a file whose convolutions have channels
+    last: the sum that the norm of a residual block reads. `layouts` takes the transposes away."""
+    split = graph.producer.get(norm.x)
+    planes, rank = norm.x, len(norm.x.shape)
+    if split is not None and split.type == "Reshape" and split.inputs[0] is not None:
+        planes = split.inputs[0]
+    elif norm.axes not in ((1,), tuple(range(2, rank))):
+        return None
+    rank = len(planes.shape)
+    there, back = (0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))
+    before = graph.producer.get(planes)
+    turned_already = before is not None and before.type == "Transpose"
+    if rank < 4 or turned_already or planes.quantization is not None:
+        return None
+    if not any(op.type == "Transpose" and _perm(op) == there for op in graph.ops):
+        return None
+    last = Edge(tuple(planes.shape[p] for p in there), planes.dtype)
+    turn = Op("Transpose", [last], [planes], {"perm": u32(back)}, norm.ops[0].name)
+    found = _turned(norm, turn) if planes is norm.x else _channels_first(graph, norm, turn)
+    if found is None:
+        return None
+    return [Op("Transpose", [planes], [last], {"perm": u32(there)}, turn.name), *found]
+
+
+def _perm(op: Op) -> tuple[int, ...]:
+    return tuple(int(p) for p in np.asarray(op.params["perm"]).reshape(-1))
+
+
+def _turned(norm: Norm, transpose: Op) -> list[Op] | None:
+    source, perm = transpose.inputs[0], _perm(transpose)
+    if source is None or source.quantization is not None:
         return None
     back = np.argsort(perm)
 
@@ -207,12 +236,13 @@ def _grouped(graph: Graph, norm: Norm) -> list[Op] | None:
     return [made, Op("Reshape", [whole], [norm.out], {}, made.name)]
 
 
-def _channels_first(graph: Graph, norm: Norm) -> list[Op] | None:
-    """Of [N, pixels.., C] transposed to [N, C, pixels..] and seen as [N, groups, ...]."""
+def _channels_first(graph: Graph, norm: Norm, turn: Op | None = None) -> list[Op] | None:
+    """Of [N, pixels.., C] that `turn` transposes to [N, C, pixels..], seen as [N, groups, ...]."""
     x, rank = norm.x, len(norm.x.shape)
     split = graph.producer.get(x)
     planes = None if split is None or split.type != "Reshape" else split.inputs[0]
-    turn = None if planes is None else graph.producer.get(planes)
+    if turn is None and planes is not None:
+        turn = graph.producer.get(planes)
     source = None if turn is None or turn.type != "Transpose" else turn.inputs[0]
     if planes is None or source is None or turn is None or not norm.centred or rank < 3:
         return None
@@ -220,7 +250,7 @@ def _channels_first(graph: Graph, norm: Norm) -> list[Op] | None:
     if (
         norm.axes != tuple(range(2, rank))
         or x.shape[0] != source.shape[0]
-        or list(np.asarray(turn.params["perm"])) != [0, inner_rank - 1, *range(1, inner_rank - 1)]
+        or _perm(turn) != (0, inner_rank - 1, *range(1, inner_rank - 1))
         or source.shape[-1] % groups != 0
         or source.quantization is not None
         or not (_is_one(norm.weight) and _is_zero(norm.bias))

@@ -193,3 +193,41 @@ def test_what_is_no_layer_norm_stays_arithmetic(what: str) -> None:
     found = steps(*g.finish(*outputs))
     assert "LayerNorm" not in found
     assert ("RmsNorm" in found) == (what in ("mean", "other axis"))
+
+
+def _first_group_norm(g: Blocks, x: int) -> int:
+    n, c, h, w = (IMAGE[0], C, *IMAGE[1:3])
+    y = g.reshape(x, n, GROUPS, c // GROUPS * h * w)
+    y = g.reshape(_normalized(g, y, (2,), h * w * c // GROUPS), n, c, h, w)
+    return g.add(g.mul(y, g.weights(1, c, 1, 1)), g.weights(1, c, 1, 1))
+
+
+FIRST = {
+    "GroupNorm": _first_group_norm,
+    "InstanceNorm": lambda g, x: _normalized(g, x, (2, 3), 48, end="last", weights=(C, 1, 1)),
+    "LayerNorm": lambda g, x: _normalized(g, x, (1,), C, end="folded", weights=(C, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("becomes", FIRST)
+def test_residual_blocks_of_channels_first(becomes: str) -> None:
+    """A norm of each sum, which no transpose has made."""
+    g = Blocks((IMAGE[0], C, *IMAGE[1:3]))
+    (x,) = g.inputs
+    for _ in range(2):
+        y = FIRST[becomes](g, x)
+        y = g.mul(y, g("LOGISTIC", y))
+        y = g.transpose(g.conv(g.transpose(y, 0, 2, 3, 1), C, C, 3), 0, 3, 1, 2)
+        x = g.add(y, x)
+    found = steps(*g.finish(x))
+    block = [step for step in found if step != "Transpose"]
+    assert len(found) - len(block) == 2
+    # LayerNorm takes no activation.
+    norm = ["LayerNorm", "Swish"] if becomes == "LayerNorm" else [f"{becomes}+Swish"]
+    assert block == [*norm, "Conv2d+Add"] * 2
+
+
+def test_a_norm_of_channels_first_alone_is_not_transposed() -> None:
+    g = Blocks((IMAGE[0], C, *IMAGE[1:3]))
+    found = steps(*g.finish(_normalized(g, *g.inputs, (2, 3), 48)))
+    assert found == ["LayerNorm"]
