@@ -146,3 +146,56 @@ def add_masks(graph: Graph) -> None:
         negative = Edge(mask.shape, mask.dtype, -mask.data)
         op.type, op.inputs = "ElementWiseAdd", [op.inputs[0], negative]
         graph.consumers[mask].remove(op)
+
+
+def spread_batches(graph: Graph) -> None:
+    """Products of matrices whose heads were joined with the batch, and what lies between them, are
+    those of the tensors before the Reshape: the heads are seen, and so are Transposes before them.
+    """
+    products: set[Edge] = set()  # and what is computed of them
+    for op in list(graph.ops):
+        if op.type not in _BY_MATRIX or len(op.outputs) != 1:
+            continue
+        if op.type != "MatMul" and products.isdisjoint(e for e in op.inputs if e is not None):
+            continue
+        spread = [_spread(graph, edge) for edge in op.inputs]
+        sources = {edge.shape[:-2] for edge in spread if edge is not None and edge.data is None}
+        out, joined = op.outputs[0], spread != op.inputs
+        if out is None or None in spread or len(sources) != 1 or not joined:
+            continue
+        if out in graph.outputs or out.quantization is not None:
+            continue
+        if op.type == "MatMul" and any(e is None or e.data is not None for e in spread):
+            continue
+        if op.type == "Softmax" and int(np.asarray(op.params["axis"])) != len(out.shape) - 1:
+            continue
+        (heads,) = sources
+        wide = Edge((*heads, *out.shape[-2:]), out.dtype)
+        at = graph.ops.index(op)
+        graph.ops.insert(at + 1, Op("Reshape", [wide], [out], {}, op.name))
+        op.inputs, op.outputs = spread, [wide]
+        if op.type == "Softmax":
+            op.params = {**op.params, "axis": np.uint32(len(wide.shape) - 1)}
+        graph.producer[wide], graph.producer[out] = op, graph.ops[at + 1]
+        products.add(out)
+    if products:
+        graph.index()
+
+
+#: Operations on each matrix of a batch, and element by element.
+_BY_MATRIX = {"MatMul", "Softmax", "ElementWiseMultiply", "ElementWiseDivide", "ElementWiseAdd"}
+
+
+def _spread(graph: Graph, edge: Edge | None) -> Edge | None:
+    """[B, H, m, n] of what was reshaped to [B H, m, n]; a constant that is the same for all of
+    these; None of anything else."""
+    if edge is None or edge.quantization is not None:
+        return None
+    if edge.data is not None:
+        return edge if all(n == 1 for n in edge.shape[:-2]) and len(edge.shape) < 4 else None
+    op = graph.producer.get(edge)
+    source = op.inputs[0] if op is not None and op.type == "Reshape" else None
+    if source is None or source.quantization is not None or source.data is not None:
+        return None
+    kept = source.shape[-2:] == edge.shape[-2:]
+    return source if kept and (len(source.shape), len(edge.shape)) == (4, 3) else None

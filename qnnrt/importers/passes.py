@@ -6,7 +6,13 @@ import numpy as np
 
 from ..dtypes import is_float
 from . import encodings
-from .attention import add_masks, find_softmax, slice_gathers, turn_products
+from .attention import (
+    add_masks,
+    find_softmax,
+    slice_gathers,
+    spread_batches,
+    turn_products,
+)
 from .flat_products import spread_products
 from .graph import Edge, Op
 from .layouts import turn_parts
@@ -21,7 +27,7 @@ def run(graph: Graph) -> None:
     for step in (
         drop_dead, merge_reshapes, spread_products, find_norms, find_means, merge_reshapes,
         channel_shuffles, merge_affine, slice_gathers, find_softmax, add_masks, turn_parts,
-        turn_products, merge_reshapes, narrow_doubles, drop_dead,
+        turn_products, spread_batches, merge_reshapes, narrow_doubles, drop_dead,
     ):  # fmt: skip
         graph.budget.check_time()
         step(graph)

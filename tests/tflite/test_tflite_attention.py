@@ -102,6 +102,23 @@ def test_what_is_gathered_of_one_product_is_not_copied() -> None:
     assert found == ["FullyConnected", "Transpose", "Attention", "MatMul"]
 
 
+@pytest.mark.parametrize("mask", ["none", "added"])
+def test_of_heads_that_are_joined_with_the_batch(mask: str) -> None:
+    g = Blocks((2, ROWS, WIDTH))
+
+    def heads(x: int) -> int:
+        y = g.transpose(g.reshape(g.dense(x, WIDTH, WIDTH), 2, ROWS, HEADS, INNER), 0, 2, 1, 3)
+        return g.reshape(y, 2 * HEADS, ROWS, INNER)
+
+    q, k, v = (heads(*g.inputs) for _ in range(3))
+    scores = g.times(g.product(q, k, adj_y=True), INNER**-0.5)
+    if mask == "added":
+        scores = g.add(scores, g.const(np.where(_causal()[0], 0, -1e9)))
+    y = g.reshape(g.product(g.softmax(scores), v), 2, HEADS, ROWS, INNER)
+    y = g.dense(g.reshape(g.transpose(y, 0, 2, 1, 3), 2, ROWS, WIDTH), WIDTH, WIDTH)
+    assert steps(*g.finish(y)) == [*PRODUCTS, "Attention", "MatMul"]
+
+
 @pytest.mark.parametrize("what", ["sum", "exponential", "axis"])
 def test_what_is_no_softmax_stays_arithmetic(what: str) -> None:
     g = Blocks((2, 5, 7))
