@@ -28,6 +28,7 @@ from .errors import (
     Error,
     ForkError,
     GraphError,
+    HandoffError,
     MemError,
     ModelError,
     QnnError,
@@ -35,7 +36,7 @@ from .errors import (
     UnsupportedOpError,
 )
 from .importers import Limits, load
-from .memory import Buffer, HeapInfo, alloc, alloc_array, buffer_of, heaps
+from .memory import Buffer, HeapInfo, Lease, alloc, alloc_array, buffer_of, heaps
 from .model import ContextBinary, Model, ModelLibrary
 from .quantization import dequantize, quantize
 from .session import BoundTensor, Copy, Session, Stats
@@ -61,7 +62,9 @@ __all__ = [
     "Error",
     "ForkError",
     "GraphError",
+    "HandoffError",
     "HeapInfo",
+    "Lease",
     "Limits",
     "MemError",
     "Model",

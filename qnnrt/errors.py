@@ -30,6 +30,7 @@ __all__ = [
     "ForkError",
     "GlobalConfigError",
     "GraphError",
+    "HandoffError",
     "LogError",
     "MemError",
     "ModelError",
@@ -196,6 +197,25 @@ class ForkError(Error):
     Backends hold threads, fds and device sessions that do not survive a fork. Open a new session in
     the child, or start children with the ``spawn`` or ``forkserver`` method.
     """
+
+
+class HandoffError(Error):
+    """Memory could not be taken over from another process; the message says why.
+
+    Attributes:
+        reason: "sender" (it has ended, or cannot be reached from here),
+            "lease" (it has ended, or the Buffer went), "token" (forged), "user" (another one's
+            process), "message" (damaged or cut short), "files" (no file descriptor is free, here or
+            there), "memory" (what came is not what was promised: kind, size or seals), or "timeout"
+            (no answer).
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ModelError(Error, ValueError):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import copyreg
-import itertools
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from ._native import _core
-from ._native._core import Buffer
-from .errors import Error
+from ._native._core import Buffer, Lease
 
-__all__ = ["Buffer", "HeapInfo", "alloc", "alloc_array", "buffer_of", "heaps"]
+__all__ = ["Buffer", "HeapInfo", "Lease", "alloc", "alloc_array", "buffer_of", "heaps"]
 
 
 def alloc(nbytes: int, *, heap: str | None = None, alignment: int = 4096) -> Buffer:
@@ -106,159 +101,19 @@ def heaps() -> tuple[HeapInfo, ...]:
 
 
 # ---- pickling: the fd goes, the bytes stay
-#
-# The receiver opens /proc/<sender>/fd/<n>: one system call, no server thread, whatever the size.
-# The sender holds a duplicate of the fd until the receiver has it, so that a buffer may be let go
-# right after it was sent. "Has it" is one byte that the receiver sets in a page both map; the
-# sender looks at these bytes when it sends the next time.
-
-_SLOTS = 4096
 
 
-class _Transit:
-    """Duplicates of fds on their way to other processes."""
-
-    def __init__(self) -> None:
-        self.generation = _core.fork_generation()
-        self.pid = os.getpid()
-        self.lock = threading.Lock()
-        with _core.Fd(os.memfd_create, "qnnrt-transit", os.MFD_CLOEXEC) as fd:
-            os.ftruncate(fd, _SLOTS)
-            self.page = Buffer.from_fd(fd)
-        self.flags = memoryview(self.page)
-        self.flying: dict[int, _core.Fd] = {}  # by slot, oldest first
-        self.next = 0
-
-    def sweep(self, at_most: int) -> None:
-        """Close duplicates that have arrived, looking at the oldest ones."""
-        for slot in list(itertools.islice(self.flying, at_most)):
-            if self.flags[slot]:
-                self.flying.pop(slot).close()
-
-    def send(self, fd: int) -> tuple[int, int]:
-        """A duplicate of the fd and the slot that says when it has arrived."""
-        with self.lock:
-            self.sweep(8)
-            if len(self.flying) == _SLOTS:
-                self.sweep(_SLOTS)
-            if len(self.flying) == _SLOTS:
-                raise Error(
-                    f"{_SLOTS} buffers were sent and none of them received: receive or pickle fewer"
-                )
-            while self.next in self.flying:
-                self.next = (self.next + 1) % _SLOTS
-            slot, self.next = self.next, (self.next + 1) % _SLOTS
-            self.flags[slot] = 0
-            self.flying[slot] = copy = _core.Fd(os.dup, fd)
-            return copy.number, slot
-
-
-_transit: _Transit | None = None
-_pages: dict[tuple[int, int], memoryview] = {}  # (pid, inode) -> the sender's page
-
-
-def _sender() -> _Transit:
-    global _transit
-    if _transit is None or _transit.generation != _core.fork_generation():
-        _transit = _Transit()
-    return _transit
-
-
-def _transit_fds() -> int:
-    """How many fds are on their way; for tests."""
-    if _transit is None or _transit.generation != _core.fork_generation():
-        return 0
-    with _transit.lock:
-        _transit.sweep(_SLOTS)
-        return len(_transit.flying)
+def _receive_buffer(message: bytes) -> Buffer:
+    return _core.receive(message)
 
 
 def _reduce_buffer(buffer: Buffer) -> tuple[Any, ...]:
-    own = buffer.fd  # raises when closed
-    transit = _sender()
-    fd, slot = transit.send(own)
-    return _receive_buffer, (
-        transit.pid,
-        (fd, *buffer._file_id()),
-        (transit.page.fd, *transit.page._file_id()),
-        slot,
-        buffer.nbytes,
-        buffer.fd_offset,
-    )
+    return _receive_buffer, (_core.buffer_message(buffer),)
+
+
+def _reduce_lease(lease: Lease) -> tuple[Any, ...]:
+    return _receive_buffer, (lease._message(),)
 
 
 copyreg.pickle(Buffer, _reduce_buffer)
-
-
-def _open_fd(pid: int, what: tuple[int, int, int]) -> _core.Fd:
-    """Another process's fd, checked to be the file that was meant."""
-    fd, device, inode = what
-    try:
-        try:
-            opened = _core.Fd(os.open, f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
-        except PermissionError:
-            opened = _core.Fd(os.open, f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            # A dma-buf cannot be opened by its name, only fetched by the kernel's own call.
-            if not hasattr(os, "pidfd_open"):
-                raise
-            opened = _pidfd_getfd(pid, fd)
-        info = os.fstat(opened.number)
-        if (info.st_dev, info.st_ino) == (device, inode):
-            return opened
-        reason = "the sender has since closed it"
-    except OSError as e:
-        reason = e.strerror or str(e)
-    raise Error(
-        f"cannot take the shared buffer over from process {pid}: {reason}. The sender must be "
-        "alive, of the same user and in the same PID namespace"
-    )
-
-
-def _pidfd_getfd(pid: int, fd: int) -> _core.Fd:
-    import ctypes
-
-    with _core.Fd(os.pidfd_open, pid) as pidfd:
-        libc = ctypes.CDLL(None, use_errno=True)
-        call = libc.syscall  # SYS_pidfd_getfd, the same on every machine
-        got = _core.Fd(call, 438, pidfd, fd, 0)
-        if got.number < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-        return got
-
-
-def _receive_buffer(
-    pid: int,
-    what: tuple[int, int, int],
-    page: tuple[int, int, int],
-    slot: int,
-    nbytes: int,
-    offset: int,
-) -> Buffer:
-    try:
-        with _open_fd(pid, what) as fd:
-            buffer = Buffer.from_fd(fd, nbytes, offset)
-    except BaseException:
-        # The message is gone all the same: the sender's duplicate serves nobody any more.
-        with contextlib.suppress(Exception):
-            _arrived(pid, page, slot)
-        raise
-    _arrived(pid, page, slot)
-    return buffer
-
-
-def _arrived(pid: int, page: tuple[int, int, int], slot: int) -> None:
-    """Tell the sender that it may close its duplicate."""
-    if _transit is not None and pid == _transit.pid == os.getpid():
-        _transit.flags[slot] = 1
-        return
-    key = (pid, page[2])
-    flags = _pages.get(key)
-    if flags is None:
-        with _open_fd(pid, page) as page_fd:
-            flags = memoryview(Buffer.from_fd(page_fd))
-        while len(_pages) >= 16:
-            _pages.pop(next(iter(_pages)))
-        _pages[key] = flags
-    flags[slot] = 1
+copyreg.pickle(Lease, _reduce_lease)

@@ -54,15 +54,15 @@ _FAILED = pytest.StashKey[bool]()
 
 def holdings(foreign: bool) -> dict[str, int]:
     """What the process holds now that a finished test should have given back."""
-    from qnnrt import _core, memory
+    from qnnrt import _core
 
-    memory._pages.clear()
-    memory._transit_fds()
+    _core.ipc_forget_messages()
     _core.pool_trim(0)
     live = _core.live_counts()
     counts = _core.memory_counts()
     held: dict[str, int] = {f"live {name}": n for name, n in live.items()}
     held |= {f"memory {name}": n for name, n in counts.items() if not name.endswith("_frees")}
+    held |= {f"handed over {name}": n for name, n in _core.ipc_counts().items()}
     held |= {f"gpu {name}": n for name, n in _core.gpu_counts().items()}
     if not foreign:
         fds = []
@@ -83,10 +83,9 @@ def _warm() -> None:
     import numpy as np
 
     import qnnrt
-    from qnnrt import memory
     from support.toy import relu_model
 
-    memory._sender()
+    qnnrt.alloc(1).lease().close()  # starts the thread that serves receivers
     with qnnrt.Session(relu_model()) as s:
         s.run({"x": np.zeros((1, 16), np.float32)})
 

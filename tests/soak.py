@@ -34,7 +34,7 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parent)]
 
 import qnnrt  # noqa: E402
-from qnnrt import _core, memory, qnn  # noqa: E402
+from qnnrt import _core, qnn  # noqa: E402
 from qnnrt.tflite import Interpreter  # noqa: E402
 from support import reference  # noqa: E402
 from support.lpai_models import codes, on_cpu, quantized_conv  # noqa: E402
@@ -274,8 +274,7 @@ def _has_gpu() -> bool:
 def held() -> dict[str, float]:
     """What the process has now. Garbage, idle pools and mappings kept for reuse go first."""
     gc.collect()
-    memory._pages.clear()
-    memory._transit_fds()
+    _core.ipc_forget_messages()
     _core.pool_trim(0)
     status = Path("/proc/self/status").read_text()
     counts = _core.memory_counts()

@@ -63,6 +63,7 @@ HEADERS = (
     "abi/qnnrt_opencl.h",
     "abi/rpcmem.h",
     "memory/memory_api.h",
+    "ipc/ipc_api.h",
     "client/dlpack.h",
 )
 #: Structs of these, and of those above that are QNN's, have initializers.

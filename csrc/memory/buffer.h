@@ -66,7 +66,14 @@ class BufferTable {
   Result<SlotHandle> Allocate(Heap* heap, uint64_t nbytes, uint64_t alignment, uint32_t flags);
   // Any fd that can be mapped; dup'ed, so the caller keeps his own. nbytes 0: to the end of the
   // file.
-  Result<SlotHandle> Import(int fd, uint64_t nbytes, uint64_t offset);
+  Result<SlotHandle> Import(int fd, uint64_t nbytes, uint64_t offset) {
+    return Import(fd, nbytes, offset, UniqueFd());
+  }
+  // The fd becomes the buffer's, or is closed.
+  Result<SlotHandle> Import(UniqueFd fd, uint64_t nbytes, uint64_t offset) {
+    const int number = fd.get();
+    return Import(number, nbytes, offset, std::move(fd));
+  }
   Result<SlotHandle> Wrap(void* address, uint64_t nbytes, bool read_only);
 
   // A pinned buffer: null when the handle is stale. Unpin drops the pin (and the buffer with it,
@@ -115,6 +122,7 @@ class BufferTable {
     FileId id;
     uint32_t flags = 0;
   };
+  Result<SlotHandle> Import(int fd, uint64_t nbytes, uint64_t offset, UniqueFd own);
   Result<SlotHandle> Add(const Draft& draft);
   void Finish(Buffer* buffer);  // after Retire: unindex, recycle the slot, free
 

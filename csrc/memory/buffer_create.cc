@@ -77,7 +77,7 @@ Result<SlotHandle> BufferTable::Allocate(Heap* heap, uint64_t nbytes, uint64_t a
   return handle;
 }
 
-Result<SlotHandle> BufferTable::Import(int fd, uint64_t nbytes, uint64_t offset) {
+Result<SlotHandle> BufferTable::Import(int fd, uint64_t nbytes, uint64_t offset, UniqueFd own) {
   QNNRT_ASSIGN_OR_RETURN(FdInfo info, InspectFd(fd));
   if (nbytes == 0 && offset < info.size) nbytes = info.size - offset;
   uint64_t end, map_end;
@@ -89,7 +89,7 @@ Result<SlotHandle> BufferTable::Import(int fd, uint64_t nbytes, uint64_t offset)
         static_cast<unsigned long long>(info.size), static_cast<unsigned long long>(nbytes),
         static_cast<unsigned long long>(offset));
   }
-  UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0), counters_);
+  if (!own.valid()) own = UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0), counters_);
   if (!own.valid()) return Error(QNN_MEM_ERROR_MAPPING, "fd %d: dup: %s", fd, strerror(errno));
   MapRequest request;
   request.fd = own.get();

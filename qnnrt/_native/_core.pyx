@@ -21,7 +21,7 @@ from cpython.buffer cimport (
     PyBuffer_IsContiguous, PyBuffer_Release, PyObject_GetBuffer
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.exc cimport PyErr_SetInterrupt
+from cpython.exc cimport PyErr_CheckSignals, PyErr_SetInterrupt
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
@@ -38,6 +38,7 @@ WatchForks()
 include "support.pxi"
 include "memory.pxi"
 include "buffer.pxi"
+include "share.pxi"
 include "dlpack.pxi"
 include "tcm.pxi"
 include "tensor.pxi"

@@ -5,8 +5,9 @@ cdef class Buffer:
 
     Made by ``qnnrt.alloc``, ``Buffer.from_fd``, ``Buffer.from_array`` or ``qnnrt.buffer_of``. It
     supports the buffer protocol and DLPack as a flat array of bytes. Views keep it alive; ``close``
-    refuses while there are any. Pickling sends the fd, not the bytes: the receiver maps the same
-    memory, so the sender has to be alive until then.
+    refuses while there are any. Pickling sends the fd, not the bytes: any number of processes of
+    the same user receive the same memory, while this one is alive and has the Buffer (the first of
+    them also later). ``lease`` gives an end of its own to that, or hands the memory out read-only.
     """
 
     cdef qnnrt_buffer_t _handle
@@ -22,8 +23,10 @@ cdef class Buffer:
     cdef str _heap
     cdef dict _holders
     cdef object _source
-    cdef tuple _identity
     cdef object _reference  # in _buffers
+    cdef object _lease  # of messages about it
+    cdef object _peer  # the connection that it came over
+    cdef bytes _key  # in _received
     cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
@@ -34,7 +37,20 @@ cdef class Buffer:
             known = _buffers.get(self._handle)
             if known is not None and (known is self._reference or known() is None):
                 del _buffers[self._handle]
+            self._leave()
             qnnrt_buffer_release(self._handle)
+
+    cdef void _leave(self):
+        """It is no longer what a message is answered with, nor one of several on its mapping."""
+        if self._key is not None:
+            known = _received.get(self._key)
+            if known is not None and (known is self._reference or known() is None):
+                del _received[self._key]
+        others = _seconds.get(self._handle, 0)
+        if others > 1:
+            _seconds[self._handle] = others - 1
+        elif others:
+            del _seconds[self._handle]
 
     @staticmethod
     def from_fd(int fd, nbytes=None, offset=0) -> Buffer:
@@ -218,6 +234,20 @@ cdef class Buffer:
         return CpuAccess(self, (QNNRT_ACCESS_READ if read else 0) |
                          (QNNRT_ACCESS_WRITE if write else 0))
 
+    def lease(self, *, readonly=False) -> Lease:
+        """Keep the memory for other processes until the lease is closed.
+
+        Args:
+            readonly: nobody can map the memory for writing from now on; this Buffer and its views
+                stay writable. For memfd memory alone, which is sealed for good
+                (F_SEAL_FUTURE_WRITE).
+
+        Raises:
+            MemError: 1000 the memory has no fd, or none that can be sealed, such as a dma-buf's;
+                1005 a receiver may have it writable already.
+        """
+        return _new_lease(self, readonly)
+
     def check_alive(self) -> None:
         """Check that a foreign file still covers the buffer: touching it would be SIGBUS if not.
 
@@ -239,12 +269,9 @@ cdef class Buffer:
         if self._holders is not None:
             self._holders.pop(key, None)
 
-    def _file_id(self) -> tuple:
-        """(device, inode) of the file behind the fd."""
-        if self._identity is None:
-            info = os.fstat(self.fd)
-            self._identity = (info.st_dev, info.st_ino)
-        return self._identity
+    def _is(self, Buffer other not None) -> bool:
+        """Whether both are on one mapping, as when the same memory was received twice."""
+        return self._handle == other._handle and self._handle != 0
 
     def _borrow_fd(self) -> int:
         """The fd for registering with libqnnrt.so, which does not count as handing it out."""
@@ -257,6 +284,8 @@ cdef class Buffer:
 
     def close(self) -> None:
         """Give the memory back now. Closing twice is harmless.
+
+        Where the same memory was received more than once, it goes with the last of its Buffers.
 
         Raises:
             BufferInUseError: a view, a registration or an execution still uses it.
@@ -275,15 +304,18 @@ cdef class Buffer:
                 f"the buffer of {self._nbytes} bytes is in use by {'; '.join(holders)}: let go of "
                 "these first", holders)
         cdef qnnrt_buffer_t handle = self._handle
+        cdef bint shared = handle in _seconds
         cdef uint64_t code
         with nogil:
-            code = qnnrt_buffer_close(handle)
+            code = qnnrt_buffer_release(handle) if shared else qnnrt_buffer_close(handle)
         if code:
             raise errors.BufferInUseError(_text(qnnrt_last_error()))
+        if _buffers.get(handle) is self._reference:
+            del _buffers[handle]
+        self._leave()
         self._handle = 0
         self._address = NULL
-        self._source = None
-        _buffers.pop(handle, None)
+        self._source = self._lease = self._peer = None
 
     def __enter__(self) -> Buffer:
         self._open()

@@ -3,6 +3,8 @@
 # Native handle -> weak reference to its Buffer. Not a WeakValueDictionary, whose methods are
 # Python's: an interrupt in one would lose the native buffer that is being adopted.
 cdef dict _buffers = {}
+# Native handle -> how many Buffers there are beside that one, each with an ownership of its own.
+cdef dict _seconds = {}
 
 
 cdef object _memory_error(uint64_t code, str call, str detail=""):

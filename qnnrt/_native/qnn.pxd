@@ -1070,6 +1070,7 @@ cdef extern from "memory/memory_api.h" nogil:
         int fd, uint64_t nbytes, uint64_t offset, qnnrt_buffer_t* out)
     uint64_t qnnrt_buffer_wrap(
         void* address, uint64_t nbytes, int read_only, qnnrt_buffer_t* out)
+    uint64_t qnnrt_buffer_retain(qnnrt_buffer_t buffer)
     uint64_t qnnrt_buffer_release(qnnrt_buffer_t buffer)
     uint64_t qnnrt_buffer_close(qnnrt_buffer_t buffer)
     uint64_t qnnrt_buffer_export_begin(qnnrt_buffer_t buffer)
@@ -1111,6 +1112,48 @@ cdef extern from "memory/memory_api.h" nogil:
 
     void qnnrt_memory_counts(qnnrt_memory_counts_t* out)
     void qnnrt_memory_fail_nth(int64_t nth)
+
+
+cdef extern from "ipc/ipc_api.h" nogil:
+    enum:
+        QNNRT_HANDOFF_ENDED, QNNRT_HANDOFF_LEASE, QNNRT_HANDOFF_TOKEN, QNNRT_HANDOFF_USER
+        QNNRT_HANDOFF_TICKET, QNNRT_HANDOFF_FILES, QNNRT_HANDOFF_MEMORY, QNNRT_HANDOFF_TIMEOUT
+        QNNRT_HANDOFF_AGAIN, QNNRT_LEASE_READ_ONLY
+
+    const char* qnnrt_ipc_last_error()
+
+    ctypedef uint64_t qnnrt_lease_t
+
+    ctypedef struct qnnrt_ticket_t:
+        uint32_t version
+        uint8_t sender[16]
+        uint8_t token[16]
+        uint64_t lease, message, device, fd_size, fd_offset, nbytes
+        uint32_t flags, kind
+
+    uint64_t qnnrt_lease_create(
+        qnnrt_buffer_t buffer, uint32_t flags, qnnrt_lease_t* out)
+    uint64_t qnnrt_lease_end(qnnrt_lease_t lease)
+    uint64_t qnnrt_lease_ticket(
+        qnnrt_lease_t lease, int in_flight, qnnrt_ticket_t* out)
+
+    ctypedef struct qnnrt_peer_t:
+        pass
+
+    uint64_t qnnrt_ticket_read(
+        const void* bytes, uint64_t size, qnnrt_ticket_t* out)
+    int qnnrt_ticket_is_own(const qnnrt_ticket_t* ticket)
+    uint64_t qnnrt_peer_connect(const qnnrt_ticket_t* ticket, qnnrt_peer_t** out)
+    uint64_t qnnrt_peer_receive(
+        qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket, qnnrt_buffer_t* out)
+    void qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket)
+    void qnnrt_peer_close(qnnrt_peer_t* peer)
+
+    ctypedef struct qnnrt_ipc_counts_t:
+        int64_t leases, in_flight, connections, peers, fds
+
+    void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out)
+    void qnnrt_ipc_forget_messages()
 
 
 cdef extern from "client/dlpack.h" nogil:

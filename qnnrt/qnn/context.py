@@ -298,7 +298,7 @@ class Context(ContextBase):
         memory = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
         key = (memory, offset, dims, code, kind)
         found = self._cache.get(key)
-        if found is None or found.closed or (shared and found.buffer is not buffer):
+        if found is None or found.closed or (shared and not found.buffer._is(buffer)):
             if found is None and (released := self._releases.get(key)) is not None:
                 self.handle  # noqa: B018 - raises in a forked child, where nobody would set it
                 released.wait()  # its last reference went in another thread, which deregisters it

@@ -53,14 +53,9 @@ def held() -> dict[str, int]:
     """What the process holds, garbage and pools aside."""
     from conftest import holdings
 
-    from qnnrt import memory
-
     for _ in range(3):
         gc.collect()
-    found = holdings(False) | {"threads": len(os.listdir("/proc/self/task"))}
-    # Of a pickle that an interrupt left to nobody: kept for a receiver, up to a limit.
-    found["fds"] -= memory._transit_fds()
-    return found
+    return holdings(False) | {"threads": len(os.listdir("/proc/self/task"))}
 
 
 class Child:

@@ -22,6 +22,8 @@ FREE = {
     "qnnrt_debug_fail_allocation": "an atomic number",
     "qnnrt_last_error": "LastStatus is noexcept",
     "qnnrt_error_message": "LastStatus is noexcept",
+    "qnnrt_ipc_last_error": "LastStatus is noexcept",
+    "qnnrt_ring_bytes": "arithmetic",
     "qnnrt_tflite_error": "LastStatus is noexcept",
     "TfLiteQnnDelegateGetApiVersion": "a constant",
     "TfLiteQnnDelegateHasCapability": "a switch",
@@ -66,7 +68,9 @@ def definitions(text: str) -> dict[str, str]:
 
 FILES = {p: without_comments(p.read_text()) for p in sorted(CSRC.rglob("*.cc"))}
 ROOMS = [
-    f for room in ("api", "memory", "opencl", "saver", "tflite") for f in CSRC.glob(f"{room}/**/*")
+    f
+    for room in ("api", "ipc", "memory", "opencl", "saver", "tflite")
+    for f in CSRC.glob(f"{room}/**/*")
 ]
 FUNCTIONS = {
     p: definitions(without_comments(p.read_text())) for p in ROOMS if p.suffix in (".cc", ".h")

@@ -13,6 +13,7 @@ BELOW = {
     "abi": set(),
     "support": {"abi"},
     "memory": {"abi", "support"},
+    "ipc": {"abi", "support", "memory"},
     "ir": {"abi", "support"},
     "opencl": {"abi", "support", "ir"},
     "ops": {"abi", "support", "ir"},

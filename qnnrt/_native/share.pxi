@@ -1,0 +1,261 @@
+# Part of _core.pyx: buffers for other processes, and from them.
+
+# Ticket's sender, token and lease -> weak reference to the Buffer that this process has on it.
+cdef dict _received = {}
+cdef dict _peers = {}  # sender -> weak reference to its Peer
+cdef uint32_t _share_generation = 0
+
+cdef dict _HANDOFF_REASONS = {
+    QNNRT_HANDOFF_ENDED: "sender", QNNRT_HANDOFF_LEASE: "lease", QNNRT_HANDOFF_TOKEN: "token",
+    QNNRT_HANDOFF_USER: "user", QNNRT_HANDOFF_TICKET: "message", QNNRT_HANDOFF_FILES: "files",
+    QNNRT_HANDOFF_MEMORY: "memory", QNNRT_HANDOFF_TIMEOUT: "timeout",
+}
+
+
+cdef object _handoff_error(uint64_t code, str call):
+    text = _text(qnnrt_ipc_last_error())
+    reason = _HANDOFF_REASONS.get(code)
+    if reason is not None:
+        return errors.HandoffError(text, reason)
+    return errors.make_error(<uint32_t>(code & 0xFFFF), "mem", call, "", text)
+
+
+cdef int _own_process() except -1:
+    """After a fork, what was received belongs to the parent."""
+    global _share_generation
+    if _share_generation != Generation():
+        _received.clear()
+        _peers.clear()
+        _share_generation = Generation()
+    return 0
+
+
+cdef bytes _key_of(const qnnrt_ticket_t* ticket):
+    return ((<char*>ticket.sender)[:16] + (<char*>ticket.token)[:16] +
+            (<char*>&ticket.lease)[:sizeof(ticket.lease)])
+
+
+cdef class Peer:
+    """A connection to a sender; open as long as a buffer of the sender's is."""
+
+    cdef qnnrt_peer_t* _peer
+    cdef object __weakref__
+
+    def __dealloc__(self):
+        if self._peer != NULL:
+            qnnrt_peer_close(self._peer)
+
+
+cdef class Lease:
+    """Memory of a Buffer for other processes, until it is closed.
+
+    Made by ``Buffer.lease``. Pickled or sent through ``multiprocessing`` it arrives as a Buffer, in
+    any number of processes of the same user and any number of times, whether or not the Buffer
+    that it was made from is still open. Buffers that have arrived stay valid when the lease ends.
+    """
+
+    cdef qnnrt_lease_t _handle
+    cdef uint32_t _generation
+    cdef Py_ssize_t _nbytes
+    cdef bint _readonly
+    cdef object __weakref__
+
+    def __init__(self, *args, **kwargs):
+        raise TypeError("make leases with Buffer.lease()")
+
+    def __dealloc__(self):
+        if self._handle and self._generation == Generation():
+            qnnrt_lease_end(self._handle)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._nbytes
+
+    @property
+    def readonly(self):
+        """Whether receivers can read only."""
+        return self._readonly
+
+    @property
+    def closed(self):
+        """Whether it has ended."""
+        return self._handle == 0
+
+    def close(self) -> None:
+        """End it: who receives its messages from now on gets an error. Twice is harmless."""
+        if not self._handle:
+            return
+        _check_process(self._generation, "this lease")
+        handle, self._handle = self._handle, 0
+        qnnrt_lease_end(handle)
+
+    def __enter__(self) -> Lease:
+        if not self._handle:
+            raise errors.ClosedError("this lease has ended")
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "ended" if not self._handle else "read-only" if self._readonly else "writable"
+        return f"<qnnrt.Lease {self._nbytes} bytes, {state}>"
+
+    cdef int _ticket(self, bint in_flight, qnnrt_ticket_t* out) except -1:
+        if not self._handle:
+            raise errors.ClosedError("this lease has ended")
+        _check_process(self._generation, "this lease")
+        cdef uint64_t code = qnnrt_lease_ticket(self._handle, in_flight, out)
+        if code:
+            raise _handoff_error(code, "Lease")
+        return 0
+
+    def _message(self) -> bytes:
+        """What a receiver needs, for ``receive``."""
+        cdef qnnrt_ticket_t ticket
+        self._ticket(False, &ticket)
+        return (<char*>&ticket)[:sizeof(ticket)]
+
+
+cdef Lease _new_lease(Buffer buffer, bint readonly):
+    buffer._open()
+    cdef qnnrt_lease_t handle = 0
+    cdef uint64_t code
+    cdef uint32_t flags = QNNRT_LEASE_READ_ONLY if readonly else 0
+    cdef qnnrt_buffer_t native = buffer._handle
+    with nogil:
+        code = qnnrt_lease_create(native, flags, &handle)
+    if code:
+        raise _handoff_error(code, "Buffer.lease")
+    cdef Lease lease = Lease.__new__(Lease)
+    lease._handle = handle
+    lease._generation = Generation()
+    lease._nbytes = buffer._nbytes
+    lease._readonly = readonly or buffer.readonly
+    return lease
+
+
+def buffer_message(Buffer buffer not None) -> bytes:
+    """What a receiver of the buffer needs. The memory stays for it until it has been received."""
+    cdef qnnrt_ticket_t ticket
+    buffer._open()
+    _own_process()
+    if buffer._lease is None:
+        buffer._lease = _new_lease(buffer, False)
+    (<Lease>buffer._lease)._ticket(True, &ticket)
+    if buffer._key is None:
+        buffer._key = _key_of(&ticket)
+        _received[buffer._key] = buffer._reference
+    return (<char*>&ticket)[:sizeof(ticket)]
+
+
+cdef Peer _connect(bytes sender, const qnnrt_ticket_t* ticket):
+    cdef Peer peer = Peer.__new__(Peer)
+    cdef uint64_t code
+    while True:
+        with nogil:
+            code = qnnrt_peer_connect(ticket, &peer._peer)
+        if code != QNNRT_HANDOFF_AGAIN:
+            break
+        PyErr_CheckSignals()
+    if code:
+        raise _handoff_error(code, "receive")
+    for other in [k for k, reference in _peers.items() if reference() is None]:
+        _peers.pop(other, None)
+    _peers[sender] = weakref.ref(peer)
+    return peer
+
+
+def receive(data) -> Buffer:
+    """The buffer of a message that ``buffer_message`` or a lease has made."""
+    cdef qnnrt_ticket_t ticket
+    cdef qnnrt_buffer_t handle = 0
+    cdef qnnrt_peer_t* native = NULL
+    cdef Peer peer = None
+    cdef Buffer buffer = None
+    cdef bint own, reused = False
+    cdef uint64_t code
+    cdef bytes message = bytes(data)
+    code = qnnrt_ticket_read(<char*>message, len(message), &ticket)
+    if code:
+        raise _handoff_error(code, "receive")
+    _own_process()
+    key = _key_of(&ticket)
+    known = _received.get(key)
+    if known is not None:
+        buffer = known()
+    if (buffer is not None and buffer._handle and
+            <uint64_t>buffer._nbytes == ticket.nbytes and buffer._fd_offset == ticket.fd_offset):
+        peer = buffer._peer
+        buffer = _second(buffer)
+    else:
+        sender = (<char*>ticket.sender)[:16]
+        own = qnnrt_ticket_is_own(&ticket)
+        while True:
+            if not own:
+                known = _peers.get(sender)
+                peer = None if known is None else known()
+                reused = peer is not None
+                if not reused:
+                    peer = _connect(sender, &ticket)
+                native = peer._peer
+            with nogil:
+                code = qnnrt_peer_receive(native, &ticket, &handle)
+            if own or code not in (QNNRT_HANDOFF_ENDED, QNNRT_HANDOFF_AGAIN):
+                break
+            _peers.pop(sender, None)  # the connection is broken
+            if code == QNNRT_HANDOFF_AGAIN:
+                PyErr_CheckSignals()
+            elif not reused:
+                break
+        if code:
+            raise _handoff_error(code, "receive")
+        buffer = _adopt(handle)
+        buffer._peer = peer
+    buffer._key = key
+    _received[key] = buffer._reference
+    native = NULL
+    if peer is not None:
+        native = peer._peer
+    if ticket.message:
+        with nogil:
+            qnnrt_peer_arrived(native, &ticket)
+    return buffer
+
+
+cdef Buffer _second(Buffer buffer):
+    """Another Buffer on the same mapping, with a close of its own."""
+    cdef uint64_t code = qnnrt_buffer_retain(buffer._handle)
+    if code:
+        raise _memory_error(code, "receive")
+    cdef Buffer other = Buffer.__new__(Buffer)
+    other._handle = buffer._handle
+    other._address = buffer._address
+    other._nbytes = buffer._nbytes
+    other._flags = buffer._flags
+    other._fd_offset = buffer._fd_offset
+    other._fd_size = buffer._fd_size
+    other._heap = buffer._heap
+    other._generation = buffer._generation
+    other._shape[0] = buffer._nbytes
+    other._strides[0] = 1
+    other._reference = weakref.ref(other)
+    other._lease = buffer._lease
+    other._peer = buffer._peer
+    _seconds[other._handle] = _seconds.get(other._handle, 0) + 1
+    return other
+
+
+def ipc_counts() -> dict:
+    """What is held for other processes: leases, in_flight, connections, peers, fds."""
+    cdef qnnrt_ipc_counts_t c
+    memset(&c, 0, sizeof(c))
+    qnnrt_ipc_counts(&c)
+    return {"leases": c.leases, "in_flight": c.in_flight, "connections": c.connections,
+            "peers": c.peers, "fds": c.fds}
+
+
+def ipc_forget_messages() -> None:
+    """Keep no memory any more for messages that nobody has received. For tests."""
+    qnnrt_ipc_forget_messages()
