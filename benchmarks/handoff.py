@@ -1,24 +1,37 @@
-"""A tensor from one process to another: its Buffer, its bytes, or a copy that both can see.
+"""A tensor from one process to others: a slot of a Channel, its Buffer, its bytes, or a copy.
 
     python benchmarks/handoff.py [--smoke] [--json FILE]
 
-The time from before the sender's `send` until the receiver has read the tensor's first and last
-element, one way, on the clock that both processes share. The receiver waits in `recv`. An empty
-message shows what waking it takes. The receiver checks the elements, which change every time.
+Latency: from before the producer's call until the last consumer has read the tensor's first and
+last element, on the clock that all processes share. The consumers wait meanwhile, and check the
+elements, which change every time. An empty message shows what waking them takes. Throughput: many
+tensors one after another, until the last consumer has read the last one; at most six wait.
+
+Each way tells how many bytes it copied for a hand-off: what the processes read and wrote through
+the kernel, as it counts them, and the copies into shared memory.
 """
 
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from _harness import Benchmark
+from _harness import Benchmark, optional
 
 import qnnrt
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = (KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB)
+CONSUMERS = (1, 2, 4)
+WAITING = 6  # tensors that may be under way at once
+BLOCKS = WAITING + 2  # one is being written, one is being read
+
+ray: Any = optional("ray")
 clock = time.perf_counter_ns  # CLOCK_MONOTONIC: the same in every process
 
 
@@ -26,97 +39,354 @@ def ends(array: np.ndarray) -> tuple[float, float]:
     return float(array[0]), float(array[-1])
 
 
-def receiver(connection: Connection) -> None:
-    """Answers each message with what it read and when it had it."""
-    blocks: dict[str, SharedMemory] = {}
-    while True:
-        message = connection.recv()
-        if message is None:
-            break
+def through_kernel() -> int | None:
+    """Bytes that this process has read and written by system calls."""
+    try:
+        lines = Path("/proc/self/io").read_text().split()
+    except OSError:
+        return None
+    return int(lines[1]) + int(lines[3])
+
+
+# ---- consumers
+
+
+def received(source: Any, blocks: dict[str, SharedMemory]) -> Callable[[], tuple[float, float]]:
+    """A function that waits for the next tensor and reads its ends."""
+    if isinstance(source, qnnrt.channel.Consumer):
+
+        def from_channel() -> tuple[float, float]:
+            with source.next() as slot:
+                return ends(slot.array)
+
+        return from_channel
+    take = source.recv if isinstance(source, Connection) else source.get
+
+    def from_message() -> tuple[float, float]:
+        message = take()
         if isinstance(message, bytes):
-            seen = (0.0, 0.0)
-        elif isinstance(message, np.ndarray):
-            seen = ends(message)
-        elif isinstance(message, qnnrt.Buffer):
-            seen = ends(message.array((message.nbytes // 4,), np.float32))
-        else:  # the name of a shared block, attached once
+            return 0.0, 0.0
+        if isinstance(message, str):  # the name of a shared block, attached once
             if message not in blocks:
                 blocks[message] = SharedMemory(message)
-            seen = ends(np.frombuffer(blocks[message].buf, np.float32))
-        connection.send((clock(), seen))
-        del message
+            return ends(np.frombuffer(blocks[message].buf, np.float32))
+        if isinstance(message, qnnrt.Buffer):
+            message = message.array((message.nbytes // 4,), np.float32)
+        return ends(message)
+
+    return from_message
+
+
+def consumer(orders: Connection, pipe: Connection, queue: Any) -> None:
+    """Does what it is told: waits for so many tensors, and answers each or the last one."""
+    blocks: dict[str, SharedMemory] = {}
+    while (order := orders.recv()) is not None:
+        source, count, each = order
+        with ExitStack() as stack:
+            if isinstance(source, qnnrt.Channel):
+                stack.callback(source.close)
+                source = stack.enter_context(source.consumer())
+            else:
+                source = {"pipe": pipe, "queue": queue}[source]
+            take = received(source, blocks)
+            before = through_kernel()
+            orders.send("ready")
+            for _ in range(count if each else 0):
+                seen = take()
+                orders.send((clock(), seen))
+            for _ in range(0 if each else count):
+                seen = take()
+            arrived, after = clock(), through_kernel()
+            copied = None if before is None or after is None else after - before
+            orders.send((arrived, seen, copied))
     for block in blocks.values():
         block.close()
-    connection.close()
 
 
-class Sender:
-    """One-way times of messages to a receiver."""
+class Consumers:
+    """So many processes, each with a pipe and a queue of its own."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.value = 0.0
+    def __init__(self, count: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.count = count
+        self.orders, self.pipes, self.queues, self.processes = [], [], [], []
+        for _ in range(count):
+            orders, theirs = context.Pipe()
+            pipe, end = context.Pipe()
+            queue = context.Queue(WAITING)
+            process = context.Process(target=consumer, args=(theirs, end, queue), daemon=True)
+            process.start()
+            theirs.close()
+            end.close()
+            self.orders.append(orders)
+            self.pipes.append(pipe)
+            self.queues.append(queue)
+            self.processes.append(process)
 
-    def way(
-        self, array: np.ndarray | None, message: Callable[[], object]
-    ) -> Callable[[int], float]:
-        """A sampler: `message()` makes what is sent, within the time that counts."""
+    def order(self, source: Any, count: int, each: bool) -> None:
+        for orders in self.orders:
+            orders.send((source, count, each))
+        for orders in self.orders:
+            assert orders.recv() == "ready"
 
-        def sample(n: int) -> float:
-            total = 0
-            for i in range(n + 1):
-                expected = (0.0, 0.0)
-                if array is not None:
-                    self.value += 1
-                    array[0], array[-1] = expected = (self.value, -self.value)
-                start = clock()
-                self.connection.send(message())
-                arrived, seen = self.connection.recv()
-                if i > 0:  # in the first one the receiver still puts away what came before
-                    total += arrived - start
-                if seen != expected:
-                    raise RuntimeError(f"sent {expected}, but {seen} arrived")
-            return total / n / 1e9
+    def answers(self) -> list[Any]:
+        return [orders.recv() for orders in self.orders]
 
-        return sample
-
-
-def copy_into(block: SharedMemory, array: np.ndarray) -> Callable[[], str]:
-    def message() -> str:
-        np.copyto(np.frombuffer(block.buf, np.float32)[: array.size], array)
-        return block.name
-
-    return message
+    def close(self) -> None:
+        for orders in self.orders:
+            orders.send(None)
+        for process in self.processes:
+            process.join()
 
 
-def measure(bench: Benchmark, sender: Sender, mebibytes: int) -> None:
-    nbytes = mebibytes * MIB
-    buffer = qnnrt.alloc(nbytes)
-    block = SharedMemory(create=True, size=nbytes)
-    shared = buffer.array((nbytes // 4,), np.float32)
-    plain = np.ones(nbytes // 4, np.float32)
-    case = bench.case(f"{mebibytes} MiB to another process", unit="us")
-    case.sampled("the Buffer through a Pipe", sender.way(shared, lambda: buffer))
-    case.sampled("the array, pickled", sender.way(plain, lambda: plain))
-    case.sampled("SharedMemory and a copy", sender.way(plain, copy_into(block, plain)))
-    case.sampled("an empty message", sender.way(None, lambda: b""))
+# ---- ways to send
+
+
+class Way:
+    """One way to send tensors of a size. `copied` counts the bytes that it copies itself."""
+
+    source: Any  # what the consumers are told to wait at
+
+    def __init__(self, consumers: Consumers, nbytes: int) -> None:
+        self.consumers, self.nbytes, self.copied = consumers, nbytes, 0
+
+    def send(self, value: float) -> tuple[float, float]:
+        """Sends a tensor with these ends; returns when it is under way."""
+        raise NotImplementedError
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """While consumers wait."""
+        yield
+
+    def close(self) -> None:
+        pass
+
+
+class ByChannel(Way):
+    """Filled in place."""
+
+    def __init__(self, consumers: Consumers, nbytes: int) -> None:
+        super().__init__(consumers, nbytes)
+        self.source = qnnrt.Channel(nbytes // 4, np.float32, BLOCKS)
+        self.producer = self.source.producer()
+
+    def send(self, value: float) -> tuple[float, float]:
+        with self.producer.next() as slot:
+            array = slot.array
+            array[0], array[-1] = value, -value
+        return value, -value
+
+    def close(self) -> None:
+        self.producer.close()
+        self.source.close()
+
+
+class ByBuffer(Way):
+    """Filled in place, and pickled."""
+
+    def __init__(self, consumers: Consumers, nbytes: int, source: str) -> None:
+        super().__init__(consumers, nbytes)
+        self.source = source
+        self.buffers = [qnnrt.alloc(nbytes) for _ in range(BLOCKS)]
+        self.arrays = [b.array((nbytes // 4,), np.float32) for b in self.buffers]
+        self.next = 0
+
+    def send(self, value: float) -> tuple[float, float]:
+        self.next = (self.next + 1) % BLOCKS
+        array, buffer = self.arrays[self.next], self.buffers[self.next]
+        array[0], array[-1] = value, -value
+        if self.source == "pipe":
+            for pipe in self.consumers.pipes:
+                pipe.send(buffer)
+        else:
+            for queue in self.consumers.queues:
+                queue.put(buffer)
+        return value, -value
+
+    def close(self) -> None:
+        self.arrays.clear()
+        for buffer in self.buffers:
+            buffer.close()
+
+
+class ByCopy(Way):
+    """Copied into shared memory, whose name goes through a queue."""
+
+    source = "queue"
+
+    def __init__(self, consumers: Consumers, nbytes: int) -> None:
+        super().__init__(consumers, nbytes)
+        self.blocks = [SharedMemory(create=True, size=nbytes) for _ in range(BLOCKS)]
+        self.array = np.ones(nbytes // 4, np.float32)
+        self.next = 0
+
+    def send(self, value: float) -> tuple[float, float]:
+        self.next = (self.next + 1) % BLOCKS
+        block = self.blocks[self.next]
+        self.array[0], self.array[-1] = value, -value
+        np.copyto(np.frombuffer(block.buf, np.float32)[: self.array.size], self.array)
+        self.copied += self.nbytes
+        for queue in self.consumers.queues:
+            queue.put(block.name)
+        return value, -value
+
+    def close(self) -> None:
+        for block in self.blocks:
+            block.close()
+            block.unlink()
+
+
+class ByPickle(Way):
+    """The bytes through a pipe."""
+
+    source = "pipe"
+
+    def __init__(self, consumers: Consumers, nbytes: int) -> None:
+        super().__init__(consumers, nbytes)
+        self.array = np.ones(nbytes // 4, np.float32)
+
+    def send(self, value: float) -> tuple[float, float]:
+        self.array[0], self.array[-1] = value, -value
+        for pipe in self.consumers.pipes:
+            pipe.send(self.array)
+        return value, -value
+
+
+class Empty(Way):
+    source = "pipe"
+
+    def send(self, value: float) -> tuple[float, float]:
+        for pipe in self.consumers.pipes:
+            pipe.send(b"")
+        return 0.0, 0.0
+
+
+class ByRay(Way):
+    """Through Ray's object store, to actors that wait for a call."""
+
+    def __init__(self, consumers: Consumers, nbytes: int) -> None:
+        super().__init__(consumers, nbytes)
+
+        class Reader:
+            def read(self, array: np.ndarray) -> tuple[int, tuple[float, float]]:
+                return clock(), ends(array)
+
+        actor = ray.remote(num_cpus=0)(Reader)
+        self.actors = [actor.remote() for _ in range(consumers.count)]
+        self.array = np.ones(nbytes // 4, np.float32)
+
+    def sample(self, n: int) -> float:
+        total = 0
+        for i in range(n + 1):
+            self.array[0], self.array[-1] = expected = (float(i), -float(i))
+            start = clock()
+            reference = ray.put(self.array)
+            answers = ray.get([actor.read.remote(reference) for actor in self.actors])
+            assert all(seen == expected for _, seen in answers)
+            total += max(arrived for arrived, _ in answers) - start if i else 0
+        return total / n / 1e9
+
+    def close(self) -> None:
+        for actor in self.actors:
+            ray.kill(actor)
+
+
+# ---- what is measured
+
+
+class Measured:
+    """Samplers of a way, which note what it copied."""
+
+    def __init__(self, way: Way) -> None:
+        self.way, self.value = way, 0.0
+        self.facts: dict[str, Any] = {}
+
+    def _send(self) -> tuple[float, float]:
+        self.value += 1
+        return self.way.send(self.value)
+
+    def _note(self, before: int | None, copied: list[int | None], calls: int) -> None:
+        after = through_kernel()
+        if before is None or after is None or None in copied:
+            return
+        total = after - before + sum(n or 0 for n in copied) + self.way.copied
+        self.facts["copied_bytes"] = round(total / calls)
+
+    def latency(self, n: int) -> float:
+        consumers = self.way.consumers
+        consumers.order(self.way.source, n + 1, each=True)
+        before, self.way.copied, total = through_kernel(), 0, 0
+        for i in range(n + 1):
+            start = clock()
+            expected = self._send()
+            answers = consumers.answers()
+            if any(seen != expected for _, seen in answers):
+                raise RuntimeError(f"sent {expected}, but {answers} arrived")
+            if i > 0:  # in the first one a consumer still puts away what came before
+                total += max(arrived for arrived, _ in answers) - start
+        self._note(before, [answer[2] for answer in consumers.answers()], n + 1)
+        return total / n / 1e9
+
+    def throughput(self, n: int) -> float:
+        consumers = self.way.consumers
+        consumers.order(self.way.source, n, each=False)
+        before, self.way.copied = through_kernel(), 0
+        start = clock()
+        for _ in range(n):
+            expected = self._send()
+        answers = consumers.answers()
+        if any(seen != expected for _, seen, _ in answers):
+            raise RuntimeError(f"sent {expected}, but {answers} arrived")
+        self._note(before, [answer[2] for answer in answers], n)
+        return (max(arrived for arrived, _, _ in answers) - start) / n / 1e9
+
+
+def text(nbytes: int) -> str:
+    return f"{nbytes // MIB} MiB" if nbytes >= MIB else f"{nbytes // KIB} KiB"
+
+
+def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> None:
+    name = f"{kind}, {text(nbytes)} to {consumers.count}"
+    case = bench.case(name, moved=nbytes if kind == "throughput" else 0)
+    source = "pipe" if kind == "latency" else "queue"
+    ways: dict[str, Way] = {
+        "a Channel": ByChannel(consumers, nbytes),
+        f"the Buffer through a {source.capitalize()}": ByBuffer(consumers, nbytes, source),
+        "SharedMemory and a Queue": ByCopy(consumers, nbytes),
+        "the array, pickled through a Pipe": ByPickle(consumers, nbytes),
+    }
+    if kind == "latency":
+        ways["an empty message"] = Empty(consumers, nbytes)
+    for name, way in ways.items():
+        measured = Measured(way)
+        case.sampled(name, getattr(measured, kind))
+        case.ways[-1].facts = measured.facts
+    stores: list[ByRay] = []
+    if kind == "latency" and ray is None:
+        case.missing("Ray's object store")
+    elif kind == "latency":
+        stores.append(ByRay(consumers, nbytes))
+        case.sampled("Ray's object store", stores[0].sample)
     case.measure()
-    block.close()
-    block.unlink()
+    for one in case.ways:
+        if "copied_bytes" in one.facts:
+            print(f"  {one.name:34}{one.facts['copied_bytes']:12,} bytes copied")
+    for way in [*ways.values(), *stores]:
+        way.close()
 
 
 def main() -> None:
-    bench = Benchmark("handoff", __doc__, rounds=51, sample_ms=2)
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    child = context.Process(target=receiver, args=(there,), daemon=True)
-    child.start()
-    there.close()
-    sender = Sender(here)
-    for mebibytes in (8,) if bench.smoke else (8, 64):
-        measure(bench, sender, mebibytes)
-    here.send(None)
-    child.join()
+    bench = Benchmark("handoff", __doc__, rounds=15, sample_ms=2)
+    if ray is not None:
+        ray.init(include_dashboard=False, log_to_driver=False)
+    for count in CONSUMERS[:2] if bench.smoke else CONSUMERS:
+        consumers = Consumers(count)
+        for nbytes in (KIB, MIB) if bench.smoke else SIZES:
+            measure(bench, consumers, nbytes, "latency")
+        for nbytes in (KIB,) if bench.smoke else (KIB, MIB, 8 * MIB):
+            measure(bench, consumers, nbytes, "throughput")
+        consumers.close()
     bench.finish()
 
 

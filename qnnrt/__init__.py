@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import qnn
 from ._native import _core
+from .channel import Channel
 from .errors import (
     BackendError,
     BackendNotFoundError,
@@ -53,6 +54,7 @@ __all__ = [
     "BoundTensor",
     "Buffer",
     "BufferInUseError",
+    "Channel",
     "ClosedError",
     "ContextBinary",
     "ContextError",

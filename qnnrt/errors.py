@@ -203,11 +203,11 @@ class HandoffError(Error):
     """Memory could not be taken over from another process; the message says why.
 
     Attributes:
-        reason: "sender" (it has ended, or cannot be reached from here),
+        reason: "sender" (it has ended, or cannot be reached from here; of a channel: its producer),
             "lease" (it has ended, or the Buffer went), "token" (forged), "user" (another one's
             process), "message" (damaged or cut short), "files" (no file descriptor is free, here or
-            there), "memory" (what came is not what was promised: kind, size or seals), or "timeout"
-            (no answer).
+            there), "memory" (what came is not what was promised: kind, size or seals), "timeout"
+            (no answer) or "taken" (a channel's producer, or all its seats for consumers).
     """
 
     def __init__(self, message: str, reason: str) -> None:

@@ -64,6 +64,7 @@ HEADERS = (
     "abi/rpcmem.h",
     "memory/memory_api.h",
     "ipc/ipc_api.h",
+    "ipc/ring_api.h",
     "client/dlpack.h",
 )
 #: Structs of these, and of those above that are QNN's, have initializers.

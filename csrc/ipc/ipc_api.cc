@@ -5,6 +5,7 @@
 #include "ipc/broker.h"
 #include "ipc/entry.h"
 #include "ipc/peer.h"
+#include "ipc/ring.h"
 #include "ipc/ticket.h"
 
 using qnnrt::Buffer;
@@ -13,6 +14,7 @@ using qnnrt::Result;
 using qnnrt::Status;
 using qnnrt::UniqueFd;
 using qnnrt::ipc::Broker;
+using qnnrt::ipc::Endpoints;
 using qnnrt::ipc::Entry;
 using qnnrt::ipc::Errors;
 using qnnrt::ipc::NullArgument;
@@ -111,6 +113,7 @@ void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out) {
   qnnrt::Contained([&] {
     Broker::Get().Count(out);
     out->peers = Peer::Count();
+    out->endpoints = Endpoints::Get().Count();
     out->fds = qnnrt::ipc::IpcCounters().fds.load(std::memory_order_relaxed);
   });
 }

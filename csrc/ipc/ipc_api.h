@@ -87,6 +87,7 @@ typedef struct qnnrt_ipc_counts_t {
   int64_t in_flight;    // messages that nobody has received yet
   int64_t connections;  // to receivers, of the sending side
   int64_t peers;        // to senders
+  int64_t endpoints;    // of rings: ipc/ring_api.h
   int64_t fds;          // of all these, and of the socket
 } qnnrt_ipc_counts_t;
 

@@ -1150,10 +1150,43 @@ cdef extern from "ipc/ipc_api.h" nogil:
     void qnnrt_peer_close(qnnrt_peer_t* peer)
 
     ctypedef struct qnnrt_ipc_counts_t:
-        int64_t leases, in_flight, connections, peers, fds
+        int64_t leases, in_flight, connections, peers, endpoints, fds
 
     void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out)
     void qnnrt_ipc_forget_messages()
+
+
+cdef extern from "ipc/ring_api.h" nogil:
+    enum:
+        QNNRT_RING_TIMEOUT, QNNRT_RING_CLOSED, QNNRT_RING_ENDED, QNNRT_RING_TAKEN
+        QNNRT_RING_LAYOUT, QNNRT_RING_DROP_OLDEST, QNNRT_RING_QUEUE, QNNRT_RING_PRODUCER
+        QNNRT_RING_CONSUMER
+
+    ctypedef struct qnnrt_ring_config_t:
+        uint32_t slots, flags
+        uint64_t slot_bytes, stride
+
+    ctypedef uint64_t qnnrt_endpoint_t
+
+    ctypedef struct qnnrt_ring_slot_t:
+        uint32_t index
+        uint64_t sequence, published
+    ctypedef struct qnnrt_ring_info_t:
+        qnnrt_ring_config_t config
+        uint64_t published, dropped
+        uint32_t consumers, closed
+
+    uint64_t qnnrt_ring_bytes(const qnnrt_ring_config_t* config)
+    uint64_t qnnrt_ring_format(
+        qnnrt_buffer_t control, const qnnrt_ring_config_t* config)
+    uint64_t qnnrt_ring_open(
+        qnnrt_buffer_t control, uint32_t role, qnnrt_endpoint_t* out)
+    uint64_t qnnrt_ring_close(qnnrt_endpoint_t endpoint)
+    uint64_t qnnrt_ring_next(
+        qnnrt_endpoint_t endpoint, uint64_t timeout, qnnrt_ring_slot_t* out)
+    uint64_t qnnrt_ring_done(
+        qnnrt_endpoint_t endpoint, uint32_t index, int publish, qnnrt_ring_slot_t* out)
+    uint64_t qnnrt_ring_info(qnnrt_endpoint_t endpoint, qnnrt_ring_info_t* out)
 
 
 cdef extern from "client/dlpack.h" nogil:

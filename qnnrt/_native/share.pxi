@@ -248,12 +248,12 @@ cdef Buffer _second(Buffer buffer):
 
 
 def ipc_counts() -> dict:
-    """What is held for other processes: leases, in_flight, connections, peers, fds."""
+    """What is held for other processes: leases, in_flight, connections, peers, endpoints, fds."""
     cdef qnnrt_ipc_counts_t c
     memset(&c, 0, sizeof(c))
     qnnrt_ipc_counts(&c)
     return {"leases": c.leases, "in_flight": c.in_flight, "connections": c.connections,
-            "peers": c.peers, "fds": c.fds}
+            "peers": c.peers, "endpoints": c.endpoints, "fds": c.fds}
 
 
 def ipc_forget_messages() -> None:

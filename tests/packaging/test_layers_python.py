@@ -26,6 +26,7 @@ BELOW = {
     "support": {"_native"},
     "_native": {"errors"},
     "memory": {"_native", "errors"},
+    "channel": {"_native", "errors", "memory"},
     "planning": {"_native", "support"},
     "model": {"_native", "dtypes", "errors", "support"},
     "quantization": {"dtypes", "model"},
