@@ -12,6 +12,7 @@ the kernel, as it counts them, and the copies into shared memory.
 """
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -81,11 +82,11 @@ def consumer(orders: Connection, pipe: Connection, queue: Any) -> None:
     """Does what it is told: waits for so many tensors, and answers each or the last one."""
     blocks: dict[str, SharedMemory] = {}
     while (order := orders.recv()) is not None:
-        source, count, each = order
+        source, count, each, spin = order
         with ExitStack() as stack:
             if isinstance(source, qnnrt.Channel):
                 stack.callback(source.close)
-                source = stack.enter_context(source.consumer())
+                source = stack.enter_context(source.consumer(spin=spin))
             else:
                 source = {"pipe": pipe, "queue": queue}[source]
             take = received(source, blocks)
@@ -123,9 +124,9 @@ class Consumers:
             self.queues.append(queue)
             self.processes.append(process)
 
-    def order(self, source: Any, count: int, each: bool) -> None:
+    def order(self, way: "Way", count: int, each: bool) -> None:
         for orders in self.orders:
-            orders.send((source, count, each))
+            orders.send((way.source, count, each, way.spin))
         for orders in self.orders:
             assert orders.recv() == "ready"
 
@@ -146,6 +147,7 @@ class Way:
     """One way to send tensors of a size. `copied` counts the bytes that it copies itself."""
 
     source: Any  # what the consumers are told to wait at
+    spin: float | None = None  # how long they look before they sleep, in seconds
 
     def __init__(self, consumers: Consumers, nbytes: int) -> None:
         self.consumers, self.nbytes, self.copied = consumers, nbytes, 0
@@ -166,8 +168,9 @@ class Way:
 class ByChannel(Way):
     """Filled in place."""
 
-    def __init__(self, consumers: Consumers, nbytes: int) -> None:
+    def __init__(self, consumers: Consumers, nbytes: int, spin: float | None = None) -> None:
         super().__init__(consumers, nbytes)
+        self.spin = spin
         self.source = qnnrt.Channel(nbytes // 4, np.float32, BLOCKS)
         self.producer = self.source.producer()
 
@@ -315,7 +318,7 @@ class Measured:
 
     def latency(self, n: int) -> float:
         consumers = self.way.consumers
-        consumers.order(self.way.source, n + 1, each=True)
+        consumers.order(self.way, n + 1, each=True)
         before, self.way.copied, total = through_kernel(), 0, 0
         for i in range(n + 1):
             start = clock()
@@ -330,7 +333,7 @@ class Measured:
 
     def throughput(self, n: int) -> float:
         consumers = self.way.consumers
-        consumers.order(self.way.source, n, each=False)
+        consumers.order(self.way, n, each=False)
         before, self.way.copied = through_kernel(), 0
         start = clock()
         for _ in range(n):
@@ -347,8 +350,9 @@ def text(nbytes: int) -> str:
 
 
 def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> None:
-    name = f"{kind}, {text(nbytes)} to {consumers.count}"
-    case = bench.case(name, moved=nbytes if kind == "throughput" else 0)
+    case = bench.case(
+        f"{kind}, {text(nbytes)} to {consumers.count}", moved=nbytes if kind == "throughput" else 0
+    )
     source = "pipe" if kind == "latency" else "queue"
     ways: dict[str, Way] = {
         "a Channel": ByChannel(consumers, nbytes),
@@ -358,6 +362,8 @@ def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> N
     }
     if kind == "latency":
         ways["an empty message"] = Empty(consumers, nbytes)
+    if kind == "latency" and consumers.count < len(os.sched_getaffinity(0)):
+        ways["a Channel, looking for 1 ms"] = ByChannel(consumers, nbytes, 1e-3)
     for name, way in ways.items():
         measured = Measured(way)
         case.sampled(name, getattr(measured, kind))

@@ -122,8 +122,11 @@ class Channel:
         """Who gets a slot."""
         return "one" if self._layout[3] & _core.RING_QUEUE else "all"
 
-    def producer(self) -> Producer:
+    def producer(self, *, spin: float | None = None) -> Producer:
         """The writing end; one process at a time has it.
+
+        Args:
+            spin: as for ``consumer``.
 
         Raises:
             HandoffError: "taken", somebody has it and is alive.
@@ -135,16 +138,22 @@ class Channel:
                 "the slots are read-only here: with readonly=True the producer is in the process "
                 "that made the channel"
             )
-        return Producer(self)
+        return Producer(self, spin)
 
-    def consumer(self) -> Consumer:
+    def consumer(self, *, spin: float | None = None) -> Consumer:
         """A reading end. With delivery "all" it gets what is published from now on.
 
+        Args:
+            spin: seconds that a wait keeps its core and looks before it sleeps, 1 at most. None is
+                50 us, and less as long as that is in vain. More is for an end that has a core of
+                its own: being woken takes many times as long as seeing.
+
         Raises:
+            ValueError: a time that is negative or longer.
             HandoffError: "taken", there are 32 consumers.
             ClosedError: the channel is closed here.
         """
-        return Consumer(self)
+        return Consumer(self, spin)
 
     def close(self) -> None:
         """Give the memory back in this process; other processes keep it.
@@ -249,10 +258,12 @@ class _End:
 
     _writes: bool
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, spin: float | None) -> None:
+        if spin is not None and not 0 <= spin <= 1:
+            raise ValueError(f"spin must be 0 to 1 seconds, not {spin!r}")
         self.channel = channel
         self._memory = channel.buffer
-        self._end = _core.RingEnd(channel._control, self._writes)
+        self._end = _core.RingEnd(channel._control, self._writes, spin)
         info = self._end.info()
         if channel._layout != tuple(info[k] for k in ("slots", "slot_bytes", "stride", "flags")):
             self._end.close()

@@ -2,16 +2,19 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <memory>
 #include <new>
 
 #include "ipc/socket.h"
 #include "ipc/ticket.h"
 #include "memory/memory.h"
 #include "support/checked.h"
+#include "support/clock.h"
 
 namespace qnnrt::ipc {
 
@@ -57,6 +60,7 @@ struct Peers {
 namespace {
 
 constexpr timeval kPatience = {10, 0};
+constexpr uint64_t kMoment = 50 * 1000;  // nanoseconds
 
 uint32_t CodeOf(int error) {
   switch (error) {
@@ -89,17 +93,20 @@ int64_t Peer::Count() {
 }
 
 Result<Peer*> Peer::Connect(const qnnrt_ticket_t& ticket) {
-  UniqueFd socket(NewSocket(), &IpcCounters());
-  if (!socket.valid()) return NoFiles();
-  setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
-  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  const int error = ConnectTo(socket.get(), ticket.sender);
+  UniqueFd opened(NewSocket(), &IpcCounters());
+  if (!opened.valid()) return NoFiles();
+  // Listed before it is connected, so that no fork keeps a connection that nobody knows of.
+  std::unique_ptr<Peer> peer(new Peer(std::move(opened)));
+  const int socket = peer->socket_.get();
+  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  const int error = ConnectTo(socket, ticket.sender);
   if (error != 0) return Refusal(CodeOf(error), ticket);
   // Before the token is told: the name may be somebody else's by now.
-  if (UserOf(socket.get()) != static_cast<int64_t>(geteuid())) {
+  if (UserOf(socket) != static_cast<int64_t>(geteuid())) {
     return Refusal(QNNRT_HANDOFF_USER, ticket);
   }
-  return new Peer(std::move(socket));
+  return peer.release();
 }
 
 Result<UniqueFd> Peer::Open(const qnnrt_ticket_t& ticket) {
@@ -115,7 +122,15 @@ Result<UniqueFd> Peer::Open(const qnnrt_ticket_t& ticket) {
   Reply reply;
   int number;
   bool lost;
-  ssize_t size = ReceivePacket(socket_.get(), &reply, sizeof reply, &number, &lost, 0);
+  // Most answers come sooner than a core that went idle is back: look for a moment before sleeping.
+  const uint64_t asked = MonotonicNanoseconds();
+  ssize_t size;
+  do {
+    size = ReceivePacket(socket_.get(), &reply, sizeof reply, &number, &lost, MSG_DONTWAIT);
+  } while (size == -EAGAIN && MonotonicNanoseconds() - asked < kMoment && sched_yield() == 0);
+  if (size == -EAGAIN) {
+    size = ReceivePacket(socket_.get(), &reply, sizeof reply, &number, &lost, 0);
+  }
   if (size == -ECONNRESET) {  // said once, before what is still to be read
     size = ReceivePacket(socket_.get(), &reply, sizeof reply, &number, &lost, MSG_DONTWAIT);
     if (size == -EAGAIN) size = 0;

@@ -16,10 +16,9 @@
 namespace qnnrt::ipc {
 namespace {
 
-// How long an endpoint looks again and again before it sleeps. Halved each time that this was in
-// vain: who waits for a camera sleeps at once, who waits for a fast producer never does.
-constexpr uint64_t kMostSpin = 50 * 1000;
-constexpr uint32_t kMostVain = 6;  // less than a microsecond
+// A wait that looking again would not have ended halves the time for it, down to 1/64: who waits
+// for a camera sleeps at once. One that it would have ended makes it whole again.
+constexpr uint32_t kMostVain = 6;
 // How long a sleep lasts before the other side is looked after, and the time between two looks for
 // consumers that died.
 constexpr uint64_t kLook = 50 * 1000 * 1000;
@@ -200,17 +199,13 @@ bool Endpoint::LookDue() {
   return true;
 }
 
-bool Endpoint::Spin(qnnrt_ring_slot_t* out) {
-  if (!MaySpin()) return false;
-  const uint64_t end = MonotonicNanoseconds() + (kMostSpin >> vain_);
-  do {
-    for (int i = 0; i < 16; ++i) Pause();
-    if (Try(out)) {
-      vain_ = 0;
-      return true;
-    }
-  } while (MonotonicNanoseconds() < end);
-  if (vain_ < kMostVain) ++vain_;
+bool Endpoint::Spin(uint64_t start, qnnrt_ring_slot_t* out) {
+  if (!spin_fixed_ && !MaySpin()) return false;
+  const uint64_t end = start + (spin_fixed_ ? spin_ : spin_ >> vain_);
+  while (MonotonicNanoseconds() < end) {
+    for (int i = 0; i < 4; ++i) Pause();
+    if (Try(out)) return true;
+  }
   return false;
 }
 
@@ -261,9 +256,14 @@ Status Endpoint::Next(uint64_t timeout, qnnrt_ring_slot_t* out) {
       return Status(QNNRT_RING_ENDED, "the ring's producer has ended without closing it");
     }
     if (MonotonicNanoseconds() - start >= timeout) return Status(QNNRT_RING_TIMEOUT);
-    if (first && Spin(out)) return Status::Ok();
+    if (first && Spin(start, out)) return Status::Ok();
     const uint64_t passed = MonotonicNanoseconds() - start;
     if (passed < timeout && Sleep(std::min(timeout - passed, kLook), out)) return Status::Ok();
+    if (MonotonicNanoseconds() - start < spin_) {
+      vain_ = 0;
+    } else if (first && vain_ < kMostVain) {
+      ++vain_;
+    }
   }
 }
 

@@ -40,11 +40,13 @@ Status Format(Buffer* control, const qnnrt_ring_config_t& config);
 
 class Endpoint {
  public:
+  static constexpr uint64_t kSpin = 50 * 1000;
   // Takes over a hold on the control block's buffer.
   Status Open(Buffer* control, uint32_t role);
   void Close();
   void ForgetAfterFork() { lock_.Reset(); }  // and after a failed Open
 
+  void SetSpin(uint64_t nanoseconds) { spin_ = nanoseconds, spin_fixed_ = true; }
   Status Next(uint64_t timeout, qnnrt_ring_slot_t* out);
   Status Done(uint32_t index, bool publish, qnnrt_ring_slot_t* out);
   void Info(qnnrt_ring_info_t* out);
@@ -69,7 +71,7 @@ class Endpoint {
   bool Sleep(uint64_t nanoseconds, qnnrt_ring_slot_t* out);
   void WakeConsumers(bool all);
   void WakeProducer();
-  bool Spin(qnnrt_ring_slot_t* out);
+  bool Spin(uint64_t start, qnnrt_ring_slot_t* out);
   bool LookDue();
   void CleanUp();  // after consumers that died
   void ClearSeat(uint32_t seat);
@@ -83,8 +85,10 @@ class Endpoint {
   UniqueFd lock_;
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> dropped_{0};
-  uint64_t next_ = 0;  // a consumer's, to all
-  uint32_t vain_ = 0;  // waits in a row that looking again did not end
+  uint64_t next_ = 0;      // a consumer's, to all
+  uint64_t spin_ = kSpin;  // nanoseconds of looking again before it sleeps
+  bool spin_fixed_ = false;
+  uint32_t vain_ = 0;  // waits that looking again would not have ended
   uint64_t looked_ = 0;
   // Of a producer: slots that are free, those in use in the order of their publication, and the one
   // that it fills.

@@ -54,6 +54,13 @@ uint64_t qnnrt_ring_close(qnnrt_endpoint_t endpoint) {
   return Entry([&] { return Endpoints::Get().Close(endpoint); });
 }
 
+uint64_t qnnrt_ring_set_spin(qnnrt_endpoint_t endpoint, uint64_t nanoseconds) {
+  return WithEndpoint(endpoint, &endpoint, [&](qnnrt::ipc::Endpoint* e) {
+    e->SetSpin(nanoseconds);
+    return Status::Ok();
+  });
+}
+
 uint64_t qnnrt_ring_next(qnnrt_endpoint_t endpoint, uint64_t timeout, qnnrt_ring_slot_t* out) {
   return WithEndpoint(endpoint, out,
                       [&](qnnrt::ipc::Endpoint* e) { return e->Next(timeout, out); });

@@ -85,6 +85,8 @@ Status Endpoint::Open(Buffer* buffer, uint32_t role) {
   reserved_ = -1;
   dropped_.store(0, std::memory_order_relaxed);
   busy_.store(false, std::memory_order_relaxed);
+  spin_ = kSpin;
+  spin_fixed_ = false;
   vain_ = 0;
   looked_ = 0;
   free_.clear();

@@ -41,16 +41,23 @@ cdef class Buffer:
             qnnrt_buffer_release(self._handle)
 
     cdef void _leave(self):
-        """It is no longer what a message is answered with, nor one of several on its mapping."""
-        if self._key is not None:
-            known = _received.get(self._key)
-            if known is not None and (known is self._reference or known() is None):
-                del _received[self._key]
-        others = _seconds.get(self._handle, 0)
-        if others > 1:
-            _seconds[self._handle] = others - 1
-        elif others:
-            del _seconds[self._handle]
+        """It is no longer one of several on its mapping, nor what a message is answered with."""
+        others = _several.get(self._handle)
+        if others is not None:
+            others = [r for r in others if r is not self._reference and r() is not None]
+            if len(others) > 1:
+                _several[self._handle] = others
+            else:
+                del _several[self._handle]
+        if self._key is None:
+            return
+        known = _received.get(self._key)
+        if known is None or (known is not self._reference and known() is not None):
+            return
+        if others:
+            _received[self._key] = others[0]
+        else:
+            del _received[self._key]
 
     @staticmethod
     def from_fd(int fd, nbytes=None, offset=0) -> Buffer:
@@ -304,7 +311,7 @@ cdef class Buffer:
                 f"the buffer of {self._nbytes} bytes is in use by {'; '.join(holders)}: let go of "
                 "these first", holders)
         cdef qnnrt_buffer_t handle = self._handle
-        cdef bint shared = handle in _seconds
+        cdef bint shared = handle in _several
         cdef uint64_t code
         with nogil:
             code = qnnrt_buffer_release(handle) if shared else qnnrt_buffer_close(handle)

@@ -3,8 +3,9 @@
 # Native handle -> weak reference to its Buffer. Not a WeakValueDictionary, whose methods are
 # Python's: an interrupt in one would lose the native buffer that is being adopted.
 cdef dict _buffers = {}
-# Native handle -> how many Buffers there are beside that one, each with an ownership of its own.
-cdef dict _seconds = {}
+# Native handle -> weak references to the Buffers on it, where there are several; each of them has
+# an ownership of its own.
+cdef dict _several = {}
 
 
 cdef object _memory_error(uint64_t code, str call, str detail=""):

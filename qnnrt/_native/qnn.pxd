@@ -1182,6 +1182,7 @@ cdef extern from "ipc/ring_api.h" nogil:
     uint64_t qnnrt_ring_open(
         qnnrt_buffer_t control, uint32_t role, qnnrt_endpoint_t* out)
     uint64_t qnnrt_ring_close(qnnrt_endpoint_t endpoint)
+    uint64_t qnnrt_ring_set_spin(qnnrt_endpoint_t endpoint, uint64_t nanoseconds)
     uint64_t qnnrt_ring_next(
         qnnrt_endpoint_t endpoint, uint64_t timeout, qnnrt_ring_slot_t* out)
     uint64_t qnnrt_ring_done(

@@ -52,8 +52,9 @@ cdef class RingEnd:
     cdef readonly uint64_t sequence
     cdef readonly uint64_t published
 
-    def __init__(self, Buffer control not None, bint producer):
+    def __init__(self, Buffer control not None, bint producer, spin=None):
         control._open()
+        cdef uint64_t nanoseconds = 0 if spin is None else <uint64_t>(spin * 1e9)
         cdef uint64_t code = qnnrt_ring_open(
             control._handle, QNNRT_RING_PRODUCER if producer else QNNRT_RING_CONSUMER,
             &self._handle)
@@ -61,6 +62,8 @@ cdef class RingEnd:
             raise _ring_error(code, "Channel")
         self._generation = Generation()
         self._control = control
+        if spin is not None:
+            qnnrt_ring_set_spin(self._handle, nanoseconds)
 
     def __dealloc__(self):
         if self._handle and self._generation == Generation():

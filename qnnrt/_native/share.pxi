@@ -213,8 +213,8 @@ def receive(data) -> Buffer:
             raise _handoff_error(code, "receive")
         buffer = _adopt(handle)
         buffer._peer = peer
-    buffer._key = key
-    _received[key] = buffer._reference
+        buffer._key = key
+        _received[key] = buffer._reference
     native = NULL
     if peer is not None:
         native = peer._peer
@@ -243,7 +243,12 @@ cdef Buffer _second(Buffer buffer):
     other._reference = weakref.ref(other)
     other._lease = buffer._lease
     other._peer = buffer._peer
-    _seconds[other._handle] = _seconds.get(other._handle, 0) + 1
+    other._key = buffer._key
+    known = _several.get(other._handle)
+    if known is None:
+        _several[other._handle] = [buffer._reference, other._reference]
+    else:
+        known.append(other._reference)
     return other
 
 

@@ -208,6 +208,26 @@ def test_what_an_exception_interrupts_is_not_published() -> None:
         del slot
 
 
+@pytest.mark.parametrize("spin", [None, 0, 1e-6, 0.02])
+def test_waits_that_look_and_waits_that_sleep_see_the_same(spin: float | None) -> None:
+    with (
+        qnnrt.Channel(4, slots=2) as channel,
+        channel.producer(spin=spin) as producer,
+        channel.consumer(spin=spin) as consumer,
+    ):
+        got: list[float] = []
+        thread = threading.Thread(target=lambda: got.extend(get(consumer) for _ in range(300)))
+        thread.start()
+        for i in range(300):
+            put(producer, i)
+            time.sleep(0.01 if i % 50 == 0 else 0)
+        thread.join(60)
+        assert got == list(range(300))
+        for wrong in (-1, 1.5):
+            with pytest.raises(ValueError, match="spin must be"):
+                channel.consumer(spin=wrong)
+
+
 # ---- ends
 
 

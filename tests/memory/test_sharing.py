@@ -302,6 +302,43 @@ def test_read_only_is_refused_where_it_cannot_be_kept() -> None:
         qnnrt.Buffer.from_array(np.zeros(4)).lease()
 
 
+# ---- dma-bufs, on a kernel that has them
+
+
+@pytest.mark.parametrize("heap", ["dma_heap", "udmabuf"])
+def test_a_dma_buf_is_handed_over_too_but_cannot_be_read_only(heap: str) -> None:
+    if not next(h for h in qnnrt.heaps() if h.name == heap).available:
+        pytest.skip(f"this machine has no {heap}")
+    with gives_back(), qnnrt.alloc(8192, heap=heap) as b:
+        with pytest.raises(qnnrt.MemError, match="which this dma-buf is not"):
+            b.lease(readonly=True)
+        message = pickle.dumps(b)
+        for value in (1, 2):
+            result = run_code(
+                """
+                import pickle, sys
+                b = pickle.loads(bytes.fromhex(sys.argv[1]))
+                assert b.is_dma_buf and not b.coherent and b.fd_size == 8192
+                with b.cpu_access():
+                    b.array(8192, "u1")[-1] += 1
+                """,
+                message.hex(),
+            )
+            assert (result.returncode, result.stderr) == (0, "")
+            with b.cpu_access(write=False):
+                assert b.array(8192, np.uint8)[-1] == value
+    with qnnrt.Channel(2048, np.float32, 3, heap=heap) as channel:
+        assert channel.buffer.is_dma_buf
+        other = pickle.loads(pickle.dumps(channel))
+        with channel.producer() as producer, other.consumer() as consumer:
+            for i in range(5):
+                with producer.next(0) as slot:
+                    slot.array[...] = i
+                with consumer.next(0) as slot:
+                    assert (slot.array == i).all()
+        other.close()
+
+
 # ---- processes that die
 
 
