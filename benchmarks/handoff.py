@@ -350,9 +350,7 @@ def text(nbytes: int) -> str:
 
 
 def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> None:
-    case = bench.case(
-        f"{kind}, {text(nbytes)} to {consumers.count}", moved=nbytes if kind == "throughput" else 0
-    )
+    case = bench.case(f"{kind}, {text(nbytes)} to {consumers.count}")
     source = "pipe" if kind == "latency" else "queue"
     ways: dict[str, Way] = {
         "a Channel": ByChannel(consumers, nbytes),

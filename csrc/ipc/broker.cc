@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +22,9 @@
 namespace qnnrt::ipc {
 namespace {
 
+// How long memory that nobody needs any more may stay.
+constexpr int kSweepMilliseconds = 50;
+
 Broker* g_broker = nullptr;
 
 Status NoFiles(const char* what) {
@@ -29,13 +34,6 @@ Status NoFiles(const char* what) {
 }
 
 UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0), &IpcCounters()); }
-
-// In a time that does not tell how much of it is right.
-bool SameToken(const uint8_t (&a)[16], const uint8_t (&b)[16]) {
-  unsigned differs = 0;
-  for (size_t i = 0; i < sizeof a; ++i) differs |= static_cast<unsigned>(a[i] ^ b[i]);
-  return differs == 0;
-}
 
 }  // namespace
 
@@ -57,6 +55,10 @@ void Broker::ResetAfterFork() {
   running_ = false;
   listener_.Reset();
   spare_.Reset();
+  wake_.Reset();
+  table_fd_.Reset();
+  if (table_ != nullptr) munmap(table_, sizeof(Table));
+  table_ = nullptr;
   connections_.clear();
   leases_.clear();
 }
@@ -109,6 +111,13 @@ Result<uint64_t> Broker::Create(int fd, const FdInfo& info, uint64_t offset, uin
   ticket.flags = lease.writable ? 0 : QNNRT_TICKET_READ_ONLY;
   if (info.can_shrink) ticket.flags |= QNNRT_TICKET_CAN_SHRINK;
   ticket.kind = static_cast<uint32_t>(info.kind);
+  ticket.table = static_cast<uint32_t>(table_fd_.get());
+  Table::Entry* entry = table_->EntryOf(ticket.lease);
+  if (entry->lease == 0) {
+    std::memcpy(entry->token, lease.token, sizeof lease.token);
+    entry->fd = static_cast<uint32_t>(lease.fd.get());
+    entry->lease = ticket.lease;
+  }
   const uint64_t number = ticket.lease;
   leases_.emplace(number, std::move(lease));
   return number;
@@ -121,12 +130,41 @@ Status Broker::End(uint64_t number) {
     return Error(QNNRT_HANDOFF_LEASE, "the lease has ended");
   }
   found->second.held = false;
+  Sweep(&found->second);
+  if (!found->second.in_flight.empty()) {
+    const uint64_t one = 1;
+    (void)!write(wake_.get(), &one, sizeof one);
+  }
   DropIfUnused(found);
   return Status::Ok();
 }
 
 void Broker::DropIfUnused(Leases::iterator lease) {
-  if (!lease->second.held && lease->second.in_flight.empty()) leases_.erase(lease);
+  if (lease->second.held || !lease->second.in_flight.empty()) return;
+  Table::Entry* entry = table_->EntryOf(lease->first);
+  if (entry->lease == lease->first) *entry = {};
+  leases_.erase(lease);
+}
+
+void Broker::Sweep(Lease* lease) {
+  auto& messages = lease->in_flight;
+  messages.erase(std::remove_if(messages.begin(), messages.end(),
+                                [&](uint64_t message) {
+                                  return table_->MessageOf(message)->load() == (message << 1 | 1);
+                                }),
+                 messages.end());
+}
+
+void Broker::SweepAll() {
+  for (auto lease = leases_.begin(); lease != leases_.end();) {
+    Sweep(&lease->second);
+    DropIfUnused(lease++);
+  }
+}
+
+bool Broker::OnlyMessagesKeepSome() const {
+  return std::any_of(leases_.begin(), leases_.end(),
+                     [](const auto& lease) { return !lease.second.held; });
 }
 
 Result<qnnrt_ticket_t> Broker::TicketFor(uint64_t number, bool in_flight) {
@@ -138,8 +176,10 @@ Result<qnnrt_ticket_t> Broker::TicketFor(uint64_t number, bool in_flight) {
   qnnrt_ticket_t ticket = found->second.ticket;
   if (in_flight) {
     std::deque<uint64_t>& messages = found->second.in_flight;
+    if (messages.size() % 64 == 63) Sweep(&found->second);
     if (messages.size() == kMostInFlight) messages.pop_front();
     messages.push_back(next_message_);
+    table_->MessageOf(next_message_)->store(next_message_ << 1);
     ticket.message = next_message_++;
   }
   ticket.checksum = ChecksumOf(ticket);
@@ -183,6 +223,7 @@ void Broker::Arrived(const qnnrt_ticket_t& ticket) {
 
 void Broker::Count(qnnrt_ipc_counts_t* out) {
   std::lock_guard<std::mutex> lock(mutex_);
+  SweepAll();
   out->leases = static_cast<int64_t>(leases_.size());
   out->connections = static_cast<int64_t>(connections_.size());
   for (const auto& lease : leases_) {
@@ -205,7 +246,9 @@ Status Broker::StartLocked() {
   UniqueFd listener(NewSocket(), &IpcCounters());
   if (!listener.valid()) return NoFiles("a socket for receivers");
   UniqueFd spare(fcntl(listener.get(), F_DUPFD_CLOEXEC, 0), &IpcCounters());
-  if (!spare.valid()) return NoFiles("a socket for receivers");
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), &IpcCounters());
+  UniqueFd table(memfd_create("qnnrt-leases", MFD_CLOEXEC | MFD_ALLOW_SEALING), &IpcCounters());
+  if (!spare.valid() || !wake.valid() || !table.valid()) return NoFiles("a socket for receivers");
   if (!Random(name_, sizeof name_)) {
     return Error(QNN_COMMON_ERROR_SYSTEM, "no random numbers for a name: %s", strerror(errno));
   }
@@ -214,6 +257,16 @@ Status Broker::StartLocked() {
     return Error(QNN_COMMON_ERROR_SYSTEM, "a socket for receivers: %s",
                  strerror(error != 0 ? error : errno));
   }
+  // Sparse: as much memory as is in use. Sealed, so that nobody takes it away under this process.
+  void* mapped = MAP_FAILED;
+  if (ftruncate(table.get(), sizeof(Table)) == 0 &&
+      fcntl(table.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    mapped = mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
+  }
+  if (mapped == MAP_FAILED) {
+    return Error(QNN_COMMON_ERROR_MEM_ALLOC, "a table of leases: %s", strerror(errno));
+  }
+  std::memcpy(static_cast<Table*>(mapped)->sender, name_, sizeof name_);
   // No handler of the program's runs on a thread that it does not know.
   sigset_t all, before;
   sigfillset(&all);
@@ -228,46 +281,56 @@ Status Broker::StartLocked() {
       this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed != 0) {
+    munmap(mapped, sizeof(Table));
     return Error(QNN_COMMON_ERROR_SYSTEM, "no thread for receivers: %s", strerror(failed));
   }
   pthread_setname_np(thread, "qnnrt-broker");
   pthread_detach(thread);
   listener_ = std::move(listener);
   spare_ = std::move(spare);
+  wake_ = std::move(wake);
+  table_fd_ = std::move(table);
+  table_ = static_cast<Table*>(mapped);
   running_ = true;
   return Status::Ok();
 }
 
 // Waits without the lock, and does everything else with it, so that a fork sees whole tables.
 void Broker::Serve() {
+  constexpr size_t kOwn = 2;
   std::vector<pollfd> waits;
   for (;;) {
-    size_t known;
+    int patience = -1;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      known = connections_.size();
-      try {
-        waits.resize(known + 1);
-      } catch (const std::bad_alloc&) {
-        known = waits.empty() ? 0 : waits.size() - 1;  // those that fit, until there is memory
-        if (waits.empty()) continue;
-      }
+      Contained([&] { waits.resize(kOwn + connections_.size()); },
+                [](const Status&) {});  // without memory: those that fit
+      if (waits.size() < kOwn) continue;
       waits[0] = {listener_.get(), POLLIN, 0};
-      for (size_t i = 0; i < known; ++i) waits[i + 1] = {connections_[i].fd.get(), POLLIN, 0};
+      waits[1] = {wake_.get(), POLLIN, 0};
+      for (size_t i = kOwn; i < waits.size(); ++i) {
+        waits[i] = {connections_[i - kOwn].fd.get(), POLLIN, 0};
+      }
+      // Receivers that need no conversation mark in the table what has arrived.
+      if (OnlyMessagesKeepSome()) patience = kSweepMilliseconds;
     }
-    if (poll(waits.data(), waits.size(), -1) < 0) continue;
+    if (poll(waits.data(), waits.size(), patience) < 0) continue;
     std::lock_guard<std::mutex> lock(mutex_);
     // From the end, so that one that is over can be taken out.
-    for (size_t i = known; i-- > 0;) {
-      if (waits[i + 1].revents == 0) continue;
+    for (size_t i = waits.size(); i-- > kOwn;) {
+      if (waits[i].revents == 0) continue;
+      Connection& connection = connections_[i - kOwn];
       const bool goes_on =
-          Contained([&] { return Answer(&connections_[i]); }, [](const Status&) { return false; });
+          Contained([&] { return Answer(&connection); }, [](const Status&) { return false; });
       if (goes_on) continue;
-      CloseConnection(&connections_[i]);
-      if (i + 1 != connections_.size()) connections_[i] = std::move(connections_.back());
+      CloseConnection(&connection);
+      if (&connection != &connections_.back()) connection = std::move(connections_.back());
       connections_.pop_back();
     }
     if (waits[0].revents != 0) Contained([&] { Accept(); });
+    uint64_t woken;
+    if (waits[1].revents != 0) (void)!read(wake_.get(), &woken, sizeof woken);
+    if (patience >= 0) SweepAll();
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "ipc/ipc_api.h"
 #include "ipc/socket.h"
+#include "ipc/table.h"
 #include "memory/mapping.h"
 #include "support/status.h"
 
@@ -67,6 +68,10 @@ class Broker {
   uint32_t Check(const Request& request, Lease** lease);
   void ArrivedLocked(uint64_t lease, uint64_t message);
   void DropIfUnused(Leases::iterator lease);
+  // What receivers have marked in the table: of a lease, of all.
+  void Sweep(Lease* lease);
+  void SweepAll();
+  bool OnlyMessagesKeepSome() const;
   void CloseConnection(Connection* connection);
   void ResetAfterFork();
 
@@ -74,6 +79,9 @@ class Broker {
   bool running_ = false;
   uint8_t name_[16] = {};
   UniqueFd listener_;
+  UniqueFd wake_;  // an eventfd: the thread is to look at what only messages keep
+  UniqueFd table_fd_;
+  Table* table_ = nullptr;
   UniqueFd spare_;  // given up to tell somebody that no other fd is free
   std::vector<Connection> connections_;
   Leases leases_;

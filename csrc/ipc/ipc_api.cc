@@ -6,6 +6,7 @@
 #include "ipc/entry.h"
 #include "ipc/peer.h"
 #include "ipc/ring.h"
+#include "ipc/table.h"
 #include "ipc/ticket.h"
 
 using qnnrt::Buffer;
@@ -13,17 +14,33 @@ using qnnrt::Memory;
 using qnnrt::Result;
 using qnnrt::Status;
 using qnnrt::UniqueFd;
+using qnnrt::ipc::ArrivedDirectly;
 using qnnrt::ipc::Broker;
 using qnnrt::ipc::Endpoints;
 using qnnrt::ipc::Entry;
 using qnnrt::ipc::Errors;
+using qnnrt::ipc::ImportTicket;
+using qnnrt::ipc::MarkArrived;
 using qnnrt::ipc::NullArgument;
+using qnnrt::ipc::OpenDirectly;
 using qnnrt::ipc::Peer;
 using qnnrt::ipc::WithBuffer;
 
 namespace {
 
 Peer* Own(qnnrt_peer_t* peer) { return static_cast<Peer*>(peer); }
+
+// Whether the sender knows that the message has arrived.
+bool Arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t& ticket) {
+  if (ticket.message == 0) return true;
+  if (peer == nullptr && !Broker::Get().IsOwn(ticket)) return ArrivedDirectly(ticket);
+  if (peer != nullptr) {
+    Own(peer)->Arrived(ticket);
+  } else {
+    Broker::Get().Arrived(ticket);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -67,11 +84,6 @@ uint64_t qnnrt_ticket_read(const void* bytes, uint64_t size, qnnrt_ticket_t* out
   });
 }
 
-int qnnrt_ticket_is_own(const qnnrt_ticket_t* ticket) {
-  return qnnrt::Contained([&] { return ticket != nullptr && Broker::Get().IsOwn(*ticket) ? 1 : 0; },
-                          [](const Status&) { return 0; });
-}
-
 uint64_t qnnrt_peer_connect(const qnnrt_ticket_t* ticket, qnnrt_peer_t** out) {
   return Entry([&]() -> Status {
     if (ticket == nullptr || out == nullptr) return NullArgument();
@@ -85,21 +97,27 @@ uint64_t qnnrt_peer_receive(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket, qn
   return Entry([&]() -> Status {
     if (ticket == nullptr || out == nullptr) return NullArgument();
     *out = 0;
-    Result<UniqueFd> fd = peer != nullptr ? Own(peer)->Open(*ticket) : Broker::Get().Open(*ticket);
+    const bool own = peer == nullptr && Broker::Get().IsOwn(*ticket);
+    const bool direct = peer == nullptr && !own;
+    UniqueFd table;
+    Result<UniqueFd> fd = own      ? Broker::Get().Open(*ticket)
+                          : direct ? OpenDirectly(*ticket, &table)
+                                   : Own(peer)->Open(*ticket);
     if (!fd.ok()) return std::move(fd).status();
-    QNNRT_ASSIGN_OR_RETURN(*out, qnnrt::ipc::ImportTicket(std::move(*fd), *ticket));
+    auto buffer = ImportTicket(std::move(*fd), *ticket);
+    if (!buffer.ok() && direct) return Status(QNNRT_HANDOFF_CONNECT);
+    if (!buffer.ok()) return std::move(buffer).status();
+    *out = *buffer;
+    // Where it cannot be said, the sender keeps the memory.
+    if (ticket->message != 0) (void)(direct ? MarkArrived(table, *ticket) : Arrived(peer, *ticket));
     return Status::Ok();
   });
 }
 
-void qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket) {
-  qnnrt::Contained([&] {
-    if (ticket == nullptr || ticket->message == 0) return;
-    if (peer != nullptr) {
-      Own(peer)->Arrived(*ticket);
-    } else {
-      Broker::Get().Arrived(*ticket);
-    }
+uint64_t qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket) {
+  return Entry([&]() -> Status {
+    if (ticket == nullptr) return NullArgument();
+    return Status(Arrived(peer, *ticket) ? 0 : QNNRT_HANDOFF_CONNECT);
   });
 }
 

@@ -20,6 +20,7 @@ extern "C" {
 #define QNNRT_HANDOFF_FILES 60006u    // no file descriptor is free, here or there
 #define QNNRT_HANDOFF_MEMORY 60007u   // what came is not the memory that was promised
 #define QNNRT_HANDOFF_TIMEOUT 60008u  // the sender does not answer
+#define QNNRT_HANDOFF_CONNECT 60010u  // only over a connection
 #define QNNRT_HANDOFF_AGAIN 60009u    // a signal came in between: call again
 
 QNN_API const char* qnnrt_ipc_last_error(void);
@@ -49,7 +50,9 @@ typedef struct qnnrt_ticket_t {
   uint64_t nbytes;
   uint32_t pid;  // of the sender, for messages
   uint32_t flags;
-  uint32_t kind;  // 0 dma-buf, 1 memfd, 2 file
+  uint32_t kind;   // 0 dma-buf, 1 memfd, 2 file
+  uint32_t table;  // the fd in the sender of its table of leases
+  uint32_t reserved;
   uint32_t checksum;
 } qnnrt_ticket_t;
 
@@ -70,16 +73,17 @@ typedef struct qnnrt_peer_t qnnrt_peer_t;  // a connection to a sender
 
 // Bytes as a ticket. Errors: 60005.
 QNN_API uint64_t qnnrt_ticket_read(const void* bytes, uint64_t size, qnnrt_ticket_t* out);
-// Whether the sender is this process: its tickets need no connection.
-QNN_API int qnnrt_ticket_is_own(const qnnrt_ticket_t* ticket);
 // Errors: 60001, 60004, 60006, 60008, 60009.
 QNN_API uint64_t qnnrt_peer_connect(const qnnrt_ticket_t* ticket, qnnrt_peer_t** out);
-// The buffer on the ticket's memory. peer: null for tickets of this process. Errors: 6000x, and
+// The buffer on the ticket's memory; the message has arrived then. peer: null for what needs no
+// connection: tickets of this process, and memfds of senders whose fds this process may open; 60010
+// where that is not so, or where anything is wrong, which the sender is to say. Errors: 6000x, and
 // those of qnnrt_buffer_import.
 QNN_API uint64_t qnnrt_peer_receive(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket,
                                     qnnrt_buffer_t* out);
-// The message has arrived. Nothing comes back, and nothing is waited for.
-QNN_API void qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket);
+// The message has arrived, where the memory is here already. Nothing comes back, and nothing is
+// waited for. peer as above: 60010.
+QNN_API uint64_t qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket);
 QNN_API void qnnrt_peer_close(qnnrt_peer_t* peer);
 
 typedef struct qnnrt_ipc_counts_t {

@@ -184,7 +184,7 @@ Result<SlotHandle> ImportTicket(UniqueFd fd, const qnnrt_ticket_t& ticket) {
   }
   Memory& memory = Memory::Get();
   IpcCounters().fds.fetch_sub(1, std::memory_order_relaxed);
-  return memory.buffers().Import(UniqueFd(fd.Release(), &memory.counters()), ticket.nbytes,
+  return memory.buffers().Import(UniqueFd(fd.Release(), &memory.counters()), *seen, ticket.nbytes,
                                  ticket.fd_offset);
 }
 

@@ -118,6 +118,12 @@ int BindTo(int socket, const uint8_t (&sender)[16]) {
   return bind(socket, raw, address.size) == 0 ? 0 : errno;
 }
 
+bool SameToken(const uint8_t (&a)[16], const uint8_t (&b)[16]) {
+  unsigned differs = 0;
+  for (size_t i = 0; i < sizeof a; ++i) differs |= static_cast<unsigned>(a[i] ^ b[i]);
+  return differs == 0;
+}
+
 bool Random(void* out, size_t size) {
   auto* bytes = static_cast<uint8_t*>(out);
   while (size > 0) {

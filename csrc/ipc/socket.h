@@ -54,6 +54,9 @@ int NewSocket();
 int ConnectTo(int socket, const uint8_t (&sender)[16]);
 int BindTo(int socket, const uint8_t (&sender)[16]);
 
+// In a time that does not tell how much of it is right.
+bool SameToken(const uint8_t (&a)[16], const uint8_t (&b)[16]);
+
 // Random bytes from the kernel, waiting for its pool. False when there are none.
 bool Random(void* out, size_t size);
 

@@ -67,12 +67,13 @@ class BufferTable {
   // Any fd that can be mapped; dup'ed, so the caller keeps his own. nbytes 0: to the end of the
   // file.
   Result<SlotHandle> Import(int fd, uint64_t nbytes, uint64_t offset) {
-    return Import(fd, nbytes, offset, UniqueFd());
+    QNNRT_ASSIGN_OR_RETURN(const FdInfo info, InspectFd(fd));
+    return Import(fd, info, nbytes, offset, UniqueFd());
   }
-  // The fd becomes the buffer's, or is closed.
-  Result<SlotHandle> Import(UniqueFd fd, uint64_t nbytes, uint64_t offset) {
+  // The fd, about which that is known, becomes the buffer's, or is closed.
+  Result<SlotHandle> Import(UniqueFd fd, const FdInfo& info, uint64_t nbytes, uint64_t offset) {
     const int number = fd.get();
-    return Import(number, nbytes, offset, std::move(fd));
+    return Import(number, info, nbytes, offset, std::move(fd));
   }
   Result<SlotHandle> Wrap(void* address, uint64_t nbytes, bool read_only);
 
@@ -122,7 +123,8 @@ class BufferTable {
     FileId id;
     uint32_t flags = 0;
   };
-  Result<SlotHandle> Import(int fd, uint64_t nbytes, uint64_t offset, UniqueFd own);
+  Result<SlotHandle> Import(int fd, const FdInfo& info, uint64_t nbytes, uint64_t offset,
+                            UniqueFd own);
   Result<SlotHandle> Add(const Draft& draft);
   void Finish(Buffer* buffer);  // after Retire: unindex, recycle the slot, free
 

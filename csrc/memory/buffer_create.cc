@@ -77,8 +77,8 @@ Result<SlotHandle> BufferTable::Allocate(Heap* heap, uint64_t nbytes, uint64_t a
   return handle;
 }
 
-Result<SlotHandle> BufferTable::Import(int fd, uint64_t nbytes, uint64_t offset, UniqueFd own) {
-  QNNRT_ASSIGN_OR_RETURN(FdInfo info, InspectFd(fd));
+Result<SlotHandle> BufferTable::Import(int fd, const FdInfo& info, uint64_t nbytes, uint64_t offset,
+                                       UniqueFd own) {
   if (nbytes == 0 && offset < info.size) nbytes = info.size - offset;
   uint64_t end, map_end;
   if (nbytes == 0 || !CheckedAdd(offset, nbytes, &end) || end > info.size ||

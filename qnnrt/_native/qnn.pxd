@@ -1118,7 +1118,7 @@ cdef extern from "ipc/ipc_api.h" nogil:
     enum:
         QNNRT_HANDOFF_ENDED, QNNRT_HANDOFF_LEASE, QNNRT_HANDOFF_TOKEN, QNNRT_HANDOFF_USER
         QNNRT_HANDOFF_TICKET, QNNRT_HANDOFF_FILES, QNNRT_HANDOFF_MEMORY, QNNRT_HANDOFF_TIMEOUT
-        QNNRT_HANDOFF_AGAIN, QNNRT_LEASE_READ_ONLY
+        QNNRT_HANDOFF_CONNECT, QNNRT_HANDOFF_AGAIN, QNNRT_LEASE_READ_ONLY
 
     const char* qnnrt_ipc_last_error()
 
@@ -1129,7 +1129,7 @@ cdef extern from "ipc/ipc_api.h" nogil:
         uint8_t sender[16]
         uint8_t token[16]
         uint64_t lease, message, device, fd_size, fd_offset, nbytes
-        uint32_t flags, kind
+        uint32_t flags, kind, table
 
     uint64_t qnnrt_lease_create(
         qnnrt_buffer_t buffer, uint32_t flags, qnnrt_lease_t* out)
@@ -1142,11 +1142,10 @@ cdef extern from "ipc/ipc_api.h" nogil:
 
     uint64_t qnnrt_ticket_read(
         const void* bytes, uint64_t size, qnnrt_ticket_t* out)
-    int qnnrt_ticket_is_own(const qnnrt_ticket_t* ticket)
     uint64_t qnnrt_peer_connect(const qnnrt_ticket_t* ticket, qnnrt_peer_t** out)
     uint64_t qnnrt_peer_receive(
         qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket, qnnrt_buffer_t* out)
-    void qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket)
+    uint64_t qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket)
     void qnnrt_peer_close(qnnrt_peer_t* peer)
 
     ctypedef struct qnnrt_ipc_counts_t:

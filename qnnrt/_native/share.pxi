@@ -174,7 +174,7 @@ def receive(data) -> Buffer:
     cdef qnnrt_peer_t* native = NULL
     cdef Peer peer = None
     cdef Buffer buffer = None
-    cdef bint own, reused = False
+    cdef bint reused
     cdef uint64_t code
     cdef bytes message = bytes(data)
     code = qnnrt_ticket_read(<char*>message, len(message), &ticket)
@@ -190,21 +190,20 @@ def receive(data) -> Buffer:
         peer = buffer._peer
         buffer = _second(buffer)
     else:
+        with nogil:
+            code = qnnrt_peer_receive(NULL, &ticket, &handle)
         sender = (<char*>ticket.sender)[:16]
-        own = qnnrt_ticket_is_own(&ticket)
-        while True:
-            if not own:
-                known = _peers.get(sender)
-                peer = None if known is None else known()
-                reused = peer is not None
-                if not reused:
-                    peer = _connect(sender, &ticket)
-                native = peer._peer
+        while code in (QNNRT_HANDOFF_CONNECT, QNNRT_HANDOFF_ENDED, QNNRT_HANDOFF_AGAIN):
+            known = _peers.get(sender)
+            peer = None if known is None else known()
+            reused = peer is not None
+            if not reused:
+                peer = _connect(sender, &ticket)
+            native = peer._peer
             with nogil:
                 code = qnnrt_peer_receive(native, &ticket, &handle)
-            if own or code not in (QNNRT_HANDOFF_ENDED, QNNRT_HANDOFF_AGAIN):
-                break
-            _peers.pop(sender, None)  # the connection is broken
+            if code in (QNNRT_HANDOFF_ENDED, QNNRT_HANDOFF_AGAIN):
+                _peers.pop(sender, None)  # the connection is broken
             if code == QNNRT_HANDOFF_AGAIN:
                 PyErr_CheckSignals()
             elif not reused:
@@ -215,13 +214,25 @@ def receive(data) -> Buffer:
         buffer._peer = peer
         buffer._key = key
         _received[key] = buffer._reference
-    native = NULL
-    if peer is not None:
-        native = peer._peer
-    if ticket.message:
+        return buffer
+    if ticket.message:  # the memory is here: that is all there is to say
+        if peer is not None:
+            native = peer._peer
         with nogil:
-            qnnrt_peer_arrived(native, &ticket)
+            code = qnnrt_peer_arrived(native, &ticket)
+        if code == QNNRT_HANDOFF_CONNECT:
+            _thank(&ticket)
     return buffer
+
+
+cdef int _thank(const qnnrt_ticket_t* ticket) except -1:
+    cdef Peer peer
+    try:
+        peer = _connect((<char*>ticket.sender)[:16], ticket)
+    except errors.HandoffError:  # nobody keeps anything any more
+        return 0
+    qnnrt_peer_arrived(peer._peer, ticket)
+    return 0
 
 
 cdef Buffer _second(Buffer buffer):

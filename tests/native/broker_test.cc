@@ -69,7 +69,6 @@ uint64_t Receive(qnnrt_peer_t* peer, const qnnrt_ticket_t& ticket, uint8_t* firs
   qnnrt_buffer_info_t info;
   qnnrt_buffer_info(buffer, &info);
   *first = *static_cast<uint8_t*>(info.address);
-  qnnrt_peer_arrived(peer, &ticket);
   return qnnrt_buffer_close(buffer);
 }
 
@@ -187,10 +186,10 @@ TEST(null_pointers_and_handles_that_are_none_are_errors) {
   CHECK_EQ(qnnrt_ticket_read(&ticket, sizeof ticket, &ticket), uint64_t{QNNRT_HANDOFF_TICKET});
   CHECK_EQ(qnnrt_peer_connect(nullptr, &peer), uint64_t{QNN_COMMON_ERROR_INVALID_ARGUMENT});
   CHECK_EQ(qnnrt_peer_connect(&ticket, &peer), uint64_t{QNNRT_HANDOFF_ENDED});
-  CHECK_EQ(qnnrt_peer_receive(nullptr, &ticket, &buffer), uint64_t{QNNRT_HANDOFF_LEASE});
   CHECK(std::strlen(qnnrt_ipc_last_error()) > 20);
+  CHECK_EQ(qnnrt_peer_receive(nullptr, &ticket, &buffer), uint64_t{QNNRT_HANDOFF_CONNECT});
   qnnrt_peer_close(nullptr);
-  qnnrt_peer_arrived(nullptr, nullptr);
+  CHECK_EQ(qnnrt_peer_arrived(nullptr, nullptr), uint64_t{QNN_COMMON_ERROR_INVALID_ARGUMENT});
 }
 
 #ifndef UNDER_THREAD_SANITIZER
@@ -217,7 +216,7 @@ TEST(forks_while_threads_receive_leave_both_sides_working) {
     const pid_t pid = fork();
     if (pid == 0) {
       bool good = Counts().leases == 0 && Counts().connections == 0;
-      good &= qnnrt_lease_end(lease) == QNNRT_HANDOFF_LEASE && !qnnrt_ticket_is_own(&ticket);
+      good &= qnnrt_lease_end(lease) == QNNRT_HANDOFF_LEASE;
       qnnrt_peer_t* peer = nullptr;
       uint8_t first = 0;
       good &= qnnrt_peer_connect(&ticket, &peer) == 0;  // the parent is a sender like any other

@@ -6,10 +6,10 @@ import socket
 import struct
 from typing import Any
 
-_LAYOUT = "=II16s16sQQQQQQQIIII"
+_LAYOUT = "=II16s16sQQQQQQQIIIIII"
 _NAMES = (
     *("magic", "version", "sender", "token", "lease", "message", "device", "inode"),
-    *("fd_size", "fd_offset", "nbytes", "pid", "flags", "kind", "checksum"),
+    *("fd_size", "fd_offset", "nbytes", "pid", "flags", "kind", "table", "reserved", "checksum"),
 )
 READ_ONLY, CAN_SHRINK = 1, 2
 
