@@ -1,11 +1,14 @@
 """Longer runs of foreign clients on these libraries: what CI has no time for.
 
-    python tests/clients/nightly.py [RUN...] [--part K/N] [--json FILE]
+    python tests/clients/nightly.py [RUN...] [--part K/N] [--keep FOLDER] [--json FILE]
 
 Runs the tests of ExecuTorch's Qualcomm backend that its wheel has and that need no device
 (executorch_suite.py): "operators", "models" and "types", the newer ones of operators in three
 precisions; and "networks": MobileNetV2 in its published size in every precision
 (executorch_client.py). Prints a table of how many tests passed, were skipped and failed, and why.
+A test that ends the process, or takes more than twenty minutes, has failed; the others go on in
+another one. With --keep the results are in that folder at once, and a second call goes on where the
+first was stopped.
 It needs the packages of the extra "clients", and for the tests also torchvision, graphviz,
 pytest-subtests, expecttest, kgb, parameterized and scikit-learn. Two hours on two cores;
 --part 0/10 is each tenth test.
@@ -17,12 +20,15 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 HERE = Path(__file__).parent
 PRECISIONS = ("fp16", "8a8w", "16a8w", "16a4w")
@@ -37,6 +43,7 @@ SUITES = {
     "types": ("rework.htp.op.v68.test", ""),
 }
 OUTCOMES = ("passed", "unexpected success", "skipped", "failed")  # from the best to the worst
+SECONDS = 1200  # that a test may take
 
 
 def environment(sdk: Path) -> dict[str, str]:
@@ -58,11 +65,15 @@ def environment(sdk: Path) -> dict[str, str]:
 def worst(results: Path) -> list[dict[str, Any]]:
     """What each test said; of one with subtests the worst that any of them said."""
     found: dict[str, dict[str, Any]] = {}
-    for line in results.read_text().splitlines() if results.exists() else ():
-        said = json.loads(line)
-        before = found.get(said["test"], said)
-        found[said["test"]] = max(before, said, key=lambda s: OUTCOMES.index(s["outcome"]))
+    for said in lines(results):
+        if said["outcome"] != "began":
+            before = found.get(said["test"], said)
+            found[said["test"]] = max(before, said, key=lambda s: OUTCOMES.index(s["outcome"]))
     return list(found.values())
+
+
+def lines(results: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in results.read_text().splitlines()]
 
 
 def suite(run: str, folder: Path, variables: dict[str, str], part: str) -> list[dict[str, Any]]:
@@ -70,16 +81,37 @@ def suite(run: str, folder: Path, variables: dict[str, str], part: str) -> list[
     spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
     if spec is None or spec.origin is None:
         raise SystemExit("install the packages of the extra 'clients' first")
-    results = folder / f"{run}.results"
+    results = folder / f"{run}.{part.replace('/', '.')}.results"
+    results.touch()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "executorch_suite", "-p"]
     command += ["no:cacheprovider", "-W", "ignore", "--rootdir", str(folder), spec.origin]
-    variables |= {"EXECUTORCH_SUITE_RESULTS": str(results), "EXECUTORCH_SUITE_PART": part}
-    done = subprocess.run([*command, "-k", chosen], cwd=folder, env=variables, check=False)
-    tests = worst(results)
-    if done.returncode not in (0, 1):
-        why = f"pytest ended with status {done.returncode} after {len(tests)} tests"
-        tests.append({"test": f"::{run}", "outcome": "failed", "why": why})
-    return tests
+    variables |= {
+        "EXECUTORCH_SUITE_RESULTS": str(results),
+        "EXECUTORCH_SUITE_PART": part,
+        "EXECUTORCH_SUITE_SECONDS": str(SECONDS),
+    }
+    while True:
+        before = len(lines(results))
+        done = subprocess.run([*command, "-k", chosen], cwd=folder, env=variables, check=False)
+        if done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return worst(results)
+        if done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED and before:
+            return worst(results)
+        said = lines(results)
+        if len(said) == before:
+            raise SystemExit(f"{run}: pytest ended with status {done.returncode} before any test")
+        if said[-1]["outcome"] != "began":
+            continue  # it ended after its last test
+        why = f"its process ended: {ending(done.returncode)}"
+        failed = {"test": said[-1]["test"], "outcome": "failed", "why": why}
+        with results.open("a") as file:
+            file.write(json.dumps(failed) + "\n")
+
+
+def ending(status: int) -> str:
+    if status == -signal.SIGALRM:
+        return f"more than {SECONDS} seconds"
+    return signal.Signals(-status).name if status < 0 else f"status {status}"
 
 
 def kind(test: str) -> str:
@@ -112,6 +144,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", metavar="RUN", help="some of them; all when left out")
     parser.add_argument("--part", default="0/1", metavar="K/N", help="each N-th test from the K-th")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where results are kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     options = parser.parse_args()
     runs = options.runs or [*SUITES, "networks"]
@@ -120,11 +153,13 @@ def main() -> int:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         variables = environment(Path(folder, "sdk"))
+        keep = Path(folder) if options.keep is None else options.keep.absolute()
+        keep.mkdir(parents=True, exist_ok=True)
         for run in runs:
             if run == "networks":
                 found[run] = networks(variables)
             else:
-                found[run] = suite(run, Path(folder), variables, options.part)
+                found[run] = suite(run, keep, variables, options.part)
     print(f"| run | of | {' | '.join(OUTCOMES)} |")
     for run in runs:
         if run != "networks":
