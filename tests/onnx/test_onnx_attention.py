@@ -125,6 +125,18 @@ def test_matrices_of_rank_3_whose_positions_lie_last() -> None:
     np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
 
 
+def test_one_whose_result_is_transposed() -> None:
+    """As Whisper's exporter writes it: positions last, for a product with weights on the left."""
+    g, feeds = GraphMaker(1), _feeds()
+    _, outputs = _ordinary(g)
+    y = g("Transpose", outputs["y"], perm=[0, 1, 3, 2])
+    with qnnrt.Session(_load(g, feeds, {"y": y}), backend="cpu") as session:
+        assert _steps(session) == [ATTENTION, "Transpose"]
+        found = session.run(feeds)["y"]
+    wanted = _exact(*(_turned(feeds[n]) for n in "qkv"), FACTOR, 0)
+    np.testing.assert_allclose(found, np.swapaxes(wanted, 2, 3), rtol=1e-4, atol=1e-5)
+
+
 def _ordinary(g: GraphMaker, **changed: str) -> tuple[dict[str, str], dict[str, str]]:
     """The nodes by what they are, and the output."""
     q, k, v = (g("Transpose", n, perm=[0, 2, 1, 3]) for n in "qkv")
