@@ -13,6 +13,7 @@ import qnnrt
 from qnnrt import qnn
 from qnnrt.model import Quantization
 from support.one_node import KERNELS, case, outcome, pairs, run_op, u32
+from support.outside import PATHS, printed
 from support.vendor import vendor_library
 
 RNG = np.random.default_rng(16)
@@ -113,10 +114,9 @@ def test_other_mixtures_are_refused(static: set[int], bias: np.ndarray) -> None:
     assert (found.stage, found.code) == ("validate", 3110)
 
 
-@pytest.mark.foreign
-@pytest.mark.parametrize("kind", ["8 bits", "4 bits"])
-@pytest.mark.parametrize("op", ["FullyConnected", "MatMul", "MatMul of rows"])
-def test_the_vendors_simulator_gives_the_same(op: str, kind: str) -> None:
+def compare(op: str, kind: str) -> None:
+    """With the vendor's simulator. It keeps what devices were made with, and computes in half
+    precision from then on: for a process of its own."""
     type_, x_shape, _, y_shape, _, params = OPS[op]
     codes, q, _ = weights(op, kind)
     x = RNG.standard_normal(x_shape).astype(np.float16)
@@ -129,3 +129,12 @@ def test_the_vendors_simulator_gives_the_same(op: str, kind: str) -> None:
             found.append(ran.outputs[0].astype(np.float64))
     size = np.abs(found[0]).max()
     np.testing.assert_allclose(found[1], found[0], atol=2e-3 * size, rtol=0)
+
+
+@pytest.mark.foreign
+@pytest.mark.parametrize("kind", ["8 bits", "4 bits"])
+@pytest.mark.parametrize("op", ["FullyConnected", "MatMul", "MatMul of rows"])
+def test_the_vendors_simulator_gives_the_same(op: str, kind: str) -> None:
+    code = f"from fixed import test_fixed_weights as t; t.compare({op!r}, {kind!r}); print('same')"
+    # Beside what the simulator itself prints.
+    assert printed(code, PYTHONPATH=PATHS).endswith("same\n")
