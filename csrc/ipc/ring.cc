@@ -12,6 +12,7 @@
 #include "abi/qnn_errors.h"
 #include "ipc/ring_control.h"
 #include "support/clock.h"
+#include "support/pause.h"
 
 namespace qnnrt::ipc {
 namespace {
@@ -32,14 +33,6 @@ void FutexWait(std::atomic<uint32_t>* word, uint32_t expected, uint64_t nanoseco
 
 void FutexWake(std::atomic<uint32_t>* word, int count) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE, count, nullptr, nullptr, 0);
-}
-
-void Pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
 }
 
 // Alone on its core, whoever waits by looking keeps the other side from running.

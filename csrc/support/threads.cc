@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "support/clock.h"
+#include "support/pause.h"
 
 namespace qnnrt {
 namespace {
@@ -50,14 +51,6 @@ void FutexWait(Word* word, uint32_t expected, const timespec* limit = nullptr) {
 void FutexWake(Word* word, int count) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr,
           0);
-}
-
-void Pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
 }
 
 std::atomic<uint64_t> g_loaded_until{0};

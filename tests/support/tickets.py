@@ -6,21 +6,14 @@ import socket
 import struct
 from typing import Any
 
+from support.binaries import crc32c
+
 _LAYOUT = "=II16s16sQQQQQQQIIIIII"
 _NAMES = (
     *("magic", "version", "sender", "token", "lease", "message", "device", "inode"),
     *("fd_size", "fd_offset", "nbytes", "pid", "flags", "kind", "table", "reserved", "checksum"),
 )
 READ_ONLY, CAN_SHRINK = 1, 2
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def fields(message: bytes) -> dict[str, Any]:

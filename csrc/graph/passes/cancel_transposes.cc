@@ -9,16 +9,7 @@
 namespace qnnrt {
 namespace {
 
-// Moves values and leaves them as they are: with another encoding it would compute, too.
-bool Keeps(const Node& node) {
-  return node.post_ops.empty() && SameEncoding(*node.inputs[0], *node.outputs[0]) &&
-         node.inputs[0]->quantization.per_tensor();
-}
-bool IsTranspose(const Node& node) { return node.type == QNN_OP_TRANSPOSE && Keeps(node); }
-bool IsReshape(const Node& node) {
-  const OpDef* def = FindOp(node.type);
-  return def != nullptr && (def->flags & OpDef::kAlias) != 0 && Keeps(node);
-}
+bool IsTranspose(const Node& node) { return node.type == QNN_OP_TRANSPOSE && KeepsValues(node); }
 
 void MakeReshape(Node* node) {
   node->type = QNN_OP_RESHAPE;
@@ -38,15 +29,8 @@ bool MovesNothing(const Shape& shape, const std::vector<int64_t>& perm) {
 }
 
 void SetPerm(Node* node, const std::vector<int64_t>& perm) {
-  Tensor value;
-  value.name = "perm";
-  value.type = QNN_TENSOR_TYPE_STATIC;
-  value.dtype = QNN_DATATYPE_UINT_32;
-  value.shape = {static_cast<uint32_t>(perm.size())};
-  std::vector<uint32_t> words(perm.begin(), perm.end());
-  value.data = AlignedBytes::Copy(words.data(), words.size() * sizeof(uint32_t));
   node->params.clear();
-  node->params.push_back({"perm", std::move(value)});
+  SetInts(node, "perm", QNN_DATATYPE_UINT_32, {static_cast<uint32_t>(perm.size())}, perm);
 }
 
 }  // namespace

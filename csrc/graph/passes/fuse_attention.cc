@@ -273,14 +273,8 @@ std::optional<Found> Match(const NodeGraph& graph, const Node& last) {
 
 bool IsOneFor(uint32_t own, uint32_t all) { return own == all || own == 1; }
 
-Param Words(const char* name, const std::vector<uint32_t>& values) {
-  Tensor t;
-  t.name = name;
-  t.type = QNN_TENSOR_TYPE_STATIC;
-  t.dtype = QNN_DATATYPE_UINT_32;
-  t.shape = {static_cast<uint32_t>(values.size())};
-  t.data = AlignedBytes::Copy(values.data(), values.size() * sizeof(uint32_t));
-  return {name, std::move(t)};
+void SetWords(Node* node, const char* name, const std::vector<int64_t>& values) {
+  SetInts(node, name, QNN_DATATYPE_UINT_32, {static_cast<uint32_t>(values.size())}, values);
 }
 
 // The only reader of a tensor that a pass may do without.
@@ -362,8 +356,8 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
       strides.insert(strides.end(), view.strides.begin(), view.strides.end());
     }
     node.params.push_back({"scale", double{found->scale}});
-    node.params.push_back(Words("dims", {dims.begin(), dims.end()}));
-    node.params.push_back(Words("strides", strides));
+    SetWords(&node, "dims", {dims.begin(), dims.end()});
+    SetWords(&node, "strides", {strides.begin(), strides.end()});
     for (size_t n : found->nodes) {
       dead[n] = true;
       graph->nodes[n] = Node{};

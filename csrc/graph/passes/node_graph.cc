@@ -5,6 +5,7 @@
 
 #include "abi/qnn_errors.h"
 #include "graph/passes/fold_factors.h"
+#include "ops/op.h"
 
 namespace qnnrt {
 
@@ -107,6 +108,16 @@ std::vector<float> StaticFloats(const Tensor& tensor) {
     std::memcpy(values.data(), tensor.data->data(), values.size() * sizeof(float));
   }
   return values;
+}
+
+bool KeepsValues(const Node& node) {
+  return node.post_ops.empty() && SameEncoding(*node.inputs[0], *node.outputs[0]) &&
+         node.inputs[0]->quantization.per_tensor();
+}
+
+bool IsReshape(const Node& node) {
+  const OpDef* def = FindOp(node.type);
+  return def != nullptr && (def->flags & OpDef::kAlias) != 0 && KeepsValues(node);
 }
 
 void SetInts(Node* node, const char* name, Qnn_DataType_t type, const Shape& shape,

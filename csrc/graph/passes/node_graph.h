@@ -51,6 +51,11 @@ class NodeGraph {
 bool IsStaticFloat(const Tensor* tensor);
 std::vector<float> StaticFloats(const Tensor& tensor);
 
+// Moves values and leaves them as they are: with another encoding it would compute, too.
+bool KeepsValues(const Node& node);
+// A reshape under whatever name that leaves values as they are.
+bool IsReshape(const Node& node);
+
 // Sets a param that is a tensor of integers, INT_32 or UINT_32.
 void SetInts(Node* node, const char* name, Qnn_DataType_t type, const Shape& shape,
              const std::vector<int64_t>& values);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "abi/qnn_op_names.h"
 #include "graph/passes/node_graph.h"
@@ -37,13 +38,6 @@ bool HasWindow(const Node& node) {
   return def != nullptr && def->sums_products() && node.Find("pad_amount") != nullptr;
 }
 
-bool IsAlias(const Node& node) {
-  const OpDef* def = FindOp(node.type);
-  return def != nullptr && (def->flags & OpDef::kAlias) != 0 && node.post_ops.empty() &&
-         SameEncoding(*node.inputs[0], *node.outputs[0]) &&
-         node.inputs[0]->quantization.per_tensor();
-}
-
 // One value, or one for each of the last axis: it meets the same elements in any of the shapes.
 bool IsForChannels(const Tensor& tensor, uint32_t channels) {
   if (!tensor.is_static()) return false;
@@ -61,7 +55,7 @@ class Sinker {
       for (const Tensor*& input : node.inputs) {
         if (input != nullptr) input = Needed(input);
       }
-      if (HasWindow(node)) bases_.insert({node.outputs[0], true});
+      if (HasWindow(node)) bases_.insert(node.outputs[0]);
       Emit(std::move(node));
     }
     graph_->nodes = std::move(made_);
@@ -81,7 +75,7 @@ class Sinker {
 
   // A reshape of what a convolution, or a node that was moved in front of one, wrote.
   bool Defer(const Node& node) {
-    if (!IsAlias(node) || !node.HasOutput(0)) return false;
+    if (!IsReshape(node) || !node.HasOutput(0)) return false;
     const Tensor *out = node.outputs[0], *base = BaseOf(node.inputs[0]);
     if (bases_.count(base) == 0 || out->type != QNN_TENSOR_TYPE_NATIVE) return false;
     if (!DimsOf(out->shape, base->shape) || !SameEncoding(*out, *base)) return false;
@@ -95,7 +89,7 @@ class Sinker {
     if (found == deferred_.end()) return tensor;
     const Tensor* base = found->second;
     if (base->shape == tensor->shape) return base;
-    if (!written_.insert({tensor, true}).second) return tensor;
+    if (!written_.insert(tensor).second) return tensor;
     Emit(Reshape(base, tensor));
     return tensor;
   }
@@ -147,7 +141,7 @@ class Sinker {
     node->outputs[0] = moved;
     Emit(std::move(*node));
     deferred_[out] = moved;
-    bases_.insert({moved, true});
+    bases_.insert(moved);
     ++changes_;
     return true;
   }
@@ -219,7 +213,7 @@ class Sinker {
   NodeGraph* graph_;
   std::vector<Node> made_;
   std::map<const Tensor*, const Tensor*> deferred_;  // what a reshape wrote: what it read
-  std::map<const Tensor*, bool> bases_, written_;
+  std::set<const Tensor*> bases_, written_;
   int changes_ = 0;
 };
 
