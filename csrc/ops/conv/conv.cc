@@ -96,7 +96,7 @@ OpDef Def(const char* type, int spatial, bool group, MakeKernelFn make) {
   def.infer = ConvInfer;
   def.portable = make;
   def.flags = OpDef::kPostOps | (spatial == 2 ? OpDef::kLpai : OpDef::kNone);
-  if (!group) def.flags |= OpDef::kNativeHalf;  // the depthwise ones
+  if (make == MakeConv) def.flags |= OpDef::kNativeHalf;  // it says itself what it converts
   def.weights_axis = -1;
   return def;
 }
