@@ -78,6 +78,51 @@ struct ConvRows {
   }
 };
 
+// The taps of a line as one, where their channels lie side by side: a pointer for each line of the
+// kernel, to the input where the window is inside of it, else to what is gathered in `buffer`
+// (kMaxTileRows x lines x channels).
+struct LineRows {
+  const ConvGeometry& g;
+  const float* in;
+  float* out;
+  float* buffer;
+
+  void operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
+                  float** c) const {
+    const int64_t wide = g.kernel[2] * g.cin;
+    float* gathered = buffer;
+    Pixel p = PixelAt(g, m);
+    for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
+      c[i] = out + (m + i) * static_cast<size_t>(g.cout);
+      const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
+      const bool whole = w0 >= 0 && w0 + g.kernel[2] <= g.in[2];
+      for (size_t t = 0; t < taps; ++t) {
+        const int64_t kd = static_cast<int64_t>(tap + t) / g.kernel[1];
+        const int64_t kh = static_cast<int64_t>(tap + t) % g.kernel[1];
+        const int64_t d = p.d * g.stride[0] - g.pad_before[0] + kd * g.dilation[0];
+        const int64_t h = p.h * g.stride[1] - g.pad_before[1] + kh * g.dilation[1];
+        const bool inside = Inside(d, g.in[0]) && Inside(h, g.in[1]);
+        const float* line = in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.cin;
+        const float** to = a + t * kMaxTileRows + i;
+        if (inside && whole) {
+          *to = line + w0 * g.cin;
+          continue;
+        }
+        *to = gathered;
+        gathered = inside ? Gather(line, w0, gathered) : std::fill_n(gathered, wide, 0.0f);
+      }
+    }
+  }
+
+  float* Gather(const float* line, int64_t w0, float* row) const {
+    const int64_t left = std::clamp<int64_t>(-w0, 0, g.kernel[2]);
+    const int64_t right = std::clamp<int64_t>(g.in[2] - w0, left, g.kernel[2]);
+    row = std::fill_n(row, left * g.cin, 0.0f);
+    row = std::copy_n(line + (w0 + left) * g.cin, (right - left) * g.cin, row);
+    return std::fill_n(row, (g.kernel[2] - right) * g.cin, 0.0f);
+  }
+};
+
 // The same as one long tap: rows gathered into `buffer` (kMaxTileRows x taps x channels).
 struct GatheredRows {
   const ConvGeometry& g;
@@ -107,13 +152,6 @@ struct GatheredRows {
   }
 
   float* Line(const float* line, int64_t w0, int64_t depth, float* row) const {
-    if (g.dilation[2] == 1 && g.group == 1) {  // the taps' channels lie side by side
-      const int64_t left = std::clamp<int64_t>(-w0, 0, g.kernel[2]);
-      const int64_t right = std::clamp<int64_t>(g.in[2] - w0, left, g.kernel[2]);
-      row = std::fill_n(row, left * depth, 0.0f);
-      if (right > left) row = std::copy_n(line + (w0 + left) * depth, (right - left) * depth, row);
-      return std::fill_n(row, (g.kernel[2] - right) * depth, 0.0f);
-    }
     for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
       const int64_t w = w0 + kw * g.dilation[2];
       row = Inside(w, g.in[2]) ? std::copy_n(line + w * g.cin, depth, row)
@@ -122,6 +160,11 @@ struct GatheredRows {
     return row;
   }
 };
+
+bool HasFewChannels(const ConvGeometry& g) {
+  return g.taps() > 1 && g.cin_per_group() < kGatherBelow &&
+         g.taps() * g.cin_per_group() <= kGatherFloats;
+}
 
 class ConvGemm final : public PackedConv {
  public:
@@ -139,7 +182,9 @@ class ConvGemm final : public PackedConv {
     GemmShape shape;
     shape.m = static_cast<size_t>(g_.out_pixels());
     shape.n = static_cast<size_t>(g_.cout_per_group());
-    shape.taps = gather_ ? 1 : static_cast<size_t>(g_.taps());
+    shape.taps = gather_  ? 1
+                 : lines_ ? static_cast<size_t>(g_.kernel[0] * g_.kernel[1])
+                          : static_cast<size_t>(g_.taps());
     shape.depth = k_ / shape.taps;
     const GemmUnits units = CutGemm(shape, args.threads.limit());
     const FinishRows finish_all(post_ops_, args, out);
@@ -157,6 +202,9 @@ class ConvGemm final : public PackedConv {
                          if (gather_) {
                            RunGemmUnit(mine, units, i % units.count(),
                                        GatheredRows{g_, group_in, group_out, buffer}, finish_all);
+                         } else if (lines_) {
+                           RunGemmUnit(mine, units, i % units.count(),
+                                       LineRows{g_, group_in, group_out, buffer}, finish_all);
                          } else {
                            RunGemmUnit(mine, units, i % units.count(),
                                        ConvRows{g_, group_in, group_out, zeros()}, finish_all);
@@ -170,8 +218,8 @@ class ConvGemm final : public PackedConv {
   ConvGemm(const Node& node, const ConvGeometry& g)
       : PackedConv(node, g),
         k_(static_cast<size_t>(g.taps() * g.cin_per_group())),
-        gather_(g.taps() > 1 && g.cin_per_group() < kGatherBelow &&
-                static_cast<int64_t>(k_) <= kGatherFloats) {
+        lines_(HasFewChannels(g) && g.group == 1 && g.dilation[2] == 1),
+        gather_(HasFewChannels(g) && !lines_) {
     group_floats_ = PackedFloats(k_, static_cast<size_t>(g.cout_per_group()));
   }
 
@@ -190,7 +238,7 @@ class ConvGemm final : public PackedConv {
   }
 
   const size_t k_;
-  const bool gather_;
+  const bool lines_, gather_;
 };
 
 }  // namespace
