@@ -75,6 +75,46 @@ void PackAll(const MatrixView& b, size_t k, size_t n, float* packed, const Threa
               [&](size_t begin, size_t end) { PackPanels(b, k, n, begin, end, packed); });
 }
 
+size_t PackedBrainBytes(size_t k, size_t n) {
+  return PackedPanels(n) * Simd().columns * ((k + 1) / 2) * sizeof(uint32_t);
+}
+
+void PackBrains(const MatrixView& b, size_t k, size_t n, uint32_t* packed) {
+  const size_t nr = Simd().columns;
+  const auto brain = [&](size_t i, size_t j) -> uint32_t {
+    if (i >= k || j >= n) return 0;
+    uint32_t bits;
+    std::memcpy(&bits, b.data + i * b.row_stride + j * b.column_stride, sizeof(bits));
+    return bits >> 16;
+  };
+  for (size_t n0 = 0; n0 < n; n0 += nr) {
+    for (size_t i = 0; i < k; i += 2) {
+      for (size_t j = n0; j < n0 + nr; ++j) *packed++ = brain(i, j) | brain(i + 1, j) << 16;
+    }
+  }
+}
+
+void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
+                      float* c, const Threads& threads) {
+  const SimdKernels& simd = Simd();
+  const size_t nr = simd.columns, panel = (k + 1) / 2 * nr, full = n / nr;
+  constexpr size_t kWorthwhile = 128 * 1024;  // products worth a thread, about 10 microseconds
+  const size_t grain = std::max<size_t>(1, kWorthwhile / std::max<size_t>(1, kRowPanels * nr * k));
+  threads.For(
+      (PackedPanels(n) + kRowPanels - 1) / kRowPanels, grain, [&](size_t begin, size_t end) {
+        for (size_t p = begin * kRowPanels; p < std::min(full, end * kRowPanels); p += kRowPanels) {
+          simd.brain_row(a, k, packed + p * panel, std::min(kRowPanels, full - p),
+                         from == nullptr ? nullptr : from + p * nr, c + p * nr);
+        }
+        const size_t n0 = full * nr;
+        if (n0 == n || full / kRowPanels < begin || full / kRowPanels >= end) return;
+        float start[kMaxTileColumns] = {}, columns[kMaxTileColumns];
+        if (from != nullptr) std::copy(from + n0, from + n, start);
+        simd.brain_row(a, k, packed + full * panel, 1, start, columns);
+        std::copy(columns, columns + (n - n0), c + n0);
+      });
+}
+
 void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c) {
   const SimdKernels& simd = Simd();
   const size_t nr = simd.columns, full = std::min(end, shape.n / nr);

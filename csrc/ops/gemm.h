@@ -8,6 +8,7 @@
 
 #include "ops/post_ops.h"
 #include "ops/simd.h"
+#include "support/threads.h"
 
 namespace qnnrt {
 
@@ -27,6 +28,13 @@ size_t PackedFloats(size_t k, size_t n);
 void PackPanels(const MatrixView& b, size_t k, size_t n, size_t first_panel, size_t last_panel,
                 float* packed);
 void PackAll(const MatrixView& b, size_t k, size_t n, float* packed, const Threads& threads);
+
+// The same of floats that are BFLOAT_16's, for MultiplyBrainRow.
+size_t PackedBrainBytes(size_t k, size_t n);
+void PackBrains(const MatrixView& b, size_t k, size_t n, uint32_t* packed);
+// c[n] = from + a[k] x B; `from` may be c itself, or null: zeros.
+void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
+                      float* c, const Threads& threads);
 
 // C[m, n] = A[m, k] x B[k, n] + bias, k = taps x depth.
 struct GemmShape {
@@ -153,6 +161,12 @@ class FinishRows {
       : post_ops_(post_ops), args_(args), output_(output) {}
   void operator()(float* const* c, size_t rows, size_t n0, size_t columns) const {
     if (post_ops_.empty()) return;
+    bool in_one = true;  // rows that are whole and follow each other
+    for (size_t i = 1; i < rows; ++i) in_one = in_one && c[i] == c[i - 1] + columns;
+    if (in_one) {
+      columns *= rows;
+      rows = 1;
+    }
     for (size_t i = 0; i < rows; ++i) {
       float* values = c[i] + n0;
       post_ops_.Apply(args_, values, static_cast<size_t>(values - output_), columns);

@@ -51,6 +51,8 @@ struct KernelOptions {
   int threads = 1;                 // how many threads Run may use
   WeightStore* weights = nullptr;  // weights.h; null: kernels keep what they pack to themselves
   const Interrupt* interrupt = nullptr;  // asked between kernels
+  // Inputs (bit i) of FLOAT_32 that MakeViaFloat has from BFLOAT_16.
+  uint64_t brain_inputs = 0;
 };
 
 // A null pointer in a Result means "not for me": the next candidate is asked.
@@ -167,6 +169,9 @@ struct OpDef {
   // -2, and the other one where a param transpose_in1 is true (OutputAxis). 0: no such op.
   int weights_axis = 0;
   bool sums_products() const { return weights_axis != 0; }
+  // Further inputs (bit i) by which products are made: constants there are stored in BFLOAT_16
+  // where floats between nodes are.
+  uint32_t further_weights = 0;
   // Of an op that cuts off at constants: the lowest and the highest, or the params that give them.
   std::vector<ParamOrConstant> clamps{};
   // What is computed of input 0 when the other inputs are constants.

@@ -44,6 +44,22 @@ struct DepthwisePixels {
   size_t channels;
 };
 
+// A line of a depthwise convolution of BFLOAT_16 by 3x3 taps that lie side by side, each column of
+// the input loaded once for all that see it: out[x][c] = the sum of lines[kh][first + x * stride +
+// kw][c] * weights[kh * 3 + kw][c], with a bias, at least low, at most high.
+struct BrainWindow {
+  const uint16_t* lines[3];  // null: outside of the input
+  size_t columns;            // of them; those left and right of them are zeros
+  int64_t first;
+  size_t stride;  // 1 or 2
+  const float* weights;
+  const float* bias;
+  float low, high;
+  uint16_t* narrow;  // null: `wide` is written
+  float* wide;
+  size_t pixels, channels;  // of the output; kWidth channels or more
+};
+
 // The same where a channel sees all `group` channels of its group, i of them in order:
 // out[p][c] = bias[c] + sum over taps and i of in[tap][p][c / group * group + i] *
 // weights[tap][i][c]. For the groups that TakesGroups() names.
@@ -90,7 +106,12 @@ struct SimdKernels {
   // may be null. From memory, several streams at a time come faster than one.
   void (*row)(const float* a, size_t depth, const float* b, size_t panels, const float* bias,
               float* c);
+  // The same of B in BFLOAT_16: for each column two rows side by side, the last filled up with a
+  // zero. c = from + ..., which may be c itself; null: zeros.
+  void (*brain_row)(const float* a, size_t depth, const uint32_t* b, size_t panels,
+                    const float* from, float* c);
   void (*depthwise)(const DepthwisePixels&);
+  void (*brain_window)(const BrainWindow&);
   void (*grouped)(const GroupedPixels&);
   void (*winograd_in)(const WinogradIn&);
   void (*winograd_out)(const WinogradOut&);

@@ -26,9 +26,11 @@ class ViaFloat final : public Kernel {
   static Result<KernelPtr> Make(const OpDef& def, const Node& node, const KernelOptions& options) {
     std::unique_ptr<ViaFloat> kernel(new ViaFloat);
     QNNRT_RETURN_IF_ERROR(kernel->Widen(node));
-    QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeOneDnnKernel(kernel->node_, options));
+    KernelOptions inner = options;
+    inner.brain_inputs = BrainInputs(node);
+    QNNRT_ASSIGN_OR_RETURN(kernel->inner_, MakeOneDnnKernel(kernel->node_, inner));
     if (!kernel->inner_) {
-      QNNRT_ASSIGN_OR_RETURN(kernel->inner_, def.portable(kernel->node_, options));
+      QNNRT_ASSIGN_OR_RETURN(kernel->inner_, def.portable(kernel->node_, inner));
     }
     if (!kernel->inner_) return KernelPtr();
     QNNRT_RETURN_IF_ERROR(kernel->KeepWidened(options));
@@ -81,6 +83,15 @@ class ViaFloat final : public Kernel {
 
  private:
   ViaFloat() = default;
+
+  static uint64_t BrainInputs(const Node& node) {
+    uint64_t inputs = 0;
+    for (size_t i = 0; i < std::min<size_t>(64, node.inputs.size()); ++i) {
+      const Tensor* t = node.inputs[i];
+      if (t != nullptr && t->dtype == QNN_DATATYPE_BFLOAT_16) inputs |= uint64_t{1} << i;
+    }
+    return inputs;
+  }
 
   Status Widen(const Node& node) {
     node_ = node;

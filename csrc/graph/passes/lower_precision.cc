@@ -166,6 +166,7 @@ class Lowering {
     if (!TakesNarrow(def, i) || (narrow_out && (def.flags & OpDef::kMixes) != 0)) return false;
     if (device_) return wide_.count(node.inputs[i]) == 0;
     if (def.sums_products()) return i < 2;
+    if (i < 32 && ((def.further_weights >> i) & 1) != 0) return node.inputs[i]->is_static();
     return (def.flags & OpDef::kMoves) != 0 && narrow_out && !Sensitive(node, def, i);
   }
 

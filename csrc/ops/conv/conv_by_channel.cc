@@ -2,7 +2,9 @@
 // input channel, and groups of a few channels. Channels are innermost, so one input channel of a
 // tap is one vector operation; neighbouring pixels share the loads of the weights.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "ops/conv/conv.h"
 #include "ops/isa.h"
@@ -30,6 +32,7 @@ struct AddExpanded {
 
 constexpr size_t kMostPixels = std::max(kPixels, kGroupedPixels);
 constexpr int64_t kMostInGroup = 16;  // with more, a product for each group is as fast
+constexpr size_t kPiecePixels = 16;   // of a line that is finished at a time
 constexpr size_t kMostHeld = 64;      // lines of the input under one line of the output
 
 class ConvByChannel final : public Kernel {
@@ -76,7 +79,9 @@ class ConvByChannel final : public Kernel {
         post_ops_(node),
         in_(*node.inputs[0]),
         out_(*node.outputs[0]),
-        has_bias_(node.HasInput(2)) {}
+        has_bias_(node.HasInput(2)),
+        window_(TakesBrainWindow(node, g)),
+        clamps_(post_ops_.Clamps()) {}
 
   // ---- floats in 16 bits: lines of the input are converted once, and stay in the cache for all
   // lines of the output that read them ----
@@ -121,7 +126,8 @@ class ConvByChannel final : public Kernel {
   size_t InFloats() const { return static_cast<size_t>(g_.in[2] * g_.cin); }  // of a line
   size_t OutFloats() const { return static_cast<size_t>(g_.out[2] * g_.cout); }
   size_t RoomFloats() const {  // what one piece of the output needs
-    return ScratchRoom((HeldLines() * InFloats() + OutFloats()) * sizeof(float)) / sizeof(float);
+    const size_t held = window_ ? 0 : HeldLines() * InFloats();
+    return ScratchRoom((held + OutFloats()) * sizeof(float)) / sizeof(float);
   }
   void PlanRooms(int threads) {
     if (!narrow()) return;
@@ -130,6 +136,7 @@ class ConvByChannel final : public Kernel {
   }
 
   void NarrowLines(const ExecArgs& args, size_t room) const {
+    if (window_) return WindowLines(args, room);
     float* const held = static_cast<float*>(args.scratch) + room * RoomFloats();
     float* const buffer = held + HeldLines() * InFloats();
     int64_t which[kMostHeld];
@@ -150,6 +157,52 @@ class ConvByChannel final : public Kernel {
       float* const out = out_.Place(args.out[0], at, buffer);
       Line(args, static_cast<int64_t>(line), line_of, out);
       out_.Store(out, args.out[0], at, OutFloats());
+    }
+  }
+
+  // 3x3 taps: the input is read where it lies.
+  void WindowLines(const ExecArgs& args, size_t room) const {
+    float* const buffer = static_cast<float*>(args.scratch) + room * RoomFloats();
+    const uint16_t* const in = static_cast<const uint16_t*>(args.in[0]);
+    BrainWindow line{};
+    line.columns = static_cast<size_t>(g_.in[2]);
+    line.first = -g_.pad_before[2];
+    line.stride = static_cast<size_t>(g_.stride[2]);
+    line.weights = static_cast<const float*>(weights_->data());
+    line.bias = has_bias_ ? static_cast<const float*>(args.in[2]) : zeros();
+    line.pixels = static_cast<size_t>(g_.out[2]);
+    line.channels = static_cast<size_t>(g_.cout);
+    const Limits limits = clamps_.value_or(Limits{-INFINITY, INFINITY});
+    line.low = limits.low;
+    line.high = limits.high;
+    const size_t end = Lines() * (room + 1) / rooms_;
+    for (size_t l = Lines() * room / rooms_; l < end; ++l) {
+      const int64_t image = static_cast<int64_t>(l) / g_.out[1];
+      const int64_t first = static_cast<int64_t>(l) % g_.out[1] * g_.stride[1] - g_.pad_before[1];
+      for (int64_t kh = 0; kh < 3; ++kh) {
+        const int64_t h = first + kh;
+        line.lines[kh] = h < 0 || h >= g_.in[1]
+                             ? nullptr
+                             : in + static_cast<size_t>(image * g_.in[1] + h) * InFloats();
+      }
+      const size_t at = l * OutFloats();
+      if (clamps_ && out_.narrow()) {
+        line.narrow = static_cast<uint16_t*>(args.out[0]) + at;
+        Simd().brain_window(line);
+        continue;
+      }
+      // In pieces that are still in the first cache when they are finished.
+      BrainWindow piece = line;
+      for (size_t x = 0; x < line.pixels; x += kPiecePixels) {
+        const size_t from = at + x * line.channels;
+        piece.pixels = std::min(kPiecePixels, line.pixels - x);
+        piece.first = line.first + static_cast<int64_t>(x * line.stride);
+        piece.wide = out_.Place(args.out[0], from, buffer);
+        Simd().brain_window(piece);
+        const size_t floats = piece.pixels * line.channels;
+        if (!clamps_) post_ops_.Apply(args, piece.wide, from, floats);
+        out_.Store(piece.wide, args.out[0], from, floats);
+      }
     }
   }
 
@@ -242,7 +295,8 @@ class ConvByChannel final : public Kernel {
   const ConvGeometry g_;
   const PostOps post_ops_;
   const StoredFloats in_, out_;
-  const bool has_bias_;
+  const bool has_bias_, window_;
+  const std::optional<Limits> clamps_;
   const bool groups_ = g_.cin_per_group() > 1;
   SharedBytes weights_;  // where the kernel reads others than the node's
   size_t rooms_ = 0;     // pieces of the output that are worked on at once, with 16-bit floats
@@ -251,6 +305,24 @@ class ConvByChannel final : public Kernel {
 };
 
 }  // namespace
+
+bool TakesBrainWindow(const Node& node, const ConvGeometry& g) {
+  const auto is = [](const Tensor* t, Qnn_DataType_t type) { return t->dtype == type; };
+  if (!is(node.inputs[0], QNN_DATATYPE_BFLOAT_16) || !is(node.inputs[1], QNN_DATATYPE_BFLOAT_16) ||
+      !node.inputs[1]->is_static() ||
+      (node.HasInput(2) && !is(node.inputs[2], QNN_DATATYPE_FLOAT_32))) {
+    return false;
+  }
+  if (!is(node.outputs[0], QNN_DATATYPE_BFLOAT_16) && !is(node.outputs[0], QNN_DATATYPE_FLOAT_32))
+    return false;
+  for (size_t i = 0; i < 3; ++i) {
+    if (g.kernel[i] != (i == 0 ? 1 : 3) || (i != 0 && g.dilation[i] != 1)) return false;
+  }
+  if (g.stride[0] != 1 || g.pad_before[0] != 0 || g.pad_after[0] != 0 || g.stride[2] > 2)
+    return false;
+  return g.group > 1 && g.group == g.cin && g.cout == g.cin &&
+         g.cin >= static_cast<int64_t>(GroupWidth());
+}
 
 bool TakesByChannel(const Node& node, const ConvGeometry& g) {
   if (g.group == 1) return false;

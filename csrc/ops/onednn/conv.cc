@@ -31,7 +31,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
 
   if (!transposed) {
     QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
-    if (TakesWinograd(node, geometry) || TakesGroupTiles(node, geometry)) return KernelPtr();
+    if (TakesWinograd(node, geometry) || TakesGroupTiles(node, geometry) ||
+        TakesBrainWindow(node, geometry)) {
+      return KernelPtr();
+    }
     // Groups of a few channels: with AVX2 oneDNN takes twice the time, and ten times it where a
     // group is less than a vector. With AVX-512 it is as fast, or faster by a tenth.
     if (c->groups < c->cin && CpuIsa() != Isa::kAvx512 && TakesByChannel(node, geometry))

@@ -91,20 +91,20 @@ class Gru final : public Kernel {
     const float* r_new = r_new_.Get(args, scratch + r_new_at_);
     FillBias(args, bias);
     if (state_.Begin(args)) LoadState(args, h);
-    GateProduct(
-        w_, w, bias, false, s.rows(), static_cast<const float*>(args.in[kX]), s.input,
+    w_.Multiply(
+        w, scratch + w_at_, bias, false, static_cast<const float*>(args.in[kX]), s.input,
         [&](size_t i) { return gates + i * width; }, args.threads);
     for (size_t step = 0; step < s.steps; ++step) {
       const size_t t = s.reverse ? s.steps - 1 - step : step;
       const auto row = [&](size_t n) { return gates + s.Row(t, n) * width; };
-      GateProduct(r_gates_, r_gates, nullptr, true, s.batch, h, units, row, args.threads);
+      r_gates_.Multiply(r_gates, scratch + r_gates_at_, nullptr, true, h, units, row, args.threads);
       for (size_t n = 0; n < s.batch; ++n) {
         ApplyActivation(Activation::kSigmoid, row(n), 2 * units, 0, 0);
       }
       if (g_.linear_before_reset) {
         // n += r * (R h + b)
-        GateProduct(
-            r_new_, r_new, bias + width, false, s.batch, h, units,
+        r_new_.Multiply(
+            r_new, scratch + r_new_at_, bias + width, false, h, units,
             [&](size_t n) { return side + n * units; }, args.threads);
         for (size_t n = 0; n < s.batch; ++n) {
           Simd().multiply_add(row(n) + 2 * units, row(n) + units, side + n * units, units);
@@ -115,8 +115,8 @@ class Gru final : public Kernel {
           const float* reset = row(n) + units;
           for (size_t i = 0; i < units; ++i) side[n * units + i] = reset[i] * h[n * units + i];
         }
-        GateProduct(
-            r_new_, r_new, nullptr, true, s.batch, side, units,
+        r_new_.Multiply(
+            r_new, scratch + r_new_at_, nullptr, true, side, units,
             [&](size_t n) { return row(n) + 2 * units; }, args.threads);
       }
       for (size_t n = 0; n < s.batch; ++n) {
@@ -143,9 +143,9 @@ class Gru final : public Kernel {
  private:
   Gru(const Node& node, const GruGeometry& g)
       : g_(g),
-        w_(node, {kUpdateW, kResetW, kNewW}),
-        r_gates_(node, {kUpdateR, kResetR}),
-        r_new_(node, {kNewR}),
+        w_(node, {kUpdateW, kResetW, kNewW}, g.sequence.rows(), kX),
+        r_gates_(node, {kUpdateR, kResetR}, g.sequence.batch),
+        r_new_(node, {kNewR}, g.sequence.batch),
         has_state_(node.HasOutput(1)),
         state_(node, kReset) {
     for (size_t i = 0; i < 14; ++i) has_input_[i] = node.HasInput(i);
@@ -153,7 +153,7 @@ class Gru final : public Kernel {
 
   void Plan() {
     const size_t states = g_.sequence.batch * g_.units;
-    gates_at_ = plan_.Take(g_.sequence.rows() * 3 * g_.units);
+    gates_at_ = plan_.Take(w_.RoomRows() * 3 * g_.units);
     bias_at_ = plan_.Take(4 * g_.units);
     h_at_ = state_.Take(states, &plan_);
     side_at_ = plan_.Take(states);
@@ -221,6 +221,7 @@ OpDef GruOp() {
   def.infer = Infer;
   def.portable = Gru::Make;
   def.flags = OpDef::kLpai;
+  for (size_t i = kUpdateW; i <= kNewR; ++i) def.further_weights |= 1u << i;
   def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };
   return def;
 }

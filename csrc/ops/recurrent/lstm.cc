@@ -156,13 +156,13 @@ class Lstm final : public Kernel {
     }
     const size_t width = w_.n();
     // The input's share of all gates of all steps is one product.
-    GateProduct(
-        w_, w, bias, false, s.rows(), static_cast<const float*>(args.in[kX]), s.input,
+    w_.Multiply(
+        w, scratch + w_at_, bias, false, static_cast<const float*>(args.in[kX]), s.input,
         [&](size_t i) { return gates + i * width; }, args.threads);
     for (size_t step = 0; step < s.steps; ++step) {
       const size_t t = s.reverse ? s.steps - 1 - step : step;
-      GateProduct(
-          r_, r, nullptr, true, s.batch, h, g_.outputs,
+      r_.Multiply(
+          r, scratch + r_at_, nullptr, true, h, g_.outputs,
           [&](size_t n) { return gates + s.Row(t, n) * width; }, args.threads);
       float* hidden = projection != nullptr ? scratch + hidden_at_ : h;
       const size_t grain = std::max<size_t>(1, 4096 / std::max<size_t>(1, g_.units));
@@ -173,8 +173,8 @@ class Lstm final : public Kernel {
       });
       if (projection != nullptr) {
         const float* p_bias = Vector(args, kProjectionB);
-        GateProduct(
-            *projection_, projection, p_bias, false, s.batch, hidden, g_.units,
+        projection_->Multiply(
+            projection, scratch + p_at_, p_bias, false, hidden, g_.units,
             [&](size_t n) { return h + n * g_.outputs; }, args.threads);
         Clip(h, s.batch * g_.outputs, g_.output_clip);
       }
@@ -201,13 +201,18 @@ class Lstm final : public Kernel {
   // A row of gates is forget, cell, output and, when there is one, input.
   Lstm(const Node& node, const LstmGeometry& g)
       : g_(g),
-        w_(node, g.input_gate ? std::vector<size_t>{kForgetW, kCellW, kOutputW, kInputW}
-                              : std::vector<size_t>{kForgetW, kCellW, kOutputW}),
-        r_(node, g.input_gate ? std::vector<size_t>{kForgetR, kCellR, kOutputR, kInputR}
-                              : std::vector<size_t>{kForgetR, kCellR, kOutputR}),
+        w_(node,
+           g.input_gate ? std::vector<size_t>{kForgetW, kCellW, kOutputW, kInputW}
+                        : std::vector<size_t>{kForgetW, kCellW, kOutputW},
+           g.sequence.rows(), kX),
+        r_(node,
+           g.input_gate ? std::vector<size_t>{kForgetR, kCellR, kOutputR, kInputR}
+                        : std::vector<size_t>{kForgetR, kCellR, kOutputR},
+           g.sequence.batch),
         state_(node, kReset) {
     if (g.projection) {
-      projection_ = std::make_unique<GateWeights>(node, std::vector<size_t>{kProjection});
+      projection_ =
+          std::make_unique<GateWeights>(node, std::vector<size_t>{kProjection}, g.sequence.batch);
     }
     for (size_t i = 0; i < 24; ++i) has_input_[i] = node.HasInput(i);
     for (size_t i = 0; i < 8; ++i) has_output_[i] = node.HasOutput(i);
@@ -220,7 +225,7 @@ class Lstm final : public Kernel {
   }
 
   void Plan() {
-    gates_at_ = plan_.Take(g_.sequence.rows() * w_.n());
+    gates_at_ = plan_.Take(w_.RoomRows() * w_.n());
     bias_at_ = plan_.Take(w_.n());
     h_at_ = state_.Take(g_.sequence.batch * g_.outputs, &plan_);
     c_at_ = state_.Take(g_.sequence.batch * g_.units, &plan_);
@@ -378,6 +383,10 @@ OpDef LstmOp() {
   def.infer = Infer;
   def.portable = Lstm::Make;
   def.flags = OpDef::kLpai;
+  for (size_t i :
+       {kForgetW, kCellW, kOutputW, kForgetR, kCellR, kOutputR, kInputW, kInputR, kProjection}) {
+    def.further_weights |= 1u << i;
+  }
   def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };
   return def;
 }

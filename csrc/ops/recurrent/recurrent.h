@@ -5,6 +5,7 @@
 
 #include "ops/gemm.h"
 #include "ops/op.h"
+#include "ops/tiles.h"
 #include "ops/weights.h"
 
 namespace qnnrt {
@@ -31,8 +32,10 @@ Result<Sequence> ReadSequence(const Node& node);
 // Matrices [units, k] of several gates, stacked and packed into one [k, gates x units].
 class GateWeights {
  public:
-  // `inputs` are the node's input numbers, in the order of the gates.
-  GateWeights(const Node& node, std::vector<size_t> inputs);
+  // `inputs` are the node's input numbers, in the order of the gates; `rows` are multiplied by them
+  // at once, of input `by` or of values that no tensor has.
+  static constexpr size_t kNoInput = 64;
+  GateWeights(const Node& node, std::vector<size_t> inputs, size_t rows, size_t by = kNoInput);
   // Packs now when all are static.
   Status Prepare(const Node& node, const KernelOptions& options);
   bool packed() const { return packed_ != nullptr; }
@@ -41,24 +44,51 @@ class GateWeights {
   size_t n() const { return n_; }
   size_t ScratchFloats() const;
   size_t WeightBytes() const { return packed_ ? packed_->size() : 0; }
+  // Rows that results need room for.
+  size_t RoomRows() const {
+    return form_ == kTiles ? TilesOf(rows_, kTileRows) * kTileRows : rows_;
+  }
   // The packed form: kept, or made in `scratch` from this run's inputs.
   const float* Get(const ExecArgs& args, float* scratch) const;
 
+  // C rows [n0, n0 + n()) (+)= A x weights. Row i of A is at a + i * lda, of C at c(i); those of C
+  // for values of `by` lie one behind the other. `packed` is from Get, with the same scratch.
+  template <typename RowOf>
+  void Multiply(const float* packed, float* scratch, const float* bias, bool accumulate,
+                const float* a, size_t lda, const RowOf& c, const Threads& threads) const;
+
  private:
-  std::vector<size_t> inputs_;
+  // Values that come from BFLOAT_16 are kept so, in half of the bytes, where they are fetched for a
+  // row or two, and where both sides have such values and the processor multiplies them on tiles.
+  enum Form : uint8_t { kFloats, kBrains, kTiles };
+  Form FormOf(const KernelOptions& options) const;
+  void MultiplyOnTiles(const float* packed, float* scratch, const float* bias, const float* a,
+                       size_t lda, float* c, const Threads& threads) const;
+
+  const std::vector<size_t> inputs_;
+  const size_t rows_, by_;
   size_t units_ = 0, k_ = 0, n_ = 0;
+  Form form_ = kFloats;
   SharedBytes packed_;
 };
 
-// C rows [n0, n0 + weights.n()) (+)= A x weights. Row i of A is at a + i * lda, of C at c(i).
 template <typename RowOf>
-void GateProduct(const GateWeights& weights, const float* packed, const float* bias,
-                 bool accumulate, size_t rows, const float* a, size_t lda, const RowOf& c,
-                 const Threads& threads) {
+void GateWeights::Multiply(const float* packed, float* scratch, const float* bias, bool accumulate,
+                           const float* a, size_t lda, const RowOf& c,
+                           const Threads& threads) const {
+  if (form_ == kTiles) return MultiplyOnTiles(packed, scratch, bias, a, lda, c(0), threads);
+  if (form_ == kBrains) {
+    for (size_t i = 0; i < rows_; ++i) {
+      float* row = c(i);
+      MultiplyBrainRow(a + i * lda, k_, n_, reinterpret_cast<const uint32_t*>(packed),
+                       accumulate ? row : bias, row, threads);
+    }
+    return;
+  }
   GemmShape shape;
-  shape.m = rows;
-  shape.n = weights.n();
-  shape.depth = weights.k();
+  shape.m = rows_;
+  shape.n = n_;
+  shape.depth = k_;
   shape.packed = packed;
   shape.bias = bias;
   shape.accumulate = accumulate;
