@@ -183,3 +183,37 @@ def test_a_bad_convolution_is_refused_with_the_rule_it_breaks() -> None:
         message = refusal(inputs, declared, **params)
         assert "node" in message, message
         assert word in message, message
+
+
+#: Of an image: kernel, stride, before, after, dilation of the lines, and size. Lines of one piece,
+#: windows that hang over on every side, and all of them.
+IMAGES = [
+    ((3, 3), (2, 2), (0, 0), (0, 0), 1, (31, 45)),
+    ((3, 3), (1, 1), (1, 1), (1, 1), 1, (5, 29)),
+    ((3, 3), (2, 1), (2, 2), (2, 2), 2, (4, 3)),
+    ((1, 5), (1, 3), (0, 4), (0, 1), 1, (2, 40)),
+    ((5, 5), (1, 1), (2, 2), (2, 2), 1, (14, 14)),
+]
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("number", range(len(IMAGES)))
+def test_an_image_of_few_channels_is_read_as_it_lies(
+    number: int, channels: int, kernels: str
+) -> None:
+    kernel, stride, before, after, dilation, size = IMAGES[number]
+    r = np.random.default_rng(number)
+    x = r.standard_normal((2, *size, channels), np.float32)
+    w = r.standard_normal((*kernel, channels, 67), np.float32)
+    bias = r.standard_normal(67, np.float32)
+    params = {
+        "stride": u32(*stride), "pad_amount": pairs(before, after), "dilation": u32(dilation, 1),
+    }  # fmt: skip
+    expected = reference.of("Conv2d", [x, w, bias], params)
+    for then in ([("Relu", {})], []):
+        (got,) = run_op(
+            "Conv2d", [x, w, bias], [expected.shape], params, static=(1, 2), kernels=kernels,
+            threads=1 + number % 2, then=then,
+        )  # fmt: skip
+        close(got, np.maximum(expected, 0) if then else expected)

@@ -69,6 +69,8 @@ bool TakesByChannel(const Node& node, const ConvGeometry& geometry);
 bool TakesBrainWindow(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeByChannel(const Node& node, const ConvGeometry& geometry,
                                 const KernelOptions& options);
+// Static weights of FLOAT_32 over one to three channels: some first convolutions of images.
+bool TakesFewChannels(const Node& node, const ConvGeometry& geometry);
 // In BFLOAT_16, static weights in groups of a few channels, on a processor's matrix tiles.
 bool TakesGroupTiles(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeGroupTiles(const Node& node, const ConvGeometry& geometry,

@@ -4,6 +4,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/gemm.h"
+#include "ops/isa.h"
 
 namespace qnnrt {
 namespace {
@@ -11,6 +12,10 @@ namespace {
 // Below this many channels in a tap, the taps are gathered into one row first.
 constexpr int64_t kGatherBelow = 12;
 constexpr int64_t kGatherFloats = 1024;  // the longest row that is gathered, times a tile's rows
+
+// Products for an output at most, and outputs for a pixel at least, that take no longer than with
+// oneDNN on one thread; on two they take down to half, since there threads share a pixel's outputs.
+constexpr int64_t kMostTerms = 27, kLeastColumns = 64;
 
 struct Pixel {
   int64_t n, d, h, w;
@@ -92,26 +97,58 @@ struct LineRows {
     const int64_t wide = g.kernel[2] * g.cin;
     float* gathered = buffer;
     Pixel p = PixelAt(g, m);
+    if (SideBySide(p, count)) {
+      const float* zeros = nullptr;
+      for (size_t t = 0; t < taps; ++t) {
+        const float* line = LineOf(p, tap + t);
+        if (line == nullptr) {
+          if (zeros == nullptr) {
+            zeros = buffer;
+            std::fill_n(buffer, wide, 0.0f);
+          }
+          std::fill_n(a + t * kMaxTileRows, count, zeros);
+          continue;
+        }
+        const float* at = line + (p.w * g.stride[2] - g.pad_before[2]) * g.cin;
+        const int64_t step = g.stride[2] * g.cin;
+        for (size_t i = 0; i < count; ++i, at += step) a[t * kMaxTileRows + i] = at;
+      }
+      float* to = out + m * static_cast<size_t>(g.cout);
+      for (size_t i = 0; i < count; ++i, to += g.cout) c[i] = to;
+      return;
+    }
     for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
       c[i] = out + (m + i) * static_cast<size_t>(g.cout);
       const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
       const bool whole = w0 >= 0 && w0 + g.kernel[2] <= g.in[2];
       for (size_t t = 0; t < taps; ++t) {
-        const int64_t kd = static_cast<int64_t>(tap + t) / g.kernel[1];
-        const int64_t kh = static_cast<int64_t>(tap + t) % g.kernel[1];
-        const int64_t d = p.d * g.stride[0] - g.pad_before[0] + kd * g.dilation[0];
-        const int64_t h = p.h * g.stride[1] - g.pad_before[1] + kh * g.dilation[1];
-        const bool inside = Inside(d, g.in[0]) && Inside(h, g.in[1]);
-        const float* line = in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.cin;
+        const float* line = LineOf(p, tap + t);
         const float** to = a + t * kMaxTileRows + i;
-        if (inside && whole) {
+        if (line != nullptr && whole) {
           *to = line + w0 * g.cin;
           continue;
         }
         *to = gathered;
-        gathered = inside ? Gather(line, w0, gathered) : std::fill_n(gathered, wide, 0.0f);
+        gathered = line != nullptr ? Gather(line, w0, gathered) : std::fill_n(gathered, wide, 0.0f);
       }
     }
+  }
+
+  // Whether so many pixels from one on are of one line, and their windows inside of the input's.
+  bool SideBySide(const Pixel& p, size_t count) const {
+    const int64_t last = p.w + static_cast<int64_t>(count) - 1;
+    return last < g.out[2] && p.w * g.stride[2] >= g.pad_before[2] &&
+           last * g.stride[2] - g.pad_before[2] + g.kernel[2] <= g.in[2];
+  }
+
+  // The input's line under one of the kernel's; null: outside.
+  const float* LineOf(const Pixel& p, size_t index) const {
+    const int64_t kd = static_cast<int64_t>(index) / g.kernel[1];
+    const int64_t kh = static_cast<int64_t>(index) % g.kernel[1];
+    const int64_t d = p.d * g.stride[0] - g.pad_before[0] + kd * g.dilation[0];
+    const int64_t h = p.h * g.stride[1] - g.pad_before[1] + kh * g.dilation[1];
+    if (!Inside(d, g.in[0]) || !Inside(h, g.in[1])) return nullptr;
+    return in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.cin;
   }
 
   float* Gather(const float* line, int64_t w0, float* row) const {
@@ -242,6 +279,14 @@ class ConvGemm final : public PackedConv {
 };
 
 }  // namespace
+
+bool TakesFewChannels(const Node& node, const ConvGeometry& g) {
+  for (const Tensor* t : {node.inputs[0], node.inputs[1], node.outputs[0]}) {
+    if (t->dtype != QNN_DATATYPE_FLOAT_32) return false;
+  }
+  return CpuIsa() == Isa::kAvx512 && HasFewChannels(g) && g.group == 1 && g.dilation[2] == 1 &&
+         node.inputs[1]->is_static() && g.taps() * g.cin <= kMostTerms && g.cout >= kLeastColumns;
+}
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
