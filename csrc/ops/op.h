@@ -156,6 +156,7 @@ struct OpDef {
     kInternal = 1u << 9,    // passes make it, clients cannot: it is none of QNN's
     kMixes = 1u << 10,  // kMoves from FLOAT_32 to 16-bit floats, too, or back, where a pass wants
                         // that of a node
+    kSumsInside = 1u << 11,  // sums many products, though it has no weights_axis
   };
   uint32_t flags = kNone;
   // Computes on fixed-point numbers as they are; null, or a null kernel: MakeViaFloat does.

@@ -53,7 +53,7 @@ def run(model: Model, given: Mapping[str, Any], precision: str, **options: Any) 
 
 
 def deep(width: int = 32, depth: int = 12, seed: int = 5) -> Model:
-    """Convolutions with residual sums, whose results keep their size."""
+    """Convolutions with residual sums, whose results keep their size, and one behind them."""
     rng = np.random.default_rng(seed)
     nodes, tensors = [], {"x": (1, 24, 24, width)}
     last = "x"
@@ -61,17 +61,19 @@ def deep(width: int = 32, depth: int = 12, seed: int = 5) -> Model:
         "stride": np.array([1, 1], np.uint32),
         "pad_amount": np.array([[1, 1], [1, 1]], np.uint32),
     }
-    for i in range(depth):
+    for i in range(depth + 1):
         weights = rng.standard_normal((3, 3, width, width)) * np.sqrt(1 / (9 * width))
         tensors |= {f"w{i}": weights.astype(np.float32)}
         tensors |= {f"b{i}": rng.standard_normal(width).astype(np.float32) * 0.1}
+        if i == depth:  # what no product follows would stay FLOAT_32
+            nodes.append(Node("last", "Conv2d", [last, f"w{i}", f"b{i}"], ["y"], pads))
+            break
         tensors |= dict.fromkeys((f"c{i}", f"r{i}", f"s{i}"), (1, 24, 24, width))
         nodes.append(Node(f"conv{i}", "Conv2d", [last, f"w{i}", f"b{i}"], [f"c{i}"], pads))
         nodes.append(Node(f"act{i}", "Tanh", [f"c{i}"], [f"r{i}"], {}))
         nodes.append(Node(f"sum{i}", "ElementWiseAdd", [f"r{i}", last], [f"s{i}"], {}))
         last = f"s{i}"
-    tensors["y"] = tensors[last]
-    nodes.append(Node("last", "Relu", [last], ["y"], {}))
+    tensors["y"] = tensors["x"]
     return chain(*nodes, **tensors)
 
 
@@ -167,6 +169,33 @@ def test_decisions_are_made_on_exact_values() -> None:
     model.tensors["y"].data = None
     given = {"x": np.array([1, 1, 1 + 2**-10, 1], np.float32)}
     assert run(model, given, "bfloat16") == 2
+
+
+@pytest.mark.parametrize("kernels", ["auto", "portable"])
+@pytest.mark.parametrize("followed", [False, True])
+def test_sums_that_no_product_follows_are_not_rounded(followed: bool, kernels: str) -> None:
+    # Rounding numbers near 256 to 8 bits takes up to 1 away.
+    rng = np.random.default_rng(8)
+    shape, identity = (1, 16, 32), np.eye(32, dtype=np.float32)
+    w = (rng.integers(-8, 9, (32, 32)) / 64).astype(np.float32)
+    nodes = [
+        Node("product", "MatMul", ["x", "w"], ["p"], {}),
+        Node("stream", "ElementWiseAdd", ["p", "x2"], ["s"], {}),
+        Node("abs", "ElementWiseAbs", ["s"], ["t"], {}),
+        Node("again", "MatMul", ["t", "one"], ["u"], {}),
+        Node("back", "ElementWiseSubtract", ["u" if followed else "t", "x2"], ["y"], {}),
+    ]
+    if not followed:
+        del nodes[3]
+    between = dict.fromkeys("pstu" if followed else "pst", shape)
+    more = {"one": identity} if followed else {}
+    model = chain(*nodes, x=shape, x2=shape, w=w, y=shape, **between, **more)
+    given = {
+        "x": (rng.integers(-8, 9, shape) / 8).astype(np.float32),  # few bits: products are exact
+        "x2": (256 + rng.integers(0, 9, shape) / 8).astype(np.float32),
+    }
+    error = np.abs(run(model, given, "bfloat16", kernels=kernels) - given["x"] @ w).max()
+    assert 0.25 < error <= 2 if followed else error == 0
 
 
 def test_nodes_that_are_kept_compute_in_float32() -> None:

@@ -75,7 +75,7 @@ def test_a_network_of_images_needs_no_cast(backend: str, kernels: str, tmp_path)
         Node("tanh", "Tanh", ["b"], ["c"], {}),
         Node("conv1", "Conv2d", ["c", "w"], ["d"], pads),
         Node("out", "Transpose", ["d"], ["y0"], last),
-        Node("more", "ElementWiseMultiply", ["c", "c"], ["y1"], {}),
+        Node("more", "ElementWiseMultiply", ["d", "d"], ["y1"], {}),
         x=(1, 16, 24, 24), a=(1, 24, 24, 16), w=w, b=(1, 24, 24, 16), c=(1, 24, 24, 16),
         d=(1, 24, 24, 16), y0=(1, 16, 24, 24), y1=(1, 24, 24, 16),
     )  # fmt: skip

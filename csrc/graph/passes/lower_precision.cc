@@ -1,5 +1,6 @@
 // Floats between nodes in 16 bits: half the memory to move, and the matrix units of processors that
 // multiply 16-bit floats. Kernels compute in 32 bits and round what they store.
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -90,6 +91,7 @@ class Lowering {
         if (((inputs >> std::min<size_t>(i, 31)) & 1) != 0) Widen(node.inputs[i]);
       }
     }
+    if (!device_) WidenEnds();
     // The elements that a node moves have one type.
     for (size_t before = ~size_t{0}; before != wide_.size();) {
       before = wide_.size();
@@ -120,6 +122,45 @@ class Lowering {
       const Node& node = graph_->nodes[static_cast<size_t>(producer)];
       if (PassesOn(DefOf(node))) left.insert(left.end(), node.inputs.begin(), node.inputs.end());
     }
+  }
+
+  // From the last sums of products to an output nothing averages roundings out.
+  void WidenEnds() {
+    std::unordered_set<const Tensor*> behind;  // what sums of products led to
+    for (const Node& node : graph_->nodes) {
+      const auto& in = node.inputs;
+      if (SumsProducts(node) ||
+          std::any_of(in.begin(), in.end(), [&](auto t) { return behind.count(t) != 0; }))
+        behind.insert(node.outputs.begin(), node.outputs.end());
+    }
+    std::vector<const Tensor*> left;
+    std::unordered_set<const Tensor*> seen;
+    const auto read = [&](const Node& node) {
+      const OpDef& def = DefOf(node);
+      if ((def.flags & OpDef::kSumsInside) != 0) return;
+      for (size_t i = def.sums_products() ? 2 : 0; i < node.inputs.size(); ++i) {
+        const Tensor* t = node.inputs[i];
+        if (IsFloat32(t) && IsNative(t) && behind.count(t) != 0 && seen.insert(t).second)
+          left.push_back(t);
+      }
+    };
+    for (const Node& node : graph_->nodes) {
+      const auto& out = node.outputs;
+      if (std::any_of(out.begin(), out.end(),
+                      [](auto t) { return t != nullptr && t->is_output(); }))
+        read(node);
+    }
+    while (!left.empty()) {
+      const Node& node = graph_->nodes[static_cast<size_t>(graph_->Producer(left.back()))];
+      wide_.insert(left.back());
+      left.pop_back();
+      read(node);
+    }
+  }
+
+  bool SumsProducts(const Node& node) const {
+    const OpDef& def = DefOf(node);
+    return def.sums_products() || (def.flags & OpDef::kSumsInside) != 0;
   }
 
   // ---- nodes ----

@@ -217,7 +217,7 @@ OpDef AttentionOp() {
                 {"strides", ParamSpec::kInts, Required()}};
   def.infer = Infer;
   def.portable = Make;
-  def.flags = OpDef::kInternal | OpDef::kNativeHalf;
+  def.flags = OpDef::kInternal | OpDef::kNativeHalf | OpDef::kSumsInside;
   def.sensitive_inputs = 1u << 3;  // exponents; 16 bits do not hold the largest float, either
   return def;
 }

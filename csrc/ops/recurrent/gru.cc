@@ -220,7 +220,7 @@ OpDef GruOp() {
                 {"time_major", ParamSpec::kBool, Default(true), "true: [T, N, I]"}};
   def.infer = Infer;
   def.portable = Gru::Make;
-  def.flags = OpDef::kLpai;
+  def.flags = OpDef::kLpai | OpDef::kSumsInside;
   for (size_t i = kUpdateW; i <= kNewR; ++i) def.further_weights |= 1u << i;
   def.keeps_state = [](const Node& node) { return node.HasInput(kReset); };
   return def;

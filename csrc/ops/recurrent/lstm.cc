@@ -382,7 +382,7 @@ OpDef LstmOp() {
                 {"hidden_state_qscale", ParamSpec::kFloat, NoDefault(), quantized}};
   def.infer = Infer;
   def.portable = Lstm::Make;
-  def.flags = OpDef::kLpai;
+  def.flags = OpDef::kLpai | OpDef::kSumsInside;
   for (size_t i :
        {kForgetW, kCellW, kOutputW, kForgetR, kCellR, kOutputR, kInputW, kInputR, kProjection}) {
     def.further_weights |= 1u << i;
