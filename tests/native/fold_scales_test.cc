@@ -2,6 +2,7 @@
 // lies.
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "abi/qnn_op_names.h"
@@ -150,6 +151,86 @@ TEST(AChainOfFoldsIsIndexedAsItGoes) {
   CHECK(graph.nodes[0].outputs[0] == at);
   CHECK(StaticFloats(*graph.nodes[0].inputs[1]) == (std::vector<float>{4, 200, 12, 400}));
   CHECK(StaticFloats(*graph.nodes[0].inputs[2]) == (std::vector<float>{4, 100}));
+}
+
+// Two products with the same weights, which the client gives up; behind `scaled` of them is a
+// factor.
+class Shared {
+ public:
+  explicit Shared(size_t scaled) {
+    const std::vector<float> values = {1, 2, 3, 4};
+    w = Add(QNN_TENSOR_TYPE_STATIC, {2, 2});
+    w->data = AlignedBytes::Copy(values.data(), values.size() * sizeof(float));
+    const float factor[] = {2, 10};
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < 2; ++i) {
+      const bool last = i >= scaled;
+      const Tensor* y = Add(last ? QNN_TENSOR_TYPE_APP_READ : QNN_TENSOR_TYPE_NATIVE, {1, 2});
+      nodes.push_back({});
+      nodes.back().name = "product" + std::to_string(i);
+      nodes.back().type = QNN_OP_MAT_MUL;
+      nodes.back().inputs = {Add(QNN_TENSOR_TYPE_APP_WRITE, {1, 2}), w};
+      nodes.back().outputs = {y};
+      if (last) continue;
+      Tensor* scale = Add(QNN_TENSOR_TYPE_STATIC, {2});
+      scale->data = AlignedBytes::Copy(factor, sizeof(factor));
+      nodes.push_back({});
+      nodes.back().type = QNN_OP_ELEMENT_WISE_MULTIPLY;
+      nodes.back().inputs = {y, scale};
+      nodes.back().outputs = {Add(QNN_TENSOR_TYPE_APP_READ, {1, 2})};
+    }
+    graph = std::make_unique<NodeGraph>(std::move(nodes));
+    graph->MayRelease({w});
+    graph->Index();
+  }
+  bool Gone() const { return w->data->data() == nullptr; }
+
+  Tensor* w;
+  std::unique_ptr<NodeGraph> graph;
+  int changes = 0;
+
+ private:
+  Tensor* Add(Qnn_TensorType_t kind, const Shape& shape) {
+    tensors_.push_back(std::make_unique<Tensor>());
+    tensors_.back()->type = kind;
+    tensors_.back()->shape = shape;
+    return tensors_.back().get();
+  }
+  std::vector<std::unique_ptr<Tensor>> tensors_;
+};
+
+TEST(WeightsGoWithTheirLastReader) {
+  for (size_t scaled : {1u, 2u}) {
+    Shared s(scaled);
+    CHECK_OK(FoldScales(s.graph.get(), Threads(1), &s.changes));
+    CHECK_EQ(s.changes, static_cast<int>(scaled));
+    CHECK_EQ(s.Gone(), scaled == 2);
+    for (const Node& node : s.graph->nodes) {
+      if (node.inputs[1] != s.w)
+        CHECK(StaticFloats(*node.inputs[1]) == (std::vector<float>{2, 20, 6, 40}));
+    }
+    CHECK_EQ(s.w->data->size(), 4 * sizeof(float));
+  }
+}
+
+TEST(WeightsGoWhenAllReadThemIn16Bits) {
+  for (const bool kept : {false, true}) {
+    Shared s(0);
+    KeptFloats floats;
+    if (kept) floats.nodes.insert("product1");
+    CHECK_OK(LowerPrecision(s.graph.get(), QNN_DATATYPE_BFLOAT_16, floats, &s.changes));
+    CHECK_EQ(s.Gone(), !kept);
+    REQUIRE(!s.graph->nodes.empty());
+    size_t readers = 0;
+    for (const Node& node : s.graph->nodes) {
+      if (node.type != QNN_OP_MAT_MUL) continue;
+      ++readers;
+      const bool wide = kept && node.name == "product1";
+      CHECK_EQ(node.inputs[1]->dtype, wide ? QNN_DATATYPE_FLOAT_32 : QNN_DATATYPE_BFLOAT_16);
+      CHECK_EQ(node.inputs[1] == s.w, wide);
+    }
+    CHECK_EQ(readers, 2u);
+  }
 }
 
 CHECK_MAIN("fold_scales_test")

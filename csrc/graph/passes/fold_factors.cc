@@ -62,7 +62,9 @@ Status ScaleAll(NodeGraph* graph, Node* product, float factor, const Threads& th
   const uint64_t stride = ChannelStride(*product, static_cast<uint32_t>(channels));
   const Affine map{std::vector<float>(channels, factor), std::vector<float>(channels, 0.0f)};
   if (product->HasInput(2)) return ScaleWeights(graph, product, map, stride, threads);
-  product->inputs[1] = ScaledWeights(graph, *product->inputs[1], map.scale, stride, threads);
+  const Tensor* w = product->inputs[1];
+  product->inputs[1] = ScaledWeights(graph, *w, map.scale, stride, threads);
+  if (product->inputs[1] != nullptr && product->inputs[1] != w) graph->Replaced(w);
   if (product->inputs[1] != nullptr) return Status::Ok();
   return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the weights of '%s'",
                product->name.c_str());

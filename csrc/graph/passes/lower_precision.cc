@@ -55,6 +55,7 @@ class Lowering {
         changes_(changes) {}
 
   Status Run() {
+    graph_->Index();
     FindWide();
     std::vector<Node> nodes = std::move(graph_->nodes);
     graph_->nodes.clear();
@@ -179,7 +180,9 @@ class Lowering {
       if (!StaysWide(in)) {
         QNNRT_ASSIGN_OR_RETURN(in, Narrow(in));
       } else if (MustBeNarrow(node, def, i, narrow_out)) {
-        QNNRT_ASSIGN_OR_RETURN(in, in->is_static() ? Narrow(in) : Converted(in));
+        const Tensor* wide = in;
+        QNNRT_ASSIGN_OR_RETURN(in, wide->is_static() ? Narrow(wide) : Converted(wide));
+        if (wide->is_static()) graph_->Replaced(wide);
       }
     }
     std::vector<Node> after;

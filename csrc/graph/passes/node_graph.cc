@@ -76,7 +76,21 @@ Tensor* NodeGraph::NewStatic(const std::string& name, Qnn_DataType_t type, const
   tensor->dtype = type;
   tensor->shape = shape;
   tensor->data = std::move(data);
+  releasable_[tensor] = tensor;
   return tensor;
+}
+
+void NodeGraph::MayRelease(const std::vector<Tensor*>& tensors) {
+  for (Tensor* t : tensors) releasable_[t] = t;
+}
+
+void NodeGraph::Replaced(const Tensor* tensor) {
+  const auto uses = uses_.find(tensor);
+  if (uses == uses_.end() || --uses->second > 0) return;
+  const auto found = releasable_.find(tensor);
+  if (found == releasable_.end() || tensor->data == nullptr) return;
+  // Without memory for a note that is a few bytes long it stays.
+  if (auto size = AlignedBytes::Absent(tensor->data->size())) found->second->data = std::move(size);
 }
 
 void NodeGraph::ReplaceUses(const Tensor* from, const Tensor* to) {

@@ -37,6 +37,11 @@ class NodeGraph {
                     const std::vector<float>& values);
   Tensor* NewStatic(const std::string& name, Qnn_DataType_t type, const Shape& shape,
                     std::shared_ptr<AlignedBytes> data);
+  // Static tensors of the client that it gives up: those that passes make go, too.
+  void MayRelease(const std::vector<Tensor*>& tensors);
+  // A node that read a static tensor reads another one by now. Without a reader its memory goes, so
+  // that a graph's weights are not held twice while passes make new ones of them.
+  void Replaced(const Tensor* tensor);
   void ReplaceUses(const Tensor* from, const Tensor* to);
   void Erase(const std::vector<bool>& dead);
 
@@ -45,6 +50,7 @@ class NodeGraph {
  private:
   std::unordered_map<const Tensor*, int> producer_;
   std::unordered_map<const Tensor*, int> uses_;
+  std::unordered_map<const Tensor*, Tensor*> releasable_;
 };
 
 // The values of a static float tensor (IsStaticFloat) as FLOAT_32.

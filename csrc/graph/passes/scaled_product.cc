@@ -73,6 +73,8 @@ Status ScaleWeights(NodeGraph* graph, Node* node, const Affine& map, uint64_t st
     return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for the weights of '%s'",
                  node->name.c_str());
   }
+  if (new_weights != &w) graph->Replaced(&w);
+  if (node->HasInput(2)) graph->Replaced(node->inputs[2]);
   node->inputs.resize(3);
   node->inputs[1] = new_weights;
   node->inputs[2] = new_bias;
