@@ -137,7 +137,7 @@ def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
     if codes.dtype.name in _NARROW or codes.dtype.kind in "iu":
         dtype, bitwidth = _storage(codes.dtype)
         if (q := _encoding(n, codes.shape, bitwidth, True)) is not None:
-            return coded_constant(Coded(codes.astype(dtype), q, real))
+            return coded_constant(Coded(codes.astype(dtype, copy=False), q, real))
         codes = codes.astype(np.int64) - zero
     return constant((codes.astype(_FLOAT) * scale.astype(_FLOAT)).astype(real))
 

@@ -227,7 +227,10 @@ class Builder:
     def _decoded(self, coded: Coded, perm: Perm) -> Edge:
         """The integers as a tensor and a Dequantize behind it."""
         held = coded.transpose(perm)
-        codes = np.ascontiguousarray(held.codes).reshape(physical(held.codes.shape))
+        codes = held.codes
+        if not codes.flags.c_contiguous:
+            self.budget.array(codes.shape, codes.dtype)  # a session makes rows of it
+        codes = codes.reshape(physical(codes.shape))
         shape = tuple(int(d) for d in codes.shape)
         edge = Edge(shape, codes.dtype, codes, quantization=held.quantization)
         return self.raw("Dequantize", [edge], [(shape, coded.dtype)])[0]
