@@ -41,6 +41,8 @@ def count(text: str) -> int:
     return value
 
 
+ENDS = ("inputs", "outputs")
+
 MODEL_HELP = "an .onnx, .tflite or .bin file, or a model library (.so)"
 
 
@@ -53,6 +55,13 @@ def add_shape_and_graph(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="sizes that the model leaves open: of an input, or of a symbolic dimension",
     )
+    for end in ENDS:
+        parser.add_argument(
+            f"--cut-{end}",
+            metavar="TENSOR[,...]",
+            type=lambda text: [name for name in text.split(",") if name],
+            help=f"load a part of an .onnx file: these tensors of it are the model's {end}",
+        )
     parser.add_argument(
         "--graph",
         metavar="NAME",
@@ -98,6 +107,8 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibr
     if not options.model.is_file():
         raise UsageError(f"{options.model}: no such file")
     shapes = dict(shape(text) for text in options.shape)
+    ends = {end: found for end in ENDS if (found := getattr(options, f"cut_{end}")) is not None}
+    check_cut(options.model, [f"--cut-{end}" for end in ends])
     if options.model.suffix.lower() == ".bin":
         if shapes:
             raise UsageError(f"--shape: the shapes in {options.model} were chosen when it was made")
@@ -118,11 +129,17 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibr
             "have more"
         )
     try:
-        return load(options.model, **({"shapes": shapes} if shapes else {}))
+        return load(options.model, **({"shapes": shapes} if shapes else {}), **ends)
     except ModelError as error:
         if "shapes={" not in str(error):
             raise
         raise ModelError(f"{error}; here: --shape NAME=N,... or --shape DIMENSION=N") from error
+
+
+def check_cut(path: Path, options: Sequence[str]) -> None:
+    """Raises `UsageError` when a file cannot be loaded in part, and `options` ask for it."""
+    if options and path.suffix.lower() != ".onnx":
+        raise UsageError(f"{', '.join(options)}: only .onnx files are loaded in part, not {path}")
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:

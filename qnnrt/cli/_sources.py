@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from ..lpai.admission import refuse_floats
 from ..model import Model, is_library
 from ..qnn.graph import Graph
 from ..session.build import add_model
-from ._common import UsageError
+from ._common import ENDS, UsageError, check_cut
 from ._input_list import sanitized
 
 ONNX_AND_OTHERS = (
@@ -42,17 +43,22 @@ class LibrarySource:
     prefix: str
 
 
-def sources(paths: Iterable[str | Path], prefix: str = "QnnModel") -> list[Source | LibrarySource]:
+def sources(
+    paths: Iterable[str | Path], prefix: str = "QnnModel", cut: Mapping[str, str] | None = None
+) -> list[Source | LibrarySource]:
     """Models in files; a graph is called as its file, sanitised, or as its library says.
 
     Args:
         prefix: of the functions of libraries.
+        cut: what ``--cut_inputs`` and ``--cut_outputs`` say, by "inputs" and "outputs".
 
     Raises:
         UsageError: no such file, another kind of file, two graphs of one name.
     """
     found: list[Source | LibrarySource] = []
-    for path in map(Path, paths):
+    files = [Path(path) for path in paths]
+    graphs = [sanitized(path.stem) for path in files]
+    for path in files:
         suffix = path.suffix.lower()
         if suffix in (".dlc", ".cpp", ".bin"):
             why = {
@@ -62,6 +68,12 @@ def sources(paths: Iterable[str | Path], prefix: str = "QnnModel") -> list[Sourc
             raise UsageError(f"{path}: {why}; --model takes {ONNX_AND_OTHERS}")
         if not path.is_file():
             raise UsageError(f"{path}: no such file")
+        ends = {
+            end: names
+            for end, text in (cut or {}).items()
+            if (names := _cut_of(text, sanitized(path.stem), graphs))
+        }
+        check_cut(path, [f"--cut_{end}" for end in ends])
         if is_library(path):
             if any(s.path == path for s in found):
                 raise UsageError(f"{path}: the library is there already: its graphs are one model")
@@ -70,13 +82,32 @@ def sources(paths: Iterable[str | Path], prefix: str = "QnnModel") -> list[Sourc
         name = sanitized(path.stem)
         if any(isinstance(s, Source) and s.graph_name == name for s in found):
             raise UsageError(f"{path}: there is a graph {name!r} already: rename one of the files")
-        found.append(Source(path, name, _python(path) if suffix == ".py" else _model(path)))
+        found.append(Source(path, name, _python(path) if suffix == ".py" else _model(path, ends)))
     return found
 
 
-def _model(path: Path) -> Callable[[], Callable[[Graph], None]]:
+def given_cut(options: argparse.Namespace) -> dict[str, str]:
+    """What the command line says of `ENDS`, for `sources`."""
+    given = {end: getattr(options, f"cut_{end}") for end in ENDS}
+    return {end: text for end, text in given.items() if text is not None}
+
+
+def _cut_of(text: str, graph: str, graphs: list[str]) -> list[str]:
+    """The tensors that an option names for a graph. Their names may have colons in them: only that
+    of a graph before one makes it stand for that graph alone."""
+    found: list[str] = []
+    for item in text.split(";"):
+        owner, separator, names = item.partition(":")
+        if not separator or owner not in graphs:
+            owner, names = graph, item
+        if owner == graph:
+            found += [name for name in names.split(",") if name]
+    return found
+
+
+def _model(path: Path, ends: Mapping[str, list[str]]) -> Callable[[], Callable[[Graph], None]]:
     def compose_later() -> Callable[[Graph], None]:
-        model = load(path)
+        model = load(path, **ends)
         if not isinstance(model, Model):
             raise UsageError(f"{path}: not a model; --model takes {ONNX_AND_OTHERS}")
         model.check()

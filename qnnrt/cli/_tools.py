@@ -18,7 +18,7 @@ from ..errors import BackendError, BackendNotFoundError, DeviceError, QnnError
 from ..lpai.config import Config as LpaiConfig
 from ..qnn.backend import Backend, open_library
 from ..support import log
-from ._common import UsageError
+from ._common import ENDS, UsageError
 from ._config_file import ToolConfig
 from ._lpai import lpai_tools
 
@@ -135,6 +135,12 @@ def add_backend_options(parser: argparse.ArgumentParser) -> None:
         default="QnnModel",
         help="of the functions of model libraries (default QnnModel)",
     )
+    for end in ENDS:
+        parser.add_argument(
+            f"--cut_{end}",
+            metavar="[GRAPH:]TENSOR[,...][;...]",
+            help=f"load parts of .onnx files: these tensors of them are the {end} of the graphs",
+        )
     refused(parser, "--dlc_path", "DLC files are the vendor's own format", metavar="FILE[,...]")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -97,7 +97,9 @@ def run(options: argparse.Namespace) -> int:
     for name, t in times.items():
         print(f"{name:14} {t!s:34} x{t.median / base:.2f}  {meaning[name]}")
     print(f"copied on the zero-copy way: {copied} bytes")
-    if other is None and options.model.suffix in (".onnx", ".tflite"):
+    if options.cut_inputs is not None or options.cut_outputs is not None:
+        print(f"{runtime} is not in the comparison: it runs whole files")
+    elif other is None and options.model.suffix in (".onnx", ".tflite"):
         print(f"{runtime} is not installed: `pip install {runtime}` adds it to the comparison")
     return 0
 
@@ -107,6 +109,8 @@ def onnxruntime_way(
 ) -> Callable[[], object] | None:
     if options.model.suffix != ".onnx" or util.find_spec("onnxruntime") is None:
         return None
+    if options.cut_inputs is not None or options.cut_outputs is not None:
+        return None  # it runs files as they are
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()

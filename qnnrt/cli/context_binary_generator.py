@@ -12,7 +12,7 @@ from .._native import _core
 from ._common import UsageError, print_json, seconds, size
 from ._config_file import read_config
 from ._prepare import Ready, Wanted, prepare
-from ._sources import ONNX_AND_OTHERS, sources
+from ._sources import ONNX_AND_OTHERS, given_cut, sources
 from ._timeline import open_timed
 from ._tools import (
     VersionAction,
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
             "--enable_intermediate_outputs makes every tensor an output: leave "
             "--set_output_tensors out"
         )
-    models = sources(options.model.split(","), options.model_prefix)
+    models = sources(options.model.split(","), options.model_prefix, given_cut(options))
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn)
     wanted = Wanted(

@@ -15,7 +15,7 @@ from ._config_file import PERF_PROFILES, ToolConfig, read_config
 from ._io_sets import HANDLE_TYPES
 from ._net_jobs import Job, execute, make_jobs, report
 from ._prepare import Ready, Wanted, prepare, retrieve
-from ._sources import LibrarySource, Source, sources
+from ._sources import LibrarySource, Source, given_cut, sources
 from ._timeline import Timeline, open_timed
 from ._tools import (
     VersionAction,
@@ -241,8 +241,10 @@ def run(options: argparse.Namespace) -> int:
     warn = Warn(options)
     _check(options, warn)
     models: list[Source | LibrarySource] = []
+    if options.model is None and given_cut(options):
+        raise UsageError("--cut_inputs, --cut_outputs: a context binary is loaded as it is")
     if options.model is not None:
-        models = sources(options.model.split(","), options.model_prefix)
+        models = sources(options.model.split(","), options.model_prefix, given_cut(options))
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn, options.device_options)
     if options.direct_mode is not None and library.backend_id != LPAI:

@@ -20,8 +20,9 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary 
         path: an ``.onnx`` file, a ``.tflite`` file, a context binary, ``.bin``, or a model library,
             ``.so``: its code runs in this process, now and when a session is made of it.
         options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
-            ``constants``, ``quantized_io``, ``stateful`` (recurrent nodes keep their state from
-            run to run) and ``limits`` (a `Limits`: what the file may take while it is loaded), see
+            ``constants``, ``inputs`` and ``outputs`` (names of tensors between which the file is
+            cut), ``quantized_io``, ``stateful`` (recurrent nodes keep their state from run to run)
+            and ``limits`` (a `Limits`: what the file may take while it is loaded), see
             ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``,
             ``variables``, ``quantized_io``, ``stateful`` and ``limits``, see
             ``qnnrt.importers.tflite.load``. For a context binary ``system``, the path of the QNN

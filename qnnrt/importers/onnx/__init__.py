@@ -43,14 +43,14 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_transform,
     patterns,
 )
-from .functions import Key, called, local_functions, needed, subgraph_reads
+from .cut import Cutter
+from .functions import local_functions
 from .lower import FOLDED_OPS, GraphLowering
 from .nodes import TARGETS
 from .qlinear import BODIES, LINEAR, MICROSOFT
-from .reader import Source, opset_of, read, size_of
+from .reader import opset_of, read, size_of
 from .types import graph_inputs
 from .values import Builder, channel_last, identity
-from .written import Written
 
 __all__ = ["FOLDED_OPS", "contrib_ops", "load", "supported_ops"]
 
@@ -71,6 +71,8 @@ def load(
     layout: Literal["keep", "nhwc"] = "keep",
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
     quantized_io: bool = False,
     stateful: bool = False,
     limits: Limits | None = None,
@@ -84,6 +86,10 @@ def load(
       order) or by the name of a symbolic dimension (one size). Nothing is guessed.
     - `constants`: values for inputs that decide shapes or parameters (the shape of a Reshape, the
       axes of a reduction): QNN has these fixed in the graph. They are no inputs of the model then.
+    - `inputs`, `outputs`: names of tensors of the file's graph that become the model's inputs and
+      outputs, in this order, in place of the file's: what lies before and behind them is not
+      loaded. `outputs` alone leaves those inputs of the file that they depend on. The shape of an
+      input is what the file says, with `shapes`, or what gives the tensor in it.
     - `quantized_io`: an input that a quantized model quantizes first, and an output that it
       dequantizes last, is a fixed-point tensor with its `quantization` instead of a float one.
 
@@ -107,7 +113,21 @@ def load(
     if limits is not None and not isinstance(limits, Limits):
         raise TypeError(f"limits is a qnnrt.Limits, not {type(limits).__name__}")
     fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
-    return _load(source, layout, shapes or {}, fixed, quantized_io, stateful, limits)
+    ends = _names("inputs", inputs), _names("outputs", outputs)
+    if ends[1] == []:
+        raise ValueError("outputs names no tensor: a model has one output or more")
+    return _load(source, layout, shapes or {}, fixed, ends, quantized_io, stateful, limits)
+
+
+def _names(option: str, given: Sequence[str] | None) -> list[str] | None:
+    if given is None:
+        return None
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"{option} is a list of names of tensors, not {shortened(repr(given))}")
+    found = list(given)
+    if len(set(found)) != len(found):
+        raise ValueError(f"{option} names a tensor twice: {shortened(repr(found))}")
+    return found
 
 
 @importing
@@ -116,6 +136,7 @@ def _load(
     layout: str,
     shapes: Mapping[str, int | Sequence[int]],
     fixed: Mapping[str, np.ndarray],
+    ends: tuple[list[str] | None, list[str] | None],
     quantized_io: bool,
     stateful: bool,
     limits: Limits | None,
@@ -126,7 +147,8 @@ def _load(
     budget = Budget(limits, where, lambda: size_of(found))
     functions = local_functions(proto, where)
     graph = proto.graph
-    inputs = graph_inputs(graph, where, shapes, fixed)
+    part = Cutter(found, functions).part(*ends, shapes, fixed, budget)
+    inputs = graph_inputs(graph, where, shapes, fixed, part.inputs)
     lowering = GraphLowering(where, opsets, stateful, budget, functions)
     lowering.add_initializers(graph, found.apart)
     given: list[Edge] = []
@@ -135,7 +157,7 @@ def _load(
             lowering.add_constant(name, fixed[name], shape, dtype)
         else:
             given.append(lowering.add_input(name, shape, dtype, _edge_perm(layout, len(shape))))
-    nodes = patterns.simplify(_needed(found, functions), lowering.scalar)
+    nodes = patterns.simplify(part.nodes, lowering.scalar)
     try:
         with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
             lowering.nodes(nodes, opsets)
@@ -145,7 +167,7 @@ def _load(
         raise UnsupportedOpError(lowering.unsupported, where)
     outputs: list[Edge] = []
     taken = set(given)
-    for name in _output_names(graph, where):
+    for name in part.outputs:
         outputs.append(_output(lowering, name, layout, taken))
         taken.add(outputs[-1])
     budget.phase("the clean-up of the graph")
@@ -163,33 +185,6 @@ def _load(
 
 def _edge_perm(layout: str, rank: int) -> tuple[int, ...]:
     return channel_last(rank) if layout == "nhwc" and rank in (4, 5) else identity(rank)
-
-
-def _output_names(graph: onnx.GraphProto, where: str) -> list[str]:
-    for output in graph.output:
-        kind = output.type.WhichOneof("value")
-        if kind not in (None, "tensor_type"):
-            raise ModelError(f"{where}: output {output.name!r} is a {kind}, not a tensor")
-    names = [output.name for output in graph.output]
-    if len(set(names)) != len(names):
-        raise ModelError(f"{where}: an output is listed twice: {names}")
-    return names
-
-
-def _needed(source: Source, functions: Mapping[Key, onnx.FunctionProto]) -> list[Written]:
-    """The nodes that an output depends on, in the file's order, with a name each. Outputs of
-    functions that nobody reads have none, so that what only they need is left out, too."""
-    read = {output.name for output in source.model.graph.output}
-    found = needed(source.nodes, read)
-    if functions:
-        for _, node in found:
-            read.update(node.input)
-            read.update(subgraph_reads(node))
-    for index, node in found:
-        node.name = node.name or f"{node.op_type}_{index}"
-        if functions and called(functions, node) is not None:
-            node.output = [name if name in read else "" for name in node.output]
-    return [node for _, node in found]
 
 
 def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:

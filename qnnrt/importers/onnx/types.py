@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -26,20 +26,20 @@ def graph_inputs(
     where: str,
     shapes: Mapping[str, object],
     constants: Mapping[str, np.ndarray],
+    values: Iterable[onnx.ValueInfoProto],
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and type of every real input, symbolic dimensions filled from `shapes`."""
-    initialized = {i.name for i in graph.initializer}
-    initialized |= {s.values.name for s in graph.sparse_initializer}
+    """Shape and type of the inputs `values`, symbolic dimensions filled from `shapes`.
+
+    `graph`: that they are of; its other inputs may be among `shapes` and `constants`, too.
+    """
     found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
     unknown: list[str] = []
-    names = set()
-    for value in graph.input:
-        if value.name in initialized:
-            continue
+    names = _names(graph.input)
+    for value in values:
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value") or "nothing"
             raise ModelError(f"{where}: input {value.name!r} is a {kind}, not a tensor")
-        names.add(value.name)
+        names |= _names([value])
         tensor = value.type.tensor_type
         try:
             dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
@@ -50,18 +50,12 @@ def graph_inputs(
         if value.name not in constants and not has_data_type(dtype):
             kind = "string" if dtype.kind == "O" else dtype.name
             raise ModelError(f"{where}: input {value.name!r} is {kind}; QNN has no such type")
-        names |= {d.dim_param for d in tensor.shape.dim if d.dim_param}
         given = shapes.get(value.name)
         if given is not None:
             wanted = tuple(int(d) for d in given)  # type: ignore[attr-defined]
             _check_given(value, wanted, where)
         else:
-            dims = [
-                shapes.get(d.dim_param, d.dim_param or "?")
-                if not d.HasField("dim_value")
-                else d.dim_value
-                for d in tensor.shape.dim
-            ]
+            dims = _sizes(tensor.shape, shapes)
             if not tensor.HasField("shape") or not all(isinstance(d, int) for d in dims):
                 text = ", ".join(map(str, dims)) if tensor.HasField("shape") else "any rank"
                 unknown.append(f"{value.name!r} [{text}]")
@@ -81,6 +75,35 @@ def graph_inputs(
     if stray:
         raise ModelError(f"{where} has no input or dimension named {', '.join(map(repr, stray))}")
     return found
+
+
+def _names(values: Iterable[onnx.ValueInfoProto]) -> set[str]:
+    """Of inputs, and of their symbolic dimensions."""
+    found = set()
+    for value in values:
+        found.add(value.name)
+        found |= {d.dim_param for d in value.type.tensor_type.shape.dim if d.dim_param}
+    return found
+
+
+def _sizes(shape: onnx.TensorShapeProto, shapes: Mapping[str, object]) -> list[object]:
+    """The dimensions, with a text for each that is not known."""
+    return [
+        d.dim_value if d.HasField("dim_value") else shapes.get(d.dim_param, d.dim_param or "?")
+        for d in shape.dim
+    ]
+
+
+def is_open(value: onnx.ValueInfoProto, shapes: Mapping[str, object]) -> bool:
+    """Is there more to know of a tensor than it says itself, and `shapes`?"""
+    tensor = value.type.tensor_type
+    if not tensor.elem_type:
+        return True
+    if value.name in shapes:
+        return False
+    return not tensor.HasField("shape") or not all(
+        isinstance(d, int) for d in _sizes(tensor.shape, shapes)
+    )
 
 
 def _check_given(value: onnx.ValueInfoProto, wanted: tuple[int, ...], where: str) -> None:
