@@ -2,75 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
 
-import qnnrt
 from qnnrt.errors import UnsupportedOpError
 from qnnrt.importers import onnx as importer
+from support.onnx.contrib import check, model_of, ours, theirs, values
 
 #: ONNX Runtime keeps fds and maps of its own.
 pytestmark = pytest.mark.foreign
-
-MICROSOFT = "com.microsoft"
-
-
-def values(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    return np.random.default_rng(seed + sum(shape)).normal(size=shape).astype(dtype)
-
-
-def model_of(
-    op: str,
-    inputs: Sequence[np.ndarray | None],
-    outputs: int | Sequence[str] = 1,
-    static: Sequence[int] = (),
-    domain: str = MICROSOFT,
-    opset: int = 20,
-    **attrs: Any,
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The node, and what it is fed."""
-    names = [f"i{i}" if x is not None else "" for i, x in enumerate(inputs)]
-    outs = [f"o{i}" for i in range(outputs)] if isinstance(outputs, int) else list(outputs)
-    given = {n: x for n, x in zip(names, inputs, strict=True) if x is not None}
-    fixed = {names[i] for i in static}
-    graph = helper.make_graph(
-        [helper.make_node(op, names, outs, domain=domain, **attrs)],
-        "g",
-        [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-            for n, x in given.items()
-            if n not in fixed
-        ],
-        [onnx.ValueInfoProto(name=o) for o in outs if o],
-        [numpy_helper.from_array(x, n) for n, x in given.items() if n in fixed],
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
-    proto = helper.make_model(graph, opset_imports=imports, ir_version=10)
-    return proto, {n: x for n, x in given.items() if n not in fixed}
-
-
-def ours(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    with qnnrt.Session(importer.load(proto), "cpu") as session:
-        found = session.run(dict(feeds))
-    return [found[o.name] for o in proto.graph.output]
-
-
-def check(
-    op: str, inputs: Sequence[np.ndarray | None], *args: Any, tolerance: float = 2e-5, **more: Any
-) -> None:
-    proto, feeds = model_of(op, inputs, *args, **more)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    theirs = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)
-    for name, a, b in zip(proto.graph.output, ours(proto, feeds), theirs, strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype), name
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +44,11 @@ def test_products() -> None:
     check("FusedMatMul", [a.swapaxes(-1, -2).copy(), b], transA=1)
     check("FusedMatMul", [a, b.swapaxes(-1, -2).copy()], alpha=2.0, transB=1)
     check("FusedMatMul", [values(4, 5), values(7, 5)], static=(1,), transB=1)
+    check("TransposeMatMul", [a, b], alpha=0.5)
+    check("FusedMatMul", [np.moveaxis(a, 2, 0).copy(), b], transBatchA=1)
+    check("FusedMatMul", [a, np.moveaxis(b, 2, 0).copy()], transBatchB=1, alpha=3.0)
+    turned = np.moveaxis(a.swapaxes(-1, -2), 2, 0).copy()
+    check("FusedMatMul", [turned, b], transBatchA=1, transA=1)
     for activation, more in (("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.3})):
         inputs = [values(5, 4), values(5, 6), values(6)]
         check("FusedGemm", inputs, transA=1, alpha=0.5, beta=2.0, activation=activation, **more)
@@ -168,103 +119,103 @@ def test_embeddings() -> None:
     check(op, none, 2, (2, 3, 5, 6))
 
 
-@pytest.mark.parametrize("interleaved", [0, 1])
-@pytest.mark.parametrize("turned", [0, 4])
-def test_rotary_embeddings(interleaved: int, turned: int) -> None:
-    heads, size, length = 3, 8, 6
-    angles = values(20, (turned or size) // 2)
-    caches = [np.cos(angles), np.sin(angles)]
-    how = {"interleaved": interleaved, "rotary_embedding_dim": turned}
-    if turned:
-        how["num_heads"] = heads
-    first = np.array([4], np.int64)
-    each = np.random.default_rng(0).integers(0, 20, (2, length))
-    for places in (first, each):
-        flat, image = values(2, length, heads * size), values(2, heads, length, size)
-        check("RotaryEmbedding", [flat, places, *caches], static=(2, 3), **how)
-        check("RotaryEmbedding", [image, places, *caches], static=(1, 2, 3), **how)
-
-
-def masks(batch: int, queries: int, keys: int) -> list[np.ndarray | None]:
+def test_tables_of_bytes_are_normalized_sums() -> None:
     rng = np.random.default_rng(0)
-    some = rng.integers(0, 2, (batch, keys)).astype(np.int32)
-    some[:, 0] = 1
-    return [None, some, np.arange(1, batch + 1, dtype=np.int32)]
+    ids, kinds = (rng.integers(0, n, (2, 5)).astype(np.int32) for n in (20, 2))
+    tables = [rng.integers(0, 255, (n, 16)).astype(np.uint8) for n in (20, 8, 2)]
+    norm = [rng.integers(0, 255, 16).astype(np.uint8) for _ in range(2)]
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    scales = [np.array(s, np.float32) for s in (0.02, 0.01, 0.03, 0.015, 0.01)]
+    zeros = [np.array(z, np.uint8) for z in (120, 128, 100, 7, 130)]
+    fixed = (2, 3, 4, 5, 6, *range(8, 18))
+    inputs = [ids, kinds, *tables, *norm, mask, *scales, *zeros]
+    check("QEmbedLayerNormalization", inputs, 2, fixed, epsilon=1e-3)
+    some = [x if i not in (1, 4, 10, 15) else None for i, x in enumerate(inputs)]
+    check("QEmbedLayerNormalization", some, 2, [i for i in fixed if some[i] is not None])
 
 
-@pytest.mark.parametrize("causal", [0, 1])
-def test_attention_of_one_product(causal: int) -> None:
-    x, weights, bias = values(2, 5, 16), values(16, 48), values(48)
-    for mask in masks(2, 5, 5):
-        inputs = [x, weights, bias, mask] if mask is not None else [x, weights, bias]
-        check("Attention", inputs, static=(1, 2), num_heads=4, unidirectional=causal)
-    added = values(2, 4, 5, 5)
-    inputs = [x, weights, bias, None, None, added]
-    check("Attention", inputs, static=(1, 2), num_heads=4, scale=0.3)
-    weights, bias = values(16, 40), values(40)
-    sizes = {"qkv_hidden_sizes": [16, 16, 8], "num_heads": 4}
-    check("Attention", [x, weights, bias], static=(1, 2), **sizes)
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("flat", [False, True])
+def test_groups_of_a_sum(last: int, flat: bool) -> None:
+    """Against the parts: ONNX Runtime's CPU provider has no kernel of it."""
+    image, skip, bias = values(2, 3, 4, 8), values(2, 1, 1, 8), values(8, seed=2)
+    scale, shift = values(8), values(8, seed=1)
+    total = image + skip + bias
+    if flat:
+        skip = skip.reshape(2, 8)
+    if not last:
+        image, total = (np.moveaxis(x, -1, 1).copy() for x in (image, total))
+        skip = skip if flat else np.moveaxis(skip, -1, 1).copy()
+    how = {"groups": 2, "activation": 1, "channels_last": last}
+    found = ours(*model_of("SkipGroupNorm", [image, scale, shift, skip, bias], 2, **how))
+    (alone,) = ours(*model_of("GroupNorm", [total, scale, shift], **how))
+    np.testing.assert_allclose(found[0], alone, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[1], total, rtol=1e-6)
 
 
-def test_attention_of_queries_keys_and_values() -> None:
-    q, k, v = values(2, 5, 16), values(2, 7, 16, seed=1), values(2, 7, 24, seed=2)
-    bias = values(56)
-    for mask in masks(2, 5, 7):
-        check("MultiHeadAttention", [q, k, v, bias, mask], num_heads=4, static=(3,))
-    check("MultiHeadAttention", [q, k, v, None, None, values(1, 4, 5, 7)], num_heads=4, scale=0.2)
-    same = [values(2, 5, 16, seed=i) for i in range(3)]
-    check("MultiHeadAttention", same, num_heads=2, unidirectional=1)
+def test_convolutions_with_the_channels_last() -> None:
+    """Against ONNX's own: ONNX Runtime's CPU provider has no kernels of them for floats."""
+    x, w, bias, z = values(2, 4, 9, 9), values(6, 2, 3, 3), values(6), values(2, 6, 5, 5)
+    how: dict[str, Any] = {"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]}
+
+    def last(x: np.ndarray) -> np.ndarray:
+        return np.moveaxis(x, 1, -1).copy()
+
+    wanted = theirs(*model_of("Conv", [x, w, bias], domain="", **how))[0]
+    (got,) = ours(*model_of("NhwcConv", [last(x), last(w), bias], static=(1, 2), **how))
+    np.testing.assert_allclose(got, last(wanted), rtol=1e-4, atol=1e-5)
+    inputs, more = [last(x), w, bias, last(z)], {"activation": "Relu", **how}
+    (got,) = ours(*model_of("NhwcFusedConv", inputs, static=(1, 2), **more))
+    np.testing.assert_allclose(got, last(np.maximum(wanted + z, 0)), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("batch", "length", "kept", "ends", "total"),
-    [
-        (1, 4, 0, [3], 4), (2, 4, 0, [3, 3], 4), (1, 1, 6, [6], 7), (1, 1, 10, [6], 7),
-        (2, 1, 10, [6, 3], 7), (1, 3, 10, [6], 7), (2, 3, 8, [2, 2], 3),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "how",
-    [{}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1, "local_window_size": 3},
-     {"scale": 0.3, "softcap": 2.0}],
-)  # fmt: skip
-def test_queries_in_groups_with_a_buffer_of_keys(
-    batch: int, length: int, kept: int, ends: list[int], total: int, how: dict[str, Any]
-) -> None:
-    """The rows of the buffers behind those that count may be anything."""
-    heads, groups, size = 4, 2, 16
-    angles = values(20, size // 2)
-    caches = [np.cos(angles), np.sin(angles)] if "do_rotary" in how else [None, None]
-    past = [values(batch, groups, kept, size, seed=i) if kept else None for i in (4, 5)]
-    rows = [
-        values(batch, length, n * size, seed=n + i) for i, n in enumerate((heads, groups, groups))
-    ]
-    counts = [np.array(ends, np.int32), np.array([total], np.int32)]
-    more = {"num_heads": heads, "kv_num_heads": groups, **how}
-    names = ["y", "keys", "values"]
-    inputs = [*rows, *past, *counts, *caches]
-    for static in ((6,), ()) if kept >= total or not kept else ((6,),):
-        proto, feeds = model_of("GroupQueryAttention", inputs, names, static, **more)
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        theirs = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)
-        found = ours(proto, feeds)
-        np.testing.assert_allclose(found[0], theirs[0], rtol=2e-5, atol=2e-5)
-        for a, b in zip(found[1:], theirs[1:], strict=True):
-            assert a.shape == b.shape
-            for row, end in enumerate(ends):
-                np.testing.assert_allclose(
-                    a[row, :, : end + 1], b[row, :, : end + 1], rtol=2e-5, atol=2e-5
-                )
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("bits", "size"), [(4, 16), (8, 32), (4, 64)])
+def test_rows_of_tables_in_blocks(bits: int, size: int, zeros: bool, axis: int) -> None:
+    """Blocks along rows of bytes, and of 4-bit integers along either axis."""
+    rng = np.random.default_rng(0)
+    rows, columns = 32, 48
+    indices = rng.integers(0, rows, (2, 3))
+    how = {"block_size": size, "quantize_axis": axis, "gather_axis": 0}
+    shape = [rows, columns]
+    shape[axis] = -(-shape[axis] // size)
+    scales = rng.uniform(0.01, 0.1, shape).astype(np.float32)
+    if bits == 4:
+        four = [rng.integers(-8, 8, s).astype(ml_dtypes.int4) for s in ((rows, columns), shape)]
+        given = [four[0], indices, scales, *([four[1]] if zeros else [])]
+        check("GatherBlockQuantized", given, static=(0, 2, 3)[: 2 + zeros], **how)
+    if axis == 1:
+        packed = rng.integers(0, 256, (rows, columns * bits // 8)).astype(np.uint8)
+        offsets = rng.integers(0, 256, (rows, -(-shape[1] * bits // 8))).astype(np.uint8)
+        given = [packed, indices, scales, *([offsets] if zeros else [])]
+        check("GatherBlockQuantized", given, static=(0, 2, 3)[: 2 + zeros], bits=bits, **how)
 
 
 def test_what_is_not_taken_is_said() -> None:
     x = values(2, 5, 16)
     for op, inputs, more, message in (
-        ("FusedMatMul", [values(2, 3, 4), values(2, 4, 5)], {"transBatchA": 1}, "transBatchA"),
         ("FusedConv", [values(1, 1, 3, 3), values(1, 1, 3, 3)], {"activation": "Cos"}, "'Cos'"),
         ("SkipLayerNormalization", [x, x, x[0, 0]], {"outputs": 2}, r"output 1 \(mean\)"),
-        ("MultiHeadAttention", [values(2, 5, 3, 16)], {"num_heads": 1}, "in one tensor"),
+        ("MultiHeadAttention", [values(2, 5, 3, 16)], {"num_heads": 1}, "of rank 4"),
     ):
         with pytest.raises(UnsupportedOpError, match=message):
             importer.load(model_of(op, inputs, **more)[0])  # type: ignore[arg-type]
+
+
+def test_a_file_in_the_memory_layout_of_onnx_runtime_is_told_apart(tmp_path: Path) -> None:
+    """Of optimization level ALL; the one below is read."""
+    proto, _ = model_of(
+        "Conv", [values(1, 16, 8, 8), values(32, 16, 3, 3)], static=(1,), domain="", opset=17
+    )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.optimized_model_filepath = str(tmp_path / "all.onnx")
+    onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    written = onnx.load(tmp_path / "all.onnx")
+    if not any(n.domain == "com.microsoft.nchwc" for n in written.graph.node):
+        pytest.skip("ONNX Runtime has no layout of its own for this processor")
+    with pytest.raises(UnsupportedOpError, match="at level ORT_ENABLE_EXTENDED") as error:
+        importer.load(written)
+    assert {node.reason for node in error.value.nodes} == {error.value.nodes[0].reason}

@@ -151,6 +151,25 @@ def test_a_product_of_integers_as_a_float() -> None:
     check(proto, {"x": codes(3, 8, dtype=np.uint8)}, 1e-3)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_convolutions_and_pools_with_the_channels_last(bias: bool) -> None:
+    """As ONNX Runtime writes them at its highest level."""
+    g = Graph(17)
+    weights = codes(6, 4, 3, 3, dtype=np.int8)
+    inputs = ["x", *parameters(g, 1 / 40, 128), g.const(weights)]
+    inputs += [
+        g.const(np.linspace(0.005, 0.01, 6, dtype=np.float32)),
+        g.const(np.zeros(6, np.int8)),
+    ]
+    inputs += parameters(g, 1 / 10, 120)
+    if bias:
+        inputs.append(g.const(np.arange(-3, 3, dtype=np.int32) * 1000))
+    y = dense(g, "QLinearConv", inputs, channels_last=1, pads=[1, 1, 1, 1], strides=[2, 1])
+    y = dense(g, "NhwcMaxPool", [y], kernel_shape=[2, 2], strides=[1, 2])
+    proto = g.proto({"x": (2, 9, 8, 4)}, [y], **{"x": UINT8, y: UINT8})
+    check(proto, {"x": codes(2, 9, 8, 4, dtype=np.uint8)}, 1)
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_weights_of_4_bits_beside_floats(zeros: bool, bias: bool) -> None:

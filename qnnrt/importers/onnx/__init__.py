@@ -26,8 +26,10 @@ from ..budget import Budget, Limits
 from ..graph import Edge, finish
 from ..guard import importing, shortened
 from . import (  # noqa: F401  (the modules fill the table of operators)
+    blocks,
     expanded,
     fused,
+    fused_attention,
     op_activation,
     op_conv,
     op_elementwise,

@@ -26,7 +26,12 @@ _CONV = {
     "auto_pad": _STRING, "dilations": _INTS, "group": _INT, "kernel_shape": _INTS, "pads": _INTS,
     "strides": _INTS, "activation_params": _FLOATS, **_ACTIVATION,
 }  # fmt: skip
+_MAX_POOL = {
+    "auto_pad": _STRING, "ceil_mode": _INT, "dilations": _INTS, "kernel_shape!": _INTS,
+    "pads": _INTS, "strides": _INTS,
+}  # fmt: skip
 _EPSILON = {"epsilon": _FLOAT}
+_GROUP_NORM = {**_EPSILON, "activation!": _INT, "channels_last": _INT, "groups!": _INT}
 _ATTENTION = {
     "mask_filter_value": _FLOAT, "num_heads!": _INT, "scale": _FLOAT, "unidirectional": _INT,
 }  # fmt: skip
@@ -92,38 +97,74 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
         },
     ),
     "Gelu": ("X", {}),
+    "GatherBlockQuantized": (
+        "data indices scales zero_points?",
+        {"bits": _INT, "block_size": _INT, "gather_axis": _INT, "quantize_axis": _INT},
+    ),
     "GroupNorm": (
         "X gamma beta",
-        {**_EPSILON, "activation!": _INT, "channels_last": _INT, "groups!": _INT},
+        _GROUP_NORM,
     ),
     "GroupQueryAttention": (
         (
             "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? "
-            "sin_cache? position_ids? attention_bias? head_sink?"
+            "sin_cache? position_ids? attention_bias? head_sink? k_scale? v_scale? "
+            "q_norm_weight? k_norm_weight?"
         ),
         {
+            "causal": _INT,
             "do_rotary": _INT,
+            "k_quant_type": _STRING,
+            "kv_cache_bit_width": _INT,
             "kv_num_heads!": _INT,
             "local_window_size": _INT,
             "num_heads!": _INT,
+            "qk_norm_epsilon": _FLOAT,
             "qk_output": _INT,
             "rotary_interleaved": _INT,
             "scale": _FLOAT,
+            "sliding_window_cache": _INT,
             "smooth_softmax": _INT,
             "softcap": _FLOAT,
+            "v_quant_type": _STRING,
         },
     ),
     "MatMulIntegerToFloat": ("A B a_scale b_scale a_zero_point? b_zero_point? bias?", {}),
     "MatMulNBits": (
         "A B scales zero_points? g_idx? bias?",
-        {"K!": _INT, "N!": _INT, "accuracy_level": _INT, "bits": _INT, "block_size!": _INT},
+        {
+            "K!": _INT,
+            "N!": _INT,
+            "accuracy_level": _INT,
+            "bits": _INT,
+            "block_size!": _INT,
+            "weight_prepacked": _INT,
+        },
     ),
+    "NhwcConv": ("X W B?", {k: v for k, v in _CONV.items() if not k.startswith("activation")}),
+    "NhwcFusedConv": ("X W B? Z?", _CONV),
+    "NhwcMaxPool": ("x", _MAX_POOL),
     "MultiHeadAttention": (
         (
             "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? "
             "past_sequence_length? cache_indirection?"
         ),
         _ATTENTION,
+    ),
+    "QAttention": (
+        (
+            "input weight bias input_scale weight_scale mask_index? input_zero_point? "
+            "weight_zero_point? past?"
+        ),
+        {**_ATTENTION, "do_rotary": _INT, "past_present_share_buffer": _INT},
+    ),
+    "QEmbedLayerNormalization": (
+        (
+            "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma "
+            "beta mask? word_scale position_scale segment_scale? gamma_scale beta_scale word_zero "
+            "position_zero segment_zero? gamma_zero beta_zero"
+        ),
+        _EPSILON,
     ),
     "QGemm": (
         "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?",
@@ -132,6 +173,13 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
     "QLinearAdd": ("A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?", {}),
     "QLinearAveragePool": ("X x_scale x_zero_point? y_scale y_zero_point?", _POOL),
     "QLinearConcat": ("Y_scale Y_zero_point X x_scale x_zero_point*", {"axis!": _INT}),
+    "QLinearConv": (
+        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?",
+        {
+            "channels_last": _INT,
+            **{k: v for k, v in _CONV.items() if not k.startswith("activation")},
+        },
+    ),
     "QLinearGlobalAveragePool": (
         "X x_scale x_zero_point? y_scale y_zero_point?",
         {"channels_last": _INT},
@@ -162,8 +210,10 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
             "scale": _FLOAT,
         },
     ),
+    "SkipGroupNorm": ("X gamma beta skip bias?", _GROUP_NORM),
     "SkipLayerNormalization": ("input skip gamma beta? bias?", _EPSILON),
     "SkipSimplifiedLayerNormalization": ("input skip gamma bias?", _EPSILON),
+    "TransposeMatMul": ("A B", {"alpha": _FLOAT, "transA": _INT, "transB": _INT}),
 }
 
 #: How many outputs a node has; one, where nothing is said.
@@ -173,6 +223,9 @@ _OUTPUTS = {
     "EmbedLayerNormalization": (1, 3),
     "GroupQueryAttention": (1, 4),
     "MultiHeadAttention": (1, 4),
+    "QAttention": (1, 2),
+    "QEmbedLayerNormalization": (1, 2),
+    "SkipGroupNorm": (1, 2),
     "SkipLayerNormalization": (1, 4),
     "SkipSimplifiedLayerNormalization": (1, 4),
 }

@@ -48,6 +48,17 @@ _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsque
 _LISTED = 8
 
 
+_OWN_LAYOUT = (
+    "ONNX Runtime's own memory layout for one kind of processor, which it writes at optimization "
+    "level ALL: have it write the file at level ORT_ENABLE_EXTENDED"
+)
+#: Domains of operators that are not computations of a model, but of one program's inside.
+_LAID_OUT = {
+    "com.microsoft.nchwc": _OWN_LAYOUT,
+    "com.ms.internal.nhwc": _OWN_LAYOUT,
+}
+
+
 class Lost(Exception):
     """A result comes from a node that is listed as unsupported already."""
 
@@ -156,7 +167,7 @@ class GraphLowering(Lowering):
         try:
             if self.poisoned and not self.poisoned.isdisjoint(names):
                 if not self._known(node):
-                    self._refuse(node, "no QNN operation corresponds to it")
+                    self._refuse(node, _LAID_OUT.get(domain, "no QNN operation corresponds to it"))
                 self.poisoned.update(filter(None, node.outputs))
                 return
             if None in inputs:
@@ -240,6 +251,8 @@ class GraphLowering(Lowering):
         if spec is None and body is None:
             if (op := custom_ops.find_onnx_op(node.domain, node.op)) is not None:
                 return python_ops.lower(self, node, op, self.where)
+            if node.domain in _LAID_OUT:
+                raise Unsupported(_LAID_OUT[node.domain])
             raise Unsupported(
                 f"not an operator of {shortened(node.domain) or 'ONNX'} opset {node.version}"
                 if node.version

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .nodes import TARGETS, OnnxNode, Unsupported
+from .nodes import TARGETS, OnnxNode
 from .patterns import OWN_DOMAIN
 
 MICROSOFT = "com.microsoft"
@@ -93,13 +93,26 @@ def body(domain: str, *ops: str, to: str = "") -> Callable[[BodyFn], BodyFn]:
     return register
 
 
+def first_channels(b: Body, x: str, rank: int) -> str:
+    """[N, spatial..., C] as [N, C, spatial...]."""
+    return b.op("Transpose", [x], perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def last_channels(b: Body, x: str, rank: int) -> str:
+    """[N, C, spatial...] as [N, spatial..., C]."""
+    return b.op("Transpose", [x], perm=[0, *range(2, rank), 1])
+
+
+@body(MICROSOFT, "QLinearConv")
 @body("", "QLinearConv", to="Conv2d, DepthWiseConv2d, Conv3d in fixed point")
 def _conv(n: OnnxNode) -> onnx.FunctionProto:
-    b = Body(n)
-    inputs = [b.real(0), b.real(3)]
+    b, rank = Body(n), n.input(0).rank
+    x, last = b.real(0), n.integer("channels_last")
+    inputs = [first_channels(b, x, rank) if last else x, b.real(3)]
     if n.has(8):
         inputs.append(b.decoded(b.given(8), b.op("Mul", [b.given(1), b.given(4)])))
-    return b.proto(b.coded(b.like("Conv", inputs), 6))
+    y = b.like("Conv", inputs, "channels_last")
+    return b.proto(b.coded(last_channels(b, y, rank) if last else y, 6))
 
 
 @body("", "QLinearMatMul", to="FullyConnected, MatMul in fixed point")
@@ -143,10 +156,10 @@ def _pool(n: OnnxNode) -> onnx.FunctionProto:
     if rank < 3:
         raise ValueError(f"a pool over an input of shape {list(n.input(0).shape)}")
     if last:
-        x = b.op("Transpose", [x], perm=[0, rank - 1, *range(1, rank - 1)])
+        x = first_channels(b, x, rank)
     y = b.like(n.op.removeprefix("QLinear"), [x], "channels_last")
     if last:
-        y = b.op("Transpose", [y], perm=[0, *range(2, rank), 1])
+        y = last_channels(b, y, rank)
     return b.proto(b.coded(y, 3))
 
 
@@ -224,46 +237,6 @@ def _dynamic_lstm(n: OnnxNode) -> onnx.FunctionProto:
     del b.nodes[-1].output[:]
     b.nodes[-1].output.extend(outputs)
     return b.proto(*outputs)
-
-
-@body(MICROSOFT, "MatMulNBits")
-def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
-    """Weights of few bits in blocks, two or more of them in a byte, beside activations in float."""
-    b = Body(n)
-    if n.has(4):
-        raise Unsupported("weights in another order (g_idx)")
-    given = [n.const_input(i, what) for i, what in ((1, "B"), (2, "scales"), (3, "zero_points"))]
-    codes, scales, zeros = given
-    assert codes is not None
-    assert scales is not None
-    rows, depth, size = (n.integer(name) for name in ("N", "K", "block_size"))
-    if min(rows, depth, size) < 1:
-        raise ValueError(f"N, K and block_size have to be positive, and are {rows, depth, size}")
-    bits = n.integer("bits", 4)
-    blocks = -(-depth // size)
-    if codes.size != rows * blocks * size * bits // 8:
-        raise ValueError(f"B has {codes.size} bytes for {rows} x {blocks} blocks of {size}")
-    q = _unpacked(codes, bits).reshape(rows, blocks, -1)[..., :size].astype(np.float32)
-    if zeros is None:
-        offset = np.full((rows, blocks), 1 << (bits - 1), np.float32)
-    elif zeros.dtype == np.uint8:
-        offset = _unpacked(zeros.reshape(rows, -1), bits)[:, :blocks].astype(np.float32)
-    else:
-        offset = zeros.reshape(rows, blocks).astype(np.float32)
-    real = (q - offset[..., None]) * scales.reshape(rows, blocks, 1).astype(np.float32)
-    weights = real.reshape(rows, -1)[:, :depth].T.astype(scales.dtype)
-    value = onnx.numpy_helper.from_array(np.ascontiguousarray(weights))
-    y = b.op("MatMul", [b.given(0), b.op("Constant", [], value=value)])
-    return b.proto(b.op("Add", [y, b.given(5)]) if n.has(5) else y)
-
-
-def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
-    """The numbers in bytes, the lowest bits first, along the last dimension."""
-    if bits not in (2, 4, 8):
-        raise Unsupported(f"weights of {bits} bits")
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    parts = (data[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return np.asarray(parts.reshape(*data.shape[:-1], -1))
 
 
 @body(MICROSOFT, "MatMulIntegerToFloat")
