@@ -134,8 +134,6 @@ def onnx_section() -> list[str]:
             kind, target = "constant", "folded into constants"
         elif functions and needed[name]:
             kind, target = "function", "the function that ONNX defines it by"
-        elif name == "If":
-            kind, target = "constant", "the branch taken, when the condition is constant"
         else:
             kind, target = "none", "-"
         counts[kind] += 1

@@ -118,6 +118,11 @@ class Spec:
     #: Inputs and outputs that were found to fit: networks have the same few kinds over and over.
     fitting: set[tuple[object, ...]] = field(default_factory=set, compare=False)
 
+    @property
+    def tensors(self) -> bool:
+        """Are all inputs and outputs tensors, or can they be?"""
+        return all(formal.types for formal in (*self.formals, *self.results))
+
     def formal(self, index: int) -> Formal:
         return self.formals[min(index, len(self.formals) - 1)]
 
@@ -227,10 +232,11 @@ def check(spec: Spec, node: OnnxNode) -> None:
         _check_inputs(spec, given)
         if len(spec.fitting) < _KINDS:
             spec.fitting.add(kind)
-    _check_attributes(spec, node)
+    check_attributes(spec, node)
 
 
-def _check_attributes(spec: Spec, node: OnnxNode) -> None:
+def check_attributes(spec: Spec, node: OnnxNode) -> None:
+    """The part of `check` that holds for inputs of every kind."""
     attrs = node.attrs
     # In the order of the file, as `attributes_of` gives them.
     for attribute, name in zip(node.written.attribute, attrs, strict=True):

@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 
 from ... import custom_ops
-from ...dtypes import is_number
 from ...errors import ModelError, UnsupportedNode
 from .. import admission
 from ..budget import Budget
@@ -18,6 +17,7 @@ from ..encodings import Coded
 from ..graph import Edge, Op, physical
 from ..guard import shortened
 from . import (  # noqa: F401  (the modules fill the table of rules)
+    control_flow,
     fold,
     fold_make,
     infer_elementwise,
@@ -27,18 +27,20 @@ from . import (  # noqa: F401  (the modules fill the table of rules)
     infer_windows,
     patterns,
     python_ops,
+    sequences,
 )
-from .checks import Spec, attributes_of, check, check_results, newest, spec_of
+from .checks import Spec, attributes_of, check, check_attributes, check_results, newest, spec_of
 from .child import Child
 from .contrib import CONTRIB
 from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import empty, infer, misfit
-from .nodes import TABLE, Lowering, OnnxNode, Refused, Result, Unsupported
+from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
 from .patterns import OWN_DOMAIN, Scalar
 from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import array_of, dense_of, opset_of
+from .scope import Lost, Scope
 from .types import TypeOf
-from .values import Value, constant
+from .values import Thing, Value, constant
 from .written import Written, written
 
 #: What keeps a constant with an encoding as the integers that it is.
@@ -59,15 +61,11 @@ _LAID_OUT = {
 }
 
 
-class Lost(Exception):
-    """A result comes from a node that is listed as unsupported already."""
-
-
 #: Operators that only move and scale their constants.
 _WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 
 
-class GraphLowering(Lowering):
+class GraphLowering(Scope):
     """State of one import: the builder, and what is known of every ONNX value."""
 
     def __init__(
@@ -83,11 +81,8 @@ class GraphLowering(Lowering):
         self.opsets = opsets
         self.functions = functions or {}
         self.child = Child(where, self.budget)
-        self.env: dict[str, Value] = {}
-        self.poisoned: set[str] = set()  # outputs of nodes that could not be lowered
         self.unsupported: list[UnsupportedNode] = []
         self._made: set[int] = set()  # constants that were computed, by their id
-        self._calls = 0
         self._lowered: dict[str, OnnxNode] = {}
 
     # ---- inputs ----------------------------------------------------------------------------
@@ -108,14 +103,6 @@ class GraphLowering(Lowering):
                 f"{value.dtype.name}{list(value.shape)}"
             )
         self.env[name] = constant(value)
-
-    def scalar(self, name: str) -> float | None:
-        """The value of a constant with one element."""
-        value = self.env.get(name)
-        if value is None or not value.is_const or math.prod(value.shape) != 1:
-            return None
-        found = value.const.reshape(-1)[0]
-        return float(found) if is_number(value.dtype) else None
 
     def add_initializers(
         self, graph: onnx.GraphProto, apart: Mapping[int, memoryview] | None = None
@@ -172,7 +159,7 @@ class GraphLowering(Lowering):
                 return
             if None in inputs:
                 for text, value in zip(names, inputs, strict=True):
-                    if value is None and text:
+                    if value is None and text and text not in self.other:
                         raise ValueError(f"it reads {shortened(repr(text))}, which nothing gives")
             node.attrs = attributes_of(given)
             results = self._lower(node, opsets)
@@ -193,18 +180,24 @@ class GraphLowering(Lowering):
                 f"{self.where}: {given} on {self._types(node)} is not valid: "
                 f"{shortened(str(exc), 500) or type(exc).__name__}"
             ) from exc
-        for out, value in zip(node.outputs, results, strict=False):
-            if out and value is not None:
-                self.env[out] = value
-                if value.is_const and node.op != "Constant":
-                    self._made.add(id(value))
-                if value.edge is not None and not value.edge.name:
-                    value.edge.name = out
+        for out, thing in zip(node.outputs, results, strict=False):
+            if not out:
+                continue
+            if isinstance(thing, Value):
+                self.env[out] = thing
+                if thing.is_const and node.op != "Constant":
+                    self._made.add(id(thing))
+                if thing.edge is not None and not thing.edge.name:
+                    thing.edge.name = out
+            elif thing is not None or node.op in control_flow.RULES:
+                self.other[out] = thing
 
     def _known(self, node: OnnxNode) -> bool:
         if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
             return True
         if node.op in LINEAR or (node.domain, node.op) in BODIES:
+            return True
+        if node.domain == "" and node.op in control_flow.RULES:
             return True
         if called(self.functions, node.written) is not None:
             return True
@@ -242,7 +235,7 @@ class GraphLowering(Lowering):
             listed.append(f"and {len(node.inputs) - _LISTED} more")
         return ", ".join(listed)
 
-    def _lower(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
+    def _lower(self, node: OnnxNode, opsets: dict[str, int]) -> Sequence[Thing | None]:
         function = called(self.functions, node.written) if self.functions else None
         if function is not None:
             return self._call(node, function, opsets)
@@ -258,6 +251,18 @@ class GraphLowering(Lowering):
                 if node.version
                 else f"the model does not import the operator set {shortened(repr(node.domain))}"
             )
+        listed = any(self.other.get(name) is not None for name in node.written.input)
+        rule = control_flow.RULES.get(node.op) if node.domain == "" else None
+        if rule is not None:
+            self.b.scope = node.name
+        if spec is not None and rule is not None and (listed or not spec.tensors):
+            check_attributes(spec, node)
+            node.attrs = spec.defaults | node.attrs
+            return rule(self, node, opsets)
+        if listed and node.op == "Identity":
+            return [self.other[node.written.input[0]]]
+        if listed:
+            raise Unsupported("an input that is a sequence of tensors")
         if spec is not None:
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
@@ -269,8 +274,8 @@ class GraphLowering(Lowering):
             return self._other(node, spec, opsets)
         if node.op == "Constant":
             return [constant(self._constant(node))]
-        if node.op == "If":
-            return self._branch(node, opsets)
+        if rule is not None:
+            return rule(self, node, opsets)
         node.types = infer(node)
         check_results(spec, node.types)
         if node.op in ("Shape", "Size"):
@@ -393,27 +398,6 @@ class GraphLowering(Lowering):
 
     # ---- nodes made of other nodes -----------------------------------------------------------
 
-    def _branch(self, node: OnnxNode, opsets: dict[str, int]) -> list[Value | None]:
-        condition = node.const_input(0, "the condition")
-        assert condition is not None
-        taken = "then_branch" if condition.all() else "else_branch"
-        graph = node.attrs.get(taken)
-        if not isinstance(graph, onnx.GraphProto):
-            raise ValueError(f"it has no {taken}")
-        names = [o.name for o in graph.output]
-        if len(names) < len(node.outputs):
-            raise ValueError(f"its {taken} has {len(names)} outputs, not {len(node.outputs)}")
-        with self.budget.inside(self.budget.node):
-            self.add_initializers(graph)
-            self.nodes([n for _, n in needed(written(graph.node), names)], opsets)
-        return self._results(names)
-
-    def _results(self, names: list[str]) -> list[Value | None]:
-        lost = [name for name in names if name in self.poisoned]
-        if lost:
-            raise Lost
-        return [self.env.get(name) for name in names]
-
     def _expand(
         self, node: OnnxNode, schema: Any, opsets: dict[str, int]
     ) -> list[Value | None] | None:
@@ -425,11 +409,12 @@ class GraphLowering(Lowering):
         for key, attribute in schema.attributes.items():
             if key not in attributes and attribute.default_value.type:
                 attributes[key] = attribute.default_value
-        return self._inline(node, function, opsets, attributes)
+        found = self._inline(node, function, opsets, attributes)
+        return [value if isinstance(value, Value) else None for value in found]
 
     def _call(
         self, node: OnnxNode, function: onnx.FunctionProto, opsets: dict[str, int]
-    ) -> list[Value | None]:
+    ) -> list[Thing | None]:
         """The body of a function of the file instead of the node that calls it."""
         attributes = arguments(function, node.written)
         return self._inline(node, function, opsets, attributes, patterns.simplify)
@@ -441,10 +426,10 @@ class GraphLowering(Lowering):
         opsets: dict[str, int],
         attributes: Mapping[str, onnx.AttributeProto] | None = None,
         simplify: Callable[[list[Written], Scalar], list[Written]] | None = None,
-    ) -> list[Value | None]:
+    ) -> list[Thing | None]:
         """The body of a function instead of the node: of it, what the used outputs depend on."""
-        self._calls += 1
-        prefix = f"{shortened(node.name)}.{self._calls}."
+        self.calls += 1
+        prefix = f"{shortened(node.name)}.{self.calls}."
         names = dict(zip(function.input, node.written.input, strict=False))
         names |= dict.fromkeys(list(function.input)[len(node.written.input) :], "")
 
@@ -474,7 +459,7 @@ class GraphLowering(Lowering):
                 + shortened("; ".join(shown), 1000)
                 + (f"; and {more} more" if more else "")
             )
-        found = self._results([renamed(o) for o in used])
+        found = self.results([renamed(o) for o in used])
         by_name = dict(zip(used, found, strict=True))
         return [
             by_name.get(o) if out else None for o, out in zip(wanted, node.outputs, strict=True)

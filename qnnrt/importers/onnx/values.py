@@ -88,6 +88,17 @@ class Value:
         return cast(np.ndarray, self.data)
 
 
+@dataclass(eq=False, slots=True)
+class Items:
+    """A sequence of tensors."""
+
+    values: list[Value]
+
+
+#: What a name in a graph can stand for.
+Thing = Value | Items
+
+
 def constant(array: np.ndarray) -> Value:
     shape = array.shape
     return Value(shape, array.dtype, None, identity(len(shape)), array)

@@ -17,7 +17,7 @@ def relu_onnx() -> bytes:
 
 def onnx_graphs() -> list[onnx.ModelProto]:
     """Small graphs of several nodes: networks, QDQ, constants that are computed, functions,
-    branches, sparse initializers."""
+    branches, loops, sequences, sparse initializers."""
     from support.onnx.models import recurrent, small_network, transformer_encoder
 
     return [
@@ -27,6 +27,7 @@ def onnx_graphs() -> list[onnx.ModelProto]:
         recurrent("GRU", "bidirectional", 0),
         *(_graph(nodes, consts, opset) for nodes, consts, opset in _written()),
         _with_function(),
+        _with_loop(),
         _with_sparse(),
     ]
 
@@ -155,6 +156,32 @@ def _with_function() -> onnx.ModelProto:
     model.functions.append(inner)
     model.opset_import.add(domain="local", version=1)
     return model
+
+
+def _with_loop() -> onnx.ModelProto:
+    """A list that a loop makes longer, and a scan of what it is in the end."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    turn, on = info("turn", TensorProto.INT64, []), info("on", TensorProto.BOOL, [])
+    lists = [helper.make_tensor_sequence_value_info(n, TensorProto.FLOAT, None) for n in ("l", "m")]
+    longer = helper.make_graph(
+        [node("SequenceInsert", ["l", "x"], ["m"]), node("Less", ["turn", "two"], ["on2"])],
+        "longer", [turn, on, lists[0]], [info("on2", TensorProto.BOOL, []), lists[1]],
+    )  # fmt: skip
+    values = [helper.make_empty_tensor_value_info(n) for n in ("s", "v", "s2", "r")]
+    step = helper.make_graph(
+        [node("Add", ["s", "v"], ["s2"]), node("Neg", ["s2"], ["r"])],
+        "step",
+        values[:2],
+        values[2:],
+    )
+    nodes = [
+        node("SequenceEmpty", [], ["none"], dtype=TensorProto.FLOAT),
+        node("Loop", ["four", "", "none"], ["all"], body=longer),
+        node("ConcatFromSequence", ["all"], ["c"], axis=0),
+        node("Scan", ["zero", "c"], ["last", "y"], body=step, num_scan_inputs=1),
+    ]
+    constants = {"four": np.array(4), "two": np.array(2), "zero": np.zeros((4, 6, 6), np.float32)}
+    return _graph(nodes, constants, 17)
 
 
 def _with_sparse() -> onnx.ModelProto:

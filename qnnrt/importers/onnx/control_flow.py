@@ -1,0 +1,242 @@
+"""Branches, and loops whose number of turns is known when a file is loaded: their bodies, as often
+as they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx
+
+from ..guard import shortened
+from .functions import needed
+from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
+from .patterns import simplify
+from .scope import Scope
+from .values import Thing, Value, constant
+from .written import written
+
+Things = list[Thing | None]
+Opsets = dict[str, int]
+Rule = Callable[[Scope, OnnxNode, Opsets], Things]
+
+#: ONNX op type of the default domain -> what is done with it in place of a lowering of tensors.
+RULES: dict[str, Rule] = {}
+
+#: A loop that the data can end earlier is unrolled up to so many turns.
+_MOST_MASKED = 1000
+
+
+def controls(*op_types: str, to: str) -> Callable[[Rule], Rule]:
+    """Register the rule of ONNX `op_types`; `to` says for the documentation what they become."""
+
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(op_types, rule))
+        TARGETS.update(dict.fromkeys(op_types, to))
+        return rule
+
+    return register
+
+
+class Body:
+    """A graph in an attribute of a node."""
+
+    def __init__(self, g: Scope, node: OnnxNode, attribute: str, opsets: Opsets) -> None:
+        graph = node.attrs.get(attribute)
+        if not isinstance(graph, onnx.GraphProto):
+            raise ValueError(f"it has no {attribute}")
+        self._g, self._graph, self._opsets = g, graph, opsets
+        self.inputs = [i.name for i in graph.input]
+        self.outputs = [o.name for o in graph.output]
+        self._nodes = written(graph.node)
+
+    def declared(self, index: int) -> onnx.TypeProto.Tensor:
+        """What the graph says of the type of an output."""
+        found: onnx.TypeProto.Tensor = self._graph.output[index].type.tensor_type
+        return found
+
+    def run(self, given: Sequence[Thing | None], wanted: Sequence[str]) -> Things:
+        """Its outputs `wanted`, of inputs `given`."""
+        g = self._g
+        scope = g.b.scope
+        with g.budget.inside(g.budget.node):
+            for node in self._nodes:  # of an earlier run
+                for name in node.output:
+                    g.forget(name)
+            for name, thing in zip(self.inputs, given, strict=True):
+                g.keep(name, thing)
+            g.add_initializers(self._graph)
+            nodes = [node for _, node in needed(self._nodes, wanted)]
+            g.nodes(simplify(nodes, g.scalar), self._opsets)
+        g.b.scope = scope
+        return g.results(list(wanted))
+
+
+def _where(g: Scope, condition: Value, a: Thing | None, b: Thing | None) -> Value:
+    """One of two results. Both are computed."""
+    if not isinstance(a, Value) or not isinstance(b, Value):
+        raise Unsupported("a condition that depends on the data decides about a sequence")
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        raise Unsupported(
+            f"a condition that depends on the data decides between {_type(a)} and {_type(b)}"
+        )
+    return g.emitted("Where", [g.b.reshape(condition, ()), a, b])
+
+
+def _type(x: Value) -> str:
+    return f"{x.dtype.name}{shortened(str(list(x.shape)))}"
+
+
+@controls("If", to="the branch taken, or both and ElementWiseSelect")
+def _if(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
+    condition = node.input(0)
+    count = len(node.outputs)
+
+    def branch(attribute: str) -> Things:
+        body = Body(g, node, attribute, opsets)
+        if len(body.outputs) < count:
+            raise ValueError(f"its {attribute} has {len(body.outputs)} outputs, not {count}")
+        names = body.outputs[:count]
+        wanted = [n for n, out in zip(names, node.outputs, strict=True) if out]
+        found = dict(zip(wanted, body.run([], wanted), strict=True))
+        return [
+            found.get(name) if out else None for name, out in zip(names, node.outputs, strict=True)
+        ]
+
+    if condition.is_const:
+        return branch("then_branch" if condition.const.all() else "else_branch")
+    if condition.shape not in ((), (1,)):
+        raise ValueError(f"its condition has the shape {list(condition.shape)}")
+    pairs = zip(branch("then_branch"), branch("else_branch"), node.outputs, strict=True)
+    return [_where(g, condition, a, b) if out else None for a, b, out in pairs]
+
+
+@controls("Loop", to="its body for each turn")
+def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
+    trips, going = node.const_input(0, "the trip count"), node.optional(1)
+    state = [g.thing(name) for name in node.written.input[2:]]
+    body = Body(g, node, "body", opsets)
+    count = len(state)
+    if len(body.inputs) != 2 + count or len(body.outputs) < max(1 + count, len(node.outputs) + 1):
+        raise ValueError(
+            f"its body has {len(body.inputs)} inputs and {len(body.outputs)} outputs for {count} "
+            f"values that it carries and {len(node.outputs)} results"
+        )
+    used = [i for i in range(count, len(node.outputs)) if node.outputs[i]]
+    names = [*body.outputs[: 1 + count], *(body.outputs[1 + i] for i in used)]
+    rows: list[Things] = []
+    last = None if trips is None else int(trips.reshape(-1)[0])
+    active: Value | None = None  # where the data can end the loop: has it not yet?
+    if going is not None and not going.is_const:
+        active, going = going, None
+    turn = 0
+    while (going is None or going.const.all()) and (last is None or turn < last):
+        if active is not None and (last is None or last > _MOST_MASKED or used):
+            raise Unsupported("the data decide how often it is run")
+        g.budget.step(node.written)
+        start = [constant(np.array(turn, np.int64)), constant(np.array(True))]
+        keep, *found = body.run([*start, *state], names)
+        if active is None:
+            state = found[:count]
+        else:
+            state = [_where(g, active, a, b) for a, b in zip(found, state, strict=True)]
+        rows.append(found[count:])
+        turn += 1
+        if not isinstance(keep, Value):
+            raise ValueError("its body says nothing of whether it goes on")
+        if not keep.is_const:
+            active = keep if active is None else g.emitted("And", [active, keep])
+            going = None
+        else:
+            going = keep
+    results: Things = [*state, *[None] * (len(node.outputs) - count)]
+    for k, i in enumerate(used):
+        results[i] = _stacked(g, body, 1 + i, [row[k] for row in rows], 0)
+    return results[: len(node.outputs)]
+
+
+def _stacked(g: Scope, body: Body, index: int, rows: Sequence[Thing | None], axis: int) -> Value:
+    """What an output of the body was in each turn, along a new axis."""
+    values = [row for row in rows if isinstance(row, Value)]
+    if len(values) != len(rows):
+        raise Unsupported("a result of each turn is a sequence")
+    if values:
+        return stacked(g, values, axis)
+    kind = body.declared(index)
+    sizes = [d.dim_value for d in kind.shape.dim]
+    if not kind.elem_type or not kind.HasField("shape") or not all(sizes):
+        raise Unsupported("it is never run, and the type of a result is not known")
+    shape = [*sizes[:axis], 0, *sizes[axis:]]
+    return constant(np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)))
+
+
+def stacked(g: Scope, values: Sequence[Value], axis: int) -> Value:
+    """Tensors of one shape, along a new axis."""
+    where = constant(np.array([axis_of(axis, values[0].rank + 1)]))
+    parts = [g.emitted("Unsqueeze", [v, where]) for v in values]
+    return parts[0] if len(parts) == 1 else g.emitted("Concat", parts, axis=axis)
+
+
+def taken_apart(g: Scope, x: Value, axis: int) -> list[Value]:
+    """The slices along an axis, without that axis."""
+    axis = axis_of(axis, x.rank)
+    where, count = constant(np.array([axis])), x.shape[axis]
+    if x.is_const:
+        return [constant(part) for part in np.moveaxis(x.const, axis, 0)]
+    parts = (
+        [x]
+        if count == 1
+        else g.emitted_many("Split", [x, constant(np.ones(count, int))], count, axis=axis)
+    )
+    return [g.emitted("Squeeze", [part, where]) for part in parts]
+
+
+@controls("Scan", to="its body for each slice")
+def _scan(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
+    if node.version < 9:
+        raise Unsupported("Scan of opset 8")
+    body = Body(g, node, "body", opsets)
+    inputs = [g.thing(name) for name in node.written.input]
+    scanned = node.integer("num_scan_inputs")
+    count, results = len(inputs) - scanned, len(body.outputs) - (len(inputs) - scanned)
+    if scanned < 1 or count < 0 or len(body.inputs) != len(inputs) or results < 0:
+        raise ValueError(
+            f"{len(inputs)} inputs, of which it scans {scanned}; its body has {len(body.inputs)} "
+            f"inputs and {len(body.outputs)} outputs"
+        )
+    axes = _each(node, "scan_input_axes", scanned)
+    back = _each(node, "scan_input_directions", scanned)
+    slices = []
+    for x, axis, reverse in zip(inputs[count:], axes, back, strict=True):
+        if not isinstance(x, Value):
+            raise ValueError("it scans a sequence")
+        parts = taken_apart(g, x, axis)
+        slices.append(parts[::-1] if reverse else parts)
+    lengths = {len(parts) for parts in slices}
+    if len(lengths) != 1:
+        raise ValueError(f"it scans tensors of different lengths: {sorted(lengths)}")
+    state = inputs[:count]
+    used = [i for i in range(results) if node.wants(count + i)]
+    names = [*body.outputs[:count], *(body.outputs[count + i] for i in used)]
+    rows: list[Things] = []
+    for turn in range(lengths.pop()):
+        g.budget.step(node.written)
+        found = body.run([*state, *(parts[turn] for parts in slices)], names)
+        state = found[:count]
+        rows.append(found[count:])
+    axes = _each(node, "scan_output_axes", results)
+    back = _each(node, "scan_output_directions", results)
+    given: Things = [None] * results
+    for k, i in enumerate(used):
+        row = [r[k] for r in rows]
+        given[i] = _stacked(g, body, count + i, row[::-1] if back[i] else row, axes[i])
+    return [*state, *given][: len(node.outputs)]
+
+
+def _each(node: OnnxNode, name: str, count: int) -> list[int]:
+    given = node.integers(name)
+    if given is None:
+        return [0] * count
+    if len(given) != count:
+        raise ValueError(f"{name} has {len(given)} entries for {count}")
+    return given

@@ -1,0 +1,100 @@
+"""What the names of a graph stand for while its nodes are lowered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import onnx
+
+from ...dtypes import is_number
+from ..budget import Budget
+from ..guard import shortened
+from .nodes import Lowering
+from .values import Items, Thing, Value
+from .written import Written
+
+
+class Lost(Exception):
+    """A result comes from a node that is listed as unsupported already."""
+
+
+class Scope(Lowering):
+    """Names and what they stand for.
+
+    Attributes:
+        env: tensors.
+        other: sequences, and None for optional values that are missing.
+        poisoned: outputs of nodes that could not be lowered.
+        calls: how many bodies were put in place of nodes, which makes names in them new ones.
+    """
+
+    def __init__(self, stateful: bool, budget: Budget | None = None) -> None:
+        super().__init__(stateful, budget)
+        self.env: dict[str, Value] = {}
+        self.other: dict[str, Items | None] = {}
+        self.poisoned: set[str] = set()
+        self.calls = 0
+
+    def node(self, given: Written, opsets: dict[str, int]) -> None:
+        """Lowers a node; what its outputs stand for is known then."""
+        raise NotImplementedError
+
+    def nodes(self, nodes: Iterable[Written], opsets: dict[str, int]) -> None:
+        raise NotImplementedError
+
+    def add_initializers(self, graph: onnx.GraphProto) -> None:
+        raise NotImplementedError
+
+    def scalar(self, name: str) -> float | None:
+        """The value of a constant with one element."""
+        value = self.env.get(name)
+        if value is None or not value.is_const or math.prod(value.shape) != 1:
+            return None
+        found = value.const.reshape(-1)[0]
+        return float(found) if is_number(value.dtype) else None
+
+    def results(self, names: list[str]) -> list[Thing | None]:
+        """What names of a body stand for, once its nodes are lowered."""
+        lost = [name for name in names if name in self.poisoned]
+        if lost:
+            raise Lost
+        return [self.thing(name) for name in names]
+
+    def thing(self, name: str) -> Thing | None:
+        """What a name stands for; None for an optional value that is missing."""
+        return self.env.get(name) or self.other.get(name)
+
+    def keep(self, name: str, thing: Thing | None) -> None:
+        self.forget(name)
+        if isinstance(thing, Value):
+            self.env[name] = thing
+        else:
+            self.other[name] = thing
+
+    def forget(self, name: str) -> None:
+        self.env.pop(name, None)
+        self.other.pop(name, None)
+
+    def emitted_many(
+        self, op: str, inputs: Sequence[Value], count: int, **attributes: Any
+    ) -> list[Value]:
+        """The results of an operator of the newest operator set."""
+        self.calls += 1
+        scope = self.b.scope
+        prefix = f"{shortened(scope)}.{self.calls}."
+        names = [f"{prefix}i{i}" for i in range(len(inputs))]
+        outputs = [f"{prefix}{i}" for i in range(count)]
+        self.env.update(zip(names, inputs, strict=True))
+        proto = onnx.helper.make_node(op, names, outputs, name=f"{prefix}{op}", **attributes)
+        self.node(Written(proto), {"": onnx.defs.onnx_opset_version()})
+        found = self.results(outputs)
+        for name in (*names, *outputs):
+            self.forget(name)
+        self.b.scope = scope
+        return [value for value in found if isinstance(value, Value)]
+
+    def emitted(self, op: str, inputs: Sequence[Value], **attributes: Any) -> Value:
+        """The result of an operator of the newest operator set."""
+        return self.emitted_many(op, inputs, 1, **attributes)[0]
