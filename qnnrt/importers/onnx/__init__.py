@@ -28,6 +28,7 @@ from ..guard import importing, shortened
 from . import (  # noqa: F401  (the modules fill the table of operators)
     blocks,
     expanded,
+    expanded_sampling,
     fused,
     fused_attention,
     op_activation,

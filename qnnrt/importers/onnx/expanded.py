@@ -224,54 +224,6 @@ def _max_unpool(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(y, opset=OPSET)
 
 
-@body("", "DeformConv", to="GridSample, Conv3d")
-def _deform_conv(n: OnnxNode) -> onnx.FunctionProto:
-    """Every tap's pixels sampled, one tap in a slice of a volume; a convolution over the slices."""
-    b = Body(n)
-    x, w = n.input(0).shape, n.input(1).shape
-    if len(x) != 4 or len(w) != 4:
-        raise Unsupported(f"a deformable convolution over {len(x) - 2} dimensions")
-    batch, channels, *size = x
-    group, parts = n.integer("group", 1), n.integer("offset_group", 1)
-    kernel, taps = list(w[2:]), w[2] * w[3]
-    strides, dilations = list_attr(n, "strides", 2, 1), list_attr(n, "dilations", 2, 1)
-    pads = list_attr(n, "pads", 4, 0, 0)
-    out = [
-        (size[i] + pads[i] + pads[2 + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1
-        for i in range(2)
-    ]
-    if group < 1 or parts < 1 or channels % parts or channels != w[1] * group or min(out) < 1:
-        raise ValueError(f"{channels} channels, weights {list(w)}, group {group}, offsets {parts}")
-    for index, each in ((2, 2), (4, 1)):
-        wanted = (batch, parts * taps * each, *out)
-        if n.has(index) and n.input(index).shape != wanted:
-            raise ValueError(f"input {index} has the shape {list(n.input(index).shape)}: {wanted}")
-    kind = n.input(0).dtype
-    places = np.zeros((1, taps, *out, 2))
-    for i, (row, column) in enumerate(np.ndindex(*kernel)):
-        for d, tap in enumerate((row, column)):
-            line = np.arange(out[d]) * strides[d] - pads[d] + tap * dilations[d]
-            places[0, i, ..., d] = line[:, None] if d == 0 else line
-    # Pixel p of a dim of size s is at (2 p + 1) / s - 1; columns come first in a grid.
-    scale = 2 / np.array(size, float)
-    start = (2 * places + 1) / np.array(size, float) - 1
-    moved = reshaped(b, b.given(2), [batch * parts, taps, 2, *out])
-    moved = b.op("Transpose", [moved], perm=[0, 1, 3, 4, 2])
-    grid = b.op("Mul", [moved, array(b, scale.astype(kind))])
-    grid = b.op("Add", [grid, array(b, start.astype(kind))])
-    grid = b.op("Gather", [grid, ints(b, [1, 0])], axis=4)
-    grid = reshaped(b, grid, [batch * parts, taps * out[0], out[1], 2])
-    images = reshaped(b, b.given(0), [batch * parts, channels // parts, *size])
-    found = b.op("GridSample", [images, grid], mode="linear", padding_mode="zeros")
-    if n.has(4):
-        mask = reshaped(b, b.given(4), [batch * parts, 1, taps * out[0], out[1]])
-        found = b.op("Mul", [found, mask])
-    volume = reshaped(b, found, [batch, channels, taps, *out])
-    inputs = [volume, reshaped(b, b.given(1), [*w[:2], taps, 1, 1]), b.given(3)]
-    y = b.op("Conv", inputs, group=group)
-    return b.proto(reshaped(b, y, [batch, w[0], *out]), opset=OPSET)
-
-
 # ---- along an axis -------------------------------------------------------------------------------
 
 

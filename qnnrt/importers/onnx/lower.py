@@ -36,7 +36,7 @@ from .functions import Key, arguments, called, function_body, instantiate, neede
 from .infer import empty, infer, misfit
 from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
 from .patterns import OWN_DOMAIN, Scalar
-from .qlinear import BODIES, LINEAR, MICROSOFT
+from .qlinear import BODIES, LINEAR, MICROSOFT, OTHERWISE
 from .reader import array_of, dense_of, opset_of
 from .scope import Lost, Scope
 from .types import TypeOf
@@ -320,6 +320,9 @@ class GraphLowering(Scope):
                 raise
             except Unsupported as exc:
                 refusal = exc  # what was emitted for it so far has no consumer and is dropped
+        if refusal is not None and node.op in OTHERWISE:
+            made = self._inline(node, OTHERWISE[node.op](node), opsets)
+            return self._fitting(node, [v if isinstance(v, Value) else None for v in made])
         expanded = self._expand(node, spec.schema, opsets)
         if expanded is not None:
             return self._fitting(node, expanded)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -26,29 +27,30 @@ class Axis:
     ) -> None:
         self.size, self.out, self.scale, self.mode, self.roi = size, out, scale, mode, roi
 
-    def source(self) -> np.ndarray:
-        """The coordinate in the input of every output element."""
-        i = np.arange(self.out, dtype=np.float64)
-        size, out, scale = self.size, self.out, self.scale
-        if self.mode == "half_pixel":
-            return (i + 0.5) / scale - 0.5
+    def source(self, kind: type[np.floating[Any]] = np.float64) -> np.ndarray:
+        """The coordinate in the input of every output element, computed in numbers of a type."""
+        i = np.arange(self.out).astype(kind)
+        size, out, scale, half = kind(self.size), kind(self.out), kind(self.scale), kind(0.5)
         if self.mode == "half_pixel_symmetric":
             # The exact (not rounded) output size decides where the centre is.
             adjustment = out / (size * scale)
-            centre = size / 2
-            return centre * (1 - adjustment) + (i + 0.5) / scale - 0.5
-        if self.mode == "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if out > 1 else np.zeros(1)
+            centre = size / kind(2)
+            return np.asarray(centre * (kind(1) - adjustment) + (i + half) / scale - half)
+        if self.out == 1 and self.mode in ("pytorch_half_pixel", "align_corners"):
+            return np.zeros(1, kind)
+        if self.mode in ("half_pixel", "pytorch_half_pixel"):
+            return np.asarray((i + half) / scale - half)
         if self.mode == "align_corners":
             # The exact output size, which a scale need not make a whole number.
-            return i * (size - 1) / (size * scale - 1) if out > 1 else np.zeros(1)
+            return np.asarray(i * (size - kind(1)) / (size * scale - kind(1)))
         if self.mode == "asymmetric":
             return np.asarray(i / scale)
         if self.mode == "tf_crop_and_resize":
-            start, end = self.roi
-            if out > 1:
-                return start * (size - 1) + i * (end - start) * (size - 1) / (out - 1)
-            return np.array([0.5 * (start + end) * (size - 1)])
+            start, end = map(kind, self.roi)
+            last = size - kind(1)
+            if self.out > 1:
+                return np.asarray(start * last + i * (end - start) * last / (out - kind(1)))
+            return np.array([half * (start + end) * last])
         raise Unsupported(f"coordinate_transformation_mode {self.mode!r}")
 
 
@@ -61,8 +63,9 @@ _ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def nearest_index(axis: Axis, rule: str) -> np.ndarray:
-    # Coordinates carry a rounding error of their own; 1e-9 keeps ties ties.
-    at = np.round(axis.source(), 9)
+    # In 32 bits, as ONNX Runtime and torch compute them: 3 / 0.6 is 5 there, and 4.9999998 of the
+    # number that 0.6 becomes in a file.
+    at = axis.source(np.float32)
     return np.asarray(np.clip(_ROUND[rule](at).astype(np.int64), 0, axis.size - 1))
 
 

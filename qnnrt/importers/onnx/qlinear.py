@@ -29,6 +29,10 @@ BodyFn = Callable[[OnnxNode], onnx.FunctionProto]
 BODIES: dict[tuple[str, str], BodyFn] = {}
 
 
+#: Operator of ONNX -> the body of nodes that its lowering refuses.
+OTHERWISE: dict[str, BodyFn] = {}
+
+
 class Body:
     """A function under construction. Inputs are called i0, i1, ..."""
 
@@ -88,6 +92,16 @@ def body(domain: str, *ops: str, to: str = "") -> Callable[[BodyFn], BodyFn]:
         BODIES.update({(domain, op): fn for op in ops})
         if to:
             TARGETS.update(dict.fromkeys(ops, to))
+        return fn
+
+    return register
+
+
+def otherwise(op: str) -> Callable[[BodyFn], BodyFn]:
+    """Register the body of those nodes of an operator of ONNX that its lowering refuses."""
+
+    def register(fn: BodyFn) -> BodyFn:
+        OTHERWISE[op] = fn
         return fn
 
     return register
