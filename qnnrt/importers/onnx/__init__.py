@@ -53,7 +53,7 @@ from .nodes import TARGETS
 from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import opset_of, read, size_of
 from .types import graph_inputs
-from .values import Builder, channel_last, identity
+from .values import Builder, Value, channel_last, identity
 
 __all__ = ["FOLDED_OPS", "contrib_ops", "load", "supported_ops"]
 
@@ -103,6 +103,10 @@ def load(
     - `limits`: what the file may take while it is loaded: memory for constants, steps, operations
       and time, see `qnnrt.Limits`. What a file of a few hundred bytes asks for has no bounds of
       its own.
+
+    An output with as many rows as the data decide (of NonZero, Compress, TopK with k computed) has
+    room for the most there can be; the output behind the others that is called as it with
+    ``.count`` says how many of them count.
 
     An initializer that is also listed as an input is a constant. Inputs and outputs keep the
     element types of the file; what is 64-bit float inside is computed in 32 bits where QNN has no
@@ -170,8 +174,17 @@ def _load(
         raise UnsupportedOpError(lowering.unsupported, where)
     outputs: list[Edge] = []
     taken = set(given)
+    counts: dict[str, Value] = {}
     for name in part.outputs:
         outputs.append(_output(lowering, name, layout, taken))
+        taken.add(outputs[-1])
+        if (count := lowering.env[name].count) is not None:
+            counts[f"{name}.count"] = count
+    lowering.env.update(counts)
+    for name in counts:
+        if name in part.outputs or any(name == edge.name for edge in given):
+            raise ModelError(f"{where}: the number of rows of an output is {name!r}, too")
+        outputs.append(_output(lowering, name, "keep", taken))
         taken.add(outputs[-1])
     budget.phase("the clean-up of the graph")
     lowered = passes.Graph(lowering.b.ops, given, outputs, budget)

@@ -105,7 +105,7 @@ def _if(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
 
     if condition.is_const:
         return branch("then_branch" if condition.const.all() else "else_branch")
-    if condition.shape not in ((), (1,)):
+    if condition.shape not in ((), (1,)) or condition.count is not None:
         raise ValueError(f"its condition has the shape {list(condition.shape)}")
     pairs = zip(branch("then_branch"), branch("else_branch"), node.outputs, strict=True)
     return [_where(g, condition, a, b) if out else None for a, b, out in pairs]
@@ -142,7 +142,7 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
             state = [_where(g, active, a, b) for a, b in zip(found, state, strict=True)]
         rows.append(found[count:])
         turn += 1
-        if not isinstance(keep, Value):
+        if not isinstance(keep, Value) or keep.count is not None:
             raise ValueError("its body says nothing of whether it goes on")
         if not keep.is_const:
             active = keep if active is None else g.emitted("And", [active, keep])

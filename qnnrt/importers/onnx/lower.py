@@ -17,6 +17,7 @@ from ..encodings import Coded
 from ..graph import Edge, Op, physical
 from ..guard import shortened
 from . import (  # noqa: F401  (the modules fill the table of rules)
+    bounded,
     control_flow,
     fold,
     fold_make,
@@ -63,6 +64,13 @@ _LAID_OUT = {
 
 #: Operators that only move and scale their constants.
 _WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+
+
+_ROWS = (
+    "its result has as many rows as the data decide; outputs= loads the model up to its inputs, so "
+    "that the rest can be computed outside"
+)
+_BY_DATA = dict.fromkeys(("NonMaxSuppression", "Unique"), _ROWS)
 
 
 class GraphLowering(Scope):
@@ -195,6 +203,8 @@ class GraphLowering(Scope):
     def _known(self, node: OnnxNode) -> bool:
         if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
             return True
+        if node.domain == "" and node.op in bounded.SOURCES:
+            return True
         if node.op in LINEAR or (node.domain, node.op) in BODIES:
             return True
         if node.domain == "" and node.op in control_flow.RULES:
@@ -243,6 +253,8 @@ class GraphLowering(Scope):
         body = BODIES.get((node.domain, node.op))
         if spec is None and body is None:
             if (op := custom_ops.find_onnx_op(node.domain, node.op)) is not None:
+                if any(v is not None and v.count is not None for v in node.inputs):
+                    raise Unsupported("an input with as many rows as the data decide")
                 return python_ops.lower(self, node, op, self.where)
             if node.domain in _LAID_OUT:
                 raise Unsupported(_LAID_OUT[node.domain])
@@ -276,6 +288,23 @@ class GraphLowering(Scope):
             return [constant(self._constant(node))]
         if rule is not None:
             return rule(self, node, opsets)
+        source = bounded.SOURCES.get(node.op)
+        if source is not None and (made := source(self, node)) is not None:
+            return made
+        if all(v is None or v.count is None for v in node.inputs):
+            return self._tensors(node, spec, opsets)
+        if node.op in bounded.RULES:
+            return bounded.kept_apart(self, node, lambda: self._tensors(node, spec, opsets))
+        expanded = self._expand(node, spec.schema, opsets)
+        if expanded is None:
+            raise Unsupported("an input with as many rows as the data decide")
+        return expanded
+
+    def _tensors(
+        self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
+    ) -> Sequence[Value | None]:
+        """A node of which everything is a tensor of a fixed shape."""
+        own = node.domain == OWN_DOMAIN or node.op in LINEAR
         node.types = infer(node)
         check_results(spec, node.types)
         if node.op in ("Shape", "Size"):
@@ -326,7 +355,7 @@ class GraphLowering(Scope):
         expanded = self._expand(node, spec.schema, opsets)
         if expanded is not None:
             return self._fitting(node, expanded)
-        raise refusal or Unsupported("no QNN operation corresponds to it")
+        raise refusal or Unsupported(_BY_DATA.get(node.op, "no QNN operation corresponds to it"))
 
     def _fitting(self, node: OnnxNode, results: list[Value | None]) -> list[Value | None]:
         """The results, which have to be what was inferred."""

@@ -27,6 +27,7 @@ class Scope(Lowering):
         env: tensors.
         other: sequences, and None for optional values that are missing.
         poisoned: outputs of nodes that could not be lowered.
+        counts: numbers of rows that the data decide, by what is counted and the most of them.
         calls: how many bodies were put in place of nodes, which makes names in them new ones.
     """
 
@@ -35,6 +36,7 @@ class Scope(Lowering):
         self.env: dict[str, Value] = {}
         self.other: dict[str, Items | None] = {}
         self.poisoned: set[str] = set()
+        self.counts: dict[tuple[Value, int], Value] = {}
         self.calls = 0
 
     def node(self, given: Written, opsets: dict[str, int]) -> None:

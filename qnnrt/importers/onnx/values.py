@@ -53,6 +53,7 @@ class Value:
 
     Attributes:
         of: what a tensor is a reshape of, for operations that would rather have that.
+        count: how many of the rows along `axis` count, where the data decide it: int64[1].
     """
 
     shape: Shape
@@ -63,6 +64,8 @@ class Value:
     base: Value | None = None
     of: Value | None = None
     statics: dict[tuple[Perm, Shape], Edge] | None = None  # of a constant, made so far
+    count: Value | None = None
+    axis: int = 0
 
     @property
     def rank(self) -> int:
