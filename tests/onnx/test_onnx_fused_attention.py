@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from qnnrt.errors import UnsupportedOpError
@@ -272,3 +273,71 @@ def test_an_option_that_is_not_taken_is_named(
     proto, _ = model_of(op, inputs, **heads, **attributes)
     with pytest.raises(UnsupportedOpError, match=message):
         importer.load(proto)
+
+
+# ---- ONNX's own ----------------------------------------------------------------------------------
+
+
+def operations(proto: onnx.ModelProto) -> set[str]:
+    return set(importer.load(proto).op_counts())
+
+
+KNOWN = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+#: Forms of masks of 5 queries, 4 heads and 7 keys. No row is masked as a whole.
+MASKS = {
+    "none": None,
+    "floats": KNOWN,
+    "bools": KNOWN > -1,
+    "of each head": np.stack([KNOWN + i for i in range(4)])[None],
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("groups", [4, 2, 1])
+@pytest.mark.parametrize("how", [{}, {"scale": 0.3}, {"softcap": 1.5}, {"is_causal": 1}])
+def test_attention_with_a_known_mask(mask: str, groups: int, how: dict[str, Any]) -> None:
+    """In heads and in rows; a product, what is added, a softmax, a product, and nothing else."""
+    x = [values(2, n, length, 8, seed=n) for n, length in ((4, 5), (groups, 7), (groups, 7))]
+    if "is_causal" in how:
+        x = [x[0], *(y[:, :, :5].copy() for y in x[1:])]
+    known = MASKS[mask]
+    if known is not None:
+        known = known[..., : x[1].shape[2]].copy()
+    given = [*x, *([known] if known is not None else [])]
+    fixed = (3,) if known is not None else ()
+    check("Attention", given, static=fixed, domain="", opset=23, **how)
+    proto, _ = model_of("Attention", given, static=fixed, domain="", opset=23, **how)
+    assert not operations(proto) & {"ElementWiseSelect", "Tile", "ReduceMax", "IsInf"}
+    rows = [np.moveaxis(y, 1, 2).reshape(2, y.shape[2], -1) for y in x]
+    heads = {"q_num_heads": 4, "kv_num_heads": groups}
+    check("Attention", [*rows, *given[3:]], static=fixed, domain="", opset=23, **heads, **how)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_with_earlier_keys(causal: int) -> None:
+    x = [values(2, n, 3, 8, seed=n) for n in (4, 2, 2)]
+    past = [values(2, 2, 5, 8, seed=i) for i in (5, 6)]
+    check("Attention", [*x, None, *past], 3, domain="", opset=24, is_causal=causal)
+
+
+def test_attention_of_a_row_that_is_masked_as_a_whole() -> None:
+    """As ONNX's function defines it."""
+    mask = np.array([[False] * 3, [True, False, True]])
+    x = [values(1, 2, n, 4, seed=n) for n in (2, 3, 3)]
+    proto, feeds = model_of("Attention", [*x, mask], static=(3,), domain="", opset=24)
+    (found,) = ours(proto, feeds)
+    assert not found[:, :, 0].any()
+    assert found[:, :, 1].any()
+
+
+def test_fused_attention_is_no_more_than_its_parts() -> None:
+    x = values(2, 5, 32)
+    proto, _ = model_of("MultiHeadAttention", [x, x, x], num_heads=4)
+    assert operations(proto) <= {"MatMul", "Softmax", "Reshape", "Transpose", "ElementWiseMultiply"}
+    one = np.array([0], np.int32)
+    past = [values(1, 2, 8, 16, seed=i) for i in (4, 5)]
+    rows = [values(1, 1, n * 16, seed=n) for n in (4, 2, 2)]
+    inputs = [*rows, *past, one + 6, one + 7]
+    model = importer.load(model_of("GroupQueryAttention", inputs, 3, (6,), **GROUPS)[0])
+    copied = [model.tensors[n.outputs[0]] for n in model.nodes if n.type == "Tile"]
+    assert all(t.dtype.kind != "f" for t in copied)  # no keys for each head of queries

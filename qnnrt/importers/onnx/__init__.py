@@ -26,6 +26,7 @@ from ..budget import Budget, Limits
 from ..graph import Edge, finish
 from ..guard import importing, shortened
 from . import (  # noqa: F401  (the modules fill the table of operators)
+    attended,
     blocks,
     expanded,
     expanded_sampling,

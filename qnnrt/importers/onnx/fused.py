@@ -178,7 +178,8 @@ def _skip_norm(n: OnnxNode) -> onnx.FunctionProto:
     b = Body(n)
     only_first(n, "mean", "inv_std_var")
     simplified = n.op == "SkipSimplifiedLayerNormalization"
-    total = total_of(b, b.given(0), b.given(1), b.given(3 if simplified else 4))
+    # The bias first: it belongs to the product that the first input is.
+    total = total_of(b, b.given(0), b.given(3 if simplified else 4), b.given(1))
     bias = None if simplified else 3
     y = _normalized(b, total, 2, bias, n.number("epsilon", 1e-12))
     return b.proto(*[y, "", "", total][: len(n.outputs)], opset=OPSET)

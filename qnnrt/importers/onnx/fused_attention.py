@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .attended import Heads, as_heads, as_rows, attended
 from .expanded import OPSET, array, ints
 from .fused import only_first, total_of, typed
 from .nodes import OnnxNode, Unsupported
@@ -37,17 +38,6 @@ def _split(b: Body, x: str, sizes: list[int], names: str) -> list[str]:
 def _one_of(b: Body, x: str, index: int, axis: int) -> str:
     """`x` at one place of an axis, without that."""
     return b.op("Gather", [x, b.op("Constant", [], value_int=index)], axis=axis)
-
-
-def _as_heads(b: Body, x: str, count: int, length: int) -> str:
-    """[batch, length, count * size] as [batch, count, length, size]."""
-    x = b.op("Reshape", [x, ints(b, [0, length, count, -1])])
-    return b.op("Transpose", [x], perm=[0, 2, 1, 3])
-
-
-def _as_rows(b: Body, x: str) -> str:
-    """[batch, heads, length, size] as [batch, length, heads * size]."""
-    return b.op("Reshape", [b.op("Transpose", [x], perm=[0, 2, 1, 3]), ints(b, [0, 0, -1])])
 
 
 @body(MICROSOFT, "RotaryEmbedding")
@@ -112,9 +102,10 @@ def _attended(
     mask: int,
     added: str,
     lengths: tuple[int, int],
+    size: int,
     past: list[str],
     kept: int = 0,
-    heads_of: str = "",
+    in_heads: str = "",
     kind: int = 0,
 ) -> tuple[str, list[str]]:
     """Attention of queries, keys and values in rows; of keys and values in heads, too.
@@ -122,31 +113,31 @@ def _attended(
     Args:
         mask: the input that is a mask of keys.
         lengths: how many queries there are, and keys beside the `kept` ones in `past`.
-        heads_of: which of "kv" are in heads already.
+        size: of a query with all its heads.
+        in_heads: which of "kv" are in heads already.
         kind: the input whose element type the floats have.
 
     Returns:
-        the result in rows, and all keys and values in heads, as far as they are needed.
+        the result in rows, and all keys and values in heads.
     """
     n = b.node
     heads, (queries, new) = n.integer("num_heads"), lengths
-    keys, causal = kept + new, n.integer("unidirectional")
+    keys = kept + new
     bias = total_of(b, _mask_of(b, mask, queries, keys, kind), added)
-    how: dict[str, Any] = {"scale": n.number("scale")} if n.number("scale") else {}
-    if not past and not heads_of and not any(map(n.wants, range(1, len(n.outputs)))):
-        how |= {"q_num_heads": heads, "kv_num_heads": heads, "is_causal": causal}
-        return b.op("Attention", [*parts, bias], **how), []
     q, k, v = (
-        x if name in heads_of else _as_heads(b, x, heads, length)
-        for name, x, length in zip("qkv", parts, (queries, new, new), strict=True)
+        x if name in in_heads else as_heads(b, x, heads)
+        for name, x in zip("qkv", parts, strict=True)
     )
     if past:
         k, v = (b.op("Concat", [old, x], axis=2) for old, x in zip(past, (k, v), strict=True))
-    if causal:
+    if n.integer("unidirectional"):
         seen = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
         far = typed(b, -np.inf, kind)
         bias = b.op("Where", [array(b, seen), bias or typed(b, 0.0, kind), far])
-    return _as_rows(b, b.op("Attention", [q, k, v, bias], **how)), [k, v]
+    dtype = n.input(kind).dtype
+    sizes = Heads(n.input(0).shape[0], heads, heads, queries, keys, size // heads, dtype)
+    y = attended(b, (q, k, v), sizes, bias, scale=n.number("scale"))
+    return as_rows(b, y), [k, v]
 
 
 def _check_heads(n: OnnxNode, sizes: list[int]) -> None:
@@ -178,7 +169,9 @@ def _one_product(
             b.op("Gather", [both, b.op("Constant", [], value_int=i)], axis=0) for i in (0, 1)
         ]
     parts = _split(b, y, sizes, "of")
-    y, found = _attended(b, parts, mask, added, (length, length), earlier, kept, kind=kind)
+    y, found = _attended(
+        b, parts, mask, added, (length, length), sizes[0], earlier, kept, kind=kind
+    )
     outputs = [y]
     if n.wants(1):
         outputs.append(
@@ -240,7 +233,7 @@ def _multi_head_attention(n: OnnxNode) -> onnx.FunctionProto:
     past, kept = [], 0
     if n.has(6) and n.has(7):
         past, kept = [b.given(6), b.given(7)], n.input(6).shape[2]
-    y, found = _attended(b, parts, 4, b.given(5), (queries, new), past, kept, in_heads)
+    y, found = _attended(b, parts, 4, b.given(5), (queries, new), sizes[0], past, kept, in_heads)
     outputs = [y, *found]
     return b.proto(*outputs[: len(n.outputs)], opset=OPSET)
 
@@ -286,8 +279,7 @@ def _group_query_attention(n: OnnxNode) -> onnx.FunctionProto:
     else:
         rows = _split(b, b.given(0), [heads * size, groups * size, groups * size], "of")
     q, k, v = (
-        _as_heads(b, x, count, length)
-        for x, count in zip(rows, (heads, groups, groups), strict=True)
+        as_heads(b, x, count) for x, count in zip(rows, (heads, groups, groups), strict=True)
     )
     if n.has(14) and n.has(15):
         how: dict[str, Any] = {"axis": -1, "epsilon": n.number("qk_norm_epsilon", 1e-6)}
@@ -303,11 +295,14 @@ def _group_query_attention(n: OnnxNode) -> onnx.FunctionProto:
         at = b.op("Reshape", [first, ints(b, [batch])])
         k, v = (_kept(b, index, x, at, room, size) for index, x in ((3, k), (4, v)))
     outputs = [k, v]
-    bias = _seen(b, places if n.integer("causal", 1) else ends, room)
+    bias, shape = _seen(b, places if n.integer("causal", 1) else ends, room)
+    sizes = Heads(batch, heads, groups, length, room, size, n.input(0).dtype)
     if n.has(11) or n.integer("smooth_softmax") == 1:
-        k, v, bias = _with_sink(b, k, v, bias, (batch, heads, groups, length, size))
-    more = {name: n.number(name) for name in ("scale", "softcap") if n.number(name)}
-    y = _as_rows(b, b.op("Attention", [q, k, v, bias], "", **more))
+        k, v, bias = _with_sink(b, k, v, bias, sizes)
+        sizes.keys += 1
+        shape = (batch, heads, length, sizes.keys)
+    scale, softcap = n.number("scale"), n.number("softcap")
+    y = as_rows(b, attended(b, (q, k, v), sizes, bias, shape, scale, softcap))
     return b.proto(*[y, *outputs][: len(n.outputs)], opset=OPSET + 1)
 
 
@@ -321,9 +316,11 @@ def _turned(b: Body, q: str, k: str, places: str, size: int) -> list[str]:
     return [b.op("RotaryEmbedding", [x, *caches], "", **how) for x in (q, k)]
 
 
-def _seen(b: Body, last: str, room: int) -> str:
-    """Which of the keys each query sees: those up to `last`, as a mask or with a bias."""
+def _seen(b: Body, last: str, room: int) -> tuple[str, tuple[int, ...]]:
+    """What is added to the scores of each query, so that it sees the keys up to `last`; its
+    shape."""
     n = b.node
+    batch, length = n.input(0).shape[:2]
     keys = array(b, np.arange(room, dtype=np.int64).reshape(1, 1, 1, room))
     own = b.op("Unsqueeze", [last, ints(b, [1, 3])])
     seen = b.op("LessOrEqual", [keys, own])
@@ -332,29 +329,25 @@ def _seen(b: Body, last: str, room: int) -> str:
         near = b.op("Greater", [keys, b.op("Sub", [own, ints(b, [window])])])
         seen = b.op("And", [seen, near])
     if not n.has(10):
-        return seen
+        bias = b.op("Where", [seen, typed(b, 0.0), typed(b, -np.inf)])
+        return bias, (batch, 1, length if n.integer("causal", 1) else 1, room)
     bias, behind = b.given(10), room - n.input(10).shape[-1]
     if behind < 0:
         raise ValueError(f"attention_bias for {room - behind} keys, of {room}")
     if behind:
         bias = b.op("Pad", [bias, ints(b, [*[0] * 7, behind])])
-    return b.op("Where", [seen, bias, typed(b, -np.inf)])
+    bias = b.op("Where", [seen, bias, typed(b, -np.inf)])
+    return bias, (batch, n.input(10).shape[1], length, room)
 
 
-def _with_sink(
-    b: Body, k: str, v: str, bias: str, sizes: tuple[int, int, int, int, int]
-) -> tuple[str, str, str]:
+def _with_sink(b: Body, k: str, v: str, bias: str, sizes: Heads) -> tuple[str, str, str]:
     """A further key that scores what the sink of each head says, and whose value is 0."""
-    n = b.node
-    batch, heads, groups, length, size = sizes
-    nothing = array(b, np.zeros((batch, groups, 1, size), n.input(0).dtype))
+    n, (batch, heads) = b.node, (sizes.batch, sizes.heads)
+    nothing = array(b, np.zeros((batch, sizes.groups, 1, sizes.size), sizes.kind))
     k, v = (b.op("Concat", [x, nothing], axis=2) for x in (k, v))
-    if not n.has(10):
-        bias = b.op("Where", [bias, typed(b, 0.0), typed(b, -np.inf)])
     sink = b.op("Reshape", [b.given(11), ints(b, [1, heads, 1, 1])]) if n.has(11) else typed(b, 0.0)
-    shape = [batch, heads, length]
-    sink = b.op("Expand", [sink, ints(b, [*shape, 1])])
-    bias = b.op("Expand", [bias, ints(b, [*shape, 1])])
+    whole = ints(b, [batch, heads, sizes.queries, 1])
+    sink, bias = b.op("Expand", [sink, whole]), b.op("Expand", [bias, whole])
     return k, v, b.op("Concat", [bias, sink], axis=3)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from .functions import Key, arguments, called, function_body, instantiate, neede
 from .infer import empty, infer, misfit
 from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
 from .patterns import OWN_DOMAIN, Scalar
-from .qlinear import BODIES, LINEAR, MICROSOFT, OTHERWISE
+from .qlinear import BODIES, LINEAR, MICROSOFT, OTHERWISE, AsDefined
 from .reader import array_of, dense_of, opset_of
 from .scope import Lost, Scope
 from .types import TypeOf
@@ -279,7 +280,11 @@ class GraphLowering(Scope):
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
         if body is not None:
-            return self._inline(node, body(node), opsets)
+            written_out = None
+            with suppress(AsDefined):
+                written_out = body(node)
+            if written_out is not None:
+                return self._inline(node, written_out, opsets)
         assert spec is not None
         own = node.domain == OWN_DOMAIN or node.op in LINEAR
         if not own and node.domain != "":

@@ -33,6 +33,10 @@ BODIES: dict[tuple[str, str], BodyFn] = {}
 OTHERWISE: dict[str, BodyFn] = {}
 
 
+class AsDefined(Exception):
+    """A body has nothing for this node: it goes the way of nodes without one."""
+
+
 class Body:
     """A function under construction. Inputs are called i0, i1, ..."""
 

@@ -1,0 +1,145 @@
+"""Attention without what ONNX's own function does for options that a node does not use.
+
+That function adds zeros where there is no mask, scales both sides of a product, copies the heads of
+keys for each head of queries, and asks of every row whether all of it is masked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .expanded import OPSET, array, ints, reshaped
+from .nodes import OnnxNode
+from .qlinear import AsDefined, Body, body
+
+
+@dataclass
+class Heads:
+    """How many there are of what.
+
+    Attributes:
+        groups: heads of keys and values, each for as many of queries.
+        size: of a head of queries.
+        kind: the type of the elements.
+    """
+
+    batch: int
+    heads: int
+    groups: int
+    queries: int
+    keys: int
+    size: int
+    kind: np.dtype
+
+
+def as_heads(b: Body, x: str, count: int) -> str:
+    """[batch, length, count * size] as [batch, count, length, size]."""
+    x = b.op("Reshape", [x, ints(b, [0, 0, count, -1])])
+    return b.op("Transpose", [x], perm=[0, 2, 1, 3])
+
+
+def as_rows(b: Body, x: str) -> str:
+    """[batch, heads, length, size] as [batch, length, heads * size]."""
+    return b.op("Reshape", [b.op("Transpose", [x], perm=[0, 2, 1, 3]), ints(b, [0, 0, -1])])
+
+
+def attended(
+    b: Body,
+    parts: tuple[str, str, str],
+    sizes: Heads,
+    bias: str = "",
+    bias_shape: tuple[int, ...] = (),
+    scale: float = 0.0,
+    softcap: float = 0.0,
+) -> str:
+    """Queries, keys and values in heads, [batch, heads, length, size], as values for each query.
+
+    Args:
+        bias: what is added to the scores, or "": of rank 4 with one head or as many as of queries.
+        scale: 1 / sqrt(size) unless given.
+    """
+    q, k, v = parts
+    share = sizes.heads // sizes.groups
+    kind = helper.np_dtype_to_tensor_dtype(sizes.kind)
+
+    def number(value: float) -> str:
+        return b.op("Constant", [], value=helper.make_tensor("", kind, (), [value]))
+
+    if share > 1:  # the heads that share keys, one below the other
+        q = reshaped(b, q, [sizes.batch, sizes.groups, share * sizes.queries, sizes.size])
+    s = b.op("MatMul", [q, b.op("Transpose", [k], perm=[0, 1, 3, 2])])
+    s = b.op("Mul", [s, number(scale or sizes.size**-0.5)])
+    if softcap:
+        s = b.op("Mul", [b.op("Tanh", [b.op("Div", [s, number(softcap)])]), number(softcap)])
+    if bias:
+        apart = share > 1 and (bias_shape[1] > 1 or bias_shape[2] > 1)
+        if apart:
+            s = reshaped(b, s, [sizes.batch, sizes.groups, share, sizes.queries, sizes.keys])
+            split = [sizes.groups, share] if bias_shape[1] > 1 else [1, 1]
+            bias = reshaped(b, bias, [bias_shape[0], *split, *bias_shape[2:]])
+        s = b.op("Add", [s, bias])
+        if apart:
+            s = reshaped(b, s, [sizes.batch, sizes.groups, share * sizes.queries, sizes.keys])
+    y = b.op("MatMul", [b.op("Softmax", [s], axis=-1), v])
+    if share > 1:
+        y = reshaped(b, y, [sizes.batch, sizes.heads, sizes.queries, -1])
+    return y
+
+
+#: Attributes that the common forms have.
+_TAKEN = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap"}
+
+
+@body("", "Attention", to="MatMul, Softmax")
+def _attention(n: OnnxNode) -> onnx.FunctionProto:
+    """The common forms; whatever may mask all of a row goes by ONNX's function."""
+    b = Body(n)
+    known = n.input(3).data if n.has(3) else None
+    if n.has(6) or n.wants(3) or (n.has(3) and known is None) or set(n.written.names) - _TAKEN:
+        raise AsDefined
+    x, keys, values = (n.input(i) for i in range(3))
+    if not x.rank == keys.rank == values.rank or x.rank not in (3, 4) or n.has(4) != n.has(5):
+        raise AsDefined
+    if x.rank == 3:
+        heads, groups = n.integer("q_num_heads"), n.integer("kv_num_heads")
+    else:
+        heads, groups = x.shape[1], keys.shape[1]
+    if min(heads, groups) < 1 or heads % groups or x.dtype.itemsize < 4:
+        raise AsDefined
+    kept = n.input(4).shape[2] if n.has(4) else 0
+    queries, new = x.shape[-2], keys.shape[-2]
+    size = x.shape[-1] if x.rank == 4 else x.shape[-1] // heads
+    sizes = Heads(x.shape[0], heads, groups, queries, kept + new, size, x.dtype)
+    bias = _bias(known, n.integer("is_causal"), sizes, kept)
+    q, k, v = (
+        b.given(i) if x.rank == 4 else as_heads(b, b.given(i), count)
+        for i, count in enumerate((heads, groups, groups))
+    )
+    if kept:
+        k, v = b.op("Concat", [b.given(4), k], axis=2), b.op("Concat", [b.given(5), v], axis=2)
+    given = ("", ()) if bias is None else (array(b, bias.astype(x.dtype)), bias.shape)
+    y = attended(b, (q, k, v), sizes, *given, n.number("scale"), n.number("softcap"))
+    y = y if x.rank == 4 else as_rows(b, y)
+    return b.proto(*[y, k, v][: len(n.outputs)], opset=OPSET)
+
+
+def _bias(mask: np.ndarray | None, causal: int, sizes: Heads, kept: int) -> np.ndarray | None:
+    """What a known mask and the order of keys add to scores, of rank 4."""
+    if mask is None and not causal:
+        return None
+    bias = np.zeros((1, 1, 1, 1))
+    if mask is not None:
+        if mask.ndim > 4 or mask.ndim < 2 or mask.shape[-1] != sizes.keys:
+            raise AsDefined
+        real = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else mask.astype(np.float64)
+        bias = real.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    if causal:
+        last = np.arange(sizes.queries)[:, None] + kept
+        bias = np.where(np.arange(sizes.keys) <= last, bias, -np.inf)
+    if bias.shape[1] not in (1, sizes.heads) or np.isneginf(bias).all(-1).any():
+        raise AsDefined
+    return bias
