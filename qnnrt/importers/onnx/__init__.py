@@ -27,6 +27,7 @@ from ..graph import Edge, finish
 from ..guard import importing, shortened
 from . import (  # noqa: F401  (the modules fill the table of operators)
     attended,
+    bits,
     blocks,
     expanded,
     expanded_sampling,

@@ -1,0 +1,128 @@
+"""Operators on the bits of integers, by arithmetic: QNN has none."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .checks import ELEMENT_TYPES
+from .expanded import OPSET, array, ints
+from .nodes import OnnxNode, Unsupported
+from .qlinear import AsDefined, Body, body
+from .values import one_of, uniform
+
+
+def _unsigned(kind: np.dtype) -> np.dtype:
+    return np.dtype(f"uint{8 * kind.itemsize}")
+
+
+def _number(kind: np.dtype) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(kind))
+
+
+def _powers(kind: np.dtype) -> np.ndarray:
+    """What each bit of an unsigned integer stands for, the lowest first."""
+    return np.left_shift(np.ones(1, kind), np.arange(8 * kind.itemsize, dtype=kind)).astype(kind)
+
+
+def _check_open(n: OnnxNode) -> None:
+    """Nodes of constants are computed as such."""
+    if all(v is None or v.is_const for v in n.inputs):
+        raise AsDefined
+
+
+@body("", "BitShift", to="Gather, ElementWiseMultiply or ElementWiseDivide")
+def _shift(n: OnnxNode) -> onnx.FunctionProto:
+    """Nothing is left of a number that is shifted by as many bits as it has, or more, but its
+    sign."""
+    _check_open(n)
+    b, kind = Body(n), n.input(0).dtype
+    plain, direction = _unsigned(kind), n.text("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError(f"direction is {direction!r}; it has to be LEFT or RIGHT")
+    powers, places = _powers(plain), b.op("Cast", [b.given(1)], to=onnx.TensorProto.INT64)
+    held = n.input(1).data
+    inside = ""
+    if held is None or (held.astype(np.uint64) >= len(powers)).any():
+        least, most = array(b, np.zeros((), np.int64)), array(b, np.array(len(powers)))
+        near = [b.op("GreaterOrEqual", [places, least]), b.op("Less", [places, most])]
+        inside = b.op("And", near)
+        places = b.op("Where", [inside, places, least])
+    factor = b.op("Gather", [array(b, powers), places])
+    zero = array(b, np.zeros((), plain))
+
+    def shifted(x: str) -> str:
+        y = b.op("Mul" if direction == "LEFT" else "Div", [x, factor])
+        return b.op("Where", [inside, y, zero]) if inside else y
+
+    if plain == kind:
+        return b.proto(shifted(b.given(0)), opset=OPSET)
+    if direction == "LEFT":
+        y = shifted(b.op("Cast", [b.given(0)], to=_number(plain)))
+        return b.proto(b.op("Cast", [y], to=_number(kind)), opset=OPSET)
+    # The sign comes in from above: what is not set in a negative number is shifted.
+    below = b.op("Less", [b.given(0), array(b, np.zeros((), kind))])
+    ones = array(b, np.array(-1, kind))
+    x = b.op("Where", [below, b.op("Sub", [ones, b.given(0)]), b.given(0)])
+    y = shifted(b.op("Cast", [x], to=_number(plain)))
+    y = b.op("Cast", [y], to=_number(kind))
+    return b.proto(b.op("Where", [below, b.op("Sub", [ones, y]), y]), opset=OPSET)
+
+
+@body("", "BitCast", to="Cast")
+def _cast(n: OnnxNode) -> onnx.FunctionProto:
+    """Between integers of one size: the same bits, as a Cast gives them, too."""
+    _check_open(n)
+    b, kind = Body(n), n.input(0).dtype
+    wanted = ELEMENT_TYPES.get(n.integer("to"))
+    if wanted is None or kind.kind not in "iub" or wanted.kind not in "iu":
+        raise Unsupported(f"the bits of {kind.name} as {'none' if wanted is None else wanted.name}")
+    if kind.itemsize != wanted.itemsize:
+        raise ValueError(f"{kind.name} and {wanted.name} have different numbers of bits")
+    return b.proto(b.op("Cast", [b.given(0)], to=n.integer("to")), opset=OPSET)
+
+
+def _mask(n: OnnxNode) -> int | None:
+    """How many of the lowest bits a BitwiseAnd keeps, where it keeps just these."""
+    for index in (0, 1):
+        held = n.input(index).data
+        if held is not None and held.size and (uniform(held) or held.size == 1):
+            value = int(one_of(held)) % (1 << (8 * held.dtype.itemsize))
+            if value & (value + 1) == 0 and not n.input(1 - index).is_const:
+                return value.bit_length()
+    return None
+
+
+@body("", "BitwiseAnd", "BitwiseOr", "BitwiseXor", to="elementwise and ReduceSum, bit by bit")
+def _bitwise(n: OnnxNode) -> onnx.FunctionProto:
+    _check_open(n)
+    b, kind = Body(n), n.input(0).dtype
+    plain = max(_unsigned(kind), np.dtype(np.uint32), key=lambda k: k.itemsize)
+    powers = _powers(_unsigned(kind)).astype(plain)
+    sides = [b.given(i) for i in (0, 1)]
+    for step in dict.fromkeys((_unsigned(kind), plain)):
+        if step != kind:
+            sides = [b.op("Cast", [x], to=_number(step)) for x in sides]
+    kept = _mask(n) if n.op == "BitwiseAnd" else None
+    if kept is not None and 0 < kept < len(powers):
+        known = 0 if n.input(0).is_const else 1
+        # The other side's shape counts, too.
+        x = b.op("Add", [sides[1 - known], b.op("Sub", [sides[known], sides[known]])])
+        y = b.op("Mod", [x, array(b, powers[kept])])
+    else:
+        y = _both(b, sides, powers)
+        if n.op != "BitwiseAnd":
+            total = b.op("Add", sides)
+            y = b.op("Sub", [total, y if n.op == "BitwiseOr" else b.op("Add", [y, y])])
+    return b.proto(y if plain == kind else b.op("Cast", [y], to=_number(kind)), opset=OPSET)
+
+
+def _both(b: Body, sides: list[str], powers: np.ndarray) -> str:
+    """The bits that are set on both sides."""
+    table, planes = array(b, powers), []
+    for x in sides:
+        shifted = b.op("Div", [b.op("Unsqueeze", [x, ints(b, [-1])]), table])
+        planes.append(b.op("Mod", [shifted, array(b, np.array([2], powers.dtype))]))
+    found = b.op("Mul", [b.op("Mul", planes), table])
+    return b.op("ReduceSum", [found, ints(b, [-1])], keepdims=0)
