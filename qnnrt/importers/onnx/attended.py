@@ -13,8 +13,11 @@ import onnx
 from onnx import helper
 
 from .expanded import OPSET, array, ints, reshaped
-from .nodes import OnnxNode
+from .nodes import OnnxNode, Unsupported
 from .qlinear import AsDefined, Body, body
+
+#: No mask that is made has more elements.
+LARGEST_MASK = 2**26
 
 
 @dataclass
@@ -45,6 +48,13 @@ def as_heads(b: Body, x: str, count: int) -> str:
 def as_rows(b: Body, x: str) -> str:
     """[batch, heads, length, size] as [batch, length, heads * size]."""
     return b.op("Reshape", [b.op("Transpose", [x], perm=[0, 2, 1, 3]), ints(b, [0, 0, -1])])
+
+
+def in_order(queries: int, keys: int, before: int) -> np.ndarray:
+    """Which keys each query sees: its own, behind `before` others, and those before it."""
+    if queries * keys > LARGEST_MASK:
+        raise Unsupported(f"a mask of {queries} x {keys}: it would be too large")
+    return np.arange(keys) <= np.arange(queries)[:, None] + before
 
 
 def attended(
@@ -138,8 +148,9 @@ def _bias(mask: np.ndarray | None, causal: int, sizes: Heads, kept: int) -> np.n
         real = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else mask.astype(np.float64)
         bias = real.reshape((1,) * (4 - mask.ndim) + mask.shape)
     if causal:
-        last = np.arange(sizes.queries)[:, None] + kept
-        bias = np.where(np.arange(sizes.keys) <= last, bias, -np.inf)
+        if sizes.queries * sizes.keys > LARGEST_MASK:
+            raise AsDefined
+        bias = np.where(in_order(sizes.queries, sizes.keys, kept), bias, -np.inf)
     if bias.shape[1] not in (1, sizes.heads) or np.isneginf(bias).all(-1).any():
         raise AsDefined
     return bias

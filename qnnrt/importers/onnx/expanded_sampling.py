@@ -13,7 +13,7 @@ from .qlinear import Body, body, otherwise
 from .windows import list_attr
 
 #: No grid of constants has more numbers.
-_LARGEST_GRID = 2**26
+_LARGEST_GRID = 2**25
 
 
 @body("", "DeformConv", to="GridSample, Conv3d")

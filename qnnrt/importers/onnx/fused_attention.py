@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .attended import Heads, as_heads, as_rows, attended
+from .attended import Heads, as_heads, as_rows, attended, in_order
 from .expanded import OPSET, array, ints
 from .fused import only_first, total_of, typed
 from .nodes import OnnxNode, Unsupported
@@ -131,7 +131,7 @@ def _attended(
     if past:
         k, v = (b.op("Concat", [old, x], axis=2) for old, x in zip(past, (k, v), strict=True))
     if n.integer("unidirectional"):
-        seen = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+        seen = in_order(queries, keys, keys - queries)
         far = typed(b, -np.inf, kind)
         bias = b.op("Where", [array(b, seen), bias or typed(b, 0.0, kind), far])
     dtype = n.input(kind).dtype
