@@ -40,6 +40,7 @@ BELOW = {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
         "support",
     },
+    "ray": {"_native", "errors", "memory", "model", "session"},
     "tflite": {
         *("_native", "errors", "gpu", "importers", "memory", "model", "qnn", "session", "support"),
     },

@@ -1,0 +1,120 @@
+"""A session in each actor of Ray Data's pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..model import Model
+from ..session import Session
+from .rows import BatchSession
+
+__all__ = ["SessionActor"]
+
+
+class SessionActor:
+    """Infers a dataset's batches: ``dataset.map_batches(SessionActor, fn_constructor_args=(path,),
+    batch_size=32, concurrency=4)``.
+
+    Rows of numpy or arrow batches are written into the session's bound inputs, and nowhere else
+    before; results come out as new columns. A batch may have any number of rows: the model runs as
+    many at a time as its first dimension has, so a multiple of that is the best ``batch_size``.
+    With a context binary all actors of a node map the same weights.
+
+    Args:
+        model: the path of a model file on each node, or a ``Model``.
+        backend, options: as for ``qnnrt.Session``.
+        inputs: input -> the column that has its rows; its own name unless given.
+        outputs: output -> the column that its rows become; its own name unless given.
+        keep: whether the batch's other columns stay.
+
+    Raises:
+        ModelError: the model is not valid, or its tensors do not have the same number of rows.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | PathLike[str],
+        backend: str = "cpu",
+        *,
+        inputs: Mapping[str, str] | None = None,
+        outputs: Mapping[str, str] | None = None,
+        keep: bool = True,
+        **options: Any,
+    ) -> None:
+        self._batches = BatchSession(Session(model, backend, **options))
+        session = self._batches.session
+        self._inputs = _columns("input", session.inputs, inputs)
+        self._outputs = _columns("output", session.outputs, outputs)
+        self._keep = keep
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with the results.
+
+        Args:
+            batch: column -> array, or a pyarrow table.
+
+        Raises:
+            KeyError: a column is missing.
+            ValueError: a column's rows have another shape or type than the input.
+        """
+        arrow = not isinstance(batch, Mapping)
+        present = batch.column_names if arrow else list(batch)
+        for column in self._inputs.values():
+            if column not in present:
+                raise KeyError(f"no column {column!r} in the batch; there are {present}")
+        taken = {
+            name: _chunks(batch[column]) if arrow else [np.asarray(batch[column])]
+            for name, column in self._inputs.items()
+        }
+        found = self._batches.run(taken)
+        results = {self._outputs[name]: array for name, array in found.items()}
+        used = {*self._inputs.values(), *results}
+        kept = [name for name in present if name not in used] if self._keep else []
+        if arrow:
+            return _with_columns(batch.select(kept), results)
+        return {**{name: batch[name] for name in kept}, **results}
+
+
+def _columns(kind: str, tensors: Any, given: Mapping[str, str] | None) -> dict[str, str]:
+    given = given or {}
+    if unknown := [name for name in given if name not in tensors]:
+        raise ValueError(f"no {kind} {unknown[0]!r}; there are {', '.join(map(repr, tensors))}")
+    return {name: given.get(name, name) for name in tensors}
+
+
+def _chunks(column: Any) -> list[np.ndarray]:
+    """Arrays on the memory of a column of an arrow table: numbers, lists of one length, tensors."""
+    import pyarrow as arrow
+
+    found = []
+    for chunk in column.chunks:
+        kind = chunk.type
+        if hasattr(chunk, "to_numpy_ndarray"):
+            array = chunk.to_numpy_ndarray()
+        elif isinstance(kind, arrow.ExtensionType):
+            array = chunk.to_numpy(zero_copy_only=False)  # Ray's own tensors
+        elif arrow.types.is_fixed_size_list(kind):
+            array = chunk.flatten().to_numpy().reshape(len(chunk), kind.list_size)
+        else:
+            array = chunk.to_numpy(zero_copy_only=False)
+        found.append(array)
+    return found
+
+
+def _with_columns(table: Any, results: Mapping[str, np.ndarray]) -> Any:
+    import pyarrow as arrow
+
+    for name, array in results.items():
+        if array.ndim == 1:
+            column = arrow.array(array)
+        else:
+            column = arrow.FixedShapeTensorArray.from_numpy_ndarray(array)
+        if table.num_columns:
+            table = table.append_column(name, column)
+        else:
+            table = arrow.table({name: column})
+    return table

@@ -1,0 +1,104 @@
+"""Datasets of Ray through sessions: numpy and arrow batches of any size, the weights once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt.model import Model, Node, Tensor
+from support.toy import add_model, relu_model
+
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+import pyarrow  # noqa: E402
+
+import qnnrt.ray as qr  # noqa: E402
+
+# Ray tells itself of what is deprecated.
+pytestmark = [pytest.mark.foreign, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+
+@pytest.fixture
+def binary(tmp_path: Path) -> Path:
+    path = tmp_path / "relu.bin"
+    with qnnrt.Session(relu_model((4, 3, 5)), "htp") as session:
+        session.save_binary(path)
+    return path
+
+
+@pytest.mark.parametrize("form", ["numpy", "pyarrow"])
+def test_a_dataset_goes_through_actors(cluster: None, binary: Path, form: str) -> None:
+    rows = np.random.default_rng(3).standard_normal((23, 3, 5), np.float32)
+    dataset = ray.data.from_numpy(rows).rename_columns({"data": "image"}).repartition(3)
+    done = dataset.map_batches(
+        qr.SessionActor,
+        fn_constructor_args=(str(binary), "htp"),
+        fn_constructor_kwargs={"inputs": {"x": "image"}, "outputs": {"y": "positive"}},
+        batch_format=form,
+        batch_size=7,
+        concurrency=2,
+        num_cpus=0.5,
+    )
+    found = np.stack([row["positive"] for row in done.take_all()])
+    order = np.argsort(found[:, 0, 0] * 0 + found.sum((1, 2)))
+    expected = np.maximum(rows, 0)
+    np.testing.assert_array_equal(found[order], expected[np.argsort(expected.sum((1, 2)))])
+
+
+def actor(**options: object) -> qr.SessionActor:
+    return qr.SessionActor(add_model((4, 8)), **options)
+
+
+@pytest.mark.parametrize("count", [1, 4, 6, 8])
+def test_any_number_of_rows_is_run(count: int) -> None:
+    a, b = np.random.default_rng(count).standard_normal((2, count, 8), np.float32)
+    done = actor()({"a": a, "b": b, "name": np.arange(count)})
+    assert list(done) == ["name", "w", "z"]
+    np.testing.assert_array_equal(done["w"], a + b)
+    np.testing.assert_array_equal(done["z"], np.maximum(a + b, 0))
+    assert list(actor(keep=False)({"a": a, "b": b, "name": a})) == ["w", "z"]
+
+
+def test_arrow_columns_in_chunks_of_any_kind_are_run() -> None:
+    a, b = np.random.default_rng(1).standard_normal((2, 7, 8), np.float32)
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(a[:3].ravel()), 8)
+    more = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(a[2:].ravel()), 8)[1:]
+    tensors = pyarrow.FixedShapeTensorArray.from_numpy_ndarray(b)
+    table = pyarrow.table({"a": pyarrow.chunked_array([lists, more]), "b": tensors})
+    done = actor(outputs={"z": "result"})(table)
+    assert done.column_names == ["w", "result"]
+    result = done["result"].combine_chunks().to_numpy_ndarray()
+    np.testing.assert_array_equal(result, np.maximum(a + b, 0))
+
+
+def test_rows_are_copied_once_in_and_once_out() -> None:
+    one = actor()
+    a = np.ones((6, 8), np.float32)
+    one({"a": a, "b": a})
+    assert one._batches.copied_bytes == 4 * a.nbytes
+    assert one._batches.session.stats.copied_bytes == 0
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    a = np.ones((6, 8), np.float32)
+    with pytest.raises(KeyError, match="no column 'b'"):
+        actor()({"a": a})
+    with pytest.raises(ValueError, match=r"needs rows of float32\[8\], not float64\[8\]"):
+        actor()({"a": a, "b": a.astype(np.float64)})
+    with pytest.raises(ValueError, match="as many rows"):
+        actor()({"a": a, "b": a[:2]})
+    with pytest.raises(ValueError, match="no input 'q'"):
+        actor(inputs={"q": "a"})
+    names = {"x": (2, 8), "y": (16,)}
+    flat = Model(
+        "flat",
+        {n: Tensor(n, shape, np.dtype(np.float32)) for n, shape in names.items()},
+        [Node("flat", "Reshape", ["x"], ["y"])],
+        ["x"],
+        ["y"],
+    )
+    with pytest.raises(qnnrt.ModelError, match="same number of rows"):
+        qr.SessionActor(flat)
