@@ -27,6 +27,7 @@ cdef class Buffer:
     cdef object _lease  # of messages about it
     cdef object _peer  # the connection that it came over
     cdef bytes _key  # in _received
+    cdef tuple _memory  # in _mapped
     cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
@@ -49,15 +50,8 @@ cdef class Buffer:
                 _several[self._handle] = others
             else:
                 del _several[self._handle]
-        if self._key is None:
-            return
-        known = _received.get(self._key)
-        if known is None or (known is not self._reference and known() is not None):
-            return
-        if others:
-            _received[self._key] = others[0]
-        else:
-            del _received[self._key]
+        _pass_on(_received, self._key, self._reference, others)
+        _pass_on(_mapped, self._memory, self._reference, others)
 
     @staticmethod
     def from_fd(int fd, nbytes=None, offset=0) -> Buffer:

@@ -8,6 +8,20 @@ cdef dict _buffers = {}
 cdef dict _several = {}
 
 
+cdef int _pass_on(dict known_by, key, reference, others) except -1:
+    """A Buffer goes: what it is known by in there is another one's on its mapping, or nobody's."""
+    if key is None:
+        return 0
+    known = known_by.get(key)
+    if known is None or (known is not reference and known() is not None):
+        return 0
+    if others:
+        known_by[key] = others[0]
+    else:
+        del known_by[key]
+    return 0
+
+
 cdef object _memory_error(uint64_t code, str call, str detail=""):
     return errors.make_error(<uint32_t>(code & 0xFFFF), "mem", call, detail,
                              _text(qnnrt_last_error()))

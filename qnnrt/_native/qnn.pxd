@@ -1128,7 +1128,7 @@ cdef extern from "ipc/ipc_api.h" nogil:
         uint32_t version
         uint8_t sender[16]
         uint8_t token[16]
-        uint64_t lease, message, device, fd_size, fd_offset, nbytes
+        uint64_t lease, message, device, inode, fd_size, fd_offset, nbytes
         uint32_t flags, kind, table
 
     uint64_t qnnrt_lease_create(

@@ -2,6 +2,8 @@
 
 # Ticket's sender, token and lease -> weak reference to the Buffer that this process has on it.
 cdef dict _received = {}
+# Identity of received memory -> weak reference to the Buffer that this process has on it.
+cdef dict _mapped = {}
 cdef dict _peers = {}  # sender -> weak reference to its Peer
 cdef uint32_t _share_generation = 0
 
@@ -25,6 +27,7 @@ cdef int _own_process() except -1:
     global _share_generation
     if _share_generation != Generation():
         _received.clear()
+        _mapped.clear()
         _peers.clear()
         _share_generation = Generation()
     return 0
@@ -33,6 +36,10 @@ cdef int _own_process() except -1:
 cdef bytes _key_of(const qnnrt_ticket_t* ticket):
     return ((<char*>ticket.sender)[:16] + (<char*>ticket.token)[:16] +
             (<char*>&ticket.lease)[:sizeof(ticket.lease)])
+
+
+cdef tuple _memory_of(const qnnrt_ticket_t* ticket):
+    return ticket.device, ticket.inode, ticket.fd_offset, ticket.nbytes
 
 
 cdef class Peer:
@@ -210,7 +217,14 @@ def receive(data) -> Buffer:
                 break
         if code:
             raise _handoff_error(code, "receive")
+        known = _mapped.get(_memory_of(&ticket))
+        buffer = None if known is None else known()
+        if buffer is not None and buffer._handle:  # it came by another lease before
+            qnnrt_buffer_release(handle)
+            return _second(buffer)
         buffer = _adopt(handle)
+        buffer._memory = _memory_of(&ticket)
+        _mapped[buffer._memory] = buffer._reference
         buffer._peer = peer
         buffer._key = key
         _received[key] = buffer._reference
@@ -255,6 +269,7 @@ cdef Buffer _second(Buffer buffer):
     other._lease = buffer._lease
     other._peer = buffer._peer
     other._key = buffer._key
+    other._memory = buffer._memory
     known = _several.get(other._handle)
     if known is None:
         _several[other._handle] = [buffer._reference, other._reference]

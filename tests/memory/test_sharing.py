@@ -175,6 +175,33 @@ def test_received_twice_it_is_the_same_memory_in_one_mapping() -> None:
         assert _core.memory_counts()["maps"] == maps
 
 
+LEASES = """
+import pickle, sys, qnnrt
+b = qnnrt.alloc(4096)
+leases = [b.lease(), b.lease()]
+print(*(pickle.dumps(lease).hex() for lease in leases), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_received_by_two_leases_it_is_one_mapping_and_one_registration() -> None:
+    with another(LEASES) as sender, qnnrt.Session(relu_model(), "htp") as s:
+        first, second = map(bytes.fromhex, sender.stdout.readline().split())
+        own, maps = s.inputs["x"].buffer, _core.memory_counts()["maps"]
+        one, two = pickle.loads(first), pickle.loads(second)
+        assert one.address == two.address
+        assert _core.memory_counts()["maps"] == maps + 1
+        s.inputs["x"].bind(one)
+        s.inputs["x"].bind(two)
+        s.inputs["x"].bind(own)
+        one.close()
+        three = pickle.loads(first)
+        assert three.address == two.address
+        two.close()
+        three.close()
+        assert _core.memory_counts()["maps"] == maps
+
+
 def test_received_twice_it_is_registered_once() -> None:
     with another(SENDER) as sender, qnnrt.Session(relu_model(), "htp") as s:
         message = bytes.fromhex(said(sender))
