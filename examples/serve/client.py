@@ -1,0 +1,75 @@
+"""A client of server.py: HTTP over its Unix socket, and memory that the model works in."""
+
+import http.client
+import json
+import socket
+from pathlib import Path
+
+import numpy as np
+
+import qnnrt
+
+
+class Http(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost")
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(str(self.path))
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        self.request(method, path, body)
+        answer = self.getresponse()
+        data = answer.read()
+        if answer.status >= 400:
+            raise RuntimeError(f"{method} {path}: {answer.status} {data.decode()}")
+        return data
+
+
+class Client:
+    """The service in one process.
+
+    Attributes:
+        inputs, outputs: name -> array in memory that is shared with the service.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.http = Http(folder / "http")
+        model = json.loads(self.http.ask("GET", "/model"))
+        self.buffer = qnnrt.alloc(model["nbytes"])
+        self.inputs: dict[str, np.ndarray] = {}
+        self.outputs: dict[str, np.ndarray] = {}
+        for name, t in model["tensors"].items():
+            array = self.buffer.array(tuple(t["shape"]), t["dtype"], t["offset"])
+            (self.inputs if t["kind"] == "input" else self.outputs)[name] = array
+        self.memory = socket.socket(socket.AF_UNIX)
+        self.memory.connect(str(folder / "memory"))
+        socket.send_fds(self.memory, [b"m"], [self.buffer.fd])
+        answer = json.loads(self.memory.makefile().readline())
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        self.token = answer["token"]
+
+    def run(self) -> None:
+        """Infer on what is in the inputs; nothing of them is sent."""
+        self.http.ask("POST", f"/run/{self.token}")
+
+    def run_bytes(self) -> None:
+        """The same with the bytes in the request and in the answer."""
+        body = b"".join(array.tobytes() for array in self.inputs.values())
+        answer, at = self.http.ask("POST", "/run", body), 0
+        for array in self.outputs.values():
+            values = np.frombuffer(answer, array.dtype, array.size, at)
+            array[...] = values.reshape(array.shape)
+            at += array.nbytes
+
+    def health(self) -> dict[str, int]:
+        return json.loads(self.http.ask("GET", "/healthz"))
+
+    def close(self) -> None:
+        self.http.close()
+        self.memory.close()

@@ -1,0 +1,94 @@
+"""The example of a service: a load test of its own, and what a client can do wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+pytest.importorskip("starlette", reason="starlette is not installed")
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "serve"
+
+
+def test_the_load_test_ends_and_copies_nothing_in_place() -> None:
+    command = [sys.executable, FOLDER / "load.py", "--requests", "5", "--clients", "3"]
+    # Scripts of one folder import each other, which the tests' environment forbids.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    in_place, as_bytes = done.stdout.splitlines()
+    assert re.match(r"in place: 15 requests.* 0 bytes copied", in_place)
+    nbytes = (3 * 720 * 1280 + 3 * 9 * 16) * 4
+    assert f"as bytes: 15 requests, {nbytes} bytes" == re.sub(
+        r", \d+ a second.*ms, (\d+) bytes.*", r", \1 bytes", as_bytes
+    )
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import load
+
+    load.save_model(tmp_path / "tiles.onnx")
+    folder = tmp_path / "s"
+    command = [sys.executable, FOLDER / "server.py", tmp_path / "tiles.onnx", folder]
+    with subprocess.Popen(list(map(str, command))) as server:
+        while not (folder / "http").exists():
+            assert server.poll() is None
+            time.sleep(0.05)
+        yield folder
+        server.terminate()
+    for name in ("load", "client"):
+        sys.modules.pop(name)
+
+
+def asked(folder: Path, fds: list[int]) -> str:
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(folder / "memory"))
+        socket.send_fds(s, [b"m"], fds)
+        return s.recv(4096).decode()
+
+
+def test_wrong_memory_and_tokens_are_refused_and_the_service_goes_on(service: Path) -> None:
+    import client
+
+    assert os.stat(service).st_mode & 0o077 == 0
+    assert "no fd came" in asked(service, [])
+    small = os.memfd_create("small")
+    os.ftruncate(small, 4096)
+    assert "error" in asked(service, [small])
+    os.close(small)
+    http = client.Http(service / "http")
+    with pytest.raises(RuntimeError, match="404 no such token"):
+        http.ask("POST", "/run/0000")
+    with pytest.raises(RuntimeError, match="400 expected 11059200 bytes"):
+        http.ask("POST", "/run", b"short")
+    http.close()
+    one = client.Client(service)
+    one.inputs["frame"][...] = 2
+    one.run()
+    np.testing.assert_array_equal(one.outputs["tiles"], np.full((1, 3, 9, 16), 2, np.float32))
+    token = one.token
+    one.memory.shutdown(socket.SHUT_RDWR)
+
+    def ask_until_refused() -> None:  # its memory goes with it
+        for _ in range(100):
+            one.http.ask("POST", f"/run/{token}")
+            time.sleep(0.05)
+
+    with pytest.raises(RuntimeError, match="404"):
+        ask_until_refused()
+    one.close()
