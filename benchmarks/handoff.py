@@ -13,6 +13,7 @@ the kernel, as it counts them, and the copies into shared memory.
 
 import multiprocessing
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -383,6 +384,8 @@ def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> N
 def main() -> None:
     bench = Benchmark("handoff", __doc__, rounds=15, sample_ms=2)
     if ray is not None:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else it is left in a file
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         ray.init(include_dashboard=False, log_to_driver=False)
     for count in CONSUMERS[:2] if bench.smoke else CONSUMERS:
         consumers = Consumers(count)
