@@ -34,6 +34,8 @@ WAITING = 6  # tensors that may be under way at once
 BLOCKS = WAITING + 2  # one is being written, one is being read
 
 ray: Any = optional("ray")
+if ray is not None:
+    import qnnrt.ray
 clock = time.perf_counter_ns  # CLOCK_MONOTONIC: the same in every process
 
 
@@ -276,16 +278,19 @@ class ByRay(Way):
             def read(self, array: np.ndarray) -> tuple[int, tuple[float, float]]:
                 return clock(), ends(array)
 
-        actor = ray.remote(num_cpus=0)(Reader)
+        actor = ray.remote(num_cpus=0, enable_tensor_transport=True)(Reader)
         self.actors = [actor.remote() for _ in range(consumers.count)]
         self.array = np.ones(nbytes // 4, np.float32)
+
+    def put(self) -> Any:
+        return ray.put(self.array)
 
     def sample(self, n: int) -> float:
         total = 0
         for i in range(n + 1):
             self.array[0], self.array[-1] = expected = (float(i), -float(i))
             start = clock()
-            reference = ray.put(self.array)
+            reference = self.put()
             answers = ray.get([actor.read.remote(reference) for actor in self.actors])
             assert all(seen == expected for _, seen in answers)
             total += max(arrived for arrived, _ in answers) - start if i else 0
@@ -294,6 +299,17 @@ class ByRay(Way):
     def close(self) -> None:
         for actor in self.actors:
             ray.kill(actor)
+
+
+class ByTransport(ByRay):
+    """Through qnnrt's transport for Ray, filled in place."""
+
+    def __init__(self, consumers: Consumers, nbytes: int) -> None:
+        super().__init__(consumers, nbytes)
+        self.array = qnnrt.alloc_array(nbytes // 4)
+
+    def put(self) -> Any:
+        return ray.put(qnnrt.ray.share(self.array), _tensor_transport=qnnrt.ray.TRANSPORT)
 
 
 # ---- what is measured
@@ -371,8 +387,9 @@ def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> N
     if kind == "latency" and ray is None:
         case.missing("Ray's object store")
     elif kind == "latency":
-        stores.append(ByRay(consumers, nbytes))
+        stores += [ByRay(consumers, nbytes), ByTransport(consumers, nbytes)]
         case.sampled("Ray's object store", stores[0].sample)
+        case.sampled("Ray, qnnrt's transport", stores[1].sample)
     case.measure()
     for one in case.ways:
         if "copied_bytes" in one.facts:
@@ -386,6 +403,7 @@ def main() -> None:
     if ray is not None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else it is left in a file
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        qnnrt.ray.register()
         ray.init(include_dashboard=False, log_to_driver=False)
     for count in CONSUMERS[:2] if bench.smoke else CONSUMERS:
         consumers = Consumers(count)

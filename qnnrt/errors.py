@@ -207,7 +207,8 @@ class HandoffError(Error):
             "lease" (it has ended, or the Buffer went), "token" (forged), "user" (another one's
             process), "message" (damaged or cut short), "files" (no file descriptor is free, here or
             there), "memory" (what came is not what was promised: kind, size or seals), "timeout"
-            (no answer) or "taken" (a channel's producer, or all its seats for consumers).
+            (no answer), "taken" (a channel's producer, or all its seats for consumers), and in
+            Ray "actor" (one that cannot use a tensor transport) or "namespace" (of a container).
     """
 
     def __init__(self, message: str, reason: str) -> None:
