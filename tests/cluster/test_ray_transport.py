@@ -28,7 +28,6 @@ from support.ray_actors import (  # noqa: E402
 
 pytestmark = pytest.mark.foreign
 N = 1 << 20
-GONE = {"memfds": 0, "maps": 0, "leases": 0, "in_flight": 0, "buffers": 0}
 
 
 def actor(kind: type, **options: Any) -> Any:
@@ -56,6 +55,12 @@ def of(one: Any) -> dict[str, int]:
     return ray.get(one.holdings.remote())
 
 
+def settled(one: Any, expected: dict[str, int]) -> dict[str, int]:
+    """What an actor holds, once it is what is expected; Ray may take a minute after an error."""
+    until(lambda: of(one) == expected, 90)
+    return of(one)
+
+
 def test_a_buffer_arrives_as_the_same_memory(producer: Any, consumers: Any) -> None:
     reference = producer.make.remote(N, 3)
     assert ray.get(consumers[0].sum.remote(reference)) == 3 * N
@@ -80,7 +85,7 @@ def test_the_lease_ends_with_the_last_reference(producer: Any, consumers: Any) -
     del reference
     assert ray.get(producer.freed.remote(30)) == "freed"
     ray.get(producer.forget.remote())
-    assert until(lambda: of(producer) == before)
+    assert settled(producer, before) == before
     assert ray.get(consumers[0].kept_sum.remote()) == N  # what was received stays
     ray.get(consumers[0].forget.remote())
     assert until(lambda: of(consumers[0])["maps"] == of(consumers[1])["maps"])
@@ -218,10 +223,12 @@ def test_a_killed_producer_is_an_error_for_those_who_come_later(consumers: Any) 
     assert ray.get(consumers[0].kept_sum.remote()) == 6 * N
     ray.get(consumers[0].forget.remote())
     references.clear()
-    assert until(lambda: of(consumers[0]) == before)
+    assert settled(consumers[0], before) == before
 
 
-def test_a_killed_consumer_leaves_nothing_with_the_producer(producer: Any, consumers: Any) -> None:
+def test_a_killed_consumer_leaves_nothing_with_the_producer(consumers: Any) -> None:
+    producer = actor(Producer)
+    ray.get(consumers[0].sum.remote(producer.make.remote(N, 1)))
     ray.get(producer.forget.remote())
     assert until(lambda: of(producer)["buffers"] == 0)
     before = of(producer)
@@ -234,7 +241,7 @@ def test_a_killed_consumer_leaves_nothing_with_the_producer(producer: Any, consu
     assert ray.get(consumers[0].sum.remote(reference)) == 6 * N
     del reference
     ray.get(producer.forget.remote())
-    assert until(lambda: of(producer) == before)
+    assert settled(producer, before) == before
 
 
 def test_a_restarted_actor_has_lost_its_memory(consumers: Any) -> None:

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("starlette", reason="starlette is not installed")
 
+pytestmark = pytest.mark.foreign
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "serve"
 
 
