@@ -31,7 +31,7 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
     "qnnrt", "numpy", "onnxruntime", "openvino", "ai-edge-litert", "onednn-cpu-gomp",
-    "torch", "ncnn", "executorch",
+    "torch", "ncnn", "executorch", "ray",
 )  # fmt: skip
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 

@@ -21,6 +21,7 @@ ORDER = (
     "kernels",
     "allocator",
     "handoff",
+    "ray_pipeline",
     "qmem",
     "binary_load",
     "planner",

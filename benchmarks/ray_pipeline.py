@@ -366,7 +366,7 @@ def measure_memory(bench: Benchmark, folder: Path, workers: int = 4) -> None:
     with qnnrt.Session(model, threads=1) as session:
         session.save_binary(binary)
     weights = 4 * width * width * 4
-    rows = bench.extra["memory"] = {"workers": workers, "weights": weights, "ways": []}
+    rows = bench.extra["memory"] = []
     print(f"\n{workers} workers, {weights / MIB:.0f} MiB of weights: MiB of PSS, together")
     ways = [
         ("qnnrt, context binary", binary, "qnnrt"),
@@ -377,8 +377,19 @@ def measure_memory(bench: Benchmark, folder: Path, workers: int = 4) -> None:
         actors = [ray.remote(num_cpus=0)(Worker).remote() for _ in range(workers)]
         before = sum(h["pss"] for h in ray.get([a.held.remote() for a in actors]))
         ray.get([a.load.remote(str(path), runtime, width) for a in actors])
-        after = sum(h["pss"] for h in ray.get([a.held.remote() for a in actors]))
-        rows["ways"].append({"name": name, "pss": after, "pss_before": before})
+        held_after = ray.get([a.held.remote() for a in actors])
+        after = sum(h["pss"] for h in held_after)
+        rows.append(
+            {
+                "name": name,
+                "processes": workers,
+                "weights": weights,
+                "rss_each": held_after[0]["rss"],
+                "private_each": held_after[0]["private"],
+                "pss_sum": after,
+                "pss_sum_before_load": before,
+            }
+        )
         print(f"  {name:34}{(after - before) / MIB:8.0f} more than before {before / MIB:8.0f}")
         for actor in actors:
             ray.kill(actor)
