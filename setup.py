@@ -28,6 +28,7 @@ DEBUG, WERROR, LIMITED = (
     for name in ("DEBUG", "WERROR", "LIMITED_API")
 )
 SANITIZE = os.environ.get("QNNRT_SANITIZE", "")
+LIMITED = LIMITED and not sysconfig.get_config_var("Py_GIL_DISABLED")  # which has none until 3.15
 JOBS = int(os.environ.get("QNNRT_JOBS") or len(os.sched_getaffinity(0)))
 CXX = shlex.split(os.environ.get("CXX") or shutil.which("g++") or "c++")
 USER_FLAGS = shlex.split(
@@ -71,6 +72,8 @@ WARNINGS = ["-Wall", "-Wextra"] + (["-Werror"] if WERROR else [])
 
 def onednn_include() -> list[str]:
     """The headers of the onednn-devel wheel, if it is there. The library is loaded at run time."""
+    if not sysconfig.get_platform().endswith("-x86_64"):  # there is none: built for another machine
+        return []
     try:
         dist = metadata.distribution("onednn-devel-cpu-gomp")
     except metadata.PackageNotFoundError:
@@ -90,9 +93,9 @@ def stale(target: Path, inputs: list[Path]) -> bool:
 
 
 def build_directory() -> Path:
-    """One for each way to build, so that changing a switch back and forth rebuilds nothing. Only
+    """One for each way to compile, so that changing a switch back and forth compiles nothing. Only
     the binding in it depends on Python."""
-    switches = (CXX, FLAGS, SMALL, LDFLAGS, USER_FLAGS, bool(onednn_include()))
+    switches = (CXX, FLAGS, SMALL, USER_FLAGS, bool(onednn_include()))
     return Path("build", "native-" + hashlib.sha256(repr(switches).encode()).hexdigest()[:10])
 
 
@@ -183,10 +186,13 @@ def native_jobs() -> list[Job]:
 
 
 def link(target: Path, inputs: list[Path], *flags: str) -> Path:
-    if stale(target, inputs):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        files = [str(p) for p in inputs if p.suffix != ".map"]
-        run("link", target, [*CXX, *LDFLAGS, *files, *flags, "-o", str(target)])
+    """Again, too, when it is to be linked in another way."""
+    files = [str(p) for p in inputs if p.suffix != ".map"]
+    command = [*CXX, *LDFLAGS, *files, *flags, "-o", str(target)]
+    way = target.with_name(f"{target.name}.command")
+    write_if_new(way, shlex.join(command))
+    if stale(target, [*inputs, way]):
+        run("link", target, command)
     return target
 
 
@@ -276,6 +282,7 @@ class BuildNative(build_ext):
             init = [f"PyInit_{ext.name.rpartition('.')[2]}"]
             script = write_exports(interface / "binding.map", init, [objects[s]])
             options = ["-shared", f"-Wl,--version-script={script}", "-Wl,-rpath,$ORIGIN/../lib"]
+            options.append("-ldl")  # a library of its own before glibc 2.34
             products[name] = link(build / name, [objects[s], library, script], *options)
         headers = Path("csrc/abi").glob("**/*.h")
         return products | {f"include/qnnrt/{h.relative_to('csrc/abi')}": h for h in headers}
