@@ -27,11 +27,11 @@ constexpr bool kCanStream = false;
 // out[i] = value(i) for all i below n, past the caches.
 template <typename F>
 QNNRT_INLINE void StreamFloats(float* out, size_t n, const F& value) {
-  constexpr size_t kBlock = 64;  // smaller ones are unrolled instead of vectorized
   size_t i = 0;
   const size_t head = std::min(n, (64 - reinterpret_cast<uintptr_t>(out) % 64) % 64 / 4);
   for (; i < head; ++i) out[i] = value(i);
 #if defined(__x86_64__)
+  constexpr size_t kBlock = 64;  // smaller ones are unrolled instead of vectorized
   for (; i + kBlock <= n; i += kBlock) {
     alignas(64) float block[kBlock];
     QNNRT_SIMD
