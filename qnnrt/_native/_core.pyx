@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, embedsignature.format=python
-# cython: auto_pickle=False, autotestdict=False
+# cython: auto_pickle=False, autotestdict=False, freethreading_compatible=True
 """The one binding: a QNN client for any backend library, and the owners of shared buffers.
 
 Everything here is thin. Objects with lifetimes and defaults are in qnnrt.qnn and qnnrt.session;

@@ -38,17 +38,20 @@ cdef class Event:
 
     cpdef set(self):
         """Let everyone who waits go on, and whoever comes."""
-        if not self._set:
-            self._release()
-            self._set = True
+        with cython.critical_section(self):
+            if not self._set:
+                self._release()
+                self._set = True
 
     def clear(self):
         """Let those who come wait again."""
-        if self._set:
-            lock = _held_lock()
-            self._release = lock.release
-            self._lock = lock  # those who waited have the old one
-            self._set = False
+        lock = _held_lock()
+        release = lock.release
+        with cython.critical_section(self):
+            if self._set:
+                self._release = release
+                self._lock = lock  # those who waited have the old one
+                self._set = False
 
     cpdef wait(self, timeout=None):
         """Wait until it is set, or for so many seconds; returns whether it was."""
@@ -148,10 +151,13 @@ cdef class Outcome:
     def add_done_callback(self, fn):
         """Call ``fn`` with this future when it is done, on the thread that completes it; here and
         now when it is."""
-        if self._event._set:
+        cdef bint done
+        with cython.critical_section(self):
+            done = self._event._set
+            if not done:
+                self._callbacks.append(fn)
+        if done:
             self._call(fn)
-        else:
-            self._callbacks.append(fn)
 
     def set_running_or_notify_cancel(self):
         """For executors: not for these, as the next two."""
@@ -178,15 +184,18 @@ cdef class Outcome:
                 self.exception(0)
             except BaseException:
                 pass
-        self._event.set()
-        for waiter in self._waiting:
+        with cython.critical_section(self):
+            self._event.set()
+            waiting = list(self._waiting)
+        for waiter in waiting:
             try:
                 self._notify(waiter)
             except BaseException:
                 _report_failure()
 
     cdef void _call_back(self) noexcept:
-        callbacks, self._callbacks = self._callbacks, []
+        with cython.critical_section(self):
+            callbacks, self._callbacks = self._callbacks, []
         for fn in callbacks:
             try:
                 self._call(fn)
@@ -255,15 +264,17 @@ cdef class _Waiters:
             if waiter.event.is_set():
                 event.set()
             waiter.event = event  # one that an interrupt of who waits for it leaves whole
-        done = self._of._event._set
-        if not done:
-            self._of._waiting.append(waiter)
-        elif not self._of._seen.get(get_ident(), True):
+        cdef bint done
+        with cython.critical_section(self._of):
+            done = self._of._event._set
+            if not done:
+                self._of._waiting.append(waiter)
+        if done and not self._of._seen.get(get_ident(), True):
             self._of._notify(waiter)
 
     def remove(self, waiter):
-        if waiter in self._of._waiting:
-            self._of._waiting.remove(waiter)
+        with cython.critical_section(self._of):
+            self._of._waiting = [w for w in self._of._waiting if w is not waiter]
 
 
 cdef class Pending:

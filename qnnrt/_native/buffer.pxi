@@ -35,14 +35,16 @@ cdef class Buffer:
 
     def __dealloc__(self):
         if self._handle:
-            known = _buffers.get(self._handle)
-            if known is not None and (known is self._reference or known() is None):
-                del _buffers[self._handle]
-            self._leave()
+            with cython.critical_section(_registry):
+                known = _buffers.get(self._handle)
+                if known is not None and (known is self._reference or known() is None):
+                    del _buffers[self._handle]
+                self._leave()
             qnnrt_buffer_release(self._handle)
 
     cdef void _leave(self):
-        """It is no longer one of several on its mapping, nor what a message is answered with."""
+        """It is no longer one of several on its mapping, nor what a message is answered with. In
+        the registry's lock."""
         others = _several.get(self._handle)
         if others is not None:
             others = [r for r in others if r is not self._reference and r() is not None]
@@ -262,8 +264,9 @@ cdef class Buffer:
 
     def _hold(self, key, holder) -> None:
         """Note a holder, for the message of ``close``: a format string and its arguments."""
-        if self._holders is None:
-            self._holders = {}
+        with cython.critical_section(self):
+            if self._holders is None:
+                self._holders = {}
         self._holders[key] = holder
 
     def _unhold(self, key) -> None:
@@ -292,10 +295,14 @@ cdef class Buffer:
             BufferInUseError: a view, a registration or an execution still uses it.
             ForkError: the buffer was made before a fork, by the parent.
         """
+        with cython.critical_section(_registry):
+            self._close()
+
+    cdef int _close(self) except -1:
         if not self._handle:
-            return
+            return 0
         _check_process(self._generation, "this buffer")
-        holders = sorted(h[0].format(*h[1:]) for h in (self._holders or {}).values())
+        holders = sorted(h[0].format(*h[1:]) for h in (self._holders or {}).copy().values())
         cdef Py_ssize_t others = self._exports
         if others:
             holders.append(f"{others} view{'' if others == 1 else 's'} (arrays, memoryviews or "
@@ -307,16 +314,22 @@ cdef class Buffer:
         cdef qnnrt_buffer_t handle = self._handle
         cdef bint shared = handle in _several
         cdef uint64_t code
+        # Unmapping may take its time. Meanwhile it is closed for other threads, but for one that
+        # comes back.
+        self._handle = 0
         with nogil:
             code = qnnrt_buffer_release(handle) if shared else qnnrt_buffer_close(handle)
         if code:
+            self._handle = handle
             raise errors.BufferInUseError(_text(qnnrt_last_error()))
+        self._handle = handle  # what it leaves is known by it
         if _buffers.get(handle) is self._reference:
             del _buffers[handle]
         self._leave()
         self._handle = 0
         self._address = NULL
         self._source = self._lease = self._peer = None
+        return 0
 
     def __enter__(self) -> Buffer:
         self._open()
@@ -362,10 +375,12 @@ cdef class Buffer:
         if (flags & PyBUF_STRIDES) == PyBUF_STRIDES:
             view.strides = self._strides
         view.suboffsets = NULL
-        self._exports += 1
+        with cython.critical_section(self):
+            self._exports += 1
 
     def __releasebuffer__(self, Py_buffer* view):
-        self._exports -= 1
+        with cython.critical_section(self):
+            self._exports -= 1
         if view.internal == NULL:
             qnnrt_buffer_export_end(self._handle)
 

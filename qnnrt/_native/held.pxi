@@ -34,7 +34,14 @@ def whole(function, *arguments):
             PyErr_SetInterrupt()
 
 
-cdef PyObject* _newest_held = NULL  # of all that are not freed; the list owns none of them
+cdef struct _Link:
+    _Link* older
+    _Link* newer
+    PyObject* held
+
+
+cdef _Link* _newest_held = NULL  # of all that are not freed; the list owns none of them
+cdef mutex _held_mutex  # of the list; held for a few lines of C alone
 
 
 @cython.no_gc  # in a cycle that is garbage, everything that stands on it is freed before it
@@ -43,9 +50,7 @@ cdef class Held:
     more, or the end of the program. It is made and owned in one step, so that no interrupt can come
     between."""
 
-    cdef PyObject* _older
-    cdef PyObject* _newer
-    cdef bint _listed
+    cdef _Link _link  # nothing of an object's: one that is going may be next to another in the list
 
     cdef readonly object handle    # an int
     cdef object _free, _what, _keep
@@ -73,24 +78,28 @@ cdef class Held:
 
     cdef void _list(self) noexcept:
         global _newest_held
-        self._older = _newest_held
+        self._link.held = <PyObject*>self
+        _held_mutex.lock()
+        self._link.older = _newest_held
         if _newest_held != NULL:
-            (<Held><object>_newest_held)._newer = <PyObject*>self
-        _newest_held = <PyObject*>self
-        self._listed = True
+            _newest_held.newer = &self._link
+        _newest_held = &self._link
+        _held_mutex.unlock()
 
     cdef void _unlist(self) noexcept:
         global _newest_held
-        if not self._listed:
-            return
-        if self._newer != NULL:
-            (<Held><object>self._newer)._older = self._older
-        else:
-            _newest_held = self._older
-        if self._older != NULL:
-            (<Held><object>self._older)._newer = self._newer
-        self._older = self._newer = NULL
-        self._listed = False
+        cdef _Link* link = &self._link
+        _held_mutex.lock()
+        if link.held != NULL:
+            if link.newer != NULL:
+                link.newer.older = link.older
+            else:
+                _newest_held = link.older
+            if link.older != NULL:
+                link.older.newer = link.newer
+            link.older = link.newer = NULL
+            link.held = NULL
+        _held_mutex.unlock()
 
     def own(self, str what, keep):
         """Name it, for messages, and keep ``keep`` until it is freed."""
@@ -104,13 +113,20 @@ cdef class Held:
 
     def detach(self):
         """Let go: somebody else has freed it."""
-        if self._open:
-            self._open = False
+        if self._take():
             self._end()
 
     def outlast(self):
         """Not to be freed at the end of the program, where everything goes in whatever order."""
         self._unlist()
+
+    cdef bint _take(self) noexcept:
+        """Whether it falls to this thread to free it, now that it is not open any more."""
+        cdef bint was
+        with cython.critical_section(self):
+            was = self._open
+            self._open = False
+        return was
 
     cdef _end(self):
         self._unlist()
@@ -122,9 +138,8 @@ cdef class Held:
         """Free it, unless it was freed or belongs to the parent of this forked process. What the
         backend says against it goes to the log."""
         failure = None
-        if not self._open or self._generation != Generation():
+        if self._generation != Generation() or not self._take():
             return
-        self._open = False  # while it is being freed, for other threads
         try:
             whole(self._free, [self.handle] if self._in_list else self.handle)
         except errors.QnnError as e:
@@ -138,9 +153,8 @@ cdef class Held:
 
     def close_or_raise(self):
         """As ``close``; but what the backend says against it is raised, and it stays."""
-        if not self._open or self._generation != Generation():
+        if self._generation != Generation() or not self._take():
             return
-        self._open = False
         try:
             whole(self._free, self.handle)
         except BaseException:
@@ -171,7 +185,7 @@ def close_held() -> None:
     """At the end of the program: free what is held, the newest first."""
     cdef Held held
     while _newest_held != NULL:
-        held = <Held><object>_newest_held
+        held = <Held><object>_newest_held.held
         held._unlist()
         try:
             held.close()
@@ -212,8 +226,11 @@ cdef class Fd:
         self.number = opened(*args)
 
     def close(self):
-        if self.number >= 0:
-            number, self.number = self.number, -1
+        cdef int number
+        with cython.critical_section(self):
+            number = self.number
+            self.number = -1
+        if number >= 0:
             close_fd(number)
 
     def __dealloc__(self):

@@ -17,8 +17,7 @@ cdef class Library(ContextCalls):
         key = os.path.realpath(name) if os.sep in name else name
         library = _libraries.get(key)
         if library is None:
-            library = Library(name)
-            _libraries[key] = library
+            library = _libraries.setdefault(key, Library(name))
         return library
 
     def adopt_graph(self, context, graph, name) -> None:

@@ -6,6 +6,9 @@ cdef dict _buffers = {}
 # Native handle -> weak references to the Buffers on it, where there are several; each of them has
 # an ownership of its own.
 cdef dict _several = {}
+# Their lock, and that of _received: a critical section, which is none where there is a GIL. Not of
+# the dicts themselves, whose own would give this one up.
+cdef object _registry = object()
 
 
 cdef int _pass_on(dict known_by, key, reference, others) except -1:
@@ -29,6 +32,11 @@ cdef object _memory_error(uint64_t code, str call, str detail=""):
 
 cdef Buffer _adopt(qnnrt_buffer_t handle):
     """The one Python owner of a native buffer; takes over one native ownership."""
+    with cython.critical_section(_registry):
+        return _adopt_alone(handle)
+
+
+cdef Buffer _adopt_alone(qnnrt_buffer_t handle):
     cdef Buffer buffer = None
     cdef qnnrt_buffer_info_t info
     cdef uint64_t code

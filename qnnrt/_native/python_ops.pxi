@@ -18,6 +18,7 @@ cdef tuple _ops_listed = None
 cdef list _ops_kept = []  # texts and arrays that infos point at: for good
 cdef QnnOpPackage_Info_t* _ops_info = NULL
 cdef object _ops_thread = threading.local()
+cdef object _ops_lock = object()  # of what is listed
 
 
 def _end_python_ops():
@@ -174,6 +175,11 @@ cdef uint64_t _ops_get_info(const QnnOpPackage_Info_t** info) noexcept nogil:
 
 
 cdef int _list_ops() except -1:
+    with cython.critical_section(_ops_lock):
+        return _list_ops_alone()
+
+
+cdef int _list_ops_alone() except -1:
     global _ops_info, _ops_listed
     cdef QnnOpPackage_Info_t* info
     cdef const char** names

@@ -82,14 +82,16 @@ cdef class RingEnd:
     def close(self) -> None:
         """Close it. Twice is harmless."""
         cdef uint64_t code = 0
-        if not self._handle:
-            return
-        if self._generation == Generation():
-            code = qnnrt_ring_close(self._handle)
+        with cython.critical_section(self):
+            if not self._handle:
+                return
+            if self._generation == Generation():
+                code = qnnrt_ring_close(self._handle)
+            if not code:
+                self._handle = 0
+                self._control = None
         if code:
             raise _ring_error(code, "close")
-        self._handle = 0
-        self._control = None
 
     def next(self, timeout) -> int:
         """The slot to fill or to read; -1 when there was none for so many seconds."""

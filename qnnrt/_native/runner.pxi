@@ -201,9 +201,10 @@ cdef class Runner:
         if queued:
             self._library._need(<void*>self._library._fn.graphExecuteAsync, "graph_executeAsync")
         else:
-            if self._worker == NULL:
-                self._worker = new Worker()
-            worker = self._worker
+            with cython.critical_section(self):
+                if self._worker == NULL:
+                    self._worker = new Worker()
+                worker = self._worker
         # All that can fail, or lets others run, comes before the run counts as begun.
         pending = Pending.__new__(Pending, self._library, future, n)
         bound = [None] * n
@@ -227,7 +228,7 @@ cdef class Runner:
     @property
     def futures(self) -> list:
         """Of the runs in the background that are not done, in the order of their calls."""
-        return list(self._futures)
+        return list(self._futures.copy())
 
     def in_flight(self) -> int:
         """How many asynchronous runs the backend has not reported yet."""
@@ -273,9 +274,15 @@ cdef class Runner:
     def close(self, finish) -> None:
         """``stop``, then ``finish()`` once: not while it is under way, not after it has returned,
         but anew after it has raised. So an interrupt in the middle of it is no harm."""
-        if not self.stop() or self._end != _BEFORE:
+        cdef int end
+        if not self.stop():
             return
-        self._end = _DURING
+        with cython.critical_section(self):
+            end = self._end
+            if end == _BEFORE:
+                self._end = _DURING
+        if end != _BEFORE:
+            return
         try:
             finish()
         except BaseException:

@@ -94,8 +94,12 @@ cdef class Lease:
         if not self._handle:
             return
         _check_process(self._generation, "this lease")
-        handle, self._handle = self._handle, 0
-        qnnrt_lease_end(handle)
+        cdef qnnrt_lease_t handle
+        with cython.critical_section(self):
+            handle = self._handle
+            self._handle = 0
+        if handle:
+            qnnrt_lease_end(handle)
 
     def __enter__(self) -> Lease:
         if not self._handle:
@@ -148,12 +152,18 @@ def buffer_message(Buffer buffer not None) -> bytes:
     cdef qnnrt_ticket_t ticket
     buffer._open()
     _own_process()
-    if buffer._lease is None:
-        buffer._lease = _new_lease(buffer, False)
-    (<Lease>buffer._lease)._ticket(True, &ticket)
-    if buffer._key is None:
-        buffer._key = _key_of(&ticket)
-        _received[buffer._key] = buffer._reference
+    lease = buffer._lease
+    if lease is None:
+        lease = _new_lease(buffer, False)
+        with cython.critical_section(_registry):
+            if buffer._lease is None:
+                buffer._lease = lease
+            lease = buffer._lease
+    (<Lease?>lease)._ticket(True, &ticket)
+    with cython.critical_section(_registry):
+        if buffer._key is None:
+            buffer._key = _key_of(&ticket)
+            _received[buffer._key] = buffer._reference
     return (<char*>&ticket)[:sizeof(ticket)]
 
 
@@ -168,7 +178,7 @@ cdef Peer _connect(bytes sender, const qnnrt_ticket_t* ticket):
         PyErr_CheckSignals()
     if code:
         raise _handoff_error(code, "receive")
-    for other in [k for k, reference in _peers.items() if reference() is None]:
+    for other in [k for k, reference in _peers.copy().items() if reference() is None]:
         _peers.pop(other, None)
     _peers[sender] = weakref.ref(peer)
     return peer
@@ -223,11 +233,12 @@ def receive(data) -> Buffer:
             qnnrt_buffer_release(handle)
             return _second(buffer)
         buffer = _adopt(handle)
-        buffer._memory = _memory_of(&ticket)
-        _mapped[buffer._memory] = buffer._reference
-        buffer._peer = peer
-        buffer._key = key
-        _received[key] = buffer._reference
+        with cython.critical_section(_registry):
+            buffer._memory = _memory_of(&ticket)
+            _mapped[buffer._memory] = buffer._reference
+            buffer._peer = peer
+            buffer._key = key
+            _received[key] = buffer._reference
         return buffer
     if ticket.message:  # the memory is here: that is all there is to say
         if peer is not None:
@@ -270,11 +281,12 @@ cdef Buffer _second(Buffer buffer):
     other._peer = buffer._peer
     other._key = buffer._key
     other._memory = buffer._memory
-    known = _several.get(other._handle)
-    if known is None:
-        _several[other._handle] = [buffer._reference, other._reference]
-    else:
-        known.append(other._reference)
+    with cython.critical_section(_registry):
+        known = _several.get(other._handle)
+        if known is None:
+            _several[other._handle] = [buffer._reference, other._reference]
+        else:
+            known.append(other._reference)
     return other
 
 
