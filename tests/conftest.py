@@ -19,6 +19,31 @@ from support.sampling import in_sample
 os.environ["PYTHONSAFEPATH"] = "1"
 
 
+#: What a wheel is tried with (the marker "wheel"), where there is no compiler and no other runtime.
+WHEEL = {
+    *("binary/test_save_binary", "lpai/test_lpai_session", "memory/test_channel"),
+    *("memory/test_lifetime", "memory/test_memory", "memory/test_sharing", "memory/test_zero_copy"),
+    *("onnx/test_onnx_backend", "session/test_async", "session/test_parallel"),
+    *("session/test_session", "session/test_state", "session/test_strict", "session/test_views"),
+}
+
+
+def is_for_wheels(path: Path) -> bool:
+    return f"{path.parent.name}/{path.stem}" in WHEEL
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Others may import what is not there."""
+    if config.option.markexpr != "wheel" or not collection_path.name.startswith("test_"):
+        return None
+    return not is_for_wheels(collection_path) or None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if is_for_wheels(item.path):
+        item.add_marker("wheel")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample", metavar="SEED", help="of many cases of a test only a third")
 
