@@ -1,6 +1,7 @@
 // The only list of ops, and what holds for all of them.
 #include <unordered_map>
 
+#include "abi/qnn_op_names.h"
 #include "ops/fixed/kernels.h"
 #include "ops/fixed/rules.h"
 #include "ops/op.h"
@@ -232,10 +233,17 @@ bool HasBlocks(const Node& node) {
   return false;
 }
 
+// INT_64 beside fixed-point numbers is what they stand for, cut off: as the vendor's library casts,
+// which takes the stored integers for all other types.
+bool CastsRealNumbers(const Node& node) {
+  return node.type == QNN_OP_CAST && HasType(node, TypeBit(QNN_DATATYPE_INT_64));
+}
+
 Result<KernelPtr> MakePortable(const OpDef& def, const Node& node, const KernelOptions& options) {
   if (HasBlocks(node)) return MakeViaFloat(def, node, options);
   if (HasType(node, types::kFixed)) {
-    if ((def.flags & OpDef::kIntegers) != 0) return MakeOnIntegers(def, node, options);
+    if ((def.flags & OpDef::kIntegers) != 0 && !CastsRealNumbers(node))
+      return MakeOnIntegers(def, node, options);
     KernelPtr fixed;
     if ((def.flags & OpDef::kMoves) != 0) {
       QNNRT_ASSIGN_OR_RETURN(fixed, MakeFixedMove(def, node, options));

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qnnrt import Session
+from qnnrt.model import Model, Node, Quantization, Tensor
 from support.fixed import S8, S16, S32, TYPES, U8, U16, Fixed, run_fixed, within
-from support.one_node import run_op
+from support.one_node import KERNELS, run_op
+from support.toy import tensors
 
 INTEGERS = ("uint8", "int8", "uint16", "int16")
 
@@ -155,7 +158,7 @@ def test_lengths_and_what_lies_behind(count: int) -> None:
     np.testing.assert_array_equal(got, U16.dequantize(U16.quantize(U8.dequantize(U8.quantize(x)))))
 
 
-@pytest.mark.parametrize("other", ["int32", "int64", "uint8", "bool", "float64"])
+@pytest.mark.parametrize("other", ["int32", "uint64", "uint8", "bool", "float64"])
 def test_cast_takes_the_integers_as_they_are(other: str) -> None:
     codes = S8.codes()
     [got] = run_fixed("Cast", [(codes, S8)], [(codes.shape, other)])
@@ -163,3 +166,63 @@ def test_cast_takes_the_integers_as_they_are(other: str) -> None:
     np.testing.assert_array_equal(got, expected)
     [plain] = run_op("Cast", [codes], [codes.shape], dtype=other)
     np.testing.assert_array_equal(got, plain)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_cast_from_and_to_64_bits_has_the_real_numbers(dtype: Any, kernels: str) -> None:
+    """As clients have them for torch's integers; others are the stored ones."""
+    codes = np.array([20, 40, 50, 63, 90, 120], dtype)
+    q = Quantization(0.1, -50)
+    args: Any = [codes], [codes.shape]
+    for to, wanted in ((np.int64, [-3, -1, 0, 1, 4, 7]), (np.int32, codes.tolist())):
+        (y,) = run_op("Cast", *args, dtype=to, encodings={"in0": q}, kernels=kernels)
+        assert y.tolist() == wanted
+    whole = np.array([-3, 0, 4, 1000])
+    most = min(1000 * 10 + 50, np.iinfo(dtype).max)
+    stored = whole.astype(dtype).tolist()
+    for source, wanted in ((np.int64, [20, 50, 90, most]), (np.int32, stored)):
+        (y,) = run_op(
+            "Cast",
+            [whole.astype(source)],
+            [whole.shape],
+            dtype=dtype,
+            encodings={"out0": q},
+            kernels=kernels,
+        )
+        assert y.tolist() == wanted
+
+
+def test_casts_by_way_of_32_bits_that_nobody_sees_are_those_of_64() -> None:
+    codes, q = np.array([20, 63, 90], np.uint8), Quantization(0.1, -50)
+    int32, int64, uint8 = (np.dtype(d) for d in (np.int32, np.int64, np.uint8))
+    model = Model(
+        "casts",
+        tensors(
+            Tensor("x", (3,), uint8, quantization=q),
+            Tensor("n", (3,), int64),
+            Tensor("x32", (3,), int32),
+            Tensor("n32", (3,), int32),
+            Tensor("shown", (3,), int32),
+            Tensor("x64", (3,), int64),
+            Tensor("n8", (3,), uint8, quantization=q),
+            Tensor("shown64", (3,), int64),
+        ),
+        [
+            Node("a", "Cast", ["x"], ["x32"]),
+            Node("b", "Cast", ["x32"], ["x64"]),
+            Node("c", "Cast", ["n"], ["n32"]),
+            Node("d", "Cast", ["n32"], ["n8"]),
+            Node("e", "Cast", ["x"], ["shown"]),
+            Node("f", "Cast", ["shown"], ["shown64"]),
+        ],
+        ["x", "n"],
+        ["x64", "n8", "shown", "shown64"],
+    )
+    for backend in ("cpu", "htp"):
+        with Session(model, backend) as s:
+            found = s.run({"x": codes, "n": np.array([-3, 0, 4])})
+            assert found["x64"].tolist() == [-3, 1, 4]
+            assert found["n8"].tolist() == [20, 50, 90]
+            # What the client sees is the stored integers, as by the vendor's library.
+            assert found["shown"].tolist() == found["shown64"].tolist() == codes.tolist()

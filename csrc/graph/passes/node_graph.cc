@@ -170,6 +170,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
       run(kConstants, "widen weights", [&](int* n) { return WidenWeights(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "shape slopes", [&](int* n) { return ShapeSlopes(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "merge casts", [&](int* n) { return MergeCasts(graph, n); }));
   // Before constants are folded: it reads weights as they are, in bytes.
   QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse dynamic quantization",
                             [&](int* n) { return FuseDynamic(graph, n); }));

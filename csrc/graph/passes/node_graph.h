@@ -105,6 +105,8 @@ Status EvaluateNode(const Node& node, const Threads& threads,
 Status WidenWeights(NodeGraph* graph, const Threads& threads,
                     int* changes);                   // of fixed-point numbers, that multiply floats
 Status ShapeSlopes(NodeGraph* graph, int* changes);  // of channels first, to broadcast
+Status MergeCasts(NodeGraph* graph,
+                  int* changes);  // between fixed-point numbers and INT_64, by way of INT_32
 Status FuseDynamic(NodeGraph* graph,
                    int* changes);  // dynamic quantization into products of bytes
 Status MergeConversions(NodeGraph* graph,

@@ -63,7 +63,15 @@ void CastTo(Node& n) {
   const Value x = n.In(0);
   const Qnn_DataType_t to = n.OutType();
   if (Plain(n.type(x)) != Plain(to)) {
-    n.Set(0, n.Cast(x, to));
+    // The stored integers, while QNN's Cast beside INT_64 has the numbers that they stand for: by
+    // way of integers that stand for themselves, and of another size than the result's, as those of
+    // its size get its encoding.
+    if (!n.encoding(x).none() && to == QNN_DATATYPE_INT_64)
+      n.Set(0, n.Cast(n.OpOf("Cast", {x}, x.dims, Plain(n.type(x))), to));
+    else if (!n.OutEncoding().none() && n.type(x) == QNN_DATATYPE_INT_64)
+      n.Set(0, n.Cast(n.OpOf("Cast", {x}, x.dims, QNN_DATATYPE_UINT_32), to));
+    else
+      n.Set(0, n.Cast(x, to));
     return;
   }
   // The integers as they are, whatever they stand for.

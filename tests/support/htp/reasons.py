@@ -49,7 +49,8 @@ TEXTS = {
         "A Cast on the simulator reads and writes the stored integers of u8. Of s8 and s16 it "
         "takes the stored integer plus 128 or 32768, or the real number, depending on the other "
         "type, and from u16 to 8 bits it requantizes. Here a Cast reads and writes the stored "
-        "integers of every fixed-point type. A Convert is what changes the encoding."
+        "integers of every fixed-point type, and beside INT_64 the real numbers, which "
+        "the simulator rounds and this library cuts off. A Convert is what changes the encoding."
     ),
     "whole quotient": (
         "Where the quotient is exactly a whole number, the simulator's floor can be the next "
