@@ -112,9 +112,33 @@ Status Graph::AddNode(Node node) {
     tensors_.push_back(std::move(*bias));
     node.inputs[2] = &tensors_.back();
   }
+  TakeValues(&node);
   nodes_.push_back(std::move(node));
   prepared_ = Prepared();
   return Status::Ok();
+}
+
+// A NATIVE tensor whose value a node has read may be written again, as on the vendor's library. The
+// new value is that of the nodes that are added later, and gets a tensor of its own.
+void Graph::TakeValues(Node* node) {
+  for (const Tensor*& t : node->inputs) {
+    auto found = values_.find(t);
+    if (found == values_.end()) continue;
+    t = found->second.tensor;
+    found->second.read = true;
+  }
+  for (const Tensor*& t : node->outputs) {
+    if (t == nullptr || t->type != QNN_TENSOR_TYPE_NATIVE) continue;
+    auto [found, first] = values_.emplace(t, Value{t, false});
+    if (!first && found->second.read) {
+      Tensor value = *t;
+      value.id = static_cast<uint32_t>(tensors_.size()) + 1;
+      value.name += "~" + std::to_string(value.id);
+      tensors_.push_back(std::move(value));
+      found->second = {&tensors_.back(), false};
+    }
+    t = found->second.tensor;
+  }
 }
 
 // Nodes in an order in which producers come first: the client's own order where that holds.

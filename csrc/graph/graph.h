@@ -309,6 +309,7 @@ class Graph {
   // The end of Finalize and Load: the graph is ready, or nothing has changed. `note` adds profile
   // events, as the last step that may run out of memory.
   Status Install(Prepared* made, FunctionRef<void(const Staging*)> note);
+  void TakeValues(Node* node);
   Status CheckConnected(std::vector<Node>* ordered) const;
   Status BindBoth(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
                   uint32_t num_outputs, Binding* binding) const;
@@ -359,6 +360,11 @@ class Graph {
   std::unordered_map<std::string, Tensor*> by_name_;
   std::vector<Node> nodes_;
   std::vector<const Tensor*> inputs_, outputs_;
+  struct Value {
+    const Tensor* tensor;  // that the plan knows it by
+    bool read;
+  };
+  std::unordered_map<const Tensor*, Value> values_;  // of NATIVE tensors: the last that was written
   std::unique_ptr<Plan> plan_;
   Prepared prepared_;
   bool declared_ = false;            // comes from a context binary

@@ -185,6 +185,34 @@ def test_a_name_that_is_taken_is_told_also_of_a_finalized_graph(context):
         assert e.value.code == code
 
 
+def test_a_tensor_between_nodes_may_be_written_again_once_it_was_read(backend, context):
+    """As on the vendor's simulator, which refuses it before that, too."""
+    graph = context.create_graph("g")
+    x = graph.add_tensor("x", (3,), "float32", type="app_write")
+    m = graph.add_tensor("m", (3,), "float32", type="native")
+    y = [graph.add_tensor(f"y{i}", (3,), "float32", type="app_read") for i in range(2)]
+    graph.add_node("relu", "Relu", [x], [m])
+    graph.add_node("neg", "ElementWiseNeg", [m], [y[0]])
+    graph.add_node("again", "ElementWiseNeg", [x], [m])
+    graph.add_node("exp", "ElementWiseExp", [m], [y[1]])
+    graph.finalize()
+    given = np.array([-1, 0.5, 2], np.float32)
+    with qnn.Context.from_binary(backend, context.binary()) as other:
+        for made in (graph, other.graph("g")):
+            found = {t.name: np.zeros(3, np.float32) for t in y}
+            made.execute({"x": given}, found)
+            np.testing.assert_array_equal(found["y0"], -np.maximum(given, 0))
+            np.testing.assert_allclose(found["y1"], np.exp(-given), rtol=1e-6)
+
+    unread = context.create_graph("unread")
+    x = unread.add_tensor("x", (3,), "float32", type="app_write")
+    m = unread.add_tensor("m", (3,), "float32", type="native")
+    for _ in range(2):
+        unread.add_node("relu", "Relu", [x], [m])
+    with pytest.raises(qnnrt.GraphError, match="'m' is written by two nodes"):
+        unread.finalize()
+
+
 def test_a_graph_that_is_not_finalized_does_not_run(context):
     graph = _relu(context)
     x = np.zeros((4, 4), np.float32)
