@@ -242,12 +242,40 @@ def test_device_context_and_graph_options_arrive_by_their_names(run) -> None:
     assert_close(ran.outputs, reference(model, feeds))
 
 
-def test_a_graph_may_be_split_and_is_not(run, net) -> None:
+#: Options of the provider that ask for nothing which changes a result here.
+HARMLESS = (
+    {"enable_htp_graph_splitting": "1", "htp_graph_splitting_num_prepare_threads": "2"},
+    {
+        "disable_file_mapped_weights": "1",
+        "enable_block_quant_weight_optimization": "1",
+        "enable_htp_monolithic_lstm": "1",
+        "enable_htp_prepare_and_load": "1",
+        "enable_htp_spill_fill_buffer": "1",
+        "extended_udma": "1",
+        "htp_arch": "81",
+        "num_graph_prepare_threads": "2",
+        "skip_backend_op_validation": "1",
+        "soc_model": "88",
+    },
+)
+
+
+@pytest.mark.parametrize("options", HARMLESS, ids=lambda options: next(iter(options)))
+def test_options_that_change_no_result_are_taken(run, net, options: dict[str, str]) -> None:
     feeds = random_feeds(net, 22)
-    ran = run("ort_client.py", net, feeds, {"provider": {"enable_htp_graph_splitting": "1"}})
+    ran = run("ort_client.py", net, feeds, {"provider": options})
     assert set(ran.said["assigned"]) == {PROVIDER}
     assert ran.executions == [RUNS]
     assert_close(ran.outputs, reference(net, feeds))
+
+
+def test_contexts_that_share_their_resources_are_refused(run, net) -> None:
+    """As on the vendor's simulator (1000). The model is left to ONNX Runtime's own kernels."""
+    feeds = random_feeds(net, 23)
+    for option in ("htp_share_resource_optimization", "enable_vtcm_backup_buffer_sharing"):
+        ran = run("ort_client.py", net, feeds, {"provider": {option: "1"}})
+        assert set(ran.said["assigned"]) == {"CPUExecutionProvider"}
+        assert "Code:1000" in ran.log
 
 
 @pytest.mark.parametrize("embedded", ["0", "1"])
