@@ -122,6 +122,21 @@ def test_the_tflite_tutorial_compiles(tmp_path: Path) -> None:
     assert "TfLiteQnnDelegateAllocCustomMem" in symbols
 
 
+@pytest.mark.parametrize("name", ["tutorial_htp_qmem", "tutorial_lpai_memory", "tutorial_tflite"])
+def test_clang_takes_the_programs_too(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clang = shutil.which("clang++") or shutil.which("clang++-14")
+    if clang is None:
+        pytest.skip("clang is not installed")
+    monkeypatch.setenv("CXX", clang)
+    builder = Builder(tmp_path)
+    if name == "tutorial_tflite":
+        assert tflite(builder, "-c", "-Wno-unused-command-line-argument").is_file()
+    else:
+        assert program(builder, name).is_file()
+
+
 def tensorflow() -> Path:
     """The folder of libtensorflow_cc.so.2."""
     if given := os.environ.get("TENSORFLOW_CPU_FOLDER"):
