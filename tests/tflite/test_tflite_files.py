@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import flatbuffers
 import numpy as np
 import pytest
 
@@ -87,6 +88,18 @@ def test_a_network_becomes_the_operations_it_should() -> None:
 
 
 # ---- weights of other types
+
+
+def test_operator_codes_may_be_in_the_newer_field_alone() -> None:
+    """As by the quantizer of LiteRT's own tools."""
+    data, _ = NETWORKS["convolutional"]()
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    for code in model.operatorCodes:
+        code.deprecatedBuiltinCode = 0
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    found = importer.load(bytes(builder.Output()))
+    assert [n.type for n in found.nodes] == [n.type for n in importer.load(data).nodes]
 
 
 def test_half_precision_weights_are_folded() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import tflite
+from flatbuffers.number_types import Int32Flags
 
 from ...errors import ModelError
 from ..guard import read_file
@@ -26,6 +27,7 @@ from .reader import Reader
 from .types import TensorInfo, read_buffer, read_tensor
 
 IDENTIFIER = b"TFL3"
+_BUILTIN_CODE = 10  # where an OperatorCode's table has that field
 
 
 @dataclass
@@ -105,8 +107,12 @@ class FileReader(Reader):
         return FileInfo(self.where, len(self.data), subgraphs, signatures)
 
     def operator_code(self, code: Any) -> tuple[str, int, str]:
-        # Codes above 127 are in the newer field; older writers fill the older one only.
-        number = max(int(code.DeprecatedBuiltinCode()), int(code.BuiltinCode()))
+        # Codes above 127 are in the newer field; older writers fill the older one only, and some
+        # of today's the newer one only, which the package's own accessor does not read below 127.
+        table = code._tab
+        at = table.Offset(_BUILTIN_CODE)
+        newer = table.Get(Int32Flags, table.Pos + at) if at else 0
+        number = max(int(code.DeprecatedBuiltinCode()), int(newer))
         name = OPERATORS.get(number, f"BUILTIN_{number}")
         custom = self.text(code.CustomCode(), "a custom code")
         return name, int(code.Version()), custom
