@@ -9,8 +9,9 @@ the program in the test's process, through the Python bindings of the wheel:
 Nothing else of the tests changes: they compare what the "runner" wrote as they always do. What
 each said is appended to the file EXECUTORCH_SUITE_RESULTS at once, a line of JSON for each, after
 one that it began; tests that this file knows already are left out. A test of more than
-EXECUTORCH_SUITE_SECONDS ends the process. With EXECUTORCH_SUITE_PART=K/N each N-th test runs, from
-the K-th on. nightly.py is the one that calls.
+EXECUTORCH_SUITE_SECONDS ends the process. With EXECUTORCH_SUITE_SEED each begins with random
+numbers of that seed, with EXECUTORCH_SUITE_PART=K/N each N-th test runs, from the K-th on.
+nightly.py is the one that calls.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -176,8 +178,21 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+class Marked:
+    """A test that waits for an exception, as one that fails with the vendor's libraries, and comes
+    to compare results: with what pytest.raises gave it, in the place of its metrics."""
+
+    reached = False
+
+    @classmethod
+    def compare(cls, *_: Any, **__: Any) -> None:
+        cls.reached = True
+        raise AssertionError("the results of a test that is marked as failing")
+
+
 without_operators()
 quicker()
+pytest.ExceptionInfo.assert_close = Marked.compare  # type: ignore[attr-defined]
 sys.meta_path.append(Finder())
 
 
@@ -211,6 +226,14 @@ def pytest_runtest_logstart(nodeid: str) -> None:
     say({"test": name(nodeid), "outcome": "began"})
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    if seed := os.environ.get("EXECUTORCH_SUITE_SEED"):
+        torch.manual_seed(int(seed))
+        np.random.seed(int(seed))  # noqa: NPY002 - that of the tests
+        random.seed(int(seed))
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "teardown":
         signal.alarm(0)
@@ -218,9 +241,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         why = "" if report.outcome == "passed" else str(report.longrepr)[-2000:]
         if re.fullmatch(r"contains \d+ failed subtests?", why):
             return  # which have said so
-        # Of tests that are marked as failing with the vendor's libraries: by unittest, or because
-        # they compare with what pytest.raises gave them, after the failure that they wait for.
-        marked = why == "Unexpected success" or "'ExceptionInfo' object has no" in why
+        marked = why == "Unexpected success" or Marked.reached
+        Marked.reached = False
         outcome = "unexpected success" if marked else report.outcome
         seconds = round(report.duration, 2)
         say({"test": name(report.nodeid), "outcome": outcome, "why": why, "seconds": seconds})

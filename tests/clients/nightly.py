@@ -1,6 +1,7 @@
 """Longer runs of foreign clients on these libraries: what CI has no time for.
 
-    python tests/clients/nightly.py [RUN...] [--part K/N] [--keep FOLDER] [--json FILE]
+    python tests/clients/nightly.py [RUN...] [--part K/N] [--tests EXPRESSION] [--seed N]
+                                    [--simulator] [--keep FOLDER] [--json FILE]
 
 Runs the tests of ExecuTorch's Qualcomm backend that its wheel has and that need no device
 (executorch_suite.py): "operators", "models" and "types", the newer ones of operators in three
@@ -9,6 +10,9 @@ precisions; and "networks": MobileNetV2 in its published size in every precision
 A test that ends the process, or takes more than twenty minutes, has failed; the others go on in
 another one. With --keep the results are in that folder at once, and a second call goes on where the
 first was stopped.
+With --simulator all of it runs on the vendor's simulator in the place of these libraries, to see
+what is no fault of theirs: the tests' inputs are random, with one --seed the same for both.
+--tests is pytest's -k, for some of them.
 It needs the packages of the extra "clients", and for the tests also torchvision, graphviz,
 pytest-subtests, expecttest, kgb, parameterized and scikit-learn. Two hours on two cores;
 --part 0/10 is each tenth test.
@@ -31,6 +35,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # support
 PRECISIONS = ("fp16", "8a8w", "16a8w", "16a4w")
 PACKAGE = "executorch.backends.qualcomm.tests"
 #: A run of tests: the module that has them, and pytest's -k. What is left out has to fetch weights.
@@ -46,10 +51,29 @@ OUTCOMES = ("passed", "unexpected success", "skipped", "failed")  # from the bes
 SECONDS = 1200  # that a test may take
 
 
-def environment(sdk: Path) -> dict[str, str]:
+def simulator(sdk: Path) -> dict[str, str]:
+    """An SDK's folder with the vendor's libraries, and what simulator.c asks for."""
+    from qnnrt.cli.paths import INCLUDE_DIR
+    from support.vendor import vendor_library
+
+    theirs = Path(vendor_library("libQnnHtp.so"))
+    folder = sdk / "lib/x86_64-linux-clang"
+    folder.mkdir(parents=True)
+    for library in theirs.parent.glob("lib*.so"):
+        if library != theirs:
+            (folder / library.name).symlink_to(library)
+    flags = ["-shared", "-fPIC", "-Wl,-soname,libQnnHtp.so", "-Wl,-z,nodelete"]
+    flags += [f"-I{INCLUDE_DIR / 'qnnrt/QNN'}", "-o", str(folder / theirs.name)]
+    subprocess.run(["gcc", HERE / "simulator.c", *flags, "-ldl"], check=True)
+    return {"SIMULATOR_LIBRARY": str(theirs)}
+
+
+def environment(sdk: Path, simulated: bool) -> dict[str, str]:
     from qnnrt.cli import sdk_root
 
-    sdk_root.make(sdk)
+    more = simulator(sdk) if simulated else {}
+    if not simulated:
+        sdk_root.make(sdk)
     (libraries,) = sdk.glob("lib/x86_64-*")
     paths = (HERE, HERE.with_name("models"), os.environ.get("PYTHONPATH", ""))
     return os.environ | {
@@ -59,6 +83,7 @@ def environment(sdk: Path) -> dict[str, str]:
         # malloc hands out zeros: a program's mutable buffers begin with what its memory has, and
         # the tests take that of a process of its own for granted.
         "MALLOC_PERTURB_": "255",
+        **more,
     }
 
 
@@ -76,8 +101,11 @@ def lines(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in results.read_text().splitlines()]
 
 
-def suite(run: str, folder: Path, variables: dict[str, str], part: str) -> list[dict[str, Any]]:
+def suite(
+    run: str, folder: Path, variables: dict[str, str], part: str, tests: str
+) -> list[dict[str, Any]]:
     module, chosen = SUITES[run]
+    chosen = " and ".join(f"({some})" for some in (chosen, tests) if some)
     spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
     if spec is None or spec.origin is None:
         raise SystemExit("install the packages of the extra 'clients' first")
@@ -143,6 +171,9 @@ def networks(variables: dict[str, str]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", metavar="RUN", help="some of them; all when left out")
+    parser.add_argument("--tests", default="", metavar="EXPRESSION", help="some of the tests: -k")
+    parser.add_argument("--seed", type=int, help="of random numbers, before each test")
+    parser.add_argument("--simulator", action="store_true", help="on the vendor's simulator")
     parser.add_argument("--part", default="0/1", metavar="K/N", help="each N-th test from the K-th")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where results are kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
@@ -152,14 +183,16 @@ def main() -> int:
         parser.error(f"no run {sorted(unknown)}; there are {[*SUITES, 'networks']}")
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        variables = environment(Path(folder, "sdk"))
+        variables = environment(Path(folder, "sdk"), options.simulator)
+        if options.seed is not None:
+            variables["EXECUTORCH_SUITE_SEED"] = str(options.seed)
         keep = Path(folder) if options.keep is None else options.keep.absolute()
         keep.mkdir(parents=True, exist_ok=True)
         for run in runs:
             if run == "networks":
                 found[run] = networks(variables)
             else:
-                found[run] = suite(run, keep, variables, options.part)
+                found[run] = suite(run, keep, variables, options.part, options.tests)
     print(f"| run | of | {' | '.join(OUTCOMES)} |")
     for run in runs:
         if run != "networks":
