@@ -1,7 +1,6 @@
 // libQnnHtp.so in front of the vendor's simulator, for clients that ask it for a device that it
-// does not have: ExecuTorch names no SoC (0), or a feature of one, and gets error 14001. Those get
-// the simulator's own device, and all else goes to the simulator, whose path is in
-// SIMULATOR_LIBRARY.
+// does not have: some of ExecuTorch's tests name no SoC (0), which is error 14001. They get the
+// simulator's own device. All else goes to the simulator, whose path is in SIMULATOR_LIBRARY.
 //
 //   gcc -shared -fPIC -Wl,-soname,libQnnHtp.so -Wl,-z,nodelete -I.../include/qnnrt/QNN simulator.c
 //
