@@ -14,7 +14,7 @@ With --simulator all of it runs on the vendor's simulator in the place of these 
 what is no fault of theirs: the tests' inputs are random, with one --seed the same for both.
 --tests is pytest's -k, for some of them.
 It needs the packages of the extra "clients", and for the tests also torchvision, graphviz,
-pytest-subtests, expecttest, kgb, parameterized and scikit-learn. Two hours on two cores;
+pytest-subtests, expecttest, kgb, parameterized and scikit-learn. Five hours on two busy cores;
 --part 0/10 is each tenth test.
 """
 
