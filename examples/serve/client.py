@@ -11,14 +11,15 @@ import qnnrt
 
 
 class Http(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
+    """HTTP over a Unix socket; an answer that takes a minute is an error."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
+        super().__init__("localhost", timeout=60)
         self.path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(str(self.path))
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
@@ -47,6 +48,7 @@ class Client:
             array = self.buffer.array(tuple(t["shape"]), t["dtype"], t["offset"])
             (self.inputs if t["kind"] == "input" else self.outputs)[name] = array
         self.memory = socket.socket(socket.AF_UNIX)
+        self.memory.settimeout(60)
         self.memory.connect(str(folder / "memory"))
         socket.send_fds(self.memory, [b"m"], [self.buffer.fd])
         answer = json.loads(self.memory.makefile().readline())

@@ -2,8 +2,8 @@
 
     python server.py MODEL FOLDER
 
-FOLDER (made, mode 0700: who may enter it may use the service) has two Unix sockets. `http` speaks
-HTTP, through uvicorn:
+FOLDER (made, mode 0700: who may enter it may use the service; one that is there has to be like
+that) has two Unix sockets. `http` speaks HTTP, through uvicorn:
 
     GET  /model        where each input and output lies in a client's memory
     POST /run/TOKEN    infer in place, in the memory that TOKEN stands for
@@ -21,6 +21,7 @@ import json
 import os
 import secrets
 import socket
+import stat
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -55,6 +56,7 @@ class Service:
                 "dtype": t.dtype.str,
             }
             self.nbytes += -(-t.nbytes // ALIGNMENT) * ALIGNMENT
+        self.input_nbytes = sum(t.nbytes for t in self.session.inputs.values())
         self.clients: dict[str, dict[str, qnnrt.qnn.MemHandle]] = {}
         self.copied = 0
         self.turn = asyncio.Lock()
@@ -76,10 +78,10 @@ class Service:
                 t.bind(memory[name])
             await asyncio.to_thread(self.session.run)
 
-    async def run_bytes(self, body: bytes) -> bytes:
+    async def run_bytes(self, body: bytes | bytearray) -> bytes:
         inputs, outputs = self.session.inputs.values(), self.session.outputs.values()
-        if len(body) != sum(t.nbytes for t in inputs):
-            raise ValueError(f"expected {sum(t.nbytes for t in inputs)} bytes, not {len(body)}")
+        if len(body) != self.input_nbytes:
+            raise ValueError(f"expected {self.input_nbytes} bytes, not {len(body)}")
         async with self.turn:
             for name, t in self.own.items():
                 t.bind(self.buffers[name])
@@ -97,7 +99,11 @@ class Service:
         loop = asyncio.get_running_loop()
         tasks: set[asyncio.Task[None]] = set()
         while True:
-            client, _ = await loop.sock_accept(listener)
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError:  # no fd is free, until a client hangs up
+                await asyncio.sleep(0.1)
+                continue
             tasks.add(task := loop.create_task(self.serve_client(client)))
             task.add_done_callback(tasks.discard)
 
@@ -142,8 +148,13 @@ def application(service: Service, listener: socket.socket) -> Starlette:
         return Response(status_code=204)
 
     async def on_bytes(request: Request) -> Response:
+        body = bytearray()
         try:
-            return Response(await service.run_bytes(await request.body()))
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > service.input_nbytes:
+                    raise ValueError(f"expected {service.input_nbytes} bytes, not more")
+            return Response(await service.run_bytes(body))
         except ValueError as error:
             return PlainTextResponse(str(error), 400)
 
@@ -170,6 +181,9 @@ def application(service: Service, listener: socket.socket) -> Starlette:
 def main() -> None:
     model, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != 0o700:
+        sys.exit(f"{folder} is not yours alone: its mode has to be 0700")
     for name in ("memory", "http"):
         (folder / name).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:

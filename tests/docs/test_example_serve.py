@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import resource
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -56,6 +59,16 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         sys.modules.pop(name)
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o770])
+def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s").chmod(mode)
+    command = [sys.executable, FOLDER / "server.py", tmp_path / "no.onnx", tmp_path / "s"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "not yours alone" in done.stderr
+
+
 def asked(folder: Path, fds: list[int]) -> str:
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(str(folder / "memory"))
@@ -77,6 +90,8 @@ def test_wrong_memory_and_tokens_are_refused_and_the_service_goes_on(service: Pa
         http.ask("POST", "/run/0000")
     with pytest.raises(RuntimeError, match="400 expected 11059200 bytes"):
         http.ask("POST", "/run", b"short")
+    with pytest.raises(RuntimeError, match="400 expected 11059200 bytes, not more"):
+        http.ask("POST", "/run", bytes(11059201))
     http.close()
     one = client.Client(service)
     one.inputs["frame"][...] = 2
@@ -92,4 +107,23 @@ def test_wrong_memory_and_tokens_are_refused_and_the_service_goes_on(service: Pa
 
     with pytest.raises(RuntimeError, match="404"):
         ask_until_refused()
+    one.close()
+
+
+def test_a_service_out_of_fds_takes_memory_again_when_some_are_free(service: Path) -> None:
+    import client
+
+    with contextlib.ExitStack() as waiting:
+        sockets = [waiting.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(3)]
+        sockets[0].connect(str(service / "memory"))
+        credentials = sockets[0].getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        pid = struct.unpack("3i", credentials)[0]
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        for one in sockets[1:]:
+            one.connect(str(service / "memory"))
+        time.sleep(0.5)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    one = client.Client(service)
+    one.run()
     one.close()
