@@ -20,9 +20,10 @@ class SessionActor:
     batch_size=32, concurrency=4)``.
 
     Rows of numpy or arrow batches are written into the session's bound inputs, and nowhere else
-    before; results come out as new columns. A batch may have any number of rows: the model runs as
-    many at a time as its first dimension has, so a multiple of that is the best ``batch_size``.
-    With a context binary all actors of a node map the same weights.
+    before; results come out as new columns, or in place of those of the same name. A batch may have
+    any number of rows: the model runs as many at a time as its first dimension has, so a multiple
+    of that is the best ``batch_size``. With a context binary all actors of a node map the same
+    weights.
 
     Args:
         model: the path of a model file on each node, or a ``Model``.
@@ -59,9 +60,12 @@ class SessionActor:
 
         Raises:
             KeyError: a column is missing.
+            TypeError: the batch is neither.
             ValueError: a column's rows have another shape or type than the input.
         """
-        arrow = not isinstance(batch, Mapping)
+        arrow = hasattr(batch, "column_names")
+        if not arrow and not isinstance(batch, Mapping):
+            raise TypeError(f"batch_format has to be numpy or pyarrow, not that of {type(batch)}")
         present = batch.column_names if arrow else list(batch)
         for column in self._inputs.values():
             if column not in present:
@@ -83,7 +87,10 @@ def _columns(kind: str, tensors: Any, given: Mapping[str, str] | None) -> dict[s
     given = given or {}
     if unknown := [name for name in given if name not in tensors]:
         raise ValueError(f"no {kind} {unknown[0]!r}; there are {', '.join(map(repr, tensors))}")
-    return {name: given.get(name, name) for name in tensors}
+    columns = {name: given.get(name, name) for name in tensors}
+    if kind == "output" and len(set(columns.values())) < len(columns):
+        raise ValueError(f"two outputs cannot become one column: {columns}")
+    return columns
 
 
 def _chunks(column: Any) -> list[np.ndarray]:

@@ -43,10 +43,10 @@ class BatchSession:
             ValueError: their shape or type is another one.
         """
         t = self.session.inputs[name]
-        if array.shape[1:] != t.shape[1:] or array.dtype != t.dtype:
+        if array.ndim == 0 or array.shape[1:] != t.shape[1:] or array.dtype != t.dtype:
             raise ValueError(
                 f"input {name!r} needs rows of {t.dtype}{list(t.shape[1:])}, not "
-                f"{array.dtype}{list(array.shape[1:])}"
+                f"{array.dtype}{list(array.shape[1:]) if array.ndim else ', a single number'}"
             )
         return array
 

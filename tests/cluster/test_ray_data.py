@@ -90,6 +90,12 @@ def test_what_does_not_fit_is_refused() -> None:
         actor()({"a": a, "b": a.astype(np.float64)})
     with pytest.raises(ValueError, match="as many rows"):
         actor()({"a": a, "b": a[:2]})
+    with pytest.raises(ValueError, match="a single number"):
+        actor()({"a": a, "b": a[0, 0]})
+    with pytest.raises(TypeError, match="batch_format has to be"):
+        actor()([a, a])
+    with pytest.raises(ValueError, match="two outputs cannot become one column"):
+        actor(outputs={"z": "w"})
     with pytest.raises(ValueError, match="no input 'q'"):
         actor(inputs={"q": "a"})
     names = {"x": (2, 8), "y": (16,)}
