@@ -39,9 +39,9 @@ def deployment(
 
     By a handle: ``await handle.remote({"x": rows})``, where an array has any number of rows, and
     may come by ``qnnrt.ray.share`` from a process on the node. By HTTP: a POST of an ``.npz`` file
-    with an array for each input, answered by one with the outputs (``numpy.savez``; 400 says what
-    is wrong with it). ``handle.stats.remote()`` has a replica's ``rows``, ``executes`` and
-    ``copied_bytes``.
+    with an array for each input, answered by one with the outputs (``numpy.savez``, not compressed;
+    400 says what is wrong with it). ``handle.stats.remote()`` has a replica's ``rows``,
+    ``executes`` and ``copied_bytes``.
 
     - *Batches.* What waits is run together, as many requests as the model has rows, and no request
       waits longer than ``batch_wait_s`` for others.
@@ -67,6 +67,18 @@ def deployment(
     return made.bind(str(model), backend, batch_wait_s, dict(session or {}))
 
 
+def _problem(batches: BatchSession, feeds: Mapping[str, np.ndarray]) -> ValueError | None:
+    """What is wrong with a request, for this model."""
+    inputs = batches.session.inputs
+    if feeds.keys() != inputs.keys():
+        return ValueError(f"expected the inputs {list(inputs)}, not {list(feeds)}")
+    try:
+        counts = {len(batches.check(name, array)) for name, array in feeds.items()}
+    except ValueError as error:
+        return error
+    return ValueError("expected as many rows for each input") if len(counts) != 1 else None
+
+
 class _Replica:
     """What runs in Serve's actor."""
 
@@ -79,7 +91,8 @@ class _Replica:
             "batch_wait_s": batch_wait_s,
             "session": session,
         }
-        self._lock = asyncio.Lock()
+        self._lock = asyncio.Lock()  # who runs, or changes, the model
+        self._loading = asyncio.Lock()
         self._failures = 0
         self._batches: BatchSession | None = None
         self._rows = metrics.Counter("qnnrt_rows", "Rows that were inferred.")
@@ -91,7 +104,8 @@ class _Replica:
 
     async def reconfigure(self, user_config: dict[str, Any] | None) -> None:
         """Serve's call, before the first request and with each new ``user_config``."""
-        await self._load(user_config or {})
+        async with self._loading:  # the last one stays
+            await self._load(user_config or {})
 
     async def _load(self, config: dict[str, Any]) -> None:
         if unknown := sorted(config.keys() - self._given.keys()):
@@ -109,7 +123,9 @@ class _Replica:
 
     async def _ready(self) -> BatchSession:
         if self._batches is None:  # Serve calls reconfigure only where there is a user_config
-            await self._load({})
+            async with self._loading:
+                if self._batches is None:
+                    await self._load({})
         assert self._batches is not None
         return self._batches
 
@@ -133,13 +149,8 @@ class _Replica:
             return await self._http(request)
         batches = await self._ready()
         feeds = {name: np.asarray(array) for name, array in request.items()}
-        inputs = batches.session.inputs
-        if feeds.keys() != inputs.keys():
-            raise ValueError(f"expected the inputs {list(inputs)}, not {list(feeds)}")
-        for name, array in feeds.items():
-            batches.check(name, array)
-        if len({len(array) for array in feeds.values()}) != 1:
-            raise ValueError("expected as many rows for each input")
+        if (problem := _problem(batches, feeds)) is not None:
+            raise problem
         answer = await self._infer(feeds)
         if isinstance(answer, Exception):
             raise answer
@@ -147,7 +158,10 @@ class _Replica:
 
     async def _http(self, request: Request) -> Response:
         try:
-            with np.load(io.BytesIO(await request.body()), allow_pickle=False) as file:
+            body = await request.body()
+            with np.load(io.BytesIO(body), allow_pickle=False) as file:
+                if sum(member.file_size for member in file.zip.infolist()) > len(body):
+                    raise ValueError("its arrays are compressed")  # to any size
                 feeds = dict(file)
         except Exception as error:  # numpy raises many kinds for files that are none
             return PlainTextResponse(f"expected an .npz file of arrays: {error}", 400)
@@ -155,9 +169,9 @@ class _Replica:
             results = await self(feeds)
         except (ValueError, KeyError) as error:
             return PlainTextResponse(str(error), 400)
-        body = io.BytesIO()
-        np.savez(body, **results)
-        return Response(body.getvalue(), media_type="application/octet-stream")
+        answer = io.BytesIO()
+        np.savez(answer, **results)
+        return Response(answer.getvalue(), media_type="application/octet-stream")
 
     @serve.batch(  # type: ignore[untyped-decorator]
         max_batch_size=1, batch_wait_timeout_s=0
@@ -168,12 +182,22 @@ class _Replica:
             return await asyncio.to_thread(self._run, self._batches, requests)
 
     def _run(self, batches: BatchSession, requests: list[dict[str, np.ndarray]]) -> list[Any]:
+        # Looked at again: another model may have been loaded since.
+        answers: list[Any] = [_problem(batches, request) for request in requests]
+        fit = [i for i, problem in enumerate(answers) if problem is None]
+        if fit:
+            found = self._run_fit(batches, [requests[i] for i in fit])
+            for i, answer in zip(fit, found, strict=True):
+                answers[i] = answer
+        return answers
+
+    def _run_fit(self, batches: BatchSession, requests: list[dict[str, np.ndarray]]) -> list[Any]:
         begin, copied = time.perf_counter(), batches.copied_bytes
         columns = {name: [r[name] for r in requests] for name in batches.session.inputs}
         try:
             results = batches.run(columns)
-        except (Error, ValueError) as error:  # a reload may have brought other shapes
-            self._failures += isinstance(error, Error)
+        except Error as error:
+            self._failures += 1
             return [error] * len(requests)
         self._failures = 0
         counts = [len(next(iter(r.values()))) for r in requests]

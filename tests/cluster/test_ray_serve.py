@@ -22,6 +22,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed")
 from ray import serve  # noqa: E402
 
 import qnnrt.ray as qr  # noqa: E402
+from qnnrt.ray.rows import BatchSession  # noqa: E402
 from qnnrt.ray.serve import _Replica  # noqa: E402
 
 # Ray tells itself of what is deprecated.
@@ -87,6 +88,8 @@ def test_a_deployment_answers_and_loads_another_model(port: int, binaries: dict[
     answer = handle.remote({"x": qr.share(shared)}).result()["y"]
     np.testing.assert_array_equal(answer, np.maximum(shared, 0))
 
+    compressed = io.BytesIO()
+    np.savez_compressed(compressed, x=np.zeros((1 << 10, 8), np.float32))
     status, body = post(port, npz(x=ROW))
     assert status == 200
     np.testing.assert_array_equal(np.load(io.BytesIO(body))["y"], np.maximum(ROW, 0))
@@ -94,6 +97,8 @@ def test_a_deployment_answers_and_loads_another_model(port: int, binaries: dict[
         b"no file": b"expected an .npz file",
         npz(q=ROW): b"expected the inputs",
         npz(x=ROW.astype(int)): b"needs rows of float32[8]",
+        npz(x=ROW[0, 0]): b"a single number",
+        compressed.getvalue(): b"are compressed",
         npz(x=np.array([None])): b"allow_pickle",
     }.items():
         status, body = post(port, wrong)
@@ -129,6 +134,32 @@ def test_a_batch_answers_each_request_with_its_rows(replica: _Replica, cluster: 
     for rows, answer in zip(requests, answers(replica, *requests), strict=True):
         np.testing.assert_array_equal(answer["y"], np.maximum(rows, 0))
     assert asyncio.run(replica.stats())["executes"] == 2  # six rows, four at a time
+
+
+def test_a_request_for_an_earlier_model_fails_alone(replica: _Replica, cluster: None) -> None:
+    asyncio.run(replica.reconfigure(None))
+    assert replica._batches is not None
+    requests = [{"x": ROW}, {"a": ROW, "b": ROW}, {"x": ROW[:, :4]}, {"x": ROW + 1}]
+    first, *wrong, last = replica._run(replica._batches, requests)
+    np.testing.assert_array_equal(first["y"], np.maximum(ROW, 0))
+    assert [type(answer) for answer in wrong] == [ValueError, ValueError]
+    np.testing.assert_array_equal(last["y"], np.maximum(ROW + 1, 0))
+
+
+def test_first_calls_at_once_load_the_model_once(
+    replica: _Replica, cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    monkeypatch.setattr(
+        *("qnnrt.ray.serve.BatchSession",),
+        lambda session: made.append(BatchSession(session)) or made[-1],
+    )
+
+    async def calls() -> None:
+        await asyncio.gather(*(replica.stats() for _ in range(4)))
+
+    asyncio.run(calls())
+    assert len(made) == 1
 
 
 def test_a_model_that_cannot_be_loaded_leaves_the_old_one(
