@@ -26,7 +26,9 @@ def register() -> bool:
     pickle_buffers()
     try:
         from . import transport
-    except ImportError:
+    except ImportError as error:
+        if not (error.name or "").startswith("ray."):
+            raise
         return False
     transport.register(TRANSPORT)
     return True

@@ -126,6 +126,23 @@ def pickle_buffers() -> None:
     ray.cloudpickle.CloudPickler.dispatch[Buffer] = reduce_buffer
 
 
+def span(memory: Any) -> tuple[Buffer, int, int]:
+    """The Buffer under memory, and the bytes of it from the first to behind the last one in use.
+
+    Args:
+        memory: a Buffer, or an array or torch tensor on one, with any strides.
+
+    Raises:
+        LookupError: the memory is not on a shared buffer.
+    """
+    buffer, _ = buffer_of(memory)
+    if isinstance(memory, Buffer):
+        return buffer, 0, buffer.nbytes
+    view = memory if isinstance(memory, np.ndarray) else memory.detach().numpy()
+    low, high = np.lib.array_utils.byte_bounds(view)
+    return buffer, low - buffer.address, high - buffer.address
+
+
 class Shared:
     """An array on a Buffer, on its way: `share` makes it, and an array arrives."""
 
@@ -134,9 +151,8 @@ class Shared:
 
     def __reduce__(self) -> tuple[Any, ...]:
         array, part = self.array, self._part
-        dtype = array.dtype.descr if array.dtype.names else array.dtype.str
         start = array.__array_interface__["data"][0] - part.buffer.address - part.offset
-        return _arrived, (part, array.shape, dtype, start, array.strides, self._torch)
+        return _arrived, (part, array.shape, array.dtype, start, array.strides, self._torch)
 
 
 def share(array: Any, *, readonly: bool = False) -> Shared:
@@ -158,21 +174,20 @@ def share(array: Any, *, readonly: bool = False) -> Shared:
     view = array.detach().numpy() if torch else array
     if view.dtype.hasobject:
         raise TypeError(f"dtype {view.dtype}: Python objects cannot be shared")
-    buffer, _ = buffer_of(view)
-    low, high = np.lib.array_utils.byte_bounds(view)
-    return Shared(view, Part(buffer, low - buffer.address, max(high - low, 1), readonly), torch)
+    buffer, begin, end = span(view)
+    return Shared(view, Part(buffer, begin, max(end - begin, 1), readonly), torch)
 
 
 def _arrived(
     part: Part,
     shape: tuple[int, ...],
-    dtype: Any,
+    dtype: np.dtype[Any],
     start: int,
     strides: tuple[int, ...],
     torch: bool,
 ) -> Any:
     base = part.buffer.array((part.nbytes,), np.uint8, part.offset)
-    array: np.ndarray = np.ndarray(shape, np.dtype(dtype), base, start, strides)
+    array: np.ndarray = np.ndarray(shape, dtype, base, start, strides)
     if not torch:
         return array
     import torch as package

@@ -15,10 +15,11 @@ from ray.experimental import (
     TensorTransportMetadata,
     register_tensor_transport,
 )
+from ray.experimental.rdt.util import transport_manager_info
 
 from ..errors import HandoffError
-from ..memory import Buffer, Lease, buffer_of
-from .transfer import Part, Ticket, pickle_buffers, receive
+from ..memory import Buffer, Lease
+from .transfer import Part, Ticket, pickle_buffers, receive, span
 
 _log = logging.getLogger("ray.qnnrt")  # under Ray's, which shows what it is told
 
@@ -32,8 +33,6 @@ _TIMEOUT = 60.0  # seconds for a tensor from another node; Ray gives a transfer 
 
 def register(name: str) -> None:
     """Tell Ray of the transport, once in a process; it takes it to the actors that use it."""
-    from ray.experimental.rdt.util import transport_manager_info
-
     if name not in transport_manager_info:
         register_tensor_transport(name, ["cpu"], Transport, Part)
 
@@ -102,8 +101,7 @@ _table = _Table()
 
 
 def wait_freed(memory: Any, timeout: float | None) -> None:
-    buffer, begin = buffer_of(memory)
-    end = begin + memory.nbytes
+    buffer, begin, end = span(memory)
     with _table.changed:
         if not _table.changed.wait_for(lambda: not _table.uses(buffer, begin, end), timeout):
             raise TimeoutError(f"after {timeout:g} s there is still a reference to this memory")

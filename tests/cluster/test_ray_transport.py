@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed")
 import qnnrt.ray as qr  # noqa: E402
 from qnnrt.ray import transfer  # noqa: E402
 from support.ray_actors import (  # noqa: E402
+    REVERSED,
     AsyncConsumer,
     AsyncProducer,
     Consumer,
@@ -107,6 +109,18 @@ def test_the_driver_gives_and_its_lease_ends_too(consumers: Any) -> None:
     buffer.close()
 
 
+def test_memory_is_in_use_where_a_view_of_it_is(cluster: None) -> None:
+    array = qnnrt.alloc_array(64, np.uint8)
+    reference = ray.put(qr.share(array[40:16:-2]), _tensor_transport=qr.TRANSPORT)  # 18 to 40
+    for used in (array[::-1], array[63::-23], array[:19], array[40:], array[18:19]):
+        with pytest.raises(TimeoutError, match="still a reference"):
+            qr.wait_freed(used, 0)
+    qr.wait_freed(array[:18], 0)
+    qr.wait_freed(array[41:], 0)
+    del reference
+    qr.wait_freed(array, 30)
+
+
 def test_a_receiver_can_give_on_what_it_received(producer: Any, consumers: Any) -> None:
     reference = consumers[0].forward.remote(producer.make.remote(N, 2))
     assert ray.get(consumers[1].sum.remote(reference)) == 2 * N
@@ -123,7 +137,10 @@ def test_views_arrive_as_they_are(producer: Any, consumers: Any) -> None:
         )
     assert seen["n"] == 4
     seen = ray.get(consumers[0].describe.remote(producer.views.remote("structured")))
-    assert seen[2] == np.dtype([("x", "f4"), ("y", "i4")])
+    assert seen[2] == REVERSED
+    seen = ray.get(consumers[0].describe.remote(producer.views.remote("bfloat16")))
+    assert seen[2] == ml_dtypes.bfloat16
+    assert seen[4] == frames[0, 0].view(ml_dtypes.bfloat16).tolist()
     seen = ray.get(consumers[0].describe.remote(producer.views.remote("readonly")))
     assert seen[4] == frames[1].tolist()
     assert not seen[5]
@@ -153,9 +170,15 @@ def test_without_a_transport_a_buffer_is_pickled_by_its_fd(producer: Any, consum
 def test_a_ray_without_transports_still_pickles_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(ray.cloudpickle.CloudPickler.dispatch, qnnrt.Buffer)
     monkeypatch.delattr(qr, "transport", raising=False)
-    monkeypatch.setitem(sys.modules, "qnnrt.ray.transport", None)  # as if its imports failed
-    assert qr.register() is False
+    monkeypatch.delitem(sys.modules, "qnnrt.ray.transport", raising=False)
+    with monkeypatch.context() as lacking:
+        lacking.delattr(ray.experimental, "register_tensor_transport")
+        assert qr.register() is False
     assert qnnrt.Buffer in ray.cloudpickle.CloudPickler.dispatch
+    # What is broken in this package is not a Ray without transports.
+    monkeypatch.setitem(sys.modules, "qnnrt.ray.transport", None)
+    with pytest.raises(ImportError):
+        qr.register()
 
 
 # ---- what cannot be

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import ray
@@ -23,6 +24,8 @@ from support.outside import PATHS
 qr.register()
 
 STORE = 96 << 20  # bytes of Ray's object store
+#: Fields that are not in the order of their memory.
+REVERSED = np.dtype({"names": ["x", "y"], "formats": ["f4", "i4"], "offsets": [4, 0]})
 
 
 @contextmanager
@@ -105,8 +108,9 @@ class Producer(_Actor):
         if kind == "readonly":
             return [qr.share(frames[1], readonly=True)]
         if kind == "structured":
-            table = frames[0, 0].view([("x", "f4"), ("y", "i4")])
-            return qr.share(table)
+            return qr.share(frames[0, 0].view(REVERSED))
+        if kind == "bfloat16":
+            return qr.share(frames[0, 0].view(ml_dtypes.bfloat16))
         return {"odd": qr.share(frames[1, ::2, ::-3]), "all": qr.share(frames), "n": 4}
 
     def plain(self, nbytes: int, value: int) -> qnnrt.Buffer:
