@@ -115,6 +115,64 @@ def test_loops_inside_of_loops_and_of_branches() -> None:
     assert model.op_counts()["ElementWiseSin"] == 4
 
 
+def test_names_of_a_body_hide_those_around_it() -> None:
+    body = graph(
+        [node("Identity", ["on"], ["on2"]), node("Mul", ["x", "k"], ["x2"])],
+        {**START, "x": (FLOAT, (3,))},
+        {"on2": (BOOL, []), "x2": (FLOAT, (3,))},
+        {"k": np.float32(5)},
+    )
+    nodes = [
+        node("Abs", ["a"], ["x"]),
+        node("Loop", ["two", "", "x"], ["z"], body=body),
+        node("Mul", ["x", "k"], ["kx"]),
+        node("Add", ["kx", "z"], ["y"]),
+    ]
+    constants = {"two": np.array(2), "k": np.float32(2)}
+    agree(make(nodes, {"a": (3,)}, ["y"], constants), {"a": random(1, 3)})
+    nodes[2].input[1] = "x2"
+    with pytest.raises(ModelError, match="reads 'x2'"):
+        importer.load(make(nodes, {"a": (3,)}, ["y"], constants))
+
+
+def test_a_name_in_a_body_is_no_input_of_a_part() -> None:
+    body = graph(
+        [node("Identity", ["on"], ["on2"]), node("Sin", ["b"], ["b2"])],
+        {**START, "b": (FLOAT, (3,))},
+        {"on2": (BOOL, []), "b2": (FLOAT, (3,))},
+    )
+    nodes = [node("Loop", ["two", "", "a"], ["y"], body=body), node("Neg", ["b"], ["z"])]
+    proto = make(nodes, {"a": (3,), "b": (3,)}, ["y", "z"], {"two": np.array(2)})
+    assert importer.load(proto, outputs=["y"]).inputs == ["a"]
+    assert importer.load(proto, inputs=["a"], outputs=["y"]).inputs == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["initializer", "Constant"])
+def test_the_turns_of_a_loop_share_the_weights_in_its_body(kind: str) -> None:
+    weights = random(1, 4, 4)
+    held = node("Constant", [], ["w"], value=numpy_helper.from_array(weights))
+    inner = graph(
+        [*([held] if kind == "Constant" else []), node("MatMul", ["s", "w"], ["p"])],
+        {},
+        {"p": (FLOAT, (1, 4))},
+        {"w": weights} if kind == "initializer" else None,
+    )
+    body = graph(
+        [
+            node("Identity", ["on"], ["on2"]),
+            node("If", ["yes"], ["s2"], then_branch=inner, else_branch=inner),
+        ],
+        {**START, "s": (FLOAT, (1, 4))},
+        {"on2": (BOOL, []), "s2": (FLOAT, (1, 4))},
+    )
+    nodes = [node("Loop", ["three", "", "x"], ["y"], body=body)]
+    constants = {"three": np.array(3), "yes": np.array(True)}
+    model = agree(make(nodes, {"x": (1, 4)}, ["y"], constants), {"x": random(2, 1, 4)})
+    products = [n for n in model.nodes if n.type == "FullyConnected"]
+    assert len(products) == 3
+    assert len({n.inputs[1] for n in products}) == 1
+
+
 def test_a_condition_that_depends_on_the_data_chooses_between_results() -> None:
     branches = {
         f"{name}_branch": graph([node(op, ["x", "x"], [name])], {}, {name: (FLOAT, None)})

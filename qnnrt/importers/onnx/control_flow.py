@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 
 from ..guard import shortened
-from .functions import needed
+from .functions import defined, needed
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .patterns import simplify
 from .scope import Scope
 from .values import Thing, Value, constant
-from .written import written
+from .written import Written, written
 
 Things = list[Thing | None]
 Opsets = dict[str, int]
@@ -49,6 +49,18 @@ class Body:
         self.inputs = [i.name for i in graph.input]
         self.outputs = [o.name for o in graph.output]
         self._nodes = written(graph.node)
+        self._names = defined(graph, self._nodes)
+        self._needed: dict[tuple[str, ...], list[Written]] = {}
+        self._constants: dict[str, Value] = {}
+
+    @staticmethod
+    def of(g: Scope, node: OnnxNode, attribute: str, opsets: Opsets) -> Body:
+        """The same one each time that a node is run, in the turns of a loop around it."""
+        bodies = node.written.bodies
+        if attribute not in bodies:
+            bodies[attribute] = Body(g, node, attribute, opsets)
+        found: Body = bodies[attribute]
+        return found
 
     def declared(self, index: int) -> onnx.TypeProto.Tensor:
         """What the graph says of the type of an output."""
@@ -57,19 +69,34 @@ class Body:
 
     def run(self, given: Sequence[Thing | None], wanted: Sequence[str]) -> Things:
         """Its outputs `wanted`, of inputs `given`."""
-        g = self._g
+        g, key = self._g, tuple(wanted)
         scope = g.b.scope
-        with g.budget.inside(g.budget.node):
-            for node in self._nodes:  # of an earlier run
-                for name in node.output:
-                    g.forget(name)
+        with g.budget.inside(g.budget.node), g.inside(self._names):
             for name, thing in zip(self.inputs, given, strict=True):
                 g.keep(name, thing)
-            g.add_initializers(self._graph)
-            nodes = [node for _, node in needed(self._nodes, wanted)]
-            g.nodes(simplify(nodes, g.scalar), self._opsets)
-        g.b.scope = scope
-        return g.results(list(wanted))
+            first = key not in self._needed
+            if first:
+                self._needed[key] = [node for _, node in needed(self._nodes, wanted)]
+                g.add_initializers(self._graph)
+            g.env.update(self._constants)
+            g.nodes(simplify(self._needed[key], g.scalar), self._opsets)
+            if first:
+                self._keep_constants(key)
+            g.b.scope = scope
+            return g.results(list(wanted))
+
+    def _keep_constants(self, key: tuple[str, ...]) -> None:
+        """One tensor for all runs: weights may lie in a body."""
+        g, others = self._g, []
+        kept = {t.name for t in self._graph.initializer}
+        kept |= {s.values.name for s in self._graph.sparse_initializer}
+        for node in self._needed[key]:
+            if node.op_type == "Constant":
+                kept.update(node.output)
+            else:
+                others.append(node)
+        self._needed[key] = others
+        self._constants |= {name: g.env[name] for name in kept if name in g.env}
 
 
 def _where(g: Scope, condition: Value, a: Thing | None, b: Thing | None) -> Value:
@@ -93,7 +120,7 @@ def _if(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
     count = len(node.outputs)
 
     def branch(attribute: str) -> Things:
-        body = Body(g, node, attribute, opsets)
+        body = Body.of(g, node, attribute, opsets)
         if len(body.outputs) < count:
             raise ValueError(f"its {attribute} has {len(body.outputs)} outputs, not {count}")
         names = body.outputs[:count]
@@ -115,7 +142,7 @@ def _if(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
 def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
     trips, going = node.const_input(0, "the trip count"), node.optional(1)
     state = [g.thing(name) for name in node.written.input[2:]]
-    body = Body(g, node, "body", opsets)
+    body = Body.of(g, node, "body", opsets)
     count = len(state)
     if len(body.inputs) != 2 + count or len(body.outputs) < max(1 + count, len(node.outputs) + 1):
         raise ValueError(
@@ -195,7 +222,7 @@ def taken_apart(g: Scope, x: Value, axis: int) -> list[Value]:
 def _scan(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
     if node.version < 9:
         raise Unsupported("Scan of opset 8")
-    body = Body(g, node, "body", opsets)
+    body = Body.of(g, node, "body", opsets)
     inputs = [g.thing(name) for name in node.written.input]
     scanned = node.integer("num_scan_inputs")
     count, results = len(inputs) - scanned, len(body.outputs) - (len(inputs) - scanned)

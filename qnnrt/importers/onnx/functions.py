@@ -178,9 +178,18 @@ def needed(nodes: Sequence[Written], outputs: Iterable[str]) -> list[tuple[int, 
 
 
 def subgraph_reads(node: Written) -> Iterator[str]:
-    """Every name that the subgraphs of a node mention."""
+    """Every name of the graph around them that the subgraphs of a node read."""
     for graph in node.graphs:
-        yield from (o.name for o in graph.output)
-        for inner in written(graph.node):
-            yield from inner.input
-            yield from subgraph_reads(inner)
+        nodes = written(graph.node)
+        own = defined(graph, nodes)
+        yield from (o.name for o in graph.output if o.name not in own)
+        for inner in nodes:
+            yield from (name for name in inner.input if name not in own)
+            yield from (name for name in subgraph_reads(inner) if name not in own)
+
+
+def defined(graph: onnx.GraphProto, nodes: Iterable[Written]) -> set[str]:
+    """The names that a graph gives a meaning, whatever they stand for around it."""
+    found = {value.name for value in (*graph.input, *graph.initializer)}
+    found.update(sparse.values.name for sparse in graph.sparse_initializer)
+    return found.union(*(node.output for node in nodes)) - {""}

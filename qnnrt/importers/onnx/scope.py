@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnx
@@ -78,6 +79,22 @@ class Scope(Lowering):
     def forget(self, name: str) -> None:
         self.env.pop(name, None)
         self.other.pop(name, None)
+
+    @contextmanager
+    def inside(self, names: Collection[str]) -> Iterator[None]:
+        """While the nodes of a body are lowered that gives `names`: what these stand for around it
+        is hidden, and as before behind it."""
+        env = {name: self.env[name] for name in names if name in self.env}
+        other = {name: self.other[name] for name in names if name in self.other}
+        try:
+            for name in names:
+                self.forget(name)
+            yield
+        finally:
+            for name in names:
+                self.forget(name)
+            self.env.update(env)
+            self.other.update(other)
 
     def emitted_many(
         self, op: str, inputs: Sequence[Value], count: int, **attributes: Any

@@ -110,7 +110,7 @@ def _split(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
 
 @controls("SequenceMap", to="its body for each tensor")
 def _map(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
-    body = Body(g, node, "body", opsets)
+    body = Body.of(g, node, "body", opsets)
     given = [g.thing(name) for name in node.written.input]
     count = len(_sequence(g, node))
     columns: list[list[Thing | None]] = []

@@ -7,6 +7,7 @@ from the check of its names to its lowering.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import onnx
 
@@ -19,13 +20,14 @@ class Written:
     Attributes:
         names: of the attributes.
         name: may be changed, as may `output`: the message is the caller's.
+        bodies: what is known of its graphs, by attribute, once it was run.
         graphs, tensors: what its attributes hold, by field, not by what they say that they are:
             whoever reads another field is safe, too.
     """
 
     __slots__ = (
-        "attribute", "domain", "graphs", "input", "name", "names", "op_type", "output", "overload",
-        "proto", "tensors",
+        "attribute", "bodies", "domain", "graphs", "input", "name", "names", "op_type", "output",
+        "overload", "proto", "tensors",
     )  # fmt: skip
 
     def __init__(self, proto: onnx.NodeProto) -> None:
@@ -39,6 +41,7 @@ class Written:
         self.attribute: list[onnx.AttributeProto] = list(proto.attribute)
         self.graphs: list[onnx.GraphProto] = []
         self.tensors: list[onnx.TensorProto] = []
+        self.bodies: dict[str, Any] = {}
         self.names: list[str] = []
         for attr in self.attribute:
             self.names.append(attr.name)
