@@ -62,6 +62,17 @@ def test_attention_of_queries_keys_and_values() -> None:
     check("MultiHeadAttention", [q, k, v, None, None, values(1, 4, 5, 7)], num_heads=4, scale=0.2)
     same = [values(2, 5, 16, seed=i) for i in range(3)]
     check("MultiHeadAttention", same, num_heads=2, unidirectional=1)
+    proto, _ = model_of("MultiHeadAttention", [q, k, v], num_heads=4, unidirectional=1)
+    with pytest.raises(UnsupportedOpError, match="unidirectional=1 with 5 queries and 7 keys"):
+        importer.load(proto)
+
+
+def test_a_mask_of_a_single_key() -> None:
+    x, ends = values(2, 1, 16), np.array([1, 0], np.int32)
+    check("Attention", [x, values(16, 48), values(48), ends], static=(1, 2), num_heads=4)
+    q = values(2, 3, 16)
+    for mask in (ends, ends[:, None]):
+        check("MultiHeadAttention", [q, x, x, None, mask], num_heads=4)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def _mask_of(b: Body, mask: int, queries: int, keys: int, kind: int) -> str:
     shape: tuple[int, ...] = b.node.input(mask).shape
     batch = b.node.input(0).shape[0]
     row = np.arange(keys, dtype=np.int32)[None]
-    if shape == (batch,) and keys != 1:  # how many keys count
+    if shape == (batch,):  # how many keys count
         ends = b.op("Unsqueeze", [b.given(mask), ints(b, [1])])
         counts = b.op("Less", [array(b, row), ends])
     elif shape == (2 * batch,):  # up to which, and from which
@@ -131,7 +131,12 @@ def _attended(
     if past:
         k, v = (b.op("Concat", [old, x], axis=2) for old, x in zip(past, (k, v), strict=True))
     if n.integer("unidirectional"):
-        seen = in_order(queries, keys, keys - queries)
+        if queries != new:
+            raise Unsupported(
+                f"unidirectional=1 with {queries} queries and {new} keys: which of them each sees "
+                "is not defined"
+            )
+        seen = in_order(queries, keys, kept)
         far = typed(b, -np.inf, kind)
         bias = b.op("Where", [array(b, seen), bias or typed(b, 0.0, kind), far])
     dtype = n.input(kind).dtype
