@@ -90,6 +90,26 @@ def test_parameters_given_as_inputs_are_fixed_by_constants() -> None:
         importer.load(proto, constants={"shape": np.zeros(3)})
 
 
+def test_the_constant_of_an_input_of_open_shape_settles_it() -> None:
+    types = {"the 'shape'": TensorProto.INT64}
+    proto = make([node("Reshape", ["x", "the 'shape'"], ["y"])],
+                 {"x": (2, 6), "the 'shape'": ("rank",)}, ["y"], types=types)  # fmt: skip
+    model = importer.load(proto, constants={"the 'shape'": np.array([3, 4])})
+    assert (model.inputs, model.tensors["y"].shape) == (["x"], (3, 4))
+    with pytest.raises(ModelError, match=r"is \[rank\]; constants= gives it \[1, 2\]"):
+        importer.load(proto, constants={"the 'shape'": np.array([[3, 4]])})
+
+
+def test_an_output_that_is_an_input_is_refused() -> None:
+    proto = make([node("Neg", ["x"], ["y"])], {"x": (3,)}, ["y"])
+    proto.graph.output.append(proto.graph.input[0])
+    with pytest.raises(ModelError, match="'x' is an input and an output"):
+        importer.load(proto)
+    with pytest.raises(ModelError, match="'y' is an input and an output"):
+        importer.load(proto, inputs=["y"], outputs=["y"])
+    assert importer.load(proto, outputs=["y"]).outputs == ["y"]
+
+
 def test_doubles_are_computed_in_single_precision_inside() -> None:
     types = {"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE}
     nodes = [node("Exp", ["x"], ["a"]), node("Tanh", ["a"], ["y"])]

@@ -158,6 +158,12 @@ def _load(
     graph = proto.graph
     part = Cutter(found, functions).part(*ends, shapes, fixed, budget)
     inputs = graph_inputs(graph, where, shapes, fixed, part.inputs)
+    both = [name for name in part.outputs if name in inputs and name not in fixed]
+    if both:
+        raise ModelError(
+            f"{where}: {shortened(repr(both[0]))} is an input and an output, and a tensor of a QNN "
+            "graph is one of them at most: outputs= chooses others"
+        )
     lowering = GraphLowering(where, opsets, stateful, budget, functions)
     lowering.add_initializers(graph, found.apart)
     given: list[Edge] = []

@@ -53,7 +53,10 @@ def graph_inputs(
         given = shapes.get(value.name)
         if given is not None:
             wanted = tuple(int(d) for d in given)  # type: ignore[attr-defined]
-            _check_given(value, wanted, where)
+            _check_given(value, wanted, where, "shapes=")
+        elif value.name in constants and is_open(value, shapes):
+            wanted = constants[value.name].shape
+            _check_given(value, wanted, where, "constants=")
         else:
             dims = _sizes(tensor.shape, shapes)
             if not tensor.HasField("shape") or not all(isinstance(d, int) for d in dims):
@@ -64,7 +67,6 @@ def graph_inputs(
         if not all(d > 0 for d in wanted) and value.name not in constants:
             raise ModelError(f"{where}: input {value.name!r} has the shape {list(wanted)}")
         found[value.name] = (wanted, dtype)
-    unknown = [u for u in unknown if u.split("'")[1] not in constants]
     if unknown:
         raise ModelError(
             f"{where}: the shape of {'an input' if len(unknown) == 1 else 'some inputs'} is not "
@@ -106,7 +108,9 @@ def is_open(value: onnx.ValueInfoProto, shapes: Mapping[str, object]) -> bool:
     )
 
 
-def _check_given(value: onnx.ValueInfoProto, wanted: tuple[int, ...], where: str) -> None:
+def _check_given(
+    value: onnx.ValueInfoProto, wanted: tuple[int, ...], where: str, option: str
+) -> None:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return
@@ -117,5 +121,5 @@ def _check_given(value: onnx.ValueInfoProto, wanted: tuple[int, ...], where: str
     if not fits:
         text = ", ".join(str(d.dim_value or d.dim_param or "?") for d in dims)
         raise ModelError(
-            f"{where}: input {value.name!r} is [{text}]; shapes= gives it {list(wanted)}"
+            f"{where}: input {value.name!r} is [{text}]; {option} gives it {list(wanted)}"
         )
