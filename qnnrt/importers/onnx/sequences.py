@@ -102,8 +102,10 @@ def _split(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
             raise ValueError(f"parts of {each}")
         g.budget.take(8 * (whole // each))
         sizes = np.array([each] * (whole // each) + ([whole % each] if whole % each else []))
-    if len(sizes) == 1:
+    if sizes.tolist() == [x.shape[axis]]:
         return [Items([x])]
+    if not len(sizes):
+        raise ValueError("a split into no parts")
     parts = constant(sizes.astype(np.int64))
     return [Items(g.emitted_many("Split", [x, parts], len(sizes), axis=axis))]
 
