@@ -89,6 +89,11 @@ def test_weights_and_inputs_can_change_places() -> None:
         chain(), inputs=["x"], outputs=["z"], shapes={"N": 2}, constants={"b": np.ones(3, "f")}
     )
     assert fixed.inputs == ["x"]
+    held = np.ones((2, 5), np.float32)
+    fixed = importer.load(chain(), inputs=["active", "b"], constants={"active": held})
+    np.testing.assert_allclose(
+        run(fixed, {"b": random(5, 3)})["z"], held @ V + random(5, 3), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_inputs_of_branches_are_those_of_the_graph() -> None:

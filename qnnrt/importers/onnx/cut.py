@@ -151,6 +151,11 @@ class Cutter:
         }
         stated |= there
         found = {name: stated.get(name, onnx.ValueInfoProto(name=name)) for name in inputs}
+        for name, value in found.items():
+            if name in constants and name not in there and is_open(value, shapes):
+                given = constants[name]
+                kind = onnx.helper.np_dtype_to_tensor_dtype(given.dtype)
+                found[name] = _value(name, given.shape, kind)
         open_ = [name for name, v in found.items() if name not in there and is_open(v, shapes)]
         if open_:
             computed = self._computed(open_, shapes, constants, budget)
