@@ -70,9 +70,10 @@ def cases() -> Iterator[tuple[str, Case]]:
                     inputs = VOLUME, VOLUME_GRID
                     yield f"{label} 3d", (lambda x, g, h=how: F.grid_sample(x, g, *h), inputs)
     for aligned in (True, False):
-        yield f"affine_grid {aligned}", (
-            lambda t, a=aligned: F.affine_grid(t, (1, 3, 4, 5), a), (numbers(1, 2, 3),)
-        )  # fmt: skip
+        for size in ((1, 3, 4, 5), (1, 3, 1, 5)):
+            yield f"affine_grid {aligned} {size}", (
+                lambda t, a=aligned, s=size: F.affine_grid(t, s, a), (numbers(1, 2, 3),)
+            )  # fmt: skip
     for mode in ("nearest", "bilinear", "bicubic"):
         for scale in (1.5, 0.6, 2.0):
             yield f"interpolate {mode} {scale}", (

@@ -78,7 +78,8 @@ def _affine_grid(n: OnnxNode) -> onnx.FunctionProto:
     aligned, lines = n.integer("align_corners"), []
     for d in size[2:]:
         ends = 1.0 if aligned else 1 - 1 / d
-        lines.append(np.linspace(-ends, ends, d) if d > 1 or not aligned else -np.ones(1))
+        # A single one is in the middle, as torch has it. ONNX's function divides by 0 there.
+        lines.append(np.linspace(-ends, ends, d) if d > 1 else np.zeros(1))
     n_places = math.prod(size[2:])
     if n_places * (rank + 1) > _LARGEST_GRID:
         raise Unsupported(f"a grid of {n_places} positions: it would be too large")
