@@ -13,7 +13,6 @@ the kernel, as it counts them, and the copies into shared memory.
 
 import multiprocessing
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
+import _ray
 import numpy as np
 from _harness import Benchmark, optional
 
@@ -401,10 +401,8 @@ def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> N
 def main() -> None:
     bench = Benchmark("handoff", __doc__, rounds=15, sample_ms=2)
     if ray is not None:
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else it is left in a file
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         qnnrt.ray.register()
-        ray.init(include_dashboard=False, log_to_driver=False)
+        _ray.start(include_dashboard=False)
     for count in CONSUMERS[:2] if bench.smoke else CONSUMERS:
         consumers = Consumers(count)
         for nbytes in (KIB, MIB) if bench.smoke else SIZES:

@@ -17,13 +17,12 @@ one.
 from __future__ import annotations
 
 import heapq
-import os
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import _ray
 import numpy as np
 from _harness import Benchmark, optional
 
@@ -156,7 +155,7 @@ def measure_nodes(bench: Benchmark) -> None:
     options = {"num_cpus": 1, "object_store_memory": 512 << 20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={**options, "resources": {"near": 1}})
     cluster.add_node(**options, resources={"far": 1})
-    ray.init(address=cluster.address, log_to_driver=False)
+    _ray.start(address=cluster.address)
     made = {
         place: ray.remote(num_cpus=0, enable_tensor_transport=True, resources={place: 1})(Worker)
         for place in ("near", "far")
@@ -246,8 +245,7 @@ def main() -> None:
     if ray is None:
         bench.case("two nodes").missing("Ray")
     else:
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        _ray.prepare()
         measure_nodes(bench)
     bench.finish()
 

@@ -16,8 +16,6 @@ the sum is what the machine gives.
 
 from __future__ import annotations
 
-import os
-import secrets
 import statistics
 import tempfile
 import time
@@ -26,6 +24,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+import _ray
 import numpy as np
 import onnx
 from _harness import Benchmark, Case, optional
@@ -406,9 +405,7 @@ def main() -> None:
     if ray is None:
         bench.case("Ray").missing("Ray")
     else:
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+        _ray.start(num_cpus=4, include_dashboard=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
         with tempfile.TemporaryDirectory() as folder:
             for part in bench.options.only or parts:

@@ -30,8 +30,10 @@ REVERSED = np.dtype({"names": ["x", "y"], "formats": ["f4", "i4"], "offsets": [4
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """What Ray's processes need: this qnnrt, no report of use, a token that is in no file."""
+    """What Ray's processes need: this qnnrt, no report of use, a token that is in no file, and a
+    folder without a package that may not be built: workers look there before anywhere else."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(Path(__file__).parents[1])
         patch.setenv("PYTHONPATH", PATHS)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
