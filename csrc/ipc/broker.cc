@@ -112,14 +112,14 @@ Result<uint64_t> Broker::Create(int fd, const FdInfo& info, uint64_t offset, uin
   if (info.can_shrink) ticket.flags |= QNNRT_TICKET_CAN_SHRINK;
   ticket.kind = static_cast<uint32_t>(info.kind);
   ticket.table = static_cast<uint32_t>(table_fd_.get());
-  Table::Entry* entry = table_->EntryOf(ticket.lease);
-  if (entry->lease == 0) {
-    std::memcpy(entry->token, lease.token, sizeof lease.token);
-    entry->fd = static_cast<uint32_t>(lease.fd.get());
-    entry->lease = ticket.lease;
-  }
   const uint64_t number = ticket.lease;
-  leases_.emplace(number, std::move(lease));
+  const Lease& held = leases_.emplace(number, std::move(lease)).first->second;
+  Table::Entry* entry = table_->EntryOf(number);
+  if (entry->lease == 0) {
+    std::memcpy(entry->token, held.token, sizeof held.token);
+    entry->fd = static_cast<uint32_t>(held.fd.get());
+    entry->lease = number;
+  }
   return number;
 }
 

@@ -3,7 +3,7 @@
 
 #include "abi/qnn_errors.h"
 #include "ipc/ipc_api.h"
-#include "memory/memory.h"
+#include "memory/pinned.h"
 #include "support/guard.h"
 #include "support/per_thread.h"
 
@@ -32,15 +32,12 @@ inline Status NullArgument() {
 // f(pinned buffer), a Status.
 template <typename F>
 Status WithBuffer(qnnrt_buffer_t handle, F f) {
-  BufferTable& buffers = Memory::Get().buffers();
-  Buffer* b = buffers.Pin(handle);
-  if (b == nullptr) {
+  const Pinned b(handle);
+  if (!b) {
     return Error(QNN_MEM_ERROR_INVALID_HANDLE, "buffer handle 0x%llx was closed or never made",
                  static_cast<unsigned long long>(handle));
   }
-  Status status = f(b);
-  buffers.Unpin(b);
-  return status;
+  return f(b.get());
 }
 
 }  // namespace qnnrt::ipc

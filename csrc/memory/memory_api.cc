@@ -2,6 +2,7 @@
 
 #include "abi/qnn_errors.h"
 #include "memory/memory.h"
+#include "memory/pinned.h"
 #include "support/guard.h"
 #include "support/per_thread.h"
 
@@ -9,6 +10,7 @@ using qnnrt::Buffer;
 using qnnrt::Error;
 using qnnrt::Hold;
 using qnnrt::Memory;
+using qnnrt::Pinned;
 using qnnrt::Status;
 
 static_assert(QNNRT_BUFFER_IMPORTED == qnnrt::kBufferImported, "");
@@ -49,23 +51,6 @@ Status Stale(qnnrt_buffer_t handle) {
 }
 
 qnnrt::BufferTable& Buffers() { return Memory::Get().buffers(); }
-
-// Pins a buffer during a call.
-class Pinned {
- public:
-  explicit Pinned(qnnrt_buffer_t handle) : b_(Buffers().Pin(handle)) {}
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-  ~Pinned() {
-    if (b_) Buffers().Unpin(b_);
-  }
-  explicit operator bool() const { return b_ != nullptr; }
-  Buffer* operator->() const { return b_; }
-  Buffer* get() const { return b_; }
-
- private:
-  Buffer* b_;
-};
 
 // Gives a new handle to the caller.
 template <typename F>
