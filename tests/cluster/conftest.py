@@ -1,4 +1,4 @@
-"""One Ray for all tests of a worker of pytest that need no nodes of their own."""
+"""One Ray for a module of tests: what it leaves in a process, a fork of that does not survive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     from support.ray_actors import started
 
