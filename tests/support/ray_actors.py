@@ -24,6 +24,7 @@ from support.outside import PATHS
 qr.register()
 
 STORE = 96 << 20  # bytes of Ray's object store
+TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
 #: Fields that are not in the order of their memory.
 REVERSED = np.dtype({"names": ["x", "y"], "formats": ["f4", "i4"], "offsets": [4, 0]})
 
@@ -36,7 +37,7 @@ def environment() -> Iterator[None]:
         patch.chdir(Path(__file__).parents[1])
         patch.setenv("PYTHONPATH", PATHS)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("RAY_AUTH_TOKEN", TOKEN)
         yield
 
 
