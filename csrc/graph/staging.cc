@@ -58,9 +58,7 @@ Result<uint64_t> Staging::Reserve(const std::vector<size_t>& tensors) {
   Result<SlotHandle> buffer = memory.Allocate(nullptr, size, 0);
   if (!buffer.ok()) return std::move(buffer).status().Within("staging of graph '" + graph_ + "'");
   block.buffer = *buffer;
-  Buffer* pinned = memory.buffers().Pin(block.buffer);  // ours alone: it exists
-  uint8_t* next = pinned->address;
-  memory.buffers().Unpin(pinned);
+  uint8_t* next = memory.Pin(block.buffer)->address;  // ours alone: it exists
   blocks_.push_back(std::move(block));
   for (size_t i : tensors) {
     Slot& slot = slots_[i];

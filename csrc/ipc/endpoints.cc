@@ -39,29 +39,24 @@ Result<SlotHandle> Endpoints::Open(SlotHandle control, uint32_t role) {
   if (role > QNNRT_RING_CONSUMER) {
     return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT, "role %u: expected producer or consumer", role);
   }
-  BufferTable& buffers = Memory::Get().buffers();
-  Buffer* b = buffers.Pin(control);
-  if (b == nullptr) {
+  BufferPin b = Memory::Get().Pin(control);
+  if (!b) {
     return Error(QNN_MEM_ERROR_INVALID_HANDLE, "buffer handle 0x%llx was closed or never made",
                  static_cast<unsigned long long>(control));
   }
-  BufferTable::Keep(b, Hold::kExport);
   std::lock_guard<std::mutex> lock(mutex_);
   SlotHandle handle = 0;
   Endpoint* endpoint = slots_.Insert(&handle);
-  Status status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many open ends of rings");
-  if (endpoint != nullptr) {
-    status = Contained([&] { return endpoint->Open(b, role); },
-                       [](const Status& s) { return Status(s.code(), s.message()); });
-    if (!status.ok()) {
-      endpoint->ForgetAfterFork();
-      slots_.Cancel(handle);
-    }
-  }
+  if (endpoint == nullptr)
+    return Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many open ends of rings");
+  Status status = Contained([&] { return endpoint->Open(b.get(), role); },
+                            [](const Status& s) { return Status(s.code(), s.message()); });
   if (!status.ok()) {
-    buffers.ReleaseHold(b, Hold::kExport);
+    endpoint->ForgetAfterFork();
+    slots_.Cancel(handle);
     return status;
   }
+  BufferTable::Keep(b.release(), Hold::kExport);
   slots_.Publish(handle);
   ++count_;
   return handle;

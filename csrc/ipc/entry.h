@@ -3,7 +3,7 @@
 
 #include "abi/qnn_errors.h"
 #include "ipc/ipc_api.h"
-#include "memory/pinned.h"
+#include "memory/memory.h"
 #include "support/guard.h"
 #include "support/per_thread.h"
 
@@ -32,7 +32,7 @@ inline Status NullArgument() {
 // f(pinned buffer), a Status.
 template <typename F>
 Status WithBuffer(qnnrt_buffer_t handle, F f) {
-  const Pinned b(handle);
+  const BufferPin b = Memory::Get().Pin(handle);
   if (!b) {
     return Error(QNN_MEM_ERROR_INVALID_HANDLE, "buffer handle 0x%llx was closed or never made",
                  static_cast<unsigned long long>(handle));

@@ -22,9 +22,11 @@ uint64_t WithEndpoint(qnnrt_endpoint_t handle, const void* out, F f) {
     if (endpoint == nullptr) {
       return Error(QNN_MEM_ERROR_INVALID_HANDLE, "this end of the ring was closed");
     }
-    Status status = f(endpoint);
-    Endpoints::Get().Unpin(handle);
-    return status;
+    struct Unpin {  // however f ends
+      qnnrt_endpoint_t handle;
+      ~Unpin() { Endpoints::Get().Unpin(handle); }
+    } unpin{handle};
+    return f(endpoint);
   });
 }
 

@@ -153,19 +153,13 @@ Status BufferTable::InUse(const Buffer& b) {
 
 Status BufferTable::Close(SlotHandle handle) {
   for (int attempt = 0;; ++attempt) {
-    Buffer* b = Pin(handle);
-    if (!b) return StaleHandle(handle);
-    const bool inherited = b->Has(kBufferInherited);
-    if (inherited || b->owners.load(std::memory_order_relaxed) == 0) {
-      Unpin(b);
-      return inherited ? Inherited() : StaleHandle(handle);
-    }
+    BufferPin pin(this, Pin(handle));
+    if (!pin) return StaleHandle(handle);
+    if (pin->Has(kBufferInherited)) return Inherited();
+    if (pin->owners.load(std::memory_order_relaxed) == 0) return StaleHandle(handle);
     // Pins that are not counted by kind are running calls: they end in a moment.
-    if (b->Held() || attempt == 1000) {
-      Status status = InUse(*b);
-      Unpin(b);
-      return status;
-    }
+    if (pin->Held() || attempt == 1000) return InUse(*pin.get());
+    Buffer* const b = pin.release();
     Unpin(b);
     Slots::Retired retired = slots_.Retire(handle);
     if (retired == Slots::Retired::kYes) {

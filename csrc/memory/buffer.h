@@ -11,6 +11,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "memory/counters.h"
@@ -134,6 +135,25 @@ class BufferTable {
   std::map<uintptr_t, Buffer*> by_address_;  // disjoint ranges: mappings never overlap
   std::vector<Buffer*> by_fd_;
   std::unordered_multimap<FileId, Buffer*, FileIdHash> by_id_;  // those whose fd is known outside
+};
+
+// A pin that ends with its scope, however that is left; none where there was no buffer to pin.
+class BufferPin {
+ public:
+  BufferPin(BufferTable* table, Buffer* pinned) : table_(table), b_(pinned) {}
+  BufferPin(const BufferPin&) = delete;
+  BufferPin& operator=(const BufferPin&) = delete;
+  ~BufferPin() {
+    if (b_ != nullptr) table_->Unpin(b_);
+  }
+  explicit operator bool() const { return b_ != nullptr; }
+  Buffer* operator->() const { return b_; }
+  Buffer* get() const { return b_; }
+  Buffer* release() { return std::exchange(b_, nullptr); }  // the pin is the caller's
+
+ private:
+  BufferTable* table_;
+  Buffer* b_;
 };
 
 }  // namespace qnnrt

@@ -61,8 +61,8 @@ namespace {
 // The buffer that the range lies in, pinned; null where it is memory of the client's own.
 Result<Buffer*> PinAround(const char* what, const uint8_t* address, uint64_t size) {
   BufferTable& buffers = Memory::Get().buffers();
-  Buffer* b = buffers.PinByAddress(address);
-  if (b == nullptr) return static_cast<Buffer*>(nullptr);
+  BufferPin b(&buffers, buffers.PinByAddress(address));
+  if (!b) return static_cast<Buffer*>(nullptr);
   const uint64_t left = b->nbytes - static_cast<uint64_t>(address - b->address);
   Status status;
   if (b->Has(kBufferInherited)) {
@@ -84,10 +84,9 @@ Result<Buffer*> PinAround(const char* what, const uint8_t* address, uint64_t siz
                    "persistent memory are always in DDR",
                    what);
   } else {
-    status = buffers.CheckAlive(b);
+    status = buffers.CheckAlive(b.get());
   }
-  if (status.ok()) return b;
-  buffers.Unpin(b);
+  if (status.ok()) return b.release();
   return status;
 }
 
@@ -105,12 +104,7 @@ Status ClientPool::Hold(void* address, uint64_t size) {
   Memory& memory = Memory::Get();
   QNNRT_ASSIGN_OR_RETURN(Buffer * buffer,
                          PinAround(PoolKindName(kind_), static_cast<uint8_t*>(address), size));
-  struct Pin {
-    Buffer* buffer;
-    ~Pin() {
-      if (buffer != nullptr) Memory::Get().buffers().Unpin(buffer);
-    }
-  } pin{buffer};
+  BufferPin pin(&memory.buffers(), buffer);
   const ClientPools::Range range{begin, static_cast<uintptr_t>(end), kind_, graph_, owner_, buffer};
   uint64_t id;
   {
@@ -120,8 +114,7 @@ Status ClientPool::Hold(void* address, uint64_t size) {
   }
   Reset();
   if (buffer != nullptr) BufferTable::Keep(buffer, Hold::kPool);
-  pin.buffer = nullptr;
-  buffer_ = buffer;
+  buffer_ = pin.release();
   id_ = id;
   address_ = static_cast<uint8_t*>(address);
   size_ = size;

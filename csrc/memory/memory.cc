@@ -94,20 +94,15 @@ Result<SlotHandle> Memory::Allocate(const char* heap, uint64_t nbytes, uint64_t 
 Status Memory::Close(SlotHandle buffer) {
   Status status = buffers_.Close(buffer);
   if (status.code() != QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED) return status;
-  Buffer* b = buffers_.Pin(buffer);
+  const BufferPin b = Pin(buffer);
   if (!b) return status;
-  status = WithHolders(std::move(status), b);
-  buffers_.Unpin(b);
-  return status;
+  return WithHolders(std::move(status), b.get());
 }
 
 Status Memory::CheckFree(SlotHandle buffer) {
-  Buffer* b = buffers_.Pin(buffer);
-  if (!b) return Status::Ok();
-  Status status;
-  if (b->Held()) status = WithHolders(BufferTable::InUse(*b), b);
-  buffers_.Unpin(b);
-  return status;
+  const BufferPin b = Pin(buffer);
+  if (!b || !b->Held()) return Status::Ok();
+  return WithHolders(BufferTable::InUse(*b.get()), b.get());
 }
 
 Status Memory::WithHolders(Status status, const Buffer* b) {

@@ -27,6 +27,7 @@ class Memory {
   const HeapSet& heaps() const { return heaps_; }
   ReusePool& pool() { return pool_; }
   BufferTable& buffers() { return buffers_; }
+  BufferPin Pin(SlotHandle buffer) { return {&buffers_, buffers_.Pin(buffer)}; }
   Registry& registry() { return registry_; }
   ClientMaps& client_maps() { return client_maps_; }
   ClientPools& client_pools() { return client_pools_; }

@@ -2,15 +2,14 @@
 
 #include "abi/qnn_errors.h"
 #include "memory/memory.h"
-#include "memory/pinned.h"
 #include "support/guard.h"
 #include "support/per_thread.h"
 
 using qnnrt::Buffer;
+using qnnrt::BufferPin;
 using qnnrt::Error;
 using qnnrt::Hold;
 using qnnrt::Memory;
-using qnnrt::Pinned;
 using qnnrt::Status;
 
 static_assert(QNNRT_BUFFER_IMPORTED == qnnrt::kBufferImported, "");
@@ -68,7 +67,7 @@ template <typename F>
 uint64_t With(qnnrt_buffer_t buffer, const void* out, F f) {
   return Guarded([&]() -> Status {
     if (!out) return NullOutput();
-    Pinned b(buffer);
+    const BufferPin b = Memory::Get().Pin(buffer);
     return b ? f(b) : Stale(buffer);
   });
 }
@@ -79,7 +78,7 @@ uint64_t Access(qnnrt_buffer_t buffer, uint32_t access, qnnrt::SyncPoint point) 
       return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT,
                    "access %u: expected QNNRT_ACCESS_READ, QNNRT_ACCESS_WRITE or both", access);
     }
-    Pinned b(buffer);
+    const BufferPin b = Memory::Get().Pin(buffer);
     if (!b) return Stale(buffer);
     return Buffers().Sync(b.get(), static_cast<qnnrt::CpuAccess>(access), point);
   });
@@ -131,7 +130,7 @@ uint64_t qnnrt_buffer_execution_end(qnnrt_buffer_t buffer) {
 // ---- Queries ----
 
 uint64_t qnnrt_buffer_info(qnnrt_buffer_t buffer, qnnrt_buffer_info_t* out) {
-  return With(buffer, out, [&](const Pinned& b) {
+  return With(buffer, out, [&](const BufferPin& b) {
     out->address = b->address;
     out->nbytes = b->nbytes;
     out->mapped = b->mapped;
@@ -149,7 +148,7 @@ uint64_t qnnrt_buffer_info(qnnrt_buffer_t buffer, qnnrt_buffer_info_t* out) {
 
 uint64_t qnnrt_buffer_fd(qnnrt_buffer_t buffer, int* out) {
   if (out) *out = -1;
-  return With(buffer, out, [&](const Pinned& b) -> Status {
+  return With(buffer, out, [&](const BufferPin& b) -> Status {
     QNNRT_ASSIGN_OR_RETURN(*out, Buffers().ExportFd(b.get()));
     return Status::Ok();
   });
@@ -157,7 +156,7 @@ uint64_t qnnrt_buffer_fd(qnnrt_buffer_t buffer, int* out) {
 
 uint64_t qnnrt_buffer_borrow_fd(qnnrt_buffer_t buffer, int* out) {
   if (out) *out = -1;
-  return With(buffer, out, [&](const Pinned& b) {
+  return With(buffer, out, [&](const BufferPin& b) {
     if (b->fd < 0)
       return Error(QNN_COMMON_ERROR_NOT_SUPPORTED, "%s memory has no fd", b->heap_name());
     *out = b->fd;
@@ -170,16 +169,14 @@ uint64_t qnnrt_buffer_lookup(const void* address, qnnrt_buffer_t* out, uint64_t*
     if (!out || !offset) return NullOutput();
     *out = 0;
     *offset = 0;
-    Buffer* b = Buffers().PinByAddress(address);
+    const BufferPin b(&Buffers(), Buffers().PinByAddress(address));
     if (!b) {
       return Error(QNN_MEM_ERROR_INVALID_HANDLE, "no shared buffer holds the address %p", address);
     }
     const uint64_t distance =
         reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(b->address);
     const qnnrt_buffer_t handle = b->handle;
-    Status status = Buffers().Take(handle, Hold::kOwner);
-    Buffers().Unpin(b);
-    QNNRT_RETURN_IF_ERROR(std::move(status));
+    QNNRT_RETURN_IF_ERROR(Buffers().Take(handle, Hold::kOwner));
     *out = handle;
     *offset = distance;
     return Status::Ok();
@@ -188,7 +185,7 @@ uint64_t qnnrt_buffer_lookup(const void* address, qnnrt_buffer_t* out, uint64_t*
 
 uint64_t qnnrt_buffer_check_alive(qnnrt_buffer_t buffer) {
   return Guarded([&] {
-    Pinned b(buffer);
+    const BufferPin b = Memory::Get().Pin(buffer);
     return b ? Buffers().CheckAlive(b.get()) : Stale(buffer);
   });
 }

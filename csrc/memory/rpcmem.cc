@@ -8,6 +8,8 @@
 #include "support/guard.h"
 
 using qnnrt::Buffer;
+using qnnrt::BufferPin;
+using qnnrt::BufferTable;
 using qnnrt::Memory;
 using qnnrt::Status;
 
@@ -16,13 +18,11 @@ namespace {
 // The live rpcmem buffer that starts at `address`, pinned; null for anything else.
 Buffer* PinBase(void* address) {
   if (!address) return nullptr;
-  qnnrt::BufferTable& buffers = Memory::Get().buffers();
-  Buffer* b = buffers.PinByAddress(address);
+  BufferTable& buffers = Memory::Get().buffers();
+  BufferPin b(&buffers, buffers.PinByAddress(address));
   if (!b) return nullptr;
   const bool live = b->Has(qnnrt::kBufferRpcmem) && b->owners.load(std::memory_order_relaxed) > 0;
-  if (b->address == address && live) return b;
-  buffers.Unpin(b);
-  return nullptr;
+  return b->address == address && live ? b.release() : nullptr;
 }
 
 int Aee(qnnrt::ClientMaps::Outcome outcome) {
@@ -105,10 +105,7 @@ void* qnnrt_rpcmem_alloc2(int heapid, uint32_t flags, size_t size) {
           memory.Warn("rpcmem_alloc: %s", handle.status().message().c_str());
           return nullptr;
         }
-        Buffer* b = memory.buffers().Pin(*handle);
-        void* address = b->address;
-        memory.buffers().Unpin(b);
-        return address;
+        return memory.Pin(*handle)->address;
       },
       [](const Status&) -> void* { return nullptr; });
 }
@@ -120,18 +117,11 @@ void qnnrt_rpcmem_free(void* po) {
 int qnnrt_rpcmem_to_fd(void* po) {
   return qnnrt::Contained(
       [&] {
-        Buffer* b = PinBase(po);
+        BufferTable& buffers = Memory::Get().buffers();
+        const BufferPin b(&buffers, PinBase(po));
         if (!b) return -1;
-        qnnrt::BufferTable& buffers = Memory::Get().buffers();
-        // No room in its index is a failure as any other.
-        const int number = qnnrt::Contained(
-            [&] {
-              auto fd = buffers.ExportFd(b);
-              return fd.ok() ? *fd : -1;
-            },
-            [](const Status&) { return -1; });
-        buffers.Unpin(b);
-        return number;
+        auto fd = buffers.ExportFd(b.get());  // without room in its index: as any other failure
+        return fd.ok() ? *fd : -1;
       },
       [](const Status&) { return -1; });
 }

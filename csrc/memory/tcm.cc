@@ -185,13 +185,8 @@ Status LpaiAllocator::Usable() const {
 }
 
 void LpaiAllocator::DropClosedPieces() {
-  BufferTable& buffers = Memory::Get().buffers();
   pieces_.erase(std::remove_if(pieces_.begin(), pieces_.end(),
-                               [&](SlotHandle piece) {
-                                 Buffer* b = buffers.Pin(piece);
-                                 if (b != nullptr) buffers.Unpin(b);
-                                 return b == nullptr;
-                               }),
+                               [](SlotHandle piece) { return !Memory::Get().Pin(piece); }),
                 pieces_.end());
 }
 
