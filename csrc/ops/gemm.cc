@@ -94,40 +94,42 @@ void PackBrains(const MatrixView& b, size_t k, size_t n, uint32_t* packed) {
   }
 }
 
+namespace {
+
+// One row times the panels [first, end), each of `panel` elements; `row` is a kernel of Simd().
+template <typename B>
+void RunPanels(void (*row)(const float*, size_t, const B*, size_t, const float*, float*),
+               const float* a, size_t k, size_t n, const B* packed, size_t panel, size_t first,
+               size_t end, const float* from, float* c) {
+  const size_t nr = Simd().columns, full = std::min(end, n / nr);
+  for (size_t p = first; p < full; p += kRowPanels) {
+    row(a, k, packed + p * panel, std::min(kRowPanels, full - p),
+        from == nullptr ? nullptr : from + p * nr, c + p * nr);
+  }
+  const size_t n0 = full * nr;
+  if (full == end || n0 >= n) return;
+  float start[kMaxTileColumns] = {}, columns[kMaxTileColumns];
+  if (from != nullptr) std::copy(from + n0, from + n, start);
+  row(a, k, packed + full * panel, 1, start, columns);
+  std::copy(columns, columns + (n - n0), c + n0);
+}
+
+}  // namespace
+
 void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
                       float* c, const Threads& threads) {
-  const SimdKernels& simd = Simd();
-  const size_t nr = simd.columns, panel = (k + 1) / 2 * nr, full = n / nr;
+  const size_t nr = Simd().columns, panels = PackedPanels(n);
   constexpr size_t kWorthwhile = 128 * 1024;  // products worth a thread, about 10 microseconds
   const size_t grain = std::max<size_t>(1, kWorthwhile / std::max<size_t>(1, kRowPanels * nr * k));
-  threads.For(
-      (PackedPanels(n) + kRowPanels - 1) / kRowPanels, grain, [&](size_t begin, size_t end) {
-        for (size_t p = begin * kRowPanels; p < std::min(full, end * kRowPanels); p += kRowPanels) {
-          simd.brain_row(a, k, packed + p * panel, std::min(kRowPanels, full - p),
-                         from == nullptr ? nullptr : from + p * nr, c + p * nr);
-        }
-        const size_t n0 = full * nr;
-        if (n0 == n || full / kRowPanels < begin || full / kRowPanels >= end) return;
-        float start[kMaxTileColumns] = {}, columns[kMaxTileColumns];
-        if (from != nullptr) std::copy(from + n0, from + n, start);
-        simd.brain_row(a, k, packed + full * panel, 1, start, columns);
-        std::copy(columns, columns + (n - n0), c + n0);
-      });
+  threads.For((panels + kRowPanels - 1) / kRowPanels, grain, [&](size_t begin, size_t end) {
+    RunPanels(Simd().brain_row, a, k, n, packed, (k + 1) / 2 * nr, begin * kRowPanels,
+              std::min(panels, end * kRowPanels), from, c);
+  });
 }
 
 void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c) {
-  const SimdKernels& simd = Simd();
-  const size_t nr = simd.columns, full = std::min(end, shape.n / nr);
-  for (size_t p = first; p < full; p += kRowPanels) {
-    simd.row(a, shape.depth, shape.packed + p * shape.depth * nr, std::min(kRowPanels, full - p),
-             shape.bias == nullptr ? nullptr : shape.bias + p * nr, c + p * nr);
-  }
-  const size_t n0 = full * nr;
-  if (full == end || n0 >= shape.n) return;
-  float bias[kMaxTileColumns] = {}, columns[kMaxTileColumns];
-  if (shape.bias != nullptr) std::copy(shape.bias + n0, shape.bias + shape.n, bias);
-  simd.row(a, shape.depth, shape.packed + n0 * shape.depth, 1, bias, columns);
-  std::copy(columns, columns + (shape.n - n0), c + n0);
+  RunPanels(Simd().row, a, shape.depth, shape.n, shape.packed, shape.depth * Simd().columns, first,
+            end, shape.bias, c);
 }
 
 GemmUnits CutGemm(const GemmShape& shape, int threads) {

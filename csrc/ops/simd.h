@@ -102,12 +102,12 @@ struct SimdKernels {
   const char* name;
   size_t rows, columns;  // of a tile
   void (*gemm)(const GemmTile&);
-  // c = bias + a[depth] x `panels` (1 to kRowPanels) whole panels of B, of `depth` rows each; bias
-  // may be null. From memory, several streams at a time come faster than one.
-  void (*row)(const float* a, size_t depth, const float* b, size_t panels, const float* bias,
+  // c = from + a[depth] x `panels` (1 to kRowPanels) whole panels of B, of `depth` rows each; from
+  // may be c itself, or null: zeros. From memory, several streams at a time come faster than one.
+  void (*row)(const float* a, size_t depth, const float* b, size_t panels, const float* from,
               float* c);
   // The same of B in BFLOAT_16: for each column two rows side by side, the last filled up with a
-  // zero. c = from + ..., which may be c itself; null: zeros.
+  // zero.
   void (*brain_row)(const float* a, size_t depth, const uint32_t* b, size_t panels,
                     const float* from, float* c);
   void (*depthwise)(const DepthwisePixels&);

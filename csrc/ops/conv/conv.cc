@@ -208,6 +208,17 @@ const float* PackedConv::BiasOf(const ExecArgs& args, size_t group) const {
   return static_cast<const float*>(args.in[2]) + group * static_cast<size_t>(g_.cout_per_group());
 }
 
+bool MultipliesBrains(const Node& node) {
+  const auto is = [](const Tensor* t, Qnn_DataType_t type) { return t->dtype == type; };
+  if (!is(node.inputs[0], QNN_DATATYPE_BFLOAT_16) || !is(node.inputs[1], QNN_DATATYPE_BFLOAT_16) ||
+      !node.inputs[1]->is_static()) {
+    return false;
+  }
+  if (node.HasInput(2) && !is(node.inputs[2], QNN_DATATYPE_FLOAT_32)) return false;
+  const Tensor* out = node.outputs[0];
+  return is(out, QNN_DATATYPE_BFLOAT_16) || is(out, QNN_DATATYPE_FLOAT_32);
+}
+
 OpList ConvOps() {
   OpList ops;
   const auto add_dilation = [](OpDef def, int spatial) {

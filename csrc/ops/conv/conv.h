@@ -65,6 +65,8 @@ class PackedConv : public Kernel {
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
 // Depthwise, or static weights in groups of few channels that vectors take.
 bool TakesByChannel(const Node& node, const ConvGeometry& geometry);
+// Of BFLOAT_16 with static weights, a bias of FLOAT_32 if any, and results of either type.
+bool MultipliesBrains(const Node& node);
 // The BFLOAT_16 ones of them by 3x3 taps, which are faster than oneDNN's.
 bool TakesBrainWindow(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeByChannel(const Node& node, const ConvGeometry& geometry,

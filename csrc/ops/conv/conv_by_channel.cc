@@ -307,14 +307,7 @@ class ConvByChannel final : public Kernel {
 }  // namespace
 
 bool TakesBrainWindow(const Node& node, const ConvGeometry& g) {
-  const auto is = [](const Tensor* t, Qnn_DataType_t type) { return t->dtype == type; };
-  if (!is(node.inputs[0], QNN_DATATYPE_BFLOAT_16) || !is(node.inputs[1], QNN_DATATYPE_BFLOAT_16) ||
-      !node.inputs[1]->is_static() ||
-      (node.HasInput(2) && !is(node.inputs[2], QNN_DATATYPE_FLOAT_32))) {
-    return false;
-  }
-  if (!is(node.outputs[0], QNN_DATATYPE_BFLOAT_16) && !is(node.outputs[0], QNN_DATATYPE_FLOAT_32))
-    return false;
+  if (!MultipliesBrains(node)) return false;
   for (size_t i = 0; i < 3; ++i) {
     if (g.kernel[i] != (i == 0 ? 1 : 3) || (i != 0 && g.dilation[i] != 1)) return false;
   }

@@ -234,14 +234,7 @@ class ConvGroupTiles final : public Kernel {
 }  // namespace
 
 bool TakesGroupTiles(const Node& node, const ConvGeometry& g) {
-  const auto is = [&](const Tensor* t, Qnn_DataType_t type) { return t->dtype == type; };
-  if (!is(node.inputs[0], QNN_DATATYPE_BFLOAT_16) || !is(node.inputs[1], QNN_DATATYPE_BFLOAT_16) ||
-      !node.inputs[1]->is_static() || !HasTiles()) {
-    return false;
-  }
-  if (node.HasInput(2) && !is(node.inputs[2], QNN_DATATYPE_FLOAT_32)) return false;
-  const Tensor* out = node.outputs[0];
-  if (!is(out, QNN_DATATYPE_BFLOAT_16) && !is(out, QNN_DATATYPE_FLOAT_32)) return false;
+  if (!MultipliesBrains(node) || !HasTiles()) return false;
   const size_t depth = static_cast<size_t>(g.cin_per_group());
   if (g.group == 1 || depth < 2 || depth > kMostInGroup || g.kernel[0] != 1 || g.stride[0] != 1 ||
       g.pad_before[0] != 0 || g.pad_after[0] != 0) {

@@ -57,7 +57,7 @@ void ToBrains(const float* from, size_t count, uint16_t* to) {
 
 }  // namespace
 
-// By the node alone, so that a context binary's weights are found again.
+// By the node and the processor alone, so that a context binary's weights are found again.
 GateWeights::Form GateWeights::FormOf(const KernelOptions& options) const {
   const auto brains = [&](size_t i) { return i < 64 && ((options.brain_inputs >> i) & 1) != 0; };
   if (!std::all_of(inputs_.begin(), inputs_.end(), brains)) return kFloats;
