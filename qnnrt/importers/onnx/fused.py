@@ -65,6 +65,12 @@ def _activated(b: Body, x: str, parameters: list[float]) -> str:
     return b.op(kind, [x], **how)
 
 
+def _parameters(n: OnnxNode) -> list[float]:
+    """Of the activation behind a convolution."""
+    given: list[float] = list(n.attrs.get("activation_params") or [])  # type: ignore[call-overload]
+    return given
+
+
 @body(MICROSOFT, "NhwcConv", "NhwcFusedConv")
 def _conv_of_last_channels(n: OnnxNode) -> onnx.FunctionProto:
     """NhwcConv has the channels of its weights last, too; NhwcFusedConv has not."""
@@ -74,8 +80,7 @@ def _conv_of_last_channels(n: OnnxNode) -> onnx.FunctionProto:
         weights = first_channels(b, weights, rank)
     inputs = [first_channels(b, b.given(0), rank), weights, b.given(2)]
     y = last_channels(b, b.like("Conv", inputs, "activation", "activation_params"), rank)
-    given: list[float] = list(n.attrs.get("activation_params") or [])  # type: ignore[call-overload]
-    return b.proto(_activated(b, total_of(b, y, b.given(3)), given), opset=OPSET)
+    return b.proto(_activated(b, total_of(b, y, b.given(3)), _parameters(n)), opset=OPSET)
 
 
 @body(MICROSOFT, "NhwcMaxPool")
@@ -90,8 +95,7 @@ def _conv(n: OnnxNode) -> onnx.FunctionProto:
     b = Body(n)
     inputs = [b.given(i) for i in range(3)]
     y = total_of(b, b.like("Conv", inputs, "activation", "activation_params"), b.given(3))
-    given: list[float] = list(n.attrs.get("activation_params") or [])  # type: ignore[call-overload]
-    return b.proto(_activated(b, y, given), opset=OPSET)
+    return b.proto(_activated(b, y, _parameters(n)), opset=OPSET)
 
 
 @body(MICROSOFT, "FusedGemm")

@@ -286,8 +286,7 @@ class GraphLowering(Scope):
             if written_out is not None:
                 return self._inline(node, written_out, opsets)
         assert spec is not None
-        own = node.domain == OWN_DOMAIN or node.op in LINEAR
-        if not own and node.domain != "":
+        if not _is_own(node) and node.domain != "":
             return self._other(node, spec, opsets)
         if node.op == "Constant":
             return [constant(self._constant(node))]
@@ -309,14 +308,13 @@ class GraphLowering(Scope):
         self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
     ) -> Sequence[Value | None]:
         """A node of which everything is a tensor of a fixed shape."""
-        own = node.domain == OWN_DOMAIN or node.op in LINEAR
         node.types = infer(node)
         check_results(spec, node.types)
         if node.op in ("Shape", "Size"):
             return [constant(self._measure(node))]
         if node.op == "EyeLike":
             return [constant(self._eye(node))]
-        if own:
+        if _is_own(node):
             self._weigh(node)
             self.b.scope = node.name
             return self._fitting(node, _listed(TABLE[node.op](self, node)))
@@ -501,6 +499,11 @@ class GraphLowering(Scope):
         return [
             by_name.get(o) if out else None for o, out in zip(wanted, node.outputs, strict=True)
         ]
+
+
+def _is_own(node: OnnxNode) -> bool:
+    """Whether it has an entry in the table, with the domain that the table is for."""
+    return node.domain == OWN_DOMAIN or node.op in LINEAR
 
 
 def _listed(result: Result) -> list[Value | None]:
