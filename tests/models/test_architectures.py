@@ -5,7 +5,6 @@ Each is compared with torch in float64, on this runtime's fast kernels and on it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,21 +18,17 @@ import qnnrt
 from architectures import NETWORKS, Network, made
 from export_networks import cached
 
-pytestmark = [pytest.mark.foreign, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.foreign,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("one_thread"),
+]
 
 SEED = 2
 #: Of the largest value of an output. The worst of the tiny networks takes a tenth of it.
 TOLERANCE = 2e-5
 #: Of those that the other exporter writes differently; it takes seconds for each.
 BY_DYNAMO = ("efficientnet_b0", "llama_6")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def check(path: Path, network: Network, kernels: str) -> None:

@@ -6,7 +6,6 @@ Each is compared with torch in float64, as the files of torch's exporters are.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +15,16 @@ pytest.importorskip("torch")
 
 import onnx
 import onnxruntime
-import torch
 
 import qnnrt
 from architectures import NETWORKS, made
 from export_networks import cached
 
-pytestmark = [pytest.mark.foreign, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.foreign,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("one_thread"),
+]
 
 SEED = 2
 #: Of the largest value of an output.
@@ -45,14 +47,6 @@ KINDS = {
     "conformer_s": ("conformer", "SkipLayerNormalization"),
     "diffusion_unet": ("unet", "NhwcConv GroupNorm SkipGroupNorm BiasSplitGelu"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def check(path: Path, name: str) -> None:
