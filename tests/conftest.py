@@ -23,7 +23,8 @@ os.environ["PYTHONSAFEPATH"] = "1"
 #: What a wheel is tried with (the marker "wheel"), where there is no compiler and no other runtime.
 WHEEL = {
     *("binary/test_save_binary", "lpai/test_lpai_session", "memory/test_channel"),
-    *("memory/test_lifetime", "memory/test_memory", "memory/test_sharing", "memory/test_zero_copy"),
+    *("memory/test_lifetime", "memory/test_memory", "memory/test_zero_copy"),
+    *("memory/test_sharing", "memory/test_sharing_ends", "memory/test_sharing_misuse"),
     *("onnx/test_onnx_backend", "session/test_async", "session/test_parallel"),
     *("session/test_session", "session/test_state", "session/test_strict", "session/test_views"),
 }

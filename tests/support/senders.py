@@ -1,0 +1,91 @@
+"""Processes that hand Buffers out, and what a process holds for others."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from qnnrt import _core
+from support import tickets
+from support.outside import PATHS
+
+
+def held() -> dict[str, int]:
+    """What this process holds of the operating system, and for others."""
+    gc.collect()
+    return _core.ipc_counts() | {
+        "fds in all": len(os.listdir("/proc/self/fd")),
+        "threads": len(os.listdir("/proc/self/task")),
+    }
+
+
+@contextmanager
+def gives_back() -> Iterator[None]:
+    before = held()
+    yield
+    for _ in range(200):  # the other side's end is seen by a thread
+        if held() == before:
+            return
+        threading.Event().wait(0.01)
+    assert held() == before
+
+
+@contextmanager
+def another(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs the code, with its standard input and output."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PATHS},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+#: Prints a message about a lease on 4096 bytes of sevens, and waits.
+SENDER = """
+import pickle, sys, qnnrt
+b = qnnrt.alloc(4096)
+b.array(4096, "u1")[...] = 7
+lease = b.lease()
+print(pickle.dumps(lease).hex(), flush=True)
+sys.stdin.read()
+"""
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, "the process has ended"
+    return line.strip()
+
+
+def message_of(pickled: bytes) -> bytes:
+    """What ``_receive_buffer`` is called with."""
+    found: list[bytes] = []
+
+    class Reader(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            return found.append
+
+    Reader(io.BytesIO(pickled)).load()
+    return found[0]
+
+
+def by_broker(message: bytes) -> bytes:
+    """The same for a receiver that cannot look into the sender, as for a dma-buf."""
+    return tickets.forged(message, pid=0)
