@@ -36,11 +36,13 @@ class _Net:
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
         return name
 
-    def model(self, name: str, shape: tuple[int, ...], y: str) -> onnx.ModelProto:
+    def model(
+        self, name: str, shape: tuple[int | str, ...], y: str, type: int = TensorProto.FLOAT
+    ) -> onnx.ModelProto:
         graph = helper.make_graph(
             [*self.nodes, helper.make_node("Identity", [y], ["y"])],
             name,
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("x", type, shape)],
             [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
             self.weights,
         )
@@ -66,42 +68,72 @@ def tcn(channels: int = 32, steps: int = 128, blocks: int = 8, seed: int = 1) ->
     return net.model("tcn", (1, 8, steps), h)
 
 
-def encoder(
-    layers: int = 4, width: int = 768, heads: int = 12, steps: int = 64, seed: int = 1
-) -> onnx.ModelProto:
-    """A transformer's encoder, as torch exports BERT's: 7 MB of weights for a layer of width
-    768."""
-    net = _Net(seed)
+def _transformer(
+    net: _Net, h: str, layers: int, width: int, heads: int, sizes: tuple[int, int]
+) -> str:
+    """The layers of an encoder, as torch exports BERT's; `sizes` are those of its result's first
+    two dimensions, 0: as they come in."""
 
     def linear(x: str, inputs: int, outputs: int) -> str:
         w = net.weight(inputs, outputs, spread=1 / math.sqrt(inputs))
         return net.node("Add", net.node("MatMul", x, w), net.weight(outputs, spread=0.1))
 
-    def normalized(x: str) -> str:
-        gain, bias = net.constant(np.ones(width, np.float32)), net.weight(width, spread=0.1)
-        return net.node("LayerNormalization", x, gain, bias, axis=-1)
-
     def split(x: str, perm: list[int]) -> str:
-        shape = net.constant(np.array([1, steps, heads, width // heads], np.int64))
+        shape = net.constant(np.array([*sizes, heads, width // heads], np.int64))
         return net.node("Transpose", net.node("Reshape", x, shape), perm=perm)
 
     def number(value: float) -> str:
         return net.constant(np.array(value, np.float32))
 
-    h = "x"
     for _ in range(layers):
         q, k, v = (linear(h, width, width) for _ in range(3))
         scores = net.node("MatMul", split(q, [0, 2, 1, 3]), split(k, [0, 2, 3, 1]))
         scores = net.node("Div", scores, number(math.sqrt(width / heads)))
         found = net.node("MatMul", net.node("Softmax", scores, axis=-1), split(v, [0, 2, 1, 3]))
         found = net.node("Transpose", found, perm=[0, 2, 1, 3])
-        found = net.node("Reshape", found, net.constant(np.array([1, steps, width], np.int64)))
-        h = normalized(net.node("Add", linear(found, width, width), h))
+        found = net.node("Reshape", found, net.constant(np.array([*sizes, width], np.int64)))
+        h = _normalized(net, net.node("Add", linear(found, width, width), h), width)
         up = linear(h, width, 4 * width)
         erf = net.node("Erf", net.node("Div", up, number(math.sqrt(2))))
         gelu = net.node("Mul", net.node("Mul", up, net.node("Add", erf, number(1))), number(0.5))
-        h = normalized(net.node("Add", linear(gelu, 4 * width, width), h))
+        h = _normalized(net, net.node("Add", linear(gelu, 4 * width, width), h), width)
+    return h
+
+
+def _normalized(net: _Net, x: str, width: int) -> str:
+    gain, bias = net.constant(np.ones(width, np.float32)), net.weight(width, spread=0.1)
+    return net.node("LayerNormalization", x, gain, bias, axis=-1)
+
+
+def encoder(
+    layers: int = 4, width: int = 768, heads: int = 12, steps: int = 64, seed: int = 1
+) -> onnx.ModelProto:
+    """A transformer's encoder, as torch exports BERT's: 7 MB of weights for a layer of width
+    768."""
+    net = _Net(seed)
+    h = _transformer(net, "x", layers, width, heads, (1, steps))
     return net.model("encoder", (1, steps, width), h)
+
+
+def bert(
+    layers: int = 12,
+    width: int = 768,
+    heads: int = 12,
+    words: int = 30522,
+    longest: int = 512,
+    seed: int = 1,
+) -> onnx.ModelProto:
+    """BERT-base without types and masks: words in, [batch, steps] of any size."""
+    net = _Net(seed)
+    table = net.weight(words, width, spread=0.1)
+    places = net.weight(longest, width, spread=0.1)
+    steps = net.node("Shape", "x", start=1, end=2)
+    zero = net.constant(np.array([0], np.int64))
+    h = net.node(
+        "Add", net.node("Gather", table, "x"), net.node("Slice", places, zero, steps, zero)
+    )
+    h = _transformer(net, _normalized(net, h, width), layers, width, heads, (0, 0))
+    return net.model("bert", ("batch", "steps"), h, TensorProto.INT64)
 
 
 def wide_cnn(channels: int = 512, layers: int = 8, size: int = 7, seed: int = 1) -> onnx.ModelProto:

@@ -28,9 +28,14 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_FLOAT32_NODE 7u
 #define QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS 8u
 #define QNNRT_GRAPH_OPTION_KEEP_CONSTANTS 9u
+#define QNNRT_GRAPH_OPTION_SHARE_WEIGHTS 10u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
+
+#define QNNRT_SHARE_WEIGHTS_NOBODY 0u
+#define QNNRT_SHARE_WEIGHTS_CONTEXT 1u
+#define QNNRT_SHARE_WEIGHTS_PROCESS 2u
 
 #define QNNRT_PRECISION_FLOAT32 0u
 #define QNNRT_PRECISION_FLOAT16 1u
@@ -68,6 +73,10 @@ typedef struct Qnnrt_GraphConfig_t {
                              // this config, none with RELEASE_CONSTANTS; else where a graph's take
                              // at most 64 MiB, or as many as QNNRT_KEEP_CONSTANTS_MIB of the
                              // environment says. Before graphFinalize
+    uint32_t shareWeights;   // one of QNNRT_SHARE_WEIGHTS_*: with which graphs this one has
+                             // constants and packed weights once where they are equal: with none,
+                             // those of its context (the default), or all that say PROCESS. Before
+                             // the first tensor
   };
 } Qnnrt_GraphConfig_t;
 
@@ -127,6 +136,32 @@ QNN_API uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph);
 // and has a copy of its own as always. The errors of tensorCreateGraphTensor; 7004 bad strides.
 QNN_API uint64_t qnnrt_graph_create_static(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
                                            const int64_t* strides);
+// The same for data that stays where it is, unchanged, until graphFinalize has succeeded or the
+// graph is freed: it is copied when it is needed, if it is at all. Where another graph has what
+// kernels make of it, that is used.
+QNN_API uint64_t qnnrt_graph_lend_static(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
+                                         const int64_t* strides);
+
+// ---- Constants and packed weights, which graphs have once ----
+
+// Of a finalized graph, in bytes. What several graphs have at the moment is shared.
+typedef struct Qnnrt_GraphWeights_t {
+  uint64_t shared_bytes;   // other graphs have them, too
+  uint64_t private_bytes;  // weight_bytes of the graph's stats less those
+} Qnnrt_GraphWeights_t;
+
+// Of all graphs of the process that share: each entry once, however many have it.
+typedef struct Qnnrt_WeightsInfo_t {
+  uint64_t entries;
+  uint64_t bytes;
+  uint64_t found;  // how often a graph found what it needed, since the process began
+  uint64_t found_bytes;
+} Qnnrt_WeightsInfo_t;
+
+// 0, 6000, 6001, 6023 before graphFinalize.
+QNN_API uint64_t qnnrt_graph_weights(Qnn_GraphHandle_t graph, Qnnrt_GraphWeights_t* weights);
+// 0, 1004.
+QNN_API uint64_t qnnrt_weights_info(Qnnrt_WeightsInfo_t* info);
 
 // The finalized steps as JSON (op, name, kernel, what was fused) and the arena: what lies at which
 // offset, from which step to which (inclusive). Owned by the graph. NULL when the handle is not a

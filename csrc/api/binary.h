@@ -15,6 +15,7 @@ struct LoadedBinary {
   uint64_t spill_fill_size = 0;  // the largest arena among them
   // Until contextFinalize, where graphs are deferred.
   bool deferred = false;
+  std::shared_ptr<CommonWeights> common;
   BinaryView view;
   std::shared_ptr<const AlignedBytes> copy;  // what the view is of; null: the client keeps it
 };
@@ -37,13 +38,14 @@ class Loader {
 
   // The graph with its weights in the binary, or in a copy when the client does not keep that.
   // `check`: compare them now, not before the first execution.
-  Status Load(const BinaryGraph& described, bool check, Graph* graph) const;
+  Status Load(const BinaryGraph& described, bool check, Graph* graph);
   // What graphs are made from that wait for graphFinalize; `copy`: what the binary is in, null
   // where the client keeps it. With STRICT compatibility the weights are compared here.
   Result<std::shared_ptr<const LoadSource>> Source(std::shared_ptr<const AlignedBytes> copy) const;
   void LogLoad(uint64_t nanoseconds) const;
 
  private:
+  Result<std::shared_ptr<AlignedBytes>> CopyOf(const WeightCheck& part, int threads) const;
   Status CheckBackend() const;
   Status ChooseGraphs();
   Status CheckSuitable();
@@ -56,7 +58,13 @@ class Loader {
   BinaryView view_;
   std::vector<const BinaryGraph*> graphs_;
   bool in_place_ = false;
+  std::shared_ptr<CommonWeights> common_;  // of Load, once it has one
 };
+
+// What the graphs of a binary have in common, compared with its checksum if `check`; `to`: where it
+// is copied first, null: it is used in the binary. Null: they have nothing.
+Result<std::shared_ptr<CommonWeights>> TakeCommon(const BinaryView& view, bool check, uint8_t* to,
+                                                  std::shared_ptr<const void> owner);
 
 // Options of a graph from a binary: those that it was prepared with, the others from the backend.
 GraphOptions OptionsFor(const Backend& backend, const BinaryGraph& graph);

@@ -87,7 +87,8 @@ Status Loader::Open(const void* data, uint64_t size) {
 }
 
 uint64_t Loader::weights_size() const {
-  uint64_t size = 0;  // cannot overflow: parts of one binary, but a graph's could be given twice
+  // Cannot overflow: parts of one binary, but a graph's could be given twice.
+  uint64_t size = graphs_.empty() ? 0 : graphs_[0]->common_size;
   for (const BinaryGraph* graph : graphs_) size += graph->weights_size;
   return size;
 }
@@ -98,28 +99,69 @@ uint64_t Loader::spill_fill_size() const {
   return size;
 }
 
-Status Loader::Load(const BinaryGraph& described, bool check, Graph* graph) const {
+Result<std::shared_ptr<CommonWeights>> TakeCommon(const BinaryView& view, bool check, uint8_t* to,
+                                                  std::shared_ptr<const void> owner) {
+  if (view.graphs().empty() || view.graphs()[0].common_size == 0)
+    return std::shared_ptr<CommonWeights>();
+  const BinaryGraph& one = view.graphs()[0];
+  int threads = 1;
+  for (const BinaryGraph& graph : view.graphs()) threads = std::max(threads, graph.threads);
+  const uint8_t* const data = view.data() + one.common_offset;
+  const WeightCheck expected{data, one.common_size, one.common_checksum, one.name};
+  if (check || to != nullptr) {
+    QNNRT_RETURN_IF_ERROR(expected.Compare(Checksum(data, one.common_size, Threads(threads), to)));
+  }
+  return CommonOf(view, one, check || to != nullptr, to, std::move(owner));
+}
+
+// A part of the weights in memory of the runtime's: of equal ones in the contexts that share
+// weights the same. Errors: 1002, 5005 it does not have its checksum.
+Result<std::shared_ptr<AlignedBytes>> Loader::CopyOf(const WeightCheck& part, int threads) const {
+  const ShareScope scope = options_.weight_sharing ? kProcessScope : options_.group_scope;
+  std::optional<ContentKey> key;
+  if (scope && part.size >= kLeastShared) {
+    key = ContentKey{DigestOf(part.data, part.size, Threads(threads)), part.size, *scope};
+    if (auto found = ContentTable::Get().Find(*key)) {
+      QNNRT_RETURN_IF_ERROR(part.Check(Threads(threads)));
+      return found;
+    }
+  }
+  std::shared_ptr<AlignedBytes> copy = AlignedBytes::Make(part.size);
+  if (copy == nullptr) {
+    return Error(QNN_CONTEXT_ERROR_MEM_ALLOC,
+                 "out of memory: the weights of graph '%s' have %" PRIu64
+                 " bytes; with a persistent binary they are not copied",
+                 part.graph.c_str(), part.size);
+  }
+  QNNRT_RETURN_IF_ERROR(part.Compare(
+      Checksum(part.data, part.size, Threads(threads), static_cast<uint8_t*>(copy->data()))));
+  return key ? ContentTable::Get().Publish(*key, std::move(copy)) : copy;
+}
+
+Status Loader::Load(const BinaryGraph& described, bool check, Graph* graph) {
   LoadOptions load;
+  if (described.common_size != 0 && common_ == nullptr) {
+    if (in_place_) {
+      QNNRT_ASSIGN_OR_RETURN(common_, TakeCommon(view_, check, nullptr, nullptr));
+    } else {
+      const WeightCheck part{view_.data() + described.common_offset, described.common_size,
+                             described.common_checksum, described.name};
+      QNNRT_ASSIGN_OR_RETURN(const std::shared_ptr<AlignedBytes> copy,
+                             CopyOf(part, described.threads));
+      common_ = CommonOf(view_, described, true, static_cast<uint8_t*>(copy->data()), copy);
+    }
+  }
+  load.common = common_;
   load.weights = view_.data() + described.weights_offset;
   const WeightCheck expected{load.weights, described.weights_size, described.weights_checksum,
                              described.name};
-  const Threads threads(described.threads);
   if (!in_place_) {
-    std::shared_ptr<AlignedBytes> copy = AlignedBytes::Make(described.weights_size);
-    if (copy == nullptr) {
-      return Error(QNN_CONTEXT_ERROR_MEM_ALLOC,
-                   "out of memory: the weights of graph '%s' have %" PRIu64
-                   " bytes; with a persistent binary they are not copied",
-                   described.name.c_str(), described.weights_size);
-    }
-    uint8_t* to = static_cast<uint8_t*>(copy->data());
-    QNNRT_RETURN_IF_ERROR(
-        expected.Compare(Checksum(load.weights, described.weights_size, threads, to)));
-    load.weights = to;
+    QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<AlignedBytes> copy, CopyOf(expected, described.threads));
+    load.weights = static_cast<uint8_t*>(copy->data());
     load.owner = std::move(copy);
     load.checked = true;
   } else if (check) {
-    QNNRT_RETURN_IF_ERROR(expected.Check(threads));
+    QNNRT_RETURN_IF_ERROR(expected.Check(Threads(described.threads)));
     load.checked = true;
   }
   return graph->Load(view_, described, load);
@@ -131,6 +173,8 @@ Result<std::shared_ptr<const LoadSource>> Loader::Source(
   source->view = view_;
   source->owner = std::move(copy);
   source->checked = options_.strict_compatibility;
+  QNNRT_ASSIGN_OR_RETURN(source->common,
+                         TakeCommon(view_, source->checked, nullptr, source->owner));
   for (const BinaryGraph* graph : graphs_) {
     if (!source->checked) break;
     const WeightCheck expected{view_.data() + graph->weights_offset, graph->weights_size,
@@ -241,6 +285,15 @@ Status FinalizeDeferred(Context* context) {
     arena->mutex = ArenaMutexOf((*buffers.spill_fill)->id);
   }
   uint64_t offset = 0;  // in the weights buffer
+  if (binary.common == nullptr && !binary.view.graphs().empty()) {
+    uint8_t* const to = buffers.weights == nullptr ? nullptr : (*buffers.weights)->address;
+    std::shared_ptr<const void> owner = binary.copy;
+    if (to != nullptr) owner = buffers.weights;
+    QNNRT_ASSIGN_OR_RETURN(
+        binary.common,
+        TakeCommon(binary.view, context->options.strict_compatibility, to, std::move(owner)));
+  }
+  if (buffers.weights != nullptr && binary.common != nullptr) offset = binary.common->size();
   for (const auto& entry : context->graphs) {
     auto object = Runtime::Get().graphs.Find(entry.second);
     const BinaryGraph* described = binary.view.Find(entry.first);
@@ -249,6 +302,7 @@ Status FinalizeDeferred(Context* context) {
     load.weights = binary.view.data() + described->weights_offset;
     load.owner = binary.copy;
     load.arena = arena;
+    load.common = binary.common;
     const WeightCheck expected{load.weights, described->weights_size, described->weights_checksum,
                                described->name};
     const Threads threads(described->threads);
@@ -272,6 +326,7 @@ Status FinalizeDeferred(Context* context) {
   QNNRT_ASSIGN_OR_RETURN(binary.spill_fill_size, SpillFillSize(*context));
   binary.deferred = false;
   binary.view = BinaryView();
+  binary.common = nullptr;
   binary.copy = nullptr;
   return Status::Ok();
 }

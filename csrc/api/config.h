@@ -47,7 +47,8 @@ struct ContextOptions {
   // The htp backend's own.
   bool prepare_only = false;
   bool weight_sharing = false;
-  uint64_t file_read_budget_mb = 0;  // 0: none
+  std::optional<uint64_t> group_scope;  // of the contexts that it is in a group with
+  uint64_t file_read_budget_mb = 0;     // 0: none
 
   // The lpai backend's own.
   QnnLpaiMem_MemType_t lpai_model_memory = QNN_LPAI_MEM_TYPE_DDR;

@@ -16,9 +16,14 @@ Result<std::vector<std::string>> ReadNames(const ConfigRow& row, const char* con
 }
 
 // A group is named by its first context: null while that one is being created.
-Result<std::string> ReadGroup(const ConfigRow& row, const QnnHtpContext_GroupRegistration_t& g) {
-  if (g.firstGroupHandle != nullptr && !Runtime::Get().contexts.Find(g.firstGroupHandle))
-    return InvalidConfig(row, "firstGroupHandle is no live context: null starts a group");
+Result<std::string> ReadGroup(const ConfigRow& row, const QnnHtpContext_GroupRegistration_t& g,
+                              ContextOptions* options) {
+  if (g.firstGroupHandle != nullptr) {
+    auto first = Runtime::Get().contexts.Find(g.firstGroupHandle);
+    if (!first)
+      return InvalidConfig(row, "firstGroupHandle is no live context: null starts a group");
+    options->group_scope = first->context->share_scope();
+  }
   return JsonWriter()
       .Object()
       .Key("first")
@@ -36,7 +41,7 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpContext_CustomConf
       options->weight_sharing = c.weightSharingEnabled;
       return Json(c.weightSharingEnabled);
     case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS:
-      return ReadGroup(row, c.groupRegistration);
+      return ReadGroup(row, c.groupRegistration, options);
     case QNN_HTP_CONTEXT_CONFIG_OPTION_FILE_READ_MEMORY_BUDGET:
       options->file_read_budget_mb = c.fileReadMemoryBudgetInMb;
       return Json(c.fileReadMemoryBudgetInMb);
@@ -55,7 +60,7 @@ Result<std::string> ReadHtp(const ConfigRow& row, const QnnHtpContext_CustomConf
     case QNN_HTP_CONTEXT_CONFIG_OPTION_NUM_PREPARE_THREADS:
       return Json(uint64_t{c.numPrepareThreads});
     case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING:
-      return ReadGroup(row, c.concurrentGroupRegistration);
+      return ReadGroup(row, c.concurrentGroupRegistration, options);
     default:
       return Json(c.shareResources);  // the others are all one bool
   }

@@ -69,6 +69,14 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
                              "keepConstants is 0 or 1, got " + std::to_string(c.keepConstants));
       options->keep_constants = c.keepConstants == 1;
       return Json(*options->keep_constants);
+    case QNNRT_GRAPH_OPTION_SHARE_WEIGHTS: {
+      static const char* const kNames[] = {"NOBODY", "CONTEXT", "PROCESS"};
+      if (c.shareWeights > QNNRT_SHARE_WEIGHTS_PROCESS)
+        return InvalidConfig(row, "shareWeights is NOBODY (0), CONTEXT (1) or PROCESS (2), got " +
+                                      std::to_string(c.shareWeights));
+      options->share_weights = static_cast<ShareWeights>(c.shareWeights);
+      return Json(std::string(kNames[c.shareWeights]));
+    }
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

@@ -62,11 +62,14 @@ constexpr ConfigRow kTable[] = {
      "no graph is ever evicted, so there is no order to keep"},
 
     {S::kHtpContext, OPTION(QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED), "bool", kRefused,
-     kRecorded, kRefused, kRefused, kNew, QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE,
-     "every graph has its own packed weights; a mapped binary's pages are shared in any case"},
+     kEffect, kRefused, kRefused, kNew, QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE,
+     "constants and packed weights that are equal are there once for all contexts with it; the "
+     "graphs of one context share them in any case"},
     {S::kHtpContext, OPTION(QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS),
-     "null or a live context, and bytes", kRefused, kRecorded, kRefused, kRefused, kNew,
-     QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE, "a group's spill-fill memory is not shared by itself"},
+     "null or a live context, and bytes", kRefused, kEffect, kRefused, kRefused, kNew,
+     QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE,
+     "the group's contexts share weights as one context's graphs do; its spill-fill memory is not "
+     "shared by itself"},
     {S::kHtpContext, OPTION(QNN_HTP_CONTEXT_CONFIG_OPTION_FILE_READ_MEMORY_BUDGET), "MiB", kRefused,
      kRecorded, kRefused, kRefused, kNew, QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE,
      "a mapped binary is not read through a buffer"},
@@ -91,8 +94,8 @@ constexpr ConfigRow kTable[] = {
     {S::kHtpContext, OPTION(QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA), "bool", kRefused,
      kRecorded, kRefused, kRefused, kNew, QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE, ""},
     {S::kHtpContext, OPTION(QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING),
-     "null or a live context, and bytes", kRefused, kRecorded, kRefused, kRefused, kNew,
-     QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE, ""},
+     "null or a live context, and bytes", kRefused, kEffect, kRefused, kRefused, kNew,
+     QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE, "as REGISTER_MULTI_CONTEXTS"},
     {S::kHtpContext, OPTION(QNN_HTP_CONTEXT_CONFIG_OPTION_LORA_WEIGHT_SHARING_ENABLED), "bool",
      kRefused, kRecorded, kRefused, kRefused, kNew, QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE, ""},
     {S::kHtpContext, OPTION(QNN_HTP_CONTEXT_CONFIG_OPTION_GRAPH_SPLITTING), "bool", kRefused,
@@ -155,6 +158,11 @@ constexpr ConfigRow kTable[] = {
      "another way, and is up to twice as large; without this config, none "
      "with RELEASE_CONSTANTS, else up to QNNRT_KEEP_CONSTANTS_MIB of the environment (64) for a "
      "graph; before graphFinalize"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_SHARE_WEIGHTS), "NOBODY, CONTEXT, PROCESS",
+     kEffect, kEffect, kEffect, kRecorded, kOnce, 0,
+     "with which graphs it has constants and packed weights once where they are equal: those of "
+     "its context unless given (on htp, of the contexts that it shares with), or all that say "
+     "PROCESS; before the first tensor"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kRefused, kOnce,

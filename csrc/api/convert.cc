@@ -1,5 +1,9 @@
 #include "api/convert.h"
 
+#include <algorithm>
+#include <new>
+#include <optional>
+
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
 #include "api/encoding.h"
@@ -27,24 +31,111 @@ bool IsSupportedType(Qnn_TensorType_t type) {
   }
 }
 
-// Elements with strides, as rows.
-Status CopyStrided(const void* data, const char* name, const StaticSource& source, Tensor* tensor) {
-  const size_t element = ElementSize(tensor->dtype);
-  const std::vector<ptrdiff_t> rows = DenseStrides(tensor->shape);
+// The copy of elements with strides to rows.
+Result<StridedCopy> ToRows(const char* name, const int64_t* strides, const Tensor& tensor) {
+  const size_t element = ElementSize(tensor.dtype);
+  const std::vector<ptrdiff_t> rows = DenseStrides(tensor.shape);
   std::vector<CopyDim> dims;
-  for (size_t d = 0; d < tensor->shape.size(); ++d) {
-    const int64_t stride = source.strides[d];
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    const int64_t stride = strides[d];
     if (stride % static_cast<int64_t>(element) != 0) {
       return Bad(name, "dimension " + std::to_string(d) + " has a stride of " +
                            std::to_string(stride) + " bytes, no multiple of the element's " +
                            std::to_string(element));
     }
-    dims.push_back({tensor->shape[d], stride / static_cast<int64_t>(element), rows[d]});
+    dims.push_back({tensor.shape[d], stride / static_cast<int64_t>(element), rows[d]});
   }
-  const StridedCopy copy(element, std::move(dims));
-  tensor->data = AlignedBytes::Make(tensor->bytes());
-  if (tensor->data != nullptr) copy.Run(source.threads, data, tensor->data->data());
-  return Status::Ok();
+  return StridedCopy(element, std::move(dims));
+}
+
+// Whether the elements fill their part of memory, in whatever order.
+bool IsDense(const int64_t* strides, const Tensor& tensor) {
+  std::vector<std::pair<int64_t, uint32_t>> dims;
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    if (tensor.shape[d] != 1) dims.emplace_back(strides[d], tensor.shape[d]);
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = static_cast<int64_t>(ElementSize(tensor.dtype));
+  for (const auto& [stride, count] : dims) {
+    if (stride != expected) return false;
+    expected *= count;
+  }
+  return true;
+}
+
+// Data of the client's, which is copied when the graph reads it.
+class LentData final : public ByteSource {
+ public:
+  LentData(const void* data, size_t size, const StaticSource& source)
+      : data_(data), size_(size), threads_(source.threads), scope_(source.scope) {}
+
+  // As rows; `strides` are those of dense elements.
+  void Reorder(StridedCopy copy, const int64_t* strides, const Tensor& tensor) {
+    copy_.emplace(std::move(copy));
+    order_.assign(strides, strides + tensor.shape.size());
+    order_.insert(order_.end(), tensor.shape.begin(), tensor.shape.end());
+  }
+
+  Digest Hash(const Threads& threads) const override {
+    Digest digest = DigestOf(data_, size_, threads);
+    if (!copy_) return digest;
+    const Digest order = DigestOf(order_.data(), order_.size() * sizeof(int64_t));
+    for (size_t i = 0; i < digest.size(); ++i) digest[i] += order[i] + order_.size();
+    return digest;
+  }
+
+  std::shared_ptr<AlignedBytes> Load(const Digest& digest) override {
+    const ContentKey key{digest, size_, scope_.value_or(kProcessScope)};
+    const bool shared = scope_ && size_ >= kLeastShared;
+    std::shared_ptr<AlignedBytes> bytes = shared ? ContentTable::Get().Find(key) : nullptr;
+    if (bytes != nullptr) return bytes;
+    bytes = AlignedBytes::Make(size_);
+    if (bytes == nullptr) throw std::bad_alloc();
+    if (copy_) {
+      copy_->Run(threads_, data_, bytes->data());
+    } else {
+      ParallelCopy(threads_, bytes->data(), data_, size_);
+    }
+    return shared ? ContentTable::Get().Publish(key, std::move(bytes)) : bytes;
+  }
+
+ private:
+  const void* const data_;
+  const size_t size_;
+  const Threads threads_;
+  const ShareScope scope_;
+  std::optional<StridedCopy> copy_;
+  std::vector<int64_t> order_;
+};
+
+// Whole bytes that lie as the tensor has them, or with strides. Null: out of memory.
+Result<std::shared_ptr<AlignedBytes>> TakeData(const Qnn_TensorV1_t& t, const char* name,
+                                               const StaticSource& source, const Tensor& tensor) {
+  constexpr uint64_t kLeastLent = 4096;
+  const void* const data = t.clientBuf.data;
+  const uint64_t bytes = tensor.bytes();
+  const bool strided = source.strides != nullptr && bytes > 0;
+  std::optional<StridedCopy> rows;
+  if (strided) {
+    QNNRT_ASSIGN_OR_RETURN(rows, ToRows(name, source.strides, tensor));
+  }
+  if (source.lent && bytes >= kLeastLent && (!strided || IsDense(source.strides, tensor))) {
+    auto lent = std::make_unique<LentData>(data, bytes, source);
+    if (strided) lent->Reorder(std::move(*rows), source.strides, tensor);
+    return AlignedBytes::Later(bytes, std::move(lent));
+  }
+  if (!strided && source.scope && bytes >= kLeastShared) {
+    // Looked for before it is copied.
+    return LentData(data, bytes, source).Load(DigestOf(data, bytes, source.threads));
+  }
+  std::shared_ptr<AlignedBytes> made = AlignedBytes::Make(bytes);
+  if (made == nullptr || bytes == 0) return made;
+  if (strided) {
+    rows->Run(source.threads, data, made->data());
+  } else {
+    ParallelCopy(source.threads, made->data(), data, bytes);
+  }
+  return Shared(source.scope, std::move(made), source.threads);
 }
 
 // `packed`: two elements in a byte.
@@ -65,6 +156,9 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, const St
   }
   if (packed && source.strides != nullptr)
     return Bad(name, "two elements in a byte have no strides");
+  const uint32_t bits = tensor->quantization.bitwidth;
+  const bool narrow = bits != 0 && bits < 8 && IsFixed(tensor->dtype) &&
+                      ElementSize(tensor->dtype) == 1;  // others are cut off
   if (packed) {
     tensor->data = AlignedBytes::Make(tensor->bytes());
     if (tensor->data != nullptr) {
@@ -72,21 +166,19 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, const St
               t.dataType == QNN_DATATYPE_SFIXED_POINT_4,
               static_cast<uint8_t*>(tensor->data->data()));
     }
-  } else if (source.strides != nullptr && bytes > 0) {
-    QNNRT_RETURN_IF_ERROR(CopyStrided(t.clientBuf.data, name, source, tensor));
   } else {
-    tensor->data = AlignedBytes::Make(bytes);
-    if (tensor->data != nullptr && bytes > 0)
-      ParallelCopy(source.threads, tensor->data->data(), t.clientBuf.data, bytes);
+    StaticSource taken = source;
+    if (narrow) taken.scope.reset(), taken.lent = false;
+    QNNRT_ASSIGN_OR_RETURN(tensor->data, TakeData(t, name, taken, *tensor));
   }
   if (tensor->data == nullptr)
     return Error(QNN_COMMON_ERROR_MEM_ALLOC, "tensor '%s': out of memory for its data", name);
-  const uint32_t bits = tensor->quantization.bitwidth;
-  if (!packed && bits != 0 && bits < 8 && IsFixed(tensor->dtype) &&
-      ElementSize(tensor->dtype) == 1) {
+  if (narrow && !packed) {
     KeepLowBits(bits, bytes, tensor->dtype == QNN_DATATYPE_SFIXED_POINT_8,
                 static_cast<uint8_t*>(tensor->data->data()));
   }
+  if (narrow || packed)
+    tensor->data = Shared(source.scope, std::move(tensor->data), source.threads);
   return Status::Ok();
 }
 

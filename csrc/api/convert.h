@@ -12,6 +12,8 @@ namespace qnnrt {
 struct StaticSource {
   const int64_t* strides = nullptr;  // in bytes, one for each dimension; null: as rows
   Threads threads = Threads(1);
+  ShareScope scope{};  // where equal data is looked for
+  bool lent = false;   // it stays where it is until the graph is finalized
 };
 
 // `with_data`: a STATIC tensor brings its bytes (creating) or may come without (validating).

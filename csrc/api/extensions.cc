@@ -133,7 +133,36 @@ uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
 
 uint64_t qnnrt_graph_create_static(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
                                    const int64_t* strides) {
-  return qnnrt::api::CreateTensor(handle, tensor, strides);
+  return qnnrt::api::CreateTensor(handle, tensor, strides, false);
+}
+
+uint64_t qnnrt_graph_lend_static(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
+                                 const int64_t* strides) {
+  return qnnrt::api::CreateTensor(handle, tensor, strides, true);
+}
+
+uint64_t qnnrt_graph_weights(Qnn_GraphHandle_t handle, Qnnrt_GraphWeights_t* weights) {
+  if (weights == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+  *weights = {};
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    auto object = Runtime::Get().graphs.Find(handle);
+    if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+    auto lock = object->graph.Lock();
+    const qnnrt::Plan* plan = object->graph.plan();
+    if (plan == nullptr) return QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED;
+    weights->shared_bytes = std::min(plan->shared_weight_bytes(), plan->weight_bytes());
+    weights->private_bytes = plan->weight_bytes() - weights->shared_bytes;
+    return QNN_SUCCESS;
+  });
+}
+
+uint64_t qnnrt_weights_info(Qnnrt_WeightsInfo_t* info) {
+  if (info == nullptr) return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+  return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
+    const qnnrt::ContentTable::Totals totals = qnnrt::ContentTable::Get().totals();
+    *info = {totals.entries, totals.bytes, totals.found, totals.found_bytes};
+    return QNN_SUCCESS;
+  });
 }
 
 uint64_t qnnrt_graph_set_executor(Qnn_GraphHandle_t handle, const Qnnrt_Executor_t* executor) {

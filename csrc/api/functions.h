@@ -23,9 +23,10 @@ Qnn_ErrorHandle_t GetLpaiGraphProperty(Qnn_GraphHandle_t graph, QnnGraph_Propert
 // Errors: those of Graph::SetScratch and SetPersistent.
 Status SetLpaiPools(Graph* graph, GraphSettings* settings);
 
-// tensorCreateGraphTensor; `strides` of a static tensor's data, null: as rows.
+// tensorCreateGraphTensor; `strides` of a static tensor's data, null: as rows. `lent`: it stays
+// there until graphFinalize.
 Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
-                               const int64_t* strides);
+                               const int64_t* strides, bool lent);
 
 Status StaleContext();
 // Graphs go with their context alone, so a handle that named one once says that the context is

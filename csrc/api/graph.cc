@@ -335,7 +335,7 @@ Qnn_ErrorHandle_t ExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inp
 }  // namespace
 
 Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
-                               const int64_t* strides) {
+                               const int64_t* strides, bool lent) {
   return Guarded([&] {
     if (tensor == nullptr)
       return Report(Status(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM, "the tensor must not be null"));
@@ -347,7 +347,8 @@ Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
       // graphAddNode knows it by its type, so there is nothing to keep.
       if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) return Status::Ok();
       QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "tensors"));
-      const StaticSource source{strides, Threads(graph->graph.ThreadsToMake())};
+      const StaticSource source{strides, Threads(graph->graph.ThreadsToMake()),
+                                graph->graph.Scope(), lent};
       QNNRT_ASSIGN_OR_RETURN(Tensor value, TensorFromQnn(*tensor, true, source));
       return graph->graph.AddTensor(std::move(value), &tensor->v1.id);
     };
@@ -358,7 +359,7 @@ Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
 namespace {
 
 Qnn_ErrorHandle_t CreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor) {
-  return CreateTensor(handle, tensor, nullptr);
+  return CreateTensor(handle, tensor, nullptr, false);
 }
 
 }  // namespace

@@ -34,8 +34,10 @@ void Log::ToStandardError(const char* format, QnnLog_Level_t level, uint64_t, va
   std::fputc('\n', stderr);
 }
 
-GraphHost HostOf(const Backend& backend) {
+GraphHost HostOf(const Context& context) {
+  const Backend& backend = *context.backend;
   GraphHost host;
+  host.share_scope = context.share_scope();
   host.domain = DomainOf(*backend.traits);
   host.admit = backend.traits->admit;
   if (backend.traits->op_packages) {

@@ -90,13 +90,18 @@ struct Context {
   std::map<std::string, Qnn_GraphHandle_t> graphs;
   std::shared_ptr<LoadedBinary> binary;      // that it came from; null: none
   const QueuePtr queue{new ExecutionQueue};  // of backends with async
+
+  // In which its graphs have equal constants and packed weights once.
+  uint64_t share_scope() const {
+    return options.weight_sharing ? kProcessScope : options.group_scope.value_or(id);
+  }
 };
 struct ContextObject {
   std::shared_ptr<Context> context;
 };
 
 // The GraphHost of a context's graphs.
-GraphHost HostOf(const Backend& backend);
+GraphHost HostOf(const Context& context);
 
 struct GraphObject {
   std::shared_ptr<Context> context;
@@ -121,7 +126,7 @@ struct GraphObject {
 
   GraphObject(std::shared_ptr<Context> owner, std::string name, const GraphOptions& options)
       : context(std::move(owner)),
-        graph(std::move(name), context->id, options, HostOf(*context->backend)),
+        graph(std::move(name), context->id, options, HostOf(*context)),
         executable(context->backend->traits->external),
         prepare_only(context->options.prepare_only) {}
 };

@@ -70,6 +70,7 @@ void Description::Htp(const BinaryGraph& graph, QnnSystemContext_GraphInfoV3_t* 
   blobs->v2.ioTensorSize = Bytes(graph.inputs) + Bytes(graph.outputs);
   blobs->v2.opDataSize = graph.nodes_size;
   blobs->v2.constSize = graph.weights_size;
+  blobs->v2.sharedWeightsSize = graph.common_size;
   blobs->v2.ddrTensorSize = graph.arena_bytes;
   out->graphBlobInfoSize = sizeof(Blobs);
   out->graphBlobInfo = blobs;
@@ -161,6 +162,14 @@ Result<BinaryView> Open(const void* binary, uint64_t size) {
 
 Status Verify(const void* binary, uint64_t size) {
   QNNRT_ASSIGN_OR_RETURN(BinaryView view, Open(binary, size));
+  if (!view.graphs().empty() && view.graphs()[0].common_size != 0) {
+    const BinaryGraph& one = view.graphs()[0];
+    if (Crc32c(view.data() + one.common_offset, one.common_size) != one.common_checksum) {
+      return Error(QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY,
+                   "the weights that graphs have in common do not have their checksum: the binary "
+                   "was altered or did not arrive whole; copy it again");
+    }
+  }
   for (const BinaryGraph& graph : view.graphs()) {
     if (Crc32c(view.data() + graph.weights_offset, graph.weights_size) != graph.weights_checksum)
       return Error(

@@ -11,6 +11,7 @@
 #include "ops/fixed/bias_scale.h"
 #include "support/clock.h"
 #include "support/cpu.h"
+#include "support/guard.h"
 
 namespace qnnrt {
 
@@ -220,6 +221,7 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
   options.kernels.threads = ThreadsToMake();
   options.kernels.interrupt = interrupt;
   options.plan_milliseconds = options_.plan_milliseconds;
+  options.scope = Scope();
   options.release = &release;
   QNNRT_ASSIGN_OR_RETURN(options.keep_at_most,
                          ConstantsToKeep(options_.keep_constants, options_.release_constants));
@@ -250,11 +252,11 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
 Status Graph::Finalize(ProfileScope* profile, Interrupt* interrupt) {
   auto lock = Lock();
   if (spent_) return Spent();
-  Status status = FinalizeLocked(profile, interrupt);
+  Status status = Contained([&] { return FinalizeLocked(profile, interrupt); },
+                            [](Status&& thrown) { return std::move(thrown); });
   if (status.ok() || finalized()) return status;
   for (const Tensor& t : tensors_) {
-    if (t.is_static() && t.data != nullptr && t.data->size() != 0 && t.data->data() == nullptr)
-      spent_ = true;
+    if (t.is_static() && t.data->size() != 0 && !t.data->there()) spent_ = true;
   }
   return status;
 }
@@ -345,6 +347,35 @@ Status Graph::CheckOptions(const GraphOptions& options) const {
                name_.c_str());
 }
 
+namespace {
+
+// Weights count in the domain once, as long as a graph has them: what others brought is theirs, and
+// this graph keeps it mapped; the rest is its own, and may be kept so by later ones.
+Result<std::vector<std::shared_ptr<const void>>> PayForWeights(const Plan& plan,
+                                                               ProcessDomain* domain,
+                                                               const std::string& name) {
+  ContentTable& table = ContentTable::Get();
+  const uint64_t own = plan.own_weight_bytes();
+  std::vector<const AlignedBytes*> all;
+  for (const SharedBytes& held : plan.held()) all.push_back(&held->origin());
+  for (;;) {
+    std::vector<std::shared_ptr<const void>> shares;
+    uint64_t paid = 0;
+    for (std::shared_ptr<const void>& payer : table.Payers(all, &paid)) {
+      if (std::find(shares.begin(), shares.end(), payer) == shares.end())
+        shares.push_back(std::move(payer));
+    }
+    QNNRT_ASSIGN_OR_RETURN(ProcessDomain::Share share,
+                           domain->Map(own - std::min(own, paid), "weights of graph", name,
+                                       QNN_COMMON_ERROR_MEM_ALLOC));
+    shares.push_back(std::make_shared<ProcessDomain::Share>(std::move(share)));
+    // Another thread may have paid for some of them since.
+    if (table.Pay(all, paid, shares.back())) return shares;
+  }
+}
+
+}  // namespace
+
 Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   Plan* plan = made->plan.get();
   // All or nothing: what can run out of memory comes before the first change of this graph.
@@ -357,12 +388,12 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
                      pools_ == nullptr ? 0 : host_.size_alignment - 1});
     }
   }
-  ProcessDomain::Share weights, arena;
+  ProcessDomain::Share arena;
+  std::vector<std::shared_ptr<const void>> weights;
   std::unique_ptr<Staging> staging;
   if (host_.domain != nullptr) {
     constexpr ErrorCode kFull = QNN_COMMON_ERROR_MEM_ALLOC;
-    QNNRT_ASSIGN_OR_RETURN(
-        weights, host_.domain->Map(plan->own_weight_bytes(), "weights of graph", name_, kFull));
+    QNNRT_ASSIGN_OR_RETURN(weights, PayForWeights(*plan, host_.domain, name_));
     QNNRT_ASSIGN_OR_RETURN(
         arena, host_.domain->Map(plan->own_arena_bytes(), "arena of graph", name_, kFull));
     QNNRT_ASSIGN_OR_RETURN(staging,
@@ -386,7 +417,7 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   passes_ = std::move(made->passes);
   plan_ = std::move(made->plan);
   source_ = nullptr;
-  weights_share_ = std::move(weights);
+  weights_shares_ = std::move(weights);
   arena_share_ = std::move(arena);
   staging_ = std::move(staging);
   // Weights that were packed or folded exist twice until here: those that no step reads are freed.

@@ -26,6 +26,8 @@
 namespace qnnrt {
 
 enum class Precision : uint8_t { kFloat32, kFloat16, kBFloat16, kFastest };
+// With whom a graph has constants and packed weights together that are equal.
+enum class ShareWeights : uint8_t { kNobody, kContext, kProcess };
 
 struct GraphOptions {
   int threads = 0;  // 0: as many as this process may use
@@ -39,6 +41,7 @@ struct GraphOptions {
   bool release_constants = false;             // in Finalize, each once it is packed
   // Beside their packed forms, also in a context binary; nothing: see ConstantsToKeep.
   std::optional<bool> keep_constants;
+  ShareWeights share_weights = ShareWeights::kContext;
   bool clamp_half = false;  // what FLOAT_16 cannot hold becomes its largest number, not infinite
 };
 
@@ -57,6 +60,8 @@ struct GraphHost {
   // The accelerator's process domain, against whose limit mappings count; RAW tensors are staged
   // then. Null: the graph uses client memory directly.
   ProcessDomain* domain = nullptr;
+  // The scope that ShareWeights::kContext means.
+  uint64_t share_scope = kProcessScope;
   // Whether the backend takes this (valid) node; null: every one. Errors: 6005, says what it takes.
   Status (*admit)(const Node& node) = nullptr;
   // The op of a node in a context binary that is of another package than qti.aisw; null: none.
@@ -83,7 +88,9 @@ struct GraphStats {
 
 // Where the weights of a graph from a context binary are, and how it uses memory.
 struct LoadOptions {
-  const uint8_t* weights = nullptr;        // in the binary or a copy of its weights
+  const uint8_t* weights = nullptr;  // in the binary or a copy of its weights
+  // What the graph has in common with others; null: as it lies in the binary, for this graph alone.
+  std::shared_ptr<CommonWeights> common;
   std::shared_ptr<const void> owner;       // of them; null: they outlive the graph
   bool checked = false;                    // they were compared with their checksum
   bool counted = false;                    // they are counted against the process domain already
@@ -92,11 +99,17 @@ struct LoadOptions {
   bool sizes_alone = false;                // the plan is for its sizes: it gets no memory
 };
 
+// What graphs of a binary have in common: at `data`, null: as it lies in the binary. Null: nothing.
+std::shared_ptr<CommonWeights> CommonOf(const BinaryView& binary, const BinaryGraph& graph,
+                                        bool checked, const uint8_t* data,
+                                        std::shared_ptr<const void> owner);
+
 // A context binary and the memory that it is in, for graphs that are made from it later.
 struct LoadSource {
   BinaryView view;
-  std::shared_ptr<const void> owner;  // of what the view is of; null: the client keeps it
-  bool checked = false;               // every graph's weights were compared with their checksum
+  std::shared_ptr<const void> owner;      // of what the view is of; null: the client keeps it
+  bool checked = false;                   // every graph's weights were compared with their checksum
+  std::shared_ptr<CommonWeights> common;  // null: the graphs have nothing in common
 };
 
 // What one execution was given, checked and pinned: the graph's inputs, then its outputs. Reused
@@ -147,6 +160,12 @@ class Graph {
   const GraphOptions& options() const { return options_; }
   int ThreadsToMake() const {
     return options_.threads > 0 ? options_.threads : Threads::DefaultLimit();
+  }
+
+  // Where constants and packed weights are looked for.
+  ShareScope Scope() const {
+    if (options_.share_weights == ShareWeights::kNobody) return {};
+    return options_.share_weights == ShareWeights::kProcess ? kProcessScope : host_.share_scope;
   }
 
   // Ids count from 1 in every graph. Errors: 6024 after finalize, 7003 the
@@ -374,7 +393,8 @@ class Graph {
   std::vector<std::shared_ptr<AlignedBytes>> kept_;  // constants that the other backend reads
   std::shared_ptr<const LoadSource> source_;         // of a declared graph until it is finalized
   const std::unique_ptr<Pools> pools_;               // null: memory is the runtime's own
-  ProcessDomain::Share weights_share_, arena_share_;
+  ProcessDomain::Share arena_share_;
+  std::vector<std::shared_ptr<const void>> weights_shares_;  // its own, and those of shared bytes
   std::unique_ptr<Staging> staging_;  // constant once the graph is finalized; null: stages nothing
   std::vector<size_t> unstaged_;      // of StageIn: tensors without a staging slot
   std::vector<PassReport> passes_;

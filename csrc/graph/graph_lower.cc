@@ -128,7 +128,8 @@ Status Graph::ReleaseConstants(const void* const* kept, uint64_t count) {
   const std::unordered_set<const void*> wanted(kept, kept + count);
   std::vector<std::shared_ptr<AlignedBytes>> keep;
   auto take = [&](const Tensor& t) {
-    if (t.is_static() && wanted.count(t.data->data()) != 0) keep.push_back(t.data);
+    if (t.is_static() && t.data->loaded() && wanted.count(t.data->data()) != 0)
+      keep.push_back(t.data);
   };
   for (const Tensor& t : tensors_) take(t);
   if (lowered_ != nullptr) {

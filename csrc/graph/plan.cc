@@ -47,12 +47,14 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   plan->weights_counted_ = options.weights_counted;
   plan->shared_arena_ = options.arena;
   plan->check_ = options.check;
+  plan->common_ = options.common;
   plan->guarded_ = options.check.has_value() || options.arena != nullptr;
   KernelOptions kernels = options.kernels;
-  WeightRecorder recorder;
+  WeightRecorder recorder(options.scope, plan->threads_);
   GraphWeights* const weights =
       options.packed != nullptr ? static_cast<GraphWeights*>(options.packed) : &recorder;
   kernels.weights = weights;
+  plan->ShareConstants(options.scope);
   Layout layout(plan->graph_);
   const bool keep = plan->ConstantBytes() <= options.keep_at_most;
   QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, weights, keep, options.release));
@@ -67,6 +69,7 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   QNNRT_RETURN_IF_ERROR(plan->LayOut(std::move(layout), inputs, outputs, options));
   if (keep) plan->KeepConstants();
   plan->ReleaseConstants();
+  plan->Hold();
   if (plan->persistent_bytes_ != 0)
     plan->early_termination_.emplace(plan->graph_.nodes, plan->step_nodes_);
   return plan;
@@ -130,7 +133,7 @@ Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options, Gra
       kernels_.push_back(std::make_unique<CopyKernel>(node.outputs[0]->bytes()));
       continue;
     }
-    weights->SetNode(i);
+    weights->SetNode(i, node);
     Result<KernelPtr> kernel = MakeKernel(node, options);
     if (!kernel.ok()) {
       return std::move(kernel).status().Within("node '" + node.name + "' (" + node.type + ")");
@@ -188,7 +191,7 @@ Status Plan::LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
     const Node& node = graph_.nodes[s];
     if (layout.NothingToDo(s)) continue;
     void** in = next;
-    weight_bytes_ += kernels_[s]->WeightBytes();
+    weight_bytes_ += OwnWeights(s, kernels_[s]->WeightBytes());
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Tensor* t = node.inputs[i];
       const Tensor* root = t == nullptr ? nullptr : layout.Root(t);
@@ -284,13 +287,15 @@ void Plan::ResetState() {
 
 // A step reads this static data in place.
 Status Plan::KeepStatic(const Node& node, const Tensor& tensor) {
-  if (tensor.data->data() == nullptr) {
+  if (!tensor.data->there()) {
     return Error(QNN_CONTEXT_ERROR_CREATE_FROM_BINARY,
                  "node '%s' reads the data of tensor '%s', which the context binary does not have: "
                  "prepare the model again",
                  node.name.c_str(), tensor.name.c_str());
   }
-  if (kept_.insert(tensor.data.get()).second) weight_bytes_ += tensor.data->size();
+  (void)tensor.data->data();  // they are read from here on
+  kept_.insert(tensor.data.get());
+  if (counted_.insert(&tensor.data->origin()).second) weight_bytes_ += tensor.data->size();
   return Status::Ok();
 }
 
@@ -311,9 +316,58 @@ uint64_t Plan::ConstantBytes() const {
 void Plan::KeepConstants() {
   for (const Node& node : graph_.nodes) {
     for (const Tensor* tensor : node.inputs) {
-      if (tensor != nullptr && tensor->is_static()) kept_.insert(tensor->data.get());
+      if (tensor == nullptr || !tensor->is_static()) continue;
+      (void)tensor->data->data();
+      kept_.insert(tensor->data.get());
     }
   }
+}
+
+// Those that passes made; the client's were looked for when they came.
+void Plan::ShareConstants(const ShareScope& scope) {
+  if (!scope) return;
+  std::unordered_set<const Tensor*> read;
+  for (const Node& node : graph_.nodes) read.insert(node.inputs.begin(), node.inputs.end());
+  for (const auto& tensor : graph_.owned) {
+    if (tensor->is_static() && read.count(tensor.get()) != 0)
+      tensor->data = Shared(scope, std::move(tensor->data), threads_);
+  }
+}
+
+// What a kernel keeps beside what other kernels of the graph have, too.
+uint64_t Plan::OwnWeights(size_t node, uint64_t bytes) {
+  for (; next_packed_ < packed_.size() && packed_[next_packed_].node <= node; ++next_packed_) {
+    const AlignedBytes* packed = packed_[next_packed_].bytes.get();
+    if (!counted_.insert(&packed->origin()).second) bytes -= std::min(bytes, packed->size());
+  }
+  return bytes;
+}
+
+void Plan::Hold() {
+  std::unordered_set<const AlignedBytes*> seen;
+  const auto hold = [&](const SharedBytes& bytes) {
+    if (!seen.insert(&bytes->origin()).second) return;
+    held_.push_back(bytes);
+    bytes->origin().users().fetch_add(1);
+  };
+  for (const PackedWeight& packed : packed_) hold(packed.bytes);
+  for (const Node& node : graph_.nodes) {
+    for (const Tensor* tensor : node.inputs) {
+      if (tensor != nullptr && tensor->is_static() && Reads(tensor->data.get())) hold(tensor->data);
+    }
+  }
+}
+
+Plan::~Plan() {
+  for (const SharedBytes& bytes : held_) bytes->origin().users().fetch_sub(1);
+}
+
+uint64_t Plan::shared_weight_bytes() const {
+  uint64_t bytes = 0;
+  for (const SharedBytes& held : held_) {
+    if (held->origin().users().load() > 1) bytes += held->size();
+  }
+  return bytes;
 }
 
 // Releases constants that were folded into other tensors or packed by kernels.
@@ -358,9 +412,29 @@ Status WeightCheck::Compare(uint32_t sum) const {
                graph.c_str(), sum, checksum);
 }
 
+std::shared_ptr<AlignedBytes> CommonWeights::At(uint64_t offset, uint64_t size) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::weak_ptr<AlignedBytes>& known = bytes_[{offset, size}];
+  std::shared_ptr<AlignedBytes> bytes = known.lock();
+  if (bytes == nullptr) {
+    bytes = AlignedBytes::Foreign(check_.data + offset, size, owner_);
+    known = bytes;
+  }
+  return bytes;
+}
+
+Status CommonWeights::Check(const Threads& threads) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (checked_) return Status::Ok();
+  QNNRT_RETURN_IF_ERROR(check_.Check(threads));
+  checked_ = true;
+  return Status::Ok();
+}
+
 Status Plan::CheckWeights() {
   if (!check_) return Status::Ok();
   QNNRT_RETURN_IF_ERROR(check_->Check(threads_));
+  if (common_ != nullptr) QNNRT_RETURN_IF_ERROR(common_->Check(threads_));
   check_.reset();
   guarded_ = shared_arena_ != nullptr;
   return Status::Ok();

@@ -2,6 +2,7 @@
 // final but for those of the app tensors.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,13 +53,36 @@ struct WeightCheck {
   Status Compare(uint32_t sum) const;
 };
 
+// The part of a context binary's weights that several of its graphs read: one for all of those that
+// are made together. Thread safe.
+class CommonWeights {
+ public:
+  // `check`: what it is, and its checksum; `owner` null: the client keeps it.
+  CommonWeights(WeightCheck check, bool checked, std::shared_ptr<const void> owner)
+      : check_(std::move(check)), owner_(std::move(owner)), checked_(checked) {}
+  uint64_t size() const { return check_.size; }
+  // `size` bytes of it, the same object for all graphs. Null: no memory. They have to lie inside.
+  std::shared_ptr<AlignedBytes> At(uint64_t offset, uint64_t size);
+  // Once.
+  Status Check(const Threads& threads);
+
+ private:
+  const WeightCheck check_;
+  const std::shared_ptr<const void> owner_;
+  std::mutex mutex_;
+  bool checked_;
+  std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<AlignedBytes>> bytes_;
+};
+
 // Bytes of this machine's memory: no plan takes more.
 uint64_t PhysicalMemory();
 
 struct PlanOptions {
   KernelOptions kernels;                   // `weights` is set by the plan
+  ShareScope scope;                        // in which constants and packed weights are shared
   WeightReader* packed = nullptr;          // weights that were packed before; null: pack them
   std::optional<WeightCheck> check;        // of those weights
+  std::shared_ptr<CommonWeights> common;   // of those weights, where check says to compare them
   std::shared_ptr<const void> owner;       // of those weights; null: the client keeps them
   bool weights_counted = false;            // in a buffer that counts as such
   std::shared_ptr<SharedArena> arena;      // null: an arena of its own
@@ -77,6 +101,7 @@ struct PlanOptions {
 
 class Plan {
  public:
+  ~Plan();
   // Chooses kernels, plans memory and lays out the steps. `inputs` and `outputs` are the app
   // tensors in the client's order; static data that no kernel reads is released.
   // Errors: 6022 no kernel, 1002 no memory, 1008 the weights given were packed for other kernels,
@@ -124,6 +149,10 @@ class Plan {
   const std::vector<ArenaItem>& arena_items() const { return arena_items_; }
   const std::vector<ArenaUse>& arena_uses() const { return arena_uses_; }  // of each item
   uint64_t weight_bytes() const { return weight_bytes_; }
+  // Of those, the ones that plans of other graphs read, too, at the moment.
+  uint64_t shared_weight_bytes() const;
+  // Constants that steps read and packed weights: each object once.
+  const std::vector<SharedBytes>& held() const { return held_; }
   // State that survives executions: every kernel's own part, one behind the other.
   uint64_t persistent_bytes() const { return persistent_bytes_; }
   // All state is as before the first execution. Not while the plan runs.
@@ -156,6 +185,9 @@ class Plan {
   Status KeepStatic(const Node& node, const Tensor& tensor);
   uint64_t ConstantBytes() const;
   void KeepConstants();
+  void ShareConstants(const ShareScope& scope);
+  uint64_t OwnWeights(size_t node, uint64_t bytes);
+  void Hold();
   void ReleaseConstants();
   void DescribeItems(JsonWriter* json) const;
   Status Stopped(const Step& step, Status status);
@@ -173,6 +205,9 @@ class Plan {
   };
   std::vector<std::vector<Slot>> patches_;  // for each app tensor the slots that point into it
   std::unordered_set<const AlignedBytes*> kept_;
+  std::unordered_set<const AlignedBytes*> counted_;  // in weight_bytes_
+  size_t next_packed_ = 0;
+  std::vector<SharedBytes> held_;
   ArenaPlan arena_plan_;
   std::vector<ArenaItem> arena_items_;
   std::vector<ArenaUse> arena_uses_;
@@ -187,6 +222,7 @@ class Plan {
   std::vector<PackedWeight> packed_;
   std::shared_ptr<const void> owner_;
   std::optional<WeightCheck> check_;
+  std::shared_ptr<CommonWeights> common_;
   bool weights_counted_ = false;
   uint64_t moved_bytes_ = 0;
   // Of a plan with client_memory: every pointer into the arena, and every kernel's state.

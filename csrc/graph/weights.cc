@@ -1,11 +1,14 @@
 #include "graph/weights.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "abi/qnn_errors.h"
 #include "graph/binary/binary.h"
+#include "graph/binary/io.h"
 #include "ops/blocked_layout.h"
+#include "ops/op.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
@@ -26,10 +29,112 @@ Result<uint64_t> ConstantsToKeep(std::optional<bool> asked, bool released) {
   return uint64_t{std::strtoul(text, nullptr, 10)} << 20;
 }
 
+std::shared_ptr<AlignedBytes> Shared(const ShareScope& scope, std::shared_ptr<AlignedBytes> data,
+                                     const Threads& threads) {
+  if (!scope || data->size() < kLeastShared || !data->loaded()) return data;
+  const ContentKey key{data->digest(threads), data->size(), *scope};
+  std::shared_ptr<AlignedBytes> found = ContentTable::Get().Find(key);
+  return found != nullptr ? found : ContentTable::Get().Publish(key, std::move(data));
+}
+
+namespace {
+
+// What bytes that a kernel packs may depend on: all of a node but its name, what is fused to it,
+// and the shapes of tensors without data.
+class NodeText {
+ public:
+  NodeText(const Node& node, const Threads& threads) : threads_(threads) {
+    const OpDef* def = FindOp(node.type);
+    out_.Text(node.package);
+    out_.Text(node.type);
+    for (const Param& param : node.params) {
+      out_.Text(param.name);
+      std::visit([this](const auto& value) { Value(value); }, param.value);
+    }
+    // Behind those of the op are operands of what is fused.
+    const size_t inputs =
+        std::min(node.inputs.size(), def == nullptr ? SIZE_MAX : def->inputs.size());
+    for (size_t i = 0; i < inputs; ++i) Port(node.inputs[i]);
+    for (const Tensor* tensor : node.outputs) Port(tensor);
+  }
+  std::vector<uint8_t> Take() { return out_.Take(); }
+
+ private:
+  void Value(int64_t value) { out_.Put(value); }
+  void Value(double value) { out_.Put(value); }
+  void Value(bool value) { out_.Put(static_cast<uint8_t>(value)); }
+  void Value(const std::string& value) { out_.Text(value); }
+  void Value(const Tensor& value) { Port(&value); }
+
+  template <typename T>
+  void List(const std::vector<T>& values) {
+    out_.Put(static_cast<uint32_t>(values.size()));
+    out_.Bytes(values.data(), values.size() * sizeof(T));
+  }
+
+  void Port(const Tensor* tensor) {
+    out_.Put(static_cast<uint8_t>(tensor != nullptr));
+    if (tensor == nullptr) return;
+    out_.Put(static_cast<uint32_t>(tensor->dtype));
+    out_.Put(static_cast<uint32_t>(tensor->shape.size()));
+    const Quantization& q = tensor->quantization;
+    out_.Put(q.axis);
+    out_.Put(q.bitwidth);
+    List(q.scales);
+    List(q.offsets);
+    List(q.block);
+    const bool known = tensor->is_static() && tensor->data->there();
+    out_.Put(static_cast<uint8_t>(known));
+    if (!known) return;
+    List(tensor->shape);
+    const Digest& digest = tensor->data->digest(threads_);
+    out_.Bytes(digest.data(), sizeof(digest));
+  }
+
+  const Threads& threads_;
+  ByteWriter out_;
+};
+
+}  // namespace
+
+void WeightRecorder::SetNode(size_t number, const Node& node) {
+  GraphWeights::SetNode(number, node);
+  of_ = &node;
+  node_text_.clear();
+  asked_.clear();
+}
+
+ContentKey WeightRecorder::KeyOf(size_t input, uint64_t size, const std::string& layout,
+                                 const std::string& from) {
+  if (node_text_.empty()) node_text_ = NodeText(*of_, threads_).Take();
+  ByteWriter text;
+  text.Put(static_cast<uint64_t>(input));
+  text.Put(static_cast<uint64_t>(std::count(asked_.begin(), asked_.end(), input)));
+  asked_.push_back(input);
+  text.Text(layout);
+  text.Text(from);
+  text.Bytes(node_text_.data(), node_text_.size());
+  // A size of its own, so that no text is taken for a constant's bytes.
+  const std::vector<uint8_t> bytes = text.Take();
+  Digest digest = DigestOf(bytes.data(), bytes.size());
+  digest[3] ^= bytes.size() << 1 | 1;
+  return {digest, size, *scope_};
+}
+
 Result<SharedBytes> WeightRecorder::Packed(size_t input, uint64_t size, const std::string& layout,
-                                           Fill fill) {
-  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes,
-                         PackWeights(KernelOptions(), input, size, layout, fill));
+                                           Fill fill, const std::string& from) {
+  std::shared_ptr<const AlignedBytes> bytes;
+  std::optional<ContentKey> key;
+  if (scope_ && of_ != nullptr && size >= kLeastShared) {
+    key = KeyOf(input, size, layout, from);
+    bytes = ContentTable::Get().Find(*key);
+  }
+  if (bytes == nullptr) {
+    std::shared_ptr<AlignedBytes> packed = AlignedBytes::Make(size);
+    if (packed == nullptr) return OutOfMemory();
+    QNNRT_RETURN_IF_ERROR(fill(packed->data()));
+    bytes = key ? ContentTable::Get().Publish(*key, std::move(packed)) : std::move(packed);
+  }
   packed_.push_back({node(), static_cast<uint32_t>(input), layout, bytes});
   return bytes;
 }
@@ -78,7 +183,7 @@ Result<bool> WeightReader::Move(PackedWeight* weight, uint64_t size, const std::
 }
 
 Result<SharedBytes> WeightReader::Packed(size_t input, uint64_t size, const std::string& layout,
-                                         Fill) {
+                                         Fill, const std::string&) {
   const std::string wanted = "'" + layout + ", " + std::to_string(size) + " bytes'";
   const auto found = waiting_.find(Key(node(), static_cast<uint32_t>(input)));
   if (found == waiting_.end() || found->second.empty())

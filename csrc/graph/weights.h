@@ -7,9 +7,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/content_table.h"
 #include "ops/weights.h"
+#include "support/threads.h"
 
 namespace qnnrt {
+
+// In which scope of the ContentTable a graph's constants and packed weights are; nothing: in none.
+using ShareScope = std::optional<uint64_t>;
+
+// `data`, or the equal bytes that somebody in the scope has already.
+std::shared_ptr<AlignedBytes> Shared(const ShareScope& scope, std::shared_ptr<AlignedBytes> data,
+                                     const Threads& threads);
 
 // The bytes of constants up to which a graph keeps them beside what its kernels pack: all or none
 // where that was asked for; else none where they are released as they are packed; else
@@ -28,7 +37,7 @@ struct PackedWeight {
 class GraphWeights : public WeightStore {
  public:
   // Whose kernel is made next.
-  void SetNode(size_t number) { node_ = static_cast<uint32_t>(number); }
+  virtual void SetNode(size_t number, const Node&) { node_ = static_cast<uint32_t>(number); }
 
  protected:
   uint32_t node() const { return node_; }
@@ -37,14 +46,25 @@ class GraphWeights : public WeightStore {
   uint32_t node_ = 0;
 };
 
-// Packs, and keeps a share of what was packed, in order.
+// Packs, or finds what was packed from equal constants for an equal node, and keeps a share of it,
+// in order.
 class WeightRecorder final : public GraphWeights {
  public:
-  Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout,
-                             Fill fill) override;
+  WeightRecorder(const ShareScope& scope, const Threads& threads)
+      : scope_(scope), threads_(threads) {}
+  void SetNode(size_t number, const Node& node) override;
+  Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout, Fill fill,
+                             const std::string& from) override;
   std::vector<PackedWeight> Take() { return std::move(packed_); }
 
  private:
+  ContentKey KeyOf(size_t input, uint64_t size, const std::string& layout, const std::string& from);
+
+  const ShareScope scope_;
+  const Threads threads_;
+  const Node* of_ = nullptr;
+  std::vector<uint8_t> node_text_;  // of it, once it was asked for
+  std::vector<size_t> asked_;       // inputs, of this node
   std::vector<PackedWeight> packed_;
 };
 
@@ -61,8 +81,8 @@ class WeightReader final : public GraphWeights {
   // they are moved. Not where constants are there to be packed anew.
   WeightReader(std::vector<PackedWeight> packed, std::string made_with, bool portable_only,
                ThreadChange threads, bool moves);
-  Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout,
-                             Fill fill) override;
+  Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout, Fill fill,
+                             const std::string& from) override;
   // After the last kernel was made. Errors: 1008 when weights are left over.
   Status Done() const;
   std::vector<PackedWeight> Take() { return std::move(packed_); }

@@ -94,6 +94,47 @@ std::shared_ptr<AlignedBytes> AlignedBytes::Foreign(const void* data, size_t siz
 
 std::shared_ptr<AlignedBytes> AlignedBytes::Absent(size_t size) { return Wrap(nullptr, size); }
 
+std::shared_ptr<AlignedBytes> AlignedBytes::Later(size_t size, std::unique_ptr<ByteSource> source) {
+  auto later = std::make_unique<LaterBytes>();
+  later->source = std::move(source);
+  std::shared_ptr<AlignedBytes> bytes = Absent(size);
+  if (bytes != nullptr) bytes->later_ = std::move(later);
+  return bytes;
+}
+
+void* AlignedBytes::Load() {
+  if (void* data = later_->data.load(std::memory_order_acquire)) return data;
+  const Digest known = digest(Threads(1));
+  std::lock_guard<std::mutex> lock(later_->mutex);
+  if (later_->bytes == nullptr) {
+    later_->bytes = later_->source->Load(known);
+    later_->source = nullptr;
+    later_->data.store(later_->bytes->data(), std::memory_order_release);
+  }
+  return later_->data.load(std::memory_order_relaxed);
+}
+
+bool AlignedBytes::loaded() const {
+  return later_ == nullptr ? data_ != nullptr
+                           : later_->data.load(std::memory_order_acquire) != nullptr;
+}
+
+const Digest& AlignedBytes::digest(const Threads& threads) const {
+  std::lock_guard<std::mutex> lock(digest_mutex_);
+  if (digest_ == nullptr) {
+    std::unique_lock<std::mutex> source;
+    if (later_ != nullptr) source = std::unique_lock<std::mutex>(later_->mutex);
+    const bool lent = later_ != nullptr && later_->source != nullptr;
+    digest_ = std::make_unique<Digest>(lent ? later_->source->Hash(threads)
+                                            : DigestOf(origin().data_, size_, threads));
+  }
+  return *digest_;
+}
+
+const AlignedBytes& AlignedBytes::origin() const {
+  return later_ != nullptr && loaded() ? *later_->bytes : *this;
+}
+
 AlignedBytes::~AlignedBytes() {
   if (!foreign_) Free(data_, size_);
 }

@@ -1,13 +1,29 @@
 // A tensor as the client described it: a plain value, a deep copy of what came in.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "ir/types.h"
+#include "support/digest.h"
 
 namespace qnnrt {
+
+class AlignedBytes;
+using SharedBytes = std::shared_ptr<const AlignedBytes>;
+
+// Where bytes are until somebody reads them.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Of the bytes that Load gives: equal for what is equal and lies in the same way.
+  virtual Digest Hash(const Threads& threads) const = 0;
+  // Throws std::bad_alloc.
+  virtual std::shared_ptr<AlignedBytes> Load(const Digest& digest) = 0;
+};
 
 // Bytes on a 64-byte boundary: the memory of static tensors and packed weights.
 class AlignedBytes {
@@ -19,20 +35,48 @@ class AlignedBytes {
                                                std::shared_ptr<const void> owner);
   // A size without data, for bytes that nobody reads any more: data() is null.
   static std::shared_ptr<AlignedBytes> Absent(size_t size);
+  // Bytes that `source` gives when they are read first: data() throws std::bad_alloc then.
+  static std::shared_ptr<AlignedBytes> Later(size_t size, std::unique_ptr<ByteSource> source);
   ~AlignedBytes();
   AlignedBytes(const AlignedBytes&) = delete;
   AlignedBytes& operator=(const AlignedBytes&) = delete;
-  void* data() { return data_; }
-  const void* data() const { return data_; }
+  void* data() { return later_ == nullptr ? data_ : Load(); }
+  const void* data() const { return const_cast<AlignedBytes*>(this)->data(); }
   size_t size() const { return size_; }
+  // Whether there are any, read already or not.
+  bool there() const { return later_ != nullptr || data_ != nullptr; }
+  // Whether they are in memory.
+  bool loaded() const;
+  // What they are, of bytes that are there and do not change any more; found once.
+  const Digest& digest(const Threads& threads) const;
+  // These, or those that Load gave: equal bytes that are held once are one object.
+  const AlignedBytes& origin() const;
+
+  // Graphs that read them, by their plans' count.
+  std::atomic<uint32_t>& users() const { return users_; }
+  // What pays for them in a process domain. Of the ContentTable, which has the lock.
+  std::weak_ptr<const void>& payer() const { return payer_; }
 
  private:
+  struct LaterBytes {
+    std::mutex mutex;
+    std::unique_ptr<ByteSource> source;
+    std::shared_ptr<AlignedBytes> bytes;  // once they are loaded
+    std::atomic<void*> data{nullptr};
+  };
+
   AlignedBytes(void* data, size_t size) : data_(data), size_(size) {}
   static std::shared_ptr<AlignedBytes> Wrap(void* data, size_t size);
+  void* Load();
   void* data_;
   size_t size_;
   bool foreign_ = false;
   std::shared_ptr<const void> owner_;
+  std::unique_ptr<LaterBytes> later_;
+  mutable std::mutex digest_mutex_;
+  mutable std::unique_ptr<Digest> digest_;  // under it until it is there
+  mutable std::atomic<uint32_t> users_{0};
+  mutable std::weak_ptr<const void> payer_;
 };
 
 // Quantization of a tensor, real = scale x (q + offset): one pair for the whole tensor, one for

@@ -104,7 +104,7 @@ class ViaFloat final : public Kernel {
         wide->quantization = {};
         if (tensor->data) {
           // Where the store has what became of it, nobody reads it here.
-          const bool absent = tensor->data->data() == nullptr;
+          const bool absent = !tensor->data->there();
           wide->data =
               absent ? AlignedBytes::Absent(wide->bytes()) : AlignedBytes::Make(wide->bytes());
           if (!wide->data) return OutOfMemory();

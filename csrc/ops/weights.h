@@ -15,8 +15,6 @@
 
 namespace qnnrt {
 
-using SharedBytes = std::shared_ptr<const AlignedBytes>;
-
 class WeightStore {
  public:
   using Fill = FunctionRef<Status(void*)>;
@@ -24,14 +22,16 @@ class WeightStore {
   // `size` bytes on a 64-byte boundary that stand for a node's input (for its number; of several
   // inputs as one, the first's; a bias that is left out has one, too), lying as `layout` says:
   // everything that their meaning depends on beside the node itself, in words. `fill` writes all of
-  // them; it is not called when they are there already. Errors: 1002, those of fill, 1008 what is
-  // there lies in another way.
+  // them; it is not called when they are there already. Nodes that differ in the shapes of tensors
+  // without data alone share what they pack: `from` tells what fill reads apart where it is chosen
+  // by such a shape. Errors: 1002, those of fill, 1008 what is there lies in another way.
   virtual Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout,
-                                     Fill fill) = 0;
+                                     Fill fill, const std::string& from) = 0;
 };
 
 // From the store of the options; without one the bytes are the kernel's alone.
 Result<SharedBytes> PackWeights(const KernelOptions& options, size_t input, uint64_t size,
-                                const std::string& layout, WeightStore::Fill fill);
+                                const std::string& layout, WeightStore::Fill fill,
+                                const std::string& from = std::string());
 
 }  // namespace qnnrt

@@ -195,12 +195,18 @@ cdef class ContextCalls(Provider):
         PyBuffer_Release(&view)
         self._check(code, "graph", "graphGetProperty")
 
-    def tensor_create_graph_tensor(self, graph, Tensor tensor not None) -> None:
-        """Gives the tensor its id."""
+    def tensor_create_graph_tensor(self, graph, Tensor tensor not None, bint lend=False) -> bool:
+        """Gives the tensor its id. `lend`: its data may be read until finalize; False where the
+        backend has a copy all the same."""
         cdef Qnn_GraphHandle_t h = _pointer(graph)
         cdef uint64_t code
         self._need(<void*>self._fn.tensorCreateGraphTensor, "tensor_createGraphTensor")
-        if tensor._strided:
+        lend = lend and tensor._has_data and self._lend_static != NULL
+        if lend:
+            with nogil:
+                code = self._lend_static(
+                    h, &tensor._t, <int64_t*>tensor._data.strides if tensor._strided else NULL)
+        elif tensor._strided:
             self._need(<void*>self._create_static, "graph_create_static")
             with nogil:
                 code = self._create_static(h, &tensor._t, <int64_t*>tensor._data.strides)
@@ -208,6 +214,7 @@ cdef class ContextCalls(Provider):
             with nogil:
                 code = self._fn.tensorCreateGraphTensor(h, &tensor._t)
         self._check(code, "tensor", "tensorCreateGraphTensor", tensor.name)
+        return lend
 
     def tensor_create_context_tensor(self, context, Tensor tensor not None) -> None:
         """Gives the tensor its id."""

@@ -244,6 +244,18 @@ cdef class Library(ContextCalls):
             "copied_in_bytes": s.copied_in_bytes, "copied_out_bytes": s.copied_out_bytes,
         }
 
+    def graph_weights(self, graph):
+        """(shared, private) bytes of a graph's weights, or None."""
+        cdef Qnnrt_GraphWeights_t w
+        cdef Qnn_GraphHandle_t g = _pointer(graph)
+        cdef uint64_t code
+        if self._weights == NULL:
+            return None
+        with nogil:  # as graph_stats
+            code = self._weights(g, &w)
+        self._check(code, "graph", "qnnrt_graph_weights")
+        return w.shared_bytes, w.private_bytes
+
     def graph_copies(self, graph) -> list:
         """The copies that the runtime had to make: (tensor, "in" or "out", bytes, reason)."""
         cdef uint32_t n = 0

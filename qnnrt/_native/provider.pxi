@@ -17,6 +17,9 @@ cdef class Provider:
     cdef const char* (*_describe)(Qnn_GraphHandle_t) noexcept nogil
     cdef uint64_t (*_create_static)(
         Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil
+    cdef uint64_t (*_lend_static)(
+        Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil
+    cdef uint64_t (*_weights)(Qnn_GraphHandle_t, Qnnrt_GraphWeights_t*) noexcept nogil
     cdef readonly str path
     cdef readonly int backend_id
     cdef readonly str provider_name
@@ -46,6 +49,12 @@ cdef class Provider:
         self._create_static = <uint64_t (*)(
             Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil>(
             self._symbol("qnnrt_graph_create_static"))
+        self._lend_static = <uint64_t (*)(
+            Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil>(
+            self._symbol("qnnrt_graph_lend_static"))
+        self._weights = <uint64_t (*)(
+            Qnn_GraphHandle_t, Qnnrt_GraphWeights_t*) noexcept nogil>(
+            self._symbol("qnnrt_graph_weights"))
 
     cdef void* _symbol(self, const char* name) noexcept:
         return dlsym(self._dl, name)

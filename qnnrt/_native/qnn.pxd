@@ -869,6 +869,17 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t graph)
     uint64_t qnnrt_graph_create_static(
         Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor, const int64_t* strides)
+    uint64_t qnnrt_graph_lend_static(
+        Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor, const int64_t* strides)
+
+    ctypedef struct Qnnrt_GraphWeights_t:
+        uint64_t shared_bytes, private_bytes
+    ctypedef struct Qnnrt_WeightsInfo_t:
+        uint64_t entries, bytes, found, found_bytes
+
+    uint64_t qnnrt_graph_weights(
+        Qnn_GraphHandle_t graph, Qnnrt_GraphWeights_t* weights)
+    uint64_t qnnrt_weights_info(Qnnrt_WeightsInfo_t* info)
     const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph)
 
     ctypedef struct Qnnrt_ExecutorText_t:

@@ -100,6 +100,16 @@ def htp_domain() -> dict:
         PyMem_Free(held)
 
 
+def weights_info() -> dict:
+    """Constants and packed weights that graphs of this process have once: ``entries`` and
+    ``bytes`` now; ``found`` and ``found_bytes``: what graphs did not have to make, so far."""
+    cdef Qnnrt_WeightsInfo_t info
+    if qnnrt_weights_info(&info) != 0:
+        raise MemoryError
+    return {"entries": info.entries, "bytes": info.bytes, "found": info.found,
+            "found_bytes": info.found_bytes}
+
+
 def htp_set_domain_budget(nbytes: int) -> None:
     """Set what the ``htp`` backend of this process may map, in bytes above 0.
 

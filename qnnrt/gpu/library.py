@@ -245,6 +245,9 @@ class Library(_core.GpuLibrary):
             **(g.sizes if (g := self._graphs.get(graph)) is not None else {}),
         }
 
+    def graph_weights(self, graph: int) -> tuple[int, int] | None:
+        return None
+
     def graph_copies(self, graph: int) -> list[tuple[str, str, int, str]]:
         commands = self._commands(graph)
         if commands is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from ..errors import ModelError
 
@@ -28,3 +30,15 @@ class MappedFile:
     def leave(self) -> None:
         """Its pages need not be in this process's memory; they come back when they are read."""
         self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether an array's bytes are a file's, wherever it is a view of them."""
+    base: Any = array
+    while base is not None:
+        if isinstance(base, memoryview):
+            base = base.obj
+        if isinstance(base, mmap.mmap):
+            return True
+        base = getattr(base, "base", None)
+    return False

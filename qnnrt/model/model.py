@@ -112,6 +112,7 @@ class Model:
     outputs: list[str] = field(default_factory=list)
     source: str | None = None
     _mapped: list[MappedFile] = field(default_factory=list, repr=False, compare=False)
+    _consumed: bool = field(default=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, object]:
         """A copy has arrays of its own, wherever those of this one lie."""
@@ -157,6 +158,13 @@ class Model:
 
     __repr__ = summary
 
+    def _consume(self) -> None:
+        """Let go of the constants' bytes: a session has taken them."""
+        self._consumed = True
+        for tensor in self.tensors.values():
+            tensor.data = None
+        self._mapped = []
+
     # ---- checking ----------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -169,6 +177,11 @@ class Model:
         node names are unique. Constants may lie in a file that is mapped: it must not be shorter
         than it was.
         """
+        if self._consumed:
+            raise ModelError(
+                f"model {self.name!r} was consumed by a session, which has its constants now: load "
+                "it again"
+            )
         self._check_files()
         problems = [*self._check_tensors(), *self._check_edges(), *self._check_nodes()]
         if problems:

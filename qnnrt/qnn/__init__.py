@@ -25,6 +25,7 @@ from .domain import DomainHolder, ProcessDomain, process_domain, set_process_dom
 from .graph import ExecutionEnvironment, Graph
 from .memhandle import MemHandle
 from .profile import Profile, ProfileEvent, Signal
+from .weights import SharedWeights, shared_weights
 
 __all__ = [
     "CAPABILITIES",
@@ -43,6 +44,7 @@ __all__ = [
     "Profile",
     "ProfileEvent",
     "PythonOp",
+    "SharedWeights",
     "Signal",
     "Tensor",
     "data_type",
@@ -52,5 +54,6 @@ __all__ = [
     "python_ops",
     "register_op",
     "set_process_domain_budget",
+    "shared_weights",
     "unregister_op",
 ]

@@ -40,6 +40,8 @@ class ContextBase(Owner):
         self._profiles: dict[str, Any] = {}
         # What graphs were given as pools, by graph and kind: theirs until the context is freed.
         self._pools: dict[tuple[str, str], Any] = {}
+        #: Of graphs, by name: tensors whose data they may read until they are finalized.
+        self._lent: dict[str, list[_core.Tensor]] = {}
         #: What model libraries composed: their data is theirs until the context is freed.
         self._compositions: list[_core.Composition] = []
         self._pools_lock = threading.RLock()  # while the backend's pools and these are to agree
@@ -48,7 +50,7 @@ class ContextBase(Owner):
             held,
             backend,
             *([backend._device] if backend._device else []),
-            keep=(keep, self._pools, self._compositions),
+            keep=(keep, self._pools, self._lent, self._compositions),
         )
 
     def close(self) -> None:
@@ -56,6 +58,7 @@ class ContextBase(Owner):
         super().close()
         if self.closed:
             self._pools.clear()
+            self._lent.clear()
             self._compositions.clear()
 
     def binary(self) -> bytes:

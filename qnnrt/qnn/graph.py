@@ -94,6 +94,7 @@ class Graph(Owner):
         data: Any = None,
         quantization: Any = None,
         mem_type: str | int = "raw",
+        copy: bool = True,
     ) -> Tensor:
         """Add a tensor.
 
@@ -109,6 +110,9 @@ class Graph(Owner):
                 ``ml_dtypes.int4`` or ``uint4``, or "SFIXED_POINT_4" or "UFIXED_POINT_4" with
                 `data` of two elements in a byte, the first one in its low half.
             mem_type: "raw" or "memhandle": how it will be bound at run time.
+            copy: False: `data` is not copied now but read when the graph is finalized, and does not
+                change until then. A constant that a graph has already, in its context or where it
+                shares weights with others, is not copied at all. Backends of others copy it.
 
         Raises:
             TensorError: the backend does not take it.
@@ -129,7 +133,8 @@ class Graph(Owner):
             mem_type=choice("mem_type", mem_type, MEM_TYPES),
             dtype=None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code),
         )
-        self._library.tensor_create_graph_tensor(self.handle, tensor)
+        if self._library.tensor_create_graph_tensor(self.handle, tensor, not copy):
+            self.context._lent.setdefault(self.name, []).append(tensor)
         self.tensors[name] = tensor
         if kind == TENSOR_TYPES["app_write"]:
             self.inputs.append(tensor)
@@ -207,7 +212,7 @@ class Graph(Owner):
         self._library.graph_finalize(
             self.handle, profile.handle if profile else 0, signal.handle if signal else 0
         )
-        for tensor in self.tensors.values():
+        for tensor in (*self.tensors.values(), *self.context._lent.pop(self.name, ())):
             tensor.release_data()
 
     def _bind(self, tensors: Sequence[Tensor], given: Any, writable: bool) -> tuple[list[Any], Any]:

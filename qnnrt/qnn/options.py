@@ -39,6 +39,11 @@ _COMPATIBILITIES: Final = {
     "strict": abi.QNN_CONTEXT_BINARY_COMPATIBILITY_STRICT,
 }
 _CUSTOM: Final = 0  # the option of every config list
+SHARE_WEIGHTS: Final = {
+    "nobody": abi.QNNRT_SHARE_WEIGHTS_NOBODY,
+    "context": abi.QNNRT_SHARE_WEIGHTS_CONTEXT,
+    "process": abi.QNNRT_SHARE_WEIGHTS_PROCESS,
+}
 _KERNELS: Final = {"auto": abi.QNNRT_KERNELS_AUTO, "portable": abi.QNNRT_KERNELS_PORTABLE}
 #: What floats inside of a graph are.
 PRECISIONS: Final = {
@@ -120,6 +125,7 @@ _OWN: Final = {
     "exclude_io": (abi.QNNRT_GRAPH_OPTION_EXCLUDE_IO, "excludeIo"),
     "release_constants": (abi.QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS, "releaseConstants"),
     "keep_constants": (abi.QNNRT_GRAPH_OPTION_KEEP_CONSTANTS, "keepConstants"),
+    "share_weights": (abi.QNNRT_GRAPH_OPTION_SHARE_WEIGHTS, "shareWeights"),
 }
 
 
@@ -154,6 +160,7 @@ def own_graph_config(
     exclude_io: bool = False,
     release_constants: bool = False,
     keep_constants: bool | None = None,
+    share_weights: str | None = None,
 ) -> list[bytes]:
     """Structs of a graph for qnnrt's own backends.
 
@@ -164,6 +171,9 @@ def own_graph_config(
         keep_constants: they stay beside their packed forms, also in context binaries. None: not
             with ``release_constants``; else where a graph's take at most
             ``QNNRT_KEEP_CONSTANTS_MIB`` of the environment, or 64 MiB.
+        share_weights: of ``SHARE_WEIGHTS``: with which graphs constants and packed weights that are
+            equal are there once. None: those of the context. Nothing where the backend is another
+            maker's.
 
     Raises:
         ValueError: an option for a backend of others, or a number out of range.
@@ -181,6 +191,7 @@ def own_graph_config(
         given |= {"exclude_io": 1} if exclude_io else {}
         given |= {"release_constants": 1} if release_constants else {}
         given |= {} if keep_constants is None else {"keep_constants": int(keep_constants)}
+        given |= {} if share_weights is None else {"share_weights": SHARE_WEIGHTS[share_weights]}
     elif given or keep_constants is not None:
         raise ValueError(
             f"{library.path} is not qnnrt's own: it takes neither 'threads' nor "

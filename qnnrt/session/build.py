@@ -8,6 +8,7 @@ from typing import Final
 from ..abi import constants as abi
 from ..errors import ModelError
 from ..model import BinaryGraph, ContextBinary, Model, ModelLibrary
+from ..model.mapped import is_mapped
 from ..qnn.backend import Backend
 from ..qnn.context import Context
 from ..qnn.graph import Graph
@@ -25,15 +26,23 @@ _PORTABLE: Final = (abi.QNN_BACKEND_ID_CPU, abi.QNN_BACKEND_ID_HTP, abi.QNN_BACK
 
 
 def add_model(
-    graph: Graph, model: Model, prepare: Mapping[str, str], scalar: tuple[int, ...] = ()
+    graph: Graph,
+    model: Model,
+    prepare: Mapping[str, str],
+    scalar: tuple[int, ...] = (),
+    *,
+    consume: bool = False,
 ) -> None:
     """A model's tensors and nodes, into a graph that has none yet.
 
     Args:
-        graph: where to; not finalized here.
+        graph: where to; not finalized here. It reads constants in place until it is: the model does
+            not change before.
         model: a valid one.
         prepare: "raw" or "memhandle" for each input and output.
         scalar: the shape of a tensor without dimensions: () or (1,).
+        consume: constants in memory of their own move to the graph, one by one; the model is of no
+            use after that.
     """
     types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(model.outputs, "app_read")
     used: set[str] = set()
@@ -44,7 +53,8 @@ def add_model(
     for name in (*model.inputs, *model.outputs, *sorted(used - types.keys())):
         t = model.tensors[name]
         kind = types.get(name, "native" if t.data is None else "static")
-        graph.add_tensor(
+        moves = consume and t.data is not None and not is_mapped(t.data)
+        tensor = graph.add_tensor(
             name,
             t.shape or scalar,
             t.dtype,
@@ -52,7 +62,11 @@ def add_model(
             data=t.data,
             quantization=t.quantization,
             mem_type=prepare[name] if name in types else "raw",
+            copy=moves,
         )
+        if moves:
+            t.data = None
+            tensor.release_data()
     tensors = graph.tensors
     for node in model.nodes:
         package, _, type = node.type.rpartition("::")

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeAlias
 
 from .._native import _core
 from ..model.binary import MEM_TYPES
-from ..qnn.options import PRECISIONS, Custom, own_graph_config
+from ..qnn.options import PRECISIONS, SHARE_WEIGHTS, Custom, own_graph_config
+from ..support import choice
 from .policies import MemoryPolicy
 
 _OPTIONS: Final = (
@@ -22,10 +23,11 @@ _OPTIONS: Final = (
     "plan_milliseconds",
     "float32_nodes",
     "keep_constants",
+    "share_weights",
 )
 #: Those that a context binary's graph cannot take any more.
 _FOR_FINALIZE: Final = frozenset(
-    ("kernels", "plan_milliseconds", "float32_nodes", "keep_constants")
+    ("kernels", "plan_milliseconds", "float32_nodes", "keep_constants", "share_weights")
 )
 #: How tensors are bound, or were prepared: one choice for all, or a mapping from names.
 Choice: TypeAlias = "str | Mapping[str, str]"
@@ -84,6 +86,8 @@ class Options:
         if precision is not None and precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
         self.precision = precision
+        self.share_weights: str = self.given.get("share_weights", "process")
+        choice("option 'share_weights'", self.share_weights, SHARE_WEIGHTS)
         self._strict = strict
         self.priority: str | int | None = self.given.get("priority")
         self.queue_depth: int | None = self.given.get("context", {}).get("async_queue_depth")
@@ -108,6 +112,7 @@ class Options:
                 exclude_io=policy.excludes_io(io),
                 release_constants=True,
                 keep_constants=self.given.get("keep_constants"),
+                share_weights=self.share_weights,
             ),
             *policy.for_graph(self.precision, self.given.get("float32_nodes", ())),
         ]

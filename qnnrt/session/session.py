@@ -74,6 +74,7 @@ class Session(_core.Runnable):
         threads: int | None = None,
         precision: str | None = None,
         options: Mapping[str, Any] | None = None,
+        consume: bool = False,
     ) -> None:
         """Build, finalize and bind; or load a context binary, and bind.
 
@@ -104,12 +105,16 @@ class Session(_core.Runnable):
                 nodes that compute in float32 whatever the precision), "keep_constants" (whether
                 constants stay beside the form that kernels read, so that a binary that is saved
                 loads with other kernels, too; False unless given: it takes as much memory again;
-                own backends only), "graph" (which one of a
+                own backends only), "share_weights" (with whom constants and packed weights that
+                are equal are there once: "process", as unless given: the sessions of this process;
+                "context"; "nobody"), "graph" (which one of a
                 context binary's or a model library's), "plan_milliseconds" (how long finalize may
                 search for a smaller arena; 0 unless given; own backends only), "lpai"
                 (``qnnrt.lpai.Options``, or a dict of them: pools of the caller's own, hardware,
                 performance), "gpu" (``qnnrt.gpu.Options``, or a dict of them: device, context,
                 queue).
+            consume: take the constants out of a ``Model``, which is of no use after that, so that
+                they are not in memory twice. A model that is read from a path here is consumed.
 
         Raises:
             ModelError, UnsupportedOpError: the model is not valid, or computes on floats on lpai.
@@ -125,6 +130,7 @@ class Session(_core.Runnable):
         self._counters = Counters()
         if isinstance(model, (str, PathLike)) and not _is_binary(model):
             model = load(model)  # which is checked
+            consume = True
             if isinstance(model, Model):
                 model._check_files()
         elif isinstance(model, Model):
@@ -139,12 +145,12 @@ class Session(_core.Runnable):
         elif isinstance(model, ModelLibrary):
             self._compose_library(model, io, prepare)
         else:
-            self._compose(model, io, prepare)
+            self._compose(model, io, prepare, consume)
         self._async_runs = AsyncRuns(self._runner, self.backend, self._options.queue_depth)
         self._feeds = Feeds(self.inputs, self.outputs, strict, self._counters)
         self.context._adopt(self)
 
-    def _compose(self, model: Model, io: Choice, prepare: Choice | None) -> None:
+    def _compose(self, model: Model, io: Choice, prepare: Choice | None, consume: bool) -> None:
         """A graph out of a model."""
         if "graph" in self._options.given:
             raise ValueError("option 'graph' is for context binaries: a model is one graph")
@@ -168,12 +174,15 @@ class Session(_core.Runnable):
             self.graph = self.context.create_graph(
                 model.name or "model", priority=self._options.priority, custom=config
             )
-            add_model(self.graph, model, {t.name: t.prepare for t in bound}, scalar)
+            declared = {t.name: t.prepare for t in bound}
+            add_model(self.graph, model, declared, scalar, consume=consume)
             self._policy.before_finalize(self.graph)
             self.graph.finalize()
             self._memory.prepare(self.graph)
             for file in model._mapped:
                 file.leave()
+            if consume:
+                model._consume()
         except BaseException:
             self.context.close()
             raise

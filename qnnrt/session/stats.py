@@ -37,6 +37,9 @@ class Stats:
             prepared raw.
         reserved_at_execute: the part that executions reserved, for tensors prepared for memory
             handles and then given RAW memory.
+        private_weight_bytes: constants and packed weights that this session's graph alone has.
+        shared_weight_bytes: those that graphs of other sessions or contexts have with it, at the
+            moment.
     """
 
     executes: int
@@ -49,6 +52,8 @@ class Stats:
     fallback: str | None = None
     reserved_at_finalize: int = 0
     reserved_at_execute: int = 0
+    private_weight_bytes: int = 0
+    shared_weight_bytes: int = 0
 
 
 class Counters:
@@ -74,11 +79,14 @@ class Counters:
         executes, nanoseconds = runner.counters()
         copies = dict(self.copies)
         raw: dict[str, int] = {}
+        weights: tuple[int, int] | None = None
         if graph is not None:
             raw = library.graph_stats(graph) or {}
+            weights = library.graph_weights(graph)
             for tensor, direction, nbytes, reason in library.graph_copies(graph):
                 key = (tensor, direction, reason)
                 copies[key] = copies.get(key, 0) + nbytes
+        shared, private = weights or (0, 0)
         return Stats(
             executes=executes,
             copied_bytes=sum(copies.values()),
@@ -90,4 +98,6 @@ class Counters:
             fallback=self.fallback,
             reserved_at_finalize=raw.get("reserved_at_finalize_bytes", 0),
             reserved_at_execute=raw.get("reserved_at_execute_bytes", 0),
+            private_weight_bytes=private,
+            shared_weight_bytes=shared,
         )

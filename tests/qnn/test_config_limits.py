@@ -144,6 +144,10 @@ LIMITS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
         [own_graph(9, v) for v in (0, 1)],
         [own_graph(9, v) for v in (2, MOST)],
     ),
+    ("qnnrt graph", "SHARE_WEIGHTS"): (
+        [own_graph(10, v) for v in (0, 1, 2)],
+        [own_graph(10, v) for v in (3, MOST)],
+    ),
     ("qnnrt graph", "EXCLUDE_IO"): ([own_graph(4, v) for v in (0, 1)], [own_graph(4, 2)]),
     ("qnnrt graph", "PLAN_MILLISECONDS"): (
         [own_graph(5, v) for v in (0, 1, 3599999, 3600000)],
@@ -274,6 +278,9 @@ REPORTED: list[tuple[str, str, Any, Any]] = [
     ("qnnrt graph", "PLAN_MILLISECONDS", own_graph(5, 12), 12),
     ("qnnrt graph", "RELEASE_CONSTANTS", own_graph(8, 1), True),
     ("qnnrt graph", "KEEP_CONSTANTS", own_graph(9, 1), True),
+    ("qnnrt graph", "SHARE_WEIGHTS", own_graph(10, 0), "NOBODY"),
+    ("qnnrt graph", "SHARE_WEIGHTS", own_graph(10, 1), "CONTEXT"),
+    ("qnnrt graph", "SHARE_WEIGHTS", own_graph(10, 2), "PROCESS"),
     ("htp graph", "PRECISION", htp_graph(2, words(0)), "FLOAT32"),
     ("htp graph", "PRECISION", htp_graph(2, words(1)), "FLOAT16"),
     ("htp graph", "NUM_HVX_THREADS", htp_graph(6, struct.pack("=Q", 5)), 5),

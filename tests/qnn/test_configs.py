@@ -123,6 +123,18 @@ EFFECTS = {
         "test_portable_binary",
         "test_a_binary_with_its_constants_loads_with_other_kernels",
     ),
+    ("qnnrt graph", "SHARE_WEIGHTS"): ("shared_weights_test", "who_shares_with_whom_is_asked_for"),
+    **{
+        ("htp context", name): (
+            "shared_weights_test",
+            "htp_contexts_share_where_their_options_say_so",
+        )
+        for name in (
+            "WEIGHT_SHARING_ENABLED",
+            "REGISTER_MULTI_CONTEXTS",
+            "REGISTER_CONCURRENT_RESOURCE_SHARING",
+        )
+    },
     ("htp graph", "PRECISION"): ("test_precision", "test_htps_own_option_is_half_precision"),
     ("htp graph", "FP16_CLAMP_OVERFLOW"): (
         "test_half_clamp",

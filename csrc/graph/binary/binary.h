@@ -16,6 +16,7 @@
 namespace qnnrt {
 
 inline constexpr uint32_t kBinaryFormat = 2;
+inline constexpr uint32_t kBinaryFormatCommon = 3;  // with a part that several graphs read
 inline constexpr uint64_t kBinaryHeaderSize = 256;
 inline constexpr uint64_t kBinaryBlobAlignment = 64;    // of every weight blob in its section
 inline constexpr uint64_t kBinaryPageAlignment = 4096;  // of every graph's weights in the binary
@@ -43,6 +44,9 @@ struct BinaryGraph {
   uint64_t weights_size = 0;
   uint32_t weights_checksum = 0;
   uint64_t nodes_offset = 0, nodes_size = 0;  // its nodes, from the start of the binary
+  // What it reads together with other graphs of the binary; the same of all of them. 0: nothing.
+  uint64_t common_offset = 0, common_size = 0;
+  uint32_t common_checksum = 0;
 };
 
 // A binary whose header, graphs and io tensors are sound. Points into the memory that it was opened
@@ -83,10 +87,11 @@ class BinaryWriter {
   void Write(uint8_t* to) const;
 
  private:
-  struct GraphPart;
+  struct Part;
   BinaryHeader header_;
   std::vector<uint8_t> metadata_;  // without checksums
-  std::vector<GraphPart> parts_;
+  std::vector<Part> parts_;        // what graphs have in common, if anything, then each one's own
+  uint32_t num_graphs_ = 0;
 };
 
 // "oneDNN 3.2.0 (qnnrt), avx512", or "portable, avx2": what packed weights depend on.

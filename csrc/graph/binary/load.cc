@@ -6,15 +6,28 @@
 
 namespace qnnrt {
 
+std::shared_ptr<CommonWeights> CommonOf(const BinaryView& binary, const BinaryGraph& graph,
+                                        bool checked, const uint8_t* data,
+                                        std::shared_ptr<const void> owner) {
+  if (graph.common_size == 0) return nullptr;
+  if (data == nullptr) data = binary.data() + graph.common_offset;
+  return std::make_shared<CommonWeights>(
+      WeightCheck{data, graph.common_size, graph.common_checksum, graph.name}, checked,
+      std::move(owner));
+}
+
 // Sound nodes, that the backend takes.
 Result<ReadGraphNodes> Graph::ReadDescribed(const BinaryView& binary, const BinaryGraph& described,
                                             const LoadOptions& load) const {
   std::vector<const Tensor*> io = inputs_;
   io.insert(io.end(), outputs_.begin(), outputs_.end());
+  const std::shared_ptr<CommonWeights> common =
+      load.common != nullptr ? load.common
+                             : CommonOf(binary, described, load.checked, nullptr, load.owner);
   QNNRT_ASSIGN_OR_RETURN(
       ReadGraphNodes nodes,
       ReadNodes(ByteReader(binary.data() + described.nodes_offset, described.nodes_size), io,
-                {load.weights, described.weights_size, load.owner}, load.most_bytes,
+                {load.weights, described.weights_size, load.owner, common}, load.most_bytes,
                 host_.find_package_op));
   for (const Node& node : nodes.graph.nodes) {
     if (host_.admit == nullptr) break;
@@ -45,7 +58,10 @@ Status Graph::Declare(const BinaryGraph& described) {
 }
 
 Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& described,
-                           const LoadOptions& load, Prepared* made) const {
+                           const LoadOptions& given, Prepared* made) const {
+  LoadOptions load = given;
+  if (load.common == nullptr)
+    load.common = CommonOf(binary, described, load.checked, nullptr, load.owner);
   Prepared prepared;
   prepared.start = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(ReadGraphNodes nodes, ReadDescribed(binary, described, load));
@@ -72,6 +88,7 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
   if (!load.checked) {
     options.check = WeightCheck{load.weights, described.weights_size, described.weights_checksum,
                                 described.name};
+    if (nodes.reads_common) options.common = load.common;
   }
   options.keep_at_most = nodes.complete ? UINT64_MAX : 0;
   prepared.optimized = MonotonicNanoseconds();
@@ -126,6 +143,7 @@ LoadOptions OptionsFor(const LoadSource& source, const BinaryGraph& described) {
   load.weights = source.view.data() + described.weights_offset;
   load.owner = source.owner;
   load.checked = source.checked;
+  load.common = source.common;
   return load;
 }
 

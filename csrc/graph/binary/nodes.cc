@@ -50,11 +50,17 @@ class NodeReader {
   // A range of the weights, as bytes that keep them alive.
   Result<std::shared_ptr<AlignedBytes>> Weights(const std::string& whose, uint64_t offset,
                                                 uint64_t size) {
-    if (offset % kBinaryBlobAlignment != 0 || offset > weights_.size ||
-        size > weights_.size - offset) {
+    const bool common = (offset & kBinaryInCommon) != 0 && weights_.common != nullptr;
+    const uint64_t whole = common ? weights_.common->size() : weights_.size;
+    if (common) {
+      offset &= ~kBinaryInCommon;
+      result_.reads_common = true;
+    }
+    if (offset % kBinaryBlobAlignment != 0 || offset > whole || size > whole - offset) {
       return DamagedBinary("the data of " + whose + " lies outside of the weights");
     }
-    auto bytes = AlignedBytes::Foreign(weights_.data + offset, size, weights_.owner);
+    auto bytes = common ? weights_.common->At(offset, size)
+                        : AlignedBytes::Foreign(weights_.data + offset, size, weights_.owner);
     if (bytes == nullptr) return NoMemory();
     return bytes;
   }

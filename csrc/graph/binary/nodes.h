@@ -20,22 +20,39 @@ enum Storage : uint8_t { kNone, kStored, kAbsent };  // of a tensor's data
 enum ParamKind : uint8_t { kInt, kFloat, kBool, kText, kTensor, kTyped };
 }  // namespace binary_codes
 
-// Bytes that go into the weights of a graph, each on a boundary of kBinaryBlobAlignment.
+// Of an offset: in the part that several graphs read, not in the graph's own.
+inline constexpr uint64_t kBinaryInCommon = uint64_t{1} << 63;
+
+// Bytes that go into a part of the weights, each on a boundary of kBinaryBlobAlignment.
 class WeightBlobs {
  public:
   struct Blob {
     const AlignedBytes* bytes;
-    uint64_t offset;  // from the start of the graph's weights
+    uint64_t offset;  // from the start of the part
   };
-  // The same bytes are kept once.
+  // `common`: bytes that are there are no part of these. Not empty from then on; null: there are
+  // none.
+  explicit WeightBlobs(const WeightBlobs* common = nullptr) : common_(common) {}
+  // The same bytes are kept once: those that lie at one address. With kBinaryInCommon where they
+  // are in common.
   uint64_t Add(const AlignedBytes* bytes);
+  bool Has(const AlignedBytes* bytes) const { return offsets_.count(At(bytes)) != 0; }
   const std::vector<Blob>& all() const { return blobs_; }
   uint64_t size() const;  // whole pages
 
  private:
+  using Place = std::pair<const void*, uint64_t>;
+  struct Hash {
+    size_t operator()(const Place& place) const noexcept {
+      return std::hash<const void*>()(place.first) ^ static_cast<size_t>(place.second);
+    }
+  };
+  static Place At(const AlignedBytes* bytes) { return {bytes->data(), bytes->size()}; }
+
   std::vector<Blob> blobs_;
-  std::unordered_map<const AlignedBytes*, uint64_t> offsets_;
+  std::unordered_map<Place, uint64_t, Hash> offsets_;
   uint64_t end_ = 0;
+  const WeightBlobs* common_;
 };
 
 // `arena_plan`: without inputs and outputs. `io`: the graph's inputs, then its outputs.
@@ -47,6 +64,7 @@ void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
 struct ReadGraphNodes {
   NodeGraph graph{{}};
   bool complete = true;  // every constant is there, also those that kernels packed
+  bool reads_common = false;
   std::vector<PackedWeight> packed;
   std::vector<PassReport> passes;
   // Empty in a binary without it. `order` is for its reader to point at.
@@ -56,7 +74,8 @@ struct ReadGraphNodes {
 struct WeightsAt {
   const uint8_t* data = nullptr;
   uint64_t size = 0;
-  std::shared_ptr<const void> owner;  // null: the client keeps them
+  std::shared_ptr<const void> owner;        // null: the client keeps them
+  std::shared_ptr<CommonWeights> common{};  // null: the binary has no such part
 };
 
 // Checks everything that building and finalizing a graph checks, and that all bytes are used.

@@ -89,7 +89,11 @@ void WriteNode(const Node& node, TensorNumbers* numbers, ByteWriter* out) {
 }  // namespace
 
 uint64_t WeightBlobs::Add(const AlignedBytes* bytes) {
-  auto added = offsets_.emplace(bytes, end_);
+  if (common_ != nullptr) {
+    const auto found = common_->offsets_.find(At(bytes));
+    if (found != common_->offsets_.end()) return found->second | kBinaryInCommon;
+  }
+  auto added = offsets_.emplace(At(bytes), end_);
   if (added.second) {
     blobs_.push_back({bytes, end_});
     // Sizes of existing memory: no overflow.
@@ -114,7 +118,7 @@ void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
   for (const Tensor* tensor : inner) {
     WriteTensor(*tensor, out);
     const bool is_static = tensor->type == QNN_TENSOR_TYPE_STATIC;
-    const bool stored = is_static && tensor->data != nullptr && tensor->data->data() != nullptr;
+    const bool stored = is_static && tensor->data != nullptr && tensor->data->there();
     out->Put(static_cast<uint8_t>(stored ? kStored : is_static ? kAbsent : kNone));
     out->Put(stored ? blobs->Add(tensor->data.get()) : uint64_t{0});
   }

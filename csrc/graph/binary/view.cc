@@ -133,6 +133,22 @@ Status ReadGraph(ByteReader* in, const BinaryHeader& header, BinaryGraph* graph)
   return Status::Ok();
 }
 
+// The part that graphs have together, before those of each.
+Status ReadCommon(ByteReader* in, const BinaryHeader& header, std::vector<BinaryGraph>* graphs) {
+  const uint64_t size = in->Get<uint64_t>();
+  const uint32_t checksum = in->Get<uint32_t>();
+  if (!in->ok() || size == 0 || size > header.weights_size || size % kBinaryPageAlignment != 0)
+    return DamagedBinary("what its graphs have in common lies outside");
+  for (BinaryGraph& graph : *graphs) {
+    if (graph.weights_offset - header.weights_offset < size)
+      return DamagedBinary("weights of graph '" + graph.name + "' are those of all graphs");
+    graph.common_offset = header.weights_offset;
+    graph.common_size = size;
+    graph.common_checksum = checksum;
+  }
+  return Status::Ok();
+}
+
 // Whether the encoding is one that has the fields which are there. The bit width is that of a
 // fixed-point type; other types may name the encoding without one.
 bool FieldsFit(uint32_t encoding, const Quantization& q, bool fixed) {
@@ -264,11 +280,11 @@ Result<BinaryView> BinaryView::Open(const void* data, uint64_t size) {
   view.data_ = bytes;
   BinaryHeader& h = view.header_;
   h.format = Field<uint32_t>(bytes, At::kFormat);
-  if (h.format != kBinaryFormat) {
+  if (h.format != kBinaryFormat && h.format != kBinaryFormatCommon) {
     return Error(QNN_CONTEXT_ERROR_BINARY_VERSION,
-                 "this context binary has format %u, this library (%s) reads format %u: prepare "
-                 "the model again with this version",
-                 h.format, "qnnrt " QNNRT_VERSION, kBinaryFormat);
+                 "this context binary has format %u, this library (%s) reads formats %u and %u: "
+                 "prepare the model again with this version",
+                 h.format, "qnnrt " QNNRT_VERSION, kBinaryFormat, kBinaryFormatCommon);
   }
   if (Crc32c(bytes, At::kHeaderChecksum) != Field<uint32_t>(bytes, At::kHeaderChecksum))
     return DamagedBinary("its header does not have its checksum");
@@ -305,6 +321,7 @@ Result<BinaryView> BinaryView::Open(const void* data, uint64_t size) {
     if (!names.insert(graph.name).second)
       return DamagedBinary("two graphs are called '" + graph.name + "'");
   }
+  if (h.format == kBinaryFormatCommon) QNNRT_RETURN_IF_ERROR(ReadCommon(&in, h, &view.graphs_));
   return view;
 }
 

@@ -59,45 +59,81 @@ void PutText(uint8_t* header, size_t at, size_t size, const std::string& text) {
 
 }  // namespace
 
-struct BinaryWriter::GraphPart {
+struct BinaryWriter::Part {
   WeightBlobs blobs;
-  uint64_t offset = 0;  // of its weights in the binary
+  uint64_t offset = 0;  // of it in the binary
   size_t checksum = 0;  // where its checksum is in the metadata
   int threads = 1;
 };
 
 BinaryWriter::~BinaryWriter() = default;
 
+namespace {
+
+std::vector<uint8_t> NodesOf(const Graph& graph, const ArenaPlan& arena, WeightBlobs* blobs) {
+  std::vector<const Tensor*> io = graph.inputs();
+  io.insert(io.end(), graph.outputs().begin(), graph.outputs().end());
+  ByteWriter out;
+  WriteNodes(*graph.plan(), arena, graph.passes(), io, blobs, &out);
+  return out.Take();
+}
+
+// What more than one of the graphs reads, in the order in which the first ones do.
+WeightBlobs InCommon(const std::vector<const Graph*>& graphs) {
+  WeightBlobs common;
+  std::vector<WeightBlobs> each(graphs.size());
+  for (size_t i = 0; i < graphs.size() && graphs.size() > 1; ++i) NodesOf(*graphs[i], {}, &each[i]);
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    for (const WeightBlobs::Blob& blob : each[i].all()) {
+      bool again = false;
+      for (size_t j = i + 1; j < graphs.size(); ++j) again = again || each[j].Has(blob.bytes);
+      if (again && blob.bytes->size() != 0) common.Add(blob.bytes);
+    }
+  }
+  return common;
+}
+
+}  // namespace
+
 BinaryWriter::BinaryWriter(const Backend& backend, const std::vector<const Graph*>& graphs)
-    : parts_(graphs.size()) {
+    : num_graphs_(static_cast<uint32_t>(graphs.size())) {
+  Part common{InCommon(graphs)};
+  const bool shares = common.blobs.size() != 0;
+  if (shares) header_.format = kBinaryFormatCommon;
   bool portable_only = true;
   std::vector<std::vector<uint8_t>> nodes(graphs.size());
   std::vector<GraphFields> fields(graphs.size());
   ByteWriter out;
   for (size_t i = 0; i < graphs.size(); ++i) {
     const Graph& graph = *graphs[i];
-    std::vector<const Tensor*> io = graph.inputs();
-    io.insert(io.end(), graph.outputs().begin(), graph.outputs().end());
-    ByteWriter part;
     const ArenaPlan arena = graph.plan()->ArenaWithoutIo();
-    WriteNodes(*graph.plan(), arena, graph.passes(), io, &parts_[i].blobs, &part);
-    nodes[i] = part.Take();
-    fields[i] = WriteGraph(graph, arena.peak, parts_[i].blobs.size(), nodes[i].size(), &out);
-    parts_[i].checksum = fields[i].checksum;
-    parts_[i].threads = graph.plan()->threads();
+    Part part{WeightBlobs(&common.blobs)};
+    part.threads = graph.plan()->threads();
+    nodes[i] = NodesOf(graph, arena, &part.blobs);
+    fields[i] = WriteGraph(graph, arena.peak, part.blobs.size(), nodes[i].size(), &out);
+    part.checksum = fields[i].checksum;
+    common.threads = std::max(common.threads, part.threads);
+    parts_.push_back(std::move(part));
     portable_only = portable_only && graph.options().portable_only;
+  }
+  if (shares) {
+    out.Put(common.blobs.size());
+    common.checksum = out.size();
+    out.Put(uint32_t{0});
   }
   for (size_t i = 0; i < graphs.size(); ++i) {
     out.Set(fields[i].nodes_offset, static_cast<uint64_t>(kBinaryHeaderSize + out.size()));
     out.Bytes(nodes[i].data(), nodes[i].size());
   }
   header_.weights_offset = AlignToPage(kBinaryHeaderSize + out.size());
-  header_.size = header_.weights_offset;
+  header_.size = header_.weights_offset + common.blobs.size();
+  common.offset = header_.weights_offset;
   for (size_t i = 0; i < graphs.size(); ++i) {
     parts_[i].offset = header_.size;
     out.Set(fields[i].weights_offset, header_.size);
     header_.size += parts_[i].blobs.size();
   }
+  if (shares) parts_.insert(parts_.begin(), std::move(common));
   header_.weights_size = header_.size - header_.weights_offset;
   header_.metadata_size = header_.weights_offset - kBinaryHeaderSize;
   header_.backend_id = backend.id;
@@ -114,7 +150,7 @@ uint64_t BinaryWriter::size() const { return header_.size; }
 void BinaryWriter::Write(uint8_t* to) const {
   uint8_t* metadata = to + kBinaryHeaderSize;
   std::memcpy(metadata, metadata_.data(), metadata_.size());
-  for (const GraphPart& part : parts_) {
+  for (const Part& part : parts_) {
     uint8_t* weights = to + part.offset;
     uint64_t end = 0;
     for (const WeightBlobs::Blob& blob : part.blobs.all()) {
@@ -128,7 +164,7 @@ void BinaryWriter::Write(uint8_t* to) const {
   }
   std::memset(to, 0, kBinaryHeaderSize);
   std::memcpy(to, kBinaryMagic, sizeof kBinaryMagic);
-  PutField(to, At::kFormat, kBinaryFormat);
+  PutField(to, At::kFormat, header_.format);
   PutField(to, At::kHeaderSize, static_cast<uint32_t>(kBinaryHeaderSize));
   PutField(to, At::kSize, header_.size);
   PutField(to, At::kMetadataOffset, kBinaryHeaderSize);
@@ -136,7 +172,7 @@ void BinaryWriter::Write(uint8_t* to) const {
   PutField(to, At::kWeightsOffset, header_.weights_offset);
   PutField(to, At::kWeightsSize, header_.weights_size);
   PutField(to, At::kBackendId, header_.backend_id);
-  PutField(to, At::kNumGraphs, static_cast<uint32_t>(parts_.size()));
+  PutField(to, At::kNumGraphs, num_graphs_);
   PutVersion(to, At::kCoreApi, header_.core_api);
   PutVersion(to, At::kBackendApi, header_.backend_api);
   PutField(to, At::kMetadataChecksum, Crc32c(metadata, header_.metadata_size));

@@ -254,7 +254,12 @@ Status PrimitiveKernel::Pack(const Arg& arg, const Problem& problem,
   };
   KernelOptions options;
   options.weights = problem.weights;
-  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes, PackWeights(options, arg.index, size, layout, fill));
+  std::string from = LayoutText(arg.layout->get());
+  if (problem.integers != nullptr) {
+    for (int zero : problem.integers->zero_points) from += " zero " + std::to_string(zero);
+  }
+  QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes,
+                         PackWeights(options, arg.index, size, layout, fill, from));
   // The primitive only reads it.
   void* data = const_cast<void*>(bytes->data());
   QNNRT_RETURN_IF_ERROR(AddMemory(arg.id, wanted, data).status());

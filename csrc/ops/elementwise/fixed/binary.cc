@@ -284,7 +284,7 @@ fixed::Affine AffineOf(BinaryOp op, float value, bool value_first) {
 Result<KernelPtr> MakeAffineRows(BinaryOp op, const Node& node, size_t row_input) {
   const Tensor &row = *node.inputs[row_input], &x = *node.inputs[1 - row_input];
   const bool first = row_input == 0;
-  if (!row.is_static() || row.data->data() == nullptr || ElementSize(x.dtype) != 1 ||
+  if (!row.is_static() || !row.data->there() || ElementSize(x.dtype) != 1 ||
       row.elements() != node.outputs[0]->shape.back() || AffineOf(op, 1, first).factor == 0) {
     return KernelPtr();
   }

@@ -77,7 +77,7 @@ Result<KernelPtr> MakeOnCodes(const Node& node) {
   for (size_t i = 0; i < 2; ++i) {
     if (!node.HasInput(i + 1)) continue;
     const Tensor& tensor = *node.inputs[i + 1];
-    if (!tensor.is_static() || tensor.data->data() == nullptr) return KernelPtr();
+    if (!tensor.is_static() || !tensor.data->there()) return KernelPtr();
     constants[i] = Constants(tensor);
   }
   const std::vector<float>&weight = constants[0], &bias = constants[1];

@@ -199,9 +199,10 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
     }
     return Status::Ok();
   };
-  QNNRT_ASSIGN_OR_RETURN(SharedBytes addends,
-                         PackWeights(options, 2, channels * sizeof(float),
-                                     "addends of integer sums as FLOAT_32", fill));
+  QNNRT_ASSIGN_OR_RETURN(
+      SharedBytes addends,
+      PackWeights(options, 2, channels * sizeof(float), "addends of integer sums as FLOAT_32", fill,
+                  fold_input ? "with the input's zero point" : ""));
   integers->constants.push_back(
       {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(addends)});
 

@@ -307,7 +307,7 @@ Result<std::unique_ptr<Tensor>> Shifted(const Tensor& weights, const ChannelOrde
   auto shifted = std::make_unique<Tensor>(weights);
   shifted->dtype = QNN_DATATYPE_SFIXED_POINT_8;
   // Where the store has what became of them, nobody reads them here.
-  const bool absent = weights.data->data() == nullptr;
+  const bool absent = !weights.data->there();
   const bool plain = weights.dtype == shifted->dtype &&
                      std::all_of(as_signed.shifts.begin(), as_signed.shifts.end(),
                                  [](int32_t shift) { return shift == 0; });
