@@ -425,6 +425,7 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   note(staging.get());
   app_ = std::move(app);
   states_ = std::move(states);
+  written_.Resize(states_.size());
   passes_ = std::move(made->passes);
   plan_ = std::move(made->plan);
   source_ = nullptr;

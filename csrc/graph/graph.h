@@ -18,6 +18,7 @@
 #include "memory/client_pools.h"
 #include "memory/process_domain.h"
 #include "memory/registry.h"
+#include "memory/writers.h"
 #include "ops/package_op.h"
 #include "support/clock.h"
 #include "support/interrupt.h"
@@ -341,6 +342,7 @@ class Graph {
   }
   Status RunLocked(const Binding& binding, const RunOptions& options);
   Status CheckStates(const Binding& binding) const;
+  Status RunAlone(const Binding& binding, const RunOptions& options);
   size_t StateOf(size_t output) const;
   // graph_staged.cc
   Status CheckStrict(const Binding& binding) const;
@@ -389,6 +391,7 @@ class Graph {
   std::vector<PassReport> passes_;
   std::vector<AppTensor> app_;  // inputs, then outputs
   std::vector<State> states_;
+  WrittenMemory written_;           // theirs
   std::atomic<bool> ready_{false};  // plan_ and app_ are set and constant
   Binding own_binding_;             // of Execute
   std::vector<void*> patched_;      // the address of each app tensor in the steps

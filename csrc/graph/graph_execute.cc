@@ -259,8 +259,24 @@ Status Graph::CheckStates(const Binding& binding) const {
   return Status::Ok();
 }
 
+// Executions of graphs that write the same states follow each other.
 Status Graph::RunLocked(const Binding& binding, const RunOptions& options) {
-  if (!states_.empty()) QNNRT_RETURN_IF_ERROR(CheckStates(binding));
+  if (states_.empty()) return RunAlone(binding, options);
+  QNNRT_RETURN_IF_ERROR(CheckStates(binding));
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const size_t at = states_[i].input;
+    const Binding::Entry& entry = binding.entries[at];
+    written_.Set(i, entry.address, app_[at].bytes, entry.handle, context_);
+  }
+  QNNRT_RETURN_IF_ERROR(written_.Lock(options.interrupt));
+  struct Unlock {  // on every return, and on an exception
+    WrittenMemory* written;
+    ~Unlock() { written->Unlock(); }
+  } unlock{&written_};
+  return RunAlone(binding, options);
+}
+
+Status Graph::RunAlone(const Binding& binding, const RunOptions& options) {
   if (pools_ == nullptr) return RunBound(binding, options);
   QNNRT_RETURN_IF_ERROR(CheckInPools(binding));
   Status status = RunBound(binding, options);
