@@ -153,8 +153,9 @@ def _attention(n: OnnxNode) -> onnx.FunctionProto:
 def _computed_bias(b: Body, sizes: Heads) -> tuple[str, tuple[int, ...]]:
     """What a mask that is not known, and how many keys there are, add to scores; its shape."""
     n = b.node
-    none, bias, shape = number(b, -np.inf, sizes.kind), "", (1, 1, 1, sizes.keys)
-    zero = number(b, 0.0, sizes.kind)
+    none, zero = number(b, -np.inf, sizes.kind), number(b, 0.0, sizes.kind)
+    bias = ""
+    shape: tuple[int, ...] = (1, 1, 1, sizes.keys)
     if n.has(3):
         own: tuple[int, ...] = n.input(3).shape
         if not 2 <= len(own) <= 4 or own[-1] != sizes.keys:

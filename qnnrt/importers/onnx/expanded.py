@@ -275,7 +275,7 @@ def _tensor_scatter(n: OnnxNode) -> onnx.FunctionProto:
     if not n.has(2):
         shape[0] = 1
     places = b.op("Expand", [reshaped(b, places, [*shape, 1]), ints(b, [*rows, 1])])
-    others = np.stack(np.indices(rows, np.int64)[:axis], -1)
+    others = np.stack([*np.indices(rows)][:axis], -1)
     index = b.op("Concat", [array(b, others), places], axis=-1)
     y = b.op("ScatterND", [b.given(0), index, b.given(1)])
     return b.proto(y, opset=OPSET)
