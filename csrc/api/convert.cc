@@ -23,6 +23,7 @@ bool IsSupportedType(Qnn_TensorType_t type) {
   switch (type) {
     case QNN_TENSOR_TYPE_APP_WRITE:
     case QNN_TENSOR_TYPE_APP_READ:
+    case QNN_TENSOR_TYPE_APP_READWRITE:
     case QNN_TENSOR_TYPE_NATIVE:
     case QNN_TENSOR_TYPE_STATIC:
       return true;
@@ -230,7 +231,8 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
   if (!IsSupportedType(t.type)) {
     return Error(
         QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
-        "tensor '%s': tensor type %d is not supported (APP_WRITE, APP_READ, NATIVE and STATIC are)",
+        "tensor '%s': tensor type %d is not supported (APP_WRITE, APP_READ, APP_READWRITE, NATIVE "
+        "and STATIC are)",
         name, static_cast<int>(t.type));
   }
   if (t.dataFormat != QNN_TENSOR_DATA_FORMAT_DENSE) {

@@ -110,7 +110,7 @@ Status Environments::Populate(Graph* graph, const Qnn_TensorSetV1_t& set, Bound*
   QNNRT_RETURN_IF_ERROR(ForEachTensor(set, [&](Qnn_Tensor_t* tensor, bool is_input) -> Status {
     const Qnn_TensorV1_t& t = tensor->v1;
     const Tensor* own = graph->FindTensor(t.id);
-    if (own == nullptr || (is_input ? !own->is_input() : !own->is_output())) {
+    if (own == nullptr || (is_input ? !own->is_input() : !own->is_output() && !own->is_state())) {
       return Error(QNN_GRAPH_ERROR_INVALID_TENSOR, "graph '%s' has no %s of id %u",
                    graph->name().c_str(), is_input ? "input" : "output", t.id);
     }

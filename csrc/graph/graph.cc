@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <utility>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
@@ -102,7 +103,7 @@ Status Graph::AddNode(Node node) {
   if (host_.admit != nullptr)
     QNNRT_RETURN_IF_ERROR(host_.admit(node).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG));
   for (const Tensor* t : node.outputs) {
-    if (t != nullptr && (t->is_input() || t->is_static())) {
+    if (t != nullptr && ((t->is_input() && !t->is_state()) || t->is_static())) {
       return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                    "node '%s': output '%s' is %s and cannot be written", node.name.c_str(),
                    t->name.c_str(), t->is_static() ? "static" : "a graph input");
@@ -121,6 +122,7 @@ Status Graph::AddNode(Node node) {
 
 // A NATIVE tensor whose value a node has read may be written again, as on the vendor's library. The
 // new value is that of the nodes that are added later, and gets a tensor of its own.
+// So may an APP_READWRITE tensor: what was written last is its new value.
 void Graph::TakeValues(Node* node) {
   for (const Tensor*& t : node->inputs) {
     auto found = values_.find(t);
@@ -129,6 +131,7 @@ void Graph::TakeValues(Node* node) {
     found->second.read = true;
   }
   for (const Tensor*& t : node->outputs) {
+    if (t != nullptr && t->is_state()) t = NewState(t, node);
     if (t == nullptr || t->type != QNN_TENSOR_TYPE_NATIVE) continue;
     auto [found, first] = values_.emplace(t, Value{t, false});
     if (!first && found->second.read) {
@@ -140,6 +143,34 @@ void Graph::TakeValues(Node* node) {
     }
     t = found->second.tensor;
   }
+}
+
+// The graph output that a node writes as the new value of a state. What an earlier node wrote then
+// becomes a tensor between nodes.
+const Tensor* Graph::NewState(const Tensor* state, Node* node) {
+  const auto found = values_.find(state);
+  if (found == values_.end()) {
+    Tensor value = *state;
+    value.type = QNN_TENSOR_TYPE_APP_READ;
+    value.updates = state;
+    tensors_.push_back(std::move(value));
+    outputs_.push_back(&tensors_.back());
+    values_.emplace(state, Value{&tensors_.back(), false});
+    return &tensors_.back();
+  }
+  const Tensor* written = found->second.tensor;
+  Tensor before = *state;
+  before.type = QNN_TENSOR_TYPE_NATIVE;
+  before.id = static_cast<uint32_t>(tensors_.size()) + 1;
+  before.name += "~" + std::to_string(before.id);
+  tensors_.push_back(std::move(before));
+  const auto replace = [&](Node* n) {
+    std::replace(n->inputs.begin(), n->inputs.end(), written, &std::as_const(tensors_.back()));
+    std::replace(n->outputs.begin(), n->outputs.end(), written, &std::as_const(tensors_.back()));
+  };
+  for (Node& n : nodes_) replace(&n);
+  replace(node);
+  return written;
 }
 
 // Nodes in an order in which producers come first: the client's own order where that holds.
@@ -242,8 +273,11 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
     QNNRT_RETURN_IF_ERROR(ClampHalf(&graph, &changes));
     if (changes > 0) prepared.passes.push_back({"clamp FLOAT_16", changes});
   }
+  if (const int states = OrderStates(&graph, outputs_); states > 0)
+    prepared.passes.push_back({"order states", states});
   prepared.optimized = MonotonicNanoseconds();
   QNNRT_ASSIGN_OR_RETURN(prepared.plan, Plan::Make(std::move(graph), inputs_, outputs_, options));
+  if (options_.strict) QNNRT_RETURN_IF_ERROR(CheckInPlace(*prepared.plan));
   prepared.end = MonotonicNanoseconds();
   *made = std::move(prepared);
   return Status::Ok();
@@ -340,6 +374,7 @@ Status Graph::CheckOptions(const GraphOptions& options) const {
                   "the kernels of a context binary's graph were chosen when it was prepared: its "
                   "weights are packed for them");
   }
+  if (options.strict && plan_ != nullptr) QNNRT_RETURN_IF_ERROR(CheckInPlace(*plan_));
   if (!changes.borders || AnyPlan() == nullptr || pools_ == nullptr) return Status::Ok();
   return Error(finalized() ? QNN_GRAPH_ERROR_GRAPH_FINALIZED : QNN_GRAPH_ERROR_INVALID_ARGUMENT,
                "graph '%s': whether inputs and outputs are allocated in the scratch memory is "
@@ -388,6 +423,12 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
                      pools_ == nullptr ? 0 : host_.size_alignment - 1});
     }
   }
+  std::vector<State> states;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i]->updates == nullptr) continue;
+    const auto input = std::find(inputs_.begin(), inputs_.end(), outputs_[i]->updates);
+    states.push_back({static_cast<size_t>(input - inputs_.begin()), inputs_.size() + i});
+  }
   ProcessDomain::Share arena;
   std::vector<std::shared_ptr<const void>> weights;
   std::unique_ptr<Staging> staging;
@@ -414,6 +455,8 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   }
   note(staging.get());
   app_ = std::move(app);
+  states_ = std::move(states);
+  written_.Resize(states_.size());
   passes_ = std::move(made->passes);
   plan_ = std::move(made->plan);
   source_ = nullptr;
@@ -436,13 +479,29 @@ GraphStats Graph::stats() {
 
 std::vector<CopyRecord> Graph::Copies() {
   auto lock = Lock();
-  return staging_ == nullptr ? std::vector<CopyRecord>() : staging_->Copies();
+  std::vector<CopyRecord> copies;
+  if (staging_ != nullptr) copies = staging_->Copies();
+  if (plan_ == nullptr || executes_ == 0) return copies;
+  for (const Tensor* t : plan_->copied_states())
+    copies.push_back({t->name.c_str(), false, kStateCopy, t->bytes() * executes_, executes_});
+  return copies;
 }
 
 void Graph::ResetStats() {
   auto lock = Lock();
   executes_ = execute_ticks_ = 0;
   if (staging_ != nullptr) staging_->ResetCounts();
+}
+
+Status Graph::CheckInPlace(const Plan& plan) const {
+  if (plan.copied_states().empty()) return Status::Ok();
+  const Tensor& t = *plan.copied_states().front();
+  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+               "tensor '%s' would have to be copied in every execution (%s, %" PRIu64
+               " bytes) and the graph is strict: let the nodes that read its old value not depend "
+               "on the new one, and update it by a node that replaces elements (ScatterNd, "
+               "ScatterElements)",
+               t.name.c_str(), kStateCopy, t.bytes());
 }
 
 const std::string& Graph::Describe() {

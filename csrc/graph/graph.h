@@ -18,6 +18,7 @@
 #include "memory/client_pools.h"
 #include "memory/process_domain.h"
 #include "memory/registry.h"
+#include "memory/writers.h"
 #include "ops/package_op.h"
 #include "support/clock.h"
 #include "support/interrupt.h"
@@ -280,6 +281,11 @@ class Graph {
     uint32_t odd_bytes;        // size bits that have to be zero in RAW memory of another size
   };
 
+  // An APP_READWRITE tensor that nodes write, as the input and the output that it is.
+  struct State {
+    size_t input, output;  // app tensors
+  };
+
   Status NotFinalized() const;
   Status CheckOpen(const char* what) const;
   Status CheckNew(const Tensor& tensor) const;
@@ -329,6 +335,8 @@ class Graph {
   // events, as the last step that may run out of memory.
   Status Install(Prepared* made, FunctionRef<void(const Staging*)> note);
   void TakeValues(Node* node);
+  const Tensor* NewState(const Tensor* state, Node* node);
+  Status CheckInPlace(const Plan& plan) const;
   Status CheckConnected(std::vector<Node>* ordered) const;
   Status BindBoth(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
                   uint32_t num_outputs, Binding* binding) const;
@@ -352,6 +360,9 @@ class Graph {
     plan_->Bind(app_tensor, address);
   }
   Status RunLocked(const Binding& binding, const RunOptions& options);
+  Status CheckStates(const Binding& binding) const;
+  Status RunAlone(const Binding& binding, const RunOptions& options);
+  size_t StateOf(size_t output) const;
   // graph_staged.cc
   Status CheckStrict(const Binding& binding) const;
   Status RunStaged(const Binding& binding, const RunOptions& options);
@@ -398,7 +409,9 @@ class Graph {
   std::unique_ptr<Staging> staging_;  // constant once the graph is finalized; null: stages nothing
   std::vector<size_t> unstaged_;      // of StageIn: tensors without a staging slot
   std::vector<PassReport> passes_;
-  std::vector<AppTensor> app_;      // inputs, then outputs
+  std::vector<AppTensor> app_;  // inputs, then outputs
+  std::vector<State> states_;
+  WrittenMemory written_;           // theirs
   std::atomic<bool> ready_{false};  // plan_ and app_ are set and constant
   Binding own_binding_;             // of Execute
   std::vector<void*> patched_;      // the address of each app tensor in the steps

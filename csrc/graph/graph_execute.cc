@@ -43,9 +43,10 @@ Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor, Binding* bin
     registration = *why;  // registered in between
   }
   binding->pinned.push_back(slot);
+  const bool written = tensor.is_output() || tensor.is_state();
   if (registration->sync_fd >= 0) {
     binding->syncs.push_back(
-        {registration->sync_fd, tensor.is_output() ? CpuAccess::kReadWrite : CpuAccess::kRead});
+        {registration->sync_fd, written ? CpuAccess::kReadWrite : CpuAccess::kRead});
   }
   if (entry.handle == slot) return Status::Ok();
   // First use of this handle here: what was registered has to be this tensor.
@@ -73,12 +74,11 @@ Status Graph::BindHandle(Qnn_MemHandle_t handle, size_t app_tensor, Binding* bin
                  "tensor '%s': its registered memory is not aligned to its elements of %zu bytes",
                  tensor.name.c_str(), ElementSize(tensor.dtype));
   }
-  if (tensor.is_output() && !registration->writable) {
-    return Error(
-        QNN_GRAPH_ERROR_INVALID_TENSOR,
-        "tensor '%s' is an output, but its registered memory is mapped read only: import the "
-        "fd from a descriptor that was opened for writing",
-        tensor.name.c_str());
+  if (written && !registration->writable) {
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s' is %s, but its registered memory is mapped read only: import the "
+                 "fd from a descriptor that was opened for writing",
+                 tensor.name.c_str(), tensor.is_output() ? "an output" : "read and written");
   }
   entry = {registration->address, slot};
   return Status::Ok();
@@ -142,14 +142,21 @@ Status Graph::BindAll(const Qnn_Tensor_t* given, uint32_t count, size_t first, s
     for (size_t i = first; i < end; ++i) binding->entries[i] = {};
     return Status::Ok();
   }
-  if (count != n || (given == nullptr && n != 0)) {
+  // States are given among the inputs, and may be given among the outputs, too.
+  const bool fits = count == n || (first != 0 && count < n && count + states_.size() >= n);
+  if (!fits || (given == nullptr && count != 0)) {
     return Error(QNN_GRAPH_ERROR_INVALID_ARGUMENT, "graph '%s' has %zu %ss, got %u", name_.c_str(),
                  n, what, given == nullptr ? 0 : count);
   }
   for (size_t i = 0; i < n; ++i) {
     // Most clients keep the order in which they created the tensors.
     const Tensor& tensor = *app_[first + i].tensor;
-    const size_t at = FindId(tensor.id, i, 0, count, [&](size_t j) { return given[j].v1.id; });
+    const size_t at = FindId(tensor.id, std::min<size_t>(i, count), 0, count,
+                             [&](size_t j) { return given[j].v1.id; });
+    if (at == count && tensor.updates != nullptr) {
+      binding->entries[first + i] = binding->entries[StateOf(first + i)];
+      continue;
+    }
     if (at == count) {
       return Error(
           QNN_GRAPH_ERROR_INVALID_TENSOR,
@@ -229,7 +236,47 @@ void Graph::Apply(const Binding& binding) {
   for (size_t i = 0; i < patched_.size(); ++i) Patch(i, binding.entries[i].address);
 }
 
+size_t Graph::StateOf(size_t output) const {
+  const auto is_its = [&](const State& state) { return state.output == output; };
+  return std::find_if(states_.begin(), states_.end(), is_its)->input;
+}
+
+// A state has one memory, whether it is read or written.
+Status Graph::CheckStates(const Binding& binding) const {
+  for (const State& state : states_) {
+    const auto address = [&](size_t i) -> const void* {
+      return pools_ != nullptr && InScratch(binding, i) ? plan_->IoAddress(i)
+                                                        : binding.entries[i].address;
+    };
+    const void *in = address(state.input), *out = address(state.output);
+    const bool by_handle = binding.entries[state.input].handle != 0;
+    if (in == out && by_handle == (binding.entries[state.output].handle != 0)) continue;
+    return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                 "tensor '%s' is read and written (APP_READWRITE): the inputs have it at %p, the "
+                 "outputs at %p; give both the same memory, or leave it out of the outputs",
+                 app_[state.input].tensor->name.c_str(), in, out);
+  }
+  return Status::Ok();
+}
+
+// Executions of graphs that write the same states follow each other.
 Status Graph::RunLocked(const Binding& binding, const RunOptions& options) {
+  if (states_.empty()) return RunAlone(binding, options);
+  QNNRT_RETURN_IF_ERROR(CheckStates(binding));
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const size_t at = states_[i].input;
+    const Binding::Entry& entry = binding.entries[at];
+    written_.Set(i, entry.address, app_[at].bytes, entry.handle, context_);
+  }
+  QNNRT_RETURN_IF_ERROR(written_.Lock(options.interrupt));
+  struct Unlock {  // on every return, and on an exception
+    WrittenMemory* written;
+    ~Unlock() { written->Unlock(); }
+  } unlock{&written_};
+  return RunAlone(binding, options);
+}
+
+Status Graph::RunAlone(const Binding& binding, const RunOptions& options) {
   if (pools_ == nullptr) return RunBound(binding, options);
   QNNRT_RETURN_IF_ERROR(CheckInPools(binding));
   Status status = RunBound(binding, options);

@@ -111,6 +111,15 @@ std::string Describe(const NodeGraph& graph, const std::vector<const Tensor*>& i
 Result<const char*> Graph::Lower(PassLevel level) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("changes"));
+  for (const Tensor* t : outputs_) {
+    if (t->updates != nullptr) {
+      return Error(
+          QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+          "tensor '%s': this backend has no APP_READWRITE tensors; use an APP_WRITE and an "
+          "APP_READ tensor",
+          t->name.c_str());
+    }
+  }
   std::vector<Node> ordered;
   QNNRT_RETURN_IF_ERROR(CheckConnected(&ordered));
   auto made = std::make_unique<Lowered>(Lowered{NodeGraph(std::move(ordered)), {}});

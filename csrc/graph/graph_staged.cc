@@ -59,7 +59,9 @@ Status Graph::StageIn(const Binding& binding) {
   QNNRT_RETURN_IF_ERROR(staging_->CheckOwned());
   unstaged_.clear();
   for (size_t i = 0; i < app_.size(); ++i) {
-    if (binding.entries[i].handle == 0 && staging_->address(i) == nullptr) unstaged_.push_back(i);
+    if (binding.entries[i].handle == 0 && staging_->address(i) == nullptr &&
+        app_[i].tensor->updates == nullptr)
+      unstaged_.push_back(i);
   }
   if (!unstaged_.empty()) QNNRT_RETURN_IF_ERROR(staging_->ReserveFor(unstaged_));
   for (size_t i = 0; i < app_.size(); ++i) {

@@ -28,6 +28,7 @@ bool IsAlias(const Node& node) {
 Layout::Layout(const NodeGraph& graph) : graph_(graph) {
   Lifetimes();
   ShareAliases();
+  ShareStates();
   ShareParts();
   ShareInPlace();
 }
@@ -68,7 +69,9 @@ Result<ArenaPlan> Layout::PlanMemory(const std::vector<KernelPtr>& kernels, cons
   for (const Io& io : io_) {
     const Life& life = life_[io.tensor];
     const int first = io.tensor->is_input() ? 0 : std::max(life.first, 0);
-    const int last = io.tensor->is_output() ? end : std::max(life.last, 0);
+    // A state is to be there in the next execution.
+    const bool stays = io.tensor->is_output() || io.tensor->is_state();
+    const int last = stays ? end : std::max(life.last, 0);
     item_[io.tensor] = items_.size();
     AddItem({static_cast<uint32_t>(first), static_cast<uint32_t>(last), io.tensor->bytes(),
              io.alignment},
@@ -118,13 +121,26 @@ void Layout::ShareAliases() {
   // Backwards, so that a chain that ends in an app output is written there from its start.
   for (size_t s = graph_.nodes.size(); s-- > 0;) {
     const Node& node = graph_.nodes[s];
-    if (!IsAlias(node)) continue;
+    if (!IsAlias(node) || node.outputs[0]->updates != nullptr) continue;
     const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
     if (in != out && InArena(in) && (out->is_output() || InArena(out))) Share(in, {out});
   }
+  // What another state gets is copied out of this one before it is overwritten.
+  std::unordered_map<const Tensor*, const Tensor*> becomes;
   for (const Node& node : graph_.nodes) {
-    if (!IsAlias(node)) continue;
+    if (const Tensor* state = node.outputs.empty() || node.outputs[0] == nullptr
+                                  ? nullptr
+                                  : node.outputs[0]->updates) {
+      becomes[Root(node.inputs[0])] = state;
+    }
+  }
+  for (const Node& node : graph_.nodes) {
+    if (!IsAlias(node) || node.outputs[0]->updates != nullptr) continue;
     const Tensor *in = Root(node.inputs[0]), *out = Root(node.outputs[0]);
+    if (const auto found = becomes.find(out);
+        in->is_state() && found != becomes.end() && found->second != in) {
+      continue;
+    }
     if (in != out && InArena(out) && (in->is_static() || in->is_input())) Share(out, {in});
   }
 }
@@ -133,20 +149,15 @@ void Layout::ShareInPlace() {
   for (size_t s = 0; s < graph_.nodes.size(); ++s) {
     const Node& node = graph_.nodes[s];
     const OpDef* def = FindOp(node.type);
-    if (def == nullptr || (def->flags & OpDef::kInPlace) == 0 || node.outputs.size() != 1) continue;
+    if (def == nullptr || (def->flags & (OpDef::kInPlace | OpDef::kUpdates)) == 0 ||
+        node.outputs.size() != 1) {
+      continue;
+    }
     const Tensor* out = Root(node.outputs[0]);
-    if (!InArena(out)) continue;
-    for (const Tensor* t : node.inputs) {
-      // Elements of another size would be overwritten before they are read.
-      if (t == nullptr || t->bytes() != node.outputs[0]->bytes() ||
-          t->elements() != node.outputs[0]->elements()) {
-        continue;
-      }
-      const Tensor* in = Root(t);
-      // Parts of a larger one have no memory of their own.
-      if (in->bytes() != t->bytes() || out->bytes() != node.outputs[0]->bytes()) continue;
-      bool dies_here = life_[in].last == static_cast<int>(s);
-      if (in == out || !InArena(in) || !dies_here || ReadByPostOp(node, in)) continue;
+    if (!InArena(out) || out->bytes() != node.outputs[0]->bytes()) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Tensor* in = Overwritten(s, i);
+      if (in == nullptr || in == out || !InArena(in)) continue;
       if (life_[out].first < static_cast<int>(s)) continue;  // its memory is in use already
       Share(out, {in});
       break;

@@ -78,6 +78,11 @@ class Layout {
   void Share(const Tensor* tensor, const Place& place);
   Life Joined(const Tensor* a, const Tensor* b) const;
   void ShareAliases();
+  // New values of states are computed in the states' memory where no node reads the old value any
+  // more: layout_states.cc.
+  void ShareStates();
+  bool ComputeIn(const Tensor* value, const Tensor* state);
+  const Tensor* Overwritten(size_t index, size_t i);
   void ShareInPlace();
   // Inputs of a Concat are computed inside of its output, outputs of a Split lie inside of its
   // input, where producers and consumers take them so and the arena needs no more for it:

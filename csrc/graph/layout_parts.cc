@@ -138,7 +138,8 @@ bool Layout::SharePart(size_t index, const Parts& parts, size_t i) {
   if (PlaceOf(tensor).offset != 0 || part->bytes() != tensor->bytes()) return false;
   const bool reached = parts.joins ? InArena(place.root) || place.root->is_output()
                                    : InArena(place.root) || place.root->is_input();
-  if (!reached || place.root->is_static()) return false;
+  // A part of a state would be overwritten with it.
+  if (!reached || place.root->is_static() || place.root->is_state()) return false;
   const uint64_t size = ElementSize(tensor->dtype), row = parts.row * size;
   if (place.row != 0 && place.row != row) return false;
   const uint64_t own = parts.parts[i].size * size;

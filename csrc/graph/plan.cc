@@ -148,7 +148,9 @@ Status Plan::LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
                     const std::vector<const Tensor*>& outputs, const PlanOptions& options) {
   if (options.io_alignment != 0) {
     for (const auto* tensors : {&inputs, &outputs}) {
-      for (const Tensor* t : *tensors) layout.AddIo(t, options.io_alignment);
+      for (const Tensor* t : *tensors) {
+        if (t->updates == nullptr) layout.AddIo(t, options.io_alignment);
+      }
     }
   }
   QNNRT_ASSIGN_OR_RETURN(
@@ -190,6 +192,8 @@ Status Plan::LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
   for (size_t s = 0; s < graph_.nodes.size(); ++s) {
     const Node& node = graph_.nodes[s];
     if (layout.NothingToDo(s)) continue;
+    if (IsAlias(node) && node.outputs[0]->updates != nullptr)
+      copied_states_.push_back(node.outputs[0]->updates);
     void** in = next;
     weight_bytes_ += OwnWeights(s, kernels_[s]->WeightBytes());
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -207,7 +211,7 @@ Status Plan::LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
   PointSteps(layout);
   for (const auto* tensors : {&inputs, &outputs}) {
     if (options.io_alignment == 0) break;
-    for (const Tensor* t : *tensors) io_items_.push_back(layout.Item(t));
+    for (const Tensor* t : *tensors) io_items_.push_back(layout.Item(layout.Root(t)));
   }
   if (options.client_memory) return Status::Ok();
   SetArenaBase(arena_base_);

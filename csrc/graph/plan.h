@@ -157,6 +157,8 @@ class Plan {
   uint64_t persistent_bytes() const { return persistent_bytes_; }
   // All state is as before the first execution. Not while the plan runs.
   void ResetState();
+  // States whose new value is computed elsewhere and copied into them in every execution.
+  const std::vector<const Tensor*>& copied_states() const { return copied_states_; }
   int threads() const { return threads_.limit(); }
   const std::vector<Node>& nodes() const { return graph_.nodes; }
   // What kernels packed, in the order in which they were made.
@@ -228,6 +230,7 @@ class Plan {
   // Of a plan with client_memory: every pointer into the arena, and every kernel's state.
   std::vector<Slot> arena_slots_, persistent_slots_;
   std::vector<size_t> io_items_;  // of each app tensor in the arena; empty: they are not in it
+  std::vector<const Tensor*> copied_states_;
   bool guarded_ = false;  // Run takes the slow path: weights not checked yet, or a shared arena
   uint64_t weight_bytes_ = 0;
 };

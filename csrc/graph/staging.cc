@@ -28,6 +28,12 @@ Result<std::unique_ptr<Staging>> Staging::Make(const std::string& graph,
     slot.input = i < inputs.size();
     slot.tensor = slot.input ? inputs[i] : outputs[i - inputs.size()];
     slot.bytes = slot.tensor->bytes();
+    slot.place = i;
+    if (slot.tensor->updates != nullptr) {
+      slot.place = static_cast<size_t>(
+          std::find(inputs.begin(), inputs.end(), slot.tensor->updates) - inputs.begin());
+      continue;
+    }
     if (slot.tensor->mem_type != QNN_TENSORMEMTYPE_MEMHANDLE) raw.push_back(i);
   }
   QNNRT_ASSIGN_OR_RETURN(staging->stats_.reserved_at_finalize, staging->Reserve(raw));

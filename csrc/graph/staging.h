@@ -22,6 +22,9 @@ struct StagingStats {
   uint64_t copied_in = 0, copied_out = 0;                      // bytes
 };
 
+// Why a state is copied inside of an execution.
+constexpr char kStateCopy[] = "its old value is read when the new one is there already";
+
 // A tensor that was copied. The strings belong to the graph.
 struct CopyRecord {
   const char* tensor;
@@ -46,7 +49,9 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   // Null until reserved. Thread safe.
-  void* address(size_t i) const { return slots_[i].address.load(std::memory_order_acquire); }
+  void* address(size_t i) const {
+    return slots_[slots_[i].place].address.load(std::memory_order_acquire);
+  }
   // Reserves, in one piece, for each of these tensors whose slot has no memory. All or nothing.
   // Errors: as Make.
   Status ReserveFor(const std::vector<size_t>& tensors);
@@ -83,6 +88,7 @@ class Staging {
     uint64_t bytes = 0;
     bool input = false;
     bool logged = false;
+    size_t place = 0;  // the slot whose memory it has: a new value of a state has the state's
     std::atomic<void*> address{nullptr};
     uint64_t copied_bytes = 0, count = 0;
   };

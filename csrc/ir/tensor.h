@@ -104,9 +104,14 @@ struct Tensor {
   Quantization quantization;
   Qnn_TensorMemType_t mem_type = QNN_TENSORMEMTYPE_RAW;
   std::shared_ptr<AlignedBytes> data;  // the value of a STATIC tensor, else null
+  // Of a graph output (APP_READ) that is the new value of an APP_READWRITE tensor: that tensor,
+  // whose memory, id and name it has.
+  const Tensor* updates = nullptr;
 
   bool is_static() const { return data != nullptr; }
-  bool is_input() const { return type == QNN_TENSOR_TYPE_APP_WRITE; }
+  bool is_state() const { return type == QNN_TENSOR_TYPE_APP_READWRITE; }
+  // A state is an input that has an output of its own once a node writes it.
+  bool is_input() const { return type == QNN_TENSOR_TYPE_APP_WRITE || is_state(); }
   bool is_output() const { return type == QNN_TENSOR_TYPE_APP_READ; }
   uint64_t elements() const { return ElementCount(shape); }
   uint64_t bytes() const { return elements() * ElementSize(dtype); }

@@ -157,6 +157,8 @@ struct OpDef {
     kMixes = 1u << 10,  // kMoves from FLOAT_32 to 16-bit floats, too, or back, where a pass wants
                         // that of a node
     kSumsInside = 1u << 11,  // sums many products, though it has no weights_axis
+    kUpdates = 1u << 12,     // output 0 is input 0 with some elements replaced, and may be written
+                             // over it: the kernel leaves the others alone then
   };
   uint32_t flags = kNone;
   // Computes on fixed-point numbers as they are; null, or a null kernel: MakeViaFloat does.

@@ -66,6 +66,9 @@ cdef class Runner:
         # A backend of others may call back into Python, or wait for a device: never with the lock.
         # The gpu backend waits for one, and a step of Python's in it for the lock.
         own = library.has_extensions and library.backend_id != QNN_BACKEND_ID_GPU
+        # A run that writes a state waits for those of other graphs that write it.
+        for tensor in self._tensors:
+            own = own and (<Tensor?>tensor)._t.v1.type != QNN_TENSOR_TYPE_APP_READWRITE
         self._short_ticks = Ticks.In(_SHORT_NANOSECONDS) if own else 0
         self._state = _OPEN
 

@@ -19,7 +19,9 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary 
     Args:
         path: an ``.onnx`` file, a ``.tflite`` file, a context binary, ``.bin``, or a model library,
             ``.so``: its code runs in this process, now and when a session is made of it.
-        options: of the importer: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
+        options: ``state``, pairs of an input and an output of an ONNX or TFLite model that are one
+            tensor, which runs read and update in place, or "auto": see ``Model.set_state``. The
+            others are the importer's: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
             ``constants``, ``inputs`` and ``outputs`` (names of tensors between which the file is
             cut), ``quantized_io``, ``stateful`` (recurrent nodes keep their state from run to run)
             and ``limits`` (a `Limits`: what the file may take while it is loaded), see
@@ -41,6 +43,12 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary 
             f"load takes a path, not {name_of(path)}; qnnrt.importers.onnx.load and "
             "qnnrt.importers.tflite.load take the bytes of a file"
         )
+    if (state := options.pop("state", None)) is not None:
+        model = load(path, **options)
+        if not isinstance(model, Model):
+            raise ModelError(f"{name_of(path)} says itself what its state is: leave 'state' out")
+        model.set_state(state)
+        return model
     text = os.fspath(path)
     suffix = os.path.splitext(text)[1].lower()
     if suffix == ".bin":

@@ -221,7 +221,7 @@ def io_array(graph: Graph, name: str) -> np.ndarray:
         GraphError: the tensor does not lie there, the graph is not finalized, or the backend is not
             qnnrt's own, and does not say where.
     """
-    tensors = {t.name: t for t in (*graph.inputs, *graph.outputs)}
+    tensors = {t.name: t for t in (*graph.inputs, *graph.states, *graph.outputs)}
     if name not in tensors:
         raise KeyError(
             f"graph {graph.name!r} has no input or output {name!r}; it has {', '.join(tensors)}"

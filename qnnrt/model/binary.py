@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from .._native import _core
-from ..abi.constants import QNN_COMMON_ERROR_MEM_ALLOC
+from ..abi.constants import QNN_COMMON_ERROR_MEM_ALLOC, QNN_TENSOR_TYPE_APP_READWRITE
 from ..dtypes import data_type_name, numpy_dtype
 from ..errors import ModelError, QnnError
 from ..support.files import open_file
@@ -36,20 +36,24 @@ class BinaryTensor(Tensor):
         id: the number by which executions know it.
         data_type: the QNN data type.
         mem_type: "raw" or "memhandle", as the graph was prepared.
+        state: whether executions read and write it (APP_READWRITE).
     """
 
     id: int = 0
     data_type: int = 0
     mem_type: str = "raw"
+    state: bool = False
 
 
 @dataclass(frozen=True)
 class BinaryGraph:
-    """What a graph in a context binary takes and gives, in the graph's own order."""
+    """What a graph in a context binary takes and gives, in the graph's own order. `states` are
+    neither among `inputs` nor among `outputs`."""
 
     name: str
     inputs: tuple[BinaryTensor, ...]
     outputs: tuple[BinaryTensor, ...]
+    states: tuple[BinaryTensor, ...] = ()
 
 
 def system_library(backend_library: str | os.PathLike[str]) -> str:
@@ -126,17 +130,25 @@ def _tensor(given: Mapping[str, Any]) -> BinaryTensor:
         id=given["id"],
         data_type=code,
         mem_type=given["mem_type"] if given["mem_type"] in MEM_TYPES else "raw",
+        state=given["type"] == QNN_TENSOR_TYPE_APP_READWRITE,
     )
 
 
 def graphs_of(info: Mapping[str, Any]) -> dict[str, BinaryGraph]:
     """The graphs in a system library's description, by name."""
-    return {
-        g["name"]: BinaryGraph(
-            g["name"], tuple(map(_tensor, g["inputs"])), tuple(map(_tensor, g["outputs"]))
-        )
-        for g in info["graphs"]
-    }
+    return {g["name"]: _graph(g) for g in info["graphs"]}
+
+
+def _graph(given: Mapping[str, Any]) -> BinaryGraph:
+    """States are listed among the inputs, the outputs or both."""
+    inputs, outputs = (tuple(map(_tensor, given[key])) for key in ("inputs", "outputs"))
+    states = {t.name: t for t in (*inputs, *outputs) if t.state}
+    return BinaryGraph(
+        given["name"],
+        tuple(t for t in inputs if not t.state),
+        tuple(t for t in outputs if not t.state),
+        tuple(states.values()),
+    )
 
 
 class ContextBinary:

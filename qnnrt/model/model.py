@@ -8,8 +8,9 @@ channel-last, convolution weights are ``[kH, kW, Cin / group, Cout]``, FullyConn
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +26,13 @@ _FIXED_POINT = frozenset(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for 
 
 #: QNN's dimensions are uint32_t; sizes are signed 64-bit numbers in numpy and in the kernel.
 _MOST_OF_A_DIM, _MOST_BYTES = 2**32 - 1, 2**63 - 1
+
+
+#: In names of inputs, and what stands there in the names of their new values.
+_NEW_NAMES = (
+    (r"\bpast_key_values\b", "present"),
+    (r"(?<![a-z])past(?![a-z])", "present"),
+)
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,8 @@ class Model:
     """A graph: `nodes` in execution order over the named `tensors`.
 
     `inputs` and `outputs` keep the order of the file that the model came from (`source`).
+    `state` has the inputs that are one tensor with an output, which the graph updates in place:
+    input -> output; see `set_state`.
     """
 
     name: str
@@ -111,12 +121,77 @@ class Model:
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     source: str | None = None
+    state: dict[str, str] = field(default_factory=dict)
     _mapped: list[MappedFile] = field(default_factory=list, repr=False, compare=False)
     _consumed: bool = field(default=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, object]:
         """A copy has arrays of its own, wherever those of this one lie."""
         return self.__dict__ | {"_mapped": []}
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def set_state(self, pairs: Mapping[str, str] | str) -> None:
+        """Make pairs of an input and an output one tensor each, which executions read and update.
+
+        Args:
+            pairs: input -> output; or "auto": what exporters of language models name
+                ``past_key_values.N.key`` with ``present.N.key``, ``past_key_N`` with
+                ``present_key_N`` and the like, as far as the shapes are the same. Replaces the
+                pairs that there were.
+
+        Raises:
+            ModelError: no such input or output, one that is in two pairs, or a pair of two shapes,
+                types or encodings; "auto", and no input has such an output.
+        """
+        if isinstance(pairs, str):
+            if pairs != "auto":
+                raise ModelError(
+                    f"state must be 'auto' or a mapping from inputs to outputs, not {pairs!r}"
+                )
+            found = self._named_state()
+        else:
+            found = dict(pairs)
+        problems = list(self._check_state(found))
+        if problems:
+            raise ModelError(f"model {self.name!r}: " + "; ".join(problems))
+        self.state = found
+
+    def _named_state(self) -> dict[str, str]:
+        found, other = {}, ""
+        for name in self.inputs:
+            for output in _names_of_new(name):
+                if output not in self.outputs:
+                    continue
+                if self.tensors[name].shape == self.tensors[output].shape:
+                    found[name] = output
+                else:
+                    a, b = (list(self.tensors[n].shape) for n in (name, output))
+                    other = f"; {name!r} {a} and {output!r} {b} are no one tensor: fix the shapes"
+                break
+        if not found:
+            raise ModelError(
+                f"model {self.name!r}: state='auto' finds no input past... with an output "
+                f"present... of its shape{other}"
+            )
+        return found
+
+    def _check_state(self, state: Mapping[str, str]) -> Iterator[str]:
+        for name, output in state.items():
+            if name not in self.inputs:
+                yield f"state {name!r} is no input; there are {', '.join(map(repr, self.inputs))}"
+            elif output not in self.outputs:
+                there = ", ".join(map(repr, self.outputs))
+                yield f"state {name!r}: {output!r} is no output; there are {there}"
+            else:
+                a, b = self.tensors[name], self.tensors[output]
+                if a.shape != b.shape or a.dtype != b.dtype:
+                    yield f"state {a} cannot be one tensor with {b}: shape and type differ"
+                elif not _same_encoding(a.quantization, b.quantization):
+                    yield f"state {name!r} cannot be one tensor with {output!r}: encodings differ"
+        for output, count in Counter(state.values()).items():
+            if count > 1:
+                yield f"output {output!r} is the new value of {count} states"
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -184,6 +259,8 @@ class Model:
             )
         self._check_files()
         problems = [*self._check_tensors(), *self._check_edges(), *self._check_nodes()]
+        if self.state and not problems:
+            problems = [*self._check_state(self.state)]
         if problems:
             shown = problems[:20]
             if len(problems) > len(shown):
@@ -262,6 +339,20 @@ class Model:
         for name in self.outputs:
             if name in self.tensors and name not in produced:
                 yield f"output {name!r} is not produced by any node"
+
+
+def _names_of_new(name: str) -> Iterator[str]:
+    """What exporters call the new value of an input."""
+    for old, new in _NEW_NAMES:
+        if re.search(old, name):
+            yield re.sub(old, new, name, count=1)
+
+
+def _same_encoding(a: Quantization | None, b: Quantization | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    same = np.array_equal(a.scale, b.scale) and np.array_equal(a.offset, b.offset)
+    return same and a.axis == b.axis and a.bitwidth == b.bitwidth
 
 
 def _ordinary(shape: tuple[int, ...]) -> bool:

@@ -67,6 +67,8 @@ class Graph(Owner):
     Attributes:
         tensors: the tensors added, by name.
         inputs, outputs: the ones of type app_write and app_read, in the order they were added.
+        states: those of type app_readwrite, which executions take among the inputs, and may take
+            among the outputs, too.
         produced: of a graph that a model library composed: node -> the names of its outputs.
     """
 
@@ -80,6 +82,7 @@ class Graph(Owner):
         self.tensors: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
+        self.states: list[Tensor] = []
         self.produced: dict[str, list[str]] = {}
         # Graphs go with their context: the C API has no call that frees one.
         self._own(f"graph {name!r}", _core.Held(_nothing, int, handle), context)
@@ -102,7 +105,9 @@ class Graph(Owner):
             name: unique in the graph.
             shape: dimensions.
             dtype: anything ``numpy.dtype`` takes, or a QNN data type.
-            type: "app_write" (input), "app_read" (output), "native" or "static" (constant).
+            type: "app_write" (input), "app_read" (output), "app_readwrite" (both: nodes that are
+                added before the one that writes it read its old value), "native" or "static"
+                (constant).
             data: a static tensor's values, an array or what has the bytes of one; used until
                 ``finalize``.
             quantization: a ``qnnrt.model.Quantization``: real = scale * (q + offset). Integer
@@ -140,6 +145,8 @@ class Graph(Owner):
             self.inputs.append(tensor)
         elif kind == TENSOR_TYPES["app_read"]:
             self.outputs.append(tensor)
+        elif kind == TENSOR_TYPES["app_readwrite"]:
+            self.states.append(tensor)
         return tensor
 
     def _takes_strides(self, data: np.ndarray, shape: Sequence[int], code: int) -> bool:
@@ -158,6 +165,7 @@ class Graph(Owner):
         for kind, tensors, made in (
             ("app_write", described.inputs, self.inputs),
             ("app_read", described.outputs, self.outputs),
+            ("app_readwrite", described.states, self.states),
         ):
             for t in tensors:
                 tensor = _core.Tensor(
@@ -238,6 +246,12 @@ class Graph(Owner):
             )
         return [(t, binding_of(t, v, writable)) for t, v in pairs], [v for _, v in pairs]
 
+    def _written(self, given: Any) -> list[Tensor]:
+        """What the outputs of an execution may be: states where the mapping names them."""
+        if not isinstance(given, Mapping):
+            return self.outputs
+        return [*self.outputs, *(t for t in self.states if t.name in given)]
+
     def execute(
         self,
         inputs: Mapping[str, Binding] | Sequence[Binding],
@@ -255,8 +269,8 @@ class Graph(Owner):
             ValueError: an array has the wrong shape or type, is not contiguous, or not writable.
             GraphError: what the backend says.
         """
-        ins, keep_in = self._bind(self.inputs, inputs, False)
-        outs, keep_out = self._bind(self.outputs, outputs, True)
+        ins, keep_in = self._bind([*self.inputs, *self.states], inputs, False)
+        outs, keep_out = self._bind(self._written(outputs), outputs, True)
         _core.graph_execute(
             self._library,
             self.handle,
@@ -284,8 +298,8 @@ class Graph(Owner):
             GraphError: 1000, the backend has no asynchronous execution; 6025, its queue is full and
                 it does not wait. What goes wrong later is in the future.
         """
-        ins, keep_in = self._bind(self.inputs, inputs, False)
-        outs, keep_out = self._bind(self.outputs, outputs, True)
+        ins, keep_in = self._bind([*self.inputs, *self.states], inputs, False)
+        outs, keep_out = self._bind(self._written(outputs), outputs, True)
         in_flight = buffers_in_flight(self.name, (*keep_in, *keep_out))
         launch = partial(
             _core.graph_execute_async,
@@ -312,8 +326,8 @@ class Graph(Owner):
         Raises:
             GraphError: 1000, the backend has no such option.
         """
-        ins, keep_in = self._bind(self.inputs, inputs, False)
-        outs, keep_out = self._bind(self.outputs, outputs, True)
+        ins, keep_in = self._bind([*self.inputs, *self.states], inputs, False)
+        outs, keep_out = self._bind(self._written(outputs), outputs, True)
         return ExecutionEnvironment(
             self,
             abi.QNN_GRAPH_EXECUTE_ENVIRONMENT_OPTION_BIND_MEM_HANDLES,
@@ -341,14 +355,14 @@ class Graph(Owner):
             KeyError: no such input or output.
             GraphError: 1000, the backend has no such option.
         """
-        known = [t.name for t in (*self.inputs, *self.outputs)]
+        known = [t.name for t in (*self.inputs, *self.states, *self.outputs)]
         if unknown := [n for n in names or () if n not in known]:
             raise KeyError(
                 f"graph {self.name!r} has no input or output {unknown[0]!r}; it has "
                 f"{', '.join(known)}"
             )
         wanted = known if names is None else names
-        ins = [(t, (0, 0)) for t in self.inputs if t.name in wanted]
+        ins = [(t, (0, 0)) for t in (*self.inputs, *self.states) if t.name in wanted]
         outs = [(t, (0, 0)) for t in self.outputs if t.name in wanted]
         return ExecutionEnvironment(
             self,

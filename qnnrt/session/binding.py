@@ -33,7 +33,7 @@ class Binder(Protocol):
 
 
 class BoundTensor:
-    """An input or output of a session, and the memory that it is bound to.
+    """An input, output or state of a session, and the memory that it is bound to.
 
     Attributes:
         name, dtype, quantization: as the model says.
@@ -45,12 +45,20 @@ class BoundTensor:
     """
 
     def __init__(
-        self, index: int, tensor: ModelTensor, output: bool, io: str, prepare: str
+        self,
+        index: int,
+        tensor: ModelTensor,
+        output: bool,
+        io: str,
+        prepare: str,
+        written_as: int | None = None,
     ) -> None:
         #: Weakly: a tensor does not keep its session.
         self._binder: Callable[[], Binder | None] = _nobody
         self._index = index
         self._is_output = output
+        #: Of a state: its index among the outputs, where it is given once more.
+        self._written_as = written_as
         self.name = tensor.name
         self.shape: tuple[int, ...] = () if tensor.scalar else tuple(tensor.shape)
         self.dtype: np.dtype[Any] = np.dtype(tensor.dtype)
@@ -165,7 +173,7 @@ class BoundTensor:
         return result
 
     def __repr__(self) -> str:
-        kind = "output" if self._is_output else "input"
+        kind = "output" if self._is_output else "input" if self._written_as is None else "state"
         dims = "x".join(map(str, self.shape)) or "scalar"
         return f"<{kind} {self.name!r} {self.dtype}[{dims}]>"
 
@@ -235,7 +243,7 @@ def check_layout(t: BoundTensor, array: np.ndarray, alignment: int = 1) -> None:
             f"needs an address that is a multiple of {alignment}; {array.ctypes.data:#x} "
             f"is only a multiple of {array.ctypes.data & -array.ctypes.data}",
         )
-    if t._is_output and not array.flags.writeable:
+    if (t._is_output or t._written_as is not None) and not array.flags.writeable:
         raise BindError(t.name, "is an output and needs writable memory; the array is read-only")
 
 

@@ -44,13 +44,16 @@ def add_model(
         consume: constants in memory of their own move to the graph, one by one; the model is of no
             use after that.
     """
-    types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(model.outputs, "app_read")
+    new = set(model.state.values())
+    outputs = [name for name in model.outputs if name not in new]
+    types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(outputs, "app_read")
+    types |= dict.fromkeys(model.state, "app_readwrite")
     used: set[str] = set()
     for node in model.nodes:
         used.update(node.inputs)
         used.update(node.outputs)
     used.discard("")
-    for name in (*model.inputs, *model.outputs, *sorted(used - types.keys())):
+    for name in (*model.inputs, *outputs, *sorted(used - types.keys())):
         t = model.tensors[name]
         kind = types.get(name, "native" if t.data is None else "static")
         moves = consume and t.data is not None and not is_mapped(t.data)
@@ -78,6 +81,10 @@ def add_model(
             node.params,
             package=package or "qti.aisw",
         )
+    # Behind all nodes that read the old value. Nothing is left of it where the new one is computed
+    # in its place.
+    for name, output in model.state.items():
+        graph.add_node(f"{name}:update", "Reshape", [tensors[output]], [tensors[name]])
 
 
 def compose_library(

@@ -73,12 +73,18 @@ class SessionMemory:
     def prepare(self, graph: Graph) -> None:
         """Bind every tensor of a finalized graph to its own memory."""
         self._graph = graph
-        order = {t.name: t for t in (*graph.inputs, *graph.outputs)}
+        order = {t.name: t for t in (*graph.inputs, *graph.states, *graph.outputs)}
+        written = sorted(
+            (t._written_as, t.name) for t in self._tensors if t._written_as is not None
+        )
         self._runner.prepare(
             self._policy.backend.library,
             graph.handle,
             [order[t.name] for t in self._tensors if not t._is_output],
-            [order[t.name] for t in self._tensors if t._is_output],
+            [
+                *(order[t.name] for t in self._tensors if t._is_output),
+                *(order[name] for _, name in written),
+            ],
             graph,
         )
         for t, memory in zip(self._tensors, self._own, strict=True):
@@ -156,12 +162,15 @@ class SessionMemory:
 
     def _use(self, t: BoundTensor, memory: _Memory) -> None:
         array, buffer, handle, offset = memory
-        if handle is not None:
-            self._runner.bind_handle(t._index, handle.handle, (handle, array))
-        elif array is None:
-            self._runner.bind_raw(t._index, 0, 0, None)
-        else:
-            self._runner.bind_raw(t._index, array.ctypes.data, t.nbytes, (buffer, array))
+        for index in (t._index, t._written_as):
+            if index is None:
+                continue
+            if handle is not None:
+                self._runner.bind_handle(index, handle.handle, (handle, array))
+            elif array is None:
+                self._runner.bind_raw(index, 0, 0, None)
+            else:
+                self._runner.bind_raw(index, array.ctypes.data, t.nbytes, (buffer, array))
         t._use(array, buffer, offset, handle)
 
     def bind(self, t: BoundTensor, x: Any) -> None:

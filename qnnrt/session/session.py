@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike
 from types import MappingProxyType, TracebackType
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from .._native import _core
-from ..errors import CopyError
+from ..errors import CopyError, GraphError
 from ..importers import load
 from ..model import BinaryTensor, ContextBinary, Model, ModelLibrary
 from ..model import Tensor as ModelTensor
@@ -42,6 +43,11 @@ _PRECISIONS: Final = {
     "fp16": "float16",
 }
 
+#: What own backends say of it when a graph is finalized.
+_COPIED_STATE: Final = re.compile(
+    r"tensor '(?P<tensor>.*)' would have to be copied in every execution \((?P<reason>.*)\) and"
+)
+
 
 class Session(_core.Runnable):
     """A model made ready on a backend, with its inputs and outputs bound to memory.
@@ -49,6 +55,7 @@ class Session(_core.Runnable):
     Attributes:
         inputs, outputs: name -> ``BoundTensor``, in the model's order; bound to shared buffers of
             their own from the start.
+        state: likewise what the graph updates in place (``Model.set_state``): zeros at first.
         backend, context, graph: the QNN objects underneath.
         model: what it runs.
         io: how tensors are bound: "memhandle", "raw" or "scratch", or "mixed" when they differ;
@@ -155,13 +162,17 @@ class Session(_core.Runnable):
         if "graph" in self._options.given:
             raise ValueError("option 'graph' is for context binaries: a model is one graph")
         self._policy.check_model(model)
-        names = [*model.inputs, *model.outputs]
+        names = [
+            *(n for n in model.inputs if n not in model.state),
+            *model.state,
+            *(n for n in model.outputs if n not in model.state.values()),
+        ]
         ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
         declared = {n: "raw" if way == "scratch" else way for n, way in ios.items()}
         prepared = choices("prepare", prepare, names, declared)
         config = self._options.for_graph(self.backend.library, self._policy, ios)
         tensors = [model.tensors[n] for n in names]
-        bound = self._bound_tensors(tensors, len(model.inputs), ios, prepared)
+        bound = self._bound_tensors(tensors, len(model.inputs), len(model.state), ios, prepared)
         # Backends of others know no tensors without dimensions.
         scalar = () if self.backend.library.has_extensions else (1,)
         self.context = self.backend.create_context(**self._options.for_context(self._policy))
@@ -177,7 +188,7 @@ class Session(_core.Runnable):
             declared = {t.name: t.prepare for t in bound}
             add_model(self.graph, model, declared, scalar, consume=consume)
             self._policy.before_finalize(self.graph)
-            self.graph.finalize()
+            self._finalize(self.graph)
             self._memory.prepare(self.graph)
             for file in model._mapped:
                 file.leave()
@@ -196,7 +207,12 @@ class Session(_core.Runnable):
                 "leave them out"
             )
         described = binary.graph(self._options.given.get("graph"))
-        tensors: list[BinaryTensor] = [*described.inputs, *described.outputs]
+        tensors: list[BinaryTensor] = [
+            *described.inputs,
+            *described.states,
+            *described.outputs,
+        ]
+        taken = len(described.inputs) + len(described.states)
         names = [t.name for t in tensors]
         prepared = {t.name: t.mem_type for t in tensors}
         for name, way in choices("prepare", prepare, names, prepared).items():
@@ -206,7 +222,7 @@ class Session(_core.Runnable):
                     "leave 'prepare' out, or make the binary anew"
                 )
         ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
-        bound = self._bound_tensors(tensors, len(described.inputs), ios, prepared)
+        bound = self._bound_tensors(tensors, taken, len(described.states), ios, prepared)
         config = self._options.for_graph(self.backend.library, self._policy, ios)
         options = self._options.for_context(self._policy)
         if self._options.threads is not None and not self._policy.FINALIZES_LOADED:
@@ -235,12 +251,13 @@ class Session(_core.Runnable):
             self.graph, described, graphs = compose_library(
                 self.context, library, self._options, self._policy, io, prepare
             )
-            tensors = [*described.inputs, *described.outputs]
+            tensors = [*described.inputs, *described.states, *described.outputs]
+            taken = len(described.inputs) + len(described.states)
             names = [t.name for t in tensors]
             declared = {t.name: t.mem_type for t in tensors}
             choices("prepare", prepare, names, declared)  # what the library's tensors became
             ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
-            bound = self._bound_tensors(tensors, len(described.inputs), ios, declared)
+            bound = self._bound_tensors(tensors, taken, len(described.states), ios, declared)
             for graph in graphs:  # all of them: a context binary has no unfinished ones
                 self._policy.before_finalize(graph)
                 graph.finalize()
@@ -250,21 +267,41 @@ class Session(_core.Runnable):
             self.context.close()
             raise
 
+    def _finalize(self, graph: Graph) -> None:
+        """``strict``: state that would be copied in every run is told as other copies are."""
+        try:
+            graph.finalize()
+        except GraphError as e:
+            copied = _COPIED_STATE.search(str(e)) if self.strict else None
+            if copied is None:
+                raise
+            raise CopyError(copied["tensor"], copied["reason"]) from e
+
     def _bound_tensors(
         self,
         tensors: Sequence[ModelTensor],
-        n_inputs: int,
+        taken: int,
+        states: int,
         ios: Mapping[str, str],
         prepared: Mapping[str, str],
     ) -> list[BoundTensor]:
-        """Inputs, then outputs, not bound to memory yet."""
+        """Inputs, the last of `taken` tensors states, then outputs, not bound to memory yet."""
+        first, count = taken - states, len(tensors)
         bound = [
-            BoundTensor(i, t, i >= n_inputs, ios[t.name], prepared[t.name])
+            BoundTensor(
+                i,
+                t,
+                i >= taken,
+                ios[t.name],
+                prepared[t.name],
+                count + i - first if first <= i < taken else None,
+            )
             for i, t in enumerate(tensors)
         ]
         self._refuse_copies(bound)
-        self.inputs = MappingProxyType({t.name: t for t in bound if not t._is_output})
-        self.outputs = MappingProxyType({t.name: t for t in bound if t._is_output})
+        self.inputs = MappingProxyType({t.name: t for t in bound[:first]})
+        self.state = MappingProxyType({t.name: t for t in bound[first:taken]})
+        self.outputs = MappingProxyType({t.name: t for t in bound[taken:]})
         return bound
 
     def _allocate(self, bound: list[BoundTensor]) -> SessionMemory:
@@ -290,12 +327,16 @@ class Session(_core.Runnable):
     @property
     def io(self) -> str:
         """How tensors are bound: "memhandle", "raw", "scratch" or "mixed"."""
-        return common(t.io for t in (*self.inputs.values(), *self.outputs.values()))
+        return common(t.io for t in self._tensors())
 
     @property
     def prepare(self) -> str:
         """The memory type that the graph was built with: "memhandle", "raw" or "mixed"."""
-        return common(t.prepare for t in (*self.inputs.values(), *self.outputs.values()))
+        return common(t.prepare for t in self._tensors())
+
+    def _tensors(self) -> Iterator[BoundTensor]:
+        for tensors in (self.inputs, self.state, self.outputs):
+            yield from tensors.values()
 
     @property
     def precision(self) -> str | None:
@@ -337,14 +378,67 @@ class Session(_core.Runnable):
         self._policy.set_scratch(self.graph, memory)
 
     def reset_state(self) -> None:
-        """Let the next run start afresh: zero the state that nodes such as Lstm keep between runs.
-        Waits for a run in flight.
+        """Let the next run start afresh: zero ``state``, and what nodes such as Lstm keep between
+        runs. Waits for a run in flight.
 
         Raises:
-            GraphError: 1000, the backend is not qnnrt's own.
+            GraphError: 1000, the backend is not qnnrt's own, and the session has no ``state``.
         """
         self._memory.check_open()
-        self.graph.reset_state()
+        if not self.state or self.backend.library.has_extensions:
+            self.graph.reset_state()
+        for t in self.state.values():
+            t.array[...] = 0
+
+    def bind_state(self, source: Session | Mapping[str, Any]) -> None:
+        """Use the memory of another session's ``state``, or other memory, from now on. Two runs
+        that write the same memory follow each other.
+
+        Args:
+            source: a session, in this process, whose states of the same names, shapes and types
+                are taken; or name -> what ``BoundTensor.bind`` takes.
+
+        Raises:
+            KeyError: this session has no such state, or the other one lacks one of this.
+            BindError: memory that cannot be used as it is. What was bound before stays.
+        """
+        self._memory.check_open()
+        if isinstance(source, Session):
+            given: Mapping[str, Any] = {name: source.state[name] for name in self.state}
+        else:
+            given = source
+        self._check_states(given)
+        for name, x in given.items():
+            self.state[name].bind(x)
+
+    def save_state(self) -> dict[str, np.ndarray]:
+        """The values of ``state``, as arrays of the caller's own."""
+        self._memory.check_open()
+        return {name: t._read() for name, t in self.state.items()}
+
+    def load_state(self, arrays: Mapping[str, Any]) -> None:
+        """Write values into ``state``, all of it or some; what ``save_state`` returned, say.
+
+        Raises:
+            KeyError: there is no such state.
+            ValueError: an array has another shape or type. Nothing is written then.
+        """
+        self._memory.check_open()
+        self._check_states(arrays)
+        values = {name: np.asarray(x) for name, x in arrays.items()}
+        for name, x in values.items():
+            t = self.state[name]
+            if x.shape != t.shape or x.dtype != t.dtype:
+                raise ValueError(
+                    f"state {name!r} needs {t.dtype}{list(t.shape)}, not {x.dtype}{list(x.shape)}"
+                )
+        for name, x in values.items():
+            self.state[name]._write(x)
+
+    def _check_states(self, given: Mapping[str, Any]) -> None:
+        if unknown := [name for name in given if name not in self.state]:
+            there = ", ".join(map(repr, self.state)) or "none"
+            raise KeyError(f"no state {unknown[0]!r}; there are {there}")
 
     # ---- running
 

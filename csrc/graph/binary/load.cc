@@ -49,7 +49,13 @@ Status Graph::CheckDeclared() const {
 Status Graph::Declare(const BinaryGraph& described) {
   auto lock = Lock();
   for (const auto* tensors : {&described.inputs, &described.outputs}) {
-    for (const Tensor& tensor : *tensors) QNNRT_RETURN_IF_ERROR(Add(tensor));
+    for (const Tensor& tensor : *tensors) {
+      if (tensor.is_state() && tensors == &described.outputs) {
+        NewState(by_id_.at(tensor.id), nullptr);
+      } else {
+        QNNRT_RETURN_IF_ERROR(Add(tensor));
+      }
+    }
   }
   declared_ = true;
   options_.threads = described.threads;
@@ -102,6 +108,7 @@ Status Graph::MakePlanFrom(const BinaryView& binary, const BinaryGraph& describe
     plan = Plan::Make(std::move(nodes.graph), inputs_, outputs_, options);
   }
   QNNRT_ASSIGN_OR_RETURN(prepared.plan, std::move(plan));
+  if (options_.strict) QNNRT_RETURN_IF_ERROR(CheckInPlace(*prepared.plan));
   prepared.passes = std::move(nodes.passes);
   prepared.end = MonotonicNanoseconds();
   *made = std::move(prepared);

@@ -75,8 +75,9 @@ Status CheckSizes(const BinaryHeader& h, uint64_t metadata_offset, uint64_t size
   return Status::Ok();
 }
 
+// States are among the inputs, and among the outputs where nodes write them.
 bool IsIoType(const Tensor& tensor, Qnn_TensorType_t type) {
-  return tensor.type == type && tensor.id != 0 && !tensor.name.empty();
+  return (tensor.type == type || tensor.is_state()) && tensor.id != 0 && !tensor.name.empty();
 }
 
 Status ReadIo(ByteReader* in, Qnn_TensorType_t type, std::vector<Tensor>* tensors) {
@@ -91,11 +92,27 @@ Status ReadIo(ByteReader* in, Qnn_TensorType_t type, std::vector<Tensor>* tensor
   return in->ok() ? Status::Ok() : DamagedBinary("its list of graphs ends too soon");
 }
 
+// Whether an output that is a state is one of the inputs, too, and once among the outputs.
+bool StatesMatch(const BinaryGraph& graph) {
+  std::unordered_set<uint32_t> ids;
+  for (const Tensor& out : graph.outputs) {
+    if (!out.is_state()) continue;
+    const auto same = [&](const Tensor& in) {
+      return in.is_state() && in.id == out.id && in.name == out.name && in.dtype == out.dtype &&
+             in.shape == out.shape && SameEncoding(in, out);
+    };
+    if (std::none_of(graph.inputs.begin(), graph.inputs.end(), same) || !ids.insert(out.id).second)
+      return false;
+  }
+  return true;
+}
+
 bool SameNameOrId(const BinaryGraph& graph) {
   std::unordered_set<std::string> names;
   std::unordered_set<uint32_t> ids;
   for (const auto* tensors : {&graph.inputs, &graph.outputs}) {
     for (const Tensor& t : *tensors) {
+      if (t.is_state() && tensors == &graph.outputs) continue;
       if (!names.insert(t.name).second || !ids.insert(t.id).second) return true;
     }
   }
@@ -117,6 +134,8 @@ Status ReadGraph(ByteReader* in, const BinaryHeader& header, BinaryGraph* graph)
   if (graph->name.empty() || threads < 1 || threads > 1024)
     return DamagedBinary("a graph without name or threads");
   graph->threads = static_cast<int>(threads);
+  if (!StatesMatch(*graph))
+    return DamagedBinary("a state of graph '" + graph->name + "' is none of its inputs");
   if (SameNameOrId(*graph))
     return DamagedBinary("two tensors of graph '" + graph->name + "' are the same");
   const uint64_t end = header.size, begin = header.weights_offset;
@@ -196,7 +215,8 @@ Status ReadQuantization(ByteReader* in, const std::string& name, Tensor* tensor)
 
 bool IsTensorType(uint32_t type) {
   return type == QNN_TENSOR_TYPE_APP_WRITE || type == QNN_TENSOR_TYPE_APP_READ ||
-         type == QNN_TENSOR_TYPE_NATIVE || type == QNN_TENSOR_TYPE_STATIC;
+         type == QNN_TENSOR_TYPE_APP_READWRITE || type == QNN_TENSOR_TYPE_NATIVE ||
+         type == QNN_TENSOR_TYPE_STATIC;
 }
 
 bool IsMemType(uint32_t type) {

@@ -37,7 +37,8 @@ GraphFields WriteGraph(const Graph& graph, uint64_t arena_bytes, uint64_t weight
   out->Put(nodes_size);
   for (const auto* tensors : {&graph.inputs(), &graph.outputs()}) {
     out->Put(static_cast<uint32_t>(tensors->size()));
-    for (const Tensor* tensor : *tensors) WriteTensor(*tensor, out);
+    for (const Tensor* tensor : *tensors)
+      WriteTensor(tensor->updates == nullptr ? *tensor : *tensor->updates, out);
   }
   return fields;
 }

@@ -71,6 +71,8 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
       residual = node.inputs[1 - which];
     }
     if (producer == nullptr) continue;
+    // An add of its own may write over a state; a post op would read it when that has happened.
+    if (residual != nullptr && residual->is_state()) continue;
     if (residual != nullptr) {
       // Behind the op's own ports, so that it is never taken for an omitted bias.
       size_t ports = FindOp(producer->type)->inputs.size();

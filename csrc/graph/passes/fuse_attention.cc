@@ -21,6 +21,9 @@ struct Least {
   uint32_t rows, keys;
 };
 constexpr Least kLeast = {512 * 1024, 32, 128};
+// Of a cache with a mask that is computed, a part counts that is known when it runs: only this node
+// leaves the rest alone.
+constexpr Least kLeastOfCache = {0, 1, 64};
 // On matrix tiles the products are as fast as the library's, and all that lies between is saved.
 constexpr Least kLeastOnTiles = {4 * 1024, 8, 16};
 
@@ -312,8 +315,10 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
       for (size_t b = 0; b < 2; ++b) fits &= IsOneFor(view->dims[b], dims[b]);
     }
     fits &= IsOneFor(found->mask.dims[2], dims[2]);
+    const bool computed = found->mask.tensor != nullptr && !found->mask.tensor->is_static();
+    const Least& needed = computed && floats.type == QNN_DATATYPE_FLOAT_32 ? kLeastOfCache : least;
     const uint64_t scores = uint64_t{1} * dims[0] * dims[1] * dims[2] * dims[3];
-    if (!fits || scores < least.scores || dims[2] < least.rows || dims[3] < least.keys) continue;
+    if (!fits || scores < needed.scores || dims[2] < needed.rows || dims[3] < needed.keys) continue;
     const auto kept = [&](const Node& node) { return floats.kept->nodes.count(node.name) != 0; };
     if (floats.kept != nullptr &&
         (kept(graph->nodes[i]) || std::any_of(found->nodes.begin(), found->nodes.end(),

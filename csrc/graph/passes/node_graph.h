@@ -139,6 +139,15 @@ Result<KeptFloats> FindKeptFloats(const NodeGraph& graph, const std::vector<std:
 // device of that type alone does. Both leave out what is kept.
 Status LowerPrecision(NodeGraph* graph, Qnn_DataType_t type, const KeptFloats& kept, int* changes);
 
+// Ends the graph with a node for each output that updates a state, which stores the new value
+// there. It is left without work where the value is computed in the state's own memory: for that,
+// nodes that read the old value are put before those that overwrite it, where they can be. How many
+// states there are. After all other passes.
+int OrderStates(NodeGraph* graph, const std::vector<const Tensor*>& outputs);
+
+// Of a node that may write over input i: true where nothing else that it reads is lost by that.
+bool MayOverwrite(const Node& node, size_t i);
+
 // Makes results that FLOAT_16 cannot hold its largest number, 65,504, instead of infinite. After
 // LowerPrecision.
 Status ClampHalf(NodeGraph* graph, int* changes);

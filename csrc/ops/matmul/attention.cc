@@ -64,8 +64,6 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-// s = exp(s + mask - their maximum), 0 where that is no normal number, which the sum, 1 or more,
-// would not notice; returns the sum. A null mask: zeros.
 struct Exponentials {
   static QNNRT_INLINE float Run(float* s, const float* mask, size_t n) {
     if (mask != nullptr) {
@@ -88,7 +86,7 @@ struct Exponentials {
 class Attention final : public Kernel {
  public:
   Attention(const Node& node, const Geometry& g, int threads)
-      : g_(g), masked_(node.HasInput(3)), exponentials_(PickIsa<Exponentials>()) {
+      : g_(g), masked_(node.HasInput(3)), exponentials_(AttentionExponentials()) {
     const size_t mr = Simd().rows;
     block_ = std::clamp<size_t>(kScores / g_.keys / mr, 1, kMostTiles) * mr;
     block_ = std::min(block_, g_.rows);
@@ -111,11 +109,14 @@ class Attention final : public Kernel {
     float* const slots = values + g_.heads() * values_floats_;
     const float* k = static_cast<const float*>(args.in[1]);
     const float* v = static_cast<const float*>(args.in[2]);
+    // A cache is read as far as it is filled.
+    const size_t seen =
+        masked_ ? FindSeenKeys(g_, static_cast<const float*>(args.in[3])).end : g_.keys;
     args.threads.For(g_.heads(), 1, [&](size_t begin, size_t end) {
       for (size_t head = begin; head < end; ++head) {
-        PackPanels({k + g_.At(g_.k, head), g_.k[3], g_.k[2]}, g_.depth, g_.keys, 0,
-                   PackedPanels(g_.keys), keys + head * keys_floats_);
-        PackPanels({v + g_.At(g_.v, head), g_.v[2], g_.v[3]}, g_.keys, g_.width, 0,
+        PackPanels({k + g_.At(g_.k, head), g_.k[3], g_.k[2]}, g_.depth, seen, 0, PackedPanels(seen),
+                   keys + head * keys_floats_);
+        PackPanels({v + g_.At(g_.v, head), g_.v[2], g_.v[3]}, seen, g_.width, 0,
                    PackedPanels(g_.width), values + head * values_floats_);
       }
     });
@@ -123,7 +124,7 @@ class Attention final : public Kernel {
       for (size_t slot = begin; slot < end; ++slot) {
         for (size_t unit = slot; unit < g_.heads() * blocks_; unit += slots_) {
           const size_t head = unit / blocks_;
-          Block(args, head, unit % blocks_ * block_, keys + head * keys_floats_,
+          Block(args, head, seen, unit % blocks_ * block_, keys + head * keys_floats_,
                 values + head * values_floats_, slots + slot * slot_floats_);
         }
       }
@@ -134,7 +135,7 @@ class Attention final : public Kernel {
  private:
   static size_t Aligned(size_t floats) { return (floats + 15) / 16 * 16; }
 
-  void Block(const ExecArgs& args, size_t head, size_t first, const float* keys,
+  void Block(const ExecArgs& args, size_t head, size_t seen, size_t first, const float* keys,
              const float* values, float* slot) const {
     const size_t rows = std::min(block_, g_.rows - first);
     float *scores = slot, *queries = slot + block_ * pitch_;
@@ -165,18 +166,17 @@ class Attention final : public Kernel {
       };
       RunGemmUnit(shape, whole, 0, rows_at, [](float* const*, size_t, size_t, size_t) {});
     };
-    product(queries, g_.depth, g_.depth, keys, g_.keys, scores, pitch_);
+    product(queries, g_.depth, g_.depth, keys, seen, scores, pitch_);
     const float* mask = nullptr;
     if (masked_) {
       mask = static_cast<const float*>(args.in[3]) + g_.At(g_.mask, head) + first * g_.mask[2];
     }
     float sums[kMostTiles * kMaxTileRows];
     for (size_t r = 0; r < rows; ++r) {
-      sums[r] =
-          exponentials_(scores + r * pitch_, masked_ ? mask + r * g_.mask[2] : nullptr, g_.keys);
+      sums[r] = exponentials_(scores + r * pitch_, masked_ ? mask + r * g_.mask[2] : nullptr, seen);
     }
     float* out = static_cast<float*>(args.out[0]) + g_.At(g_.out, head) + first * g_.out[2];
-    product(scores, pitch_, g_.keys, values, g_.width, out, g_.out[2]);
+    product(scores, pitch_, seen, values, g_.width, out, g_.out[2]);
     for (size_t r = 0; r < rows; ++r) {
       float* row = out + r * g_.out[2];
       Simd().scale(row, row, 1.0f / sums[r], g_.width);
@@ -185,7 +185,7 @@ class Attention final : public Kernel {
 
   const Geometry g_;
   const bool masked_;
-  float (*const exponentials_)(float*, const float*, size_t);
+  const ExponentialsFn exponentials_;
   size_t block_ = 1, blocks_ = 1;  // rows of a block, blocks of a head
   size_t slots_ = 1, pitch_ = 0;   // floats from one row of scores to the next
   size_t keys_floats_ = 0, values_floats_ = 0, slot_floats_ = 0;
@@ -199,10 +199,33 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
   };
   if (narrow(node.outputs[0]) || std::any_of(node.inputs.begin(), node.inputs.end(), narrow))
     return MakeViaFloat(*FindOp(node.type), node, options);
+  if (KernelPtr rows = MakeRowAttention(node, g)) return rows;
   return KernelPtr(new Attention(node, g, options.threads));
 }
 
 }  // namespace
+
+ExponentialsFn AttentionExponentials() { return PickIsa<Exponentials>(); }
+
+SeenKeys FindSeenKeys(const AttentionGeometry& g, const float* mask) {
+  // Nothing is left beside others of what has so low a number added.
+  constexpr float kUnseen = -1e30f;
+  SeenKeys seen{g.keys, 0};
+  for (size_t b0 = 0; b0 < (g.mask[0] == 0 ? 1 : g.batch0); ++b0) {
+    for (size_t b1 = 0; b1 < (g.mask[1] == 0 ? 1 : g.batch1); ++b1) {
+      for (size_t r = 0; r < (g.mask[2] == 0 ? 1 : g.rows); ++r) {
+        const float* row = mask + b0 * g.mask[0] + b1 * g.mask[1] + r * g.mask[2];
+        size_t first = 0, end = g.keys;
+        while (end > 0 && row[end - 1] <= kUnseen) --end;
+        if (end == 0) return {0, g.keys};
+        while (row[first] <= kUnseen) ++first;
+        seen.first = std::min(seen.first, first);
+        seen.end = std::max(seen.end, end);
+      }
+    }
+  }
+  return seen;
+}
 
 OpDef AttentionOp() {
   OpDef def;

@@ -29,6 +29,23 @@ struct AttentionGeometry {
   }
 };
 
+// Keys [first, end) of which a query sees any; others have weights of 0.
+struct SeenKeys {
+  size_t first, end;
+};
+// What a mask leaves of all keys. A row without any that is seen weighs them all.
+SeenKeys FindSeenKeys(const AttentionGeometry& g, const float* mask);
+
+// s = exp(s + mask - their maximum), 0 where that is no normal number, which the sum, 1 or more,
+// would not notice; returns the sum. A null mask: zeros.
+using ExponentialsFn = float (*)(float* s, const float* mask, size_t n);
+ExponentialsFn AttentionExponentials();
+
+// No more rows than these are multiplied without packing keys and values.
+constexpr size_t kMostAttentionRows = 16;
+// The kernel for few rows of FLOAT_32, whose keys and values have their columns side by side.
+KernelPtr MakeRowAttention(const Node& node, const AttentionGeometry& g);
+
 // The kernel for BFLOAT_16 on matrix tiles; null where the types or the processor are others.
 KernelPtr MakeTileAttention(const Node& node, const AttentionGeometry& g, int threads);
 

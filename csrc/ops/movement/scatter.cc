@@ -74,7 +74,11 @@ class ScatterElementsKernel final : public Kernel {
   Status Run(const ExecArgs& args) override {
     const char* updates = static_cast<const char*>(args.in[2]);
     char* out = static_cast<char*>(args.out[0]);
-    ParallelCopy(args.threads, out, args.in[0], bytes_);
+    if (out != args.in[0]) {
+      ParallelCopy(args.threads, out, args.in[0], bytes_);
+    } else {
+      QNNRT_RETURN_IF_ERROR(CheckIndices(args.in[1]));
+    }
     for (size_t u = 0; u < count_; ++u) {
       const int64_t index = reader_.At(args.in[1], u, positions_.size());
       if (index < 0) {
@@ -86,6 +90,15 @@ class ScatterElementsKernel final : public Kernel {
   }
 
  private:
+  // Before anything is overwritten: an execution that fails leaves a state as it was.
+  Status CheckIndices(const void* indices) const {
+    for (size_t u = 0; u < count_; ++u) {
+      if (reader_.At(indices, u, positions_.size()) < 0)
+        return BadIndex(reader_.At(indices, u), u, positions_.axis(), positions_.size());
+    }
+    return {};
+  }
+
   const IndexReader reader_;
   const Combine combine_;
   const ElementPositions positions_;
@@ -135,7 +148,11 @@ class ScatterNdKernel final : public Kernel {
   Status Run(const ExecArgs& args) override {
     const char* updates = static_cast<const char*>(args.in[2]);
     char* out = static_cast<char*>(args.out[0]);
-    ParallelCopy(args.threads, out, args.in[0], bytes_);
+    if (out != args.in[0]) {
+      ParallelCopy(args.threads, out, args.in[0], bytes_);
+    } else {
+      QNNRT_RETURN_IF_ERROR(CheckIndices(args.in[1]));
+    }
     for (size_t u = 0; u < picks_; ++u) {
       size_t at = 0;
       for (size_t d = 0; d < depth_; ++d) {
@@ -152,6 +169,16 @@ class ScatterNdKernel final : public Kernel {
   }
 
  private:
+  // Before anything is overwritten: an execution that fails leaves a state as it was.
+  Status CheckIndices(const void* indices) const {
+    for (size_t at = 0; at < picks_ * depth_; ++at) {
+      const size_t d = at % depth_;
+      if (reader_.At(indices, at, shape_[d]) < 0)
+        return BadIndex(reader_.At(indices, at), at, d, shape_[d]);
+    }
+    return {};
+  }
+
   const IndexReader reader_;
   const Combine combine_;
   const Shape shape_;
@@ -198,14 +225,14 @@ OpList ScatterOps() {
        {{"axis", ParamSpec::kInt, Default(0)}, reduction},
        InferScatterElements,
        MakeScatterElements,
-       OpDef::kMoves},
+       OpDef::kMoves | OpDef::kUpdates},
       {QNN_OP_SCATTER_ND,
        {in, indices, updates},
        {out},
        {reduction},
        InferScatterNd,
        MakeScatterNd,
-       OpDef::kMoves},
+       OpDef::kMoves | OpDef::kUpdates},
   };
   for (OpDef& def : ops) {
     def.moves = [](const Node& node) {

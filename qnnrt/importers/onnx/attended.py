@@ -57,6 +57,12 @@ def in_order(queries: int, keys: int, before: int) -> np.ndarray:
     return np.arange(keys) <= np.arange(queries)[:, None] + before
 
 
+def number(b: Body, value: float, kind: np.dtype) -> str:
+    """A constant without dimensions."""
+    type = helper.np_dtype_to_tensor_dtype(kind)
+    return b.op("Constant", [], value=helper.make_tensor("", type, (), [value]))
+
+
 def attended(
     b: Body,
     parts: tuple[str, str, str],
@@ -74,19 +80,18 @@ def attended(
     """
     q, k, v = parts
     share = sizes.heads // sizes.groups
-    kind = helper.np_dtype_to_tensor_dtype(sizes.kind)
-
-    def number(value: float) -> str:
-        return b.op("Constant", [], value=helper.make_tensor("", kind, (), [value]))
-
     if share > 1:  # the heads that share keys, one below the other
         q = reshaped(b, q, [sizes.batch, sizes.groups, share * sizes.queries, sizes.size])
     s = b.op("MatMul", [q, b.op("Transpose", [k], perm=[0, 1, 3, 2])])
-    s = b.op("Mul", [s, number(scale or sizes.size**-0.5)])
+    s = b.op("Mul", [s, number(b, scale or sizes.size**-0.5, sizes.kind)])
     if softcap:
-        s = b.op("Mul", [b.op("Tanh", [b.op("Div", [s, number(softcap)])]), number(softcap)])
+        cap = number(b, softcap, sizes.kind)
+        s = b.op("Mul", [b.op("Tanh", [b.op("Div", [s, cap])]), cap])
     if bias:
-        apart = share > 1 and (bias_shape[1] > 1 or bias_shape[2] > 1)
+        if share > 1 and bias_shape[1] == 1 and bias_shape[2] > 1:  # for the heads below each other
+            bias = b.op("Tile", [bias, ints(b, [1, 1, share, 1])])
+            bias_shape = (bias_shape[0], 1, share * bias_shape[2], bias_shape[3])
+        apart = share > 1 and bias_shape[1] > 1
         if apart:
             s = reshaped(b, s, [sizes.batch, sizes.groups, share, sizes.queries, sizes.keys])
             split = [sizes.groups, share] if bias_shape[1] > 1 else [1, 1]
@@ -106,10 +111,11 @@ _TAKEN = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap"}
 
 @body("", "Attention", to="MatMul, Softmax")
 def _attention(n: OnnxNode) -> onnx.FunctionProto:
-    """The common forms; whatever may mask all of a row goes by ONNX's function."""
+    """The common forms; the others go by ONNX's function."""
     b = Body(n)
     known = n.input(3).data if n.has(3) else None
-    if n.has(6) or n.wants(3) or (n.has(3) and known is None) or set(n.written.names) - _TAKEN:
+    computed = n.has(6) or (n.has(3) and known is None)
+    if n.wants(3) or set(n.written.names) - _TAKEN or (computed and n.integer("is_causal")):
         raise AsDefined
     x, keys, values = (n.input(i) for i in range(3))
     if not x.rank == keys.rank == values.rank or x.rank not in (3, 4) or n.has(4) != n.has(5):
@@ -124,17 +130,51 @@ def _attention(n: OnnxNode) -> onnx.FunctionProto:
     queries, new = x.shape[-2], keys.shape[-2]
     size = x.shape[-1] if x.rank == 4 else x.shape[-1] // heads
     sizes = Heads(x.shape[0], heads, groups, queries, kept + new, size, x.dtype)
-    bias = _bias(known, n.integer("is_causal"), sizes, kept)
+    bias = None if computed else _bias(known, n.integer("is_causal"), sizes, kept)
     q, k, v = (
         b.given(i) if x.rank == 4 else as_heads(b, b.given(i), count)
         for i, count in enumerate((heads, groups, groups))
     )
     if kept:
         k, v = b.op("Concat", [b.given(4), k], axis=2), b.op("Concat", [b.given(5), v], axis=2)
-    given = ("", ()) if bias is None else (array(b, bias.astype(x.dtype)), bias.shape)
+    if computed:
+        given = _computed_bias(b, sizes)
+    else:
+        given = ("", ()) if bias is None else (array(b, bias.astype(x.dtype)), bias.shape)
     y = attended(b, (q, k, v), sizes, *given, n.number("scale"), n.number("softcap"))
+    if computed:  # a query that sees no key gets zeros
+        most = b.op("ReduceMax", [given[0], ints(b, [3])], keepdims=1)
+        sees = b.op("Greater", [most, number(b, -np.inf, x.dtype)])
+        y = b.op("Where", [sees, y, number(b, 0.0, x.dtype)])
     y = y if x.rank == 4 else as_rows(b, y)
     return b.proto(*[y, k, v][: len(n.outputs)], opset=OPSET)
+
+
+def _computed_bias(b: Body, sizes: Heads) -> tuple[str, tuple[int, ...]]:
+    """What a mask that is not known, and how many keys there are, add to scores; its shape."""
+    n = b.node
+    none, zero = number(b, -np.inf, sizes.kind), number(b, 0.0, sizes.kind)
+    bias = ""
+    shape: tuple[int, ...] = (1, 1, 1, sizes.keys)
+    if n.has(3):
+        own: tuple[int, ...] = n.input(3).shape
+        if not 2 <= len(own) <= 4 or own[-1] != sizes.keys:
+            raise AsDefined
+        shape = (1,) * (4 - len(own)) + own
+        if shape[1] not in (1, sizes.heads):
+            raise AsDefined
+        bias = b.given(3) if len(own) == 4 else reshaped(b, b.given(3), list(shape))
+        if n.input(3).dtype == bool:
+            bias = b.op("Where", [bias, zero, none])
+        elif n.input(3).dtype != sizes.kind:
+            raise AsDefined
+    if n.has(6):
+        keys = array(b, np.arange(sizes.keys, dtype=np.int64).reshape(1, 1, 1, -1))
+        lengths = b.op("Cast", [b.given(6)], to=onnx.TensorProto.INT64)
+        seen = b.op("Less", [keys, reshaped(b, lengths, [sizes.batch, 1, 1, 1])])
+        bias = b.op("Where", [seen, bias or zero, none])
+        shape = (sizes.batch, *shape[1:])
+    return bias, shape
 
 
 def _bias(mask: np.ndarray | None, causal: int, sizes: Heads, kept: int) -> np.ndarray | None:

@@ -251,7 +251,7 @@ def _cumulative_product(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(y, opset=OPSET)
 
 
-@body("", "TensorScatter", to="ScatterElements")
+@body("", "TensorScatter", to="ScatterNd")
 def _tensor_scatter(n: OnnxNode) -> onnx.FunctionProto:
     """A cache with new rows at places of each batch element."""
     b, cache, new = Body(n), n.input(0).shape, n.input(1).shape
@@ -269,11 +269,15 @@ def _tensor_scatter(n: OnnxNode) -> onnx.FunctionProto:
         places = b.op("Add", [reshaped(b, first, [-1, 1]), places])
     if mode == "circular":
         places = b.op("Mod", [places, ints(b, [cache[axis]])])
-    shape = [-1 if i == 0 else new[axis] if i == axis else 1 for i in range(rank)]
+    # Rows behind the axis go as they are: an index for each is all its dims up to there.
+    rows = new[: axis + 1]
+    shape = [-1 if i == 0 else new[axis] if i == axis else 1 for i in range(axis + 1)]
     if not n.has(2):
         shape[0] = 1
-    places = b.op("Expand", [reshaped(b, places, shape), ints(b, new)])
-    y = b.op("ScatterElements", [b.given(0), places, b.given(1)], axis=axis)
+    places = b.op("Expand", [reshaped(b, places, [*shape, 1]), ints(b, [*rows, 1])])
+    others = np.stack([*np.indices(rows)][:axis], -1)
+    index = b.op("Concat", [array(b, others), places], axis=-1)
+    y = b.op("ScatterND", [b.given(0), index, b.given(1)])
     return b.proto(y, opset=OPSET)
 
 

@@ -1,0 +1,272 @@
+"""Decoders with a static cache, beside ONNX Runtime that is fed its own caches back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+import qnnrt
+
+#: ONNX Runtime keeps fds and maps of its own.
+pytestmark = pytest.mark.foreign
+
+HEADS, GROUPS, ROOM, SIZE, LAYERS = 4, 2, 96, 8, 2
+WIDTH = HEADS * SIZE
+F32 = np.float32
+
+
+def info(name: str, shape: list[int], kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+class Decoder:
+    """Layers of one attention each over `x`, whose keys and values go into caches."""
+
+    def __init__(self, queries: int, form: str) -> None:
+        self.queries, self.form = queries, form
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.inputs = [info("x", [1, queries, WIDTH])]
+        self.outputs = []
+        self.rng = np.random.default_rng(11)
+
+    def op(self, kind: str, inputs: list[str], output: str, **how: object) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [output], **how))
+        return output
+
+    def constant(self, name: str, value: np.ndarray) -> str:
+        self.constants.append(onnx.numpy_helper.from_array(value, name))
+        return name
+
+    def heads(self, x: str, count: int) -> str:
+        shape = self.constant(f"{x}_shape", np.array([1, self.queries, count, SIZE], np.int64))
+        split = self.op("Reshape", [x, shape], f"{x}_split")
+        return self.op("Transpose", [split], f"{x}_heads", perm=[0, 2, 1, 3])
+
+    def model(self) -> onnx.ModelProto:
+        cache = [1, GROUPS, ROOM, SIZE]
+        if self.form == "GroupQueryAttention":
+            self.inputs += [info(n, [1], TensorProto.INT32) for n in ("ends", "total")]
+        else:
+            self.inputs.append(info("at", [1], TensorProto.INT64))
+        x = "x"
+        for i in range(LAYERS):
+            self.inputs += [info(f"past.{i}.{what}", cache) for what in ("key", "value")]
+            self.outputs += [info(f"present.{i}.{what}", cache) for what in ("key", "value")]
+            parts = [
+                self.op("MatMul", [x, self.constant(f"{name}{i}_w", self.weights(columns))],
+                        f"{name}{i}")
+                for name, columns in (("q", WIDTH), ("k", GROUPS * SIZE), ("v", GROUPS * SIZE))
+            ]  # fmt: skip
+            x = self.op("Add", [x, self.attention(i, parts)], f"x{i}")
+        self.op("Identity", [x], "y")
+        self.outputs.append(info("y", [1, self.queries, WIDTH]))
+        graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.constants)
+        sets = [helper.make_opsetid("", 24), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=sets, ir_version=12)
+
+    def weights(self, columns: int) -> np.ndarray:
+        return (self.rng.standard_normal((WIDTH, columns)) * WIDTH**-0.5).astype(F32)
+
+    def attention(self, i: int, parts: list[str]) -> str:
+        past = [f"past.{i}.{what}" for what in ("key", "value")]
+        present = [f"present.{i}.{what}" for what in ("key", "value")]
+        if self.form == "GroupQueryAttention":
+            self.nodes.append(
+                helper.make_node(
+                    "GroupQueryAttention", [*parts, *past, "ends", "total"], [f"a{i}", *present],
+                    domain="com.microsoft", num_heads=HEADS, kv_num_heads=GROUPS,
+                )
+            )  # fmt: skip
+            return f"a{i}"
+        counts = (HEADS, GROUPS, GROUPS)
+        q, *new = (self.heads(x, count) for x, count in zip(parts, counts, strict=True))
+        for old, updates, output in zip(past, new, present, strict=True):
+            self.update(old, updates, output)
+        if i == 0:
+            self.seen()
+        a = self.op("Attention", [q, *present, "seen"], f"a{i}_heads")
+        a = self.op("Transpose", [a], f"a{i}_rows", perm=[0, 2, 1, 3])
+        shape = self.constant(f"a{i}_shape", np.array([1, self.queries, WIDTH], np.int64))
+        return self.op("Reshape", [a, shape], f"a{i}")
+
+    def update(self, old: str, new: str, output: str) -> None:
+        if self.form == "TensorScatter":
+            self.op("TensorScatter", [old, new, "at"], output, axis=2)
+            return
+        steps = self.constant(f"{output}_n", np.arange(self.queries, dtype=np.int64))
+        places = self.op("Add", ["at", steps], f"{output}_at")
+        if self.form == "ScatterElements":
+            shape = [1, GROUPS, self.queries, SIZE]
+            one = self.constant(f"{output}_one", np.array([1, 1, self.queries, 1], np.int64))
+            all = self.constant(f"{output}_all", np.array(shape, np.int64))
+            places = self.op("Reshape", [places, one], f"{output}_row")
+            places = self.op("Expand", [places, all], f"{output}_index")
+            self.op("ScatterElements", [old, places, new], output, axis=2)
+            return
+        # As index_copy is exported: rows first, then scattered, then back.
+        column = self.constant(f"{output}_column", np.array([self.queries, 1], np.int64))
+        places = self.op("Reshape", [places, column], f"{output}_index")
+        rows = [self.op("Transpose", [x], f"{output}_{n}", perm=[2, 0, 1, 3])
+                for n, x in (("o", old), ("u", new))]  # fmt: skip
+        scattered = self.op("ScatterND", [rows[0], places, rows[1]], f"{output}_s")
+        self.op("Transpose", [scattered], output, perm=[1, 2, 0, 3])
+
+    def seen(self) -> None:
+        """Of each query the keys up to its own."""
+        keys = self.constant("keys", np.arange(ROOM, dtype=np.int64)[None])
+        own = self.constant("own", np.arange(self.queries, dtype=np.int64)[:, None])
+        self.op("LessOrEqual", [keys, self.op("Add", ["at", own], "last")], "seen")
+
+
+FORMS = ("GroupQueryAttention", "TensorScatter", "ScatterElements")
+
+
+class Loaded:
+    """A decoder in a file and in ONNX Runtime."""
+
+    def __init__(self, folder: Path, queries: int, form: str) -> None:
+        self.path, self.queries, self.form = folder / f"{form}{queries}.onnx", queries, form
+        onnx.save(Decoder(queries, form).model(), self.path)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        self.theirs = onnxruntime.InferenceSession(self.path, options)
+        self.model = qnnrt.load(self.path, state="auto")
+
+    def feeds(self, at: int, x: np.ndarray) -> dict[str, np.ndarray]:
+        """`x` behind the first `at` tokens."""
+        if self.form == "GroupQueryAttention":
+            end = at + self.queries
+            return {
+                "x": x,
+                "ends": np.array([end - 1], np.int32),
+                "total": np.array([end], np.int32),
+            }
+        return {"x": x, "at": np.array([at], np.int64)}
+
+    def expected(self, feeds: dict[str, np.ndarray], caches: dict[str, np.ndarray]) -> np.ndarray:
+        """What ONNX Runtime gives; its caches go on in `caches`."""
+        names = [o.name for o in self.theirs.get_outputs()]
+        found = dict(zip(names, self.theirs.run(None, feeds | caches), strict=True))
+        for name in caches:
+            caches[name] = found[name.replace("past", "present")]
+        return found["y"]
+
+
+def run(session: qnnrt.Session, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    for name, value in feeds.items():
+        if name in session.inputs:
+            session.inputs[name].array[...] = value
+    session.run()
+    return session.outputs["y"].array.copy()
+
+
+def no_caches() -> dict[str, np.ndarray]:
+    names = [f"past.{i}.{what}" for i in range(LAYERS) for what in ("key", "value")]
+    return {name: np.zeros((1, GROUPS, ROOM, SIZE), F32) for name in names}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_prefill_and_decode_agree_token_for_token(tmp_path: Path, backend: str, form: str) -> None:
+    """Chunks of 24 and of 5, then single tokens, on one cache that three graphs update in place."""
+    graphs = {n: Loaded(tmp_path, n, form) for n in (24, 5, 1)}
+    sessions = {n: qnnrt.Session(g.model, backend, strict=True) for n, g in graphs.items()}
+    try:
+        for n in (5, 1):
+            sessions[n].bind_state(sessions[24])
+        rng, caches, at = np.random.default_rng(0), no_caches(), 0
+        for n in (24, 5, *[1] * 20):
+            feeds = graphs[n].feeds(at, rng.standard_normal((1, n, WIDTH)).astype(F32))
+            wanted = graphs[n].expected(feeds, caches)
+            np.testing.assert_allclose(run(sessions[n], feeds), wanted, rtol=2e-5, atol=2e-6)
+            at += n
+        for name, cache in sessions[1].save_state().items():
+            np.testing.assert_allclose(
+                cache[:, :, :at], caches[name][:, :, :at], rtol=2e-5, atol=2e-6
+            )
+        for session in sessions.values():
+            assert session.stats.copied_bytes == 0
+    finally:
+        for session in sessions.values():
+            session.close()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rewinding_is_an_earlier_position(tmp_path: Path, form: str) -> None:
+    graph = Loaded(tmp_path, 1, form)
+    xs = np.random.default_rng(1).standard_normal((12, 1, 1, WIDTH)).astype(F32)
+    with qnnrt.Session(graph.model, strict=True) as s:
+        first = [run(s, graph.feeds(at, x)) for at, x in enumerate(xs)]
+        for at in range(4, 12):  # other tokens, which are forgotten
+            run(s, graph.feeds(at, -xs[at]))
+        again = [run(s, graph.feeds(at, xs[at])) for at in range(4, 12)]
+    np.testing.assert_array_equal(first[4:], again)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_the_cache_holds_beyond_the_text_is_not_read(tmp_path: Path, form: str) -> None:
+    graph = Loaded(tmp_path, 1, form)
+    xs = np.random.default_rng(2).standard_normal((3, 1, 1, WIDTH)).astype(F32)
+    found = []
+    for rest in (0, np.nan):
+        with qnnrt.Session(graph.model, strict=True) as s:
+            for t in s.state.values():
+                t.array[...] = rest
+            found.append([run(s, graph.feeds(at, x)) for at, x in enumerate(xs)])
+            ops = [step["op"] for step in json.loads(s.graph.describe())["steps"]]
+            assert ops.count("Attention") == LAYERS
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_cache_that_is_turned_to_be_scattered_is_right_and_not_in_place(tmp_path: Path) -> None:
+    """A transposed cache is a new tensor: nothing is copied but what the graph itself moves."""
+    graph = Loaded(tmp_path, 1, "ScatterND")
+    xs = np.random.default_rng(3).standard_normal((5, 1, 1, WIDTH)).astype(F32)
+    caches = no_caches()
+    with qnnrt.Session(graph.model, strict=True) as s:
+        for at, x in enumerate(xs):
+            feeds = graph.feeds(at, x)
+            wanted = graph.expected(feeds, caches)
+            np.testing.assert_allclose(run(s, feeds), wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("mask", ["bool", "float", "none"])
+@pytest.mark.parametrize("queries", [1, 7, 40])
+def test_masks_that_are_computed(tmp_path: Path, mask: str, queries: int) -> None:
+    """Of Attention 24, with a number of keys; queries that see nothing get zeros."""
+    shape, keys = [1, 4, queries, 16], [1, 2, 80, 16]
+    kind = TensorProto.BOOL if mask == "bool" else TensorProto.FLOAT
+    inputs = [info("q", shape), info("k", keys), info("v", keys), info("n", [1], TensorProto.INT64)]
+    if mask != "none":
+        inputs.append(info("mask", [queries, 80], kind))
+    names = ["q", "k", "v", "" if mask == "none" else "mask", "", "", "n"]
+    node = helper.make_node("Attention", names, ["y"])
+    graph = helper.make_graph([node], "g", inputs, [info("y", shape)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=12)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    rng = np.random.default_rng(4)
+    feeds = {
+        n: rng.standard_normal(s).astype(F32) for n, s in (("q", shape), ("k", keys), ("v", keys))
+    }
+    seen = rng.random((queries, 80)) < 0.5
+    seen[:, 0], seen[0] = True, queries == 1
+    if mask == "bool":
+        feeds["mask"] = seen
+    elif mask == "float":
+        feeds["mask"] = np.where(seen, rng.standard_normal(seen.shape), -np.inf).astype(F32)
+    reference = ReferenceEvaluator(model)
+    with qnnrt.Session(qnnrt.load(path)) as s:
+        for count in (80, 33, 1):
+            feeds["n"] = np.array([count], np.int64)
+            (wanted,) = reference.run(None, feeds)
+            got = s.run(feeds)["y"]
+            np.testing.assert_allclose(got, np.nan_to_num(wanted), rtol=2e-5, atol=2e-6)
