@@ -351,7 +351,7 @@ class Session(_core.Runnable):
         if not self.strict or seen is None or not self.backend.has_capability("tensor_mem_handle"):
             return  # without the capability no handle could save it
         for t in bound:
-            if t.io == "raw":
+            if t.io == "raw" and t.nbytes:
                 raise CopyError(
                     t.name,
                     f"prepared {t.prepare}, executed raw: the accelerator sees {seen} "

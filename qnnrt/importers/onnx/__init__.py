@@ -251,8 +251,6 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     if not has_data_type(value.dtype):
         kind = "text" if value.dtype.kind == "O" else value.dtype.name
         raise ModelError(f"{lowering.where}: output {name!r} is {kind}; QNN has no such type")
-    if 0 in value.shape:
-        raise ModelError(f"{lowering.where}: output {name!r} of shape {list(value.shape)} is empty")
     value = b.with_perm(value, _edge_perm(layout, value.rank))
     edge = b.edge(value)
     if edge.data is not None or edge in taken:
