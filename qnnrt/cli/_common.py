@@ -170,6 +170,22 @@ def shape(text: str) -> tuple[str, int | tuple[int, ...]]:
     return name, int(sizes) if len(numbers) == 1 else tuple(map(int, numbers))
 
 
+def shapes(texts: Sequence[str]) -> Any:
+    """``shapes=`` of ``load`` out of ``--shape`` options: all combinations of NAME=N,..., of which
+    a name may come several times, or those that NAME=N;NAME=N,... are."""
+    common: dict[str, list[Any]] = {}
+    chosen = []
+    for text in texts:
+        pairs = [shape(part) for part in text.split(";")]
+        if len(pairs) > 1:
+            chosen.append(dict(pairs))
+            continue
+        name, value = pairs[0]
+        common.setdefault(name, []).append(value)
+    every = {name: given[0] if len(given) == 1 else given for name, given in common.items()}
+    return [every | one for one in chosen] if chosen else every
+
+
 def input_arrays(session: Session, options: argparse.Namespace) -> dict[str, np.ndarray]:
     """One array for each input of the session: from the files given, random for the others."""
     files: dict[str, Path] = {}
