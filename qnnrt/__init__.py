@@ -38,7 +38,7 @@ from .errors import (
 )
 from .importers import Limits, load
 from .memory import Buffer, HeapInfo, Lease, alloc, alloc_array, buffer_of, heaps
-from .model import ContextBinary, Model, ModelLibrary
+from .model import ContextBinary, DynamicModel, Model, ModelLibrary
 from .quantization import dequantize, quantize
 from .session import BoundTensor, Copy, Session, Stats
 
@@ -61,6 +61,7 @@ __all__ = [
     "Copy",
     "CopyError",
     "DeviceError",
+    "DynamicModel",
     "Error",
     "ForkError",
     "GraphError",

@@ -99,8 +99,12 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
     Context& context = *object->context;
     const bool forked = context.queue->forked();
     if (!forked) context.queue->Close();
-    for (const auto& graph : context.graphs)
-      FreeGraph(graph.second, forked, context.backend->log.get());
+    std::map<std::string, Qnn_GraphHandle_t> graphs;
+    {
+      std::lock_guard<std::mutex> lock(context.mutex);  // FreeOneGraph may be under way
+      graphs.swap(context.graphs);
+    }
+    for (const auto& graph : graphs) FreeGraph(graph.second, forked, context.backend->log.get());
     // Now, not when the last pin on the context is dropped: the device may be freed from here on.
     context.device = DeviceUse();
     uint32_t left = Memory::Get().registry().FreeContext(context.id);
@@ -119,6 +123,28 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
 }
 
 }  // namespace
+
+Status FreeOneGraph(Qnn_GraphHandle_t handle) {
+  std::shared_ptr<Context> context;
+  {
+    auto graph = Runtime::Get().graphs.Find(handle);
+    if (!graph) return StaleGraph(handle);
+    context = graph->context;
+    std::lock_guard<std::mutex> lock(context->mutex);
+    // What its weights lie in, and a list of pools, may be of all graphs of the binary.
+    if (context->binary != nullptr) {
+      return Error(QNN_COMMON_ERROR_NOT_SUPPORTED,
+                   "graph '%s' came from a context binary: it goes with its context",
+                   graph->graph.name().c_str());
+    }
+    const auto entry = context->graphs.find(graph->graph.name());
+    if (entry == context->graphs.end() || entry->second != handle)
+      return StaleGraph(handle);  // another thread frees it
+    context->graphs.erase(entry);
+  }
+  FreeGraph(handle, context->queue->forked(), context->backend->log.get());
+  return Status::Ok();
+}
 
 void FillContext(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table) {
   table->contextCreate = Create;

@@ -183,6 +183,10 @@ uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t handle) {
   });
 }
 
+uint64_t qnnrt_graph_free(Qnn_GraphHandle_t handle) {
+  return qnnrt::Guarded([&] { return qnnrt::Report(qnnrt::api::FreeOneGraph(handle)); });
+}
+
 uint64_t qnnrt_graph_lower(Qnn_GraphHandle_t handle, uint32_t passes, const char** json) {
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     if (json == nullptr || passes > QNNRT_PASSES_PORTABLE) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;

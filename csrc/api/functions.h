@@ -32,6 +32,7 @@ Status StaleContext();
 // Graphs go with their context alone, so a handle that named one once says that the context is
 // gone.
 Status StaleGraph(Qnn_GraphHandle_t handle);
+Status FreeOneGraph(Qnn_GraphHandle_t handle);  // its context stays
 
 void FillBackend(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table);
 void FillContext(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table);

@@ -148,7 +148,7 @@ Status ResolvePorts(GraphObject* graph, const Qnn_Tensor_t* tensors, uint32_t co
                    node.c_str(), what, i, t.name == nullptr ? "" : t.name, t.id,
                    graph->graph.name().c_str());
     }
-    ports->push_back(found->elements() == 0 ? nullptr : found);  // [0]: omitted
+    ports->push_back(found);
   }
   return Status::Ok();
 }

@@ -55,12 +55,6 @@ Status Graph::CheckNew(const Tensor& tensor) const {
                  DataTypeName(tensor.dtype));
   }
   if (!LeavesScaleOpen(tensor)) QNNRT_RETURN_IF_ERROR(CheckEncoding(tensor));
-  if ((tensor.is_input() || tensor.is_output()) && count == 0) {
-    return Error(
-        QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
-        "tensor '%s': shape %s is empty; graph inputs and outputs need at least one element", name,
-        ShapeText(tensor.shape).c_str());
-  }
   return Status::Ok();
 }
 

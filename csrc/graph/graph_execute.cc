@@ -125,6 +125,11 @@ Status Graph::BindOne(const Qnn_Tensor_t& given, size_t app_tensor, Binding* bin
   if (!SameTypeAndShape(t, tensor.dtype, tensor.shape)) return WrongTensor(t, tensor);
   if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, app_tensor, binding);
   void* data = t.clientBuf.data;
+  if (app.bytes == 0 && t.memType == QNN_TENSORMEMTYPE_RAW) {  // no step reads or writes it
+    static char none;
+    binding->entries[app_tensor] = {data == nullptr ? &none : data, 0};
+    return Status::Ok();
+  }
   const uint32_t size = t.clientBuf.dataSize;
   bool usable = t.memType == QNN_TENSORMEMTYPE_RAW && RawHolds(t, app.bytes) &&
                 ((size & app.odd_bytes) == 0 || size == app.bytes || app.bytes > UINT32_MAX) &&

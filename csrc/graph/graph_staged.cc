@@ -48,6 +48,7 @@ class CpuAccessScope {
 Status Graph::CheckStrict(const Binding& binding) const {
   for (size_t i = 0; i < app_.size(); ++i) {
     const Binding::Entry& entry = binding.entries[i];
+    if (app_[i].bytes == 0) continue;  // nothing is copied
     if (entry.handle == 0 && entry.address != staging_->address(i)) return staging_->Refuse(i);
   }
   return Status::Ok();
@@ -59,9 +60,9 @@ Status Graph::StageIn(const Binding& binding) {
   QNNRT_RETURN_IF_ERROR(staging_->CheckOwned());
   unstaged_.clear();
   for (size_t i = 0; i < app_.size(); ++i) {
-    if (binding.entries[i].handle == 0 && staging_->address(i) == nullptr &&
-        app_[i].tensor->updates == nullptr)
-      unstaged_.push_back(i);
+    const bool staged = binding.entries[i].handle == 0 && app_[i].bytes != 0 &&
+                        app_[i].tensor->updates == nullptr;
+    if (staged && staging_->address(i) == nullptr) unstaged_.push_back(i);
   }
   if (!unstaged_.empty()) QNNRT_RETURN_IF_ERROR(staging_->ReserveFor(unstaged_));
   for (size_t i = 0; i < app_.size(); ++i) {

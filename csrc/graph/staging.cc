@@ -118,7 +118,7 @@ void Staging::Count(Slot* slot) {
 void Staging::CopyIn(size_t i, const void* from) {
   Slot& slot = slots_[i];
   void* to = address(i);
-  if (from == to) return;
+  if (from == to || slot.bytes == 0) return;
   Copy(to, from, slot.bytes);
   Count(&slot);
 }
@@ -126,7 +126,7 @@ void Staging::CopyIn(size_t i, const void* from) {
 void Staging::CopyOut(size_t i, void* to) {
   Slot& slot = slots_[i];
   const void* from = address(i);
-  if (from == to) return;
+  if (from == to || slot.bytes == 0) return;
   Copy(to, from, slot.bytes);
   Count(&slot);
 }

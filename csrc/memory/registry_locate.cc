@@ -175,7 +175,8 @@ Status Registry::CheckShape(const MemDescriptor& d, MemRegistration* r) {
   for (uint32_t i = 0; i < d.rank; ++i) {
     if (d.dims[i] == 0 || !CheckedMul(nbytes, d.dims[i], &nbytes)) {
       return Error(QNN_MEM_ERROR_INVALID_SHAPE, "dimension %u is %u: %s", i, d.dims[i],
-                   d.dims[i] == 0 ? "expected at least 1" : "the tensor's size overflows");
+                   d.dims[i] == 0 ? "a tensor without elements has no memory, and is given as RAW"
+                                  : "the tensor's size overflows");
     }
     r->dims[i] = d.dims[i];
   }

@@ -181,6 +181,19 @@ def graph_reset_state(Library library not None, graph) -> None:
     library._check(code, "graph", "qnnrt_graph_reset_state")
 
 
+def graph_free(Library library not None, graph) -> None:
+    """Free one graph of a context, which stays."""
+    cdef Qnn_GraphHandle_t h = _pointer(graph)
+    cdef uint64_t (*free_graph)(Qnn_GraphHandle_t) noexcept nogil
+    cdef uint64_t code
+    free_graph = <uint64_t (*)(Qnn_GraphHandle_t) noexcept nogil>(
+        library._symbol("qnnrt_graph_free"))
+    library._need(<void*>free_graph, "graph_free")
+    with nogil:
+        code = free_graph(h)
+    library._check(code, "graph", "qnnrt_graph_free")
+
+
 def graph_io_address(Library library not None, graph, uint32_t tensor) -> int:
     """Where an input or output lies in the scratch memory, by the tensor's id."""
     cdef Qnn_GraphHandle_t h = _pointer(graph)

@@ -898,6 +898,7 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         Qnn_GraphHandle_t graph, const Qnnrt_Executor_t* executor)
     const char* qnnrt_gpu_config(void* handle)
     uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t graph)
+    uint64_t qnnrt_graph_free(Qnn_GraphHandle_t graph)
     uint64_t qnnrt_graph_lower(
         Qnn_GraphHandle_t graph, uint32_t passes, const char** json)
     uint64_t qnnrt_graph_leave(

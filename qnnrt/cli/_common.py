@@ -17,7 +17,7 @@ import numpy as np
 from ..dtypes import is_float
 from ..errors import ModelError
 from ..importers import load
-from ..model import ContextBinary, Model, ModelLibrary, is_library
+from ..model import ContextBinary, DynamicModel, Model, ModelLibrary, is_library
 from ..model.binary import system_library
 from ..qnn.backend import library_path
 from ..qnn.options import PRECISIONS
@@ -122,18 +122,27 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibr
     if is_library(options.model):
         if shapes:
             raise UsageError(f"--shape: the code of {options.model} chooses the shapes")
-        return load(options.model)
+        return _one(load(options.model), options)
     if options.graph is not None:
         raise UsageError(
             f"--graph: {options.model} is one graph; only context binaries and model libraries "
             "have more"
         )
     try:
-        return load(options.model, **({"shapes": shapes} if shapes else {}), **ends)
+        found = load(options.model, **({"shapes": shapes} if shapes else {}), **ends)
     except ModelError as error:
         if "shapes={" not in str(error):
             raise
         raise ModelError(f"{error}; here: --shape NAME=N,... or --shape DIMENSION=N") from error
+    return _one(found, options)
+
+
+def _one(
+    model: Model | DynamicModel | ContextBinary | ModelLibrary, options: argparse.Namespace
+) -> Model | ContextBinary | ModelLibrary:
+    if isinstance(model, DynamicModel):
+        raise UsageError(f"{options.model}: one shape is run at a time: give each --shape one size")
+    return model
 
 
 def check_cut(path: Path, options: Sequence[str]) -> None:
@@ -159,6 +168,22 @@ def shape(text: str) -> tuple[str, int | tuple[int, ...]]:
     if not name or not all(n.isdecimal() for n in numbers):
         raise UsageError(f"--shape {text}: expected NAME=N or NAME=N,N,... with whole numbers")
     return name, int(sizes) if len(numbers) == 1 else tuple(map(int, numbers))
+
+
+def shapes(texts: Sequence[str]) -> Any:
+    """``shapes=`` of ``load`` out of ``--shape`` options: all combinations of NAME=N,..., of which
+    a name may come several times, or those that NAME=N;NAME=N,... are."""
+    common: dict[str, list[Any]] = {}
+    chosen = []
+    for text in texts:
+        pairs = [shape(part) for part in text.split(";")]
+        if len(pairs) > 1:
+            chosen.append(dict(pairs))
+            continue
+        name, value = pairs[0]
+        common.setdefault(name, []).append(value)
+    every = {name: given[0] if len(given) == 1 else given for name, given in common.items()}
+    return [every | one for one in chosen] if chosen else every
 
 
 def input_arrays(session: Session, options: argparse.Namespace) -> dict[str, np.ndarray]:

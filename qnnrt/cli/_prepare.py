@@ -253,6 +253,7 @@ def retrieve(
     mapped: bool,
     validate: bool,
     record: Callable[..., Any],
+    wanted: Sequence[str] | None = None,
 ) -> list[Ready]:
     """The graphs of context binaries, one context for each file; finalized where the backend leaves
     that to the client.
@@ -261,6 +262,7 @@ def retrieve(
         mapped: weights are used where the file is mapped; else they are copied when it is loaded,
             or on lpai the file is, into the memory asked for.
         validate: ask the backend about each binary before it is loaded.
+        wanted: names of the graphs, in this order; all of them unless given.
 
     Raises:
         ModelError: a file that is no context binary.
@@ -273,7 +275,10 @@ def retrieve(
         if not path.is_file():
             raise UsageError(f"{path}: no such file")
         binaries.append(ContextBinary(path, system=system))
-    settings.check_graphs([name for binary in binaries for name in binary.graphs])
+    there = [name for binary in binaries for name in binary.graphs]
+    settings.check_graphs(there)
+    if unknown := [name for name in wanted or () if name not in there]:
+        raise UsageError(f"--graph: no graph {unknown[0]!r}; there are {', '.join(there)}")
     ready: list[Ready] = []
     for binary in binaries:
         options = settings.context(from_binary=True)
@@ -281,7 +286,9 @@ def retrieve(
         if mapped or own:  # by default our own backends use a mapped file where it is
             options.setdefault("persistent_binary", mapped)
         names = [n for n in binary.graphs if n in options.get("enable_graphs", binary.graphs)]
-        if "enable_graphs" in options:
+        if wanted is not None:
+            names = [name for name in names if name in wanted]
+        if "enable_graphs" in options or (own and len(names) < len(binary.graphs)):
             options["enable_graphs"] = names
         if not names:
             continue
@@ -301,6 +308,8 @@ def retrieve(
             if settings.lpai is not None:
                 _finalize(graph, settings, record)
             ready.append(Ready(name, context, graph, graph.inputs, graph.outputs))
+    if wanted is not None:
+        ready.sort(key=lambda one: wanted.index(one.name))
     return ready
 
 

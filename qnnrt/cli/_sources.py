@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import QnnError
 from ..importers import load
 from ..lpai import ID as LPAI
 from ..lpai.admission import refuse_floats
-from ..model import Model, is_library
+from ..model import DynamicModel, Model, is_library
 from ..qnn.graph import Graph
 from ..session.build import add_model
-from ._common import ENDS, UsageError, check_cut
+from ._common import ENDS, UsageError, check_cut, shapes
 from ._input_list import sanitized
 
 ONNX_AND_OTHERS = (
@@ -44,13 +46,18 @@ class LibrarySource:
 
 
 def sources(
-    paths: Iterable[str | Path], prefix: str = "QnnModel", cut: Mapping[str, str] | None = None
+    paths: Iterable[str | Path],
+    prefix: str = "QnnModel",
+    cut: Mapping[str, str] | None = None,
+    shape: Sequence[str] = (),
 ) -> list[Source | LibrarySource]:
-    """Models in files; a graph is called as its file, sanitised, or as its library says.
+    """Models in files; a graph is called as its file, sanitised, or as its library says. Of a model
+    of several shapes each is a source, whose graph has the sizes behind the name.
 
     Args:
         prefix: of the functions of libraries.
         cut: what ``--cut_inputs`` and ``--cut_outputs`` say, by "inputs" and "outputs".
+        shape: what ``--shape`` says.
 
     Raises:
         UsageError: no such file, another kind of file, two graphs of one name.
@@ -74,6 +81,8 @@ def sources(
             if (names := _cut_of(text, sanitized(path.stem), graphs))
         }
         check_cut(path, [f"--cut_{end}" for end in ends])
+        if shape and suffix not in (".onnx", ".tflite"):
+            raise UsageError(f"--shape: {path} chooses its shapes itself")
         if is_library(path):
             if any(s.path == path for s in found):
                 raise UsageError(f"{path}: the library is there already: its graphs are one model")
@@ -82,8 +91,26 @@ def sources(
         name = sanitized(path.stem)
         if any(isinstance(s, Source) and s.graph_name == name for s in found):
             raise UsageError(f"{path}: there is a graph {name!r} already: rename one of the files")
-        found.append(Source(path, name, _python(path) if suffix == ".py" else _model(path, ends)))
+        if shape:
+            found += _of_shapes(path, name, {**ends, "shapes": shapes(shape)})
+        else:
+            made = _python(path) if suffix == ".py" else _model(path, ends)
+            found.append(Source(path, name, made))
     return found
+
+
+def _of_shapes(path: Path, name: str, options: Mapping[str, Any]) -> list[Source | LibrarySource]:
+    """The shapes of one model, each as a source."""
+    model = load(path, **options)
+    if not isinstance(model, DynamicModel):
+        return [Source(path, name, _composer(path, lambda: model))]
+    if model.listed is None:
+        raise UsageError(f"--shape: {path} leaves sizes open that are not given")
+    model.name = name
+    return [
+        Source(path, model.graph_name(s), _composer(path, functools.partial(model.model, s)))
+        for s in model.listed
+    ]
 
 
 def given_cut(options: argparse.Namespace) -> dict[str, str]:
@@ -106,8 +133,12 @@ def _cut_of(text: str, graph: str, graphs: list[str]) -> list[str]:
 
 
 def _model(path: Path, ends: Mapping[str, list[str]]) -> Callable[[], Callable[[Graph], None]]:
+    return _composer(path, lambda: load(path, **ends))
+
+
+def _composer(path: Path, loaded: Callable[[], object]) -> Callable[[], Callable[[Graph], None]]:
     def compose_later() -> Callable[[Graph], None]:
-        model = load(path, **ends)
+        model = loaded()
         if not isinstance(model, Model):
             raise UsageError(f"{path}: not a model; --model takes {ONNX_AND_OTHERS}")
         model.check()

@@ -135,6 +135,14 @@ def add_backend_options(parser: argparse.ArgumentParser) -> None:
         default="QnnModel",
         help="of the functions of model libraries (default QnnModel)",
     )
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=N[,N...][;...]",
+        action="append",
+        default=[],
+        help="sizes that a model leaves open: of a dimension, or the shape of an input; several "
+        "make a graph for each combination, or for those that NAME=N;NAME=N list",
+    )
     for end in ENDS:
         parser.add_argument(
             f"--cut_{end}",

@@ -93,7 +93,9 @@ def run(options: argparse.Namespace) -> int:
             "--enable_intermediate_outputs makes every tensor an output: leave "
             "--set_output_tensors out"
         )
-    models = sources(options.model.split(","), options.model_prefix, given_cut(options))
+    models = sources(
+        options.model.split(","), options.model_prefix, given_cut(options), options.shape
+    )
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn)
     wanted = Wanted(

@@ -43,6 +43,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--retrieve_context", metavar="FILE[,...]", help="run the graphs of context binaries"
     )
     parser.add_argument(
+        "--graph",
+        metavar="NAME[,...]",
+        type=lambda text: [name for name in text.split(",") if name],
+        help="of context binaries only these graphs, in this order; the others are not made",
+    )
+    parser.add_argument(
         "--input_list",
         metavar="FILE[,...]",
         help="one list for each graph, __ to leave a graph out",
@@ -243,8 +249,14 @@ def run(options: argparse.Namespace) -> int:
     models: list[Source | LibrarySource] = []
     if options.model is None and given_cut(options):
         raise UsageError("--cut_inputs, --cut_outputs: a context binary is loaded as it is")
+    if options.model is None and options.shape:
+        raise UsageError("--shape: the shapes in a context binary were chosen when it was made")
+    if options.model is not None and options.graph is not None:
+        raise UsageError("--graph is for --retrieve_context: __ in --input_list leaves a graph out")
     if options.model is not None:
-        models = sources(options.model.split(","), options.model_prefix, given_cut(options))
+        models = sources(
+            options.model.split(","), options.model_prefix, given_cut(options), options.shape
+        )
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn, options.device_options)
     if options.direct_mode is not None and library.backend_id != LPAI:
@@ -290,6 +302,7 @@ def _graphs(
             mapped=options.use_mmap,
             validate=options.validate_binary,
             record=timeline.record,
+            wanted=options.graph,
         )
         for ready in graphs:
             if given := settings.retrieved_graph(ready.name):

@@ -6,14 +6,16 @@ import os
 from typing import Any
 
 from ..errors import ModelError
-from ..model import ContextBinary, Model, ModelLibrary, is_library
+from ..model import ContextBinary, DynamicModel, Model, ModelLibrary, is_library
 from .budget import Limits
 from .guard import check_file, importing, name_of
 
 __all__ = ["Limits", "load"]
 
 
-def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary | ModelLibrary:
+def load(
+    path: str | os.PathLike[str], **options: Any
+) -> Model | DynamicModel | ContextBinary | ModelLibrary:
     """Read a model file, or load a model library.
 
     Args:
@@ -29,7 +31,8 @@ def load(path: str | os.PathLike[str], **options: Any) -> Model | ContextBinary 
             ``variables``, ``quantized_io``, ``stateful`` and ``limits``, see
             ``qnnrt.importers.tflite.load``. For a context binary ``system``, the path of the QNN
             system library that knows its format; for a model library ``prefix`` (of its functions,
-            "QnnModel" unless given).
+            "QnnModel" unless given). ``shapes`` with lists of sizes, or "any", gives a
+            `DynamicModel`, of which a session runs whatever shape comes in (docs/shapes.md).
 
     Raises:
         ModelError: damaged, inconsistent, of a kind that this version cannot read, or asking for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .binary import BinaryGraph, BinaryTensor, ContextBinary
+from .dynamic import DynamicModel
 from .library import ModelLibrary, is_library
 from .model import Model, Node, Quantization, Tensor
 
@@ -10,6 +11,7 @@ __all__ = [
     "BinaryGraph",
     "BinaryTensor",
     "ContextBinary",
+    "DynamicModel",
     "Model",
     "ModelLibrary",
     "Node",

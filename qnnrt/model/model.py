@@ -277,8 +277,8 @@ class Model:
                 yield f"tensor {t.name!r} is filed under {key!r}"
             if _ordinary(t.shape):
                 pass
-            elif not all(isinstance(d, (int, np.integer)) and d > 0 for d in t.shape):
-                yield f"tensor {key!r}: every dimension must be a positive integer, not {t.shape}"
+            elif not all(isinstance(d, (int, np.integer)) and d >= 0 for d in t.shape):
+                yield f"tensor {key!r}: every dimension must be a whole number, not {t.shape}"
             elif t.nbytes > _MOST_BYTES or (t.shape and max(t.shape) > _MOST_OF_A_DIM):
                 yield (
                     f"tensor {key!r} is too large: a dimension has at most {_MOST_OF_A_DIM} "
@@ -359,7 +359,7 @@ def _ordinary(shape: tuple[int, ...]) -> bool:
     """Whether sizes are such as nearly all are, and need no closer look."""
     total = 1
     for d in shape:
-        if type(d) is not int or d <= 0:
+        if type(d) is not int or d < 0:
             return False
         total *= d
     return total <= _MOST_OF_A_DIM

@@ -143,6 +143,7 @@ class Context(ContextBase):
         priority: str | int | None = None,
         profile: Profile | None = None,
         custom: Sequence[Custom] = (),
+        freed: _core.Event | None = None,
     ) -> Graph:
         """An empty graph.
 
@@ -151,6 +152,9 @@ class Context(ContextBase):
             priority: "low", "normal", "normal_high" or "high".
             profile: measured all the time, not for single calls.
             custom: structs of the backend's own: bytes, or from ``qnnrt.lpai``.
+            freed: given, the graph goes when it is closed, or when nobody has it any more, and not
+                with the context; the event is set then, and the name may be used again. qnnrt's own
+                backends only.
         """
         options = graph_options(
             priority=priority, profile=profile.handle if profile else None, custom=custom
@@ -158,7 +162,7 @@ class Context(ContextBase):
         handle = self._library.graph_create(self.handle, name, config(options))
         if profile is not None:
             self._profiles[name] = profile
-        return Graph(self, name, handle)
+        return Graph(self, name, handle, freed)
 
     def compose(
         self,

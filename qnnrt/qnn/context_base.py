@@ -61,6 +61,13 @@ class ContextBase(Owner):
             self._lent.clear()
             self._compositions.clear()
 
+    def _forget(self, graph: str) -> None:
+        """A graph was freed: its profile and pools are its no more."""
+        self._profiles.pop(graph, None)
+        with self._pools_lock:
+            for key in [key for key in self._pools if key[0] == graph]:
+                del self._pools[key]
+
     def binary(self) -> bytes:
         """The context's finalized graphs, serialized."""
         return self._library.context_get_binary(self.handle)

@@ -74,7 +74,9 @@ class Graph(Owner):
 
     _rank = 2
 
-    def __init__(self, context: ContextBase, name: str, handle: int) -> None:
+    def __init__(
+        self, context: ContextBase, name: str, handle: int, freed: _core.Event | None = None
+    ) -> None:
         self.context = context
         self.name = name
         self._library = context._library
@@ -85,7 +87,9 @@ class Graph(Owner):
         self.states: list[Tensor] = []
         self.produced: dict[str, list[str]] = {}
         # Graphs go with their context: the C API has no call that frees one.
-        self._own(f"graph {name!r}", _core.Held(_nothing, int, handle), context)
+        free = _nothing if freed is None else partial(_free, context, name)
+        held = _core.Held(free, int, handle, freed=freed)
+        self._own(f"graph {name!r}", held, context)
 
     def add_tensor(
         self,
@@ -425,3 +429,10 @@ class Graph(Owner):
 
 def _nothing(handle: int) -> None:
     pass
+
+
+def _free(context: ContextBase, name: str, handle: int) -> None:
+    """Free one graph, unless it went with its context, and let go of what it was given."""
+    if not context.closed:
+        _core.graph_free(context._library, handle)
+        context._forget(name)

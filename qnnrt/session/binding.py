@@ -64,7 +64,7 @@ class BoundTensor:
         self.dtype: np.dtype[Any] = np.dtype(tensor.dtype)
         self.quantization = tensor.quantization
         self.nbytes = math.prod(map(int, self.shape)) * self.dtype.itemsize
-        self.io = io
+        self.io = "raw" if io == "scratch" and not self.nbytes else io
         self.prepare = prepare
         self._code = data_type_of(tensor)
         #: Whether somebody has fed or bound it, or asked for its memory.
@@ -237,7 +237,7 @@ def check_layout(t: BoundTensor, array: np.ndarray, alignment: int = 1) -> None:
             t.name,
             f"needs C-contiguous memory, strides {_c_strides(array)}, not {array.strides}",
         )
-    if array.ctypes.data % alignment:
+    if array.ctypes.data % alignment and t.nbytes:
         raise BindError(
             t.name,
             f"needs an address that is a multiple of {alignment}; {array.ctypes.data:#x} "

@@ -109,7 +109,7 @@ def compose_library(
         mem_type=prepare,
         options=lambda name: {"priority": options.priority, "custom": custom},
     )
-    wanted = options.given.get("graph")
+    wanted = options.graph
     found = [g for g in graphs if wanted in (None, g.name)]
     if len(found) != 1:
         there = ", ".join(repr(g.name) for g in graphs)

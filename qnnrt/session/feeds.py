@@ -49,7 +49,8 @@ class Feeds:
 
     def _result(self, t: BoundTensor) -> np.ndarray:
         result = t._read()
-        self._counters.copied(t.name, "out", t.nbytes, _RETURNED)
+        if t.nbytes:
+            self._counters.copied(t.name, "out", t.nbytes, _RETURNED)
         return result
 
     def _fed(self, feed: tuple[str, Any]) -> tuple[BoundTensor, np.ndarray] | None:
@@ -64,6 +65,8 @@ class Feeds:
                 f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
                 f"{array.dtype}{list(array.shape)}"
             )
+        if not t.nbytes:
+            return None
         if not t._on_device and same_memory(array, t._memory()):
             return None
         if self._strict and t._on_device:

@@ -110,6 +110,8 @@ class SessionMemory:
     def _allocate(self, t: BoundTensor) -> _Memory:
         if t.io == "scratch":
             return _Memory()
+        if t.nbytes == 0:  # there is nothing to register
+            return _Memory(np.empty(t.shape, t.dtype))
         if t.io == "raw" or self._counters.fallback:
             return self._allocate_raw(t)
         buffer = self._policy.allocate(t.nbytes)
@@ -209,7 +211,7 @@ class SessionMemory:
             except LookupError:
                 buffer = None
         check_layout(t, array, self._policy.alignment)
-        if t.io == "raw":
+        if t.io == "raw" or t.nbytes == 0:
             self._use(t, _Memory(array, buffer, None, offset))
             return
         if buffer is None or buffer.heap == "wrapped":

@@ -24,7 +24,12 @@ _OPTIONS: Final = (
     "float32_nodes",
     "keep_constants",
     "share_weights",
+    "max_shapes",
+    "max_shape_bytes",
+    "prepare_shapes",
 )
+#: Those for models of many shapes.
+_FOR_SHAPES: Final = ("max_shapes", "max_shape_bytes", "prepare_shapes")
 #: Those that a context binary's graph cannot take any more.
 _FOR_FINALIZE: Final = frozenset(
     ("kernels", "plan_milliseconds", "float32_nodes", "keep_constants", "share_weights")
@@ -88,9 +93,43 @@ class Options:
         self.precision = precision
         self.share_weights: str = self.given.get("share_weights", "process")
         choice("option 'share_weights'", self.share_weights, SHARE_WEIGHTS)
+        for name in ("max_shapes", "max_shape_bytes"):
+            most = self.given.get(name, 1)
+            if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+                raise ValueError(f"option {name!r} is a whole number of at least 1, not {most!r}")
         self._strict = strict
         self.priority: str | int | None = self.given.get("priority")
         self.queue_depth: int | None = self.given.get("context", {}).get("async_queue_depth")
+
+    def refuse_for_shapes(self) -> None:
+        """Raises ``ValueError`` for options of models of many shapes."""
+        if found := [name for name in _FOR_SHAPES if name in self.given]:
+            raise ValueError(
+                f"option {found[0]!r} is for models of many shapes: load(path, shapes=...)"
+            )
+
+    def refuse_graph(self) -> None:
+        """Raises ``ValueError`` where one of several graphs is chosen and there is one only."""
+        if "graph" in self.given:
+            raise ValueError("option 'graph' is for context binaries: a model is one graph")
+
+    @property
+    def graph(self) -> str | None:
+        """The one graph that is chosen.
+
+        Raises:
+            ValueError: several are.
+        """
+        given = self.given.get("graph")
+        if given is None or isinstance(given, str):
+            return given
+        names = list(given)
+        if len(names) != 1:
+            raise ValueError(
+                f"graph={names!r}: several graphs are for binaries of which they are the shapes of "
+                "one model; choose one"
+            )
+        return str(names[0])
 
     @property
     def for_finalize(self) -> bool:

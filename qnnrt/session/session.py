@@ -16,12 +16,20 @@ import numpy as np
 from .._native import _core
 from ..errors import CopyError, GraphError
 from ..importers import load
-from ..model import BinaryTensor, ContextBinary, Model, ModelLibrary
+from ..model import (
+    BinaryGraph,
+    BinaryTensor,
+    ContextBinary,
+    DynamicModel,
+    Model,
+    ModelLibrary,
+)
 from ..model import Tensor as ModelTensor
 from ..model.binary import system_library
 from ..qnn.backend import Backend
 from ..qnn.context import Context
 from ..qnn.graph import Graph
+from ..qnn.options import Custom
 from ..qnn.profile import Profile, ProfileEvent, Signal
 from .async_runs import AsyncRuns
 from .binding import BoundTensor
@@ -69,10 +77,22 @@ class Session(_core.Runnable):
 
     context: Context
     graph: Graph
+    model: Model | DynamicModel | ContextBinary | ModelLibrary
+    inputs: Mapping[str, BoundTensor]
+    outputs: Mapping[str, BoundTensor]
+
+    def __new__(cls, model: Any = None, *args: Any, **given: Any) -> Session:
+        """A session of many shapes is one of a class of its own."""
+        if cls is Session:
+            from .dynamic import DynamicSession, is_many
+
+            if is_many(model, **given):
+                return super().__new__(DynamicSession)
+        return super().__new__(cls)
 
     def __init__(
         self,
-        model: Model | ContextBinary | ModelLibrary | str | PathLike[str],
+        model: Model | DynamicModel | ContextBinary | ModelLibrary | str | PathLike[str],
         backend: str | PathLike[str] | Backend = "cpu",
         *,
         io: Choice = "memhandle",
@@ -80,14 +100,17 @@ class Session(_core.Runnable):
         strict: bool = False,
         threads: int | None = None,
         precision: str | None = None,
+        graph: str | Sequence[str] | None = None,
         options: Mapping[str, Any] | None = None,
         consume: bool = False,
     ) -> None:
         """Build, finalize and bind; or load a context binary, and bind.
 
         Args:
-            model: a ``Model``, a ``ContextBinary``, a ``ModelLibrary``, or the path of a model
-                file; the code of a model library, ``.so``, runs in this process.
+            model: a ``Model``, a ``DynamicModel``, a ``ContextBinary``, a ``ModelLibrary``, or the
+                path of a model file; the code of a model library, ``.so``, runs in this process.
+                A model of many shapes, or a binary with graphs of several shapes of one model, is
+                a ``DynamicSession``.
             backend: "cpu", "htp", "lpai", "gpu", the path of a QNN backend library, or an open
                 ``Backend``.
             io: "memhandle" binds registered shared buffers, "raw" plain addresses; on lpai,
@@ -106,6 +129,8 @@ class Session(_core.Runnable):
                 infinity; "fastest": bfloat16 on processors that multiply it faster, else float32
                 (``Session.precision`` says which). Inputs and outputs keep their types. cpu and
                 htp take all, gpu and HTP libraries of others "float32" and "float16".
+            graph: which one of a context binary's or a model library's graphs; of a binary also
+                several, which are shapes of one model.
             options: "kernels" ("auto" or "portable"; own backends only), "heap" (for the
                 buffers), "priority", "context" (a dict for ``Backend.create_context``),
                 "graph_config" (structs of the backend's own, as bytes), "float32_nodes" (names of
@@ -114,9 +139,10 @@ class Session(_core.Runnable):
                 loads with other kernels, too; False unless given: it takes as much memory again;
                 own backends only), "share_weights" (with whom constants and packed weights that
                 are equal are there once: "process", as unless given: the sessions of this process;
-                "context"; "nobody"), "graph" (which one of a
-                context binary's or a model library's), "plan_milliseconds" (how long finalize may
-                search for a smaller arena; 0 unless given; own backends only), "lpai"
+                "context"; "nobody"), "graph" (as the argument),
+                "plan_milliseconds" (how long finalize may search for a smaller arena; 0 unless
+                given; own backends only), for models of many shapes "max_shapes",
+                "max_shape_bytes" and "prepare_shapes" (see ``DynamicSession``), "lpai"
                 (``qnnrt.lpai.Options``, or a dict of them: pools of the caller's own, hardware,
                 performance), "gpu" (``qnnrt.gpu.Options``, or a dict of them: device, context,
                 queue).
@@ -130,14 +156,40 @@ class Session(_core.Runnable):
             CopyError: ``strict``, and the backend takes no memory handles, or would copy a tensor
                 with ``io`` "raw" in every run.
         """
+        self._begin(model, backend, io, prepare, strict, threads, precision, graph, options)
+        self._options.refuse_for_shapes()
+        if isinstance(self.model, ContextBinary):
+            self._load(self.model, io, prepare)
+        elif isinstance(self.model, ModelLibrary):
+            self._compose_library(self.model, io, prepare)
+        elif isinstance(self.model, Model):
+            self._compose(self.model, io, prepare, consume or self.model is not model)
+        else:
+            raise TypeError(f"a session is of a model, not of a {type(self.model).__name__}")
+        self._end()
+
+    def _begin(
+        self,
+        model: Any,
+        backend: str | PathLike[str] | Backend,
+        io: Choice,
+        prepare: Choice | None,
+        strict: bool,
+        threads: int | None,
+        precision: str | None,
+        graph: str | Sequence[str] | None,
+        options: Mapping[str, Any] | None,
+    ) -> None:
+        """What is given, checked, and the backend."""
         check_choice("io", io)
         check_choice("prepare", prepare)
+        if graph is not None:
+            options = {**(options or {}), "graph": graph}
         self._options = Options(options, threads, strict, precision)
         self.strict = strict
         self._counters = Counters()
-        if isinstance(model, (str, PathLike)) and not _is_binary(model):
+        if isinstance(model, (str, PathLike)) and not is_binary(model):
             model = load(model)  # which is checked
-            consume = True
             if isinstance(model, Model):
                 model._check_files()
         elif isinstance(model, Model):
@@ -147,20 +199,27 @@ class Session(_core.Runnable):
         if isinstance(model, (str, PathLike)):
             model = ContextBinary(model, system=system_library(self.backend.library.path))
         self.model = model
-        if isinstance(model, ContextBinary):
-            self._load(model, io, prepare)
-        elif isinstance(model, ModelLibrary):
-            self._compose_library(model, io, prepare)
-        else:
-            self._compose(model, io, prepare, consume)
+
+    def _end(self) -> None:
+        """What comes when the graph is there."""
         self._async_runs = AsyncRuns(self._runner, self.backend, self._options.queue_depth)
-        self._feeds = Feeds(self.inputs, self.outputs, strict, self._counters)
+        self._feeds = Feeds(self.inputs, self.outputs, self.strict, self._counters)
         self.context._adopt(self)
+
+    # ---- the context and the graph: a session's own, or of the session of many shapes
+
+    def _new_context(self) -> Context:
+        return self.backend.create_context(**self._options.for_context(self._policy))
+
+    def _new_graph(self, name: str, config: list[Custom]) -> Graph:
+        return self.context.create_graph(name, priority=self._options.priority, custom=config)
+
+    def _leave_context(self) -> None:
+        self.context.close()
 
     def _compose(self, model: Model, io: Choice, prepare: Choice | None, consume: bool) -> None:
         """A graph out of a model."""
-        if "graph" in self._options.given:
-            raise ValueError("option 'graph' is for context binaries: a model is one graph")
+        self._options.refuse_graph()
         self._policy.check_model(model)
         names = [
             *(n for n in model.inputs if n not in model.state),
@@ -175,16 +234,14 @@ class Session(_core.Runnable):
         bound = self._bound_tensors(tensors, len(model.inputs), len(model.state), ios, prepared)
         # Backends of others know no tensors without dimensions.
         scalar = () if self.backend.library.has_extensions else (1,)
-        self.context = self.backend.create_context(**self._options.for_context(self._policy))
+        self.context = self._new_context()
         try:
             # Registering first: whether the backend takes handles decides how tensors are declared.
             self._memory = self._allocate(bound)
             if self._counters.fallback:
                 for t in bound:
                     t.prepare = "raw"
-            self.graph = self.context.create_graph(
-                model.name or "model", priority=self._options.priority, custom=config
-            )
+            self.graph = self._new_graph(model.name or "model", config)
             declared = {t.name: t.prepare for t in bound}
             add_model(self.graph, model, declared, scalar, consume=consume)
             self._policy.before_finalize(self.graph)
@@ -195,18 +252,30 @@ class Session(_core.Runnable):
             if consume:
                 model._consume()
         except BaseException:
-            self.context.close()
+            self._leave_context()
             raise
 
     def _load(self, binary: ContextBinary, io: Choice, prepare: Choice | None) -> None:
         """A graph out of a context binary."""
+        described = binary.graph(self._options.graph)
+        bound, config = self._plan_loaded(binary, described, io, prepare)
+        self.context, graphs = self._open_binary(binary, {described.name: config})
+        try:
+            self._use_loaded(graphs[described.name], bound)
+        except BaseException:
+            self.context.close()
+            raise
+
+    def _plan_loaded(
+        self, binary: ContextBinary, described: BinaryGraph, io: Choice, prepare: Choice | None
+    ) -> tuple[list[BoundTensor], list[Custom]]:
+        """The tensors of a binary's graph, not bound yet, and the graph's config."""
         check_maker(binary, self.backend)
         if self._options.for_finalize:
             raise ValueError(
                 f"kernels and the plan of the memory were chosen when {binary.path} was made: "
                 "leave them out"
             )
-        described = binary.graph(self._options.given.get("graph"))
         tensors: list[BinaryTensor] = [
             *described.inputs,
             *described.states,
@@ -223,30 +292,41 @@ class Session(_core.Runnable):
                 )
         ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
         bound = self._bound_tensors(tensors, taken, len(described.states), ios, prepared)
-        config = self._options.for_graph(self.backend.library, self._policy, ios)
+        return bound, self._options.for_graph(self.backend.library, self._policy, ios)
+
+    def _open_binary(
+        self, binary: ContextBinary, configs: Mapping[str, list[Custom]]
+    ) -> tuple[Context, dict[str, Graph]]:
+        """The context of a binary and graphs of it, with their configs; the others stay out."""
         options = self._options.for_context(self._policy)
         if self._options.threads is not None and not self._policy.FINALIZES_LOADED:
             options["defer_graph_init"] = True  # they are chosen before the graph is ready
-        if len(binary.graphs) > 1 and self.backend.library.has_extensions:
-            options.setdefault("enable_graphs", [described.name])
+        if len(binary.graphs) > len(configs) and self.backend.library.has_extensions:
+            options.setdefault("enable_graphs", list(configs))
         memory = self._policy.binary_memory(binary)
-        self.context = Context.from_binary(self.backend, memory, **options)
+        context = Context.from_binary(self.backend, memory, **options)
         try:
-            self.graph = self.context.graph(described.name)
-            if config or self._options.priority is not None:
-                self.graph.set_config(priority=self._options.priority, custom=config)
+            graphs = {name: context.graph(name) for name in configs}
+            for name, config in configs.items():
+                if config or self._options.priority is not None:
+                    graphs[name].set_config(priority=self._options.priority, custom=config)
             if options.get("defer_graph_init"):
-                self.context.finalize()
-            self._policy.after_load(self.graph)
-            self._memory = self._allocate(bound)
-            self._memory.prepare(self.graph)
+                context.finalize()
         except BaseException:
-            self.context.close()
+            context.close()
             raise
+        return context, graphs
+
+    def _use_loaded(self, graph: Graph, bound: list[BoundTensor]) -> None:
+        """Memory for a graph out of a binary."""
+        self.graph = graph
+        self._policy.after_load(graph)
+        self._memory = self._allocate(bound)
+        self._memory.prepare(graph)
 
     def _compose_library(self, library: ModelLibrary, io: Choice, prepare: Choice | None) -> None:
         """The graphs that a model library composes, one of which is the session's."""
-        self.context = self.backend.create_context(**self._options.for_context(self._policy))
+        self.context = self._new_context()
         try:
             self.graph, described, graphs = compose_library(
                 self.context, library, self._options, self._policy, io, prepare
@@ -316,7 +396,7 @@ class Session(_core.Runnable):
         if not self.strict or seen is None or not self.backend.has_capability("tensor_mem_handle"):
             return  # without the capability no handle could save it
         for t in bound:
-            if t.io == "raw":
+            if t.io == "raw" and t.nbytes:
                 raise CopyError(
                     t.name,
                     f"prepared {t.prepare}, executed raw: the accelerator sees {seen} "
@@ -358,7 +438,7 @@ class Session(_core.Runnable):
             OSError: the file cannot be written, or a folder, a FIFO, a socket or a device is at
                 that path. What was there is as it was.
         """
-        self._memory.check_open()
+        self._check_open()
         self.context.save_binary(path)
 
     def set_scratch(self, memory: Any) -> None:
@@ -374,7 +454,7 @@ class Session(_core.Runnable):
             ValueError: the backend is not LPAI.
             GraphError: it is too small, or not aligned. The old memory stays.
         """
-        self._memory.check_open()
+        self._check_open()
         self._policy.set_scratch(self.graph, memory)
 
     def reset_state(self) -> None:
@@ -384,7 +464,7 @@ class Session(_core.Runnable):
         Raises:
             GraphError: 1000, the backend is not qnnrt's own, and the session has no ``state``.
         """
-        self._memory.check_open()
+        self._check_open()
         if not self.state or self.backend.library.has_extensions:
             self.graph.reset_state()
         for t in self.state.values():
@@ -402,7 +482,7 @@ class Session(_core.Runnable):
             KeyError: this session has no such state, or the other one lacks one of this.
             BindError: memory that cannot be used as it is. What was bound before stays.
         """
-        self._memory.check_open()
+        self._check_open()
         if isinstance(source, Session):
             given: Mapping[str, Any] = {name: source.state[name] for name in self.state}
         else:
@@ -413,7 +493,7 @@ class Session(_core.Runnable):
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""
-        self._memory.check_open()
+        self._check_open()
         return {name: t._read() for name, t in self.state.items()}
 
     def load_state(self, arrays: Mapping[str, Any]) -> None:
@@ -423,7 +503,7 @@ class Session(_core.Runnable):
             KeyError: there is no such state.
             ValueError: an array has another shape or type. Nothing is written then.
         """
-        self._memory.check_open()
+        self._check_open()
         self._check_states(arrays)
         values = {name: np.asarray(x) for name, x in arrays.items()}
         for name, x in values.items():
@@ -443,7 +523,7 @@ class Session(_core.Runnable):
     # ---- running
 
     def _run_feeds(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        self._memory.check_open()
+        self._check_open()
         return self._feeds.run(self._runner.run, feeds)
 
     def run_async(
@@ -471,7 +551,7 @@ class Session(_core.Runnable):
             ClosedError, ForkError: as ``run``.
             GraphError: the backend refuses the run; what goes wrong later is in the future.
         """
-        self._memory.check_open()
+        self._check_open()
         future = self._async_runs.start(signal)
         if callback is not None:
             future.add_done_callback(callback)
@@ -494,7 +574,7 @@ class Session(_core.Runnable):
         Args:
             level: "basic", or "detailed" with one event for each node, where supported.
         """
-        self._memory.check_open()
+        self._check_open()
         profile = Profile(self.backend, level)
         try:
             self._runner.execute(profile.handle)
@@ -519,6 +599,10 @@ class Session(_core.Runnable):
 
     # ---- the end
 
+    def _check_open(self) -> None:
+        """Raises ``ClosedError``, or ``ForkError`` in a forked child, unless it can be used."""
+        self._memory.check_open()
+
     @property
     def closed(self) -> bool:
         """Whether the session was closed."""
@@ -537,11 +621,11 @@ class Session(_core.Runnable):
         in the middle the next ``close`` begins anew."""
         self._async_runs.finish()
         self._memory.drop()
-        self.context.close()
+        self._leave_context()
         self._policy.close()
 
     def __enter__(self) -> Session:
-        self._memory.check_open()
+        self._check_open()
         return self
 
     def __exit__(
@@ -557,5 +641,6 @@ class Session(_core.Runnable):
         return f"<qnnrt.Session {self.model.name!r} on {self.backend.name}{state}>"
 
 
-def _is_binary(path: str | PathLike[str]) -> bool:
+def is_binary(path: str | PathLike[str]) -> bool:
+    """Whether a path is named as a context binary."""
     return os.path.splitext(os.fspath(path))[1].lower() == ".bin"

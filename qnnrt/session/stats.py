@@ -56,6 +56,26 @@ class Stats:
     shared_weight_bytes: int = 0
 
 
+def added(a: Stats, b: Stats) -> Stats:
+    """The counters of both."""
+    copies: dict[tuple[str, str, str], int] = {}
+    for c in (*a.copies, *b.copies):
+        key = (c.tensor, c.direction, c.reason)
+        copies[key] = copies.get(key, 0) + c.nbytes
+    return Stats(
+        executes=a.executes + b.executes,
+        copied_bytes=a.copied_bytes + b.copied_bytes,
+        copies=tuple(Copy(t, d, n, r) for (t, d, r), n in copies.items()),
+        reserved_bytes=a.reserved_bytes + b.reserved_bytes,
+        reserved_at=max(a.reserved_at or "", b.reserved_at or "") or None,  # "finalize" is later
+        registrations=a.registrations + b.registrations,
+        execute_seconds=a.execute_seconds + b.execute_seconds,
+        fallback=a.fallback or b.fallback,
+        reserved_at_finalize=a.reserved_at_finalize + b.reserved_at_finalize,
+        reserved_at_execute=a.reserved_at_execute + b.reserved_at_execute,
+    )
+
+
 class Counters:
     """What a session counts itself; the runner and the backend count the rest."""
 

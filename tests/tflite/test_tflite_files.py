@@ -270,6 +270,29 @@ def test_an_open_batch_has_the_size_of_the_file_unless_another_is_given() -> Non
     assert model.tensors[model.outputs[0]].shape == (5, 24)
 
 
+def test_a_session_runs_whatever_batch_comes_in() -> None:
+    model = importer.load(open_batch(), shapes="any")
+    assert model.shapes == ({"x_0": "any"},)
+    with qnnrt.Session(model) as session:
+        for batch in (1, 5, 0, 3):
+            x = rng().standard_normal((batch, 4, 6)).astype(F32)
+            (y,) = session.run({"x": x}).values()
+            np.testing.assert_array_equal(y, x.reshape(batch, 24))
+        assert [s["x_0"] for s in session.shapes] == [1, 5, 0, 3]
+
+
+def test_batches_of_an_input_are_listed_as_its_shapes() -> None:
+    model = importer.load(open_batch(), shapes={"x": [(1, 4, 6), (7, 4, 6)]})
+    assert model.listed == (((1, 4, 6),), ((7, 4, 6),))
+    assert model.at({"x_0": 7}).name == "main_x_0_7"
+    with pytest.raises(ModelError, match=r"shapes= gives it \[1, 4, 7\]"):
+        importer.load(open_batch(), shapes={"x": [(1, 4, 6), (1, 4, 7)]})
+    with pytest.raises(ModelError, match="no input or dimension named 'y'"):
+        importer.load(open_batch(), shapes={"y": [(1, 4, 6), (2, 4, 6)]})
+    with pytest.raises(ModelError, match="states are inputs"):
+        importer.load(open_batch(), shapes="any", variables="io")
+
+
 @pytest.mark.parametrize("dtype", [F32, I32])
 @pytest.mark.parametrize(
     ("activation", "low", "high"), [("RELU", 0, 99), ("RELU_N1_TO_1", -1, 1), ("RELU6", 0, 6)]

@@ -31,7 +31,7 @@ class NodeReader {
     result_.graph.nodes.reserve(nodes);
     for (uint32_t i = 0; i < nodes; ++i) QNNRT_RETURN_IF_ERROR(ReadNode());
     for (size_t i = 0; i < all_.size(); ++i) {
-      if (all_[i]->is_output() && !written_[i])
+      if (all_[i]->is_output() && !written_[i] && all_[i]->elements() != 0)
         return DamagedBinary("no node writes the output '" + all_[i]->name + "'");
     }
     QNNRT_RETURN_IF_ERROR(ReadPacked());

@@ -86,7 +86,7 @@ Status ReadIo(ByteReader* in, Qnn_TensorType_t type, std::vector<Tensor>* tensor
   for (Tensor& tensor : *tensors) {
     QNNRT_RETURN_IF_ERROR(ReadTensor(in, &tensor));
     if (!in->ok()) break;
-    if (!IsIoType(tensor, type) || tensor.elements() == 0)
+    if (!IsIoType(tensor, type))
       return DamagedBinary("'" + tensor.name + "' is no graph input or output");
   }
   return in->ok() ? Status::Ok() : DamagedBinary("its list of graphs ends too soon");

@@ -1,5 +1,6 @@
 // A node whose inputs are all static is run once, now, by its portable kernel.
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "abi/qnn_errors.h"
@@ -25,6 +26,38 @@ size_t StaticBytes(const NodeGraph& graph) {
 }
 
 }  // namespace
+
+Status FoldEmpty(NodeGraph* graph, int* changes) {
+  std::unordered_map<const Tensor*, const Tensor*> known;
+  std::vector<bool> dead(graph->nodes.size(), false);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    Node& node = graph->nodes[i];
+    if (KeepsState(node)) continue;  // it may end an execution early
+    bool empty = true;
+    for (const Tensor* t : node.outputs) empty &= t == nullptr || t->elements() == 0;
+    if (empty) {
+      dead[i] = true;
+      ++*changes;
+      continue;
+    }
+    for (const Tensor*& t : node.inputs) {
+      if (t == nullptr || t->is_static() || t->elements() != 0) continue;
+      const Tensor*& constant = known[t];
+      if (constant == nullptr) {
+        Tensor* made = graph->NewTensor(*t);
+        made->type = QNN_TENSOR_TYPE_STATIC;
+        made->data = AlignedBytes::Make(0);
+        if (made->data == nullptr)
+          return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for a tensor without elements");
+        constant = made;
+      }
+      t = constant;
+    }
+  }
+  graph->Erase(dead);
+  graph->Index();
+  return Status::Ok();
+}
 
 Status EvaluateNode(const Node& node, const Threads& threads,
                     std::vector<std::shared_ptr<AlignedBytes>>* results) {

@@ -165,6 +165,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   };
   constexpr PassLevel kConstants = PassLevel::kConstants, kPortable = PassLevel::kPortable;
   QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "fold what is empty", [&](int* n) { return FoldEmpty(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
       run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "widen weights", [&](int* n) { return WidenWeights(graph, threads, n); }));

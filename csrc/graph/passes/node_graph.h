@@ -98,6 +98,7 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                  const Interrupt* interrupt = nullptr, PassLevel level = PassLevel::kAll,
                  const FloatStorage& floats = {});
 
+Status FoldEmpty(NodeGraph* graph, int* changes);  // what has no elements, to constants
 Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
 // The results of a node of which all inputs are static.
 Status EvaluateNode(const Node& node, const Threads& threads,

@@ -125,7 +125,7 @@ void Concat(Node& n) {
     if (Elements(v.dims) != 0) parts.push_back(v);
   }
   out[axis] = Dim(total);
-  if (parts.empty()) Unsupported("its result has no elements, which QNN tensors must have");
+  if (parts.empty()) parts.push_back(values[0]);
   n.Set(0, n.Fused(parts.size() == 1 ? n.Op("Reshape", parts, out)
                                      : n.Op("Concat", parts, out, {U32("axis", axis)})));
 }

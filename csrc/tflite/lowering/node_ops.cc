@@ -128,15 +128,9 @@ std::vector<Value> Node::Ops(const char* type, const std::vector<Value>& inputs,
                              std::vector<Param> params) {
   PlannedOp op{"", type, {}, {}, std::move(params)};
   for (const auto& [dims, dtype] : outputs) {
-    const uint64_t count = Elements(dims);
-    if (count == 0) Unsupported("its result has no elements, which QNN tensors must have");
-    if (count > kMostElements) Damaged("its result is %s", Text(dims).c_str());
+    if (Elements(dims) > kMostElements) Damaged("its result is %s", Text(dims).c_str());
   }
-  for (const Value& v : inputs) {
-    op.inputs.push_back(v.at);
-    if (v.given() && Elements(v.dims) == 0)
-      Unsupported("a tensor has no elements, which QNN tensors must have");
-  }
+  for (const Value& v : inputs) op.inputs.push_back(v.at);
   std::vector<Value> made;
   for (const auto& [dims, dtype] : outputs) {
     PlannedTensor t;

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import onnx
 
 from ...dtypes import has_data_type
 from ...errors import ModelError, UnsupportedOpError
-from ...model import Model
+from ...model import DynamicModel, Model
 from .. import passes, quantized
 from ..budget import Budget, Limits
 from ..graph import Edge, finish
 from ..guard import importing, shortened
+from ..shapes import Shapes, check_form, wants_many
 from . import (  # noqa: F401  (the modules fill the table of operators)
     attended,
     bits,
@@ -51,9 +52,10 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
 from .cut import Cutter
 from .functions import local_functions
 from .lower import FOLDED_OPS, GraphLowering
+from .many import dynamic_model
 from .nodes import TARGETS
 from .qlinear import BODIES, LINEAR, MICROSOFT
-from .reader import opset_of, read, size_of
+from .reader import Source, opset_of, read, size_of
 from .types import graph_inputs
 from .values import Builder, Value, channel_last, identity
 
@@ -74,21 +76,23 @@ def load(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     *,
     layout: Literal["keep", "nhwc"] = "keep",
-    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     quantized_io: bool = False,
     stateful: bool = False,
     limits: Limits | None = None,
-) -> Model:
+) -> Model | DynamicModel:
     """The model of an ONNX file (or its bytes, or a ModelProto).
 
     - `layout`: ``"keep"`` leaves inputs and outputs as the file declares them; ``"nhwc"`` makes
       every input and output of rank 4 or 5 channel-last: [N, C, spatial...] in the file is
       [N, spatial..., C] in the model.
     - `shapes`: sizes for what the file leaves open, by input name (a full shape, in the file's
-      order) or by the name of a symbolic dimension (one size). Nothing is guessed.
+      order) or by the name of a symbolic dimension (one size). Nothing is guessed. Lists of shapes
+      or sizes mean all combinations, a list of dicts these, ``"any"`` (for a dimension, an input,
+      or all in place of the dict) whatever is fed: it is a `DynamicModel` then.
     - `constants`: values for inputs that decide shapes or parameters (the shape of a Reshape, the
       axes of a reduction): QNN has these fixed in the graph. They are no inputs of the model then.
     - `inputs`, `outputs`: names of tensors of the file's graph that become the model's inputs and
@@ -125,7 +129,9 @@ def load(
     ends = _names("inputs", inputs), _names("outputs", outputs)
     if ends[1] == []:
         raise ValueError("outputs names no tensor: a model has one output or more")
-    return _load(source, layout, shapes or {}, fixed, ends, quantized_io, stateful, limits)
+    shapes = {} if shapes is None else shapes
+    check_form(shapes)
+    return _load(source, layout, shapes, fixed, ends, quantized_io, stateful, limits)
 
 
 def _names(option: str, given: Sequence[str] | None) -> list[str] | None:
@@ -143,6 +149,29 @@ def _names(option: str, given: Sequence[str] | None) -> list[str] | None:
 def _load(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     layout: str,
+    shapes: Shapes,
+    fixed: Mapping[str, np.ndarray],
+    ends: tuple[list[str] | None, list[str] | None],
+    *options: Any,
+) -> Model | DynamicModel:
+    found = read(source)
+    if not wants_many(shapes, {*(ends[0] or ()), *(i.name for i in found.model.graph.input)}):
+        return _model(found, layout, cast(Mapping[str, Any], shapes), fixed, ends, *options)
+    again = (_load, (source, layout, shapes, fixed, ends, *options))
+    return dynamic_model(
+        found,
+        shapes,
+        lambda n: _edge_perm(layout, n),
+        fixed,
+        ends,
+        lambda part, sizes: _model(part, layout, sizes, fixed, ends, *options),
+        again,
+    )
+
+
+def _model(
+    found: Source,
+    layout: str,
     shapes: Mapping[str, int | Sequence[int]],
     fixed: Mapping[str, np.ndarray],
     ends: tuple[list[str] | None, list[str] | None],
@@ -150,7 +179,6 @@ def _load(
     stateful: bool,
     limits: Limits | None,
 ) -> Model:
-    found = read(source)
     proto, where = found.model, found.where
     opsets = opset_of(proto)
     budget = Budget(limits, where, lambda: size_of(found))
@@ -223,8 +251,6 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     if not has_data_type(value.dtype):
         kind = "text" if value.dtype.kind == "O" else value.dtype.name
         raise ModelError(f"{lowering.where}: output {name!r} is {kind}; QNN has no such type")
-    if 0 in value.shape:
-        raise ModelError(f"{lowering.where}: output {name!r} of shape {list(value.shape)} is empty")
     value = b.with_perm(value, _edge_perm(layout, value.rank))
     edge = b.edge(value)
     if edge.data is not None or edge in taken:

@@ -100,7 +100,9 @@ class GraphLowering(Scope):
         self, name: str, shape: tuple[int, ...], dtype: np.dtype, perm: tuple[int, ...]
     ) -> Edge:
         edge = Edge(physical([shape[p] for p in perm]), dtype, name=name, scalar=not shape)
-        self.env[name] = Value(shape, dtype, edge, perm)
+        # One without elements has nothing to compute with: it is known, as a constant is.
+        known = constant(np.empty(shape, dtype)) if 0 in shape else None
+        self.env[name] = known or Value(shape, dtype, edge, perm)
         return edge
 
     def add_constant(

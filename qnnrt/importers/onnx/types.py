@@ -64,7 +64,7 @@ def graph_inputs(
                 unknown.append(f"{value.name!r} [{text}]")
                 continue
             wanted = tuple(dims)  # type: ignore[arg-type]
-        if not all(d > 0 for d in wanted) and value.name not in constants:
+        if not all(d >= 0 for d in wanted) and value.name not in constants:
             raise ModelError(f"{where}: input {value.name!r} has the shape {list(wanted)}")
         found[value.name] = (wanted, dtype)
     if unknown:

@@ -47,6 +47,15 @@ class Written:
             self.names.append(attr.name)
             parts(attr, self.graphs, self.tensors)
 
+    def again(self) -> Written:
+        """The node as it was read, for another import of the same message."""
+        found = Written.__new__(Written)
+        for field in ("attribute", "domain", "graphs", "input", "name", "names", "op_type"):
+            setattr(found, field, getattr(self, field))
+        found.overload, found.proto, found.tensors = self.overload, self.proto, self.tensors
+        found.output, found.bodies = list(self.output), {}
+        return found
+
     def __str__(self) -> str:
         """What messages call it."""
         return f"node {shortened(repr(self.name))} ({shortened(self.op_type)})"

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from ...errors import ModelError, UnsupportedOpError
-from ...model import Model
+from ...model import DynamicModel, Model
+from ...model.dynamic import OpenInput
 from ..budget import Limits
 from ..graph import Edge
 from ..guard import importing
+from ..shapes import Shapes, check_form, patterns, wants_many
 from .edges import model_of, names_of
 from .lower import Lowering, given_shapes
 from .native import TABLE
 from .reasons import reason_for
 from .schema import OPERATORS, FileInfo, OperatorInfo, SignatureInfo, SubgraphInfo, read
+from .types import TensorInfo
 
 __all__ = ["load", "refused_ops", "supported_ops"]
 
@@ -41,12 +44,12 @@ def load(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     *,
     signature: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     variables: Literal["reset", "io"] = "reset",
     quantized_io: bool = False,
     stateful: bool = False,
     limits: Limits | None = None,
-) -> Model:
+) -> Model | DynamicModel:
     """The model of a ``.tflite`` file (or its bytes).
 
     - `signature`: the key of the signature to load, for files with several. Omitted: the first
@@ -54,7 +57,9 @@ def load(
       of the tensors; their order is the subgraph's.
     - `shapes`: other sizes for inputs, by name, where the file leaves dimensions open (``-1`` in
       its shape signature). Omitted: the sizes that the file was saved with, which are what
-      TFLite's interpreter starts with too (a batch of 1, mostly).
+      TFLite's interpreter starts with too (a batch of 1, mostly). Lists of shapes mean all their
+      combinations, a list of dicts these, ``"any"`` (for a dimension, an input, or all in place of
+      the dict) whatever is fed: it is a `DynamicModel` then. Not with ``variables="io"``.
     - `variables`: what becomes of state that recurrent operators keep between runs. ``"reset"``:
       every run starts from zeros, as after ``reset_all_variables``. ``"io"``: each variable
       tensor is an input under its name, and an output with ``.next`` behind it.
@@ -77,21 +82,74 @@ def load(
         )
     if limits is not None and not isinstance(limits, Limits):
         raise TypeError(f"limits is a qnnrt.Limits, not {type(limits).__name__}")
-    return _load(source, signature, shapes or {}, variables, quantized_io, stateful, limits)
+    shapes = {} if shapes is None else shapes
+    check_form(shapes)
+    return _load(source, signature, shapes, variables, quantized_io, stateful, limits)
 
 
 @importing
 def _load(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     signature: str | None,
+    shapes: Shapes,
+    variables: Literal["reset", "io"],
+    *options: Any,
+) -> Model | DynamicModel:
+    file = read(source)
+    entry = _entry(file, signature)
+    named, outputs = _ends(file, *entry)
+    if not wants_many(shapes, {*named, *(shapes if isinstance(shapes, Mapping) else ())}):
+        return _model(file, *entry, cast(Mapping[str, Any], shapes), variables, *options)
+    if variables == "io":
+        raise ModelError(
+            f"{file.where}: with variables='io' states are inputs, whose shapes follow from the "
+            "others': load one shape at a time, or take stateful=True"
+        )
+    saved = isinstance(shapes, Mapping)
+    inputs = []
+    for name, t in named.items():
+        dims = t.shape if saved and name not in shapes else t.signature
+        inputs.append(OpenInput(name, tuple(None if d < 0 else d for d in dims)))
+
+    @importing
+    def one(where: str, sizes: dict[str, tuple[int, ...]]) -> Model:
+        return _model(file, *entry, sizes, variables, *options)
+
+    return DynamicModel(
+        _title(*entry),
+        file.where,
+        inputs,
+        outputs,
+        patterns(shapes, inputs, (), file.where),
+        lambda sizes: one(file.where, sizes),
+        (_load, (source, signature, shapes, variables, *options)),
+    )
+
+
+def _ends(
+    file: FileInfo, graph: SubgraphInfo, entry: SignatureInfo | None
+) -> tuple[dict[str, TensorInfo], list[str]]:
+    """The inputs by name, and the names of the outputs."""
+    lowering = Lowering(file, graph)
+    names = names_of(lowering, graph.inputs, entry.inputs if entry else {}, lowering.used)
+    ends = names_of(lowering, graph.outputs, entry.outputs if entry else {}, lowering.used)
+    return {name: graph.tensors[i] for i, name in names.items()}, list(ends.values())
+
+
+def _title(graph: SubgraphInfo, entry: SignatureInfo | None) -> str:
+    return entry.key if entry else graph.name or "main"
+
+
+def _model(
+    file: FileInfo,
+    graph: SubgraphInfo,
+    entry: SignatureInfo | None,
     shapes: Mapping[str, Sequence[int]],
     variables: Literal["reset", "io"],
     quantized_io: bool,
     stateful: bool,
     limits: Limits | None,
 ) -> Model:
-    file = read(source)
-    graph, entry = _entry(file, signature)
     lowering = Lowering(file, graph, "kept" if stateful else variables, limits)
     given = _inputs(lowering, entry, shapes)
     with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
@@ -101,7 +159,7 @@ def _load(
     if not graph.outputs:
         raise ModelError(f"{lowering.where}: subgraph {graph.index} has no output")
     names = names_of(lowering, graph.outputs, entry.outputs if entry else {}, lowering.used)
-    title = entry.key if entry else graph.name or "main"
+    title = _title(graph, entry)
     return model_of(lowering, given, names, title, quantized_io=quantized_io)
 
 

@@ -58,10 +58,6 @@ def _outputs(lowering: Lowering, names: Mapping[int, str], given: list[Edge]) ->
     wanted += lowering.state_outputs
     found: list[Edge] = []
     for name, value in wanted:
-        if 0 in value.shape:
-            raise ModelError(
-                f"{lowering.where}: output {name!r} of shape {list(value.shape)} has no elements"
-            )
         lowering.b.scope = name
         edge = lowering.b.edge(value)
         if edge.data is not None or edge in given or edge in found:

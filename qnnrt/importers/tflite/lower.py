@@ -80,7 +80,9 @@ class Lowering:
         edge = Edge(
             physical(shape), tensor.dtype, name=name, quantization=encoding, scalar=not shape
         )
-        self.env[index] = Value(shape, tensor.dtype, edge, None, encoding)
+        # One without elements has nothing to compute with: it is known, as a constant is.
+        data = np.empty(shape, tensor.dtype) if 0 in shape else None
+        self.env[index] = Value(shape, tensor.dtype, edge if data is None else None, data, encoding)
         return edge
 
     def tensor(self, index: int) -> Value | None:
@@ -352,14 +354,14 @@ def given_shapes(
         if name in shapes:
             shape = tuple(int(d) for d in np.asarray(shapes[name]).reshape(-1))
             fits = len(shape) == len(tensor.shape) and all(
-                d > 0 and s in (-1, d) for d, s in zip(shape, tensor.signature, strict=True)
+                d >= 0 and s in (-1, d) for d, s in zip(shape, tensor.signature, strict=True)
             )
             if not fits:
                 raise ModelError(
                     f"{file.where}: input {name!r} is {list(tensor.signature)}, where -1 is open; "
                     f"shapes= gives it {list(shape)}"
                 )
-        elif any(d <= 0 for d in shape):
+        elif any(d < 0 for d in shape):
             open_.append(f"{name!r} {list(tensor.signature)}")
         found[index] = shape
     if open_:

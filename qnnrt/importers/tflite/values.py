@@ -69,8 +69,6 @@ class Builder:
 
     def edge(self, v: Value) -> Edge:
         """The tensor that holds `v`."""
-        if 0 in v.shape:
-            raise Unsupported("a tensor has no elements, which QNN tensors must have")
         if v.edge is None:
             data = np.ascontiguousarray(v.const).reshape(physical(v.shape))
             edge = Edge(data.shape, v.dtype, data, v.name, v.quantization)

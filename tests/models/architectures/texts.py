@@ -25,7 +25,7 @@ class Bert(nn.Module):
         self.register_buffer("places", torch.arange(length)[None])
 
     def forward(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> Tensor:
-        x = self.words(ids) + self.kinds(kinds) + self.positions(self.places)
+        x = self.words(ids) + self.kinds(kinds) + self.positions(self.places[:, : ids.shape[1]])
         x = self.norm(x)
         hidden = (1.0 - mask[:, None, None, :].to(x.dtype)) * -10000.0
         for layer in self.layers:
@@ -101,7 +101,7 @@ class Gpt2(nn.Module):
         self.register_buffer("places", torch.arange(length)[None])
 
     def forward(self, ids: Tensor) -> Tensor:
-        x = self.words(ids) + self.positions(self.places)
+        x = self.words(ids) + self.positions(self.places[:, : ids.shape[1]])
         return functional.linear(self.norm(self.layers(x)), self.words.weight)
 
 

@@ -1,0 +1,478 @@
+"""Sessions of many shapes: one context, and a graph in it for each shape that comes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from os import PathLike
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from .._native import _core
+from ..errors import BindError, ClosedError, ModelError
+from ..model import BinaryGraph, ContextBinary, DynamicModel, Model
+from ..model.dynamic import OpenInput, Shape
+from ..qnn.backend import Backend
+from ..qnn.context import Context
+from ..qnn.graph import Graph
+from ..qnn.options import Custom
+from ..qnn.profile import ProfileEvent, Signal
+from .options import Choice
+from .session import Session, is_binary
+from .shapes import ShapeCache
+from .stats import Stats, added
+
+__all__ = ["DynamicSession", "OpenTensor", "ShapeSession"]
+
+#: Graphs that stay when the shapes are open and nothing else is said.
+_MOST_SHAPES: Final = 8
+
+_NOTHING: Final = Stats(0, 0, (), 0, None, 0, 0.0)
+
+_WHICH: Final = (
+    "this session has a graph for each shape: give run() the inputs, or take "
+    "session.at({...}), which has the inputs, the outputs and the runs of one shape"
+)
+
+
+def is_many(model: Any, *args: Any, graph: Any = None, options: Any = None, **given: Any) -> bool:
+    """Whether a session of this is one of many shapes."""
+    if isinstance(model, DynamicModel):
+        return True
+    if graph is None and isinstance(options, Mapping):
+        graph = options.get("graph")
+    if isinstance(graph, str):
+        return False
+    if isinstance(model, (str, PathLike)) and is_binary(model):
+        try:
+            model = ContextBinary(model)
+        except (ModelError, OSError):  # of another maker, whose system library is not known yet
+            return False
+    if not isinstance(model, ContextBinary) or len(model.graphs) < 2:
+        return False
+    names = model.graphs if graph is None else tuple(graph)
+    if not all(name in model.graphs for name in names):
+        return False
+    return len(names) > 1 and binary_shapes(model, names) is not None
+
+
+def binary_shapes(binary: ContextBinary, names: Sequence[str]) -> dict[Shape, BinaryGraph] | None:
+    """Graphs of a binary by the shapes of their inputs; None when they are not shapes of one model:
+    other inputs, outputs or types, or two graphs of one shape."""
+    graphs = [binary.graph(name) for name in names]
+    alike = {
+        (len(g.inputs), *((t.name, t.data_type) for t in (*g.inputs, *g.outputs))) for g in graphs
+    }
+    found = {tuple(t.shape for t in g.inputs): g for g in graphs}
+    return found if len(alike) == 1 and len(found) == len(graphs) else None
+
+
+class OpenTensor:
+    """An input or output of a session of many shapes. The memory is that of each shape's own.
+
+    Attributes:
+        name: of the tensor.
+        shape: the sizes, or names of open dimensions (None without a name); None where it is not
+            known, as of outputs.
+    """
+
+    def __init__(self, name: str, shape: tuple[int | str | None, ...] | None) -> None:
+        self.name = name
+        self.shape = shape
+
+    def _refuse(self) -> NoReturn:
+        raise BindError(self.name, f"has memory for each shape: {_WHICH}")
+
+    array = buffer = handle = property(_refuse)
+
+    def bind(self, x: Any) -> None:
+        """Raises ``BindError``: the tensors of ``session.at(shape)`` are bound."""
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<tensor {OpenInput(self.name, self.shape)}>"
+
+
+class ShapeSession(Session):
+    """One shape of a ``DynamicSession``, from its ``at``: a session with memory, bindings and
+    counters of its own. Its graph stays as long as somebody has this.
+
+    Attributes:
+        sizes: open dimension -> its size.
+    """
+
+    sizes: dict[str, Any]
+
+    def __init__(
+        self, parent: DynamicSession, made: Model | BinaryGraph, freed: _core.Event
+    ) -> None:
+        """Made by ``DynamicSession.at``."""
+        self._options, self.strict = parent._options, parent.strict
+        self._counters = type(parent._counters)()
+        self.backend, self._policy = parent.backend, parent._policy
+        self.model = parent.model
+        self._shared, self._freed = parent._shared, freed
+        if isinstance(made, Model):
+            self._compose(made, parent._io, parent._prepare, consume=True)
+        else:
+            assert self._shared is not None
+            assert isinstance(parent.model, ContextBinary)
+            bound, _ = self._plan_loaded(parent.model, made, parent._io, parent._prepare)
+            self.context = self._shared
+            self._use_loaded(parent._loaded[made.name], bound)
+            freed.set()  # it stays in the context
+        self._end()
+
+    def _new_context(self) -> Context:
+        return self._shared or super()._new_context()
+
+    def _new_graph(self, name: str, config: list[Custom]) -> Graph:
+        if self._shared is None:
+            self._freed.set()
+            return super()._new_graph(name, config)
+        priority = self._options.priority
+        return self.context.create_graph(name, priority=priority, custom=config, freed=self._freed)
+
+    def _leave_context(self) -> None:
+        graph = self.__dict__.get("graph")
+        if self._shared is None:
+            self.context.close()
+        elif graph is not None and isinstance(self.model, DynamicModel):
+            graph.close()
+
+    def _finish(self) -> None:
+        self._async_runs.finish()
+        self._memory.drop()
+        self._leave_context()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that this shape has for itself: of its inputs and outputs, of its intermediate
+        values and for staging; weights are not counted."""
+        own = sum(t.nbytes for t in (*self.inputs.values(), *self.outputs.values()))
+        stats = self.backend.library.graph_stats(self.graph.handle) or {}
+        return own + stats.get("arena_bytes", 0) + stats.get("reserved_bytes", 0)
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        name = self.graph.name if "graph" in self.__dict__ else self.model.name
+        return f"<qnnrt.ShapeSession {name!r} on {self.backend.name}{state}>"
+
+
+class DynamicSession(Session):
+    """A session of many shapes: what ``Session(model)`` makes of a ``DynamicModel``, and of a
+    context binary with graphs of several shapes of one model.
+
+    ``run(feeds)`` runs the graph of the shape that comes in, which is made when it is first needed.
+    ``at(shape)`` is the session of one shape: its inputs and outputs are bound, run in the
+    background, profiled. All graphs are in one context, so that weights are there once; with a
+    backend library of another maker each has a context of its own, since QNN itself has no call
+    that frees one graph.
+
+    Options of the session: "max_shapes", how many graphs stay at most (8 unless given when some
+    size is open, else all that are listed), "max_shape_bytes", how much memory they may have for
+    themselves (``ShapeSession.nbytes``): the least recently used one goes, as soon as nobody runs
+    or has it; the one that was asked for last always stays. Graphs of a binary stay in its context;
+    what goes is their memory. "prepare_shapes": True makes the graphs of all listed shapes at once,
+    not when they are first needed.
+
+    Attributes:
+        inputs, outputs: name -> ``OpenTensor``, in the model's order.
+        context: of all graphs; None where each has its own.
+    """
+
+    inputs: Mapping[str, OpenTensor]  # type: ignore[assignment]
+    outputs: Mapping[str, OpenTensor]  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        model: DynamicModel | ContextBinary | str | PathLike[str],
+        backend: str | PathLike[str] | Backend = "cpu",
+        *,
+        io: Choice = "memhandle",
+        prepare: Choice | None = None,
+        strict: bool = False,
+        threads: int | None = None,
+        precision: str | None = None,
+        graph: Sequence[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        consume: bool = False,
+    ) -> None:
+        """As ``Session``; the graphs are not made yet, unless "prepare_shapes" says so. What is read
+        of the file for a graph is consumed in any case.
+
+        Raises:
+            As ``Session``. What only shows when a graph is made is raised then.
+        """
+        self._is_closed = self._ending = False
+        self._lock = threading.Lock()
+        self._begin(model, backend, io, prepare, strict, threads, precision, graph, options)
+        self._io, self._prepare = io, prepare
+        self._past = _NOTHING
+        self._gone: dict[weakref.ref[ShapeSession], Stats] = {}
+        self._loaded: dict[str, Graph] = {}
+        self._in_binary: dict[Shape, BinaryGraph] = {}
+        if isinstance(self.model, ContextBinary):
+            self._shared: Context | None = self._open(self.model)
+            listed: Sequence[Shape] | None = tuple(self._in_binary)
+        else:
+            assert isinstance(self.model, DynamicModel)
+            self._options.refuse_graph()
+            self._many, listed = self.model, self.model.listed
+            own = self.backend.library.has_extensions
+            self._shared = self._new_context() if own else None
+        given = self._options.given
+        most = given.get("max_shapes", None if listed is not None else _MOST_SHAPES)
+        self._cache: ShapeCache[ShapeSession] = ShapeCache(
+            self._make, self._note, most, given.get("max_shape_bytes")
+        )
+        self.inputs = MappingProxyType(
+            {i.name: OpenTensor(i.name, i.dims) for i in self._many.inputs.values()}
+        )
+        self.outputs = MappingProxyType({n: OpenTensor(n, None) for n in self._many.outputs})
+        if self._shared is not None:
+            self._shared._adopt(self)
+        try:
+            if given.get("prepare_shapes"):
+                if listed is None:
+                    raise ValueError("option 'prepare_shapes' is for listed shapes: some are open")
+                for shape in listed:
+                    self._cache.get(shape)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def context(self) -> Context | None:  # type: ignore[override]
+        """Of all graphs; None where each has its own."""
+        return self._shared
+
+    def _open(self, binary: ContextBinary) -> Context:
+        """The context of a binary, and its graphs by shape."""
+        wanted = self._options.given.get("graph")
+        names = binary.graphs if wanted is None else tuple(wanted)
+        shapes = binary_shapes(binary, names)
+        if shapes is None:
+            raise ValueError(f"{binary.path}: {', '.join(names)} are not shapes of one model")
+        self._in_binary = shapes
+        self._many = _described(binary, shapes)
+        configs = {}
+        for g in shapes.values():
+            configs[g.name] = self._plan_loaded(binary, g, self._io, self._prepare)[1]
+        context, self._loaded = self._open_binary(binary, configs)
+        return context
+
+    def _make(self, shape: Shape, freed: _core.Event) -> ShapeSession:
+        try:
+            loaded = self._in_binary.get(shape)
+            made = self._many.model(shape) if loaded is None else loaded
+            session = ShapeSession(self, made, freed)
+        except BaseException:
+            freed.set()
+            raise
+        session.sizes = self._many.sizes(shape)
+        return session
+
+    def _note(self, session: ShapeSession) -> None:
+        """A graph goes, or has run since it did: what it has counted stays."""
+        with self._lock:  # the later one of two threads has the later count
+            self._gone[weakref.ref(session)] = session.stats
+            for one in [one for one in self._gone if one() is None]:
+                self._past = added(self._past, self._gone.pop(one))
+
+    # ---- which shape
+
+    def at(self, shape: Mapping[str, int | Sequence[int]]) -> ShapeSession:
+        """The session of one shape, whose graph is made when it is not there yet.
+
+        Args:
+            shape: sizes of open dimensions, or shapes of inputs; what follows from the others may
+                be left out.
+
+        Raises:
+            ValueError: there is no such shape; the message lists those that there are.
+            ModelError, UnsupportedOpError, QnnError, CopyError: as ``Session``, of this shape.
+        """
+        self._check_open()
+        return self._cache.get(self._many.find(shape))
+
+    @property
+    def shapes(self) -> tuple[dict[str, Any], ...]:
+        """Of the graphs that are there, the least recently used first: sizes of open dimensions."""
+        return tuple(map(self._many.sizes, self._cache.kept()))
+
+    def run(self, feeds: Mapping[str, Any] | None = None) -> dict[str, np.ndarray]:
+        """Execute the graph of the inputs' shapes once; see ``Session.run``.
+
+        Args:
+            feeds: input name -> array. Inputs that are left out keep what they have in this shape,
+                which must follow from the others.
+
+        Raises:
+            ValueError: there is no graph of this shape, and none can be made; or no ``feeds``.
+            As ``at``, and as ``Session.run``.
+        """
+        self._check_open()
+        if feeds is None:
+            raise ValueError(_WHICH)
+        given = {}
+        for name, value in feeds.items():
+            if name not in self.inputs:
+                names = ", ".join(map(repr, self.inputs))
+                raise KeyError(f"no input {name!r}; there are {names}")
+            given[name] = np.shape(value)
+        shape = tuple(given.get(name, ()) for name in self.inputs)
+        if len(given) < len(self.inputs) or shape not in self._cache:
+            shape = self._many.find(given)
+        session = self._cache.get(shape)
+        results = session._run_feeds(feeds)
+        if shape not in self._cache:  # it made room for others meanwhile
+            self._note(session)
+        return results
+
+    def run_async(
+        self,
+        callback: Callable[[Future[None]], object] | None = None,
+        *,
+        signal: Signal | None = None,
+    ) -> Future[None]:
+        """Raises ``ValueError``: ``at(shape).run_async()`` runs one shape in the background."""
+        raise ValueError(_WHICH)
+
+    async def run_awaitable(self, *, signal: Signal | None = None) -> None:
+        """Raises ``ValueError``: ``at(shape).run_awaitable()`` does."""
+        raise ValueError(_WHICH)
+
+    def profile(self, level: str = "detailed") -> list[ProfileEvent]:
+        """Raises ``ValueError``: ``at(shape).profile()`` measures one shape."""
+        raise ValueError(_WHICH)
+
+    def set_scratch(self, memory: Any) -> None:
+        """Raises ``ValueError``: ``at(shape).set_scratch(memory)`` does it for one shape."""
+        raise ValueError(_WHICH)
+
+    # ---- all of them
+
+    def reset_state(self) -> None:
+        """As ``Session.reset_state``, in every graph that is there: state is a graph's own."""
+        self._check_open()
+        for session in self._cache.kept().values():
+            session.reset_state()
+
+    def save_binary(self, path: str | PathLike[str]) -> None:
+        """Write the graphs that are there now as one context binary; ``Session.save_binary``.
+
+        Raises:
+            ValueError: there is none yet; or each graph has a context of its own.
+        """
+        self._check_open()
+        if self._shared is None:
+            raise ValueError(
+                "with another maker's backend library each shape has a context of its own: use "
+                "at(shape).save_binary(), or qnnrt context-binary-generator --shape"
+            )
+        if not self._cache.kept():
+            raise ValueError(
+                "no graph is made yet: run the shapes that the binary is to have, or give the "
+                "session options={'prepare_shapes': True}"
+            )
+        self._shared.save_binary(path)
+
+    @property
+    def stats(self) -> Stats:
+        """Counters of all graphs together; of those that were let go, up to then."""
+        kept = list(self._cache.kept().values())
+        with self._lock:
+            counted = [self._past, *(s for one, s in self._gone.items() if one() not in kept)]
+        return functools.reduce(added, [*counted, *(session.stats for session in kept)])
+
+    def reset_stats(self) -> None:
+        """Start counting anew."""
+        with self._lock:
+            self._past = _NOTHING
+            self._gone.clear()
+        for session in self._cache.kept().values():
+            session.reset_stats()
+
+    @property
+    def io(self) -> str:
+        """As ``Session.io``: as it was given."""
+        return self._io if isinstance(self._io, str) else "mixed"
+
+    @property
+    def prepare(self) -> str:
+        """As ``Session.prepare``: as it was given, or ``io``."""
+        given = self._prepare or self._io
+        return given if isinstance(given, str) else "mixed"
+
+    @property
+    def precision(self) -> str | None:
+        """As ``Session.precision``; None before the first graph is made."""
+        found = list(self._cache.kept().values())
+        return found[0].precision if found else None
+
+    # ---- the end
+
+    def _check_open(self) -> None:
+        self.backend.handle  # noqa: B018 - raises in a forked child
+        if self._is_closed:
+            raise ClosedError("this session is closed")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session was closed."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Close the sessions of all shapes, those from ``at``, too, and the context."""
+        self._is_closed = True
+        with self._lock:
+            if self._ending:  # the context closes what stands on it, this session, too
+                return
+            self._ending = True
+        try:
+            for session in self._cache.end():
+                session.close()
+            if self._shared is not None:
+                self._shared.close()
+            self._policy.close()
+        finally:
+            self._ending = False  # after an interrupt the next call begins anew
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else f", {len(self._cache.kept())} shapes"
+        return f"<qnnrt.DynamicSession {self.model.name!r} on {self.backend.name}{state}>"
+
+
+def _described(binary: ContextBinary, shapes: Mapping[Shape, BinaryGraph]) -> DynamicModel:
+    """The graphs of a binary as a model of listed shapes, whose graphs are made already."""
+    first = next(iter(shapes.values()))
+    inputs = []
+    for i, t in enumerate(first.inputs):
+        found = [shape[i] for shape in shapes]
+        ranks = {len(s) for s in found}
+        dims: tuple[int | None, ...] | None = None
+        if len(ranks) == 1:
+            dims = tuple(s[0] if len(set(s)) == 1 else None for s in zip(*found, strict=True))
+        inputs.append(OpenInput(t.name, dims))
+
+    def refuse(sizes: object) -> Model:
+        raise AssertionError("the graphs are those of the binary")
+
+    return DynamicModel(
+        os.path.basename(binary.path),
+        binary.path,
+        inputs,
+        [t.name for t in first.outputs],
+        list(shapes),
+        refuse,
+        (),
+        first=False,
+        remedy="Make the binary with this shape among its graphs",
+    )
