@@ -167,7 +167,8 @@ def native_jobs() -> list[Job]:
     flags = [*FLAGS, *WARNINGS, *onednn_include()]
     kernels = [*flags, *([] if DEBUG or SANITIZE else ["-O3"])]  # elsewhere it only adds size
     # In folders named `fixed` a multiply and an add round twice on every CPU, so that fixed-point
-    # kernels give the same integers with and without fused multiply-adds.
+    # kernels give the same integers with and without fused multiply-adds; in `detection`, so that
+    # the same boxes overlap.
     twice = [*kernels, "-ffp-contract=off"]
     small = [*flags, *([] if DEBUG else ["-Os"])]
 
@@ -178,7 +179,7 @@ def native_jobs() -> list[Job]:
             return [*flags, *UNHURRIED]
         if source.parts[1] != "ops":
             return flags
-        return twice if "fixed" in source.parts else kernels
+        return twice if {"fixed", "detection"} & set(source.parts) else kernels
 
     jobs = [(s, switches(s)) for s in sorted(Path("csrc").rglob("*.cc"))]
     # Of a function that several objects have, the linker keeps the first: the faster one.

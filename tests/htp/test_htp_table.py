@@ -59,6 +59,28 @@ def test_the_simulator_takes_no_values_of_a_one_hot_to_fixed_point(type):
     assert ours[4] == [[14, 14, 18], [18, 14, 14]]  # real numbers
 
 
+def test_boxes_are_suppressed_as_by_the_simulator():
+    """The same rows, of which the simulator leaves those that hold nothing as they were."""
+    rng = np.random.default_rng(3)
+    corners = rng.integers(0, 180, (1, 40, 2))
+    sides = np.concatenate([corners, corners + rng.integers(5, 70, (1, 40, 2))], 2)
+    scores = np.stack([[rng.permutation(40) * 6 for _ in range(3)]])  # no two of a class are equal
+    boxes = Operand("u8", (1, 40, 4), Quantization(0.125, 0), sides.astype(np.uint8))
+    marks = Operand("u8", (1, 3, 40), Quantization(1 / 256, 0), scores.astype(np.uint8))
+    outs = [Operand("i32", (120, 3)), Operand("ui32", (1,))]
+    given = {"iou_threshold": np.float32(0.3), "max_boxes_selected": np.uint32(40)}
+    cases = [
+        case_of("NonMaxSuppression", [boxes, marks], outs, given | more)
+        for more in ({}, {"score_threshold": np.float32(0.6)})
+    ]
+    theirs = run_cases(vendor_library("libQnnHtp.so"), cases, **DEVICE)
+    with qnn.Backend.open("htp") as backend:
+        for case, their in zip(cases, theirs, strict=True):
+            rows, (count,) = outcome(backend, case).outputs
+            assert 10 < count == their.outputs[1] < 120
+            np.testing.assert_array_equal(rows[:count], their.outputs[0][:count])
+
+
 def test_regions_are_the_simulators():
     rng = np.random.default_rng(0)
     q, sides = Quantization(0.03, -128), np.array([[1, 2, 9, 11], [0, 0, 15, 15], [4, 4, 12, 6]])

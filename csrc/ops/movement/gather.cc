@@ -260,6 +260,7 @@ OpList GatherOps() {
   for (OpDef& def : ScatterOps()) ops.push_back(std::move(def));
   ops.push_back(OneHotOp());
   ops.push_back(NonZeroOp());
+  ops.push_back(NonMaxSuppressionOp());
   ops.push_back(GridSampleOp());
   ops.push_back(RoiAlignOp());
   return ops;

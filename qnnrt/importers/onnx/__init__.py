@@ -48,6 +48,7 @@ from . import (  # noqa: F401  (the modules fill the table of operators)
     op_shape,
     op_transform,
     patterns,
+    sizes,
 )
 from .cut import Cutter
 from .functions import local_functions
@@ -244,6 +245,8 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     b: Builder = lowering.b
     b.scope = name
     value = lowering.env.get(name)
+    if value is not None and value.sizes is not None:
+        value = sizes.itself(lowering, value)
     if value is None:  # a node's that gives fewer than it lists
         raise ModelError(
             f"{lowering.where}: no node gives the output {shortened(repr(name))}, but one lists it"

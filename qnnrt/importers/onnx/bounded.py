@@ -12,20 +12,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
+from .nodes import OnnxNode, Unsupported, axis_of
 from .scope import Scope
-from .values import Thing, Value, blocks, constant
+from .sizes import fewer, parts, times
+from .values import Thing, Value, blocks
 
 Results = Sequence[Thing | None]
 
 #: ONNX op type -> the axis of the rows in its results.
 Rule = Callable[[Scope, OnnxNode, "Rows", Value], int]
 RULES: dict[str, Rule] = {}
-
-#: ONNX op type -> what makes such values; None where the node is like any other.
-SOURCES: dict[str, Callable[[Scope, OnnxNode], Results | None]] = {}
 
 
 class Rows:
@@ -68,82 +64,6 @@ def kept_apart(g: Scope, n: OnnxNode, lower: Callable[[], Results]) -> Results:
     return found
 
 
-# ---- what makes them ---------------------------------------------------------------------------
-
-
-def _count(g: Scope, of: Value, most: int, make: Callable[[], Value]) -> Value:
-    """One number for what is counted once."""
-    if (of, most) not in g.counts:
-        g.counts[of, most] = make()
-    return g.counts[of, most]
-
-
-def _source(op: str) -> Callable[..., Callable[[Scope, OnnxNode], Results | None]]:
-    def register(
-        fn: Callable[[Scope, OnnxNode], Results | None],
-    ) -> Callable[[Scope, OnnxNode], Results | None]:
-        SOURCES[op] = fn
-        return fn
-
-    return register
-
-
-@_source("NonZero")
-def _non_zero(g: Scope, n: OnnxNode) -> Results | None:
-    given = n.input(0)
-    if given.is_const:
-        return None
-    if given.count is not None:
-        raise Unsupported("places in what has as many rows as the data decide")
-    x = g.b.plain(given if given.shape else g.b.reshape(given, (1,)))
-    room = (math.prod(x.shape), x.rank)
-    g.b.scope = n.name
-    found = g.b.transpose(g.b.op("NonZero", [x], room, np.dtype(np.int64)), (1, 0))
-
-    def count() -> Value:
-        ones = g.emitted("Cast", [g.emitted("Cast", [x], to=9)], to=7)
-        return g.b.reshape(g.emitted("ReduceSum", [ones], keepdims=0), (1,))
-
-    return [replace(found, count=_count(g, given, room[0], count), axis=1)]
-
-
-@_source("Compress")
-def _compress(g: Scope, n: OnnxNode) -> Results | None:
-    x, condition = n.input(0), n.input(1)
-    if condition.is_const:
-        return None
-    if x.count is not None or condition.count is not None:
-        raise Unsupported("a choice from what has as many rows as the data decide")
-    if "axis" not in n.attrs:
-        x, axis = g.emitted("Reshape", [x, constant(np.array([-1]))]), 0
-    else:
-        axis = axis_of(n.integer("axis"), x.rank)
-    places = g.emitted("NonZero", [condition])
-    places = g.emitted("Squeeze", [places, constant(np.array([0]))])
-    return [g.emitted("Gather", [x, places], axis=axis)]
-
-
-@_source("TopK")
-def _top_k(g: Scope, n: OnnxNode) -> Results | None:
-    if not n.has(1) or n.input(1).is_const:
-        return None
-    x, k = n.input(0), n.input(1)
-    if x.count is not None or n.integer("sorted", 1) != 1:
-        raise Unsupported("the largest of what has as many rows as the data decide, or unsorted")
-    axis = axis_of(n.integer("axis", -1), x.rank)
-    most = constant(np.array([x.shape[axis]]))
-    how = {"axis": axis, "largest": n.integer("largest", 1)}
-    found = g.emitted_many("TopK", [x, most], 2, **how)
-
-    def count() -> Value:
-        return g.emitted("Min", [g.b.reshape(k, (1,)), most])
-
-    rows = _count(g, k, x.shape[axis], count)
-    return [replace(v, count=rows, axis=axis) for v in found]
-
-
-TARGETS["NonZero"] = "NonZero, and the number of rows"
-
 # ---- what keeps them ---------------------------------------------------------------------------
 
 
@@ -174,13 +94,36 @@ def _transpose(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return order.index(rows.axis)
 
 
+def _is_open(n: OnnxNode, axis: int) -> bool:
+    """Does a Reshape leave it to the data how large a dimension of its result is?"""
+    if n.op != "Reshape":
+        return True
+    shape = n.input(1)
+    decided = shape.sizes is not None and shape.sizes[axis] is not None
+    return decided or int(shape.const[axis]) in (-1, 0)
+
+
 @follows("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def _reshape(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
-    """The axis stays one of its own: what lies before and behind it has as many elements."""
+    """The rows stay what they are, or become several each, or several become one of them."""
     x = rows.only()
+    assert rows.count is not None
+    if x.shape[rows.axis] == 1:  # blocks() leaves it out
+        ahead = math.prod(x.shape[: rows.axis])
+        for i, size in enumerate(y.shape):
+            if size == 1 and math.prod(y.shape[:i]) == ahead:
+                return i
     for before, after in blocks(x.shape, y.shape) or ():
-        if before == [rows.axis] and len(after) == 1:
-            return after[0]
+        if before[0] == rows.axis:
+            inside, outside = before[1:], after[1:]
+            each = math.prod(x.shape[d] for d in inside)
+            held = math.prod(y.shape[d] for d in outside)
+            many = each % held == 0 or held % each == 0
+            if each == held or (many and _is_open(n, after[0])):
+                common = math.gcd(each, held)
+                count = times(g, rows.count, each // common)
+                rows.count = parts(g, count, held // common)
+                return after[0]
     raise Unsupported(f"a reshape of {list(x.shape)} to {list(y.shape)}, which mixes rows of which "
                       "the data decide how many count")  # fmt: skip
 
@@ -192,8 +135,6 @@ def _gather(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     if 0 not in rows.inputs:
         return axis + rows.axis
     rows.only()
-    if axis == rows.axis:
-        raise Unsupported("a choice from rows of which the data decide how many count")
     return rows.axis if rows.axis < axis else rows.axis + index.rank - 1
 
 
@@ -232,8 +173,7 @@ def _slice(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
         most, whole = y.shape[rows.axis], rows.count
         assert whole is not None
         if most < x.shape[rows.axis]:
-            pair = [whole, constant(np.array([most]))]
-            rows.count = _count(g, whole, most, lambda pair=pair: g.emitted("Min", pair))  # type: ignore[misc]
+            rows.count = fewer(g, whole, most)
     return rows.axis
 
 
@@ -264,6 +204,12 @@ def _reduce(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
         raise Unsupported("a sum over rows of which the data decide how many count")
     gone = 0 if n.integer("keepdims", 1) else sum(a < rows.axis for a in axes)
     return rows.axis - gone
+
+
+@follows("TopK")
+def _top_k(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    rows.only()
+    return rows.axis
 
 
 @follows("Softmax", "LogSoftmax")

@@ -12,6 +12,7 @@ from ..guard import shortened
 from .functions import defined, needed
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .patterns import simplify
+from .rows import either_rows
 from .scope import Scope
 from .values import Thing, Value, constant
 from .written import Written, written
@@ -103,11 +104,16 @@ def _where(g: Scope, condition: Value, a: Thing | None, b: Thing | None) -> Valu
     """One of two results. Both are computed."""
     if not isinstance(a, Value) or not isinstance(b, Value):
         raise Unsupported("a condition that depends on the data decides about a sequence")
+    condition = g.b.reshape(condition, ())
+    if a.count is not None or b.count is not None or a.shape != b.shape:
+        found = either_rows(g, condition, a, b)
+        if found is not None:
+            return found
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         raise Unsupported(
             f"a condition that depends on the data decides between {_type(a)} and {_type(b)}"
         )
-    return g.emitted("Where", [g.b.reshape(condition, ()), a, b])
+    return g.emitted("Where", [condition, a, b])
 
 
 def _type(x: Value) -> str:

@@ -29,7 +29,9 @@ from . import (  # noqa: F401  (the modules fill the table of rules)
     infer_windows,
     patterns,
     python_ops,
+    rows,
     sequences,
+    sizes,
 )
 from .checks import Spec, attributes_of, check, check_attributes, check_results, newest, spec_of
 from .child import Child
@@ -71,7 +73,7 @@ _ROWS = (
     "its result has as many rows as the data decide; outputs= loads the model up to its inputs, so "
     "that the rest can be computed outside"
 )
-_BY_DATA = dict.fromkeys(("NonMaxSuppression", "Unique"), _ROWS)
+_BY_DATA = {"Unique": _ROWS}
 
 
 class GraphLowering(Scope):
@@ -206,7 +208,7 @@ class GraphLowering(Scope):
     def _known(self, node: OnnxNode) -> bool:
         if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
             return True
-        if node.domain == "" and node.op in bounded.SOURCES:
+        if node.domain == "" and node.op in rows.MADE:
             return True
         if node.op in LINEAR or (node.domain, node.op) in BODIES:
             return True
@@ -281,6 +283,11 @@ class GraphLowering(Scope):
         if spec is not None:
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
+        if spec is not None and any(v is not None and v.sizes is not None for v in node.inputs):
+            known = spec
+            made = sizes.computed(self, node, opsets, lambda: self._by_rows(node, known, opsets))
+            if made is not None:
+                return made
         if body is not None:
             written_out = None
             with suppress(AsDefined):
@@ -294,13 +301,23 @@ class GraphLowering(Scope):
             return [constant(self._constant(node))]
         if rule is not None:
             return rule(self, node, opsets)
-        source = bounded.SOURCES.get(node.op)
-        if source is not None and (made := source(self, node)) is not None:
+        return self._by_rows(node, spec, opsets)
+
+    def _by_rows(
+        self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
+    ) -> Sequence[Thing | None]:
+        """A node of tensors, some of them maybe with as many rows as the data decide."""
+
+        def lower() -> Sequence[Thing | None]:
+            return self._tensors(node, spec, opsets)
+
+        rule = rows.MADE.get(node.op) if node.domain == "" else None
+        if rule is not None and (made := rule(self, node, lower)) is not None:
             return made
         if all(v is None or v.count is None for v in node.inputs):
-            return self._tensors(node, spec, opsets)
+            return lower()
         if node.op in bounded.RULES:
-            return bounded.kept_apart(self, node, lambda: self._tensors(node, spec, opsets))
+            return bounded.kept_apart(self, node, lower)
         expanded = self._expand(node, spec.schema, opsets)
         if expanded is None:
             raise Unsupported("an input with as many rows as the data decide")

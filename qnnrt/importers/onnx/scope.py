@@ -12,6 +12,7 @@ import onnx
 from ...dtypes import is_number
 from ..budget import Budget
 from ..guard import shortened
+from .child import Child
 from .nodes import Lowering
 from .values import Items, Thing, Value
 from .written import Written
@@ -25,19 +26,22 @@ class Scope(Lowering):
     """Names and what they stand for.
 
     Attributes:
+        child: evaluates what this package does not.
         env: tensors.
         other: sequences, and None for optional values that are missing.
         poisoned: outputs of nodes that could not be lowered.
-        counts: numbers of rows that the data decide, by what is counted and the most of them.
+        counts: numbers of rows that the data decide, and what is made of them, by what it is.
         calls: how many bodies were put in place of nodes, which makes names in them new ones.
     """
+
+    child: Child
 
     def __init__(self, stateful: bool, budget: Budget | None = None) -> None:
         super().__init__(stateful, budget)
         self.env: dict[str, Value] = {}
         self.other: dict[str, Items | None] = {}
         self.poisoned: set[str] = set()
-        self.counts: dict[tuple[Value, int], Value] = {}
+        self.counts: dict[tuple[object, ...], Value] = {}
         self.calls = 0
 
     def node(self, given: Written, opsets: dict[str, int]) -> None:
@@ -54,6 +58,8 @@ class Scope(Lowering):
         """The value of a constant with one element."""
         value = self.env.get(name)
         if value is None or not value.is_const or math.prod(value.shape) != 1:
+            return None
+        if value.sizes is not None or value.count is not None:
             return None
         found = value.const.reshape(-1)[0]
         return float(found) if is_number(value.dtype) else None

@@ -54,6 +54,8 @@ class Value:
     Attributes:
         of: what a tensor is a reshape of, for operations that would rather have that.
         count: how many of the rows along `axis` count, where the data decide it: int64[1].
+        sizes: of a constant: it is the most that its elements can be; those that the data decide
+            are these, int64[1], the others None.
     """
 
     shape: Shape
@@ -66,6 +68,7 @@ class Value:
     statics: dict[tuple[Perm, Shape], Edge] | None = None  # of a constant, made so far
     count: Value | None = None
     axis: int = 0
+    sizes: tuple[Value | None, ...] | None = None
 
     @property
     def rank(self) -> int:

@@ -285,6 +285,14 @@ def reductions() -> list[Spec]:
             specs.append(
                 Spec(op, [Act((2, 5, 7, 12), distinct=True)], [((2, 5, 7), kind)], {"axis": 3})
             )
+    specs.append(  # no box is suppressed: test_boxes_are_suppressed_as_by_the_simulator
+        Spec(
+            "NonMaxSuppression",
+            [Act((1, 30, 4)), Act((1, 3, 30), distinct=True)],
+            [((18, 3), "i32"), ((1,), "ui32")],
+            {"iou_threshold": 1.0, "score_threshold": -1e4, "max_boxes_selected": np.uint32(6)},
+        )
+    )
     for kind in ("i32", "ui32"):
         specs.append(
             Spec(

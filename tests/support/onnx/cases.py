@@ -52,6 +52,7 @@ PARAMETERS: dict[str, tuple[int, ...]] = {
     "MatMulInteger": (2, 3),
     "MaxUnpool": (2,),
     "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "NonMaxSuppression": (2, 3, 4),
     "Pad": (1, 2, 3),
     "QLinearConv": (1, 2, 4, 5, 6, 7),
     "QLinearMatMul": (1, 2, 4, 5, 6, 7),
@@ -90,7 +91,7 @@ EXCLUDED_OPS: dict[str, str] = {
         ("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble"),
         "classical machine learning (domain ai.onnx.ml)",
     ),
-    **dict.fromkeys(("NonMaxSuppression", "Unique"), "the shape depends on the data"),
+    "Unique": "the shape depends on the data",
     **dict.fromkeys(
         (
             "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",

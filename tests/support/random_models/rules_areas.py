@@ -257,6 +257,19 @@ def top_k(g: Growing, op: str) -> Plan:
     return Plan([x], [g.kind(x), indices], params, encodings=[g.encoding(x)])
 
 
+@rule("NonMaxSuppression")
+def non_max_suppression(g: Growing, op: str) -> Plan:
+    """With no box suppressed, which a rounding error could decide; test_ops_detection.py does."""
+    scores = g.operand(g.types(op, 1), 3, 3)
+    batches, _, count = g.shape(scores)
+    boxes = g.new(g.pick_type(g.types(op)), (batches, count, 4), None)
+    params: dict[str, Any] = {
+        "iou_threshold": np.float32(1), "score_threshold": np.float32(-1e30),
+        "max_boxes_selected": np.uint32(g.int(1, count + 2)),
+    }  # fmt: skip
+    return Plan([boxes, scores], [g.types(op, i, "outputs")[0] for i in (0, 1)], params)
+
+
 @rule("CumulativeSum")
 def cumulative_sum(g: Growing, op: str) -> Plan:
     x = g.operand(g.types(op), 1, 5)

@@ -17,6 +17,7 @@ from qnnrt.model import Model, Node, Tensor
 
 from . import (  # noqa: F401
     conv,
+    detection,
     elementwise,
     matmul,
     movement,

@@ -1,0 +1,343 @@
+"""Sizes of which the data decide how large they are: what Shape gives of such tensors, and what is
+computed from that.
+
+Such a value is a constant, the most that each of its numbers can be, and knows of some of them the
+number itself (`Value.sizes`), which the graph computes. Where a size decides a shape, the shape is
+for the most there can be, and the number says how many of the rows count. Everywhere else it is
+data: the number itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .fold import fold
+from .infer import infer
+from .nodes import OnnxNode, Unsupported, axis_of
+from .scope import Scope
+from .values import Thing, Value, constant
+
+Results = Sequence[Thing | None]
+
+#: Operators that only move numbers: the inputs that they move.
+_MOVED = {
+    "Cast": 1, "Concat": 4096, "Expand": 1, "Flatten": 1, "Gather": 1, "Identity": 1,
+    "Reshape": 1, "Slice": 1, "Split": 1, "Squeeze": 1, "Tile": 1, "Transpose": 1, "Unsqueeze": 1,
+}  # fmt: skip
+
+#: Operators whose result grows with each of their inputs, if these are no less than 0.
+_GROWING = {"Add", "Max", "Min", "Mul", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Sum"}
+#: With the first of them alone.
+_GROWING_BY_FIRST = {"Div", "Sub"}
+#: Which are the same for the most and the least if they are the same for all between them.
+_COMPARING = {"Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
+
+#: A number of the graph, int64[1].
+Number = Value
+
+#: Lowers a node with the inputs that it has then.
+Lower = Callable[[], Results]
+Rule = Callable[[Scope, OnnxNode, Lower], Results | None]
+
+#: ONNX op type -> what it makes of such a size: the inputs that may be one, and the rule.
+SIZED: dict[str, tuple[range, Rule]] = {}
+
+
+def takes_sizes(inputs: range, *op_types: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        SIZED.update(dict.fromkeys(op_types, (inputs, rule)))
+        return rule
+
+    return register
+
+
+def sized(data: np.ndarray, numbers: Sequence[Number | None]) -> Value:
+    """A constant of the most that numbers can be, with those that the data decide."""
+    found = constant(data)
+    return replace(found, sizes=tuple(numbers)) if any(numbers) else found
+
+
+def itself(g: Scope, v: Value) -> Value:
+    """The numbers themselves, as the graph has them."""
+    assert v.sizes is not None
+    flat = v.const.reshape(-1)
+    parts = [
+        constant(flat[i : i + 1].astype(np.int64)) if number is None else number
+        for i, number in enumerate(v.sizes)
+    ]
+    whole = parts[0] if len(parts) == 1 else g.emitted("Concat", parts, axis=0)
+    if v.dtype != whole.dtype:
+        whole = g.emitted("CastLike", [whole, constant(np.zeros(1, v.dtype))])
+    return g.b.reshape(whole, v.shape)
+
+
+def shape_of(n: OnnxNode, picked: slice) -> Value:
+    """What Shape gives of a tensor with as many rows as the data decide."""
+    x = n.input(0)
+    numbers = [x.count if axis == x.axis else None for axis in range(x.rank)]
+    return sized(np.array(x.shape, np.int64)[picked], numbers[picked])
+
+
+def element_count(g: Scope, x: Value) -> Value:
+    """What Size gives of such a tensor."""
+    assert x.count is not None
+    size = math.prod(x.shape)
+    return sized(np.array(size, np.int64), [times(g, x.count, size // x.shape[x.axis])])
+
+
+def computed(g: Scope, n: OnnxNode, opsets: dict[str, int], lower: Lower) -> Results | None:
+    """The results of a node with such inputs; None where it takes the numbers as data, which its
+    inputs are then."""
+    at = {i for i, v in enumerate(n.inputs) if v is not None and v.sizes is not None}
+    if n.domain == "":
+        if n.op in SIZED and at <= set(SIZED[n.op][0]):
+            made = SIZED[n.op][1](g, n, lower)
+            if made is not None:
+                return made
+        if all(v is None or v.is_const for v in n.inputs):
+            made = _moved(g, n, at, opsets)
+            if made is None:
+                made = _grown(g, n, at, opsets, lower)
+            if made is not None:
+                return made
+    n.inputs = [itself(g, v) if v is not None and v.sizes is not None else v for v in n.inputs]
+    return None
+
+
+def _folded(
+    g: Scope, n: OnnxNode, inputs: list[Value | None], opsets: dict[str, int]
+) -> list[np.ndarray]:
+    node = replace(n, inputs=inputs)
+    node.types = infer(node)
+    arrays = [None if v is None else v.const for v in inputs]
+    return fold(node, arrays, opsets, g.budget, g.child)
+
+
+def _moved(g: Scope, n: OnnxNode, at: set[int], opsets: dict[str, int]) -> Results | None:
+    """Where the numbers go is seen by moving their places instead."""
+    moved = set(range(_MOVED.get(n.op, 0)))
+    if n.op == "Where" and 0 not in at:
+        moved = {1, 2}
+    if not at <= moved:
+        return None
+    if n.op == "Cast" and n.integer("to") not in (6, 7):
+        return None
+    values: list[np.ndarray] = []
+    numbers: list[Number | None] = []
+    inputs = list(n.inputs)
+    for i, v in enumerate(n.inputs):
+        if v is None or i not in moved:
+            continue
+        places = np.arange(len(numbers), len(numbers) + v.const.size)
+        values.append(v.const.reshape(-1))
+        numbers += v.sizes or [None] * v.const.size
+        inputs[i] = constant(places.reshape(v.shape).astype(v.dtype))
+    whole = np.concatenate(values)
+    results: list[Value | None] = []
+    for places in _folded(g, n, inputs, opsets):
+        flat = places.reshape(-1).astype(np.int64)
+        data = whole[flat].reshape(places.shape).astype(places.dtype)
+        results.append(sized(data, [numbers[p] for p in flat]))
+    return results
+
+
+def _grown(
+    g: Scope, n: OnnxNode, at: set[int], opsets: dict[str, int], lower: Lower
+) -> Results | None:
+    """Arithmetic: the most is that of the most, and what is the same for the least is no number
+    that the data decide."""
+    compares = n.op in _COMPARING or n.op == "Equal"
+    grows = n.op in _GROWING or (n.op in _GROWING_BY_FIRST and at == {0})
+    if not (compares or grows) or any(v is not None and v.dtype.kind not in "iu" for v in n.inputs):
+        return None
+    others = [v.const for i, v in enumerate(n.inputs) if v is not None and i not in at]
+    if n.op in ("Mul", "Div", "ReduceProd") and any((o < (n.op == "Div")).any() for o in others):
+        return None
+    most = _folded(g, n, n.inputs, opsets)[0]
+    least_of = [v if v is None or v.sizes is None else _least(v) for v in n.inputs]
+    least = _folded(g, n, least_of, opsets)[0]
+    if n.op == "Equal":
+        if len(at) != 1:
+            return None
+        (index,) = at
+        return _equal(n.input(index), n.input(1 - index))
+    if compares:
+        return [constant(most)] if len(at) == 1 and (most == least).all() else None
+    if (most == least).all():
+        return [constant(most)]
+    n.inputs = [itself(g, v) if v is not None and v.sizes is not None else v for v in n.inputs]
+    whole = lower()[0]
+    assert isinstance(whole, Value)
+    flat = g.b.reshape(whole, (most.size,))
+    numbers: list[Number | None] = []
+    for i, differs in enumerate((most != least).reshape(-1)):
+        number = None
+        if differs:
+            where = [constant(np.array([p])) for p in (i, i + 1, 0)]
+            number = flat if most.size == 1 else g.emitted("Slice", [flat, *where])
+            if number.dtype != np.int64:
+                number = g.emitted("Cast", [number], to=7)
+        numbers.append(number)
+    return [sized(np.maximum(most, 0), numbers)]
+
+
+def _least(v: Value) -> Value:
+    assert v.sizes is not None
+    decided = np.array([s is not None for s in v.sizes]).reshape(v.shape)
+    return constant(np.where(decided, np.zeros_like(v.const), v.const))
+
+
+def _equal(size: Value, other: Value) -> Results | None:
+    """Where no number can be the other."""
+    a, b = np.broadcast_arrays(size.const, other.const)
+    assert size.sizes is not None
+    decided = np.array([s is not None for s in size.sizes]).reshape(size.shape)
+    decided = np.broadcast_to(decided, a.shape)
+    if (decided & (b >= 0) & (b <= a)).any():
+        return None
+    return [constant(np.where(decided, False, a == b))]
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+
+def once(g: Scope, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
+    """One number for what is counted once: two values of the same one have as many rows."""
+    if key not in g.counts:
+        g.counts[key] = make()
+    return g.counts[key]
+
+
+def times(g: Scope, count: Number, factor: int) -> Number:
+    if factor == 1:
+        return count
+    pair = [count, constant(np.array([factor]))]
+    return once(g, ("times", count, factor), lambda: g.emitted("Mul", pair))
+
+
+def parts(g: Scope, count: Number, divisor: int) -> Number:
+    """A number that is a multiple of another one, divided by it."""
+    if divisor == 1:
+        return count
+    pair = [count, constant(np.array([divisor]))]
+    return once(g, ("parts", count, divisor), lambda: g.emitted("Div", pair))
+
+
+def fewer(g: Scope, count: Number, most: Number | int) -> Number:
+    if count is most:
+        return count
+    other = most if isinstance(most, Value) else constant(np.array([most]))
+    return once(g, ("fewer", count, most), lambda: g.emitted("Min", [count, other]))
+
+
+# ---- where they decide a shape -------------------------------------------------------------------
+
+
+def _one(v: Value) -> tuple[int, Number] | None:
+    """The only one of a list of sizes that the data decide."""
+    assert v.sizes is not None
+    found = [(i, s) for i, s in enumerate(v.sizes) if s is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def plain(v: Value) -> Value:
+    """The most that numbers can be, as a constant like any other."""
+    return constant(v.const) if v.sizes is not None else v
+
+
+@takes_sizes(range(1), "ConstantOfShape")
+def _constant(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    shape = n.input(0)
+    at = _one(shape)
+    if at is None:
+        raise Unsupported("a shape of which the data decide more than one size")
+    n.inputs = [plain(shape)]
+    (made,) = lower()
+    assert isinstance(made, Value)
+    return [replace(made, axis=at[0], count=at[1])]
+
+
+@takes_sizes(range(1, 2), "Expand")
+def _expand(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    x, shape = n.input(0), n.input(1)
+    at = _one(shape)
+    if at is None:
+        raise Unsupported("a shape of which the data decide more than one size")
+    n.inputs = [replace(x, count=None), plain(shape)]
+    (made,) = lower()
+    assert isinstance(made, Value)
+    axis = at[0] + made.rank - len(shape.const)
+    if x.count is not None and x.axis + made.rank - x.rank != axis:
+        raise Unsupported("rows along two axes, of both of which the data decide how many count")
+    return [replace(made, axis=axis, count=at[1] if x.count is None else x.count)]
+
+
+@takes_sizes(range(1, 2), "Reshape")
+def _reshape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """The elements say how large it is."""
+    x, shape = n.input(0), n.input(1)
+    at = _one(shape)
+    if x.count is None and at is not None and not (shape.const == -1).any():
+        sizes = shape.const.copy()
+        sizes[at[0]] = -1
+        shape = constant(sizes)
+    n.inputs = [x, shape]
+    return lower()
+
+
+@takes_sizes(range(1, 2), "TopK")
+def _top_k(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """No more than there are at most; rows.py knows which count."""
+    x, k = n.input(0), n.input(1)
+    assert k.sizes is not None
+    axis = axis_of(n.integer("axis", -1), x.rank)
+    most = min(int(k.const.reshape(-1)[0]), x.shape[axis])
+    n.inputs = [x, constant(np.array([most]))]
+    number = k.sizes[0]
+    return [replace(v, count=number, axis=axis) if isinstance(v, Value) else v for v in lower()]
+
+
+@takes_sizes(range(2, 3), "Slice")
+def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """The first so many along one axis."""
+    x, starts, ends = n.input(0), n.input(1), n.input(2)
+    at = _one(ends)
+    if at is None or not starts.is_const:
+        return None
+    axes = n.axes("axes", 3) or list(range(len(ends.const)))
+    steps = n.axes("steps", 4) or [1] * len(axes)
+    axis = axis_of(axes[at[0]], x.rank)
+    if starts.const[at[0]] != 0 or steps[at[0]] != 1:
+        return None
+    if x.count is not None and x.axis != axis:
+        raise Unsupported("rows along two axes, of both of which the data decide how many count")
+    n.inputs = [x, starts, plain(ends), *n.inputs[3:]]
+    (made,) = lower()
+    assert isinstance(made, Value)
+    if made.count is at[1]:
+        return [made]
+    if made.count is not None:
+        return [replace(made, count=fewer(g, made.count, at[1]))]
+    return [replace(made, count=fewer(g, at[1], made.shape[axis]), axis=axis)]
+
+
+@takes_sizes(range(3), "Range")
+def _range(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    start, limit, step = (n.input(i) for i in range(3))
+    if limit.sizes is None or start.sizes is not None or step.sizes is not None:
+        return None
+    if not (start.is_const and step.is_const and int(step.const) == 1):
+        return None
+    n.inputs = [start, plain(limit), step]
+    (made,) = lower()
+    assert isinstance(made, Value)
+    count, first = limit.sizes[0], int(start.const)
+    assert count is not None
+    if first != 0:
+        more = g.emitted("Sub", [count, constant(np.array([first]))])
+        count = g.emitted("Max", [more, constant(np.array([0]))])
+    return [replace(made, count=count, axis=0)]
