@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,15 +28,19 @@ constexpr int kMaxWorkers = 1023;
 constexpr uint64_t kSpin = 60 * 1000, kShortSpin = 10 * 1000;
 // Two looks at the clock that are this far apart: another thread had the core in between.
 constexpr uint64_t kPreempted = 200 * 1000;
-// For so long the machine counts as loaded then.
-constexpr uint64_t kLoaded = 50 * 1000 * 1000;
-// A loop of so few pieces, of some 20 us each, is small: on a loaded machine waiting for a worker
-// that lost its core costs more than its help brings. It has lost it when the loop takes so long.
-// (Whose grain is 1 may be of any size.)
+// For so long the machine counts as loaded then, and the longest where each try found it to be.
+constexpr uint64_t kLoaded = 50 * 1000 * 1000, kLongLoaded = 400 * 1000 * 1000;
+// A worker that wakes twice within this time where the owner of its job runs finds no other core.
+constexpr uint64_t kChance = 5 * 1000 * 1000;
+// A loop of so few pieces, of some 20 us each, is small: it is not even offered on a loaded
+// machine. A worker has lost its core when the loop takes so long. (Whose grain is 1 may be of any
+// size.)
 constexpr size_t kFewPieces = 4;
 constexpr uint64_t kSmallLoop = 400 * 1000;
-// For so long a team does without workers for which no core is left. All in nanoseconds.
+// For so long a job does without workers for which no core is left. All in nanoseconds.
 constexpr uint64_t kPatience = 1000 * 1000;
+// So often a worker looks for such a job after the last one.
+constexpr int kEmptyLooks = 32;
 // Pieces for each thread when the work allows, so that one late thread does not delay all.
 constexpr size_t kPiecesPerThread = 4;
 
@@ -53,7 +58,61 @@ void FutexWake(Word* word, int count) {
           0);
 }
 
+// ---- A loaded machine ----
+// Who waits for a worker that lost its core waits for a time slice of another process, which is
+// longer than most jobs. A worker that finds no core but its owner's takes that from it, to poll
+// for more. While such were seen, that many cores fewer count as there.
+
 std::atomic<uint64_t> g_loaded_until{0};
+std::atomic<uint64_t> g_loaded_for{kLoaded};
+std::atomic<int> g_cores_lost{0};
+
+void LoadSeen(uint64_t now) {
+  const uint64_t until = g_loaded_until.load(std::memory_order_relaxed);
+  uint64_t length = g_loaded_for.load(std::memory_order_relaxed);
+  if (now >= until) {
+    // Soon after it was taken for idle again: the next try comes later.
+    length = now - until < length / 2 ? std::min(2 * length, kLongLoaded) : kLoaded;
+    g_loaded_for.store(length, std::memory_order_relaxed);
+  }
+  g_loaded_until.store(now + length, std::memory_order_relaxed);
+  const int lost = g_cores_lost.load(std::memory_order_relaxed);
+  g_cores_lost.store(std::min(lost + 1, kMaxWorkers), std::memory_order_relaxed);
+}
+
+bool Loaded(uint64_t now) { return now < g_loaded_until.load(std::memory_order_relaxed); }
+
+// Once nothing was seen for long enough, half of them are tried again.
+int CoresLost() {
+  const int lost = g_cores_lost.load(std::memory_order_relaxed);
+  if (lost == 0) return 0;
+  const uint64_t now = MonotonicNanoseconds();
+  if (Loaded(now)) return lost;
+  g_cores_lost.store(lost / 2, std::memory_order_relaxed);
+  if (lost / 2 != 0) {
+    const uint64_t length = g_loaded_for.load(std::memory_order_relaxed);
+    g_loaded_until.store(now + length, std::memory_order_relaxed);
+  }
+  return lost / 2;
+}
+
+// A worker has woken on the core of the job's owner, in its place. Once that may be chance.
+void OwnersCoreSeen() {
+  static std::atomic<uint64_t> before{0};
+  const uint64_t now = MonotonicNanoseconds();
+  if (now - before.exchange(now, std::memory_order_relaxed) < kChance) LoadSeen(now);
+}
+
+QNNRT_OWN_THREAD long tl_switches = 0;
+
+// Another thread has slept since then, waiting for this one: was this one without a core?
+void HeldUp(uint64_t since) {
+  const uint64_t now = MonotonicNanoseconds();
+  if (now - since < kPreempted) return;
+  rusage usage;
+  if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
+  if (std::exchange(tl_switches, usage.ru_nivcsw) != usage.ru_nivcsw) LoadSeen(now);
+}
 
 // True as soon as ready() is; false when the spin time is over.
 template <typename Ready>
@@ -65,9 +124,9 @@ bool SpinUntil(const Ready& ready) {
     }
     const uint64_t now = MonotonicNanoseconds();
     if (before == 0) {
-      end = now + (now < g_loaded_until.load(std::memory_order_relaxed) ? kShortSpin : kSpin);
+      end = now + (Loaded(now) ? kShortSpin : kSpin);
     } else if (now - before > kPreempted) {
-      g_loaded_until.store(now + kLoaded, std::memory_order_relaxed);
+      LoadSeen(now);
     }
     if (now >= end) return false;
     before = now;
@@ -136,18 +195,24 @@ class Pool {
 
   // Invites that many workers, as far as cores are left: to a team all or, at first, none. Those
   // come when a member waits, or, as members may do that in a way that nobody sees, when it lasts.
+  // So they do to every job that lasts on a loaded machine: they may lose their core there, but a
+  // long job gains more from them.
   void Open(Job* job, int workers, bool team) {
-    const int executing = g_executing.load(std::memory_order_relaxed);
-    const int cores = executing <= 1 ? workers : std::clamp(cores_ - executing, 0, workers);
+    const int executing = std::max(1, g_executing.load(std::memory_order_relaxed));
+    const int lost = CoresLost();
+    const int cores =
+        executing == 1 && lost == 0 ? workers : std::clamp(cores_ - executing - lost, 0, workers);
     const int places = team && cores < workers ? 0 : cores;
-    const int kept_back = team ? workers - places : 0;
+    const int kept_back = team || lost != 0 ? workers - places : 0;
     job->places = places;
     job->kept_back = kept_back;
     job->invited = places + kept_back;
+    job->core = sched_getcpu();
     lock_.Lock();
+    job->number = ++jobs_;
     Append(job);
     lock_.Unlock();
-    // One of the workers looks after a team that lacks them.
+    // One of the workers looks after a job that lacks them.
     const bool watched = kept_back == 0 || watchers_.load(std::memory_order_seq_cst) != 0;
     if (places != 0 || !watched) Call(places + (watched ? 0 : 1));
   }
@@ -160,7 +225,6 @@ class Pool {
     lock_.Unlock();
     if (more == 0) return;
     Call(more);
-    if (watchers_.load(std::memory_order_seq_cst) != 0) FutexWake(&calls_, more);
   }
 
   // Returns when all parts have run.
@@ -212,7 +276,10 @@ class Pool {
 
   void Call(int workers) {
     calls_.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) != 0) FutexWake(&calls_, workers);
+    if (sleepers_.load(std::memory_order_seq_cst) != 0 ||
+        watchers_.load(std::memory_order_seq_cst) != 0) {
+      FutexWake(&calls_, workers);
+    }
   }
 
   static void Work(Job* job) {
@@ -227,6 +294,7 @@ class Pool {
   static void WaitForWorkers(Job* job, uint32_t joined) {
     const auto left = [&] { return job->left.load(std::memory_order_acquire) & ~kOwnerSleeps; };
     if (SpinUntil([&] { return left() == joined; })) return;
+    job->asleep_since = MonotonicNanoseconds();
     uint32_t seen = job->left.fetch_or(kOwnerSleeps, std::memory_order_seq_cst) | kOwnerSleeps;
     while ((seen & ~kOwnerSleeps) != joined) {
       FutexWait(&job->left, seen);
@@ -234,58 +302,76 @@ class Pool {
     }
   }
 
-  // The oldest job that has a place for a worker; else null, and `lacking` is the oldest team that
-  // keeps its own back. They are admitted if it is `before`, which lacked them the last time, too.
-  Job* Join(const Job* before, const Job** lacking) {
-    *lacking = nullptr;
+  // The oldest job that has a place for a worker; else null, and `lacking` is the number of the
+  // oldest that keeps its own back. They are admitted if it is `before`, which lacked them the last
+  // time, too. 0: none. A job whose owner ran on this thread's core counts as one that lacks them.
+  Job* Join(uint64_t before, uint64_t* lacking) {
+    *lacking = 0;
     if (oldest_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     const auto taken = [](const Job* job) {
       return job->next.load(std::memory_order_relaxed) >= job->parts;
     };
     int others = 0;
+    Job* kept = nullptr;
     lock_.Lock();
     Job* job = oldest_;
     while (job != nullptr && (job->places == 0 || taken(job))) {
-      if (*lacking == nullptr && job->kept_back != 0 && !taken(job)) *lacking = job;
+      if (kept == nullptr && job->kept_back != 0 && !taken(job)) kept = job;
       job = job->younger;
     }
-    if (job == nullptr && *lacking != nullptr && *lacking == before) {
-      job = const_cast<Job*>(before);
+    const bool in_its_place =
+        job != nullptr && job->number != before && job->core == sched_getcpu();
+    if (in_its_place) kept = std::exchange(job, nullptr);
+    if (kept != nullptr) *lacking = kept->number;
+    if (job == nullptr && kept != nullptr && kept->number == before) {
+      job = kept;
       Admit(job);
       others = job->places - 1;
     }
     if (job != nullptr) --job->places;
     lock_.Unlock();
     if (others != 0) Call(others);
+    if (in_its_place) OwnersCoreSeen();
     return job;
   }
 
   void WorkerLoop() {
-    const Job *lacking = nullptr, *before = nullptr;
+    uint64_t lacking = 0, before = 0;
+    int looks = 0;  // that may still find nothing before this worker ceases to watch
     for (;;) {
       const uint32_t seen = calls_.load(std::memory_order_acquire);
       if (Job* job = Join(before, &lacking); job != nullptr) {
-        before = nullptr;
+        before = 0;
+        looks = 0;
         Work(job);
-        // The last touch: the job may be gone after it, so its owner is woken by the address alone.
         Word* left = &job->left;
+        if ((left->load(std::memory_order_acquire) & kOwnerSleeps) != 0) {
+          HeldUp(job->asleep_since);
+        }
+        // The last touch: the job may be gone after it, so its owner is woken by the address alone.
         if ((left->fetch_add(1, std::memory_order_seq_cst) & kOwnerSleeps) != 0) FutexWake(left, 1);
         continue;
       }
       before = lacking;
-      if (lacking != nullptr) {
-        // Not polling: there is no core for it.
-        const timespec limit{0, static_cast<long>(kPatience)};
-        watchers_.fetch_add(1, std::memory_order_seq_cst);
-        FutexWait(&calls_, seen, &limit);
-        watchers_.fetch_sub(1, std::memory_order_relaxed);
-        continue;
-      }
+      looks = lacking != 0 ? kEmptyLooks : std::max(0, looks - 1);
+      if (looks != 0 && Watch(seen, lacking != 0)) continue;
       if (SpinUntil([&] { return calls_.load(std::memory_order_acquire) != seen; })) continue;
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
       FutexWait(&calls_, seen);  // returns at once when a job came meanwhile
       sleepers_.fetch_sub(1, std::memory_order_relaxed);
     }
+  }
+
+  // A worker looks now and then for a job that lacks its own. It does not poll, since there is no
+  // core for it, and goes on for a while when there is none: to be called for each job would take
+  // the core from the job's owner each time. False: it is not `needed`, as another one watches.
+  bool Watch(uint32_t seen, bool needed) {
+    if (!needed && watchers_.load(std::memory_order_seq_cst) != 0) return false;
+    const timespec limit{0, static_cast<long>(kPatience)};
+    watchers_.fetch_add(1, std::memory_order_seq_cst);
+    FutexWait(&calls_, seen, &limit);
+    watchers_.fetch_sub(1, std::memory_order_seq_cst);
+    return true;
   }
 
   int StartWorkers(int wanted) {
@@ -330,6 +416,7 @@ class Pool {
   alignas(64) SpinLock lock_;
   std::atomic<Job*> oldest_{nullptr};
   Job* youngest_ = nullptr;
+  uint64_t jobs_ = 0;
   alignas(64) Word calls_{0};
   Word sleepers_{0};
   Word watchers_{0};  // asleep for a while
@@ -366,7 +453,7 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   };
   const bool small = grain > 1 && most <= kFewPieces;
   const uint64_t began = small ? MonotonicNanoseconds() : 0;
-  if (small && began < g_loaded_until.load(std::memory_order_relaxed)) return alone();
+  if (small && Loaded(began)) return alone();
   Pool* pool = Pool::Get();
   const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
   if (workers == 0) return alone();
@@ -374,7 +461,7 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   pool->Close(&job);
   if (!small) return;
   const uint64_t now = MonotonicNanoseconds();
-  if (now - began > kSmallLoop) g_loaded_until.store(now + kLoaded, std::memory_order_relaxed);
+  if (now - began > kSmallLoop) LoadSeen(now);
 }
 
 int Threads::DefaultLimit() {
@@ -438,6 +525,8 @@ void Team::Wait() {
   if (members_ == 1) return;
   const uint32_t round = rounds_.load(std::memory_order_acquire);
   if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(members_)) {
+    const uint64_t since = asleep_since_.exchange(0, std::memory_order_relaxed);
+    if (since != 0) HeldUp(since);
     waiting_.store(0, std::memory_order_relaxed);
     rounds_.store(round + 1, std::memory_order_seq_cst);
     FutexWake(&rounds_, INT_MAX);
@@ -446,6 +535,7 @@ void Team::Wait() {
   if (opened_) Pool::Get()->CallAll(&job_);
   const auto next = [&] { return rounds_.load(std::memory_order_acquire) != round; };
   if (SpinUntil(next)) return;
+  asleep_since_.store(MonotonicNanoseconds(), std::memory_order_relaxed);
   while (!next()) FutexWait(&rounds_, round);
 }
 

@@ -41,7 +41,10 @@ struct Job {
   int places = 0;
   int kept_back = 0;  // further places, for when a member waits for others
   Job* younger = nullptr;
-  int invited = 0;  // of both kinds
+  int invited = 0;            // of both kinds
+  int core = -1;              // on which it was opened
+  uint64_t number = 0;        // no two jobs of a pool have the same
+  uint64_t asleep_since = 0;  // with kOwnerSleeps: when its owner fell asleep
   std::atomic<size_t> next{0};
   std::atomic<uint32_t> left{0};  // workers that are done with it; kOwnerSleeps
 };
@@ -107,6 +110,7 @@ class Team {
   int outer_member_ = 0;
   std::atomic<uint32_t> waiting_{0};
   std::atomic<uint32_t> rounds_{0};
+  std::atomic<uint64_t> asleep_since_{0};  // a member that waits
 };
 
 }  // namespace qnnrt

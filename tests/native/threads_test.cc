@@ -37,6 +37,24 @@ bool AllOne(const std::vector<int>& visits) {
   return true;
 }
 
+// The pieces wait for each other, so that no thread can finish them alone.
+bool Meet(const Threads& threads) {
+  std::atomic<int> inside{0};
+  bool met = true;
+  threads.For(2, 1, [&](size_t, size_t) {
+    ++inside;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (inside.load() < 2) {
+      if (std::chrono::steady_clock::now() > end) {
+        met = false;
+        return;
+      }
+      std::this_thread::yield();
+    }
+  });
+  return met;
+}
+
 }  // namespace
 
 TEST(every_index_is_visited_once) {
@@ -80,23 +98,7 @@ TEST(one_thread_or_one_piece_stays_on_the_caller) {
   CHECK_EQ(calls, 3);
 }
 
-TEST(several_threads_take_part) {
-  // The pieces wait for each other, so that no thread can finish them alone.
-  std::atomic<int> inside{0};
-  bool met = true;
-  Threads(2).For(2, 1, [&](size_t, size_t) {
-    ++inside;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (inside.load() < 2) {
-      if (std::chrono::steady_clock::now() > end) {
-        met = false;
-        return;
-      }
-      std::this_thread::yield();
-    }
-  });
-  CHECK(met);
-}
+TEST(several_threads_take_part) { CHECK(Meet(Threads(2))); }
 
 // A small loop that takes long is taken for one that waited for its worker: those that follow keep
 // to their thread, and where they are cut must not show it.
@@ -124,6 +126,17 @@ TEST(a_loaded_machine_changes_no_piece) {
     alone += here;
   }
   CHECK(alone > 0);
+}
+
+// What lasts gets its workers on a loaded machine, too: the pieces wait for each other.
+TEST(a_long_loop_is_shared_on_a_loaded_machine) {
+  const Threads threads(2);
+  for (int i = 0; i < 3; ++i) {
+    threads.For(4, 2, [](size_t, size_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });  // from here on the machine counts as loaded
+    CHECK(Meet(threads));
+  }
 }
 
 TEST(nested_calls_run_to_the_end) {
