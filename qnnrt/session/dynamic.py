@@ -204,8 +204,8 @@ class DynamicSession(Session):
         options: Mapping[str, Any] | None = None,
         consume: bool = False,
     ) -> None:
-        """As ``Session``; the graphs are not made yet, unless "prepare_shapes" says so. What is read
-        of the file for a graph is consumed in any case.
+        """As ``Session``; the graphs are not made yet, unless "prepare_shapes" says so. What is
+        read of the file for a graph is consumed in any case.
 
         Raises:
             As ``Session``. What only shows when a graph is made is raised then.
