@@ -1,0 +1,219 @@
+"""A text and its key-value cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qnnrt._native._core import Buffer
+from qnnrt.llm.sampling import Sampler, Sampling
+
+if TYPE_CHECKING:
+    from qnnrt.llm.model import LanguageModel
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A text that was read, with its cache. It can be sent to another process: the cache goes as a
+    file descriptor, not as bytes. Who goes on with it writes into the same memory, behind the
+    text."""
+
+    tokens: tuple[int, ...]
+    cache: Buffer
+
+
+class Conversation:
+    """A text that grows, and the cache in which a `LanguageModel` has read it.
+
+    Attributes:
+        model: the weights and graphs; several conversations share one.
+        tokens: the text so far.
+        cache: the buffer with the keys and values of all layers.
+    """
+
+    def __init__(self, model: LanguageModel, prefix: Prefix | None = None) -> None:
+        """Raises ValueError: the prefix is of a model with another cache."""
+        self.model = model
+        if prefix is not None and prefix.cache.nbytes != model.cache_bytes:
+            raise ValueError(
+                f"the prefix has a cache of {prefix.cache.nbytes} bytes, this model's are "
+                f"{model.cache_bytes}: it is of another model or capacity"
+            )
+        self.cache = model._new_cache() if prefix is None else prefix.cache
+        self.tokens: list[int] = [] if prefix is None else list(prefix.tokens)
+        self._read = len(self.tokens)  # of them are in the cache
+        self._logits: NDArray[np.floating] | None = None  # of what follows the last one
+
+    @property
+    def prefix(self) -> Prefix:
+        """The text so far, to go on from in another conversation or process. One writer at a time:
+        a conversation that goes on from it overwrites what another wrote behind the same text."""
+        self._catch_up()
+        return Prefix(tuple(self.tokens), self.cache)
+
+    @property
+    def text(self) -> str:
+        return str(self._tokenizer.decode(self.tokens))
+
+    @property
+    def logits(self) -> NDArray[np.floating]:
+        """[vocabulary]: of the token that follows. Raises ValueError: the text is empty."""
+        if not self.tokens:
+            raise ValueError("the text is empty: append something first")
+        if self._logits is None:
+            self._read = min(self._read, len(self.tokens) - 1)  # the last one again
+            self._catch_up()
+        assert self._logits is not None
+        return self._logits
+
+    def append(self, text: str | Sequence[int]) -> None:
+        """Add to the text, which is read at once: tokens, or text where there is a tokenizer.
+
+        Raises ValueError, and leaves the text as it was: it would be longer than the cache, or has
+        a token that the model does not have.
+        """
+        tokens = self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(int, text))
+        self._check(tokens)
+        self.tokens += tokens
+        try:
+            self._catch_up()
+        except BaseException:
+            del self.tokens[len(self.tokens) - len(tokens) :]
+            self._read = min(self._read, len(self.tokens))
+            self._logits = None
+            raise
+
+    def rewind(self, length: int) -> None:
+        """Forget what comes behind the first `length` tokens. Costs nothing: the cache stays as it
+        is.
+
+        Raises ValueError: the text is not that long.
+        """
+        if not 0 <= length <= len(self.tokens):
+            raise ValueError(f"cannot rewind to {length}: the text has {len(self.tokens)} tokens")
+        if length < len(self.tokens):
+            del self.tokens[length:]
+            self._read = min(self._read, length)
+            self._logits = None
+
+    def generate(
+        self,
+        max_tokens: int | None = None,
+        sampling: Sampling | None = None,
+        *,
+        draft: Conversation | None = None,
+        **sampled: Any,
+    ) -> Iterator[int]:
+        """Tokens one by one, which are added to the text as they come; ends behind one of
+        `model.end`, behind `max_tokens`, or when the cache is full.
+
+        Args:
+            sampling: how tokens are drawn; or its parameters by name. The likeliest unless given.
+            draft: a conversation with a smaller model of the same tokens. It proposes what
+                follows, and this model checks `model.verify` tokens in one run. The tokens are
+                the same as without one, for they are drawn from this model's logits.
+        """
+        sampler = Sampler(Sampling(**sampled) if sampling is None else sampling)
+        left = self.model.capacity if max_tokens is None else max_tokens
+        while left > 0 and len(self.tokens) < self.model.capacity:
+            count = min(left - 1, self.model.verify)
+            proposed = [] if draft is None else draft._propose(self, count)
+            for token in self._verified(sampler, proposed):
+                yield token
+                left -= 1
+                if token in self.model.end:
+                    return
+
+    def stream(self, *arguments: Any, **options: Any) -> Iterator[str]:
+        """As `generate`, as pieces of text."""
+        from tokenizers.decoders import DecodeStream
+
+        stream = DecodeStream(skip_special_tokens=True)
+        for token in self.generate(*arguments, **options):
+            piece = stream.step(self._tokenizer, token)
+            if piece is not None:
+                yield piece
+
+    def _propose(self, other: Conversation, count: int) -> list[int]:
+        """The likeliest tokens behind the text of `other`, whose text this one takes over."""
+        same = 0
+        for mine, its in zip(self.tokens, other.tokens, strict=False):
+            if mine != its:
+                break
+            same += 1
+        self.rewind(same)
+        room = min(self.model.capacity, other.model.capacity) - len(other.tokens)
+        count = min(count, room - 1)
+        if count < 1 or len(other.tokens) > self.model.capacity:
+            return []
+        self.append(other.tokens[same:])
+        return list(self.generate(count))
+
+    def _verified(self, sampler: Sampler, proposed: list[int]) -> Iterator[int]:
+        """The next token, and those behind it as far as the proposed ones turn out to be them."""
+        token = sampler(self.logits)
+        if not proposed or token != proposed[0]:
+            self._add(token)
+            yield token
+            return
+        start, size = len(self.tokens), self.model.verify
+        if start + size > self.model.capacity:
+            size = len(proposed)
+        rows = self.model._run(self.cache, proposed, start, range(size), size)
+        for i, logits in enumerate(rows[: len(proposed)]):
+            self.tokens.append(token)
+            self._read, self._logits = len(self.tokens), logits
+            yield token
+            if token in self.model.end:
+                return
+            token = sampler(logits)
+            if i + 1 == len(proposed) or token != proposed[i + 1]:
+                break
+        if len(self.tokens) < self.model.capacity:
+            self._add(token)
+            yield token
+
+    def _add(self, token: int) -> None:
+        self.tokens.append(token)
+        self._logits = None
+
+    def _catch_up(self) -> None:
+        """Reads what is not in the cache yet, in the largest chunks that fit."""
+        while self._read < len(self.tokens):
+            rest = len(self.tokens) - self._read
+            size = self._chunk(rest)
+            tokens = self.tokens[self._read : self._read + size]
+            row = [len(tokens) - 1]
+            self._logits = self.model._run(self.cache, tokens, self._read, row, size)[0]
+            self._read += len(tokens)
+
+    def _chunk(self, rest: int) -> int:
+        """The smallest chunk that takes all of the rest, if less than half of it would be idle and
+        the cache has room for it; else the largest that is filled."""
+        for size in reversed(self.model.chunks):
+            if rest <= size < 2 * rest and self._read + size <= self.model.capacity:
+                return size
+        return next(size for size in self.model.chunks if size <= rest)
+
+    def _check(self, tokens: Sequence[int]) -> None:
+        if len(self.tokens) + len(tokens) > self.model.capacity:
+            raise ValueError(
+                f"the text has {len(self.tokens)} tokens and {len(tokens)} more do not fit into a "
+                f"cache of {self.model.capacity}: rewind, or export it with more"
+            )
+        wrong = [t for t in tokens if not 0 <= t < self.model.vocabulary]
+        if wrong:
+            raise ValueError(f"token {wrong[0]} is not one of the model's {self.model.vocabulary}")
+
+    @property
+    def _tokenizer(self) -> Any:
+        if self.model.tokenizer is None:
+            raise ValueError(
+                "there is no tokenizer.json beside the model, or the package tokenizers is not "
+                "installed (pip install 'qnnrt[llm]'): pass tokens"
+            )
+        return self.model.tokenizer

@@ -1,0 +1,280 @@
+"""Language models: the tokens are those of transformers, whatever way the text was read, and
+nothing is copied."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt.llm import Conversation, LanguageModel, Sampling
+from support.decoders import CAPACITY, VOCABULARY, Exported
+
+TEXT = [int(t) for t in np.random.default_rng(3).integers(0, VOCABULARY, 47)]
+
+
+@pytest.fixture
+def model(llama: Exported) -> Iterator[LanguageModel]:
+    with LanguageModel(llama.folder, strict=True) as found:
+        yield found
+
+
+def test_families_generate_what_transformers_does(family: Exported) -> None:
+    with LanguageModel(family.folder, strict=True) as model:
+        text = model.conversation()
+        text.append(TEXT)
+        assert list(text.generate(20)) == family.greedy(TEXT, 20)
+        assert model.copied_bytes == 0
+
+
+@pytest.mark.parametrize("chunks", [(1,), (7, 3), (64,), (32, 8, 1)])
+def test_chunks_do_not_change_what_is_read(llama: Exported, chunks: tuple[int, ...]) -> None:
+    with LanguageModel(llama.folder, chunks=chunks) as model:
+        text = model.conversation()
+        text.append(TEXT)
+        assert list(text.generate(12)) == llama.greedy(TEXT, 12)
+
+
+# On htp RAW tensors are staged: that is its rule.
+@pytest.mark.parametrize(
+    ("backend", "io"), [("cpu", "memhandle"), ("cpu", "raw"), ("htp", "memhandle")]
+)
+def test_a_token_copies_nothing(llama: Exported, backend: str, io: str) -> None:
+    with LanguageModel(llama.folder, backend=backend, io=io, strict=True) as model:
+        text = model.conversation()
+        text.append(TEXT[:5])
+        assert list(text.generate(8)) == llama.greedy(TEXT[:5], 8)
+        assert model.copied_bytes == 0
+
+
+def test_a_text_may_come_in_pieces(model: LanguageModel, llama: Exported) -> None:
+    text = model.conversation()
+    for at in range(0, len(TEXT), 5):
+        text.append(TEXT[at : at + 5])
+    assert list(text.generate(10)) == llama.greedy(TEXT, 10)
+
+
+def test_rewind_is_a_number(model: LanguageModel, llama: Exported) -> None:
+    text = model.conversation()
+    text.append(TEXT)
+    first = list(text.generate(10))
+    for length in (len(TEXT) + 4, 20, len(TEXT[:20]) - 1, 1):
+        text.rewind(length)
+        assert text.tokens == (TEXT + first)[:length]
+        assert list(text.generate(6)) == llama.greedy((TEXT + first)[:length], 6)
+        text.rewind(length)
+        text.append((TEXT + first)[length:])
+    text.rewind(0)
+    assert text.tokens == []
+    with pytest.raises(ValueError, match="empty"):
+        next(text.generate())
+
+
+def test_conversations_do_not_touch_each_other(model: LanguageModel, llama: Exported) -> None:
+    texts = [model.conversation() for _ in range(3)]
+    for i, text in enumerate(texts):
+        text.append(TEXT[: 10 + 7 * i])
+    streams = [text.generate(8) for text in texts]
+    made = list(zip(*streams, strict=True))
+    for i in range(3):
+        assert [row[i] for row in made] == llama.greedy(TEXT[: 10 + 7 * i], 8)
+
+
+def test_a_draft_changes_no_token(model: LanguageModel, llama: Exported, draft: Exported) -> None:
+    count = 30
+    expected = llama.greedy(TEXT, count)
+    with LanguageModel(draft.folder) as small:
+        for other in (small, model):  # one that is mostly wrong, one that is always right
+            text = model.conversation()
+            text.append(TEXT)
+            assert list(text.generate(count, draft=other.conversation())) == expected
+            drawn = {"temperature": 1.5, "seed": 4}
+            text.rewind(len(TEXT))
+            alone = list(text.generate(count, **drawn))
+            text.rewind(len(TEXT))
+            assert list(text.generate(count, draft=other.conversation(), **drawn)) == alone
+
+
+class Right(Conversation):
+    """Proposes what it was told."""
+
+    told: list[int]
+
+    def _propose(self, other: Conversation, count: int) -> list[int]:
+        at = len(other.tokens) - len(TEXT)
+        return self.told[at : at + count]
+
+
+def test_a_right_draft_saves_runs(model: LanguageModel) -> None:
+    text = model.conversation()
+    text.append(TEXT)
+    draft = Right(model)
+    draft.told = list(text.generate(20))
+    text.rewind(len(TEXT))
+    verify, step = model._session(4, 4), model._session(1, 1)
+    before = verify.stats.executes, step.stats.executes
+    assert list(text.generate(20, draft=draft)) == draft.told
+    # A run over four proposed tokens gives them and the one behind them, which is read by itself.
+    assert verify.stats.executes - before[0] == 4
+    assert step.stats.executes - before[1] == 4  # three of those, and the last of the text
+
+
+def test_the_text_ends_with_the_cache(model: LanguageModel, llama: Exported) -> None:
+    text = model.conversation()
+    text.append(TEXT)
+    made = list(text.generate())
+    assert len(TEXT) + len(made) == CAPACITY
+    assert made == llama.greedy(TEXT, CAPACITY - len(TEXT))
+    with pytest.raises(ValueError, match="do not fit"):
+        text.append([1])
+    assert len(text.tokens) == CAPACITY
+    text.rewind(len(TEXT))
+    assert list(text.generate(5)) == made[:5]
+
+
+def test_closed_models_say_so(llama: Exported) -> None:
+    model = LanguageModel(llama.folder)
+    text = model.conversation()
+    text.append(TEXT[:4])
+    model.close()
+    model.close()
+    with pytest.raises(qnnrt.ClosedError, match="closed"):
+        text.append([1])
+    assert text.tokens == TEXT[:4]
+    assert model.copied_bytes == 0
+
+
+def test_wrong_tokens_change_nothing(model: LanguageModel) -> None:
+    text = model.conversation()
+    text.append(TEXT[:4])
+    for wrong in (VOCABULARY, -1):
+        with pytest.raises(ValueError, match="token"):
+            text.append([3, wrong])
+        assert text.tokens == TEXT[:4]
+    with pytest.raises(ValueError, match="tokenizer"):
+        text.append("words")
+    with pytest.raises(ValueError, match="rewind"):
+        text.rewind(5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": -1},
+        {"top_k": -1},
+        {"top_p": 0},
+        {"top_p": 1.5},
+        {"temperature": float("nan")},
+    ],
+)
+def test_sampling_says_what_is_wrong(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Sampling(**wrong)  # type: ignore[arg-type]
+
+
+def test_probabilities() -> None:
+    logits = np.log(np.array([0.1, 0.2, 0.3, 0.4], np.float32))
+    np.testing.assert_allclose(Sampling(1).probabilities(logits), [0.1, 0.2, 0.3, 0.4], rtol=1e-6)
+    np.testing.assert_allclose(
+        Sampling(1, top_k=2).probabilities(logits), [0, 0, 3 / 7, 4 / 7], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        Sampling(1, top_p=0.5).probabilities(logits), [0, 0, 3 / 7, 4 / 7], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        Sampling(0.5).probabilities(logits), np.array([1, 4, 9, 16]) / 30, rtol=1e-6
+    )
+    assert Sampling().probabilities(logits).tolist() == [0, 0, 0, 1]
+
+
+def test_a_seed_draws_the_same(model: LanguageModel) -> None:
+    text = model.conversation()
+    text.append(TEXT)
+    drawn = []
+    for seed in (1, 1, 2):
+        text.rewind(len(TEXT))
+        drawn.append(list(text.generate(20, temperature=1.0, top_k=50, seed=seed)))
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def _go_on(folder: str, pipe: Any) -> None:
+    with LanguageModel(folder) as model:
+        model._session(1, 1)
+        pipe.send("ready")
+        text = model.conversation(pipe.recv())
+        runs = {key: s.stats.executes for key, s in model._sessions.items()}
+        made = list(text.generate(6))
+        # The last token is read again for its logits; nothing before it is.
+        assert set(model._sessions) == set(runs)
+        pipe.send((made, text.cache.nbytes))
+        pipe.recv()
+
+
+@pytest.mark.other_fds  # multiprocessing's own
+def test_another_process_goes_on_without_reading(llama: Exported, model: LanguageModel) -> None:
+    text = model.conversation()
+    text.append(TEXT)
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    child = spawn.Process(target=_go_on, args=(str(llama.folder), there))
+    child.start()
+    try:
+        assert here.recv() == "ready"
+        here.send(text.prefix)
+        made, size = here.recv()
+        assert made == llama.greedy(TEXT, 6)
+        assert size == model.cache_bytes
+        # The same memory: what it wrote is here.
+        text.tokens += made
+        text._read, text._logits = len(text.tokens) - 1, None
+        assert list(text.generate(5)) == llama.greedy(TEXT + made, 5)
+        # Killed, it leaves memory in which a text that is rewound to before it goes on.
+        os.kill(child.pid or 0, signal.SIGKILL)
+        child.join()
+        text.rewind(len(TEXT))
+        assert list(text.generate(5)) == llama.greedy(TEXT, 5)
+    finally:
+        child.kill()
+        child.join()
+        here.close()
+        there.close()
+
+
+def test_a_prefix_of_another_model_is_refused(model: LanguageModel, draft: Exported) -> None:
+    text = model.conversation()
+    text.append(TEXT)
+    with LanguageModel(draft.folder) as other, pytest.raises(ValueError, match="another model"):
+        other.conversation(text.prefix)
+
+
+def test_other_files_are_refused(tmp_path: Any) -> None:
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    x, y = (
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["n"]) for n in ("x", "y")
+    )
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y])),
+        tmp_path / "model.onnx",
+    )
+    with pytest.raises(qnnrt.ModelError, match=r"qnnrt\.llm\.export"):
+        LanguageModel(tmp_path)
+
+
+def test_export_says_what_a_cache_cannot_serve(tmp_path: Any) -> None:
+    transformers = pytest.importorskip("transformers")
+    from qnnrt.llm.export import export
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.MistralConfig(**sizes, vocab_size=9, sliding_window=16)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with pytest.raises(ValueError, match="window of 16"):
+        export(model, tmp_path / "model.onnx", capacity=32)
+    with pytest.raises(ValueError, match="capacity is 1;"):
+        export(model, tmp_path / "model.onnx", capacity=1)

@@ -1,0 +1,60 @@
+"""Decoders with random weights, as transformers has them and as qnnrt.llm.export writes them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CAPACITY = 96
+VOCABULARY = 101
+
+
+@dataclass
+class Exported:
+    folder: Path
+    eager: Any
+
+    def greedy(self, tokens: list[int], count: int) -> list[int]:
+        """What transformers generates, with a cache of its own."""
+        import torch
+
+        given = torch.tensor([tokens])
+        made = self.eager.generate(given, max_new_tokens=count, do_sample=False)
+        return made[0, len(tokens) :].tolist()
+
+
+def build(family: str, folder: Path, **sizes: Any) -> Exported:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from qnnrt.llm.export import export
+
+    shared = {"vocab_size": VOCABULARY, "eos_token_id": None, "bos_token_id": None}
+    grouped = {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "initializer_range": 0.2,
+    }
+    config = {
+        "llama": lambda: transformers.LlamaConfig(**{**shared, **grouped, **sizes}),
+        "qwen2": lambda: transformers.Qwen2Config(**{**shared, **grouped, **sizes}),
+        "qwen3": lambda: transformers.Qwen3Config(
+            **{**shared, **grouped, "head_dim": 24, "tie_word_embeddings": True, **sizes}
+        ),
+        "gpt2": lambda: transformers.GPT2Config(
+            **{**shared, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, **sizes},
+            initializer_range=0.2,
+        ),
+    }[family]()
+    torch.manual_seed(5)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        export(model, folder / "model.onnx", capacity=CAPACITY)
+    return Exported(folder, model)
