@@ -7,6 +7,7 @@ for each shape, from the same file, runs it once, and keeps it:
 
 - "qnnrt": sessions have their weights together, as they do unless told otherwise;
 - "qnnrt, each its own": with ``options={"share_weights": "nobody"}``;
+- "qnnrt, one session": one of a model of many shapes, which reads the file once (docs/shapes.md);
 - "qnnrt, one context": the shapes are graphs of one context, made through ``qnnrt.qnn``;
 - "onnxruntime": a session for each shape;
 - "onnxruntime, dynamic": one session that runs all shapes.
@@ -53,6 +54,21 @@ def sessions(path: str, threads: int, share: str) -> Callable[[tuple[int, int]],
         model = qnnrt.load(path, shapes={"x": shape})
         session = qnnrt.Session(model, threads=threads, options={"share_weights": share})
         return lambda x: session.run({"x": x})["y"]
+
+    return make
+
+
+def many(path: str, threads: int) -> Callable[[tuple[int, int]], Run]:
+    import qnnrt
+
+    made: list[Any] = []
+
+    def make(shape: tuple[int, int]) -> Run:
+        if not made:
+            model = qnnrt.load(path, shapes="any")
+            options = {"max_shapes": len(SHAPES)}
+            made.append(qnnrt.Session(model, threads=threads, options=options))
+        return lambda x: made[0].run({"x": x})["y"]
 
     return make
 
@@ -106,6 +122,7 @@ def ort(path: str, threads: int, dynamic: bool) -> Callable[[tuple[int, int]], R
 MAKERS: dict[str, Callable[[str, int], Callable[[tuple[int, int]], Run]]] = {
     "qnnrt": lambda path, n: sessions(path, n, "process"),
     "qnnrt, each its own": lambda path, n: sessions(path, n, "nobody"),
+    "qnnrt, one session": many,
     "qnnrt, one context": graphs,
     "onnxruntime": lambda path, n: ort(path, n, False),
     "onnxruntime, dynamic": lambda path, n: ort(path, n, True),

@@ -104,9 +104,9 @@ Status CommandList::BindOne(const Qnn_TensorV1_t& given, const Io& io, bool stri
     QNNRT_ASSIGN_OR_RETURN(entry->registration,
                            MemoryTable::Get().Acquire(given.memHandle, context_, io));
     entry->handle = given.memHandle;
-  } else if (!RawHolds(given, io.nbytes)) {
+  } else if (io.nbytes != 0 && !RawHolds(given, io.nbytes)) {
     return io.Refuse("its RAW memory is missing or too small");
-  } else if (strict) {
+  } else if (strict && io.nbytes != 0) {
     return io.Refuse(
         "its RAW memory would be copied, which the graph's option STRICT forbids: use a memory "
         "handle");

@@ -76,7 +76,8 @@ Status CommandList::BindMemory(const Binding& binding, Commands* commands) {
   for (size_t i = 0; i < io_.size(); ++i) {
     Io& io = io_[i];
     const Binding::Entry& entry = binding.entries[i];
-    io.staged = entry.registration == nullptr;
+    io.staged = entry.registration == nullptr && io.nbytes != 0;
+    if (entry.registration == nullptr && !io.staged) continue;  // no step reads or writes it
     if (io.staged && io.staging == nullptr) {
       int32_t code = 0;
       io.staging = cl_.createBuffer(cl_context_, kReadWrite, io.nbytes, nullptr, &code);

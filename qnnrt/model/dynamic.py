@@ -11,7 +11,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .model import Model
+from ..errors import ModelError
+from .model import Model, names_of_new
 
 __all__ = ["DynamicModel", "OpenInput"]
 
@@ -58,6 +59,7 @@ class DynamicModel:
         source: the file.
         inputs: name -> ``OpenInput``, in the model's order.
         outputs: their names.
+        state: what executions read and update in place, input -> output; see ``set_state``.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class DynamicModel:
         self._names = tuple(self.inputs)
         self._patterns = tuple(dict.fromkeys(patterns))
         self._make = make
+        self.state: dict[str, str] = {}
         self._again = again
         self._remedy = remedy
         self._lock = threading.Lock()
@@ -107,7 +110,42 @@ class DynamicModel:
             self._first = listed[0], self._import(listed[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._again
+        return (*self._again, self.state)
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        if state:
+            self.set_state(state)
+
+    def set_state(self, pairs: Mapping[str, str] | str) -> None:
+        """``Model.set_state``, for every shape. Shapes in which state has equal shapes have one.
+
+        Raises:
+            ModelError: no such input or output; "auto", and no input has such an output. That the
+                shapes of a pair differ shows when a shape is made, at once for the first listed.
+        """
+        if isinstance(pairs, str):
+            if pairs != "auto":
+                raise ModelError(
+                    f"state must be 'auto' or a mapping from inputs to outputs, not {pairs!r}"
+                )
+            named = ((i, new) for i in self.inputs for new in names_of_new(i))
+            found = {i: new for i, new in named if new in self.outputs}
+            if not found:
+                raise ModelError(
+                    f"model {self.name!r}: state='auto' finds no input past... with an output "
+                    "present..."
+                )
+        else:
+            found = dict(pairs)
+            for kind, names, there in (
+                ("input", found.keys(), self.inputs),
+                ("output", found.values(), self.outputs),
+            ):
+                if unknown := [n for n in names if n not in there]:
+                    raise ModelError(f"model {self.name!r}: state: no {kind} {unknown[0]!r}")
+        if self._first is not None:
+            self._first[1].set_state(found)
+        self.state = found
 
     # ---- which shapes there are ---------------------------------------------------------------
 
@@ -237,6 +275,8 @@ class DynamicModel:
     def _import(self, shape: Shape) -> Model:
         model = self._make(dict(zip(self._names, shape, strict=True)))
         model.name = self.graph_name(shape)
+        if self.state:
+            model.set_state(self.state)
         return model
 
     def graph_name(self, shape: Shape) -> str:

@@ -160,7 +160,7 @@ class Model:
     def _named_state(self) -> dict[str, str]:
         found, other = {}, ""
         for name in self.inputs:
-            for output in _names_of_new(name):
+            for output in names_of_new(name):
                 if output not in self.outputs:
                     continue
                 if self.tensors[name].shape == self.tensors[output].shape:
@@ -341,7 +341,7 @@ class Model:
                 yield f"output {name!r} is not produced by any node"
 
 
-def _names_of_new(name: str) -> Iterator[str]:
+def names_of_new(name: str) -> Iterator[str]:
     """What exporters call the new value of an input."""
     for old, new in _NEW_NAMES:
         if re.search(old, name):

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
@@ -23,6 +24,7 @@ from ..qnn.context import Context
 from ..qnn.graph import Graph
 from ..qnn.options import Custom
 from ..qnn.profile import ProfileEvent, Signal
+from .binding import BoundTensor
 from .options import Choice
 from .session import Session, is_binary
 from .shapes import ShapeCache
@@ -32,6 +34,9 @@ __all__ = ["DynamicSession", "OpenTensor", "ShapeSession"]
 
 #: Graphs that stay when the shapes are open and nothing else is said.
 _MOST_SHAPES: Final = 8
+
+#: Shapes of feeds of which it is remembered what they stand for.
+_MOST_FOUND: Final = 1024
 
 _NOTHING: Final = Stats(0, 0, (), 0, None, 0, 0.0)
 
@@ -128,6 +133,7 @@ class ShapeSession(Session):
             self._use_loaded(parent._loaded[made.name], bound)
             freed.set()  # it stays in the context
         self._end()
+        parent._share_state(self)
 
     def _new_context(self) -> Context:
         return self._shared or super()._new_context()
@@ -218,6 +224,9 @@ class DynamicSession(Session):
         self._gone: dict[weakref.ref[ShapeSession], Stats] = {}
         self._loaded: dict[str, Graph] = {}
         self._in_binary: dict[Shape, BinaryGraph] = {}
+        #: Shapes of state -> the memory, that of the first graph whose state has them.
+        self._states: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._found: dict[tuple[Any, ...], Shape] = {}
         if isinstance(self.model, ContextBinary):
             self._shared: Context | None = self._open(self.model)
             listed: Sequence[Shape] | None = tuple(self._in_binary)
@@ -232,10 +241,11 @@ class DynamicSession(Session):
         self._cache: ShapeCache[ShapeSession] = ShapeCache(
             self._make, self._note, most, given.get("max_shape_bytes")
         )
-        self.inputs = MappingProxyType(
-            {i.name: OpenTensor(i.name, i.dims) for i in self._many.inputs.values()}
-        )
-        self.outputs = MappingProxyType({n: OpenTensor(n, None) for n in self._many.outputs})
+        state = self._many.state
+        fed = [i for i in self._many.inputs.values() if i.name not in state]
+        self.inputs = MappingProxyType({i.name: OpenTensor(i.name, i.dims) for i in fed})
+        given_back = [n for n in self._many.outputs if n not in state.values()]
+        self.outputs = MappingProxyType({n: OpenTensor(n, None) for n in given_back})
         if self._shared is not None:
             self._shared._adopt(self)
         try:
@@ -282,9 +292,13 @@ class DynamicSession(Session):
     def _note(self, session: ShapeSession) -> None:
         """A graph goes, or has run since it did: what it has counted stays."""
         with self._lock:  # the later one of two threads has the later count
-            self._gone[weakref.ref(session)] = session.stats
+            counted = replace(session.stats, private_weight_bytes=0, shared_weight_bytes=0)
+            self._gone[weakref.ref(session)] = counted
             for one in [one for one in self._gone if one() is None]:
                 self._past = added(self._past, self._gone.pop(one))
+
+    def _bound_tensors(self, *given: Any) -> list[BoundTensor]:
+        return []  # those of each shape are its own
 
     # ---- which shape
 
@@ -327,9 +341,13 @@ class DynamicSession(Session):
                 names = ", ".join(map(repr, self.inputs))
                 raise KeyError(f"no input {name!r}; there are {names}")
             given[name] = np.shape(value)
-        shape = tuple(given.get(name, ()) for name in self.inputs)
-        if len(given) < len(self.inputs) or shape not in self._cache:
-            shape = self._many.find(given)
+        key = tuple(given.get(name) for name in self.inputs)
+        if (known := self._found.get(key)) is None:
+            known = self._many.find(given)
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[key] = known
+        shape = known
         session = self._cache.get(shape)
         results = session._run_feeds(feeds)
         if shape not in self._cache:  # it made room for others meanwhile
@@ -359,8 +377,63 @@ class DynamicSession(Session):
 
     # ---- all of them
 
+    @property
+    def state(self) -> Mapping[str, BoundTensor]:  # type: ignore[override]
+        """As ``Session.state``: name -> ``BoundTensor`` of the memory that all shapes share.
+
+        Raises:
+            ValueError: no graph is made yet; or state has another shape in another shape.
+        """
+        return self._of_state().state
+
+    def _of_state(self) -> ShapeSession:
+        """The session of a shape, whose state is that of all shapes."""
+        self._check_open()
+        kept = list(self._cache.kept().values())
+        if not kept:
+            raise ValueError("no graph is made yet, and so no state: at(shape) makes one")
+        if len(self._states) > 1:
+            raise ValueError(
+                "state has other shapes in other shapes: session.at({...}) has the state of one"
+            )
+        return kept[-1]
+
+    def _share_state(self, session: ShapeSession) -> None:
+        """Let a new graph have the state of those whose state has the same shapes."""
+        tensors = session.state.values()
+        if not tensors or any(t.io == "scratch" for t in tensors):
+            return  # scratch memory is each graph's own
+        own = {t.name: t.handle if t._on_device else t.array for t in tensors}
+        with self._lock:
+            shared = self._states.setdefault(tuple((t.name, t.shape) for t in tensors), own)
+        if shared is not own:
+            session.bind_state(shared)
+
+    def bind_state(self, source: Session | Mapping[str, Any]) -> None:
+        """As ``Session.bind_state``, for the graphs that are there and those to come.
+
+        Raises:
+            ValueError: as ``state``.
+            KeyError, BindError: as ``Session.bind_state``.
+        """
+        first = self._of_state()
+        for session in self._cache.kept().values():
+            session.bind_state(source)
+        with self._lock:
+            self._states.clear()
+        self._share_state(first)
+
+    def save_state(self) -> dict[str, np.ndarray]:
+        """As ``Session.save_state``; raises as ``state``."""
+        return self._of_state().save_state()
+
+    def load_state(self, arrays: Mapping[str, Any]) -> None:
+        """As ``Session.load_state``; raises as ``state``."""
+        self._of_state().load_state(arrays)
+
     def reset_state(self) -> None:
-        """As ``Session.reset_state``, in every graph that is there: state is a graph's own."""
+        """As ``Session.reset_state``, in every graph that is there: what recurrent nodes keep is
+        each graph's own."""
         self._check_open()
         for session in self._cache.kept().values():
             session.reset_state()
@@ -439,6 +512,7 @@ class DynamicSession(Session):
         try:
             for session in self._cache.end():
                 session.close()
+            self._states.clear()
             if self._shared is not None:
                 self._shared.close()
             self._policy.close()

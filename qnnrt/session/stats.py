@@ -73,6 +73,9 @@ def added(a: Stats, b: Stats) -> Stats:
         fallback=a.fallback or b.fallback,
         reserved_at_finalize=a.reserved_at_finalize + b.reserved_at_finalize,
         reserved_at_execute=a.reserved_at_execute + b.reserved_at_execute,
+        private_weight_bytes=a.private_weight_bytes + b.private_weight_bytes,
+        # Graphs of one model share most of it with each other.
+        shared_weight_bytes=max(a.shared_weight_bytes, b.shared_weight_bytes),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -17,11 +18,15 @@ import torch
 from architectures import NETWORKS, Network, made
 
 OPSET = 17  # the newest that the exporter through TorchScript writes all of
+Axes = Mapping[str, Mapping[int, str]]
 DYNAMO_OPSET = 18  # the oldest of the other one
 
 
-def exported(network: Network, path: Path, dynamo: bool = False) -> Path:
-    """`network` as a file; from torch.export if `dynamo`, else through TorchScript."""
+def exported(network: Network, path: Path, dynamo: bool = False, axes: Axes | None = None) -> Path:
+    """`network` as a file; from torch.export if `dynamo`, else through TorchScript.
+
+    `axes`: the names of dimensions that stay open, by input and place.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     feeds = network.feeds(seed=0)
     examples = tuple(torch.from_numpy(array) for array in feeds.values())
@@ -30,6 +35,8 @@ def exported(network: Network, path: Path, dynamo: bool = False) -> Path:
     outputs = [f"output{i}" for i in range(len(found) if isinstance(found, tuple) else 1)]
     part = path.with_suffix(f".{os.getpid()}.part")  # a file is whole when it has its name
     more: dict[str, object] = {"external_data": False, "verbose": False} if dynamo else {}
+    if axes is not None:
+        more["dynamic_axes"] = axes
     with warnings.catch_warnings():
         # Shapes are fixed here, which is what most warnings of the tracer are about.
         warnings.simplefilter("ignore")

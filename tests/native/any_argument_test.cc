@@ -311,6 +311,7 @@ TEST(the_runtimes_own_entries_for_lpai_take_any_argument) {
       CHECK_EQ(qnnrt_graph_io_address(handle, 1, nullptr), QNN_GRAPH_ERROR_INVALID_ARGUMENT);
       CHECK(qnnrt_graph_io_address(handle, 1, &address) != 0 && address == nullptr);
       CHECK(qnnrt_graph_reset_state(handle) != 0);  // nothing before graphFinalize
+      if (handle != world.graph) CHECK(qnnrt_graph_free(handle) != 0);
     }
   }
 }

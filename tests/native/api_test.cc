@@ -360,6 +360,63 @@ TEST(executions_of_one_graph_queue_and_several_graphs_run_at_once) {
   CHECK_EQ(wrong.load(), 0);
 }
 
+TEST(one_graph_is_freed_and_its_context_stays) {
+  Client client;
+  REQUIRE(client.Open() == 0 && client.Build() == 0 && client.Share() == 0);
+  Qnn_GraphHandle_t other = nullptr;
+  CHECK_EQ(q.graphCreate(client.context, "g", nullptr, &other), QNN_GRAPH_ERROR_INVALID_NAME);
+  REQUIRE(q.graphCreate(client.context, "other", nullptr, &other) == 0);
+  CHECK_EQ(client.Run(), 0u);
+  Qnnrt_LiveCounts_t before, after;
+  qnnrt_live_counts(&before);
+  const Qnn_GraphHandle_t freed = client.graph;
+  CHECK_EQ(qnnrt_graph_free(freed), 0u);
+  qnnrt_live_counts(&after);
+  CHECK_EQ(after.graphs, before.graphs - 1);
+  CHECK_EQ(after.mem_handles, before.mem_handles);
+  CHECK(qnnrt_graph_free(freed) != 0);
+  CHECK(client.Run() != 0);
+  CHECK(qnnrt_graph_free(nullptr) != 0);
+  CHECK(qnnrt_graph_free(client.context) != 0);
+  // Its name may be used again, and the handle of its memory, which is the context's.
+  REQUIRE(q.graphCreate(client.context, "g", nullptr, &client.graph) == 0);
+  for (Qnn_Tensor_t* t : {&client.a, &client.b, &client.sum, &client.y}) t->v1.id = 0;
+  client.y.v1.memType = QNN_TENSORMEMTYPE_RAW;
+  client.y.v1.clientBuf = {nullptr, 0};
+  REQUIRE(client.Build() == 0);
+  client.y.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE;
+  client.y.v1.memHandle = client.handle;
+  CHECK_EQ(client.Run(), 0u);
+  CHECK_EQ(static_cast<const float*>(client.shared)[31], 2.0f);
+  CHECK_EQ(qnnrt_graph_free(other), 0u);
+}
+
+TEST(a_graph_is_freed_when_its_executions_are_done_and_by_one_thread) {
+  for (int round = 0; round < 50; ++round) {
+    Client client;
+    REQUIRE(client.Open() == 0 && client.Build() == 0);
+    std::atomic<int> freed{0}, wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        Client view;
+        view.graph = client.graph;
+        view.a = client.a;
+        view.b = client.b;
+        view.y = client.y;
+        for (Qnn_Tensor_t* x : {&view.a, &view.b, &view.y}) x->v1.dimensions = view.dims;
+        while (view.Run() == 0) {
+          if (view.yv[7] != 2.0f) ++wrong;
+        }
+      });
+      threads.emplace_back([&] { freed += qnnrt_graph_free(client.graph) == 0; });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK_EQ(freed.load(), 1);
+    CHECK_EQ(wrong.load(), 0);
+  }
+}
+
 // Whichever allocation fails: a code instead of a crash, nothing kept, and the next client works.
 TEST(every_allocation_may_fail_once) {
   {

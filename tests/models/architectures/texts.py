@@ -78,7 +78,9 @@ class Gpt2Layer(nn.Module):
         )
         scores = q @ k.transpose(-2, -1) / math.sqrt(width // self.heads)
         least = torch.finfo(torch.float32).min
-        scores = torch.where(self.seen, scores, torch.full([], least, dtype=scores.dtype))
+        scores = torch.where(
+            self.seen[:, :, :length, :length], scores, torch.full([], least, dtype=scores.dtype)
+        )
         y = torch.softmax(scores, dim=-1) @ v
         return self.out(y.transpose(1, 2).reshape(batch, length, width))
 
@@ -177,8 +179,9 @@ class Llama(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.words(ids)
+        n = ids.shape[1]
         for layer in self.layers:
-            x = layer(x, self.cos, self.sin, self.mask)
+            x = layer(x, self.cos[:n], self.sin[:n], self.mask[:n, :n])
         return self.head(self.norm(x))
 
 
@@ -261,11 +264,13 @@ class T5(nn.Module):
 
     def forward(self, ids: Tensor, decoder_ids: Tensor) -> Tensor:
         x, y = self.words(ids), self.words(decoder_ids)
-        bias = self.biases[0](self.encoder_buckets).permute(2, 0, 1)[None]
+        n, m = ids.shape[1], decoder_ids.shape[1]
+        bias = self.biases[0](self.encoder_buckets[:n, :n]).permute(2, 0, 1)[None]
         for layer in self.encoder:
             x = layer(x, bias)
         x = self.norms[0](x)
-        bias = self.biases[1](self.decoder_buckets).permute(2, 0, 1)[None] + self.causal
+        bias = self.biases[1](self.decoder_buckets[:m, :m]).permute(2, 0, 1)[None]
+        bias = bias + self.causal[..., :m, :m]
         for layer in self.decoder:
             y = layer(y, bias, x)
         return functional.linear(self.norms[1](y), self.words.weight)
