@@ -48,7 +48,7 @@ def load(
         )
     if (state := options.pop("state", None)) is not None:
         model = load(path, **options)
-        if not isinstance(model, Model):
+        if not isinstance(model, Model | DynamicModel):
             raise ModelError(f"{name_of(path)} says itself what its state is: leave 'state' out")
         model.set_state(state)
         return model

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .model import Model
+from ..errors import ModelError
+from .model import Model, named_state
 
 __all__ = ["DynamicModel", "OpenInput"]
 
@@ -58,6 +59,7 @@ class DynamicModel:
         source: the file.
         inputs: name -> ``OpenInput``, in the model's order.
         outputs: their names.
+        state: pairs of an input and an output that are one tensor; see ``set_state``.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class DynamicModel:
         self._lock = threading.Lock()
         self._graph_names: dict[str, Shape] = {}
         self._first: tuple[Shape, Model] | None = None
+        self.state: dict[str, str] = {}
         #: Open dimension -> where it is: input, and place in it (None: all of its shape).
         self._axes: dict[str, list[tuple[int, int | None]]] = {}
         for i, given in enumerate(inputs):
@@ -107,7 +110,30 @@ class DynamicModel:
             self._first = listed[0], self._import(listed[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._again
+        return (_with_state, (self._again, self.state)) if self.state else self._again
+
+    def set_state(self, pairs: Mapping[str, str] | str) -> None:
+        """``Model.set_state``, for the model of every shape; "auto" goes by the first listed one,
+        or by names alone where sizes are open.
+
+        Raises:
+            ModelError: as there; for other shapes when their models are made.
+        """
+        with self._lock:
+            if self._first is not None:
+                self._first[1].set_state(pairs)
+                self.state = dict(self._first[1].state)
+                return
+            if isinstance(pairs, str):
+                pairs = named_state(self.inputs, self.outputs) if pairs == "auto" else {pairs: ""}
+            for name, output in pairs.items():
+                if name not in self.inputs or output not in self.outputs:
+                    raise ModelError(
+                        f"model {self.name!r}: no input {name!r}, or no output {output!r}"
+                    )
+            if not pairs:
+                raise ModelError(f"model {self.name!r}: no input past... has an output present...")
+            self.state = dict(pairs)
 
     # ---- which shapes there are ---------------------------------------------------------------
 
@@ -237,6 +263,8 @@ class DynamicModel:
     def _import(self, shape: Shape) -> Model:
         model = self._make(dict(zip(self._names, shape, strict=True)))
         model.name = self.graph_name(shape)
+        if self.state:
+            model.set_state(self.state)
         return model
 
     def graph_name(self, shape: Shape) -> str:
@@ -259,6 +287,13 @@ class DynamicModel:
         return "\n".join(lines)
 
     __repr__ = summary
+
+
+def _with_state(again: tuple[Any, ...], state: dict[str, str]) -> DynamicModel:
+    """What ``__reduce__`` says, once more."""
+    model: DynamicModel = again[0](*again[1])
+    model.set_state(state)
+    return model
 
 
 def _at(shape: Sequence[Any], i: int, place: int | None) -> Any:

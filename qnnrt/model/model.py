@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -159,16 +159,12 @@ class Model:
 
     def _named_state(self) -> dict[str, str]:
         found, other = {}, ""
-        for name in self.inputs:
-            for output in _names_of_new(name):
-                if output not in self.outputs:
-                    continue
-                if self.tensors[name].shape == self.tensors[output].shape:
-                    found[name] = output
-                else:
-                    a, b = (list(self.tensors[n].shape) for n in (name, output))
-                    other = f"; {name!r} {a} and {output!r} {b} are no one tensor: fix the shapes"
-                break
+        for name, output in named_state(self.inputs, self.outputs).items():
+            if self.tensors[name].shape == self.tensors[output].shape:
+                found[name] = output
+            else:
+                a, b = (list(self.tensors[n].shape) for n in (name, output))
+                other = f"; {name!r} {a} and {output!r} {b} are no one tensor: fix the shapes"
         if not found:
             raise ModelError(
                 f"model {self.name!r}: state='auto' finds no input past... with an output "
@@ -341,11 +337,15 @@ class Model:
                 yield f"output {name!r} is not produced by any node"
 
 
-def _names_of_new(name: str) -> Iterator[str]:
-    """What exporters call the new value of an input."""
-    for old, new in _NEW_NAMES:
-        if re.search(old, name):
-            yield re.sub(old, new, name, count=1)
+def named_state(inputs: Iterable[str], outputs: Collection[str]) -> dict[str, str]:
+    """Inputs with the outputs that exporters name as their new values."""
+    found = {}
+    for name in inputs:
+        for old, new in _NEW_NAMES:
+            if re.search(old, name) and (output := re.sub(old, new, name, count=1)) in outputs:
+                found[name] = output
+                break
+    return found
 
 
 def _same_encoding(a: Quantization | None, b: Quantization | None) -> bool:

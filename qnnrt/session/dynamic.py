@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from ..qnn.context import Context
 from ..qnn.graph import Graph
 from ..qnn.options import Custom
 from ..qnn.profile import ProfileEvent, Signal
+from .binding import BoundTensor
 from .options import Choice
 from .session import Session, is_binary
 from .shapes import ShapeCache
@@ -67,7 +68,12 @@ def binary_shapes(binary: ContextBinary, names: Sequence[str]) -> dict[Shape, Bi
     other inputs, outputs or types, or two graphs of one shape."""
     graphs = [binary.graph(name) for name in names]
     alike = {
-        (len(g.inputs), *((t.name, t.data_type) for t in (*g.inputs, *g.outputs))) for g in graphs
+        (
+            len(g.inputs),
+            *((t.name, t.data_type) for t in (*g.inputs, *g.outputs, *g.states)),
+            len(g.states),
+        )
+        for g in graphs
     }
     found = {tuple(t.shape for t in g.inputs): g for g in graphs}
     return found if len(alike) == 1 and len(found) == len(graphs) else None
@@ -97,6 +103,26 @@ class OpenTensor:
 
     def __repr__(self) -> str:
         return f"<tensor {OpenInput(self.name, self.shape)}>"
+
+
+class SharedState(Mapping[str, BoundTensor]):
+    """The states of a session of many shapes, as the graph that was used last has them."""
+
+    def __init__(self, parent: DynamicSession) -> None:
+        self._parent = weakref.ref(parent)
+
+    def _tensors(self) -> Mapping[str, BoundTensor]:
+        parent = self._parent()
+        return {} if parent is None else parent._some_graph().state
+
+    def __getitem__(self, name: str) -> BoundTensor:
+        return self._tensors()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors())
+
+    def __len__(self) -> int:
+        return len(self._tensors())
 
 
 class ShapeSession(Session):
@@ -217,6 +243,8 @@ class DynamicSession(Session):
         self._past = _NOTHING
         self._gone: dict[weakref.ref[ShapeSession], Stats] = {}
         self._loaded: dict[str, Graph] = {}
+        #: What states of a name and shape are bound to, in all graphs.
+        self._states: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
         self._in_binary: dict[Shape, BinaryGraph] = {}
         if isinstance(self.model, ContextBinary):
             self._shared: Context | None = self._open(self.model)
@@ -232,10 +260,18 @@ class DynamicSession(Session):
         self._cache: ShapeCache[ShapeSession] = ShapeCache(
             self._make, self._note, most, given.get("max_shape_bytes")
         )
+        pairs = self._many.state
         self.inputs = MappingProxyType(
-            {i.name: OpenTensor(i.name, i.dims) for i in self._many.inputs.values()}
+            {
+                i.name: OpenTensor(i.name, i.dims)
+                for i in self._many.inputs.values()
+                if i.name not in pairs
+            }
         )
-        self.outputs = MappingProxyType({n: OpenTensor(n, None) for n in self._many.outputs})
+        self.outputs = MappingProxyType(
+            {n: OpenTensor(n, None) for n in self._many.outputs if n not in pairs.values()}
+        )
+        self.state = SharedState(self)
         if self._shared is not None:
             self._shared._adopt(self)
         try:
@@ -277,7 +313,31 @@ class DynamicSession(Session):
             freed.set()
             raise
         session.sizes = self._many.sizes(shape)
+        with self._lock:
+            self._share_state(session)
         return session
+
+    def _share_state(self, session: ShapeSession) -> None:
+        """One memory for states of one name and shape: that of the first graph that had it."""
+        for name, t in session.state.items():
+            if t.io == "scratch" or t._on_device:
+                continue  # in memory of the graph's own
+            known = self._states.setdefault((name, t.shape), t._memory())
+            if known is not t._memory():
+                t.bind(known)
+
+    def _some_graph(self) -> ShapeSession:
+        """The one that was used last; the first listed one where none is made yet."""
+        self._check_open()
+        kept = list(self._cache.kept().values())
+        if kept:
+            return kept[-1]
+        if not self._many.listed:
+            raise ValueError(
+                "no graph is made yet, and shapes are open: take the state of at(shape), or after "
+                "the first run"
+            )
+        return self._cache.get(self._many.listed[0])
 
     def _note(self, session: ShapeSession) -> None:
         """A graph goes, or has run since it did: what it has counted stays."""
@@ -327,9 +387,12 @@ class DynamicSession(Session):
                 names = ", ".join(map(repr, self.inputs))
                 raise KeyError(f"no input {name!r}; there are {names}")
             given[name] = np.shape(value)
-        shape = tuple(given.get(name, ()) for name in self.inputs)
-        if len(given) < len(self.inputs) or shape not in self._cache:
-            shape = self._many.find(given)
+        for name in self._many.state:  # whose sizes are those of the file
+            dims = self._many.inputs[name].dims or ()
+            given[name] = tuple(d for d in dims if isinstance(d, int))
+        shape = tuple(given.get(name, ()) for name in self._many.inputs)
+        if len(given) < len(self._many.inputs) or shape not in self._cache:
+            shape = self._many.find({n: s for n, s in given.items() if n in feeds})
         session = self._cache.get(shape)
         results = session._run_feeds(feeds)
         if shape not in self._cache:  # it made room for others meanwhile
@@ -360,10 +423,25 @@ class DynamicSession(Session):
     # ---- all of them
 
     def reset_state(self) -> None:
-        """As ``Session.reset_state``, in every graph that is there: state is a graph's own."""
+        """As ``Session.reset_state``: zero ``state``, which is one for all graphs, and what nodes
+        such as Lstm keep in every graph that is there."""
         self._check_open()
         for session in self._cache.kept().values():
-            session.reset_state()
+            if session.state or session.backend.library.has_extensions:
+                session.reset_state()
+        with self._lock:
+            for array in self._states.values():
+                array[...] = 0
+
+    def bind_state(self, source: Session | Mapping[str, Any]) -> None:
+        """As ``Session.bind_state``, in every graph, those that are made later, too."""
+        super().bind_state(source)
+        bound = self._some_graph()
+        with self._lock:
+            for name, t in bound.state.items():
+                self._states[name, t.shape] = t._memory()
+            for session in self._cache.kept().values():
+                self._share_state(session)
 
     def save_binary(self, path: str | PathLike[str]) -> None:
         """Write the graphs that are there now as one context binary; ``Session.save_binary``.
@@ -439,6 +517,7 @@ class DynamicSession(Session):
         try:
             for session in self._cache.end():
                 session.close()
+            self._states.clear()
             if self._shared is not None:
                 self._shared.close()
             self._policy.close()
