@@ -380,7 +380,9 @@ class Session(_core.Runnable):
         ]
         self._refuse_copies(bound)
         self.inputs = MappingProxyType({t.name: t for t in bound[:first]})
-        self.state = MappingProxyType({t.name: t for t in bound[first:taken]})
+        self.state: Mapping[str, BoundTensor] = MappingProxyType(
+            {t.name: t for t in bound[first:taken]}
+        )
         self.outputs = MappingProxyType({t.name: t for t in bound[taken:]})
         return bound
 

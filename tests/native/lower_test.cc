@@ -114,4 +114,13 @@ TEST(WhatNothingProducesIsAnError) {
            ErrorCode{QNN_GRAPH_ERROR_UNCONNECTED_NODE});
 }
 
+TEST(StateIsOfGraphsThatAreCompiledHere) {
+  TestGraph net("net", true, 1);
+  const Tensor* state = net.Add(Floats(QNN_TENSOR_TYPE_APP_READWRITE, "state", {4}));
+  CHECK_OK(net.Op("Relu", {state}, {state}));
+  const Status status = net.graph().Lower(PassLevel::kPortable).status();
+  CHECK_EQ(status.code(), QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE);
+  CHECK(status.message().find("'state'") != std::string::npos);
+}
+
 CHECK_MAIN("lower_test")

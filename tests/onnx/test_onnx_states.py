@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -29,8 +31,9 @@ def info(name: str, shape: list[int], kind: int = TensorProto.FLOAT) -> onnx.Val
 class Decoder:
     """Layers of one attention each over `x`, whose keys and values go into caches."""
 
-    def __init__(self, queries: int, form: str) -> None:
-        self.queries, self.form = queries, form
+    def __init__(self, queries: int | str, form: str) -> None:
+        self.queries: Any = queries
+        self.form = form
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.inputs = [info("x", [1, queries, WIDTH])]
@@ -236,6 +239,44 @@ def test_a_cache_that_is_turned_to_be_scattered_is_right_and_not_in_place(tmp_pa
             feeds = graph.feeds(at, x)
             wanted = graph.expected(feeds, caches)
             np.testing.assert_allclose(run(s, feeds), wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+@pytest.mark.parametrize("shapes", [{"seq": [24, 5, 1]}, "any"])
+def test_graphs_of_many_shapes_have_one_cache(tmp_path: Path, backend: str, shapes: Any) -> None:
+    """Prefill and decode in one session; with two graphs at most, one goes and comes again."""
+    path = tmp_path / "many.onnx"
+    onnx.save(Decoder("seq", "GroupQueryAttention").model(), path)
+    graphs = {n: Loaded(tmp_path, n, "GroupQueryAttention") for n in (24, 5, 1)}
+    model = qnnrt.load(path, shapes=shapes, state="auto")
+    assert len(pickle.loads(pickle.dumps(model)).state) == 2 * LAYERS
+    rng, caches, at = np.random.default_rng(0), no_caches(), 0
+    with qnnrt.Session(model, backend, options={"max_shapes": 2}) as s:
+        assert list(s.inputs) == ["x", "ends", "total"]
+        assert list(s.outputs) == ["y"]
+        for n in (24, 1, 5, 1, 1, 5):
+            feeds = graphs[n].feeds(at, rng.standard_normal((1, n, WIDTH)).astype(F32))
+            wanted = graphs[n].expected(feeds, caches)
+            np.testing.assert_allclose(s.run(feeds)["y"], wanted, rtol=2e-5, atol=2e-6)
+            at += n
+        assert set(s.state) == set(caches)
+        for name, cache in s.save_state().items():
+            np.testing.assert_allclose(cache, caches[name], rtol=2e-5, atol=2e-6)
+        assert not any(c.tensor.startswith("past") for c in s.stats.copies)
+        # Another conversation: other memory in all graphs.
+        saved = s.save_state()
+        others = {name: qnnrt.alloc_array(a.shape, a.dtype) for name, a in saved.items()}
+        s.bind_state(others)
+        caches = no_caches()
+        for n in (5, 24, 1):
+            feeds = graphs[n].feeds(0, rng.standard_normal((1, n, WIDTH)).astype(F32))
+            wanted = graphs[n].expected(feeds, caches)
+            np.testing.assert_allclose(s.run(feeds)["y"], wanted, rtol=2e-5, atol=2e-6)
+        for name, other in others.items():
+            np.testing.assert_array_equal(s.state[name].array, other)
+        s.load_state(saved)
+        s.reset_state()
+        assert not any(other.any() for other in others.values())
 
 
 @pytest.mark.parametrize("mask", ["bool", "float", "none"])
