@@ -250,6 +250,7 @@ Status PrimitiveKernel::Pack(const Arg& arg, const Problem& problem,
     const auto lying = AlignedBytes::Make(tensor.elements());
     if (!lying) return OutOfMemory();
     QNNRT_RETURN_IF_ERROR(problem.integers->weights(static_cast<int8_t*>(lying->data())));
+    std::memset(data, 0, size);  // room for sums stays as it was where there are fewer
     return Reorder(arg, lying->data(), wanted, data);
   };
   KernelOptions options;
