@@ -281,6 +281,33 @@ def test_shapes_of_rows() -> None:
     assert model.tensors["part"].shape == (4, 6)
 
 
+def test_images_one_after_the_other() -> None:
+    """As masks of the regions of a picture."""
+    nodes = [
+        *CHOSEN[:-1],
+        node("Gather", ["table", "kept"], ["y"]),
+        node("Reshape", ["y", "image"], ["images"]),
+        node("Conv", ["images", "weights"], ["c"], pads=[1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        node("MaxPool", ["r"], ["m"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("ConvTranspose", ["m", "back"], ["t"], strides=[2, 2]),
+        node("Pad", ["t", "pads"], ["p"]),
+        node("GlobalAveragePool", ["p"], ["g"]),
+        node("Flatten", ["g"], ["z"]),
+    ]
+    constants = {
+        **FIRST, "table": random(8, 9, 16), "image": np.array([-1, 1, 4, 4]),
+        "weights": random(9, 2, 1, 3, 3), "back": random(10, 2, 3, 2, 2),
+        "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+    }  # fmt: skip
+    check(nodes, several(9), {"m": 0, "p": 0, "z": 0}, constants)
+    behind = [*nodes[:9], node("Pad", ["t", "more"], ["z"])]
+    constants["more"] = np.array([0, 0, 0, 0, 1, 0, 0, 0])
+    proto = make(behind, {"x": (9,)}, ["z"], constants)
+    with pytest.raises(UnsupportedOpError, match="padding behind rows"):
+        importer.load(proto)
+
+
 @pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
 def test_rows_go_back_to_their_places(op: str) -> None:
     """As rows of levels go back among those of all levels."""
