@@ -166,7 +166,7 @@ listed one that passes fails the tests.
 
 
 def tflite_section() -> list[str]:
-    """Every builtin operator of TFLite's schema."""
+    """Every builtin operator of TFLite's schema, and custom ones that are lowered as such."""
     import tflite
 
     from support.tflite import cases as tflite_cases
@@ -175,7 +175,7 @@ def tflite_section() -> list[str]:
     tried = tflite_cases.tried()
     text = f"""## TFLite operators ({len(table) + len(refused)} in tflite {tflite.__version__})
 
-{len(table)} builtin operators are mapped onto QNN operations, in float32, in the integer types that
+{len(table)} operators are mapped onto QNN operations, in float32, in the integer types that
 the QNN operation has, and quantized (int8, uint8, int16); {len(refused)} are refused by name.
 Models: one-operator models that the tests run and compare with TFLite's own interpreter; those of
 floats run quantized in the three types, too. See [TFLite files](tflite.md).

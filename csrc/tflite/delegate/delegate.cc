@@ -32,8 +32,7 @@ bool SharesState(const TfLiteContext& context, const TfLiteNode& node, std::set<
 }
 
 const char* NameOf(const TfLiteRegistration& registration) {
-  const Operator* op = FindOperator(registration.builtin_code);
-  if (op != nullptr && op->delegated != Delegated::kNone) return op->name;
+  if (const Operator* op = OperatorOf(registration)) return op->name;
   return registration.custom_name != nullptr ? registration.custom_name : "operator";
 }
 

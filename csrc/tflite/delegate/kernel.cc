@@ -66,7 +66,7 @@ Status Kernel::Build(const TfLiteDelegateParams& params) {
         return Error(QNN_COMMON_ERROR_GENERAL, "node %d has not been chosen", index);
       made = std::move(found->second);
     }
-    const Operator* op = FindOperator(registration->builtin_code);
+    const Operator* op = OperatorOf(*registration);
     partition.Add(*context_, *node, op->name, std::move(made));
   }
   partition.Finish(*params.output_tensors);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "tflite/lowering/flexbuffer.h"
+
 namespace qnnrt::tflite {
 namespace {
 
@@ -210,12 +212,20 @@ void ReadOptions(const void* data, const char* table, NodeView* view) {
   }
 }
 
+const Operator* OperatorOf(const TfLiteRegistration& registration) {
+  const bool custom = registration.builtin_code == kCustomOperator;
+  if (custom && registration.custom_name == nullptr) return nullptr;
+  const Operator* op = custom ? FindOperator(std::string(registration.custom_name))
+                              : FindOperator(registration.builtin_code);
+  if (op == nullptr || (op->code == kCustomOperator) != custom) return nullptr;
+  return op->delegated == Delegated::kNone ? nullptr : op;
+}
+
 NodeView ViewOf(const TfLiteContext& context, const TfLiteNode& node,
                 const TfLiteRegistration& registration) {
   NodeView view;
-  view.op = FindOperator(registration.builtin_code);
-  if (view.op == nullptr || view.op->delegated == Delegated::kNone)
-    Unsupported("no QNN operation corresponds to it");
+  view.op = OperatorOf(registration);
+  if (view.op == nullptr) Unsupported("no QNN operation corresponds to it");
   if (node.outputs->size == 0 || node.inputs->size == 0) Damaged("it has no inputs or outputs");
   view.version = registration.version;
   view.shapes_known = true;
@@ -226,7 +236,12 @@ NodeView ViewOf(const TfLiteContext& context, const TfLiteNode& node,
     view.outputs.push_back(TensorOf(context, node.outputs->data[i], true));
   if (IsFixed(view) && view.op->delegated == Delegated::kNotFixed)
     Unsupported("its quantized numbers are left to TFLite's kernel");
-  ReadOptions(node.builtin_data, view.op->options, &view);
+  if (view.op->code == kCustomOperator) {
+    view.options = ReadFlexMap(static_cast<const uint8_t*>(node.custom_initial_data),
+                               static_cast<size_t>(std::max(0, node.custom_initial_data_size)));
+  } else {
+    ReadOptions(node.builtin_data, view.op->options, &view);
+  }
   return view;
 }
 

@@ -11,6 +11,9 @@
 
 namespace qnnrt::tflite {
 
+// Null for those without a counterpart here, and for those that are left to TFLite.
+const Operator* OperatorOf(const TfLiteRegistration& registration);
+
 // Throws Refused. TFLite has prepared the node: shapes are its own.
 NodeView ViewOf(const TfLiteContext& context, const TfLiteNode& node,
                 const TfLiteRegistration& registration);

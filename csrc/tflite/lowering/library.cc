@@ -6,6 +6,7 @@
 #include "support/guard.h"
 #include "support/json.h"
 #include "support/per_thread.h"
+#include "tflite/lowering/flexbuffer.h"
 #include "tflite/lowering/lowering.h"
 
 namespace qnnrt::tflite {
@@ -89,6 +90,13 @@ NodeView ViewOf(const Qnn_OpConfigV1_t& config, States states, uint64_t budget) 
   for (uint32_t i = 0; i < config.numOfParams; ++i)
     view.options[config.params[i].name] = OptionOf(config.params[i]);
   view.version = static_cast<int32_t>(view.options["version"].number);
+  if (view.op->code == kCustomOperator) {
+    const std::vector<double>& given = view.options["custom"].list;
+    std::vector<uint8_t> bytes;
+    for (double byte : given)
+      bytes.push_back(byte >= 0 && byte < 256 ? static_cast<uint8_t>(byte) : 0);
+    view.options = ReadFlexMap(bytes.data(), bytes.size());
+  }
   if (view.outputs.empty()) Damaged("it has no output");
   return view;
 }

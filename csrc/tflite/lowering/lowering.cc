@@ -132,8 +132,8 @@ const std::vector<Operator>& Operators() {
   static const std::vector<Operator>* const table = [] {
     auto* all = new std::vector<Operator>;
     for (const auto& rows :
-         {ConvOperators(), ElementwiseOperators(), GatherOperators(), MovementOperators(),
-          RecurrentOperators(), ReduceOperators(), SlicePadOperators()})
+         {ConvOperators(), DetectionOperators(), ElementwiseOperators(), GatherOperators(),
+          MovementOperators(), RecurrentOperators(), ReduceOperators(), SlicePadOperators()})
       all->insert(all->end(), rows.begin(), rows.end());
     return all;
   }();
@@ -142,7 +142,7 @@ const std::vector<Operator>& Operators() {
 
 const Operator* FindOperator(int32_t code) {
   for (const Operator& op : Operators()) {
-    if (op.code == code) return &op;
+    if (op.code == code && code != kCustomOperator) return &op;
   }
   return nullptr;
 }

@@ -206,6 +206,9 @@ enum class Delegated {
   kNone,      // the lowering is for importers
 };
 
+// BuiltinOperator's number of all custom operators, which names tell apart.
+constexpr int32_t kCustomOperator = 32;
+
 struct Operator {
   int32_t code;  // BuiltinOperator's number
   const char* name;
@@ -219,11 +222,12 @@ struct Operator {
 
 // All operators. Null for those without a counterpart here.
 const std::vector<Operator>& Operators();
-const Operator* FindOperator(int32_t code);
+const Operator* FindOperator(int32_t code);  // of builtin operators
 const Operator* FindOperator(const std::string& name);
 
 // The families' parts of the table.
 std::vector<Operator> ConvOperators();
+std::vector<Operator> DetectionOperators();
 std::vector<Operator> ElementwiseOperators();
 std::vector<Operator> GatherOperators();
 std::vector<Operator> MovementOperators();

@@ -185,6 +185,23 @@ def _product(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return rows.axis
 
 
+@follows("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool",
+         "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN", "MaxPool", "PRelu",
+         "Resize", "DepthToSpace", "SpaceToDepth")  # fmt: skip
+def _images(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """One after the other."""
+    if rows.only().rank < 3 or rows.axis != 0 or y.shape[0] != rows.only().shape[0]:
+        raise Unsupported("images of which the data decide how large they are")
+    return 0
+
+
+@follows("Pad")
+def _pad(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    if y.shape[rows.axis] != rows.only().shape[rows.axis]:
+        raise Unsupported("padding behind rows of which the data decide how many count")
+    return rows.axis
+
+
 @follows("RoiAlign")
 def _regions(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     if set(rows.inputs) - {1, 2} or rows.axis != 0:

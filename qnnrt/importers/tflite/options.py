@@ -20,7 +20,8 @@ class Options:
     """Fields of an options table by their accessor's name: ``options.integer("StrideW")``.
 
     `table` is the table's name, "" for none; omitted fields have their defaults, which
-    a missing table has for all.
+    a missing table has for all. Those of a custom operator are bytes, ``custom``, which the
+    runtime library reads.
     """
 
     def __init__(self, table: str, fields: dict[str, Any]) -> None:
@@ -55,7 +56,8 @@ def read_options(reader: Reader, operator: Any, what: str) -> Options:
     """The options of `operator`, all fields read now, so that damage shows now."""
     kind = int(operator.BuiltinOptionsType())
     if kind == 0:
-        return Options("", {})
+        count = reader.spend(operator.CustomOptionsLength(), 1, f"the options of {what}")
+        return Options("", {"custom": operator.CustomOptionsAsNumpy()} if count else {})
     if kind not in TABLES:
         return Options(f"BuiltinOptions {kind}", {})
     raw = operator.BuiltinOptions()

@@ -8,6 +8,7 @@ so a vector that claims more is a wild one), and every index is checked before i
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import numpy as np
 import tflite
 from flatbuffers.number_types import Int32Flags
 
+from ..._native import _core
 from ...errors import ModelError
 from ..guard import read_file
 from .options import Options, read_options
@@ -136,6 +138,8 @@ class FileReader(Reader):
             if not 0 <= code < len(codes):
                 raise self.fail(f"operator {i} of {what} uses op code {code} of {len(codes)}")
             name, version, custom = codes[code]
+            if name == "CUSTOM" and custom in CUSTOM:
+                name, custom = custom, ""
             label = f"operator {i} ({name}) of {what}"
             operators.append(
                 OperatorInfo(
@@ -176,6 +180,13 @@ class FileReader(Reader):
                 names.setdefault(tensor, self.text(entry.Name(), "a name in a signature"))
         return result
 
+
+#: Custom operators that are lowered as if they were builtin, by their own names.
+CUSTOM = frozenset(
+    row["name"]
+    for row in json.loads(_core.tflite_operators_json())
+    if row["code"] == tflite.BuiltinOperator.CUSTOM
+)
 
 #: BuiltinOperator's number -> name.
 OPERATORS: dict[int, str] = {

@@ -96,10 +96,12 @@ class ModelBuilder:
         options: str | None = None,
         *,
         custom: str | None = None,
+        settings: bytes | None = None,
         version: int = 1,
         **fields: Any,
     ) -> list[int]:
-        """One operator; `options` is the table's name, `fields` its fields, in camelCase."""
+        """One operator; `options` is the table's name, `fields` its fields, in camelCase,
+        `settings` the options of a custom one."""
         made = [o if isinstance(o, int) else self.tensor(*o) for o in outputs]
         code = getattr(schema.BuiltinOperator, kind)
         if (code, custom) not in self._codes:
@@ -113,6 +115,8 @@ class ModelBuilder:
         operator = schema.OperatorT()
         operator.opcodeIndex = self._codes[code, custom]
         operator.inputs, operator.outputs = list(inputs), made
+        if settings is not None:
+            operator.customOptions = np.frombuffer(settings, np.uint8)
         if options is not None:
             table = getattr(schema, f"{options}T")()
             for field, value in fields.items():

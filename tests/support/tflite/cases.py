@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qnnrt.importers.tflite.schema import read
+from support.tflite import detection
 from support.tflite import recurrent as tflite_recurrent
 from support.tflite.case import (
     BOOL,
@@ -355,4 +356,5 @@ def tried() -> Counter[str]:
         found[read(data).subgraphs[0].operators[0].op] += 1
     found["QUANTIZE"] += len(KINDS) * (1 + len(KINDS))  # from floats and from each other
     found["DEQUANTIZE"] += len(KINDS)
+    found[detection.NAME] += len(detection.FORMS)
     return found

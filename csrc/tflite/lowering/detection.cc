@@ -1,0 +1,199 @@
+// TFLite_Detection_PostProcess, the custom operator in which detectors of TFLite end: boxes of
+// offsets from anchors, and those that are left once overlapping ones are suppressed.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tflite/lowering/lowering.h"
+
+namespace qnnrt::tflite {
+namespace {
+
+constexpr int64_t kDetectionsPerClass = 100;  // where the file says nothing
+
+struct Settings {
+  explicit Settings(Node& n)
+      : most(Count(n, "max_detections")),
+        each(Count(n, "max_classes_per_detection")),
+        classes(Count(n, "num_classes")),
+        per_class(static_cast<uint32_t>(
+            std::max<int64_t>(1, n.Integer("detections_per_class", kDetectionsPerClass)))),
+        regular(n.Flag("use_regular_nms")),
+        overlap(n.Real("nms_iou_threshold")),
+        // Scores have to reach it, and in QNN to lie above.
+        score(std::nextafter(n.Real("nms_score_threshold"),
+                             -std::numeric_limits<float>::infinity())) {}
+
+  static uint32_t Count(Node& n, const char* option) {
+    const int64_t count = n.Integer(option);
+    if (count < 1 || count > 1 << 20) Damaged("%s of %lld", option, static_cast<long long>(count));
+    return static_cast<uint32_t>(count);
+  }
+
+  const uint32_t most, each, classes, per_class;
+  const bool regular;
+  const float overlap, score;
+};
+
+Value Column(Node& n, const Value& x, uint32_t from, uint32_t count) {
+  std::vector<Range> ranges;
+  for (uint32_t size : x.dims) ranges.push_back({0, size, 1});
+  ranges.back() = {from, from + count, 1};
+  return Cut(n, x, ranges);
+}
+
+// (y, x, height, width) to corners: [boxes, 4].
+Value Decoded(Node& n, const Value& offsets, const Value& anchors) {
+  Value low[2], high[2];
+  const char* const scales[] = {"y_scale", "x_scale", "h_scale", "w_scale"};
+  const auto part = [&](const Value& x, uint32_t i) { return Column(n, x, i, 1); };
+  for (uint32_t d = 0; d < 2; ++d) {
+    const float middle_scale = n.Real(scales[d]), size_scale = n.Real(scales[2 + d]);
+    if (!(middle_scale > 0) || !(size_scale > 0)) Damaged("scales that are not above 0");
+    const Value middle = part(offsets, d), size = part(offsets, 2 + d);
+    const Value length = part(anchors, 2 + d);
+    const Value share = n.Nary("ElementWiseDivide", {middle, n.Scalar(middle_scale, middle)});
+    const Value center = n.Add(n.Multiply(share, length), part(anchors, d));
+    const Value grown = n.Nary("ElementWiseDivide", {size, n.Scalar(size_scale, size)});
+    const Value exponent = n.Op("ElementWiseExp", {grown}, grown.dims);
+    const Value half = n.Multiply(n.Multiply(n.Scalar(0.5F, exponent), exponent), length);
+    low[d] = n.Nary("ElementWiseSubtract", {center, half});
+    high[d] = n.Add(center, half);
+  }
+  Dims dims = offsets.dims;
+  return n.Op("Concat", {low[0], low[1], high[0], high[1]}, dims, {U32("axis", 1)});
+}
+
+// Rows (batch, class, box) of what is left, and how many of them there are.
+struct Left {
+  Value classes, boxes, count;  // int32: [rows], [rows], [1]
+  uint32_t rows;
+};
+
+Left Suppress(Node& n, const Settings& s, const Value& boxes, const Value& scores, uint32_t limit) {
+  const uint32_t count = boxes.dims[0], classes = scores.dims[0];
+  const uint32_t rows = classes * std::min(limit, count);
+  const std::vector<Value> found =
+      n.Ops("NonMaxSuppression",
+            {n.Reshape(boxes, {1, count, 4}), n.Reshape(scores, {1, classes, count})},
+            {{{rows, 3}, QNN_DATATYPE_INT_32}, {{1}, QNN_DATATYPE_UINT_32}},
+            {F32("iou_threshold", s.overlap), F32("score_threshold", s.score),
+             U32("max_boxes_selected", limit)});
+  return {n.Reshape(Column(n, found[0], 1, 1), {rows}),
+          n.Reshape(Column(n, found[0], 2, 1), {rows}), n.Cast(found[1], QNN_DATATYPE_INT_32),
+          rows};
+}
+
+// x[index], rows of x.
+Value Rows(Node& n, const Value& x, const Value& index) {
+  Dims dims = x.dims;
+  dims[0] = index.dims[0];
+  return n.Op("Gather", {x, index}, dims, {I32("axis", 0)});
+}
+
+std::vector<Value> TopK(Node& n, const Value& x, uint32_t k) {
+  Dims dims = x.dims;
+  dims.back() = k;
+  return n.Ops("TopK", {x}, {{dims, n.type(x)}, {dims, QNN_DATATYPE_INT_32}}, {U32("k", k)});
+}
+
+// Whether a row counts: [rows].
+Value Counts(Node& n, uint32_t rows, const Value& count) {
+  std::vector<int32_t> places(rows);
+  std::iota(places.begin(), places.end(), 0);
+  n.Spend({rows}, 4, "the places of rows");
+  const Value at = n.Constant({rows}, QNN_DATATYPE_INT_32, places.data());
+  return n.Compare("ElementWiseLess", {at, count});
+}
+
+// With zeros where no row counts, and behind them up to `most` rows: [most, ...].
+Value Filled(Node& n, const Value& x, const Value& counts, uint32_t most) {
+  Dims along(x.rank(), 1);
+  along[0] = x.dims[0];
+  const Value kept = n.Select(n.Reshape(counts, along), x, n.Scalar(0, x));
+  std::vector<uint32_t> pads(2 * x.rank(), 0);
+  pads[1] = most - x.dims[0];
+  return pads[1] == 0 ? kept : Padded(n, kept, pads, 0);
+}
+
+void PostProcess(Node& n) {
+  const Value offsets = n.In(0, 3), given = n.In(1, 3), anchors = n.In(2, 2);
+  const Settings s(n);
+  if (!(s.overlap > 0 && s.overlap <= 1)) Damaged("nms_iou_threshold of %g", double{s.overlap});
+  const uint32_t count = offsets.dims[1];
+  if (offsets.dims[0] != 1) Unsupported("a batch of %u", offsets.dims[0]);
+  if (offsets.dims[2] < 4 || given.dims[0] != 1 || given.dims[1] != count ||
+      given.dims[2] < s.classes || given.dims[2] - s.classes > 1 ||
+      anchors.dims != Dims({count, 4}))
+    Damaged("offsets %s, scores %s of %u classes and anchors %s", Text(offsets.dims).c_str(),
+            Text(given.dims).c_str(), s.classes, Text(anchors.dims).c_str());
+  if (n.outputs() != 4) Damaged("%d outputs", n.outputs());
+  const Value flat = Column(n, n.Reshape(offsets, {count, offsets.dims[2]}), 0, 4);
+  const Value boxes = Decoded(n, flat, anchors);
+  // The first class may be the background.
+  const Value scores =
+      Column(n, n.Reshape(given, {count, given.dims[2]}), given.dims[2] - s.classes, s.classes);
+  const uint32_t each = s.regular ? 1 : std::min(s.each, s.classes);
+  const uint32_t room = s.most * s.each;
+  Value found_boxes, found_classes, found_scores, number;
+  if (s.regular) {
+    const Value by_class = n.Transpose(scores, {1, 0});
+    const Left left = Suppress(n, s, boxes, by_class, s.per_class);
+    const Value places = n.Op(
+        "Concat", {n.Reshape(left.classes, {left.rows, 1}), n.Reshape(left.boxes, {left.rows, 1})},
+        {left.rows, 2}, {U32("axis", 1)});
+    const Value marks = n.Op("GatherNd", {by_class, places}, {left.rows});
+    const float lowest = std::numeric_limits<float>::lowest();
+    const Value counted =
+        n.Select(Counts(n, left.rows, left.count), marks, n.Scalar(lowest, marks));
+    const uint32_t kept = std::min(s.most, left.rows);
+    const std::vector<Value> best = TopK(n, counted, kept);
+    const int32_t most = static_cast<int32_t>(kept);
+    number =
+        n.Nary("ElementWiseMinimum", {left.count, n.Constant({1}, QNN_DATATYPE_INT_32, &most)});
+    const Value counts = Counts(n, kept, number);
+    const Value rows = Rows(n, boxes, Rows(n, left.boxes, best[1]));
+    const Value labels = n.Cast(Rows(n, left.classes, best[1]), QNN_DATATYPE_FLOAT_32);
+    found_boxes = Filled(n, rows, counts, room);
+    found_classes = Filled(n, labels, counts, room);
+    found_scores = Filled(n, best[0], counts, room);
+  } else {
+    const std::vector<Value> best = TopK(n, scores, each);
+    const Value first = n.Reshape(Column(n, best[0], 0, 1), {1, count});
+    const Left left = Suppress(n, s, boxes, first, s.most);
+    number = left.count;
+    const Value counts = Counts(n, left.rows, number);
+    // Rows for so many classes of a box as the file says; there may be fewer.
+    const std::vector<uint32_t> behind = {0, 0, 0, s.each - each};
+    const auto spread = [&](const Value& x) {
+      const Value kept = Filled(n, Rows(n, x, left.boxes), counts, s.most);
+      return s.each == each ? kept : Padded(n, kept, behind, 0);
+    };
+    found_classes = spread(n.Cast(best[1], QNN_DATATYPE_FLOAT_32));
+    found_scores = spread(best[0]);
+    found_boxes = Filled(n, Rows(n, boxes, left.boxes), counts, s.most);
+    if (each > 1) {
+      found_boxes = n.Op("Tile", {n.Reshape(found_boxes, {s.most, 1, 4})}, {s.most, each, 4},
+                         {U32s("multiples", {1, each, 1})});
+    }
+    if (s.each != each) {
+      found_boxes = n.Reshape(found_boxes, {s.most, each, 4});
+      found_boxes = Padded(n, found_boxes, {0, 0, 0, s.each - each, 0, 0}, 0);
+    }
+  }
+  n.Set(0, n.Reshape(found_boxes, {1, room, 4}));
+  n.Set(1, n.Reshape(found_classes, {1, room}));
+  n.Set(2, n.Reshape(found_scores, {1, room}));
+  n.Set(3, n.Cast(number, QNN_DATATYPE_FLOAT_32));
+}
+
+}  // namespace
+
+std::vector<Operator> DetectionOperators() {
+  return {{kCustomOperator, "TFLite_Detection_PostProcess", PostProcess,
+           "NonMaxSuppression, TopK, elementwise", "", Fixed::kFloats, Delegated::kAll,
+           "one picture"}};
+}
+
+}  // namespace qnnrt::tflite

@@ -1,0 +1,72 @@
+"""torchvision's detectors as they are exported, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+pytest.importorskip("torch")
+if importlib.util.find_spec("torchvision") is None:
+    pytest.skip("the package torchvision is not installed", allow_module_level=True)
+
+from detectors import DETECTORS, exported, made, pictures
+
+import qnnrt
+
+pytestmark = [
+    pytest.mark.foreign,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("one_thread"),
+]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_detector_finds_what_onnx_runtime_finds(name: str, backend: str, tmp_path: Path) -> None:
+    module = made(name)
+    path = exported(name, module, tmp_path / "detector.onnx")
+    reference = onnxruntime.InferenceSession(path)
+    outputs = [o.name for o in reference.get_outputs()]
+    counts = []
+    with qnnrt.Session(path, backend) as session:
+        for picture in pictures(name, module):
+            found = session.run({"image": picture})
+            wanted = reference.run(None, {"image": picture})
+            counts.append(len(wanted[0]))
+            ours = {}
+            for output, theirs in zip(outputs, wanted, strict=True):
+                (count,) = found[f"{output}.count"]
+                assert count == len(theirs)
+                assert found[output].dtype == theirs.dtype
+                ours[output] = found[output][:count]
+            compare(list(ours.values()), wanted)
+    assert min(counts[:2]) > 5
+    assert counts[2] == 0
+
+
+def compare(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    """Of two scores that differ by rounding alone, either may be the first."""
+    boxes, labels, scores = (
+        next(i for i, x in enumerate(theirs) if kind(x))
+        for kind in (
+            lambda x: x.ndim == 2, lambda x: x.dtype == np.int64,
+            lambda x: x.ndim == 1 and x.dtype == np.float32,
+        )
+    )  # fmt: skip
+    np.testing.assert_allclose(ours[scores], theirs[scores], atol=1e-4)
+    left = list(range(len(theirs[boxes])))
+    for box, label, score in zip(ours[boxes], ours[labels], ours[scores], strict=True):
+        same = next(
+            (
+                i for i in left
+                if theirs[labels][i] == label and abs(theirs[scores][i] - score) < 1e-4
+                and np.abs(theirs[boxes][i] - box).max() < 0.05
+            ),
+            None,
+        )  # fmt: skip
+        assert same is not None, (box, label, score)
+        left.remove(same)
