@@ -1,20 +1,23 @@
 """A node against the schema of its operator: everything that does not need a shape.
 
-A schema of the installed ``onnx`` is static data: which inputs, outputs, attributes and types an
-operator has. It is read once (`spec_of`) and kept in a form that is quick to compare with. Nothing
-of a file reaches onnx's native code except the name, version and domain that a schema is asked
-for, and these are checked first.
+A schema of ``onnx`` is static data: which inputs, outputs, attributes and types an operator has. It
+is read once (`spec_of`) and kept in a form that is quick to compare with: from the table that
+`schemas` is, or where that has none, from the installed ``onnx``, which builds all its schemas when
+it is asked for one. Nothing of a file reaches onnx's native code except the name, version and
+domain that a schema is asked for, and these are checked first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 
+from . import schemas
 from .nodes import OnnxNode
 from .types import TypeOf
 from .values import Value
@@ -77,14 +80,14 @@ _KINDS = 256
 _STRING = np.dtype(object)
 
 #: A schema's name of a type -> the type.
-_TYPES: dict[str, np.dtype] = {
+TYPES: dict[str, np.dtype] = {
     f"tensor({name.lower()})": np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     for name, number in onnx.TensorProto.DataType.items()
     if number != onnx.TensorProto.UNDEFINED
 }
 #: ONNX's number of an element type -> the type.
 ELEMENT_TYPES: dict[int, np.dtype] = {
-    number: _TYPES[f"tensor({name.lower()})"]
+    number: TYPES[f"tensor({name.lower()})"]
     for name, number in onnx.TensorProto.DataType.items()
     if number != onnx.TensorProto.UNDEFINED
 }
@@ -106,7 +109,7 @@ class Spec:
 
     op: str
     since: int
-    schema: Any
+    function: bool  # the operator is defined by one of others
     formals: tuple[Formal, ...]
     results: tuple[Formal, ...]
     variadic: bool  # the last input may be repeated
@@ -153,8 +156,49 @@ def newest(op: str) -> Spec | None:
 
 
 def _spec(op: str, version: int, domain: str) -> Spec | None:
+    if domain == "" and version <= min(schemas.newest(), onnx.defs.onnx_opset_version()):
+        row = schemas.find(op, version)
+        if row is not None:
+            return _spec_of_row(op, row)
+    return spec_of_installed(op, version, domain)
+
+
+def _spec_of_row(op: str, row: schemas.Row) -> Spec:
+    def formals(parameters: Sequence[schemas.Formal]) -> tuple[Formal, ...]:
+        return tuple(
+            Formal(name, symbol, _types(schemas.types(types)), required)
+            for name, symbol, types, required in parameters
+        )
+
+    return Spec(
+        op,
+        row.since,
+        row.function,
+        formals(row.inputs),
+        formals(row.outputs),
+        row.variadic,
+        (row.input_count[0], row.input_count[1]),
+        (row.output_count[0], row.output_count[1]),
+        {name: kind for name, (kind, _, _) in row.attributes.items()},
+        tuple(name for name, (_, required, _) in row.attributes.items() if required),
+        {
+            name: schemas.value_of(kind, default)
+            for name, (kind, _, default) in row.attributes.items()
+            if default is not None
+        },
+    )
+
+
+@cache
+def _types(names: str) -> frozenset[np.dtype]:
+    keys = (f"tensor({name})" for name in names.split())
+    return frozenset(TYPES[key] for key in keys if key in TYPES)
+
+
+def spec_of_installed(op: str, version: int, domain: str) -> Spec | None:
+    """The schema's contents as the installed ``onnx`` has them."""
     try:
-        schema = onnx.defs.get_schema(op, version, domain)
+        schema: Any = onnx.defs.get_schema(op, version, domain)
     except onnx.defs.SchemaError:
         return None
     # One that a later operator set has put right (GroupNormalization of 18) is in files.
@@ -167,7 +211,7 @@ def _spec(op: str, version: int, domain: str) -> Spec | None:
             Formal(
                 p.name,
                 p.type_str if p.is_homogeneous or p.option != option.Variadic else "",
-                frozenset(_TYPES[t] for t in p.types if t in _TYPES),
+                frozenset(TYPES[t] for t in p.types if t in TYPES),
                 p.option == option.Single,
             )
             for p in parameters
@@ -181,14 +225,14 @@ def _spec(op: str, version: int, domain: str) -> Spec | None:
     return Spec(
         op,
         schema.since_version,
-        schema,
+        schema.has_function or schema.has_context_dependent_function,
         formals(schema.inputs),
         formals(schema.outputs),
         bool(schema.inputs) and schema.inputs[-1].option == option.Variadic,
         (schema.min_input, schema.max_input),
         (schema.min_output, schema.max_output),
-        {name: _number(a.type) for name, a in schema.attributes.items()},
-        tuple(name for name, a in schema.attributes.items() if a.required),
+        {name: _number(a.type) for name, a in sorted(schema.attributes.items())},
+        tuple(name for name, a in sorted(schema.attributes.items()) if a.required),
         defaults,
     )
 

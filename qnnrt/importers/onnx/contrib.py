@@ -239,7 +239,7 @@ def _spec(op: str, inputs: str, attributes: dict[str, int]) -> Spec:
     return Spec(
         op,
         1,
-        None,
+        False,
         formals,
         (),
         repeats,

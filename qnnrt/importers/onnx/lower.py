@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import onnx
@@ -219,9 +218,7 @@ class GraphLowering(Scope):
         spec = self._spec(node)
         if spec is None and custom_ops.find_onnx_op(node.domain, node.op) is not None:
             return True
-        return spec is not None and bool(
-            spec.schema.has_function or spec.schema.has_context_dependent_function
-        )
+        return spec is not None and spec.function
 
     def _refuse(self, node: OnnxNode, reason: str) -> None:
         op = shortened(node.op if not node.domain else f"{node.domain}.{node.op}")
@@ -318,7 +315,7 @@ class GraphLowering(Scope):
             return lower()
         if node.op in bounded.RULES:
             return bounded.kept_apart(self, node, lower)
-        expanded = self._expand(node, spec.schema, opsets)
+        expanded = self._expand(node, spec, opsets)
         if expanded is None:
             raise Unsupported("an input with as many rows as the data decide")
         return expanded
@@ -374,7 +371,7 @@ class GraphLowering(Scope):
         if refusal is not None and node.op in OTHERWISE:
             made = self._inline(node, OTHERWISE[node.op](node), opsets)
             return self._fitting(node, [v if isinstance(v, Value) else None for v in made])
-        expanded = self._expand(node, spec.schema, opsets)
+        expanded = self._expand(node, spec, opsets)
         if expanded is not None:
             return self._fitting(node, expanded)
         raise refusal or Unsupported(_BY_DATA.get(node.op, "no QNN operation corresponds to it"))
@@ -430,7 +427,7 @@ class GraphLowering(Scope):
         """A node whose inputs are constants, as constants."""
         inputs = [None if v is None else v.data for v in node.inputs]
         if not fold.evaluates(node):
-            expanded = self._expand(node, spec.schema, opsets)
+            expanded = self._expand(node, spec, opsets)
             if expanded is not None:
                 return expanded
         arrays = fold.fold(node, inputs, opsets, self.budget, self.child)
@@ -453,9 +450,12 @@ class GraphLowering(Scope):
     # ---- nodes made of other nodes -----------------------------------------------------------
 
     def _expand(
-        self, node: OnnxNode, schema: Any, opsets: dict[str, int]
+        self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
     ) -> list[Value | None] | None:
         """The node through the function that ONNX defines it by, if there is one."""
+        if not spec.function:
+            return None
+        schema = onnx.defs.get_schema(spec.op, spec.since, node.domain)
         function = function_body(node, schema, self.child)
         if function is None:
             return None
