@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,20 @@ def quantize(real: Any, quantization: Quantization, dtype: Any) -> np.ndarray:
     codes = np.where(np.isnan(codes), 0, codes)
     low, high = limits(to, quantization.bitwidth)
     return np.asarray(np.clip(codes - offset, low, high).astype(to))
+
+
+def packed(codes: np.ndarray) -> np.ndarray:
+    """Elements of 4 bits two in a byte, the first one in its low half."""
+    flat = codes.reshape(-1).view(np.uint8)
+    made = flat[::2] & 15
+    made[: flat.size // 2] |= flat[1::2] << 4
+    return made
+
+
+def unpacked(codes: np.ndarray, shape: tuple[int, ...], signed: bool) -> np.ndarray:
+    """Elements of 4 bits, of which there are two in a byte, one by one."""
+    halves = np.stack((codes & 15, codes >> 4), -1).reshape(-1)[: math.prod(shape)].reshape(shape)
+    return ((halves ^ 8).astype(np.int8) - np.int8(8)) if signed else halves
 
 
 def dequantize(codes: Any, quantization: Quantization) -> np.ndarray:

@@ -7,6 +7,7 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
 #include "api/encoding.h"
+#include "ops/encoding.h"
 #include "ops/strided_copy.h"
 
 namespace qnnrt {
@@ -160,7 +161,8 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, const St
   const uint32_t bits = tensor->quantization.bitwidth;
   const bool narrow = bits != 0 && bits < 8 && IsFixed(tensor->dtype) &&
                       ElementSize(tensor->dtype) == 1;  // others are cut off
-  if (packed) {
+  const bool unpacks = packed && !source.keep_packed;
+  if (unpacks) {
     tensor->data = AlignedBytes::Make(tensor->bytes());
     if (tensor->data != nullptr) {
       Unpack4(static_cast<const uint8_t*>(t.clientBuf.data), tensor->elements(),
@@ -168,8 +170,9 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, const St
               static_cast<uint8_t*>(tensor->data->data()));
     }
   } else {
+    tensor->two_in_byte = packed;
     StaticSource taken = source;
-    if (narrow) taken.scope.reset(), taken.lent = false;
+    if (narrow && !packed) taken.scope.reset(), taken.lent = false;
     QNNRT_ASSIGN_OR_RETURN(tensor->data, TakeData(t, name, taken, *tensor));
   }
   if (tensor->data == nullptr)
@@ -178,7 +181,7 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, const St
     KeepLowBits(bits, bytes, tensor->dtype == QNN_DATATYPE_SFIXED_POINT_8,
                 static_cast<uint8_t*>(tensor->data->data()));
   }
-  if (narrow || packed)
+  if (unpacks || (narrow && !packed))
     tensor->data = Shared(source.scope, std::move(tensor->data), source.threads);
   return Status::Ok();
 }

@@ -14,6 +14,7 @@ struct StaticSource {
   Threads threads = Threads(1);
   ShareScope scope{};  // where equal data is looked for
   bool lent = false;   // it stays where it is until the graph is finalized
+  bool keep_packed = false;  // Tensor::two_in_byte; else elements of 4 bits become bytes
 };
 
 // `with_data`: a STATIC tensor brings its bytes (creating) or may come without (validating).

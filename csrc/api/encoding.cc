@@ -199,15 +199,4 @@ Qnn_DataType_t UnpackedType(Qnn_DataType_t type) {
                                              : QNN_DATATYPE_UFIXED_POINT_8;
 }
 
-void Unpack4(const uint8_t* packed, uint64_t count, bool is_signed, uint8_t* to) {
-  for (uint64_t i = 0; i < count; ++i) to[i] = packed[i / 2] >> (i % 2 * 4);
-  KeepLowBits(4, count, is_signed, to);
-}
-
-void KeepLowBits(uint32_t bits, uint64_t count, bool is_signed, uint8_t* elements) {
-  const uint32_t mask = (1u << bits) - 1, sign = is_signed ? 1u << (bits - 1) : 0;
-  for (uint64_t i = 0; i < count; ++i)
-    elements[i] = static_cast<uint8_t>(((elements[i] & mask) ^ sign) - sign);
-}
-
 }  // namespace qnnrt

@@ -1,4 +1,4 @@
-// Encodings of the client's tensors -> Quantization, and packed 4-bit elements -> 8-bit ones.
+// Encodings of the client's tensors -> Quantization.
 #pragma once
 
 #include "abi/qnn_types.h"
@@ -18,10 +18,5 @@ inline bool IsPacked4(Qnn_DataType_t type) {
 }
 // The 8-bit type that elements of such a type are kept in.
 Qnn_DataType_t UnpackedType(Qnn_DataType_t type);
-// `count` elements, two in a byte, the first one in its low half.
-void Unpack4(const uint8_t* packed, uint64_t count, bool is_signed, uint8_t* to);
-// Elements of 8 bits of which an encoding uses only the low `bits`: the rest is not looked at, as
-// in the vendor's backend, and becomes what the number needs.
-void KeepLowBits(uint32_t bits, uint64_t count, bool is_signed, uint8_t* elements);
 
 }  // namespace qnnrt

@@ -348,7 +348,7 @@ Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
       if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) return Status::Ok();
       QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "tensors"));
       const StaticSource source{strides, Threads(graph->graph.ThreadsToMake()),
-                                graph->graph.Scope(), lent};
+                                graph->graph.Scope(), lent, true};
       QNNRT_ASSIGN_OR_RETURN(Tensor value, TensorFromQnn(*tensor, true, source));
       return graph->graph.AddTensor(std::move(value), &tensor->v1.id);
     };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <unordered_set>
 #include <utility>
 
 #include "abi/qnn_errors.h"
@@ -87,9 +88,26 @@ Tensor* Graph::FindTensor(uint32_t id) {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
+// An op of a package has its constants before any pass has run.
+Status Graph::UnpackInputs(const Node& node) {
+  for (const Tensor* t : node.inputs) {
+    if (t == nullptr || !t->two_in_byte) continue;
+    Tensor* tensor = by_id_.at(t->id);
+    std::shared_ptr<AlignedBytes> bytes = Unpacked(*tensor);
+    if (bytes == nullptr) {
+      return Error(QNN_GRAPH_ERROR_MEM_ALLOC, "out of memory for tensor '%s' in bytes",
+                   tensor->name.c_str());
+    }
+    tensor->data = std::move(bytes);
+    tensor->two_in_byte = false;
+  }
+  return Status::Ok();
+}
+
 Status Graph::AddNode(Node node) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("nodes"));
+  if (node.package_op != nullptr) QNNRT_RETURN_IF_ERROR(UnpackInputs(node));
   std::optional<Tensor> bias = BiasOfProducts(node);
   if (bias) node.inputs[2] = &*bias;
   Status valid = ValidateClientNode(&node);
@@ -458,8 +476,12 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   arena_share_ = std::move(arena);
   staging_ = std::move(staging);
   // Weights that were packed or folded exist twice until here: those that no step reads are freed.
+  std::unordered_set<const Tensor*> named;
+  for (const Node& node : plan_->nodes()) named.insert(node.inputs.begin(), node.inputs.end());
   for (Tensor& t : tensors_) {
     if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
+    // Half as large as weights of 4 bits where passes have replaced those, and of no use any more.
+    if (t.quantization.in_blocks() && named.count(&t) == 0) t.quantization = {};
   }
   ready_.store(true, std::memory_order_release);
   return Status::Ok();

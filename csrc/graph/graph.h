@@ -334,6 +334,7 @@ class Graph {
   // The end of Finalize and Load: the graph is ready, or nothing has changed. `note` adds profile
   // events, as the last step that may run out of memory.
   Status Install(Prepared* made, FunctionRef<void(const Staging*)> note);
+  Status UnpackInputs(const Node& node);
   void TakeValues(Node* node);
   const Tensor* NewState(const Tensor* state, Node* node);
   Status CheckInPlace(const Plan& plan) const;

@@ -107,6 +107,9 @@ struct Tensor {
   // Of a graph output (APP_READ) that is the new value of an APP_READWRITE tensor: that tensor,
   // whose memory, id and name it has.
   const Tensor* updates = nullptr;
+  // The data of a client's constant of 4 bits in an 8-bit type: two elements in a byte, the first
+  // in its low half. What passes leave is unpacked, so that no kernel sees such a tensor.
+  bool two_in_byte = false;
 
   bool is_static() const { return data != nullptr; }
   bool is_state() const { return type == QNN_TENSOR_TYPE_APP_READWRITE; }
@@ -114,7 +117,9 @@ struct Tensor {
   bool is_input() const { return type == QNN_TENSOR_TYPE_APP_WRITE || is_state(); }
   bool is_output() const { return type == QNN_TENSOR_TYPE_APP_READ; }
   uint64_t elements() const { return ElementCount(shape); }
-  uint64_t bytes() const { return elements() * ElementSize(dtype); }
+  uint64_t bytes() const {
+    return two_in_byte ? (elements() + 1) / 2 : elements() * ElementSize(dtype);
+  }
   template <typename T>
   const T* data_as() const {
     return data ? static_cast<const T*>(data->data()) : nullptr;

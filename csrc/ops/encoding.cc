@@ -114,4 +114,24 @@ bool SameStored(const Tensor& a, const Tensor& b) {
          before(a) == before(b);
 }
 
+void Unpack4(const uint8_t* packed, uint64_t count, bool is_signed, uint8_t* to) {
+  for (uint64_t i = 0; i < count; ++i) to[i] = packed[i / 2] >> (i % 2 * 4);
+  KeepLowBits(4, count, is_signed, to);
+}
+
+std::shared_ptr<AlignedBytes> Unpacked(const Tensor& tensor) {
+  auto bytes = AlignedBytes::Make(tensor.elements());
+  if (bytes != nullptr) {
+    Unpack4(tensor.data_as<uint8_t>(), tensor.elements(),
+            tensor.dtype == QNN_DATATYPE_SFIXED_POINT_8, static_cast<uint8_t*>(bytes->data()));
+  }
+  return bytes;
+}
+
+void KeepLowBits(uint32_t bits, uint64_t count, bool is_signed, uint8_t* elements) {
+  const uint32_t mask = (1u << bits) - 1, sign = is_signed ? 1u << (bits - 1) : 0;
+  for (uint64_t i = 0; i < count; ++i)
+    elements[i] = static_cast<uint8_t>(((elements[i] & mask) ^ sign) - sign);
+}
+
 }  // namespace qnnrt

@@ -23,4 +23,12 @@ bool SameStored(const Tensor& a, const Tensor& b);
 // Types that are not fixed-point have no rules. Errors: 7004, with the tensor's name and the rule.
 Status CheckEncoding(const Tensor& tensor);
 
+// `count` elements, two in a byte, the first one in its low half.
+void Unpack4(const uint8_t* packed, uint64_t count, bool is_signed, uint8_t* to);
+// The data of a tensor with two elements in a byte in bytes; null: out of memory.
+std::shared_ptr<AlignedBytes> Unpacked(const Tensor& tensor);
+// Elements of 8 bits of which an encoding uses only the low `bits`: the rest is not looked at, as
+// in the vendor's backend, and becomes what the number needs.
+void KeepLowBits(uint32_t bits, uint64_t count, bool is_signed, uint8_t* elements);
+
 }  // namespace qnnrt

@@ -1,17 +1,26 @@
 # Part of _core.pyx: tensor descriptions and operations as C structs with owners.
 
 cdef tuple _pairs_of(q):
-    """The scales and offsets of an encoding with more than one, in row-major order."""
-    scales = [float(s) for s in getattr(q.scale, "flat", q.scale)]
-    # One offset may stand for all.
-    try:
-        offsets = [int(o) for o in getattr(q.offset, "flat", q.offset)]
-    except TypeError:
-        offsets = [int(q.offset)]
-    if len(offsets) == 1:
-        offsets *= len(scales)
+    """The scales and offsets of an encoding with more than one, in row-major order: floats and
+    int32_t, as bytes."""
+    if hasattr(q.scale, "astype"):
+        scales = q.scale.astype("float32").tobytes()
+    else:
+        scales = array("f", q.scale).tobytes()
+    if str(getattr(q.offset, "dtype", "")) == "int32":
+        offsets = q.offset.tobytes()
+    else:
+        # One offset may stand for all.
+        try:
+            numbers = [int(o) for o in getattr(q.offset, "flat", q.offset)]
+        except TypeError:
+            numbers = [int(q.offset)]
+        offsets = array("i", numbers).tobytes()
+    if len(offsets) == 4:
+        offsets *= len(scales) // 4
     if len(offsets) != len(scales):
-        raise ValueError(f"quantization: {len(scales)} scales but {len(offsets)} offsets")
+        raise ValueError(
+            f"quantization: {len(scales) // 4} scales but {len(offsets) // 4} offsets")
     return scales, offsets
 
 
@@ -90,7 +99,7 @@ cdef class Tensor:
 
     cdef int _quantize(self, q) except -1:
         cdef Qnn_QuantizeParams_t* p = &self._t.v1.quantizeParams
-        cdef uint32_t n, i
+        cdef uint32_t n
         p.encodingDefinition = QNN_DEFINITION_UNDEFINED
         p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED
         if q is None:
@@ -112,7 +121,7 @@ cdef class Tensor:
             p.bwScaleOffsetEncoding.offset = q.offset
             return 0
         scales, offsets = _pairs_of(q)
-        n = <uint32_t>len(scales)
+        n = <uint32_t>(len(scales) // 4)
         if q.bitwidth is None:
             self._set_pairs(scales, offsets)
             p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
@@ -124,9 +133,8 @@ cdef class Tensor:
         self._offsets = <int32_t*>PyMem_Calloc(n + 1, sizeof(int32_t))
         if self._scales == NULL or self._offsets == NULL:
             raise MemoryError
-        for i in range(n):
-            self._scales[i] = scales[i]
-            self._offsets[i] = offsets[i]
+        memcpy(self._scales, <const char*>scales, len(scales))
+        memcpy(self._offsets, <const char*>offsets, len(offsets))
         p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
         p.bwAxisScaleOffsetEncoding.bitwidth = q.bitwidth
         p.bwAxisScaleOffsetEncoding.axis = q.axis
@@ -135,14 +143,16 @@ cdef class Tensor:
         p.bwAxisScaleOffsetEncoding.offsets = self._offsets
         return 0
 
-    cdef int _set_pairs(self, list scales, list offsets) except -1:
-        cdef Py_ssize_t i, n = len(scales)
+    cdef int _set_pairs(self, bytes scales, bytes offsets) except -1:
+        cdef Py_ssize_t i, n = len(scales) // 4
+        cdef const float* scale = <const float*><const char*>scales
+        cdef const int32_t* offset = <const int32_t*><const char*>offsets
         self._pairs = <Qnn_ScaleOffset_t*>PyMem_Calloc(n + 1, sizeof(Qnn_ScaleOffset_t))
         if self._pairs == NULL:
             raise MemoryError
         for i in range(n):
-            self._pairs[i].scale = scales[i]
-            self._pairs[i].offset = offsets[i]
+            self._pairs[i].scale = scale[i]
+            self._pairs[i].offset = offset[i]
         return 0
 
     cdef int _quantize_blocks(self, q) except -1:
@@ -163,9 +173,9 @@ cdef class Tensor:
             blocks *= self.shape[d] // self._block[d]
         scales, offsets = _pairs_of(q)
         # The C struct does not say how many there are: the backend goes by the shape.
-        if len(scales) != blocks:
+        if len(scales) != 4 * blocks:
             raise ValueError(f"quantization in blocks of {tuple(q.block)}: {blocks} blocks but "
-                             f"{len(scales)} scales")
+                             f"{len(scales) // 4} scales")
         self._set_pairs(scales, offsets)
         p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_BLOCK
         p.blockEncoding.blockSize = self._block
@@ -180,10 +190,10 @@ cdef class Tensor:
                              f"{len(self.shape)} axes")
         table = q.block_scales
         if (table.ndim != 2 or table.dtype.kind != "u" or table.dtype.itemsize > 2
-                or not len(scales) == len(table) == self.shape[q.axis]):
+                or not len(scales) // 4 == len(table) == self.shape[q.axis]):
             raise ValueError("quantization with block scales: they are a uint8 or uint16 array of "
                              f"[{self.shape[q.axis]}, blocks], with {self.shape[q.axis]} scales; "
-                             f"not {table.dtype}{list(table.shape)} with {len(scales)} scales")
+                             f"not {table.dtype}{list(table.shape)} with {len(scales) // 4} scales")
         self._block_scales = table.tobytes()
         self._set_pairs(scales, offsets)
         self._expansion = <Qnn_BlockwiseExpansion_t*>PyMem_Calloc(
@@ -203,8 +213,15 @@ cdef class Tensor:
         return 0
 
     def release_data(self) -> None:
-        """Let go of a constant's bytes: the backend has its own by the time of finalize."""
+        """Let go of a constant's bytes and scales: by finalize the backend has its own."""
         if self._has_data:
+            self._t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED
+            PyMem_Free(self._pairs)
+            PyMem_Free(self._scales)
+            PyMem_Free(self._offsets)
+            self._pairs = NULL
+            self._scales = NULL
+            self._offsets = NULL
             self._has_data = False
             self._t.v1.clientBuf.data = NULL
             self._t.v1.clientBuf.dataSize = 0

@@ -10,6 +10,7 @@ An edge is fixed-point when it has a `quantization`; an edge of integers without
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from .._native.op_table import bounds, op_table
 from ..dtypes import is_float
 from ..model import Quantization
-from ..quantization import limits, quantize
+from ..quantization import limits, quantize, unpacked
 from . import passes, quantized_ops, quantized_recurrent
 from .encodings import alike, decode
 from .graph import Edge, Op
@@ -345,6 +346,26 @@ def _is_integer_factor(graph: Graph, codes: Edge, real: Edge) -> bool:
     )
 
 
+#: Smaller weights are made real numbers: the runtime would, too.
+_LEAST_NARROW = 4096
+
+
+def _is_narrow_factor(graph: Graph, codes: Edge, real: Edge) -> bool:
+    """A matrix of 4 or 8 bits that floats are multiplied by.
+
+    It stays as it is, with a Dequantize behind it, for the runtime to multiply by it as such.
+    """
+    readers = graph.consumers.get(real, [])
+    return (
+        codes.dtype.itemsize == 1
+        and math.prod(codes.shape) >= _LEAST_NARROW
+        and all(d == 1 for d in codes.shape[:-2])
+        and bool(readers)
+        and all(op.type in ("FullyConnected", "MatMul") and op.inputs[1] is real for op in readers)
+        and all(op.inputs[0] is not real for op in readers)
+    )
+
+
 def _real_constants(graph: Graph) -> None:
     """Constants that are wanted as real numbers are made such."""
     dropped: set[int] = set()
@@ -353,10 +374,13 @@ def _real_constants(graph: Graph) -> None:
         if op.type != "Dequantize" or source is None or out is None or out in graph.outputs:
             continue
         if source.data is not None and source.quantization is not None:
-            if _is_integer_factor(graph, source, out):
+            if _is_integer_factor(graph, source, out) or _is_narrow_factor(graph, source, out):
                 continue
             graph.budget.array(out.shape, out.dtype)
-            out.data = decode(source.data, source.quantization, out.dtype)
+            codes = source.data
+            if source.quantization.packed:
+                codes = unpacked(codes, source.shape, source.dtype.kind == "i")
+            out.data = decode(codes, source.quantization, out.dtype)
             out.name = ""
             dropped.add(id(op))
     graph.keep(dropped)

@@ -53,6 +53,8 @@ class Quantization:
             blocks]``. Each index of the axis is divided into blocks along the last other
             dimension; a block's scale is its factor times the scale of the index.
         block_scale_bits: how many bits the factors have.
+        packed: constants only: the data are bytes, uint8 in one dimension, each with two elements
+            of 4 bits, the first one in its low half.
     """
 
     scale: float | np.ndarray
@@ -62,6 +64,7 @@ class Quantization:
     block: tuple[int, ...] | None = None
     block_scales: np.ndarray | None = None
     block_scale_bits: int = 4
+    packed: bool = False
 
 
 @dataclass
@@ -83,7 +86,10 @@ class Tensor:
     @property
     def nbytes(self) -> int:
         """Size of the elements in bytes."""
-        return math.prod(map(int, self.shape)) * np.dtype(self.dtype).itemsize
+        elements = math.prod(map(int, self.shape))
+        if self.quantization is not None and self.quantization.packed:
+            return (elements + 1) // 2
+        return elements * np.dtype(self.dtype).itemsize
 
     def __str__(self) -> str:
         dims = "" if self.scalar else "x".join(str(d) for d in self.shape)
@@ -293,7 +299,13 @@ class Model:
                 )
             if t.scalar and t.shape not in ((), (1,)):
                 yield f"tensor {key!r} is a scalar of shape {t.shape}"
-            if t.data is not None and (t.data.shape != t.shape or t.data.dtype != t.dtype):
+            if t.data is not None and t.quantization is not None and t.quantization.packed:
+                if t.data.shape != (t.nbytes,) or t.data.dtype != np.uint8:
+                    yield (
+                        f"constant {key!r} has two elements in a byte: {t.nbytes} bytes as uint8, "
+                        f"but holds {t.data.dtype}{list(t.data.shape)}"
+                    )
+            elif t.data is not None and (t.data.shape != t.shape or t.data.dtype != t.dtype):
                 yield (
                     f"constant {key!r} is declared {t.dtype}{list(t.shape)} but holds "
                     f"{t.data.dtype}{list(t.data.shape)}"

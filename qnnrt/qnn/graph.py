@@ -14,6 +14,7 @@ from .._native import _core
 from ..abi import constants as abi
 from ..dtypes import data_type, numpy_dtype
 from ..model.binary import BinaryGraph
+from ..quantization import packed
 from ..support import choice
 from . import completions
 from .context_base import ContextBase
@@ -49,16 +50,25 @@ MEM_TYPES: Final = {
 
 
 def _four_bits(dtype: Any, data: Any, quantization: Any) -> tuple[Any, Any, Any]:
-    """``ml_dtypes.int4`` and ``uint4`` as what carries them: 8 bits of which 4 are used."""
+    """``ml_dtypes.int4`` and ``uint4`` as what carries them: 8 bits of which 4 are used, or two in
+    a byte. Encodings in blocks do not say how many bits are used: there the type says it."""
     name = getattr(dtype, "name", getattr(dtype, "__name__", dtype))
-    if name not in ("int4", "uint4"):
+    in_blocks = quantization.block is not None or quantization.block_scales is not None
+    four = quantization.bitwidth == 4 or name in ("int4", "uint4")
+    if name in ("int4", "uint4"):
+        dtype = np.dtype(name.replace("4", "8"))
+        if data is not None:
+            data = np.ascontiguousarray(np.asarray(data).astype(dtype))
+        if quantization.bitwidth is None and not in_blocks:
+            quantization = replace(quantization, bitwidth=4)
+    if not quantization.packed and (not in_blocks or not four or not isinstance(data, np.ndarray)):
         return dtype, data, quantization
-    wide = np.dtype(name.replace("4", "8"))
-    if data is not None:
-        data = np.ascontiguousarray(np.asarray(data).astype(wide))
-    if quantization.bitwidth is None and quantization.block_scales is None:
-        quantization = replace(quantization, bitwidth=4)
-    return wide, data, quantization
+    kind = np.dtype(dtype).kind
+    if kind not in "iu" or np.dtype(dtype).itemsize != 1:
+        return dtype, data, quantization
+    if not quantization.packed:
+        data = packed(data)
+    return f"{'U' if kind == 'u' else 'S'}FIXED_POINT_4", data, quantization
 
 
 class Graph(Owner):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from ..abi import constants as abi
 from ..errors import ModelError
@@ -12,6 +15,7 @@ from ..model.mapped import is_mapped
 from ..qnn.backend import Backend
 from ..qnn.context import Context
 from ..qnn.graph import Graph
+from ..quantization import dequantize, unpacked
 from .options import Choice, Options
 from .policies import MemoryPolicy
 
@@ -23,6 +27,28 @@ _BACKEND_NAMES: Final = {
 }
 #: qnnrt's backends that read each other's context binaries.
 _PORTABLE: Final = (abi.QNN_BACKEND_ID_CPU, abi.QNN_BACKEND_ID_HTP, abi.QNN_BACKEND_ID_LPAI)
+
+
+def with_real_constants(model: Model) -> Model:
+    """Without Dequantize operations of constants, for backends that multiply floats by floats.
+
+    The real numbers are made here, in the type of what the operation writes.
+    """
+    tensors, gone = dict(model.tensors), set()
+    for node in model.nodes:
+        source = tensors[node.inputs[0]] if node.inputs and node.inputs[0] else None
+        if node.type != "Dequantize" or source is None or source.data is None:
+            continue
+        q, out = source.quantization, tensors[node.outputs[0]]
+        if q is None or out.name in model.outputs:
+            continue
+        codes = source.data
+        if q.packed:
+            codes = unpacked(codes, source.shape, np.dtype(source.dtype).kind == "i")
+        tensors[out.name] = replace(out, data=dequantize(codes, q).astype(out.dtype, copy=False))
+        gone.add(node.name)
+    nodes = [n for n in model.nodes if n.name not in gone]
+    return replace(model, tensors=tensors, nodes=nodes) if gone else model
 
 
 def add_model(
@@ -44,6 +70,8 @@ def add_model(
         consume: constants in memory of their own move to the graph, one by one; the model is of no
             use after that.
     """
+    if not graph._library.has_extensions:
+        model = with_real_constants(model)
     new = set(model.state.values())
     outputs = [name for name in model.outputs if name not in new]
     types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(outputs, "app_read")

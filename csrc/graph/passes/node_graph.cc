@@ -169,14 +169,21 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
-      run(kConstants, "widen weights", [&](int* n) { return WidenWeights(graph, threads, n); }));
-  QNNRT_RETURN_IF_ERROR(
       run(kConstants, "shape slopes", [&](int* n) { return ShapeSlopes(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "merge casts", [&](int* n) { return MergeCasts(graph, n); }));
-  // Before constants are folded: it reads weights as they are, in bytes.
+  // Before weights become floats: these read them as they are.
   QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse dynamic quantization",
                             [&](int* n) { return FuseDynamic(graph, n); }));
+  // A device that computes in halves has its weights in them.
+  if (floats.type != QNN_DATATYPE_FLOAT_16) {
+    QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "keep narrow weights",
+                              [&](int* n) { return KeepNarrowWeights(graph, threads, n); }));
+  }
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "unpack constants", [&](int* n) { return UnpackConstants(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
+      run(kConstants, "widen weights", [&](int* n) { return WidenWeights(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "fold constants", [&](int* n) { return FoldConstants(graph, threads, n); }));
   QNNRT_RETURN_IF_ERROR(

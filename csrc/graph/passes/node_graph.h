@@ -103,6 +103,9 @@ Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
 // The results of a node of which all inputs are static.
 Status EvaluateNode(const Node& node, const Threads& threads,
                     std::vector<std::shared_ptr<AlignedBytes>>* results);
+Status KeepNarrowWeights(NodeGraph* graph, const Threads& threads,
+                         int* changes);                  // of 4 and 8 bits, that multiply floats
+Status UnpackConstants(NodeGraph* graph, int* changes);  // with two elements in a byte
 Status WidenWeights(NodeGraph* graph, const Threads& threads,
                     int* changes);                   // of fixed-point numbers, that multiply floats
 Status ShapeSlopes(NodeGraph* graph, int* changes);  // of channels first, to broadcast

@@ -3,6 +3,7 @@
 
 #include "ops/gemm.h"
 #include "ops/matmul/attention.h"
+#include "ops/matmul/nbits.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
 #include "support/checked.h"
@@ -363,6 +364,7 @@ OpList MatMulOps() {
   ops.push_back(std::move(matmul));
   ops.push_back(std::move(dense));
   ops.push_back(AttentionOp());
+  ops.push_back(MatMulNBitsOp());
   return ops;
 }
 

@@ -6,18 +6,52 @@ The definitions are those of ONNX Runtime's documentation of its contrib operato
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx
 
+from ...dtypes import is_float
+from ...model import Quantization
+from ...quantization import limits
+from ..graph import Edge
+from .common import add, pad_constant
 from .expanded import OPSET, array, ints
-from .nodes import OnnxNode, Unsupported, axis_of
-from .qlinear import MICROSOFT, Body, body
+from .nodes import Lowering, OnnxNode, Unsupported, axis_of
+from .qlinear import MICROSOFT, Body, body, direct
+from .values import Value, identity
+
+#: Weights of fewer elements are made real numbers.
+_LEAST = 4096
 
 
-@body(MICROSOFT, "MatMulNBits")
-def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
-    """Beside activations in float."""
-    b = Body(n)
+@dataclass(frozen=True)
+class _Blocks:
+    """What a MatMulNBits multiplies by: `codes` has the bytes of [rows, blocks * size] numbers."""
+
+    rows: int
+    depth: int
+    size: int
+    bits: int
+    codes: np.ndarray
+    scales: np.ndarray
+    zeros: np.ndarray | None
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.depth // self.size)
+
+    def offsets(self) -> np.ndarray:
+        """The zero points, [rows, blocks]."""
+        if self.zeros is None:
+            return np.full((self.rows, self.blocks), 1 << (self.bits - 1), np.int32)
+        if self.zeros.dtype != np.uint8:
+            return self.zeros.reshape(self.rows, self.blocks)
+        found = _unpacked(self.zeros.reshape(self.rows, -1), self.bits)
+        return found[:, : self.blocks].astype(np.int32)
+
+
+def _matrix(n: OnnxNode) -> _Blocks:
     if n.has(4):
         raise Unsupported("weights in another order (g_idx)")
     if n.integer("weight_prepacked"):
@@ -29,19 +63,62 @@ def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
     rows, depth, size = (n.integer(name) for name in ("N", "K", "block_size"))
     if min(rows, depth, size) < 1:
         raise ValueError(f"N, K and block_size have to be positive, and are {rows, depth, size}")
-    bits = n.integer("bits", 4)
-    blocks = -(-depth // size)
-    if codes.size != rows * blocks * size * bits // 8:
-        raise ValueError(f"B has {codes.size} bytes for {rows} x {blocks} blocks of {size}")
-    q = _unpacked(codes, bits).reshape(rows, blocks, -1)[..., :size].astype(np.float32)
-    if zeros is None:
-        offset = np.full((rows, blocks), 1 << (bits - 1), np.float32)
-    elif zeros.dtype == np.uint8:
-        offset = _unpacked(zeros.reshape(rows, -1), bits)[:, :blocks].astype(np.float32)
-    else:
-        offset = zeros.reshape(rows, blocks).astype(np.float32)
-    real = (q - offset[..., None]) * scales.reshape(rows, blocks, 1).astype(np.float32)
-    weights = real.reshape(rows, -1)[:, :depth].T.astype(scales.dtype)
+    m = _Blocks(rows, depth, size, n.integer("bits", 4), codes, scales, zeros)
+    if codes.size != rows * m.blocks * size * m.bits // 8:
+        raise ValueError(f"B has {codes.size} bytes for {rows} x {m.blocks} blocks of {size}")
+    return m
+
+
+@direct(MICROSOFT, "MatMulNBits")
+def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
+    """With weights that stay the bytes that they are in the file."""
+    m, x = _matrix(n), n.input(0)
+    whole = m.blocks * m.size
+    if m.bits not in (4, 8) or m.rows * whole < _LEAST or x.rank < 2 or not is_float(x.dtype):
+        return None
+    zeros = m.offsets()
+    if zeros.dtype.kind == "f" and not np.array_equal(zeros, np.rint(zeros)):
+        return None
+    low, high = limits(np.dtype(np.uint8), m.bits)
+    if not np.all(np.isfinite(m.scales)) or np.any(m.scales <= 0):
+        return None
+    if zeros.min() < low or zeros.max() > high:
+        return None
+    x = c.b.plain(x)
+    if whole != m.depth:  # the last block is filled up, with numbers that zeros are multiplied by
+        x = pad_constant(c, x, [(0, 0)] * (x.rank - 1) + [(0, whole - m.depth)], 0)
+    ones = (1,) * (x.rank - 2)
+    offsets = -zeros.astype(np.int32)
+    encoding = Quantization(
+        m.scales.reshape(*ones, m.rows, m.blocks).astype(np.float32, copy=False),
+        int(offsets.flat[0])
+        if np.all(offsets == offsets.flat[0])
+        else offsets.reshape(*ones, m.rows, m.blocks),
+        bitwidth=4 if m.bits == 4 else None,
+        block=(*ones, 1, m.size),
+        packed=m.bits == 4,
+    )
+    shape = (*ones, m.rows, whole)
+    codes = m.codes.reshape(-1 if m.bits == 4 else shape)
+    edge = Edge(shape, codes.dtype, codes, quantization=encoding)
+    real = Value(
+        shape, x.dtype, c.b.raw("Dequantize", [edge], [(shape, x.dtype)])[0], identity(x.rank)
+    )
+    full = (*x.shape[:-1], m.rows)
+    y = c.b.op(
+        "MatMul", [x, real], full, transpose_in0=np.bool_(False), transpose_in1=np.bool_(True)
+    )
+    return add(c, y, n.input(5)) if n.has(5) else y
+
+
+@body(MICROSOFT, "MatMulNBits", to="Dequantize, MatMul")
+def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
+    """Beside activations in float, with weights that are made such, too."""
+    b, m = Body(n), _matrix(n)
+    q = _unpacked(m.codes, m.bits).reshape(m.rows, m.blocks, -1)[..., : m.size].astype(np.float32)
+    offset = m.offsets().astype(np.float32)
+    real = (q - offset[..., None]) * m.scales.reshape(m.rows, m.blocks, 1).astype(np.float32)
+    weights = real.reshape(m.rows, -1)[:, : m.depth].T.astype(m.scales.dtype)
     value = onnx.numpy_helper.from_array(np.ascontiguousarray(weights))
     y = b.op("MatMul", [b.given(0), b.op("Constant", [], value=value)])
     return b.proto(b.op("Add", [y, b.given(5)]) if n.has(5) else y)

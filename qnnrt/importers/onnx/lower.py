@@ -39,7 +39,7 @@ from .functions import Key, arguments, called, function_body, instantiate, neede
 from .infer import empty, infer, misfit
 from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
 from .patterns import OWN_DOMAIN, Scalar
-from .qlinear import BODIES, LINEAR, MICROSOFT, OTHERWISE, AsDefined
+from .qlinear import BODIES, DIRECT, LINEAR, MICROSOFT, OTHERWISE, AsDefined
 from .reader import array_of, dense_of, opset_of
 from .scope import Lost, Scope
 from .types import TypeOf
@@ -285,6 +285,10 @@ class GraphLowering(Scope):
             made = sizes.computed(self, node, opsets, lambda: self._by_rows(node, known, opsets))
             if made is not None:
                 return made
+        if (direct := DIRECT.get((node.domain, node.op))) is not None:
+            self.b.scope = node.name
+            if (made := direct(self, node)) is not None:
+                return [made]
         if body is not None:
             written_out = None
             with suppress(AsDefined):

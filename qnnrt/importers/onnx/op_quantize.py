@@ -87,8 +87,8 @@ def _encoding(
         block = tuple(size if i == axis else 1 for i in range(len(shape)))
         grid = tuple(d // b for d, b in zip(shape, block, strict=True))
         whole = shape[axis] % size == 0 and scale.shape == grid and zero.shape in ((), grid)
-        # The types of fewer bits are in range of those that hold them.
-        return Quantization(scale, (-zero).astype(np.int32), block=block) if whole else None
+        offset = (-zero).astype(np.int32)
+        return Quantization(scale, offset, bitwidth=bitwidth, block=block) if whole else None
     if max(scale.ndim, zero.ndim) > 1:
         return None
     scales, offsets = (np.broadcast_to(v.ravel(), (shape[axis],)) for v in (scale, -zero))

@@ -28,6 +28,8 @@ BodyFn = Callable[[OnnxNode], onnx.FunctionProto]
 #: (domain, operator) -> the body that replaces a node.
 BODIES: dict[tuple[str, str], BodyFn] = {}
 
+#: (domain, operator) -> what lowers a node, or gives None and leaves it to its body.
+DIRECT: dict[tuple[str, str], Callable[[Any, OnnxNode], Any]] = {}
 
 #: Operator of ONNX -> the body of nodes that its lowering refuses.
 OTHERWISE: dict[str, BodyFn] = {}
@@ -96,6 +98,16 @@ def body(domain: str, *ops: str, to: str = "") -> Callable[[BodyFn], BodyFn]:
         BODIES.update({(domain, op): fn for op in ops})
         if to:
             TARGETS.update(dict.fromkeys(ops, to))
+        return fn
+
+    return register
+
+
+def direct(domain: str, op: str) -> Callable[[Callable[[Any, OnnxNode], Any]], Any]:
+    """Register what lowers nodes of `op` before their body is asked for."""
+
+    def register(fn: Callable[[Any, OnnxNode], Any]) -> Any:
+        DIRECT[domain, op] = fn
         return fn
 
     return register

@@ -106,6 +106,10 @@ def real(tensor: Tensor, x: np.ndarray, node: Node) -> np.ndarray:
     if tensor.quantization is None or node.type == "Cast":
         return x
     scale, offset = _encoding(tensor)
+    if tensor.quantization.packed:
+        halves = np.array([[b % 16, b // 16] for b in range(256)])[x].reshape(-1)
+        x = halves[: int(np.prod(tensor.shape))].reshape(tensor.shape)
+        x = np.where(x > 7, x - 16, x) if tensor.dtype.kind == "i" else x
     return (scale * (x.astype(np.float64) + offset)).astype(np.float32)
 
 

@@ -1,0 +1,195 @@
+#include "ops/matmul/nbits.h"
+
+#include <vector>
+
+#include "ops/gemm.h"
+#include "ops/matmul/nbits_loops.h"
+#include "ops/own_tiles.h"
+#include "ops/rules.h"
+
+namespace qnnrt {
+namespace {
+
+struct Geometry {
+  size_t m, n, k, block, blocks;
+  int bits;
+};
+
+Result<Geometry> Read(const Node& node) {
+  const Tensor &in = *node.inputs[0], &codes = *node.inputs[kNBitsCodes];
+  const Tensor& scales = *node.inputs[kNBitsScales];
+  Geometry g;
+  QNNRT_RETURN_IF_ERROR(CheckRange("block_size", node.Int("block_size"), 16, INT32_MAX));
+  QNNRT_RETURN_IF_ERROR(CheckRange("bits", node.Int("bits"), 4, 8));
+  g.bits = static_cast<int>(node.Int("bits"));
+  g.block = static_cast<size_t>(node.Int("block_size"));
+  g.k = in.shape.back();
+  g.n = codes.shape[0];
+  if ((g.bits != 4 && g.bits != 8) || !IsNBitsBlock(g.block))
+    return Invalid("codes of %d bits in blocks of %zu", g.bits, g.block);
+  if (g.k == 0 || g.n == 0) return Invalid("an input without elements");
+  g.m = in.elements() / g.k;
+  g.blocks = (g.k + g.block - 1) / g.block;
+  const Shape grid = {static_cast<uint32_t>(g.n), static_cast<uint32_t>(g.blocks)};
+  if (codes.shape[1] != NBitsRowBytes(g.k, static_cast<size_t>(g.bits)) || scales.shape != grid ||
+      (node.HasInput(kNBitsZeros) && node.inputs[kNBitsZeros]->shape != grid)) {
+    return Invalid("codes %s and scales %s for rows of %zu in blocks of %zu",
+                   ShapeText(codes.shape).c_str(), ShapeText(scales.shape).c_str(), g.k, g.block);
+  }
+  QNNRT_RETURN_IF_ERROR(CheckShape(node, kNBitsBias, "bias", {static_cast<uint32_t>(g.n)}));
+  return g;
+}
+
+class MatMulNBits final : public Kernel {
+ public:
+  static Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
+    QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
+    return KernelPtr(new MatMulNBits(node, g, options.threads));
+  }
+
+  Status Run(const ExecArgs& args) override { return few_ ? RunFew(args) : RunMany(args); }
+
+  size_t ScratchBytes() const override {
+    if (few_) return g_.m * row_bytes_;
+    return slots_ * slot_floats_ * sizeof(float);
+  }
+
+ private:
+  // Up to so many rows multiply the codes as they come; for more they are floats first.
+  static constexpr size_t kFew = 8;
+  static constexpr size_t kDepth = 256;  // floats of a row that are unpacked at a time
+
+  MatMulNBits(const Node& node, const Geometry& g, int threads)
+      : g_(g),
+        loops_(NBitsFor(g.bits)),
+        post_ops_(node),
+        is_signed_(node.inputs[kNBitsCodes]->dtype == QNN_DATATYPE_INT_8),
+        has_zeros_(node.HasInput(kNBitsZeros)),
+        has_bias_(node.HasInput(kNBitsBias)),
+        few_(g.m <= kFew),
+        row_bytes_(loops_.RowBytes(g.k)) {
+    // What a thread unpacks stays in its cache while all rows pass by.
+    constexpr size_t kFloats = 128 * 1024;
+    const size_t nr = Simd().columns;
+    const size_t panels = std::clamp<size_t>(kFloats / (nr * g.k), 1, 8);
+    columns_ = std::min(panels, PackedPanels(g.n)) * nr;
+    slots_ = std::min(static_cast<size_t>(std::max(threads, 1)), (g.n + columns_ - 1) / columns_);
+    slot_floats_ = (PackedFloats(g.k, columns_) + nr * kDepth + 15) / 16 * 16;
+  }
+
+  NBitsWeights WeightsOf(const ExecArgs& args) const {
+    NBitsWeights w;
+    w.codes = static_cast<const uint8_t*>(args.in[kNBitsCodes]);
+    w.row_bytes = NBitsRowBytes(g_.k, static_cast<size_t>(g_.bits));
+    w.is_signed = is_signed_;
+    w.scales = static_cast<const float*>(args.in[kNBitsScales]);
+    w.zeros = has_zeros_ ? static_cast<const int8_t*>(args.in[kNBitsZeros]) : nullptr;
+    w.k = g_.k;
+    w.block = g_.block;
+    w.blocks = g_.blocks;
+    return w;
+  }
+
+  const float* BiasOf(const ExecArgs& args) const {
+    return has_bias_ ? static_cast<const float*>(args.in[kNBitsBias]) : nullptr;
+  }
+
+  Status RunFew(const ExecArgs& args) const {
+    char* x = static_cast<char*>(args.scratch);
+    const float* in = static_cast<const float*>(args.in[0]);
+    for (size_t m = 0; m < g_.m; ++m) loops_.arrange(in + m * g_.k, g_.k, x + m * row_bytes_);
+    float* out = static_cast<float*>(args.out[0]);
+    const NBitsProduct product = {WeightsOf(args), x, g_.m, row_bytes_, BiasOf(args), out, g_.n};
+    // About 10 microseconds are worth a thread.
+    constexpr size_t kRows = 4, kWorthwhile = 128 * 1024;
+    const size_t grain = std::max<size_t>(1, kWorthwhile / (kRows * g_.k * g_.m));
+    args.threads.For((g_.n + kRows - 1) / kRows, grain, [&](size_t begin, size_t end) {
+      const size_t first = begin * kRows, last = std::min(g_.n, end * kRows);
+      loops_.dots(product, first, last);
+      if (post_ops_.empty()) return;
+      for (size_t m = 0; m < g_.m; ++m) {
+        const size_t at = m * g_.n + first;
+        post_ops_.Apply(args, out + at, at, last - first);
+      }
+    });
+    return Status::Ok();
+  }
+
+  Status RunMany(const ExecArgs& args) const {
+    const NBitsWeights weights = WeightsOf(args);
+    float* scratch = static_cast<float*>(args.scratch);
+    const size_t tiles = (g_.n + columns_ - 1) / columns_;
+    return ForOwnTiles(args.threads, slots_, tiles, [&](size_t tile, size_t slot) {
+      float* packed = scratch + slot * slot_floats_;
+      const size_t first = tile * columns_, count = std::min(columns_, g_.n - first);
+      UnpackColumns(weights, first, count, packed);
+      GemmShape shape;
+      shape.m = g_.m;
+      shape.n = count;
+      shape.depth = g_.k;
+      shape.packed = packed;
+      const float* bias = BiasOf(args);
+      shape.bias = bias == nullptr ? nullptr : bias + first;
+      float* out = static_cast<float*>(args.out[0]);
+      const MatrixRows rows{static_cast<const float*>(args.in[0]), g_.k, out + first, g_.n};
+      RunGemm(shape, Threads(1), rows, FinishRows(post_ops_, args, out));
+      return Status::Ok();
+    });
+  }
+
+  // Rows [first, first + count) of the weights, as panels of columns.
+  void UnpackColumns(const NBitsWeights& weights, size_t first, size_t count, float* packed) const {
+    const size_t nr = Simd().columns;
+    float* rows = packed + PackedFloats(g_.k, columns_);
+    for (size_t n0 = 0; n0 < count; n0 += nr, packed += nr * g_.k) {
+      const size_t columns = std::min(nr, count - n0);
+      for (size_t k = 0; k < g_.k; k += kDepth) {
+        const size_t depth = std::min(kDepth, g_.k - k);
+        for (size_t n = 0; n < columns; ++n)
+          loops_.unpack(weights, first + n0 + n, k, depth, rows + n * kDepth);
+        PackPanels({rows, 1, kDepth}, depth, columns, 0, 1, packed + k * nr);
+      }
+    }
+  }
+
+  const Geometry g_;
+  const NBitsLoops& loops_;
+  const PostOps post_ops_;
+  const bool is_signed_, has_zeros_, has_bias_, few_;
+  const size_t row_bytes_;  // of x, arranged
+  size_t columns_ = 0, slots_ = 1, slot_floats_ = 0;
+};
+
+Status Infer(const Node& node, std::vector<Shape>* outputs) {
+  QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
+  Shape shape = node.inputs[0]->shape;
+  shape.back() = static_cast<uint32_t>(g.n);
+  // A FullyConnected may take rows of any shape and write a matrix.
+  if (node.HasOutput(0) && node.outputs[0]->elements() == g.m * g.n &&
+      !node.outputs[0]->shape.empty() && node.outputs[0]->shape.back() == g.n) {
+    shape = node.outputs[0]->shape;
+  }
+  (*outputs)[0] = std::move(shape);
+  return Status::Ok();
+}
+
+}  // namespace
+
+OpDef MatMulNBitsOp() {
+  OpDef def;
+  def.type = kMatMulNBits;
+  def.inputs = {{"in", types::kFloat, PortSpec::kOne, -1, 1, 8},
+                {"codes", types::kI8 | types::kU8, PortSpec::kOne, -1, 2, 2},
+                {"scales", types::kF32, PortSpec::kOne, -1, 2, 2},
+                {"zeros", types::kI8, PortSpec::kOptional, -1, 2, 2},
+                {"bias", types::kF32, PortSpec::kOptional, -1, 1, 1}};
+  def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 1, 8}};
+  def.params = {{"bits", ParamSpec::kInt, Required(), "4 or 8"},
+                {"block_size", ParamSpec::kInt, Required(), "elements that share a scale"}};
+  def.infer = Infer;
+  def.portable = MatMulNBits::Make;
+  def.flags = OpDef::kPostOps | OpDef::kInternal | OpDef::kSumsInside;
+  return def;
+}
+
+}  // namespace qnnrt

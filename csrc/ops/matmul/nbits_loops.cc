@@ -1,0 +1,90 @@
+#include "ops/matmul/nbits_loops.h"
+
+#include "ops/isa.h"
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
+#endif
+
+// Loops over the rows of a tile: what they index stays in registers.
+#if defined(__clang__)
+#define QNNRT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define QNNRT_UNROLL _Pragma("GCC unroll 4")
+#endif
+
+namespace qnnrt {
+namespace {
+
+// QNNRT_ISA=avx512 leaves it out, as all that came after that set.
+[[maybe_unused]] bool CpuHasVnni() {
+#if defined(__x86_64__)
+  return std::getenv("QNNRT_ISA") == nullptr && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define QNNRT_NBITS_LEVELS 1
+
+#pragma GCC push_options
+#pragma GCC target( \
+    "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma,bmi2,prefer-vector-width=512")
+#define QNNRT_AVX512 1
+#define QNNRT_VNNI 1
+namespace nbits_vnni {
+constexpr size_t kWidth = 16;
+#include "ops/matmul/nbits_loops.inc"
+}  // namespace nbits_vnni
+#undef QNNRT_VNNI
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,prefer-vector-width=512")
+namespace nbits_avx512 {
+constexpr size_t kWidth = 16;
+#include "ops/matmul/nbits_loops.inc"
+}  // namespace nbits_avx512
+#undef QNNRT_AVX512
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi2")
+namespace nbits_avx2 {
+constexpr size_t kWidth = 8;
+#include "ops/matmul/nbits_loops.inc"
+}  // namespace nbits_avx2
+#pragma GCC pop_options
+#endif
+
+// SSE2 and NEON.
+namespace nbits_baseline {
+constexpr size_t kWidth = 4;
+#include "ops/matmul/nbits_loops.inc"
+}  // namespace nbits_baseline
+
+namespace {
+
+template <int kBits>
+const NBitsLoops& Choose() {
+#ifdef QNNRT_NBITS_LEVELS
+  switch (CpuIsa()) {
+    case Isa::kAvx512:
+      return CpuHasVnni() ? nbits_vnni::kLoops<kBits> : nbits_avx512::kLoops<kBits>;
+    case Isa::kAvx2:
+      return nbits_avx2::kLoops<kBits>;
+    case Isa::kBase:
+      break;
+  }
+#endif
+  return nbits_baseline::kLoops<kBits>;
+}
+
+}  // namespace
+
+const NBitsLoops& NBitsFor(int bits) { return bits == 4 ? Choose<4>() : Choose<8>(); }
+
+}  // namespace qnnrt

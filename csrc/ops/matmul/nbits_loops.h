@@ -1,0 +1,44 @@
+// The inner loops of MatMulNBits, compiled once for each vector width.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace qnnrt {
+
+// Weights as they lie, row by row.
+struct NBitsWeights {
+  const uint8_t* codes;
+  size_t row_bytes;
+  bool is_signed;
+  const float* scales;  // [n, blocks]
+  const int8_t* zeros;  // as many, or null
+  size_t k, block, blocks;
+};
+
+struct NBitsProduct {
+  NBitsWeights weights;
+  const char* x;  // rows of `stride` bytes, as NBitsLoops::arrange leaves them
+  size_t m, stride;
+  const float* bias;  // of each n, or null
+  float* c;           // [m, ldc]
+  size_t ldc;
+};
+
+struct NBitsLoops {
+  // A row of x is put into the order in which a vector of words has the codes, a chunk of words
+  // after the other, each with what is needed of it beside its elements.
+  size_t chunk, chunk_bytes;  // elements, and bytes that they take
+  void (*arrange)(const float* x, size_t k, char* to);
+  // Rows [first, end) of the weights.
+  void (*dots)(const NBitsProduct& product, size_t first, size_t end);
+  // Elements [begin, begin + count) of a row as floats; begin is a multiple of 128.
+  void (*unpack)(const NBitsWeights& weights, size_t row, size_t begin, size_t count, float* to);
+
+  size_t RowBytes(size_t k) const { return (k + chunk - 1) / chunk * chunk_bytes; }
+};
+
+// Of 4 or 8 bits, for this machine.
+const NBitsLoops& NBitsFor(int bits);
+
+}  // namespace qnnrt

@@ -1,0 +1,128 @@
+"""Weights of 4 and 8 bits beside floats: ONNX Runtime's MatMulNBits, and DequantizeLinear with and
+without blocks."""
+
+from __future__ import annotations
+
+import json
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+import qnnrt
+from qnnrt import Session
+from qnnrt.importers import onnx as importer
+from support.quantizing import Graph, check, codes, image, types
+
+pytestmark = pytest.mark.foreign
+
+MICROSOFT = "com.microsoft"
+
+
+def plan(model: qnnrt.Model) -> dict:
+    with Session(model) as session:
+        found: dict = json.loads(session.graph.describe() or "")
+        return found
+
+
+def product(
+    x: tuple[int, ...], n: int, k: int, bits: int, size: int, zeros: str = "", bias: bool = False,
+    **more: int,
+) -> onnx.ModelProto:  # fmt: skip
+    blocks = -(-k // size)
+    rng = np.random.default_rng(n)
+    g = Graph(17)
+    scales = rng.uniform(0.01, 0.1, n * blocks).astype(np.float32)
+    inputs = ["x", g.const(codes(n, blocks, size * bits // 8, dtype=np.uint8)), g.const(scales)]
+    if zeros == "packed":
+        row = -(-blocks * bits // 8)
+        inputs.append(g.const(codes(n * row, dtype=np.uint8)))
+    elif zeros == "floats":
+        inputs.append(g.const(rng.uniform(0, 15, n * blocks).astype(np.float32)))
+    else:
+        inputs.append("")
+    inputs += ["", g.const(image(n)) if bias else ""]
+    while not inputs[-1]:
+        inputs.pop()
+    y = g.op("MatMulNBits", inputs, domain=MICROSOFT, K=k, N=n, bits=bits, block_size=size, **more)
+    return g.proto({"x": x}, [y])
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "k", "bits", "size", "zeros", "bias"),
+    [
+        ((1, 256), 40, 256, 4, 32, "", False),
+        ((3, 256), 40, 256, 4, 16, "packed", True),
+        ((2, 3, 200), 48, 200, 4, 32, "packed", False),
+        ((2, 1, 300), 36, 300, 4, 128, "", True),
+        ((70, 256), 70, 256, 4, 64, "packed", True),
+        ((1, 256), 40, 256, 8, 32, "", False),
+        ((4, 5, 256), 40, 256, 8, 64, "packed", True),
+    ],
+)
+def test_a_product_reads_the_bytes_of_the_file(
+    x: tuple[int, ...], n: int, k: int, bits: int, size: int, zeros: str, bias: bool
+) -> None:
+    model = check(product(x, n, k, bits, size, zeros, bias), {"x": image(*x)}, 2e-3)
+    found = plan(model)
+    assert [s["op"] for s in found["steps"]] == ["Pad"] * (k % size != 0) + ["MatMulNBits"]
+    blocks = n * -(-k // size)
+    assert found["weight_bytes"] == (
+        blocks * size * bits // 8 + 4 * blocks + (blocks if zeros else 0) + 4 * n * bias
+    )
+
+
+def test_zero_points_between_integers_are_taken_as_floats() -> None:
+    model = check(product((2, 256), 40, 256, 4, 32, "floats"), {"x": image(2, 256)}, 2e-3)
+    assert types(model) == ["FullyConnected"]
+
+
+def test_a_level_of_accuracy_asks_for_no_less() -> None:
+    given = [product((1, 256), 40, 256, 4, 32, accuracy_level=level) for level in (0, 4)]
+    results = []
+    for proto in given:
+        with Session(importer.load(proto)) as session:
+            results.append(next(iter(session.run({"x": image(1, 256)}).values())).copy())
+    assert np.array_equal(*results)
+
+
+@pytest.mark.parametrize("four", [True, False])
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize(("shape", "axis", "size"), [((256, 48), 0, 32), ((256, 48), 1, 0)])
+def test_dequantized_constants_stay_as_they_are(
+    four: bool, signed: bool, shape: tuple[int, int], axis: int, size: int
+) -> None:
+    """With a scale for each block of rows, or for each column, and a bias behind the product."""
+    rng = np.random.default_rng(3)
+    kind = {(True, True): ml_dtypes.int4, (True, False): ml_dtypes.uint4}.get(
+        (four, signed), np.int8 if signed else np.uint8
+    )
+    low, high = (-8 if four else -128, 8 if four else 128) if signed else (0, 16 if four else 256)
+    grid = (shape[0] // size, shape[1]) if size else (shape[1],)
+    g = Graph(21)
+    w = g.const(rng.integers(low, high, shape).astype(kind))
+    scales = g.const(rng.uniform(0.01, 0.1, grid).astype(np.float32))
+    zeros = g.const(rng.integers(low, high, grid).astype(kind))
+    how = {"axis": axis, **({"block_size": size} if size else {})}
+    real = g.op("DequantizeLinear", [w, scales, zeros], **how)
+    y = g.op("Add", [g.op("MatMul", ["x", real]), g.const(image(48))])
+    x = image(2, 5, 256)
+    model = check(g.proto({"x": x.shape}, [y]), {"x": x}, 1e-2 if not four else 1e-3)
+    found = plan(model)
+    assert [s["op"] for s in found["steps"]] == ["MatMulNBits"]
+    blocks = 48 * (256 // size if size else 1)
+    assert found["weight_bytes"] == 256 * 48 // (2 if four else 1) + 5 * blocks + 4 * 48
+
+
+def test_a_binary_holds_them_as_they_are(tmp_path) -> None:
+    """And so does a session of it, which reads them where the file is mapped."""
+    proto = product((1, 4096), 1024, 4096, 4, 32)
+    path = tmp_path / "four.bin"
+    with Session(importer.load(proto)) as session:
+        wanted = next(iter(session.run({"x": image(1, 4096)}).values())).copy()
+        session.save_binary(path)
+    weights = 1024 * 4096 // 2 + 4 * 1024 * 128
+    assert weights <= path.stat().st_size < weights + 16384
+    with Session(path) as session:
+        assert np.array_equal(next(iter(session.run({"x": image(1, 4096)}).values())), wanted)

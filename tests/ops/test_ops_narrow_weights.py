@@ -1,0 +1,194 @@
+"""Products of floats with weights of 4 and 8 bits, which stay as they are: what they are made of,
+and what they hold in memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qnnrt import Session, qnn
+from qnnrt.model import Quantization
+from support.one_node import KERNELS, Case, add_to, case, graph_options, pairs, u32
+from support.outside import PATHS, printed
+
+#: Of the sum of the products' absolute values. In floats these sums are off by as much.
+TOLERANCE = 2e-6
+
+
+@dataclass(frozen=True)
+class Product:
+    """`x` times a constant [n, k], or [k, n] where `across`."""
+
+    x: tuple[int, ...]
+    n: int
+    bits: int = 4
+    signed: bool = False
+    block: int | None = None  # along k; None: `axis` says
+    block_n: int = 1
+    axis: bool = True  # a scale for each of the n, or one for all
+    zeros: bool = False  # of many values; else those of the middle
+    across: bool = False
+    op: str = "MatMul"
+    bias: bool = False
+    packed: bool = False  # comes with two elements in a byte
+    threads: int = 2
+
+    @property
+    def k(self) -> int:
+        return self.x[-1]
+
+
+CASES = {
+    "blocks of 32": Product((1, 256), 64, block=32),
+    "blocks of 16, zero points": Product((1, 256), 50, block=16, zeros=True, packed=True),
+    "blocks of 64, signed": Product((3, 192), 51, block=64, signed=True, bias=True, threads=1),
+    "blocks of 128": Product((2, 1, 384), 67, block=128, zeros=True, packed=True),
+    "blocks of 256": Product((8, 1024), 37, block=256, signed=True, zeros=True),
+    "blocks of 96": Product((2, 480), 33, block=96, zeros=True),
+    "a ragged depth": Product((1, 301), 77, axis=True, zeros=True),
+    "a ragged depth, packed": Product((5, 301), 77, signed=True, packed=True),
+    "one scale": Product((4, 300), 64, axis=False, signed=True),
+    "blocks along the outputs": Product((6, 256), 64, block=64, block_n=4, zeros=True),
+    "across": Product((1, 256), 100, block=32, across=True, zeros=True, bias=True),
+    "across, packed": Product((3, 256), 99, block=64, across=True, packed=True, signed=True),
+    "dense": Product((7, 320), 40, op="FullyConnected", block=32, zeros=True, bias=True),
+    "pointwise": Product((1, 3, 4, 160), 48, op="Conv2d", across=True, block=32, bias=True),
+    "many rows": Product((70, 384), 150, block=32, zeros=True, bias=True, threads=3),
+    "very many rows": Product((2, 65, 700), 61, axis=True, signed=True, bias=True),
+    "bytes": Product((1, 256), 64, bits=8, block=32, zeros=True),
+    "bytes, signed": Product((4, 333), 65, bits=8, signed=True, bias=True),
+    "bytes, many rows": Product((33, 256), 65, bits=8, signed=True, across=True, threads=5),
+    "bytes, one scale": Product((2, 9, 128), 70, bits=8, axis=False, zeros=True),
+}
+
+
+def encoding_of(p: Product, rng: np.random.Generator) -> Quantization:
+    count = 1 if p.block is None else p.k // p.block
+    grid = (p.n // p.block_n, count) if p.axis else (1, 1)
+    scale = rng.uniform(0.01, 0.1, grid).astype(np.float32)
+    middle = 0 if p.signed else 1 << (p.bits - 1)
+    offset = np.full(grid, -middle, np.int32)
+    if p.zeros:
+        offset -= rng.integers(-(1 << (p.bits - 1)), 1 << (p.bits - 1), grid).astype(np.int32)
+    axes = 4 if p.op == "Conv2d" else 2
+    if p.across:
+        scale, offset = scale.T, offset.T
+    if p.block is not None:
+        block = (p.block, p.block_n) if p.across else (p.block_n, p.block)
+        block = (1,) * (axes - 2) + block
+        lead = (1,) * (axes - 2)
+        return Quantization(
+            scale.reshape(lead + scale.shape), offset.reshape(lead + offset.shape), block=block,
+            bitwidth=4 if p.bits == 4 else None,
+        )  # fmt: skip
+    bits = 4 if p.bits == 4 else None
+    if not p.axis:
+        return Quantization(float(scale.item()), int(offset.item()), bitwidth=bits)
+    return Quantization(scale.ravel(), offset.ravel(), axes - (1 if p.across else 2), bits)
+
+
+def spread(values: Any, q: Quantization, shape: tuple[int, ...]) -> np.ndarray:
+    """A scale or an offset for each element."""
+    values = np.asarray(values, np.float64)
+    if q.block is not None:
+        for d, size in enumerate(q.block):
+            values = values.repeat(size, d)
+        return values
+    if q.axis is not None:
+        values = values.reshape([-1 if d == q.axis else 1 for d in range(len(shape))])
+    return np.broadcast_to(values, shape)
+
+
+def two_in_a_byte(codes: np.ndarray) -> np.ndarray:
+    flat = np.append(codes.reshape(-1), np.zeros(codes.size % 2, codes.dtype))
+    low, high = flat.reshape(-1, 2).T.astype(np.uint8) & 15
+    return low | high << 4
+
+
+def build(name: str) -> tuple[Case, np.ndarray, np.ndarray]:
+    """The case, what it should give and what errors are measured by."""
+    p = CASES[name]
+    rng = np.random.default_rng(list(CASES).index(name))
+    x = rng.standard_normal(p.x, np.float32)
+    shape: tuple[int, ...] = (p.k, p.n) if p.across else (p.n, p.k)
+    shape = (1, 1, *shape) if p.op == "Conv2d" else shape
+    low = -(1 << (p.bits - 1)) if p.signed else 0
+    codes = rng.integers(low, low + (1 << p.bits), shape).astype(np.int8 if p.signed else np.uint8)
+    q = encoding_of(p, rng)
+    real = spread(q.scale, q, shape) * (codes + spread(q.offset, q, shape))
+    real = real.reshape(shape[-2:])
+    real = real if p.across else real.T
+    inputs: list[np.ndarray | None] = [x, codes]
+    if p.bias:
+        inputs.append(rng.standard_normal(p.n, np.float32))
+    params: dict[str, Any] = {}
+    if p.op == "MatMul":
+        params = {"transpose_in0": False, "transpose_in1": not p.across}
+    elif p.op == "Conv2d":
+        params = {"stride": u32(1, 1), "pad_amount": pairs([0, 0], [0, 0])}
+    out = (*p.x[:-1], p.n)
+    encodings = {"in1": q}
+    made = case(p.op, inputs, [out], params, static=(1, 2), encodings=encodings, name="")
+    if p.packed:
+        t = made.model.tensors["in1"]
+        t.data, t.quantization = two_in_a_byte(codes), replace(q, packed=True)
+    wanted, size = x @ real, np.abs(x).astype(np.float64) @ np.abs(real)
+    if p.bias:
+        wanted, size = wanted + inputs[2], size + np.abs(inputs[2])
+    return made, wanted, size
+
+
+def run(name: str, kernels: str) -> tuple[np.ndarray, dict[str, Any]]:
+    made, _, _ = build(name)
+    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g", custom=graph_options(kernels, CASES[name].threads))
+        add_to(graph, made.model)
+        graph.finalize()
+        results = {t.name: np.full(t.shape, 77, t.dtype) for t in graph.outputs}
+        graph.execute(made.feeds, results)
+        return results[made.model.outputs[0]], json.loads(graph.describe() or "")
+
+
+def errors(kernels: str) -> dict[str, float]:
+    """Of each case the largest error, of the products' sizes."""
+    found = {}
+    for name in CASES:
+        _, wanted, size = build(name)
+        got, plan = run(name, kernels)
+        assert [step["op"] for step in plan["steps"]] == ["MatMulNBits"], name
+        found[name] = float((np.abs(got - wanted) / size).max())
+    return found
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("isa", ["base", "avx2", "avx512", None])
+def test_products_match_the_definition(isa: str | None, kernels: str) -> None:
+    code = "import json\nfrom ops import test_ops_narrow_weights as t\n"
+    sets = {"PYTHONPATH": PATHS} | ({} if isa is None else {"QNNRT_ISA": isa})
+    found = json.loads(printed(f"{code}print(json.dumps(t.errors({kernels!r})))", **sets))
+    assert len(found) == len(CASES)
+    assert {k: error for k, error in found.items() if not error <= TOLERANCE} == {}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_take_what_their_bits_take(name: str) -> None:
+    """And a float for each block, a byte where its zero point is its own."""
+    p = CASES[name]
+    _, plan = run(name, "auto")
+    given = p.k if p.block is None else p.block
+    block = 32 if given == 96 else given
+    blocks = p.n * (1 if p.block is None else p.k // block)
+    rows = p.n * ((p.k * p.bits + 7) // 8)
+    zeros = blocks if p.zeros else 0
+    assert plan["weight_bytes"] == rows + 4 * blocks + zeros + 4 * p.n * p.bias
+
+
+def test_a_session_says_the_same() -> None:
+    made, wanted, size = build("blocks of 16, zero points")
+    with Session(made.model) as session:
+        (got,) = session.run(made.feeds).values()
+    assert (np.abs(got - wanted) / size).max() <= TOLERANCE
