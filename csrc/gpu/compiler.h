@@ -35,6 +35,7 @@ class Mapping {
 struct Compiled {
   Executable executable;
   std::vector<Mapping> mappings;
+  std::shared_ptr<const void> owner;  // of regions in a binary; null: the client keeps them
   std::vector<Region> regions;
 };
 

@@ -204,6 +204,11 @@ Instance::~Instance() {
     cl.releaseMemObject(*buffer);
 }
 
+std::string Instance::BinaryOf(size_t program) const {
+  void* built = programs_[program];
+  return built == nullptr ? std::string() : context_->BinaryOf(built);
+}
+
 Result<void*> Instance::NewBuffer(uint64_t flags, uint64_t size, void* host) {
   const Device& device = context_->device();
   size = std::max<uint64_t>(size, 1);
@@ -319,6 +324,7 @@ Status Instance::MakeKernels(const Executable& executable) {
     const Executable::Program& program = executable.programs[step.program];
     QNNRT_ASSIGN_OR_RETURN(void* built, context_->Program(program.source, options,
                                                           same ? program.binary : std::string()));
+    programs_[step.program] = built;
     kernels_.reserve(kernels_.size() + 1);
     int32_t code = 0;
     void* kernel = cl.createKernel(built, step.kernel.c_str(), &code);
@@ -389,6 +395,7 @@ Result<std::unique_ptr<Instance>> Instance::Make(const Executable& executable,
                                                  uint64_t qnn_context, uint32_t flags) {
   std::unique_ptr<Instance> made(new Instance(std::move(context)));
   made->memories_.resize(executable.memories.size());
+  made->programs_.resize(executable.programs.size());
   QNNRT_RETURN_IF_ERROR(made->MakeArenas(executable));
   QNNRT_RETURN_IF_ERROR(made->MakeConstants(executable, regions));
   QNNRT_RETURN_IF_ERROR(made->MakeKernels(executable));

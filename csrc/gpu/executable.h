@@ -82,7 +82,9 @@ class Instance {
   ~Instance();
   Instance(const Instance&) = delete;
   opencl::CommandList& list() { return *list_; }
-  ClContext& context() { return *context_; }
+  const ClContext& context() const { return *context_; }
+  // What the driver made of a program; empty where it does not say.
+  std::string BinaryOf(size_t program) const;
 
  private:
   explicit Instance(std::shared_ptr<ClContext> context);
@@ -97,6 +99,7 @@ class Instance {
   const uint32_t forks_;
   std::vector<void*> buffers_;   // to be released
   std::vector<void*> memories_;  // of each memory; null: an input or output
+  std::vector<void*> programs_;  // of each program, the context's; null: nothing is of it
   std::vector<void*> kernels_;   // of each step
   std::unique_ptr<opencl::CommandList> list_;
 };

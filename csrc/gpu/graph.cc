@@ -46,14 +46,12 @@ void Graph::Use(std::shared_ptr<Instance> instance) {
   instance_.swap(instance);
 }
 
-void Graph::Forget(void* mem) {
-  std::shared_ptr<Instance> instance;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    instance = instance_;
-  }
-  if (instance != nullptr) instance->list().Unbind(mem);
+std::shared_ptr<Instance> Graph::instance() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return instance_;
 }
+
+void Graph::Forget(void* mem) { instance()->list().Unbind(mem); }
 
 Graph::Bound* Graph::NewBound() {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -145,17 +143,28 @@ Result<Device> Context::DeviceNow() {
   return context->device();
 }
 
-Result<Graph*> Context::Prepare(Qnn_GraphHandle_t handle, const CompileRequest& request,
-                                uint32_t flags, const LogLine& log) {
+Result<Graph*> Context::Prepare(const CompileRequest& request, uint32_t flags, const LogLine& log) {
   QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> compiled, Compile(request, log));
+  return Add(request.name, std::move(compiled), flags);
+}
+
+Result<Graph*> Context::Add(const std::string& name, std::shared_ptr<const Compiled> compiled,
+                            uint32_t flags) {
   auto graph = std::make_unique<Graph>(std::move(compiled), id_, flags);
-  std::lock_guard<std::mutex> lock(mutex_);  // the context may have become a client's meanwhile
+  // The context may have become a client's while the graph was compiled.
+  std::lock_guard<std::mutex> lock(mutex_);
   QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<ClContext> context, ContextNow());
   QNNRT_ASSIGN_OR_RETURN(std::shared_ptr<Instance> instance, graph->MakeIn(context));
   graph->Use(std::move(instance));
-  std::unique_ptr<Graph>& kept = graphs_[handle];
+  std::unique_ptr<Graph>& kept = graphs_[name];
   kept = std::move(graph);
   return kept.get();
+}
+
+Graph* Context::Find(const std::string& name) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = graphs_.find(name);
+  return found == graphs_.end() ? nullptr : found->second.get();
 }
 
 // Graphs move to the cl_context of the memory that they are to use.
@@ -320,6 +329,34 @@ bool Context::Deregister(Qnn_MemHandle_t handle) {
   Drop(handle, found->second);
   held_.erase(found);
   return true;
+}
+
+Contexts& Contexts::Get() {
+  static auto* contexts = new Contexts;
+  return *contexts;
+}
+
+std::shared_ptr<Context> Contexts::Of(uint64_t id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<Context>& one = all_[id];
+  if (one == nullptr) one = std::make_shared<Context>(id);
+  return one;
+}
+
+void Contexts::Drop(uint64_t id) {
+  std::shared_ptr<Context> last;  // ends without the lock
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = all_.find(id);
+  if (found == all_.end()) return;
+  last = std::move(found->second);
+  all_.erase(found);
+}
+
+std::vector<std::shared_ptr<Context>> Contexts::All() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<Context>> all;
+  for (const auto& [id, one] : all_) all.push_back(one);
+  return all;
 }
 
 }  // namespace qnnrt::gpu

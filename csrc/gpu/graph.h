@@ -26,6 +26,7 @@ class Graph {
   // The next execution sets the arguments of this cl_mem anew.
   void Forget(void* mem);
   const Compiled& compiled() const { return *compiled_; }
+  std::shared_ptr<Instance> instance();
 
   // What the runtime's graph is given. The object has to stay as long.
   Qnnrt_Executor_t ExecutorFrom(uint64_t started);
@@ -69,8 +70,12 @@ class Context {
 
   // Compiles a graph and makes it ready; it is kept until the context ends. `log` as Compile's.
   // Errors: of Compile, Instance::Make.
-  Result<Graph*> Prepare(Qnn_GraphHandle_t graph, const CompileRequest& request, uint32_t flags,
-                         const LogLine& log);
+  Result<Graph*> Prepare(const CompileRequest& request, uint32_t flags, const LogLine& log);
+  // The same of a graph that is compiled already.
+  Result<Graph*> Add(const std::string& name, std::shared_ptr<const Compiled> compiled,
+                     uint32_t flags);
+  // Null: none of this name is ready.
+  Graph* Find(const std::string& name);
   // The device whose kernels graphs are compiled for now. Errors: 1010.
   Result<Device> DeviceNow();
 
@@ -90,7 +95,20 @@ class Context {
   std::shared_ptr<ClContext> context_;  // null until something needs it
   bool clients_ = false;                // it is a client's
   std::map<Qnn_MemHandle_t, Held> held_;
-  std::map<Qnn_GraphHandle_t, std::unique_ptr<Graph>> graphs_;
+  std::map<std::string, std::unique_ptr<Graph>> graphs_;
+};
+
+// Of this library, by the runtime's numbers.
+class Contexts {
+ public:
+  static Contexts& Get();
+  std::shared_ptr<Context> Of(uint64_t id);
+  void Drop(uint64_t id);
+  std::vector<std::shared_ptr<Context>> All();
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Context>> all_;
 };
 
 }  // namespace qnnrt::gpu

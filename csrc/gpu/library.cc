@@ -2,10 +2,10 @@
 // memory is. The binding's library (qnnrt/gpu/library.py) replaces the same entries by Python's.
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "abi/qnn_interface.h"
 #include "api/functions.h"
+#include "gpu/binary.h"
 #include "gpu/graph.h"
 #include "support/clock.h"
 
@@ -13,39 +13,6 @@ extern "C" Qnn_ErrorHandle_t qnnrt_gpu_get_providers(const QnnInterface_t*** lis
 
 namespace qnnrt::gpu {
 namespace {
-
-// What belongs to contexts of this library, by the runtime's numbers.
-class Contexts {
- public:
-  static Contexts& Get() {
-    static auto* contexts = new Contexts;
-    return *contexts;
-  }
-  std::shared_ptr<Context> Of(uint64_t id) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    std::shared_ptr<Context>& one = all_[id];
-    if (one == nullptr) one = std::make_shared<Context>(id);
-    return one;
-  }
-  std::shared_ptr<Context> Take(uint64_t id) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = all_.find(id);
-    if (found == all_.end()) return nullptr;
-    std::shared_ptr<Context> one = std::move(found->second);
-    all_.erase(found);
-    return one;
-  }
-  std::vector<std::shared_ptr<Context>> All() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<std::shared_ptr<Context>> all;
-    for (const auto& [id, one] : all_) all.push_back(one);
-    return all;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<uint64_t, std::shared_ptr<Context>> all_;
-};
 
 const QnnInterface_ImplementationV2_32_t& Runtimes();
 
@@ -78,8 +45,7 @@ Status Prepare(Qnn_GraphHandle_t handle, GraphObject* graph) {
   QNNRT_ASSIGN_OR_RETURN(request.lowered,
                          graph->graph.Lower(fewer ? PassLevel::kConstants : PassLevel::kPortable));
   const bool nodes = !IsOn(request.configs, "DISABLE_KERNEL_PROFILING");
-  Result<Graph*> made =
-      context->Prepare(handle, request, nodes ? QNNRT_OPENCL_PROFILE_NODES : 0, say);
+  Result<Graph*> made = context->Prepare(request, nodes ? QNNRT_OPENCL_PROFILE_NODES : 0, say);
   if (!made.ok()) return std::move(made).status().Within("graph '" + name + "'");
   return graph->executable.Give((*made)->ExecutorFrom(started));
 }
@@ -158,9 +124,23 @@ Qnn_ErrorHandle_t ContextFree(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t pr
     if (auto object = Runtime::Get().contexts.Find(handle)) id = object->context->id;
     const Qnn_ErrorHandle_t code = Runtimes().contextFree(handle, profile);
     // Then nothing executes, and nobody finds the context any more.
-    if (code == QNN_SUCCESS) Contexts::Get().Take(id);
+    if (code == QNN_SUCCESS) Contexts::Get().Drop(id);
     return code;
   });
+}
+
+// What the binding's backend has not.
+Qnn_ErrorHandle_t HasCapability(QnnProperty_Key_t key) {
+  switch (key) {
+    case QNN_PROPERTY_CONTEXT_SUPPORT_CACHING:
+    case QNN_PROPERTY_CONTEXT_SUPPORT_CONFIG_ENABLE_GRAPHS:
+    case QNN_PROPERTY_CONTEXT_SUPPORT_CONFIG_PERSISTENT_BINARY:
+    case QNN_PROPERTY_CONTEXT_SUPPORT_CONFIG_BINARY_COMPATIBILITY_TYPE:
+    case QNN_PROPERTY_CONTEXT_SUPPORT_VALIDATE_BINARY:
+      return QNN_PROPERTY_SUPPORTED;
+    default:
+      return Runtimes().propertyHasCapability(key);
+  }
 }
 
 // ---- the table
@@ -185,6 +165,12 @@ const QnnInterface_t* Provider() {
     QnnInterface_ImplementationV2_32_t* table = &p.interface.v2_32;
     table->backendCreate = BackendCreate;
     table->contextFree = ContextFree;
+    table->contextGetBinarySize = GetBinarySize;
+    table->contextGetBinary = GetBinary;
+    table->contextCreateFromBinary = CreateFromBinary;
+    table->contextCreateFromBinaryWithSignal = CreateFromBinaryWithSignal;
+    table->contextValidateBinary = ValidateBinary;
+    table->propertyHasCapability = HasCapability;
     table->graphFinalize = Finalize;
     table->memRegister = MemRegister;
     table->memDeRegister = MemDeRegister;

@@ -163,6 +163,75 @@ static void with_buffers(Qnn_ContextHandle_t context, Graph* graphs, float seed)
   EXPECT(cl.release_queue(queue) == 0 && cl.release_context(cl_context) == 0);
 }
 
+/* ---- context binaries */
+
+static void* binary_of(Qnn_ContextHandle_t context, Qnn_ContextBinarySize_t* size) {
+  Qnn_ContextBinarySize_t written = 0;
+  void* binary = NULL;
+  OK(qnn.contextGetBinarySize(context, size));
+  EXPECT(posix_memalign(&binary, 4096, *size) == 0);
+  REFUSED(qnn.contextGetBinary(context, binary, *size - 1, &written),
+          QNN_CONTEXT_ERROR_GET_BINARY_FAILED);
+  OK(qnn.contextGetBinary(context, binary, *size, &written));
+  EXPECT(written == *size);
+  return binary;
+}
+
+static Graph retrieved(Qnn_ContextHandle_t context, const char* name) {
+  Graph g;
+  g.x = tensor_of("x", QNN_TENSOR_TYPE_APP_WRITE, QNN_DATATYPE_FLOAT_32, 2, shape);
+  g.y = tensor_of("y", QNN_TENSOR_TYPE_APP_READ, QNN_DATATYPE_FLOAT_32, 2, shape);
+  OK(qnn.graphRetrieve(context, name, &g.handle));
+  return g;
+}
+
+/* There is no compiler, and the binary's graphs run. */
+static void from_binary(Qnn_BackendHandle_t backend, Graph* composed, unsigned char* binary,
+                        Qnn_ContextBinarySize_t size, uint32_t persistent) {
+  Qnn_ContextHandle_t context, none;
+  QnnContext_Config_t config, only;
+  const QnnContext_Config_t* configs[3] = {&config, NULL, NULL};
+  const char* names[2] = {"second", NULL};
+  const char* wrong[2] = {"third", NULL};
+  Graph graphs[2];
+  setenv("QNNRT_GPU_COMPILER", "exit 9", 1);
+  config.option = QNN_CONTEXT_CONFIG_PERSISTENT_BINARY;
+  config.isPersistentBinary = (uint8_t)persistent;
+  only.option = QNN_CONTEXT_CONFIG_ENABLE_GRAPHS;
+  only.enableGraphs = names;
+  OK(qnn.contextValidateBinary(backend, NULL, NULL, binary, size));
+  OK(qnn.contextCreateFromBinary(backend, NULL, configs, binary, size, &context, NULL));
+  graphs[0] = retrieved(context, "first");
+  graphs[1] = retrieved(context, "second");
+  for (int i = 0; i < 2; ++i) {
+    graphs[i].x.v1.id = composed[i].x.v1.id;
+    graphs[i].y.v1.id = composed[i].y.v1.id;
+    run_raw(&graphs[i], 3.0f);
+  }
+  with_buffers(context, graphs, 0.125f);
+  OK(qnn.contextFree(context, NULL));
+  configs[1] = &only;
+  OK(qnn.contextCreateFromBinary(backend, NULL, configs, binary, size, &context, NULL));
+  graphs[1] = retrieved(context, "second");
+  graphs[1].x.v1.id = composed[1].x.v1.id;
+  graphs[1].y.v1.id = composed[1].y.v1.id;
+  run_raw(&graphs[1], 3.0f);
+  REFUSED(qnn.graphRetrieve(context, "first", &graphs[0].handle),
+          QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST);
+  OK(qnn.contextFree(context, NULL));
+  only.enableGraphs = wrong;
+  REFUSED(qnn.contextCreateFromBinary(backend, NULL, configs, binary, size, &none, NULL),
+          QNN_CONTEXT_ERROR_INVALID_CONFIG);
+  /* In the header, the metadata and the weights. */
+  for (Qnn_ContextBinarySize_t at = 100; at < size; at += at < 8192 ? 97 : 9973) {
+    binary[at] ^= 0x10;
+    REFUSED(qnn.contextValidateBinary(backend, NULL, NULL, binary, size),
+            QNN_CONTEXT_ERROR_CREATE_FROM_BINARY);
+    binary[at] ^= 0x10;
+  }
+  OK(qnn.contextValidateBinary(backend, NULL, NULL, binary, size));
+}
+
 static int count_fds(void) {
   int count = 0;
   DIR* folder = opendir("/proc/self/fd");
@@ -192,7 +261,12 @@ int main(int argc, char** argv) {
   EXPECT(count_fds() == fds);
   with_buffers(context, graphs, 1.5f);
   with_buffers(context, graphs, -2.5f); /* other buffers, in another cl_context */
+  Qnn_ContextBinarySize_t size = 0;
+  void* binary = binary_of(context, &size);
   OK(qnn.contextFree(context, NULL));
+  from_binary(backend, graphs, binary, size, 0);
+  from_binary(backend, graphs, binary, size, 1);
+  free(binary);
   OK(qnn.backendFree(backend));
   OK(qnn.logFree(log));
   puts("ok");
