@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "abi/qnn_errors.h"
 #include "gpu/package.h"
@@ -34,9 +35,13 @@ Status SystemError(const char* what) {
   return Error(QNN_COMMON_ERROR_SYSTEM, "%s: %s", what, std::strerror(errno));
 }
 
-// A request's first packet, with the memory's fd beside it.
+enum class Ask : uint32_t { kCompile, kCheck };
+
+// A request's packet, with the memory's fd beside it.
 struct RequestPacket {
   uint32_t magic = kProtocolMagic, version = kProtocolVersion;
+  Ask ask = Ask::kCompile;
+  uint32_t reserved = 0;
   uint64_t text_offset = 0, text_size = 0;  // JSON, behind the constants
   uint64_t size = 0;                        // of the memory
 };
@@ -56,30 +61,14 @@ struct Request {
   RequestPacket packet;
 };
 
+using Places = std::map<const void*, std::pair<uint64_t, uint64_t>>;  // address -> offset, bytes
+
 uint64_t AlignmentOf(uint64_t nbytes) { return nbytes >= kPage ? kPage : kLine; }
 
-Result<Request> MakeRequest(const CompileRequest& asked) {
-  std::map<const void*, std::pair<uint64_t, uint64_t>> placed;  // address -> offset, bytes
-  uint64_t end = 0;
-  for (const LoweredConstant& c : ConstantsOf(asked.lowered)) {
-    if (placed.count(c.data) != 0) continue;
-    const uint64_t offset = AlignUp(end, AlignmentOf(c.nbytes));
-    placed[c.data] = {offset, c.nbytes};
-    end = offset + c.nbytes;
-  }
-  JsonWriter json;
-  json.Object().Key("name").String(asked.name).Key("constants").Array();
-  for (const auto& [data, place] : placed) {
-    json.Array().Number(reinterpret_cast<uintptr_t>(data)).Number(place.first);
-    json.Number(place.second).End();
-  }
-  json.End().End();
-  std::string text = json.Take();
-  text.pop_back();
-  text += ",\"device\":" + asked.device_facts + ",\"configs\":" + asked.configs +
-          ",\"graph\":" + asked.lowered + "}";
-
+// Constants at their places, and the text behind them.
+Result<Request> MakeRequest(Ask ask, const Places& placed, uint64_t end, const std::string& text) {
   Request request;
+  request.packet.ask = ask;
   request.packet.text_offset = end;
   request.packet.text_size = text.size();
   request.packet.size = AlignUp(end + text.size(), kPage);
@@ -99,6 +88,36 @@ Result<Request> MakeRequest(const CompileRequest& asked) {
     if (place.second != 0) std::memcpy(request.mapping.data() + place.first, data, place.second);
   std::memcpy(request.mapping.data() + end, text.data(), text.size());
   return request;
+}
+
+std::string TextOfRequest(const std::string& name, const Places& placed,
+                          const std::string& device_facts, const std::string& configs,
+                          const char* lowered) {
+  JsonWriter json;
+  json.Object().Key("name").String(name).Key("constants").Array();
+  for (const auto& [data, place] : placed) {
+    json.Array().Number(reinterpret_cast<uintptr_t>(data)).Number(place.first);
+    json.Number(place.second).End();
+  }
+  json.End().End();
+  std::string text = json.Take();
+  text.pop_back();
+  return text + ",\"device\":" + device_facts + ",\"configs\":" + configs +
+         ",\"graph\":" + lowered + "}";
+}
+
+Result<Request> MakeCompileRequest(const CompileRequest& asked) {
+  Places placed;
+  uint64_t end = 0;
+  for (const LoweredConstant& c : ConstantsOf(asked.lowered)) {
+    if (placed.count(c.data) != 0) continue;
+    const uint64_t offset = AlignUp(end, AlignmentOf(c.nbytes));
+    placed[c.data] = {offset, c.nbytes};
+    end = offset + c.nbytes;
+  }
+  return MakeRequest(
+      Ask::kCompile, placed, end,
+      TextOfRequest(asked.name, placed, asked.device_facts, asked.configs, asked.lowered));
 }
 
 Status Lost(const std::string& what, const Process& process) {
@@ -166,30 +185,117 @@ void Mapping::Drop(uint64_t begin, uint64_t end) {
   if (begin < end) (void)madvise(data_ + begin, end - begin, MADV_REMOVE);  // or it stays
 }
 
-Result<std::shared_ptr<Compiled>> Compile(const CompileRequest& asked, const LogLine& log) {
-  QNNRT_ASSIGN_OR_RETURN(Request request, MakeRequest(asked));
-  QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<Process> process, Process::Start());
+// ---- asking
+
+namespace {
+
+// An answer whose code is not a failure of the compiler's.
+struct Answered {
+  AnswerPacket packet;
+  Mapping mapping;
+
+  std::string Text() const {
+    const char* text = reinterpret_cast<const char*>(mapping.data());
+    return std::string(text, strnlen(text, std::min<uint64_t>(mapping.size(), 4096)));
+  }
+};
+
+Result<Answered> Exchange(const Request& request, uint64_t most, Process* process,
+                          const LogLine& log) {
   const int sent = ipc::SendPacket(process->socket(), &request.packet, sizeof request.packet,
                                    request.fd.get(), 0);
   // One that has ended already is asked how it did, below.
   if (sent != 0 && sent != EPIPE && sent != ECONNRESET)
     return Lost(std::string("takes no request: ") + std::strerror(sent), *process);
-  AnswerPacket answer;
+  Answered answer;
   int raw = -1;
-  Status received = process->Receive(&answer, sizeof answer, &raw, log);
+  Status received = process->Receive(&answer.packet, sizeof answer.packet, &raw, log);
   const OwnFd fd(raw);
-  process->End(log);
   if (!received.ok()) return Lost(received.message(), *process);
-  if (answer.magic != kProtocolMagic) return Lost("answered with something else", *process);
-  constexpr uint64_t kRest = uint64_t{64} << 20;  // sources and descriptions
-  QNNRT_ASSIGN_OR_RETURN(Mapping mapping,
-                         MapAnswer(fd.get(), answer, asked.memory_bytes + kRest, *process));
+  if (answer.packet.magic != kProtocolMagic) return Lost("answered with something else", *process);
+  QNNRT_ASSIGN_OR_RETURN(answer.mapping, MapAnswer(fd.get(), answer.packet, most, *process));
+  return answer;
+}
+
+// A compiler that waits for questions.
+struct Standby {
+  std::mutex mutex;
+  std::unique_ptr<Process> process;  // null: none yet, or it is of no use
+  bool useless = false;
+
+  static Standby& Get() {
+    static auto* one = new Standby;
+    return *one;
+  }
+  std::unique_ptr<Process> Take() {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_ptr<Process> taken = std::move(process);
+    return taken != nullptr && taken->ours() ? std::move(taken) : nullptr;
+  }
+};
+
+constexpr uint64_t kRest = uint64_t{64} << 20;  // bytes of sources and descriptions
+
+// By the compiler that waits, or by a new one where there is none, or it is lost.
+Result<Answered> AskForProgram(const Request& request, uint64_t most, const LogLine& log,
+                               std::unique_ptr<Process>* process) {
+  *process = Standby::Get().Take();
+  if (*process != nullptr) {
+    Result<Answered> answer = Exchange(request, most, process->get(), log);
+    if (answer.ok()) return answer;
+  }
+  QNNRT_ASSIGN_OR_RETURN(*process, Process::Start());
+  return Exchange(request, most, process->get(), log);
+}
+
+}  // namespace
+
+Status CheckNode(const std::string& configs, const std::string& device_facts,
+                 const std::string& node, const LogLine& log) {
+  Standby& standby = Standby::Get();
+  std::lock_guard<std::mutex> lock(standby.mutex);
+  if (standby.useless) return Status::Ok();
+  const auto ask = [&]() -> Result<Answered> {
+    QNNRT_ASSIGN_OR_RETURN(const Request request,
+                           MakeRequest(Ask::kCheck, {}, 0,
+                                       TextOfRequest("", {}, device_facts, configs, node.c_str())));
+    if (standby.process == nullptr || !standby.process->ours()) {
+      QNNRT_ASSIGN_OR_RETURN(standby.process, Process::Start());
+    }
+    return Exchange(request, kRest, standby.process.get(), log);
+  };
+  Result<Answered> answer = ask();
+  if (!answer.ok()) {
+    log(QNN_LOG_LEVEL_WARN,
+        "whether there are kernels is seen in graphFinalize alone: " + answer.status().message());
+    standby.process = nullptr;
+    standby.useless = true;
+    return Status::Ok();
+  }
+  if (answer->packet.code == QNN_SUCCESS) return Status::Ok();
+  return Status(QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, answer->Text());
+}
+
+void StopStandby() {
+  Standby& standby = Standby::Get();
+  std::lock_guard<std::mutex> lock(standby.mutex);
+  standby.process = nullptr;
+  standby.useless = false;
+}
+
+Result<std::shared_ptr<Compiled>> Compile(const CompileRequest& asked, const LogLine& log) {
+  QNNRT_ASSIGN_OR_RETURN(Request request, MakeCompileRequest(asked));
+  std::unique_ptr<Process> process;
+  Result<Answered> asked_for = AskForProgram(request, asked.memory_bytes + kRest, log, &process);
+  if (process != nullptr) process->End(log);
+  if (!asked_for.ok()) return std::move(asked_for).status();
+  const AnswerPacket& answer = asked_for->packet;
+  Mapping& mapping = asked_for->mapping;
   if (answer.code != QNN_SUCCESS) {
-    const char* text = reinterpret_cast<const char*>(mapping.data());
     const ErrorCode code = answer.code == QNN_COMMON_ERROR_MEM_ALLOC
                                ? ErrorCode{QNN_COMMON_ERROR_MEM_ALLOC}
                                : ErrorCode{QNN_GRAPH_ERROR_FINALIZE_FAILED};
-    return Status(code, std::string(text, strnlen(text, std::min<uint64_t>(answer.size, 4096))));
+    return Status(code, asked_for->Text());
   }
   if (answer.executable_size > answer.constants_offset || answer.constants_offset > answer.size)
     return Lost("answered with parts that lie outside of its memory", *process);

@@ -50,6 +50,13 @@ struct CompileRequest {
   uint64_t memory_bytes;     // of the device
 };
 
+// Whether there is a kernel for a node: asked of a compiler that stays for further questions, and
+// for the next graph, until StopStandby. Without a compiler every node has one. Errors: 3110 with
+// what there is no kernel for.
+Status CheckNode(const std::string& configs, const std::string& device_facts,
+                 const std::string& node, const LogLine& log);
+void StopStandby();
+
 // Runs the compiler and waits for it. `log` receives what it says. Errors: 1010 there is no
 // compiler, or it is lost, 1002 the graph is too large for the device, 6022 it cannot be compiled.
 Result<std::shared_ptr<Compiled>> Compile(const CompileRequest& request, const LogLine& log);

@@ -1,12 +1,16 @@
 // The function table of libQnnGpu.so: the runtime's for the gpu backend, but what computes and what
 // memory is. The binding's library (qnnrt/gpu/library.py) replaces the same entries by Python's.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <deque>
 
 #include "abi/qnn_interface.h"
+#include "api/convert.h"
 #include "api/functions.h"
 #include "gpu/binary.h"
 #include "gpu/graph.h"
+#include "graph/lowering.h"
 #include "support/clock.h"
 
 extern "C" Qnn_ErrorHandle_t qnnrt_gpu_get_providers(const QnnInterface_t*** list, uint32_t* n);
@@ -103,6 +107,8 @@ Qnn_ErrorHandle_t MemDeRegister(const Qnn_MemHandle_t* handles, uint32_t count) 
 
 // ---- backends and contexts
 
+std::atomic<uint32_t> live_backends{0};
+
 Qnn_ErrorHandle_t BackendCreate(Qnn_LogHandle_t log, const QnnBackend_Config_t** config,
                                 Qnn_BackendHandle_t* backend) {
   return Guarded([&]() -> Qnn_ErrorHandle_t {
@@ -112,9 +118,67 @@ Qnn_ErrorHandle_t BackendCreate(Qnn_LogHandle_t log, const QnnBackend_Config_t**
       return Choose(*cl).status();
     };
     Status there = device();
-    if (there.ok()) return Runtimes().backendCreate(log, config, backend);
+    if (there.ok()) {
+      const Qnn_ErrorHandle_t code = Runtimes().backendCreate(log, config, backend);
+      if (code == QNN_SUCCESS) live_backends.fetch_add(1);
+      return code;
+    }
     auto object = Runtime::Get().logs.Find(log);
     return Report(there, object ? object->log.get() : nullptr);
+  });
+}
+
+Qnn_ErrorHandle_t BackendFree(Qnn_BackendHandle_t handle) {
+  return Guarded([&]() -> Qnn_ErrorHandle_t {
+    const Qnn_ErrorHandle_t code = Runtimes().backendFree(handle);
+    if (code == QNN_SUCCESS && live_backends.fetch_sub(1) == 1) StopStandby();
+    return code;
+  });
+}
+
+// A node that the runtime has found valid.
+Status CheckKernels(Qnn_BackendHandle_t handle, const Backend& backend,
+                    const Qnn_OpConfig_t& config, const LogLine& say) {
+  QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config, backend.packages));
+  std::deque<Tensor> tensors;
+  const auto take = [&](const Qnn_Tensor_t* from, uint32_t count,
+                        std::vector<const Tensor*>* to) -> Status {
+    for (uint32_t i = 0; i < count; ++i) {
+      if (IsOmitted(from[i])) {
+        to->push_back(nullptr);
+        continue;
+      }
+      QNNRT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromQnn(from[i], false));
+      tensors.push_back(std::move(tensor));
+      Tensor& kept = tensors.back();
+      if (kept.type == QNN_TENSOR_TYPE_STATIC)
+        kept.data = AlignedBytes::Absent(kept.elements() * ElementSize(kept.dtype));
+      to->push_back(&kept);
+    }
+    return Status::Ok();
+  };
+  QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &node.inputs));
+  QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &node.outputs));
+  const char* configs = qnnrt_gpu_config(handle);
+  QNNRT_ASSIGN_OR_RETURN(const OpenCl* cl, OpenCl::Get());
+  QNNRT_ASSIGN_OR_RETURN(const Device device, Choose(*cl));
+  return CheckNode(configs == nullptr ? "{}" : configs, FactsOf(*cl, device), DescribeNode(node),
+                   say);
+}
+
+Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t config) {
+  return Guarded([&]() -> Qnn_ErrorHandle_t {
+    const Qnn_ErrorHandle_t code = Runtimes().backendValidateOpConfig(handle, config);
+    if (code != QNN_SUCCESS) return code;
+    auto backend = Runtime::Get().backends.Find(handle);
+    Log* log = backend->backend->log.get();
+    const LogLine say = [&](QnnLog_Level_t level, const std::string& text) {
+      if (log != nullptr && log->Wants(level)) log->Write(level, "%s", text.c_str());
+    };
+    Status status = CheckKernels(handle, *backend->backend, config, say);
+    // Clients ask for every node of a model, and go on without those that are refused: no error.
+    if (!status.ok()) say(QNN_LOG_LEVEL_WARN, "not supported: " + status.message());
+    return Report(status);
   });
 }
 
@@ -164,6 +228,8 @@ const QnnInterface_t* Provider() {
     p.interface = RuntimesProvider();
     QnnInterface_ImplementationV2_32_t* table = &p.interface.v2_32;
     table->backendCreate = BackendCreate;
+    table->backendFree = BackendFree;
+    table->backendValidateOpConfig = ValidateOpConfig;
     table->contextFree = ContextFree;
     table->contextGetBinarySize = GetBinarySize;
     table->contextGetBinary = GetBinary;

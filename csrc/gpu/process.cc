@@ -18,6 +18,7 @@
 #include "gpu/package.h"
 #include "ipc/socket.h"
 #include "support/clock.h"
+#include "support/fork.h"
 
 extern char** environ;
 
@@ -162,6 +163,10 @@ Result<std::unique_ptr<Process>> Process::Start() {
   return process;
 }
 
+Process::Process(std::string command) : command_(std::move(command)), forks_(ForkGeneration()) {}
+
+bool Process::ours() const { return forks_ == ForkGeneration(); }
+
 Process::~Process() {
   End([](QnnLog_Level_t, const std::string&) {});
 }
@@ -245,6 +250,7 @@ std::string Process::HowItEnded() {
 }
 
 void Process::End(const Say& say) {
+  if (!ours()) return;
   if (output_.valid()) {
     ReadOutput(say);
     Line(std::string(line_), say);

@@ -47,6 +47,8 @@ class Process {
   int socket() const { return socket_.get(); }
   const std::string& command() const { return command_; }
   const std::string& last_line() const { return last_line_; }
+  // Of the process that started it.
+  bool ours() const;
   // One packet of this size, with the fd beside it, within QNNRT_GPU_COMPILER_TIMEOUT seconds.
   // Errors: what went wrong, to stand behind the compiler's name.
   Status Receive(void* packet, size_t size, int* fd, const Say& say);
@@ -54,12 +56,13 @@ class Process {
   void End(const Say& say);
 
  private:
-  explicit Process(std::string command) : command_(std::move(command)) {}
+  explicit Process(std::string command);
   void ReadOutput(const Say& say);
   void Line(const std::string& line, const Say& say);
   std::string HowItEnded();
 
   const std::string command_;
+  const uint32_t forks_;  // a child of the client's leaves its parent's compiler alone
   pid_t pid_ = -1;
   OwnFd socket_, output_;
   bool closed_ = false;  // nobody writes any more

@@ -111,6 +111,20 @@ std::string Describe(const NodeGraph& graph, const std::vector<const Tensor*>& i
 
 }  // namespace
 
+std::string DescribeNode(const Node& node) {
+  Lowering lowering;
+  JsonWriter& json = lowering.json();
+  json.Object();
+  lowering.Tensors("inputs", {});
+  lowering.Tensors("outputs", {});
+  json.Key("nodes").Array();
+  lowering.OneNode(node);
+  json.End();
+  lowering.AllTensors();
+  json.Key("passes").Array().End().End();
+  return json.Take();
+}
+
 Result<const char*> Graph::Lower(PassLevel level) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("changes"));

@@ -23,18 +23,23 @@ from typing import Any, Final
 import numpy as np
 
 from ..abi import constants as abi
+from ..dtypes import data_type
 from ..errors import QnnError, UnsupportedOpError
 from ..support import log
+from .compile import launches_of
 from .configs import Configs
 from .device import Device, TooLarge
 from .executable import Executable, make
+from .ir import Value
 from .lower import ir_of
+from .target import Target
 
 __all__ = ["main"]
 
 _MAGIC: Final = 0x51474331
 _VERSION: Final = 1
-_REQUEST: Final = struct.Struct("<IIQQQ")  # magic, version, the text's offset and size, size
+#: magic, version, what is asked, 0, the text's offset and size, size
+_REQUEST: Final = struct.Struct("<IIIIQQQ")
 _ANSWER: Final = struct.Struct("<IIQQQ")  # magic, code, the executable's size, constants, size
 _SEALS: Final = 1 | 2 | 4 | 8  # F_SEAL_SEAL, _SHRINK, _GROW, _WRITE
 _ADD_SEALS: Final = 1033  # F_ADD_SEALS
@@ -43,26 +48,30 @@ _SUCCESS: Final = 0
 
 
 def main() -> int:
-    """Serve the request of the socket that is the standard input; 0 when it was answered."""
+    """Answer the requests of the socket that is the standard input, until it is closed: 0 then."""
     _log_to_client()
     with socket.socket(fileno=os.dup(0)) as client:
-        packet, fds, _, _ = socket.recv_fds(client, _REQUEST.size, 1)
-        if not packet:
-            return 0
-        if len(packet) != _REQUEST.size or len(fds) != 1:
-            print("error: this is no request of libQnnGpu.so", flush=True)
-            return 2
-        magic, version, offset, nbytes, size = _REQUEST.unpack(packet)
-        if (magic, version) != (_MAGIC, _VERSION):
-            print(f"error: version {version} of the protocol, not {_VERSION}", flush=True)
-            return 2
-        memory = np.frombuffer(mmap.mmap(fds[0], size, prot=mmap.PROT_READ), np.uint8)
-        text = memory[offset : offset + nbytes].tobytes()
-        code, made = _answer(json.loads(text), memory[:offset])
-        answer, fd = _memory(code, made)
-        sys.stdout.flush()
-        socket.send_fds(client, [answer], [fd])
-    return 0
+        while True:
+            packet, fds, _, _ = socket.recv_fds(client, _REQUEST.size, 1)
+            if not packet:
+                return 0
+            if len(packet) != _REQUEST.size or len(fds) != 1:
+                print("error: this is no request of libQnnGpu.so", flush=True)
+                return 2
+            magic, version, asked, _, offset, nbytes, size = _REQUEST.unpack(packet)
+            if (magic, version) != (_MAGIC, _VERSION):
+                print(f"error: version {version} of the protocol, not {_VERSION}", flush=True)
+                return 2
+            memory = np.frombuffer(mmap.mmap(fds[0], size, prot=mmap.PROT_READ), np.uint8)
+            os.close(fds[0])
+            request = json.loads(memory[offset : offset + nbytes].tobytes())
+            answer, fd = _memory(*_ASKED[asked](request, memory[:offset]))
+            sys.stdout.flush()
+            try:
+                socket.send_fds(client, [answer], [fd])
+            except BrokenPipeError:  # nobody waits any more
+                return 0
+            os.close(fd)
 
 
 def _log_to_client() -> None:
@@ -78,7 +87,7 @@ class _Lines(logging.Formatter):
         return "\n".join(f"{level}: {line}" for line in record.getMessage().splitlines())
 
 
-def _answer(request: dict[str, Any], memory: np.ndarray) -> tuple[int, Executable | str]:
+def _compiled(request: dict[str, Any], memory: np.ndarray) -> tuple[int, Executable | str]:
     """A code and what it comes with: the executable, or the reason why there is none."""
     device = _device(request["device"])
     configs = Configs.read(request["configs"])
@@ -99,6 +108,33 @@ def _answer(request: dict[str, Any], memory: np.ndarray) -> tuple[int, Executabl
         return abi.QNN_GRAPH_ERROR_FINALIZE_FAILED, str(e)
     except QnnError as e:
         return abi.QNN_GRAPH_ERROR_FINALIZE_FAILED, str(e)
+
+
+class _Asked(Target):
+    """For a node whose constants have no values yet: none are made of them."""
+
+    def constant(self, array: np.ndarray, name: str = "") -> Value:
+        data = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+        return Value(name, 0, array.shape, array.dtype, data_type(array.dtype), "static", data)
+
+
+def _checked(request: dict[str, Any], memory: np.ndarray) -> tuple[int, str]:
+    """Whether there is a kernel for the request's only node."""
+    target = _Asked(_device(request["device"]), kernels_alone=True)
+
+    def view(address: int, nbytes: int) -> np.ndarray:
+        return np.zeros(nbytes, np.uint8)  # which the system has only once it is read
+
+    try:
+        launches_of(ir_of("", request["graph"], view), target)
+    except UnsupportedOpError as e:
+        return abi.QNN_GRAPH_ERROR_FINALIZE_FAILED, str(e)
+    except Exception as e:  # of values that are not there: they are, when the graph is compiled
+        log.debug("node cannot be judged: %r", e)
+    return _SUCCESS, ""
+
+
+_ASKED: Final = (_compiled, _checked)
 
 
 def _device(facts: dict[str, Any]) -> Device:
