@@ -45,6 +45,8 @@ Status Prepare(Qnn_GraphHandle_t handle, GraphObject* graph) {
   request.device_facts = FactsOf(*cl, device);
   request.device = device.Identity();
   request.memory_bytes = device.memory_bytes;
+  if (request.configs.find("\"PERF_HINT\":") != std::string::npos)
+    say(QNN_LOG_LEVEL_WARN, "PERF_HINT has no effect in libQnnGpu.so");
   const bool fewer = IsOn(request.configs, "disableNodeOptimizations");
   QNNRT_ASSIGN_OR_RETURN(request.lowered,
                          graph->graph.Lower(fewer ? PassLevel::kConstants : PassLevel::kPortable));

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from qnnrt.cli.paths import LIB_DIR
+from qnnrt.gpu import Device, choose, why_not
 
-__all__ = ["LIBRARY", "environment", "loader"]
+__all__ = ["LIBRARY", "device", "environment", "loader"]
 
 LIBRARY = LIB_DIR / "libQnnGpu.so"
 
@@ -23,6 +24,14 @@ def loader() -> Path:
     if not found:
         pytest.skip("this pyopencl has no OpenCL loader of its own")
     return found[0]
+
+
+def device() -> Device:
+    """What the gpu backend computes on."""
+    pytest.importorskip("pyopencl", reason="pyopencl is not installed")
+    if reason := why_not():
+        pytest.skip(reason)
+    return choose()
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
