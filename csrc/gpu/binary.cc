@@ -218,7 +218,7 @@ Result<std::shared_ptr<Backend>> BackendOf(Qnn_BackendHandle_t handle) {
 
 }  // namespace
 
-Qnn_ErrorHandle_t GetBinarySize(Qnn_ContextHandle_t handle, Qnn_ContextBinarySize_t* size) {
+Qnn_ErrorHandle_t SizeOfBinary(Qnn_ContextHandle_t handle, Qnn_ContextBinarySize_t* size) {
   return Guarded([&] {
     auto object = Runtime::Get().contexts.Find(handle);
     if (!object) return Report(api::StaleContext());
@@ -233,8 +233,8 @@ Qnn_ErrorHandle_t GetBinarySize(Qnn_ContextHandle_t handle, Qnn_ContextBinarySiz
   });
 }
 
-Qnn_ErrorHandle_t GetBinary(Qnn_ContextHandle_t handle, void* buffer, Qnn_ContextBinarySize_t size,
-                            Qnn_ContextBinarySize_t* written) {
+Qnn_ErrorHandle_t SaveBinary(Qnn_ContextHandle_t handle, void* buffer, Qnn_ContextBinarySize_t size,
+                             Qnn_ContextBinarySize_t* written) {
   return Guarded([&] {
     auto object = Runtime::Get().contexts.Find(handle);
     if (!object) return Report(api::StaleContext());
@@ -262,13 +262,12 @@ Qnn_ErrorHandle_t GetBinary(Qnn_ContextHandle_t handle, void* buffer, Qnn_Contex
   });
 }
 
-Qnn_ErrorHandle_t CreateFromBinaryWithSignal(Qnn_BackendHandle_t backend_handle,
-                                             Qnn_DeviceHandle_t device,
-                                             const QnnContext_Config_t** config, const void* data,
-                                             Qnn_ContextBinarySize_t size,
-                                             Qnn_ContextHandle_t* handle,
-                                             Qnn_ProfileHandle_t profile_handle,
-                                             Qnn_SignalHandle_t signal_handle) {
+Qnn_ErrorHandle_t LoadBinaryWithSignal(Qnn_BackendHandle_t backend_handle,
+                                       Qnn_DeviceHandle_t device,
+                                       const QnnContext_Config_t** config, const void* data,
+                                       Qnn_ContextBinarySize_t size, Qnn_ContextHandle_t* handle,
+                                       Qnn_ProfileHandle_t profile_handle,
+                                       Qnn_SignalHandle_t signal_handle) {
   return Guarded([&] {
     if (handle == nullptr) {
       return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT,
@@ -289,17 +288,17 @@ Qnn_ErrorHandle_t CreateFromBinaryWithSignal(Qnn_BackendHandle_t backend_handle,
   });
 }
 
-Qnn_ErrorHandle_t CreateFromBinary(Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
-                                   const QnnContext_Config_t** config, const void* data,
-                                   Qnn_ContextBinarySize_t size, Qnn_ContextHandle_t* handle,
-                                   Qnn_ProfileHandle_t profile) {
-  return CreateFromBinaryWithSignal(backend, device, config, data, size, handle, profile, nullptr);
+Qnn_ErrorHandle_t LoadBinary(Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
+                             const QnnContext_Config_t** config, const void* data,
+                             Qnn_ContextBinarySize_t size, Qnn_ContextHandle_t* handle,
+                             Qnn_ProfileHandle_t profile) {
+  return LoadBinaryWithSignal(backend, device, config, data, size, handle, profile, nullptr);
 }
 
 // All checks of loading but those of the driver.
-Qnn_ErrorHandle_t ValidateBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
-                                 const QnnContext_Config_t** config, const void* data,
-                                 Qnn_ContextBinarySize_t size) {
+Qnn_ErrorHandle_t CheckBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
+                              const QnnContext_Config_t** config, const void* data,
+                              Qnn_ContextBinarySize_t size) {
   return Guarded([&] {
     Result<std::shared_ptr<Backend>> backend = BackendOf(backend_handle);
     if (!backend.ok()) return Report(backend.status());

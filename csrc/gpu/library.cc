@@ -233,11 +233,11 @@ const QnnInterface_t* Provider() {
     table->backendFree = BackendFree;
     table->backendValidateOpConfig = ValidateOpConfig;
     table->contextFree = ContextFree;
-    table->contextGetBinarySize = GetBinarySize;
-    table->contextGetBinary = GetBinary;
-    table->contextCreateFromBinary = CreateFromBinary;
-    table->contextCreateFromBinaryWithSignal = CreateFromBinaryWithSignal;
-    table->contextValidateBinary = ValidateBinary;
+    table->contextGetBinarySize = SizeOfBinary;
+    table->contextGetBinary = SaveBinary;
+    table->contextCreateFromBinary = LoadBinary;
+    table->contextCreateFromBinaryWithSignal = LoadBinaryWithSignal;
+    table->contextValidateBinary = CheckBinary;
     table->propertyHasCapability = HasCapability;
     table->graphFinalize = Finalize;
     table->memRegister = MemRegister;
