@@ -79,6 +79,7 @@ uint64_t Graph::Bind(void* self, const Qnnrt_Tensors_t* tensors, void** binding,
   const auto code = [why](const Status& status) { return CodeOf(status, why); };
   return Contained(
       [&]() -> uint64_t {
+        if (graph->forks_ != ForkGeneration()) return code(InForkedChild());
         Bound* bound = graph->NewBound();
         Result<opencl::Binding*> made = bound->instance->list().Bind(*tensors);
         if (!made.ok()) {

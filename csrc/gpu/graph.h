@@ -10,6 +10,7 @@
 #include "abi/qnnrt_ext.h"
 #include "gpu/compiler.h"
 #include "gpu/executable.h"
+#include "support/fork.h"
 
 namespace qnnrt::gpu {
 
@@ -47,6 +48,7 @@ class Graph {
   const std::shared_ptr<const Compiled> compiled_;
   const uint64_t qnn_context_;
   const uint32_t flags_;
+  const uint32_t forks_ = ForkGeneration();
   std::mutex mutex_;
   std::shared_ptr<Instance> instance_;
   std::vector<std::unique_ptr<Bound>> bounds_;

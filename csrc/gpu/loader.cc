@@ -11,6 +11,7 @@
 
 #include "abi/qnn_errors.h"
 #include "gpu/package.h"
+#include "support/fork.h"
 
 namespace qnnrt::gpu {
 namespace {
@@ -21,6 +22,7 @@ struct Loaded {
   Status status;
   OpenCl cl = {};
   std::string name;
+  uint32_t forks = ForkGeneration();
 };
 
 bool IsLoader(const char* path) {
@@ -177,7 +179,15 @@ Result<const OpenCl*> OpenCl::Get() {
     if (!loaded.status.ok()) return std::move(loaded.status);
     one = new Loaded(std::move(loaded));
   }
+  if (one->forks != ForkGeneration()) return InForkedChild();
   return static_cast<const OpenCl*>(&one->cl);
+}
+
+Status InForkedChild() {
+  return Status(
+      QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+      "a forked child cannot use the OpenCL driver of its parent: load the library in the "
+      "child first, or start another program");
 }
 
 std::string OpenCl::Name() {

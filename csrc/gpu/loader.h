@@ -44,9 +44,13 @@ struct OpenCl : Qnnrt_OpenClFunctions_t {
   // QNNRT_OPENCL_LIBRARY's loader or, without it, the one that the process has already, the
   // system's, or pyopencl's beside this package. Errors: 1010 there is none, or it lacks a
   // function.
+  // 1005 a forked child, in which the driver of its parent has no threads.
   static Result<const OpenCl*> Get();
   // Which file it is.
   static std::string Name();
 };
+
+// What a forked child is told. Errors: 1005.
+Status InForkedChild();
 
 }  // namespace qnnrt::gpu

@@ -5,6 +5,9 @@
  * y = relu(x + c): with RAW memory, then with OpenCL buffers of a context of its own, then of
  * another one. Prints "ok" and exits 0, or says at which line what was expected and exits 1. */
 #include <dirent.h>
+#include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gpu_client.h"
 #include "qnnrt/qnn_gpu.h"
@@ -232,6 +235,29 @@ static void from_binary(Qnn_BackendHandle_t backend, Graph* composed, unsigned c
   OK(qnn.contextValidateBinary(backend, NULL, NULL, binary, size));
 }
 
+/* The child of a fork is refused, and ends without touching what is its parent's. */
+static void fork_a_child(Qnn_BackendHandle_t backend, Qnn_ContextHandle_t context, Graph* g) {
+  const pid_t child = fork();
+  int status = 0;
+  EXPECT(child >= 0);
+  if (child == 0) {
+    Qnn_BackendHandle_t other;
+    g->x.v1.memType = g->y.v1.memType = QNN_TENSORMEMTYPE_RAW;
+    g->x.v1.clientBuf.data = input;
+    g->y.v1.clientBuf.data = output;
+    g->x.v1.clientBuf.dataSize = g->y.v1.clientBuf.dataSize = kBytes;
+    REFUSED(qnn.graphExecute(g->handle, &g->x, 1, &g->y, 1, NULL, NULL),
+            QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED);
+    REFUSED(qnn.backendCreate(NULL, NULL, &other), QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED);
+    (void)qnn.contextFree(context, NULL);
+    (void)qnn.backendFree(backend);
+    _exit(0);
+  }
+  /* Where SIGCHLD is ignored, nobody knows how it ended. */
+  if (waitpid(child, &status, 0) != child) EXPECT(errno == ECHILD);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static int count_fds(void) {
   int count = 0;
   DIR* folder = opendir("/proc/self/fd");
@@ -259,6 +285,7 @@ int main(int argc, char** argv) {
   graphs[1] = make_graph(context, "second");
   run_raw(&graphs[1], 0.25f);
   EXPECT(count_fds() == fds);
+  fork_a_child(backend, context, &graphs[0]);
   with_buffers(context, graphs, 1.5f);
   with_buffers(context, graphs, -2.5f); /* other buffers, in another cl_context */
   Qnn_ContextBinarySize_t size = 0;
