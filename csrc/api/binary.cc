@@ -5,9 +5,7 @@
 #include "support/clock.h"
 
 namespace qnnrt::api {
-namespace {
 
-// Publishes graphs and their context as handles: all of them or none.
 Status Publish(std::shared_ptr<Context> context, std::vector<std::unique_ptr<GraphObject>> graphs,
                Qnn_ContextHandle_t* handle) {
   struct Added {
@@ -48,6 +46,8 @@ void AddLoadEvents(ProfileScope* profile, uint64_t start, uint64_t opened, uint6
   add(kLoadBinary + 1, kUs, (end - opened) / 1000, opened, "load binary: graphs", top);
   add(kLoadBinary + 2, QNN_PROFILE_EVENTUNIT_BYTES, weights, opened, "load binary: weights", top);
 }
+
+namespace {
 
 struct CreateArgs {
   Qnn_BackendHandle_t backend;

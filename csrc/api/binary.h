@@ -36,6 +36,10 @@ class Loader {
   uint64_t weights_size() const;
   uint64_t spill_fill_size() const;
 
+  // Warns, or refuses with STRICT, unless `why` is empty. Errors: 5011.
+  Status Suitable(const std::string& why) const;
+  // The graph's weights in the binary, or in a copy when the client does not keep that.
+  Result<LoadOptions> Weights(const BinaryGraph& described, bool check);
   // The graph with its weights in the binary, or in a copy when the client does not keep that.
   // `check`: compare them now, not before the first execution.
   Status Load(const BinaryGraph& described, bool check, Graph* graph);
@@ -65,6 +69,14 @@ class Loader {
 // is copied first, null: it is used in the binary. Null: they have nothing.
 Result<std::shared_ptr<CommonWeights>> TakeCommon(const BinaryView& view, bool check, uint8_t* to,
                                                   std::shared_ptr<const void> owner);
+
+// Publishes graphs and their context as handles: all of them or none.
+Status Publish(std::shared_ptr<Context> context, std::vector<std::unique_ptr<GraphObject>> graphs,
+               Qnn_ContextHandle_t* handle);
+
+// Of a profile, if there is one; times in nanoseconds.
+void AddLoadEvents(ProfileScope* profile, uint64_t start, uint64_t opened, uint64_t end,
+                   uint64_t weights);
 
 // Options of a graph from a binary: those that it was prepared with, the others from the backend.
 GraphOptions OptionsFor(const Backend& backend, const BinaryGraph& graph);

@@ -9,11 +9,12 @@
 
 namespace qnnrt::api {
 
-// Kernels and weights are the same on all of this runtime's backends.
+// Kernels and weights are the same on all backends whose graphs the runtime executes itself.
 Status Loader::CheckBackend() const {
   const BinaryHeader& header = view_.header();
+  if (backend_.traits->external && header.backend_id == backend_.traits->id) return Status::Ok();
   for (const BackendTraits* own : {&CpuBackend(), &HtpBackend(), &LpaiBackend()}) {
-    if (header.backend_id == own->id) return Status::Ok();
+    if (!backend_.traits->external && header.backend_id == own->id) return Status::Ok();
   }
   return Error(QNN_CONTEXT_ERROR_BINARY_CONFIGURATION,
                "this context binary was made for the backend with id %u, this is %s with id %u: "
@@ -43,7 +44,6 @@ Status Loader::ChooseGraphs() {
 
 // What works, but not as well as it could: logged, or refused with STRICT.
 Status Loader::CheckSuitable() {
-  constexpr ErrorCode kCode = QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL;
   std::string why;
   const bool aligned = reinterpret_cast<uintptr_t>(view_.data()) % kBinaryBlobAlignment == 0;
   in_place_ = options_.persistent_binary && aligned;
@@ -51,6 +51,7 @@ Status Loader::CheckSuitable() {
     why = "the persistent binary does not begin on a boundary of " +
           std::to_string(kBinaryBlobAlignment) + " bytes, so that its weights are copied";
   }
+  if (backend_.traits->external) return Suitable(why);  // its kernels are somebody else's
   const int asked = backend_.graph_options().threads;
   const int threads = asked > 0 ? asked : Threads::DefaultLimit();
   for (const BinaryGraph* graph : graphs_) {
@@ -67,9 +68,13 @@ Status Loader::CheckSuitable() {
       here != view_.header().kernels) {
     why = "it was prepared with the kernels " + view_.header().kernels + ", here are " + here;
   }
+  return Suitable(why);
+}
+
+Status Loader::Suitable(const std::string& why) const {
   if (why.empty()) return Status::Ok();
   if (options_.strict_compatibility) {
-    return Error(kCode,
+    return Error(QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL,
                  "this context binary is not the best for this machine: %s; prepare the "
                  "model again, or ask for PERMISSIVE compatibility",
                  why.c_str());
@@ -138,7 +143,7 @@ Result<std::shared_ptr<AlignedBytes>> Loader::CopyOf(const WeightCheck& part, in
   return key ? ContentTable::Get().Publish(*key, std::move(copy)) : copy;
 }
 
-Status Loader::Load(const BinaryGraph& described, bool check, Graph* graph) {
+Result<LoadOptions> Loader::Weights(const BinaryGraph& described, bool check) {
   LoadOptions load;
   if (described.common_size != 0 && common_ == nullptr) {
     if (in_place_) {
@@ -164,6 +169,11 @@ Status Loader::Load(const BinaryGraph& described, bool check, Graph* graph) {
     QNNRT_RETURN_IF_ERROR(expected.Check(Threads(described.threads)));
     load.checked = true;
   }
+  return load;
+}
+
+Status Loader::Load(const BinaryGraph& described, bool check, Graph* graph) {
+  QNNRT_ASSIGN_OR_RETURN(const LoadOptions load, Weights(described, check));
   return graph->Load(view_, described, load);
 }
 

@@ -93,8 +93,7 @@ QNN_API Qnn_ErrorHandle_t qnnrt_lpai_get_providers(const QnnInterface_t*** list,
   return qnnrt::List<qnnrt::LpaiBackend>(list, n);
 }
 
-// For the binding alone: without it nothing executes these graphs, so there is no library of this
-// name.
+// What does not compute, for the binding and for libQnnGpu.so, which add what does.
 QNN_API Qnn_ErrorHandle_t qnnrt_gpu_get_providers(const QnnInterface_t*** list, uint32_t* n) {
   return qnnrt::List<qnnrt::GpuBackend>(list, n);
 }
@@ -105,7 +104,7 @@ QNN_API Qnn_ErrorHandle_t qnnrt_ir_get_providers(const QnnInterface_t*** list, u
   return qnnrt::List<qnnrt::IrBackend>(list, n);
 }
 
-// Every backend of this library that works without the binding.
+// Every backend of this library that computes by itself.
 Qnn_ErrorHandle_t QnnInterface_getProviders(const QnnInterface_t*** list, uint32_t* n) {
   return qnnrt::List<qnnrt::CpuBackend, qnnrt::HtpBackend, qnnrt::LpaiBackend>(list, n);
 }

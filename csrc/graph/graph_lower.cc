@@ -1,10 +1,13 @@
 // Lowering for a backend that compiles the graph elsewhere: the passes run here, the kernels are
 // that backend's.
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <unordered_set>
 
 #include "abi/qnn_errors.h"
 #include "graph/graph.h"
+#include "graph/lowering.h"
 #include "support/json.h"
 
 namespace qnnrt {
@@ -63,7 +66,7 @@ class Lowering {
     json_.Key("shape").Array();
     for (auto n : t.shape) json_.Number(n);
     json_.End();
-    if (t.is_static()) {
+    if (t.is_static()) {  // ConstantsOf reads these two
       json_.Key("address").Number(reinterpret_cast<uintptr_t>(t.data->data()));
       json_.Key("bytes").Number(t.data->size());
     }
@@ -108,6 +111,20 @@ std::string Describe(const NodeGraph& graph, const std::vector<const Tensor*>& i
 
 }  // namespace
 
+std::string DescribeNode(const Node& node) {
+  Lowering lowering;
+  JsonWriter& json = lowering.json();
+  json.Object();
+  lowering.Tensors("inputs", {});
+  lowering.Tensors("outputs", {});
+  json.Key("nodes").Array();
+  lowering.OneNode(node);
+  json.End();
+  lowering.AllTensors();
+  json.Key("passes").Array().End().End();
+  return json.Take();
+}
+
 Result<const char*> Graph::Lower(PassLevel level) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("changes"));
@@ -129,6 +146,21 @@ Result<const char*> Graph::Lower(PassLevel level) {
   made->json = qnnrt::Describe(made->graph, inputs_, outputs_, report);
   lowered_ = std::move(made);
   return lowered_->json.c_str();
+}
+
+std::vector<LoweredConstant> ConstantsOf(const char* lowered) {
+  // As keys: inside of a string their quotes have backslashes.
+  static constexpr char kAddress[] = "\"address\":", kBytes[] = ",\"bytes\":";
+  std::vector<LoweredConstant> found;
+  for (const char* at = lowered; (at = std::strstr(at, kAddress)) != nullptr;) {
+    char* end = nullptr;
+    const uintptr_t address = std::strtoull(at + sizeof kAddress - 1, &end, 10);
+    at = end;
+    if (std::strncmp(end, kBytes, sizeof kBytes - 1) != 0) continue;
+    const uint64_t nbytes = std::strtoull(end + sizeof kBytes - 1, nullptr, 10);
+    found.push_back({reinterpret_cast<const void*>(address), nbytes});
+  }
+  return found;
 }
 
 Status Graph::ReleaseConstants(const void* const* kept, uint64_t count) {

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from .. import qnn
+from .._native import _core
 from ..abi import constants as abi
 from ..errors import BackendNotFoundError, Error, QnnError
 from ..memory import alloc
@@ -251,9 +252,17 @@ def core_version(backend: Backend) -> str:
 
 
 def _opencl_device(backend: BackendBase) -> Device | None:
-    """What this package's gpu backend computes on."""
-    own_gpu = backend.id == abi.QNN_BACKEND_ID_GPU and backend.library.has_extensions
-    return cast("GpuLibrary", backend.library).device if own_gpu else None
+    """What this package's gpu backend computes on; of its libQnnGpu.so, where pyopencl can tell."""
+    if backend.id != abi.QNN_BACKEND_ID_GPU or not backend.library.has_extensions:
+        return None
+    if isinstance(backend.library, _core.GpuLibrary):
+        return cast("GpuLibrary", backend.library).device
+    from ..gpu import choose
+
+    try:
+        return choose()  # as the library does
+    except BackendNotFoundError:
+        return None
 
 
 def unit_test(backend: Backend) -> dict[str, Any]:
@@ -272,7 +281,7 @@ def unit_test(backend: Backend) -> dict[str, Any]:
             answer["reason"] = _difference(y, expected)
             answer["unit_test"] = FAILED if answer["reason"] else PASSED
             if not answer["reason"]:
-                answer.update(_on_shared_memory(context, graph, ends, x, expected))
+                answer.update(_on_registered_memory(context, graph, ends, x, expected))
     except QnnError as error:
         answer["reason"] = str(error)
     return answer
@@ -301,6 +310,55 @@ def _difference(y: np.ndarray, expected: np.ndarray) -> str:
     if off <= _TOLERANCE * float(np.abs(expected).max()):
         return ""
     return f"its results are wrong: off by up to {off:.3g}, where {_TOLERANCE:g} is allowed"
+
+
+def _on_registered_memory(
+    context: qnn.Context,
+    graph: qnn.Graph,
+    ends: tuple[qnn.Tensor, qnn.Tensor],
+    x: np.ndarray,
+    expected: np.ndarray,
+) -> dict[str, str]:
+    library = context.backend.library
+    if context.backend.id == abi.QNN_BACKEND_ID_GPU and not isinstance(library, _core.GpuLibrary):
+        return _in_opencl_buffers(context, graph, ends, x, expected)
+    return _on_shared_memory(context, graph, ends, x, expected)
+
+
+def _in_opencl_buffers(
+    context: qnn.Context,
+    graph: qnn.Graph,
+    ends: tuple[qnn.Tensor, qnn.Tensor],
+    x: np.ndarray,
+    expected: np.ndarray,
+) -> dict[str, str]:
+    """In a library's own kind of memory, made with pyopencl."""
+    from ..gpu import choose
+    from ..gpu.device import pyopencl
+
+    try:
+        device, cl = choose(), pyopencl()
+    except BackendNotFoundError as error:
+        return {"shared_memory": NOT_SUPPORTED, "reason": str(error)}
+    cl_context = cl.Context([device.raw])
+    queue = cl.CommandQueue(cl_context)
+    y = np.zeros_like(expected)
+    buffers = [cl.Buffer(cl_context, cl.mem_flags.READ_WRITE, a.nbytes) for a in (x, y)]
+    cl.enqueue_copy(queue, buffers[0], x, is_blocking=True)
+    try:
+        handles = [
+            context.register(buffer, tensor.shape, tensor.dtype, kind="opencl")
+            for buffer, tensor in zip(buffers, ends, strict=True)
+        ]
+    except QnnError as error:
+        return {"shared_memory": NOT_SUPPORTED, "reason": str(error)}
+    try:
+        graph.execute([handles[0]], [handles[1]])
+        cl.enqueue_copy(queue, y, buffers[1], is_blocking=True)
+    finally:
+        context.deregister(*handles)
+    wrong = _difference(y, expected)
+    return {"shared_memory": FAILED if wrong else PASSED, "reason": wrong}
 
 
 def _on_shared_memory(

@@ -1,7 +1,7 @@
 # find_package(qnnrt CONFIG), with CMAKE_PREFIX_PATH or qnnrt_DIR from `qnnrt cmake-dir`. Targets:
 #   qnnrt::headers            the headers, under QNN's names and our own, for programs that dlopen
 #   qnnrt::qnnrt              libqnnrt.so: all backends in one list, and what QNN has no name for
-#   qnnrt::QnnCpu, QnnHtp, QnnIr, QnnLpai, QnnSaver, QnnSystem, QnnTFLiteDelegate, cdsprpc
+#   qnnrt::QnnCpu, QnnGpu, QnnHtp, QnnIr, QnnLpai, QnnSaver, QnnSystem, QnnTFLiteDelegate, cdsprpc
 #                             the drop-in library of that name, which needs no other
 # Programs find the libraries where they lie: CMake puts their folder into the rpath of what is built.
 
@@ -12,7 +12,7 @@ if(NOT TARGET qnnrt::headers)
   set_target_properties(qnnrt::headers PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES
     "${_qnnrt_package}/include;${_qnnrt_package}/include/qnnrt;${_qnnrt_package}/include/qnnrt/QNN")
-  foreach(_qnnrt_name qnnrt QnnCpu QnnHtp QnnIr QnnLpai QnnSaver QnnSystem QnnTFLiteDelegate cdsprpc)
+  foreach(_qnnrt_name qnnrt QnnCpu QnnGpu QnnHtp QnnIr QnnLpai QnnSaver QnnSystem QnnTFLiteDelegate cdsprpc)
     add_library(qnnrt::${_qnnrt_name} SHARED IMPORTED)
     set_target_properties(qnnrt::${_qnnrt_name} PROPERTIES
       IMPORTED_LOCATION "${_qnnrt_package}/lib/lib${_qnnrt_name}.so"

@@ -15,7 +15,16 @@ from .device import Device, TooLarge, new_buffer, pyopencl
 from .ir import Launch, Value
 from .target import Target
 
-__all__ = ["Allocations", "Arena", "Shared", "allocate", "arenas", "most_bytes"]
+__all__ = [
+    "Allocations",
+    "Arena",
+    "Shared",
+    "allocate",
+    "arenas",
+    "check_size",
+    "constants_of",
+    "most_bytes",
+]
 
 _LINE: Final = 64  # what the runtime aligns constants to
 _PAGE: Final = 4096  # what devices that share memory, but no caches, want
@@ -75,14 +84,24 @@ def allocate(
     """
     memory = Allocations()
     memory.arenas = arenas(launches, target, most_bytes(target.device))
-    constants = _lifetimes(launches, "static")
-    needed = sum(a.plan.peak for a in memory.arenas) + sum(v.nbytes for v in constants)
-    # Drivers that allocate late would find this in the midst of an execution.
-    if needed > (there := all_bytes(target.device)):
-        raise TooLarge(f"{needed} bytes are needed on {target.device}, which has {there}")
+    constants = constants_of(launches)
+    check_size(memory.arenas, constants, target.device)
     _intermediates(target, context, memory)
     _constants(constants, target, context, queue, shared, memory)
     return memory
+
+
+def constants_of(launches: Sequence[Launch]) -> list[Value]:
+    """Those that kernels read."""
+    return list(_lifetimes(launches, "static"))
+
+
+def check_size(arenas: Iterable[Arena], constants: Iterable[Value], device: Device) -> None:
+    """Raises ``TooLarge`` where the device does not have as much altogether."""
+    needed = sum(a.plan.peak for a in arenas) + sum(v.nbytes for v in constants)
+    # Drivers that allocate late would find this in the midst of an execution.
+    if needed > (there := all_bytes(device)):
+        raise TooLarge(f"{needed} bytes are needed on {device}, which has {there}")
 
 
 def all_bytes(device: Device) -> int:

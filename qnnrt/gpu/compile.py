@@ -24,7 +24,14 @@ from .target import Target
 _MOST: Final = 1 << 31  # elements
 _CPU_GROUP: Final = 64
 
-__all__ = ["Compiled", "compile_graph", "launches_of", "unsupported"]
+__all__ = [
+    "Compiled",
+    "compile_graph",
+    "group_of",
+    "launches_of",
+    "read_by",
+    "unsupported",
+]
 
 
 def launches_of(ir: Ir, target: Target) -> list[tuple[Node, Launch]]:
@@ -117,7 +124,7 @@ def compile_graph(
     origins: dict[Any, str] = {}
     memory = allocate(only, target, context, queue, shared)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
-    read = _read(launches)
+    read = read_by(launches)
     kernels = []
     steps: list[tuple[Any, ...]] = []
     for node, launch in launches:
@@ -141,7 +148,7 @@ def compile_graph(
             else:
                 kernel.set_arg(i, memory.buffers[arg.root])
         kernels.append(kernel)
-        group = launch.group or _group(launch.total, target.device)
+        group = launch.group or group_of(launch.total, target.device)
         steps.append((kernel.int_ptr, launch.total, group, node.name, launch.function))
     commands = _core.CommandList(
         functions(),
@@ -158,7 +165,7 @@ def compile_graph(
     return Compiled(commands, ir, launches, memory, Counter(origins.values()))
 
 
-def _read(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:
+def read_by(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:
     """What kernels read: outputs, too, that another node takes or that a kernel adds to."""
     found = set()
     for node, launch in launches:
@@ -169,7 +176,7 @@ def _read(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:
     return found
 
 
-def _group(total: tuple[int, ...], device: Device) -> tuple[int, ...] | None:
+def group_of(total: tuple[int, ...], device: Device) -> tuple[int, ...] | None:
     """The work group of a launch that names none; None is the driver's choice.
 
     Drivers of CPUs compile a kernel for each size of its groups, and would choose another for each

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +43,11 @@ class Configs:
     @classmethod
     def of(cls, library: _core.Library, handle: int) -> Configs:
         """Those of a live handle."""
-        found = json.loads(_core.gpu_config(library, handle) or "{}")
+        return cls.read(json.loads(_core.gpu_config(library, handle) or "{}"))
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Configs:
+        """What ``qnnrt_gpu_config`` says of a handle."""
         return cls(
             found.get("backend", {}),
             found.get("context", {}),

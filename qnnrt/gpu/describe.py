@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .allocation import Arena
 from .compile import Compiled
-from .ir import Launch, Node
+from .ir import Ir, Launch, Node
 from .target import Target
 
-__all__ = ["describe", "sizes"]
+__all__ = ["describe", "description", "sizes"]
 
 
 def describe(compiled: Compiled, target: Target) -> str:
     """Its passes, arenas, weights, programs and kernels."""
-    arenas = [_arena(a) for a in compiled.memory.arenas]
+    memory = compiled.memory
+    built = {n: compiled.origins[n] for n in ("built", "disk", "memory")}
+    more = {"weights_in_place": len(memory.kept), "programs": built}
+    weights = memory.weight_bytes
+    return description(compiled.ir, compiled.launches, memory.arenas, target, weights, more)
+
+
+def description(
+    ir: Ir,
+    launches: Sequence[tuple[Node, Launch]],
+    planned: Sequence[Arena],
+    target: Target,
+    weight_bytes: int,
+    more: Mapping[str, Any] | None = None,
+) -> str:
+    """The same of its parts, with ``more`` that is known of a graph that is ready."""
+    arenas = [_arena(a) for a in planned]
     return json.dumps(
         {
             "device": str(target.device),
             "precision": target.precision,
-            "passes": [{"name": n, "changes": c} for n, c in compiled.ir.passes],
+            "passes": [{"name": n, "changes": c} for n, c in ir.passes],
             "arena": {
                 "peak": sum(a["peak"] for a in arenas),
                 "lower_bound": sum(a["lower_bound"] for a in arenas),
@@ -30,10 +47,9 @@ def describe(compiled: Compiled, target: Target) -> str:
                 "items": [{**i, "arena": n} for n, a in enumerate(arenas) for i in a["items"]],
             },
             "arenas": len(arenas),
-            "weight_bytes": compiled.memory.weight_bytes,
-            "weights_in_place": len(compiled.memory.kept),
-            "programs": {n: compiled.origins[n] for n in ("built", "disk", "memory")},
-            "steps": [_step(node, launch) for node, launch in compiled.launches],
+            "weight_bytes": weight_bytes,
+            **(more or {}),
+            "steps": [_step(node, launch) for node, launch in launches],
         }
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from ..dtypes import numpy_dtype
 from ..model import Quantization
 from .ir import Ir, Node, Value
 
-__all__ = ["read"]
+__all__ = ["ir_of", "read"]
+
+View: TypeAlias = Callable[[int, int], np.ndarray]  # of an address, and so many bytes
 
 
 def read(name: str, text: str) -> Ir:
@@ -21,15 +24,19 @@ def read(name: str, text: str) -> Ir:
     Its constants are views of the runtime's memory: valid until the graph is lowered again, they
     are released or it is freed.
     """
-    lowered = json.loads(text)
-    values = [_value(t) for t in lowered["tensors"]]
+    return ir_of(name, json.loads(text), _view)
+
+
+def ir_of(name: str, lowered: Mapping[str, Any], view: View) -> Ir:
+    """The same of what the JSON says, with another way from an address to the bytes there."""
+    values = [_value(t, view) for t in lowered["tensors"]]
     nodes = [
         Node(
             n["name"],
             n["type"],
             [values[i] if i >= 0 else None for i in n["inputs"]],
             [values[i] for i in n["outputs"] if i >= 0],
-            {key: _param(value) for key, value in n["params"].items()},
+            {key: _param(value, view) for key, value in n["params"].items()},
         )
         for n in lowered["nodes"]
     ]
@@ -37,10 +44,10 @@ def read(name: str, text: str) -> Ir:
     return Ir(name, io, nodes, [(p["name"], p["changes"]) for p in lowered["passes"]])
 
 
-def _value(tensor: dict[str, Any]) -> Value:
+def _value(tensor: dict[str, Any], view: View) -> Value:
     dtype = numpy_dtype(tensor["type"])
     shape = tuple(tensor["shape"])
-    data = _view(tensor["address"], tensor["bytes"]) if "address" in tensor else None
+    data = view(tensor["address"], tensor["bytes"]) if "address" in tensor else None
     return Value(
         tensor["name"],
         tensor["id"],
@@ -63,7 +70,7 @@ def _view(address: int, nbytes: int) -> np.ndarray:
     return array
 
 
-def _param(param: Any) -> Any:
+def _param(param: Any, view: View) -> Any:
     """A scalar, or a copy of a tensor's array: parameters are small and outlive the graph."""
     if isinstance(param, str):
         return float(param)  # what JSON has no number for
@@ -71,7 +78,7 @@ def _param(param: Any) -> Any:
         return param
     if "text" in param:
         return param["text"]
-    data = _value(param).data
+    data = _value(param, view).data
     assert data is not None
     return data.copy()
 

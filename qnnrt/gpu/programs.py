@@ -16,11 +16,12 @@ from .device import Device, pyopencl
 from .files import keep
 from .ir import Launch
 
-__all__ = ["Program", "Programs", "cache_dir", "source"]
+__all__ = ["ROUNDED", "STANDARD", "Program", "Programs", "cache_dir", "kernel_name", "source"]
 
-_OPTIONS: Final = ("-cl-std=CL1.2",)
-#: Divisions and roots as the cpu's: rounded correctly where the device can.
-_ROUNDED: Final = "-cl-fp32-correctly-rounded-divide-sqrt"
+#: What kernels are built with.
+STANDARD: Final = ("-cl-std=CL1.2",)
+#: On devices that can: divisions and roots as the cpu's, rounded correctly.
+ROUNDED: Final = "-cl-fp32-correctly-rounded-divide-sqrt"
 _MAGIC: Final = b"qnnrt opencl 1\n"
 _DIGEST: Final = 32  # bytes
 
@@ -38,6 +39,11 @@ def source(launch: Launch) -> str:
     parts += [f"#define {name} {value}\n" for name, value in defines]
     parts += [_text("common"), launch.before, _text(launch.file)]
     return "".join(parts)
+
+
+def kernel_name(launch: Launch) -> str:
+    """Of its function in OpenCL."""
+    return f"qnnrt_{launch.function}"
 
 
 @functools.cache
@@ -63,7 +69,7 @@ class Program:
         """A ``pyopencl.Kernel`` of the launch's own, since arguments are the kernel object's."""
         # Of the program within: with the one around it pyopencl first asks for other attributes, as
         # which that looks for kernels, and drops whatever is raised meanwhile, interrupts too.
-        return pyopencl().Kernel(self.raw._get_prg(), f"qnnrt_{launch.function}")
+        return pyopencl().Kernel(self.raw._get_prg(), kernel_name(launch))
 
 
 class Programs:
@@ -129,7 +135,7 @@ class Programs:
 def _options(device: Device) -> list[str]:
     """What kernels are built with."""
     rounds = pyopencl().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-    return [*_OPTIONS, *([_ROUNDED] if device.raw.single_fp_config & rounds else [])]
+    return [*STANDARD, *([ROUNDED] if device.raw.single_fp_config & rounds else [])]
 
 
 def _key(device: Device, text: str) -> str:

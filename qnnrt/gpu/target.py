@@ -32,6 +32,7 @@ class Target:
         rebuild: programs are built anew, and kept instead of those in the folder.
         memory_optimizations, node_optimizations, queue_recording, weight_sharing: of ``Options``.
         portable: neither tuned nor measured variants: option "kernels" of the session.
+        kernels_alone: no routines of libraries instead of kernels.
         plan_milliseconds: how long the memory plan may take.
     """
 
@@ -47,6 +48,7 @@ class Target:
     queue_recording: bool = True
     weight_sharing: bool = False
     portable: bool = False
+    kernels_alone: bool = False
     plan_milliseconds: int = 0
 
     def constant(self, array: np.ndarray, name: str = "") -> Value:

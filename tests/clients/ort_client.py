@@ -6,7 +6,7 @@ runs the model with the QNN execution provider on that library by its path, writ
 the last run, and prints one JSON line: which provider got which ops, and what the backend
 library's own live-object counters said before, during and after the session. The log of both,
 with everything that the backend says, goes to standard error. The options are a JSON object with
-"provider" and "session", each an object of strings.
+"provider" and "session", each an object of strings; null leaves an option out.
 """
 
 import ctypes
@@ -59,9 +59,9 @@ def main(
     options.add_session_config_entry("session.x64quantprecision", "1")
     for name, value in given.get("session", {}).items():
         options.add_session_config_entry(name, value)
-    options.add_provider_for_devices(
-        devices[:1], {"backend_path": backend, **given.get("provider", {})}
-    )
+    provider = {"backend_path": backend, **given.get("provider", {})}
+    provider = {name: value for name, value in provider.items() if value is not None}
+    options.add_provider_for_devices(devices[:1], provider)
 
     # The same library that the provider opens: the counters are those of its one instance.
     runtime = ctypes.CDLL(str(Path(backend).with_name("libqnnrt.so")))

@@ -18,6 +18,7 @@ import qnnrt
 import tutorials
 from qnnrt.cli.paths import INCLUDE_DIR, LIB_DIR
 from support.building import ROOT, WARNINGS, Builder
+from support.gpu import client as gpu_client
 from support.lpai_models import codes, keyword, quantized_conv
 from support.model_source import library
 from support.tflite import models
@@ -47,8 +48,8 @@ def test_every_changed_line_of_a_piece_is_told(part: tutorials.Part) -> None:
 
 def test_no_piece_is_left_over() -> None:
     assert sorted(DATA) == sorted(name for part in PARTS for name in part.names)
-    # HTP, the five pieces of both LPAI texts and the two of one, TFLite's steps and its example.
-    assert len(DATA) == 1 + 2 * 5 + 2 + 5
+    # GPU, HTP, the five pieces of both LPAI texts and the two of one, TFLite's steps and example.
+    assert len(DATA) == 1 + 1 + 2 * 5 + 2 + 5
 
 
 def test_a_change_that_is_not_told_does_not_pass() -> None:
@@ -122,7 +123,27 @@ def test_the_tflite_tutorial_compiles(tmp_path: Path) -> None:
     assert "TfLiteQnnDelegateAllocCustomMem" in symbols
 
 
-@pytest.mark.parametrize("name", ["tutorial_htp_qmem", "tutorial_lpai_memory", "tutorial_tflite"])
+def gpu(builder: Builder, *flags: str | Path) -> Path:
+    """The GPU program with declarations of our own for Khronos' header."""
+    return program(builder, "tutorial_gpu_qnnmem", f"-I{ROOT / 'tests/clients/opencl_cc'}", *flags)
+
+
+@pytest.mark.foreign
+def test_the_gpu_tutorial_on_pocl(builder: Builder, tmp_path: Path) -> None:
+    loader = gpu_client.loader()
+    made = gpu(builder, loader, f"-Wl,-rpath,{loader.parent}")
+    environment = gpu_client.environment(tmp_path, LD_LIBRARY_PATH=str(LIB_DIR))
+    done = subprocess.run(
+        [made], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "y = 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6 7\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tutorial_gpu_qnnmem", "tutorial_htp_qmem", "tutorial_lpai_memory", "tutorial_tflite"],
+)
 def test_clang_takes_the_programs_too(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +152,9 @@ def test_clang_takes_the_programs_too(
         pytest.skip("clang is not installed")
     monkeypatch.setenv("CXX", clang)
     builder = Builder(tmp_path)
-    if name == "tutorial_tflite":
+    if name == "tutorial_gpu_qnnmem":
+        assert gpu(builder, "-c", "-Wno-unused-command-line-argument").is_file()
+    elif name == "tutorial_tflite":
         assert tflite(builder, "-c", "-Wno-unused-command-line-argument").is_file()
     else:
         assert program(builder, name).is_file()

@@ -69,7 +69,7 @@ def definitions(text: str) -> dict[str, str]:
 FILES = {p: without_comments(p.read_text()) for p in sorted(CSRC.rglob("*.cc"))}
 ROOMS = [
     f
-    for room in ("api", "ipc", "memory", "opencl", "saver", "tflite")
+    for room in ("api", "gpu", "ipc", "memory", "opencl", "saver", "tflite")
     for f in CSRC.glob(f"{room}/**/*")
 ]
 FUNCTIONS = {

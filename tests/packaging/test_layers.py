@@ -27,6 +27,7 @@ BELOW = {
         "support/status.h",
     },
     "api": {"abi", "support", "memory", "ir", "ops", "graph", "backends"},
+    "gpu": {"abi", "support", "ipc/socket.h", "ir", "opencl", "graph", "api"},
     "saver": {"abi", "support", "api/functions.h"},
     "shims": {"abi", "memory/rpcmem.h"},
     "client": {"abi", "support/clock.h"},

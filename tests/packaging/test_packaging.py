@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(qnnrt.__file__).parent
 SHIMS = {
     "libQnnCpu.so": {"QnnInterface_getProviders"},
+    "libQnnGpu.so": {"QnnInterface_getProviders"},
     "libQnnHtp.so": {"QnnInterface_getProviders"},
     "libQnnIr.so": {"QnnInterface_getProviders"},
     "libQnnLpai.so": {"QnnInterface_getProviders"},

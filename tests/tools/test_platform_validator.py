@@ -12,6 +12,7 @@ import qnnrt
 from qnnrt import gpu
 from qnnrt.cli import main
 from support.building import Builder
+from support.gpu import client as gpu_client
 from support.recording import Fake
 from support.vendor import vendor_library
 
@@ -98,6 +99,19 @@ def test_the_gpu_backend_is_looked_at_through_opencl(capsys: Capture) -> None:
     assert report["core_version"] == str(device)
     assert report["unit_test"] == "Passed"
     assert report["shared_memory"] == ("Passed" if device.shared else "Not Supported")
+
+
+@pytest.mark.foreign
+def test_the_gpu_library_runs_on_opencl_buffers(capsys: Capture, tmp_path, monkeypatch) -> None:
+    for name, value in gpu_client.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    arguments = ("--backend", "gpu", "--targetPath", LIB, *ALL)
+    status, found = validate(capsys, *arguments)
+    report = found["gpu"]
+    assert status == 0, report["reason"]
+    assert report["core_version"] == str(gpu_client.device())
+    assert (report["unit_test"], report["shared_memory"]) == ("Passed", "Passed")
+    assert report["library"].endswith("libQnnGpu.so")
 
 
 def test_a_machine_without_the_opencl_device_says_so(capsys: Capture, monkeypatch) -> None:

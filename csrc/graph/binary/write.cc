@@ -1,6 +1,7 @@
 // Finalized graphs into a context binary.
 #include <algorithm>
 
+#include "graph/binary/container.h"
 #include "graph/binary/nodes.h"
 #include "graph/graph.h"
 #include "support/checked.h"
@@ -19,23 +20,21 @@ struct GraphFields {
 
 uint64_t AlignToPage(uint64_t value) { return AlignUp(value, kBinaryPageAlignment); }
 
-GraphFields WriteGraph(const Graph& graph, uint64_t arena_bytes, uint64_t weights_size,
-                       uint64_t nodes_size, ByteWriter* out) {
+GraphFields WriteGraph(const BinaryPart& part, ByteWriter* out) {
   GraphFields fields;
-  const Plan& plan = *graph.plan();
-  out->Text(graph.name());
-  out->Put(static_cast<uint32_t>(plan.threads()));
-  out->Put(static_cast<uint8_t>(graph.options().portable_only));
-  out->Put(arena_bytes);
+  out->Text(part.name);
+  out->Put(static_cast<uint32_t>(part.threads));
+  out->Put(static_cast<uint8_t>(part.portable_only));
+  out->Put(part.arena_bytes);
   fields.weights_offset = out->size();
   out->Put(uint64_t{0});
-  out->Put(weights_size);
+  out->Put(part.weights_size);
   fields.checksum = out->size();
   out->Put(uint32_t{0});
   fields.nodes_offset = out->size();
   out->Put(uint64_t{0});
-  out->Put(nodes_size);
-  for (const auto* tensors : {&graph.inputs(), &graph.outputs()}) {
+  out->Put(static_cast<uint64_t>(part.nodes.size()));
+  for (const auto* tensors : {&part.inputs, &part.outputs}) {
     out->Put(static_cast<uint32_t>(tensors->size()));
     for (const Tensor* tensor : *tensors)
       WriteTensor(tensor->updates == nullptr ? *tensor : *tensor->updates, out);
@@ -60,11 +59,91 @@ void PutText(uint8_t* header, size_t at, size_t size, const std::string& text) {
 
 }  // namespace
 
+std::vector<uint8_t> LayOut(const std::vector<BinaryPart*>& graphs, BinaryPart* common,
+                            BinaryHeader* header) {
+  std::vector<GraphFields> fields;
+  ByteWriter out;
+  for (BinaryPart* graph : graphs) {
+    fields.push_back(WriteGraph(*graph, &out));
+    graph->checksum = fields.back().checksum;
+  }
+  if (common != nullptr) {
+    header->format = kBinaryFormatCommon;
+    out.Put(common->weights_size);
+    common->checksum = out.size();
+    out.Put(uint32_t{0});
+  }
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    out.Set(fields[i].nodes_offset, static_cast<uint64_t>(kBinaryHeaderSize + out.size()));
+    out.Bytes(graphs[i]->nodes.data(), graphs[i]->nodes.size());
+  }
+  header->weights_offset = AlignToPage(kBinaryHeaderSize + out.size());
+  header->size = header->weights_offset;
+  const auto place = [header](BinaryPart* part) {
+    part->offset = header->size;
+    header->size += part->weights_size;
+  };
+  if (common != nullptr) place(common);
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    place(graphs[i]);
+    out.Set(fields[i].weights_offset, graphs[i]->offset);
+  }
+  header->weights_size = header->size - header->weights_offset;
+  header->metadata_size = header->weights_offset - kBinaryHeaderSize;
+  header->build_id = kBuildId;
+  std::vector<uint8_t> metadata = out.Take();
+  metadata.resize(header->metadata_size, 0);
+  return metadata;
+}
+
+void WriteBinary(const BinaryHeader& header, uint32_t num_graphs,
+                 const std::vector<uint8_t>& fields, const std::vector<const BinaryPart*>& parts,
+                 uint8_t* to) {
+  uint8_t* metadata = to + kBinaryHeaderSize;
+  std::memcpy(metadata, fields.data(), fields.size());
+  for (const BinaryPart* part : parts) {
+    uint8_t* weights = to + part->offset;
+    uint64_t end = 0;
+    for (const BinaryPart::Bytes& bytes : part->weights) {
+      std::memset(weights + end, 0, bytes.offset - end);
+      if (bytes.size != 0) std::memcpy(weights + bytes.offset, bytes.data, bytes.size);
+      end = bytes.offset + bytes.size;
+    }
+    std::memset(weights + end, 0, part->weights_size - end);
+    PutField(metadata, part->checksum,
+             Checksum(weights, part->weights_size, Threads(part->threads)));
+  }
+  std::memset(to, 0, kBinaryHeaderSize);
+  std::memcpy(to, kBinaryMagic, sizeof kBinaryMagic);
+  PutField(to, At::kFormat, header.format);
+  PutField(to, At::kHeaderSize, static_cast<uint32_t>(kBinaryHeaderSize));
+  PutField(to, At::kSize, header.size);
+  PutField(to, At::kMetadataOffset, kBinaryHeaderSize);
+  PutField(to, At::kMetadataSize, header.metadata_size);
+  PutField(to, At::kWeightsOffset, header.weights_offset);
+  PutField(to, At::kWeightsSize, header.weights_size);
+  PutField(to, At::kBackendId, header.backend_id);
+  PutField(to, At::kNumGraphs, num_graphs);
+  PutVersion(to, At::kCoreApi, header.core_api);
+  PutVersion(to, At::kBackendApi, header.backend_api);
+  PutField(to, At::kMetadataChecksum, Crc32c(metadata, header.metadata_size));
+  PutText(to, At::kBuildId, At::kBuildIdSize, header.build_id);
+  PutText(to, At::kKernels, At::kKernelsSize, header.kernels);
+  PutField(to, At::kHeaderChecksum, Crc32c(to, At::kHeaderChecksum));
+}
+
+// ---- graphs of the runtime's own kernels
+
 struct BinaryWriter::Part {
   WeightBlobs blobs;
-  uint64_t offset = 0;  // of it in the binary
-  size_t checksum = 0;  // where its checksum is in the metadata
-  int threads = 1;
+  BinaryPart part;
+
+  BinaryPart* Fill() {
+    for (const WeightBlobs::Blob& blob : blobs.all())
+      part.weights.push_back({blob.offset, blob.bytes->data(), blob.bytes->size()});
+    part.weights_size = blobs.size();
+    return &part;
+  }
 };
 
 BinaryWriter::~BinaryWriter() = default;
@@ -98,88 +177,44 @@ WeightBlobs InCommon(const std::vector<const Graph*>& graphs) {
 
 BinaryWriter::BinaryWriter(const Backend& backend, const std::vector<const Graph*>& graphs)
     : num_graphs_(static_cast<uint32_t>(graphs.size())) {
-  Part common{InCommon(graphs)};
+  Part common{InCommon(graphs), {}};
   const bool shares = common.blobs.size() != 0;
-  if (shares) header_.format = kBinaryFormatCommon;
   bool portable_only = true;
-  std::vector<std::vector<uint8_t>> nodes(graphs.size());
-  std::vector<GraphFields> fields(graphs.size());
-  ByteWriter out;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    const Graph& graph = *graphs[i];
-    const ArenaPlan arena = graph.plan()->ArenaWithoutIo();
-    Part part{WeightBlobs(&common.blobs)};
-    part.threads = graph.plan()->threads();
-    nodes[i] = NodesOf(graph, arena, &part.blobs);
-    fields[i] = WriteGraph(graph, arena.peak, part.blobs.size(), nodes[i].size(), &out);
-    part.checksum = fields[i].checksum;
-    common.threads = std::max(common.threads, part.threads);
-    parts_.push_back(std::move(part));
-    portable_only = portable_only && graph.options().portable_only;
+  parts_.reserve(graphs.size() + 1);
+  std::vector<BinaryPart*> parts;
+  for (const Graph* graph : graphs) {
+    parts_.push_back({WeightBlobs(&common.blobs), {}});
+    BinaryPart& part = parts_.back().part;
+    const ArenaPlan arena = graph->plan()->ArenaWithoutIo();
+    part.nodes = NodesOf(*graph, arena, &parts_.back().blobs);
+    part.name = graph->name();
+    part.threads = graph->plan()->threads();
+    part.portable_only = graph->options().portable_only;
+    part.arena_bytes = arena.peak;
+    part.inputs.assign(graph->inputs().begin(), graph->inputs().end());
+    part.outputs.assign(graph->outputs().begin(), graph->outputs().end());
+    parts.push_back(parts_.back().Fill());
+    common.part.threads = std::max(common.part.threads, part.threads);
+    portable_only = portable_only && part.portable_only;
   }
+  BinaryPart* shared = nullptr;
   if (shares) {
-    out.Put(common.blobs.size());
-    common.checksum = out.size();
-    out.Put(uint32_t{0});
+    parts_.push_back(std::move(common));
+    shared = parts_.back().Fill();
   }
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    out.Set(fields[i].nodes_offset, static_cast<uint64_t>(kBinaryHeaderSize + out.size()));
-    out.Bytes(nodes[i].data(), nodes[i].size());
-  }
-  header_.weights_offset = AlignToPage(kBinaryHeaderSize + out.size());
-  header_.size = header_.weights_offset + common.blobs.size();
-  common.offset = header_.weights_offset;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    parts_[i].offset = header_.size;
-    out.Set(fields[i].weights_offset, header_.size);
-    header_.size += parts_[i].blobs.size();
-  }
-  if (shares) parts_.insert(parts_.begin(), std::move(common));
-  header_.weights_size = header_.size - header_.weights_offset;
-  header_.metadata_size = header_.weights_offset - kBinaryHeaderSize;
   header_.backend_id = backend.id;
   header_.core_api = backend.core_api;
   header_.backend_api = backend.api;
-  header_.build_id = kBuildId;
   header_.kernels = KernelIdentity(portable_only);
-  metadata_ = out.Take();
-  metadata_.resize(header_.metadata_size, 0);
+  metadata_ = LayOut(parts, shared, &header_);
 }
 
 uint64_t BinaryWriter::size() const { return header_.size; }
 
 void BinaryWriter::Write(uint8_t* to) const {
-  uint8_t* metadata = to + kBinaryHeaderSize;
-  std::memcpy(metadata, metadata_.data(), metadata_.size());
-  for (const Part& part : parts_) {
-    uint8_t* weights = to + part.offset;
-    uint64_t end = 0;
-    for (const WeightBlobs::Blob& blob : part.blobs.all()) {
-      std::memset(weights + end, 0, blob.offset - end);
-      if (blob.bytes->size() != 0)
-        std::memcpy(weights + blob.offset, blob.bytes->data(), blob.bytes->size());
-      end = blob.offset + blob.bytes->size();
-    }
-    std::memset(weights + end, 0, part.blobs.size() - end);
-    PutField(metadata, part.checksum, Checksum(weights, part.blobs.size(), Threads(part.threads)));
-  }
-  std::memset(to, 0, kBinaryHeaderSize);
-  std::memcpy(to, kBinaryMagic, sizeof kBinaryMagic);
-  PutField(to, At::kFormat, header_.format);
-  PutField(to, At::kHeaderSize, static_cast<uint32_t>(kBinaryHeaderSize));
-  PutField(to, At::kSize, header_.size);
-  PutField(to, At::kMetadataOffset, kBinaryHeaderSize);
-  PutField(to, At::kMetadataSize, header_.metadata_size);
-  PutField(to, At::kWeightsOffset, header_.weights_offset);
-  PutField(to, At::kWeightsSize, header_.weights_size);
-  PutField(to, At::kBackendId, header_.backend_id);
-  PutField(to, At::kNumGraphs, num_graphs_);
-  PutVersion(to, At::kCoreApi, header_.core_api);
-  PutVersion(to, At::kBackendApi, header_.backend_api);
-  PutField(to, At::kMetadataChecksum, Crc32c(metadata, header_.metadata_size));
-  PutText(to, At::kBuildId, At::kBuildIdSize, header_.build_id);
-  PutText(to, At::kKernels, At::kKernelsSize, header_.kernels);
-  PutField(to, At::kHeaderChecksum, Crc32c(to, At::kHeaderChecksum));
+  std::vector<const BinaryPart*> parts;
+  for (const Part& each : parts_) parts.push_back(&each.part);
+  WriteBinary(header_, num_graphs_, metadata_, parts, to);
 }
 
 }  // namespace qnnrt

@@ -39,6 +39,7 @@ def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]
     for shape in without:
         name = "panels-{}x{}x{}".format(*shape)
         found[name] = functools.partial(panels.make, x, target, shape)
-    if not target.portable and clblast.offered(x, target):
+    routines = not (target.portable or target.kernels_alone)
+    if routines and clblast.offered(x, target):
         found[tune.CLBLAST] = functools.partial(clblast.make, x)
     return found

@@ -69,13 +69,16 @@ class ForeignGpuPolicy(MemoryPolicy):
 
 
 class GpuPolicy(ForeignGpuPolicy):
-    """qnnrt's own: buffers of the host are used in place where the device can, or copied."""
+    """qnnrt's own in Python: buffers of the host are used in place where the device can, or copied.
+
+    Its libQnnGpu.so is as another maker's.
+    """
 
     SEES = "OpenCL buffers"
 
     @classmethod
     def suits(cls, backend: Backend) -> bool:
-        return super().suits(backend) and backend.library.has_extensions
+        return super().suits(backend) and isinstance(backend.library, _core.GpuLibrary)
 
     def raw_array(self, shape: tuple[int, ...], dtype: Any) -> tuple[np.ndarray, Buffer | None]:
         array = pinned(self.backend.library, shape, dtype)
