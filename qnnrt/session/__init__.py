@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .binding import BoundTensor
+from .dynamic import DynamicSession, ShapeSession
 from .session import Session
 from .stats import Copy, Stats
 
-__all__ = ["BoundTensor", "Copy", "Session", "Stats"]
+__all__ = ["BoundTensor", "Copy", "DynamicSession", "Session", "ShapeSession", "Stats"]

@@ -46,27 +46,6 @@ _WHICH: Final = (
 )
 
 
-def is_many(model: Any, *args: Any, graph: Any = None, options: Any = None, **given: Any) -> bool:
-    """Whether a session of this is one of many shapes."""
-    if isinstance(model, DynamicModel):
-        return True
-    if graph is None and isinstance(options, Mapping):
-        graph = options.get("graph")
-    if isinstance(graph, str):
-        return False
-    if isinstance(model, (str, PathLike)) and is_binary(model):
-        try:
-            model = ContextBinary(model)
-        except (ModelError, OSError):  # of another maker, whose system library is not known yet
-            return False
-    if not isinstance(model, ContextBinary) or len(model.graphs) < 2:
-        return False
-    names = model.graphs if graph is None else tuple(graph)
-    if not all(name in model.graphs for name in names):
-        return False
-    return len(names) > 1 and binary_shapes(model, names) is not None
-
-
 def binary_shapes(binary: ContextBinary, names: Sequence[str]) -> dict[Shape, BinaryGraph] | None:
     """Graphs of a binary by the shapes of their inputs; None when they are not shapes of one model:
     other inputs, outputs or types, or two graphs of one shape."""
@@ -257,6 +236,27 @@ class DynamicSession(Session):
         except BaseException:
             self.close()
             raise
+
+    @staticmethod
+    def _takes(model: Any, *, graph: Any = None, options: Any = None, **given: Any) -> bool:
+        """A model of many shapes, or a binary with graphs of several shapes of one model."""
+        if isinstance(model, DynamicModel):
+            return True
+        if graph is None and isinstance(options, Mapping):
+            graph = options.get("graph")
+        if isinstance(graph, str):
+            return False
+        if isinstance(model, (str, PathLike)) and is_binary(model):
+            try:
+                model = ContextBinary(model)
+            except (ModelError, OSError):  # of another maker, whose system library is not known yet
+                return False
+        if not isinstance(model, ContextBinary) or len(model.graphs) < 2:
+            return False
+        names = model.graphs if graph is None else tuple(graph)
+        if not all(name in model.graphs for name in names):
+            return False
+        return len(names) > 1 and binary_shapes(model, names) is not None
 
     @property
     def context(self) -> Context | None:  # type: ignore[override]

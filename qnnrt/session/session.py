@@ -84,11 +84,15 @@ class Session(_core.Runnable):
     def __new__(cls, model: Any = None, *args: Any, **given: Any) -> Session:
         """A session of many shapes is one of a class of its own."""
         if cls is Session:
-            from .dynamic import DynamicSession, is_many
-
-            if is_many(model, **given):
-                return super().__new__(DynamicSession)
+            for kind in cls.__subclasses__():
+                if kind._takes(model, **given):
+                    return super().__new__(kind)
         return super().__new__(cls)
+
+    @staticmethod
+    def _takes(model: Any, **given: Any) -> bool:
+        """Whether ``Session(model, **given)`` makes one of this class instead."""
+        return False
 
     def __init__(
         self,

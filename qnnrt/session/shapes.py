@@ -46,46 +46,43 @@ class ShapeCache(Generic[E]):
         self._most, self._most_bytes = most, most_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[Shape, E] = OrderedDict()  # the last one was used last
+        self._bytes: dict[Shape, int] = {}
         self._alive: weakref.WeakValueDictionary[Shape, E] = weakref.WeakValueDictionary()
         self._freed: weakref.WeakValueDictionary[Shape, _core.Event] = weakref.WeakValueDictionary()
-        self._making: dict[Shape, threading.Event] = {}
+        self._making: dict[Shape, threading.Lock] = {}  # held by who makes the graph of a shape
         self._closed = False
 
     def get(self, shape: Shape) -> E:
         """The graph of a shape; waits while another thread makes it."""
-        while True:
+        if (found := self._there(shape)) is not None:
+            return found
+        with self._lock:
+            making = self._making.setdefault(shape, threading.Lock())
+        with making:
+            if (found := self._there(shape)) is not None:
+                return found
             with self._lock:
-                found = self._kept.get(shape)
-                if found is not None and not found.closed:
-                    self._kept.move_to_end(shape)
-                    return found
-                found = self._alive.get(shape)
-                if found is not None and not found.closed:
-                    self._kept[shape] = found
-                    self._kept.move_to_end(shape)
+                self._kept.pop(shape, None)  # closed
+                dropped = self._surplus(1)
+            self._drop(dropped)
+            found = self._made(shape)
+            nbytes = found.nbytes
+            with self._lock:
+                if not self._closed:
+                    self._kept[shape], self._alive[shape] = found, found
+                    self._bytes[shape] = nbytes
                     dropped = self._surplus(0)
-                    break
-                others = self._making.get(shape)
-                if others is None:
-                    self._kept.pop(shape, None)
-                    mine = self._making[shape] = threading.Event()
-                    dropped = self._surplus(len(self._making))
-                    break
-            others.wait()
-        if found is None or found.closed:
-            try:
-                self._drop(dropped)
-                dropped = []
-                found = self._made(shape)
-                with self._lock:
-                    if not self._closed:
-                        self._kept[shape] = found
-                        self._alive[shape] = found
-                        dropped = self._surplus(0)
-            finally:
-                with self._lock:
-                    del self._making[shape]
-                mine.set()
+        self._drop(dropped)
+        return found
+
+    def _there(self, shape: Shape) -> E | None:
+        with self._lock:
+            found = self._kept.get(shape) or self._alive.get(shape)
+            if found is None or found.closed:
+                return None
+            self._kept[shape] = found
+            self._kept.move_to_end(shape)
+            dropped = self._surplus(0)
         self._drop(dropped)
         return found
 
@@ -100,14 +97,11 @@ class ShapeCache(Generic[E]):
         """What makes room for so many `more`, out of those that are kept; under the lock."""
         dropped: list[E] = []
         kept = self._kept
-        least = 0 if more else 1
-        while self._most is not None and len(kept) > least and len(kept) + more > self._most:
+        while self._most is not None and len(kept) > 1 - more and len(kept) + more > self._most:
             dropped.append(kept.popitem(last=False)[1])
-        if self._most_bytes is not None and not more:
-            total = sum(e.nbytes for e in kept.values() if not e.closed)
-            while total > self._most_bytes and len(kept) > 1:
+        if self._most_bytes is not None:
+            while len(kept) > 1 and sum(self._bytes[s] for s in kept) > self._most_bytes:
                 dropped.append(kept.popitem(last=False)[1])
-                total -= 0 if dropped[-1].closed else dropped[-1].nbytes
         return dropped
 
     def _drop(self, dropped: list[E]) -> None:
