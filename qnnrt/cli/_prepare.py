@@ -236,7 +236,12 @@ def _ready(
                 "produces"
             )
     _finalize(graph, settings, record)
-    return Ready(graph.name, context, graph, graph.inputs, graph.outputs, graph.produced)
+    return Ready(graph.name, context, graph, taken(graph), graph.outputs, graph.produced)
+
+
+def taken(graph: Graph) -> list[_core.Tensor]:
+    """What a graph is fed: inputs, and states, whose first values come from files like theirs."""
+    return [*graph.inputs, *graph.states]
 
 
 def _finalize(graph: Graph, settings: ToolConfig, record: Callable[..., Any]) -> None:
@@ -307,7 +312,7 @@ def retrieve(
             graph = context.graph(name)
             if settings.lpai is not None:
                 _finalize(graph, settings, record)
-            ready.append(Ready(name, context, graph, graph.inputs, graph.outputs))
+            ready.append(Ready(name, context, graph, taken(graph), graph.outputs))
     if wanted is not None:
         ready.sort(key=lambda one: wanted.index(one.name))
     return ready

@@ -202,6 +202,24 @@ def test_prefill_and_decode_agree_token_for_token(tmp_path: Path, backend: str, 
             session.close()
 
 
+@pytest.mark.parametrize(("precision", "error"), [("bfloat16", 0.06), ("float16", 0.01)])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cache_of_floats_under_another_precision(
+    tmp_path: Path, form: str, precision: str, error: float
+) -> None:
+    """The cache keeps its type; nothing is copied beside what converts it."""
+    graph, caches = Loaded(tmp_path, 1, form), no_caches()
+    rng = np.random.default_rng(5)
+    with qnnrt.Session(graph.model, "htp", precision=precision, strict=True) as s:
+        for at in range(6):
+            feeds = graph.feeds(at, rng.standard_normal((1, 1, WIDTH)).astype(F32))
+            wanted = graph.expected(feeds, caches)
+            np.testing.assert_allclose(run(s, feeds), wanted, atol=error)
+        for name, cache in s.save_state().items():
+            np.testing.assert_allclose(cache, caches[name], atol=error)
+        assert s.stats.copied_bytes == 0
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_rewinding_is_an_earlier_position(tmp_path: Path, form: str) -> None:
     graph = Loaded(tmp_path, 1, form)

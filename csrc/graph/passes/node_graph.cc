@@ -52,6 +52,7 @@ Tensor* NodeGraph::NewTensor(const Tensor& like) {
   tensor->id = 0;
   tensor->type = QNN_TENSOR_TYPE_NATIVE;
   tensor->data = nullptr;
+  tensor->updates = nullptr;
   return tensor;
 }
 

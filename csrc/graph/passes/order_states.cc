@@ -174,7 +174,6 @@ int OrderStates(NodeGraph* graph, const std::vector<const Tensor*>& outputs) {
   for (const Tensor* stored : outputs) {
     if (stored->updates == nullptr) continue;
     Tensor* value = graph->NewTensor(*stored);
-    value->updates = nullptr;
     for (Node& node : graph->nodes) {
       for (auto* ports : {&node.inputs, &node.outputs})
         std::replace(ports->begin(), ports->end(), stored, static_cast<const Tensor*>(value));
