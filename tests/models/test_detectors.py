@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -16,6 +17,7 @@ if importlib.util.find_spec("torchvision") is None:
 from detectors import DETECTORS, exported, made, pictures
 
 import qnnrt
+from qnnrt.importers import onnx as importer
 
 pytestmark = [
     pytest.mark.foreign,
@@ -70,3 +72,19 @@ def compare(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
         )  # fmt: skip
         assert same is not None, (box, label, score)
         left.remove(same)
+
+
+def test_where_no_region_is_left_nothing_is_found(tmp_path: Path) -> None:
+    """ONNX Runtime fails there, in a Reshape of the file to [0, -1]."""
+    name = "fasterrcnn_mobilenet_v3_large_320_fpn"
+    module = made(name)
+    proto = onnx.load(exported(name, module, tmp_path / "detector.onnx"))
+    (bias,) = (t for t in proto.graph.initializer if t.name.endswith("rpn.head.cls_logits.bias"))
+    low = np.full(bias.dims, -20, np.float32)
+    bias.CopyFrom(onnx.numpy_helper.from_array(low, bias.name))
+    with qnnrt.Session(importer.load(proto), "cpu") as session:
+        for picture in pictures(name, module):
+            found = session.run({"image": picture})
+            counts = [x for output, x in found.items() if output.endswith(".count")]
+            assert len(counts) == 3
+            assert not any(counts)

@@ -141,6 +141,34 @@ def test_what_would_mix_rows_is_refused(more: list[onnx.NodeProto], message: str
         importer.load(proto)
 
 
+@pytest.mark.parametrize("ordered", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_what_is_there_once(ordered: int, dtype: type) -> None:
+    """Of several, of all that are one, and of none of them twice; the inverse has all elements."""
+    nodes = [
+        node("Unique", ["x"], ["y", "first", "inverse", "n"], sorted=ordered),
+        node("Gather", ["y", "inverse"], ["again"]),
+        node("Cast", ["n"], ["number"], to=1),
+    ]
+    kinds = {np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64}
+    proto = make(nodes, {"x": (3, 7)}, ["y", "first", "inverse", "number", "again"],
+                 types={"x": kinds[dtype]})  # fmt: skip
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    r = np.random.default_rng(0)
+    feeds = [r.integers(-3, 4, (3, 7)), np.full((3, 7), 5), r.permutation(21).reshape(3, 7)]
+    with qnnrt.Session(importer.load(proto), "cpu") as session:
+        for given in feeds:
+            x = {"x": given.astype(dtype)}
+            y, first, inverse, number, again = reference.run(None, x)
+            found = session.run(x)
+            for name, ref in (("y", y), ("first", first), ("number", number)):
+                assert found[f"{name}.count"] == len(ref)
+                np.testing.assert_array_equal(found[name][: len(ref)], ref)
+                assert found[name].dtype == ref.dtype
+            np.testing.assert_array_equal(found["inverse"], inverse)
+            np.testing.assert_array_equal(found["again"], again)
+
+
 # ---- all rows together ---------------------------------------------------------------------------
 
 

@@ -17,8 +17,8 @@ struct Settings {
       : most(Count(n, "max_detections")),
         each(Count(n, "max_classes_per_detection")),
         classes(Count(n, "num_classes")),
-        per_class(static_cast<uint32_t>(
-            std::max<int64_t>(1, n.Integer("detections_per_class", kDetectionsPerClass)))),
+        per_class(static_cast<uint32_t>(std::clamp<int64_t>(
+            n.Integer("detections_per_class", kDetectionsPerClass), 1, 1 << 20))),
         regular(n.Flag("use_regular_nms")),
         overlap(n.Real("nms_iou_threshold")),
         // Scores have to reach it, and in QNN to lie above.

@@ -68,13 +68,6 @@ _LAID_OUT = {
 _WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 
 
-_ROWS = (
-    "its result has as many rows as the data decide; outputs= loads the model up to its inputs, so "
-    "that the rest can be computed outside"
-)
-_BY_DATA = {"Unique": _ROWS}
-
-
 class GraphLowering(Scope):
     """State of one import: the builder, and what is known of every ONNX value."""
 
@@ -378,7 +371,7 @@ class GraphLowering(Scope):
         expanded = self._expand(node, spec, opsets)
         if expanded is not None:
             return self._fitting(node, expanded)
-        raise refusal or Unsupported(_BY_DATA.get(node.op, "no QNN operation corresponds to it"))
+        raise refusal or Unsupported("no QNN operation corresponds to it")
 
     def _fitting(self, node: OnnxNode, results: list[Value | None]) -> list[Value | None]:
         """The results, which have to be what was inferred."""

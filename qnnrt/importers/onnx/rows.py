@@ -416,3 +416,46 @@ def _regions(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     outside = counting(g, regions, -1e6)
     n.inputs = [n.input(0), replace(outside, count=regions.count, axis=0), n.input(2)]
     return None
+
+
+@_made_by("Unique")
+def _unique(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """By the order of the elements: the first of each that are the same, and how many they are."""
+    given = n.input(0)
+    if given.is_const and given.count is None:
+        return None
+    if "axis" in n.attrs and given.rank != 1:
+        raise Unsupported("slices of which no two are the same")
+    if given.count is not None:
+        raise Unsupported("what is there once of as many rows as the data decide")
+    x = g.b.reshape(given, (math.prod(given.shape),))
+    size, first = x.shape[0], constant(np.array([0]))
+    g.budget.array((size,), np.int64, "the places of elements")
+    every = constant(np.array([size]))
+    ordered, origin = g.emitted_many("TopK", [x, every], 2, axis=0, largest=0)
+    if size == 1:
+        new = constant(np.array([True]))
+    else:
+        behind = g.emitted("Slice", [ordered, constant(np.array([1])), every, first])
+        before = g.emitted("Slice", [ordered, first, constant(np.array([size - 1])), first])
+        differs = g.emitted("Not", [g.emitted("Equal", [behind, before])])
+        new = g.emitted("Concat", [constant(np.array([True])), differs], axis=0)
+    group = g.emitted("CumSum", [g.emitted("Cast", [new], to=7), constant(np.array(0))])
+    group = g.emitted("Sub", [group, constant(np.array(1))])
+    zeros, ones = (constant(np.full(size, v, np.int64)) for v in (0, 1))
+    numbers = g.emitted("ScatterElements", [zeros, group, ones], reduction="add")
+    inverse = g.emitted("ScatterElements", [zeros, origin, group])
+    places = g.emitted("Squeeze", [g.emitted("NonZero", [new]), first])
+    values, indices = (g.emitted("Gather", [v, places]) for v in (ordered, origin))
+    numbers = replace(numbers, count=places.count, axis=0)
+    if not n.integer("sorted", 1):  # by where the first of them lies
+        assert indices.count is not None
+        indices, order = g.emitted_many("TopK", [indices, every], 2, axis=0, largest=0)
+        indices, order = (replace(v, count=places.count, axis=0) for v in (indices, order))
+        values, numbers = (g.emitted("Gather", [v, order]) for v in (values, numbers))
+        rank = g.emitted("ScatterElements", [zeros, _whole(order), constant(np.arange(size))])
+        inverse = g.emitted("Gather", [rank, inverse])
+    return [values, indices, inverse, numbers]
+
+
+TARGETS["Unique"] = "TopK, NonZero and ScatterElements"

@@ -4,7 +4,7 @@ computed from that.
 Such a value is a constant, the most that each of its numbers can be, and knows of some of them the
 number itself (`Value.sizes`), which the graph computes. Where a size decides a shape, the shape is
 for the most there can be, and the number says how many of the rows count. Everywhere else it is
-data: the number itself.
+data: the number itself (docs/decisions/0045-sizes-by-data.md).
 """
 
 from __future__ import annotations
