@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -95,7 +94,6 @@ class DynamicModel:
         self._again = again
         self._remedy = remedy
         self._lock = threading.Lock()
-        self._graph_names: dict[str, Shape] = {}
         self._first: tuple[Shape, Model] | None = None
         #: Open dimension -> where it is: input, and place in it (None: all of its shape).
         self._axes: dict[str, list[tuple[int, int | None]]] = {}
@@ -285,10 +283,7 @@ class DynamicModel:
         for label, size in self.sizes(shape).items():
             sizes = "x".join(map(str, size)) if isinstance(size, tuple) else str(size)
             parts += [re.sub(r"[^0-9A-Za-z_]", "_", label), sizes or "scalar"]
-        name = "_".join(parts)
-        if self._graph_names.setdefault(name, shape) != shape:  # odd names may come out alike
-            name += f"_{zlib.crc32(repr(shape).encode()):08x}"
-        return name
+        return "_".join(parts)
 
     def summary(self) -> str:
         """A few lines: inputs, outputs and shapes."""

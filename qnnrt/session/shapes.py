@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from .._native import _core
@@ -49,16 +50,15 @@ class ShapeCache(Generic[E]):
         self._bytes: dict[Shape, int] = {}
         self._alive: weakref.WeakValueDictionary[Shape, E] = weakref.WeakValueDictionary()
         self._freed: weakref.WeakValueDictionary[Shape, _core.Event] = weakref.WeakValueDictionary()
-        self._making: dict[Shape, threading.Lock] = {}  # held by who makes the graph of a shape
+        #: Held by who makes the graph of a shape, and how many threads want it.
+        self._making: dict[Shape, tuple[threading.Lock, int]] = {}
         self._closed = False
 
     def get(self, shape: Shape) -> E:
         """The graph of a shape; waits while another thread makes it."""
         if (found := self._there(shape)) is not None:
             return found
-        with self._lock:
-            making = self._making.setdefault(shape, threading.Lock())
-        with making:
+        with self._alone(shape):
             if (found := self._there(shape)) is not None:
                 return found
             with self._lock:
@@ -71,9 +71,28 @@ class ShapeCache(Generic[E]):
                 if not self._closed:
                     self._kept[shape], self._alive[shape] = found, found
                     self._bytes[shape] = nbytes
+                    for gone in self._bytes.keys() - self._alive.keys():
+                        del self._bytes[gone]
                     dropped = self._surplus(0)
         self._drop(dropped)
         return found
+
+    @contextmanager
+    def _alone(self, shape: Shape) -> Iterator[None]:
+        """One thread at a time makes the graph of a shape."""
+        with self._lock:
+            lock, users = self._making.get(shape) or (threading.Lock(), 0)
+            self._making[shape] = lock, users + 1
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                users = self._making[shape][1] - 1
+                if users:
+                    self._making[shape] = lock, users
+                else:
+                    del self._making[shape]
 
     def _there(self, shape: Shape) -> E | None:
         with self._lock:
@@ -98,11 +117,14 @@ class ShapeCache(Generic[E]):
         dropped: list[E] = []
         kept = self._kept
         while self._most is not None and len(kept) > 1 - more and len(kept) + more > self._most:
-            dropped.append(kept.popitem(last=False)[1])
+            dropped.append(self._oldest())
         if self._most_bytes is not None:
             while len(kept) > 1 and sum(self._bytes[s] for s in kept) > self._most_bytes:
-                dropped.append(kept.popitem(last=False)[1])
+                dropped.append(self._oldest())
         return dropped
+
+    def _oldest(self) -> E:
+        return self._kept.popitem(last=False)[1]
 
     def _drop(self, dropped: list[E]) -> None:
         """Outside of the lock: what goes may wait for its executions."""
