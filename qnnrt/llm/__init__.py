@@ -2,8 +2,8 @@
 conversations over one set of weights. `qnnrt.llm.export` writes the files; see
 docs/language-models.md."""
 
-from qnnrt.llm.conversation import Conversation, Prefix
-from qnnrt.llm.model import LanguageModel
-from qnnrt.llm.sampling import Sampling
+from .conversation import Conversation, Prefix
+from .model import LanguageModel
+from .sampling import Sampling
 
 __all__ = ["Conversation", "LanguageModel", "Prefix", "Sampling"]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qnnrt._native._core import Buffer
-from qnnrt.llm.sampling import Sampler, Sampling
-
-if TYPE_CHECKING:
-    from qnnrt.llm.model import LanguageModel
+from .._native._core import Buffer
+from .decoder import Decoder
+from .sampling import Sampler, Sampling
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Prefix:
 
 
 class Conversation:
-    """A text that grows, and the cache in which a `LanguageModel` has read it.
+    """A text that grows, and the cache in which a `Decoder` has read it.
 
     Attributes:
         model: the weights and graphs; several conversations share one.
@@ -35,7 +33,7 @@ class Conversation:
         cache: the buffer with the keys and values of all layers.
     """
 
-    def __init__(self, model: LanguageModel, prefix: Prefix | None = None) -> None:
+    def __init__(self, model: Decoder, prefix: Prefix | None = None) -> None:
         """Raises ValueError: the prefix is of a model with another cache."""
         self.model = model
         if prefix is not None and prefix.cache.nbytes != model.cache_bytes:

@@ -32,15 +32,18 @@ BELOW = {
     "quantization": {"dtypes", "model"},
     "gpu": {"_native", "dtypes", "errors", "model", "planning", "support"},
     "custom_ops": {"_native", "dtypes"},
-    "qnn": {"_native", "custom_ops", "dtypes", "errors", "gpu", "model", "support"},
+    "qnn": {
+        *("_native", "custom_ops", "dtypes", "errors", "gpu", "model", "quantization", "support"),
+    },
     "profile_log": {"_native", "errors", "qnn", "support"},
     "lpai": {"_native", "dtypes", "errors", "memory", "model", "qnn", "support"},
     "importers": {"_native", "custom_ops", "dtypes", "errors", "model", "quantization", "support"},
     "session": {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
-        "support",
+        *("quantization", "support"),
     },
     "ray": {"_native", "errors", "memory", "model", "session"},
+    "llm": {"_native", "errors", "importers", "memory", "model", "session"},
     "tflite": {
         *("_native", "errors", "gpu", "importers", "memory", "model", "qnn", "session", "support"),
     },
