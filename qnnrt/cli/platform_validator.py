@@ -234,6 +234,8 @@ def _instead(backend: Backend) -> str:
     device = _opencl_device(backend)
     if device is not None and device.kind != "cpu":
         return ""
+    if device is None and backend.id == abi.QNN_BACKEND_ID_GPU and backend.library.has_extensions:
+        return ""  # nobody can tell without pyopencl
     if backend.library.has_extensions:
         return " (emulated on the CPU)"
     return " (simulated)" if platform.machine() == "x86_64" else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,28 @@ def test_a_client_without_standard_streams_is_served(client, tmp_path) -> None:
         ["sh", "-c", command], env=environment(tmp_path), timeout=300, check=False
     )
     assert done.returncode == 0
+
+
+def test_the_compiler_is_the_python_that_the_package_is_installed_in(client, tmp_path) -> None:
+    """Of <prefix>/lib/python3.N/site-packages it is <prefix>/bin/python3.N."""
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = tmp_path / "prefix/lib" / python / "site-packages"
+    shutil.copytree(Path(qnnrt.__file__).parent, site / "qnnrt")
+    program = tmp_path / "prefix/bin" / python
+    program.parent.mkdir()
+    used = tmp_path / "used"
+    program.write_text(f'#!/bin/sh\necho "$@" > {used}\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    done = subprocess.run(
+        [str(client), str(site / "qnnrt/lib/libQnnGpu.so"), str(loader())],
+        env=environment(tmp_path, QNNRT_GPU_COMPILER="", PYTHONPATH=""),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    assert used.read_text().split()[-1] == str(site)
 
 
 OPEN = """
