@@ -43,6 +43,13 @@ TENSOR_TYPES: Final = {
     "static": abi.QNN_TENSOR_TYPE_STATIC,
     "null": abi.QNN_TENSOR_TYPE_NULL,
 }
+#: Of qnnrt's backends those that may read constants in place; the Saver writes them down at once.
+_BORROWERS: Final = (
+    abi.QNN_BACKEND_ID_CPU,
+    abi.QNN_BACKEND_ID_GPU,
+    abi.QNN_BACKEND_ID_HTP,
+    abi.QNN_BACKEND_ID_LPAI,
+)
 MEM_TYPES: Final = {
     "raw": abi.QNN_TENSORMEMTYPE_RAW,
     "memhandle": abi.QNN_TENSORMEMTYPE_MEMHANDLE,
@@ -152,7 +159,8 @@ class Graph(Owner):
             mem_type=choice("mem_type", mem_type, MEM_TYPES),
             dtype=None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code),
         )
-        if self._library.tensor_create_graph_tensor(self.handle, tensor, not copy):
+        lend = not copy and self._library.backend_id in _BORROWERS
+        if self._library.tensor_create_graph_tensor(self.handle, tensor, lend):
             self.context._lent.setdefault(self.name, []).append(tensor)
         self.tensors[name] = tensor
         if kind == TENSOR_TYPES["app_write"]:

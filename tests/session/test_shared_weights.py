@@ -8,7 +8,9 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import qnnrt
 from qnnrt.model import Model, Node, Tensor
@@ -198,6 +200,34 @@ def test_damage_to_common_weights_is_found(tmp_path: Path, at: str):
                 continue
             with pytest.raises(qnnrt.errors.QnnError, match="do not have their checksum"):
                 session.run({"ids": ids_of(rows)})
+
+
+def test_shapes_of_a_session_have_its_weights_once(tmp_path: Path):
+    w = np.random.default_rng(3).standard_normal((DEPTH, COLUMNS), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("rows", DEPTH))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    path = tmp_path / "net.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    before = shared_weights()
+    with qnnrt.Session(qnnrt.load(path, shapes="any"), options={"max_shapes": 3}) as session:
+        for rows in (1, 2, 30, 64, 7):  # the first two go again
+            x = np.full((rows, DEPTH), 0.5, np.float32)
+            y = session.run({"x": x})["y"]
+            np.testing.assert_allclose(y, x @ w, rtol=1e-4, atol=1e-3)
+            assert shared_weights().nbytes - before.nbytes == MATRIX
+        assert session.at({"rows": 64}).stats.shared_weight_bytes == MATRIX
+        session.save_binary(tmp_path / "net.bin")
+    assert MATRIX < (tmp_path / "net.bin").stat().st_size < MATRIX + MATRIX // 4
+    with qnnrt.Session(tmp_path / "net.bin") as loaded:
+        for rows in (64, 7, 30):
+            x = np.full((rows, DEPTH), 0.5, np.float32)
+            np.testing.assert_allclose(loaded.run({"x": x})["y"], x @ w, rtol=1e-4, atol=1e-3)
 
 
 def test_a_consumed_model_gives_its_constants_away(tmp_path: Path):
