@@ -75,6 +75,7 @@ def test_options_and_structs_say_the_same(tmp_path: Path) -> None:
             "disableNodeOptimizations": True,
             "disableQueueRecording": True,
             "RELEASE_CONSTANTS": True,  # a session's
+            "SHARE_WEIGHTS": "PROCESS",
         }
         target = found.target(library.device)
         assert target.precision == described(s)["precision"] == "fp16"
