@@ -195,7 +195,7 @@ def test_a_session_says_the_same() -> None:
 
 
 def test_graphs_of_a_context_have_them_once() -> None:
-    """A decode step and a prefill of the same weights: one copy of codes, scales and zero points."""
+    """A decode step and a prefill of the same weights: one copy of all that they take."""
     rng = np.random.default_rng(0)
     n, k, block = 256, 512, 32
     q = Quantization(
