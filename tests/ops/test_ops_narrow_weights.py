@@ -192,3 +192,31 @@ def test_a_session_says_the_same() -> None:
     with Session(made.model) as session:
         (got,) = session.run(made.feeds).values()
     assert (np.abs(got - wanted) / size).max() <= TOLERANCE
+
+
+def test_graphs_of_a_context_have_them_once() -> None:
+    """A decode step and a prefill of the same weights: one copy of all that they take."""
+    rng = np.random.default_rng(0)
+    n, k, block = 256, 512, 32
+    q = Quantization(
+        rng.uniform(0.01, 0.1, (n, k // block)).astype(np.float32),
+        -rng.integers(0, 16, (n, k // block)).astype(np.int32),
+        block=(1, block),
+        bitwidth=4,
+        packed=True,
+    )
+    codes = rng.integers(0, 256, n * k // 2).astype(np.uint8)
+    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+        graphs = []
+        for rows in (1, 40):
+            graph = context.create_graph(f"g{rows}")
+            x = graph.add_tensor("x", (rows, k), np.float32, type="app_write")
+            w = graph.add_tensor("w", (n, k), np.uint8, type="static", data=codes, quantization=q)
+            y = graph.add_tensor("y", (rows, n), np.float32, type="app_read")
+            graph.add_node("node", "FullyConnected", [x, w], [y], {})
+            graph.finalize()
+            graphs.append(graph)
+        size = n * k // 2 + 5 * n * k // block
+        for graph in graphs:
+            assert json.loads(graph.describe() or "")["weight_bytes"] == size
+            assert backend.library.graph_weights(graph.handle) == (size, 0)

@@ -111,7 +111,7 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
     return add(c, y, n.input(5)) if n.has(5) else y
 
 
-@body(MICROSOFT, "MatMulNBits", to="Dequantize, MatMul")
+@body(MICROSOFT, "MatMulNBits")
 def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
     """Beside activations in float, with weights that are made such, too."""
     b, m = Body(n), _matrix(n)
