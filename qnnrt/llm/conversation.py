@@ -85,6 +85,33 @@ class Conversation:
             self._logits = None
             raise
 
+    def score(self, text: str | Sequence[int]) -> NDArray[np.float64]:
+        """Add to the text, and say how likely it was: the logarithm of each new token's probability
+        behind all that comes before it. Of the first token of an empty text, which nothing
+        precedes, there is none.
+
+        Returns: float64[new tokens], or one fewer.
+        Raises ValueError: as `append`.
+        """
+        tokens = self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(int, text))
+        self._check(tokens)
+        scores = []
+        if self.tokens and tokens:
+            scores.append(_log_probability(self.logits, tokens[0]))
+        start, end = len(self.tokens), len(self.tokens) + len(tokens)
+        while start < end:
+            part = tokens[len(tokens) - (end - start) :]
+            size = self._chunk(len(part), start)
+            part = part[:size]
+            rows = self.model._run(self.cache, part, start, range(size), size)
+            start += len(part)
+            self.tokens += part
+            self._read, self._logits = start, rows[len(part) - 1]
+            following = tokens[len(tokens) - (end - start) :][:1] if start < end else []
+            for logits, token in zip(rows, [*part[1:], *following], strict=False):
+                scores.append(_log_probability(logits, token))
+        return np.array(scores)
+
     def rewind(self, length: int) -> None:
         """Forget what comes behind the first `length` tokens. Costs nothing: the cache stays as it
         is.
@@ -183,17 +210,17 @@ class Conversation:
         """Reads what is not in the cache yet, in the largest chunks that fit."""
         while self._read < len(self.tokens):
             rest = len(self.tokens) - self._read
-            size = self._chunk(rest)
+            size = self._chunk(rest, self._read)
             tokens = self.tokens[self._read : self._read + size]
             row = [len(tokens) - 1]
             self._logits = self.model._run(self.cache, tokens, self._read, row, size)[0]
             self._read += len(tokens)
 
-    def _chunk(self, rest: int) -> int:
+    def _chunk(self, rest: int, start: int) -> int:
         """The smallest chunk that takes all of the rest, if less than half of it would be idle and
         the cache has room for it; else the largest that is filled."""
         for size in reversed(self.model.chunks):
-            if rest <= size < 2 * rest and self._read + size <= self.model.capacity:
+            if rest <= size < 2 * rest and start + size <= self.model.capacity:
                 return size
         return next(size for size in self.model.chunks if size <= rest)
 
@@ -215,3 +242,8 @@ class Conversation:
                 "installed (pip install 'qnnrt[llm]'): pass tokens"
             )
         return self.model.tokenizer
+
+
+def _log_probability(logits: NDArray[np.floating], token: int) -> float:
+    shifted = logits.astype(np.float64) - float(logits.max())
+    return float(shifted[token] - np.log(np.exp(shifted).sum()))

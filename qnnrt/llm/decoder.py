@@ -65,9 +65,10 @@ class Decoder:
         self._sessions: dict[tuple[int, int], ShapeSession] = {}
         self._bound: dict[tuple[int, int], Buffer] = {}
         self.verify = verify
-        model = load(self._path, shapes="any", state="auto")
+        model = load(self._path, shapes="any")
         if not isinstance(model, DynamicModel) or model.outputs[:1] != ("logits",):
             raise ModelError(f"{self._path} is no decoder as qnnrt.llm.export writes them")
+        model.set_state("auto")
         self._copied = 0
         self._graphs: DynamicSession | None = DynamicSession(model, **session)
         step = self._session(1, 1)

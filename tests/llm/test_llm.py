@@ -138,6 +138,22 @@ def test_the_text_ends_with_the_cache(model: LanguageModel, llama: Exported) -> 
     assert list(text.generate(5)) == made[:5]
 
 
+def test_scores_are_those_of_transformers(model: LanguageModel, llama: Exported) -> None:
+    import torch
+
+    with torch.no_grad():
+        logits = llama.eager(torch.tensor([TEXT])).logits[0]
+    expected = torch.log_softmax(logits.double(), -1)[range(len(TEXT) - 1), TEXT[1:]].numpy()
+    text = model.conversation()
+    np.testing.assert_allclose(text.score(TEXT), expected, atol=1e-5)
+    assert list(text.generate(4)) == llama.greedy(TEXT, 4)
+    for at in (1, 20, len(TEXT) - 1):
+        text.rewind(at)
+        np.testing.assert_allclose(text.score(TEXT[at:]), expected[at - 1 :], atol=1e-5)
+    assert text.tokens == TEXT
+    assert len(text.score([])) == 0
+
+
 def test_closed_models_say_so(llama: Exported) -> None:
     model = LanguageModel(llama.folder)
     text = model.conversation()

@@ -174,7 +174,7 @@ def test_a_model_reads_well() -> None:
 
 def test_every_unsupported_node_is_named_at_once() -> None:
     nodes = [
-        helper.make_node("Unique", ["x"], ["a"], name="first"),
+        helper.make_node("Unique", ["m"], ["a"], name="first", axis=0),
         helper.make_node("Cast", ["a"], ["b"], to=FLOAT),
         helper.make_node("Det", ["m"], ["c"], name="second"),
         helper.make_node("Add", ["c", "c"], ["d"]),
@@ -186,7 +186,7 @@ def test_every_unsupported_node_is_named_at_once() -> None:
     assert [(n.name, n.op) for n in caught.value.nodes] == [
         ("first", "Unique"), ("second", "Det"), ("third", "my.ops.Wobble"),
     ]  # fmt: skip
-    assert caught.value.nodes[0].types == "float32[3]"
+    assert caught.value.nodes[0].types == "float32[2, 2]"
     assert all(n.reason for n in caught.value.nodes)
     assert str(caught.value).startswith("3 nodes are not supported")
 

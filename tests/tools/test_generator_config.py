@@ -67,7 +67,7 @@ def test_every_key_is_taken(model: Path, tmp_path: Path, capsys: Capture) -> Non
     found = report(capsys, *generator(model, "--binary_file", "b", "--config_file", config))
     # Those that the backend's own table (docs/configs.md) has as recorded are warned about.
     without = {"vtcm_mb", "O", "num_cores", "pd_session"}
-    without |= {"weight_sharing_enabled", "context_priority", "graph_priority"}
+    without |= {"context_priority", "graph_priority"}
     said = [re.search(r": (\w+) has no effect here", line) for line in found["warnings"]]
     assert {match[1] for match in said if match} == without
     assert len(said) == len(without)
