@@ -1,5 +1,7 @@
 // MatMul and FullyConnected.
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "ops/isa.h"
 #include "ops/onednn/shapes.h"
@@ -18,7 +20,11 @@ constexpr double kLeastWork = 2e5;
 constexpr int64_t kFewRows = 24, kLargeWeights = 128 * 1024;
 // Bytes of weights that no core's cache holds: one row is at the speed of memory then, of which
 // oneDNN reaches 48 % in FLOAT_32 and 60 % in BFLOAT_16, and the portable kernel 93 % and more.
-constexpr int64_t kFromMemory = 4 << 20;
+// What a decoder reads token by token it has read in chunks before: in FLOAT_32 the portable
+// product of up to 128 rows takes as long as oneDNN's, from the same packed weights, which are
+// there once then. Matrices of the sizes of a decoder's layers come after one another, so none is
+// in a cache.
+constexpr int64_t kFromMemory = 4 << 20, kOneOfMany = 512 << 10, kChunk = 128;
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
                        const std::optional<MatMulShape>& shape) {
@@ -53,7 +59,16 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const int64_t size = types->in == dnnl_f32 ? 4 : types->in == dnnl_bf16 ? 2 : 0;
   const bool one_row =
       std::all_of(o.dst.begin(), o.dst.end() - 1, [](int64_t d) { return d == 1; });
-  if (weights.is_static() && one_row && depth * columns * size >= kFromMemory) return KernelPtr();
+  const int64_t bytes = depth * columns * size;
+  if (weights.is_static() && one_row && bytes >= kFromMemory) return KernelPtr();
+  const auto product = [](auto begin, auto end) {
+    return std::accumulate(begin, end, int64_t{1}, std::multiplies<int64_t>());
+  };
+  const bool one_matrix = product(o.weights.begin(), o.weights.end()) == depth * columns;
+  if (weights.is_static() && types->in == dnnl_f32 && one_matrix && bytes >= kOneOfMany &&
+      product(o.dst.begin(), o.dst.end() - 1) <= kChunk) {
+    return KernelPtr();
+  }
   if (types->in == dnnl_f32 && !weights.is_static() && dense &&
       (rows == 1 || (rows <= kFewRows && depth * columns >= kLargeWeights))) {
     return KernelPtr();
