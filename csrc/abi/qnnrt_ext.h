@@ -224,8 +224,8 @@ QNN_API const char* qnnrt_gpu_config(void* handle);
 // Waits for a running execution. 0, 6001, 6023 before graphFinalize.
 QNN_API uint64_t qnnrt_graph_reset_state(Qnn_GraphHandle_t graph);
 
-// Frees one graph of a context, which stays: waits for executions that run, and its name may be used
-// again. Without it graphs go with their context. 0, 1000 for a graph that came from a context
+// Frees one graph of a context, which stays: waits for executions that run, and its name may be
+// used again. Without it graphs go with their context. 0, 1000 for a graph that came from a context
 // binary, whose memory is the context's, 6001.
 QNN_API uint64_t qnnrt_graph_free(Qnn_GraphHandle_t graph);
 

@@ -12,8 +12,8 @@ namespace qnnrt {
 struct StaticSource {
   const int64_t* strides = nullptr;  // in bytes, one for each dimension; null: as rows
   Threads threads = Threads(1);
-  ShareScope scope{};  // where equal data is looked for
-  bool lent = false;   // it stays where it is until the graph is finalized
+  ShareScope scope{};        // where equal data is looked for
+  bool lent = false;         // it stays where it is until the graph is finalized
   bool keep_packed = false;  // Tensor::two_in_byte; else elements of 4 bits become bytes
 };
 

@@ -60,8 +60,8 @@ Status Graph::StageIn(const Binding& binding) {
   QNNRT_RETURN_IF_ERROR(staging_->CheckOwned());
   unstaged_.clear();
   for (size_t i = 0; i < app_.size(); ++i) {
-    const bool staged = binding.entries[i].handle == 0 && app_[i].bytes != 0 &&
-                        app_[i].tensor->updates == nullptr;
+    const bool staged =
+        binding.entries[i].handle == 0 && app_[i].bytes != 0 && app_[i].tensor->updates == nullptr;
     if (staged && staging_->address(i) == nullptr) unstaged_.push_back(i);
   }
   if (!unstaged_.empty()) QNNRT_RETURN_IF_ERROR(staging_->ReserveFor(unstaged_));

@@ -109,7 +109,8 @@ TEST(BadDescriptors) {
   d = Ion(rpc.fd, zero);
   Status status = registry().Register(1, &d, 1, kAll, &h);
   CHECK_EQ(status.code(), QNN_MEM_ERROR_INVALID_SHAPE);
-  CHECK_EQ(status.message(), "dimension 2 is 0: a tensor without elements has no memory, and is given as RAW");
+  CHECK_EQ(status.message(),
+           "dimension 2 is 0: a tensor without elements has no memory, and is given as RAW");
   Shape huge;
   for (uint32_t& dim : huge.dims) dim = UINT32_MAX;
   CHECK_EQ(Register(Ion(rpc.fd, huge), &h), QNN_MEM_ERROR_INVALID_SHAPE);

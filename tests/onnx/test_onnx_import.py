@@ -169,6 +169,15 @@ def test_a_model_reads_well() -> None:
     assert "(constant)" in str(model)
 
 
+def test_a_dimension_may_be_called_as_an_input() -> None:
+    proto = make([node("Relu", ["n"], ["y"])], {"n": (1, "n")}, ["y"])
+    assert importer.load(proto, shapes={"n": 5}).tensors["n"].shape == (1, 5)
+    assert importer.load(proto, shapes={"n": (1, 4)}).tensors["n"].shape == (1, 4)
+    other = make([node("Relu", ["x"], ["y"])], {"x": (1, "n")}, ["y"])
+    with pytest.raises(ModelError, match="one size, 5: give its whole shape"):
+        importer.load(other, shapes={"x": 5})
+
+
 # ---- what cannot be expressed ----------------------------------------------------------------
 
 

@@ -51,7 +51,12 @@ def graph_inputs(
             kind = "string" if dtype.kind == "O" else dtype.name
             raise ModelError(f"{where}: input {value.name!r} is {kind}; QNN has no such type")
         given = shapes.get(value.name)
-        if given is not None:
+        if isinstance(given, int) and not any(d.dim_param == value.name for d in tensor.shape.dim):
+            raise ModelError(
+                f"{where}: shapes= gives input {value.name!r} one size, {given}: give its whole "
+                "shape, (d0, d1, ...)"
+            )
+        if given is not None and not isinstance(given, int):  # else a dimension is called so, too
             wanted = tuple(int(d) for d in given)  # type: ignore[attr-defined]
             _check_given(value, wanted, where, "shapes=")
         elif value.name in constants and is_open(value, shapes):
