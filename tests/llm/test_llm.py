@@ -16,6 +16,8 @@ import qnnrt
 from qnnrt.llm import Conversation, LanguageModel, Sampling
 from support.decoders import CAPACITY, VOCABULARY, Exported
 
+pytestmark = pytest.mark.foreign  # torch
+
 TEXT = [int(t) for t in np.random.default_rng(3).integers(0, VOCABULARY, 47)]
 
 
