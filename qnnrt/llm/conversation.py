@@ -74,16 +74,8 @@ class Conversation:
         Raises ValueError, and leaves the text as it was: it would be longer than the cache, or has
         a token that the model does not have.
         """
-        tokens = self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(int, text))
-        self._check(tokens)
-        self.tokens += tokens
-        try:
-            self._catch_up()
-        except BaseException:
-            del self.tokens[len(self.tokens) - len(tokens) :]
-            self._read = min(self._read, len(self.tokens))
-            self._logits = None
-            raise
+        for _ in self._reading(text, every_row=False):
+            pass
 
     def score(self, text: str | Sequence[int]) -> NDArray[np.float64]:
         """Add to the text, and say how likely it was: the logarithm of each new token's probability
@@ -93,24 +85,12 @@ class Conversation:
         Returns: float64[new tokens], or one fewer.
         Raises ValueError: as `append`.
         """
-        tokens = self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(int, text))
-        self._check(tokens)
-        scores = []
-        if self.tokens and tokens:
-            scores.append(_log_probability(self.logits, tokens[0]))
-        start, end = len(self.tokens), len(self.tokens) + len(tokens)
-        while start < end:
-            part = tokens[len(tokens) - (end - start) :]
-            size = self._chunk(len(part), start)
-            part = part[:size]
-            rows = self.model._run(self.cache, part, start, range(size), size)
-            start += len(part)
-            self.tokens += part
-            self._read, self._logits = start, rows[len(part) - 1]
-            following = tokens[len(tokens) - (end - start) :][:1] if start < end else []
-            for logits, token in zip(rows, [*part[1:], *following], strict=False):
-                scores.append(_log_probability(logits, token))
-        return np.array(scores)
+        before = [self.logits] if self.tokens else []
+        start = len(self.tokens) + 1 - len(before)
+        rows = [row for part in self._reading(text, every_row=True) for row in part]
+        # The last row is of what comes next.
+        pairs = zip([*before, *rows], self.tokens[start:], strict=False)
+        return np.array([_log_probability(logits, token) for logits, token in pairs])
 
     def rewind(self, length: int) -> None:
         """Forget what comes behind the first `length` tokens. Costs nothing: the cache stays as it
@@ -206,21 +186,42 @@ class Conversation:
         self.tokens.append(token)
         self._logits = None
 
-    def _catch_up(self) -> None:
-        """Reads what is not in the cache yet, in the largest chunks that fit."""
-        while self._read < len(self.tokens):
-            rest = len(self.tokens) - self._read
-            size = self._chunk(rest, self._read)
-            tokens = self.tokens[self._read : self._read + size]
-            row = [len(tokens) - 1]
-            self._logits = self.model._run(self.cache, tokens, self._read, row, size)[0]
-            self._read += len(tokens)
+    def _reading(
+        self, text: str | Sequence[int], *, every_row: bool
+    ) -> Iterator[NDArray[np.floating]]:
+        """Adds to the text, and gives what `_read_on` does; an error leaves the text as it was."""
+        tokens = self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(int, text))
+        self._check(tokens)
+        before = len(self.tokens)
+        self.tokens += tokens
+        try:
+            yield from self._read_on(every_row=every_row)
+        except BaseException:
+            del self.tokens[before:]
+            self._read, self._logits = min(self._read, before), None
+            raise
 
-    def _chunk(self, rest: int, start: int) -> int:
+    def _read_on(self, *, every_row: bool = False) -> Iterator[NDArray[np.floating]]:
+        """Reads what is not in the cache yet, in the largest chunks that fit: the logits of each
+        chunk's last token, or of all its tokens."""
+        while self._read < len(self.tokens):
+            size = self._chunk(len(self.tokens) - self._read)
+            tokens = self.tokens[self._read : self._read + size]
+            rows = range(size) if every_row else [len(tokens) - 1]
+            logits = self.model._run(self.cache, tokens, self._read, rows, size)[: len(tokens)]
+            self._logits = logits[-1]
+            self._read += len(tokens)
+            yield logits
+
+    def _catch_up(self) -> None:
+        for _ in self._read_on():
+            pass
+
+    def _chunk(self, rest: int) -> int:
         """The smallest chunk that takes all of the rest, if less than half of it would be idle and
         the cache has room for it; else the largest that is filled."""
         for size in reversed(self.model.chunks):
-            if rest <= size < 2 * rest and start + size <= self.model.capacity:
+            if rest <= size < 2 * rest and self._read + size <= self.model.capacity:
                 return size
         return next(size for size in self.model.chunks if size <= rest)
 

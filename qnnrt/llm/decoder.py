@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,8 @@ from ..memory import alloc
 from ..model import DynamicModel
 from ..session.dynamic import DynamicSession, ShapeSession
 
-_INPUTS = ("tokens", "position", "rows")
+#: But for the cache.
+INPUTS = ("tokens", "position", "rows")
 _ALIGNMENT = 4096  # of each tensor in a conversation's buffer
 
 
@@ -73,10 +73,10 @@ class Decoder:
         self._graphs: DynamicSession | None = DynamicSession(model, **session)
         step = self._session(1, 1)
         names = [*step.inputs, *step.outputs]
-        if sorted(names) != sorted((*_INPUTS, "logits")):
+        if sorted(names) != sorted((*INPUTS, "logits")):
             self.close()
             raise ModelError(
-                f"{self._path}: a decoder has the inputs {', '.join(_INPUTS)}, the output logits "
+                f"{self._path}: a decoder has the inputs {', '.join(INPUTS)}, the output logits "
                 f"and a cache that is updated in place, not {', '.join(names)}. qnnrt.llm.export "
                 "writes such files"
             )
@@ -101,12 +101,7 @@ class Decoder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     @property

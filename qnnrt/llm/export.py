@@ -29,8 +29,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-#: But for the cache.
-INPUTS = ("tokens", "position", "rows")
+from .decoder import INPUTS
+
 _OPSET = 24  # the first with TensorScatter and the number of valid keys of an Attention
 
 
