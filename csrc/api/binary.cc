@@ -1,7 +1,6 @@
 // Contexts out of binaries: the entries of the function table.
-#include "api/binary.h"
 #include "abi/qnn_htp.h"
-#include "api/functions.h"
+#include "api/binary_calls.h"
 #include "support/clock.h"
 
 namespace qnnrt::api {
@@ -50,7 +49,6 @@ void AddLoadEvents(ProfileScope* profile, uint64_t start, uint64_t opened, uint6
 namespace {
 
 struct CreateArgs {
-  Qnn_BackendHandle_t backend;
   Qnn_DeviceHandle_t device;
   const QnnContext_Config_t** config;
   const void* data;
@@ -122,30 +120,11 @@ Qnn_ErrorHandle_t CreateFromBinaryWithSignal(Qnn_BackendHandle_t backend_handle,
                                              Qnn_ContextHandle_t* handle,
                                              Qnn_ProfileHandle_t profile_handle,
                                              Qnn_SignalHandle_t signal_handle) {
-  return Guarded([&] {
-    if (handle == nullptr) {
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT,
-                           "the context handle to fill in must not be null"));
-    }
-    *handle = nullptr;
-    auto backend = Runtime::Get().backends.Find(backend_handle);
-    if (!backend)
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the backend handle is not live"));
-    Log* log = backend->backend->log.get();
-    if (signal_handle != nullptr && !backend->backend->traits->signals) {
-      return Report(Status(QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE, "this backend has no signals"),
-                    log);
-    }
-    auto create = [&]() -> Status {
-      QNNRT_ASSIGN_OR_RETURN(SignalUse signal,
-                             SignalUse::Begin(signal_handle, kContextSignalCodes));
-      QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
-                             ProfileCall::Begin(profile_handle, QNN_CONTEXT_ERROR_SET_PROFILE));
-      return MakeContext({backend_handle, device, config, data, size}, backend->backend,
-                         profile.scope(), signal.interrupt(), handle);
-    };
-    return Report(create(), log);
-  });
+  return CreateFromContent(
+      backend_handle, nullptr, profile_handle, signal_handle, handle,
+      [&](const std::shared_ptr<Backend>& backend, ProfileScope* profile, Interrupt* interrupt) {
+        return MakeContext({device, config, data, size}, backend, profile, interrupt, handle);
+      });
 }
 
 Qnn_ErrorHandle_t CreateFromBinary(Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
@@ -159,29 +138,10 @@ Qnn_ErrorHandle_t CreateFromBinary(Qnn_BackendHandle_t backend, Qnn_DeviceHandle
 Qnn_ErrorHandle_t ValidateBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
                                  const QnnContext_Config_t** config, const void* data,
                                  Qnn_ContextBinarySize_t size) {
-  return Guarded([&] {
-    auto backend = Runtime::Get().backends.Find(backend_handle);
-    if (!backend)
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the backend handle is not live"));
-    auto validate = [&]() -> Status {
-      const Backend& b = *backend->backend;
-      QNNRT_RETURN_IF_ERROR(UseDevice(*b.traits, device).status());
-      ContextOptions options;
-      QNNRT_RETURN_IF_ERROR(ReadContextConfig(b, config, kAtCreateFromBinary, &options));
-      options.persistent_binary = true;  // the memory is valid until this returns
-      Loader loader(b, options);
-      QNNRT_RETURN_IF_ERROR(loader.Open(data, size));
-      GraphHost host;
-      host.admit = b.traits->admit;
-      for (const BinaryGraph* described : loader.graphs()) {
-        Graph graph(described->name, 0, OptionsFor(b, *described), host);
-        QNNRT_RETURN_IF_ERROR(graph.Declare(*described));
-        QNNRT_RETURN_IF_ERROR(loader.Load(*described, true, &graph));
-      }
-      return Status::Ok();
-    };
-    return Report(validate(), backend->backend->log.get());
-  });
+  return ValidateContent(backend_handle, nullptr, device, config, data, size,
+                         [](Loader& loader, const BinaryGraph& described, Graph* graph) {
+                           return loader.Load(described, true, graph);
+                         });
 }
 
 // ---- deferred graphs ---------------------------------------------------------------------------

@@ -4,8 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "api/binary.h"
-#include "api/functions.h"
+#include "api/binary_calls.h"
 #include "gpu/graph.h"
 #include "graph/binary/container.h"
 #include "graph/binary/io.h"
@@ -80,6 +79,7 @@ class Writer {
     return Status::Ok();
   }
   uint64_t size() const { return header_.size; }
+  Status CheckWeights() const { return Status::Ok(); }  // they were compared when they were loaded
   void Write(uint8_t* to) const {
     std::vector<const BinaryPart*> parts;
     for (const BinaryPart& part : parts_) parts.push_back(&part);
@@ -209,57 +209,15 @@ Status Load(std::shared_ptr<Backend> backend, Qnn_DeviceHandle_t device,
   return Status::Ok();
 }
 
-Result<std::shared_ptr<Backend>> BackendOf(Qnn_BackendHandle_t handle) {
-  auto backend = Runtime::Get().backends.Find(handle);
-  if (!backend || backend->backend->traits != &GpuBackend())
-    return Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the backend handle is not live");
-  return backend->backend;
-}
-
 }  // namespace
 
 Qnn_ErrorHandle_t SizeOfBinary(Qnn_ContextHandle_t handle, Qnn_ContextBinarySize_t* size) {
-  return Guarded([&] {
-    auto object = Runtime::Get().contexts.Find(handle);
-    if (!object) return Report(api::StaleContext());
-    Log* log = object->context->backend->log.get();
-    if (size == nullptr)
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the size must not be null"), log);
-    *size = 0;
-    Writer writer;
-    Status status = writer.Hold(object->context.get());
-    if (status.ok()) *size = writer.size();
-    return Report(status, log);
-  });
+  return api::SizeOfContent<Writer>(handle, size);
 }
 
 Qnn_ErrorHandle_t SaveBinary(Qnn_ContextHandle_t handle, void* buffer, Qnn_ContextBinarySize_t size,
                              Qnn_ContextBinarySize_t* written) {
-  return Guarded([&] {
-    auto object = Runtime::Get().contexts.Find(handle);
-    if (!object) return Report(api::StaleContext());
-    Log* log = object->context->backend->log.get();
-    if (buffer == nullptr || written == nullptr) {
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT,
-                           "the buffer and the size written must not be null"),
-                    log);
-    }
-    *written = 0;
-    const auto write = [&]() -> Status {
-      Writer writer;
-      QNNRT_RETURN_IF_ERROR(writer.Hold(object->context.get()));
-      if (size < writer.size()) {
-        return Error(QNN_CONTEXT_ERROR_GET_BINARY_FAILED,
-                     "the buffer has %" PRIu64 " bytes, the context binary needs %" PRIu64
-                     ": ask contextGetBinarySize",
-                     static_cast<uint64_t>(size), writer.size());
-      }
-      writer.Write(static_cast<uint8_t*>(buffer));
-      *written = writer.size();
-      return Status::Ok();
-    };
-    return Report(write(), log);
-  });
+  return api::WriteContent<Writer>(handle, buffer, size, written);
 }
 
 Qnn_ErrorHandle_t LoadBinaryWithSignal(Qnn_BackendHandle_t backend_handle,
@@ -268,24 +226,11 @@ Qnn_ErrorHandle_t LoadBinaryWithSignal(Qnn_BackendHandle_t backend_handle,
                                        Qnn_ContextBinarySize_t size, Qnn_ContextHandle_t* handle,
                                        Qnn_ProfileHandle_t profile_handle,
                                        Qnn_SignalHandle_t signal_handle) {
-  return Guarded([&] {
-    if (handle == nullptr) {
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT,
-                           "the context handle to fill in must not be null"));
-    }
-    *handle = nullptr;
-    Result<std::shared_ptr<Backend>> backend = BackendOf(backend_handle);
-    if (!backend.ok()) return Report(backend.status());
-    const auto create = [&]() -> Status {
-      QNNRT_ASSIGN_OR_RETURN(SignalUse signal,
-                             SignalUse::Begin(signal_handle, kContextSignalCodes));
-      QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
-                             ProfileCall::Begin(profile_handle, QNN_CONTEXT_ERROR_SET_PROFILE));
-      return Load(*backend, device, config, data, size, profile.scope(), signal.interrupt(),
-                  handle);
-    };
-    return Report(create(), (*backend)->log.get());
-  });
+  return api::CreateFromContent(
+      backend_handle, &GpuBackend(), profile_handle, signal_handle, handle,
+      [&](const std::shared_ptr<Backend>& backend, ProfileScope* profile, Interrupt* interrupt) {
+        return Load(backend, device, config, data, size, profile, interrupt, handle);
+      });
 }
 
 Qnn_ErrorHandle_t LoadBinary(Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t device,
@@ -299,28 +244,12 @@ Qnn_ErrorHandle_t LoadBinary(Qnn_BackendHandle_t backend, Qnn_DeviceHandle_t dev
 Qnn_ErrorHandle_t CheckBinary(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
                               const QnnContext_Config_t** config, const void* data,
                               Qnn_ContextBinarySize_t size) {
-  return Guarded([&] {
-    Result<std::shared_ptr<Backend>> backend = BackendOf(backend_handle);
-    if (!backend.ok()) return Report(backend.status());
-    const auto validate = [&]() -> Status {
-      const Backend& b = **backend;
-      QNNRT_RETURN_IF_ERROR(UseDevice(*b.traits, device).status());
-      ContextOptions options;
-      QNNRT_RETURN_IF_ERROR(ReadContextConfig(b, config, kAtCreateFromBinary, &options));
-      options.persistent_binary = true;  // the memory is valid until this returns
-      api::Loader loader(b, options);
-      QNNRT_RETURN_IF_ERROR(loader.Open(data, size));
-      for (const BinaryGraph* described : loader.graphs()) {
-        qnnrt::Graph graph(described->name, 0, api::OptionsFor(b, *described), GraphHost());
-        QNNRT_RETURN_IF_ERROR(graph.Declare(*described));
-        QNNRT_ASSIGN_OR_RETURN(const LoadOptions weights, loader.Weights(*described, true));
-        QNNRT_RETURN_IF_ERROR(
-            ReadCompiled(*described, static_cast<const uint8_t*>(data), weights).status());
-      }
-      return Status::Ok();
-    };
-    return Report(validate(), (*backend)->log.get());
-  });
+  return api::ValidateContent(
+      backend_handle, &GpuBackend(), device, config, data, size,
+      [&](api::Loader& loader, const BinaryGraph& described, qnnrt::Graph*) -> Status {
+        QNNRT_ASSIGN_OR_RETURN(const LoadOptions weights, loader.Weights(described, true));
+        return ReadCompiled(described, static_cast<const uint8_t*>(data), weights).status();
+      });
 }
 
 }  // namespace qnnrt::gpu
