@@ -38,6 +38,21 @@ static inline void resolve(void* library, const char* name, void* function, size
   memcpy(function, &address, size);
 }
 
+/* Takes the only provider of a backend library for `qnn`. Returns the library. */
+static inline void* open_only_backend(const char* path, uint32_t id, const char* provider) {
+  QnnInterface_GetProvidersFn_t get_providers;
+  const QnnInterface_t** providers = NULL;
+  uint32_t count = 0;
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) FAIL(dlerror());
+  resolve(library, "QnnInterface_getProviders", &get_providers, sizeof get_providers);
+  OK(get_providers(&providers, &count));
+  EXPECT(count == 1 && providers[0]->backendId == id);
+  EXPECT(strcmp(providers[0]->providerName, provider) == 0);
+  qnn = providers[0]->v2_32;
+  return library;
+}
+
 static inline Qnn_Tensor_t tensor_of(const char* name, Qnn_TensorType_t type,
                                      Qnn_DataType_t data_type, uint32_t rank,
                                      uint32_t* dimensions) {

@@ -17,19 +17,6 @@ enum { kRows = 64, kColumns = 128, kCount = kRows * kColumns, kBytes = kCount * 
 static float input[kCount], output[kCount], added[kCount];
 static uint32_t shape[2] = {kRows, kColumns};
 
-static void open_backend(const char* path) {
-  Qnn_ErrorHandle_t (*get_providers)(const QnnInterface_t***, uint32_t*);
-  const QnnInterface_t** providers = NULL;
-  uint32_t count = 0;
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) FAIL(dlerror());
-  resolve(library, "QnnInterface_getProviders", &get_providers, sizeof get_providers);
-  OK(get_providers(&providers, &count));
-  EXPECT(count == 1 && providers[0]->backendId == QNN_BACKEND_ID_GPU);
-  EXPECT(strcmp(providers[0]->providerName, "GPU_QTI_AISW") == 0);
-  qnn = providers[0]->v2_32;
-}
-
 static void fill(float seed) {
   for (int i = 0; i < kCount; ++i) {
     input[i] = seed * (float)(i % 101 - 50);
@@ -274,7 +261,7 @@ int main(int argc, char** argv) {
   Graph graphs[2];
   if (argc != 3) FAIL("BACKEND_LIBRARY OPENCL_LOADER");
   open_opencl(argv[2]);
-  open_backend(argv[1]);
+  open_only_backend(argv[1], QNN_BACKEND_ID_GPU, "GPU_QTI_AISW");
   for (int i = 0; i < kCount; ++i) added[i] = (float)(i % 7) - 3.0f;
   OK(qnn.logCreate(NULL, QNN_LOG_LEVEL_WARN, &log));
   OK(qnn.backendCreate(log, NULL, &backend));

@@ -27,16 +27,7 @@ enum { kWidth = 40, kSteps = 5 };
 static uint64_t (*io_address)(Qnn_GraphHandle_t, uint32_t, void**);
 
 static void open_backend(const char* path) {
-  Qnn_ErrorHandle_t (*get_providers)(const QnnInterface_t***, uint32_t*);
-  const QnnInterface_t** providers = NULL;
-  uint32_t count = 0;
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) FAIL(dlerror());
-  resolve(library, "QnnInterface_getProviders", &get_providers, sizeof get_providers);
-  OK(get_providers(&providers, &count));
-  EXPECT(count == 1 && providers[0]->backendId == QNN_BACKEND_ID_LPAI);
-  EXPECT(strcmp(providers[0]->providerName, "LPAI_QTI_AISW") == 0);
-  qnn = providers[0]->v2_32;
+  void* library = open_only_backend(path, QNN_BACKEND_ID_LPAI, "LPAI_QTI_AISW");
   resolve(library, "qnnrt_graph_io_address", &io_address, sizeof io_address);
 }
 

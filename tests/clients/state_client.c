@@ -102,7 +102,7 @@ static void* (*rpc_alloc)(int, uint32_t, int);
 static int (*rpc_to_fd)(void*);
 static void (*rpc_free)(void*);
 
-/* Both graphs on one cache; `again`: out of a context binary. */
+/* Both graphs on one cache. */
 static void run_both(Qnn_ContextHandle_t context, Step* prefill, Step* decode, float* cache) {
   Step* const steps[2] = {prefill, decode};
   Qnn_MemHandle_t all[7];
