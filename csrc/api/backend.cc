@@ -106,22 +106,8 @@ Qnn_ErrorHandle_t RegisterOpPackage(Qnn_BackendHandle_t handle, const char* path
 }
 
 Status ValidateConfig(const Backend& backend, const Qnn_OpConfig_t& config) {
-  QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config, backend.packages));
-  std::deque<Tensor> tensors;
-  auto take = [&](const Qnn_Tensor_t* from, uint32_t n, std::vector<const Tensor*>* to) -> Status {
-    for (uint32_t i = 0; i < n; ++i) {
-      if (IsOmitted(from[i])) {
-        to->push_back(nullptr);
-        continue;
-      }
-      QNNRT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromQnn(from[i], false));
-      tensors.push_back(std::move(tensor));
-      to->push_back(&tensors.back());
-    }
-    return Status::Ok();
-  };
-  QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &node.inputs));
-  QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &node.outputs));
+  QNNRT_ASSIGN_OR_RETURN(NodeAlone alone, NodeAloneFromQnn(config, backend.packages));
+  Node& node = alone.node;
   const std::optional<Tensor> bias = BiasOfProducts(node);
   if (bias) node.inputs[2] = &*bias;
   QNNRT_RETURN_IF_ERROR(ValidateClientNode(&node));

@@ -366,4 +366,25 @@ Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& package
   return node;
 }
 
+Result<NodeAlone> NodeAloneFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages) {
+  NodeAlone alone;
+  QNNRT_ASSIGN_OR_RETURN(alone.node, NodeFromQnn(config, packages));
+  const auto take = [&](const Qnn_Tensor_t* from, uint32_t n,
+                        std::vector<const Tensor*>* to) -> Status {
+    for (uint32_t i = 0; i < n; ++i) {
+      if (IsOmitted(from[i])) {
+        to->push_back(nullptr);
+        continue;
+      }
+      QNNRT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromQnn(from[i], false));
+      alone.tensors.push_back(std::move(tensor));
+      to->push_back(&alone.tensors.back());
+    }
+    return Status::Ok();
+  };
+  QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &alone.node.inputs));
+  QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &alone.node.outputs));
+  return alone;
+}
+
 }  // namespace qnnrt

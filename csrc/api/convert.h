@@ -1,6 +1,8 @@
 // Client structs -> the runtime's own values. Deep copies: nothing of the client's is kept.
 #pragma once
 
+#include <deque>
+
 #include "abi/qnn_types.h"
 #include "api/op_package.h"
 #include "graph/graph.h"
@@ -25,6 +27,13 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
 // What a node needs that is no tensor of the graph: its params, and its op where another package
 // than qti.aisw has it (`packages`). Inputs and outputs stay empty.
 Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages);
+
+// The same with its inputs and outputs: a node of no graph, to be validated.
+struct NodeAlone {
+  Node node;
+  std::deque<Tensor> tensors;  // what it points to
+};
+Result<NodeAlone> NodeAloneFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages);
 
 // Stands for an omitted input or output: a NULL tensor, or one without elements.
 bool IsOmitted(const Qnn_Tensor_t& tensor);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
 
 #include "abi/qnn_interface.h"
 #include "api/convert.h"
@@ -141,31 +140,16 @@ Qnn_ErrorHandle_t BackendFree(Qnn_BackendHandle_t handle) {
 // A node that the runtime has found valid.
 Status CheckKernels(Qnn_BackendHandle_t handle, const Backend& backend,
                     const Qnn_OpConfig_t& config, const LogLine& say) {
-  QNNRT_ASSIGN_OR_RETURN(Node node, NodeFromQnn(config, backend.packages));
-  std::deque<Tensor> tensors;
-  const auto take = [&](const Qnn_Tensor_t* from, uint32_t count,
-                        std::vector<const Tensor*>* to) -> Status {
-    for (uint32_t i = 0; i < count; ++i) {
-      if (IsOmitted(from[i])) {
-        to->push_back(nullptr);
-        continue;
-      }
-      QNNRT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromQnn(from[i], false));
-      tensors.push_back(std::move(tensor));
-      Tensor& kept = tensors.back();
-      if (kept.type == QNN_TENSOR_TYPE_STATIC)
-        kept.data = AlignedBytes::Absent(kept.elements() * ElementSize(kept.dtype));
-      to->push_back(&kept);
-    }
-    return Status::Ok();
-  };
-  QNNRT_RETURN_IF_ERROR(take(config.v1.inputTensors, config.v1.numOfInputs, &node.inputs));
-  QNNRT_RETURN_IF_ERROR(take(config.v1.outputTensors, config.v1.numOfOutputs, &node.outputs));
+  QNNRT_ASSIGN_OR_RETURN(NodeAlone alone, NodeAloneFromQnn(config, backend.packages));
+  for (Tensor& t : alone.tensors) {
+    if (t.type == QNN_TENSOR_TYPE_STATIC)
+      t.data = AlignedBytes::Absent(t.elements() * ElementSize(t.dtype));
+  }
   const char* configs = qnnrt_gpu_config(handle);
   QNNRT_ASSIGN_OR_RETURN(const OpenCl* cl, OpenCl::Get());
   QNNRT_ASSIGN_OR_RETURN(const Device device, Choose(*cl));
-  return CheckNode(configs == nullptr ? "{}" : configs, FactsOf(*cl, device), DescribeNode(node),
-                   say);
+  return CheckNode(configs == nullptr ? "{}" : configs, FactsOf(*cl, device),
+                   DescribeNode(alone.node), say);
 }
 
 Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t config) {
