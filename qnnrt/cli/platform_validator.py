@@ -13,7 +13,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -321,16 +321,33 @@ def _on_registered_memory(
     x: np.ndarray,
     expected: np.ndarray,
 ) -> dict[str, str]:
+    def run(kind: str, memory: Sequence[Any], result: Callable[[], np.ndarray]) -> dict[str, str]:
+        """On memory for the input, which is there, and for the output."""
+        try:
+            handles = [
+                context.register(m, tensor.shape, tensor.dtype, kind=kind)
+                for m, tensor in zip(memory, ends, strict=True)
+            ]
+        except QnnError as error:
+            return {"shared_memory": NOT_SUPPORTED, "reason": str(error)}
+        try:
+            graph.execute([handles[0]], [handles[1]])
+            wrong = _difference(result(), expected)
+        finally:
+            context.deregister(*handles)
+        return {"shared_memory": FAILED if wrong else PASSED, "reason": wrong}
+
     library = context.backend.library
     if context.backend.id == abi.QNN_BACKEND_ID_GPU and not isinstance(library, _core.GpuLibrary):
-        return _in_opencl_buffers(context, graph, ends, x, expected)
-    return _on_shared_memory(context, graph, ends, x, expected)
+        return _in_opencl_buffers(run, x, expected)
+    kind = "ion" if _opencl_device(context.backend) is None else "opencl"
+    with alloc(x.nbytes) as given, alloc(expected.nbytes) as got:
+        given.array(x.shape, np.float32)[...] = x
+        return run(kind, (given, got), lambda: got.array(expected.shape, np.float32).copy())
 
 
 def _in_opencl_buffers(
-    context: qnn.Context,
-    graph: qnn.Graph,
-    ends: tuple[qnn.Tensor, qnn.Tensor],
+    run: Callable[[str, Sequence[Any], Callable[[], np.ndarray]], dict[str, str]],
     x: np.ndarray,
     expected: np.ndarray,
 ) -> dict[str, str]:
@@ -347,45 +364,12 @@ def _in_opencl_buffers(
     y = np.zeros_like(expected)
     buffers = [cl.Buffer(cl_context, cl.mem_flags.READ_WRITE, a.nbytes) for a in (x, y)]
     cl.enqueue_copy(queue, buffers[0], x, is_blocking=True)
-    try:
-        handles = [
-            context.register(buffer, tensor.shape, tensor.dtype, kind="opencl")
-            for buffer, tensor in zip(buffers, ends, strict=True)
-        ]
-    except QnnError as error:
-        return {"shared_memory": NOT_SUPPORTED, "reason": str(error)}
-    try:
-        graph.execute([handles[0]], [handles[1]])
+
+    def result() -> np.ndarray:
         cl.enqueue_copy(queue, y, buffers[1], is_blocking=True)
-    finally:
-        context.deregister(*handles)
-    wrong = _difference(y, expected)
-    return {"shared_memory": FAILED if wrong else PASSED, "reason": wrong}
+        return y
 
-
-def _on_shared_memory(
-    context: qnn.Context,
-    graph: qnn.Graph,
-    ends: tuple[qnn.Tensor, qnn.Tensor],
-    x: np.ndarray,
-    expected: np.ndarray,
-) -> dict[str, str]:
-    kind = "ion" if _opencl_device(context.backend) is None else "opencl"
-    with alloc(x.nbytes) as given, alloc(expected.nbytes) as got:
-        try:
-            handles = [
-                context.register(buffer, tensor.shape, tensor.dtype, kind=kind)
-                for buffer, tensor in zip((given, got), ends, strict=True)
-            ]
-        except QnnError as error:
-            return {"shared_memory": NOT_SUPPORTED, "reason": str(error)}
-        try:
-            given.array(x.shape, np.float32)[...] = x
-            graph.execute([handles[0]], [handles[1]])
-            wrong = _difference(got.array(expected.shape, np.float32).copy(), expected)
-        finally:
-            context.deregister(*handles)
-        return {"shared_memory": FAILED if wrong else PASSED, "reason": wrong}
+    return run("opencl", buffers, result)
 
 
 # ---- the report for people -----------------------------------------------------------------------
