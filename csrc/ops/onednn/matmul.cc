@@ -56,20 +56,17 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   // With AVX2 oneDNN does not pack floats: with 2,048 columns or more its products take up to twice
   // the portable kernel's time, with fewer 0.95 to 1.1 times.
   if (types->in == dnnl_f32 && weights.is_static() && CpuIsa() == Isa::kAvx2) return KernelPtr();
-  const int64_t size = types->in == dnnl_f32 ? 4 : types->in == dnnl_bf16 ? 2 : 0;
-  const bool one_row =
-      std::all_of(o.dst.begin(), o.dst.end() - 1, [](int64_t d) { return d == 1; });
-  const int64_t bytes = depth * columns * size;
-  if (weights.is_static() && one_row && bytes >= kFromMemory) return KernelPtr();
+  const bool floats = types->in == dnnl_f32;
   const auto product = [](auto begin, auto end) {
     return std::accumulate(begin, end, int64_t{1}, std::multiplies<int64_t>());
   };
-  const bool one_matrix = product(o.weights.begin(), o.weights.end()) == depth * columns;
-  if (weights.is_static() && types->in == dnnl_f32 && one_matrix && bytes >= kOneOfMany &&
-      product(o.dst.begin(), o.dst.end() - 1) <= kChunk) {
+  if (weights.is_static() && (floats || types->in == dnnl_bf16) &&
+      product(o.weights.begin(), o.weights.end()) == depth * columns &&
+      depth * columns * (floats ? 4 : 2) >= (floats ? kOneOfMany : kFromMemory) &&
+      product(o.dst.begin(), o.dst.end() - 1) <= (floats ? kChunk : 1)) {
     return KernelPtr();
   }
-  if (types->in == dnnl_f32 && !weights.is_static() && dense &&
+  if (floats && !weights.is_static() && dense &&
       (rows == 1 || (rows <= kFewRows && depth * columns >= kLargeWeights))) {
     return KernelPtr();
   }
