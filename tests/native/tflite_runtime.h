@@ -272,8 +272,9 @@ class Interpreter {
                               TfLiteDelegateParams** partitions, int* count) {
     Interpreter* self = Of(c);
     self->ClearPreview();
-    for (const auto& part : self->Partitions(nodes))
-      self->preview_.push_back(self->Params(part, nullptr));
+    const auto parts = self->Partitions(nodes);
+    self->preview_.reserve(parts.size());  // Params gives arrays that nobody else would free
+    for (const auto& part : parts) self->preview_.push_back(self->Params(part, nullptr));
     *partitions = self->preview_.data();
     *count = static_cast<int>(self->preview_.size());
     return kTfLiteOk;
