@@ -79,17 +79,25 @@ size_t PackedBrainBytes(size_t k, size_t n) {
   return PackedPanels(n) * Simd().columns * ((k + 1) / 2) * sizeof(uint32_t);
 }
 
-void PackBrains(const MatrixView& b, size_t k, size_t n, uint32_t* packed) {
+void PackBrains(const NarrowMatrix& b, size_t k, size_t n, uint32_t* packed) {
+  // Two rows side by side lie in every column so already.
+  if (b.row_stride == 1 && k % 2 == 0 && b.column_stride % 2 == 0 &&
+      reinterpret_cast<uintptr_t>(b.data) % alignof(float) == 0) {
+    PackPanels({reinterpret_cast<const float*>(b.data), 1, b.column_stride / 2}, k / 2, n, 0,
+               PackedPanels(n), reinterpret_cast<float*>(packed));
+    return;
+  }
   const size_t nr = Simd().columns;
-  const auto brain = [&](size_t i, size_t j) -> uint32_t {
-    if (i >= k || j >= n) return 0;
-    uint32_t bits;
-    std::memcpy(&bits, b.data + i * b.row_stride + j * b.column_stride, sizeof(bits));
-    return bits >> 16;
-  };
   for (size_t n0 = 0; n0 < n; n0 += nr) {
-    for (size_t i = 0; i < k; i += 2) {
-      for (size_t j = n0; j < n0 + nr; ++j) *packed++ = brain(i, j) | brain(i + 1, j) << 16;
+    const size_t columns = std::min(nr, n - n0);
+    for (size_t i = 0; i < k; i += 2, packed += nr) {
+      const uint16_t* even = b.data + i * b.row_stride + n0 * b.column_stride;
+      const uint16_t* odd = even + b.row_stride;
+      std::fill(packed + columns, packed + nr, 0u);
+      for (size_t j = 0; j < columns; ++j) {
+        const uint32_t high = i + 1 < k ? odd[j * b.column_stride] : 0u;
+        packed[j] = even[j * b.column_stride] | high << 16;
+      }
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "ops/post_ops.h"
 #include "ops/simd.h"
+#include "ops/tiles.h"
 #include "support/threads.h"
 
 namespace qnnrt {
@@ -29,9 +30,10 @@ void PackPanels(const MatrixView& b, size_t k, size_t n, size_t first_panel, siz
                 float* packed);
 void PackAll(const MatrixView& b, size_t k, size_t n, float* packed, const Threads& threads);
 
-// The same of floats that are BFLOAT_16's, for MultiplyBrainRow.
+// The same of BFLOAT_16, for MultiplyBrainRow: for each column two rows side by side, the last
+// filled up with zeros.
 size_t PackedBrainBytes(size_t k, size_t n);
-void PackBrains(const MatrixView& b, size_t k, size_t n, uint32_t* packed);
+void PackBrains(const NarrowMatrix& b, size_t k, size_t n, uint32_t* packed);
 // c[n] = from + a[k] x B; `from` may be c itself, or null: zeros.
 void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
                       float* c, const Threads& threads);

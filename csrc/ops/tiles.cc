@@ -95,22 +95,33 @@ inline void MemoryBarrier() { asm volatile("" ::: "memory"); }
 // Two tiles of columns, or one, of as many rows.
 template <int kRowTiles, int kColumnTiles>
 QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
-  _tile_zero(0);
-  if constexpr (kColumnTiles > 1) _tile_zero(1);
-  if constexpr (kRowTiles > 1) _tile_zero(2);
-  if constexpr (kRowTiles > 1 && kColumnTiles > 1) _tile_zero(3);
   const size_t lda = p.lda * sizeof(uint16_t), ldc = p.ldc * sizeof(float);
-  for (size_t k = 0; k < p.depth_tiles; ++k) {
-    const uint16_t* a = p.a + k * kTileDepth;
+  const size_t pairs = p.ldb != 0 ? p.ldb : 2 * kTileColumns, ldb = pairs * sizeof(uint16_t);
+  const size_t next = p.ldb != 0 ? 2 * kTileColumns : p.depth_tiles * kTileElements;  // column tile
+  if (p.accumulate) {
+    _tile_loadd(0, c, ldc);
+    if constexpr (kColumnTiles > 1) _tile_loadd(1, c + kTileColumns, ldc);
+    if constexpr (kRowTiles > 1) {
+      _tile_loadd(2, c + kTileRows * p.ldc, ldc);
+      if constexpr (kColumnTiles > 1) _tile_loadd(3, c + kTileRows * p.ldc + kTileColumns, ldc);
+    }
+  } else {
+    _tile_zero(0);
+    if constexpr (kColumnTiles > 1) _tile_zero(1);
+    if constexpr (kRowTiles > 1) _tile_zero(2);
+    if constexpr (kRowTiles > 1 && kColumnTiles > 1) _tile_zero(3);
+  }
+  const uint16_t* a = p.a;
+  for (size_t k = 0; k < p.depth_tiles; ++k, a += kTileDepth, b += kTileDepth / 2 * pairs) {
     _tile_loadd(4, a, lda);
-    _tile_loadd(6, b + k * kTileElements, 64);
+    _tile_loadd(6, b, ldb);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kRowTiles > 1) {
       _tile_loadd(5, a + kTileRows * p.lda, lda);
       _tile_dpbf16ps(2, 5, 6);
     }
     if constexpr (kColumnTiles > 1) {
-      _tile_loadd(7, b + (p.depth_tiles + k) * kTileElements, 64);
+      _tile_loadd(7, b + next, ldb);
       _tile_dpbf16ps(1, 4, 7);
       if constexpr (kRowTiles > 1) _tile_dpbf16ps(3, 5, 7);
     }
@@ -125,7 +136,7 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
 
 template <int kRowTiles>
 void Multiply(const TileProduct& p) {
-  const size_t panel = p.depth_tiles * kTileElements;
+  const size_t panel = p.ldb != 0 ? 2 * kTileColumns : p.depth_tiles * kTileElements;
   size_t j = 0;
   for (; j + 2 <= p.column_tiles; j += 2) {
     Block<kRowTiles, 2>(p, p.b + j * panel, p.c + j * kTileColumns);

@@ -48,11 +48,15 @@ void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth
 struct TileProduct {
   const uint16_t* a;
   size_t lda;
-  const uint16_t* b;  // PackTiles
+  const uint16_t* b;  // PackTiles, or as `ldb` says
   float* c;
   size_t ldc;
   size_t row_tiles;  // 1 or 2
   size_t column_tiles, depth_tiles;
+  // From two rows of B, side by side, to the next two: the tiles of columns lie beside each other
+  // then. 0: one behind the other.
+  size_t ldb = 0;
+  bool accumulate = false;  // add to what C holds
 };
 void MultiplyTiles(const TileProduct& p);
 

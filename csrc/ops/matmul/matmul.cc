@@ -1,6 +1,8 @@
 // MatMul and FullyConnected.
 #include "ops/matmul/matmul.h"
 
+#include <algorithm>
+
 #include "ops/gemm.h"
 #include "ops/matmul/attention.h"
 #include "ops/matmul/nbits.h"
@@ -106,17 +108,7 @@ class MatMul final : public Kernel {
                                 const KernelOptions& options) {
     std::unique_ptr<MatMul> kernel(new MatMul(node, g, options.threads));
     const Tensor& b = *node.inputs[1];
-    if (b.is_static() && g.m == 1 && g.batches == 1 && (options.brain_inputs >> 1 & 1) != 0) {
-      const auto pack = [&](void* to) {
-        PackBrains(kernel->View(b.data_as<float>()), g.k, g.n, static_cast<uint32_t*>(to));
-        return Status::Ok();
-      };
-      QNNRT_ASSIGN_OR_RETURN(kernel->packed_,
-                             PackWeights(options, 1, PackedBrainBytes(g.k, g.n),
-                                         PanelLayout("MatMul of BFLOAT_16", g.k, g.n), pack));
-      kernel->brain_row_ = true;
-      kernel->packed_floats_ = 0;
-    } else if (b.is_static()) {
+    if (b.is_static()) {
       kernel->b_matrices_ = g.k * g.n == 0 ? 0 : b.elements() / (g.k * g.n);
       const size_t floats = kernel->packed_floats_;
       const auto pack = [&](void* to) {
@@ -134,15 +126,6 @@ class MatMul final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override {
-    if (brain_row_) {
-      float* out = static_cast<float*>(args.out[0]);
-      MultiplyBrainRow(static_cast<const float*>(args.in[0]), g_.k, g_.n,
-                       static_cast<const uint32_t*>(packed_->data()),
-                       has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr, out,
-                       args.threads);
-      post_ops_.Apply(args, out, 0, g_.n);
-      return Status::Ok();
-    }
     // Many small products: each thread takes whole ones. Few large ones: all threads share each.
     if (g_.batches > 1 && slots_ > 1) {
       args.threads.For(slots_, 1, [&](size_t begin, size_t end) {
@@ -277,7 +260,6 @@ class MatMul final : public Kernel {
   const PostOps post_ops_;
   const bool has_bias_;
   bool in_place_ = false, stream_ = false;
-  bool brain_row_ = false;  // one row, and weights that are packed as BFLOAT_16
   size_t packed_floats_ = 0, b_matrices_ = 0;
   size_t scratch_a_ = 0, scratch_b_ = 0, slots_ = 1;
   SharedBytes packed_;
@@ -345,6 +327,13 @@ Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options) {
     return KernelPtr(new IntegerMatMul<uint32_t>(g, node.HasInput(2)));
   if ((type & (types::kI64 | types::kU64)) != 0)
     return KernelPtr(new IntegerMatMul<uint64_t>(g, node.HasInput(2)));
+  const auto narrow = [](const Tensor* t) {
+    return t != nullptr && NarrowFloatOf(t->dtype) != nullptr;
+  };
+  if (narrow(node.outputs[0]) || std::any_of(node.inputs.begin(), node.inputs.end(), narrow)) {
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr brains, MakeBrainMatMul(node, g, options));
+    return brains ? std::move(brains) : MakeViaFloat(*FindOp(node.type), node, options);
+  }
   return MatMul::Make(node, g, options);
 }
 
@@ -364,7 +353,7 @@ OpList MatMulOps() {
   matmul.infer = Infer;
   matmul.portable = MakeMatMul;
   matmul.fixed = MakeTiledMatMul;
-  matmul.flags = OpDef::kPostOps | OpDef::kLpai;
+  matmul.flags = OpDef::kPostOps | OpDef::kLpai | OpDef::kNativeHalf;  // it says what it converts
   matmul.weights_axis = -1;
 
   OpDef dense;
@@ -377,7 +366,7 @@ OpList MatMulOps() {
       {"keep_dims", ParamSpec::kBool, Default(false), "false: output is [rows, outputs]"}};
   dense.infer = Infer;
   dense.portable = MakeMatMul;
-  dense.flags = OpDef::kPostOps | OpDef::kLpai;
+  dense.flags = OpDef::kPostOps | OpDef::kLpai | OpDef::kNativeHalf;
   dense.weights_axis = -2;
 
   OpList ops;

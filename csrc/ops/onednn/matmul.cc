@@ -3,6 +3,7 @@
 #include <functional>
 #include <numeric>
 
+#include "ops/brain_gemm.h"
 #include "ops/isa.h"
 #include "ops/onednn/shapes.h"
 
@@ -20,10 +21,10 @@ constexpr double kLeastWork = 2e5;
 constexpr int64_t kFewRows = 24, kLargeWeights = 128 * 1024;
 // Bytes of weights that no core's cache holds: one row is at the speed of memory then, of which
 // oneDNN reaches 48 % in FLOAT_32 and 60 % in BFLOAT_16, and the portable kernel 93 % and more.
-// What a decoder reads token by token it has read in chunks before: in FLOAT_32 the portable
-// product of up to 128 rows takes as long as oneDNN's, from the same packed weights, which are
-// there once then. Matrices of the sizes of a decoder's layers come after one another, so none is
-// in a cache.
+// What a decoder reads token by token it has read in chunks before: the portable product of up to
+// 128 rows takes as long as oneDNN's, from the same packed weights, which are there once then: in
+// FLOAT_32, and in BFLOAT_16 where the processor multiplies them. Matrices of the sizes of a
+// decoder's layers come after one another, so none is in a cache.
 constexpr int64_t kFromMemory = 4 << 20, kOneOfMany = 512 << 10, kChunk = 128;
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
@@ -60,10 +61,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const auto product = [](auto begin, auto end) {
     return std::accumulate(begin, end, int64_t{1}, std::multiplies<int64_t>());
   };
+  const bool one_layout = floats || HasBrainGemm();
   if (weights.is_static() && (floats || types->in == dnnl_bf16) &&
       product(o.weights.begin(), o.weights.end()) == depth * columns &&
-      depth * columns * (floats ? 4 : 2) >= (floats ? kOneOfMany : kFromMemory) &&
-      product(o.dst.begin(), o.dst.end() - 1) <= (floats ? kChunk : 1)) {
+      depth * columns * (floats ? 4 : 2) >= (one_layout ? kOneOfMany : kFromMemory) &&
+      product(o.dst.begin(), o.dst.end() - 1) <= (one_layout ? kChunk : 1)) {
     return KernelPtr();
   }
   if (floats && !weights.is_static() && dense &&

@@ -79,12 +79,15 @@ Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
     Stack(gates, units_ * k_, rows);
     if (form_ == kFloats) {
       PackAll({rows, 1, k_}, k_, n_, static_cast<float*>(packed), Threads(1));
-    } else if (form_ == kBrains) {
-      PackBrains({rows, 1, k_}, k_, n_, static_cast<uint32_t*>(packed));
+      return Status::Ok();
+    }
+    uint16_t* narrow = reinterpret_cast<uint16_t*>(rows);
+    ToBrains(rows, n_ * k_, narrow);
+    const NarrowMatrix matrix = {narrow, 1, k_};
+    if (form_ == kBrains) {
+      PackBrains(matrix, k_, n_, static_cast<uint32_t*>(packed));
     } else {
-      uint16_t* narrow = reinterpret_cast<uint16_t*>(rows);
-      ToBrains(rows, n_ * k_, narrow);
-      PackTiles({narrow, 1, k_}, k_, n_, TilesOf(k_, kTileDepth), TilesOf(n_, kTileColumns),
+      PackTiles(matrix, k_, n_, TilesOf(k_, kTileDepth), TilesOf(n_, kTileColumns),
                 static_cast<uint16_t*>(packed));
     }
     return Status::Ok();

@@ -1,0 +1,194 @@
+#include "ops/brain_gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/gemm.h"
+#include "ops/isa.h"
+#include "ops/op.h"
+#include "ops/tiles.h"
+
+#ifdef QNNRT_TILES
+#include <immintrin.h>
+#endif
+
+namespace qnnrt {
+
+#ifdef QNNRT_TILES
+
+namespace {
+
+#define QNNRT_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+
+constexpr size_t kColumns = 32;  // of a panel on a processor with AVX-512
+constexpr size_t kVector = 16;   // of its columns in a register
+constexpr size_t kRows = 12;     // of results in registers
+// Rows that a thread multiplies by a panel at a time: their results stay in L1.
+constexpr size_t kBlockRows = 48, kBlockTiles = 2;
+constexpr size_t kDepthBlock = 512;          // pairs of rows of a panel: 64 KiB, which stay in L2
+constexpr size_t kWorthwhile = 1024 * 1024;  // products worth a thread, about 10 microseconds
+
+size_t Rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }
+
+// Tiles are read whole, pairs too: where A ends before, it is copied, with zeros behind it.
+struct Padded {
+  size_t rows, depth;
+  Padded(size_t m, size_t k)
+      : rows(HasTiles() ? Rounded(m, kTileRows) : m), depth(Rounded(k, HasTiles() ? 32 : 2)) {}
+};
+
+// Some rows of A times some of the depth of a panel.
+struct Part {
+  const uint16_t* a;
+  size_t lda;
+  const uint32_t* b;
+  size_t pairs;
+  bool first;  // else to be added to what C holds
+  float* c;    // kColumns from row to row
+};
+
+template <int kR, int kV>
+QNNRT_BF16 void MultiplyRows(const Part& p) {
+  __m512 sum[kR][kV];
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kV; ++v) {
+      sum[i][v] = p.first ? _mm512_setzero_ps() : _mm512_loadu_ps(p.c + i * kColumns + v * kVector);
+    }
+  }
+  const uint16_t* a[kR];
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) a[i] = p.a + i * p.lda;
+  const uint32_t* b = p.b;
+  for (size_t pair = 0; pair < p.pairs; ++pair, b += kColumns) {
+    __m512bh row[kV];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kV; ++v) row[v] = (__m512bh)_mm512_loadu_si512(b + v * kVector);
+#pragma GCC unroll 12
+    for (size_t i = 0; i < kR; ++i) {
+      int x;
+      std::memcpy(&x, a[i] + 2 * pair, sizeof(x));
+      const __m512bh both = (__m512bh)_mm512_set1_epi32(x);
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kV; ++v) sum[i][v] = _mm512_dpbf16_ps(sum[i][v], both, row[v]);
+    }
+  }
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kV; ++v) _mm512_storeu_ps(p.c + i * kColumns + v * kVector, sum[i][v]);
+  }
+}
+
+using MultiplyFn = void (*)(const Part&);
+template <int kV>
+constexpr MultiplyFn kMultiply[kRows] = {
+    MultiplyRows<1, kV>, MultiplyRows<2, kV>,  MultiplyRows<3, kV>,  MultiplyRows<4, kV>,
+    MultiplyRows<5, kV>, MultiplyRows<6, kV>,  MultiplyRows<7, kV>,  MultiplyRows<8, kV>,
+    MultiplyRows<9, kV>, MultiplyRows<10, kV>, MultiplyRows<11, kV>, MultiplyRows<12, kV>};
+
+// `rows` rows of A from `a` on times a panel.
+void InRegisters(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, size_t pairs,
+                 size_t columns, float* c) {
+  // Half of a panel takes half of the time where no more columns are wanted.
+  const MultiplyFn* multiply = columns <= kVector ? kMultiply<1> : kMultiply<2>;
+  for (size_t k = 0; k == 0 || k < pairs; k += kDepthBlock) {
+    for (size_t m = 0; m < rows; m += kRows) {
+      multiply[std::min(kRows, rows - m) - 1]({a + m * lda + 2 * k, lda, panel + k * kColumns,
+                                               std::min(kDepthBlock, pairs - k), k == 0,
+                                               c + m * kColumns});
+    }
+  }
+}
+
+// The same on matrix tiles.
+void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, size_t pairs,
+             float* c) {
+  constexpr size_t kPairs = kTileDepth / 2;
+  const size_t whole = pairs / kPairs, left = pairs % kPairs;
+  TileProduct p = {};
+  p.a = a;
+  p.lda = lda;
+  p.b = reinterpret_cast<const uint16_t*>(panel);
+  p.ldb = 2 * kColumns;
+  p.c = c;
+  p.ldc = kColumns;
+  p.row_tiles = TilesOf(rows, kTileRows);
+  p.column_tiles = kColumns / kTileColumns;
+  p.depth_tiles = whole;
+  MultiplyTiles(p);
+  if (left == 0) return;
+  alignas(64) uint32_t last[kPairs * kColumns] = {};
+  std::copy_n(panel + whole * kPairs * kColumns, left * kColumns, last);
+  p.a += whole * kTileDepth;
+  p.b = reinterpret_cast<const uint16_t*>(last);
+  p.depth_tiles = 1;
+  p.accumulate = true;
+  MultiplyTiles(p);
+}
+
+}  // namespace
+
+bool HasBrainGemm() { return CpuRoundsBrains() && Simd().columns == kColumns; }
+
+size_t BrainGemmScratch(size_t m, size_t k) {
+  const Padded padded(m, k);
+  if (padded.rows == m && padded.depth == k) return 0;
+  return ScratchRoom(padded.rows * padded.depth * sizeof(uint16_t));
+}
+
+void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
+                  FunctionRef<void(const BrainBlock&)> store) {
+  const Padded padded(g.m, g.k);
+  const uint16_t* a = g.a;
+  if (BrainGemmScratch(g.m, g.k) != 0) {
+    uint16_t* copy = static_cast<uint16_t*>(scratch);
+    const size_t grain = std::max<size_t>(1, 64 * 1024 / std::max<size_t>(1, padded.depth));
+    threads.For(padded.rows, grain, [&](size_t begin, size_t end) {
+      for (size_t m = begin; m < end; ++m) {
+        uint16_t* to = copy + m * padded.depth;
+        const size_t count = m < g.m ? g.k : 0;
+        std::copy_n(g.a + (count == 0 ? 0 : m * g.k), count, to);
+        std::fill(to + count, to + padded.depth, uint16_t{0});
+      }
+    });
+    a = copy;
+  }
+  const bool tiles = HasTiles();
+  const size_t pairs = (g.k + 1) / 2, lda = padded.depth;
+  const size_t rows = tiles ? kBlockTiles * kTileRows : kBlockRows;
+  const size_t blocks = (g.m + rows - 1) / rows;  // of a panel
+  const size_t work = std::max<size_t>(1, std::min(rows, g.m) * kColumns * g.k);
+  const auto run = [&](size_t begin, size_t end) {
+    alignas(64) float c[kBlockRows * kColumns];
+    static_assert(kBlockTiles * kTileRows <= kBlockRows);
+    for (size_t i = begin; i < end; ++i) {
+      const size_t m0 = i % blocks * rows, n0 = i / blocks * kColumns;
+      const size_t count = std::min(rows, g.m - m0), columns = std::min(kColumns, g.n - n0);
+      const uint32_t* panel = g.packed + i / blocks * pairs * kColumns;
+      if (tiles) {
+        InTiles(a + m0 * lda, lda, count, panel, pairs, c);
+      } else {
+        InRegisters(a + m0 * lda, lda, count, panel, pairs, columns, c);
+      }
+      store({m0, count, n0, columns, c, kColumns});
+    }
+  };
+  threads.For(PackedPanels(g.n) * blocks, std::max<size_t>(1, kWorthwhile / work),
+              [&](size_t begin, size_t end) {
+                if (!tiles) return run(begin, end);
+                const TileScope scope;
+                run(begin, end);
+              });
+}
+
+#else
+
+bool HasBrainGemm() { return false; }
+size_t BrainGemmScratch(size_t, size_t) { return 0; }
+void RunBrainGemm(const BrainGemm&, void*, const Threads&, FunctionRef<void(const BrainBlock&)>) {}
+
+#endif
+
+}  // namespace qnnrt

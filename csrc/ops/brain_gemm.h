@@ -1,0 +1,32 @@
+// Products of BFLOAT_16 with sums in FLOAT_32, of the weights that MultiplyBrainRow (gemm.h) reads
+// for one row: a language model reads them token by token and in chunks, and holds them once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "support/threads.h"
+
+namespace qnnrt {
+
+// Whether this processor multiplies BFLOAT_16 (AVX512-BF16, AMX). QNNRT_ISA leaves it out.
+bool HasBrainGemm();
+
+// C[m, n] = A[m, k] x B[k, n]. Up to some hundred rows: all of A goes by for each few columns of B.
+struct BrainGemm {
+  size_t m, n, k;
+  const uint16_t* a;
+  const uint32_t* packed;  // PackBrains
+};
+// Some of C, `ldc` floats from row to row, which may be changed.
+struct BrainBlock {
+  size_t m0, rows, n0, columns;
+  float* c;
+  size_t ldc;
+};
+size_t BrainGemmScratch(size_t m, size_t k);  // bytes; 0: A is read where it lies
+// `store` is called for each block of C once, from several threads. Only where HasBrainGemm.
+void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
+                  FunctionRef<void(const BrainBlock&)> store);
+
+}  // namespace qnnrt

@@ -1,0 +1,87 @@
+"""One row, and a chunk of rows, times weights that no core's cache holds: in FLOAT_32, and stored as
+BFLOAT_16."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from qnnrt import Session
+from qnnrt.qnn import shared_weights
+from support.one_node import case
+
+DEPTH = 1500
+
+
+def model(
+    columns: int, bias: bool, rank: int, across: bool, rows: int = 1, depth: int = DEPTH
+) -> tuple:
+    rng = np.random.default_rng(columns)
+    w = rng.standard_normal((depth, columns) if across else (columns, depth), np.float32)
+    x = rng.standard_normal((*[1] * (rank - 2), rows, depth), np.float32)
+    row = [rng.standard_normal(columns, np.float32)] if bias else []
+    params = {"transpose_in0": False, "transpose_in1": not across}
+    out = (*[1] * (rank - 2), rows, columns)
+    then = [("Relu", {})] if bias else []
+    return case("MatMul", [x, w, *row], [out], params, static=(1, 2), then=then), x, w, row
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("columns", "rank", "across"), [(1500, 2, False), (1427, 3, True)])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_it_is_the_sum_of_products(
+    precision: str, columns: int, rank: int, across: bool, bias: bool, threads: int
+) -> None:
+    made, x, w, row = model(columns, bias, rank, across)
+    if precision == "bfloat16":
+        x, w = (v.astype(ml_dtypes.bfloat16) for v in (x, w))
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    wanted = x @ (w if across else w.T) + (row[0] if bias else 0)
+    wanted = np.maximum(wanted, 0) if bias else wanted
+    with Session(made.model, precision=precision, threads=threads) as session:
+        (got,) = session.run(made.feeds).values()
+        steps = json.loads(session.graph.describe() or "")["steps"]
+    (product,) = [s for s in steps if s["op"] == "MatMul"]
+    assert product["kernel"] == "portable"  # the fast library is slower there
+    assert np.abs(got - wanted).max() <= 2e-5 * np.abs(x).sum()
+
+
+#: Rows of registers and of matrix tiles, whole and with some left over; as many of depth, and odd.
+CHUNKS = [(2, 1500), (12, 1024), (13, 577), (16, 1056), (47, 1030), (64, 577), (128, 1040)]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("rows", "depth"), CHUNKS)
+@pytest.mark.parametrize(("columns", "across"), [(1024, False), (1003, True)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_chunk_of_rows_reads_the_same_weights(
+    precision: str, rows: int, depth: int, columns: int, across: bool, bias: bool
+) -> None:
+    made, x, w, row = model(columns, bias, 2, across, rows, depth)
+    if precision == "bfloat16":
+        x, w = (v.astype(ml_dtypes.bfloat16) for v in (x, w))
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    wanted = x @ (w if across else w.T) + (row[0] if bias else 0)
+    wanted = np.maximum(wanted, 0) if bias else wanted
+    with Session(made.model, precision=precision, threads=2) as session:
+        (got,) = session.run(made.feeds).values()
+    room = np.abs(x) @ np.abs(w if across else w.T) + 1
+    assert np.abs((got - wanted) / room).max() <= 2e-6
+
+
+@pytest.mark.skipif(
+    "avx512_bf16" not in Path("/proc/cpuinfo").read_text(),
+    reason="a processor that does not multiply BFLOAT_16",
+)
+def test_a_row_and_a_chunk_hold_their_weights_once() -> None:
+    one, *_ = model(1024, False, 2, False)
+    many, *_ = model(1024, False, 2, False, 128)
+    with Session(one.model, precision="bfloat16"):
+        before = shared_weights()
+        with Session(many.model, precision="bfloat16"):
+            assert shared_weights().nbytes == before.nbytes > 0
