@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,10 +32,8 @@ constexpr uint64_t kLoaded = 50 * 1000 * 1000, kLongLoaded = 400 * 1000 * 1000;
 // A worker that wakes twice within this time where the owner of its job runs finds no other core.
 constexpr uint64_t kChance = 5 * 1000 * 1000;
 // A loop of so few pieces, of some 20 us each, is small: it is not even offered on a loaded
-// machine. A worker has lost its core when the loop takes so long. (Whose grain is 1 may be of any
-// size.)
+// machine.
 constexpr size_t kFewPieces = 4;
-constexpr uint64_t kSmallLoop = 400 * 1000;
 // For so long a job does without workers for which no core is left. All in nanoseconds.
 constexpr uint64_t kPatience = 1000 * 1000;
 // So often a worker looks for such a job after the last one.
@@ -103,15 +100,51 @@ void OwnersCoreSeen() {
   if (now - before.exchange(now, std::memory_order_relaxed) < kChance) LoadSeen(now);
 }
 
-QNNRT_OWN_THREAD long tl_switches = 0;
+// Since when this thread has not slept of its own accord: by the clock, and by what it had computed
+// then. Looked up anew now and then, for the sum of moments not to become large.
+struct Awake {
+  uint64_t since = 0, computed = 0;
+};
+constexpr uint64_t kAwake = 5 * 1000 * 1000;
+QNNRT_OWN_THREAD Awake tl_awake;
 
-// Another thread has slept since then, waiting for this one: was this one without a core?
+uint64_t ComputedNanoseconds() {
+  timespec t;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0) return 0;
+  return static_cast<uint64_t>(t.tv_sec) * 1000 * 1000 * 1000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+void Slept() { tl_awake = {MonotonicNanoseconds(), ComputedNanoseconds()}; }
+void BeAwake() {
+  if (MonotonicNanoseconds() - tl_awake.since > kAwake) Slept();
+}
+
+// Another thread has slept since then, waiting for this one: was this one without a core, or had it
+// more to do? (That others were on its core for a moment, as the kernel's own threads are, says
+// nothing.)
 void HeldUp(uint64_t since) {
   const uint64_t now = MonotonicNanoseconds();
   if (now - since < kPreempted) return;
-  rusage usage;
-  if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
-  if (std::exchange(tl_switches, usage.ru_nivcsw) != usage.ru_nivcsw) LoadSeen(now);
+  const uint64_t computed = ComputedNanoseconds() - tl_awake.computed;
+  if (now - tl_awake.since > computed + kPreempted) LoadSeen(now);
+}
+
+// Takes this thread from a core, to any other that it may use: false where there is none. A kernel
+// wakes a thread where it ran the last time, or where its waker does, and looks for an idle core
+// only among many: with two that share a cache, one of them busy, never (SIS_UTIL). A worker that
+// came to its owner's core would stay there.
+bool LeaveCore(int core) {
+  cpu_set_t all, others;
+  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0) return false;
+  others = all;
+  CPU_CLR(static_cast<size_t>(core), &others);
+  if (CPU_COUNT(&others) == 0) return false;
+  const uint64_t before = MonotonicNanoseconds();
+  if (sched_setaffinity(0, sizeof others, &others) != 0) return false;
+  sched_setaffinity(0, sizeof all, &all);
+  const uint64_t now = MonotonicNanoseconds();
+  if (now - before > kPreempted) LoadSeen(now);  // others have that one
+  return true;
 }
 
 // True as soon as ready() is; false when the spin time is over.
@@ -159,6 +192,7 @@ std::atomic<int> g_executing{0};
 QNNRT_OWN_THREAD bool tl_working = false;
 QNNRT_OWN_THREAD Team* tl_team = nullptr;
 QNNRT_OWN_THREAD int tl_member = 0;
+QNNRT_OWN_THREAD uint64_t tl_aside = 0;  // when this worker left an owner's core
 
 // Jobs in the order in which workers were admitted to them. A worker joins the oldest that has
 // places, so the members of the oldest team that lacks some are never kept by a younger one: teams
@@ -208,6 +242,7 @@ class Pool {
     job->kept_back = kept_back;
     job->invited = places + kept_back;
     job->core = sched_getcpu();
+    owners_core_.store(job->core, std::memory_order_relaxed);
     lock_.Lock();
     job->number = ++jobs_;
     Append(job);
@@ -300,13 +335,15 @@ class Pool {
       FutexWait(&job->left, seen);
       seen = job->left.load(std::memory_order_acquire);
     }
+    Slept();
   }
 
   // The oldest job that has a place for a worker; else null, and `lacking` is the number of the
   // oldest that keeps its own back. They are admitted if it is `before`, which lacked them the last
   // time, too. 0: none. A job whose owner ran on this thread's core counts as one that lacks them.
-  Job* Join(uint64_t before, uint64_t* lacking) {
+  Job* Join(uint64_t before, uint64_t* lacking, bool* in_its_place) {
     *lacking = 0;
+    *in_its_place = false;
     if (oldest_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     const auto taken = [](const Job* job) {
       return job->next.load(std::memory_order_relaxed) >= job->parts;
@@ -319,9 +356,8 @@ class Pool {
       if (kept == nullptr && job->kept_back != 0 && !taken(job)) kept = job;
       job = job->younger;
     }
-    const bool in_its_place =
-        job != nullptr && job->number != before && job->core == sched_getcpu();
-    if (in_its_place) kept = std::exchange(job, nullptr);
+    *in_its_place = job != nullptr && job->number != before && job->core == sched_getcpu();
+    if (*in_its_place) kept = std::exchange(job, nullptr);
     if (kept != nullptr) *lacking = kept->number;
     if (job == nullptr && kept != nullptr && kept->number == before) {
       job = kept;
@@ -331,7 +367,6 @@ class Pool {
     if (job != nullptr) --job->places;
     lock_.Unlock();
     if (others != 0) Call(others);
-    if (in_its_place) OwnersCoreSeen();
     return job;
   }
 
@@ -340,9 +375,11 @@ class Pool {
     int looks = 0;  // that may still find nothing before this worker ceases to watch
     for (;;) {
       const uint32_t seen = calls_.load(std::memory_order_acquire);
-      if (Job* job = Join(before, &lacking); job != nullptr) {
+      bool in_its_place;
+      if (Job* job = Join(before, &lacking, &in_its_place); job != nullptr) {
         before = 0;
         looks = 0;
+        BeAwake();
         Work(job);
         Word* left = &job->left;
         if ((left->load(std::memory_order_acquire) & kOwnerSleeps) != 0) {
@@ -352,6 +389,8 @@ class Pool {
         if ((left->fetch_add(1, std::memory_order_seq_cst) & kOwnerSleeps) != 0) FutexWake(left, 1);
         continue;
       }
+      if (StepAside()) continue;
+      if (in_its_place) OwnersCoreSeen();
       before = lacking;
       looks = lacking != 0 ? kEmptyLooks : std::max(0, looks - 1);
       if (looks != 0 && Watch(seen, lacking != 0)) continue;
@@ -359,7 +398,19 @@ class Pool {
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
       FutexWait(&calls_, seen);  // returns at once when a job came meanwhile
       sleepers_.fetch_sub(1, std::memory_order_relaxed);
+      Slept();
     }
+  }
+
+  // A worker that polls would take its time from an owner that runs here. True: it was moved.
+  static constexpr uint64_t kApart = 1000 * 1000;  // nanoseconds
+  bool StepAside() {
+    const int core = owners_core_.load(std::memory_order_relaxed);
+    if (core != sched_getcpu() || CoresLost() != 0) return false;
+    if (g_executing.load(std::memory_order_relaxed) >= cores_) return false;
+    const uint64_t now = MonotonicNanoseconds();
+    if (now - std::exchange(tl_aside, now) < kApart) return false;
+    return LeaveCore(core);
   }
 
   // A worker looks now and then for a job that lacks its own. It does not poll, since there is no
@@ -371,6 +422,7 @@ class Pool {
     watchers_.fetch_add(1, std::memory_order_seq_cst);
     FutexWait(&calls_, seen, &limit);
     watchers_.fetch_sub(1, std::memory_order_seq_cst);
+    Slept();
     return true;
   }
 
@@ -419,7 +471,8 @@ class Pool {
   uint64_t jobs_ = 0;
   alignas(64) Word calls_{0};
   Word sleepers_{0};
-  Word watchers_{0};  // asleep for a while
+  Word watchers_{0};                  // asleep for a while
+  std::atomic<int> owners_core_{-1};  // on which the last job was opened
 };
 
 std::atomic<Pool*> Pool::instance_{nullptr};
@@ -451,17 +504,13 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
     for (size_t part = 0; part < job.parts; ++part) job.run(job.context, part);
     tl_working = false;
   };
-  const bool small = grain > 1 && most <= kFewPieces;
-  const uint64_t began = small ? MonotonicNanoseconds() : 0;
-  if (small && Loaded(began)) return alone();
+  // (Pieces of a loop whose grain is 1 may be of any size.)
+  if (grain > 1 && most <= kFewPieces && Loaded(MonotonicNanoseconds())) return alone();
   Pool* pool = Pool::Get();
   const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
   if (workers == 0) return alone();
   pool->Open(&job, std::min(workers, static_cast<int>(threads - 1)), false);
   pool->Close(&job);
-  if (!small) return;
-  const uint64_t now = MonotonicNanoseconds();
-  if (now - began > kSmallLoop) LoadSeen(now);
 }
 
 int Threads::DefaultLimit() {
@@ -472,7 +521,10 @@ int Threads::DefaultLimit() {
   return static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, kMaxWorkers + 1));
 }
 
-Executing::Executing() { g_executing.fetch_add(1, std::memory_order_relaxed); }
+Executing::Executing() {
+  g_executing.fetch_add(1, std::memory_order_relaxed);
+  tl_awake = {};  // the caller may have slept
+}
 Executing::~Executing() { g_executing.fetch_sub(1, std::memory_order_relaxed); }
 
 bool Team::Reserve(int members) {
@@ -498,7 +550,10 @@ void Team::Open(int members, void (*run)(void*), void* context) {
     Pool* pool = Pool::Get();
     const int workers = pool != nullptr ? pool->Reserve(members_ - 1) : 0;
     opened_ = workers > 0;
-    if (opened_) pool->Open(&job_, std::min(workers, members_ - 1), true);
+    if (opened_) {
+      BeAwake();
+      pool->Open(&job_, std::min(workers, members_ - 1), true);
+    }
   }
   tl_team = this;
   tl_member = 0;
@@ -537,6 +592,7 @@ void Team::Wait() {
   if (SpinUntil(next)) return;
   asleep_since_.store(MonotonicNanoseconds(), std::memory_order_relaxed);
   while (!next()) FutexWait(&rounds_, round);
+  Slept();
 }
 
 Team* Team::Current() { return tl_team; }
