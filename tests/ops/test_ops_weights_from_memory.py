@@ -1,4 +1,4 @@
-"""One row, and a chunk of rows, times weights that no core's cache holds: in FLOAT_32, and stored as
+"""One row, and a chunk of rows, times weights that no core's cache holds: in FLOAT_32, and in
 BFLOAT_16."""
 
 from __future__ import annotations
