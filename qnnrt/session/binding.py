@@ -140,7 +140,6 @@ class BoundTensor:
         if binder is None or binder.closed:
             raise ClosedError(f"the session of tensor {self.name!r} is closed")
         binder.bind(self, x)
-        self._given = True
 
     def _attach(self, binder: Binder) -> None:
         """Let ``bind`` ask this one."""

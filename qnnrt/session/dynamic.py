@@ -417,8 +417,10 @@ class DynamicSession(Session):
             KeyError, BindError: as ``Session.bind_state``.
         """
         first = self._of_state()
-        for session in self._cache.kept().values():
-            session.bind_state(source)
+        sessions = list(self._cache.kept().values())
+        found = [session._find_state(source) for session in sessions]
+        for session, memory in zip(sessions, found, strict=True):
+            session._memory.use(memory)
         with self._lock:
             self._states.clear()
         self._share_state(first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,6 +35,14 @@ class _Memory(NamedTuple):
     buffer: Buffer | None = None
     handle: MemHandle | None = None
     offset: int = 0
+
+    @property
+    def on_device(self) -> bool:
+        return self.array is None and self.handle is not None
+
+
+#: Memory that fits its tensor, for ``SessionMemory.use``.
+Found: TypeAlias = list[tuple[BoundTensor, _Memory]]
 
 
 class SessionMemory:
@@ -164,6 +172,8 @@ class SessionMemory:
 
     def _use(self, t: BoundTensor, memory: _Memory) -> None:
         array, buffer, handle, offset = memory
+        if memory.on_device:
+            t.io = "memhandle"
         for index in (t._index, t._written_as):
             if index is None:
                 continue
@@ -177,7 +187,20 @@ class SessionMemory:
 
     def bind(self, t: BoundTensor, x: Any) -> None:
         """``BoundTensor.bind``."""
+        self.use(self.find([(t, x)]))
+
+    def find(self, given: Iterable[tuple[BoundTensor, Any]]) -> Found:
+        """The memory of what ``BoundTensor.bind`` takes, for each tensor; nothing is bound yet."""
         self.check_open()
+        return [(t, self._find(t, x)) for t, x in given]
+
+    def use(self, found: Found) -> None:
+        """Bind what ``find`` has found."""
+        for t, memory in found:
+            self._use(t, memory)
+            t._given = True
+
+    def _find(self, t: BoundTensor, x: Any) -> _Memory:
         if t.io == "scratch":
             raise BindError(
                 t.name,
@@ -185,14 +208,12 @@ class SessionMemory:
                 "use io='memhandle' or 'raw' to bind memory of your own",
             )
         if isinstance(x, MemHandle):
-            self._bind_handle(t, x)
-        elif self._policy.is_device_memory(x):
-            self._use(t, _Memory(handle=self._register(t, x, 0)))
-            t.io = "memhandle"
-        else:
-            self._bind_array(t, x)
+            return self._of_handle(t, x)
+        if self._policy.is_device_memory(x):
+            return _Memory(handle=self._register(t, x, 0))
+        return self._of_array(t, x)
 
-    def _bind_array(self, t: BoundTensor, x: Any) -> None:
+    def _of_array(self, t: BoundTensor, x: Any) -> _Memory:
         buffer: Buffer | None = None
         offset = 0
         if isinstance(x, BoundTensor):
@@ -212,8 +233,7 @@ class SessionMemory:
                 buffer = None
         check_layout(t, array, self._policy.alignment)
         if t.io == "raw" or t.nbytes == 0:
-            self._use(t, _Memory(array, buffer, None, offset))
-            return
+            return _Memory(array, buffer, None, offset)
         if buffer is None or buffer.heap == "wrapped":
             raise BindError(
                 t.name,
@@ -221,9 +241,9 @@ class SessionMemory:
                 "handle needs: make it with qnnrt.alloc_array(), bind a Buffer, or use io='raw'",
             )
         buffer.check_alive()
-        self._use(t, _Memory(array, buffer, self._register(t, buffer, offset), offset))
+        return _Memory(array, buffer, self._register(t, buffer, offset), offset)
 
-    def _bind_handle(self, t: BoundTensor, handle: MemHandle) -> None:
+    def _of_handle(self, t: BoundTensor, handle: MemHandle) -> _Memory:
         if t.io == "raw" and not handle.on_device:
             raise BindError(t.name, "is bound as RAW memory (io='raw'), not by a memory handle")
         if handle.context is not self._context:
@@ -239,12 +259,10 @@ class SessionMemory:
                 f"{handle.dtype}{list(handle.shape)}",
             )
         if handle.on_device:
-            self._use(t, _Memory(handle=handle))
-            t.io = "memhandle"
-            return
+            return _Memory(handle=handle)
         array = handle.array.reshape(t.shape)
         check_layout(t, array, self._policy.alignment)
-        self._use(t, _Memory(array, handle.buffer, handle, handle.offset))
+        return _Memory(array, handle.buffer, handle, handle.offset)
 
 
 _warned: set[str] = set()  # paths of backends

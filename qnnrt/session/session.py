@@ -35,7 +35,7 @@ from .async_runs import AsyncRuns
 from .binding import BoundTensor
 from .build import add_model, check_maker, compose_library
 from .feeds import Feeds
-from .memory import SessionMemory
+from .memory import Found, SessionMemory
 from .options import Choice, Options, check_choice, choices, common
 from .policies import open_backend
 from .stats import Counters, Stats
@@ -486,16 +486,19 @@ class Session(_core.Runnable):
 
         Raises:
             KeyError: this session has no such state, or the other one lacks one of this.
-            BindError: memory that cannot be used as it is. What was bound before stays.
+            BindError: memory that cannot be used as it is. All that was bound before stays.
         """
+        self._memory.use(self._find_state(source))
+
+    def _find_state(self, source: Session | Mapping[str, Any]) -> Found:
+        """The memory for ``bind_state``, none of which is bound yet."""
         self._check_open()
         if isinstance(source, Session):
             given: Mapping[str, Any] = {name: source.state[name] for name in self.state}
         else:
             given = source
         self._check_states(given)
-        for name, x in given.items():
-            self.state[name].bind(x)
+        return self._memory.find((self.state[name], x) for name, x in given.items())
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""

@@ -7,6 +7,7 @@ import pytest
 
 import qnnrt
 from qnnrt.model import Model, Node, Quantization, Tensor
+from qnnrt.model.dynamic import OpenInput
 
 U8 = np.dtype(np.uint8)
 SHAPE = (1, 8, 64)
@@ -64,3 +65,68 @@ def test_a_loaded_binary_has_its_state_in_the_scratch_pool_too(tmp_path):
         for wanted in (20, 25):
             s.run()
             assert (s.state["past"].array == wanted).all()
+
+
+def averages() -> qnnrt.DynamicModel:
+    """The mean of the state and of any number of rows becomes the state."""
+    row = (1, 1, 64)
+
+    def make(shapes: dict[str, tuple[int, ...]]) -> Model:
+        own = Quantization(0.5, -10)
+        tensors = {
+            "past": Tensor("past", row, U8, quantization=own),
+            "x": Tensor("x", shapes["x"], U8, quantization=own),
+            "rows": Tensor("rows", row, U8, quantization=own),
+            "sum": Tensor("sum", row, U8, quantization=Quantization(1.0, -10)),
+            "half": Tensor("half", (1,), U8, np.array([12], U8), Quantization(0.25, -10)),
+            "present": Tensor("present", row, U8, quantization=own),
+            "y": Tensor("y", row, U8, quantization=own),
+        }
+        axes = {"axes": np.array([1], np.uint32), "keep_dims": True}
+        nodes = [
+            Node("rows", "ReduceMean", ["x"], ["rows"], axes),
+            Node("add", "ElementWiseAdd", ["past", "rows"], ["sum"]),
+            Node("mean", "ElementWiseMultiply", ["sum", "half"], ["present"]),
+            Node("relu", "Relu", ["present"], ["y"]),
+        ]
+        return Model("averages", tensors, nodes, ["past", "x"], ["y", "present"])
+
+    inputs = [OpenInput("past", row), OpenInput("x", (1, "rows", 64))]
+    patterns = [(row, (1, None, 64))]
+    model = qnnrt.DynamicModel("averages", "here", inputs, ["y", "present"], patterns, make, ())
+    model.set_state({"past": "present"})
+    return model
+
+
+@pytest.mark.parametrize("io", ["memhandle", "raw"])
+def test_graphs_of_many_shapes_update_one_state(io):
+    """Two graphs at most: one goes and comes again."""
+    state = np.full((1, 1, 64), 10)
+    rng = np.random.default_rng(1)
+    with qnnrt.Session(averages(), "lpai", io=io, options={"max_shapes": 2}) as s:
+        s.at({"rows": 4})
+        s.load_state({"past": state.astype(U8)})
+        for rows in (4, 1, 3, 4, 1):
+            x = rng.integers(10, 250, (1, rows, 64)).astype(U8)
+            y = s.run({"x": x})["y"]
+            got = s.state["past"].array
+            assert np.abs(got - (state + x.mean(1, keepdims=True)) / 2).max() <= 2
+            np.testing.assert_array_equal(y, np.maximum(got, 10))
+            state = got.astype(int).copy()
+        mine = qnnrt.alloc_array((1, 1, 64), U8)
+        mine[...] = 10
+        s.bind_state({"past": mine})
+        for rows in (2, 1):
+            s.run({"x": np.full((1, rows, 64), 90, U8)})
+        assert np.abs(mine - 70.0).max() <= 1
+        assert all(c.tensor in ("x", "y") for c in s.stats.copies)
+
+
+def test_in_the_scratch_pool_each_shape_has_its_own_state():
+    with qnnrt.Session(averages(), "lpai", io="scratch") as s:
+        one, two = (s.at({"rows": rows}) for rows in (1, 2))
+        for session, code in ((one, 90), (two, 50)):
+            session.load_state({"past": np.full((1, 1, 64), 10, U8)})
+            session.run({"x": np.full(session.inputs["x"].shape, code, U8)})
+        assert np.abs(one.state["past"].array - 50.0).max() <= 1
+        assert np.abs(two.state["past"].array - 30.0).max() <= 1

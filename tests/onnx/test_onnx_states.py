@@ -297,21 +297,33 @@ def test_graphs_of_many_shapes_have_one_cache(tmp_path: Path, backend: str, shap
         assert not any(other.any() for other in others.values())
 
 
+def attention(
+    path: Path, batch: int, queries: int, mask: int = 0, how: Any = None, kind: int = 1
+) -> onnx.ModelProto:
+    """Attention 24 over 80 keys of which inputs say how many there are. `kind`: of the floats,
+    `mask` and `how`: of a mask, and attributes."""
+    shape, keys = [batch, 4, queries, 16], [batch, 2, 80, 16]
+    inputs = [info(n, s, kind) for n, s in (("q", shape), ("k", keys), ("v", keys))]
+    inputs.append(info("n", [batch], TensorProto.INT64))
+    if mask:
+        inputs.append(info("mask", [queries, 80], mask))
+    names = ["q", "k", "v", "mask" if mask else "", "", "", "n"]
+    node = helper.make_node("Attention", names, ["y"], **(how or {}))
+    graph = helper.make_graph([node], "g", inputs, [info("y", shape, kind)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=12)
+    onnx.save(model, path)
+    return model
+
+
+@pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("mask", ["bool", "float", "none"])
 @pytest.mark.parametrize("queries", [1, 7, 40])
-def test_masks_that_are_computed(tmp_path: Path, mask: str, queries: int) -> None:
+def test_masks_that_are_computed(tmp_path: Path, mask: str, queries: int, causal: int) -> None:
     """Of Attention 24, with a number of keys; queries that see nothing get zeros."""
     shape, keys = [1, 4, queries, 16], [1, 2, 80, 16]
-    kind = TensorProto.BOOL if mask == "bool" else TensorProto.FLOAT
-    inputs = [info("q", shape), info("k", keys), info("v", keys), info("n", [1], TensorProto.INT64)]
-    if mask != "none":
-        inputs.append(info("mask", [queries, 80], kind))
-    names = ["q", "k", "v", "" if mask == "none" else "mask", "", "", "n"]
-    node = helper.make_node("Attention", names, ["y"])
-    graph = helper.make_graph([node], "g", inputs, [info("y", shape)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=12)
     path = tmp_path / "m.onnx"
-    onnx.save(model, path)
+    kind = {"bool": TensorProto.BOOL, "float": TensorProto.FLOAT, "none": 0}[mask]
+    model = attention(path, 1, queries, kind, {"is_causal": causal})
     rng = np.random.default_rng(4)
     feeds = {
         n: rng.standard_normal(s).astype(F32) for n, s in (("q", shape), ("k", keys), ("v", keys))
@@ -329,3 +341,37 @@ def test_masks_that_are_computed(tmp_path: Path, mask: str, queries: int) -> Non
             (wanted,) = reference.run(None, feeds)
             got = s.run(feeds)["y"]
             np.testing.assert_allclose(got, np.nan_to_num(wanted), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "error"),
+    [
+        (TensorProto.FLOAT, "float32", 1e-6),
+        (TensorProto.FLOAT, "bfloat16", 0.02),
+        (TensorProto.FLOAT, "float16", 2e-3),
+        (TensorProto.FLOAT16, "float32", 2e-3),
+        (TensorProto.FLOAT16, "float16", 2e-3),
+    ],
+)
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("queries", [1, 7, 40])
+def test_keys_behind_their_number_are_not_read(
+    tmp_path: Path, queries: int, causal: int, kind: int, precision: str, error: float
+) -> None:
+    """Of each batch its own, in every type, also where queries see none of them."""
+    path, dtype = tmp_path / "m.onnx", helper.tensor_dtype_to_np_dtype(kind)
+    model = attention(path, 3, queries, how={"is_causal": causal}, kind=kind)
+    rng = np.random.default_rng(6)
+    shapes = {"q": (3, 4, queries, 16), "k": (3, 2, 80, 16), "v": (3, 2, 80, 16)}
+    feeds = {n: rng.standard_normal(s).astype(dtype) for n, s in shapes.items()}
+    reference = ReferenceEvaluator(model)
+    with qnnrt.Session(qnnrt.load(path), precision=precision) as s:
+        steps = json.loads(s.graph.describe())["steps"]
+        assert [step["op"] for step in steps].count("Attention") == 1
+        for counts in ((80, 3, 41), (1, 64, 65)):
+            feeds["n"] = np.array(counts, np.int64)
+            (wanted,) = reference.run(None, feeds)
+            poisoned = {n: x.copy() for n, x in feeds.items()}
+            for i, count in enumerate(counts):
+                poisoned["k"][i, :, count:] = poisoned["v"][i, :, count:] = np.nan
+            np.testing.assert_allclose(s.run(poisoned)["y"], wanted, rtol=error, atol=error)

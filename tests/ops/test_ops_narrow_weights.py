@@ -3,6 +3,7 @@ and what they hold in memory."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass, replace
 from typing import Any
@@ -109,11 +110,19 @@ def two_in_a_byte(codes: np.ndarray) -> np.ndarray:
     return low | high << 4
 
 
-def build(name: str) -> tuple[Case, np.ndarray, np.ndarray]:
+#: Numbers that become others, or no number, where sums are taken apart; a row has one of them.
+EXTREMES = (np.inf, 3e38, -np.inf, np.nan, -1e31)
+
+
+def build(name: str, extreme: bool = False) -> tuple[Case, np.ndarray, np.ndarray]:
     """The case, what it should give and what errors are measured by."""
     p = CASES[name]
     rng = np.random.default_rng(list(CASES).index(name))
     x = rng.standard_normal(p.x, np.float32)
+    if extreme:  # every other row has none
+        rows = x.reshape(-1, p.k)
+        for m in range(0, len(rows), 2):
+            rows[m, (m * 37 + 5) % p.k] = EXTREMES[m // 2 % len(EXTREMES)]
     shape: tuple[int, ...] = (p.k, p.n) if p.across else (p.n, p.k)
     shape = (1, 1, *shape) if p.op == "Conv2d" else shape
     low = -(1 << (p.bits - 1)) if p.signed else 0
@@ -136,14 +145,16 @@ def build(name: str) -> tuple[Case, np.ndarray, np.ndarray]:
     if p.packed:
         t = made.model.tensors["in1"]
         t.data, t.quantization = two_in_a_byte(codes), replace(q, packed=True)
-    wanted, size = x @ real, np.abs(x).astype(np.float64) @ np.abs(real)
+    with np.errstate(invalid="ignore"):
+        wanted = np.einsum("...k,kn->...n", x, real)
+        size = np.einsum("...k,kn->...n", np.abs(x).astype(np.float64), np.abs(real))
     if p.bias:
         wanted, size = wanted + inputs[2], size + np.abs(inputs[2])
     return made, wanted, size
 
 
-def run(name: str, kernels: str) -> tuple[np.ndarray, dict[str, Any]]:
-    made, _, _ = build(name)
+def run(name: str, kernels: str, extreme: bool = False) -> tuple[np.ndarray, dict[str, Any]]:
+    made, _, _ = build(name, extreme)
     with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
         graph = context.create_graph("g", custom=graph_options(kernels, CASES[name].threads))
         add_to(graph, made.model)
@@ -154,13 +165,18 @@ def run(name: str, kernels: str) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def errors(kernels: str) -> dict[str, float]:
-    """Of each case the largest error, of the products' sizes."""
+    """Of each case the largest error, of the products' sizes; once more with what is extreme."""
     found = {}
-    for name in CASES:
-        _, wanted, size = build(name)
-        got, plan = run(name, kernels)
+    for name, extreme in itertools.product(CASES, (False, True)):
+        _, wanted, size = build(name, extreme)
+        got, plan = run(name, kernels, extreme)
         assert [step["op"] for step in plan["steps"]] == ["MatMulNBits"], name
-        found[name] = float((np.abs(got - wanted) / size).max())
+        with np.errstate(over="ignore"):
+            wanted = wanted.astype(np.float32)
+        number = np.isfinite(wanted)
+        np.testing.assert_array_equal(got[~number], wanted[~number], name)
+        off = np.abs(got[number] - wanted[number]) / size[number]
+        found[f"{name}, {extreme}"] = float(off.max(initial=0))
     return found
 
 
@@ -170,7 +186,7 @@ def test_products_match_the_definition(isa: str | None, kernels: str) -> None:
     code = "import json\nfrom ops import test_ops_narrow_weights as t\n"
     sets = {"PYTHONPATH": PATHS} | ({} if isa is None else {"QNNRT_ISA": isa})
     found = json.loads(printed(f"{code}print(json.dumps(t.errors({kernels!r})))", **sets))
-    assert len(found) == len(CASES)
+    assert len(found) == 2 * len(CASES)
     assert {k: error for k, error in found.items() if not error <= TOLERANCE} == {}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import qnnrt
 from qnnrt import qnn
-from qnnrt.errors import GraphError, ModelError
+from qnnrt.errors import BindError, GraphError, ModelError
 from qnnrt.model import Model, Node, Quantization, Tensor
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -252,6 +252,28 @@ def test_states_that_change_places_keep_their_values():
     got = run_once(model, {"a": a, "b": b}, strict=False)
     np.testing.assert_array_equal(got["a"], b)
     np.testing.assert_array_equal(got["b"], a)
+
+
+@pytest.mark.parametrize("io", ["memhandle", "raw"])
+def test_binding_several_states_is_all_or_none(io):
+    """Where one of them cannot be bound, none is."""
+    ts = tensors(**dict.fromkeys(("a", "b", "x", "y"), ((16,), F32)))
+    nodes = [Node("p", "ElementWiseAbs", ["a"], ["x"]), Node("q", "ElementWiseAbs", ["b"], ["y"])]
+    model = Model("two", ts, nodes, ["a", "b"], ["x", "y"])
+    model.set_state({"a": "x", "b": "y"})
+    good = qnnrt.alloc_array((16,), np.float32)
+    good[...] = -1
+    with qnnrt.Session(model, io=io) as s:
+        before = [t.array.ctypes.data for t in s.state.values()]
+        for bad in (np.zeros(16, np.float64), np.zeros(15, np.float32), "nothing"):
+            with pytest.raises(BindError, match="'b'"):
+                s.bind_state({"a": good, "b": bad})
+            assert [t.array.ctypes.data for t in s.state.values()] == before
+        s.run()
+        assert (good == -1).all()
+        s.bind_state({"a": good})
+        s.run()
+        assert (good == 1).all()
 
 
 def test_a_window_that_moves_is_copied_once_and_right():

@@ -55,10 +55,17 @@ class WeightBlobs {
   const WeightBlobs* common_;
 };
 
-// `arena_plan`: without inputs and outputs. `io`: the graph's inputs, then its outputs.
+// Where nodes that are written say what WeightBlobs::Add gives for these bytes.
+struct BlobField {
+  size_t at;
+  const AlignedBytes* bytes;
+};
+
+// `arena_plan`: without inputs and outputs. `io`: the graph's inputs, then its outputs. Adds to
+// `blobs` the fields that are zero until somebody sets them.
 void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
                 const std::vector<PassReport>& passes, const std::vector<const Tensor*>& io,
-                WeightBlobs* blobs, ByteWriter* out);
+                std::vector<BlobField>* blobs, ByteWriter* out);
 
 // What was read back. Static tensors and packed weights point into the weights.
 struct ReadGraphNodes {

@@ -108,7 +108,7 @@ uint64_t WeightBlobs::size() const {
 
 void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
                 const std::vector<PassReport>& passes, const std::vector<const Tensor*>& io,
-                WeightBlobs* blobs, ByteWriter* out) {
+                std::vector<BlobField>* blobs, ByteWriter* out) {
   TensorNumbers numbers(io);
   ByteWriter nodes;
   nodes.Put(static_cast<uint32_t>(plan.nodes().size()));
@@ -120,7 +120,8 @@ void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
     const bool is_static = tensor->type == QNN_TENSOR_TYPE_STATIC;
     const bool stored = is_static && tensor->data != nullptr && tensor->data->there();
     out->Put(static_cast<uint8_t>(stored ? kStored : is_static ? kAbsent : kNone));
-    out->Put(stored ? blobs->Add(tensor->data.get()) : uint64_t{0});
+    if (stored) blobs->push_back({out->size(), tensor->data.get()});
+    out->Put(uint64_t{0});
   }
   const std::vector<uint8_t> written = nodes.Take();
   out->Bytes(written.data(), written.size());
@@ -129,7 +130,8 @@ void WriteNodes(const Plan& plan, const ArenaPlan& arena_plan,
     out->Put(packed.node);
     out->Put(packed.input);
     out->Text(packed.layout);
-    out->Put(blobs->Add(packed.bytes.get()));
+    blobs->push_back({out->size(), packed.bytes.get()});
+    out->Put(uint64_t{0});
     out->Put(static_cast<uint64_t>(packed.bytes->size()));
   }
   out->Put(static_cast<uint32_t>(passes.size()));

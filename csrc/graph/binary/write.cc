@@ -150,19 +150,27 @@ BinaryWriter::~BinaryWriter() = default;
 
 namespace {
 
-std::vector<uint8_t> NodesOf(const Graph& graph, const ArenaPlan& arena, WeightBlobs* blobs) {
-  std::vector<const Tensor*> io = graph.inputs();
-  io.insert(io.end(), graph.outputs().begin(), graph.outputs().end());
-  ByteWriter out;
-  WriteNodes(*graph.plan(), arena, graph.passes(), io, blobs, &out);
-  return out.Take();
-}
+// Nodes, but for the places of what they read.
+struct WrittenNodes {
+  explicit WrittenNodes(const Graph& graph) {
+    const ArenaPlan arena = graph.plan()->ArenaWithoutIo();
+    arena_bytes = arena.peak;
+    std::vector<const Tensor*> io = graph.inputs();
+    io.insert(io.end(), graph.outputs().begin(), graph.outputs().end());
+    WriteNodes(*graph.plan(), arena, graph.passes(), io, &fields, &bytes);
+  }
+  ByteWriter bytes;
+  std::vector<BlobField> fields;
+  uint64_t arena_bytes;
+};
 
 // What more than one of the graphs reads, in the order in which the first ones do.
-WeightBlobs InCommon(const std::vector<const Graph*>& graphs) {
+WeightBlobs InCommon(const std::vector<WrittenNodes>& graphs) {
   WeightBlobs common;
   std::vector<WeightBlobs> each(graphs.size());
-  for (size_t i = 0; i < graphs.size() && graphs.size() > 1; ++i) NodesOf(*graphs[i], {}, &each[i]);
+  for (size_t i = 0; i < graphs.size() && graphs.size() > 1; ++i) {
+    for (const BlobField& field : graphs[i].fields) each[i].Add(field.bytes);
+  }
   for (size_t i = 0; i < graphs.size(); ++i) {
     for (const WeightBlobs::Blob& blob : each[i].all()) {
       bool again = false;
@@ -177,20 +185,25 @@ WeightBlobs InCommon(const std::vector<const Graph*>& graphs) {
 
 BinaryWriter::BinaryWriter(const Backend& backend, const std::vector<const Graph*>& graphs)
     : num_graphs_(static_cast<uint32_t>(graphs.size())) {
-  Part common{InCommon(graphs), {}};
+  std::vector<WrittenNodes> nodes;
+  nodes.reserve(graphs.size());
+  for (const Graph* graph : graphs) nodes.emplace_back(*graph);
+  Part common{InCommon(nodes), {}};
   const bool shares = common.blobs.size() != 0;
   bool portable_only = true;
   parts_.reserve(graphs.size() + 1);
   std::vector<BinaryPart*> parts;
-  for (const Graph* graph : graphs) {
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const Graph* graph = graphs[i];
     parts_.push_back({WeightBlobs(&common.blobs), {}});
     BinaryPart& part = parts_.back().part;
-    const ArenaPlan arena = graph->plan()->ArenaWithoutIo();
-    part.nodes = NodesOf(*graph, arena, &parts_.back().blobs);
+    for (const BlobField& field : nodes[i].fields)
+      nodes[i].bytes.Set(field.at, parts_.back().blobs.Add(field.bytes));
+    part.nodes = nodes[i].bytes.Take();
     part.name = graph->name();
     part.threads = graph->plan()->threads();
     part.portable_only = graph->options().portable_only;
-    part.arena_bytes = arena.peak;
+    part.arena_bytes = nodes[i].arena_bytes;
     part.inputs.assign(graph->inputs().begin(), graph->inputs().end());
     part.outputs.assign(graph->outputs().begin(), graph->outputs().end());
     parts.push_back(parts_.back().Fill());

@@ -53,7 +53,7 @@ void Place(const Shape& shape, const std::vector<uint32_t>& strides, View* view)
 
 bool IsPlain(const Node& node, const char* type) {
   return node.type == type && node.post_ops.empty() && node.outputs.size() == 1 &&
-         node.outputs[0] != nullptr && node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_32;
+         node.outputs[0] != nullptr && IsFloat(node.outputs[0]->dtype);
 }
 
 const Node* Producer(const NodeGraph& graph, const Tensor* tensor) {
@@ -102,7 +102,7 @@ const Tensor* Unscaled(const NodeGraph& graph, const Tensor* tensor, float* scal
       break;
     }
     const std::optional<Scaled> scaled = ScaledBy(*node);
-    if (!scaled || node->inputs[scaled->input]->dtype != QNN_DATATYPE_FLOAT_32) break;
+    if (!scaled || node->inputs[scaled->input]->dtype != tensor->dtype) break;
     *scale *= scaled->factor;
     tensor = node->inputs[scaled->input];
   }
@@ -153,6 +153,10 @@ struct Found {
   View q, k, v, mask;
   Choice choice;  // in place of a mask
   float scale = 1;
+  // The type in which scores and weights are stored: where it is no FLOAT_32, they are rounded.
+  Qnn_DataType_t type = QNN_DATATYPE_FLOAT_32;
+  bool mask_is_computed() const { return mask.tensor != nullptr && !mask.tensor->is_static(); }
+  bool rounds() const { return type != QNN_DATATYPE_FLOAT_32; }
 };
 
 // A number so low that nothing is left of the scores in its place, nor of scores added to it.
@@ -215,7 +219,7 @@ bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
     }
     if (which == 2) return false;
     const Tensor* mask = add.inputs[1 - which];
-    if (mask->dtype != QNN_DATATYPE_FLOAT_32 || mask->shape.size() > 4 || mask->shape.empty() ||
+    if (!IsFloat(mask->dtype) || mask->shape.size() > 4 || mask->shape.empty() ||
         mask->shape.back() != shape.back()) {
       return false;
     }
@@ -230,7 +234,8 @@ bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
     if (at < 0) continue;
     const Node& node = graph.nodes[static_cast<size_t>(at)];
     const std::optional<Scaled> scaled = ScaledBy(node);
-    if (!scaled) return false;
+    // One rounding of what is scaled is made, no two.
+    if (!scaled || (found->rounds() && found->scale != 1)) return false;
     found->scale *= scaled->factor;
     found->nodes.push_back(static_cast<size_t>(at));
     scores = node.inputs[scaled->input];
@@ -241,8 +246,9 @@ bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
   if (product.HasInput(2) || product.inputs[0]->is_static() || product.inputs[1]->is_static()) {
     return false;
   }
-  const auto q = Seen(graph, product.inputs[0], product.Bool("transpose_in0"), &found->scale);
-  const auto k = Seen(graph, product.inputs[1], !product.Bool("transpose_in1"), &found->scale);
+  float* const scale = found->rounds() ? nullptr : &found->scale;  // rounded where it stands
+  const auto q = Seen(graph, product.inputs[0], product.Bool("transpose_in0"), scale);
+  const auto k = Seen(graph, product.inputs[1], !product.Bool("transpose_in1"), scale);
   if (!q || !k) return false;
   found->q = *q;
   found->k = *k;
@@ -250,12 +256,17 @@ bool Scores(const NodeGraph& graph, const Tensor* scores, Found* found) {
   return true;
 }
 
-std::optional<Found> Match(const NodeGraph& graph, const Node& last) {
+// `stored`: the type of floats between nodes, where the graph's are FLOAT_32.
+std::optional<Found> Match(const NodeGraph& graph, const Node& last, Qnn_DataType_t stored) {
   if (!IsPlain(last, QNN_OP_MAT_MUL) || last.HasInput(2) || last.Bool("transpose_in0") ||
       last.inputs[1]->is_static()) {
     return std::nullopt;
   }
   Found found;
+  const Qnn_DataType_t own = last.outputs[0]->dtype;
+  // BFLOAT_16 is a choice of this runtime's, which rounds less where it can.
+  if (own != QNN_DATATYPE_FLOAT_32 || stored == QNN_DATATYPE_FLOAT_16)
+    found.type = own == QNN_DATATYPE_FLOAT_32 ? stored : own;
   const int at = PrivateNode(graph, last.inputs[0], QNN_OP_SOFTMAX);
   if (at < 0) return std::nullopt;
   const Node& softmax = graph.nodes[static_cast<size_t>(at)];
@@ -268,6 +279,14 @@ std::optional<Found> Match(const NodeGraph& graph, const Node& last) {
   if (!v || !Scores(graph, softmax.inputs[0], &found)) return std::nullopt;
   if (beta != 1 && (found.mask.tensor != nullptr || found.choice.condition != nullptr)) {
     return std::nullopt;
+  }
+  // Where a node rounds, only a cache is worth to do the same.
+  if (found.rounds() && !found.mask_is_computed()) return std::nullopt;
+  for (size_t n : found.nodes) {
+    if (graph.nodes[n].outputs[0]->dtype != own) return std::nullopt;
+  }
+  for (const Tensor* t : {found.q.tensor, found.k.tensor, v->tensor}) {
+    if (t->dtype != own) return std::nullopt;
   }
   found.scale *= beta;
   found.v = *v;
@@ -293,14 +312,12 @@ int Reader(const NodeGraph& graph, const Tensor* tensor, size_t after) {
 }  // namespace
 
 Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes) {
-  // A device in half precision rounds the scores.
-  if (floats.type == QNN_DATATYPE_FLOAT_16) return {};
   const bool tiles = floats.type == QNN_DATATYPE_BFLOAT_16 && HasTiles();
   const Least& least = tiles ? kLeastOnTiles : kLeast;
   std::vector<bool> dead(graph->nodes.size(), false);
   std::map<std::tuple<const void*, bool, float>, const Tensor*> masks;
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
-    std::optional<Found> found = Match(*graph, graph->nodes[i]);
+    std::optional<Found> found = Match(*graph, graph->nodes[i], floats.type);
     if (!found) continue;
     const Tensor* out = graph->nodes[i].outputs[0];
     if (out->shape.size() > 4) continue;
@@ -315,8 +332,7 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
       for (size_t b = 0; b < 2; ++b) fits &= IsOneFor(view->dims[b], dims[b]);
     }
     fits &= IsOneFor(found->mask.dims[2], dims[2]);
-    const bool computed = found->mask.tensor != nullptr && !found->mask.tensor->is_static();
-    const Least& needed = computed && floats.type == QNN_DATATYPE_FLOAT_32 ? kLeastOfCache : least;
+    const Least& needed = found->mask_is_computed() ? kLeastOfCache : least;
     const uint64_t scores = uint64_t{1} * dims[0] * dims[1] * dims[2] * dims[3];
     if (!fits || scores < needed.scores || dims[2] < needed.rows || dims[3] < needed.keys) continue;
     const auto kept = [&](const Node& node) { return floats.kept->nodes.count(node.name) != 0; };
@@ -361,6 +377,7 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
       strides.insert(strides.end(), view.strides.begin(), view.strides.end());
     }
     node.params.push_back({"scale", double{found->scale}});
+    node.params.push_back({"rounds", int64_t{found->type}});
     SetWords(&node, "dims", {dims.begin(), dims.end()});
     SetWords(&node, "strides", {strides.begin(), strides.end()});
     for (size_t n : found->nodes) {

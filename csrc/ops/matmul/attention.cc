@@ -9,6 +9,8 @@
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
+#include "ops/stored_floats.h"
+#include "ops/tiles.h"
 #include "ops/vector_math.h"
 
 namespace qnnrt {
@@ -33,6 +35,10 @@ Result<Geometry> Read(const Node& node) {
   Strides* const all[] = {&g.q, &g.k, &g.v, &g.mask, &g.out};
   for (size_t i = 0; i < 20; ++i) (*all[i / 4])[i % 4] = static_cast<size_t>(strides[i]);
   g.scale = node.Float("scale");
+  // Exporters write the lowest number of the type, which in FLOAT_16 is not that low.
+  const bool half = node.HasInput(3) && node.inputs[3]->dtype == QNN_DATATYPE_FLOAT_16;
+  g.unseen = half ? -65504.0f : -1e30f;
+  g.rounds = NarrowFloatOf(static_cast<Qnn_DataType_t>(node.Int("rounds")));
   return g;
 }
 
@@ -83,49 +89,83 @@ struct Exponentials {
   }
 };
 
+// A matrix of 16-bit floats in `to`, side by side along the dim where they are so.
+MatrixView Widened(const StoredFloats& from, const void* data, size_t at, size_t rows,
+                   size_t columns, size_t row_stride, size_t column_stride, float* to) {
+  if (!from.narrow()) return {static_cast<const float*>(data) + at, row_stride, column_stride};
+  const bool across = row_stride == 1 && column_stride != 1;
+  if (across) {
+    std::swap(rows, columns);
+    std::swap(row_stride, column_stride);
+  }
+  const size_t run = column_stride == 1 ? columns : 1;
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < columns; c += run)
+      from.Read(data, at + r * row_stride + c * column_stride, run, to + r * columns + c);
+  }
+  return across ? MatrixView{to, 1, columns} : MatrixView{to, columns, 1};
+}
+
 class Attention final : public Kernel {
  public:
   Attention(const Node& node, const Geometry& g, int threads)
-      : g_(g), masked_(node.HasInput(3)), exponentials_(AttentionExponentials()) {
-    const size_t mr = Simd().rows;
+      : g_(g),
+        q_(*node.inputs[0]),
+        k_(*node.inputs[1]),
+        v_(*node.inputs[2]),
+        out_(*node.outputs[0]),
+        mask_(node),
+        exponentials_(AttentionExponentials()) {
+    const size_t mr = Simd().rows, most = static_cast<size_t>(std::max(1, threads));
     block_ = std::clamp<size_t>(kScores / g_.keys / mr, 1, kMostTiles) * mr;
     block_ = std::min(block_, g_.rows);
     blocks_ = (g_.rows + block_ - 1) / block_;
-    slots_ = std::min(g_.heads() * blocks_, 4 * static_cast<size_t>(std::max(1, threads)));
+    slots_ = std::min(g_.heads() * blocks_, 4 * most);
+    packers_ = std::min(g_.heads(), most);
     keys_floats_ = Aligned(PackedFloats(g_.depth, g_.keys));
     values_floats_ = Aligned(PackedFloats(g_.keys, g_.width));
     // Rows a power of two apart would share one set of the first cache.
     pitch_ = Aligned(g_.keys) + kLine;
-    slot_floats_ = Aligned(block_ * (pitch_ + g_.depth));
+    slot_floats_ = Aligned(block_ * (pitch_ + g_.depth + (out_.narrow() ? g_.width : 0)));
+    const size_t wide = std::max(k_.narrow() ? g_.depth : 0, v_.narrow() ? g_.width : 0);
+    wide_floats_ = Aligned(wide * g_.keys);
   }
 
   size_t ScratchBytes() const override {
-    return (g_.heads() * (keys_floats_ + values_floats_) + slots_ * slot_floats_) * sizeof(float);
+    const size_t floats = g_.heads() * (keys_floats_ + values_floats_) + slots_ * slot_floats_ +
+                          packers_ * wide_floats_ + Aligned(mask_.ScratchFloats());
+    return floats * sizeof(float) + g_.heads() * sizeof(SeenKeys);
   }
 
   Status Run(const ExecArgs& args) override {
     float* const keys = static_cast<float*>(args.scratch);
     float* const values = keys + g_.heads() * keys_floats_;
     float* const slots = values + g_.heads() * values_floats_;
-    const float* k = static_cast<const float*>(args.in[1]);
-    const float* v = static_cast<const float*>(args.in[2]);
+    float* const wide = slots + slots_ * slot_floats_;
+    float* const masks = wide + packers_ * wide_floats_;
+    SeenKeys* const seen = reinterpret_cast<SeenKeys*>(masks + Aligned(mask_.ScratchFloats()));
+    const float* const mask = mask_.Read(args, masks);
     // A cache is read as far as it is filled.
-    const size_t seen =
-        masked_ ? FindSeenKeys(g_, static_cast<const float*>(args.in[3])).end : g_.keys;
-    args.threads.For(g_.heads(), 1, [&](size_t begin, size_t end) {
-      for (size_t head = begin; head < end; ++head) {
-        PackPanels({k + g_.At(g_.k, head), g_.k[3], g_.k[2]}, g_.depth, seen, 0, PackedPanels(seen),
-                   keys + head * keys_floats_);
-        PackPanels({v + g_.At(g_.v, head), g_.v[2], g_.v[3]}, seen, g_.width, 0,
-                   PackedPanels(g_.width), values + head * values_floats_);
+    FindSeenKeys(g_, mask, seen);
+    args.threads.For(packers_, 1, [&](size_t begin, size_t end) {
+      for (size_t packer = begin; packer < end; ++packer) {
+        float* const own = wide + packer * wide_floats_;
+        for (size_t head = packer; head < g_.heads(); head += packers_) {
+          const size_t n = seen[head].end;
+          PackPanels(Widened(k_, args.in[1], g_.At(g_.k, head), g_.depth, n, g_.k[3], g_.k[2], own),
+                     g_.depth, n, 0, PackedPanels(n), keys + head * keys_floats_);
+          PackPanels(Widened(v_, args.in[2], g_.At(g_.v, head), n, g_.width, g_.v[2], g_.v[3], own),
+                     n, g_.width, 0, PackedPanels(g_.width), values + head * values_floats_);
+        }
       }
     });
     args.threads.For(slots_, 1, [&](size_t begin, size_t end) {
       for (size_t slot = begin; slot < end; ++slot) {
         for (size_t unit = slot; unit < g_.heads() * blocks_; unit += slots_) {
           const size_t head = unit / blocks_;
-          Block(args, head, seen, unit % blocks_ * block_, keys + head * keys_floats_,
-                values + head * values_floats_, slots + slot * slot_floats_);
+          Block(args, mask, head, seen[head].end, unit % blocks_ * block_,
+                keys + head * keys_floats_, values + head * values_floats_,
+                slots + slot * slot_floats_);
         }
       }
     });
@@ -135,18 +175,20 @@ class Attention final : public Kernel {
  private:
   static size_t Aligned(size_t floats) { return (floats + 15) / 16 * 16; }
 
-  void Block(const ExecArgs& args, size_t head, size_t seen, size_t first, const float* keys,
-             const float* values, float* slot) const {
+  void Block(const ExecArgs& args, const float* mask, size_t head, size_t seen, size_t first,
+             const float* keys, const float* values, float* slot) const {
     const size_t rows = std::min(block_, g_.rows - first);
     float *scores = slot, *queries = slot + block_ * pitch_;
-    const float* q = static_cast<const float*>(args.in[0]) + g_.At(g_.q, head) + first * g_.q[2];
+    const size_t q = g_.At(g_.q, head) + first * g_.q[2];
+    const float scale = g_.rounds == nullptr ? g_.scale : 1.0f;
     for (size_t r = 0; r < rows; ++r) {
-      const float* from = q + r * g_.q[2];
       float* to = queries + r * g_.depth;
-      if (g_.q[3] == 1) {
-        Simd().scale(to, from, g_.scale, g_.depth);
+      const MatrixView from =
+          Widened(q_, args.in[0], q + r * g_.q[2], 1, g_.depth, g_.depth, g_.q[3], to);
+      if (from.column_stride == 1) {
+        Simd().scale(to, from.data, scale, g_.depth);
       } else {
-        for (size_t i = 0; i < g_.depth; ++i) to[i] = from[i * g_.q[3]] * g_.scale;
+        for (size_t i = 0; i < g_.depth; ++i) to[i] = from.data[i * from.column_stride] * scale;
       }
     }
     const auto product = [&](const float* a, size_t lda, size_t depth, const float* packed,
@@ -167,38 +209,39 @@ class Attention final : public Kernel {
       RunGemmUnit(shape, whole, 0, rows_at, [](float* const*, size_t, size_t, size_t) {});
     };
     product(queries, g_.depth, g_.depth, keys, seen, scores, pitch_);
-    const float* mask = nullptr;
-    if (masked_) {
-      mask = static_cast<const float*>(args.in[3]) + g_.At(g_.mask, head) + first * g_.mask[2];
-    }
+    if (mask != nullptr) mask += g_.At(g_.mask, head) + first * g_.mask[2];
     float sums[kMostTiles * kMaxTileRows];
     for (size_t r = 0; r < rows; ++r) {
-      sums[r] = exponentials_(scores + r * pitch_, masked_ ? mask + r * g_.mask[2] : nullptr, seen);
+      sums[r] = AttentionWeights(g_, exponentials_, scores + r * pitch_,
+                                 mask == nullptr ? nullptr : mask + r * g_.mask[2], seen);
     }
-    float* out = static_cast<float*>(args.out[0]) + g_.At(g_.out, head) + first * g_.out[2];
-    product(scores, pitch_, seen, values, g_.width, out, g_.out[2]);
+    const size_t at = g_.At(g_.out, head) + first * g_.out[2];
+    float* const out = out_.Place(args.out[0], at, queries + block_ * g_.depth);
+    const size_t next = out_.narrow() ? g_.width : g_.out[2];
+    product(scores, pitch_, seen, values, g_.width, out, next);
     for (size_t r = 0; r < rows; ++r) {
-      float* row = out + r * g_.out[2];
+      float* row = out + r * next;
       Simd().scale(row, row, 1.0f / sums[r], g_.width);
+      out_.Store(row, args.out[0], at + r * g_.out[2], g_.width);
     }
   }
 
   const Geometry g_;
-  const bool masked_;
+  const StoredFloats q_, k_, v_, out_;
+  const MaskFloats mask_;
   const ExponentialsFn exponentials_;
   size_t block_ = 1, blocks_ = 1;  // rows of a block, blocks of a head
   size_t slots_ = 1, pitch_ = 0;   // floats from one row of scores to the next
-  size_t keys_floats_ = 0, values_floats_ = 0, slot_floats_ = 0;
+  size_t packers_ = 1;             // threads that pack, each with memory to widen in
+  size_t keys_floats_ = 0, values_floats_ = 0, slot_floats_ = 0, wide_floats_ = 0;
 };
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
-  if (KernelPtr tiles = MakeTileAttention(node, g, options.threads)) return tiles;
-  const auto narrow = [](const Tensor* t) {
-    return t != nullptr && NarrowFloatOf(t->dtype) != nullptr;
-  };
-  if (narrow(node.outputs[0]) || std::any_of(node.inputs.begin(), node.inputs.end(), narrow))
-    return MakeViaFloat(*FindOp(node.type), node, options);
+  // Packing keys for tiles pays from half a tile of queries on.
+  if (g.rows >= kTileRows / 2) {
+    if (KernelPtr tiles = MakeTileAttention(node, g, options.threads)) return tiles;
+  }
   if (KernelPtr rows = MakeRowAttention(node, g)) return rows;
   return KernelPtr(new Attention(node, g, options.threads));
 }
@@ -207,24 +250,82 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
 
 ExponentialsFn AttentionExponentials() { return PickIsa<Exponentials>(); }
 
-SeenKeys FindSeenKeys(const AttentionGeometry& g, const float* mask) {
-  // Nothing is left beside others of what has so low a number added.
-  constexpr float kUnseen = -1e30f;
+float AttentionWeights(const AttentionGeometry& g, ExponentialsFn exponentials, float* s,
+                       const float* mask, size_t n) {
+  if (g.rounds == nullptr) return exponentials(s, mask, n);
+  const auto round = [&] {
+    uint16_t stored[kFloatBlock];
+    for (size_t i = 0; i < n; i += kFloatBlock) {
+      const size_t count = std::min(kFloatBlock, n - i);
+      g.rounds->narrow(s + i, stored, count);
+      g.rounds->widen(stored, s + i, count);
+    }
+  };
+  round();
+  if (g.scale != 1.0f) {
+    Simd().scale(s, s, g.scale, n);
+    round();
+  }
+  if (mask != nullptr) {
+    for (size_t i = 0; i < n; ++i) s[i] += mask[i];
+    round();
+  }
+  Simd().scale(s, s, 1.0f / exponentials(s, nullptr, n), n);
+  round();
+  return 1.0f;
+}
+
+MaskFloats::MaskFloats(const Node& node) {
+  if (!node.HasInput(3)) return;
+  masked_ = true;
+  narrow_ = NarrowFloatOf(node.inputs[3]->dtype);
+  elements_ = node.inputs[3]->elements();
+}
+
+size_t MaskFloats::ScratchFloats() const { return narrow_ == nullptr ? 0 : elements_; }
+
+const float* MaskFloats::Read(const ExecArgs& args, float* scratch) const {
+  if (narrow_ == nullptr) return masked_ ? static_cast<const float*>(args.in[3]) : nullptr;
+  constexpr size_t kWorth = 32 * 1024;
+  args.threads.For(elements_, kWorth, [&](size_t begin, size_t end) {
+    narrow_->widen(static_cast<const uint16_t*>(args.in[3]) + begin, scratch + begin, end - begin);
+  });
+  return scratch;
+}
+
+namespace {
+
+SeenKeys SeenBy(const AttentionGeometry& g, const float* mask) {
   SeenKeys seen{g.keys, 0};
-  for (size_t b0 = 0; b0 < (g.mask[0] == 0 ? 1 : g.batch0); ++b0) {
-    for (size_t b1 = 0; b1 < (g.mask[1] == 0 ? 1 : g.batch1); ++b1) {
-      for (size_t r = 0; r < (g.mask[2] == 0 ? 1 : g.rows); ++r) {
-        const float* row = mask + b0 * g.mask[0] + b1 * g.mask[1] + r * g.mask[2];
-        size_t first = 0, end = g.keys;
-        while (end > 0 && row[end - 1] <= kUnseen) --end;
-        if (end == 0) return {0, g.keys};
-        while (row[first] <= kUnseen) ++first;
-        seen.first = std::min(seen.first, first);
-        seen.end = std::max(seen.end, end);
-      }
+  for (size_t r = 0; r < (g.mask[2] == 0 ? 1 : g.rows); ++r) {
+    const float* row = mask + r * g.mask[2];
+    size_t first = 0, end = g.keys;
+    while (end > 0 && row[end - 1] <= g.unseen) --end;
+    if (end == 0) {
+      const auto infinite = [](float x) { return x == -std::numeric_limits<float>::infinity(); };
+      if (std::all_of(row, row + g.keys, infinite)) continue;
+      return {0, g.keys};
+    }
+    while (row[first] <= g.unseen) ++first;
+    seen.first = std::min(seen.first, first);
+    seen.end = std::max(seen.end, end);
+  }
+  return seen.end == 0 ? SeenKeys{0, 1} : seen;
+}
+
+}  // namespace
+
+void FindSeenKeys(const AttentionGeometry& g, const float* mask, SeenKeys* heads) {
+  for (size_t head = 0; head < g.heads(); ++head) {
+    const size_t own0 = g.mask[0] == 0 ? 0 : head / g.batch1;
+    const size_t own1 = g.mask[1] == 0 ? 0 : head % g.batch1;
+    const size_t same = own0 * g.batch1 + own1;  // the first head with this mask
+    if (mask == nullptr) {
+      heads[head] = {0, g.keys};
+    } else {
+      heads[head] = same < head ? heads[same] : SeenBy(g, mask + g.At(g.mask, head));
     }
   }
-  return seen;
 }
 
 OpDef AttentionOp() {
@@ -237,7 +338,8 @@ OpDef AttentionOp() {
   def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0}};
   def.params = {{"scale", ParamSpec::kFloat, Required()},
                 {"dims", ParamSpec::kInts, Required()},
-                {"strides", ParamSpec::kInts, Required()}};
+                {"strides", ParamSpec::kInts, Required()},
+                {"rounds", ParamSpec::kInt, Default(static_cast<int>(QNN_DATATYPE_FLOAT_32))}};
   def.infer = Infer;
   def.portable = Make;
   def.flags = OpDef::kInternal | OpDef::kNativeHalf | OpDef::kSumsInside;

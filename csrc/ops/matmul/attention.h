@@ -12,6 +12,7 @@ namespace qnnrt {
 //   dims     [6]: batch0, batch1, rows, keys, depth (of q and k), width (of v and out)
 //   strides  [5, 4]: of q [batch0, batch1, row, depth], k [.., key, depth], v [.., key, width],
 //            mask [.., row, key] and out [.., row, width], in elements; 0 where one is for all
+//   rounds   the type in which the nodes that this one stands for store scores and weights
 constexpr char kAttention[] = "Attention";
 OpDef AttentionOp();
 
@@ -21,6 +22,8 @@ struct AttentionGeometry {
   size_t batch0, batch1, rows, keys, depth, width;
   Strides q, k, v, mask, out;
   float scale;
+  float unseen;               // a mask hides with this number, or a lower one
+  const NarrowFloat* rounds;  // null: FLOAT_32
 
   size_t heads() const { return batch0 * batch1; }
   // Where a head begins.
@@ -32,18 +35,37 @@ struct AttentionGeometry {
 // Keys [first, end) of which a query sees any; others have weights of 0.
 struct SeenKeys {
   size_t first, end;
+  size_t count() const { return end - first; }
 };
-// What a mask leaves of all keys. A row without any that is seen weighs them all.
-SeenKeys FindSeenKeys(const AttentionGeometry& g, const float* mask);
+// Of each head, what a mask leaves of all keys; a null mask: all. A row that none is seen of weighs
+// them all, unless it is infinite: no key makes that a number.
+void FindSeenKeys(const AttentionGeometry& g, const float* mask, SeenKeys* heads);
+
+// The mask of a node as floats; null where it has none.
+class MaskFloats {
+ public:
+  explicit MaskFloats(const Node& node);
+  size_t ScratchFloats() const;
+  const float* Read(const ExecArgs& args, float* scratch) const;
+
+ private:
+  bool masked_ = false;
+  const NarrowFloat* narrow_ = nullptr;
+  size_t elements_ = 0;
+};
 
 // s = exp(s + mask - their maximum), 0 where that is no normal number, which the sum, 1 or more,
 // would not notice; returns the sum. A null mask: zeros.
 using ExponentialsFn = float (*)(float* s, const float* mask, size_t n);
 ExponentialsFn AttentionExponentials();
+// A row of products as weights, which are to be divided by what it returns. Products with queries
+// that are scaled already, unless they are rounded.
+float AttentionWeights(const AttentionGeometry& g, ExponentialsFn exponentials, float* s,
+                       const float* mask, size_t n);
 
 // No more rows than these are multiplied without packing keys and values.
 constexpr size_t kMostAttentionRows = 16;
-// The kernel for few rows of FLOAT_32, whose keys and values have their columns side by side.
+// The kernel for few rows, whose keys and values have their columns side by side.
 KernelPtr MakeRowAttention(const Node& node, const AttentionGeometry& g);
 
 // The kernel for BFLOAT_16 on matrix tiles; null where the types or the processor are others.

@@ -172,22 +172,25 @@ class TileAttention final : public Kernel {
 
   const char* Name() const override { return "tiles"; }
   size_t ScratchBytes() const override {
-    return g_.heads() * (keys_bytes_ + values_bytes_) + slots_ * slot_bytes_;
+    return g_.heads() * (keys_bytes_ + values_bytes_ + sizeof(SeenKeys)) + slots_ * slot_bytes_;
   }
 
   Status Run(const ExecArgs& args) override {
     char* const keys = static_cast<char*>(args.scratch);
     char* const values = keys + g_.heads() * keys_bytes_;
     char* const slots = values + g_.heads() * values_bytes_;
+    SeenKeys* const seen = reinterpret_cast<SeenKeys*>(slots + slots_ * slot_bytes_);
+    FindSeenKeys(g_, masked_ ? static_cast<const float*>(args.in[3]) : nullptr, seen);
     const uint16_t* k = static_cast<const uint16_t*>(args.in[1]);
     const uint16_t* v = static_cast<const uint16_t*>(args.in[2]);
     const size_t grain = std::max<size_t>(1, 16 * 1024 / ((g_.depth + g_.width) * g_.keys));
     args.threads.For(g_.heads(), grain, [&](size_t begin, size_t end) {
       for (size_t head = begin; head < end; ++head) {
-        PackTiles({k + g_.At(g_.k, head), g_.k[3], g_.k[2]}, g_.depth, g_.keys, depth_tiles_,
-                  2 * key_tiles_, reinterpret_cast<uint16_t*>(keys + head * keys_bytes_));
-        PackTiles({v + g_.At(g_.v, head), g_.v[2], g_.v[3]}, g_.keys, g_.width, key_tiles_,
-                  width_tiles_, reinterpret_cast<uint16_t*>(values + head * values_bytes_));
+        const size_t n = seen[head].end, tiles = TilesOf(n, kTileDepth);
+        PackTiles({k + g_.At(g_.k, head), g_.k[3], g_.k[2]}, g_.depth, n, depth_tiles_, 2 * tiles,
+                  reinterpret_cast<uint16_t*>(keys + head * keys_bytes_));
+        PackTiles({v + g_.At(g_.v, head), g_.v[2], g_.v[3]}, n, g_.width, tiles, width_tiles_,
+                  reinterpret_cast<uint16_t*>(values + head * values_bytes_));
       }
     });
     args.threads.For(slots_, 1, [&](size_t begin, size_t end) {
@@ -195,7 +198,7 @@ class TileAttention final : public Kernel {
       for (size_t slot = begin; slot < end; ++slot) {
         for (size_t unit = slot; unit < g_.heads() * blocks_; unit += slots_) {
           const size_t head = unit / blocks_;
-          Block(args, head, unit % blocks_ * block_,
+          Block(args, head, seen[head].end, unit % blocks_ * block_,
                 reinterpret_cast<uint16_t*>(keys + head * keys_bytes_),
                 reinterpret_cast<uint16_t*>(values + head * values_bytes_),
                 slots + slot * slot_bytes_);
@@ -206,8 +209,9 @@ class TileAttention final : public Kernel {
   }
 
  private:
-  void Block(const ExecArgs& args, size_t head, size_t first, const uint16_t* keys,
+  void Block(const ExecArgs& args, size_t head, size_t seen, size_t first, const uint16_t* keys,
              const uint16_t* values, char* slot) const {
+    const size_t key_tiles = TilesOf(seen, kTileDepth);
     const size_t rows = std::min(block_, g_.rows - first);
     const size_t depth = depth_tiles_ * kTileDepth, width = width_tiles_ * kTileColumns;
     float* scores = reinterpret_cast<float*>(slot);
@@ -233,7 +237,7 @@ class TileAttention final : public Kernel {
     product.c = scores;
     product.ldc = pitch_;
     product.row_tiles = TilesOf(rows, kTileRows);
-    product.column_tiles = 2 * key_tiles_;
+    product.column_tiles = 2 * key_tiles;
     product.depth_tiles = depth_tiles_;
     MultiplyTiles(product);
     const float* mask = nullptr;
@@ -243,9 +247,9 @@ class TileAttention final : public Kernel {
     float totals[kRows];
     for (size_t r = 0; r < rows; ++r) {
       float* row = scores + r * pitch_;
-      const size_t padded = key_tiles_ * kTileDepth;
-      totals[r] = masked_ ? Weights<true>(row, mask + r * g_.mask[2], g_.keys, padded, g_.scale)
-                          : Weights<false>(row, nullptr, g_.keys, padded, g_.scale);
+      const size_t padded = key_tiles * kTileDepth;
+      totals[r] = masked_ ? Weights<true>(row, mask + r * g_.mask[2], seen, padded, g_.scale)
+                          : Weights<false>(row, nullptr, seen, padded, g_.scale);
     }
     product.a = reinterpret_cast<const uint16_t*>(scores);
     product.lda = 2 * pitch_;
@@ -253,7 +257,7 @@ class TileAttention final : public Kernel {
     product.c = sums;
     product.ldc = width;
     product.column_tiles = width_tiles_;
-    product.depth_tiles = key_tiles_;
+    product.depth_tiles = key_tiles;
     MultiplyTiles(product);
     for (size_t r = 0; r < rows; ++r) {
       const size_t at = g_.At(g_.out, head) + (first + r) * g_.out[2];
@@ -281,7 +285,8 @@ class TileAttention final : public Kernel {
 KernelPtr MakeTileAttention(const Node& node, const AttentionGeometry& g, int threads) {
   const auto narrow = [](const Tensor* t) { return t->dtype == QNN_DATATYPE_BFLOAT_16; };
   const auto wide = [](const Tensor* t) { return t->dtype == QNN_DATATYPE_FLOAT_32; };
-  if (!HasTiles() || !(narrow(node.outputs[0]) || wide(node.outputs[0]))) return nullptr;
+  if (!HasTiles() || g.rounds != nullptr || !(narrow(node.outputs[0]) || wide(node.outputs[0])))
+    return nullptr;
   if (!std::all_of(node.inputs.begin(), node.inputs.begin() + 3, narrow)) return nullptr;
   if (node.HasInput(3) && !wide(node.inputs[3])) return nullptr;
   return KernelPtr(new TileAttention(node, g, threads));

@@ -1,5 +1,7 @@
 #include "ops/matmul/nbits.h"
 
+#include <array>
+#include <cstring>
 #include <vector>
 
 #include "ops/gemm.h"
@@ -38,6 +40,19 @@ Result<Geometry> Read(const Node& node) {
   }
   QNNRT_RETURN_IF_ERROR(CheckShape(node, kNBitsBias, "bias", {static_cast<uint32_t>(g.n)}));
   return g;
+}
+
+// Whether a row of x has something so large, infinite or no number that sums of it times codes and
+// zero points, which the loops subtract from each other, might not be finite.
+bool IsExtreme(const float* x, size_t k) {
+  constexpr uint32_t kLargest = 0x71800000;  // 2^100
+  uint32_t most = 0;  // as floats without a sign, integers are in the same order
+  for (size_t i = 0; i < k; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i, sizeof(bits));
+    most = std::max(most, bits & 0x7fffffffu);
+  }
+  return most > kLargest;
 }
 
 class MatMulNBits final : public Kernel {
@@ -97,7 +112,11 @@ class MatMulNBits final : public Kernel {
   Status RunFew(const ExecArgs& args) const {
     char* x = static_cast<char*>(args.scratch);
     const float* in = static_cast<const float*>(args.in[0]);
-    for (size_t m = 0; m < g_.m; ++m) loops_.arrange(in + m * g_.k, g_.k, x + m * row_bytes_);
+    std::array<bool, kFew> extreme{};
+    for (size_t m = 0; m < g_.m; ++m) {
+      loops_.arrange(in + m * g_.k, g_.k, x + m * row_bytes_);
+      extreme[m] = IsExtreme(in + m * g_.k, g_.k);
+    }
     float* out = static_cast<float*>(args.out[0]);
     const NBitsProduct product = {WeightsOf(args), x, g_.m, row_bytes_, BiasOf(args), out, g_.n};
     // About 10 microseconds are worth a thread.
@@ -106,6 +125,9 @@ class MatMulNBits final : public Kernel {
     args.threads.For((g_.n + kRows - 1) / kRows, grain, [&](size_t begin, size_t end) {
       const size_t first = begin * kRows, last = std::min(g_.n, end * kRows);
       loops_.dots(product, first, last);
+      for (size_t m = 0; m < g_.m; ++m) {
+        if (extreme[m]) PlainDots(product, in + m * g_.k, m, first, last);
+      }
       if (post_ops_.empty()) return;
       for (size_t m = 0; m < g_.m; ++m) {
         const size_t at = m * g_.n + first;
@@ -113,6 +135,20 @@ class MatMulNBits final : public Kernel {
       }
     });
     return Status::Ok();
+  }
+
+  // Row m as the formula has it: each element meets a weight, and no zero point for itself.
+  void PlainDots(const NBitsProduct& p, const float* x, size_t m, size_t first, size_t end) const {
+    float row[kDepth];
+    for (size_t n = first; n < end; ++n) {
+      double sum = p.bias == nullptr ? 0.0f : p.bias[n];
+      for (size_t k = 0; k < g_.k; k += kDepth) {
+        const size_t depth = std::min(kDepth, g_.k - k);
+        loops_.unpack(p.weights, n, k, depth, row);
+        for (size_t i = 0; i < depth; ++i) sum += double{x[k + i]} * double{row[i]};
+      }
+      p.c[m * p.ldc + n] = static_cast<float>(sum);
+    }
   }
 
   Status RunMany(const ExecArgs& args) const {

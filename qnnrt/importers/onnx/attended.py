@@ -79,11 +79,16 @@ def attended(
         scale: 1 / sqrt(size) unless given.
     """
     q, k, v = parts
+    factor = number(b, scale or sizes.size**-0.5, sizes.kind)
+    narrow = sizes.kind.itemsize < 4  # products of what is not scaled may be too large
+    if narrow:
+        q = b.op("Mul", [q, factor])
     share = sizes.heads // sizes.groups
     if share > 1:  # the heads that share keys, one below the other
         q = reshaped(b, q, [sizes.batch, sizes.groups, share * sizes.queries, sizes.size])
     s = b.op("MatMul", [q, b.op("Transpose", [k], perm=[0, 1, 3, 2])])
-    s = b.op("Mul", [s, number(b, scale or sizes.size**-0.5, sizes.kind)])
+    if not narrow:
+        s = b.op("Mul", [s, factor])
     if softcap:
         cap = number(b, softcap, sizes.kind)
         s = b.op("Mul", [b.op("Tanh", [b.op("Div", [s, cap])]), cap])
@@ -115,7 +120,7 @@ def _attention(n: OnnxNode) -> onnx.FunctionProto:
     b = Body(n)
     known = n.input(3).data if n.has(3) else None
     computed = n.has(6) or (n.has(3) and known is None)
-    if n.wants(3) or set(n.written.names) - _TAKEN or (computed and n.integer("is_causal")):
+    if n.wants(3) or set(n.written.names) - _TAKEN:
         raise AsDefined
     x, keys, values = (n.input(i) for i in range(3))
     if not x.rank == keys.rank == values.rank or x.rank not in (3, 4) or n.has(4) != n.has(5):
@@ -124,7 +129,9 @@ def _attention(n: OnnxNode) -> onnx.FunctionProto:
         heads, groups = n.integer("q_num_heads"), n.integer("kv_num_heads")
     else:
         heads, groups = x.shape[1], keys.shape[1]
-    if min(heads, groups) < 1 or heads % groups or x.dtype.itemsize < 4:
+    if min(heads, groups) < 1 or heads % groups:
+        raise AsDefined
+    if x.dtype.itemsize < 4 and (x.dtype != np.float16 or not computed):
         raise AsDefined
     kept = n.input(4).shape[2] if n.has(4) else 0
     queries, new = x.shape[-2], keys.shape[-2]
@@ -138,7 +145,7 @@ def _attention(n: OnnxNode) -> onnx.FunctionProto:
     if kept:
         k, v = b.op("Concat", [b.given(4), k], axis=2), b.op("Concat", [b.given(5), v], axis=2)
     if computed:
-        given = _computed_bias(b, sizes)
+        given = _computed_bias(b, sizes, kept)
     else:
         given = ("", ()) if bias is None else (array(b, bias.astype(x.dtype)), bias.shape)
     y = attended(b, (q, k, v), sizes, *given, n.number("scale"), n.number("softcap"))
@@ -150,9 +157,11 @@ def _attention(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(*[y, k, v][: len(n.outputs)], opset=OPSET)
 
 
-def _computed_bias(b: Body, sizes: Heads) -> tuple[str, tuple[int, ...]]:
-    """What a mask that is not known, and how many keys there are, add to scores; its shape."""
+def _computed_bias(b: Body, sizes: Heads, kept: int) -> tuple[str, tuple[int, ...]]:
+    """What a mask that is not known, how many keys there are, and their order add to scores; its
+    shape. Queries stand behind `kept` keys, or where the keys that there are end."""
     n = b.node
+    causal = bool(n.integer("is_causal"))
     none, zero = number(b, -np.inf, sizes.kind), number(b, 0.0, sizes.kind)
     bias = ""
     shape: tuple[int, ...] = (1, 1, 1, sizes.keys)
@@ -168,12 +177,21 @@ def _computed_bias(b: Body, sizes: Heads) -> tuple[str, tuple[int, ...]]:
             bias = b.op("Where", [bias, zero, none])
         elif n.input(3).dtype != sizes.kind:
             raise AsDefined
+    if causal:
+        if sizes.queries * sizes.keys > LARGEST_MASK:
+            raise AsDefined
+        shape = (*shape[:2], sizes.queries, sizes.keys)
     if n.has(6):
-        keys = array(b, np.arange(sizes.keys, dtype=np.int64).reshape(1, 1, 1, -1))
+        keys = np.arange(sizes.keys, dtype=np.int64).reshape(1, 1, 1, -1)
+        if causal:  # the last query sees as many keys as there are, each one before it one less
+            keys = keys + np.arange(sizes.queries)[::-1].reshape(1, 1, -1, 1)
         lengths = b.op("Cast", [b.given(6)], to=onnx.TensorProto.INT64)
-        seen = b.op("Less", [keys, reshaped(b, lengths, [sizes.batch, 1, 1, 1])])
-        bias = b.op("Where", [seen, bias or zero, none])
+        ends = reshaped(b, lengths, [sizes.batch, 1, 1, 1])
+        bias = b.op("Where", [b.op("Less", [array(b, keys), ends]), bias or zero, none])
         shape = (sizes.batch, *shape[1:])
+    elif causal:
+        seen = in_order(sizes.queries, sizes.keys, kept)[None, None]
+        bias = b.op("Where", [array(b, seen), bias, none])
     return bias, shape
 
 

@@ -114,16 +114,22 @@ def strided(c: Lowering, x: Value, ranges: dict[int, tuple[int, int, int]]) -> V
     )
 
 
-def pad_constant(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: float) -> Value:
-    """Zero padding and the like on logical dimensions; negative amounts crop."""
-    x = c.b.real(x)
+def cropped(
+    c: Lowering, x: Value, pads: Sequence[tuple[int, int]]
+) -> tuple[Value, list[tuple[int, int]]]:
+    """What negative amounts of padding leave of `x`, and the amounts without them."""
     crop = {
         i: (max(-b, 0), x.shape[i] - max(-e, 0), 1)
         for i, (b, e) in enumerate(pads)
         if b < 0 or e < 0
     }
     x = strided(c, x, crop) if crop else x
-    pads = [(max(b, 0), max(e, 0)) for b, e in pads]
+    return x, [(max(b, 0), max(e, 0)) for b, e in pads]
+
+
+def pad_constant(c: Lowering, x: Value, pads: Sequence[tuple[int, int]], value: float) -> Value:
+    """Zero padding and the like on logical dimensions; negative amounts crop."""
+    x, pads = cropped(c, c.b.real(x), pads)
     if not any(map(any, pads)):
         return x
     if 0 in x.shape:  # nothing is left of it

@@ -68,6 +68,12 @@ class Body:
         found: onnx.TypeProto.Tensor = self._graph.output[index].type.tensor_type
         return found
 
+    def tells(self, index: int) -> bool:
+        """Whether it says all of that type."""
+        kind = self.declared(index)
+        known = bool(kind.elem_type) and kind.HasField("shape")
+        return known and all(d.dim_value for d in kind.shape.dim)
+
     def run(self, given: Sequence[Thing | None], wanted: Sequence[str]) -> Things:
         """Its outputs `wanted`, of inputs `given`."""
         g, key = self._g, tuple(wanted)
@@ -183,24 +189,40 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
         else:
             going = keep
     results: Things = [*state, *[None] * (len(node.outputs) - count)]
+    kinds: Things = []
+    if not rows and not all(map(body.tells, (1 + i for i in used))):
+        first = [constant(np.array(0, np.int64)), constant(np.array(True))]
+        kinds = body.run([*first, *state], names)[1 + count :]  # nobody reads what it computes
     for k, i in enumerate(used):
-        results[i] = _stacked(g, body, 1 + i, [row[k] for row in rows], 0)
+        like = kinds[k] if kinds else None
+        results[i] = _stacked(g, body, 1 + i, [row[k] for row in rows], 0, like)
     return results[: len(node.outputs)]
 
 
-def _stacked(g: Scope, body: Body, index: int, rows: Sequence[Thing | None], axis: int) -> Value:
-    """What an output of the body was in each turn, along a new axis."""
+def _stacked(
+    g: Scope,
+    body: Body,
+    index: int,
+    rows: Sequence[Thing | None],
+    axis: int,
+    like: Thing | None = None,
+) -> Value:
+    """What an output of the body was in each turn, along a new axis. `like`: what it is in a turn,
+    where there is none and the body does not say."""
     values = [row for row in rows if isinstance(row, Value)]
     if len(values) != len(rows):
         raise Unsupported("a result of each turn is a sequence")
     if values:
         return stacked(g, values, axis)
-    kind = body.declared(index)
-    sizes = [d.dim_value for d in kind.shape.dim]
-    if not kind.elem_type or not kind.HasField("shape") or not all(sizes):
+    if body.tells(index):
+        kind = body.declared(index)
+        sizes = [d.dim_value for d in kind.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    elif isinstance(like, Value):
+        sizes, dtype = list(like.shape), like.dtype
+    else:
         raise Unsupported("it is never run, and the type of a result is not known")
-    shape = [*sizes[:axis], 0, *sizes[axis:]]
-    return constant(np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)))
+    return constant(np.zeros([*sizes[:axis], 0, *sizes[axis:]], dtype))
 
 
 def stacked(g: Scope, values: Sequence[Value], axis: int) -> Value:

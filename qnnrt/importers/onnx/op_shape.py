@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..shorthand import u32
-from .common import concat, gather_const, pad_constant, pad_op, places, select, strided
+from .common import (
+    concat,
+    cropped,
+    gather_const,
+    pad_constant,
+    pad_op,
+    places,
+    select,
+    strided,
+)
 from .fold_make import triangle
 from .fold_table import integers
 from .infer import Shape
@@ -89,14 +98,15 @@ def pad(c: Lowering, n: OnnxNode) -> Value:
     pads = pad_amounts(n)
     if mode == "constant":
         return pad_constant(c, x, pads, value)
-    if any(p < 0 for pair in pads for p in pair):
-        raise Unsupported(f"negative padding in mode {mode}")
+    x, pads = cropped(c, x, pads)
     if mode == "wrap":
         for axis, (before, after) in enumerate(pads):
             if before or after:
                 c.budget.array((x.shape[axis] + before + after,), np.int64, "indices", copies=3)
                 index = np.arange(-before, x.shape[axis] + after) % x.shape[axis]
                 x = gather_const(c, x, index, axis)
+        return x
+    if not any(map(any, pads)):
         return x
     if mode == "reflect" and any(max(p) >= d for p, d in zip(pads, x.shape, strict=True)):
         raise Unsupported(f"reflected padding {pads} of {list(x.shape)}: more than there is")
