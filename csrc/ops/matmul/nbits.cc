@@ -82,7 +82,7 @@ class MatMulNBits final : public Kernel {
         has_zeros_(node.HasInput(kNBitsZeros)),
         has_bias_(node.HasInput(kNBitsBias)),
         few_(g.m <= kFew),
-        row_bytes_(loops_.RowBytes(g.k)) {
+        row_bytes_(loops_.RowBytes(g.k, g.blocks)) {
     // What a thread unpacks stays in its cache while all rows pass by.
     constexpr size_t kFloats = 128 * 1024;
     const size_t nr = Simd().columns;
@@ -114,7 +114,7 @@ class MatMulNBits final : public Kernel {
     const float* in = static_cast<const float*>(args.in[0]);
     std::array<bool, kFew> extreme{};
     for (size_t m = 0; m < g_.m; ++m) {
-      loops_.arrange(in + m * g_.k, g_.k, x + m * row_bytes_);
+      loops_.arrange(in + m * g_.k, g_.k, g_.block, x + m * row_bytes_);
       extreme[m] = IsExtreme(in + m * g_.k, g_.k);
     }
     float* out = static_cast<float*>(args.out[0]);

@@ -10,7 +10,7 @@
 #if defined(__clang__)
 #define QNNRT_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define QNNRT_UNROLL _Pragma("GCC unroll 4")
+#define QNNRT_UNROLL _Pragma("GCC unroll 8")
 #endif
 
 namespace qnnrt {

@@ -29,13 +29,16 @@ struct NBitsLoops {
   // A row of x is put into the order in which a vector of words has the codes, a chunk of words
   // after the other, each with what is needed of it beside its elements.
   size_t chunk, chunk_bytes;  // elements, and bytes that they take
-  void (*arrange)(const float* x, size_t k, char* to);
+  void (*arrange)(const float* x, size_t k, size_t block, char* to);
   // Rows [first, end) of the weights.
   void (*dots)(const NBitsProduct& product, size_t first, size_t end);
   // Elements [begin, begin + count) of a row as floats; begin is a multiple of 128.
   void (*unpack)(const NBitsWeights& weights, size_t row, size_t begin, size_t count, float* to);
 
-  size_t RowBytes(size_t k) const { return (k + chunk - 1) / chunk * chunk_bytes; }
+  size_t RowBytes(size_t k, size_t blocks) const {
+    const size_t sums = (blocks * sizeof(float) + 63) / 64 * 64;  // of blocks of x
+    return (k + chunk - 1) / chunk * chunk_bytes + sums;
+  }
 };
 
 // Of 4 or 8 bits, for this machine.
