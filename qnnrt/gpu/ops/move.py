@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir import Launch, Node, Value
 from ..target import Target
+from .broadcast import magic
 from .common import Refused
 from .sizes import axis_of, launch, moved, over, plain, simt, strides, unit_type
 
@@ -20,6 +21,7 @@ __all__ = ["Loop", "copies", "filled", "packed"]
 Loop = tuple[int, int, int]  # iterations, and elements from one to the next: source, destination
 _TILE: Final = 32  # as in move.cl
 _MOST_LAUNCHES: Final = 256
+_MOST_SLICES: Final = 8  # of a kernel
 
 
 def copies(
@@ -140,19 +142,57 @@ def _transpose(node: Node, target: Target) -> list[Launch]:
 def _parts(
     whole: Value, axis: int, parts: Sequence[tuple[Value, int]], joined: bool, target: Target
 ) -> list[Launch]:
-    """Between a tensor and its slices along an axis, each with its size there."""
+    """Between a tensor and its slices along an axis, each with its size there: some slices in each
+    kernel."""
     found: list[Launch] = []
-    row = math.prod(whole.shape[axis:])
+    outer, row = math.prod(whole.shape[:axis]), math.prod(whole.shape[axis:])
     step = math.prod(whole.shape[axis + 1 :])
-    begin = 0
-    for part, size in parts:
-        own, outer = size * step, math.prod(whole.shape[:axis])
-        if joined:
-            found += copies(part, whole, [(outer, own, row), (own, 1, 1)], target, (0, begin))
-        else:
-            found += copies(whole, part, [(outer, row, own), (own, 1, 1)], target, (begin, 0))
-        begin += own
+    sizes = [(part, size * step) for part, size in parts if outer * size * step]
+    if len(sizes) == 1:
+        ((part, _),) = sizes
+        return copies(*((part, whole) if joined else (whole, part)), [(whole.size, 1, 1)], target)
+    width = math.gcd(16, *(own * whole.dtype.itemsize for _, own in sizes))
+    by = max(width // whole.dtype.itemsize, 1)
+    first = 0
+    for k in range(0, len(sizes), _MOST_SLICES):
+        some = [(part, own // by) for part, own in sizes[k : k + _MOST_SLICES]]
+        found.append(_slices(whole, some, (outer, row // by, first), width, joined, target))
+        first += sum(own for _, own in some)
     return found
+
+
+def _slices(
+    whole: Value,
+    parts: Sequence[tuple[Value, int]],
+    rows: tuple[int, int, int],
+    width: int,
+    joined: bool,
+    target: Target,
+) -> Launch:
+    """One kernel of slices.cl: (how many rows, of how many units, the unit where these begin)."""
+    outer, row, first = rows
+    ends = list(itertools.accumulate(own for _, own in parts))
+    to, of = ("", "const ") if joined else ("const ", "")
+    params, moves, begin = "", [], "0"
+    for k in range(len(parts)):
+        params += f"__global {of}UNIT* part{k}, const int end{k}, "
+        here = f"part{k}[o * (end{k} - {begin}) + r - {begin}]"
+        moves.append(f"whole[w] = {here};" if joined else f"{here} = whole[w];")
+        begin = f"end{k}"
+    tests = [f"if (r < end{k}) " for k in range(len(parts) - 1)]
+    tests.append("")
+    text = " else ".join(test + move for test, move in zip(tests, moves, strict=True))
+    defines = (
+        ("UNIT", unit_type(width)),
+        ("SLICES", params),
+        ("WHOLE", f"__global {to}UNIT* whole"),
+        ("MOVE", text),
+    )
+    total = outer * ends[-1]
+    args = [x for (part, _), end in zip(parts, ends, strict=True) for x in (part, end)]
+    args += [whole, total, ends[-1], *magic(ends[-1]), row, first]
+    grid = over(total, target)
+    return Launch("slices", "slices", defines, grid[0], tuple(args), grid[1])
 
 
 def _concat(node: Node, target: Target) -> list[Launch]:
