@@ -58,21 +58,30 @@ def fused(node: Node) -> Fused:
     """Defines, source and last arguments of a kernel that does ``node.post`` by POST(v, i)."""
     if not node.post:
         return Fused((), "", ())
-    operands = [pair for post in node.post for pair in post.operands]
-    params = "".join(f", __global const REAL* post{n}" for n in range(len(operands)))
-    args = "".join(f", post{n}" for n in range(len(operands)))
-    body = []
-    n = 0
+    params: list[str] = []
+    args: list[Value] = []
+    body: list[str] = []
+    kept = 0
     for post in node.post:
+        if post.keep is not None:
+            body.append(f"  const float k{kept} = v;\n")
+            if post.stored:
+                body.append(f"  STORE(post{len(args)}, i, v);\n")
+                params.append(f"__global REAL* post{len(args)}")
+                args.append(post.keep)
+            kept += 1
         body.append("  {\n")
-        for k, (_, index) in enumerate(post.operands):
-            body.append(f"    const float p{k} = LOAD(post{n}, {index});\n")
-            n += 1
+        for k, (value, index) in enumerate(post.operands):
+            body.append(f"    const float p{k} = LOAD(post{len(args)}, {index});\n")
+            params.append(f"__global const REAL* post{len(args)}")
+            args.append(value)
         body.append(f"    v = {post.expression};\n  }}\n")
-    head = f"static inline float KERNEL(post)(float v, const int i{params})"
+    listed = "".join(f", {param}" for param in params)
+    names = "".join(f", post{n}" for n in range(len(args)))
+    head = f"static inline float KERNEL(post)(float v, const int i{listed})"
     before = f"{head} {{\n{''.join(body)}  return v;\n}}\n"
-    defines = (("POST_PARAMS", params), ("POST(v, i)", f"KERNEL(post)(v, i{args})"))
-    return Fused(defines, before, tuple(v for v, _ in operands))
+    defines = (("POST_PARAMS", listed), ("POST(v, i)", f"KERNEL(post)(v, i{names})"))
+    return Fused(defines, before, tuple(args))
 
 
 def at(shape: Sequence[int], out: Sequence[int]) -> str:
