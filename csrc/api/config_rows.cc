@@ -312,7 +312,8 @@ constexpr ConfigRow kTable[] = {
 
     {S::kGpuBackend, OPTION(QNN_GPU_BACKEND_CONFIG_OPTION_ENABLE_TUNING_MODE), "0 or 1", kRefused,
      kRefused, kRefused, kEffect, kAtCreate, QNN_BACKEND_ERROR_NOT_SUPPORTED,
-     "variants of kernels are measured in graphFinalize, and the fastest kept"},
+     "a few variants of kernels are measured in graphFinalize, for some seconds, and the fastest "
+     "kept"},
     {S::kGpuBackend, OPTION(QNN_GPU_BACKEND_CONFIG_OPTION_PERFORMANCE_CACHE_DIR), "a path",
      kRefused, kRefused, kRefused, kEffect, kAtCreate, QNN_BACKEND_ERROR_NOT_SUPPORTED,
      "what was measured is kept there, and built programs unless KERNEL_REPO_DIR says another "

@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .._native import _core
@@ -24,6 +24,7 @@ from .memory import Memories
 from .ops import table
 from .options import Options
 from .programs import Programs
+from .tune import Bench
 
 __all__ = ["Library"]
 
@@ -140,6 +141,9 @@ class Library(_core.GpuLibrary):
     def _finalize(self, g: _Graph, graph: int, profile: int, signal: int, started: int) -> None:
         configs = Configs.of(self, graph)
         target = configs.target(self.device)
+        if target.tuning:
+            bench = Bench(self.cl_context, self.device, self._programs, target.program_cache)
+            target = replace(target, bench=bench)
         queue = self._queues.get(g.context, self.cl_queue)
         ir = read(g.name, self.graph_lower(graph, target.node_optimizations))
         try:
