@@ -54,7 +54,7 @@ class Target:
     memory_optimizations: bool = True
     node_optimizations: bool = True
     queue_recording: bool = True
-    weight_sharing: bool = False
+    weight_sharing: bool = True
     portable: bool = False
     kernels_alone: bool = False
     plan_milliseconds: int = 0
