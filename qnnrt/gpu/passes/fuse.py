@@ -14,7 +14,7 @@ from typing import Final
 from ..ir import Ir, Node, Post, Value
 from ..ops import takes_post
 from ..ops.common import Refused, at
-from ..ops.formulas import ELEMENTWISE, formula, is_fixed, is_real
+from ..ops.formulas import ELEMENTWISE, Formula, formula, is_fixed, is_real
 from ..target import Target
 
 __all__ = ["fuse"]
@@ -22,6 +22,7 @@ __all__ = ["fuse"]
 #: Buffers of a kernel, at most, and operations behind its own.
 _MOST_OPERANDS: Final = 8
 _MOST_POSTS: Final = 32
+_BATCHNORM: Final = "Batchnorm"  # a scale and a shift along the last axis
 
 
 @dataclass
@@ -122,17 +123,26 @@ def _stored(graph: _Graph, post: Post) -> Post:
 
 def _fusable(node: Node) -> bool:
     """Whether it is an operation on floats of one width, which gives floats."""
-    if node.type not in ELEMENTWISE or node.post or len(node.outputs) != 1:
+    if node.type not in (*ELEMENTWISE, _BATCHNORM) or node.post or len(node.outputs) != 1:
         return False
     y = node.outputs[0]
-    values = [*node.inputs, y]
-    if any(v is None or not is_real(v) or is_fixed(v) or v.dtype != y.dtype for v in values):
+    if any(not is_real(v) or is_fixed(v) or v.dtype != y.dtype for v in (*_operands(node), y)):
         return False
     try:
-        formula(node)
+        _formula(node)
     except Refused:
         return False
     return True
+
+
+def _operands(node: Node) -> list[Value]:
+    return [v for v in node.inputs if v is not None]
+
+
+def _formula(node: Node) -> Formula:
+    if node.type != _BATCHNORM:
+        return formula(node)
+    return Formula("({0} * {1})" if len(_operands(node)) == 2 else "({0} * {1} + {2})")
 
 
 def _best(graph: _Graph, i: int) -> _Found | None:
@@ -180,7 +190,7 @@ def _direct(graph: _Graph, i: int, writer: int) -> _Found | None:
         keep = last
     known[last] = "v"
     size = node.outputs[0].size
-    if any(v is not None and v.root in known and v.size != size for v in node.inputs):
+    if any(v.root in known and v.size != size for v in _operands(node)):
         return None
     return _Found(writer, replace(_post(node, known), keep=keep), {i})
 
@@ -192,8 +202,7 @@ def _gated(graph: _Graph, i: int, value: Value, writer: int) -> _Found | None:
         graph.read_before(kept, i) for kept in _kept(nodes[writer])
     ):
         return None
-    for other in nodes[i].inputs:
-        assert other is not None
+    for other in _operands(nodes[i]):
         gate = graph.writer.get(other.root)
         if gate is None or gate == writer or not _is_gate(nodes[gate], value):
             continue
@@ -227,14 +236,13 @@ def _post(
     y = node.outputs[0]
     operands = list(first.operands) if first else []
     names = []
-    for value in node.inputs:
-        assert value is not None
+    for value in _operands(node):
         name = known.get(value.root)
         if name is None:
             name = f"p{len(operands)}"
             operands.append((value, at(value.shape, y.shape)))
         names.append(name)
-    text = formula(node).of(*names)
+    text = _formula(node).of(*names)
     for post in then or ():
         words = {f"p{k}": f"p{k + len(operands)}" for k in range(len(post.operands))}
         words["v"] = f"({text})"
