@@ -86,6 +86,24 @@ TEST(parts_of_an_arena_are_sub_buffers_that_lists_share) {
   Check(pool, 4 * kBytes, 1, 1);
 }
 
+TEST(parts_that_lists_have_left_do_not_pile_up) {
+  Driver driver;
+  Pool pool;
+  constexpr uint64_t kLists = 5000;
+  List stays(Of(pool, {(kLists + 1) * kBytes}));
+  for (uint64_t i = 0; i < kLists; ++i) {
+    Options options = Of(pool, {(kLists + 1) * kBytes});
+    options.offset = (i + 1) * kBytes;
+    Runs(List(options));
+  }
+  CHECK(driver.buffers.size() < kLists);
+  Runs(stays);  // whose arguments are set anew
+  Options options = Of(pool, {(kLists + 1) * kBytes});
+  options.offset = kBytes;
+  Runs(List(options));
+  Check(pool, (kLists + 1) * kBytes, 1, 1);
+}
+
 TEST(executions_at_a_time_have_memory_of_their_own) {
   Driver driver;
   Pool pool;
