@@ -14,8 +14,45 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
 
 
+def folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose batch normalizations behind convolutions are part of their weights."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    known = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    readers: dict[str, int] = {o.name: 1 for o in graph.output}
+    for node in graph.node:
+        for name in node.input:
+            readers[name] = readers.get(name, 0) + 1
+    makers = {node.output[0]: node for node in graph.node}
+    gone = []
+    for node in graph.node:
+        conv = makers.get(node.input[0]) if node.op_type == "BatchNormalization" else None
+        if conv is None or conv.op_type != "Conv" or readers[node.input[0]] != 1:
+            continue
+        scale, bias, mean, variance = (known[name].astype(np.float64) for name in node.input[1:5])
+        factor = scale / np.sqrt(variance + attributes(node).get("epsilon", 1e-5))
+        weights = known[conv.input[1]]
+        before = known[conv.input[2]] if len(conv.input) > 2 else 0.0
+        for name, array in (
+            (f"{node.name or node.output[0]} weights", weights * factor.reshape(-1, 1, 1, 1)),
+            (f"{node.name or node.output[0]} bias", bias + (before - mean) * factor),
+        ):
+            graph.initializer.append(numpy_helper.from_array(array.astype(weights.dtype), name))
+        del conv.input[1:]
+        conv.input.extend(t.name for t in graph.initializer[-2:])
+        conv.output[0] = node.output[0]
+        gone.append(node)
+    for node in gone:
+        graph.node.remove(node)
+    return copy
+
+
 class Network:
-    """A network's nodes as calls of torch; `call` runs all, `result` waits for the output."""
+    """A network's nodes as calls of torch; `call` runs all, `result` waits for the output.
+
+    `half`: in 16-bit floats. `channels_last`: images and weights of convolutions in that layout.
+    """
 
     def __init__(
         self,
@@ -23,13 +60,20 @@ class Network:
         model: onnx.ModelProto,
         feeds: dict[str, np.ndarray],
         device: str = "cuda",
+        half: bool = False,
+        channels_last: bool = False,
     ) -> None:
         self.torch = torch
         self.graph = model.graph
         self.values: dict[str, Any] = {"": None}
         self.known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
         for name, array in {**self.known, **feeds}.items():
-            self.values[name] = torch.from_numpy(array.copy()).to(device)
+            value = torch.from_numpy(array.copy()).to(device)
+            if half and value.is_floating_point():
+                value = value.half()
+            if channels_last and value.dim() == 4:
+                value = value.contiguous(memory_format=torch.channels_last)
+            self.values[name] = value
         self.steps = [
             (node, attributes(node), self.function(node.op_type)) for node in model.graph.node
         ]
@@ -62,7 +106,7 @@ class Network:
         self.torch.cuda.synchronize()
 
     def result(self) -> np.ndarray:
-        found: np.ndarray = self.values[self.graph.output[0].name].cpu().numpy()
+        found: np.ndarray = self.values[self.graph.output[0].name].float().cpu().numpy()
         return found
 
     def padded(self, x: Any, given: dict[str, Any], fill: float) -> tuple[Any, list[int]]:
@@ -174,9 +218,28 @@ class Network:
         return x.flatten(1).softmax(1).reshape(x.shape)
 
 
-def module(torch: Any, model: onnx.ModelProto) -> Any:
+class Compiled:
+    """The same by torch.compile, which makes CUDA graphs of what it has compiled."""
+
+    def __init__(self, torch: Any, model: onnx.ModelProto, given: Network, **how: bool) -> None:
+        self.torch = torch
+        self.module = torch.compile(module(torch, model, **how).cuda(), mode="reduce-overhead")
+        known = {t.name for t in model.graph.initializer}
+        self.inputs = [given.values[i.name] for i in model.graph.input if i.name not in known]
+
+    def run(self) -> None:
+        with self.torch.inference_mode():
+            self.output = self.module(*self.inputs)
+        self.torch.cuda.synchronize()
+
+    def result(self) -> np.ndarray:
+        found: np.ndarray = self.output.float().cpu().numpy()
+        return found
+
+
+def module(torch: Any, model: onnx.ModelProto, **how: bool) -> Any:
     """The network as a torch.nn.Module of its inputs, in their order; its constants are buffers."""
-    network = Network(torch, model, {}, device="cpu")
+    network = Network(torch, model, {}, device="cpu", **how)
     names = {name: f"constant{i}" for i, name in enumerate(network.known)}
     inputs = [i.name for i in model.graph.input if i.name not in names]
 

@@ -1,12 +1,15 @@
-"""The gpu backend: what runs cost, what memory handles save, products and networks.
+"""The gpu backend: what runs and starts cost, what memory handles save, products and networks.
 
-    python benchmarks/gpu.py [--smoke] [--json FILE] [--sections io matmul networks empty]
-                             [--sizes N...] [--models NAME...] [--tuning]
+    python benchmarks/gpu.py [--smoke] [--json FILE] [--sections empty io launches matmul networks
+                             start memory] [--precisions fp32 tf32 fp16] [--sizes N...]
+                             [--models NAME...] [--batch N] [--tuning] [--no-compile] [--minutes M]
 
-Products and networks are compared with PyTorch on CUDA in float32, without TF32, node by node and
-as one CUDA graph, and with CLBlast where pyclblast is installed; results are compared first. All
-ways find their inputs on the device, and end when the device has ended. QNNRT_GPU_DEVICE chooses
-the OpenCL device; on a CPU the products are smaller.
+Products and networks are compared with PyTorch on CUDA at the same precision: networks node by
+node, as one CUDA graph, and by torch.compile; in both layouts; their batch normalizations are
+folded for all. Products are compared with cuBLAS by PyTorch, and with CLBlast where pyclblast is
+installed. Results are compared first. All ways find their inputs on the device, and end when the
+device has ended. With --minutes, what there is no time left for is reported as such, torch.compile
+first of all. QNNRT_GPU_DEVICE chooses the OpenCL device; on a CPU the products are smaller.
 """
 
 from __future__ import annotations
@@ -14,90 +17,50 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import warnings
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import _gpu
 import numpy as np
+from _gpu import F32, OnDevice, cuda, one_node
 from _harness import Benchmark, optional, same
 
 import qnnrt
 from qnnrt import gpu
-from qnnrt.importers import onnx as importer
-from qnnrt.model import Model, Node, Tensor
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 from zoo.networks import NAMES
 
-SECTIONS = ("empty", "io", "matmul", "networks")
-F32 = np.dtype(np.float32)
+SECTIONS = ("empty", "io", "launches", "matmul", "networks", "start", "memory")
+#: How far results of ways may lie apart, relative to the largest.
+TOLERANCE = {"fp32": 1e-2, "tf32": 5e-2, "fp16": 5e-2}
+NO_CUDA = "no CUDA device, or PyTorch is not installed"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
+    parser.add_argument("--precisions", nargs="+", choices=TOLERANCE, default=[*TOLERANCE])
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products")
     parser.add_argument("--models", nargs="+", choices=NAMES, metavar="NAME")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images of a network")
     parser.add_argument("--tuning", action="store_true", help="measure kernels' variants first")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--minutes", type=float, help="begin nothing new after so many")
 
 
-def cuda() -> Any:
-    """PyTorch with a device, which computes in whole 32-bit floats; None where there is none."""
-    torch = optional("torch")
-    if torch is None or not torch.cuda.is_available():
-        return None
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True
-    return torch
+class Budget:
+    """The time that there is."""
 
+    def __init__(self, minutes: float | None) -> None:
+        self.end = None if minutes is None else time.monotonic() + 60 * minutes
 
-class OnDevice:
-    """A session whose inputs and outputs are OpenCL buffers, or what the backend makes them."""
-
-    def __init__(self, model: Model, backend: qnnrt.qnn.Backend, feeds: dict[str, Any]) -> None:
-        cl: Any = importlib.import_module("pyopencl")
-        self.library: Any = backend.library
-        with warnings.catch_warnings():  # that a device has memory of its own, which is the point
-            warnings.simplefilter("ignore")
-            self.session = qnnrt.Session(model, backend)
-        self.queue = self.library.cl_queue
-        self.buffers = {}
-        if not self.library.device.shared:
-            for io in (self.session.inputs, self.session.outputs):
-                for name, bound in io.items():
-                    size = int(np.prod(bound.shape)) * bound.dtype.itemsize
-                    buffer = cl.Buffer(self.library.cl_context, cl.mem_flags.READ_WRITE, size)
-                    bound.bind(buffer)
-                    self.buffers[name] = buffer
-        for name, array in feeds.items():
-            if name in self.buffers:
-                cl.enqueue_copy(self.queue, self.buffers[name], np.ascontiguousarray(array))
-            else:
-                self.session.inputs[name].array[...] = array
-        self.copy = cl.enqueue_copy
-
-    def result(self) -> np.ndarray:
-        (name, output), *_ = self.session.outputs.items()
-        if name not in self.buffers:
-            return np.array(output.array)
-        found = np.empty(output.shape, output.dtype)
-        self.copy(self.queue, found, self.buffers[name])
-        return found
-
-    def close(self) -> None:
-        self.session.close()
-        for buffer in self.buffers.values():
-            buffer.release()
-
-
-def one_node(op: str, shapes: dict[str, tuple[int, ...]]) -> Model:
-    """Of all shapes but the last, which is the output's."""
-    tensors = {name: Tensor(name, shape, F32) for name, shape in shapes.items()}
-    *inputs, output = shapes
-    return Model(op, tensors, [Node("node", op, inputs, [output])], inputs, [output])
+    def left(self, seconds: float = 0) -> bool:
+        """Whether there are more than so many seconds."""
+        return self.end is None or time.monotonic() + seconds < self.end
 
 
 def empty(bench: Benchmark, backend: qnnrt.qnn.Backend) -> None:
@@ -105,7 +68,7 @@ def empty(bench: Benchmark, backend: qnnrt.qnn.Backend) -> None:
     ways = OnDevice(one_node("Relu", {"x": (16,), "y": (16,)}), backend, {"x": np.ones(16, F32)})
     case = bench.case("a run of one kernel on 16 elements")
     case.add("qnnrt, handles", ways.session.run)
-    if torch := cuda():
+    if torch := cuda("fp32"):
         x = torch.ones(16, device="cuda")
 
         def run() -> None:
@@ -114,7 +77,7 @@ def empty(bench: Benchmark, backend: qnnrt.qnn.Backend) -> None:
 
         case.add("PyTorch CUDA", run)
     else:
-        case.missing("PyTorch CUDA", "no CUDA device, or PyTorch is not installed")
+        case.missing("PyTorch CUDA", NO_CUDA)
     case.measure()
     ways.close()
 
@@ -164,38 +127,83 @@ def transfers(cl: Any, library: Any, x: np.ndarray) -> Iterator[tuple[Any, np.nd
     buffer.release()
 
 
-def matmul(bench: Benchmark, backend: qnnrt.qnn.Backend, sizes: list[int]) -> None:
-    """Square products of 32-bit floats."""
-    rates = bench.extra.setdefault("teraflops", {})
-    for n in sizes:
-        r = np.random.default_rng(n)
-        feeds = {name: r.standard_normal((n, n), np.float32) for name in "ab"}
-        ours = OnDevice(one_node("MatMul", dict.fromkeys("aby", (n, n))), backend, feeds)
+def launches(bench: Benchmark, backend: qnnrt.qnn.Backend, counts: list[int]) -> None:
+    """Chains of kernels that have next to nothing to do: what starting one costs."""
+    each = bench.extra.setdefault("microseconds_a_kernel", {})
+    x = np.linspace(-1, 1, 64, dtype=F32).reshape(4, 16)
+    for count in counts:
+        ours = OnDevice(_gpu.softmaxes(count, x.shape), backend, {"x": x})
         ours.session.run()
         expected = ours.result()
-        case = bench.case(f"product of two matrices of {n} x {n}")
+        case = bench.case(f"a chain of {count} Softmax of 4 x 16")
         case.add("qnnrt, handles", ours.session.run)
-        kept = clblast(case, ours, feeds, expected)
-        if torch := cuda():
+        if torch := cuda("fp32"):
+            peer = _gpu.Chain(torch, count, x)
+            same("PyTorch", peer.result(), expected)
+            case.add("PyTorch CUDA", peer.run)
+            graph = _gpu.Chain(torch, count, x)
+            graph.record()
+            case.add("PyTorch CUDA graph", graph.run)
+        else:
+            case.missing("PyTorch CUDA", NO_CUDA)
+        case.measure()
+        for row in case.rows():
+            if "seconds" in row:
+                took = row["seconds"]["median"] * 1e6 / count
+                each.setdefault(str(count), {})[row["name"]] = round(took, 3)
+        ours.close()
+    print("\nmicroseconds a kernel:", *(f"{n}: {found}" for n, found in each.items()), sep="\n  ")
+
+
+def matmul(
+    bench: Benchmark,
+    backend: qnnrt.qnn.Backend,
+    sizes: list[int],
+    precisions: list[str],
+    budget: Budget,
+) -> None:
+    """Square products."""
+    rates = bench.extra.setdefault("teraflops", {})
+    for n, precision in ((n, p) for n in sizes for p in precisions):
+        case = bench.case(f"product of two matrices of {n} x {n}, {precision}")
+        if not budget.left():
+            case.missing("qnnrt, handles", "the time was over")
+            continue
+        r = np.random.default_rng(n)
+        dtype = np.dtype(np.float16 if precision == "fp16" else np.float32)
+        feeds = {name: r.standard_normal((n, n), np.float32).astype(dtype) for name in "ab"}
+        model = one_node("MatMul", dict.fromkeys("aby", (n, n)), dtype)
+        ours = OnDevice.at(precision, case, model, backend, feeds)
+        kept = expected = None
+        if ours is not None:
+            ours.session.run()
+            expected = ours.result()
+            if precision == "fp32":
+                kept = clblast(case, ours, feeds, expected)
+        if torch := cuda(precision):
             a, b = (torch.from_numpy(feeds[name]).cuda() for name in "ab")
-            y = torch.empty(n, n, device="cuda")
+            y = torch.empty(n, n, device="cuda", dtype=a.dtype)
 
             def run(a: Any = a, b: Any = b, y: Any = y, torch: Any = torch) -> None:
                 torch.mm(a, b, out=y)
                 torch.cuda.synchronize()
 
             run()
-            same("PyTorch", y.cpu().numpy(), expected, rtol=1e-3)
+            if expected is not None:
+                rtol = 1e-3 if precision == "fp32" else TOLERANCE[precision]
+                same("PyTorch", y.float().cpu().numpy(), expected.astype(np.float32), rtol=rtol)
             case.add("PyTorch CUDA", run)
         else:
-            case.missing("PyTorch CUDA", "no CUDA device, or PyTorch is not installed")
-        case.measure()
+            case.missing("PyTorch CUDA", NO_CUDA)
+        if any(way.call is not None for way in case.ways):
+            case.measure()
         for row in case.rows():
             if "seconds" in row:
                 rate = 2 * n**3 / row["seconds"]["median"] / 1e12
-                rates.setdefault(str(n), {})[row["name"]] = round(rate, 3)
+                rates.setdefault(f"{n} {precision}", {})[row["name"]] = round(rate, 3)
         del kept
-        ours.close()
+        if ours is not None:
+            ours.close()
     print("\nteraflops:", *(f"{n}: {found}" for n, found in rates.items()), sep="\n  ")
 
 
@@ -220,49 +228,86 @@ def clblast(case: Any, ours: OnDevice, feeds: dict[str, np.ndarray], expected: n
     return a, b, y
 
 
-def networks(bench: Benchmark, backend: qnnrt.qnn.Backend, names: list[str]) -> None:
-    """Whole networks, one image at a time."""
-    from zoo import client_models
-
+def networks(
+    bench: Benchmark,
+    backend: qnnrt.qnn.Backend,
+    names: list[str],
+    precisions: list[str],
+    budget: Budget,
+) -> None:
+    """Whole networks."""
     ratios: dict[str, list[float]] = {}
-    for name in names:
-        if name == "small":
-            proto = client_models.conv_net(seed=1)
-        else:
-            proto = client_models.light_model(name, seed=1)
-            del proto.graph.output[1:]  # what the tests look at
-        r = np.random.default_rng(2)
-        feeds = {
-            i.name: r.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim], F32)
-            for i in proto.graph.input
-        }
-        case = bench.case(name, unit="ms")
-        ours = OnDevice(importer.load(proto), backend, feeds)
+    for precision, name in ((p, n) for p in precisions for n in names):
+        case = bench.case(f"{name}, batch {bench.options.batch}, {precision}", unit="ms")
+        if not budget.left():
+            case.missing("qnnrt, handles", "the time was over")
+            continue
+        proto, feeds = _gpu.network(name, bench.options.batch)
+        ours = OnDevice.at(precision, case, _gpu.loaded(proto), backend, feeds)
+        if ours is None:
+            continue
         ours.session.run()
         expected = ours.result()
-        case.add("qnnrt, handles", ours.session.run)
-        if torch := cuda():
-            from _torch import Network
-
-            for label, record in (("PyTorch CUDA", False), ("PyTorch CUDA graph", True)):
-                try:
-                    other = Network(torch, proto, feeds)
-                    other.call()
-                    same(f"{name} in {label}", other.result(), expected, rtol=1e-2)
-                    if record:
-                        other.record()
-                    case.add(label, other.run)
-                except NotImplementedError as e:
-                    case.missing(label, str(e))
+        if torch := cuda(precision):
+            compile_too = not bench.options.no_compile
+            for label, peer in _gpu.peers(torch, proto, feeds, precision, compile_too, budget.left):
+                if isinstance(peer, str):
+                    case.missing(label, peer)
+                    continue
+                same(f"{name} by {label}", peer.result(), expected, rtol=TOLERANCE[precision])
+                case.add(label, peer.run)
         else:
-            case.missing("PyTorch CUDA", "no CUDA device, or PyTorch is not installed")
+            case.missing("PyTorch CUDA", NO_CUDA)
         case.measure()
-        for row in case.rows()[1:]:
-            if "ratio" in row:
-                ratios.setdefault(row["name"], []).append(row["ratio"])
+        found = {row["name"]: row["ratio"] for row in case.rows()[1:] if "ratio" in row}
+        for label, ratio in found.items():
+            ratios.setdefault(f"{label}, {precision}", []).append(ratio)
+        if found:
+            ratios.setdefault(f"the best of these, {precision}", []).append(min(found.values()))
         ours.close()
     if ratios:
         bench.means(ratios)
+
+
+def start(bench: Benchmark, names: list[str], budget: Budget) -> None:
+    """From a process's begin to a network's first result, without and with what was kept."""
+    rows = bench.extra.setdefault("first_start", [])
+    print("\nfirst start: seconds from the process's begin, and of them for the session")
+    for name in names:
+        if not budget.left(60):
+            rows.append({"network": name, "missing": "the time was over"})
+            continue
+        rows += _gpu.starts(name)
+    for row in rows:
+        print("  ", row)
+
+
+def memory(bench: Benchmark, backend: qnnrt.qnn.Backend, name: str) -> None:
+    """What the device has when there are one, two and ten sessions of a network."""
+    rows = bench.extra.setdefault("memory_of_sessions", [])
+    proto, feeds = _gpu.network(name, bench.options.batch)
+    model = _gpu.loaded(proto)
+    before = _gpu.device_bytes()
+    library: Any = backend.library
+    sessions: list[OnDevice] = []
+    print(f"\nmemory of sessions of {name}, bytes")
+    for count in (1, 2, 10):
+        while len(sessions) < count:
+            sessions.append(OnDevice(model, backend, feeds))
+            sessions[-1].session.run()
+        own = [library.graph_stats(s.session.graph.handle) for s in sessions]
+        now = _gpu.device_bytes()
+        row = {
+            "network": name,
+            "sessions": count,
+            "arenas": library.arenas.counts()["bytes"],
+            "weights": sum(stats["weight_bytes"] for stats in own),
+            "device": "nvidia-smi is not there" if now is None or before is None else now - before,
+        }
+        rows.append(row)
+        print("  ", row)
+    for each in sessions:
+        each.close()
 
 
 def main() -> None:
@@ -272,21 +317,30 @@ def main() -> None:
         bench.finish()
         return
     given = bench.options
+    budget = Budget(given.minutes)
     options = {"tuning": True} if given.tuning else None
     with qnnrt.qnn.Backend.open("gpu", gpu=options) as backend:
         device = backend.library.device
         bench.machine["opencl"] = f"{device}, {device.version}, driver {device.raw.driver_version}"
         print(bench.machine["opencl"])
         on_cpu = device.kind == "cpu"
+        few = ["small"] if bench.smoke else None
+        precisions = ["fp32"] if bench.smoke else given.precisions
         if "empty" in given.sections:
             empty(bench, backend)
         if "io" in given.sections:
             io(bench, backend, [1 << n for n in ((16,) if bench.smoke else (12, 16, 20, 24, 28))])
+        if "launches" in given.sections:
+            launches(bench, backend, [8] if bench.smoke else [16, 64, 256])
         if "matmul" in given.sections:
             usual = [64] if bench.smoke else [512] if on_cpu else [1024, 2048, 4096, 8192]
-            matmul(bench, backend, given.sizes or usual)
+            matmul(bench, backend, given.sizes or usual, precisions, budget)
+        if "memory" in given.sections:
+            memory(bench, backend, (given.models or few or ["resnet50"])[0])
+        if "start" in given.sections:
+            start(bench, few or ["squeezenet", "resnet50", "densenet121"], budget)
         if "networks" in given.sections:
-            networks(bench, backend, given.models or (["small"] if bench.smoke else NAMES))
+            networks(bench, backend, given.models or few or NAMES, precisions, budget)
     bench.finish()
 
 

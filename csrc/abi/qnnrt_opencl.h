@@ -41,7 +41,45 @@ typedef struct Qnnrt_OpenClFunctions_t {
   int32_t (*releaseMemObject)(void* mem);
   int32_t (*releaseEvent)(void* event);
   int32_t (*releaseCommandQueue)(void* queue);
+  void* (*createSubBuffer)(void* mem, uint64_t flags, uint32_t kind, const void* region,
+                           int32_t* status);
+  int32_t (*getEventInfo)(void* event, uint32_t name, size_t size, void* value, size_t* returned);
+  int32_t (*waitForEvents)(uint32_t count, void* const* events);
 } Qnnrt_OpenClFunctions_t;
+
+// Of cl_khr_command_buffer.
+typedef struct Qnnrt_OpenClRecording_t {
+  void* (*createCommandBuffer)(uint32_t num_queues, void* const* queues, const uint64_t* properties,
+                               int32_t* status);
+  int32_t (*commandNDRangeKernel)(void* buffer, void* queue, const uint64_t* properties,
+                                  void* kernel, uint32_t dims, const size_t* offset,
+                                  const size_t* total, const size_t* group, uint32_t num_points,
+                                  const uint32_t* points, uint32_t* point, void** command);
+  int32_t (*finalizeCommandBuffer)(void* buffer);
+  int32_t (*enqueueCommandBuffer)(uint32_t num_queues, void** queues, void* buffer,
+                                  uint32_t num_events, void* const* events, void** event);
+  int32_t (*releaseCommandBuffer)(void* buffer);
+} Qnnrt_OpenClRecording_t;
+
+// ---- Arenas: memory of the intermediates of a cl_context's command lists ----
+
+// An execution takes the memory for its time, so lists that run one after the other have the same,
+// and those that run at a time each their own.
+typedef void* Qnnrt_OpenClPoolHandle_t;
+
+typedef struct Qnnrt_OpenClPoolCounts_t {
+  uint64_t bytes;    // of the device's memory
+  uint64_t buffers;  // in which they are
+  uint64_t sets;     // of arenas: as many as executions ran at a time
+} Qnnrt_OpenClPoolCounts_t;
+
+// Errors: 1002.
+QNN_API uint64_t qnnrt_opencl_pool_create(const Qnnrt_OpenClFunctions_t* functions, void* context,
+                                          Qnnrt_OpenClPoolHandle_t* pool);
+QNN_API void qnnrt_opencl_pool_counts(Qnnrt_OpenClPoolHandle_t pool,
+                                      Qnnrt_OpenClPoolCounts_t* counts);
+// The memory goes with the last list that was made with it.
+QNN_API void qnnrt_opencl_pool_free(Qnnrt_OpenClPoolHandle_t pool);
 
 // ---- Command lists ----
 
@@ -86,11 +124,22 @@ typedef struct Qnnrt_OpenClPatch_t {
   uint32_t index;
 } Qnnrt_OpenClPatch_t;
 
+// Where a step works on `size` bytes of an arena: argument `index` of its kernel, or memory `index`
+// of its call. Arenas whose places all begin at 0 are used as whole buffers.
+typedef struct Qnnrt_OpenClPlace_t {
+  uint32_t arena;
+  uint32_t step;
+  uint32_t index;
+  uint64_t offset;
+  uint64_t size;
+} Qnnrt_OpenClPlace_t;
+
 // Bit flags of a command list's queue.
 #define QNNRT_OPENCL_OUT_OF_ORDER 1u   // commands wait for each other's events
 #define QNNRT_OPENCL_TIMESTAMPS 2u     // it has CL_QUEUE_PROFILING_ENABLE
 #define QNNRT_OPENCL_CLIENT_QUEUE 4u   // the client's commands and ours have to keep their order
 #define QNNRT_OPENCL_PROFILE_NODES 8u  // profiles have timestamps, and events of nodes
+#define QNNRT_OPENCL_SLEEP 16u         // waits ask now and then, instead of the driver's way
 
 // What the arrays and strings say is copied; OpenCL's objects have to stay as long as the list.
 typedef struct Qnnrt_OpenClListInfo_t {
@@ -107,6 +156,12 @@ typedef struct Qnnrt_OpenClListInfo_t {
   uint32_t num_steps;
   uint32_t num_tensors;
   uint32_t num_patches;
+  Qnnrt_OpenClPoolHandle_t pool;  // needed where there are arenas
+  const uint64_t* arenas;         // bytes of each
+  const Qnnrt_OpenClPlace_t* places;
+  uint32_t num_arenas;
+  uint32_t num_places;
+  const Qnnrt_OpenClRecording_t* recording;  // NULL: kernels are enqueued one by one
 } Qnnrt_OpenClListInfo_t;
 
 typedef void* Qnnrt_OpenClListHandle_t;
@@ -122,11 +177,15 @@ typedef struct Qnnrt_OpenClCounts_t {
   uint64_t reserved_bytes;
   uint64_t given;       // commands by which memory became the device's
   uint64_t taken_back;  // and the host's again
+  uint64_t arguments;   // of kernels that were set
+  uint64_t recorded;    // executions that were one command buffer
 } Qnnrt_OpenClCounts_t;
 
-// Errors: 1002 no memory, 1004 a patch of a tensor, step or memory that the list does not have.
+// why: of an error; or NULL. Errors: 1002 no memory, on the device neither; 1004 a patch or place
+// of a tensor, arena, step or memory that the list does not have.
 QNN_API uint64_t qnnrt_opencl_list_create(const Qnnrt_OpenClListInfo_t* info,
-                                          Qnnrt_OpenClListHandle_t* list);
+                                          Qnnrt_OpenClListHandle_t* list,
+                                          Qnnrt_ExecutorText_t* why);
 // What qnnrt_graph_set_executor takes. The list has to stay as long as the graph. context: whose
 // memory handles the list takes.
 QNN_API void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context,

@@ -312,7 +312,8 @@ constexpr ConfigRow kTable[] = {
 
     {S::kGpuBackend, OPTION(QNN_GPU_BACKEND_CONFIG_OPTION_ENABLE_TUNING_MODE), "0 or 1", kRefused,
      kRefused, kRefused, kEffect, kAtCreate, QNN_BACKEND_ERROR_NOT_SUPPORTED,
-     "variants of kernels are measured in graphFinalize, and the fastest kept"},
+     "a few variants of kernels are measured in graphFinalize, for some seconds, and the fastest "
+     "kept"},
     {S::kGpuBackend, OPTION(QNN_GPU_BACKEND_CONFIG_OPTION_PERFORMANCE_CACHE_DIR), "a path",
      kRefused, kRefused, kRefused, kEffect, kAtCreate, QNN_BACKEND_ERROR_NOT_SUPPORTED,
      "what was measured is kept there, and built programs unless KERNEL_REPO_DIR says another "
@@ -322,7 +323,7 @@ constexpr ConfigRow kTable[] = {
      "what was measured before is forgotten"},
     {S::kGpuBackend, OPTION(QNN_GPU_BACKEND_CONFIG_OPTION_WEIGHT_SHARING_ENABLED), "0 or 1",
      kRefused, kRefused, kRefused, kEffect, kAtCreate, QNN_BACKEND_ERROR_NOT_SUPPORTED,
-     "graphs of the backend share constants that are equal"},
+     "0: graphs of the backend do not share constants that are equal"},
     {S::kGpuBackend, OPTION(QNN_GPU_BACKEND_CONFIG_OPTION_DISABLE_KERNEL_PROFILING), "0 or 1",
      kRefused, kRefused, kRefused, kEffect, kAtCreate, QNN_BACKEND_ERROR_NOT_SUPPORTED,
      "profiles have no events of nodes"},
@@ -347,9 +348,11 @@ constexpr ConfigRow kTable[] = {
      kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "tensors inside of the graph share no memory"},
     {S::kGpuGraph, 2, "disableNodeOptimizations", "0 or 1", kRefused, kRefused, kRefused, kEffect,
      kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE, "operations are not fused"},
-    {S::kGpuGraph, 3, "disableQueueRecording", "0 or 1", kRefused, kRefused, kRefused, kRecorded,
+    {S::kGpuGraph, 3, "disableQueueRecording", "0 or 1", kRefused, kRefused, kRefused, kEffect,
      kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
-     "command lists are enqueued anew by each execution"},
+     "kernels are enqueued one by one where the device has command buffers, too; libQnnGpu.so "
+     "always "
+     "does"},
 };
 
 #undef OPTION

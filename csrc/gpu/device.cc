@@ -281,6 +281,7 @@ Result<std::shared_ptr<ClContext>> ClContext::Of(const OpenCl& cl, void* context
 ClContext::~ClContext() {
   if (forks_ != ForkGeneration()) return;  // a forked child has no driver that knows them
   for (const auto& [source, program] : programs_) cl_.releaseProgram(program);
+  arenas_ = nullptr;
   if (queue_ != nullptr) cl_.releaseCommandQueue(queue_);
   cl_.releaseContext(raw_);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu/loader.h"
+#include "opencl/arena_pool.h"
 
 namespace qnnrt::gpu {
 
@@ -51,6 +52,8 @@ class ClContext {
   const Device& device() const { return device_; }
   void* raw() const { return raw_; }
   void* queue() const { return queue_; }
+  // Of the intermediates of everything that runs in it.
+  std::shared_ptr<opencl::ArenaPool>& arenas() { return arenas_; }
 
   // The built program of a source, and the binary that the device's driver makes of it. A binary
   // that the driver refuses is no error: the source is built. Errors: 1002, 1100 with the build's
@@ -62,7 +65,10 @@ class ClContext {
 
  private:
   ClContext(const OpenCl& cl, const Device& device, void* raw)
-      : cl_(cl), device_(device), raw_(raw) {}
+      : cl_(cl),
+        device_(device),
+        raw_(raw),
+        arenas_(std::make_shared<opencl::ArenaPool>(cl, raw)) {}
   Status MakeQueue();
   Result<void*> Build(void* program, const std::string& options);
 
@@ -70,6 +76,7 @@ class ClContext {
   const Device device_;
   void* const raw_;
   void* queue_ = nullptr;
+  std::shared_ptr<opencl::ArenaPool> arenas_;
   const uint32_t forks_ = ForkNow();
   std::mutex mutex_;
   std::map<std::string, void*> programs_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <tuple>
 
 #include "abi/qnn_errors.h"
 #include "graph/binary/io.h"
@@ -190,6 +192,49 @@ namespace {
 constexpr uint32_t kRegionKind = 0x1220;  // CL_BUFFER_CREATE_TYPE_REGION
 constexpr uint32_t kFlushEvery = 32;      // commands, on devices with memory of their own
 
+// Sizes of arenas, and where in them each memory is.
+struct Arenas {
+  std::vector<uint64_t> sizes;
+  std::vector<std::pair<uint32_t, uint64_t>> places;  // arena and offset, by memory
+};
+
+// What was compiled for a device with a finer alignment gets an arena for each place.
+Arenas ArenasOf(const Executable& executable, uint64_t alignment) {
+  Arenas found;
+  found.sizes = executable.arenas;
+  found.places.resize(executable.memories.size());
+  std::vector<bool> fits(executable.arenas.size(), true);
+  const auto each = [&](auto visit) {
+    for (size_t i = 0; i < executable.memories.size(); ++i)
+      if (executable.memories[i].kind == Executable::Kind::kArena)
+        visit(executable.memories[i], &found.places[i]);
+  };
+  each([&](const Executable::Memory& m, auto*) {
+    fits[m.where] = fits[m.where] && m.offset % alignment == 0;
+  });
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, uint32_t> own;
+  each([&](const Executable::Memory& m, std::pair<uint32_t, uint64_t>* place) {
+    *place = {m.where, m.offset};
+    if (fits[m.where]) return;
+    const auto [at, added] =
+        own.try_emplace({m.where, m.offset, m.size}, static_cast<uint32_t>(found.sizes.size()));
+    if (added) found.sizes.push_back(std::max<uint64_t>(m.size, 1));
+    *place = {at->second, 0};
+  });
+  for (size_t i = 0; i < fits.size(); ++i)
+    if (!fits[i]) found.sizes[i] = 0;
+  return found;
+}
+
+// Drivers that allocate when a buffer is first used make one of any size.
+Status CheckSize(const Device& device, uint64_t size) {
+  if (size <= device.most_bytes) return Status::Ok();
+  return Error(QNN_COMMON_ERROR_MEM_ALLOC,
+               "a buffer of %llu bytes is needed on %s, where one buffer has %llu at most",
+               static_cast<unsigned long long>(size), device.Text().c_str(),
+               static_cast<unsigned long long>(device.most_bytes));
+}
+
 }  // namespace
 
 Instance::Instance(std::shared_ptr<ClContext> context)
@@ -212,12 +257,7 @@ std::string Instance::BinaryOf(size_t program) const {
 Result<void*> Instance::NewBuffer(uint64_t flags, uint64_t size, void* host) {
   const Device& device = context_->device();
   size = std::max<uint64_t>(size, 1);
-  if (size > device.most_bytes) {
-    return Error(QNN_COMMON_ERROR_MEM_ALLOC,
-                 "a buffer of %llu bytes is needed on %s, where one buffer has %llu at most",
-                 static_cast<unsigned long long>(size), device.Text().c_str(),
-                 static_cast<unsigned long long>(device.most_bytes));
-  }
+  QNNRT_RETURN_IF_ERROR(CheckSize(device, size));
   buffers_.reserve(buffers_.size() + 1);
   int32_t code = 0;
   void* buffer = context_->cl().createBuffer(context_->raw(), flags, size, host, &code);
@@ -236,39 +276,6 @@ Result<void*> Instance::Part(void* buffer, uint64_t flags, uint64_t offset, uint
   if (part == nullptr) return DriverError(code, context_->device().Text() + " has no sub-buffers");
   buffers_.push_back(part);
   return part;
-}
-
-Status Instance::MakeArenas(const Executable& executable) {
-  const uint64_t alignment = context_->device().alignment;
-  for (uint32_t arena = 0; arena < executable.arenas.size(); ++arena) {
-    bool whole = true, fits = true;
-    for (const auto& m : executable.memories) {
-      if (m.kind != Executable::Kind::kArena || m.where != arena) continue;
-      whole = whole && m.offset == 0;
-      fits = fits && m.offset % alignment == 0;
-    }
-    void* buffer = nullptr;
-    if (fits) {
-      QNNRT_ASSIGN_OR_RETURN(buffer,
-                             NewBuffer(opencl::kReadWrite, executable.arenas[arena], nullptr));
-    }
-    // Values that have the same place are one buffer: results written over their operands.
-    std::map<std::pair<uint64_t, uint64_t>, void*> parts;
-    for (size_t i = 0; i < executable.memories.size(); ++i) {
-      const Executable::Memory& m = executable.memories[i];
-      if (m.kind != Executable::Kind::kArena || m.where != arena) continue;
-      void*& part = parts[{m.offset, m.size}];
-      if (whole) {
-        part = buffer;
-      } else if (part == nullptr && fits) {
-        QNNRT_ASSIGN_OR_RETURN(part, Part(buffer, opencl::kReadWrite, m.offset, m.size));
-      } else if (part == nullptr) {  // compiled for a device with a finer alignment
-        QNNRT_ASSIGN_OR_RETURN(part, NewBuffer(opencl::kReadWrite, m.size, nullptr));
-      }
-      memories_[i] = part;
-    }
-  }
-  return Status::Ok();
 }
 
 Status Instance::MakeConstants(const Executable& executable, const std::vector<Region>& regions) {
@@ -351,6 +358,9 @@ Status Instance::MakeList(const Executable& executable, uint64_t qnn_context, ui
   std::vector<Qnnrt_OpenClStep_t> steps;
   std::vector<Qnnrt_OpenClTensor_t> tensors;
   std::vector<Qnnrt_OpenClPatch_t> patches;
+  std::vector<Qnnrt_OpenClPlace_t> places;
+  const Arenas arenas = ArenasOf(executable, context_->device().alignment);
+  for (uint64_t size : arenas.sizes) QNNRT_RETURN_IF_ERROR(CheckSize(context_->device(), size));
   for (const Executable::Step& step : executable.steps) {
     Qnnrt_OpenClStep_t s = {};
     s.node = step.node.c_str();
@@ -362,8 +372,11 @@ Status Instance::MakeList(const Executable& executable, uint64_t qnn_context, ui
     for (uint32_t i = 0; i < step.args.size(); ++i) {
       if (step.args[i].kind != Executable::Argument::kMemory) continue;
       const Executable::Memory& m = executable.memories[step.args[i].bits];
-      if (m.kind == Executable::Kind::kIo)
-        patches.push_back({m.where, static_cast<uint32_t>(steps.size()), i});
+      const auto at = static_cast<uint32_t>(steps.size());
+      const auto& [arena, offset] = arenas.places[step.args[i].bits];
+      if (m.kind == Executable::Kind::kIo) patches.push_back({m.where, at, i});
+      if (m.kind == Executable::Kind::kArena)
+        places.push_back({arena, at, i, offset, std::max<uint64_t>(m.size, 1)});
     }
     steps.push_back(s);
   }
@@ -384,6 +397,11 @@ Status Instance::MakeList(const Executable& executable, uint64_t qnn_context, ui
   info.num_steps = static_cast<uint32_t>(steps.size());
   info.num_tensors = static_cast<uint32_t>(tensors.size());
   info.num_patches = static_cast<uint32_t>(patches.size());
+  info.pool = &context_->arenas();
+  info.arenas = arenas.sizes.data();
+  info.places = places.data();
+  info.num_arenas = static_cast<uint32_t>(arenas.sizes.size());
+  info.num_places = static_cast<uint32_t>(places.size());
   QNNRT_ASSIGN_OR_RETURN(list_, opencl::CommandList::Make(info));
   list_->set_context(qnn_context);
   return Status::Ok();
@@ -396,7 +414,6 @@ Result<std::unique_ptr<Instance>> Instance::Make(const Executable& executable,
   std::unique_ptr<Instance> made(new Instance(std::move(context)));
   made->memories_.resize(executable.memories.size());
   made->programs_.resize(executable.programs.size());
-  QNNRT_RETURN_IF_ERROR(made->MakeArenas(executable));
   QNNRT_RETURN_IF_ERROR(made->MakeConstants(executable, regions));
   QNNRT_RETURN_IF_ERROR(made->MakeKernels(executable));
   QNNRT_RETURN_IF_ERROR(made->MakeList(executable, qnn_context, flags));

@@ -90,7 +90,6 @@ class Instance {
   explicit Instance(std::shared_ptr<ClContext> context);
   Result<void*> NewBuffer(uint64_t flags, uint64_t size, void* host);
   Result<void*> Part(void* buffer, uint64_t flags, uint64_t offset, uint64_t size);
-  Status MakeArenas(const Executable& executable);
   Status MakeConstants(const Executable& executable, const std::vector<Region>& regions);
   Status MakeKernels(const Executable& executable);
   Status MakeList(const Executable& executable, uint64_t qnn_context, uint32_t flags);
@@ -98,7 +97,7 @@ class Instance {
   const std::shared_ptr<ClContext> context_;
   const uint32_t forks_;
   std::vector<void*> buffers_;   // to be released
-  std::vector<void*> memories_;  // of each memory; null: an input or output
+  std::vector<void*> memories_;  // of each memory; null: an input or output, or in an arena
   std::vector<void*> programs_;  // of each program, the context's; null: nothing is of it
   std::vector<void*> kernels_;   // of each step
   std::unique_ptr<opencl::CommandList> list_;

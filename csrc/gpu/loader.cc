@@ -136,6 +136,9 @@ Loaded Load() {
   find("clReleaseMemObject", &cl.releaseMemObject);
   find("clReleaseEvent", &cl.releaseEvent);
   find("clReleaseCommandQueue", &cl.releaseCommandQueue);
+  find("clCreateSubBuffer", &cl.createSubBuffer);
+  find("clGetEventInfo", &cl.getEventInfo);
+  find("clWaitForEvents", &cl.waitForEvents);
   find("clGetPlatformIDs", &cl.getPlatformIDs);
   find("clGetPlatformInfo", &cl.getPlatformInfo);
   find("clGetDeviceIDs", &cl.getDeviceIDs);
@@ -152,7 +155,6 @@ Loaded Load() {
   find("clReleaseProgram", &cl.releaseProgram);
   find("clCreateKernel", &cl.createKernel);
   find("clReleaseKernel", &cl.releaseKernel);
-  find("clCreateSubBuffer", &cl.createSubBuffer);
   find("clGetMemObjectInfo", &cl.getMemObjectInfo);
   find("clRetainMemObject", &cl.retainMemObject);
   return loaded;

@@ -36,8 +36,6 @@ struct OpenCl : Qnnrt_OpenClFunctions_t {
   int32_t (*releaseProgram)(void* program);
   void* (*createKernel)(void* program, const char* name, int32_t* status);
   int32_t (*releaseKernel)(void* kernel);
-  void* (*createSubBuffer)(void* mem, uint64_t flags, uint32_t kind, const void* region,
-                           int32_t* status);
   int32_t (*getMemObjectInfo)(void* mem, uint32_t name, size_t size, void* value, size_t* got);
   int32_t (*retainMemObject)(void* mem);
 

@@ -1,7 +1,10 @@
 #include "opencl/command_list.h"
 
+#include <algorithm>
+
 #include "abi/qnn_errors.h"
 #include "ir/match.h"
+#include "support/checked.h"
 
 namespace qnnrt::opencl {
 
@@ -16,7 +19,11 @@ CommandList::CommandList(const Qnnrt_OpenClListInfo_t& info)
       flags_(info.flags),
       flush_every_(info.flush_every),
       steps_(info.num_steps),
-      io_(info.num_tensors) {
+      io_(info.num_tensors),
+      pool_(info.pool == nullptr ? nullptr : *static_cast<std::shared_ptr<ArenaPool>*>(info.pool)),
+      sizes_(info.arenas, info.arenas + info.num_arenas),
+      arenas_(info.num_arenas),
+      recordings_(info.recording) {
   for (uint32_t i = 0; i < info.num_steps; ++i) {
     Step& step = steps_[i];
     step.info = info.steps[i];
@@ -42,6 +49,10 @@ CommandList::CommandList(const Qnnrt_OpenClListInfo_t& info)
     inputs_ += io.output ? 0 : 1;
   }
   events_.reserve(size_t{info.num_steps} + info.num_tensors + 1);  // of each command
+  key_.resize(size_t{info.num_tensors} + info.num_arenas);
+  const bool calls = std::any_of(steps_.begin(), steps_.end(),
+                                 [](const Step& step) { return step.info.kernel == nullptr; });
+  if (calls || steps_.size() < 2 || Has(QNNRT_OPENCL_OUT_OF_ORDER)) recordings_.TurnOff();
   live_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -49,22 +60,51 @@ Result<std::unique_ptr<CommandList>> CommandList::Make(const Qnnrt_OpenClListInf
   std::unique_ptr<CommandList> list(new CommandList(info));
   for (uint32_t i = 0; i < info.num_patches; ++i) {
     const Qnnrt_OpenClPatch_t& p = info.patches[i];
-    const bool there = p.tensor < list->io_.size() && p.step < list->steps_.size();
-    if (!there || (list->steps_[p.step].info.kernel == nullptr &&
-                   p.index >= list->steps_[p.step].memories.size())) {
+    if (p.tensor >= list->io_.size() || !list->HasMemory(p.step, p.index)) {
       return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT,
                    "a command list has no tensor %u, step %u or memory %u of it", p.tensor, p.step,
                    p.index);
     }
     list->io_[p.tensor].patches.push_back({p.step, p.index});
   }
+  QNNRT_RETURN_IF_ERROR(list->TakePlaces(info));
   return list;
+}
+
+bool CommandList::HasMemory(uint32_t step, uint32_t index) const {
+  return step < steps_.size() &&
+         (steps_[step].info.kernel != nullptr || index < steps_[step].memories.size());
+}
+
+Status CommandList::TakePlaces(const Qnnrt_OpenClListInfo_t& info) {
+  for (uint32_t i = 0; i < info.num_places; ++i) {
+    const Qnnrt_OpenClPlace_t& p = info.places[i];
+    uint64_t end = 0;
+    if (p.arena >= arenas_.size() || !HasMemory(p.step, p.index) || p.size == 0 ||
+        !CheckedAdd(p.offset, p.size, &end) || end > sizes_[p.arena]) {
+      return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT,
+                   "a command list has no arena %u, %llu bytes at %llu of it, step %u or memory %u "
+                   "of that",
+                   p.arena, static_cast<unsigned long long>(p.size),
+                   static_cast<unsigned long long>(p.offset), p.step, p.index);
+    }
+    arenas_[p.arena].places.push_back(p);
+    arenas_[p.arena].whole = arenas_[p.arena].whole && p.offset == 0;
+  }
+  if (sizes_.empty()) return Status::Ok();
+  if (pool_ == nullptr)
+    return Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, "a command list has arenas and no pool");
+  QNNRT_RETURN_IF_ERROR(pool_->Join(sizes_));
+  joined_ = true;
+  return Status::Ok();
 }
 
 CommandList::~CommandList() {
   live_.fetch_sub(1, std::memory_order_relaxed);
   // A forked child has the parent's objects, and no driver that knows them.
   if (forks_ != ForkGeneration()) return;
+  recordings_.Clear();
+  if (joined_) pool_->Leave(sizes_);
   for (const Io& io : io_)
     if (io.staging != nullptr) cl_.releaseMemObject(io.staging);
   if (timed_ != nullptr) cl_.releaseCommandQueue(timed_);
@@ -148,18 +188,19 @@ void CommandList::Unbind(const void* mem) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Io& io : io_)
     if (io.bound == mem) io.bound = nullptr;
+  recordings_.Forget(reinterpret_cast<uintptr_t>(mem));
 }
 
 void CommandList::Counts(Qnnrt_OpenClCounts_t* counts, uint64_t* copied) const {
-  *counts = {executes_,   kernels_,        writes_, reads_,     written_bytes_,
-             read_bytes_, reserved_bytes_, given_,  taken_back_};
+  *counts = {executes_,       kernels_, writes_,     reads_,     written_bytes_, read_bytes_,
+             reserved_bytes_, given_,   taken_back_, arguments_, recorded_};
   for (size_t i = 0; copied != nullptr && i < io_.size(); ++i) copied[i] = io_[i].copied;
 }
 
 void CommandList::Reset() {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Counter* counter : {&executes_, &kernels_, &writes_, &reads_, &written_bytes_, &read_bytes_,
-                           &given_, &taken_back_})
+                           &given_, &taken_back_, &arguments_, &recorded_})
     counter->Set(0);
   for (Io& io : io_) io.copied.Set(0);
 }

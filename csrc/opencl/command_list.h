@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "abi/qnnrt_opencl.h"
+#include "opencl/arena_pool.h"
 #include "opencl/commands.h"
 #include "opencl/memory.h"
+#include "opencl/recordings.h"
 #include "support/fork.h"
 #include "support/status.h"
 
@@ -31,7 +33,7 @@ struct Binding {
 
 class CommandList {
  public:
-  // Errors: 1004 a patch of what the list does not have.
+  // Errors: 1004 a patch or place of what the list does not have, 1002 no memory for arenas.
   static Result<std::unique_ptr<CommandList>> Make(const Qnnrt_OpenClListInfo_t& info);
   ~CommandList();
   CommandList(const CommandList&) = delete;
@@ -78,10 +80,17 @@ class CommandList {
     };
     std::vector<Patch> patches;
     void* bound = nullptr;    // the cl_mem that the steps have; null: to be set
+    void* given = nullptr;    // that of the execution
     void* staging = nullptr;  // for RAW memory; made when it is first needed
     bool staged = false;      // by the last execution
     Counter copied;
   };
+  struct Arena {
+    std::vector<Qnnrt_OpenClPlace_t> places;
+    bool whole = true;   // all places begin at 0
+    uint64_t bound = 0;  // serial of the buffer that the steps have
+  };
+  class Running;
   struct Spans {  // where the parts of an execution begin among its commands
     uint32_t first_step = 0, first_read = 0;
   };
@@ -96,12 +105,20 @@ class CommandList {
   Status BindOne(const Qnn_TensorV1_t& given, const Io& io, bool strict,
                  Binding::Entry* entry) const;
 
+  bool HasMemory(uint32_t step, uint32_t index) const;
+  Status TakePlaces(const Qnnrt_OpenClListInfo_t& info);
+
   bool UseTimestamps(void** queue, bool* chained);
   Status EnqueueAll(Binding* binding, Commands* commands, const Qnnrt_ExecutorRun_t& options,
                     Spans* spans);
   Status AcquireMemory(Binding* binding, Commands* commands);
   Status BindMemory(const Binding& binding, Commands* commands);
-  Status Patch(Io* io, void* mem);
+  Status SetArguments();
+  Status SetArgument(uint32_t step, uint32_t index, void* mem);
+  Status EnqueueSteps(Commands* commands, const Qnnrt_ExecutorRun_t& options);
+  // Null: the steps are enqueued one by one.
+  void* Recorded(const Commands& commands);
+  int32_t Wait(void* queue);
   Status EnqueueCopy(Io* io, void* data, Commands* commands);
   Status EnqueueStep(uint32_t at, Commands* commands);
   Status Complete(Binding* binding, const Commands& commands);
@@ -121,11 +138,19 @@ class CommandList {
   std::vector<Step> steps_;
   std::vector<Io> io_;  // inputs, then outputs
 
-  std::mutex mutex_;       // one execution at a time; guards what follows
-  void* timed_ = nullptr;  // a queue with timestamps; made when first needed
+  const std::shared_ptr<ArenaPool> pool_;  // null: there are no arenas, and nobody is beside
+  ArenaPool::Sizes sizes_;                 // of arenas
+  bool joined_ = false;
+
+  std::mutex mutex_;               // one execution at a time; guards what follows
+  std::vector<Arena> arenas_;      // with what the steps have of them
+  ArenaPool::Set* set_ = nullptr;  // of this execution, or the last
+  Recordings recordings_;
+  std::vector<uint64_t> key_;  // of the execution's memory
+  void* timed_ = nullptr;      // a queue with timestamps; made when first needed
   std::vector<void*> events_;
   Counter executes_, kernels_, writes_, reads_, written_bytes_, read_bytes_, reserved_bytes_,
-      given_, taken_back_;
+      given_, taken_back_, arguments_, recorded_;
 
   std::mutex bindings_mutex_;
   std::vector<std::unique_ptr<Binding>> bindings_;

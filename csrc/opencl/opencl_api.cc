@@ -1,8 +1,10 @@
 // qnnrt_opencl.h.
 #include <cstdio>
+#include <memory>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnnrt_opencl.h"
+#include "opencl/arena_pool.h"
 #include "opencl/command_list.h"
 #include "opencl/memory.h"
 #include "support/guard.h"
@@ -10,6 +12,7 @@
 using qnnrt::Contained;
 using qnnrt::Result;
 using qnnrt::Status;
+using qnnrt::opencl::ArenaPool;
 using qnnrt::opencl::Binding;
 using qnnrt::opencl::CommandList;
 using qnnrt::opencl::MemoryTable;
@@ -17,6 +20,9 @@ using qnnrt::opencl::MemoryTable;
 namespace {
 
 CommandList* List(void* list) { return static_cast<CommandList*>(list); }
+std::shared_ptr<ArenaPool>* Pool(void* pool) {
+  return static_cast<std::shared_ptr<ArenaPool>*>(pool);
+}
 
 // The code of what `call` gives, with its reason where somebody wants it.
 template <typename F>
@@ -51,15 +57,35 @@ void Release(void* self, void* binding) {
 
 extern "C" {
 
-uint64_t qnnrt_opencl_list_create(const Qnnrt_OpenClListInfo_t* info,
-                                  Qnnrt_OpenClListHandle_t* list) {
-  if (info == nullptr || list == nullptr || info->functions == nullptr)
-    return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+uint64_t qnnrt_opencl_pool_create(const Qnnrt_OpenClFunctions_t* functions, void* context,
+                                  Qnnrt_OpenClPoolHandle_t* pool) {
+  if (functions == nullptr || pool == nullptr) return QNN_COMMON_ERROR_INVALID_ARGUMENT;
   return CodeOf([&]() -> Status {
-    QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<CommandList> made, CommandList::Make(*info));
-    *list = made.release();
+    *pool = new std::shared_ptr<ArenaPool>(std::make_shared<ArenaPool>(*functions, context));
     return Status::Ok();
   });
+}
+
+void qnnrt_opencl_pool_counts(Qnnrt_OpenClPoolHandle_t pool, Qnnrt_OpenClPoolCounts_t* counts) {
+  *counts = {};
+  Contained([&] { *counts = (*Pool(pool))->counts(); });
+}
+
+void qnnrt_opencl_pool_free(Qnnrt_OpenClPoolHandle_t pool) {
+  Contained([&] { delete Pool(pool); });
+}
+
+uint64_t qnnrt_opencl_list_create(const Qnnrt_OpenClListInfo_t* info,
+                                  Qnnrt_OpenClListHandle_t* list, Qnnrt_ExecutorText_t* why) {
+  if (info == nullptr || list == nullptr || info->functions == nullptr)
+    return QNN_COMMON_ERROR_INVALID_ARGUMENT;
+  return CodeOf(
+      [&]() -> Status {
+        QNNRT_ASSIGN_OR_RETURN(std::unique_ptr<CommandList> made, CommandList::Make(*info));
+        *list = made.release();
+        return Status::Ok();
+      },
+      why);
 }
 
 void qnnrt_opencl_list_executor(Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context,

@@ -1,4 +1,8 @@
 // One execution: the device acquires the memory, commands are enqueued and waited for.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "abi/qnn_errors.h"
 #include "opencl/command_list.h"
 #include "opencl/error.h"
@@ -8,31 +12,96 @@
 namespace qnnrt::opencl {
 namespace {
 
-constexpr uint64_t kProfilingEnable = 2;  // CL_QUEUE_PROFILING_ENABLE
+constexpr uint64_t kProfilingEnable = 2;       // CL_QUEUE_PROFILING_ENABLE
+constexpr uint32_t kExecutionStatus = 0x11D3;  // CL_EVENT_COMMAND_EXECUTION_STATUS
 
 Status Given(Status status) { return status; }
+
+// Asks for the event's state, every eighth of the time that it has taken so far: the thread uses a
+// few percent of a core where waits of the driver's may take a whole one.
+int32_t Sleep(const Qnnrt_OpenClFunctions_t& cl, void* queue, void* event) {
+  using std::chrono::microseconds;
+  constexpr microseconds kLeast{20}, kMost{1000};
+  int32_t code = cl.flush(queue);
+  const auto began = std::chrono::steady_clock::now();
+  for (int32_t state = 1; code == 0;) {  // 0: complete; negative: why it is not
+    code = cl.getEventInfo(event, kExecutionStatus, sizeof state, &state, nullptr);
+    if (code != 0 || state <= 0) return code != 0 ? code : state;
+    const auto passed = std::chrono::steady_clock::now() - began;
+    std::this_thread::sleep_for(
+        std::clamp(std::chrono::duration_cast<microseconds>(passed / 8), kLeast, kMost));
+  }
+  return code;
+}
 
 Status NoCommands(int32_t code) { return DriverError(code, "the queue takes no commands"); }
 
 }  // namespace
 
+// An execution, for the lists beside this one: its arenas are its own until it is done.
+class CommandList::Running {
+ public:
+  explicit Running(CommandList* list) : list_(list) {
+    if (list_->pool_ != nullptr) ++list_->pool_->running;
+  }
+  ~Running() {
+    if (taken_) list_->pool_->GiveBack(list_->set_);
+    if (list_->pool_ != nullptr) --list_->pool_->running;
+  }
+  Running(const Running&) = delete;
+  Status TakeArenas() {
+    if (list_->sizes_.empty()) return Status::Ok();
+    QNNRT_ASSIGN_OR_RETURN(list_->set_, list_->pool_->Take(list_->sizes_, list_->set_));
+    taken_ = true;
+    return Status::Ok();
+  }
+
+ private:
+  CommandList* const list_;
+  bool taken_ = false;
+};
+
 std::string CommandList::Step::Text(uint32_t at) const {
   return "step " + std::to_string(at) + ", node '" + node + "', kernel " + name + ": ";
 }
 
-Status CommandList::Patch(Io* io, void* mem) {
-  if (mem == io->bound) return Status::Ok();
-  io->bound = nullptr;
-  for (const Io::Patch& patch : io->patches) {
-    Step& step = steps_[patch.step];
-    if (step.info.kernel == nullptr) {
-      step.memories[patch.index] = mem;
-      continue;
-    }
-    const int32_t code = cl_.setKernelArg(step.info.kernel, patch.index, sizeof(mem), &mem);
-    if (code != 0) return DriverError(code, io->Text("a kernel does not take its memory"));
+// The memory that a step works on.
+Status CommandList::SetArgument(uint32_t at, uint32_t index, void* mem) {
+  Step& step = steps_[at];
+  if (step.info.kernel == nullptr) {
+    step.memories[index] = mem;
+    return Status::Ok();
   }
-  io->bound = mem;
+  arguments_ += 1;
+  const int32_t code = cl_.setKernelArg(step.info.kernel, index, sizeof(mem), &mem);
+  return code == 0 ? Status::Ok() : DriverError(code, "a kernel does not take its memory");
+}
+
+// Of what has changed since they were set last.
+Status CommandList::SetArguments() {
+  for (Io& io : io_) {
+    if (io.given == nullptr || io.given == io.bound) continue;
+    io.bound = nullptr;
+    for (const Io::Patch& patch : io.patches) {
+      Status set = SetArgument(patch.step, patch.index, io.given);
+      if (!set.ok()) return std::move(set).Within("tensor '" + io.name + "'");
+    }
+    io.bound = io.given;
+  }
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    Arena& arena = arenas_[i];
+    if (arena.bound == set_->serial(i)) continue;
+    recordings_.Forget(arena.bound);  // they would keep memory that is gone
+    arena.bound = 0;
+    for (const Qnnrt_OpenClPlace_t& p : arena.places) {
+      void* mem = set_->whole(i);
+      if (!arena.whole) {
+        QNNRT_ASSIGN_OR_RETURN(mem, set_->Part(i, p.offset, p.size));
+      }
+      QNNRT_RETURN_IF_ERROR(SetArgument(p.step, p.index, mem));
+    }
+    arena.bound = set_->serial(i);
+  }
   return Status::Ok();
 }
 
@@ -71,12 +140,13 @@ Status CommandList::AcquireMemory(Binding* binding, Commands* commands) {
   return code == 0 ? Status::Ok() : NoCommands(code);
 }
 
-// The steps' arguments; RAW inputs are on their way then.
+// What the steps are to work on; RAW inputs are on their way then.
 Status CommandList::BindMemory(const Binding& binding, Commands* commands) {
   for (size_t i = 0; i < io_.size(); ++i) {
     Io& io = io_[i];
     const Binding::Entry& entry = binding.entries[i];
     io.staged = entry.registration == nullptr && io.nbytes != 0;
+    io.given = nullptr;
     if (entry.registration == nullptr && !io.staged) continue;  // no step reads or writes it
     if (io.staged && io.staging == nullptr) {
       int32_t code = 0;
@@ -87,7 +157,7 @@ Status CommandList::BindMemory(const Binding& binding, Commands* commands) {
       }
       reserved_bytes_ += io.nbytes;
     }
-    QNNRT_RETURN_IF_ERROR(Patch(&io, io.staged ? io.staging : entry.registration->mem));
+    io.given = io.staged ? io.staging : entry.registration->mem;
     if (io.staged && !io.output) QNNRT_RETURN_IF_ERROR(EnqueueCopy(&io, entry.data, commands));
   }
   return Status::Ok();
@@ -117,6 +187,52 @@ Status CommandList::EnqueueStep(uint32_t at, Commands* commands) {
   return Status::Ok();
 }
 
+// The command buffer of all steps for the memory of this execution.
+void* CommandList::Recorded(const Commands& commands) {
+  if (!recordings_.on() || commands.events() != nullptr || commands.queue() != queue_) {
+    recordings_.Skip();
+    return nullptr;
+  }
+  for (size_t i = 0; i < io_.size(); ++i) key_[i] = reinterpret_cast<uintptr_t>(io_[i].given);
+  for (size_t i = 0; i < arenas_.size(); ++i) key_[io_.size() + i] = set_->serial(i);
+  return recordings_.Find(key_);
+}
+
+Status CommandList::EnqueueSteps(Commands* commands, const Qnnrt_ExecutorRun_t& options) {
+  const auto stopped = [&] {
+    return options.interrupt != nullptr && options.stopped(options.interrupt) != 0;
+  };
+  const auto aborted = [] {  // the runtime's text is its own
+    return Status(QNN_GRAPH_ERROR_ABORTED, "a signal has ended it");
+  };
+  void* recorded = Recorded(*commands);
+  if (recorded == nullptr) {
+    QNNRT_RETURN_IF_ERROR(SetArguments());
+    if (recordings_.SeenBefore()) {
+      recorded = recordings_.Record(queue_, [&](auto add) {
+        int32_t code = 0;
+        for (uint32_t i = 0; code == 0 && i < steps_.size(); ++i) code = add(steps_[i].info);
+        return code;
+      });
+    }
+  }
+  if (recorded == nullptr) {
+    for (uint32_t i = 0; i < steps_.size(); ++i) {
+      if (stopped()) return aborted();
+      QNNRT_RETURN_IF_ERROR(EnqueueStep(i, commands));
+    }
+    return Status::Ok();
+  }
+  if (stopped()) return aborted();
+  const int32_t code = commands->Add([&](uint32_t count, void* const* events, void** event) {
+    return recordings_.functions().enqueueCommandBuffer(0, nullptr, recorded, count, events, event);
+  });
+  if (code != 0) return DriverError(code, "its recorded commands did not start");
+  recorded_ += 1;
+  kernels_ += steps_.size();
+  return Status::Ok();
+}
+
 Status CommandList::EnqueueAll(Binding* binding, Commands* commands,
                                const Qnnrt_ExecutorRun_t& options, Spans* spans) {
   QNNRT_RETURN_IF_ERROR(AcquireMemory(binding, commands));
@@ -130,11 +246,7 @@ Status CommandList::EnqueueAll(Binding* binding, Commands* commands,
     if (code != 0) return NoCommands(code);
   }
   spans->first_step = commands->size();
-  for (uint32_t i = 0; i < steps_.size(); ++i) {
-    if (options.interrupt != nullptr && options.stopped(options.interrupt) != 0)
-      return Status(QNN_GRAPH_ERROR_ABORTED, "a signal has ended it");  // the runtime's is its own
-    QNNRT_RETURN_IF_ERROR(EnqueueStep(i, commands));
-  }
+  QNNRT_RETURN_IF_ERROR(EnqueueSteps(commands, options));
   spans->first_read = commands->size();
   for (size_t i = inputs_; i < io_.size(); ++i)
     if (io_[i].staged)
@@ -147,7 +259,7 @@ Status CommandList::EnqueueAll(Binding* binding, Commands* commands,
 Status CommandList::Complete(Binding* binding, const Commands& commands) {
   int32_t unfinished = 0, lost = 0;
   if (commands.queue() != base_) {
-    unfinished = cl_.finish(commands.queue());
+    unfinished = Wait(commands.queue());
   } else if (commands.chained()) {
     unfinished = cl_.enqueueBarrierWithWaitList(commands.queue(), 0, nullptr, nullptr);
   }
@@ -164,13 +276,29 @@ Status CommandList::Complete(Binding* binding, const Commands& commands) {
     if (code != 0 && lost == 0) lost = code, first_lost = &io_[i];
   }
   if (back || commands.queue() == base_) {
-    const int32_t code = cl_.finish(base_);
+    const int32_t code = Wait(base_);
     if (unfinished == 0 && lost == 0) unfinished = code;
   }
   if (unfinished != 0) return DriverError(unfinished, "the device did not finish");
   if (lost != 0)
     return DriverError(lost, first_lost->Text("the device does not give its memory back"));
   return Status::Ok();
+}
+
+// Until what was enqueued there is done. Where others enqueue there, too, this does not wait for
+// what they do behind it.
+int32_t CommandList::Wait(void* queue) {
+  const bool beside = pool_ != nullptr && pool_->running.load(std::memory_order_relaxed) > 1;
+  void* event = nullptr;
+  if ((!beside && !Has(QNNRT_OPENCL_SLEEP)) ||
+      cl_.enqueueBarrierWithWaitList(queue, 0, nullptr, &event) != 0)
+    return cl_.finish(queue);
+  const int32_t code =
+      Has(QNNRT_OPENCL_SLEEP) ? Sleep(cl_, queue, event) : cl_.waitForEvents(1, &event);
+  cl_.releaseEvent(event);
+  // After a failure as well nothing may be under way.
+  if (code != 0) (void)cl_.finish(queue);
+  return code;
 }
 
 bool CommandList::UseTimestamps(void** queue, bool* chained) {
@@ -193,9 +321,15 @@ Status CommandList::Run(Binding* binding, const Qnnrt_ExecutorRun_t& options) {
   bool chained = Has(QNNRT_OPENCL_OUT_OF_ORDER);
   const bool timed = options.profile != nullptr && Has(QNNRT_OPENCL_PROFILE_NODES) &&
                      UseTimestamps(&queue, &chained);
+  Running running(this);
   Commands commands(cl_, queue, chained, flush_every_, timed ? &events_ : nullptr);
   Spans spans;
-  Status status = Contained([&] { return EnqueueAll(binding, &commands, options, &spans); }, Given);
+  Status status = Contained(
+      [&]() -> Status {
+        QNNRT_RETURN_IF_ERROR(running.TakeArenas());
+        return EnqueueAll(binding, &commands, options, &spans);
+      },
+      Given);
   Status completed = Contained([&] { return Complete(binding, commands); }, Given);
   if (!status.ok()) return status;  // what came of it is nothing new
   QNNRT_RETURN_IF_ERROR(std::move(completed));

@@ -580,6 +580,12 @@ class GpuLibrary(Library):
     def release_constants(self, graph: int, kept: list[int]) -> None: ...
 
 OPENCL_FUNCTIONS: tuple[str, ...]
+RECORDING_FUNCTIONS: tuple[str, ...]
+
+@disjoint_base
+class ArenaPool:
+    def __new__(cls, functions: dict[str, int], context: int) -> Self: ...
+    def counts(self) -> dict[str, int]: ...
 
 @disjoint_base
 class CommandList:
@@ -599,6 +605,11 @@ class CommandList:
         own_queue: bool = True,
         nodes: bool = True,
         flush_every: int = 0,
+        pool: ArenaPool | None = None,
+        arenas: list[int] | None = None,
+        places: list[tuple[int, ...]] | None = None,
+        sleep: bool = False,
+        recording: dict[str, int] | None = None,
     ) -> Self: ...
     def install(self, library: Library, context: int, graph: int, started: int) -> None: ...
     def forget(self, mem: int) -> None: ...

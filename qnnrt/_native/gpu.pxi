@@ -40,7 +40,12 @@ OPENCL_FUNCTIONS = (
     "clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer",
     "clEnqueueBarrierWithWaitList", "clSetKernelArg", "clFinish", "clFlush", "clCreateBuffer",
     "clCreateCommandQueue", "clGetEventProfilingInfo", "clReleaseMemObject", "clReleaseEvent",
-    "clReleaseCommandQueue",
+    "clReleaseCommandQueue", "clCreateSubBuffer", "clGetEventInfo", "clWaitForEvents",
+)
+#: Those of cl_khr_command_buffer, in the order of Qnnrt_OpenClRecording_t.
+RECORDING_FUNCTIONS = (
+    "clCreateCommandBufferKHR", "clCommandNDRangeKernelKHR", "clFinalizeCommandBufferKHR",
+    "clEnqueueCommandBufferKHR", "clReleaseCommandBufferKHR",
 )
 
 
@@ -55,6 +60,38 @@ cdef uint32_t _opencl_call(void* user, void* queue, void* const* memories, uint3
         text = f"{type(e).__name__}: {e}".encode("utf-8", "replace")[:sizeof(why.text) - 1]
         memcpy(why.text, <const char*><bytes>text, len(text) + 1)
         return 1
+
+
+cdef class ArenaPool:
+    """Memory for the intermediates of an OpenCL context's command lists. Those that run one after
+    the other work in the same.
+
+    Args:
+        functions: as those of ``CommandList``.
+        context: the cl_context, which has to stay as long as the pool and the lists with it.
+    """
+
+    cdef Qnnrt_OpenClPoolHandle_t _pool
+
+    def __cinit__(self, dict functions, context):
+        cdef vector[void*] table
+        for name in OPENCL_FUNCTIONS:
+            table.push_back(_pointer(functions[name]))
+        if qnnrt_opencl_pool_create(<Qnnrt_OpenClFunctions_t*>table.data(), _pointer(context),
+                                    &self._pool):
+            raise MemoryError
+
+    def counts(self) -> dict:
+        """Bytes on the device, the buffers that they are, and sets of them: as many as executions
+        have run at a time."""
+        cdef Qnnrt_OpenClPoolCounts_t c
+        with nogil:
+            qnnrt_opencl_pool_counts(self._pool, &c)
+        return {"bytes": c.bytes, "buffers": c.buffers, "sets": c.sets}
+
+    def __dealloc__(self):
+        if self._pool != NULL:
+            qnnrt_opencl_pool_free(self._pool)
 
 
 cdef class CommandList:
@@ -79,6 +116,11 @@ cdef class CommandList:
             behind them, without having been waited for.
         nodes: profiles have timestamps, and events of nodes.
         flush_every: commands after which the device is told to begin; 0: it does so by itself.
+        pool, arenas, places: where intermediates are: bytes of each arena that an execution takes
+            from the pool, and (arena, offset, bytes, step, index) for each use.
+        sleep: a wait asks the driver now and then, and leaves the processor to others meanwhile.
+        recording: addresses of ``RECORDING_FUNCTIONS`` by name; None: kernels are enqueued one by
+            one.
     """
 
     cdef Qnnrt_OpenClListHandle_t _list
@@ -87,13 +129,19 @@ cdef class CommandList:
 
     def __cinit__(self, dict functions, context, queue, list steps, list io, keep, *, device=0,
                   base=0, bint in_order=True, bint timestamps=False, bint own_queue=True,
-                  bint nodes=True, uint32_t flush_every=0):
+                  bint nodes=True, uint32_t flush_every=0, ArenaPool pool=None, list arenas=None,
+                  list places=None, bint sleep=False, dict recording=None):
         cdef vector[void*] table
         cdef vector[Qnnrt_OpenClStep_t] c_steps
         cdef vector[Qnnrt_OpenClTensor_t] c_tensors
         cdef vector[Qnnrt_OpenClPatch_t] c_patches
         cdef Qnnrt_OpenClPatch_t c_patch
+        cdef vector[uint64_t] c_arenas
+        cdef vector[Qnnrt_OpenClPlace_t] c_places
+        cdef Qnnrt_OpenClPlace_t c_place
+        cdef vector[void*] c_recording
         cdef Qnnrt_OpenClListInfo_t info
+        cdef Qnnrt_ExecutorText_t why
         cdef list alive = []  # what the structs point at
         for name in OPENCL_FUNCTIONS:
             table.push_back(_pointer(functions[name]))
@@ -104,22 +152,38 @@ cdef class CommandList:
             c_patch.tensor = i
             for c_patch.step, c_patch.index in tensor[5]:
                 c_patches.push_back(c_patch)
+        for nbytes in arenas or ():
+            c_arenas.push_back(nbytes)
+        for (c_place.arena, c_place.offset, c_place.size, c_place.step,
+             c_place.index) in places or ():
+            c_places.push_back(c_place)
+        for name in RECORDING_FUNCTIONS if recording is not None else ():
+            c_recording.push_back(_pointer(recording[name]))
         info.functions = <Qnnrt_OpenClFunctions_t*>table.data()
         info.context, info.device = _pointer(context), _pointer(device)
         info.queue, info.base = _pointer(queue), _pointer(base or queue)
         info.flags = ((0 if in_order else QNNRT_OPENCL_OUT_OF_ORDER)
                       | (QNNRT_OPENCL_TIMESTAMPS if timestamps else 0)
                       | (0 if own_queue else QNNRT_OPENCL_CLIENT_QUEUE)
-                      | (QNNRT_OPENCL_PROFILE_NODES if nodes else 0))
+                      | (QNNRT_OPENCL_PROFILE_NODES if nodes else 0)
+                      | (QNNRT_OPENCL_SLEEP if sleep else 0))
         info.flush_every = flush_every
         info.steps, info.num_steps = c_steps.data(), <uint32_t>c_steps.size()
         info.tensors, info.num_tensors = c_tensors.data(), <uint32_t>c_tensors.size()
         info.patches, info.num_patches = c_patches.data(), <uint32_t>c_patches.size()
-        code = qnnrt_opencl_list_create(&info, &self._list)
+        info.pool = pool._pool if pool is not None else NULL
+        info.arenas, info.num_arenas = c_arenas.data(), <uint32_t>c_arenas.size()
+        info.places, info.num_places = c_places.data(), <uint32_t>c_places.size()
+        info.recording = NULL
+        if recording is not None:
+            info.recording = <Qnnrt_OpenClRecording_t*>c_recording.data()
+        memset(&why, 0, sizeof(why))
+        code = qnnrt_opencl_list_create(&info, &self._list, &why)
         if code:
-            raise errors.make_error(code, "graph", "graphFinalize", "", "no command list was made")
+            text = _text(why.text) or "no command list was made"
+            raise errors.make_error(code, "graph", "graphFinalize", "", text)
         self._tensors = info.num_tensors
-        self._keep = keep, steps
+        self._keep = keep, steps, pool
 
     def install(self, Library library not None, context, graph, uint64_t started) -> None:
         """Make it what executes a graph of a context from ``graphFinalize`` on. ``started``: when
@@ -144,7 +208,8 @@ cdef class CommandList:
         qnnrt_opencl_list_counts(self._list, &c, NULL)
         return {"executes": c.executes, "kernels": c.kernels, "writes": c.writes, "reads": c.reads,
                 "written_bytes": c.written_bytes, "read_bytes": c.read_bytes,
-                "reserved_bytes": c.reserved_bytes, "given": c.given, "taken_back": c.taken_back}
+                "reserved_bytes": c.reserved_bytes, "given": c.given, "taken_back": c.taken_back,
+                "arguments": c.arguments, "recorded": c.recorded}
 
     def copied(self) -> list:
         """Bytes staged for each input and output, in their order."""

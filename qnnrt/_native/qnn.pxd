@@ -988,10 +988,22 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
     enum:
         QNNRT_OPENCL_OUTPUT, QNNRT_OPENCL_READ, QNNRT_OPENCL_OUT_OF_ORDER, QNNRT_OPENCL_TIMESTAMPS
         QNNRT_OPENCL_CLIENT_QUEUE, QNNRT_OPENCL_PROFILE_NODES, QNNRT_OPENCL_MAPPED
-        QNNRT_OPENCL_EXTERNAL
+        QNNRT_OPENCL_EXTERNAL, QNNRT_OPENCL_SLEEP
 
     ctypedef struct Qnnrt_OpenClFunctions_t:
         int32_t (*finish)(void* queue) noexcept nogil
+    ctypedef struct Qnnrt_OpenClRecording_t:
+        int32_t (*finalizeCommandBuffer)(void* buffer) noexcept nogil
+
+    ctypedef void* Qnnrt_OpenClPoolHandle_t
+    ctypedef struct Qnnrt_OpenClPoolCounts_t:
+        uint64_t bytes, buffers, sets
+
+    uint64_t qnnrt_opencl_pool_create(
+        const Qnnrt_OpenClFunctions_t* functions, void* context, Qnnrt_OpenClPoolHandle_t* pool)
+    void qnnrt_opencl_pool_counts(
+        Qnnrt_OpenClPoolHandle_t pool, Qnnrt_OpenClPoolCounts_t* counts)
+    void qnnrt_opencl_pool_free(Qnnrt_OpenClPoolHandle_t pool)
 
     ctypedef uint32_t (*Qnnrt_OpenClCall_t)(
         void* user, void* queue, void* const* memories, uint32_t num_memories,
@@ -1015,6 +1027,9 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
         uint64_t nbytes
     ctypedef struct Qnnrt_OpenClPatch_t:
         uint32_t tensor, step, index
+    ctypedef struct Qnnrt_OpenClPlace_t:
+        uint32_t arena, step, index
+        uint64_t offset, size
     ctypedef struct Qnnrt_OpenClListInfo_t:
         const Qnnrt_OpenClFunctions_t* functions
         void* context
@@ -1026,15 +1041,21 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
         const Qnnrt_OpenClTensor_t* tensors
         const Qnnrt_OpenClPatch_t* patches
         uint32_t num_steps, num_tensors, num_patches
+        Qnnrt_OpenClPoolHandle_t pool
+        const uint64_t* arenas
+        const Qnnrt_OpenClPlace_t* places
+        uint32_t num_arenas, num_places
+        const Qnnrt_OpenClRecording_t* recording
 
     ctypedef void* Qnnrt_OpenClListHandle_t
 
     ctypedef struct Qnnrt_OpenClCounts_t:
         uint64_t executes, kernels, writes, reads, written_bytes, read_bytes, reserved_bytes, given
-        uint64_t taken_back
+        uint64_t taken_back, arguments, recorded
 
     uint64_t qnnrt_opencl_list_create(
-        const Qnnrt_OpenClListInfo_t* info, Qnnrt_OpenClListHandle_t* list)
+        const Qnnrt_OpenClListInfo_t* info, Qnnrt_OpenClListHandle_t* list,
+        Qnnrt_ExecutorText_t* why)
     void qnnrt_opencl_list_executor(
         Qnnrt_OpenClListHandle_t list, Qnn_ContextHandle_t context, uint64_t started,
         Qnnrt_Executor_t* executor)

@@ -24,6 +24,7 @@ __all__ = [
     "check_size",
     "constants_of",
     "most_bytes",
+    "places",
 ]
 
 _LINE: Final = 64  # what the runtime aligns constants to
@@ -45,8 +46,9 @@ class Allocations:
     """Memory of everything that is no input and no output.
 
     Attributes:
-        buffers: a ``pyopencl.Buffer`` for each value that has memory of its own.
-        arenas: of intermediates.
+        buffers: a ``pyopencl.Buffer`` for each constant.
+        arenas: of intermediates, which an execution takes from the backend's pool.
+        places: (arena, offset, bytes) of each intermediate.
         weight_bytes: of constants, without those that another graph had already.
         kept: addresses of constants that are used where the runtime has them.
         keep: what must exist as long.
@@ -54,16 +56,18 @@ class Allocations:
 
     buffers: dict[Value, Any] = field(default_factory=dict)
     arenas: list[Arena] = field(default_factory=list)
+    places: dict[Value, tuple[int, int, int]] = field(default_factory=dict)
     weight_bytes: int = 0
     kept: list[int] = field(default_factory=list)
     keep: list[Any] = field(default_factory=list)
 
 
 class _Weights:
-    """A constant's buffer, kept as long as a graph uses it."""
+    """A constant's buffer, kept as long as a graph uses it, and the memory that it is on."""
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: Any, data: np.ndarray | None) -> None:
         self.buffer = buffer
+        self.data = data
 
 
 #: Constants of a backend's graphs by a hash of their bytes.
@@ -86,7 +90,7 @@ def allocate(
     memory.arenas = arenas(launches, target, most_bytes(target.device))
     constants = constants_of(launches)
     check_size(memory.arenas, constants, target.device)
-    _intermediates(target, context, memory)
+    memory.places = places(memory.arenas)
     _constants(constants, target, context, queue, shared, memory)
     return memory
 
@@ -127,16 +131,14 @@ def _lifetimes(launches: Sequence[Launch], kind: str) -> dict[Value, tuple[int, 
 # ---- intermediates
 
 
-def _intermediates(target: Target, context: Any, memory: Allocations) -> None:
-    """Allocate what kernels pass to one another."""
-    cl = pyopencl()
-    for arena in memory.arenas:
-        buffer = new_buffer(context, target.device, cl.mem_flags.READ_WRITE, arena.plan.peak)
-        for value, item, offset in zip(arena.values, arena.items, arena.plan.offsets, strict=True):
-            whole = not any(arena.plan.offsets)  # one after the other, each from the start
-            part = buffer if whole else buffer.get_sub_region(offset, item.size)
-            for each in (value, *arena.shared.get(value, ())):
-                memory.buffers[each] = part
+def places(arenas: Iterable[Arena]) -> dict[Value, tuple[int, int, int]]:
+    """(number of the arena, offset, bytes) of each value that lies in one."""
+    return {
+        each: (number, offset, item.size)
+        for number, arena in enumerate(arenas)
+        for value, item, offset in zip(arena.values, arena.items, arena.plan.offsets, strict=True)
+        for each in (value, *arena.shared.get(value, ()))
+    }
 
 
 def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena]:
@@ -160,7 +162,7 @@ def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena
         groups = _whole_buffers(items)
     elif items and planning.plan(items.values()).peak > limit:
         groups = _split(items, limit)
-    return [
+    found = [
         Arena(
             planning.plan([items[v] for v in group], milliseconds=target.plan_milliseconds),
             [items[v] for v in group],
@@ -169,6 +171,8 @@ def arenas(launches: Sequence[Launch], target: Target, limit: int) -> list[Arena
         )
         for group in groups
     ]
+    # Graphs share the largest, the second one, and so on: each of the nearest size.
+    return sorted(found, key=lambda arena: -arena.plan.peak)
 
 
 def _reuse(
@@ -235,22 +239,24 @@ def _constants(
     shared: Shared,
     memory: Allocations,
 ) -> None:
-    """Buffers of constants: on the host's memory if the device can read it there, else one for
-    all of them, or the buffer that another graph has of the same bytes."""
+    """Buffers of constants: what another graph has of the same bytes, or else on the host's memory
+    if the device can read it there. Without sharing all others are in one buffer."""
     cl = pyopencl()
     rest: list[Value] = []
     for value in values:
         assert value.data is not None
-        if target.weight_sharing:
-            _share(value, target.device, context, queue, shared, memory)
-        elif _usable(value.data, target.device):
-            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
-            memory.buffers[value] = cl.Buffer(context, flags, hostbuf=_bytes(value.data))
-            memory.kept.append(value.data.ctypes.data)
+        in_place = _usable(value.data, target.device)
+        # The runtime's own are in one place for its graphs already.
+        if target.weight_sharing and (not in_place or _owned(value.data)):
+            _share(value, target.device, context, queue, shared, memory, in_place=in_place)
+        elif in_place:
+            memory.buffers[value] = _on(context, value.data)
             memory.keep.append(value.data)
-            memory.weight_bytes += value.nbytes
+            _count(value, target, shared, memory)
         else:
             rest.append(value)
+        if in_place:
+            memory.kept.append(value.data.ctypes.data)
     for group in _groups(rest, target.device):
         end = group[-1][1] + max(group[-1][0].nbytes, 1)
         buffer = new_buffer(context, target.device, cl.mem_flags.READ_ONLY, end)
@@ -268,20 +274,57 @@ def _usable(data: np.ndarray, device: Device) -> bool:
     return data.ctypes.data % (_LINE if device.kind == "cpu" else _PAGE) == 0
 
 
-def _share(
-    value: Value, device: Device, context: Any, queue: Any, shared: Shared, memory: Allocations
-) -> None:
-    cl = pyopencl()
+def _count(value: Value, target: Target, shared: Shared, memory: Allocations) -> None:
+    """A constant of the runtime's, unless another graph reads it in the same place."""
     assert value.data is not None
-    key = hashlib.sha256(_bytes(value.data).data).digest()
+    key = b"at %d" % value.data.ctypes.data
+    held = shared.get(key) if target.weight_sharing else None
+    if held is None:
+        memory.weight_bytes += value.nbytes
+        held = shared[key] = _Weights(None, None)
+    memory.keep.append(held)
+
+
+def _on(context: Any, data: np.ndarray) -> Any:
+    """A buffer of the very memory."""
+    cl = pyopencl()
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
+    return cl.Buffer(context, flags, hostbuf=_bytes(data))
+
+
+def _share(
+    value: Value,
+    device: Device,
+    context: Any,
+    queue: Any,
+    shared: Shared,
+    memory: Allocations,
+    *,
+    in_place: bool,
+) -> None:
+    """The buffer that another graph has of the same bytes, or a new one that others find."""
+    data = value.data
+    assert data is not None
+    key = hashlib.sha256(_bytes(data).data).digest()
     held = shared.get(key)
     if held is None:
-        buffer = new_buffer(context, device, cl.mem_flags.READ_ONLY, value.nbytes)
-        _write(queue, buffer, value)
+        if in_place:
+            buffer = _on(context, data)
+        else:
+            buffer = new_buffer(context, device, pyopencl().mem_flags.READ_ONLY, value.nbytes)
+            _write(queue, buffer, value)
         memory.weight_bytes += value.nbytes
-        held = shared[key] = _Weights(buffer)
+        held = shared[key] = _Weights(buffer, data if in_place else None)
     memory.buffers[value] = held.buffer
     memory.keep.append(held)
+
+
+def _owned(data: np.ndarray) -> bool:
+    """Whether it is memory of numpy's, which lives as long as the array."""
+    base: Any = data
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return isinstance(base, np.ndarray)
 
 
 def _groups(values: Sequence[Value], device: Device) -> list[list[tuple[Value, int]]]:

@@ -16,7 +16,7 @@ from . import passes
 from .allocation import Allocations, Shared, allocate, most_bytes
 from .device import Device
 from .ir import Ir, Launch, Node, Value
-from .loader import functions
+from .loader import functions, recording
 from .ops import Refused, table
 from .programs import Programs
 from .target import Target
@@ -107,12 +107,14 @@ def compile_graph(
     target: Target,
     programs: Programs,
     shared: Shared,
+    pool: _core.ArenaPool,
     facts: Mapping[str, Any],
 ) -> Compiled:
     """Everything that an execution needs. ``ir`` is changed.
 
     Args:
-        programs, shared: what the graphs of a backend share: programs, and constants.
+        programs, shared, pool: what the graphs of a backend share: programs, constants, and memory
+            of intermediates.
         facts: of the queue, see ``_core.CommandList``.
 
     Raises:
@@ -127,14 +129,22 @@ def compile_graph(
     read = read_by(launches)
     kernels = []
     steps: list[tuple[Any, ...]] = []
+    places: list[tuple[int, ...]] = []
+
+    def memory_of(value: Value, index: int) -> Any:
+        """A constant's buffer; of others the next step's place is noted, to be set when it runs."""
+        root = value.root
+        if root in patches:
+            patches[root].append((len(steps), index))
+        elif root in memory.places:
+            places.append((*memory.places[root], len(steps), index))
+        return memory.buffers.get(root)
+
     for node, launch in launches:
         if launch.call is not None:
-            memories = []
-            for i, arg in enumerate(launch.args):
-                assert isinstance(arg, Value), "a call takes values alone"
-                if arg.root in patches:
-                    patches[arg.root].append((len(steps), i))
-                memories.append(0 if arg.root in patches else memory.buffers[arg.root].int_ptr)
+            assert all(isinstance(arg, Value) for arg in launch.args), "a call takes values alone"
+            found = [memory_of(v, i) for i, v in enumerate(launch.args) if isinstance(v, Value)]
+            memories = [0 if buffer is None else buffer.int_ptr for buffer in found]
             steps.append((launch.call, memories, None, node.name, launch.function))
             continue
         program = programs.of(launch, target.program_cache, anew=target.rebuild)
@@ -143,10 +153,8 @@ def compile_graph(
         for i, arg in enumerate(launch.args):
             if not isinstance(arg, Value):
                 kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
-            elif arg.root in patches:
-                patches[arg.root].append((len(steps), i))
-            else:
-                kernel.set_arg(i, memory.buffers[arg.root])
+            elif (buffer := memory_of(arg, i)) is not None:
+                kernel.set_arg(i, buffer)
         kernels.append(kernel)
         group = launch.group or group_of(launch.total, target.device)
         steps.append((kernel.int_ptr, launch.total, group, node.name, launch.function))
@@ -160,6 +168,10 @@ def compile_graph(
             for v in ir.io
         ],
         (context, queue, list(origins), kernels, list(memory.buffers.values()), memory.keep),
+        pool=pool,
+        arenas=[arena.plan.peak for arena in memory.arenas],
+        places=places,
+        recording=recording(target.device) if target.queue_recording else None,
         **facts,
     )
     return Compiled(commands, ir, launches, memory, Counter(origins.values()))

@@ -87,7 +87,7 @@ class Configs:
             memory_optimizations=not self.graph.get("disableMemoryOptimizations", False),
             node_optimizations=not self.graph.get("disableNodeOptimizations", False),
             queue_recording=not self.graph.get("disableQueueRecording", False),
-            weight_sharing=self.backend.get("WEIGHT_SHARING_ENABLED", False),
+            weight_sharing=self.backend.get("WEIGHT_SHARING_ENABLED", True),
             portable=self.portable,
             plan_milliseconds=self.plan_milliseconds,
         )

@@ -40,6 +40,7 @@ class Device:
         half: whether kernels may compute with 16-bit floats.
         overlaps: sub-buffers that overlap cost nothing when kernels are started. NVIDIA's driver
             (580) looks through them all, which took up to half a millisecond a kernel.
+        records: lists of kernels can be recorded (cl_khr_command_buffer).
         imports: extensions by which it takes memory with an fd.
         raw: the ``pyopencl.Device``.
     """
@@ -53,6 +54,7 @@ class Device:
     alignment: int
     half: bool
     overlaps: bool
+    records: bool
     imports: tuple[str, ...]
     raw: Any
 
@@ -73,6 +75,7 @@ class Device:
             alignment=max(raw.mem_base_addr_align // 8, 128),
             half="cl_khr_fp16" in extensions,
             overlaps="nvidia" not in raw.platform.name.lower(),
+            records="cl_khr_command_buffer" in extensions,
             imports=tuple(e for e in _IMPORTS if e in extensions),
             raw=raw,
         )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .allocation import Arena, check_size, constants_of, most_bytes
+from .allocation import Arena, check_size, constants_of, most_bytes, places
 from .allocation import arenas as plan_arenas
 from .compile import group_of, launches_of, read_by
 from .describe import description
@@ -72,11 +72,7 @@ class _Memories:
         self._places: dict[Value, tuple[int, int, int, int]] = {
             value: (_IO, i, 0, value.nbytes) for i, value in enumerate(ir.io)
         }
-        for number, arena in enumerate(arenas):
-            triples = zip(arena.values, arena.items, arena.plan.offsets, strict=True)
-            for value, item, offset in triples:
-                for each in (value, *arena.shared.get(value, ())):
-                    self._places[each] = (_ARENA, number, offset, item.size)
+        self._places |= {value: (_ARENA, *place) for value, place in places(arenas).items()}
 
     def of(self, value: Value) -> int:
         root = value.root

@@ -50,22 +50,28 @@ class Post:
     """An operation on single elements that a kernel does to its result before it is stored.
 
     Attributes:
-        expression: in C: of ``v``, the element so far, and of ``p0``, ``p1``..., its operands.
+        expression: in C: of ``v``, the element so far, of ``p0``, ``p1``..., its operands, and of
+            ``k0``, ``k1``..., what posts of the node have kept, itself included.
         operands: each with the index of its element for element ``i`` of the result, in C.
         shape: that the operands broadcast to, where it is not the result's.
+        keep: the value that ``v`` is an element of before this operation, where it is used behind
+            it, too.
+        stored: others read the kept value: the kernel writes it.
     """
 
     expression: str
     operands: tuple[tuple[Value, str], ...] = ()
     shape: tuple[int, ...] = ()
+    keep: Value | None = None
+    stored: bool = True
 
 
 @dataclass
 class Node:
     """An operation. None in ``inputs`` is an omitted one; arrays in ``params`` are numpy's.
 
-    ``post`` is done to every element of the (only) output, in order; only families of kernels that
-    take it are given it.
+    ``post`` is done to every element of the (first) output, in order; only families of kernels that
+    take it are given it. Outputs behind the first one are then values that it keeps.
     """
 
     name: str

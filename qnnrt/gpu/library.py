@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .._native import _core
@@ -19,11 +19,13 @@ from .configs import Configs, context_queue, drop_measurements
 from .describe import describe, sizes
 from .device import Device, TooLarge, choose, pyopencl
 from .ir import Value
+from .loader import functions
 from .lower import read
 from .memory import Memories
 from .ops import table
-from .options import Options
+from .options import EACH, Options
 from .programs import Programs
+from .tune import Bench
 
 __all__ = ["Library"]
 
@@ -58,6 +60,7 @@ class Library(_core.GpuLibrary):
     Attributes:
         device: the device.
         cl_context, cl_queue: what kernels run in, and what buffers must belong to.
+        arenas: memory of the intermediates of all graphs, with ``counts()``.
     """
 
     def __new__(cls, front: str, options: Options) -> Library:
@@ -66,16 +69,18 @@ class Library(_core.GpuLibrary):
     def __init__(self, front: str, options: Options) -> None:
         cl = pyopencl()
         _check_objects(cl, options)
-        self.cl_queue = options.queue
-        self._given_queue = options.queue is not None
-        self._queues: dict[int, Any] = {}  # of contexts with a performance hint
+        self._queue_each = isinstance(options.queue, str)
+        given = None if self._queue_each else options.queue
+        self.cl_queue: Any = given
+        self._given_queue = given is not None
+        self._queues: dict[int, Any] = {}  # of contexts that have their own
         self.cl_context = options.context
-        if options.queue is not None:
+        if given is not None:
             if self.cl_context is None:
-                self.cl_context = options.queue.context
-            if options.queue.context != self.cl_context:
+                self.cl_context = given.context
+            if given.context != self.cl_context:
                 raise ValueError("gpu: the queue belongs to another OpenCL context than 'context'")
-            self.device = Device.of(options.queue.device)
+            self.device = Device.of(given.device)
         elif self.cl_context is not None:
             self.device = Device.of(self.cl_context.devices[0])
         else:
@@ -88,6 +93,8 @@ class Library(_core.GpuLibrary):
         self._lock = threading.RLock()
         self._weights = Shared()
         self._programs = Programs(self.cl_context, self.device)
+        self.arenas = _core.ArenaPool(functions(), self.cl_context.int_ptr)
+        self._sleep = options.wait == "sleep"
 
     # ---- what there is
 
@@ -102,8 +109,12 @@ class Library(_core.GpuLibrary):
         handle = super().context_create(backend, device, config)
         configs = Configs.of(self, handle)
         hint = configs.context.get("PERF_HINT", "normal")
-        if not self._given_queue and (queue := context_queue(self.cl_context, self.device, hint)):
-            self._queues[handle] = queue
+        if not self._given_queue:
+            queue = context_queue(self.cl_context, self.device, hint)
+            if queue is None and self._queue_each:
+                queue = pyopencl().CommandQueue(self.cl_context, self.device.raw)
+            if queue is not None:
+                self._queues[handle] = queue
         return handle
 
     def backend_get_supported_operations(self, backend: int) -> list[tuple[str, str]]:
@@ -140,6 +151,9 @@ class Library(_core.GpuLibrary):
     def _finalize(self, g: _Graph, graph: int, profile: int, signal: int, started: int) -> None:
         configs = Configs.of(self, graph)
         target = configs.target(self.device)
+        if target.tuning:
+            bench = Bench(self.cl_context, self.device, self._programs, target.program_cache)
+            target = replace(target, bench=bench)
         queue = self._queues.get(g.context, self.cl_queue)
         ir = read(g.name, self.graph_lower(graph, target.node_optimizations))
         try:
@@ -150,7 +164,8 @@ class Library(_core.GpuLibrary):
                 target,
                 self._programs,
                 self._weights,
-                self._queue_facts(configs),
+                self.arenas,
+                self._queue_facts(configs, queue),
             )
         except pyopencl().Error as e:
             raise self._driver_error(e, "graph", "graphFinalize", f"graph {g.name!r}") from e
@@ -174,18 +189,21 @@ class Library(_core.GpuLibrary):
         text = f"{what}: {self.device} refused it: {' '.join(str(e).split())}"
         return self.make_error(code, component, call, text)
 
-    def _queue_facts(self, configs: Configs) -> dict[str, Any]:
+    def _queue_facts(self, configs: Configs, queue: Any = None) -> dict[str, Any]:
         """What a command list has to know of its queue, see ``_core.CommandList``."""
         flags = pyopencl().command_queue_properties
         properties = self.cl_queue.properties
+        # Where no memory changes owners, nothing ties queues of contexts to the backend's.
+        apart = queue is not None and self._queue_each and not self.device.shared
         return {
             "device": self.device.raw.int_ptr,
-            "base": self.cl_queue.int_ptr,
+            "base": (queue if apart else self.cl_queue).int_ptr,
             "in_order": not properties & flags.OUT_OF_ORDER_EXEC_MODE_ENABLE,
             "timestamps": bool(properties & flags.PROFILING_ENABLE),
             "own_queue": not self._given_queue,
             "nodes": configs.kernel_profiling,
             "flush_every": 0 if self.device.shared else _FLUSH_EVERY,
+            "sleep": self._sleep,
         }
 
     def context_free(self, context: int, profile: int = 0) -> None:
@@ -274,6 +292,8 @@ def _check_objects(cl: Any, options: Options) -> None:
     those that have one."""
     for name, kind in (("context", cl.Context), ("queue", cl.CommandQueue)):
         given = getattr(options, name)
+        if name == "queue" and isinstance(given, str) and given == EACH:
+            continue
         if given is not None and not isinstance(given, kind):
             raise ValueError(
                 f"gpu: {name} is a pyopencl.{kind.__name__}, not a {type(given).__name__}"

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from .._native import _core
 from ..errors import BackendNotFoundError
-from .device import pyopencl
+from .device import Device, pyopencl
 
-__all__ = ["address", "call", "extension", "functions"]
+__all__ = ["address", "call", "extension", "functions", "recording"]
 
 _P: Final = ctypes.c_void_p
 _U32: Final = ctypes.c_uint32
@@ -57,6 +57,14 @@ def functions() -> dict[str, int]:
         BackendNotFoundError: it is not clear which loader it is, or it lacks a function.
     """
     return {n: address(n) for n in _core.OPENCL_FUNCTIONS}
+
+
+def recording(device: Device) -> dict[str, int] | None:
+    """The functions of command buffers, likewise; None where the device has none."""
+    if not device.records:
+        return None
+    found = {n: extension(device.raw.platform, n) for n in _core.RECORDING_FUNCTIONS}
+    return found if all(found.values()) else None
 
 
 def address(name: str) -> int:

@@ -11,8 +11,12 @@ from .._native import _core
 from ..abi import constants as abi
 from ..abi.structs import QnnGpuGraph_CustomConfig_t
 
-__all__ = ["PERF_HINTS", "PRECISIONS", "Options"]
+__all__ = ["EACH", "PERF_HINTS", "PRECISIONS", "WAITS", "Options"]
 
+#: As ``queue``: one for each context.
+EACH: Final = "each"
+#: How an execution waits for the device.
+WAITS: Final = ("driver", "sleep")
 #: In the order of QnnGpu_Precision_t and QnnGpuContext_PerfHint_t.
 PRECISIONS: Final = ("fp32", "fp16", "hybrid", "user")
 PERF_HINTS: Final = ("high", "normal", "low")
@@ -32,12 +36,16 @@ _INVALIDATE_KERNEL_REPO: Final = abi.QNN_GPU_CONTEXT_CONFIG_OPTION_INVALIDATE_KE
 class Options:
     """Options of GPU backends, for ``Session(options={"gpu": ...})`` and ``Backend.open``.
 
-    All but the first three are structs of QNN's as well, which go to another maker's backend too.
+    All but the first four are structs of QNN's as well, which go to another maker's backend too.
 
     Attributes:
         device: part of "platform: device" of the OpenCL device.
         context: the caller's own ``pyopencl.Context``, whose buffers can then be registered.
-        queue: the caller's own ``pyopencl.CommandQueue``, which the kernels go into.
+        queue: the caller's own ``pyopencl.CommandQueue``, which the kernels go into; "each": every
+            context, and so every session, has a queue of its own in the backend's OpenCL context,
+            so that the device may run kernels of several at a time.
+        wait: "driver", as the driver waits, which may keep a core busy; "sleep": the thread sleeps
+            and asks now and then, which ends up to an eighth of the execution's time later.
         precision: what float tensors inside of a graph are: "fp32"; "fp16", stored and computed in
             16 bits; "hybrid", stored in 16 bits and computed in 32; "user", as the tensors say.
         tuning: measure variants of kernels when a graph is finalized, and keep the fastest.
@@ -46,7 +54,7 @@ class Options:
         invalidate_cache: forget what was measured before.
         kernel_repo_dir: folder of built programs.
         invalidate_kernel_repo: build programs anew.
-        weight_sharing: equal constants of several graphs are one in the device's memory.
+        weight_sharing: equal constants of the backend's graphs are one in the device's memory.
         kernel_profiling: profiles have an event for each node.
         perf_hint: "high", "normal" or "low": how urgent executions are, for devices that
             take hints.
@@ -58,13 +66,14 @@ class Options:
     device: str | None = None
     context: Any = None
     queue: Any = None
+    wait: str | None = None
     precision: str = "user"
     tuning: bool = False
     cache_dir: str | os.PathLike[str] | None = None
     invalidate_cache: bool = False
     kernel_repo_dir: str | os.PathLike[str] | None = None
     invalidate_kernel_repo: bool = False
-    weight_sharing: bool = False
+    weight_sharing: bool = True
     kernel_profiling: bool = True
     perf_hint: str = "normal"
     memory_optimizations: bool = True
@@ -75,6 +84,8 @@ class Options:
         for name, choices in (("precision", PRECISIONS), ("perf_hint", PERF_HINTS)):
             if (choice := getattr(self, name)) not in choices:
                 raise ValueError(f"gpu: {name} is one of {', '.join(choices)}, not {choice!r}")
+        if self.wait is not None and self.wait not in WAITS:
+            raise ValueError(f"gpu: wait is one of {', '.join(WAITS)}, not {self.wait!r}")
         for name, default in {f.name: f.default for f in fields(self)}.items():
             value = getattr(self, name)
             if isinstance(default, bool) and not isinstance(value, bool):
@@ -111,7 +122,7 @@ class Options:
             (self.tuning, _TUNING_MODE, 1),
             (self.cache_dir is not None, _CACHE_DIR, _path(self.cache_dir)),
             (self.invalidate_cache, _INVALIDATE_CACHE, 1),
-            (self.weight_sharing, _WEIGHT_SHARING, 1),
+            (not self.weight_sharing, _WEIGHT_SHARING, 0),
             (not self.kernel_profiling, _NO_KERNEL_PROFILING, 1),
         )
         custom = abi.QNN_BACKEND_CONFIG_OPTION_CUSTOM
@@ -143,7 +154,7 @@ class Options:
     @property
     def own_objects(self) -> tuple[str, ...]:
         """Options that were given and only qnnrt's own backend can have."""
-        names = ("device", "context", "queue")
+        names = ("device", "context", "queue", "wait")
         return tuple(name for name in names if getattr(self, name) is not None)
 
 

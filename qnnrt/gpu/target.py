@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ..dtypes import data_type
 from .device import Device
-from .ir import Value
+from .ir import Launch, Value
 
 _PAGE: Final = 4096
 
-__all__ = ["Target"]
+__all__ = ["Measures", "Target"]
+
+
+class Measures(Protocol):
+    """Where variants of kernels are measured: see ``tune.Bench``."""
+
+    def measure(self, variants: Mapping[str, Callable[[], list[Launch]]]) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Target:
         portable: neither tuned nor measured variants: option "kernels" of the session.
         kernels_alone: no routines of libraries instead of kernels.
         plan_milliseconds: how long the memory plan may take.
+        bench: where variants are measured; None: in a context of its own.
     """
 
     device: Device
@@ -46,10 +54,11 @@ class Target:
     memory_optimizations: bool = True
     node_optimizations: bool = True
     queue_recording: bool = True
-    weight_sharing: bool = False
+    weight_sharing: bool = True
     portable: bool = False
     kernels_alone: bool = False
     plan_milliseconds: int = 0
+    bench: Measures | None = None
 
     def constant(self, array: np.ndarray, name: str = "") -> Value:
         """A constant that a family of kernels wants to read, as weights in another layout.

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import test_gpu_fusion as fusion
 import test_gpu_ops_conv as conv
 import test_gpu_ops_elementwise as elementwise
 import test_gpu_ops_matmul as matmul
@@ -84,6 +85,8 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
     "fused": (
         partial(against_cpu, attention(), terms=7),
         partial(against_cpu, add_model()),
+        partial(fusion.test_a_normalization_behind_a_sum_and_behind_slices, np.float32),
+        fusion.test_values_that_come_together_again_stay_in_registers,
     ),
     "gathers": (
         move.test_elements_are_gathered,

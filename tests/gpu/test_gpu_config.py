@@ -47,7 +47,7 @@ def test_options_and_structs_say_the_same(tmp_path: Path) -> None:
         invalidate_cache=True,
         kernel_repo_dir=tmp_path / "kernels",
         invalidate_kernel_repo=True,
-        weight_sharing=True,
+        weight_sharing=False,
         kernel_profiling=False,
         perf_hint="low",
         memory_optimizations=False,
@@ -61,7 +61,7 @@ def test_options_and_structs_say_the_same(tmp_path: Path) -> None:
             "ENABLE_TUNING_MODE": True,
             "PERFORMANCE_CACHE_DIR": str(tmp_path / "cache"),
             "INVALIDATE_PERFORMANCE_CACHE": True,
-            "WEIGHT_SHARING_ENABLED": True,
+            "WEIGHT_SHARING_ENABLED": False,
             "DISABLE_KERNEL_PROFILING": True,
         }
         assert found.context == {
@@ -80,7 +80,7 @@ def test_options_and_structs_say_the_same(tmp_path: Path) -> None:
         target = found.target(library.device)
         assert target.precision == described(s)["precision"] == "fp16"
         assert target.compute_half == library.device.half
-        assert (target.tuning, target.weight_sharing, target.rebuild) == (True, True, True)
+        assert (target.tuning, target.weight_sharing, target.rebuild) == (True, False, True)
         assert (target.memory_optimizations, target.node_optimizations) == (False, False)
         assert not target.queue_recording
         assert (target.tuning_cache, target.program_cache) == (
@@ -130,6 +130,7 @@ def test_without_a_word_everything_is_optimized() -> None:
         target = configs.Configs.of(library, s.graph.handle).target(library.device)
         assert (target.memory_optimizations, target.node_optimizations) == (True, True)
         assert target.queue_recording
+        assert target.weight_sharing
 
 
 def test_a_folder_of_programs_has_a_name() -> None:

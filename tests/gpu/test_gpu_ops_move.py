@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,21 @@ def test_tensors_are_joined_and_cut() -> None:
         case("Tile", [values((3, 1, 4))], [(6, 3, 16)], {"multiples": u32(2, 3, 4)}),
         case("Tile", [values((2,) * 5, "uint8")], [(4,) * 5], {"multiples": u32(2, 2, 2, 2, 2)}),
     )  # fmt: skip
+
+
+def test_up_to_eight_slices_are_one_kernel() -> None:
+    for count, kernels in ((1, 1), (2, 1), (8, 1), (9, 2), (17, 3)):
+        parts = [values((2, 1 + k % 3, 6), seed=k) for k in range(count)]
+        together = np.concatenate(parts, 1)
+        cuts = np.cumsum([part.shape[1] for part in parts])[:-1]
+        joined = case("Concat", parts, [together.shape], {"axis": 1})
+        split = case("Split", [together], [part.shape for part in parts],
+                     {"axis": 1, "split_index": u32(*cuts)})  # fmt: skip
+        for each in (joined, split) if count > 1 else (joined,):
+            got, started = on_gpu(each.model, each.feeds)
+            assert started == kernels
+            whole = [got["out0"]] if each is joined else [got[f"out{k}"] for k in range(count)]
+            np.testing.assert_array_equal(np.concatenate(whole, 1), together)
 
 
 @pytest.mark.slow
@@ -183,10 +200,13 @@ def picked(x: np.ndarray, indices: np.ndarray) -> tuple[Model, dict[str, np.ndar
 
 
 def test_neighbours_are_moved_together() -> None:
-    """A slice of whole rows is one kernel of 16 bytes a work item, and so is the part behind it."""
+    """A slice of whole rows is one kernel of 16 bytes a work item, with the part behind it."""
     x = values((8, 16))
     cut = case("Split", [x], [(8, 4), (8, 12)], {"axis": 1, "split_index": u32(4)})
-    assert launches(cut.model) == 2
+    with qnnrt.Session(cut.model, "gpu") as s:
+        (step,) = json.loads(s.graph.describe() or "")["steps"]
+    assert step["defines"]["UNIT"] == "uint4"
+    assert step["total"] == [64]  # 32 units, in groups of work items
 
 
 def test_fixed_point_numbers_are_moved_in_one_encoding() -> None:

@@ -124,6 +124,34 @@ def test_a_folder_that_cannot_be_written_is_no_error(
     assert tune.choose(tuning, "product", "a", VARIANTS) == "third"
 
 
+def test_of_many_variants_a_few_that_differ_are_measured(
+    target: Target, asked: list[list[str]]
+) -> None:
+    """Whatever families list: the number of kernels that are built is bounded."""
+    sizes = [f"tiles-{n}x64x16-4x4" for n in (128, 64, 32)]
+    names = [f"{size}{parts}" for size in sizes for parts in ("", "-2", "-3", "-4")]
+    variants = dict.fromkeys((*names, "panels-1x8x2", tune.CLBLAST), nothing)
+    tune.choose(dataclasses.replace(target, tuning=True), "product", "a", variants)
+    expected = [names[0], names[1], names[4], names[5], tune.CLBLAST]
+    assert asked == [expected]
+    assert len(expected) == tune.CANDIDATES + 1
+
+
+def test_no_shape_is_begun_when_a_graphs_time_is_over(
+    target: Target, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench = tune.Bench.of(target.device)
+    made: list[list[Launch]] = []
+    monkeypatch.setattr(bench, "_time", lambda launches: float(len(made.append(launches) or made)))
+    tuning = dataclasses.replace(target, tuning=True, bench=bench)
+    assert tune.choose(tuning, "product", "a", VARIANTS) == "first"
+    assert (len(made), len(entries(tmp_path))) == (3, 1)
+    bench.left = 0.0
+    assert tune.choose(tuning, "product", "b", VARIANTS) == "first"
+    assert (len(made), len(entries(tmp_path))) == (3, 1)  # nothing is kept: the next time, perhaps
+    assert tune.choose(tuning, "product", "a", VARIANTS) == "first"
+
+
 @pytest.mark.slow
 def test_a_session_that_tunes_measures_and_computes_the_same(tmp_path: Path) -> None:
     """All variants run on the device, and the results do not depend on which was taken."""

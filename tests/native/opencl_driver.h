@@ -21,6 +21,8 @@ constexpr uint64_t kBytes = kElements * sizeof(float);
 
 struct Buffer {
   std::vector<float> data = std::vector<float>(kElements);
+  uint64_t size = kBytes;
+  Buffer* of = nullptr;  // of a sub-buffer
 };
 struct Event {
   uint64_t at;  // the number of its command
@@ -34,6 +36,11 @@ struct Kernel {
   float add = 1;
   std::map<uint32_t, Buffer*> args;
 };
+// A command buffer: kernels as they were.
+struct Recorded {
+  std::vector<Kernel> kernels;
+  bool final = false;
+};
 
 // One at a time; its functions are plain ones.
 struct Driver {
@@ -42,7 +49,10 @@ struct Driver {
   std::string failing;  // the function of which call number `fails_at` fails, with `code`
   int fails_at = 0;
   int32_t code = -5;
-  std::set<void*> buffers, events, queues;  // live
+  std::set<void*> buffers, events, queues, recordings;  // live
+  uint64_t bytes = 0, most_bytes = UINT64_MAX;          // of buffers that are no parts
+  bool asynchronous = false;                            // events end only when they are asked twice
+  std::set<void*> asked;
   uint64_t commands = 0;
   uint64_t unordered = 0;  // commands that did not wait for the one before
 
@@ -51,6 +61,8 @@ struct Driver {
     CHECK(buffers.empty());
     CHECK(events.empty());
     CHECK(queues.empty());
+    CHECK(recordings.empty());
+    CHECK_EQ(bytes, 0u);
     CHECK_EQ(unordered, 0u);
   }
   static Driver*& Current() {
@@ -145,9 +157,81 @@ inline int32_t Flush(void*) {
 inline void* CreateBuffer(void*, uint64_t, size_t size, void*, int32_t* status) {
   QNNRT_DRIVER();
   *status = d.Called("create_buffer");
+  if (*status == 0 && size > d.most_bytes - d.bytes) *status = -4;
   if (*status != 0) return nullptr;
-  CHECK_EQ(size, kBytes);
-  return *d.buffers.insert(new Buffer).first;
+  d.bytes += size;
+  Buffer* made = new Buffer;
+  made->size = size;
+  return *d.buffers.insert(made).first;
+}
+inline void* CreateSubBuffer(void* mem, uint64_t, uint32_t, const void* region, int32_t* status) {
+  QNNRT_DRIVER();
+  *status = d.Called("create_sub_buffer");
+  if (*status != 0) return nullptr;
+  CHECK_EQ(d.buffers.count(mem), 1u);
+  const auto* at = static_cast<const size_t*>(region);
+  CHECK(at[0] + at[1] <= static_cast<Buffer*>(mem)->size);
+  Buffer* made = new Buffer;
+  made->of = static_cast<Buffer*>(mem);
+  return *d.buffers.insert(made).first;
+}
+inline int32_t EventInfo(void* event, uint32_t name, size_t size, void* value, size_t*) {
+  QNNRT_DRIVER();
+  CHECK_EQ(name, 0x11D3u);
+  CHECK_EQ(size, sizeof(int32_t));
+  const int32_t status = d.Called("event_info");
+  const int32_t state = d.asynchronous && d.asked.insert(event).second ? 1 : 0;
+  if (status == 0) std::memcpy(value, &state, sizeof(state));
+  return status;
+}
+inline int32_t WaitFor(uint32_t count, void* const* events) {
+  QNNRT_DRIVER();
+  for (uint32_t i = 0; i < count; ++i) CHECK_EQ(d.events.count(events[i]), 1u);
+  return d.Called("wait");
+}
+inline void* CreateRecording(uint32_t count, void* const*, const uint64_t*, int32_t* status) {
+  QNNRT_DRIVER();
+  CHECK_EQ(count, 1u);
+  *status = d.Called("create_record");
+  return *status != 0 ? nullptr : *d.recordings.insert(new Recorded).first;
+}
+inline int32_t RecordKernel(void* buffer, void*, const uint64_t*, void* kernel, uint32_t dims,
+                            const size_t*, const size_t*, const size_t*, uint32_t, const uint32_t*,
+                            uint32_t*, void**) {
+  QNNRT_DRIVER();
+  CHECK_EQ(dims, 1u);
+  CHECK_EQ(d.recordings.count(buffer), 1u);
+  const int32_t status = d.Called("record");
+  if (status == 0) static_cast<Recorded*>(buffer)->kernels.push_back(*static_cast<Kernel*>(kernel));
+  return status;
+}
+inline int32_t FinalizeRecording(void* buffer) {
+  QNNRT_DRIVER();
+  const int32_t status = d.Called("finalize");
+  static_cast<Recorded*>(buffer)->final = status == 0;
+  return status;
+}
+inline int32_t EnqueueRecording(uint32_t, void**, void* buffer, uint32_t, void* const*, void**) {
+  QNNRT_DRIVER();
+  CHECK_EQ(d.recordings.count(buffer), 1u);
+  const int32_t status = d.Called("replay");
+  if (status != 0) return status;
+  const auto& recorded = *static_cast<Recorded*>(buffer);
+  CHECK(recorded.final);
+  for (const Kernel& k : recorded.kernels) {
+    bool live = true;
+    for (uint32_t i : {0u, 1u})
+      live = live && (k.args.at(i)->of == nullptr || d.buffers.count(k.args.at(i)) != 0);
+    CHECK(live);
+    for (uint32_t i = 0; i < kElements; ++i) k.args.at(1)->data[i] = k.args.at(0)->data[i] + k.add;
+  }
+  return 0;
+}
+inline int32_t ReleaseRecording(void* buffer) {
+  QNNRT_DRIVER();
+  CHECK_EQ(d.recordings.erase(buffer), 1u);
+  delete static_cast<Recorded*>(buffer);
+  return 0;
 }
 inline void* CreateQueue(void*, void*, uint64_t, int32_t* status) {
   QNNRT_DRIVER();
@@ -165,12 +249,15 @@ inline int32_t Times(void* event, uint32_t name, size_t, void* value, size_t*) {
 inline int32_t ReleaseBuffer(void* mem) {
   QNNRT_DRIVER();
   CHECK_EQ(d.buffers.erase(mem), 1u);
-  delete static_cast<Buffer*>(mem);
+  auto* buffer = static_cast<Buffer*>(mem);
+  if (buffer->of == nullptr) d.bytes -= buffer->size;
+  delete buffer;
   return 0;
 }
 inline int32_t ReleaseEvent(void* event) {
   QNNRT_DRIVER();
   CHECK_EQ(d.events.erase(event), 1u);
+  d.asked.erase(event);
   delete static_cast<Event*>(event);
   return 0;
 }
@@ -205,8 +292,24 @@ inline int32_t ReleaseExternal(void* queue, uint32_t count, void* const*, uint32
 #undef QNNRT_DRIVER
 
 inline const Qnnrt_OpenClFunctions_t kFunctions = {
-    NDRange,      Write,       Read,  Barrier,       SetArg,       Finish,      Flush,
-    CreateBuffer, CreateQueue, Times, ReleaseBuffer, ReleaseEvent, ReleaseQueue};
+    NDRange,      Write,           Read,        Barrier, SetArg,        Finish,
+    Flush,        CreateBuffer,    CreateQueue, Times,   ReleaseBuffer, ReleaseEvent,
+    ReleaseQueue, CreateSubBuffer, EventInfo,   WaitFor};
+inline const Qnnrt_OpenClRecording_t kRecording = {CreateRecording, RecordKernel, FinalizeRecording,
+                                                   EnqueueRecording, ReleaseRecording};
+
+// A pool of arenas.
+struct Pool {
+  Qnnrt_OpenClPoolHandle_t handle = nullptr;
+  Pool() { CHECK_EQ(qnnrt_opencl_pool_create(&kFunctions, this, &handle), 0u); }
+  Pool(const Pool&) = delete;
+  ~Pool() { qnnrt_opencl_pool_free(handle); }
+  Qnnrt_OpenClPoolCounts_t counts() const {
+    Qnnrt_OpenClPoolCounts_t counts;
+    qnnrt_opencl_pool_counts(handle, &counts);
+    return counts;
+  }
+};
 
 // ---- a command list: y = x + 1 + 1 ..., and clients of it
 
@@ -220,6 +323,11 @@ struct Options {
   void* user = nullptr;
   uint32_t flush_every = 0;
   bool other_base = false;  // memory changes owners in another queue
+  const Pool* pool = nullptr;
+  std::vector<uint64_t> arenas = {};  // kernels pass their results in these, in turn
+  uint64_t offset = 0;                // of what is passed, in its arena
+  const Qnnrt_OpenClRecording_t* recording = nullptr;
+  bool may_fail = false;
 };
 
 class List {
@@ -235,8 +343,15 @@ class List {
       steps[i].kernel = &kernels_[i];
       steps[i].dims = 1;
       steps[i].total[0] = kElements;
+      if (!options.arenas.empty()) continue;
       if (i > 0) kernels_[i].args[0] = &between_[i - 1];
       if (i + 1 < options.kernels) kernels_[i].args[1] = &between_[i];
+    }
+    std::vector<Qnnrt_OpenClPlace_t> places;
+    for (uint32_t i = 0; !options.arenas.empty() && i + 1 < options.kernels; ++i) {
+      const auto arena = static_cast<uint32_t>(i % options.arenas.size());
+      places.push_back({arena, i, 1, options.offset, kBytes});
+      places.push_back({arena, i + 1, 0, options.offset, kBytes});
     }
     void* memories[] = {options.kernels > 1 ? &between_[options.kernels - 2] : nullptr, nullptr};
     if (options.call != nullptr) {
@@ -263,11 +378,25 @@ class List {
     info.patches = patches;
     info.num_steps = options.kernels;
     info.num_tensors = info.num_patches = 2;
-    CHECK_EQ(qnnrt_opencl_list_create(&info, &handle_), 0u);
+    info.pool = options.pool == nullptr ? nullptr : options.pool->handle;
+    info.arenas = options.arenas.data();
+    info.num_arenas = static_cast<uint32_t>(options.arenas.size());
+    info.places = places.data();
+    info.num_places = static_cast<uint32_t>(places.size());
+    info.recording = options.recording;
+    Qnnrt_ExecutorText_t text = {};
+    code_ = qnnrt_opencl_list_create(&info, &handle_, &text);
+    why_ = text.text;
+    CHECK(options.may_fail || code_ == 0);
+    if (code_ != 0) return;
     qnnrt_opencl_list_executor(handle_, kContext, 0, &executor_);
   }
   List(const List&) = delete;
-  ~List() { qnnrt_opencl_list_free(handle_); }
+  ~List() {
+    if (handle_ != nullptr) qnnrt_opencl_list_free(handle_);
+  }
+  uint64_t code() const { return code_; }  // of its making
+  const std::string& why() const { return why_; }
 
   Qnnrt_OpenClListHandle_t handle() const { return handle_; }
   const Qnnrt_Executor_t& executor() const { return executor_; }
@@ -303,6 +432,8 @@ class List {
   std::vector<Buffer> between_;
   Qnnrt_OpenClListHandle_t handle_ = nullptr;
   Qnnrt_Executor_t executor_ = {};
+  uint64_t code_ = 0;
+  std::string why_;
 };
 
 inline Qnn_Tensor_t Tensor(uint32_t id) {

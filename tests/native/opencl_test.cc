@@ -181,7 +181,7 @@ TEST(scalars_are_given_with_one_dimension_or_none) {
   info.num_steps = 1;
   info.num_tensors = info.num_patches = 2;
   Qnnrt_OpenClListHandle_t list = nullptr;
-  CHECK_EQ(qnnrt_opencl_list_create(&info, &list), 0u);
+  CHECK_EQ(qnnrt_opencl_list_create(&info, &list, nullptr), 0u);
   Qnnrt_Executor_t executor;
   qnnrt_opencl_list_executor(list, kContext, 0, &executor);
   std::vector<float> data = Floats(1);
@@ -215,9 +215,9 @@ TEST(a_patch_of_what_the_list_does_not_have_is_refused) {
   Qnnrt_OpenClListHandle_t list = nullptr;
   for (Qnnrt_OpenClPatch_t patch : {Qnnrt_OpenClPatch_t{1, 0, 0}, {0, 1, 0}, {0, 0, 0}}) {
     info.patches = &patch;
-    CHECK_EQ(qnnrt_opencl_list_create(&info, &list), 1004u);
+    CHECK_EQ(qnnrt_opencl_list_create(&info, &list, nullptr), 1004u);
   }
-  CHECK_EQ(qnnrt_opencl_list_create(nullptr, &list), 1004u);
+  CHECK_EQ(qnnrt_opencl_list_create(nullptr, &list, nullptr), 1004u);
   uint32_t handles = 1, lists = 1;
   qnnrt_opencl_live(&handles, &lists);
   CHECK_EQ(handles + lists, 0u);

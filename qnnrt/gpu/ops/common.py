@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -47,32 +48,59 @@ def reals(*values: Value | None) -> Defines:
 
 @dataclass(frozen=True)
 class Fused:
-    """What a launch takes for a node's ``post``: all three go to its namesakes or their ends."""
+    """What a launch takes for a node's ``post``: all go to its namesakes or their ends, ``sizes``
+    behind ``args``."""
 
     defines: Defines
     before: str
     args: tuple[Value, ...]
+    sizes: tuple[int, ...] = ()
 
 
-def fused(node: Node) -> Fused:
-    """Defines, source and last arguments of a kernel that does ``node.post`` by POST(v, i)."""
+def fused(node: Node, *, by_sizes: bool = False) -> Fused:
+    """Defines, source and last arguments of a kernel that does ``node.post`` by POST(v, i).
+
+    Args:
+        by_sizes: the sizes in operands' indices are arguments, for kernels of which a network has
+            many that differ in these alone.
+    """
     if not node.post:
         return Fused((), "", ())
-    operands = [pair for post in node.post for pair in post.operands]
-    params = "".join(f", __global const REAL* post{n}" for n in range(len(operands)))
-    args = "".join(f", post{n}" for n in range(len(operands)))
-    body = []
-    n = 0
+    params: list[str] = []
+    args: list[Value] = []
+    sizes: list[int] = []
+    body: list[str] = []
+    kept = 0
+
+    def sized(number: re.Match[str]) -> str:
+        if int(number[0]) < 2:
+            return number[0]
+        sizes.append(int(number[0]))
+        return f"size{len(sizes) - 1}"
+
     for post in node.post:
+        if post.keep is not None:
+            body.append(f"  const float k{kept} = v;\n")
+            if post.stored:
+                body.append(f"  STORE(post{len(args)}, i, v);\n")
+                params.append(f"__global REAL* post{len(args)}")
+                args.append(post.keep)
+            kept += 1
         body.append("  {\n")
-        for k, (_, index) in enumerate(post.operands):
-            body.append(f"    const float p{k} = LOAD(post{n}, {index});\n")
-            n += 1
+        for k, (value, index) in enumerate(post.operands):
+            at = re.sub(r"\b\d+\b", sized, index) if by_sizes else index
+            body.append(f"    const float p{k} = LOAD(post{len(args)}, {at});\n")
+            params.append(f"__global const REAL* post{len(args)}")
+            args.append(value)
         body.append(f"    v = {post.expression};\n  }}\n")
-    head = f"static inline float KERNEL(post)(float v, const int i{params})"
+    params += [f"const int size{n}" for n in range(len(sizes))]
+    names = [*(f"post{n}" for n in range(len(args))), *(f"size{n}" for n in range(len(sizes)))]
+    listed = "".join(f", {param}" for param in params)
+    given = "".join(f", {name}" for name in names)
+    head = f"static inline float KERNEL(post)(float v, const int i{listed})"
     before = f"{head} {{\n{''.join(body)}  return v;\n}}\n"
-    defines = (("POST_PARAMS", params), ("POST(v, i)", f"KERNEL(post)(v, i{args})"))
-    return Fused(defines, before, tuple(v for v, _ in operands))
+    defines = (("POST_PARAMS", listed), ("POST(v, i)", f"KERNEL(post)(v, i{given})"))
+    return Fused(defines, before, tuple(args), tuple(sizes))
 
 
 def at(shape: Sequence[int], out: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -127,16 +128,19 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
     inputs = names[: len(names) - sum(len(p.operands) for p in node.post)]
     result = form.of(*(o.component for o in inputs))
     before = "".join(o.function for o in operands.values())
+    kept = [post.keep for post in node.post if post.keep is not None and post.stored]
     if node.post:
         text, used = _after(node, names[len(inputs) :])
         before += text
-        result = f"KERNEL(after)({', '.join([result, *(o.component for o in used)])})"
+        stores = [f"kept{k}" for k in range(len(kept))]
+        given = [result, "i + n", *(o.component for o in used), *stores]
+        result = f"KERNEL(after)({', '.join(given)})"
     defines = [
         ("WIDTH", "4" if wide else "1"),
         ("STORED", stored),
-        ("INPUTS", "".join(o.inputs for o in operands.values())),
+        ("INPUTS", "".join([*(o.inputs for o in operands.values()), *_stores(kept)])),
         ("FETCH", "".join(o.fetch for o in operands.values())),
-        ("VALUE(c)", result),
+        ("VALUE(c, n)", result),
         *((("HALF", "1"),) if stored == "half" else (("VECTOR", f"{stored}4"),)),
     ]
     items = y.size // 4 if wide else y.size
@@ -150,7 +154,7 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
             "elementwise",
             tuple(defines),
             (-(-items // group) * group,),
-            (*args, y, y.size),
+            (*args, *kept, y, y.size),
             (group,),
             before,
             tuple((y, o.value) for o in operands.values() if not o.index.body and not o.index.one),
@@ -158,18 +162,31 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
     ]
 
 
+def _stores(kept: Sequence[Value]) -> list[str]:
+    """The parameters for values that are written beside the result."""
+    return [f"__global REAL* kept{k}, " for k in range(len(kept))]
+
+
 def _after(node: Node, operands: list[_Operand]) -> tuple[str, list[_Operand]]:
     """The function of what is done behind the node's own operation, and what it takes but that."""
     used = sorted(set(operands), key=lambda o: o.number)
     params = "".join(f", const float x{o.number}" for o in used)
-    body, n = "", 0
+    body, n, kept, stored = "", 0, 0, 0
     for post in node.post:
+        if post.keep is not None:
+            body += f"  const float k{kept} = v;\n"
+            kept += 1
+            if post.stored:
+                body += f"  STORE(kept{stored}, i, v);\n"
+                params += f", __global REAL* kept{stored}"
+                stored += 1
         declared = ""
         for k in range(len(post.operands)):
             declared += f"const float p{k} = x{operands[n].number}; "
             n += 1
         body += f"  {{ {declared}v = {post.expression}; }}\n"
-    return f"static inline float KERNEL(after)(float v{params}) {{\n{body}  return v;\n}}\n", used
+    head = f"static inline float KERNEL(after)(float v, const uint i{params})"
+    return f"{head} {{\n{body}  return v;\n}}\n", used
 
 
 #: Families whose kernels do `Node.post`: see the pass that gives it to them.

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..ir import Launch, Node, Value
 from ..target import Target
-from .common import Refused
+from .broadcast import magic
+from .common import Refused, fused, reals
 from .sizes import axis_of, launch, moved, over, plain, simt, strides, unit_type
 
 __all__ = ["Loop", "copies", "filled", "packed"]
@@ -20,6 +21,7 @@ __all__ = ["Loop", "copies", "filled", "packed"]
 Loop = tuple[int, int, int]  # iterations, and elements from one to the next: source, destination
 _TILE: Final = 32  # as in move.cl
 _MOST_LAUNCHES: Final = 256
+_MOST_SLICES: Final = 8  # of a kernel
 
 
 def copies(
@@ -138,45 +140,102 @@ def _transpose(node: Node, target: Target) -> list[Launch]:
 
 
 def _parts(
-    whole: Value, axis: int, parts: Sequence[tuple[Value, int]], joined: bool, target: Target
+    node: Node,
+    whole: Value,
+    axis: int,
+    parts: Sequence[tuple[Value, int]],
+    joined: bool,
+    target: Target,
 ) -> list[Launch]:
-    """Between a tensor and its slices along an axis, each with its size there."""
+    """Between a tensor and its slices along an axis, each with its size there: some slices in each
+    kernel."""
     found: list[Launch] = []
-    row = math.prod(whole.shape[axis:])
+    outer, row = math.prod(whole.shape[:axis]), math.prod(whole.shape[axis:])
     step = math.prod(whole.shape[axis + 1 :])
-    begin = 0
-    for part, size in parts:
-        own, outer = size * step, math.prod(whole.shape[:axis])
-        if joined:
-            found += copies(part, whole, [(outer, own, row), (own, 1, 1)], target, (0, begin))
-        else:
-            found += copies(whole, part, [(outer, row, own), (own, 1, 1)], target, (begin, 0))
-        begin += own
+    sizes = [(part, size * step) for part, size in parts if outer * size * step]
+    if len(sizes) == 1 and not node.post:
+        ((part, _),) = sizes
+        return copies(*((part, whole) if joined else (whole, part)), [(whole.size, 1, 1)], target)
+    width = math.gcd(16, *(own * whole.dtype.itemsize for _, own in sizes))
+    if node.post:
+        width = whole.dtype.itemsize
+    by = max(width // whole.dtype.itemsize, 1)
+    first = 0
+    for k in range(0, len(sizes), _MOST_SLICES):
+        some = [(part, own // by) for part, own in sizes[k : k + _MOST_SLICES]]
+        found.append(_slices(node, whole, some, (outer, row // by, first), width, joined, target))
+        first += sum(own for _, own in some)
     return found
+
+
+def _slices(
+    node: Node,
+    whole: Value,
+    parts: Sequence[tuple[Value, int]],
+    rows: tuple[int, int, int],
+    width: int,
+    joined: bool,
+    target: Target,
+) -> Launch:
+    """One kernel of slices.cl: (how many rows, of how many units, the unit where these begin)."""
+    outer, row, first = rows
+    ends = list(itertools.accumulate(own for _, own in parts))
+    to, of = ("", "const ") if joined else ("const ", "")
+    params, moves, begin = "", [], "0"
+    for k in range(len(parts)):
+        params += f"__global {of}UNIT* part{k}, const int end{k}, "
+        here = f"part{k}[o * (end{k} - {begin}) + r - {begin}]"
+        if node.post:
+            moves.append(f"STORE(whole, w, POST(LOAD(&{here}, 0), w));")
+        else:
+            moves.append(f"whole[w] = {here};" if joined else f"{here} = whole[w];")
+        begin = f"end{k}"
+    tests = [f"if (r < end{k}) " for k in range(len(parts) - 1)]
+    tests.append("")
+    text = " else ".join(test + move for test, move in zip(tests, moves, strict=True))
+    post = fused(node, by_sizes=True)
+    defines = (
+        *(
+            (*reals(whole, *post.args), ("UNIT", "REAL"))
+            if node.post
+            else (("UNIT", unit_type(width)),)
+        ),
+        *post.defines,
+        ("SLICES", params),
+        ("WHOLE", f"__global {to}UNIT* whole"),
+        ("MOVE", text),
+    )
+    total = outer * ends[-1]
+    args = [x for (part, _), end in zip(parts, ends, strict=True) for x in (part, end)]
+    args += [whole, total, ends[-1], *magic(ends[-1]), row, first, *post.args, *post.sizes]
+    grid = over(total, target)
+    return Launch("slices", "slices", defines, grid[0], tuple(args), grid[1], post.before)
 
 
 def _concat(node: Node, target: Target) -> list[Launch]:
     ins, y = [v for v in node.inputs if v is not None], node.outputs[0]
     moved(y, *ins)
     axis = axis_of(node, len(y.shape))
-    return _parts(y, axis, [(v, v.shape[axis]) for v in ins], True, target)
+    return _parts(node, y, axis, [(v, v.shape[axis]) for v in ins], True, target)
 
 
 def _pack(node: Node, target: Target) -> list[Launch]:
     ins, y = [v for v in node.inputs if v is not None], node.outputs[0]
     moved(y, *ins)
-    return _parts(y, axis_of(node, len(y.shape)), [(v, 1) for v in ins], True, target)
+    return _parts(node, y, axis_of(node, len(y.shape)), [(v, 1) for v in ins], True, target)
 
 
 def _split(node: Node, target: Target) -> list[Launch]:
     x, _ = _one(node)
     axis = axis_of(node, len(x.shape))
-    return _parts(x, axis, [(v, v.shape[axis]) for v in node.outputs], False, target)
+    return _parts(node, x, axis, [(v, v.shape[axis]) for v in node.outputs], False, target)
 
 
 def _unpack(node: Node, target: Target) -> list[Launch]:
     x, _ = _one(node)
-    return _parts(x, axis_of(node, len(x.shape)), [(v, 1) for v in node.outputs], False, target)
+    return _parts(
+        node, x, axis_of(node, len(x.shape)), [(v, 1) for v in node.outputs], False, target
+    )
 
 
 def _tile(node: Node, target: Target) -> list[Launch]:
@@ -363,6 +422,8 @@ def _one(node: Node) -> tuple[Value, Value]:
     return x, node.outputs[0]
 
 
+#: Kernels of these do ``Node.post``.
+TAKES_POST: Final = frozenset({"Concat", "Pack"})
 OPS: Final = {
     "BatchToSpace": _batch_space,
     "ChannelShuffle": _channel_shuffle,

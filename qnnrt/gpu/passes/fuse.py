@@ -2,25 +2,27 @@
 
 An activation, a scale, or the sum with a residual costs its reads and writes of memory and the
 start of a kernel; done by the producer to what it holds in registers, it costs next to nothing.
+Where others read the producer's result, too, it is written beside what was made of it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..ir import Ir, Node, Post, Value
 from ..ops import takes_post
 from ..ops.common import Refused, at
-from ..ops.formulas import ELEMENTWISE, formula, is_fixed, is_real
+from ..ops.formulas import ELEMENTWISE, Formula, formula, is_fixed, is_real
 from ..target import Target
 
 __all__ = ["fuse"]
 
-#: Buffers that a kernel reads, at most, and operations behind its own.
+#: Buffers of a kernel, at most, and operations behind its own.
 _MOST_OPERANDS: Final = 8
-_MOST_POSTS: Final = 8
+_MOST_POSTS: Final = 32
+_BATCHNORM: Final = "Batchnorm"  # a scale and a shift along the last axis
 
 
 @dataclass
@@ -44,7 +46,11 @@ class _Graph:
 
     def read_by(self, value: Value, nodes: set[int]) -> bool:
         """Whether these nodes alone read it, and nobody outside of the graph does."""
-        return value.root.kind == "native" and set(self.readers[value.root]) == nodes
+        return value.root.kind == "native" and set(self.readers.get(value.root, ())) == nodes
+
+    def read_before(self, value: Value, node: int) -> bool:
+        """Whether a node does that stands before this one."""
+        return any(n < node for n in self.readers.get(value.root, ()))
 
 
 @dataclass
@@ -62,57 +68,97 @@ def fuse(ir: Ir, target: Target) -> None:
     dead: set[int] = set()
     for i, node in enumerate(ir.nodes):
         found = _best(graph, i) if _fusable(node) else None
-        if found is None:
-            continue
-        producer = ir.nodes[found.producer]
-        producer.post.append(found.post)
-        # Its own output becomes a view, of its shape, of what it writes now.
-        before, after = producer.outputs[0].root, node.outputs[0]
-        before.base = after
-        # It moves to where its reader stood: by then all operands are there.
-        ir.nodes[i], ir.nodes[found.producer] = producer, node
-        dead |= (found.gone | {found.producer}) - {i}
-        graph.writer[after.root] = i
-        del graph.writer[before]
-        for value in producer.inputs:
-            if value is not None:
-                readers = graph.readers[value.root]
-                readers[:] = [i if n == found.producer else n for n in readers]
-        for operand, _ in (pair for post in producer.post for pair in post.operands):
-            readers = graph.readers[operand.root]
-            gone = found.gone | {found.producer}
-            readers[:] = [i if n in gone else n for n in readers]
+        if found is not None:
+            _move(graph, i, found)
+            dead |= (found.gone | {found.producer}) - {i}
+    for node in ir.nodes:
+        node.post = [_stored(graph, post) for post in node.post]
+        node.outputs += [post.keep for post in node.post if post.keep is not None and post.stored]
     if dead:
         ir.nodes = [node for i, node in enumerate(ir.nodes) if i not in dead]
         ir.passes.append(("fuse_elementwise", len(dead)))
 
 
+def _move(graph: _Graph, i: int, found: _Found) -> None:
+    """Node ``i`` into its producer, which then stands in its place: there all operands are."""
+    nodes = graph.ir.nodes
+    node, producer = nodes[i], nodes[found.producer]
+    gone = found.gone | {found.producer}
+    producer.post.append(found.post)
+    own, after = producer.outputs[0], node.outputs[0]
+    before = own.root
+    # Its own output becomes a view, of its shape, of what it writes now.
+    if found.post.keep is None:
+        before.base = after
+        del graph.writer[before]
+    else:
+        producer.outputs[0] = Value(
+            after.name, 0, own.shape, own.dtype, own.code, "native", base=after
+        )
+    nodes[i], nodes[found.producer] = producer, node
+    for written in (after, *_kept(producer)):
+        graph.writer[written.root] = i
+    for kept in _kept(producer):
+        readers = graph.readers.setdefault(kept.root, [])
+        readers[:] = [n for n in readers if n not in gone]
+    for value in producer.inputs:
+        if value is not None:
+            readers = graph.readers[value.root]
+            readers[:] = [i if n == found.producer else n for n in readers]
+    for operand, _ in (pair for post in producer.post for pair in post.operands):
+        readers = graph.readers[operand.root]
+        readers[:] = [i if n in gone else n for n in readers]
+
+
+def _kept(node: Node) -> list[Value]:
+    return [post.keep for post in node.post if post.keep is not None]
+
+
+def _stored(graph: _Graph, post: Post) -> Post:
+    """What is kept is written where somebody reads it."""
+    if post.keep is None or post.keep.kind == "output" or graph.readers.get(post.keep):
+        return post
+    return replace(post, stored=False)
+
+
 def _fusable(node: Node) -> bool:
     """Whether it is an operation on floats of one width, which gives floats."""
-    if node.type not in ELEMENTWISE or node.post or len(node.outputs) != 1:
+    if node.type not in (*ELEMENTWISE, _BATCHNORM) or node.post or len(node.outputs) != 1:
         return False
     y = node.outputs[0]
-    values = [*node.inputs, y]
-    if any(v is None or not is_real(v) or is_fixed(v) or v.dtype != y.dtype for v in values):
+    if any(not is_real(v) or is_fixed(v) or v.dtype != y.dtype for v in (*_operands(node), y)):
         return False
     try:
-        formula(node)
+        _formula(node)
     except Refused:
         return False
     return True
 
 
+def _operands(node: Node) -> list[Value]:
+    return [v for v in node.inputs if v is not None]
+
+
+def _formula(node: Node) -> Formula:
+    if node.type != _BATCHNORM:
+        return formula(node)
+    return Formula("({0} * {1})" if len(_operands(node)) == 2 else "({0} * {1} + {2})")
+
+
 def _best(graph: _Graph, i: int) -> _Found | None:
-    """The producer to move node ``i`` into: a heavy one rather than another, then the later one."""
+    """The producer to move node ``i`` into: one whose result nobody else wants, a heavy one rather
+    than another, then the later one."""
     nodes = graph.ir.nodes
     found: list[_Found] = []
     for value in dict.fromkeys(v.root for v in nodes[i].inputs if v is not None):
         writer = graph.writer.get(value)
         if writer is None or value.size != nodes[i].outputs[0].size:
             continue
-        candidates = (_gated(graph, i, value, writer), _direct(graph, i, value, writer))
+        candidates = (_gated(graph, i, value, writer), _direct(graph, i, writer))
         found += [c for c in candidates if c and _fits(nodes[writer], c.post, nodes[i])]
-    heavy = [(nodes[f.producer].type not in ELEMENTWISE, f.producer) for f in found]
+    heavy = [
+        (f.post.keep is None, nodes[f.producer].type not in ELEMENTWISE, f.producer) for f in found
+    ]
     return found[heavy.index(max(heavy))] if found else None
 
 
@@ -124,23 +170,39 @@ def _fits(producer: Node, post: Post, node: Node) -> bool:
     if not is_real(y) or is_fixed(y) or y.dtype != node.outputs[0].dtype:
         return False
     operands = [v for v in producer.inputs if v is not None]
-    operands += [v for p in (*producer.post, post) for v, _ in p.operands]
+    for p in (*producer.post, post):
+        operands += [v for v, _ in p.operands]
+        operands += [p.keep] if p.keep is not None else []
     distinct = len({v.root for v in operands})
     return distinct <= _MOST_OPERANDS and len(producer.post) < _MOST_POSTS
 
 
-def _direct(graph: _Graph, i: int, value: Value, writer: int) -> _Found | None:
-    """Node ``i`` is the only one that reads the value."""
-    if not graph.read_by(value, {i}):
+def _direct(graph: _Graph, i: int, writer: int) -> _Found | None:
+    """Node ``i`` reads what the producer computes, at its end or on its way there."""
+    node, producer = graph.ir.nodes[i], graph.ir.nodes[writer]
+    last = producer.outputs[0].root
+    known = {value.root: f"k{n}" for n, value in enumerate(_kept(producer))}
+    # Others must not need what is written later than now.
+    if any(graph.read_before(value, i) for value in (last, *known)):
         return None
-    return _Found(writer, _post(graph.ir.nodes[i], {value: "v"}), {i})
+    keep = None
+    if not graph.read_by(last, {i}):
+        keep = last
+    known[last] = "v"
+    size = node.outputs[0].size
+    if any(v.root in known and v.size != size for v in _operands(node)):
+        return None
+    return _Found(writer, replace(_post(node, known), keep=keep), {i})
 
 
 def _gated(graph: _Graph, i: int, value: Value, writer: int) -> _Found | None:
     """Node ``i`` reads the value and another one made of it: x sigmoid(x) behind a convolution."""
     nodes = graph.ir.nodes
-    for other in nodes[i].inputs:
-        assert other is not None
+    if value is not nodes[writer].outputs[0].root or any(
+        graph.read_before(kept, i) for kept in _kept(nodes[writer])
+    ):
+        return None
+    for other in _operands(nodes[i]):
         gate = graph.writer.get(other.root)
         if gate is None or gate == writer or not _is_gate(nodes[gate], value):
             continue
@@ -156,6 +218,8 @@ def _gated(graph: _Graph, i: int, value: Value, writer: int) -> _Found | None:
 def _is_gate(node: Node, value: Value) -> bool:
     """Whether it makes something of the value, reading it once in all it does."""
     operands = [*node.inputs, *(v for post in node.post for v, _ in post.operands)]
+    if _kept(node):
+        return False
     if sum(v is not None and v.root is value for v in operands) != 1:
         return False
     y = node.outputs[0]
@@ -172,14 +236,13 @@ def _post(
     y = node.outputs[0]
     operands = list(first.operands) if first else []
     names = []
-    for value in node.inputs:
-        assert value is not None
+    for value in _operands(node):
         name = known.get(value.root)
         if name is None:
             name = f"p{len(operands)}"
             operands.append((value, at(value.shape, y.shape)))
         names.append(name)
-    text = formula(node).of(*names)
+    text = _formula(node).of(*names)
     for post in then or ():
         words = {f"p{k}": f"p{k + len(operands)}" for k in range(len(post.operands))}
         words["v"] = f"({text})"
