@@ -7,6 +7,8 @@
 .ci/run does all that a change must pass, in environments of its own, and does not need nox.
 """
 
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2025.10.14"
@@ -90,6 +92,17 @@ def bed(session: nox.Session) -> None:
     """A command on a kernel with dma-buf heaps: nox -s bed -- pytest tests/memory."""
     install_built(session, "test")
     session.run("python", "tests/beds/dmabuf_vm.py", *session.posargs)
+
+
+@nox.session(default=False)
+def aarch64(session: nox.Session) -> None:
+    """A wheel for AArch64, and its tests, or a command, under emulation."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "release"), "packaging")
+    out = session.create_tmp()
+    session.run("python", "tools/wheels.py", "build", "--arch", "aarch64", "--out", out)
+    (wheel,) = Path(out).glob("*_aarch64.whl")
+    command = session.posargs or ["python", "-m", "pytest", "-m", "wheel"]
+    session.run("python", "tests/beds/aarch64.py", "--install", "--wheel", wheel, *command)
 
 
 @nox.session(default=False)

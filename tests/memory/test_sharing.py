@@ -62,6 +62,39 @@ def test_a_broadcast_arrives_everywhere(method: str) -> None:
         outbox.close()
 
 
+def _give(places: Any) -> None:
+    with qnnrt.alloc(64) as b:
+        memoryview(b)[:3] = bytes(3)
+        for place in places:
+            place.send(b)
+        for place in places:
+            assert place.recv() == "written"
+        assert bytes(memoryview(b)[: len(places)]) == bytes(range(1, len(places) + 1))
+
+
+def _take(place: Any, index: int) -> None:
+    with place.recv() as b:
+        memoryview(b)[index] = index + 1
+    place.send("written")
+
+
+@METHODS
+def test_siblings_hand_memory_to_each_other(method: str) -> None:
+    """Which their parent never had, and without rights to look into each other."""
+    context = mp.get_context(method)
+    pipes = [context.Pipe() for _ in range(2)]
+    processes = [context.Process(target=_give, args=([there for _here, there in pipes],))]
+    processes += [context.Process(target=_take, args=(p[0], i)) for i, p in enumerate(pipes)]
+    for process in processes:
+        process.start()
+    for end in (end for pipe in pipes for end in pipe):
+        end.close()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+        process.close()
+
+
 def test_a_message_may_be_received_again_and_by_others_while_the_buffer_is_there() -> None:
     with qnnrt.alloc(4096) as b:
         message = pickle.dumps(b)
