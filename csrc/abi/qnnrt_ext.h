@@ -233,6 +233,9 @@ QNN_API uint64_t qnnrt_graph_free(Qnn_GraphHandle_t graph);
 
 #define QNNRT_PASSES_CONSTANTS 0u  // constants folded, unused nodes removed
 #define QNNRT_PASSES_PORTABLE 1u   // and everything else that does not depend on kernels
+// And functions found in arithmetic that QNN has no ops for become ops of this runtime:
+// ElementWiseErf, GeluTanh, Mish, Swish (x sigmoid(alpha x)), HardSigmoid of ElementWiseNeuron.
+#define QNNRT_PASSES_FUNCTIONS 2u
 
 // A graph that has its tensors and nodes, checked and after the passes, as JSON: nodes in execution
 // order, tensors with the addresses of constants. The graph does not change, and may be lowered

@@ -51,6 +51,14 @@ Status PlanGiven(const Qnnrt_ArenaItem_t* items, uint64_t count, const Qnnrt_Pla
   return Status::Ok();
 }
 
+// Numbers of the C interface are those of the levels.
+constexpr bool Is(uint32_t passes, PassLevel level) {
+  return passes == static_cast<uint32_t>(level);
+}
+static_assert(Is(QNNRT_PASSES_CONSTANTS, PassLevel::kConstants));
+static_assert(Is(QNNRT_PASSES_PORTABLE, PassLevel::kPortable));
+static_assert(Is(QNNRT_PASSES_FUNCTIONS, PassLevel::kFunctions));
+
 uint64_t StatsOf(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) {
   auto object = Runtime::Get().graphs.Find(handle);
   if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
@@ -189,13 +197,11 @@ uint64_t qnnrt_graph_free(Qnn_GraphHandle_t handle) {
 
 uint64_t qnnrt_graph_lower(Qnn_GraphHandle_t handle, uint32_t passes, const char** json) {
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
-    if (json == nullptr || passes > QNNRT_PASSES_PORTABLE) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+    if (json == nullptr || passes > QNNRT_PASSES_FUNCTIONS) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
     *json = nullptr;
     auto object = Runtime::Get().graphs.Find(handle);
     if (!object) return qnnrt::Report(qnnrt::api::StaleGraph(handle));
-    auto lowered =
-        object->graph.Lower(passes == QNNRT_PASSES_CONSTANTS ? qnnrt::PassLevel::kConstants
-                                                             : qnnrt::PassLevel::kPortable);
+    auto lowered = object->graph.Lower(static_cast<qnnrt::PassLevel>(passes));
     if (!lowered.ok()) return qnnrt::Report(lowered.status());
     *json = *lowered;
     return QNN_SUCCESS;

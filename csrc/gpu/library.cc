@@ -48,7 +48,7 @@ Status Prepare(Qnn_GraphHandle_t handle, GraphObject* graph) {
     say(QNN_LOG_LEVEL_WARN, "PERF_HINT has no effect in libQnnGpu.so");
   const bool fewer = IsOn(request.configs, "disableNodeOptimizations");
   QNNRT_ASSIGN_OR_RETURN(request.lowered,
-                         graph->graph.Lower(fewer ? PassLevel::kConstants : PassLevel::kPortable));
+                         graph->graph.Lower(fewer ? PassLevel::kConstants : PassLevel::kFunctions));
   const bool nodes = !IsOn(request.configs, "DISABLE_KERNEL_PROFILING");
   Result<Graph*> made = context->Prepare(request, nodes ? QNNRT_OPENCL_PROFILE_NODES : 0, say);
   if (!made.ok()) return std::move(made).status().Within("graph '" + name + "'");

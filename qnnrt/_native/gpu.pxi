@@ -17,8 +17,9 @@ cdef class GpuLibrary(Library):
         cdef const char* text = NULL
         cdef uint64_t code
         cdef void* handle = _pointer(graph)
+        cdef uint32_t passes = QNNRT_PASSES_FUNCTIONS if optimize else QNNRT_PASSES_CONSTANTS
         with nogil:
-            code = qnnrt_graph_lower(handle, optimize, &text)
+            code = qnnrt_graph_lower(handle, passes, &text)
         self._check(code, "graph", "graphFinalize")
         return _text(text)
 

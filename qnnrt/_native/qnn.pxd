@@ -850,7 +850,7 @@ cdef extern from "abi/qnn_op_package.h" nogil:
 
 cdef extern from "abi/qnnrt_ext.h" nogil:
     enum:
-        QNNRT_COPY_IN
+        QNNRT_COPY_IN, QNNRT_PASSES_CONSTANTS, QNNRT_PASSES_FUNCTIONS
 
     ctypedef struct Qnnrt_GraphStats_t:
         uint64_t executes, copied_bytes, reserved_bytes, reserved_at, arena_bytes

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 import test_gpu_fusion as fusion
+import test_gpu_long_rows as long_rows
 import test_gpu_ops_conv as conv
 import test_gpu_ops_elementwise as elementwise
 import test_gpu_ops_matmul as matmul
@@ -94,6 +95,7 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
         move.test_one_hot,
         move.test_an_index_that_is_nowhere_is_not_followed,
     ),
+    "long rows": (long_rows.test_rows_that_groups_share,),
     "memory": (memory,),
     "moves": (
         move.test_transposes,

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import qnnrt
 from qnnrt.gpu import ir
 from qnnrt.gpu.ops import Refused, takes_post
 from qnnrt.gpu.ops.common import fused, reals
+from qnnrt.importers import onnx as importer
 from qnnrt.model import Model, Node, Tensor
 from support.gpu.cases import (
     against_cpu,
@@ -190,6 +192,31 @@ def test_what_is_read_before_is_not_written_later() -> None:
     t = b.add("Tanh", "x")
     m = b.add("Softmax", t, shape=(4, 4), axis=np.uint32(1))
     check(b.done(b.add("ElementWiseAdd", t, m)), 3)
+
+
+#: ONNX operators whose values a function has that is no op of QNN's.
+FOUND: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+    "Erf": [("Erf", "x", {})],
+    "GeluTanh": [("Gelu", "x", {"approximate": "tanh"})],
+    "Mish": [("Mish", "x", {})],
+    "Swish": [("Sigmoid", "x", {}), ("Mul", "x gate", {})],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOUND)
+def test_functions_that_are_found_in_arithmetic_are_one_kernel(name: str) -> None:
+    *first, (last, taken, attributes) = FOUND[name]
+    nodes = [helper.make_node(t, ins.split(), ["gate"], **a) for t, ins, a in first]
+    nodes.append(helper.make_node(last, taken.split(), ["y"], **attributes))
+    ends = [helper.make_tensor_value_info(n, 1, [7, 400]) for n in "xy"]
+    graph = helper.make_graph(nodes, name, ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 20)]
+    model = importer.load(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+    x = np.linspace(-12, 12, 2800).reshape(7, 400).astype(np.float32)
+    x[0, :4] = np.nan, np.inf, -np.inf, 0
+    against_cpu(model, feeds={"x": x}, atol=1e-6)
+    assert launches(model) == 1
 
 
 def test_chains_are_one_kernel_with_broadcast_operands() -> None:

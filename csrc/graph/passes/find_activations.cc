@@ -49,7 +49,7 @@ Values At(Activation activation, float alpha = 0, float beta = 0) {
 // The op that a function is.
 struct FoundOp {
   const char* op;
-  bool own;  // this runtime's kernels have it; others may not
+  bool own;  // QNN has no such op
   std::vector<Param> params{};
 };
 
@@ -308,7 +308,7 @@ Status FindActivations(NodeGraph* graph, PassLevel level, int* changes) {
       const Tensor* from = cone.Source();
       std::optional<FoundOp> more =
           from == nullptr ? std::nullopt : Recognized(cone.Evaluate(from));
-      if (!more || (more->own && level != PassLevel::kAll)) continue;
+      if (!more || (more->own && level < PassLevel::kFunctions)) continue;
       found = std::move(more);
       source = from;
       nodes = cone.nodes();

@@ -76,8 +76,9 @@ struct PassReport {
 constexpr size_t kMostPostOps = 4;
 
 // How far passes go. All of them fold constants and remove what is not used; kPortable does what
-// makes sense for any kernels, kAll also what this runtime's kernels take.
-enum class PassLevel : uint8_t { kConstants, kPortable, kAll };
+// makes sense for any kernels, kFunctions also finds functions that are no ops of QNN's, kAll also
+// does what this runtime's kernels take.
+enum class PassLevel : uint8_t { kConstants, kPortable, kFunctions, kAll };
 
 // Nodes that compute in FLOAT_32 whatever the precision, and the tensors that they touched before
 // passes fused them with others.
@@ -127,7 +128,7 @@ Status SplitProducts(NodeGraph* graph, int* changes);  // of which parts are tak
 Status FuseAttention(NodeGraph* graph, const FloatStorage& floats,
                      int* changes);  // product, softmax, product
 Status FindActivations(NodeGraph* graph, PassLevel level,
-                       int* changes);  // in arithmetic; below kAll, those that are ops
+                       int* changes);  // in arithmetic; below kFunctions, those that are ops
 Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& floats,
                   int* changes);  // functions of one fixed-point number
 Status FuseActivations(NodeGraph* graph,

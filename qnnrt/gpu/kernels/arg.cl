@@ -3,9 +3,6 @@
 //   BETTER(a, b): whether a number comes strictly before another
 //   INDEX: the type of the results
 
-#undef NUMBER
-#undef GROUP
-#undef BEFORE
 #ifdef TYPE
 #define NUMBER TYPE
 #else
@@ -13,112 +10,171 @@
 #endif
 #define BEFORE(a, b) (BETTER(a, b) || ((a) != (a) && (b) == (b)))
 
-// Lines of n elements that lie `step` apart
-#ifdef ONLY_ARG
-__kernel void KERNEL(arg)(__global const REAL* x, __global INDEX* y, const int lines, const int n,
-                          const int step) {
-  const int line = get_global_id(0);
-  if (line >= lines) return;
-  x += (line / step) * step * n + line % step;
-  NUMBER best = LOAD(x, 0);
-  int index = 0;
-  for (int i = 1; i < n; ++i) {
-    const NUMBER v = LOAD(x, i * step);
-    if (BEFORE(v, best)) {
-      best = v;
-      index = i;
+#if defined(ONLY_ARG) || defined(ONLY_ARG_OF_PARTS)
+// Whether number b at place j comes before a at i. Nothing is at places below 0.
+static inline bool KERNEL(before)(NUMBER b, int j, NUMBER a, int i) {
+  return j >= 0 && (i < 0 || BEFORE(b, a) || (j < i && !BEFORE(a, b)));
+}
+
+// The best of all lanes is the first one's then.
+static inline void KERNEL(first)(NUMBER* best, int* index, __local NUMBER* bests,
+                                 __local int* found) {
+  const int item = ITEM;
+  bests[item] = *best;
+  found[item] = *index;
+  for (int reach = GROUP_LANES / 2; reach > 0; reach /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int other = item + reach * LANE_STEP;
+    if (ITEM_LANE < reach && KERNEL(before)(bests[other], found[other], *best, *index)) {
+      bests[item] = *best = bests[other];
+      found[item] = *index = found[other];
     }
   }
+}
+#ifdef SHARED
+#define FIRST(best, index)                                   \
+  __local NUMBER bests_[MOST_ITEMS];                         \
+  __local int found_[MOST_ITEMS];                            \
+  KERNEL(first)(&best, &index, bests_, found_)
+#else
+#define FIRST(best, index)
+#endif
+#endif
+
+// Lines of n elements that lie `step` apart.
+//   PARTIAL: of parts of `chunk` elements, to [parts, lines] with their places in the line
+#ifdef ONLY_ARG
+__kernel void KERNEL(arg)(__global const REAL* x,
+#ifdef PARTIAL
+                          __global NUMBER* y, __global int* places,
+#else
+                          __global INDEX* y,
+#endif
+                          const int lines, const int n, const int step, const int chunk) {
+  const int line = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN, lanes = GROUP_LANES;
+  const int from = (int)get_group_id(2) * chunk;
+  const int end = line >= lines ? from : n - from > chunk ? from + chunk : n;
+  if (line < lines) x += (line / step) * step * n + line % step;
+  int index = -1, i = from + ITEM_LANE;
+  NUMBER best = 0;
+  for (; end - i > 3 * lanes; i += 4 * lanes) {  // reads that are under way at once
+    NUMBER v[4];
+    for (int k = 0; k < 4; ++k) v[k] = LOAD(x, (i + k * lanes) * step);
+    for (int k = 0; k < 4; ++k) {
+      if (index >= 0 && !BEFORE(v[k], best)) continue;
+      best = v[k];
+      index = i + k * lanes;
+    }
+  }
+  for (; i < end; i += lanes) {
+    const NUMBER v = LOAD(x, i * step);
+    if (index >= 0 && !BEFORE(v, best)) continue;
+    best = v;
+    index = i;
+  }
+  FIRST(best, index);
+  if (ITEM_LANE > 0 || line >= lines) return;
+#ifdef PARTIAL
+  const int at = (int)get_group_id(2) * lines + line;
+  y[at] = best;
+  places[at] = index;
+#else
   y[line] = (INDEX)index;
+#endif
 }
 #endif
 
-// A work group takes `columns` neighbouring lines; its other work items share their elements.
-#define GROUP 256
-#ifdef ONLY_ARG_GROUP
-__kernel void KERNEL(arg_group)(__global const REAL* x, __global INDEX* y, const int lines,
-                                const int n, const int step, const int columns) {
-  __local NUMBER bests[GROUP];
-  __local int found[GROUP];
-  const int item = get_local_id(0), lanes = GROUP / columns;
-  const int lane = item / columns, line = get_group_id(0) * columns + item % columns;
+#ifdef ONLY_ARG_OF_PARTS
+__kernel void KERNEL(arg_of_parts)(__global const NUMBER* bests, __global const int* places,
+                                   __global INDEX* y, const int lines, const int parts) {
+  const int line = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN;
   int index = -1;
   NUMBER best = 0;
-  if (line < lines) {
-    x += (line / step) * step * n + line % step;
-    for (int i = lane; i < n; i += lanes) {
-      const NUMBER v = LOAD(x, i * step);
-      if (index < 0 || BEFORE(v, best)) {
-        best = v;
-        index = i;
-      }
-    }
+  for (int p = ITEM_LANE; line < lines && p < parts; p += GROUP_LANES) {
+    const int at = p * lines + line;
+    if (!KERNEL(before)(bests[at], places[at], best, index)) continue;
+    best = bests[at];
+    index = places[at];
   }
-  bests[item] = best;
-  found[item] = index;
-  for (int reach = lanes / 2; reach > 0; reach /= 2) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const int other = item + reach * columns;
-    if (lane < reach && found[other] >= 0) {
-      const NUMBER a = bests[other], b = bests[item];
-      const bool first = found[other] < found[item];
-      if (found[item] < 0 || BEFORE(a, b) || (first && !BEFORE(b, a))) {
-        bests[item] = a;
-        found[item] = found[other];
-      }
-    }
-  }
-  if (lane == 0 && line < lines) y[line] = (INDEX)found[item];
+  FIRST(best, index);
+  if (ITEM_LANE == 0 && line < lines) y[line] = (INDEX)index;
 }
 #endif
 
-// The k best of rows of n, the best first: each element counts those that come before it.
+// The k best of rows of n, the best first.
+//   PLACES: the row is of the best of parts, with their places; those below 0 are none
+#ifdef PLACES
+#define PLACE_PARAM __global const int *places,
+#define PLACE(i) places[i]
+#else
+#define PLACE_PARAM
+#define PLACE(i) (i)
+#endif
+
+// Each element counts those that come before it.
 #ifdef ONLY_TOP
-__kernel void KERNEL(top)(__global const REAL* x, __global REAL* values, __global INDEX* indices,
-                          const int total, const int n, const int k) {
+__kernel void KERNEL(top)(__global const REAL* x, PLACE_PARAM __global REAL* values,
+                          __global INDEX* indices, const int total, const int n, const int k) {
   const int at = get_global_id(0);
   if (at >= total) return;
   const int row = at / n, i = at % n;
   x += row * n;
+#ifdef PLACES
+  places += row * n;
+#endif
+  const int place = PLACE(i);
+  if (place < 0) return;
   const NUMBER own = LOAD(x, i);
   int rank = 0;
   for (int j = 0; j < n; ++j) {
     const NUMBER v = LOAD(x, j);
-    rank += BEFORE(v, own) || (j < i && !BEFORE(own, v)) ? 1 : 0;
+    if (PLACE(j) >= 0) rank += BEFORE(v, own) || (j < i && !BEFORE(own, v)) ? 1 : 0;
   }
   if (rank >= k) return;
   STORE(values, row * k + rank, own);
-  indices[row * k + rank] = (INDEX)i;
+  indices[row * k + rank] = (INDEX)place;
 }
 #endif
 
-// The same for long rows, one for each work item: the best so far are kept in order.
+// A part of a row for each work item: the best so far are kept in order.
 #ifdef ONLY_TOP_ROW
-__kernel void KERNEL(top_row)(__global const REAL* x, __global REAL* values,
-                              __global INDEX* indices, const int rows, const int n, const int k) {
-  const int row = get_global_id(0);
-  if (row >= rows) return;
+__kernel void KERNEL(top_row)(__global const REAL* x, PLACE_PARAM __global REAL* values,
+                              __global INDEX* indices, const int total, const int n, const int k,
+                              const int parts, const int chunk) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  const int row = at / parts, first = at % parts * chunk;
+  const int end = n - first > chunk ? first + chunk : n;
   x += row * n;
-  values += row * k;
-  indices += row * k;
+#ifdef PLACES
+  places += row * n;
+#endif
+  values += at * k;
+  indices += at * k;
   int kept = 0;
-  for (int i = 0; i < n; ++i) {
+  for (int i = first; i < end; ++i) {
+    const int place = PLACE(i);
+    if (place < 0) continue;
     const NUMBER v = LOAD(x, i);
-    int at = kept < k ? kept : k - 1;
+    int to = kept < k ? kept : k - 1;
     if (kept == k) {
       const NUMBER last = LOAD(values, k - 1);
       if (!BEFORE(v, last)) continue;
     } else {
       ++kept;
     }
-    for (; at > 0; --at) {
-      const NUMBER above = LOAD(values, at - 1);
+    for (; to > 0; --to) {
+      const NUMBER above = LOAD(values, to - 1);
       if (!BEFORE(v, above)) break;
-      STORE(values, at, above);
-      indices[at] = indices[at - 1];
+      STORE(values, to, above);
+      indices[to] = indices[to - 1];
     }
-    STORE(values, at, v);
-    indices[at] = (INDEX)i;
+    STORE(values, to, v);
+    indices[to] = (INDEX)place;
+  }
+  for (; kept < k; ++kept) {  // of a short part
+    STORE(values, kept, (NUMBER)0);
+    indices[kept] = (INDEX)-1;
   }
 }
 #endif

@@ -23,6 +23,25 @@
 #define POST(v, i) (v)
 #define POST_PARAMS
 #endif
+// Work groups that share rows of numbers, see ops/shares.py: a work item takes every GROUP_LANES-th
+// element of one of GROUP_COLUMNS rows, from its ITEM_LANE on.
+//   ROWS: lanes are neighbours in the group, LANE_STEP apart; else columns are
+//   SHARED: there are lanes, which add up in local memory; else each work item has a row alone
+#define ITEM ((int)(get_local_id(1) * get_local_size(0) + get_local_id(0)))
+#ifdef ROWS
+#define ITEM_LANE ((int)get_local_id(0))
+#define ITEM_COLUMN ((int)get_local_id(1))
+#define GROUP_LANES ((int)get_local_size(0))
+#define GROUP_COLUMNS ((int)get_local_size(1))
+#define LANE_STEP 1
+#else
+#define ITEM_LANE ((int)get_local_id(1))
+#define ITEM_COLUMN ((int)get_local_id(0))
+#define GROUP_LANES ((int)get_local_size(1))
+#define GROUP_COLUMNS ((int)get_local_size(0))
+#define LANE_STEP GROUP_COLUMNS
+#endif
+#define MOST_ITEMS 256
 // Neighbours that are read and written at once, WIDTH (1, 2, 4 or 8) of them, at a multiple of it:
 // FLOATS is a vector of them, POSTS(v, i) is POST for elements i, i + 1...
 #undef FLOATS

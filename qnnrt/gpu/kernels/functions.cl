@@ -63,10 +63,46 @@ static inline float gelu(float a) {
   const float product = a * (a < 0.0f ? q : 1.0f - q);
   return z > 14.5f ? (a < 0.0f ? -0.0f : a) : product;
 }
+// a P(a^2) / Q(a^2), which is 1 in floats from 3.92 on
+static inline float error_function(float a) {
+  const float size = fabs(a), z = size > 3.92f ? 3.92f : size, t = z * z;
+  float p = -1.289243645e-08f;
+  p = p * t + 4.626389909e-06f;
+  p = p * t + 3.774105862e-04f;
+  p = p * t + 3.841477912e-03f;
+  p = p * t + 5.426170677e-02f;
+  p = p * t + 1.851600111e-01f;
+  p = p * t + 1.128379226e+00f;
+  float q = 6.256031338e-05f;
+  q = q * t + 1.302974415e-03f;
+  q = q * t + 1.543807425e-02f;
+  q = q * t + 1.138967648e-01f;
+  q = q * t + 4.974271953e-01f;
+  q = q * t + 1.0f;
+  const float y = size > 3.92f ? 1.0f : z * p / q;
+  return copysign(y > 1.0f ? 1.0f : y, a);
+}
+static inline float swish(float a, float alpha) { return a * sigmoid(alpha * a); }
+// a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2, since (1 + tanh u) / 2 is sigmoid(2 u)
+static inline float gelu_tanh(float a) {
+  return a * sigmoid(a * (1.59576912160573f + 0.0713548162726009f * (a * a)));
+}
+// a tanh(log(1 + e)) with e = exp(a)
+static inline float mish(float a) {
+  const float e = exp(a > 20.0f ? 20.0f : a), n = e * (e + 2.0f);
+  return a > 20.0f ? a : a * (n / (n + 2.0f));
+}
 // log(a / (1 - a)); around 1/2 the quotient is near 1, and log1p keeps what rounding would lose
 static inline float logit(float a) {
   const float near = log1p((2.0f * a - 1.0f) / (1.0f - a));
   return fabs(a - 0.5f) < 0.25f ? near : log(a / (1.0f - a));
+}
+
+// sum + term, and what rounding took from it is added to `lost`
+static inline float plus_exactly(float sum, float term, float* lost) {
+  const float next = sum + term, back = next - sum;
+  if (isfinite(next)) *lost += (sum - (next - back)) + (term - back);
+  return next;
 }
 
 // The integer that stands for a float: real = scale (q + offset). NaN counts as 0.

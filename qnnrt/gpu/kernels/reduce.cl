@@ -1,85 +1,129 @@
-// One number of many.
+// One number of many: in one kernel, or in two where results are few and have many terms.
+//   PARTIAL: of a part of each result's terms, to [parts, results]
+//   COMBINE: of those parts
 //   ACC: what it is made in
 //   START, MERGE(a, b): of nothing, and of two parts
 //   VALUE(x): what an element gives
 //   FINISH(a, n): the result of n elements
-//   ONE_LOOP: the reduced dims are one loop
+//   ADDS: it is a sum of floats, whose error does not grow with their number
+//   KEPT, GONE: loops over the dims that stay and those that go: 1, 2 or 4
 
-#undef LOOP
-#undef LOOP_STEP
-#undef ALL
-#undef BLOCK
-#undef GROUP
-#define BLOCK 64  // terms that are added up on their own, so that long sums stay exact
-#define LOOP(k) , const int k##_n, const int k##_s
-#define LOOP_STEP(k)         \
-  from += rest % k##_n * k##_s; \
-  rest /= k##_n;
-#define ALL(f, p) f(p##0) f(p##1) f(p##2) f(p##3)
+#define BLOCK 64  // terms that are added up on their own
+// A loop: iterations, elements from one to the next, and how to divide by the iterations
+#define LOOP(k) , const int k##_n, const int k##_s, const int k##_factor, const int k##_shift
+#define PASS(k) , k##_n, k##_s, k##_factor, k##_shift
+#define EVERY1(f, p) f(p##0)
+#define EVERY2(f, p) f(p##0) f(p##1)
+#define EVERY4(f, p) f(p##0) f(p##1) f(p##2) f(p##3)
+#define EVERY_(n, f, p) EVERY##n(f, p)
+#define EVERY(n, f, p) EVERY_(n, f, p)
+#define STEP(k)                                                       \
+  {                                                                   \
+    const int next = (int)over((uint)rest, k##_factor, k##_shift);    \
+    from += (rest - next * k##_n) * k##_s;                            \
+    rest = next;                                                      \
+  }
+#define LAST(k) from += rest * k##_s;
+#define OFFSET1(p) LAST(p##0)
+#define OFFSET2(p) STEP(p##0) LAST(p##1)
+#define OFFSET4(p) STEP(p##0) STEP(p##1) STEP(p##2) LAST(p##3)
+#define OFFSET_(n, p) OFFSET##n(p)
+#define OFFSET(n, p) OFFSET_(n, p)
+#ifdef COMBINE
+#define IN ACC
+#define NUMBER ACC
+#define READ(p, i) ((p)[i])
+#else
+#define IN REAL
+#define READ(p, i) LOAD(p, i)
+#ifdef TYPE
+#define NUMBER TYPE
+#else
+#define NUMBER float
+#endif
+#endif
+#ifdef PARTIAL
+#define OUT ACC
+#else
+#define OUT REAL
+#endif
 
-static inline int KERNEL(term)(int rest ALL(LOOP, r)) {
+static inline int KERNEL(kept)(int rest EVERY(KEPT, LOOP, k)) {
   int from = 0;
-  ALL(LOOP_STEP, r)
+  OFFSET(KEPT, k)
   return from;
 }
-#undef TERM
-#ifdef ONE_LOOP
-#define TERM(i) ((i) * r0_s)
-#else
-#define TERM(i) KERNEL(term)(i, r0_n, r0_s, r1_n, r1_s, r2_n, r2_s, r3_n, r3_s)
-#endif
 
-// Elements begin, begin + step... below n
-static inline ACC KERNEL(some)(__global const REAL* x, int begin, int step, int n ALL(LOOP, r)) {
-  ACC all = START;
-  for (int i = begin; i < n;) {
-    ACC part = START;
-    for (int k = 0; k < BLOCK && i < n; ++k, i += step) {
-      const ACC v = (ACC)LOAD(x, TERM(i));
-      part = MERGE(part, VALUE(v));
-    }
-    all = MERGE(all, part);
+static inline int KERNEL(term)(int rest EVERY(GONE, LOOP, r)) {
+  int from = 0;
+  OFFSET(GONE, r)
+  return from;
+}
+#define TERM(i) READ(x, KERNEL(term)((i) EVERY(GONE, PASS, r)))
+#define TAKE(e)                   \
+  {                               \
+    const ACC each = (ACC)(e);    \
+    const ACC value = VALUE(each); \
+    part = MERGE(part, value);    \
   }
+
+// Elements i, i + step... below end; unsigned, since i ends behind it
+static inline ACC KERNEL(some)(__global const IN* x, uint i, const uint step,
+                               const uint end EVERY(GONE, LOOP, r)) {
+  ACC all = START;
+#ifdef ADDS
+  float lost = 0.0f;
+#endif
+  while (i < end) {
+    ACC part = START;
+    int taken = 0;
+    for (; taken < BLOCK && i + 3 * step < end; taken += 4, i += 4 * step) {
+      const NUMBER a = TERM(i), b = TERM(i + step);
+      const NUMBER c = TERM(i + 2 * step), d = TERM(i + 3 * step);
+      TAKE(a) TAKE(b) TAKE(c) TAKE(d)
+    }
+    for (; taken < BLOCK && i < end; ++taken, i += step) TAKE(TERM(i))
+#ifdef ADDS
+    all = plus_exactly(all, part, &lost);
+#else
+    all = MERGE(all, part);
+#endif
+  }
+#ifdef ADDS
+  all += lost;
+#endif
   return all;
 }
-#undef SOME
-#define SOME(begin, step) \
-  KERNEL(some)(x + from, begin, step, n, r0_n, r0_s, r1_n, r1_s, r2_n, r2_s, r3_n, r3_s)
 
-// Loops over the dims that stay (k) and those that go (r), the innermost first: iterations, and
-// elements from one to the next.
-#ifdef ONLY_REDUCE
-__kernel void KERNEL(reduce)(__global const REAL* x, __global REAL* y, const int total,
-                             const int n ALL(LOOP, k) ALL(LOOP, r)) {
-  const int at = get_global_id(0);
-  if (at >= total) return;
-  int rest = at, from = 0;
-  ALL(LOOP_STEP, k)
-  const ACC all = SOME(0, 1);
-  STORE(y, at, FINISH(all, n));
-}
-#endif
-
-// A work group makes `columns` neighbouring results; its other work items share their terms.
-#define GROUP 256
-#ifdef ONLY_REDUCE_GROUP
-__kernel void KERNEL(reduce_group)(__global const REAL* x, __global REAL* y, const int total,
-                                   const int n, const int columns
-                                   ALL(LOOP, k) ALL(LOOP, r)) {
-  __local ACC parts[GROUP];
-  const int item = get_local_id(0), lanes = GROUP / columns;
-  const int column = item % columns, lane = item / columns;
-  const int at = get_group_id(0) * columns + column;
-  int rest = at, from = 0;
-  ALL(LOOP_STEP, k)
-  parts[item] = at < total ? SOME(lane, lanes) : (ACC)START;
-  for (int reach = lanes / 2; reach > 0; reach /= 2) {
+// n: terms of a result here, `terms`: those of it altogether
+__kernel void KERNEL(reduce)(__global const IN* x, __global OUT* y, const int total, const int n,
+                             const int chunk, const int terms
+                             EVERY(KEPT, LOOP, k) EVERY(GONE, LOOP, r)) {
+  const int at = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN;
+  const int first = (int)get_group_id(2) * chunk;
+  const int end = at >= total ? first : n - first > chunk ? first + chunk : n;
+  ACC all = START;
+  if (at < total) {
+    const int from = KERNEL(kept)(at EVERY(KEPT, PASS, k));
+    all = KERNEL(some)(x + from, first + ITEM_LANE, GROUP_LANES, end EVERY(GONE, PASS, r));
+  }
+#ifdef SHARED
+  __local ACC parts[MOST_ITEMS];
+  const int item = ITEM;
+  parts[item] = all;
+  for (int reach = GROUP_LANES / 2; reach > 0; reach /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (lane < reach) parts[item] = MERGE(parts[item], parts[item + reach * columns]);
+    if (ITEM_LANE < reach) {
+      const ACC other = parts[item + reach * LANE_STEP];
+      all = MERGE(all, other);
+      parts[item] = all;
+    }
   }
-  if (lane == 0 && at < total) {
-    const ACC all = parts[item];
-    STORE(y, at, FINISH(all, n));
-  }
-}
 #endif
+  if (ITEM_LANE > 0 || at >= total) return;
+#ifdef PARTIAL
+  y[(int)get_group_id(2) * total + at] = all;
+#else
+  STORE(y, at, FINISH(all, terms));
+#endif
+}

@@ -1,58 +1,99 @@
-// Running sums of lines of n elements that lie `step` apart.
+// Running sums of lines of n elements that lie `step` apart, a tile of GROUP_LANES * TOGETHER
+// elements after the other.
+//   BEHIND: lines are cut into parts, whose sums there are, of this type
 
-#undef SUM
-#undef GROUP
+#define TOGETHER 4
 #ifdef TYPE
 #define SUM TYPE
 #else
 #define SUM float
 #endif
 
-#ifdef ONLY_SCAN
-__kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y, const int lines, const int n,
-                           const int step, const int exclusive, const int reverse) {
-  const int line = get_global_id(0);
-  if (line >= lines) return;
-  const int start = (line / step) * step * n + line % step;
-  SUM sum = 0;
-  for (int i = 0; i < n; ++i) {
-    const int at = start + (reverse ? n - 1 - i : i) * step;
-    const SUM next = sum + LOAD(x, at);
-    STORE(y, at, exclusive ? sum : next);
-    sum = next;
+#ifdef SHARED
+// The sum of v of the lanes before the item's; `all`: of all lanes.
+static inline SUM KERNEL(leading)(SUM v, __local SUM* sums, SUM* all) {
+  const int item = ITEM, lane = ITEM_LANE;
+  int now = 0;
+  sums[item] = v;
+  for (int far = 1; far < GROUP_LANES; far *= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const SUM here = sums[now + item];
+    const SUM sum = lane >= far ? (SUM)(here + sums[now + item - far * LANE_STEP]) : here;
+    now = MOST_ITEMS - now;
+    sums[now + item] = sum;
   }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  v = lane > 0 ? sums[now + item - LANE_STEP] : (SUM)0;
+  *all = sums[now + item + (GROUP_LANES - 1 - lane) * LANE_STEP];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return v;
 }
 #endif
 
-// One line for each work group, GROUP elements of it at a time.
-#define GROUP 256
-#ifdef ONLY_SCAN_GROUP
-__kernel void KERNEL(scan_group)(__global const REAL* x, __global REAL* y, const int lines,
-                                 const int n, const int step, const int exclusive,
-                                 const int reverse) {
-  __local SUM sums[2][GROUP];
-  const int item = get_local_id(0);
-  const int start = get_group_id(0) * n;
+__kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
+#ifdef BEHIND
+                           __global const BEHIND* parts,
+#endif
+                           const int lines, const int n, const int chunk, const int step,
+                           const int exclusive, const int reverse) {
+#ifdef SHARED
+  __local SUM sums[2 * MOST_ITEMS];
+#endif
+  const int line = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN;
+  const int lane = ITEM_LANE, lanes = GROUP_LANES;
+  const int part = get_group_id(2), first = part * chunk;
+  const int length = n - first > chunk ? chunk : n - first;
+  const bool there = line < lines;
+  const int start = there ? (line / step) * step * n + line % step : 0;
   SUM before = 0;
-  for (int first = 0; first < n; first += GROUP) {
-    const int i = first + item;
-    const int at = start + (reverse ? n - 1 - i : i) * step;
-    const SUM own = i < n ? (SUM)LOAD(x, at) : (SUM)0;
-    int now = 0;
-    sums[0][item] = own;
-    for (int far = 1; far < GROUP; far *= 2) {
-      barrier(CLK_LOCAL_MEM_FENCE);
-      const SUM here = sums[now][item];
-      sums[1 - now][item] = item >= far ? (SUM)(here + sums[now][item - far]) : here;
-      now = 1 - now;
+#ifndef TYPE
+  float lost = 0.0f;
+#endif
+#ifdef BEHIND
+  const int last = reverse ? (int)get_num_groups(2) : part;
+  for (int p = (reverse ? part + 1 : 0) + lane; there && p < last; p += lanes) {
+#ifdef TYPE
+    before += (SUM)parts[p * lines + line];
+#else
+    before = plus_exactly(before, parts[p * lines + line], &lost);
+#endif
+  }
+#ifdef SHARED
+#ifndef TYPE
+  before += lost;
+  lost = 0.0f;
+#endif
+  KERNEL(leading)(before, sums, &before);
+#endif
+#endif
+  for (int tile = 0; tile < length; tile += lanes * TOGETHER) {
+    SUM own[TOGETHER];
+    SUM sum = 0;
+    for (int k = 0; k < TOGETHER; ++k) {
+      const int i = tile + lane * TOGETHER + k;
+      const int at = start + (first + (reverse ? length - 1 - i : i)) * step;
+      if (there && i < length) sum += LOAD(x, at);
+      own[k] = sum;
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (i < n) {
-      const SUM through = before + sums[now][item];
-      STORE(y, at, exclusive ? (item > 0 ? (SUM)(before + sums[now][item - 1]) : before) : through);
+    SUM all = sum, lead = 0;
+#ifdef SHARED
+    lead = KERNEL(leading)(sum, sums, &all);
+#endif
+    for (int k = 0; k < TOGETHER; ++k) {
+      const int i = tile + lane * TOGETHER + k;
+      const int at = start + (first + (reverse ? length - 1 - i : i)) * step;
+      const SUM here = exclusive ? (k > 0 ? own[k - 1] : (SUM)0) : own[k];
+#ifdef TYPE
+      const SUM through = before + lead + here;
+#else
+      const SUM through = before + (lead + here + lost);
+#endif
+      if (there && i < length) STORE(y, at, through);
     }
-    before = before + sums[now][GROUP - 1];
-    barrier(CLK_LOCAL_MEM_FENCE);
+#ifdef TYPE
+    before += all;
+#else
+    before = plus_exactly(before, all, &lost);
+#endif
   }
 }
-#endif

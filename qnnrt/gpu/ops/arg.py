@@ -6,16 +6,20 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from ..ir import Launch, Node
+import numpy as np
+
+from ..ir import Launch, Node, Value
 from ..target import Target
 from .common import Defines
+from .shares import shared
 from .sizes import axis_of, index_type, launch, number, over, simt
 
-_GROUP: Final = 256  # as in arg.cl
-_COLUMNS: Final = 32
-_SHARED_FROM: Final = 32
 #: Sizes of rows in which every pair of elements may be compared.
 _MOST_PAIRS: Final = 8192
+#: TopK: rows in which they are compared at once; elements of a part, and of those for each best.
+_SHORT: Final = 256
+_CHUNK: Final = 32
+_FEWER: Final = 8
 
 
 def _better(largest: bool) -> Defines:
@@ -29,11 +33,26 @@ def _arg(node: Node, target: Target) -> list[Launch]:
     n, step = x.shape[axis], math.prod(x.shape[axis + 1 :])
     lines = x.size // n
     defines = (*number(x), *_better(node.type == "Argmax"), ("INDEX", index_type(y)))
-    if simt(target) and n >= _SHARED_FROM:
-        columns = _COLUMNS if step > 1 and lines >= _COLUMNS else 1
-        grid = ((-(-lines // columns) * _GROUP,), (_GROUP,))
-        return [launch("arg", "arg_group", defines, (x, y, lines, n, step, columns), grid)]
-    return [launch("arg", "arg", defines, (x, y, lines, n, step), over(lines, target))]
+    shares = shared(lines, n, step, target)
+    args = (lines, n, step, shares.chunk)
+    if shares.parts == 1:
+        every = (*defines, *shares.defines)
+        return [launch("arg", "arg", every, (x, y, *args), shares.grid)]
+    dtype = np.dtype(np.float32) if x.dtype.kind == "f" else x.dtype
+    bests = target.temporary((shares.parts, lines), dtype, f"{node.name}.bests")
+    places = target.temporary((shares.parts, lines), np.int32, f"{node.name}.places")
+    every = (*defines, *shares.defines, ("PARTIAL", "1"))
+    joined = shared(lines, shares.parts, lines, target, whole=True)
+    return [
+        launch("arg", "arg", every, (x, bests, places, *args), shares.grid),
+        launch(
+            "arg",
+            "arg_of_parts",
+            (*defines, *joined.defines),
+            (bests, places, y, lines, shares.parts),
+            joined.grid,
+        ),
+    ]
 
 
 def _top_k(node: Node, target: Target) -> list[Launch]:
@@ -42,15 +61,30 @@ def _top_k(node: Node, target: Target) -> list[Launch]:
     n, k = x.shape[-1], int(node.params["k"])
     if k == 0:
         return []
-    largest = bool(node.params["largest"])
-    defines = (*number(x), *_better(largest), ("INDEX", index_type(indices)))
-    pairs = simt(target) and n <= _MOST_PAIRS
-    total = x.size if pairs else x.size // n
-    args = (x, values, indices, total, n, k)
-    grid = over(total, target)
-    if pairs:
-        return [launch("arg", "top", defines, args, grid)]
-    return [replace(launch("arg", "top_row", defines, args, grid), reads_back=True)]
+    rows = x.size // n
+    defines = (*number(x), *_better(bool(node.params["largest"])))
+    found: list[Launch] = []
+    given: tuple[Value, ...] = (x,)
+    chunk = max(_CHUNK, _FEWER * k)
+    while simt(target) and n > _SHORT and n >= 2 * chunk:  # the k best of each part, of these...
+        parts = -(-n // chunk)
+        bests = target.temporary((rows, parts * k), x.dtype, f"{node.name}.bests")
+        places = target.temporary((rows, parts * k), np.int32, f"{node.name}.places")
+        every = (*defines, ("INDEX", "int"), *_places(given))
+        args: tuple[Value | int, ...] = (*given, bests, places, rows * parts, n, k, parts, chunk)
+        found.append(launch("arg", "top_row", every, args, over(rows * parts, target)))
+        given, n = (bests, places), parts * k
+    every = (*defines, ("INDEX", index_type(indices)), *_places(given))
+    if simt(target) and n <= _MOST_PAIRS:
+        args = (*given, values, indices, rows * n, n, k)
+        return [*found, launch("arg", "top", every, args, over(rows * n, target))]
+    args = (*given, values, indices, rows, n, k, 1, n)
+    last = launch("arg", "top_row", every, args, over(rows, target))
+    return [*found, replace(last, reads_back=True)]
+
+
+def _places(given: tuple[Value, ...]) -> Defines:
+    return (("PLACES", "1"),) if len(given) > 1 else ()
 
 
 OPS: Final = {"Argmax": _arg, "Argmin": _arg, "TopK": _top_k}

@@ -76,6 +76,10 @@ _FLOAT: Final = {
     "Tanh": "tanh({0})",
     "IsNan": "({0} != {0})",
     "Logit": "logit({0})",
+    "Erf": "error_function({0})",
+    "GeluTanh": "gelu_tanh({0})",
+    "Mish": "mish({0})",
+    "Swish": "swish({0}, {alpha})",
 }
 #: {t} is the type that they are computed in, {u} its unsigned sibling.
 _INTEGER: Final = {
@@ -106,6 +110,8 @@ _BOOL: Final = {
     "Not": "(!{0})",
     "Select": "({0} ? {1} : {2})",
 }
+#: Ops that QNN has not and the runtime's passes make -> the operation.
+_FOUND: Final = {"ElementWiseErf": "Erf", "GeluTanh": "GeluTanh", "Mish": "Mish", "Swish": "Swish"}
 _CONVERSIONS: Final = ("Cast", "Convert", "Dequantize", "Quantize")
 
 #: Op types -> the operation, "" where a parameter says which.
@@ -122,12 +128,13 @@ ELEMENTWISE: Final = {
     "ElementWiseSelect": "Select",
     **{name: name for name in ("IsInf", "IsNan", "Logit", "Prelu")},
     **{name: name for name in _CONVERSIONS},
+    **_FOUND,
 }
 #: Those that may give floats.
 FLOATS: Final = frozenset(
     op
     for op in ELEMENTWISE
-    if any(t.startswith("FLOAT") for t in op_table()[op]["outputs"][0]["types"])
+    if op in _FOUND or any(t.startswith("FLOAT") for t in op_table()[op]["outputs"][0]["types"])
 )
 
 
@@ -210,7 +217,7 @@ def _refuse_fixed(node: Node) -> None:
 def _with_params(texts: dict[str, str], name: str, node: Node) -> str:
     text = texts[name]
     given = {key: v for key, v in node.params.items() if f"{{{key}}}" in text}
-    if op_table()[node.type]["clamps"]:
+    if node.type not in _FOUND and op_table()[node.type]["clamps"]:
         given["min_value"], given["max_value"] = bounds(node.type, node.params)
     if name == "Softplus" and given["threshold"] < 0:
         given["threshold"] = math.inf

@@ -10,7 +10,8 @@ import numpy as np
 from ..ir import Launch, Node
 from ..target import Target
 from .common import Fused, fused, given, reals
-from .spatial import Arg, flat, launch, over_channels, present, scratch, width
+from .shares import shared
+from .spatial import Arg, Space, flat, launch, over_channels, present, scratch, width
 
 TAKES_POST: Final = frozenset(
     {
@@ -25,8 +26,8 @@ TAKES_POST: Final = frozenset(
 )
 #: What rows and groups are divided by: ``scale`` in kernels
 _NOTHING, _DEVIATION, _LENGTH = range(3)
-#: Pixels whose statistics one work item finds, on CPUs, and how many such items a GPU should have
-_CHUNK, _ITEMS = 1024, 1 << 16
+#: Pixels whose statistics one work item finds at least, on CPUs
+_PIXELS: Final = 1024
 
 
 def _batchnorm(node: Node, target: Target) -> list[Launch]:
@@ -43,13 +44,6 @@ def _batchnorm(node: Node, target: Target) -> list[Launch]:
     return [launch("batchnorm", "batchnorm", defines, flat(items, target), args, post)]
 
 
-def _lanes(elements: int, target: Target) -> int:
-    """Work items that share a row: as many as have a few elements each, and one on a CPU."""
-    if target.device.kind == "cpu":
-        return 1
-    return next(n for n in (32, 64, 128, 256) if n == 256 or elements <= 4 * n)
-
-
 def _rows(
     node: Node,
     target: Target,
@@ -57,35 +51,65 @@ def _rows(
     epsilon: float,
     scale: int,
     centre: bool,
+    period: int = 0,
 ) -> list[Launch]:
-    """Statistics over ``axes``, weights by their elements, in their order."""
+    """Statistics over ``axes``, weights by their elements, in their order.
+
+    ``period``: weights are of the last dim alone, of so many elements.
+    """
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
     if x.size == 0:
         return []
     rank = len(x.shape)
     inner = math.prod(x.shape[a] for a in axes)
-    scales, operands = present(WEIGHT=given(node, 1), BIAS=given(node, 2))
-    post = fused(node)
+    rows = x.size // inner
+    scales, weights = present(WEIGHT=given(node, 1), BIAS=given(node, 2))
     neighbours = axes == tuple(range(rank - len(axes), rank))
-    vector = width(inner, x.dtype, target) if neighbours else 1
-    lanes = _lanes(inner // vector, target)
+    vector = width(period or inner, x.dtype, target) if neighbours else 1
+    apart = 1 if rank - 1 in axes else x.shape[-1]
+    shares = shared(rows, inner, apart, target, at_once=vector, loop=1)
+    post = fused(node)
     defines = [
-        *reals(x, *operands, y, *post.args),
+        *reals(x, *weights, y, *post.args),
         ("WIDTH", str(vector)),
-        ("LANES", str(lanes)),
-        *scales,
+        ("LANES", str(shares.lanes)),
+        ("COLUMNS", str(shares.columns)),
+        *shares.defines,
     ]
+    tables: tuple[Arg, ...] = ()
     if not neighbours:
         defines.append(("TABLES", "1"))
         others = tuple(a for a in range(rank) if a not in axes)
-        operands += tuple(
+        tables = tuple(
             target.constant(_offsets(x.shape, which), f"{node.name}.{name}")
             for which, name in ((others, "starts"), (axes, "steps"))
         )
-    rows = x.size // inner
-    args: tuple[Arg, ...] = (x, *operands, y, inner, int(centre), scale, epsilon)
-    return [launch("norm", "rows", defines, ((rows * lanes,), (lanes,)), args, post)]
+    last = [*defines, *scales, *((("PERIOD", "1"),) if period else ())]
+    found = []
+    function = "rows"
+    parts: tuple[Arg, ...] = ()
+    sizes: tuple[Arg, ...] = (rows, inner, period)
+    if shares.parts > 1:
+        parts = tuple(scratch(f"{node.name}.{n}", shares.parts, rows) for n in ("means", "squares"))
+        function, sizes = "rows_of_parts", (*sizes, shares.chunk)
+        args = (x, *tables, *parts, rows, inner, shares.chunk, int(centre))
+        found.append(_only("row_parts", defines, shares.grid, args))
+    args = (x, *weights, *tables, *parts, y, *sizes, int(centre), scale, epsilon)
+    return [*found, _only(function, last, shares.grid, args, post)]
+
+
+def _only(
+    function: str,
+    defines: list[tuple[str, str]],
+    space: Space,
+    args: tuple[Arg, ...],
+    post: Fused | None = None,
+) -> Launch:
+    """A launch of norm.cl without its other functions."""
+    return launch(
+        "norm", function, [*defines, (f"ONLY_{function.upper()}", "1")], space, args, post
+    )
 
 
 def _offsets(shape: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
@@ -142,62 +166,46 @@ def _groups(
     if x.size == 0:
         return []
     batch, channels = x.shape[0], x.shape[-1]
+    if groups == 1:  # an image is one row then
+        axes = tuple(range(1, len(x.shape)))
+        return _rows(node, target, axes, epsilon, scale, centre, channels)
     pixels = math.prod(x.shape[1:-1])
     size = channels // groups
     vector = width(channels if size == 1 else size, x.dtype, target)
-    chunk = _chunk(pixels, batch * channels // vector, target)
-    chunks = -(-pixels // chunk)
-    lanes = _lanes(chunks * size, target)
+    count = batch * channels // vector
+    shares = shared(count, pixels, channels // vector, target, least=_PIXELS)
+    chunk, chunks = shares.chunk, shares.parts
+    joined = shared(batch * groups, chunks * size, 1, target, whole=True)
+    lanes = max(joined.lanes, 32) if joined.adjacent else 1
     scales, operands = present(WEIGHT=given(node, 1), BIAS=given(node, 2))
     post = fused(node)
-    defines = [
-        *reals(x, *operands, y, *post.args),
-        ("SPATIAL", "1"),
-        ("WIDTH", str(vector)),
-        ("LANES", str(lanes)),
-        *scales,
-    ]
-    defines += [("EACH", "1")] if size == 1 else []
+    reads = [*reals(x, *operands, y, *post.args), ("SPATIAL", "1"), ("WIDTH", str(vector))]
     means, squares = (scratch(f"{node.name}.{n}", batch, chunks, channels) for n in "ms")
     stats = scratch(f"{node.name}.stats", 2, batch, groups)
-
-    moments, vectors = batch * chunks * channels // vector, x.size // vector
+    vectors = x.size // vector
     split = (pixels, chunk, chunks, int(centre))
-    # One set of defines for all three, so that they are one piece of source.
-    every = (*defines, *post.defines)
+    sizes = [("LANES", str(shares.lanes)), ("COLUMNS", str(shares.columns)), *shares.defines]
     return [
-        launch(
-            "norm",
+        _only(
             "moments",
-            every,
-            flat(moments, target),
-            (x, means, squares, moments, channels, *split),
-            Fused((), post.before, ()),
+            [*reads, *sizes],
+            shares.grid,
+            (x, means, squares, count, channels, *split),
         ),
-        launch(
-            "norm",
+        _only(
             "join",
-            every,
+            [*reads, ("LANES", str(lanes)), ("ROWS", "1")],
             ((batch * groups * lanes,), (lanes,)),
             (means, squares, stats, channels, size, *split, scale, epsilon),
-            Fused((), post.before, ()),
         ),
-        launch(
-            "norm",
+        _only(
             "normalize",
-            defines,
+            [*reads, *scales, ("LANES", "1"), *((("EACH", "1"),) if size == 1 else ())],
             flat(vectors, target),
             (x, stats, *operands, y, vectors, channels, size, pixels, batch * groups),
             post,
         ),
     ]
-
-
-def _chunk(pixels: int, items: int, target: Target) -> int:
-    """Pixels that a work item sums, with ``items`` of them for each chunk."""
-    if target.device.kind == "cpu":
-        return min(pixels, _CHUNK)
-    return max(1, min(pixels, max(16, pixels * items // _ITEMS)))
 
 
 def _lrn(node: Node, target: Target) -> list[Launch]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from ..ir import Launch, Node, Value
 from ..target import Target
+from .broadcast import magic
 from .common import Defines
-from .sizes import axis_of, launch, number, over, simt
+from .shares import Shares, shared
+from .sizes import axis_of, launch, number
 
-_GROUP: Final = 256  # as in reduce.cl and scan.cl
-_COLUMNS: Final = 32  # results that a group makes together where these are neighbours
-#: Terms from which on a work group shares them.
-_SHARED_FROM: Final = 32
+__all__ = ["sums_of_parts"]
 
+_TOGETHER: Final = 4  # neighbours that a work item adds up by itself, as in scan.cl
 _SUM: Final = "(a) + (b)"
 #: START, MERGE(a, b), VALUE(x) and FINISH(a, n) of floats; integers differ where they have to.
 _RULES: Final = {
@@ -33,13 +35,21 @@ _INTEGER_STARTS: Final = {
 }
 
 
-def _rule(node: Node, x: Value) -> Defines:
-    start, merge, value, finish = _RULES[node.type]
-    acc = "float"
-    if x.dtype.kind in "iu":
-        acc = "ulong" if x.dtype.kind == "u" else "long"
-        start = _INTEGER_STARTS.get((node.type, acc), start)
-        if node.type == "ReduceMean":
+#: What results are made in -> the same in memory.
+_ACC: Final = {"float": np.float32, "long": np.int64, "ulong": np.uint64}
+_Loop: TypeAlias = tuple[int, int]  # iterations, and elements from one to the next
+
+
+def _acc(x: Value) -> str:
+    return "float" if x.dtype.kind == "f" else "ulong" if x.dtype.kind == "u" else "long"
+
+
+def _rule(op: str, x: Value) -> Defines:
+    start, merge, value, finish = _RULES[op]
+    acc = _acc(x)
+    if acc != "float":
+        start = _INTEGER_STARTS.get((op, acc), start)
+        if op == "ReduceMean":
             finish = f"(a) / ({acc})(n)"
     return (
         *number(x),
@@ -48,6 +58,7 @@ def _rule(node: Node, x: Value) -> Defines:
         ("MERGE(a, b)", f"({merge})"),
         ("VALUE(x)", f"({value})"),
         ("FINISH(a, n)", f"({finish})"),
+        *((("ADDS", "1"),) if acc == "float" and merge == _SUM else ()),
     )
 
 
@@ -56,21 +67,62 @@ def _reduce(node: Node, target: Target) -> list[Launch]:
     assert x is not None
     rank = len(x.shape)
     reduced = {int(a) % rank for a in node.params["axes"]} if rank else set()
-    kept_loops, reduced_loops = _loops(x.shape, reduced)
-    terms = math.prod(n for n, _ in reduced_loops)
-    args: list[Value | int] = []
-    for loops in (kept_loops, reduced_loops):
-        for n, step in [*loops, *[(1, 0)] * (4 - len(loops))]:
-            args += [n, step]
-    defines = _rule(node, x) + ((("ONE_LOOP", "1"),) if len(reduced_loops) < 2 else ())
-    if not simt(target) or terms < _SHARED_FROM:
-        grid = over(y.size, target)
-        return [launch("reduce", "reduce", defines, (x, y, y.size, terms, *args), grid)]
-    inner_stays = bool(kept_loops) and kept_loops[0][1] == 1
-    columns = _COLUMNS if inner_stays and y.size >= _COLUMNS else 1
-    groups = -(-y.size // columns)
-    grid = ((groups * _GROUP,), (_GROUP,))
-    return [launch("reduce", "reduce_group", defines, (x, y, y.size, terms, columns, *args), grid)]
+    kept, gone = _loops(x.shape, reduced)
+    terms = math.prod(n for n, _ in gone)
+    apart = kept[0][0] if kept and kept[0][1] == 1 else 1
+    shares = shared(y.size, terms, apart, target)
+    rule = _rule(node.type, x)
+    if shares.parts == 1:
+        return [_launch(rule, x, y, kept, gone, shares, terms)]
+    parts = _parts(x, shares, y.size, target, node.name)
+    combine = (("VALUE(x)", "(x)"), ("COMBINE", "1"))
+    last = (*(d for d in rule if d[0] != "VALUE(x)"), *combine)
+    return [
+        _launch((*rule, ("PARTIAL", "1")), x, parts, kept, gone, shares, terms),
+        _launch(
+            last,
+            parts,
+            y,
+            [(y.size, 1)],
+            [(shares.parts, y.size)],
+            shared(y.size, shares.parts, y.size, target, whole=True),
+            terms,
+        ),
+    ]
+
+
+def sums_of_parts(
+    x: Value, kept: list[_Loop], gone: _Loop, shares: Shares, target: Target, name: str
+) -> tuple[Launch, Value]:
+    """The sum of each part of each row, as [parts, rows]: 32-bit floats, or 64-bit integers."""
+    rows = math.prod(n for n, _ in kept)
+    parts = _parts(x, shares, rows, target, name)
+    rule = (*_rule("ReduceSum", x), ("PARTIAL", "1"))
+    return _launch(rule, x, parts, kept, [gone], shares, gone[0]), parts
+
+
+def _parts(x: Value, shares: Shares, results: int, target: Target, name: str) -> Value:
+    dtype = _ACC[_acc(x)]
+    return target.temporary((shares.parts, results), dtype, f"{name}.parts")
+
+
+def _launch(
+    defines: Defines,
+    x: Value,
+    y: Value,
+    kept: list[_Loop],
+    gone: list[_Loop],
+    shares: Shares,
+    terms: int,
+) -> Launch:
+    results, here = math.prod(n for n, _ in kept), math.prod(n for n, _ in gone)
+    args: list[Value | int] = [x, y, results, here, shares.chunk, terms]
+    for name, loops in (("KEPT", kept), ("GONE", gone)):
+        count = next(n for n in (1, 2, 4) if n >= len(loops))
+        defines = (*defines, (name, str(count)))
+        for n, step in [*loops, *[(1, 0)] * (count - len(loops))]:
+            args += [n, step, *magic(max(n, 1))]
+    return launch("reduce", "reduce", (*defines, *shares.defines), args, shares.grid)
 
 
 def _loops(
@@ -101,12 +153,16 @@ def _cumulative_sum(node: Node, target: Target) -> list[Launch]:
     axis = axis_of(node, len(x.shape))
     n, step = x.shape[axis], math.prod(x.shape[axis + 1 :])
     lines = x.size // max(n, 1)
-    flags = (int(node.params["exclusive"]), int(node.params["reverse"]))
-    args = (x, y, lines, n, step, *flags)
-    if simt(target) and n >= _SHARED_FROM and step == 1:
-        grid = ((lines * _GROUP,), (_GROUP,))
-        return [launch("scan", "scan_group", number(x), args, grid)]
-    return [launch("scan", "scan", number(x), args, over(lines, target))]
+    shares = shared(lines, n, step, target, at_once=_TOGETHER)
+    defines = (*number(x), *shares.defines)
+    sizes = (lines, n, shares.chunk, step)
+    args = (*sizes, int(node.params["exclusive"]), int(node.params["reverse"]))
+    if shares.parts == 1:
+        return [launch("scan", "scan", defines, (x, y, *args), shares.grid)]
+    kept = [(step, 1), (lines // step, n * step)] if step > 1 else [(lines, n)]
+    first, sums = sums_of_parts(x, kept, (n, step), shares, target, node.name)
+    defines = (*defines, ("BEHIND", _acc(x)))
+    return [first, launch("scan", "scan", defines, (x, y, sums, *args), shares.grid)]
 
 
 OPS: Final = {"CumulativeSum": _cumulative_sum, **dict.fromkeys(_RULES, _reduce)}
