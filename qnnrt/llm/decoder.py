@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +17,7 @@ from ..errors import ClosedError, ModelError
 from ..importers import load
 from ..memory import alloc
 from ..model import DynamicModel
+from ..qnn.memhandle import Parts
 from ..session.dynamic import DynamicSession, ShapeSession
 
 #: But for the cache.
@@ -78,6 +78,7 @@ class Decoder:
         self._lock = threading.RLock()
         self._sessions: dict[tuple[int, int, int], ShapeSession] = {}
         self._bound: dict[tuple[int, int, int], Slots] = {}
+        self._parts: dict[tuple[int, int, int], Parts] = {}
         self.verify = verify
         model = load(self._path, shapes="any")
         assert isinstance(model, DynamicModel)
@@ -101,7 +102,7 @@ class Decoder:
             )
         self.vocabulary = int(step.outputs["logits"].shape[-1])
         self._state = {
-            name: (tuple(t.shape[1:]), np.dtype(t.dtype)) for name, t in step.state.items()
+            name: (tuple(t.shape[1:]), t.nbytes, t._code) for name, t in step.state.items()
         }
         self.cache_bytes = self._cache_bytes(1)
         self.capacity = next(iter(step.state.values())).shape[2]
@@ -150,7 +151,7 @@ class Decoder:
 
     def _cache_bytes(self, rows: int) -> int:
         """Size of a buffer with the caches of so many texts."""
-        return sum(_aligned(rows * _row_bytes(*t)) for t in self._state.values())
+        return self._layout(rows, 0, rows).nbytes
 
     def _run(
         self,
@@ -181,7 +182,8 @@ class Decoder:
         session = self._session(*key)
         if self._bound.get(key) != slots:
             self._release_others(slots)
-            session.bind_state(self._views(slots))
+            parts = self._layout(slots.rows, slots.first, slots.count)
+            session._bind_state_parts(slots.buffer, parts)
             self._bound[key] = slots
         return session
 
@@ -195,19 +197,16 @@ class Decoder:
                     if tensor.io == "memhandle" and tensor.handle is not None:
                         tensor.handle.close()
 
-    def _views(self, slots: Slots) -> Mapping[str, NDArray[Any]]:
-        views, at = {}, 0
-        for name, (shape, dtype) in self._state.items():
-            nbytes = _row_bytes(shape, dtype)
-            views[name] = slots.buffer.array(
-                (slots.count, *shape), dtype, at + slots.first * nbytes
-            )
-            at += _aligned(slots.rows * nbytes)
-        return views
-
-
-def _row_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    return math.prod(shape) * dtype.itemsize
+    def _layout(self, rows: int, first: int, count: int) -> Parts:
+        """Where the caches of `count` texts from row `first` on lie in a buffer of so many."""
+        key = rows, first, count
+        if key not in self._parts:
+            tensors, at = [], 0
+            for shape, nbytes, code in self._state.values():
+                tensors.append(((count, *shape), code, at + first * nbytes))
+                at += _aligned(rows * nbytes)
+            self._parts[key] = Parts(tuple(tensors), at)
+        return self._parts[key]
 
 
 def _aligned(nbytes: int) -> int:
