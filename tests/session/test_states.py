@@ -486,8 +486,8 @@ def test_states_in_one_buffer_are_registered_together(backend, io):
             assert found.handle == handle.handle
             np.testing.assert_array_equal(found.array, handle.array)
             assert s.context.registrations == before + 2
+            del values
             with pytest.raises(qnnrt.BufferInUseError, match="2 memory handles"):
-                del values
                 buffer.close()
             del handle, found
             with pytest.raises(qnnrt.BindError, match="8192" if io == "raw" else "4096 bytes"):
