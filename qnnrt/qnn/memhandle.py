@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -207,9 +207,9 @@ class PartHandles(Owner):
             descriptors,
             freed=self._released,
         )
-        self.handles: list[int] = held.handle
+        self.handles = cast("list[int]", held.handle)
         hold = _core.Hold(
-            buffer, "{} memory handles, the first {:#x}", len(self.handles), held.handle[0]
+            buffer, "{} memory handles, the first {:#x}", len(self.handles), self.handles[0]
         )
         self._own(f"{len(self.handles)} memory handles", held, context, keep=hold)
 

@@ -23,7 +23,7 @@ def open_session(
     if shapes is not None:
         if isinstance(model, (Model, DynamicModel)):
             raise ValueError("shapes are for the path of a model: this one is loaded already")
-        model = load(model, shapes=shapes)
+        return Session(load(model, shapes=shapes), backend, **options)
     return Session(model, backend, **options)
 
 
