@@ -4,6 +4,7 @@ import http.client
 import json
 import socket
 from pathlib import Path
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -32,15 +33,16 @@ class Http(http.client.HTTPConnection):
 
 
 class Client:
-    """The service in one process.
+    """The service in one process, for one shape: sizes that the model leaves open, by name.
 
     Attributes:
         inputs, outputs: name -> array in memory that is shared with the service.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **sizes: int) -> None:
         self.http = Http(folder / "http")
-        model = json.loads(self.http.ask("GET", "/model"))
+        self.sizes = urlencode(sizes)
+        model = json.loads(self.http.ask("GET", f"/model?{self.sizes}"))
         self.buffer = qnnrt.alloc(model["nbytes"])
         self.inputs: dict[str, np.ndarray] = {}
         self.outputs: dict[str, np.ndarray] = {}
@@ -50,7 +52,7 @@ class Client:
         self.memory = socket.socket(socket.AF_UNIX)
         self.memory.settimeout(60)
         self.memory.connect(str(folder / "memory"))
-        socket.send_fds(self.memory, [b"m"], [self.buffer.fd])
+        socket.send_fds(self.memory, [self.sizes.encode() or b"&"], [self.buffer.fd])
         answer = json.loads(self.memory.makefile().readline())
         if "error" in answer:
             raise RuntimeError(answer["error"])
@@ -63,7 +65,7 @@ class Client:
     def run_bytes(self) -> None:
         """The same with the bytes in the request and in the answer."""
         body = b"".join(array.tobytes() for array in self.inputs.values())
-        answer, at = self.http.ask("POST", "/run", body), 0
+        answer, at = self.http.ask("POST", f"/run?{self.sizes}", body), 0
         for array in self.outputs.values():
             values = np.frombuffer(answer, array.dtype, array.size, at)
             array[...] = values.reshape(array.shape)

@@ -16,7 +16,7 @@ import onnx
 from client import Client
 from onnx import TensorProto, helper
 
-SHAPE = (1, 3, 720, 1280)
+FRAME = (3, 720, 1280)
 
 
 def save_model(path: Path) -> None:
@@ -24,14 +24,14 @@ def save_model(path: Path) -> None:
     node = helper.make_node(
         "MaxPool", ["frame"], ["tiles"], kernel_shape=[80] * 2, strides=[80] * 2
     )
-    frame = helper.make_tensor_value_info("frame", TensorProto.FLOAT, SHAPE)
-    tiles = helper.make_tensor_value_info("tiles", TensorProto.FLOAT, (1, 3, 9, 16))
+    frame = helper.make_tensor_value_info("frame", TensorProto.FLOAT, ("batch", *FRAME))
+    tiles = helper.make_tensor_value_info("tiles", TensorProto.FLOAT, ("batch", 3, 9, 16))
     graph = helper.make_graph([node], "tiles", [frame], [tiles])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 
 def ask(folder: Path, number: int, requests: int, way: str, seconds: list[float]) -> None:
-    client = Client(folder)
+    client = Client(folder, batch=1)
     frame, tiles = client.inputs["frame"], client.outputs["tiles"]
     for i in range(requests):
         frame[0, :, ::80, ::80] = number * requests + i + 1  # where it lies
@@ -43,7 +43,7 @@ def ask(folder: Path, number: int, requests: int, way: str, seconds: list[float]
 
 
 def load(folder: Path, clients: int, requests: int, way: str) -> None:
-    observer = Client(folder)
+    observer = Client(folder, batch=1)
     before = observer.health()
     seconds: list[float] = []
     threads = [

@@ -5,27 +5,35 @@
 FOLDER (made, mode 0700: who may enter it may use the service; one that is there has to be like
 that) has two Unix sockets. `http` speaks HTTP, through uvicorn:
 
-    GET  /model        where each input and output lies in a client's memory
-    POST /run/TOKEN    infer in place, in the memory that TOKEN stands for
-    POST /run          infer on the bytes of all inputs; answers those of all outputs
-    GET  /healthz      runs and bytes copied until now
+    GET  /model?batch=4    where each input and output lies in a client's memory
+    POST /run/TOKEN        infer in place, in the memory that TOKEN stands for
+    POST /run?batch=4      infer on the bytes of all inputs; answers those of all outputs
+    GET  /healthz          runs and bytes copied until now
 
-`memory` takes memory: a client connects, sends a Buffer's fd, gets a token, and stays connected as
-long as the token is to hold. The model reads its inputs and writes its outputs there: nothing is
-copied.
+A size that the model leaves open goes by its name; each shape has a graph of its own, over the same
+weights, which is made when it is first asked for. `memory` takes memory: a client connects, sends
+the same sizes (batch=4) with a Buffer's fd, gets a token, and stays connected as long as the token
+is to hold. The model reads its inputs and writes its outputs there: nothing is copied.
+
+Limits: MOST_ELEMENTS in all inputs of a shape; MOST_SHAPES graphs beside those of clients that are
+connected.
 """
 
 import asyncio
 import contextlib
 import json
+import math
 import os
 import secrets
 import socket
 import stat
 import sys
-from collections.abc import AsyncIterator
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import uvicorn
@@ -37,63 +45,117 @@ from starlette.routing import Route
 import qnnrt
 
 ALIGNMENT = 64
+MOST_ELEMENTS = 1 << 26
+MOST_SHAPES = 8
 
 
-class Service:
-    """A session, and the memory of clients that are connected."""
+class Shape:
+    """The graph of a shape, and where its tensors lie in a client's memory."""
 
-    def __init__(self, model: str) -> None:
-        self.session = qnnrt.Session(model)
-        self.own = {**self.session.inputs, **self.session.outputs}
-        self.buffers = {name: t.buffer for name, t in self.own.items()}
+    def __init__(self, session: qnnrt.Session) -> None:
+        self.session = session
+        self.tensors = {**session.inputs, **session.outputs}
+        self.own = {name: t.buffer for name, t in self.tensors.items()}
         self.layout: dict[str, dict[str, Any]] = {}
         self.nbytes = 0
-        for name, t in self.own.items():
+        for name, t in self.tensors.items():
             self.layout[name] = {
-                "kind": "input" if name in self.session.inputs else "output",
+                "kind": "input" if name in session.inputs else "output",
                 "offset": self.nbytes,
                 "shape": t.shape,
                 "dtype": t.dtype.str,
             }
             self.nbytes += -(-t.nbytes // ALIGNMENT) * ALIGNMENT
-        self.input_nbytes = sum(t.nbytes for t in self.session.inputs.values())
-        self.clients: dict[str, dict[str, qnnrt.qnn.MemHandle]] = {}
-        self.copied = 0
-        self.turn = asyncio.Lock()
+        self.input_nbytes = sum(t.nbytes for t in session.inputs.values())
 
-    def add(self, fd: int) -> str:
-        """Register a client's memory. from_fd looks at its kind and size, and duplicates the fd."""
+    def register(self, fd: int) -> dict[str, qnnrt.qnn.MemHandle]:
+        """A client's memory. from_fd looks at its kind and size, and duplicates the fd."""
         buffer = qnnrt.Buffer.from_fd(fd, self.nbytes)
         register = self.session.context.get_or_register
-        token = secrets.token_hex(16)
-        self.clients[token] = {
+        return {
             name: register(buffer, t.shape, t.dtype, offset=t_at["offset"], kind="shared_buffer")
-            for (name, t), t_at in zip(self.own.items(), self.layout.values(), strict=True)
+            for (name, t), t_at in zip(self.tensors.items(), self.layout.values(), strict=True)
         }
+
+    def bind(self, memory: Mapping[str, Any]) -> None:
+        for name, t in self.tensors.items():
+            t.bind(memory[name])
+
+    def infer(self, body: bytes | bytearray) -> bytes:
+        self.bind(self.own)
+        at = 0
+        for t in self.session.inputs.values():
+            values = np.frombuffer(body, t.dtype, t.array.size, at)
+            t.array[...] = values.reshape(t.shape)
+            at += t.nbytes
+        self.session.run()
+        return b"".join(t.array.tobytes() for t in self.session.outputs.values())
+
+
+class Service:
+    """A session of all shapes, and the memory of clients that are connected."""
+
+    def __init__(self, model: str) -> None:
+        if model.endswith(".bin"):  # of one shape
+            self.model, self.session = None, qnnrt.Session(model)
+        else:
+            self.model = qnnrt.load(model, shapes="any")
+            # Which others stay is said below.
+            self.session = qnnrt.Session(self.model, options={"max_shapes": 1})
+        self.shapes: weakref.WeakValueDictionary[Any, Shape] = weakref.WeakValueDictionary()
+        self.recent: deque[Shape] = deque(maxlen=MOST_SHAPES)
+        self.clients: dict[str, tuple[Shape, dict[str, qnnrt.qnn.MemHandle]]] = {}
+        self.runs = self.copied = 0
+        self.turn = asyncio.Lock()
+
+    def _shape(self, sizes: dict[str, int]) -> Shape:
+        key = None
+        if self.model is not None:
+            key = self.model.find(sizes)
+            if sum(map(math.prod, key)) > MOST_ELEMENTS:
+                raise ValueError(f"inputs of {key} have more than {MOST_ELEMENTS} elements")
+        elif sizes:
+            raise ValueError(f"the model has one shape: no {', '.join(sizes)}")
+        shape = self.shapes.get(key)
+        if shape is None:
+            one = self.session if key is None else self.session.at(sizes)
+            shape = self.shapes[key] = Shape(one)
+        if shape in self.recent:
+            self.recent.remove(shape)
+        self.recent.append(shape)
+        return shape
+
+    async def shape(self, query: str) -> Shape:
+        """The shape of the sizes in "batch=4&seq=16". Raises ValueError: there is none."""
+        sizes = {name: int(size) for name, size in parse_qsl(query)}
+        async with self.turn:
+            return await asyncio.to_thread(self._shape, sizes)
+
+    async def add(self, query: str, fd: int) -> str:
+        shape = await self.shape(query)
+        token = secrets.token_hex(16)
+        self.clients[token] = shape, shape.register(fd)
         return token
 
-    async def run(self, memory: dict[str, Any]) -> None:
+    async def run(self, shape: Shape, memory: dict[str, Any]) -> None:
         async with self.turn:
-            for name, t in self.own.items():
-                t.bind(memory[name])
-            await asyncio.to_thread(self.session.run)
+            shape.bind(memory)
+            await asyncio.to_thread(shape.session.run)
+            self._count(shape)
 
-    async def run_bytes(self, body: bytes | bytearray) -> bytes:
-        inputs, outputs = self.session.inputs.values(), self.session.outputs.values()
-        if len(body) != self.input_nbytes:
-            raise ValueError(f"expected {self.input_nbytes} bytes, not {len(body)}")
+    async def run_bytes(self, shape: Shape, body: bytes | bytearray) -> bytes:
+        if len(body) != shape.input_nbytes:
+            raise ValueError(f"expected {shape.input_nbytes} bytes, not {len(body)}")
         async with self.turn:
-            for name, t in self.own.items():
-                t.bind(self.buffers[name])
-            at = 0
-            for t in inputs:
-                values = np.frombuffer(body, t.dtype, t.array.size, at)
-                t.array[...] = values.reshape(t.shape)
-                at += t.nbytes
-            await asyncio.to_thread(self.session.run)
-            answer = b"".join(t.array.tobytes() for t in outputs)
+            answer = await asyncio.to_thread(shape.infer, body)
+            self._count(shape)
         self.copied += len(body) + len(answer)
         return answer
+
+    def _count(self, shape: Shape) -> None:
+        self.runs += 1
+        self.copied += shape.session.stats.copied_bytes
+        shape.session.reset_stats()
 
     async def serve_memory(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -117,9 +179,9 @@ class Service:
                 loop.add_reader(client, ready.set)
                 await ready.wait()
                 loop.remove_reader(client)
-                _, fds, _, _ = socket.recv_fds(client, 1, 1)
+                sizes, fds, _, _ = socket.recv_fds(client, 1024, 1)
                 try:
-                    token = self.add(fds[0]) if fds else ""
+                    token = await self.add(sizes.decode(), fds[0]) if fds else ""
                     answer = {"token": token} if fds else {"error": "no fd came with the message"}
                 except (ValueError, OSError, qnnrt.Error) as error:
                     answer = {"error": str(error)}
@@ -131,37 +193,40 @@ class Service:
                 for fd in fds:
                     os.close(fd)
                 async with self.turn:
-                    for name, t in self.own.items():
-                        t.bind(self.buffers[name])
-                    self.clients.pop(token, None)
+                    if token in self.clients:
+                        shape, _ = self.clients.pop(token)
+                        shape.bind(shape.own)
 
 
 def application(service: Service, listener: socket.socket) -> Starlette:
     async def model(request: Request) -> Response:
-        return JSONResponse({"nbytes": service.nbytes, "tensors": service.layout})
+        try:
+            shape = await service.shape(request.url.query)
+        except ValueError as error:
+            return PlainTextResponse(str(error), 400)
+        return JSONResponse({"nbytes": shape.nbytes, "tensors": shape.layout})
 
     async def in_place(request: Request) -> Response:
-        memory = service.clients.get(request.path_params["token"])
-        if memory is None:
+        found = service.clients.get(request.path_params["token"])
+        if found is None:
             return PlainTextResponse("no such token; its client may have hung up", 404)
-        await service.run(memory)
+        await service.run(*found)
         return Response(status_code=204)
 
     async def on_bytes(request: Request) -> Response:
         body = bytearray()
         try:
+            shape = await service.shape(request.url.query)
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > service.input_nbytes:
-                    raise ValueError(f"expected {service.input_nbytes} bytes, not more")
-            return Response(await service.run_bytes(body))
+                if len(body) > shape.input_nbytes:
+                    raise ValueError(f"expected {shape.input_nbytes} bytes, not more")
+            return Response(await service.run_bytes(shape, body))
         except ValueError as error:
             return PlainTextResponse(str(error), 400)
 
     async def health(request: Request) -> Response:
-        stats = service.session.stats
-        copied = service.copied + stats.copied_bytes
-        return JSONResponse({"runs": stats.executes, "copied_bytes": copied})
+        return JSONResponse({"runs": service.runs, "copied_bytes": service.copied})
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

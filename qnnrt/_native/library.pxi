@@ -310,6 +310,7 @@ cdef str _op_text(Op op):
 
 
 cdef str _descriptor_text(item):
+    item = descriptor.MemDescriptor(*item)
     tensor = f"shape {list(item.shape)}, data type {item.data_type:#06x}"
     if item.custom == descriptor.OPENCL_STRUCT:
         return f"cl_mem {item.address:#x}, {tensor}"

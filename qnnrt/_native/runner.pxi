@@ -126,6 +126,34 @@ cdef class Runner:
         self._tensors_mutex.unlock()
         self._mutex.unlock()
 
+    def bind_handles(self, list indices, list handles, keep) -> None:
+        """``bind_handle`` for several tensors at once."""
+        self._usable()
+        cdef vector[uint32_t] places
+        cdef vector[void*] pointers
+        cdef uint32_t index
+        cdef size_t i
+        cdef Qnn_Tensor_t* t
+        before = []
+        for place, handle in zip(indices, handles, strict=True):
+            before.append(self._bound[place])  # raises for a bad index before anything changes
+            places.push_back(place)
+            pointers.push_back(_pointer(handle))
+        with nogil:
+            self._mutex.lock()
+            self._tensors_mutex.lock()
+        for i in range(places.size()):
+            index = places[i]
+            t = &self._ins[index]
+            t.v1.clientBuf.data = NULL
+            t.v1.clientBuf.dataSize = 0
+            t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
+            t.v1.memHandle = pointers[i]
+            self._set_unbound(index, False)
+            before[i], self._bound[index] = self._bound[index], keep
+        self._tensors_mutex.unlock()
+        self._mutex.unlock()
+
     cdef void _set_unbound(self, uint32_t index, bint unbound) noexcept:
         self._n_unbound += unbound
         self._n_unbound -= self._unbound[index]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from ..model import ContextBinary, DynamicModel, Model, ModelLibrary, is_library
 from ..model.binary import system_library
 from ..qnn.backend import library_path
 from ..qnn.options import PRECISIONS
-from ..session import Session
+from ..session import DynamicSession, Session, ShapeSession
+
+AnyModel: TypeAlias = Model | DynamicModel | ContextBinary | ModelLibrary
 
 T = TypeVar("T")
 
@@ -46,14 +48,20 @@ ENDS = ("inputs", "outputs")
 MODEL_HELP = "an .onnx, .tflite or .bin file, or a model library (.so)"
 
 
-def add_shape_and_graph(parser: argparse.ArgumentParser) -> None:
-    """What files leave open; for ``load_model``."""
+def add_shape_and_graph(parser: argparse.ArgumentParser, many: bool = False) -> None:
+    """What files leave open; for ``load_model``, or with ``many`` for ``load_shapes``."""
     parser.add_argument(
         "--shape",
         metavar="NAME=N[,N...]",
         action="append",
         default=[],
-        help="sizes that the model leaves open: of an input, or of a symbolic dimension",
+        help="sizes that the model leaves open: of an input, or of a symbolic dimension"
+        + (
+            "; several times for a name: each of them; NAME=N;NAME=N: these together; any: as the "
+            "--input files are"
+            if many
+            else ""
+        ),
     )
     for end in ENDS:
         parser.add_argument(
@@ -79,7 +87,7 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         default=[],
         help="an input as .npy, or as .raw bytes in the tensor's own type; random without it",
     )
-    add_shape_and_graph(parser)
+    add_shape_and_graph(parser, many=True)
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     parser.add_argument(
         "--backend",
@@ -103,14 +111,22 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
 
 
 def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibrary:
-    """`qnnrt.load` of the model that the options name."""
+    """`qnnrt.load` of the model that the options name, in one shape."""
+    found = load_shapes(options)
+    if isinstance(found, DynamicModel):
+        raise UsageError(f"{options.model}: one shape is run at a time: give each --shape one size")
+    return found
+
+
+def load_shapes(options: argparse.Namespace) -> AnyModel:
+    """`qnnrt.load` of the model that the options name, in one shape or several."""
     if not options.model.is_file():
         raise UsageError(f"{options.model}: no such file")
-    shapes = dict(shape(text) for text in options.shape)
+    given = "any" if options.shape == ["any"] else shapes(options.shape)
     ends = {end: found for end in ENDS if (found := getattr(options, f"cut_{end}")) is not None}
     check_cut(options.model, [f"--cut-{end}" for end in ends])
     if options.model.suffix.lower() == ".bin":
-        if shapes:
+        if given:
             raise UsageError(f"--shape: the shapes in {options.model} were chosen when it was made")
         # Binaries are read by the system library beside their maker's backend library.
         binary = ContextBinary(options.model, system=system_library(library_path(options.backend)))
@@ -120,29 +136,54 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibr
             raise UsageError(f"--graph: {error}") from None
         return binary
     if is_library(options.model):
-        if shapes:
+        if given:
             raise UsageError(f"--shape: the code of {options.model} chooses the shapes")
-        return _one(load(options.model), options)
+        return load(options.model)
     if options.graph is not None:
         raise UsageError(
             f"--graph: {options.model} is one graph; only context binaries and model libraries "
             "have more"
         )
     try:
-        found = load(options.model, **({"shapes": shapes} if shapes else {}), **ends)
+        return load(options.model, **({"shapes": given} if given else {}), **ends)
     except ModelError as error:
         if "shapes={" not in str(error):
             raise
         raise ModelError(f"{error}; here: --shape NAME=N,... or --shape DIMENSION=N") from error
-    return _one(found, options)
 
 
-def _one(
-    model: Model | DynamicModel | ContextBinary | ModelLibrary, options: argparse.Namespace
-) -> Model | ContextBinary | ModelLibrary:
-    if isinstance(model, DynamicModel):
-        raise UsageError(f"{options.model}: one shape is run at a time: give each --shape one size")
-    return model
+def shape_sessions(session: Session, options: argparse.Namespace) -> Iterator[Session]:
+    """The session; of one of many shapes that of each listed shape, or, where some are open, of
+    the shapes that the files of ``--input`` have."""
+    if not isinstance(session, DynamicSession):
+        yield session
+        return
+    model = session.model
+    assert isinstance(model, DynamicModel)
+    if model.listed is not None:
+        for one in model.listed:
+            yield session.at(dict(zip(model.inputs, one, strict=True)))
+        return
+    files = input_files(session, options)
+    try:
+        yield session.at({name: _file_shape(path) for name, path in files.items()})
+    except ValueError as error:
+        raise UsageError(f"--shape: {error}") from None
+
+
+def shape_label(session: Session) -> str:
+    """The sizes of one of ``shape_sessions``: "batch=1 seq=64"; "" of a model of one shape."""
+    if not isinstance(session, ShapeSession):
+        return ""
+    sizes = {n: list(s) if isinstance(s, tuple) else s for n, s in session.sizes.items()}
+    return " ".join(f"{name}={size}" for name, size in sizes.items()) or "as the file says"
+
+
+def _file_shape(path: Path) -> tuple[int, ...]:
+    if path.suffix != ".npy":
+        raise UsageError(f"{path}: only a .npy file says which shape it has")
+    with open(path, "rb") as file:
+        return _npy_header(path, file)[0]
 
 
 def check_cut(path: Path, options: Sequence[str]) -> None:
@@ -186,8 +227,8 @@ def shapes(texts: Sequence[str]) -> Any:
     return [every | one for one in chosen] if chosen else every
 
 
-def input_arrays(session: Session, options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """One array for each input of the session: from the files given, random for the others."""
+def input_files(session: Session, options: argparse.Namespace) -> dict[str, Path]:
+    """The files that ``--input`` gives for inputs of the session."""
     files: dict[str, Path] = {}
     for text in options.input:
         name, separator, path = text.rpartition("=")
@@ -199,6 +240,12 @@ def input_arrays(session: Session, options: argparse.Namespace) -> dict[str, np.
         if name in files:
             raise UsageError(f"--input {text}: {name} was given twice")
         files[name] = Path(path)
+    return files
+
+
+def input_arrays(session: Session, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """One array for each input of the session: from the files given, random for the others."""
+    files = input_files(session, options)
     generator = np.random.default_rng(options.seed)
     arrays = {}
     for name, tensor in session.inputs.items():
@@ -242,16 +289,7 @@ def read_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[An
 def _read_npy(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """The array of a .npy file; its header is compared before memory is taken for it."""
     with open(path, "rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            if version not in _NPY_HEADERS:
-                raise ValueError(f"it is of version {version[0]}.{version[1]}")
-            found, fortran, kind = _NPY_HEADERS[version](file)
-            if kind.hasobject:
-                raise ValueError("it holds Python objects")
-        except Exception as error:  # numpy evaluates the header as Python: anything may come
-            text = f"{type(error).__name__}: {error}"[:200]
-            raise UsageError(f"{path}: not a .npy file of numbers: {text}") from None
+        found, fortran, kind = _npy_header(path, file)
         if found != shape or kind != dtype:
             own = kind.name if kind.isnative else kind.str
             raise UsageError(
@@ -262,6 +300,20 @@ def _read_npy(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
             raise UsageError(f"{path}: {left} bytes of elements, but its header says {size}")
         array = np.fromfile(file, dtype, math.prod(shape))
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+def _npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in _NPY_HEADERS:
+            raise ValueError(f"it is of version {version[0]}.{version[1]}")
+        header = _NPY_HEADERS[version](file)
+        if header[2].hasobject:
+            raise ValueError("it holds Python objects")
+    except Exception as error:  # numpy evaluates the header as Python: anything may come
+        text = f"{type(error).__name__}: {error}"[:200]
+        raise UsageError(f"{path}: not a .npy file of numbers: {text}") from None
+    return header
 
 
 _NPY_HEADERS: Mapping[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool, np.dtype[Any]]]]

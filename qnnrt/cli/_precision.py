@@ -10,26 +10,29 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import is_float
-from ..model import ContextBinary, Model, ModelLibrary
+from ..model import DynamicModel, Model
 from ..session import Session
+from ._common import AnyModel, shape_sessions
 
 
 def faster_session(
-    model: Model | ContextBinary | ModelLibrary,
-    given: Mapping[str, Any],
-    options: argparse.Namespace,
+    model: AnyModel, given: Mapping[str, Any], options: argparse.Namespace
 ) -> AbstractContextManager[Session | None]:
     """The model in the fastest precision of this processor; None where that is float32, where the
     user chose one, or where it was chosen when a context binary was made."""
     if (
         options.precision is not None
         or options.backend not in ("cpu", "htp")
-        or not isinstance(model, Model)
+        or not isinstance(model, (Model, DynamicModel))
     ):
         return nullcontext()
     session = Session(model, **{**given, "precision": "fastest"})
-    if session.precision != "float32":
-        return session
+    try:
+        if next(shape_sessions(session, options)).precision != "float32":
+            return session
+    except BaseException:
+        session.close()
+        raise
     session.close()
     return nullcontext()
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import util
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
+from ..model import DynamicModel
+from ..session import Session
 from ._common import (
     add_model_options,
     input_arrays,
     interleave,
-    load_model,
+    load_shapes,
     print_json,
     session_options,
+    shape_label,
+    shape_sessions,
     size,
 )
 from ._precision import distance, faster_session
@@ -40,35 +45,57 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..session import Session
-
-    model = load_model(options)
+    model = load_shapes(options)
     given = session_options(options)
+    reports = []
     with (
         Session(model, **given) as bound,
         Session(model, **given) as copying,
         faster_session(model, given, options) as faster,
     ):
-        feeds = input_arrays(bound, options)
-        for name, array in feeds.items():
-            bound.inputs[name].array[...] = array
-        ways: dict[str, Callable[[], object]] = {
-            ZERO_COPY: bound.run,
-            COPYING: lambda: copying.run(feeds),
+        shapes = shape_sessions(bound, options)
+        others = shape_sessions(copying, options)
+        fasters = repeat(None) if faster is None else shape_sessions(faster, options)
+        for one, two, three in zip(shapes, others, fasters, strict=False):
+            if (label := shape_label(one)) and not options.json:
+                print(f"{label}:")
+            report = measure(one, two, three, options)
+            reports.append({"shape": label, **report} if label else report)
+    if options.json:
+        about = {
+            "model": str(options.model),
+            "backend": options.backend,
+            "threads": options.threads,
         }
-        runtime = ONNXRUNTIME if options.model.suffix == ".onnx" else LITERT
-        make = onnxruntime_way if runtime == ONNXRUNTIME else litert_way
-        other = make(options, feeds)
-        if other is not None:
-            ways[runtime] = other
-        error = 0.0
-        if faster is not None:
-            wanted = {name: array.copy() for name, array in bound.run(feeds).items()}
-            error = distance(faster.run(feeds), wanted)
-            ways[str(faster.precision)] = faster.run
-        bound.reset_stats()
-        times = interleave(ways, options.iterations, "timing")
-        copied = bound.stats.copied_bytes
+        many = isinstance(model, DynamicModel)
+        print_json(about | ({"shapes": reports} if many else reports[0]))
+    return 0
+
+
+def measure(
+    bound: Session, copying: Session, faster: Session | None, options: argparse.Namespace
+) -> dict[str, Any]:
+    """The ways of one shape; prints them, or returns what is said of them as JSON."""
+    feeds = input_arrays(bound, options)
+    for name, array in feeds.items():
+        bound.inputs[name].array[...] = array
+    ways: dict[str, Callable[[], object]] = {
+        ZERO_COPY: bound.run,
+        COPYING: lambda: copying.run(feeds),
+    }
+    runtime = ONNXRUNTIME if options.model.suffix == ".onnx" else LITERT
+    make = onnxruntime_way if runtime == ONNXRUNTIME else litert_way
+    other = make(options, feeds)
+    if other is not None:
+        ways[runtime] = other
+    error = 0.0
+    if faster is not None:
+        wanted = {name: array.copy() for name, array in bound.run(feeds).items()}
+        error = distance(faster.run(feeds), wanted)
+        ways[str(faster.precision)] = faster.run
+    bound.reset_stats()
+    times = interleave(ways, options.iterations, "timing")
+    copied = bound.stats.copied_bytes
 
     base = times[ZERO_COPY].median
     meaning = dict(MEANING)
@@ -79,20 +106,14 @@ def run(options: argparse.Namespace) -> int:
         )
     moved = sum(a.nbytes for a in feeds.values())
     if options.json:
-        print_json(
-            {
-                "model": str(options.model),
-                "backend": options.backend,
-                "threads": options.threads,
-                "input_bytes": moved,
-                "copied_bytes": copied,
-                "ways": {
-                    name: t.as_json() | {"ratio": t.median / base, "what": meaning[name]}
-                    for name, t in times.items()
-                },
-            }
-        )
-        return 0
+        return {
+            "input_bytes": moved,
+            "copied_bytes": copied,
+            "ways": {
+                name: t.as_json() | {"ratio": t.median / base, "what": meaning[name]}
+                for name, t in times.items()
+            },
+        }
     print(f"{options.model}: {size(moved)} of input, {options.iterations} calls each, in turns")
     for name, t in times.items():
         print(f"{name:14} {t!s:34} x{t.median / base:.2f}  {meaning[name]}")
@@ -101,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{runtime} is not in the comparison: it runs whole files")
     elif other is None and options.model.suffix in (".onnx", ".tflite"):
         print(f"{runtime} is not installed: `pip install {runtime}` adds it to the comparison")
-    return 0
+    return {}
 
 
 def onnxruntime_way(

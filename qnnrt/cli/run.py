@@ -6,21 +6,24 @@ import argparse
 import re
 import time
 from dataclasses import asdict
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..model import ContextBinary, Model, ModelLibrary
+from ..model import DynamicModel
 from ..session import Session
 from ._common import (
     add_model_options,
     input_arrays,
     interleave,
-    load_model,
+    load_shapes,
     print_json,
     progress,
     session_options,
+    shape_label,
+    shape_sessions,
     size,
     timing,
 )
@@ -43,21 +46,42 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    model = load_model(options)
+    model = load_shapes(options)
     given = session_options(options)
-    with Session(model, io=options.io, strict=options.strict, **given) as session:
-        for name, array in input_arrays(session, options).items():
-            session.inputs[name].array[...] = array
-        samples = []
-        for _ in progress(range(options.iterations), "running"):
-            start = time.perf_counter()
-            session.run()
-            samples.append(time.perf_counter() - start)
-        outputs = {name: np.array(t.array) for name, t in session.outputs.items()}
-        stats = asdict(session.stats)
-        stats["copies"] = [copy._asdict() for copy in session.stats.copies]
-        other = compare(session, outputs, model, given, options)
-    files = write_outputs(outputs, options.output_dir) if options.output_dir else {}
+    reports = []
+    with (
+        Session(model, io=options.io, strict=options.strict, **given) as session,
+        faster_session(model, given, options) as faster,
+    ):
+        shapes = shape_sessions(session, options)
+        fasters = repeat(None) if faster is None else shape_sessions(faster, options)
+        for one, other in zip(shapes, fasters, strict=False):
+            if (label := shape_label(one)) and not options.json:
+                print(f"{label}:")
+            report = run_shape(one, other, options, one.graph.name if label else "")
+            reports.append({"shape": label, **report} if label else report)
+    if options.json:
+        print_json({"shapes": reports} if isinstance(model, DynamicModel) else reports[0])
+    return 0
+
+
+def run_shape(
+    session: Session, faster: Session | None, options: argparse.Namespace, folder: str
+) -> dict[str, Any]:
+    """Runs one shape; prints what came out, or returns it as JSON. Its files go into a folder of
+    this name in the one that is given."""
+    for name, array in input_arrays(session, options).items():
+        session.inputs[name].array[...] = array
+    samples = []
+    for _ in progress(range(options.iterations), "running"):
+        start = time.perf_counter()
+        session.run()
+        samples.append(time.perf_counter() - start)
+    outputs = {name: np.array(t.array) for name, t in session.outputs.items()}
+    stats = asdict(session.stats)
+    stats["copies"] = [copy._asdict() for copy in session.stats.copies]
+    other = compare(session, outputs, faster)
+    files = write_outputs(outputs, options.output_dir / folder) if options.output_dir else {}
 
     times = timing(samples)
     if options.json:
@@ -66,8 +90,7 @@ def run(options: argparse.Namespace) -> int:
             | summary(a)
             for name, a in outputs.items()
         }
-        print_json({"outputs": described, "run": times.as_json(), "stats": stats, "other": other})
-        return 0
+        return {"outputs": described, "run": times.as_json(), "stats": stats, "other": other}
     for name, a in outputs.items():
         values = ", ".join(f"{key} {value:.6g}" for key, value in summary(a).items())
         where = f" -> {files[name]}" if name in files else ""
@@ -79,26 +102,21 @@ def run(options: argparse.Namespace) -> int:
             f"--precision {name} would take {what['ratio']:.2g} of the time; its results are off "
             f"by {what['error']:.1e} of their root mean square"
         )
-    return 0
+    return {}
 
 
 def compare(
-    session: Session,
-    outputs: dict[str, np.ndarray],
-    model: Model | ContextBinary | ModelLibrary,
-    given: dict[str, Any],
-    options: argparse.Namespace,
+    session: Session, outputs: dict[str, np.ndarray], faster: Session | None
 ) -> dict[str, dict[str, float]]:
     """What the fastest precision of this processor would bring, by its name; empty where there is
     no other."""
-    with faster_session(model, given, options) as faster:
-        if faster is None:
-            return {}
-        got = faster.run({name: np.array(t.array) for name, t in session.inputs.items()})
-        error = distance(got, outputs)
-        times = interleave({"": session.run, "faster": faster.run}, 5, "comparing")
-        ratio = times["faster"].median / times[""].median
-        return {str(faster.precision): {"ratio": ratio, "error": error}}
+    if faster is None:
+        return {}
+    got = faster.run({name: np.array(t.array) for name, t in session.inputs.items()})
+    error = distance(got, outputs)
+    times = interleave({"": session.run, "faster": faster.run}, 5, "comparing")
+    ratio = times["faster"].median / times[""].median
+    return {str(faster.precision): {"ratio": ratio, "error": error}}
 
 
 def summary(array: np.ndarray) -> dict[str, float | int]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._native._core import Buffer
-from .decoder import Decoder
+from .decoder import Decoder, Slots
 from .sampling import Sampler, Sampling
 
 
@@ -18,10 +18,19 @@ from .sampling import Sampler, Sampling
 class Prefix:
     """A text that was read, with its cache. It can be sent to another process: the cache goes as a
     file descriptor, not as bytes. Who goes on with it writes into the same memory, behind the
-    text."""
+    text.
+
+    Attributes:
+        tokens: the text.
+        cache: the buffer with its keys and values.
+        rows, row: of how many texts the buffer has the caches, and which of them is this one's; of
+            a text in a `Batch` it is valid as long as the text is in there.
+    """
 
     tokens: tuple[int, ...]
     cache: Buffer
+    rows: int = 1
+    row: int = 0
 
 
 class Conversation:
@@ -30,28 +39,47 @@ class Conversation:
     Attributes:
         model: the weights and graphs; several conversations share one.
         tokens: the text so far.
-        cache: the buffer with the keys and values of all layers.
     """
 
     def __init__(self, model: Decoder, prefix: Prefix | None = None) -> None:
         """Raises ValueError: the prefix is of a model with another cache."""
         self.model = model
-        if prefix is not None and prefix.cache.nbytes != model.cache_bytes:
-            raise ValueError(
-                f"the prefix has a cache of {prefix.cache.nbytes} bytes, this model's are "
-                f"{model.cache_bytes}: it is of another model or capacity"
-            )
-        self.cache = model._new_cache() if prefix is None else prefix.cache
-        self.tokens: list[int] = [] if prefix is None else list(prefix.tokens)
+        self._own: Slots | None = None
+        self.tokens: list[int] = []
+        if prefix is not None:
+            expected = model._cache_bytes(prefix.rows)
+            if prefix.cache.nbytes != expected:
+                raise ValueError(
+                    f"the prefix has a cache of {prefix.cache.nbytes} bytes, this model's are "
+                    f"{expected}: it is of another model or capacity"
+                )
+            self._own = Slots(prefix.cache, prefix.rows, prefix.row)
+            self.tokens += prefix.tokens
         self._read = len(self.tokens)  # of them are in the cache
         self._logits: NDArray[np.floating] | None = None  # of what follows the last one
+
+    @property
+    def cache(self) -> Buffer:
+        """The buffer with the keys and values of all layers; in a `Batch`, of all its texts."""
+        return self._slots.buffer
+
+    @property
+    def _slots(self) -> Slots:
+        if self._own is None:
+            self._own = self.model._new_slots()
+        return self._own
+
+    def _move(self, slots: Slots | None) -> None:
+        """To where the text has not been read; None: a cache of its own, made when needed."""
+        self._own, self._read = slots, 0
 
     @property
     def prefix(self) -> Prefix:
         """The text so far, to go on from in another conversation or process. One writer at a time:
         a conversation that goes on from it overwrites what another wrote behind the same text."""
         self._catch_up()
-        return Prefix(tuple(self.tokens), self.cache)
+        slots = self._slots
+        return Prefix(tuple(self.tokens), slots.buffer, slots.rows, slots.first)
 
     @property
     def text(self) -> str:
@@ -168,7 +196,7 @@ class Conversation:
         start, size = len(self.tokens), self.model.verify
         if start + size > self.model.capacity:
             size = len(proposed)
-        rows = self.model._run(self.cache, proposed, start, range(size), size)
+        rows = self.model._run(self._slots, [proposed], [start], range(size), size)[0]
         for i, logits in enumerate(rows[: len(proposed)]):
             self.tokens.append(token)
             self._read, self._logits = len(self.tokens), logits
@@ -201,20 +229,24 @@ class Conversation:
             self._read, self._logits = min(self._read, before), None
             raise
 
-    def _read_on(self, *, every_row: bool = False) -> Iterator[NDArray[np.floating]]:
-        """Reads what is not in the cache yet, in the largest chunks that fit: the logits of each
-        chunk's last token, or of all its tokens."""
-        while self._read < len(self.tokens):
-            size = self._chunk(len(self.tokens) - self._read)
-            tokens = self.tokens[self._read : self._read + size]
+    def _read_on(
+        self, end: int | None = None, *, every_row: bool = False
+    ) -> Iterator[NDArray[np.floating]]:
+        """Reads what is not in the cache yet, of the first `end` tokens or all, in the largest
+        chunks that fit: the logits of each chunk's last token, or of all its tokens."""
+        end = len(self.tokens) if end is None else end
+        while self._read < end:
+            size = self._chunk(end - self._read)
+            tokens = self.tokens[self._read : min(self._read + size, end)]
             rows = range(size) if every_row else [len(tokens) - 1]
-            logits = self.model._run(self.cache, tokens, self._read, rows, size)[: len(tokens)]
+            made = self.model._run(self._slots, [tokens], [self._read], rows, size)
+            logits = made[0, : len(tokens)]
             self._logits = logits[-1]
             self._read += len(tokens)
             yield logits
 
-    def _catch_up(self) -> None:
-        for _ in self._read_on():
+    def _catch_up(self, end: int | None = None) -> None:
+        for _ in self._read_on(end):
             pass
 
     def _chunk(self, rest: int) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,11 +17,24 @@ from ..errors import ClosedError, ModelError
 from ..importers import load
 from ..memory import alloc
 from ..model import DynamicModel
+from ..qnn.memhandle import Parts
 from ..session.dynamic import DynamicSession, ShapeSession
 
 #: But for the cache.
 INPUTS = ("tokens", "position", "rows")
-_ALIGNMENT = 4096  # of each tensor in a conversation's buffer
+DIMENSIONS = {"batch", "sequence", "wanted"}
+_ALIGNMENT = 4096  # of each tensor in a buffer of caches
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Caches in a buffer that has room for those of `rows` texts: of `count` texts that are next to
+    each other there, from row `first` on."""
+
+    buffer: Buffer
+    rows: int = 1
+    first: int = 0
+    count: int = 1
 
 
 class Decoder:
@@ -62,12 +76,18 @@ class Decoder:
         folder = path if path.is_dir() else path.parent
         self._path = path / "model.onnx" if path.is_dir() else path
         self._lock = threading.RLock()
-        self._sessions: dict[tuple[int, int], ShapeSession] = {}
-        self._bound: dict[tuple[int, int], Buffer] = {}
+        self._sessions: dict[tuple[int, int, int], ShapeSession] = {}
+        self._bound: dict[tuple[int, int, int], Slots] = {}
+        self._parts: dict[tuple[int, int, int], Parts] = {}
         self.verify = verify
         model = load(self._path, shapes="any")
-        if not isinstance(model, DynamicModel) or model.outputs[:1] != ("logits",):
-            raise ModelError(f"{self._path} is no decoder as qnnrt.llm.export writes them")
+        assert isinstance(model, DynamicModel)
+        open_dims = {d for i in model.inputs.values() for d in i.dims or ()}
+        if model.outputs[:1] != ("logits",) or not open_dims >= DIMENSIONS:
+            raise ModelError(
+                f"{self._path} is no decoder as qnnrt.llm.export writes them, with the open "
+                f"dimensions {', '.join(sorted(DIMENSIONS))}: export it again"
+            )
         model.set_state("auto")
         self._copied = 0
         self._graphs: DynamicSession | None = DynamicSession(model, **session)
@@ -81,7 +101,10 @@ class Decoder:
                 "writes such files"
             )
         self.vocabulary = int(step.outputs["logits"].shape[-1])
-        self._layout, self.cache_bytes = _layout(step.state)
+        self._state = {
+            name: (tuple(t.shape[1:]), t.nbytes, t._code) for name, t in step.state.items()
+        }
+        self.cache_bytes = self._cache_bytes(1)
         self.capacity = next(iter(step.state.values())).shape[2]
         self.chunks = tuple(sorted({*(n for n in chunks if n <= self.capacity), 1}, reverse=True))
         self.tokenizer = _tokenizer(folder)
@@ -111,55 +134,83 @@ class Decoder:
         graphs = self._graphs
         return self._copied if graphs is None else graphs.stats.copied_bytes
 
-    def _session(self, tokens: int, rows: int) -> ShapeSession:
-        """The graph for so many tokens, of which so many have their logits computed."""
-        key = tokens, rows
+    def _session(self, tokens: int, rows: int, texts: int = 1) -> ShapeSession:
+        """The graph for so many tokens of so many texts, of which so many have their logits
+        computed."""
+        key = tokens, rows, texts
         if key not in self._sessions:
             if self._graphs is None:
                 raise ClosedError("this language model is closed")
-            self._sessions[key] = self._graphs.at({"sequence": tokens, "wanted": rows})
+            shape = {"batch": texts, "sequence": tokens, "wanted": rows}
+            self._sessions[key] = self._graphs.at(shape)
+            self._graphs._forget_states()  # what it was made with goes when its own is bound
         return self._sessions[key]
 
-    def _new_cache(self) -> Buffer:
-        return alloc(self.cache_bytes)
+    def _new_slots(self, rows: int = 1) -> Slots:
+        return Slots(alloc(self._cache_bytes(rows)), rows, 0, rows)
+
+    def _cache_bytes(self, rows: int) -> int:
+        """Size of a buffer with the caches of so many texts."""
+        return self._layout(rows, 0, rows).nbytes
 
     def _run(
-        self, cache: Buffer, tokens: Sequence[int], position: int, rows: Sequence[int], size: int
+        self,
+        slots: Slots,
+        tokens: Sequence[Sequence[int]],
+        positions: Sequence[int],
+        rows: Sequence[int],
+        size: int,
     ) -> NDArray[np.floating]:
-        """Logits [len(rows), vocabulary] (a copy) of `tokens`, which come at `position`, in the
-        graph for `size` tokens. What lies behind position + len(tokens) in the cache is undefined
-        afterwards."""
+        """Logits [texts, len(rows), vocabulary] (a copy) of the `tokens` of each text, which come
+        at its position, in the graph for `size` tokens. What lies behind position + len(tokens) in
+        a cache is undefined afterwards."""
         with self._lock:
-            session = self._session(size, len(rows))
-            key = size, len(rows)
-            if self._bound.get(key) is not cache:
-                session.bind_state(self._views(cache))
-                self._bound[key] = cache
+            session = self._bind(slots, size, len(rows))
             given = session.inputs["tokens"].array
-            given[0, : len(tokens)] = tokens
-            given[0, len(tokens) :] = 0
-            session.inputs["position"].array[0] = position
+            given[...] = 0
+            for row, some in enumerate(tokens):
+                given[row, : len(some)] = some
+            session.inputs["position"].array[:] = positions
             session.inputs["rows"].array[:] = rows
             session.run()
-            logits: NDArray[np.floating] = session.outputs["logits"].array[0].copy()
+            logits: NDArray[np.floating] = session.outputs["logits"].array.copy()
             return logits
 
-    def _views(self, cache: Buffer) -> Mapping[str, NDArray[Any]]:
-        return {
-            name: cache.array(shape, dtype, offset)
-            for name, (shape, dtype, offset) in self._layout.items()
-        }
+    def _bind(self, slots: Slots, tokens: int, rows: int) -> ShapeSession:
+        """The graph for these texts, so many tokens and rows of logits, with their caches."""
+        key = tokens, rows, slots.count
+        session = self._session(*key)
+        if self._bound.get(key) != slots:
+            self._release_others(slots)
+            parts = self._layout(slots.rows, slots.first, slots.count)
+            session._bind_state_parts(slots.buffer, parts)
+            self._bound[key] = slots
+        return session
+
+    def _release_others(self, slots: Slots) -> None:
+        """A context has one registration at a place: what begins there with other shapes goes."""
+        for key, bound in list(self._bound.items()):
+            begins = bound.buffer._is(slots.buffer) and bound.first == slots.first
+            if begins and bound.count != slots.count:
+                del self._bound[key]
+                for tensor in self._sessions[key].state.values():
+                    if tensor.io == "memhandle" and tensor.handle is not None:
+                        tensor.handle.close()
+
+    def _layout(self, rows: int, first: int, count: int) -> Parts:
+        """Where the caches of `count` texts from row `first` on lie in a buffer of so many."""
+        key = rows, first, count
+        if key not in self._parts:
+            tensors, at = [], 0
+            for shape, nbytes, code in self._state.values():
+                tensors.append(((count, *shape), code, at + first * nbytes))
+                at += _aligned(rows * nbytes)
+            self._parts[key] = Parts(tuple(tensors), at)
+        return self._parts[key]
 
 
-def _layout(
-    state: Mapping[str, Any],
-) -> tuple[dict[str, tuple[tuple[int, ...], np.dtype[Any], int]], int]:
-    """name -> (shape, dtype, offset) of the tensors of a cache in one buffer, and its size."""
-    layout, at = {}, 0
-    for name, tensor in state.items():
-        layout[name] = tuple(tensor.shape), np.dtype(tensor.dtype), at
-        at += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
-    return layout, at
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _tokenizer(folder: Path) -> Any:

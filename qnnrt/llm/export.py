@@ -6,14 +6,15 @@ and is updated in place.
 The file's operators are ONNX's own (opset 24): TensorScatter writes the new keys and values into
 the cache, Attention reads as many of its slots as are filled. Inputs and outputs:
 
-- tokens, int64[1, sequence]: what comes next.
-- position, int64[1]: how many tokens the cache holds already.
+- tokens, int64[batch, sequence]: what comes next in each of so many texts.
+- position, int64[batch]: how many tokens of each the cache holds already.
 - rows, int64[wanted]: which of the new tokens' logits are wanted.
-- past_key_values.N.key and .value, float[1, heads, capacity, size]: the cache of layer N.
-- logits, float[1, wanted, vocabulary].
+- past_key_values.N.key and .value, float[batch, heads, capacity, size]: the cache of layer N.
+- logits, float[batch, wanted, vocabulary].
 - present.N.key and .value: the same cache, with the new tokens in it.
 
-The dimensions `sequence` and `wanted` are symbolic: `qnnrt.load(path, shapes=...)` chooses them.
+The dimensions `batch`, `sequence` and `wanted` are symbolic: `qnnrt.load(path, shapes=...)` chooses
+them.
 Needs the packages torch, transformers and onnxscript: ``pip install 'qnnrt[llm-export]'``.
 """
 
@@ -147,20 +148,21 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     layers = config.num_hidden_layers
-    shape = (1, heads, capacity, size)
+    # Sizes that nothing else in a model has, so that none is taken for a constant.
+    batch, sequence, wanted = 5, 7, 3
+    shape = (batch, heads, capacity, size)
     ALL_ATTENTION_FUNCTIONS.register("qnnrt_slots", _attention)
     before = config._attn_implementation
     config._attn_implementation = "qnnrt_slots"
     try:
         caches = [[torch.zeros(shape, dtype=model.dtype) for _ in range(layers)] for _ in "kv"]
-        # Sizes that nothing else in a model has, so that none is taken for a constant.
         example = (
-            torch.zeros(1, 7, dtype=torch.int64),
-            torch.zeros(1, dtype=torch.int64),
-            torch.zeros(3, dtype=torch.int64),
+            torch.zeros(batch, sequence, dtype=torch.int64),
+            torch.zeros(batch, dtype=torch.int64),
+            torch.zeros(wanted, dtype=torch.int64),
             *caches,
         )
-        fixed: list[dict[int, str]] = [{}] * layers
+        slots = [{0: "batch"}] * layers
         parts = [f"{n}.{part}" for part in ("key", "value") for n in range(layers)]
         with torch.no_grad():
             program = torch.onnx.export(
@@ -168,7 +170,13 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
                 example,
                 dynamo=True,
                 opset_version=_OPSET,
-                dynamic_shapes=({1: "sequence"}, {}, {0: "wanted"}, fixed, fixed),
+                dynamic_shapes=(
+                    {0: "batch", 1: "sequence"},
+                    {0: "batch"},
+                    {0: "wanted"},
+                    slots,
+                    slots,
+                ),
                 input_names=[*INPUTS, *(f"past_key_values.{p}" for p in parts)],
                 output_names=["logits", *(f"present.{p}" for p in parts)],
                 verbose=False,

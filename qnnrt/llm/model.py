@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .batch import Batch
 from .conversation import Conversation, Prefix
 from .decoder import Decoder
 
@@ -15,3 +16,7 @@ class LanguageModel(Decoder):
         """An empty text, or one that goes on where `prefix` (of this process or another) ends, in
         the same memory."""
         return Conversation(self, prefix)
+
+    def batch(self, size: int) -> Batch:
+        """Room for so many texts that go on together; see `Batch`."""
+        return Batch(self, size)

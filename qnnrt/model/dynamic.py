@@ -158,6 +158,12 @@ class DynamicModel:
         """The shapes that there are, each as sizes of the open dimensions: a number, or "any"."""
         return tuple(map(self.sizes, self._patterns))
 
+    @property
+    def firsts(self) -> list[int] | None:
+        """Sizes that the first dimensions of inputs have, in order; None when one may have any."""
+        found = {p[0] if p else 0 if p == () else None for one in self._patterns for p in one}
+        return None if None in found else sorted(n for n in found if n is not None)
+
     def sizes(self, shape: Pattern) -> dict[str, Any]:
         """A shape as sizes of the open dimensions; where inputs have different ones for one name,
         as the shapes of these inputs."""

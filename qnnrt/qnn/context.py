@@ -26,7 +26,7 @@ from .composing import Plan
 from .context_base import ContextBase
 from .foreign_memory import is_opencl_buffer, refuse_memory
 from .graph import Graph
-from .memhandle import MemHandle
+from .memhandle import MemHandle, PartHandles, Parts
 from .options import Custom, context_options, graph_options
 from .owner import config
 from .profile import Profile
@@ -53,6 +53,7 @@ class Context(ContextBase):
         self._releases: weakref.WeakValueDictionary[tuple[Any, ...], _core.Event] = (
             weakref.WeakValueDictionary()
         )
+        self._parts: weakref.WeakSet[PartHandles] = weakref.WeakSet()
         self._graphs: Mapping[str, BinaryGraph] | None = None
         self._unknown = ""  # why a binary's graphs are not known
         super().__init__(backend, held, keep=keep)
@@ -301,7 +302,7 @@ class Context(ContextBase):
             refuse_memory(buffer, kind)
         memory = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
         key = (memory, offset, dims, code, kind)
-        found = self._cache.get(key)
+        found = self._cache.get(key) or (self._part(buffer, offset, dims, code) if shared else None)
         if found is None or found.closed or (shared and not found.buffer._is(buffer)):
             if found is None and (released := self._releases.get(key)) is not None:
                 self.handle  # noqa: B018 - raises in a forked child, where nobody would set it
@@ -309,6 +310,24 @@ class Context(ContextBase):
             found = self._cache[key] = self.register(buffer, dims, dtype, offset=offset, kind=kind)
             self._releases[key] = found._released
         return found
+
+    def _part(
+        self, buffer: Buffer, offset: int, dims: tuple[int, ...], code: int | None
+    ) -> MemHandle | None:
+        for group in self._parts:
+            if not group.closed and group.buffer._is(buffer):
+                return group.find(dims, code, offset)
+        return None
+
+    def _get_or_register_parts(self, buffer: Buffer, parts: Parts) -> PartHandles:
+        """The live handles for exactly these parts of a buffer, or new ones, in one call."""
+        for group in self._parts:
+            if group.parts is parts and not group.closed and group.buffer._is(buffer):
+                return group
+        group = PartHandles(self, buffer, parts)
+        self._parts.add(group)
+        self.registrations += len(parts.tensors)
+        return group
 
     def deregister(self, *handles: MemHandle) -> None:
         """Deregister handles in one call; the valid ones go even when another one is not.

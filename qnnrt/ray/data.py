@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..model import Model
-from ..session import Session
-from .rows import BatchSession
+from ..model import DynamicModel, Model
+from .rows import BatchSession, open_session
 
 __all__ = ["SessionActor"]
 
@@ -21,13 +20,15 @@ class SessionActor:
 
     Rows of numpy or arrow batches are written into the session's bound inputs, and nowhere else
     before; results come out as new columns, or in place of those of the same name. A batch may have
-    any number of rows: the model runs as many at a time as its first dimension has, so a multiple
-    of that is the best ``batch_size``. With a context binary all actors of a node map the same
-    weights.
+    any number of rows: a model of one shape runs as many at a time as its first dimension has, so
+    a multiple of that is the best ``batch_size``; one of many shapes runs what comes, such as a
+    short last batch, in the smallest that has room for it. With a context binary all actors of a
+    node map the same weights.
 
     Args:
-        model: the path of a model file on each node, or a ``Model``.
+        model: the path of a model file on each node, a ``Model`` or a ``DynamicModel``.
         backend, options: as for ``qnnrt.Session``.
+        shapes: of the file, as for ``qnnrt.load``.
         inputs: input -> the column that has its rows; its own name unless given.
         outputs: output -> the column that its rows become; its own name unless given.
         keep: whether the batch's other columns stay.
@@ -38,15 +39,16 @@ class SessionActor:
 
     def __init__(
         self,
-        model: Model | str | PathLike[str],
+        model: Model | DynamicModel | str | PathLike[str],
         backend: str = "cpu",
         *,
+        shapes: Any = None,
         inputs: Mapping[str, str] | None = None,
         outputs: Mapping[str, str] | None = None,
         keep: bool = True,
         **options: Any,
     ) -> None:
-        self._batches = BatchSession(Session(model, backend, **options))
+        self._batches = BatchSession(open_session(model, backend, shapes, **options))
         session = self._batches.session
         self._inputs = _columns("input", session.inputs, inputs)
         self._outputs = _columns("output", session.outputs, outputs)

@@ -15,14 +15,14 @@ from ray.util import metrics
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from ..errors import Error
-from ..session import Session
-from .rows import BatchSession
+from ..errors import Error, ModelError
+from .rows import BatchSession, open_session
 
 __all__ = ["deployment"]
 
 _FAILURES = 3  # runs that fail one after another, until the replica is unhealthy
 _SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5]
+_MOST = 32  # requests that run together where the model takes any number of rows
 _ROWS = [1, 2, 4, 8, 16, 32, 64, 128]
 
 
@@ -32,6 +32,7 @@ def deployment(
     *,
     name: str = "qnnrt",
     batch_wait_s: float = 0.002,
+    shapes: Any = None,
     session: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> serve.Application:
@@ -43,10 +44,12 @@ def deployment(
     400 says what is wrong with it). ``handle.stats.remote()`` has a replica's ``rows``,
     ``executes`` and ``copied_bytes``.
 
-    - *Batches.* What waits is run together, as many requests as the model has rows, and no request
-      waits longer than ``batch_wait_s`` for others.
-    - *Reload.* ``user_config={"model": path}`` (``backend``, ``session``, ``batch_wait_s``, too): a
-      new one loads the model beside the old one, which answers until then.
+    - *Batches.* What waits is run together, as many requests as the model has rows (32 where it
+      takes any number), and no request waits longer than ``batch_wait_s`` for others. Of a model of
+      many shapes, requests whose rows are of one shape run together, and no rows are padded but to
+      the next shape that there is.
+    - *Reload.* ``user_config={"model": path}`` (and the other arguments but ``name``): a new one
+      loads the model beside the old one, which answers until then.
     - *Health.* A replica is unhealthy after three runs in a row that failed; Serve replaces it.
     - *Metrics*, beside Serve's own: ``qnnrt_rows``, ``qnnrt_run_seconds``, ``qnnrt_batch_rows`` and
       ``qnnrt_copied_bytes``.
@@ -58,13 +61,14 @@ def deployment(
         backend: as for ``qnnrt.Session``.
         name: of the deployment.
         batch_wait_s: in seconds.
+        shapes: of the file, as for ``qnnrt.load``.
         session: options of ``qnnrt.Session``.
         options: of ``serve.deployment``, such as ``num_replicas``, ``max_ongoing_requests`` (32
             unless given) and ``user_config``.
     """
     options.setdefault("max_ongoing_requests", 32)
     made = serve.deployment(name=name, **options)(_Replica)
-    return made.bind(str(model), backend, batch_wait_s, dict(session or {}))
+    return made.bind(str(model), backend, batch_wait_s, dict(session or {}), shapes)
 
 
 def _problem(batches: BatchSession, feeds: Mapping[str, np.ndarray]) -> ValueError | None:
@@ -83,13 +87,19 @@ class _Replica:
     """What runs in Serve's actor."""
 
     def __init__(
-        self, model: str, backend: str, batch_wait_s: float, session: dict[str, Any]
+        self,
+        model: str,
+        backend: str,
+        batch_wait_s: float,
+        session: dict[str, Any],
+        shapes: Any = None,
     ) -> None:
         self._given = {
             "model": model,
             "backend": backend,
             "batch_wait_s": batch_wait_s,
             "session": session,
+            "shapes": shapes,
         }
         self._lock = asyncio.Lock()  # who runs, or changes, the model
         self._loading = asyncio.Lock()
@@ -111,12 +121,13 @@ class _Replica:
         if unknown := sorted(config.keys() - self._given.keys()):
             raise ValueError(f"user_config has {unknown}; there are {sorted(self._given)}")
         given = {**self._given, **config}
+        which = given["model"], given["backend"], given["shapes"]
         made = await asyncio.to_thread(
-            lambda: BatchSession(Session(given["model"], given["backend"], **given["session"]))
+            lambda: BatchSession(open_session(*which, **given["session"]))
         )
         async with self._lock:  # after the batch that runs
             old, self._batches, self._failures = self._batches, made, 0
-            self._infer.set_max_batch_size(max(made.rows, 1))
+            self._infer.set_max_batch_size(made.rows or _MOST)
             self._infer.set_batch_wait_timeout_s(given["batch_wait_s"])
         if old is not None:
             old.close()
@@ -184,8 +195,12 @@ class _Replica:
     def _run(self, batches: BatchSession, requests: list[dict[str, np.ndarray]]) -> list[Any]:
         # Looked at again: another model may have been loaded since.
         answers: list[Any] = [_problem(batches, request) for request in requests]
-        fit = [i for i, problem in enumerate(answers) if problem is None]
-        if fit:
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for i, request in enumerate(requests):
+            if answers[i] is None:
+                rows = [(request[n].shape[1:], request[n].dtype) for n in batches.session.inputs]
+                alike.setdefault(tuple(rows), []).append(i)
+        for fit in alike.values():
             found = self._run_fit(batches, [requests[i] for i in fit])
             for i, answer in zip(fit, found, strict=True):
                 answers[i] = answer
@@ -196,8 +211,10 @@ class _Replica:
         columns = {name: [r[name] for r in requests] for name in batches.session.inputs}
         try:
             results = batches.run(columns)
-        except Error as error:
-            self._failures += 1
+        except (Error, ValueError) as error:
+            # That there is no graph for these rows is no failure of the replica's.
+            if isinstance(error, Error) and not isinstance(error, ModelError):
+                self._failures += 1
             return [error] * len(requests)
         self._failures = 0
         counts = [len(next(iter(r.values()))) for r in requests]

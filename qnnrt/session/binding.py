@@ -13,7 +13,7 @@ from .._native import _core
 from ..dtypes import data_type
 from ..errors import BindError, ClosedError
 from ..model import Tensor as ModelTensor
-from ..qnn.memhandle import MemHandle
+from ..qnn.memhandle import MemHandle, PartHandle, PartHandles
 
 if TYPE_CHECKING:
     from ..qnn.opencl_handle import OpenCLHandle
@@ -73,6 +73,8 @@ class BoundTensor:
         self._buffer: Buffer | None = None
         self._offset = 0
         self._handle: MemHandle | None = None
+        #: One of several, whose array and handle are made when somebody asks for them.
+        self._part: tuple[PartHandles, int] | None = None
 
     @property
     def array(self) -> np.ndarray:
@@ -87,6 +89,7 @@ class BoundTensor:
             binder = self._binder()
             if binder is not None and not binder.closed:
                 return without_dimensions(self, binder.scratch_array(self))
+        self._take_part()
         if self._on_device:
             raise BindError(
                 self.name,
@@ -101,6 +104,12 @@ class BoundTensor:
         """Whether it is bound to an OpenCL buffer, which the host does not see."""
         return self._array is None and self._handle is not None
 
+    def _take_part(self) -> None:
+        if self._part is not None:
+            handle = PartHandle(*self._part)
+            array = handle.buffer.array(self.shape, self.dtype, handle.offset)
+            self._use(array, handle.buffer, handle.offset, handle)
+
     @property
     def buffer(self) -> Buffer | None:
         """The shared buffer that it is bound to; None when bound to other memory (io="raw" or
@@ -112,11 +121,13 @@ class BoundTensor:
     @property
     def offset(self) -> int:
         """Where the tensor begins in ``buffer``, in bytes."""
+        self._take_part()
         return self._offset
 
     @property
     def handle(self) -> MemHandle | None:
         """The memory handle that it is bound to; None when it is bound as RAW memory."""
+        self._take_part()
         if self._handle is None:
             self._memory()  # raises when closed
         self._given = True
@@ -154,6 +165,7 @@ class BoundTensor:
     ) -> None:
         """What it is bound to from now on."""
         self._array, self._buffer, self._offset, self._handle = array, buffer, offset, handle
+        self._part = None
 
     def _write(self, array: np.ndarray) -> None:
         """Copy an array of its shape and type into the bound memory."""

@@ -409,6 +409,11 @@ class DynamicSession(Session):
         if shared is not own:
             session.bind_state(shared)
 
+    def _forget_states(self) -> None:
+        """Keep no memory for graphs to come: for who binds the state of each."""
+        with self._lock:
+            self._states.clear()
+
     def bind_state(self, source: Session | Mapping[str, Any]) -> None:
         """As ``Session.bind_state``, for the graphs that are there and those to come.
 

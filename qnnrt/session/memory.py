@@ -14,7 +14,7 @@ from ..errors import BindError, ClosedError, CopyError, MemError
 from ..memory import buffer_of
 from ..qnn.context import Context
 from ..qnn.graph import Graph
-from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle
+from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle, Parts
 from .binding import (
     BoundTensor,
     as_array,
@@ -242,6 +242,35 @@ class SessionMemory:
             )
         buffer.check_alive()
         return _Memory(array, buffer, self._register(t, buffer, offset), offset)
+
+    def bind_states(self, tensors: Sequence[BoundTensor], buffer: Buffer, parts: Parts) -> None:
+        """All states, in one buffer, as ``parts`` says of each."""
+        self.check_open()
+        together = self._policy.kind(buffer) == "shared_buffer" and buffer.heap != "wrapped"
+        if (
+            self._counters.fallback
+            or not together
+            or any(t.io != "memhandle" or not t.nbytes for t in tensors)
+        ):
+            each = zip(tensors, parts.tensors, strict=True)
+            self.use(self.find((t, buffer.array(t.shape, t.dtype, at)) for t, (_, _, at) in each))
+            return
+        if buffer.nbytes < parts.nbytes or buffer.readonly:
+            what = "read-only" if buffer.readonly else f"of {buffer.nbytes} bytes"
+            raise BindError(
+                tensors[0].name, f"needs {parts.nbytes} bytes to write to, the buffer is {what}"
+            )
+        buffer.check_alive()
+        before = self._context.registrations
+        group = self._context._get_or_register_parts(buffer, parts)
+        self._counters.registrations += self._context.registrations - before
+        places = [t._index for t in tensors]
+        places += [t._written_as for t in tensors if t._written_as is not None]
+        self._runner.bind_handles(places, group.handles * 2, group)
+        for i, t in enumerate(tensors):
+            t._part = group, i
+            t._array = t._handle = None
+            t._given = True
 
     def _of_handle(self, t: BoundTensor, handle: MemHandle) -> _Memory:
         if t.io == "raw" and not handle.on_device:

@@ -29,6 +29,7 @@ from ..model.binary import system_library
 from ..qnn.backend import Backend
 from ..qnn.context import Context
 from ..qnn.graph import Graph
+from ..qnn.memhandle import Parts
 from ..qnn.options import Custom
 from ..qnn.profile import Profile, ProfileEvent, Signal
 from .async_runs import AsyncRuns
@@ -499,6 +500,11 @@ class Session(_core.Runnable):
             given = source
         self._check_states(given)
         return self._memory.find((self.state[name], x) for name, x in given.items())
+
+    def _bind_state_parts(self, buffer: _core.Buffer, parts: Parts) -> None:
+        """``bind_state`` with all of them in one buffer."""
+        self._check_open()
+        self._memory.bind_states(list(self.state.values()), buffer, parts)
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""

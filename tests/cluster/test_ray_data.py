@@ -82,6 +82,63 @@ def test_rows_are_copied_once_in_and_once_out() -> None:
     assert one._batches.session.stats.copied_bytes == 0
 
 
+@pytest.fixture
+def sequences(tmp_path: Path) -> Path:
+    """y = relu(x), of any number of rows of any length."""
+    onnx = pytest.importorskip("onnx")
+    x, y = (
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["batch", "seq"])
+        for n in ("x", "y")
+    )
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    path = tmp_path / "relu.onnx"
+    onnx.save(onnx.helper.make_model(graph), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes", "runs"),
+    [
+        ("any", {7, 3}, 2),
+        ({"batch": "any", "seq": 5}, {7, 3}, 2),
+        ({"batch": [1, 4], "seq": [5, 9]}, {4}, 3),
+        ({"batch": [1, 2, 4], "seq": "any"}, {4}, 3),
+        ({"batch": [6, 1], "seq": 5}, {6, 1}, 3),
+    ],
+)
+def test_a_short_batch_is_run_at_its_own_size(
+    sequences: Path, shapes: object, sizes: set[int], runs: int
+) -> None:
+    one = qr.SessionActor(sequences, shapes=shapes)
+    rng = np.random.default_rng(2)
+    for count in (7, 3):
+        x = rng.standard_normal((count, 5), np.float32)
+        np.testing.assert_array_equal(one({"x": x})["y"], np.maximum(x, 0))
+    session = one._batches.session
+    assert {s["batch"] for s in session.shapes} == sizes
+    assert session.stats.executes == runs
+    assert session.stats.copied_bytes == 0
+    assert one._batches.copied_bytes == 2 * (7 + 3) * 5 * 4
+
+
+def test_a_model_of_many_shapes_refuses_what_it_has_no_graph_for(sequences: Path) -> None:
+    model = qnnrt.load(sequences, shapes={"batch": [2, 4], "seq": [5, 9]})
+    one = qr.SessionActor(model)
+    x = np.ones((3, 9), np.float32)
+    assert one({"x": x})["y"].shape == (3, 9)
+    assert one({"x": x[:0]})["y"].shape == (0, 9)
+    with pytest.raises(ValueError, match="no graph for"):
+        one({"x": x[:, :8]})
+    with pytest.raises(ValueError, match=r"needs rows of float32\[9\], not float64\[9\]"):
+        one({"x": x.astype(np.float64)})
+    with pytest.raises(ValueError, match="a single number"):
+        one({"x": x[0, 0]})
+    with pytest.raises(ValueError, match="loaded already"):
+        qr.SessionActor(model, shapes="any")
+    with pytest.raises(qnnrt.ModelError, match="rows"):
+        qr.SessionActor(sequences, shapes={"batch": [0], "seq": [1, 2]})
+
+
 def test_what_does_not_fit_is_refused() -> None:
     a = np.ones((6, 8), np.float32)
     with pytest.raises(KeyError, match="no column 'b'"):

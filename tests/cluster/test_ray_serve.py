@@ -146,6 +146,29 @@ def test_a_request_for_an_earlier_model_fails_alone(replica: _Replica, cluster: 
     np.testing.assert_array_equal(last["y"], np.maximum(ROW + 1, 0))
 
 
+def test_requests_of_one_shape_run_together(tmp_path: Path, cluster: None) -> None:
+    onnx = pytest.importorskip("onnx")
+    x, y = (
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["batch", "seq"])
+        for n in ("x", "y")
+    )
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "relu.onnx")
+    shapes = {"batch": "any", "seq": [4, 8]}
+    replica = _Replica(str(tmp_path / "relu.onnx"), "cpu", 0.05, {}, shapes)
+    asyncio.run(replica.reconfigure(None))
+    assert replica._batches is not None
+    given = [ROW, ROW[:, :4], ROW + 1, ROW[:, :3], ROW[:, 4:], ROW.astype(np.float64)]
+    answers = replica._run(replica._batches, [{"x": each} for each in given])
+    for i in (0, 1, 2, 4):
+        np.testing.assert_array_equal(answers[i]["y"], np.maximum(given[i], 0))
+    assert [type(answers[i]) for i in (3, 5)] == [ValueError, ValueError]
+    stats = replica._batches.session.stats
+    assert stats.executes == 2  # of two rows of 8, and of two of 4
+    assert replica._failures == 0
+    replica._batches.close()
+
+
 def test_first_calls_at_once_load_the_model_once(
     replica: _Replica, cluster: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,11 +89,19 @@ def test_wrong_memory_and_tokens_are_refused_and_the_service_goes_on(service: Pa
     with pytest.raises(RuntimeError, match="404 no such token"):
         http.ask("POST", "/run/0000")
     with pytest.raises(RuntimeError, match="400 expected 11059200 bytes"):
-        http.ask("POST", "/run", b"short")
+        http.ask("POST", "/run?batch=1", b"short")
     with pytest.raises(RuntimeError, match="400 expected 11059200 bytes, not more"):
-        http.ask("POST", "/run", bytes(11059201))
+        http.ask("POST", "/run?batch=1", bytes(11059201))
+    for sizes, why in (
+        ("", "does not say which shape"),
+        ("rows=1", "neither the size of an open dimension"),
+        ("batch=many", "invalid literal"),
+        ("batch=1000", "more than 67108864 elements"),
+    ):
+        with pytest.raises(RuntimeError, match=f"400 .*{why}"):
+            http.ask("GET", f"/model?{sizes}")
     http.close()
-    one = client.Client(service)
+    one = client.Client(service, batch=1)
     one.inputs["frame"][...] = 2
     one.run()
     np.testing.assert_array_equal(one.outputs["tiles"], np.full((1, 3, 9, 16), 2, np.float32))
@@ -124,6 +132,27 @@ def test_a_service_out_of_fds_takes_memory_again_when_some_are_free(service: Pat
             one.connect(str(service / "memory"))
         time.sleep(0.5)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-    one = client.Client(service)
+    one = client.Client(service, batch=1)
     one.run()
     one.close()
+
+
+def test_clients_of_several_shapes_are_served_at_once(service: Path) -> None:
+    import client
+
+    clients = [client.Client(service, batch=n) for n in (1, 3, 3, 2)]
+    for turn in range(2):
+        for i, one in enumerate(clients):
+            one.inputs["frame"][...] = 10 * turn + i
+        for one in clients:
+            one.run()
+        for i, one in enumerate(clients):
+            assert (one.outputs["tiles"] == 10 * turn + i).all()
+    assert clients[0].health()["copied_bytes"] == 0
+    for i, one in enumerate(clients):
+        one.inputs["frame"][...] = 20 + i
+        one.run_bytes()
+        assert (one.outputs["tiles"] == 20 + i).all()
+    assert clients[0].health()["runs"] == 12
+    for one in clients:
+        one.close()

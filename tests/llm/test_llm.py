@@ -264,6 +264,49 @@ def test_another_process_goes_on_without_reading(llama: Exported, model: Languag
         there.close()
 
 
+def _go_on_until_killed(folder: str, backend: str, pipe: Any) -> None:
+    with LanguageModel(folder, backend=backend) as model:
+        text = model.conversation(pipe.recv())
+        length = len(text.tokens)
+        pipe.send([token for token, _ in zip(text.generate(), range(8), strict=False)])
+        while True:
+            text.rewind(length)
+            for _ in text.generate(temperature=1):
+                pass
+
+
+@pytest.mark.other_fds
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_a_process_killed_while_it_writes_a_text_harms_no_other(
+    llama: Exported, backend: str
+) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    child = spawn.Process(target=_go_on_until_killed, args=(str(llama.folder), backend, there))
+    child.start()
+    try:
+        with LanguageModel(llama.folder, backend=backend, strict=True) as model:
+            text, other = model.conversation(), model.conversation()
+            text.append(TEXT)
+            other.append(TEXT[:9])
+            here.send(text.prefix)
+            assert here.recv() == llama.greedy(TEXT, 8)
+            others = other.generate(30)
+            made = [next(others) for _ in range(15)]  # while it writes
+            os.kill(child.pid or 0, signal.SIGKILL)
+            child.join()
+            assert [*made, *others] == llama.greedy(TEXT[:9], 30)
+            # What it was writing lies behind the text.
+            assert text.tokens == TEXT
+            assert list(text.generate(20)) == llama.greedy(TEXT, 20)
+            assert model.copied_bytes == 0
+    finally:
+        child.kill()
+        child.join()
+        here.close()
+        there.close()
+
+
 def test_a_prefix_of_another_model_is_refused(model: LanguageModel, draft: Exported) -> None:
     text = model.conversation()
     text.append(TEXT)

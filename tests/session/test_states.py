@@ -9,8 +9,10 @@ import pytest
 
 import qnnrt
 from qnnrt import qnn
+from qnnrt.dtypes import data_type
 from qnnrt.errors import BindError, GraphError, ModelError
 from qnnrt.model import Model, Node, Quantization, Tensor
+from qnnrt.qnn.memhandle import Parts
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)
 ROWS, COLUMNS = 8, 4
@@ -445,3 +447,58 @@ def test_pairs_that_are_no_tensor_are_refused():
     with pytest.raises(ModelError, match="encodings differ"):
         other.set_state({"a": "b"})
     assert model.state == other.state == {}
+
+
+def sums_model() -> Model:
+    """a and b, to each of which x is added in every run."""
+    ts = tensors(**dict.fromkeys(("a", "b", "x", "next.a", "next.b"), ((16,), F32)))
+    nodes = [Node(n, "ElementWiseAdd", [n, "x"], [f"next.{n}"]) for n in "ab"]
+    model = Model("sums", ts, nodes, ["a", "b", "x"], ["next.a", "next.b"])
+    model.set_state({n: f"next.{n}" for n in "ab"})
+    return model
+
+
+@pytest.mark.parametrize(
+    ("backend", "io"), [("cpu", "memhandle"), ("cpu", "raw"), ("htp", "memhandle")]
+)
+def test_states_in_one_buffer_are_registered_together(backend, io):
+    code = data_type(F32)
+    parts = Parts((((16,), code, 0), ((16,), code, 4096)), 4096 + 64)
+    with qnnrt.Session(sums_model(), backend, io=io, strict=True) as s:
+        s.inputs["x"].array[...] = np.arange(16)
+        own, before = s.save_state(), s.context.registrations
+        buffer = qnnrt.alloc(8192)
+        s._bind_state_parts(buffer, parts)
+        for _ in range(3):
+            s.run()
+        for name, offset in (("a", 0), ("b", 4096)):
+            values = buffer.array((16,), F32, offset)
+            np.testing.assert_array_equal(values, 3 * np.arange(16))
+            assert s.state[name].array.ctypes.data == values.ctypes.data
+            assert s.state[name].offset == offset
+            assert s.state[name].buffer is buffer
+        assert s.stats.copied_bytes == 0
+        if io == "memhandle":
+            assert s.context.registrations == before + 2
+            s._bind_state_parts(buffer, parts)
+            handle = s.state["b"].handle
+            found = s.context.get_or_register(buffer, (16,), F32, offset=4096, kind="shared_buffer")
+            assert found.handle == handle.handle
+            np.testing.assert_array_equal(found.array, handle.array)
+            assert s.context.registrations == before + 2
+            del values
+            with pytest.raises(qnnrt.BufferInUseError, match="2 memory handles"):
+                buffer.close()
+            del handle, found
+            with pytest.raises(qnnrt.BindError, match="8192" if io == "raw" else "4096 bytes"):
+                s._bind_state_parts(qnnrt.alloc(4096), parts)
+        s.load_state(own)
+        s.run()
+        np.testing.assert_array_equal(s.state["b"].array, np.arange(16))
+        for t in s.state.values():
+            t.bind(qnnrt.alloc_array(16))
+        values = None
+        buffer.close()
+        s.state["a"].array[...] = s.state["b"].array[...] = 1
+        s.run()
+        np.testing.assert_array_equal(s.state["a"].array, np.arange(16) + 1)

@@ -119,10 +119,8 @@ def test_run_says_what_it_saw(model: Path, capsys: Capture) -> None:
     assert out[2].endswith("0 bytes copied")
 
 
-@pytest.mark.parametrize("shape", ["batch=5", "x=5,3"])
-def test_sizes_that_the_model_leaves_open_are_given(
-    shape: str, tmp_path: Path, capsys: Capture
-) -> None:
+@pytest.fixture
+def open_model(tmp_path: Path) -> Path:
     values = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")
     ]
@@ -131,8 +129,49 @@ def test_sizes_that_the_model_leaves_open_are_given(
     opset = [helper.make_opsetid("", 17)]
     path = tmp_path / "open.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    assert "batch" in complaint(capsys, "run", path)
-    assert run_json(capsys, "run", path, "--shape", shape)["outputs"]["y"]["shape"] == [5, 3]
+    return path
+
+
+@pytest.mark.parametrize("shape", ["batch=5", "x=5,3"])
+def test_sizes_that_the_model_leaves_open_are_given(
+    shape: str, open_model: Path, capsys: Capture
+) -> None:
+    assert "batch" in complaint(capsys, "run", open_model)
+    report = run_json(capsys, "run", open_model, "--shape", shape)
+    assert report["outputs"]["y"]["shape"] == [5, 3]
+
+
+@pytest.mark.parametrize(
+    "shapes", [["batch=5,1"], ["batch=5", "batch=1"], ["x=5,3", "x=1,3"]], ids=str
+)
+def test_several_shapes_are_run_one_after_another(
+    shapes: list[str], open_model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    given = [part for shape in shapes for part in ("--shape", shape)]
+    report = run_json(capsys, "run", open_model, *given, "--output-dir", tmp_path / "out")
+    assert [one["shape"] for one in report["shapes"]] == ["batch=5", "batch=1"]
+    for one, rows in zip(report["shapes"], (5, 1), strict=True):
+        assert one["outputs"]["y"]["shape"] == [rows, 3]
+        assert np.load(tmp_path / "out" / f"open_batch_{rows}" / "y.npy").shape == (rows, 3)
+    assert main(["run", str(open_model), *given]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith(":")] == ["batch=5:", "batch=1:"]
+
+
+def test_files_say_which_shape_any_is(open_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, -np.ones((4, 3), np.float32))
+    report = run_json(capsys, "run", open_model, "--shape", "any", "--input", f"x={path}")
+    (one,) = report["shapes"]
+    assert one["shape"] == "batch=4"
+    assert one["outputs"]["y"]["max"] == 0
+    assert "does not say which shape" in complaint(capsys, "run", open_model, "--shape", "any")
+    (tmp_path / "x.raw").write_bytes(bytes(12))
+    raw = ("run", open_model, "--shape", "any", "--input", f"x={tmp_path / 'x.raw'}")
+    assert "only a .npy file says" in complaint(capsys, *raw)
+    assert "one shape is run at a time" in complaint(
+        capsys, "inspect", open_model, "--shape", "batch=1,2"
+    )
 
 
 def test_outputs_whose_names_meet_in_one_file_name_are_all_kept(tmp_path: Path) -> None:
@@ -241,6 +280,20 @@ def test_bench_compares_the_ways_of_one_run(model: Path, capsys: Capture) -> Non
     assert main(["bench", str(model), "--iterations", "2"]) == 0
     out = capsys.readouterr().out
     assert "copied on the zero-copy way: 0 bytes" in out
+
+
+@pytest.mark.foreign
+def test_bench_reports_each_shape(open_model: Path, capsys: Capture) -> None:
+    given = ("--iterations", 2, "--threads", 1, "--shape", "batch=4", "--shape", "batch=2")
+    report = run_json(capsys, "bench", open_model, *given)
+    assert [one["shape"] for one in report["shapes"]] == ["batch=4", "batch=2"]
+    for one, rows in zip(report["shapes"], (4, 2), strict=True):
+        assert one["input_bytes"] == rows * 12
+        assert one["copied_bytes"] == 0
+        assert list(one["ways"])[:3] == ["zero-copy", "copying", "onnxruntime"]
+    assert main(["bench", str(open_model), *map(str, given)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line for line in out if line.endswith(":")] == ["batch=4:", "batch=2:"]
 
 
 @pytest.mark.other_fds  # the first look at an OpenCL driver opens its devices
