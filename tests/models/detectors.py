@@ -72,12 +72,13 @@ def _define() -> None:
     )
     library.impl("nms", _nms, "CPU")
     library.impl("roi_align", _roi_align, "CPU")
+    torch.library.register_fake("torchvision::roi_align", _roi_align, lib=library)
     _define.library = library  # type: ignore[attr-defined]  # it lives as long as its operators
     register = torch.library.register_fake
-    ours = ("torchvision::nms", "torchvision::roi_align")
+    ours = "torchvision::nms"
 
     def forgiving(name: Any, *rest: Any, **options: Any) -> Any:
-        if isinstance(name, str) and name.startswith("torchvision::") and name not in ours:
+        if isinstance(name, str) and name.startswith("torchvision::") and name != ours:
             return lambda function: function
         return register(name, *rest, **options)
 
@@ -163,12 +164,48 @@ def pictures(name: str, module: Any) -> list[np.ndarray]:
     return [*noise, np.broadcast_to(mean, (3, size, size)).copy()]
 
 
-def exported(name: str, module: torch.nn.Module, path: Path) -> Path:
-    size = DETECTORS[name][1]
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            module, ([torch.rand(3, size, size)],), str(path), dynamo=False, opset_version=17,
-            input_names=["image"],
-        )  # fmt: skip
+def _batched_nms(
+    boxes: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor, overlap: float
+) -> torch.Tensor:
+    """Boxes of each label apart from the others, whatever their number."""
+    apart = 4096.0 * labels.to(boxes)
+    found: torch.Tensor = torch.ops.torchvision.nms(boxes + apart[:, None], scores, overlap)
+    return found
+
+
+def _pooled(
+    levels: list[torch.Tensor],
+    boxes: list[torch.Tensor],
+    size: tuple[int, int],
+    sampling: int,
+    scales: list[float],
+    mapper: Any,
+) -> torch.Tensor:
+    """All boxes on every level, of which each takes its own."""
+    regions = load_torchvision().ops.poolers._convert_to_roi_format(boxes)
+    own = mapper(boxes)[:, None, None, None]
+    pooled = None
+    for i, (level, scale) in enumerate(zip(levels, scales, strict=True)):
+        one = torch.ops.torchvision.roi_align(level, regions, scale, *size, sampling, False)
+        pooled = one if pooled is None else torch.where(own == i, one, pooled)
+    assert pooled is not None
+    return pooled
+
+
+def exported(name: str, module: torch.nn.Module, path: Path, dynamo: bool = False) -> Path:
+    """`dynamo`: by torch.export, for which the two functions of torchvision's that ask for the
+    number of boxes are written as computations."""
+    size, ops = DETECTORS[name][1], load_torchvision().ops
+    before = ops.boxes.batched_nms, ops.poolers._multiscale_roi_align
+    if dynamo:
+        ops.boxes.batched_nms, ops.poolers._multiscale_roi_align = _batched_nms, _pooled
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                module, ([torch.rand(3, size, size)],), str(path), dynamo=dynamo,
+                opset_version=18 if dynamo else 17, input_names=["image"], verbose=False,
+            )  # fmt: skip
+    finally:
+        ops.boxes.batched_nms, ops.poolers._multiscale_roi_align = before
     return path

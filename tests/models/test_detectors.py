@@ -26,11 +26,22 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("backend", ["cpu", "htp"])
-@pytest.mark.parametrize("name", DETECTORS)
-def test_a_detector_finds_what_onnx_runtime_finds(name: str, backend: str, tmp_path: Path) -> None:
+#: Those that torch.export takes a minute for.
+BY_TORCH_EXPORT = ("retinanet_resnet50_fpn", "fasterrcnn_mobilenet_v3_large_320_fpn")
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "dynamo"),
+    [
+        *((name, backend, False) for name in DETECTORS for backend in ("cpu", "htp")),
+        *((name, "cpu", True) for name in BY_TORCH_EXPORT),
+    ],
+)
+def test_a_detector_finds_what_onnx_runtime_finds(
+    name: str, backend: str, dynamo: bool, tmp_path: Path
+) -> None:
     module = made(name)
-    path = exported(name, module, tmp_path / "detector.onnx")
+    path = exported(name, module, tmp_path / "detector.onnx", dynamo)
     reference = onnxruntime.InferenceSession(path)
     outputs = [o.name for o in reference.get_outputs()]
     counts = []

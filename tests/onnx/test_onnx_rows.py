@@ -309,6 +309,26 @@ def test_shapes_of_rows() -> None:
     assert model.tensors["part"].shape == (4, 6)
 
 
+def test_rows_are_split_by_sizes_that_count_them() -> None:
+    """As torch.export writes tensors of several images that go one behind the other."""
+    nodes = [
+        node("Greater", ["x", "zero"], ["high"]),
+        node("Less", ["x", "zero"], ["low"]),
+        node("Compress", ["x", "high"], ["a"], axis=0),
+        node("Compress", ["x", "low"], ["b"], axis=0),
+        node("Concat", ["a", "b"], ["both"], axis=0),
+        node("Shape", ["a"], ["na"]),
+        node("Shape", ["b"], ["nb"]),
+        node("Concat", ["na", "nb"], ["sizes"], axis=0),
+        node("Split", ["both", "sizes"], ["c", "d"], axis=0),
+        node("Add", ["c", "a"], ["twice"]),
+        node("Shape", ["both"], ["n"]),
+        node("Split", ["both", "n"], ["e"], axis=0),
+        node("Neg", ["e"], ["f"]),
+    ]
+    check(nodes, several(9), {"c": 0, "d": 0, "twice": 0, "f": 0}, ZERO)
+
+
 def test_images_one_after_the_other() -> None:
     """As masks of the regions of a picture."""
     nodes = [

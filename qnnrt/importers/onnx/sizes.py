@@ -325,6 +325,33 @@ def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [replace(made, count=fewer(g, at[1], made.shape[axis]), axis=axis)]
 
 
+@takes_sizes(range(1, 2), "Split")
+def _split(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """Each part has room for the most that its size can be."""
+    x, sizes = n.input(0), n.input(1)
+    axis = axis_of(n.integer("axis"), x.rank)
+    if x.count is not None and x.axis != axis:
+        raise Unsupported("rows along two axes, of both of which the data decide how many count")
+    assert sizes.sizes is not None
+    if len(sizes.sizes) == 1:  # the whole
+        return [x if x.count is not None else replace(x, count=sizes.sizes[0], axis=axis)]
+    whole, length, along = replace(x, count=None), x.shape[axis], constant(np.array([axis]))
+    found: list[Value] = []
+    start = constant(np.zeros(1, np.int64))
+    for most, number in zip(sizes.const.reshape(-1).tolist(), sizes.sizes, strict=True):
+        if start.is_const:
+            end = constant(np.minimum(start.const + most, length))
+            part = g.emitted("Slice", [whole, start, end, along])
+        else:
+            places = g.emitted("Add", [start, constant(np.arange(most))])
+            places = g.emitted("Min", [places, constant(np.array([length - 1]))])
+            part = g.emitted("Gather", [whole, places], axis=axis)
+        found.append(part if number is None else replace(part, count=number, axis=axis))
+        step = constant(np.array([most])) if number is None else number
+        start = g.emitted("Add", [start, step])
+    return found
+
+
 @takes_sizes(range(3), "Range")
 def _range(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     start, limit, step = (n.input(i) for i in range(3))
