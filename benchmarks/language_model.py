@@ -2,12 +2,19 @@
 
     python benchmarks/language_model.py [--smoke] [--json FILE] [--threads 1 2] [--text 16 1000]
     python benchmarks/language_model.py --trained DIR    # of examples/language_model/train.py
+    python benchmarks/language_model.py --only handoff batch
 
 For every width of weights (float32, bfloat16, and 8 and 4 bits in blocks of 32, by ONNX Runtime's
 quantizer): a token behind a text of so many, and a prompt of 128 tokens. qnnrt's cache is updated
 in place; ONNX Runtime runs the same file with its caches bound, and copies them into others in each
-run, as it says itself (of TensorScatter). "reading the bytes" is a loop over as many bytes as the
-token has to read, weights and filled cache (_read.c): its ratio is the part of the bandwidth.
+run, as it says itself (of TensorScatter). llama.cpp has the same weights as GGUF, a cache in
+float32 for float32 and in float16 else, as unless told otherwise, and rounds activations to 8 bits
+with weights of 8 and 4. "reading the bytes" is a loop over as many bytes as the token has to read,
+weights and filled cache (_read.c): its ratio is the part of the bandwidth.
+
+Handed over: a process reads a text and sends it, with its cache, to another one, which goes on.
+Until its graph is bound to the memory, and until its next token, against reading the text again.
+Together: texts that are decoded in one run (`qnnrt.llm.Batch`), for each of so many.
 
 With --trained: the perplexity of the text held out, in every width, and nothing else.
 """
@@ -21,11 +28,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _llamacpp
+import _prefix
 import numpy as np
 from _harness import Benchmark, optional, same
 from decode import reader
 
-from qnnrt.llm import Conversation, LanguageModel
+from qnnrt.llm import Batch, Conversation, LanguageModel
 
 onnx: Any = optional("onnx")
 ort: Any = optional("onnxruntime")
@@ -40,12 +49,13 @@ SIZES = {
     "vocab_size": 49152,
 }
 TINY = SIZES | {
-    "hidden_size": 144,
+    "hidden_size": 288,
     "intermediate_size": 96,
     "num_hidden_layers": 2,
     "vocab_size": 256,
 }
 CAPACITY, PROMPT = 1024, 128
+PARTS = ("tokens", "handoff", "batch")
 #: Name -> bits that ONNX Runtime's quantizer gives weights, and the precision of the session.
 WIDTHS: dict[str, tuple[int, str]] = {
     "float32": (0, "float32"),
@@ -56,7 +66,8 @@ WIDTHS: dict[str, tuple[int, str]] = {
 }
 
 
-def export_random(folder: Path, sizes: dict[str, int]) -> None:
+def export_random(folder: Path, sizes: dict[str, int]) -> Any:
+    """The model, as transformers has it."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -64,7 +75,9 @@ def export_random(folder: Path, sizes: dict[str, int]) -> None:
 
     torch.manual_seed(0)
     config = LlamaConfig(**sizes, eos_token_id=None, tie_word_embeddings=False)
-    export(LlamaForCausalLM(config).eval(), folder / "model.onnx", capacity=CAPACITY)
+    model = LlamaForCausalLM(config).eval()
+    export(model, folder / "model.onnx", capacity=CAPACITY)
+    return model
 
 
 def narrowed(source: Path, bits: int) -> Path:
@@ -103,7 +116,7 @@ class Peer:
         caches = [i for i in self.session.get_inputs() if i.name.startswith("past")]
         sets = [
             {
-                i.name: ort.OrtValue.ortvalue_from_numpy(np.zeros(i.shape, np.float32))
+                i.name: ort.OrtValue.ortvalue_from_numpy(np.zeros((1, *i.shape[1:]), np.float32))
                 for i in caches
             }
             for _ in range(2)
@@ -148,12 +161,17 @@ class Peer:
 def repeated(text: Conversation, size: int) -> Callable[[], None]:
     """Reads the last `size` tokens again."""
     tokens, start = text.tokens[-size:], len(text.tokens) - size
-    model, cache = text.model, text.cache
-    return lambda: model._run(cache, tokens, start, [size - 1], size)  # type: ignore[return-value]
+    model, slots = text.model, text._slots
+    return lambda: model._run(slots, [tokens], [start], [size - 1], size)  # type: ignore[return-value]
 
 
-def measure(bench: Benchmark, folder: Path, width: str, library: Any, memory: np.ndarray) -> None:
+def measure(
+    bench: Benchmark, folder: Path, width: str, library: Any, memory: np.ndarray, whole: Any
+) -> None:
     bits, precision = WIDTHS[width]
+    there = not _llamacpp.why_missing()
+    if there:
+        _llamacpp.write(whole, folder / "model.gguf", width, CAPACITY)
     path = narrowed(folder / "model.onnx", bits)
     read = weight_bytes(path, precision)
     prompt = 8 if bench.smoke else PROMPT
@@ -174,6 +192,15 @@ def measure(bench: Benchmark, folder: Path, width: str, library: Any, memory: np
                 case = bench.case(f"{width}, {threads} threads: {name}", "ms", bytes_read)
                 case.add("qnnrt", repeated(text, size))
                 case.add("onnxruntime IOBinding", peer.run)
+                if there:
+                    how = threads, CAPACITY, tokens, size, precision != "float32" or bool(bits)
+                    other = _llamacpp.Peer(folder / "model.gguf", *how)
+                    other.run()
+                    if width == "float32":
+                        same("llama.cpp", other.logits(), peer.logits[0, 0], 2e-3)
+                    case.add("llama.cpp", other.run)
+                else:
+                    case.missing("llama.cpp", _llamacpp.why_missing())
                 if size == 1:
                     case.add(
                         "reading the bytes",
@@ -186,6 +213,36 @@ def measure(bench: Benchmark, folder: Path, width: str, library: Any, memory: np
                     part = medians["reading the bytes"] / medians["qnnrt"]
                     print(f", {part:.0%} of the bandwidth", end="")
                 print(f"; {model.copied_bytes} bytes copied")
+                if there:
+                    other.close()
+
+
+def together(bench: Benchmark, path: Path, threads: int) -> None:
+    """A token for each of several texts: in one run, and in one after another."""
+    with LanguageModel(path, chunks=(128, 8, 1), threads=threads, strict=True) as model:
+        for count in (2,) if bench.smoke else (2, 4, 8):
+            tokens = [[i * n % model.vocabulary for i in range(64)] for n in range(1, count + 1)]
+            batch = model.batch(count)
+            for each in tokens:
+                batch.add(each)
+            texts = batch.conversations
+
+            def alone(texts: tuple[Conversation, ...] = texts) -> None:
+                for text in texts:
+                    text._logits = None
+                    _ = text.logits
+
+            def step(batch: Batch = batch, texts: tuple[Conversation, ...] = texts) -> None:
+                for text in texts:
+                    text._logits = None
+                batch._read()
+
+            case = bench.case(f"a token for each of {count} texts, {threads} threads", "ms")
+            case.add("in one run", step)
+            case.add("one after another", alone)
+            case.measure()
+            median = case.rows()[0]["seconds"]["median"]
+            print(f"  {count / median:.1f} tokens a second; {model.copied_bytes} bytes copied")
 
 
 def perplexities(folder: Path) -> None:
@@ -213,6 +270,7 @@ def main() -> None:
             default=["float32", "bfloat16", "8 bits", "4 bits"],
             choices=WIDTHS,
         )
+        parser.add_argument("--only", nargs="+", default=[*PARTS], choices=PARTS)
         parser.add_argument("--trained", type=Path, metavar="DIR")
 
     bench = Benchmark("language_model", __doc__ or "", rounds=5, sample_ms=60, more=more)
@@ -224,11 +282,16 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        export_random(folder, TINY if bench.smoke else SIZES)
+        whole = export_random(folder, TINY if bench.smoke else SIZES)
         library = reader(folder)
         memory = np.ones((16 if bench.smoke else 600) << 20, np.uint8)
-        for width in bench.options.widths:
-            measure(bench, folder, width, library, memory)
+        for width in bench.options.widths if "tokens" in bench.options.only else ():
+            measure(bench, folder, width, library, memory, whole)
+        for threads in bench.options.threads:
+            if "handoff" in bench.options.only:
+                _prefix.measure(bench, folder / "model.onnx", threads, 8 if bench.smoke else PROMPT)
+            if "batch" in bench.options.only:
+                together(bench, folder / "model.onnx", threads)
     bench.finish()
 
 

@@ -1,0 +1,86 @@
+"""A text that another process has read is handed over: what passes until it can go on there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from _harness import Benchmark
+
+from qnnrt.llm import LanguageModel
+
+TOKENS = 8  # that the other process adds
+clock = time.perf_counter_ns
+
+
+def receiver(path: str, options: dict[str, Any], pipe: Connection) -> None:
+    """For each message: nanoseconds until the memory is mapped, until the graph of single tokens is
+    bound to it, and until the next token is there; tokens; what the graphs have run."""
+    with LanguageModel(path, **options) as model:
+        other = model.conversation()
+        other.append([0])
+        runs = dict.fromkeys(model._sessions, 0)
+        pipe.send("ready")
+        while message := pipe.recv_bytes():
+            begin = clock()
+            prefix = pickle.loads(message)
+            mapped = clock()
+            text = model.conversation(prefix)
+            model._bind(text._slots, 1, 1)
+            bound = clock()
+            next(text.generate(1))
+            first = clock()
+            text.rewind(len(prefix.tokens))
+            made = list(text.generate(TOKENS))
+            before, runs = runs, {key: s.stats.executes for key, s in model._sessions.items()}
+            read = {key: n - before.get(key, 0) for key, n in runs.items()}
+            pipe.send((mapped - begin, bound - begin, first - begin, made, read))
+            del prefix, text
+            other.rewind(1)
+            next(other.generate(1))  # binds its own memory: what came goes
+
+
+def measure(bench: Benchmark, path: Path, threads: int, length: int) -> None:
+    """Adds a case: ways are how far the receiver has come; the last one is without a hand-off."""
+    options = {"threads": threads, "strict": True}
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    process = spawn.Process(target=receiver, args=(str(path), options, there), daemon=True)
+    process.start()
+    with LanguageModel(path, **options) as model:
+        tokens = [i * 7919 % model.vocabulary for i in range(length)]
+        text = model.conversation()
+        text.append(tokens)
+        expected = list(text.generate(TOKENS))
+        text.rewind(length)
+        assert here.recv() == "ready"
+
+        def sample(way: int, n: int) -> float:
+            total = 0
+            for _ in range(n):
+                here.send_bytes(pickle.dumps(text.prefix))
+                *passed, made, read = here.recv()
+                assert made == expected
+                # Tokens that it made, and the last one of the text, twice: it read no other.
+                single = {key: count for key, count in read.items() if count}
+                assert list(single) == [(1, 1, 1)]
+                assert single[1, 1, 1] <= TOKENS + 2
+                total += passed[way]
+            return total / n / 1e9
+
+        def anew() -> None:
+            alone = model.conversation()
+            alone.append(tokens)
+            next(alone.generate(1))
+
+        case = bench.case(f"a text of {length} handed over, {threads} threads")
+        for i, name in enumerate(("mapped", "mapped and bound", "the next token is there")):
+            case.sampled(name, lambda n, i=i: sample(i, n))
+        case.add("read anew, next token", anew)
+        case.measure()
+    here.send_bytes(b"")
+    process.join()
