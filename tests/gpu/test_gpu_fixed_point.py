@@ -131,7 +131,7 @@ def test_sums_norms_and_windows(of: Fixed) -> None:
     out, unit = Fixed.covering(of.dtype, -6, 6), Fixed("uint8", 1 / 256)
     gamma, beta = weights((8,), 0), bias(8)
     gamma = gamma[0], Fixed("int8", 0.02)
-    pool = {"filter_size": u32(2, 2), "stride": u32(2, 2)}
+    pool = {"filter_size": u32(2, 2), "stride": u32(2, 2), "pad_amount": pairs((0, 0), (0, 0))}
     corners = {"align_corners": False, "half_pixel_centers": True}
     agree(
         fixed("Softmax", [x], [((4, 6, 8), unit)]),
