@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import qnnrt
 from qnnrt.model import Model, Node, Quantization, Tensor
 from support import reference
 from support.gpu.cases import against_cpu, launches, loops_and_lanes, on_gpu, one_backend  # noqa: F401
