@@ -134,6 +134,14 @@ typedef struct Qnnrt_OpenClPlace_t {
   uint64_t size;
 } Qnnrt_OpenClPlace_t;
 
+// What a kernel notes where it meets an index that has no element: the execution fails.
+typedef struct Qnnrt_OpenClFault_t {
+  int32_t found;  // 0, or the index's position among the indices + 1
+  int32_t index;
+  int32_t axis;
+  int32_t size;  // of the axis
+} Qnnrt_OpenClFault_t;
+
 // Bit flags of a command list's queue.
 #define QNNRT_OPENCL_OUT_OF_ORDER 1u   // commands wait for each other's events
 #define QNNRT_OPENCL_TIMESTAMPS 2u     // it has CL_QUEUE_PROFILING_ENABLE
@@ -162,6 +170,9 @@ typedef struct Qnnrt_OpenClListInfo_t {
   uint32_t num_arenas;
   uint32_t num_places;
   const Qnnrt_OpenClRecording_t* recording;  // NULL: kernels are enqueued one by one
+  uint32_t num_faults;
+  void* faults;                 // cl_mem of num_faults Qnnrt_OpenClFault_t, all 0; NULL: none
+  const uint32_t* fault_steps;  // the step that notes it in each
 } Qnnrt_OpenClListInfo_t;
 
 typedef void* Qnnrt_OpenClListHandle_t;

@@ -222,8 +222,10 @@ std::string FactsOf(const OpenCl& cl, const Device& device) {
 Result<Device> Choose(const OpenCl& cl) {
   std::vector<Device> devices = AllDevices(cl);
   if (devices.empty()) {
-    return Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "%s finds no OpenCL device: %s",
-                 OpenCl::Name().c_str(), WhyNoDriver().c_str());
+    return Error(
+        QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE,
+        "%s finds no OpenCL device: %s; pip install 'pyopencl[pocl]' brings one for the CPU",
+        OpenCl::Name().c_str(), WhyNoDriver().c_str());
   }
   Sort(&devices);
   const char* given = std::getenv(kDeviceVariable);

@@ -73,6 +73,10 @@ Status CheckMemory(const Executable& e, const Executable::Memory& m,
   using Kind = Executable::Kind;
   if (m.kind == Kind::kIo)
     return m.where < e.io.size() ? Status::Ok() : Damaged("an input or output");
+  if (m.kind == Kind::kFaults) {
+    const uint64_t most = e.steps.size() * sizeof(Qnnrt_OpenClFault_t);
+    return m.size != 0 && m.size <= most ? Status::Ok() : Damaged("what kernels note");
+  }
   const std::vector<uint64_t>& in = m.kind == Kind::kArena ? e.arenas : regions;
   uint64_t end = 0;
   if (m.where >= in.size() || !CheckedAdd(m.offset, m.size, &end) || end > in[m.where])
@@ -90,9 +94,16 @@ Status Check(const Executable& e, const std::vector<uint64_t>& regions) {
   for (const Executable::Memory& m : e.memories) QNNRT_RETURN_IF_ERROR(CheckMemory(e, m, regions));
   for (const Executable::Step& step : e.steps) {
     if (step.program >= e.programs.size()) return Damaged("the program of a kernel");
-    for (const Executable::Arg& arg : step.args)
-      if (arg.kind == Executable::Argument::kMemory && arg.bits >= e.memories.size())
-        return Damaged("the memory of a kernel");
+    for (size_t i = 0; i < step.args.size(); ++i) {
+      const Executable::Arg& arg = step.args[i];
+      if (arg.kind != Executable::Argument::kMemory) continue;
+      if (arg.bits >= e.memories.size()) return Damaged("the memory of a kernel");
+      const Executable::Memory& m = e.memories[arg.bits];
+      if (m.kind != Executable::Kind::kFaults) continue;
+      if (i + 1 == step.args.size() || step.args[i + 1].kind != Executable::Argument::kInt ||
+          step.args[i + 1].bits >= m.size / sizeof(Qnnrt_OpenClFault_t))
+        return Damaged("what a kernel notes");
+    }
   }
   return Status::Ok();
 }
@@ -122,7 +133,7 @@ Result<Executable> Executable::Read(const uint8_t* data, uint64_t size,
   ReadAll(&in, 28, &e.io, ReadIo);
   ReadAll(&in, 8, &e.arenas, [](ByteReader* r, uint64_t* bytes) { *bytes = r->Get<uint64_t>(); });
   ReadAll(&in, 21, &e.memories, [](ByteReader* r, Memory* m) {
-    m->kind = static_cast<Kind>(r->Enum(2));
+    m->kind = static_cast<Kind>(r->Enum(3));
     m->where = r->Get<uint32_t>();
     m->offset = r->Get<uint64_t>();
     m->size = r->Get<uint64_t>();
@@ -321,6 +332,20 @@ Status Instance::MakeConstants(const Executable& executable, const std::vector<R
   return Status::Ok();
 }
 
+Status Instance::MakeFaults(const Executable& executable) {
+  for (size_t i = 0; i < executable.memories.size(); ++i) {
+    const Executable::Memory& m = executable.memories[i];
+    if (m.kind != Executable::Kind::kFaults) continue;
+    QNNRT_ASSIGN_OR_RETURN(memories_[i], NewBuffer(opencl::kReadWrite, m.size, nullptr));
+    const std::vector<uint8_t> none(m.size);
+    const int32_t code = context_->cl().enqueueWriteBuffer(
+        context_->queue(), memories_[i], 1, 0, m.size, none.data(), 0, nullptr, nullptr);
+    if (code != 0)
+      return DriverError(code, context_->device().Text() + " does not take a constant");
+  }
+  return Status::Ok();
+}
+
 Status Instance::MakeKernels(const Executable& executable) {
   const OpenCl& cl = context_->cl();
   const Device& device = context_->device();
@@ -358,6 +383,8 @@ Status Instance::MakeList(const Executable& executable, uint64_t qnn_context, ui
   std::vector<Qnnrt_OpenClStep_t> steps;
   std::vector<Qnnrt_OpenClTensor_t> tensors;
   std::vector<Qnnrt_OpenClPatch_t> patches;
+  std::vector<uint32_t> fault_steps;
+  void* faults = nullptr;
   std::vector<Qnnrt_OpenClPlace_t> places;
   const Arenas arenas = ArenasOf(executable, context_->device().alignment);
   for (uint64_t size : arenas.sizes) QNNRT_RETURN_IF_ERROR(CheckSize(context_->device(), size));
@@ -377,6 +404,10 @@ Status Instance::MakeList(const Executable& executable, uint64_t qnn_context, ui
       if (m.kind == Executable::Kind::kIo) patches.push_back({m.where, at, i});
       if (m.kind == Executable::Kind::kArena)
         places.push_back({arena, at, i, offset, std::max<uint64_t>(m.size, 1)});
+      if (m.kind != Executable::Kind::kFaults) continue;
+      faults = memories_[step.args[i].bits];
+      fault_steps.resize(m.size / sizeof(Qnnrt_OpenClFault_t));
+      fault_steps[step.args[i + 1].bits] = at;
     }
     steps.push_back(s);
   }
@@ -402,6 +433,9 @@ Status Instance::MakeList(const Executable& executable, uint64_t qnn_context, ui
   info.places = places.data();
   info.num_arenas = static_cast<uint32_t>(arenas.sizes.size());
   info.num_places = static_cast<uint32_t>(places.size());
+  info.faults = faults;
+  info.fault_steps = fault_steps.data();
+  info.num_faults = static_cast<uint32_t>(fault_steps.size());
   QNNRT_ASSIGN_OR_RETURN(list_, opencl::CommandList::Make(info));
   list_->set_context(qnn_context);
   return Status::Ok();
@@ -415,6 +449,7 @@ Result<std::unique_ptr<Instance>> Instance::Make(const Executable& executable,
   made->memories_.resize(executable.memories.size());
   made->programs_.resize(executable.programs.size());
   QNNRT_RETURN_IF_ERROR(made->MakeConstants(executable, regions));
+  QNNRT_RETURN_IF_ERROR(made->MakeFaults(executable));
   QNNRT_RETURN_IF_ERROR(made->MakeKernels(executable));
   QNNRT_RETURN_IF_ERROR(made->MakeList(executable, qnn_context, flags));
   return made;

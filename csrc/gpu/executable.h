@@ -33,7 +33,9 @@ struct Executable {
     std::vector<uint32_t> dims;
     uint64_t nbytes = 0;
   };
-  enum class Kind : uint8_t { kIo, kArena, kConstant };
+  // kFaults: one for all kernels that note what they find (Qnnrt_OpenClFault_t), each in the
+  // element that the argument behind it says.
+  enum class Kind : uint8_t { kIo, kArena, kConstant, kFaults };
   struct Memory {
     Kind kind = Kind::kIo;
     uint32_t where = 0;  // number of the input or output, of the arena or of the region
@@ -91,6 +93,7 @@ class Instance {
   Result<void*> NewBuffer(uint64_t flags, uint64_t size, void* host);
   Result<void*> Part(void* buffer, uint64_t flags, uint64_t offset, uint64_t size);
   Status MakeConstants(const Executable& executable, const std::vector<Region>& regions);
+  Status MakeFaults(const Executable& executable);
   Status MakeKernels(const Executable& executable);
   Status MakeList(const Executable& executable, uint64_t qnn_context, uint32_t flags);
 

@@ -244,7 +244,9 @@ Result<Qnnrt_OpenClMemory_t> Context::Check(const OpenCl& cl, const Qnn_MemDescr
   }
   if (type != kBufferType) {
     return Error(QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE,
-                 "%p is an OpenCL memory object of type 0x%x, not a buffer", mem, type);
+                 "%p is an OpenCL memory object of type 0x%x, not a buffer: copy it into one "
+                 "(clEnqueueCopyImageToBuffer for images) and register that",
+                 mem, type);
   }
   const uint32_t rank = d.memShape.numDim;
   if (rank > kMaxRank || (rank != 0 && d.memShape.dimSize == nullptr)) {

@@ -51,7 +51,8 @@ class Lowering {
   }
 
   void Value(int64_t value) { json_.Number(value); }
-  void Value(double value) { json_.Number(value); }  // not finite: a string
+  // Apart from integers, which whole numbers look like; not finite: a string.
+  void Value(double value) { json_.Object().Key("real").Number(value).End(); }
   void Value(bool value) { json_.Bool(value); }
   void Value(const std::string& value) { json_.Object().Key("text").String(value).End(); }
   void Value(const Tensor& value) { OneTensor(value); }

@@ -20,8 +20,11 @@ CommandList::CommandList(const Qnnrt_OpenClListInfo_t& info)
       flush_every_(info.flush_every),
       steps_(info.num_steps),
       io_(info.num_tensors),
+      fault_memory_(info.faults),
+      fault_steps_(info.fault_steps, info.fault_steps + info.num_faults),
       pool_(info.pool == nullptr ? nullptr : *static_cast<std::shared_ptr<ArenaPool>*>(info.pool)),
       sizes_(info.arenas, info.arenas + info.num_arenas),
+      faults_(info.num_faults),
       arenas_(info.num_arenas),
       recordings_(info.recording) {
   for (uint32_t i = 0; i < info.num_steps; ++i) {
@@ -66,6 +69,11 @@ Result<std::unique_ptr<CommandList>> CommandList::Make(const Qnnrt_OpenClListInf
                    p.index);
     }
     list->io_[p.tensor].patches.push_back({p.step, p.index});
+  }
+  for (uint32_t step : list->fault_steps_) {
+    if (step < list->steps_.size() && info.faults != nullptr) continue;
+    return Error(QNN_COMMON_ERROR_INVALID_ARGUMENT,
+                 "a command list has no step %u, or no memory for what it notes", step);
   }
   QNNRT_RETURN_IF_ERROR(list->TakePlaces(info));
   return list;

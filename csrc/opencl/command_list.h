@@ -46,7 +46,8 @@ class CommandList {
   // Checks and pins what an execution is given. Any thread, several at once. Errors: 6004 with the
   // tensor's name, 1005 memory that the client has mapped.
   Result<Binding*> Bind(const Qnnrt_Tensors_t& given);
-  // One execution at a time. Errors: 1002 and 1100 with what the driver refused, 6031 stopped.
+  // One execution at a time. Errors: 1002 and 1100 with what the driver refused, 6004 an index that
+  // has no element, 6031 stopped.
   Status Run(Binding* binding, const Qnnrt_ExecutorRun_t& options);
   void Release(Binding* binding);
 
@@ -122,6 +123,7 @@ class CommandList {
   Status EnqueueCopy(Io* io, void* data, Commands* commands);
   Status EnqueueStep(uint32_t at, Commands* commands);
   Status Complete(Binding* binding, const Commands& commands);
+  Status CheckFaults(void* queue);
 
   void AddEvents(const Commands& commands, const Spans& spans, const Qnnrt_ExecutorRun_t& options,
                  uint64_t start, uint64_t end) const;
@@ -137,12 +139,15 @@ class CommandList {
   size_t inputs_ = 0;
   std::vector<Step> steps_;
   std::vector<Io> io_;  // inputs, then outputs
+  void* const fault_memory_;
+  const std::vector<uint32_t> fault_steps_;
 
   const std::shared_ptr<ArenaPool> pool_;  // null: there are no arenas, and nobody is beside
   ArenaPool::Sizes sizes_;                 // of arenas
   bool joined_ = false;
 
-  std::mutex mutex_;               // one execution at a time; guards what follows
+  std::mutex mutex_;  // one execution at a time; guards what follows
+  std::vector<Qnnrt_OpenClFault_t> faults_;
   std::vector<Arena> arenas_;      // with what the steps have of them
   ArenaPool::Set* set_ = nullptr;  // of this execution, or the last
   Recordings recordings_;

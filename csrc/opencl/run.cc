@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "abi/qnn_errors.h"
+#include "ir/bad_index.h"
 #include "opencl/command_list.h"
 #include "opencl/error.h"
 #include "support/clock.h"
@@ -301,6 +302,27 @@ int32_t CommandList::Wait(void* queue) {
   return code;
 }
 
+// What kernels have noted, when everything is done.
+Status CommandList::CheckFaults(void* queue) {
+  const size_t nbytes = faults_.size() * sizeof(Qnnrt_OpenClFault_t);
+  int32_t code = cl_.enqueueReadBuffer(queue, fault_memory_, 1, 0, nbytes, faults_.data(), 0,
+                                       nullptr, nullptr);
+  if (code != 0) return DriverError(code, "what kernels have noted cannot be read");
+  const auto found = std::find_if(faults_.begin(), faults_.end(),
+                                  [](const Qnnrt_OpenClFault_t& f) { return f.found != 0; });
+  if (found == faults_.end()) return Status::Ok();
+  const Qnnrt_OpenClFault_t fault = *found;
+  const uint32_t step = fault_steps_[static_cast<size_t>(found - faults_.begin())];
+  std::fill(faults_.begin(), faults_.end(), Qnnrt_OpenClFault_t{});
+  code = cl_.enqueueWriteBuffer(queue, fault_memory_, 1, 0, nbytes, faults_.data(), 0, nullptr,
+                                nullptr);
+  if (code != 0) return DriverError(code, "what kernels have noted cannot be erased");
+  return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT,
+                "node '" + steps_[step].node + "': " +
+                    BadIndexText(fault.index, static_cast<size_t>(fault.found) - 1,
+                                 static_cast<size_t>(fault.axis), static_cast<size_t>(fault.size)));
+}
+
 bool CommandList::UseTimestamps(void** queue, bool* chained) {
   if (Has(QNNRT_OPENCL_TIMESTAMPS)) return true;
   // Commands of the client's have to come before ours, or behind them.
@@ -333,6 +355,7 @@ Status CommandList::Run(Binding* binding, const Qnnrt_ExecutorRun_t& options) {
   Status completed = Contained([&] { return Complete(binding, commands); }, Given);
   if (!status.ok()) return status;  // what came of it is nothing new
   QNNRT_RETURN_IF_ERROR(std::move(completed));
+  if (!faults_.empty()) QNNRT_RETURN_IF_ERROR(CheckFaults(queue));
   if (options.profile != nullptr)
     AddEvents(commands, spans, options, start, MonotonicNanoseconds());
   executes_ += 1;

@@ -122,6 +122,8 @@ cdef class CommandList:
         sleep: a wait asks the driver now and then, and leaves the processor to others meanwhile.
         recording: addresses of ``RECORDING_FUNCTIONS`` by name; None: kernels are enqueued one by
             one.
+        faults: a cl_mem in which kernels note indices that have no element, a
+            ``Qnnrt_OpenClFault_t`` for each of these steps; 0 without any.
     """
 
     cdef Qnnrt_OpenClListHandle_t _list
@@ -131,7 +133,8 @@ cdef class CommandList:
     def __cinit__(self, dict functions, context, queue, list steps, list io, keep, *, device=0,
                   base=0, bint in_order=True, bint timestamps=False, bint own_queue=True,
                   bint nodes=True, uint32_t flush_every=0, ArenaPool pool=None, list arenas=None,
-                  list places=None, bint sleep=False, dict recording=None):
+                  list places=None, bint sleep=False, dict recording=None,
+                  faults=(0, ())):
         cdef vector[void*] table
         cdef vector[Qnnrt_OpenClStep_t] c_steps
         cdef vector[Qnnrt_OpenClTensor_t] c_tensors
@@ -172,6 +175,8 @@ cdef class CommandList:
         info.steps, info.num_steps = c_steps.data(), <uint32_t>c_steps.size()
         info.tensors, info.num_tensors = c_tensors.data(), <uint32_t>c_tensors.size()
         info.patches, info.num_patches = c_patches.data(), <uint32_t>c_patches.size()
+        info.faults, info.num_faults = _pointer(faults[0]), <uint32_t>len(faults[1])
+        info.fault_steps = <const uint32_t*>_opencl_array("I", faults[1], alive)
         info.pool = pool._pool if pool is not None else NULL
         info.arenas, info.num_arenas = c_arenas.data(), <uint32_t>c_arenas.size()
         info.places, info.num_places = c_places.data(), <uint32_t>c_places.size()

@@ -987,20 +987,22 @@ cdef extern from "abi/qnnrt_op_package.h" nogil:
 cdef extern from "abi/qnnrt_opencl.h" nogil:
     enum:
         QNNRT_OPENCL_OUTPUT, QNNRT_OPENCL_READ, QNNRT_OPENCL_OUT_OF_ORDER, QNNRT_OPENCL_TIMESTAMPS
-        QNNRT_OPENCL_CLIENT_QUEUE, QNNRT_OPENCL_PROFILE_NODES, QNNRT_OPENCL_MAPPED
-        QNNRT_OPENCL_EXTERNAL, QNNRT_OPENCL_SLEEP
+        QNNRT_OPENCL_CLIENT_QUEUE, QNNRT_OPENCL_PROFILE_NODES, QNNRT_OPENCL_SLEEP
+        QNNRT_OPENCL_MAPPED, QNNRT_OPENCL_EXTERNAL
 
     ctypedef struct Qnnrt_OpenClFunctions_t:
         int32_t (*finish)(void* queue) noexcept nogil
     ctypedef struct Qnnrt_OpenClRecording_t:
-        int32_t (*finalizeCommandBuffer)(void* buffer) noexcept nogil
+        pass
 
     ctypedef void* Qnnrt_OpenClPoolHandle_t
+
     ctypedef struct Qnnrt_OpenClPoolCounts_t:
         uint64_t bytes, buffers, sets
 
     uint64_t qnnrt_opencl_pool_create(
-        const Qnnrt_OpenClFunctions_t* functions, void* context, Qnnrt_OpenClPoolHandle_t* pool)
+        const Qnnrt_OpenClFunctions_t* functions, void* context,
+        Qnnrt_OpenClPoolHandle_t* pool)
     void qnnrt_opencl_pool_counts(
         Qnnrt_OpenClPoolHandle_t pool, Qnnrt_OpenClPoolCounts_t* counts)
     void qnnrt_opencl_pool_free(Qnnrt_OpenClPoolHandle_t pool)
@@ -1046,6 +1048,9 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
         const Qnnrt_OpenClPlace_t* places
         uint32_t num_arenas, num_places
         const Qnnrt_OpenClRecording_t* recording
+        uint32_t num_faults
+        void* faults
+        const uint32_t* fault_steps
 
     ctypedef void* Qnnrt_OpenClListHandle_t
 

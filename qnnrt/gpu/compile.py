@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +15,8 @@ from .._native import _core
 from ..errors import UnsupportedNode, UnsupportedOpError
 from . import passes
 from .allocation import Allocations, Shared, allocate, most_bytes
-from .device import Device
-from .ir import Ir, Launch, Node, Value
+from .device import Device, pyopencl
+from .ir import FAULTS, Ir, Launch, Node, Value
 from .loader import functions, recording
 from .ops import Refused, table
 from .programs import Programs
@@ -29,6 +30,7 @@ __all__ = [
     "compile_graph",
     "group_of",
     "launches_of",
+    "noting_steps",
     "read_by",
     "unsupported",
 ]
@@ -54,7 +56,22 @@ def launches_of(ir: Ir, target: Target) -> list[tuple[Node, Launch]]:
             refused.append(unsupported(node, str(e)))
     if refused:
         raise UnsupportedOpError(refused)
-    return launches
+    noting = itertools.count()
+    return [(node, _numbered(launch, noting)) for node, launch in launches]
+
+
+def _numbered(launch: Launch, noting: Iterator[int]) -> Launch:
+    """With the number of its struct among `FAULTS`, if it has one."""
+    if FAULTS not in launch.args:
+        return launch
+    behind = launch.args.index(FAULTS) + 1
+    args = (*launch.args[:behind], next(noting), *launch.args[behind + 1 :])
+    return replace(launch, args=args)
+
+
+def noting_steps(launches: Iterable[Launch]) -> list[int]:
+    """The steps whose kernels note what they find, in the order of their structs."""
+    return [i for i, launch in enumerate(launches) if FAULTS in launch.args]
 
 
 def _check_tensors(node: Node, device: Device) -> None:
@@ -125,6 +142,13 @@ def compile_graph(
     only = [launch for _, launch in launches]
     origins: dict[Any, str] = {}
     memory = allocate(only, target, context, queue, shared)
+    noting = noting_steps(only)
+    faults = None
+    if noting:
+        mem_flags = pyopencl().mem_flags
+        zeros = np.zeros((len(noting), *FAULTS.shape), FAULTS.dtype)
+        flags = mem_flags.READ_WRITE | mem_flags.COPY_HOST_PTR
+        faults = memory.buffers[FAULTS] = pyopencl().Buffer(context, flags, hostbuf=zeros)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
     read = read_by(launches)
     kernels = []
@@ -172,6 +196,7 @@ def compile_graph(
         arenas=[arena.plan.peak for arena in memory.arenas],
         places=places,
         recording=recording(target.device) if target.queue_recording else None,
+        faults=(0 if faults is None else faults.int_ptr, noting),
         **facts,
     )
     return Compiled(commands, ir, launches, memory, Counter(origins.values()))

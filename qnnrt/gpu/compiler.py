@@ -32,6 +32,7 @@ from .device import Device, TooLarge
 from .executable import Executable, make
 from .ir import Value
 from .lower import ir_of
+from .passes import fixed_point
 from .target import Target
 
 __all__ = ["main"]
@@ -117,6 +118,9 @@ class _Asked(Target):
         data = np.broadcast_to(np.zeros((), array.dtype), array.shape)
         return Value(name, 0, array.shape, array.dtype, data_type(array.dtype), "static", data)
 
+    def decoded(self, value: Value) -> Value:
+        return self.constant(np.broadcast_to(np.float32(0), value.shape), value.name)
+
 
 def _checked(request: dict[str, Any], memory: np.ndarray) -> tuple[int, str]:
     """Whether there is a kernel for the request's only node."""
@@ -126,7 +130,9 @@ def _checked(request: dict[str, Any], memory: np.ndarray) -> tuple[int, str]:
         return np.zeros(nbytes, np.uint8)  # which the system has only once it is read
 
     try:
-        launches_of(ir_of("", request["graph"], view), target)
+        ir = ir_of("", request["graph"], view)
+        fixed_point.apply(ir, target)
+        launches_of(ir, target)
     except UnsupportedOpError as e:
         return abi.QNN_GRAPH_ERROR_FINALIZE_FAILED, str(e)
     except Exception as e:  # of values that are not there: they are, when the graph is compiled

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ..errors import BackendNotFoundError
@@ -22,6 +24,8 @@ _IMPORTS: Final = (
     "cl_qcom_ion_host_ptr",
     "cl_qcom_ext_host_ptr",
 )
+#: Where a loader looks for drivers, unless the environment names another folder.
+_VENDORS: Final = "/etc/OpenCL/vendors"
 _INSTALL: Final = (
     "pip install 'qnnrt[gpu]' brings pyopencl; a device comes with its driver, or with "
     "pip install 'pyopencl[pocl]' for the CPU"
@@ -141,13 +145,41 @@ def choose(name: str | None = None) -> Device:
     name = name or os.environ.get(ENVIRONMENT, "")
     found = devices()
     if not found:
-        raise BackendNotFoundError(f"there is no OpenCL device: {_INSTALL}")
+        raise BackendNotFoundError(f"there is no OpenCL device: {_why_no_driver()}; {_INSTALL}")
     for device in found:
         if name.lower() in str(device).lower():
             return device
     raise BackendNotFoundError(
         f"no OpenCL device has {name!r} in its name; there are {', '.join(map(str, found))}"
     )
+
+
+def _why_no_driver() -> str:
+    """What the loader reads, and what is wrong with each file there; as csrc/gpu/device.cc."""
+    given = os.environ.get("OCL_ICD_VENDORS")
+    where = Path(given or _VENDORS)
+    named = "OCL_ICD_VENDORS names" if given else "the loader reads"
+    files = [where] if where.suffix == ".icd" else sorted(where.glob("*.icd"))
+    if not where.exists():
+        return f"{named} {where}, which does not exist: a driver puts its .icd file there"
+    if not files:
+        return f"{named} {where}, which has no .icd file: a driver puts one there"
+    return f"{named} {where}: {'; '.join(map(_what_of, files))}"
+
+
+def _what_of(icd: Path) -> str:
+    """Whether the driver that a file names loads."""
+    try:
+        driver = next(iter(icd.read_text("utf-8", "replace").splitlines()), "").strip()
+    except OSError as e:
+        return f"{icd.name} cannot be read ({e.strerror})"
+    if not driver:
+        return f"{icd.name} is empty"
+    try:
+        ctypes.CDLL(driver)
+    except OSError as e:
+        return f"{icd.name} names {driver!r}, which does not load ({e})"
+    return f"{icd.name} names {driver!r}, which loads but has no device"
 
 
 class TooLarge(Exception):

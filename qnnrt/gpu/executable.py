@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from .allocation import Arena, check_size, constants_of, most_bytes, places
 from .allocation import arenas as plan_arenas
-from .compile import group_of, launches_of, read_by
+from .compile import group_of, launches_of, noting_steps, read_by
 from .describe import description
-from .ir import Ir, Launch, Node, Value
+from .ir import FAULTS, Ir, Launch, Node, Value
 from .passes import run
 from .programs import ROUNDED, STANDARD, kernel_name, source
 from .target import Target
@@ -25,7 +25,7 @@ __all__ = ["Executable", "make"]
 
 _MAGIC: Final = b"\x89QNNRTCL"
 _VERSION: Final = 1
-_IO, _ARENA, _CONSTANT = range(3)  # kinds of memory
+_IO, _ARENA, _CONSTANT, _FAULTS = range(4)  # kinds of memory
 _MEMORY, _INT, _FLOAT = range(3)  # kinds of arguments
 _OUTPUT, _READ = 1, 2  # flags of inputs and outputs
 _ALIGNED: Final = ((4096, 4096), (0, 64))  # constants of so many bytes begin at multiples of
@@ -63,7 +63,9 @@ class Executable:
 class _Memories:
     """Numbers of values' memories, given as they are met."""
 
-    def __init__(self, ir: Ir, arenas: Iterable[Arena], request: np.ndarray) -> None:
+    def __init__(
+        self, ir: Ir, arenas: Iterable[Arena], noting: Sequence[int], request: np.ndarray
+    ) -> None:
         self.rows: list[tuple[int, int, int, int]] = []
         self.constants: list[tuple[int, np.ndarray]] = []
         self.end = 0
@@ -73,6 +75,7 @@ class _Memories:
             value: (_IO, i, 0, value.nbytes) for i, value in enumerate(ir.io)
         }
         self._places |= {value: (_ARENA, *place) for value, place in places(arenas).items()}
+        self._places[FAULTS] = (_FAULTS, 0, 0, len(noting) * FAULTS.nbytes)
 
     def of(self, value: Value) -> int:
         root = value.root
@@ -113,7 +116,7 @@ def make(ir: Ir, target: Target, request: np.ndarray) -> Executable:
     arenas = plan_arenas(only, target, most_bytes(target.device))
     constants = constants_of(only)
     check_size(arenas, constants, target.device)
-    memories = _Memories(ir, arenas, request)
+    memories = _Memories(ir, arenas, noting_steps(only), request)
     steps = _Writer()
     programs: dict[str, int] = {}
     steps.put("I", len(launches))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from ..abi.constants import QNN_DATATYPE_INT_32
 from ..model import Quantization
 
-__all__ = ["Ir", "Launch", "Node", "Post", "Value"]
+__all__ = ["FAULTS", "Ir", "Launch", "Node", "Post", "Value"]
 
 
 @dataclass(eq=False)
@@ -44,6 +45,28 @@ class Value:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
+    def decoded(self) -> np.ndarray:
+        """The 32-bit floats that a constant's fixed-point numbers stand for."""
+        q = self.quantization
+        assert self.data is not None
+        assert q is not None
+        scale, offset = (
+            _spread(np.asarray(n, np.float32), self.shape, q) for n in (q.scale, q.offset)
+        )
+        real: np.ndarray = scale * (self.data.astype(np.float32) + offset)
+        return real
+
+
+def _spread(numbers: np.ndarray, shape: tuple[int, ...], q: Quantization) -> np.ndarray:
+    """One of an encoding's numbers for each element, or an array that broadcasts to these."""
+    if q.block is not None:
+        numbers = numbers.reshape([n // size for n, size in zip(shape, q.block, strict=True)])
+        for axis, size in enumerate(q.block):
+            numbers = np.repeat(numbers, size, axis)
+    elif q.axis is not None:
+        numbers = numbers.reshape([-1 if i == q.axis else 1 for i in range(len(shape))])
+    return numbers
+
 
 @dataclass(frozen=True)
 class Post:
@@ -72,6 +95,8 @@ class Node:
 
     ``post`` is done to every element of the (first) output, in order; only families of kernels that
     take it are given it. Outputs behind the first one are then values that it keeps.
+    ``ports`` are the numbers that ``outputs`` have among the op's, where some are omitted; nothing
+    where they are the first ones.
     """
 
     name: str
@@ -80,6 +105,7 @@ class Node:
     outputs: list[Value]
     params: dict[str, Any]
     post: list[Post] = field(default_factory=list)
+    ports: tuple[int, ...] = ()
 
 
 @dataclass
@@ -93,6 +119,12 @@ class Ir:
     io: tuple[Value, ...] = ()
     nodes: list[Node] = field(default_factory=list)
     passes: list[tuple[str, int]] = field(default_factory=list)
+
+
+#: The argument of a kernel that notes an index which has no element, as a struct of four integers
+#: (``Qnnrt_OpenClFault_t``): one memory for all kernels of a graph. The argument behind it is the
+#: number of the kernel's struct there, which `compile.launches_of` sets.
+FAULTS: Final = Value("", 0, (4,), np.dtype(np.int32), QNN_DATATYPE_INT_32, "faults")
 
 
 @dataclass(frozen=True)

@@ -37,11 +37,17 @@ def ir_of(name: str, lowered: Mapping[str, Any], view: View) -> Ir:
             [values[i] if i >= 0 else None for i in n["inputs"]],
             [values[i] for i in n["outputs"] if i >= 0],
             {key: _param(value, view) for key, value in n["params"].items()},
+            ports=_ports(n["outputs"]),
         )
         for n in lowered["nodes"]
     ]
     io = tuple(values[i] for i in (*lowered["inputs"], *lowered["outputs"]))
     return Ir(name, io, nodes, [(p["name"], p["changes"]) for p in lowered["passes"]])
+
+
+def _ports(outputs: list[int]) -> tuple[int, ...]:
+    there = tuple(i for i, n in enumerate(outputs) if n >= 0)
+    return there if there != tuple(range(len(there))) else ()
 
 
 def _value(tensor: dict[str, Any], view: View) -> Value:
@@ -72,10 +78,10 @@ def _view(address: int, nbytes: int) -> np.ndarray:
 
 def _param(param: Any, view: View) -> Any:
     """A scalar, or a copy of a tensor's array: parameters are small and outlive the graph."""
-    if isinstance(param, str):
-        return float(param)  # what JSON has no number for
     if not isinstance(param, dict):
         return param
+    if "real" in param:
+        return float(param["real"])  # a text where JSON has no number for it
     if "text" in param:
         return param["text"]
     data = _value(param, view).data

@@ -122,7 +122,8 @@ class Memories:
             name = pyopencl().mem_object_type.to_string(buffer.type, "%d")
             raise self._refusal(
                 abi.QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE,
-                f"{number:#x} is an OpenCL memory object of type {name}, not a buffer",
+                f"{number:#x} is an OpenCL memory object of type {name}, not a buffer: copy it "
+                "into one (pyopencl.enqueue_copy) and register that",
             )
         ours = self._library.cl_context
         if buffer.context != ours:

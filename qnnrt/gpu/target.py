@@ -72,6 +72,10 @@ class Target:
         np.copyto(data, array)
         return Value(name, 0, array.shape, array.dtype, data_type(array.dtype), "static", data)
 
+    def decoded(self, value: Value) -> Value:
+        """The floats that a constant's fixed-point numbers stand for, as a constant."""
+        return self.constant(value.decoded(), value.name)
+
     def temporary(self, shape: tuple[int, ...], dtype: Any, name: str = "") -> Value:
         """Memory between several launches of one node."""
         return Value(name, 0, shape, np.dtype(dtype), data_type(dtype), "native")

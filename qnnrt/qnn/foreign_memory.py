@@ -34,4 +34,9 @@ def refuse_memory(x: Any, kind: str) -> NoReturn:
     text = f"kind {kind!r} takes {needed}, not a pyopencl.{name}"
     if is_opencl_buffer(x):
         text += ": register it with kind='opencl', on a gpu backend"
+    elif kind == "opencl":
+        text += (
+            ": how its elements lie is the driver's secret, so copy them into a buffer "
+            "(pyopencl.enqueue_copy) and register that"
+        )
     raise make_error(abi.QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "mem", "memRegister", "", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -222,10 +222,39 @@ def buffer_of_fd(t: BoundTensor, given: tuple[Any, ...]) -> Buffer:
     return _core.Buffer.from_fd(fd, nbytes, offset)
 
 
+#: DLPack's numbers of memory that is not the host's.
+_DEVICES: Final = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}
+
+
+def foreign_device(x: Any) -> str | None:
+    """The device whose own memory x has, as its DLPack methods say; None for the host's."""
+    if isinstance(x, np.ndarray):
+        return None
+    try:
+        kind, number = x.__dlpack_device__()
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    return f"{_DEVICES[int(kind)]} device {number}" if int(kind) in _DEVICES else None
+
+
+def bring(name: str) -> str:
+    """How a tensor of a device comes into an input, in words."""
+    return (
+        f"give x.cpu(), or copy into the session's own memory, which is pinned where that is "
+        f"faster: torch.from_numpy(session.inputs[{name!r}].array).copy_(x)"
+    )
+
+
 def as_array(t: BoundTensor, x: Any) -> np.ndarray:
     """The memory of x as a numpy array, never a copy of it."""
     if isinstance(x, np.ndarray):
         return x
+    if (device := foreign_device(x)) is not None:
+        raise BindError(
+            t.name,
+            f"is bound to memory that the host reads, and a {type(x).__name__} lies on {device}; "
+            f"OpenCL takes no pointers of other runtimes either: {bring(t.name)}",
+        )
     try:
         if hasattr(x, "__dlpack__"):
             if t.dtype.name == "bfloat16":

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import CopyError
-from .binding import BoundTensor, same_memory, without_dimensions
+from .binding import BoundTensor, bring, foreign_device, same_memory, without_dimensions
 from .stats import Counters
 
 _FED: Final = "the array fed is not the bound memory"
@@ -59,6 +59,11 @@ class Feeds:
         if name not in self._inputs:
             raise KeyError(f"no input {name!r}; there are {', '.join(map(repr, self._inputs))}")
         t = self._inputs[name]
+        if (device := foreign_device(value)) is not None:
+            raise ValueError(
+                f"input {name!r}: a {type(value).__name__} lies on {device}, and feeds are the "
+                f"host's: {bring(name)}"
+            )
         array = without_dimensions(t, np.asarray(value))
         if array.shape != t.shape or array.dtype != t.dtype:
             raise ValueError(

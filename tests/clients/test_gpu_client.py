@@ -272,8 +272,8 @@ def test_a_graph_without_kernels_is_refused_with_its_nodes(library) -> None:
     with qnn.Backend.open(library) as backend, backend.create_context() as context:
         graph = context.create_graph("spectrum")
         x = graph.add_tensor("x", (4, 16), np.float32, type="app_write")
-        y = graph.add_tensor("y", (4, 16), np.float32, type="app_read")
-        graph.add_node("transform", "HadamardTransform", [x], [y], {"scale": 1.0})
+        y = graph.add_tensor("y", (64, 2), np.int32, type="app_read")
+        graph.add_node("transform", "NonZero", [x], [y])
         with pytest.raises(errors.GraphError, match="the gpu backend has no such operation") as e:
             graph.finalize()
         assert e.value.code == 6022

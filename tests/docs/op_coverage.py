@@ -94,7 +94,7 @@ def qnn_section() -> list[str]:
         "declared with the shape [1], and where a conversion comes out as [1], with rank 0.",
         "",
         "Column gpu: ops with OpenCL kernels. The gpu backend checks graphs as the cpu backend",
-        "does, and refuses what it has no kernel for, for example fixed-point numbers, by name;",
+        "does, and refuses what it has no kernel for by name;",
         "*fuses*: operations on single elements behind it are done by the same kernel.",
         "",
         "| op | inputs | params | types | fuses activations | 16-bit kernel | gpu |",

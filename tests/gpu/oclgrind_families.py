@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import test_gpu_bad_indices as bad_indices
 import test_gpu_fusion as fusion
 import test_gpu_long_rows as long_rows
 import test_gpu_ops_conv as conv
@@ -29,6 +30,7 @@ import test_gpu_ops_elementwise as elementwise
 import test_gpu_ops_matmul as matmul
 import test_gpu_ops_move as move
 import test_gpu_ops_norm as norm
+import test_gpu_ops_recurrent as recurrent
 import test_gpu_ops_reduce as reduce
 import test_gpu_ops_spatial as spatial
 from test_gpu_session import attention
@@ -93,8 +95,10 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
         move.test_elements_are_gathered,
         move.test_elements_are_scattered_in_their_order,
         move.test_one_hot,
-        move.test_an_index_that_is_nowhere_is_not_followed,
+        bad_indices.test_indices_far_away_are_not_followed,
+        partial(bad_indices.test_a_run_with_a_bad_index_fails_and_the_next_works, "ScatterNd", ""),
     ),
+    "grids": (partial(spatial.test_samples_of_a_grid, np.float32, ""),),
     "long rows": (long_rows.test_rows_that_groups_share,),
     "memory": (memory,),
     "moves": (
@@ -123,6 +127,12 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
     "products": (
         partial(matmul.test_products_broadcast_and_turn_as_on_the_cpu, 0),
         partial(matmul.test_fully_connected_layers, np.float32),
+    ),
+    "recurrent": (
+        partial(recurrent.test_lstms, "layer norm", ""),
+        partial(recurrent.test_lstms, "projection", ""),
+        partial(recurrent.test_grus, False, True, ""),
+        partial(recurrent.test_grus, True, True, ""),
     ),
     "reductions": (
         reduce.test_extremes_are_exact_and_nan_wins,

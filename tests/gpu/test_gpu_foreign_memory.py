@@ -39,6 +39,7 @@ def test_opencl_memory_of_another_kind_is_error_8005(session: qnnrt.Session, kin
             ) as e:
                 register(memory, (1, 16), F32, kind=kind)
             assert e.value.code == 8005
+            assert ("pyopencl.enqueue_copy" in str(e.value)) == (kind == "opencl")
         with pytest.raises(TypeError, match=f"kind '{kind}' needs .*, not a ndarray"):
             register(np.zeros(16, F32), (1, 16), F32, kind=kind)
     with pytest.raises(qnnrt.BindError, match="Image"):
@@ -57,7 +58,7 @@ def test_an_image_that_a_descriptor_names_is_error_8005(session: qnnrt.Session) 
         size=64,
         address=image.int_ptr,
     )
-    with pytest.raises(qnnrt.MemError, match="of type IMAGE2D, not a buffer") as e:
+    with pytest.raises(qnnrt.MemError, match="of type IMAGE2D, not a buffer: copy it") as e:
         session.context._library.mem_register(session.context.handle, [item])
     assert e.value.code == 8005
 
@@ -69,3 +70,23 @@ def test_a_buffer_of_opencl_is_no_memory_of_the_cpu_backend() -> None:
             s.context.register(buffer, (1, 16), F32)
         assert e.value.code == 8005
         s.run()
+
+
+class OnCuda:
+    """A tensor of a CUDA device, as DLPack sees it."""
+
+    def __dlpack__(self, **_: object) -> object:
+        raise BufferError("a consumer that knows the device asks for no host memory")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 1
+
+
+def test_a_tensor_of_a_cuda_device_is_answered_with_what_works(session: qnnrt.Session) -> None:
+    words = r"a OnCuda lies on CUDA device 1.*x\.cpu\(\).*inputs\['x'\]\.array\)\.copy_\(x\)"
+    with pytest.raises(qnnrt.BindError, match=words):
+        session.inputs["x"].bind(OnCuda())
+    with pytest.raises(ValueError, match=words):
+        session.run({"x": OnCuda()})
+    session.inputs["x"].array[...] = 1
+    session.run()

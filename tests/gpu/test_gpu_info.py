@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,6 +127,29 @@ def test_without_a_device_it_says_what_to_install(platforms, capsys) -> None:
     assert "pip install 'pyopencl[pocl]'" in said["reason"]
     assert main(["info"]) == 0
     assert "- gpu: there is no OpenCL device" in capsys.readouterr().out
+
+
+def test_without_a_driver_its_file_is_named(platforms, capsys, tmp_path, monkeypatch) -> None:
+    def reason(vendors: Path) -> str:
+        monkeypatch.setenv("OCL_ICD_VENDORS", str(vendors))
+        return str(info(capsys)["reason"])
+
+    gone = tmp_path / "gone"
+    assert f"OCL_ICD_VENDORS names {gone}, which does not exist" in reason(gone)
+    assert f"OCL_ICD_VENDORS names {tmp_path}, which has no .icd file" in reason(tmp_path)
+    (tmp_path / "a.icd").write_text("libgone.so.1\n")
+    (tmp_path / "b.icd").write_text("\n")
+    (tmp_path / "c.icd").write_text("libc.so.6\n")
+    said = reason(tmp_path)
+    assert "a.icd names 'libgone.so.1', which does not load (libgone.so.1: cannot open" in said
+    assert "b.icd is empty" in said
+    assert "c.icd names 'libc.so.6', which loads but has no device" in said
+    assert reason(tmp_path / "b.icd").startswith(
+        f"there is no OpenCL device: OCL_ICD_VENDORS names "
+        f"{tmp_path / 'b.icd'}: b.icd is empty; pip"
+    )
+    monkeypatch.delenv("OCL_ICD_VENDORS")
+    assert "the loader reads /etc/OpenCL/vendors" in str(info(capsys)["reason"])
 
 
 def test_a_name_that_no_device_has_lists_those_that_there_are(

@@ -29,16 +29,12 @@ pytestmark = pytest.mark.foreign  # OpenCL drivers are
 COMMON = ("Add", "Conv", "Gather", "MatMul", "ReduceSum", "Softmax")
 #: Inputs and outputs of a graph, and cases of an operator that are not marked slow, at most.
 _IO, _FEW = 60, 6
-_NONE, _DOUBLE, _FIXED = "the gpu backend has no such operation", "float64", "int8, kernels are for"
+_NONE, _DOUBLE = "the gpu backend has no such operation", "float64"
 _BRAIN = "BFLOAT_16, which no kernel of gpu takes"
 #: Cases that are refused -> what the error says of their nodes.
 REFUSED = {
     **dict.fromkeys(
         (
-            "test_*deform_conv_*",
-            "test_gridsample*",
-            "test_gru_*",
-            "test_lstm_*",
             "test_nonmaxsuppression_*",
             "test_nonzero_*",
             "test_unique_*sorted_without_axis",
@@ -63,11 +59,9 @@ REFUSED = {
         _DOUBLE,
     ),
     **dict.fromkeys(("test_*_bfloat16*", "test_cast*BFLOAT16*"), _BRAIN),
-    # weights of fixed-point numbers
-    **dict.fromkeys(("test_qlinearconv", "test_qlinearmatmul_*"), _FIXED),
 }
 #: How many cases pass and are refused with the release of onnx that this was checked with.
-CHECKED = {"1.23.2": (1487, 112)}
+CHECKED = {"1.23.2": (1530, 69)}
 
 
 class _Collected(Exception):

@@ -295,15 +295,6 @@ def test_equal_operations_share_a_kernel(one_backend: qnnrt.qnn.Backend) -> None
     ("given", "message"),
     [
         (case("ElementWiseAdd", [np.zeros(2), np.zeros(2)], [(2,)]), "of Add for float64|float64"),
-        (
-            case(
-                "ElementWiseAdd",
-                [np.zeros(2, np.uint8), np.zeros(2, np.uint8)],
-                [(2,)],
-                encodings=dict.fromkeys(("in0", "in1", "out0"), Quantization(1.0, 0)),
-            ),
-            "tensor 'in0', of fixed-point numbers",
-        ),
     ],
 )
 def test_types_without_a_kernel_are_refused_by_name(given: Case, message: str) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
-import qnnrt
 from qnnrt.model import Quantization
-from support.gpu.cases import against_cpu, launches, normal, one_backend  # noqa: F401
+from support.gpu.cases import (
+    against_cpu,
+    launches,
+    loops_and_lanes,  # noqa: F401
+    normal,
+    one_backend,  # noqa: F401
+)
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
 from support.one_node import Case, case, pairs, u32
 
@@ -197,18 +203,6 @@ def test_the_greatest_of_integers() -> None:
     against_cpu(*cases)
 
 
-def test_integers_that_would_change_their_encoding_are_refused() -> None:
-    codes = np.zeros((1, 4, 4, 8), np.uint8)
-    both = {"in0": Quantization(0.1, -3), "out0": Quantization(0.1, 0)}
-    window = (2, 2), (1, 2), (1, 0), (0, 0)
-    for other in (
-        pool("PoolMax2d", codes, (4, 2), *window, encodings=both),
-        case("ResizeNearestNeighbor", [codes], [(1, 9, 3, 8)], encodings=both),
-    ):
-        with pytest.raises(qnnrt.UnsupportedOpError, match="changes an encoding at once"):
-            launches(other.model)
-
-
 @pytest.mark.slow
 @BOTH
 def test_images_are_interpolated(dtype: Any) -> None:
@@ -278,3 +272,20 @@ def test_one_kernel_for_each_op() -> None:
     model = depthwise((1, 6, 6, 8), (3, 3), (1, 1)).model
     assert launches(model) == 1
     assert launches(transposed((1, 3, 5, 8), (3, 3), (2, 2), 8).model) == 1
+
+
+@BOTH
+def test_samples_of_a_grid(dtype: Any, loops_and_lanes: str) -> None:  # noqa: F811
+    image, volume = normal(2, 5, 4, 6, dtype=dtype), normal(1, 3, 4, 5, 3, dtype=dtype)
+    r = np.random.default_rng(3)
+    points = r.uniform(-1.4, 1.4, (2, 3, 7, 2)).astype(dtype)
+    points[0, 0] = [[-1, -1], [1, 1], [0, 0], [-3, 2], [0.5, -0.5], [np.nan, 0], [1, -1]]
+    places = r.uniform(-1.4, 1.4, (1, 2, 3, 4, 3)).astype(dtype)
+    cases = []
+    for mode, padding, align in itertools.product((0, 1), (0, 1, 2), (False, True)):
+        params = {"mode": mode, "padding_mode": padding, "align_corners": align}
+        if dtype == np.float32 or mode == 0:  # halves lie in the middle of pixels
+            cases.append(case("GridSample", [image, points], [(2, 3, 7, 6)], params))
+        if padding == 2:
+            cases.append(case("GridSample", [volume, places], [(1, 2, 3, 4, 3)], params))
+    against_cpu(*cases, terms=8)

@@ -1,4 +1,4 @@
-"""Rotary embeddings on OpenCL devices beside the cpu backend."""
+"""Rotary embeddings and Hadamard transforms on OpenCL devices beside the cpu backend."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ def test_rotary_embeddings(dtype: Any) -> None:
             how = {"interleaved": interleaved, "rotary_embedding_dim": np.uint32(turned)}
             cases.append(case("RotaryEmbedding", inputs, [shape], how))
     against_cpu(*cases, terms=2)
+
+
+@BOTH
+def test_hadamard_transforms(dtype: Any) -> None:
+    shapes = ((3, 1), (2, 3, 2), (5, 16), (2, 2, 64), (1024,))
+    cases = [case("HadamardTransform", [normal(*s, dtype=dtype)], [s]) for s in shapes]
+    cases.append(case("HadamardTransform", [normal(4, 8, dtype=dtype)], [(4, 8)], {"scale": 0.5}))
+    against_cpu(*cases, terms=16)

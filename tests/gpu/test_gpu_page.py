@@ -88,18 +88,27 @@ def test_operations_without_a_kernel_are_those_that_it_names() -> None:
     assert set(re.findall(r"[A-Z]\w+", row.split("|")[1])) == known - set(table())
 
 
-def _grid_sample(session: qnnrt.Session) -> None:
-    x, grid, y = Tensor("x", (1, 4, 4, 3), F32), Tensor("g", (1, 2, 2, 2), F32), (1, 2, 2, 3)
-    nodes = [Node("sample", "GridSample", ["x", "g"], ["y"])]
-    model = Model("m", tensors(x, grid, Tensor("y", y, F32)), nodes, ["x", "g"], ["y"])
-    qnnrt.Session(model, session.backend)
-
-
-def _fixed_point(session: qnnrt.Session) -> None:
-    u8, encoding = np.dtype(np.uint8), Quantization(0.1, 0)
-    both = tensors(*(Tensor(n, (4, 4), u8, None, encoding) for n in "xy"))
-    nodes = [Node("softmax", "Softmax", ["x"], ["y"])]
+def _non_zero(session: qnnrt.Session) -> None:
+    both = tensors(Tensor("x", (4, 4), F32), Tensor("y", (16, 2), np.dtype(np.int32)))
+    nodes = [Node("places", "NonZero", ["x"], ["y"])]
     qnnrt.Session(Model("m", both, nodes, ["x"], ["y"]), session.backend)
+
+
+def _scales(session: qnnrt.Session) -> None:
+    encoding = Quantization(np.full(4, 0.1, np.float32), np.zeros(4, np.int32), axis=1)
+    x, y = Tensor("x", (4, 4), np.dtype(np.uint8), None, encoding), Tensor("y", (4, 4), F32)
+    nodes = [Node("decode", "Dequantize", ["x"], ["y"])]
+    qnnrt.Session(Model("m", tensors(x, y), nodes, ["x"], ["y"]), session.backend)
+
+
+def _carried(session: qnnrt.Session) -> None:
+    sizes = [(1, 4, 3), *[(2, 3)] * 3, *[(2, 2)] * 3]
+    ins = [Tensor(f"i{n}", size, F32) for n, size in enumerate(sizes)]
+    ins.append(Tensor("reset", (1,), np.dtype(np.bool_)))
+    names = [t.name for t in ins]
+    nodes = [Node("gru", "Gru", [*names[:7], *[""] * 7, "reset"], ["y"])]
+    model = Model("m", tensors(*ins, Tensor("y", (1, 4, 2), F32)), nodes, names, ["y"])
+    qnnrt.Session(model, session.backend)
 
 
 def _size(*shape: int) -> None:
@@ -108,8 +117,9 @@ def _size(*shape: int) -> None:
 
 
 REFUSED: dict[str, Callable[[qnnrt.Session], Any]] = {
-    "GridSample": _grid_sample,
-    "fixed-point numbers": _fixed_point,
+    "NonMaxSuppression, NonZero": _non_zero,
+    "fixed-point numbers that are no constants": _scales,
+    "Lstm and Gru with": _carried,
     "tensors of 2^31 elements": lambda s: _size(1 << 16, 1 << 15),
     "tensors larger than": lambda s: _size(allocation.most_bytes(choose()) // 4 + 1),
     "context binaries": lambda s: s.save_binary("model.bin"),

@@ -4,8 +4,8 @@
 
 #include <array>
 #include <atomic>
-#include <string>
 
+#include "ir/bad_index.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
@@ -52,11 +52,6 @@ class FirstBad {
   std::atomic<size_t> position_{kNone};
 };
 
-inline std::string BadIndexText(int64_t index, size_t position, size_t axis, size_t size) {
-  return "index " + std::to_string(index) + " (element " + std::to_string(position) +
-         " of the indices) is outside of [-" + std::to_string(size) + ", " + std::to_string(size) +
-         "), the range of axis " + std::to_string(axis);
-}
 inline Status BadIndex(int64_t index, size_t position, size_t axis, size_t size) {
   return Status(QNN_GRAPH_ERROR_INVALID_ARGUMENT, BadIndexText(index, position, axis, size));
 }

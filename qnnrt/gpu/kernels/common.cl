@@ -42,6 +42,25 @@
 #define LANE_STEP GROUP_COLUMNS
 #endif
 #define MOST_ITEMS 256
+// An index that has no element is noted where kernels are given room for that, with CHECKED: FAULT
+// with its position among the indices and the axis of that size; FAULT_PARAMS and FAULT_ARGS for
+// functions that call it.
+#ifdef CHECKED
+#define FAULT_PARAMS , volatile __global int *faults, const int fault
+#define FAULT_ARGS , faults, fault
+#define FAULT(position, index, axis, size)                            \
+  {                                                                   \
+    if (atomic_cmpxchg(faults + 4 * fault, 0, (position) + 1) == 0) { \
+      faults[4 * fault + 1] = convert_int_sat(index);                 \
+      faults[4 * fault + 2] = axis;                                   \
+      faults[4 * fault + 3] = size;                                   \
+    }                                                                 \
+  }
+#else
+#define FAULT_PARAMS
+#define FAULT_ARGS
+#define FAULT(position, index, axis, size) {}
+#endif
 // Neighbours that are read and written at once, WIDTH (1, 2, 4 or 8) of them, at a multiple of it:
 // FLOATS is a vector of them, POSTS(v, i) is POST for elements i, i + 1...
 #undef FLOATS

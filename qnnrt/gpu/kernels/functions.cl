@@ -113,6 +113,10 @@ static inline int encoded(float a, float scale, int offset, int low, int high) {
 static inline float decoded(int q, float scale, int offset) {
   return scale * ((float)q + (float)offset);
 }
+// Of 32 bits, of which a float has 24
+static inline int encoded_wide(float a, float scale, int offset) {
+  return convert_int_sat_rte(rint(quotient(a == a ? a : 0.0f, scale)) - (float)offset);
+}
 
 // ---- integers: what overflows wraps, what is divided by 0 is 0, Divide truncates
 

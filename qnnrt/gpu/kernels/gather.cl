@@ -1,5 +1,5 @@
 // Elements that indices pick. An index below 0 counts from the end of its axis; where there is no
-// such element the result is 0.
+// such element the result is 0, and the index is noted.
 //   UNIT: what is moved; INDEX: the type of the indices
 
 #undef DIM
@@ -27,11 +27,12 @@ static inline long KERNEL(index)(__global const INDEX* indices, int at, int size
 #ifdef ONLY_GATHER
 __kernel void KERNEL(gather)(__global const UNIT* x, __global const INDEX* indices,
                              __global UNIT* y, const int total, const int size, const int picks,
-                             const int chunk) {
+                             const int chunk, const int axis FAULT_PARAMS) {
   const int at = get_global_id(0);
   if (at >= total) return;
   const int pick = at / chunk % picks;
   const long i = KERNEL(index)(indices, pick, size);
+  if (i < 0) FAULT(pick, indices[pick], axis, size)
   y[at] = i < 0 ? ZERO : x[((at / chunk / picks) * size + (int)i) * chunk + at % chunk];
 }
 #endif
@@ -41,12 +42,13 @@ __kernel void KERNEL(gather)(__global const UNIT* x, __global const INDEX* indic
 #ifdef ONLY_GATHER_ELEMENTS
 __kernel void KERNEL(gather_elements)(__global const UNIT* x, __global const INDEX* indices,
                                       __global UNIT* y, const int total, const int size,
-                                      const int step ALL(DIM)) {
+                                      const int step, const int axis ALL(DIM) FAULT_PARAMS) {
   const int at = get_global_id(0);
   if (at >= total) return;
   int rest = at, from = 0;
   ALL(STEP)
   const long i = KERNEL(index)(indices, at, size);
+  if (i < 0) FAULT(at, indices[at], axis, size)
   y[at] = i < 0 ? ZERO : x[from + (int)i * step];
 }
 #endif
@@ -58,7 +60,7 @@ __kernel void KERNEL(gather_nd)(__global const UNIT* x, __global const INDEX* in
                                 __global UNIT* y, const int total, const int depth,
                                 const int picks, const int chunk, const int n0, const int n1,
                                 const int n2, const int n3, const int n4, const int n5,
-                                const int n6, const int n7) {
+                                const int n6, const int n7, const int axis FAULT_PARAMS) {
   const int at = get_global_id(0);
   if (at >= total) return;
   const int sizes[8] = {n0, n1, n2, n3, n4, n5, n6, n7};
@@ -67,6 +69,7 @@ __kernel void KERNEL(gather_nd)(__global const UNIT* x, __global const INDEX* in
   int found = 1;
   for (int d = 0; d < depth; ++d) {
     const long i = KERNEL(index)(indices, pick * depth + d, sizes[d]);
+    if (i < 0) FAULT(pick * depth + d, indices[pick * depth + d], axis + d, sizes[d])
     found = found && i >= 0;
     from = from * sizes[d] + (int)i;
   }

@@ -1,6 +1,6 @@
 // Regions of [N, H, W, C], each (x1, y1, x2, y2) of an image that is smaller here by scale_y, scale_x, as
 // rows x columns bins: means of samples that are interpolated linearly. The cpu's expressions.
-//   INDEX: the type of the indices of images; one outside gives 0
+//   INDEX: the type of the indices of images; one outside gives 0, and is noted
 //   SAMPLES_Y, SAMPLES_X: samples of a bin; -1: as many as it has pixels
 //   ALIGNED: pixels lie half a pixel off their index
 
@@ -22,13 +22,14 @@ __kernel void KERNEL(roi_align)(__global const REAL* x, __global const REAL* reg
                                 __global const INDEX* images, __global REAL* y, const int count,
                                 const int channels, const int batch, const int height,
                                 const int width, const int rows, const int columns,
-                                const float scale_y, const float scale_x POST_PARAMS) {
+                                const float scale_y, const float scale_x FAULT_PARAMS POST_PARAMS) {
   int i = get_global_id(0);
   if (i >= count) return;
   const int c = i % (channels / WIDTH) * WIDTH;
   i /= channels / WIDTH;
   const int column = i % columns, row = i / columns % rows, region = i / columns / rows;
   const long given = (long)images[region], image = given < 0 ? given + batch : given;
+  if (image < 0 || image >= batch) FAULT(region, given, 0, batch)
   FLOATS sum = 0.0f;
   if (image >= 0 && image < batch) {
     const float y1 = LOAD(regions, region * 4 + 1) * scale_y - OFFSET;

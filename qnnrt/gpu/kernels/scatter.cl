@@ -1,5 +1,5 @@
 // Updates of some elements of y, which holds the others already. They come in their order, so that
-// those of one element have one meaning; an index that is nowhere updates nothing.
+// those of one element have one meaning; an index that is nowhere updates nothing, and is noted.
 //   COMBINE(a, b): of the element and its update; INDEX: the type of the indices
 
 #undef DIM
@@ -27,7 +27,7 @@ static inline long KERNEL(index)(__global const INDEX* indices, int at, int size
 __kernel void KERNEL(scatter_elements)(__global const INDEX* indices, __global const REAL* updates,
                                        __global REAL* y, const int total, const int size,
                                        const int count, const int index_step,
-                                       const int step ALL(DIM)) {
+                                       const int step, const int axis ALL(DIM) FAULT_PARAMS) {
   int rest = get_global_id(0);
   if (rest >= total) return;
   int from = 0, to = 0;
@@ -35,7 +35,10 @@ __kernel void KERNEL(scatter_elements)(__global const INDEX* indices, __global c
   for (int j = 0; j < count; ++j) {
     const int at = from + j * index_step;
     const long i = KERNEL(index)(indices, at, size);
-    if (i < 0) continue;
+    if (i < 0) {
+      FAULT(at, indices[at], axis, size)
+      continue;
+    }
     const int into = to + (int)i * step;
     STORE(y, into, COMBINE(LOAD(y, into), LOAD(updates, at)));
   }
@@ -43,11 +46,14 @@ __kernel void KERNEL(scatter_elements)(__global const INDEX* indices, __global c
 #endif
 
 static inline int KERNEL(slice)(__global const INDEX* indices, int pick, int depth,
-                                const int* sizes) {
+                                const int* sizes FAULT_PARAMS) {
   int slice = 0;
   for (int d = 0; d < depth; ++d) {
     const long i = KERNEL(index)(indices, pick * depth + d, sizes[d]);
-    if (i < 0) return -1;
+    if (i < 0) {
+      FAULT(pick * depth + d, indices[pick * depth + d], d, sizes[d])
+      return -1;
+    }
     slice = slice * sizes[d] + (int)i;
   }
   return slice;
@@ -60,18 +66,18 @@ __kernel void KERNEL(scatter_nd)(__global const INDEX* indices, __global const R
                                  __global REAL* y, const int total, const int chunk,
                                  const int lanes, const int picks, const int depth, const int n0,
                                  const int n1, const int n2, const int n3, const int n4,
-                                 const int n5, const int n6, const int n7) {
+                                 const int n5, const int n6, const int n7 FAULT_PARAMS) {
   const int at = get_global_id(0);
   if (at >= total) return;
   const int sizes[8] = {n0, n1, n2, n3, n4, n5, n6, n7};
   const int k = at % chunk, lane = at / chunk;
-  const int own = lanes > 1 ? KERNEL(slice)(indices, lane, depth, sizes) : 0;
+  const int own = lanes > 1 ? KERNEL(slice)(indices, lane, depth, sizes FAULT_ARGS) : 0;
   if (own < 0) return;
   for (int u = 0; lanes > 1 && u < lane; ++u) {
-    if (KERNEL(slice)(indices, u, depth, sizes) == own) return;
+    if (KERNEL(slice)(indices, u, depth, sizes FAULT_ARGS) == own) return;
   }
   for (int u = lane; u < picks; ++u) {
-    const int slice = KERNEL(slice)(indices, u, depth, sizes);
+    const int slice = KERNEL(slice)(indices, u, depth, sizes FAULT_ARGS);
     if (slice < 0 || (lanes > 1 && slice != own)) continue;
     const int to = slice * chunk + k;
     STORE(y, to, COMBINE(LOAD(y, to), LOAD(updates, u * chunk + k)));

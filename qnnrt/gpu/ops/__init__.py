@@ -1,8 +1,9 @@
 """Operations of the gpu backend: one module for a family, beside its file of kernels.
 
 A module has ``OPS``: op type -> function from a ``Node`` and a ``Target`` to its launches, which
-raises ``Refused`` for what it does not take; and ``TAKES_POST``: the types among them whose kernels
-do ``Node.post``. Modules are found by being here.
+raises ``Refused`` for what it does not take; ``TAKES_POST``: the types among them whose kernels do
+``Node.post``; and ``MOVES_INTEGERS``: those whose kernels move or compare fixed-point numbers of
+one encoding as the integers that they are. Modules are found by being here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..ir import Launch, Node
 from ..target import Target
 from .common import Refused
 
-__all__ = ["Make", "Refused", "table", "takes_post"]
+__all__ = ["Make", "Refused", "moves_integers", "table", "takes_post"]
 
 Make: TypeAlias = Callable[[Node, Target], list[Launch]]
 
@@ -36,6 +37,12 @@ def table() -> dict[str, Make]:
 def takes_post() -> frozenset[str]:
     """Op types whose kernels do what is behind them."""
     return frozenset().union(*(getattr(module, "TAKES_POST", ()) for module in _modules()))
+
+
+@functools.cache
+def moves_integers() -> frozenset[str]:
+    """Op types whose kernels take fixed-point numbers of one encoding."""
+    return frozenset().union(*(getattr(module, "MOVES_INTEGERS", ()) for module in _modules()))
 
 
 def _modules() -> list[ModuleType]:

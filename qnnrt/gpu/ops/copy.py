@@ -21,3 +21,4 @@ def _copy(node: Node, target: Target) -> list[Launch]:
 
 
 OPS: Final = {"ExpandDims": _copy, "Reshape": _copy, "Squeeze": _copy}
+MOVES_INTEGERS: Final = frozenset(OPS)

@@ -112,7 +112,8 @@ def _stored(node: Node, value: Value, target: Target) -> str:
 def _elementwise(node: Node, target: Target) -> list[Launch]:
     y = node.outputs[0]
     form = formula(node)
-    stored = _stored(node, y, target)
+    # What lies in memory is fixed-point numbers where the last of ``post`` gives these.
+    stored = _stored(node, y.root, target)
     wanted = [(v, y.shape) for v in node.inputs if v is not None]
     wanted += [(v, post.shape or y.shape) for post in node.post for v, _ in post.operands]
     types = [_stored(node, v, target) for v, _ in wanted]

@@ -12,7 +12,16 @@ from ..._native.op_table import bounds, choices, op_table
 from ..ir import Node, Value
 from .common import Refused
 
-__all__ = ["ELEMENTWISE", "FLOATS", "Formula", "formula", "is_fixed", "is_real", "literal"]
+__all__ = [
+    "ELEMENTWISE",
+    "FLOATS",
+    "ROUNDED_AS",
+    "Formula",
+    "formula",
+    "is_fixed",
+    "is_real",
+    "literal",
+]
 
 
 def _operations(op: str) -> tuple[str, ...]:
@@ -130,12 +139,17 @@ ELEMENTWISE: Final = {
     **{name: name for name in _CONVERSIONS},
     **_FOUND,
 }
-#: Those that may give floats.
+#: Those that may give floats: Quantize, too, with ``ROUNDED_AS``.
 FLOATS: Final = frozenset(
     op
     for op in ELEMENTWISE
-    if op in _FOUND or any(t.startswith("FLOAT") for t in op_table()[op]["outputs"][0]["types"])
+    if op == "Quantize"
+    or op in _FOUND
+    or any(t.startswith("FLOAT") for t in op_table()[op]["outputs"][0]["types"])
 )
+#: Param of a Quantize that a pass has made: its result are the real numbers, as floats, of what
+#: would be stored in this fixed-point value.
+ROUNDED_AS: Final = "rounded_as"
 
 
 @dataclass(frozen=True)
@@ -239,28 +253,40 @@ def _conversion(node: Node) -> str:
     """Of Cast, Convert, Quantize and Dequantize, through floats where numbers are fixed-point."""
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
-    if is_fixed(x) or is_fixed(y):
-        if node.type == "Cast":
-            raise Refused("there is no kernel that casts fixed-point numbers")
-        if not (is_fixed(x) or is_real(x)) or not (is_fixed(y) or is_real(y)):
-            raise Refused(f"there is no kernel from {x.dtype} to {y.dtype}")
-        text = f"decoded({{0}}, {_encoding(x)})" if is_fixed(x) else "{0}"
-        return f"encoded({text}, {_encoding(y)}, {_limits(y)})" if is_fixed(y) else text
-    return _cast(x.dtype, y.dtype)
+    if ROUNDED_AS in node.params:
+        stored = node.params[ROUNDED_AS]
+        return _decoded(_encoded("{0}", stored), stored)
+    if node.type == "Cast" or not (is_fixed(x) or is_fixed(y)):
+        return _cast(x.dtype, y.dtype)  # of fixed-point numbers the integers
+    if not (is_fixed(x) or is_real(x)) or not (is_fixed(y) or is_real(y)):
+        raise Refused(f"there is no kernel from {x.dtype} to {y.dtype}")
+    text = _decoded("{0}", x) if is_fixed(x) else "{0}"
+    return _encoded(text, y) if is_fixed(y) else text
+
+
+def _decoded(text: str, value: Value) -> str:
+    return f"decoded({text}, {_encoding(value)})"
+
+
+def _encoded(text: str, value: Value) -> str:
+    if value.dtype.itemsize > 2:
+        return f"encoded_wide({text}, {_encoding(value)})"
+    return f"encoded({text}, {_encoding(value)}, {_limits(value)})"
 
 
 def _encoding(value: Value) -> str:
     q = value.quantization
-    if q is None or q.axis is not None or q.block is not None or value.dtype.itemsize > 2:
+    if q is None or q.axis is not None or q.block is not None:
         raise Refused(
-            f"tensor {value.name!r}: there are kernels for fixed-point numbers of 8 and 16 bits "
-            "with one scale"
+            f"tensor {value.name!r}: fixed-point numbers that are no constants have one scale in "
+            "kernels"
         )
     return f"{literal(q.scale)}, {int(q.offset)}"
 
 
 def _limits(value: Value) -> str:
-    bits = getattr(value.quantization, "bitwidth", None) or 8 * value.dtype.itemsize
+    own = int(f"{value.code & 0xFF:x}")  # 0x0308 is SFIXED_POINT_8
+    bits = getattr(value.quantization, "bitwidth", None) or own
     low = -(1 << (bits - 1)) if value.dtype.kind == "i" else 0
     return f"{low}, {low + (1 << bits) - 1}"
 

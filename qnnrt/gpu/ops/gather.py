@@ -1,7 +1,7 @@
 """Elements that indices pick, and those that they replace.
 
 The checks of the graph refuse constant indices that are outside of their axis. Those that come at
-run time are never followed there: nothing is written for them, and what they pick is 0.
+run time are never followed there, and the run fails.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .sizes import (
     index_type,
     launch,
     moved,
+    noting,
     number,
     over,
     plain,
@@ -65,21 +66,23 @@ def _gather(node: Node, target: Target) -> list[Launch]:
     defines, units = _moved(x, indices, chunk)
     total = math.prod(x.shape[:axis]) * indices.size * units
     grid = over(total, target)
-    args = (x, indices, y, total, x.shape[axis], indices.size, units)
-    return [launch("gather", "gather", defines, args, grid)]
+    checked, noted = noting(indices)
+    args = (x, indices, y, total, x.shape[axis], indices.size, units, axis, *noted)
+    return [launch("gather", "gather", (*defines, *checked), args, grid)]
 
 
 def _gather_elements(node: Node, target: Target) -> list[Launch]:
     x, indices, y = _picked(node)
     axis = axis_of(node, len(x.shape))
     steps = strides(x.shape)
-    args: list[Value | int] = [x, indices, y, y.size, x.shape[axis], steps[axis]]
+    args: list[Value | int] = [x, indices, y, y.size, x.shape[axis], steps[axis], axis]
     for d in reversed(range(8)):
         d -= 8 - len(x.shape)
         args += [indices.shape[d], 0 if d == axis else steps[d]] if d >= 0 else [1, 0]
     defines, _ = _moved(x, indices, 1)
     grid = over(y.size, target)
-    return [launch("gather", "gather_elements", defines, args, grid)]
+    checked, noted = noting(indices)
+    return [launch("gather", "gather_elements", (*defines, *checked), (*args, *noted), grid)]
 
 
 def _gather_nd(node: Node, target: Target) -> list[Launch]:
@@ -92,8 +95,9 @@ def _gather_nd(node: Node, target: Target) -> list[Launch]:
     total = math.prod(indices.shape[:-1]) * units
     grid = over(total, target)
     args: list[Value | int] = [x, indices, y, total, depth, picks, units]
-    args += [*sizes, *[1] * (8 - depth)]
-    return [launch("gather", "gather_nd", defines, args, grid)]
+    checked, noted = noting(indices)
+    args += [*sizes, *[1] * (8 - depth), first, *noted]
+    return [launch("gather", "gather_nd", (*defines, *checked), args, grid)]
 
 
 def _one_hot(node: Node, target: Target) -> list[Launch]:
@@ -124,7 +128,12 @@ def _scattered(
         types: Defines = (("TYPE", bits),)
     else:
         types = number(x)
-    defines = (*types, ("INDEX", index_type(indices)), ("COMBINE(a, b)", _COMBINE[reduction]))
+    defines = (
+        *types,
+        ("INDEX", index_type(indices)),
+        ("COMBINE(a, b)", _COMBINE[reduction]),
+        *noting(indices)[0],
+    )
     return x, indices, updates, y, defines, copies(x, y, [(x.size, 1, 1)], target)
 
 
@@ -135,10 +144,11 @@ def _scatter_elements(node: Node, target: Target) -> list[Launch]:
     count = indices.shape[axis]
     total = indices.size // max(count, 1)
     args: list[Value | int] = [indices, updates, y, total, x.shape[axis], count, s[axis], t[axis]]
+    args.append(axis)
     others = [d for d in reversed(range(len(x.shape))) if d != axis]
     for d in others:
         args += [indices.shape[d], s[d], t[d]]
-    args += [1, 0, 0] * (7 - len(others))
+    args += [*[1, 0, 0] * (7 - len(others)), *noting(indices)[1]]
     grid = over(total, target)
     made = launch("scatter", "scatter_elements", defines, args, grid)
     return [*before, replace(made, reads_back=True)]
@@ -153,7 +163,7 @@ def _scatter_nd(node: Node, target: Target) -> list[Launch]:
     total = chunk * lanes
     grid = over(total, target)
     args: list[Value | int] = [indices, updates, y, total, chunk, lanes, picks, depth]
-    args += [*x.shape[:depth], *[1] * (8 - depth)]
+    args += [*x.shape[:depth], *[1] * (8 - depth), *noting(indices)[1]]
     return [*before, replace(launch("scatter", "scatter_nd", defines, args, grid), reads_back=True)]
 
 
@@ -165,3 +175,4 @@ OPS: Final = {
     "ScatterElements": _scatter_elements,
     "ScatterNd": _scatter_nd,
 }
+MOVES_INTEGERS: Final = frozenset({"Gather", "GatherElements", "GatherNd"})

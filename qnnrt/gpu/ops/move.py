@@ -439,3 +439,4 @@ OPS: Final = {
     "Transpose": _transpose,
     "UnPack": _unpack,
 }
+MOVES_INTEGERS: Final = frozenset(OPS)

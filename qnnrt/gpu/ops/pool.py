@@ -70,3 +70,4 @@ def _pool(node: Node, target: Target) -> list[Launch]:
 
 
 OPS: Final = dict.fromkeys(("PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d"), _pool)
+MOVES_INTEGERS: Final = frozenset({"PoolMax2d", "PoolMax3d"})

@@ -146,3 +146,4 @@ OPS: Final = {
     "ResizeBilinear": _resize,
     "ResizeNearestNeighbor": _resize,
 }
+MOVES_INTEGERS: Final = frozenset({"ResizeNearestNeighbor"})

@@ -7,7 +7,7 @@ from typing import Final
 from ..ir import Launch, Node
 from ..target import Target
 from .common import fused, reals
-from .sizes import index_type
+from .sizes import index_type, noting
 from .spatial import Arg, flat, launch, over_channels
 
 TAKES_POST: Final = frozenset({"RoiAlign"})
@@ -32,7 +32,10 @@ def _roi_align(node: Node, target: Target) -> list[Launch]:
         defines.append(("ALIGNED", "1"))
     scale = (1.0 / float(ratio) for ratio in node.params["img_size_ratio"])
     args: tuple[Arg, ...] = (x, regions, images, y, items, channels, *x.shape[:3], *y.shape[1:3])
-    return [launch("roi_align", "roi_align", defines, flat(items, target), (*args, *scale), post)]
+    checked, noted = noting(images)
+    args = (*args, *scale, *noted)
+    defines += checked
+    return [launch("roi_align", "roi_align", defines, flat(items, target), args, post)]
 
 
 OPS: Final = {"RoiAlign": _roi_align}

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ..ir import Launch, Node, Value
+from ..ir import FAULTS, Launch, Node, Value
 from ..passes.aliases import same_encoding
 from ..target import Target
 from .common import Defines, Refused
@@ -20,6 +20,7 @@ __all__ = [
     "index_type",
     "launch",
     "moved",
+    "noting",
     "number",
     "over",
     "plain",
@@ -110,6 +111,16 @@ def number(value: Value) -> Defines:
 def index_type(value: Value) -> str:
     """The C type of a tensor of indices."""
     return _C_TYPES[value.dtype.name]
+
+
+def noting(indices: Value) -> tuple[Defines, tuple[Value | int, ...]]:
+    """The defines and last arguments of a kernel that notes indices which have no element.
+
+    Constant ones have been checked before.
+    """
+    if indices.root.data is not None:
+        return (), ()
+    return (("CHECKED", "1"),), (FAULTS, 0)
 
 
 def unit_type(width: int) -> str:

@@ -7,13 +7,13 @@ from typing import Final, TypeAlias
 
 from ..ir import Ir
 from ..target import Target
-from . import aliases, fuse, precision
+from . import aliases, fixed_point, fuse, precision
 
 __all__ = ["run"]
 
 _Pass: TypeAlias = Callable[[Ir, Target], None]  # changes the graph in place
 
-_ALWAYS: Final[tuple[_Pass, ...]] = (precision.apply, aliases.share)
+_ALWAYS: Final[tuple[_Pass, ...]] = (fixed_point.apply, precision.apply, aliases.share)
 #: Behind them, unless option "node_optimizations" is off.
 _OPTIMIZATIONS: Final[tuple[_Pass, ...]] = (fuse.fuse,)
 

@@ -126,7 +126,8 @@ def _fusable(node: Node) -> bool:
     if node.type not in (*ELEMENTWISE, _BATCHNORM) or node.post or len(node.outputs) != 1:
         return False
     y = node.outputs[0]
-    if any(not is_real(v) or is_fixed(v) or v.dtype != y.dtype for v in (*_operands(node), y)):
+    values = [*_operands(node), *(() if _encodes(node) else (y,))]
+    if any(not is_real(v) or v.dtype != values[0].dtype for v in values):
         return False
     try:
         _formula(node)
@@ -143,6 +144,12 @@ def _formula(node: Node) -> Formula:
     if node.type != _BATCHNORM:
         return formula(node)
     return Formula("({0} * {1})" if len(_operands(node)) == 2 else "({0} * {1} + {2})")
+
+
+def _encodes(node: Node) -> bool:
+    """Whether it gives fixed-point numbers, which are whole numbers that a float can be."""
+    y = node.outputs[0]
+    return node.type == "Quantize" and is_fixed(y) and y.dtype.itemsize <= 2
 
 
 def _best(graph: _Graph, i: int) -> _Found | None:
@@ -167,7 +174,13 @@ def _fits(producer: Node, post: Post, node: Node) -> bool:
     y = producer.outputs[0]
     if producer.type not in takes_post() or len(producer.outputs) != 1:
         return False
-    if not is_real(y) or is_fixed(y) or y.dtype != node.outputs[0].dtype:
+    if not is_real(y) or not is_real(y.root):
+        return False
+    if _encodes(node):  # the other kernels store what they compute with, and all of it alike
+        kept = any(p.keep is not None for p in (*producer.post, post))
+        if producer.type not in ELEMENTWISE or kept:
+            return False
+    elif y.dtype != node.outputs[0].dtype:
         return False
     operands = [v for v in producer.inputs if v is not None]
     for p in (*producer.post, post):
