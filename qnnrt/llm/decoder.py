@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +17,6 @@ from ..errors import ClosedError, ModelError
 from ..importers import load
 from ..memory import alloc
 from ..model import DynamicModel
-from ..qnn.memhandle import Parts
 from ..session.dynamic import DynamicSession, ShapeSession
 
 #: But for the cache.
@@ -78,7 +77,7 @@ class Decoder:
         self._lock = threading.RLock()
         self._sessions: dict[tuple[int, int, int], ShapeSession] = {}
         self._bound: dict[tuple[int, int, int], Slots] = {}
-        self._parts: dict[tuple[int, int, int], Parts] = {}
+        self._parts: dict[tuple[int, int, int], Any] = {}
         self.verify = verify
         model = load(self._path, shapes="any")
         assert isinstance(model, DynamicModel)
@@ -101,9 +100,7 @@ class Decoder:
                 "writes such files"
             )
         self.vocabulary = int(step.outputs["logits"].shape[-1])
-        self._state = {
-            name: (tuple(t.shape[1:]), t.nbytes, t._code) for name, t in step.state.items()
-        }
+        self._row_bytes = [t.nbytes for t in step.state.values()]
         self.cache_bytes = self._cache_bytes(1)
         self.capacity = next(iter(step.state.values())).shape[2]
         self.chunks = tuple(sorted({*(n for n in chunks if n <= self.capacity), 1}, reverse=True))
@@ -151,7 +148,7 @@ class Decoder:
 
     def _cache_bytes(self, rows: int) -> int:
         """Size of a buffer with the caches of so many texts."""
-        return self._layout(rows, 0, rows).nbytes
+        return sum(_aligned(rows * nbytes) for nbytes in self._row_bytes)
 
     def _run(
         self,
@@ -182,8 +179,12 @@ class Decoder:
         session = self._session(*key)
         if self._bound.get(key) != slots:
             self._release_others(slots)
-            parts = self._layout(slots.rows, slots.first, slots.count)
-            session._bind_state_parts(slots.buffer, parts)
+            place = slots.rows, slots.first, slots.count
+            if place not in self._parts:
+                self._parts[place] = session._state_parts(
+                    self._offsets(slots.rows, slots.first), self._cache_bytes(slots.rows)
+                )
+            session._bind_state_parts(slots.buffer, self._parts[place])
             self._bound[key] = slots
         return session
 
@@ -197,16 +198,12 @@ class Decoder:
                     if tensor.io == "memhandle" and tensor.handle is not None:
                         tensor.handle.close()
 
-    def _layout(self, rows: int, first: int, count: int) -> Parts:
-        """Where the caches of `count` texts from row `first` on lie in a buffer of so many."""
-        key = rows, first, count
-        if key not in self._parts:
-            tensors, at = [], 0
-            for shape, nbytes, code in self._state.values():
-                tensors.append(((count, *shape), code, at + first * nbytes))
-                at += _aligned(rows * nbytes)
-            self._parts[key] = Parts(tuple(tensors), at)
-        return self._parts[key]
+    def _offsets(self, rows: int, first: int) -> Iterator[int]:
+        """Where the tensors of row `first` begin in a buffer of so many."""
+        at = 0
+        for nbytes in self._row_bytes:
+            yield at + first * nbytes
+            at += _aligned(rows * nbytes)
 
 
 def _aligned(nbytes: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike
 from types import MappingProxyType, TracebackType
@@ -500,6 +500,12 @@ class Session(_core.Runnable):
             given = source
         self._check_states(given)
         return self._memory.find((self.state[name], x) for name, x in given.items())
+
+    def _state_parts(self, offsets: Iterable[int], nbytes: int) -> Parts:
+        """Where the states lie in a buffer of so many bytes, for ``_bind_state_parts``: to be kept,
+        for what is registered by it is found by it."""
+        each = zip(self.state.values(), offsets, strict=True)
+        return Parts(tuple((t.shape, t._code, offset) for t, offset in each), nbytes)
 
     def _bind_state_parts(self, buffer: _core.Buffer, parts: Parts) -> None:
         """``bind_state`` with all of them in one buffer."""

@@ -42,7 +42,7 @@ BELOW = {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
         *("quantization", "support"),
     },
-    "ray": {"_native", "errors", "memory", "model", "session"},
+    "ray": {"_native", "errors", "importers", "memory", "model", "session"},
     "llm": {"_native", "errors", "importers", "memory", "model", "session"},
     "tflite": {
         *("_native", "errors", "gpu", "importers", "memory", "model", "qnn", "session", "support"),
