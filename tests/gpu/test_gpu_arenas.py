@@ -104,6 +104,21 @@ def test_constants_are_one_where_the_device_has_memory_of_its_own(
         two.close()
 
 
+def test_options_of_contexts_and_graphs_need_no_backend_of_their_own() -> None:
+    model = layers()
+    with qnnrt.Session(model, "gpu") as first:
+        given: dict[str, Any]
+        for given in ({"precision": "fp32"}, {"perf_hint": "low"}, UNFUSED["gpu"], {}):
+            with qnnrt.Session(model, "gpu", options={"gpu": given}) as s:
+                assert s.backend is first.backend
+                run(s, expected(model))
+        for given in ({"kernel_profiling": False}, {"wait": "sleep"}, {"weight_sharing": False}):
+            with qnnrt.Session(model, "gpu", options={"gpu": given}) as s:
+                assert s.backend is not first.backend
+                s.close()
+                s.backend.close()
+
+
 def test_a_larger_graph_takes_its_share_with_it(backend: qnnrt.qnn.Backend) -> None:
     small, large = layers(2), layers(6, seed=3)
     with qnnrt.Session(small, backend, options=UNFUSED) as first:

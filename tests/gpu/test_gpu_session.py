@@ -188,5 +188,5 @@ def test_a_device_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         qnnrt.qnn.Backend.open("gpu")
     with pytest.raises(ValueError, match="unknown gpu option 'colour'"):
         qnnrt.Session(relu_model(), "gpu", options={"gpu": {"colour": 1}})
-    with pytest.raises(ValueError, match="'gpu' is for the backend 'gpu', which cpu is not"):
+    with pytest.raises(ValueError, match="option 'gpu' is for GPU backends, which CPU"):
         qnnrt.Session(relu_model(), "cpu", options={"gpu": {}})

@@ -37,7 +37,10 @@ class ForeignGpuPolicy(MemoryPolicy):
 
     @classmethod
     def opening(cls, given: Any) -> dict[str, Any]:
-        return {"gpu": given}
+        options = Options.of(given)
+        # Those of contexts and graphs need no backend of their own, whose OpenCL context alone may
+        # take hundreds of megabytes.
+        return {"gpu": given} if options.own_objects or options.for_backend() else {}
 
     @classmethod
     def check_open(cls, given: Any) -> None:
