@@ -21,6 +21,12 @@ DETECTORS: dict[str, tuple[dict[str, int], int]] = {
     "fasterrcnn_mobilenet_v3_large_320_fpn": ({"min_size": 160, "max_size": 160}, 160),
     "fasterrcnn_resnet50_fpn": ({"min_size": 128, "max_size": 128}, 128),
 }
+#: Those with a further head for each box, behind which their exports have a Loop.
+HEADS: dict[str, tuple[dict[str, int], int]] = {
+    "maskrcnn_resnet50_fpn": ({"min_size": 128, "max_size": 128}, 128),
+    "keypointrcnn_resnet50_fpn": ({"min_size": 128, "max_size": 128}, 128),
+}
+ALL = DETECTORS | HEADS
 CLASSES = 91
 
 
@@ -105,7 +111,7 @@ def _yes() -> bool:
 
 def made(name: str) -> torch.nn.Module:
     """A detector that finds something in noise, and nothing in a picture that is its mean."""
-    how, size = DETECTORS[name]
+    how, size = ALL[name]
     make: Callable[..., torch.nn.Module] = getattr(load_torchvision().models.detection, name)
     module = make(weights=None, weights_backbone=None, **how).eval()
     random = torch.Generator().manual_seed(1)
@@ -158,7 +164,7 @@ def made(name: str) -> torch.nn.Module:
 
 def pictures(name: str, module: Any) -> list[np.ndarray]:
     """Two of noise, and one in which nothing is."""
-    size = DETECTORS[name][1]
+    size = ALL[name][1]
     mean = np.array(module.transform.image_mean, np.float32).reshape(3, 1, 1)
     noise = [np.random.default_rng(i).random((3, size, size), np.float32) for i in (0, 5)]
     return [*noise, np.broadcast_to(mean, (3, size, size)).copy()]
@@ -195,7 +201,7 @@ def _pooled(
 def exported(name: str, module: torch.nn.Module, path: Path, dynamo: bool = False) -> Path:
     """`dynamo`: by torch.export, for which the two functions of torchvision's that ask for the
     number of boxes are written as computations."""
-    size, ops = DETECTORS[name][1], load_torchvision().ops
+    size, ops = ALL[name][1], load_torchvision().ops
     before = ops.boxes.batched_nms, ops.poolers._multiscale_roi_align
     if dynamo:
         ops.boxes.batched_nms, ops.poolers._multiscale_roi_align = _batched_nms, _pooled

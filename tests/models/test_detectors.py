@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 if importlib.util.find_spec("torchvision") is None:
     pytest.skip("the package torchvision is not installed", allow_module_level=True)
 
-from detectors import DETECTORS, exported, made, pictures
+from detectors import DETECTORS, HEADS, exported, made, pictures
 
 import qnnrt
 from qnnrt.importers import onnx as importer
@@ -61,8 +61,9 @@ def test_a_detector_finds_what_onnx_runtime_finds(
     assert counts[2] == 0
 
 
-def compare(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
-    """Of two scores that differ by rounding alone, either may be the first."""
+def compare(ours: list[np.ndarray], theirs: list[np.ndarray]) -> list[int]:
+    """Of two scores that differ by rounding alone, either may be the first. Which one of theirs
+    each of ours is."""
     boxes, labels, scores = (
         next(i for i, x in enumerate(theirs) if kind(x))
         for kind in (
@@ -71,7 +72,7 @@ def compare(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
         )
     )  # fmt: skip
     np.testing.assert_allclose(ours[scores], theirs[scores], atol=1e-4)
-    left = list(range(len(theirs[boxes])))
+    left, order = list(range(len(theirs[boxes]))), []
     for box, label, score in zip(ours[boxes], ours[labels], ours[scores], strict=True):
         same = next(
             (
@@ -83,6 +84,33 @@ def compare(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
         )  # fmt: skip
         assert same is not None, (box, label, score)
         left.remove(same)
+        order.append(same)
+    return order
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_heads_for_each_box_give_what_onnx_runtime_gives(name: str, tmp_path: Path) -> None:
+    """Masks, and the maps of key points: what is between them and the picture is a Loop."""
+    module = made(name)
+    path = exported(name, module, tmp_path / "detector.onnx")
+    proto = onnx.load(path)
+    if name.startswith("mask"):
+        head = [node for node in proto.graph.node if node.op_type == "Pad"][-1].input[0]
+    else:
+        head = [node for node in proto.graph.node if node.op_type == "Resize"][-1].output[0]
+    outputs = [*(o.name for o in proto.graph.output[:3]), head]
+    del proto.graph.output[:]
+    proto.graph.output.extend(onnx.ValueInfoProto(name=output) for output in outputs)
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    with qnnrt.Session(qnnrt.load(path, outputs=outputs), "cpu") as session:
+        for picture in pictures(name, module)[:2]:
+            found = session.run({"image": picture})
+            *wanted, maps = reference.run(None, {"image": picture})
+            ours = [found[o][: found[f"{o}.count"][0]] for o in outputs]
+            assert len(maps) > 5
+            assert ours[3].shape == maps.shape
+            order = compare(ours[:3], wanted)
+            np.testing.assert_allclose(ours[3], maps[order], atol=1e-3)
 
 
 def test_where_no_region_is_left_nothing_is_found(tmp_path: Path) -> None:
