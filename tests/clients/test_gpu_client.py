@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import qnnrt
 from qnnrt import _core, errors, qnn
 from support.building import WARNINGS, Builder
 from support.gpu import client as gpu_client
-from support.gpu.cases import compare, joined
+from support.gpu.cases import compare, joined, on_gpu
 from support.gpu.client import LIBRARY, environment, loader
 from support.one_node import case, u32
 from support.toy import conv_model, relu_model
@@ -229,25 +228,26 @@ def test_a_session_runs_on_the_library(library, tmp_path) -> None:
 
 def test_kernels_that_share_rows_run_on_the_library(library, tmp_path) -> None:
     """What one leaves for the next has memory there, too, and in a context binary."""
-    x = np.random.default_rng(3).standard_normal((2, 70_001)).astype(np.float32)
+    x = np.random.default_rng(3).standard_normal((1, 70_001)).astype(np.float32)
     rows = {"axes": u32(1)}
     whole = joined(
         [
-            case("ReduceSum", [x], [(2,)], rows),
+            case("ReduceSum", [x], [(1,)], rows),
             case("Softmax", [x], [x.shape]),
             case("LayerNorm", [x], [x.shape], rows),
-            case("Argmax", [x], [(2,)], {"axis": 1}, dtype=np.int32),
+            case("Argmax", [x], [(1,)], {"axis": 1}, dtype=np.int32),
             case("CumulativeSum", [x / 64], [x.shape], {"axis": 1}),
         ]
     )
     with qnnrt.Session(whole.model, "cpu") as cpu:
         wanted = cpu.run(whole.feeds)
 
+    assert on_gpu(whole.model, whole.feeds)[1] == 10, "two kernels each"
+
     def check(session: qnnrt.Session) -> None:
         compare(session.run(whole.feeds), wanted, atol=1e-4)
 
     with qnnrt.Session(whole.model, library, io="raw") as session:
-        assert len(json.loads(session.graph.describe())["steps"]) == 10
         check(session)
         session.save_binary(tmp_path / "model.bin")
     with qnnrt.Session(tmp_path / "model.bin", library, io="raw") as session:

@@ -25,6 +25,23 @@ static inline float KERNEL(all)(float v, __local float* parts) {
   return v;
 }
 
+// `mean`, the sum of all lanes' FIRST over `elements`, then `all`, that of their SECOND, which takes
+// it. One call for both: PoCL 3 lets its threads share the local memory of a function that a
+// kernel calls twice.
+#define TWO_SUMS(elements, FIRST, SECOND)           \
+  float mean = 0.0f, all = 0.0f;                    \
+  for (int pass_ = 0; pass_ < 2; ++pass_) {         \
+    float v_ = 0.0f;                                \
+    if (pass_ == 0) {                               \
+      FIRST                                         \
+    } else {                                        \
+      SECOND                                        \
+    }                                               \
+    v_ = KERNEL(all)(v_, parts);                    \
+    mean = pass_ == 0 ? v_ / (elements) : mean;     \
+    all = v_;                                       \
+  }
+
 // One over what a group with this sum of squares is divided by.
 static inline float KERNEL(factor)(float squares, float elements, int scale, float epsilon) {
   if (scale == 2) return 1.0f / fmax(sqrt(squares), epsilon);
@@ -108,9 +125,8 @@ static inline float KERNEL(factor)(float squares, float elements, int scale, flo
   int count = 0;                                                      \
   FLOATS each = 0.0f, square = 0.0f;                                  \
   MOMENTS(count, each, square, first, LANES * WIDTH, end, ELEMENT)    \
-  const float mean = KERNEL(all)(SUM(each) * count, parts) / (elements); \
-  square += (each - mean) * (each - mean) * (float)count;               \
-  const float all = KERNEL(all)(SUM(square), parts);
+  TWO_SUMS(elements, v_ = SUM(each) * count;,                         \
+           const FLOATS off = each - mean; v_ = SUM(square + off * off * (float)count);)
 #define WRITTEN(from, to)                                        \
   for (int k = (from); k < (to); k += LANES * WIDTH) {           \
     FLOATS v = (LOADS(x, ELEMENT(k)) - mean) * factor;           \
@@ -165,15 +181,13 @@ __kernel void KERNEL(rows_of_parts)(__global const REAL* x, WEIGHT_PARAMS BIAS_P
   ROW_OF_GROUP
   PART_OF_ROW
   const int last = row < rows ? get_num_groups(2) : 0;
-  float mean = 0.0f, all = 0.0f;
-  for (int p = ITEM_LANE; p < last; p += LANES)
-    mean += means[p * rows + row] * min(chunk, inner - p * chunk);
-  mean = KERNEL(all)(mean, parts) / inner;
-  for (int p = ITEM_LANE; p < last; p += LANES) {
-    const float off = means[p * rows + row] - mean;  // nothing unless centred
-    all += squares[p * rows + row] + off * off * min(chunk, inner - p * chunk);
-  }
-  all = KERNEL(all)(all, parts);
+  TWO_SUMS(
+      inner, for (int p = ITEM_LANE; p < last; p += LANES) v_ +=
+             means[p * rows + row] * min(chunk, inner - p * chunk);
+      , for (int p = ITEM_LANE; p < last; p += LANES) {
+        const float off = means[p * rows + row] - mean;  // nothing unless centred
+        v_ += squares[p * rows + row] + off * off * min(chunk, inner - p * chunk);
+      })
   const float factor = KERNEL(factor)(all, inner, scale, epsilon);
   WRITTEN(first, end)
 }
@@ -236,30 +250,25 @@ __kernel void KERNEL(join)(__global const float* means, __global const float* sq
                            __global float* stats, const int channels, const int width,
                            const int pixels, const int chunk, const int chunks, const int centre,
                            const int scale, const float epsilon) {
-  const int groups = channels / width, all = get_num_groups(0), group = get_group_id(0);
+  const int groups = channels / width, every = get_num_groups(0), group = get_group_id(0);
   const int n = group / groups, c = group % groups * width, lane = ITEM_LANE;
   const float elements = (float)pixels * width;
   means += n * chunks * channels + c;
   squares += n * chunks * channels + c;
   __local float parts[LANES];
-  float mean = 0.0f;
-  if (centre) {
-    for (int t = lane; t < chunks * width; t += LANES) {
-      const int k = t / width;
-      mean += means[k * channels + t % width] * min(chunk, pixels - k * chunk);
-    }
-    mean = KERNEL(all)(mean, parts) / elements;
-  }
-  float squared = 0.0f;
-  for (int t = lane; t < chunks * width; t += LANES) {
-    const int k = t / width, at = k * channels + t % width;
-    const float off = means[at] - mean;  // nothing unless centred
-    squared += squares[at] + off * off * min(chunk, pixels - k * chunk);
-  }
-  squared = KERNEL(all)(squared, parts);
+  TWO_SUMS(
+      elements, for (int t = lane; t < chunks * width; t += LANES) {
+        const int k = t / width;
+        v_ += means[k * channels + t % width] * min(chunk, pixels - k * chunk);
+      },
+      for (int t = lane; t < chunks * width; t += LANES) {
+        const int k = t / width;
+        const float off = means[k * channels + t % width] - mean;  // nothing unless centred
+        v_ += squares[k * channels + t % width] + off * off * min(chunk, pixels - k * chunk);
+      })
   if (lane > 0) return;
   stats[group] = mean;
-  stats[all + group] = KERNEL(factor)(squared, elements, scale, epsilon);
+  stats[every + group] = KERNEL(factor)(all, elements, scale, epsilon);
 }
 #endif
 

@@ -45,34 +45,28 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
   const int length = n - first > chunk ? chunk : n - first;
   const bool there = line < lines;
   const int start = there ? (line / step) * step * n + line % step : 0;
+  const int size = lanes * TOGETHER;
   SUM before = 0;
 #ifndef TYPE
   float lost = 0.0f;
 #endif
 #ifdef BEHIND
-  const int last = reverse ? (int)get_num_groups(2) : part;
-  for (int p = (reverse ? part + 1 : 0) + lane; there && p < last; p += lanes) {
-#ifdef TYPE
-    before += (SUM)parts[p * lines + line];
+  // The parts in front are a tile before the first one.
+  for (int tile = -size; tile < length; tile += size) {
 #else
-    before = plus_exactly(before, parts[p * lines + line], &lost);
+  for (int tile = 0; tile < length; tile += size) {
 #endif
-  }
-#ifdef SHARED
-#ifndef TYPE
-  before += lost;
-  lost = 0.0f;
-#endif
-  KERNEL(leading)(before, sums, &before);
-#endif
-#endif
-  for (int tile = 0; tile < length; tile += lanes * TOGETHER) {
     SUM own[TOGETHER];
     SUM sum = 0;
+#ifdef BEHIND
+    const int last = tile >= 0 ? 0 : reverse ? (int)get_num_groups(2) : part;
+    for (int p = (reverse ? part + 1 : 0) + lane; there && p < last; p += lanes)
+      sum += (SUM)parts[p * lines + line];
+#endif
     for (int k = 0; k < TOGETHER; ++k) {
       const int i = tile + lane * TOGETHER + k;
       const int at = start + (first + (reverse ? length - 1 - i : i)) * step;
-      if (there && i < length) sum += LOAD(x, at);
+      if (there && tile >= 0 && i < length) sum += LOAD(x, at);
       own[k] = sum;
     }
     SUM all = sum, lead = 0;
@@ -88,7 +82,7 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
 #else
       const SUM through = before + (lead + here + lost);
 #endif
-      if (there && i < length) STORE(y, at, through);
+      if (there && tile >= 0 && i < length) STORE(y, at, through);
     }
 #ifdef TYPE
     before += all;
