@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <string>
@@ -183,7 +184,9 @@ TEST(ForkWhileOthersAllocate) {
 
 TEST(StrictKeepsRegisteredRpcmem) {
   // QNNRT_STRICT is read once for a process: a program of its own, so that the setting is fresh.
-  const std::string command = "QNNRT_STRICT=1 /proc/" + std::to_string(getpid()) + "/exe --strict";
+  // By its name: under an emulator /proc/<pid>/exe is the emulator.
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command = "QNNRT_STRICT=1 '" + program + "' --strict";
   CHECK_EQ(std::system(command.c_str()), 0);
 }
 

@@ -2,6 +2,7 @@
 // DMA_BUF_IOCTL_SYNC, around everything it does and whatever happens in between.
 #include <fcntl.h>
 #include <linux/dma-buf.h>
+#include <linux/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
