@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
@@ -38,6 +39,27 @@ def test_integers_shrink(kind: type) -> None:
 def test_normalization_along_axes_counted_from_the_end(axes: list[int]) -> None:
     nodes = [node("MeanVarianceNormalization", ["x"], ["y"], axes=axes)]
     agree(make(nodes, {"x": (2, 3, 4, 5)}, ["y"]), {"x": random(1, 2, 3, 4, 5)}, atol=1e-4)
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [0, 1]])
+def test_a_mean_of_nothing_is_zero(axes: list[int]) -> None:
+    """Of an input, and of a constant."""
+    nodes = [
+        node("ReduceMean", ["x"], ["m"], axes=axes, keepdims=0),
+        node("ReduceMean", ["c"], ["k"], axes=axes, keepdims=0),
+        node("Add", ["m", "k"], ["s"]),
+        node("Add", ["s", "one"], ["y"]),
+    ]
+    constants = {"c": np.zeros((0, 3), np.float32)}
+    shapes = {"x": (0, 3), "one": (1,)}
+    if axes == [1]:
+        shapes["one"] = (1, 1)
+    proto = make(nodes, shapes, ["y"], constants)
+    feeds = {"x": np.zeros((0, 3), np.float32), "one": np.ones(shapes["one"], np.float32)}
+    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
+    with qnnrt.Session(importer.load(proto)) as session:
+        given = {name: feeds[name] for name in session.inputs}
+        np.testing.assert_array_equal(session.run(given)["y"], wanted)
 
 
 def test_an_axis_that_is_named_twice_is_reduced_once() -> None:

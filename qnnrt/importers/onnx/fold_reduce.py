@@ -26,11 +26,17 @@ def _sum(x: np.ndarray, axes: tuple[int, ...] | None) -> np.ndarray:
     return np.asarray(np.sum(x, axis=axes, keepdims=True, dtype=x.dtype))
 
 
+def _mean(x: np.ndarray, axes: tuple[int, ...] | None) -> np.ndarray:
+    """Of nothing 0, which ONNX leaves open: as ONNX Runtime, and torch's bags of embeddings."""
+    mean = np.mean if x.size else np.sum
+    return np.asarray(mean(x, axis=axes, keepdims=True, dtype=_wide(x.dtype)))
+
+
 _REDUCTIONS: dict[str, _Reduction] = {
     "ReduceSum": _sum,
     "ReduceMax": lambda x, a: np.max(x, axis=a, keepdims=True, initial=_least(x.dtype)),
     "ReduceMin": lambda x, a: np.min(x, axis=a, keepdims=True, initial=_most(x.dtype)),
-    "ReduceMean": lambda x, a: np.mean(x, axis=a, keepdims=True, dtype=_wide(x.dtype)),
+    "ReduceMean": _mean,
     "ReduceProd": lambda x, a: np.prod(x, axis=a, keepdims=True, dtype=x.dtype),
     "ReduceL1": lambda x, a: _sum(np.abs(x), a),
     "ReduceL2": lambda x, a: np.sqrt(_sum(np.square(x.astype(_wide(x.dtype))), a)),

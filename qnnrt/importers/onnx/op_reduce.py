@@ -7,7 +7,7 @@ import numpy as np
 from ...dtypes import is_float
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
 from .nodes import Lowering, OnnxNode, Refused, Result, axis_of, lowers
-from .values import Value, identity
+from .values import Value, constant, identity
 
 _DIRECT = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
@@ -51,6 +51,8 @@ def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
         raise Refused("roots of integers that 63 bits do not hold")
     axes = _axes(n, x)
     keep = bool(n.integer("keepdims", 1))
+    if n.op == "ReduceMean" and 0 in [x.shape[a] for a in axes or ()]:  # as fold_reduce.py
+        return constant(np.zeros(n.shape(), x.dtype))
     whole = x.dtype if n.op == "ReduceL2" and x.dtype.kind in "iu" else None
     if n.op in ("ReduceL1",):
         if x.dtype == np.float64:
