@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from _gpu import OnDevice
 from _harness import Benchmark, optional, same
-from gpu import OnDevice
 
 import qnnrt
 from qnnrt import gpu
