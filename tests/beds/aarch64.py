@@ -87,7 +87,7 @@ def prepare() -> Path:
     shutil.rmtree(part, ignore_errors=True)
     CACHE.mkdir(parents=True, exist_ok=True)
     command = ["debootstrap", "--arch=arm64", "--foreign", "--variant=minbase"]
-    quiet(*command, "--include=python3", SUITE, part)
+    quiet(*command, "--include=python3,libgomp1", SUITE, part)
     for package in sorted(part.glob("var/cache/apt/archives/*.deb")):
         quiet("dpkg-deb", "-x", package, part)
         package.unlink()
