@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,13 +125,29 @@ def quantized() -> onnx.ModelProto:
 
 def test_a_node_without_a_kernel_stays_with_onnxruntime(client: Client) -> None:
     """The compiler is asked about each before a graph is made, and the session is made."""
+    value = partial(helper.make_tensor_value_info, elem_type=onnx.TensorProto.FLOAT, shape=[4, 8])
+    nodes = [
+        helper.make_node("RandomUniformLike", ["x"], ["noise"], low=1.0, high=2.0, seed=1.0),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "noise", [value("x")], [value("noise"), value("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    feeds = feeds_of(model)
+    assigned, (noise, y) = client.run(model, feeds)
+    assert assigned == {CPU: {"RandomUniformLike": 1}, PROVIDER: {"Relu": 1}}
+    assert 1 <= noise.min() < noise.max() <= 2
+    np.testing.assert_array_equal(y, np.maximum(feeds["x"], 0))
+    assert "the gpu backend has no such operation" in client.log
+
+
+def test_a_quantized_network_runs_behind_its_inputs_encoding(client: Client) -> None:
     model = quantized()
     feeds = feeds_of(model)
     assigned, got = client.run(model, feeds)
-    assert assigned[CPU]["MatMul"] == 1
-    assert assigned[PROVIDER]["Relu"] == 1
-    np.testing.assert_array_equal(got[0], expected(model, feeds)[0])
-    assert "kernels are for floats" in client.log
+    assert assigned[CPU] == {"QuantizeLinear": 1}  # the provider's choice, of the input
+    assert assigned[PROVIDER]["MatMul"] == 1
+    # One step of the output's encoding.
+    np.testing.assert_allclose(got[0], expected(model, feeds)[0], rtol=0, atol=1 / 4)
 
 
 def test_a_context_binary_of_onnxruntimes_runs_without_a_compiler(client: Client) -> None:
