@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from _harness import optional
+from _torch import Recorded
 
 import qnnrt
 from qnnrt.gpu.options import PRECISIONS
@@ -127,12 +128,12 @@ def softmaxes(count: int, shape: tuple[int, ...]) -> Model:
     return Model("softmaxes", tensors, nodes, ["x"], ["y"])
 
 
-class Chain:
+class Chain(Recorded):
     """The same in PyTorch."""
 
     def __init__(self, torch: Any, count: int, x: np.ndarray) -> None:
-        self.torch, self.count, self.x = torch, count, torch.from_numpy(x.copy()).cuda()
-        self.replay: Callable[[], object] = self.call
+        super().__init__(torch)
+        self.count, self.x = count, torch.from_numpy(x.copy()).cuda()
 
     def call(self) -> None:
         y = self.x
@@ -140,18 +141,6 @@ class Chain:
             for _ in range(self.count):
                 y = self.torch.softmax(y, 1)
         self.y = y
-
-    def record(self) -> None:
-        self.call()
-        self.torch.cuda.synchronize()
-        graph = self.torch.cuda.CUDAGraph()
-        with self.torch.cuda.graph(graph):
-            self.call()
-        self.replay = graph.replay
-
-    def run(self) -> None:
-        self.replay()
-        self.torch.cuda.synchronize()
 
     def result(self) -> np.ndarray:
         self.run()

@@ -48,48 +48,15 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-class Network:
-    """A network's nodes as calls of torch; `call` runs all, `result` waits for the output.
+class Recorded:
+    """What `call` does, again and again: by itself, or as one CUDA graph of all its kernels."""
 
-    `half`: in 16-bit floats. `channels_last`: images and weights of convolutions in that layout.
-    """
-
-    def __init__(
-        self,
-        torch: Any,
-        model: onnx.ModelProto,
-        feeds: dict[str, np.ndarray],
-        device: str = "cuda",
-        half: bool = False,
-        channels_last: bool = False,
-    ) -> None:
+    def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.graph = model.graph
-        self.values: dict[str, Any] = {"": None}
-        self.known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-        for name, array in {**self.known, **feeds}.items():
-            value = torch.from_numpy(array.copy()).to(device)
-            if half and value.is_floating_point():
-                value = value.half()
-            if channels_last and value.dim() == 4:
-                value = value.contiguous(memory_format=torch.channels_last)
-            self.values[name] = value
-        self.steps = [
-            (node, attributes(node), self.function(node.op_type)) for node in model.graph.node
-        ]
         self.replay: Callable[[], object] = self.call
 
-    def function(self, op: str) -> Callable[..., Any]:
-        found = getattr(self, f"on_{op.lower()}", None)
-        if found is None:
-            raise NotImplementedError(f"no {op} here")
-        return found
-
     def call(self) -> None:
-        with self.torch.inference_mode():
-            for node, given, function in self.steps:
-                out = function(node, given, *(self.values[name] for name in node.input))
-                self.values[node.output[0]] = out
+        raise NotImplementedError
 
     def record(self) -> None:
         """From now on `replay` is one CUDA graph of all kernels."""
@@ -104,6 +71,49 @@ class Network:
     def run(self) -> None:
         self.replay()
         self.torch.cuda.synchronize()
+
+
+class Network(Recorded):
+    """A network's nodes as calls of torch; `call` runs all, `result` waits for the output.
+
+    `half`: in 16-bit floats. `channels_last`: images and weights of convolutions in that layout.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        model: onnx.ModelProto,
+        feeds: dict[str, np.ndarray],
+        device: str = "cuda",
+        half: bool = False,
+        channels_last: bool = False,
+    ) -> None:
+        super().__init__(torch)
+        self.graph = model.graph
+        self.values: dict[str, Any] = {"": None}
+        self.known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        for name, array in {**self.known, **feeds}.items():
+            value = torch.from_numpy(array.copy()).to(device)
+            if half and value.is_floating_point():
+                value = value.half()
+            if channels_last and value.dim() == 4:
+                value = value.contiguous(memory_format=torch.channels_last)
+            self.values[name] = value
+        self.steps = [
+            (node, attributes(node), self.function(node.op_type)) for node in model.graph.node
+        ]
+
+    def function(self, op: str) -> Callable[..., Any]:
+        found = getattr(self, f"on_{op.lower()}", None)
+        if found is None:
+            raise NotImplementedError(f"no {op} here")
+        return found
+
+    def call(self) -> None:
+        with self.torch.inference_mode():
+            for node, given, function in self.steps:
+                out = function(node, given, *(self.values[name] for name in node.input))
+                self.values[node.output[0]] = out
 
     def result(self) -> np.ndarray:
         found: np.ndarray = self.values[self.graph.output[0].name].float().cpu().numpy()
