@@ -48,8 +48,7 @@ def quantized(case: Operator, kind: str) -> Case | None:
 @pytest.mark.parametrize("op", sorted(OPERATORS))
 def test_an_operator_is_within_a_step_of_the_cpus(op: str, kind: str) -> None:
     cases = [case for case in (quantized(c, kind) for c in OPERATORS[op]) if case is not None]
-    if not cases:
-        pytest.skip("its inputs have no dimensions")
+    assert cases, "all its inputs are without dimensions"
     whole = joined(cases)
     with qnnrt.Session(whole.model, "cpu") as s:
         expected = s.run(whole.feeds)
