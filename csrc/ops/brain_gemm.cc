@@ -34,7 +34,8 @@ size_t Rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }
 struct Padded {
   size_t rows, depth;
   Padded(size_t m, size_t k)
-      : rows(HasTiles() ? Rounded(m, kTileRows) : m), depth(Rounded(k, HasTiles() ? 32 : 2)) {}
+      : rows(HasTiles() ? Rounded(m, kTileRows) : m),
+        depth(Rounded(k, HasTiles() ? kTileDepth : 2)) {}
 };
 
 // Some rows of A times some of the depth of a panel.
