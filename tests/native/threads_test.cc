@@ -100,41 +100,55 @@ TEST(one_thread_or_one_piece_stays_on_the_caller) {
 
 TEST(several_threads_take_part) { CHECK(Meet(Threads(2))); }
 
-// A small loop that takes long is taken for one that waited for its worker: those that follow keep
-// to their thread, and where they are cut must not show it.
+// What a worker that lost its core looks like: the owner sleeps, and the worker did not compute.
+// From here on the machine counts as loaded.
+void Load(const Threads& threads) {
+  const std::thread::id owner = std::this_thread::get_id();
+  std::atomic<bool> came{false};
+  threads.For(2, 1, [&](size_t, size_t) {
+    if (std::this_thread::get_id() == owner) {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (!came && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    } else {
+      came = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+}
+
+// A small loop keeps to its thread then, and where it is cut must not show it.
 TEST(a_loaded_machine_changes_no_piece) {
   const Threads threads(2);
-  const auto cut = [&](bool* here) {
+  const auto cut = [&] {
     std::vector<size_t> ends(9, 0);
-    std::atomic<int> elsewhere{0};
-    const std::thread::id self = std::this_thread::get_id();
-    threads.For(9, 2, [&](size_t begin, size_t end) {
-      ends[begin] = end;
-      elsewhere += std::this_thread::get_id() != self;
-      // Long enough for the worker to come.
-      std::this_thread::sleep_for(std::chrono::microseconds(here == nullptr ? 1000 : 50));
-    });
-    if (here != nullptr) *here = elsewhere == 0;
+    threads.For(9, 2, [&](size_t begin, size_t end) { ends[begin] = end; });
     return ends;
   };
+  const auto stays = [&] {
+    const std::thread::id owner = std::this_thread::get_id();
+    std::atomic<bool> here{true};
+    threads.For(9, 2, [&](size_t, size_t) {
+      if (std::this_thread::get_id() != owner) here = false;
+      std::this_thread::sleep_for(std::chrono::microseconds(500));  // a worker would come
+    });
+    return here.load();
+  };
   const std::vector<size_t> expected{3, 0, 0, 5, 0, 7, 0, 9, 0};
-  int alone = 0;
-  for (int i = 0; i < 20; ++i) {
-    CHECK(cut(nullptr) == expected);  // from here on the machine counts as loaded
-    bool here = false;
-    CHECK(cut(&here) == expected);
-    alone += here;
+  CHECK(cut() == expected);
+  bool stayed = false;  // again where another process had this thread's core for too long
+  for (int i = 0; i < 20 && !stayed; ++i) {
+    Load(threads);
+    CHECK(cut() == expected);
+    stayed = stays();
   }
-  CHECK(alone > 0);
+  CHECK(stayed);
 }
 
 // What lasts gets its workers on a loaded machine, too: the pieces wait for each other.
 TEST(a_long_loop_is_shared_on_a_loaded_machine) {
   const Threads threads(2);
   for (int i = 0; i < 3; ++i) {
-    threads.For(4, 2, [](size_t, size_t) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    });  // from here on the machine counts as loaded
+    Load(threads);
     CHECK(Meet(threads));
   }
 }
