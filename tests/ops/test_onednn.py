@@ -165,11 +165,6 @@ def matmul(name: str, a: Shape, b: Shape, out: Shape, *, tb: bool = False, **mor
     return Case(name, "MatMul", [a, b], out, params, **more)  # type: ignore[arg-type]
 
 
-def softmax(op: str, name: str, shape: Shape, axis: int | None = None, fast: bool = True) -> Case:
-    params: dict[str, object] = {"axis": np.uint32(len(shape) - 1 if axis is None else axis)}
-    return Case(name, op, [shape], shape, params, fast=fast)
-
-
 def lrn(name: str, beta: float, fast: bool = True) -> Case:
     params: dict[str, object] = {
         "radius": np.int32(2),
@@ -215,10 +210,6 @@ CASES = [
     conv("half precision", (14, 13), (16, 32), (3, 3), tail=("Relu",), dtype=F16),
     conv("half precision, residual", (14, 13), (16, 32), (3, 3), tail=("Add", "Tanh"), dtype=F16),
     matmul("half precision", (2, 40, 64), (64, 96), (2, 40, 96), dtype=F16),
-    softmax("Softmax", "rows", (40, 100)),
-    softmax("Softmax", "planes", (4, 100, 30), axis=1, fast=False),
-    softmax("LogSoftmax", "rows", (40, 100)),
-    softmax("Softmax", "short", (1, 10), fast=False),
     transpose_conv("upsample", (64, 32), 4, 2, fast=True),
     transpose_conv("upsample, uneven padding", (64, 32), 4, 2, pads=(1, 0), fast=False),
     transpose_conv("upsample, kernel no multiple of the stride", (16, 16), 3, 2, fast=False),

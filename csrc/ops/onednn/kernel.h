@@ -174,7 +174,6 @@ Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& optio
 Result<KernelPtr> MakeFullyConnected(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options);
-Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options);
 Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options);
 
 // The same on fixed-point numbers.

@@ -58,7 +58,6 @@ namespace qnnrt::onednn {
   X(deconvolution_forward_primitive_desc_create) \
   X(matmul_primitive_desc_create)                \
   X(pooling_forward_primitive_desc_create)       \
-  X(softmax_forward_primitive_desc_create)       \
   X(lrn_forward_primitive_desc_create)
 
 struct Api {

@@ -1,5 +1,4 @@
-// Softmax, LogSoftmax, Lrn. The portable LayerNorm is as fast as oneDNN's.
-#include "ops/isa.h"
+// Lrn. The portable LayerNorm is as fast as oneDNN's, Softmax faster than its.
 #include "ops/onednn/kernel.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
@@ -10,37 +9,8 @@ namespace {
 // oneDNN's kernel works on 16 channels at a time; with fewer the portable one is faster.
 constexpr uint32_t kLeastLrnChannels = 16;
 constexpr int64_t kMostLrnSize = 4096;  // oneDNN has it in 32 bits
-// Elements below which the portable softmax is done before oneDNN has started. Without AVX-512 it
-// is the faster one at any size.
-constexpr uint64_t kLeastSoftmax = 500;
 
 }  // namespace
-
-Result<KernelPtr> MakeSoftmax(const Node& node, const KernelOptions& options) {
-  const Tensor& in = *node.inputs[0];
-  const Tensor& out = *node.outputs[0];
-  const dnnl_data_type_t from = DataType(in), to = DataType(out);
-  // oneDNN rounds floats of 16 bits between its steps, too.
-  if (from != dnnl_f32 || to == dnnl_data_type_undef || node.Float("beta") != 1 ||
-      in.elements() < kLeastSoftmax || CpuIsa() != Isa::kAvx512) {
-    return KernelPtr();
-  }
-  const int rank = static_cast<int>(in.shape.size());
-  const int given = static_cast<int>(node.Int("axis")), axis = given < 0 ? given + rank : given;
-  const auto algorithm = node.type == "Softmax" ? dnnl_softmax_accurate : dnnl_softmax_log;
-  const Dims dims(in.shape.begin(), in.shape.end());
-  const MemoryDesc src = MemoryDesc::Dense(dims, from), dst = MemoryDesc::Dense(dims, to);
-  Problem problem{node,
-                  ThreadsFor(node, options, 0),
-                  {{DNNL_ARG_SRC, Arg::kIn, 0, &src}, {DNNL_ARG_DST, Arg::kOut, 0, &dst}},
-                  &dst};
-  const Api& api = TheApi();
-  return MakePrimitiveKernel(
-      problem, [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-        return api.softmax_forward_primitive_desc_create(
-            desc, api.engine, dnnl_forward_inference, algorithm, src.get(), dst.get(), axis, attr);
-      });
-}
 
 Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options) {
   const Tensor& in = *node.inputs[0];

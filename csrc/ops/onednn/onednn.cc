@@ -35,8 +35,6 @@ constexpr Entry kEntries[] = {
     {"PoolAvg3d", onednn::MakePool},
     {"PoolMax2d", onednn::MakePool},
     {"PoolMax3d", onednn::MakePool},
-    {"Softmax", onednn::MakeSoftmax},
-    {"LogSoftmax", onednn::MakeSoftmax},
     {"Lrn", onednn::MakeLrn},
 };
 
