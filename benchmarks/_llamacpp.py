@@ -115,6 +115,7 @@ class Peer:
         how.no_perf = True
         if not narrow:
             how.type_k = how.type_v = llama.GGML_TYPE_F32
+            how.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED  # sums in float16
         self._context = llama.llama_init_from_model(self._model, how)
         self._vocabulary = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(self._model))
         self._memory = llama.llama_get_memory(self._context)
