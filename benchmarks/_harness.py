@@ -59,6 +59,11 @@ class Way:
     facts: dict[str, Any] = field(default_factory=dict)  # what else the report says of it
 
 
+#: Before each sample. Threads of the previous runtime poll for work for some milliseconds, and
+#: would have a core that this one counts on.
+REST_S = 0.01
+
+
 def loop(call: Call, n: int) -> float:
     """Seconds for a call, the mean of n, with the garbage collector off.
 
@@ -107,6 +112,7 @@ class Case:
             gc.collect()
             first = i % len(ways)
             for way in ways[first:] + ways[:first]:
+                time.sleep(REST_S)
                 way.times.append(self.sample(way, way.calls))
         self.strangers = (other_busy_seconds() - before) / (time.perf_counter() - start)
         self.bench.show(self)
