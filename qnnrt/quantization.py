@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,34 @@ def quantize(real: Any, quantization: Quantization, dtype: Any) -> np.ndarray:
     codes = np.where(np.isnan(codes), 0, codes)
     low, high = limits(to, quantization.bitwidth)
     return np.asarray(np.clip(codes - offset, low, high).astype(to))
+
+
+def with_positive_scales(
+    codes: np.ndarray,
+    scale: np.ndarray,
+    zero: np.ndarray,
+    ends: tuple[int, int],
+    spread: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same real numbers, (code - zero) * scale, by scales above 0, and exactly.
+
+    Codes and zero points change ends where a scale is below 0; where it is 0, a code is its zero
+    point.
+
+    Quantizers that give the largest element the code at the lower end write such.
+
+    Args:
+        ends: the least and the greatest code.
+        spread: scales or zero points, ready to be broadcast against the codes.
+    """
+    if np.all(scale > 0) or not np.all(np.isfinite(scale)):
+        return codes, scale, zero
+    zero = np.broadcast_to(zero, np.broadcast_shapes(zero.shape, scale.shape))
+    below, none = scale < 0, scale == 0
+    turned = np.where(spread(below), sum(ends) - codes.astype(np.int32), codes)
+    zero = np.where(below, sum(ends) - zero, zero)
+    codes = np.where(spread(none), spread(zero), turned).astype(codes.dtype)
+    return codes, np.where(none, 1, np.abs(scale)), zero
 
 
 def packed(codes: np.ndarray) -> np.ndarray:

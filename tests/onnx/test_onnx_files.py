@@ -97,10 +97,8 @@ def _changed(change: str) -> onnx.ModelProto:
         conv.input[0] = "nowhere"
     elif change == "a name given twice":
         graph.node[1].output[0] = conv.output[0]
-    elif change == "nodes out of order":
-        nodes = list(graph.node)[::-1]
-        del graph.node[:]
-        graph.node.extend(nodes)
+    elif change == "nodes that wait for each other":
+        conv.input[0] = graph.node[1].output[0]
     elif change == "an operator that does not exist":
         conv.op_type = "Convv"
     elif change == "no operator at all":
@@ -144,7 +142,7 @@ def _changed(change: str) -> onnx.ModelProto:
         ("weights of another type", "Conv"),
         ("a name that nobody gives", "'nowhere'"),
         ("a name given twice", "has a value already"),
-        ("nodes out of order", "reads"),
+        ("nodes that wait for each other", "reads"),
         ("an operator that does not exist", "Convv"),
         ("no operator at all", "no op type"),
         ("an output that nobody gives", "'none'"),

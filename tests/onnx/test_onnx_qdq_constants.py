@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import qnnrt
 from qnnrt.importers import onnx as importer
@@ -158,8 +161,8 @@ def test_scales_along_an_axis_of_an_activation(axis: int) -> None:
 @pytest.mark.parametrize(
     ("parameters", "attrs", "message"),
     [
-        ([np.float32(-1)], {}, "scales have to be positive"),
-        ([np.float32(np.nan)], {}, "scales have to be positive"),
+        ([np.float32(np.nan)], {}, "scales have to be finite"),
+        ([np.array([1, 1, np.inf, 1, 1, 1], np.float32)], {}, "scales have to be finite"),
         ([np.int32(1)], {}, r"(floats, and are|scale'. is) int32"),
         ([np.ones(5, np.float32)], {}, r"scales along dimension 1. has the shape \[5\]"),
         ([np.ones(6, np.float32)], {"axis": 2}, "axis 2 is not one of"),
@@ -179,6 +182,113 @@ def test_bad_encodings_are_refused(
         assert weights == "c0"
         with pytest.raises(qnnrt.ModelError, match=f"{name}.*{message}"):
             importer.load(g.proto({"x": (4, 6)}, [y], **kinds))
+
+
+@pytest.mark.parametrize("least", [-128, 0])
+@pytest.mark.parametrize("grid", [(), (8,), (4, 8)])
+def test_constants_with_scales_below_zero(grid: tuple[int, ...], least: int) -> None:
+    """The same numbers by positive scales: what quantizers write that make use of the lower end."""
+    g = Graph()
+    rng = np.random.default_rng(SEED)
+    values = codes(16, 8, dtype=np.dtype("int8" if least else "uint8"))
+    values[0], values[1] = least, least + 255
+    scales = np.asarray(rng.uniform(0.001, 0.01, grid), np.float32)
+    scales = np.where(rng.random(grid) < 0.5, -scales, scales).astype(np.float32)
+    scales = -np.abs(scales) if not grid else scales
+    if scales.ndim == 2:
+        scales[0, 0] = 0
+    zeros = rng.integers(least, least + 255, grid, values.dtype, endpoint=True)
+    attrs = {"axis": 0, "block_size": 4} if scales.ndim == 2 else {"axis": 1}
+    inputs = [g.const(values), g.const(scales), g.const(np.asarray(zeros))]
+    y = g.op("MatMul", ["x", g.op("DequantizeLinear", inputs, **attrs)])
+    check(g.proto({"x": (3, 16)}, [y]), {"x": image(3, 16)}, 1e-5)
+
+
+def test_activations_with_a_scale_below_zero() -> None:
+    g = Graph()
+    parameters = [g.const(np.float32(-1 / 16)), g.const(np.uint8(100))]
+    q = g.op("QuantizeLinear", ["x", *parameters])
+    check(
+        g.proto({"x": (3, 16)}, [g.op("DequantizeLinear", [q, *parameters])]),
+        {"x": image(3, 16)},
+        0.07,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize(("bits", "qdq"), [(4, False), (4, True), (8, False)])
+def test_narrow_weights_of_the_quantizer_stay_narrow(
+    bits: int, qdq: bool, symmetric: bool, dtype: str
+) -> None:
+    """Symmetric ones have scales below zero, and of 0 where all weights of a block are."""
+    quantizer = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
+    formats = pytest.importorskip("onnxruntime.quantization").QuantFormat
+    rng = np.random.default_rng(SEED)
+    weights = rng.standard_normal((256, 64)).astype(dtype)
+    weights[32:64, 5] = 0
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", kind, [3, 256])],
+        [helper.make_tensor_value_info("y", kind, [3, 64])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    work = quantizer.MatMulNBitsQuantizer(
+        proto,
+        bits=bits,
+        block_size=32,
+        is_symmetric=symmetric,
+        quant_format=formats.QDQ if qdq else formats.QOperator,
+    )
+    work.process()
+    x = rng.standard_normal((3, 256)).astype(dtype)
+    with qnnrt.Session(importer.load(work.model.model)) as session:
+        got = session.run({"x": x})["y"].astype(np.float64)
+        steps = [step["op"] for step in json.loads(session.graph.describe())["steps"]]
+    assert steps == ["MatMulNBits"]
+    # What the codes stand for, worked out here: their rounding is the quantizer's.
+    real = narrow_weights(work.model.model)
+    rounding = 1e-5 if dtype == "float32" else 2e-3
+    expected = x.astype(np.float64) @ real
+    np.testing.assert_allclose(got, expected, atol=rounding * np.abs(expected).max())
+    assert np.abs(real - weights.astype(np.float64)).max() < (0.5 if bits == 4 else 0.03)
+
+
+def narrow_weights(proto: onnx.ModelProto) -> np.ndarray:
+    """[K, N], of a MatMulNBits or a DequantizeLinear along K."""
+    by_name = {t.name: t for t in proto.graph.initializer}
+    node_ = next(n for n in proto.graph.node if n.op_type in ("MatMulNBits", "DequantizeLinear"))
+    at = 1 if node_.op_type == "MatMulNBits" else 0
+    parts = [by_name[name] if name else None for name in node_.input[at : at + 3]]
+    arrays = [None if t is None else numpy_helper.to_array(t) for t in parts]
+    while len(arrays) < 3:
+        arrays.append(None)
+    scales = arrays[1].astype(np.float64)
+    if node_.op_type == "DequantizeLinear":
+        values = arrays[0].astype(np.float64)
+        zeros = 0.0 if arrays[2] is None else np.repeat(arrays[2].astype(np.float64), 32, 0)
+        return (values - zeros) * np.repeat(scales, 32, 0)
+    bits = next(a.i for a in node_.attribute if a.name == "bits")
+
+    def numbers(packed: np.ndarray) -> np.ndarray:
+        if bits == 8:
+            return packed.astype(np.float64)
+        return (
+            np.stack((packed & 15, packed >> 4), -1)
+            .reshape(*packed.shape[:-1], -1)
+            .astype(np.float64)
+        )
+
+    values = numbers(arrays[0])
+    rows, blocks = values.shape[:2]
+    zeros = float(1 << (bits - 1))
+    if arrays[2] is not None:
+        zeros = numbers(arrays[2].reshape(rows, -1))[:, :blocks, None]
+    real = (values - zeros) * scales.reshape(rows, blocks, 1)
+    return real.reshape(rows, -1).T
 
 
 def test_types_that_qnn_does_not_have_are_refused() -> None:

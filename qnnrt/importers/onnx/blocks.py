@@ -13,7 +13,7 @@ import onnx
 
 from ...dtypes import is_float
 from ...model import Quantization
-from ...quantization import limits
+from ...quantization import limits, packed, with_positive_scales
 from ..graph import Edge
 from .common import add, pad_constant
 from .expanded import OPSET, array, ints
@@ -80,17 +80,25 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
     if zeros.dtype.kind == "f" and not np.array_equal(zeros, np.rint(zeros)):
         return None
     low, high = limits(np.dtype(np.uint8), m.bits)
-    if not np.all(np.isfinite(m.scales)) or np.any(m.scales <= 0):
+    if not np.all(np.isfinite(m.scales)) or zeros.min() < low or zeros.max() > high:
         return None
-    if zeros.min() < low or zeros.max() > high:
-        return None
+    codes, scales = m.codes, m.scales.reshape(m.rows, m.blocks)
+    if np.any(scales <= 0):
+        codes, scales, zeros = with_positive_scales(
+            _unpacked(codes.reshape(m.rows, m.blocks, -1), m.bits),
+            scales,
+            zeros,
+            (low, high),
+            lambda v: v[..., None],
+        )
+        codes = packed(codes) if m.bits == 4 else codes
     x = c.b.plain(x)
     if whole != m.depth:  # the last block is filled up, with numbers that zeros are multiplied by
         x = pad_constant(c, x, [(0, 0)] * (x.rank - 1) + [(0, whole - m.depth)], 0)
     ones = (1,) * (x.rank - 2)
     offsets = -zeros.astype(np.int32)
     encoding = Quantization(
-        m.scales.reshape(*ones, m.rows, m.blocks).astype(np.float32, copy=False),
+        scales.reshape(*ones, m.rows, m.blocks).astype(np.float32, copy=False),
         int(offsets.flat[0])
         if np.all(offsets == offsets.flat[0])
         else offsets.reshape(*ones, m.rows, m.blocks),
@@ -99,7 +107,7 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
         packed=m.bits == 4,
     )
     shape = (*ones, m.rows, whole)
-    codes = m.codes.reshape(-1 if m.bits == 4 else shape)
+    codes = codes.reshape(-1 if m.bits == 4 else shape)
     edge = Edge(shape, codes.dtype, codes, quantization=encoding)
     real = Value(
         shape, x.dtype, c.b.raw("Dequantize", [edge], [(shape, x.dtype)])[0], identity(x.rank)

@@ -11,6 +11,7 @@ import onnx
 from ..guard import shortened
 from .functions import defined, needed
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
+from .order import in_order
 from .patterns import simplify
 from .rows import either_rows
 from .scope import Scope
@@ -49,7 +50,7 @@ class Body:
         self._g, self._graph, self._opsets = g, graph, opsets
         self.inputs = [i.name for i in graph.input]
         self.outputs = [o.name for o in graph.output]
-        self._nodes = written(graph.node)
+        self._nodes = in_order(written(graph.node))
         self._names = defined(graph, self._nodes)
         self._needed: dict[tuple[str, ...], list[Written]] = {}
         self._constants: dict[str, Value] = {}

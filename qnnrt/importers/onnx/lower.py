@@ -38,6 +38,7 @@ from .contrib import CONTRIB
 from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import empty, infer, misfit
 from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
+from .order import in_order
 from .patterns import OWN_DOMAIN, Scalar
 from .qlinear import BODIES, DIRECT, LINEAR, MICROSOFT, OTHERWISE, AsDefined
 from .reader import array_of, dense_of, opset_of
@@ -492,7 +493,7 @@ class GraphLowering(Scope):
         used = [o for o, out in zip(wanted, node.outputs, strict=True) if out]
         with self.budget.inside(f"function {shortened(repr(function.name or node.op))}"):
             body = []
-            for index, inner in needed(written(function.node), used):
+            for index, inner in needed(in_order(written(function.node)), used):
                 self.budget.step()
                 proto = instantiate(inner, renamed, attributes or {}, self.budget)
                 proto.name = f"{prefix}{inner.op_type}_{index}"

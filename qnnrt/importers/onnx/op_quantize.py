@@ -15,7 +15,7 @@ import numpy as np
 from ... import quantization
 from ...dtypes import is_float
 from ...model import Quantization
-from ...quantization import along, limits
+from ...quantization import along, limits, with_positive_scales
 from ..encodings import Coded
 from .common import add, cast, div, mul, nary, reduce, scalar, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
@@ -69,18 +69,22 @@ def _parameters(n: OnnxNode) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _encoding(
-    n: OnnxNode, shape: tuple[int, ...], bitwidth: int | None, per_axis: bool
+    n: OnnxNode,
+    found: tuple[np.ndarray, np.ndarray] | None,
+    shape: tuple[int, ...],
+    bitwidth: int | None,
+    per_axis: bool,
 ) -> Quantization | None:
-    """The encoding that the node's scales and zero points are; None when QNN has none for them."""
-    found = _parameters(n)
+    """The encoding that scales and zero points are; None when QNN has none for them: it wants
+    positive scales."""
     if found is None:
         return None
     scale, zero = found
     if scale.size == zero.size == 1 and 0 < (one := scale.item()) < math.inf:  # the usual case
         return Quantization(one, -zero.item(), None, bitwidth)
-    if not np.all(np.isfinite(scale)) or np.any(scale < 0):
-        raise ValueError(f"scales have to be positive, and are {scale.ravel()[:4].tolist()}")
-    if not per_axis or np.any(scale == 0) or scale.size == zero.size == 1:
+    if not np.all(np.isfinite(scale)):
+        raise ValueError(f"scales have to be finite, and are {scale.ravel()[:4].tolist()}")
+    if not per_axis or np.any(scale <= 0) or scale.size == zero.size == 1:
         return None
     axis = axis_of(n.integer("axis", 1), len(shape))
     if size := n.integer("block_size"):
@@ -120,7 +124,7 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
     x, real = n.input(0), n.dtype()
     if x.data is not None:
         return _constant(n, x.data, real)
-    if q := _encoding(n, x.shape, _storage(x.dtype)[1], False):
+    if q := _encoding(n, _parameters(n), x.shape, _storage(x.dtype)[1], False):
         return _emit(c, "Dequantize", _emit(c, "Cast", x, x.dtype, q), real, None)
     y = sub(c, cast(c, x, _FLOAT), _factor(c, n, _zeros(n), x.shape))
     scale = n.input(1)
@@ -133,13 +137,21 @@ def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
     found = _parameters(n)
     if found is None:
         raise Unsupported("the scale of a constant is computed by the graph")
-    scale, zero = (_per_element(v, n, codes.shape) for v in found)
+    scale, zero = found
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        return _per_element(values, n, codes.shape)
+
     if codes.dtype.name in _NARROW or codes.dtype.kind in "iu":
         dtype, bitwidth = _storage(codes.dtype)
-        if (q := _encoding(n, codes.shape, bitwidth, True)) is not None:
-            return coded_constant(Coded(codes.astype(dtype, copy=False), q, real))
-        codes = codes.astype(np.int64) - zero
-    return constant((codes.astype(_FLOAT) * scale.astype(_FLOAT)).astype(real))
+        codes = codes.astype(dtype, copy=False)
+        if dtype.itemsize == 1:
+            ends = limits(dtype, bitwidth)
+            codes, scale, zero = with_positive_scales(codes, scale, zero, ends, spread)
+        if (q := _encoding(n, (scale, zero), codes.shape, bitwidth, True)) is not None:
+            return coded_constant(Coded(codes, q, real))
+        codes = codes.astype(np.int64) - spread(zero)
+    return constant((codes.astype(_FLOAT) * spread(scale).astype(_FLOAT)).astype(real))
 
 
 def _factor(c: Lowering, n: OnnxNode, v: Value, shape: tuple[int, ...]) -> Value:
@@ -159,7 +171,7 @@ def _factor(c: Lowering, n: OnnxNode, v: Value, shape: tuple[int, ...]) -> Value
 def quantize(c: Lowering, n: OnnxNode) -> Value:
     x, code = n.input(0), n.dtype()
     dtype, bitwidth = _storage(code)
-    q = _encoding(n, x.shape, bitwidth, x.is_const)
+    q = _encoding(n, _parameters(n), x.shape, bitwidth, x.is_const)
     if x.data is not None and q is not None:
         return constant(quantization.quantize(x.data, q, dtype).astype(code))
     x = cast(c, x, _FLOAT) if not is_float(x.dtype) else x

@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ...dtypes import is_float
+from ...quantization import limits
 from ..budget import Budget
-from .common import gather_const, scalar, select
+from .common import cast, gather_const, nary, scalar, select
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .op_matmul import matmul
 from .values import Value, constant
+
+_FLOAT = np.dtype(np.float32)
 
 
 class Axis:
@@ -155,6 +159,25 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     tables = {
         i: matrix(c.budget, a, kernel, reach, antialias, exclude, fill) for i, a in changed.items()
     }
+    if is_float(x.dtype):
+        return _interpolated(c, x, shape, changed, tables, mode, antialias, fill)
+    # Of integers: what is behind the point is cut off, as in ONNX's reference and ONNX Runtime.
+    y = _interpolated(c, cast(c, x, _FLOAT), shape, changed, tables, mode, antialias, fill)
+    low, high = limits(x.dtype, None)
+    y = nary(c, "ElementWiseMaximum", [y, scalar(low, _FLOAT)])
+    return cast(c, nary(c, "ElementWiseMinimum", [y, scalar(high, _FLOAT)]), x.dtype)
+
+
+def _interpolated(
+    c: Lowering,
+    x: Value,
+    shape: tuple[int, ...],
+    changed: dict[int, Axis],
+    tables: dict[int, tuple[np.ndarray, np.ndarray]],
+    mode: str,
+    antialias: bool,
+    fill: float | None,
+) -> Value:
     direct = _bilinear(c, x, shape, changed, mode, antialias)
     if direct is not None:
         return direct

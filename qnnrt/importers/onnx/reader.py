@@ -19,6 +19,7 @@ from ..budget import Budget
 from ..guard import map_or_read, name_of, shortened
 from . import wire
 from .external import load_external
+from .order import in_order
 from .written import Written, parts, written
 
 #: The operator sets of the default domain that are understood.
@@ -74,7 +75,7 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
         if mapped is not None and found.apart:
             found.mapped.append(mapped)
     try:
-        found.nodes = written(found.model.graph.node)
+        found.nodes = in_order(written(found.model.graph.node))
         _check(found.model, found.nodes, where)
         initializers = len(found.model.graph.initializer)
         beside = load_external(tensors(found.model, found.nodes), initializers, where, folder)
