@@ -10,7 +10,7 @@ import pytest
 
 import qnnrt
 from qnnrt import _core, qnn
-from support.async_runs import ahead_of, graph_of, slow_graph
+from support.async_runs import Gate, graph_of
 from support.outside import run_code
 from support.toy import relu_model
 
@@ -44,14 +44,14 @@ def test_a_graph_executes_asynchronously_on_handles_arrays_and_buffers(backend):
 
 
 def test_buffers_of_a_graph_in_flight_cannot_be_closed(backend):
-    graph = slow_graph(backend)
-    before = ahead_of(graph)
-    x, y = qnnrt.alloc(4 << 16), qnnrt.alloc(4 << 16)
-    future = graph.execute_async([x], [y])
-    with pytest.raises(qnnrt.BufferInUseError, match="graph 'slow' in flight"):
-        y.close()
-    for done in (*before, future):
-        done.result(30)
+    gate = Gate()
+    graph = gate.graph(backend)
+    x, y = qnnrt.alloc(64), qnnrt.alloc(64)
+    with gate:
+        future = graph.execute_async([x], [y])
+        with pytest.raises(qnnrt.BufferInUseError, match="graph 'gated' in flight"):
+            y.close()
+    future.result(30)
     gc.collect()
     y.close()
     x.close()
@@ -67,46 +67,37 @@ def test_errors_of_the_call_are_raised_by_the_call(backend):
 
 
 def test_a_profile_says_how_long_the_queue_took(backend):
-    graph = slow_graph(backend)
-    x, y, z = (np.zeros(1 << 16, np.float32) for _ in range(3))
+    gate = Gate()
+    graph = gate.graph(backend)
+    x, y, z = (np.zeros(16, np.float32) for _ in range(3))
     with backend.create_profile("basic") as profile:
-        before = ahead_of(graph)
-        future = graph.execute_async([x], [z], profile=profile)
-        with pytest.raises(qnnrt.QnnError) as e:
-            graph.execute([x], [y], profile=profile)
-        assert e.value.code == 6032
-        for done in (*before, future):
-            done.result(30)
+        with gate:
+            future = graph.execute_async([x], [z], profile=profile)
+            with pytest.raises(qnnrt.QnnError) as e:
+                graph.execute([x], [y], profile=profile)
+            assert e.value.code == 6032
+        future.result(30)
         kinds = [event.kind for event in profile.events()]
         assert kinds[0] == "queue_wait"
         assert "execute" in kinds
 
 
 def test_signals_and_profiles_in_flight_stay(backend):
-    graph = slow_graph(backend)
-    x, y = (np.zeros(1 << 16, np.float32) for _ in range(2))
-    for _ in range(20):  # the executions may be over before both are asked
-        signal, profile = backend.create_signal(abort=True), backend.create_profile()
-        before = ahead_of(graph)
+    gate = Gate()
+    graph = gate.graph(backend)
+    x, y = (np.zeros(16, np.float32) for _ in range(2))
+    signal, profile = backend.create_signal(abort=True), backend.create_profile()
+    with gate:
         future = graph.execute_async([x], [y], signal=signal, profile=profile)
-        refused = []
-        for thing in (signal, profile):
-            try:
+        for thing, code in ((signal, 9000), (profile, 12001)):
+            with pytest.raises(qnnrt.QnnError) as e:
                 thing.close()
-            except qnnrt.QnnError as e:
-                refused.append(e.code)
-                assert not thing.closed
-        if refused == [9000, 12001]:
-            break
-        for done in (*before, future):
-            done.result(30)
-    else:
-        pytest.fail("no execution was in flight")
-    del signal, profile, thing  # the execution keeps them
-    gc.collect()
-    for done in (*before, future):
-        assert done.result(30) is None
-    del future, done, before
+            assert e.value.code == code
+            assert not thing.closed
+        del signal, profile, thing, e  # the execution keeps them
+        gc.collect()
+    assert future.result(30) is None
+    del future
     gc.collect()
     assert _core.live_counts()["signals"] == 0
 
