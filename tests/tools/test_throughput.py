@@ -182,7 +182,7 @@ def test_every_thread_gets_its_own_results(tmp_path: Path, capsys: Capture) -> N
 
 def test_threads_execute_at_the_same_time(capsys: Capture) -> None:
     """All of them are inside an execution at once: each waits there for the others."""
-    inside = threading.Barrier(3, timeout=20)
+    inside = threading.Barrier(3, timeout=300)
     original = IoSet.run
 
     def wait_inside(self: IoSet) -> float:
@@ -364,7 +364,7 @@ def test_an_interrupt_stops_every_thread(tmp_path: Path) -> None:
         while len(results(tmp_path)) < 2 and started.poll() is None:
             time.sleep(0.05)
         started.send_signal(2)
-        out, err = started.communicate(timeout=20)
+        out, err = started.communicate(timeout=300)
     finally:
         started.kill()
         started.wait()
