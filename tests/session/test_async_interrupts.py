@@ -113,18 +113,33 @@ def test_runs_go_on_after_each_allocation_that_fails(backend: str) -> None:
         pytest.skip("CPython's allocator")
     done = run_code(
         """
-        import faulthandler, sys, time
-        import _testcapi, qnnrt
-        from support.toy import relu_model
+        import faulthandler, os, sys, threading
+        from pathlib import Path
+        import _testcapi
+        from support.async_runs import Gate
+        from support.waiting import until
         # CPython puts its allocators in place and back one pointer after the other, and a thread
-        # that enters Python meanwhile crashes: a run ends long after, or before.
-        s = qnnrt.Session(relu_model((1, 1 << 21)), sys.argv[1])
-        s.run_async().result(120)
+        # that enters or leaves Python meanwhile crashes: all others wait, for the run before.
+        gate = Gate()
+        s = gate.session(sys.argv[1])
+
+        def waits(task):
+            try:
+                stat = Path("/proc/self/task", task, "stat").read_text()
+            except OSError:  # it has ended
+                return False
+            return stat.rpartition(")")[2].split()[0] == "S"
+
+        def alone():
+            others = set(os.listdir("/proc/self/task")) - {str(threading.get_native_id())}
+            return all(map(waits, others))
+
         failed = 0
         for n in range(60):
             faulthandler.dump_traceback_later(300, exit=True)
-            future = None
-            time.sleep(0.005)
+            gate.close()
+            before, future = s.run_async(), None
+            assert until(lambda: all(alone() for _ in range(5)))
             try:
                 _testcapi.set_nomemory(n, n + 1)
                 try:
@@ -133,6 +148,8 @@ def test_runs_go_on_after_each_allocation_that_fails(backend: str) -> None:
                     _testcapi.remove_mem_hooks()
             except MemoryError:
                 failed += 1
+            gate.open()
+            before.result(120)
             if future is not None:
                 future.result(120)
             s.run_async().result(120)

@@ -52,8 +52,10 @@ class Gate:
     def open(self) -> None:
         self._opened.set()
 
-    def session(self, **options: Any) -> qnnrt.Session:
-        """Of the htp backend."""
+    def close(self) -> None:
+        self._opened.clear()
+
+    def session(self, backend: str = "htp", **options: Any) -> qnnrt.Session:
         self._register()
         try:
             return qnnrt.Session(
@@ -64,7 +66,7 @@ class Gate:
                     ["x"],
                     ["y"],
                 ),
-                "htp",
+                backend,
                 **options,
             )
         finally:
