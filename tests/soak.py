@@ -120,7 +120,7 @@ class Soak:
     def _close(self) -> None:
         with suppress(OSError):
             self.pipe.send(None)
-        self.child.join(60)
+        self.child.join(300)
         self.pipe.close()
         for session in (*self.sessions.values(), self.lpai):
             session.close()
@@ -205,7 +205,7 @@ class Soak:
                 array = buffer.array(16, np.float32)
                 array[...] = 3
                 self.pipe.send(buffer)
-                if not (self.pipe.poll(60) and self.pipe.recv()):
+                if not (self.pipe.poll(300) and self.pipe.recv()):
                     raise WrongResult("the other process does not answer")
                 same(array, np.float32([6]), "a buffer handed off")
                 del array

@@ -243,6 +243,17 @@ def application(service: Service, listener: socket.socket) -> Starlette:
     return Starlette(routes=routes, lifespan=lifespan)
 
 
+def listening(path: Path) -> socket.socket:
+    """A socket, whose name is there once it takes connections."""
+    made = socket.socket(socket.AF_UNIX)
+    unready = path.with_name(f"{path.name}~")
+    unready.unlink(missing_ok=True)
+    made.bind(str(unready))
+    made.listen()
+    unready.rename(path)
+    return made
+
+
 def main() -> None:
     model, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -251,12 +262,11 @@ def main() -> None:
         sys.exit(f"{folder} is not yours alone: its mode has to be 0700")
     for name in ("memory", "http"):
         (folder / name).unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "memory"))
-        listener.listen()
+    with listening(folder / "memory") as listener:
         listener.setblocking(False)
         app = application(Service(model), listener)
-        uvicorn.run(app, uds=str(folder / "http"), log_level="warning")
+        with listening(folder / "http") as http:
+            uvicorn.run(app, fd=http.fileno(), log_level="warning")
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ def opened(folder: Path, **variables: str) -> str:
         env=environment(folder, **variables),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     ).stdout
 

@@ -24,7 +24,7 @@ def test_a_library_linked_against_all_of_them_loads(tmp_path: Path) -> None:
     subprocess.run(["gcc", source, "-o", program, *options], check=True)
     listed = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True)
     assert all(f"[{name}]" in listed.stdout for name in NEEDED)
-    assert subprocess.run([program], check=False, timeout=60).returncode == 0
+    assert subprocess.run([program], check=False, timeout=300).returncode == 0
 
 
 def test_the_ir_backend_says_that_it_writes_no_files() -> None:

@@ -26,7 +26,7 @@ def test_the_eight_steps_on_a_composed_graph_and_on_a_retrieved_one(client, kern
         env={**os.environ, **({"QNNRT_ONEDNN": kernels} if kernels else {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

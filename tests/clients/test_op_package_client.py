@@ -29,7 +29,7 @@ def test_a_package_is_registered_run_saved_loaded_and_terminated(
         env={**os.environ, "QNNRT_PACKAGE_LIBS": str(Path(sys.prefix, "lib"))},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

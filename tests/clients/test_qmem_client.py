@@ -30,7 +30,7 @@ def run(client: Path, *what: str, **environment: str) -> subprocess.CompletedPro
         env={**os.environ, "QNNRT_ONEDNN": "none", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

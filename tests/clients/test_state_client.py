@@ -23,7 +23,7 @@ def client(builder: Builder) -> Path:
 
 def run(client: Path, *libraries: str) -> str:
     done = subprocess.run(
-        [str(client), *libraries], capture_output=True, text=True, timeout=120, check=False
+        [str(client), *libraries], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -62,7 +62,7 @@ def application(binaries: dict[str, Path], **options: Any) -> serve.Application:
 
 def post(port: int, body: bytes) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", body, timeout=60) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", body, timeout=300) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.waiting import until
+
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("starlette", reason="starlette is not installed")
 
@@ -44,6 +46,7 @@ def test_the_load_test_ends_and_copies_nothing_in_place() -> None:
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(FOLDER))
+    import client
     import load
 
     load.save_model(tmp_path / "tiles.onnx")
@@ -53,6 +56,9 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         while not (folder / "http").exists():
             assert server.poll() is None
             time.sleep(0.05)
+        http = client.Http(folder / "http")
+        http.ask("GET", "/healthz")  # by now it has all that it opens
+        http.close()
         yield folder
         server.terminate()
     for name in ("load", "client"):
@@ -64,7 +70,7 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path, mode: int) ->
     (tmp_path / "s").mkdir()
     (tmp_path / "s").chmod(mode)
     command = [sys.executable, FOLDER / "server.py", tmp_path / "no.onnx", tmp_path / "s"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert "not yours alone" in done.stderr
 
@@ -108,13 +114,8 @@ def test_wrong_memory_and_tokens_are_refused_and_the_service_goes_on(service: Pa
     token = one.token
     one.memory.shutdown(socket.SHUT_RDWR)
 
-    def ask_until_refused() -> None:  # its memory goes with it
-        for _ in range(100):
-            one.http.ask("POST", f"/run/{token}")
-            time.sleep(0.05)
-
-    with pytest.raises(RuntimeError, match="404"):
-        ask_until_refused()
+    with pytest.raises(RuntimeError, match="404"):  # its memory goes with it
+        until(lambda: one.http.ask("POST", f"/run/{token}") is None)
     one.close()
 
 

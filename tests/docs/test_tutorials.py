@@ -72,7 +72,7 @@ def run(*command: object) -> str:
         env=os.environ | {"LD_LIBRARY_PATH": str(LIB_DIR)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -134,7 +134,7 @@ def test_the_gpu_tutorial_on_pocl(builder: Builder, tmp_path: Path) -> None:
     made = gpu(builder, loader, f"-Wl,-rpath,{loader.parent}")
     environment = gpu_client.environment(tmp_path, LD_LIBRARY_PATH=str(LIB_DIR))
     done = subprocess.run(
-        [made], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [made], env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "y = 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6 7\n"
@@ -184,7 +184,7 @@ def test_the_tflite_tutorial_on_googles_own_runtime(builder: Builder, tmp_path: 
         [client, tmp_path / "toy.tflite", str(ends[0]), "128", str(ends[1]), "128"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

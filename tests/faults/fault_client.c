@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
   }* shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pid_t child = fork();
   if (child == 0) { /* how many points there are, and what a process holds after two lives */
-    alarm(60);
+    alarm(600);
     if (warm) good_life("first", 0);
     faults_arm(kinds, 0, mode);
     good_life("counted", 0);
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
     /* For a debugger: the first point in this process. */
     child = getenv("FAULTS_HERE") != NULL ? 0 : fork();
     if (child == 0) {
-      alarm(30);
+      alarm(300);
       one_point(kinds, n, mode, warm, shared->reference, &shared->totals);
       _exit(0);
     }

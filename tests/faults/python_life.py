@@ -186,7 +186,7 @@ def campaign(
         before = holdings(foreign=False)
         tried = calls = 0
         for n in range(first, min(points, limit) + 1, step):
-            faulthandler.dump_traceback_later(60, exit=True)
+            faulthandler.dump_traceback_later(300, exit=True)
             print(f"at {n}", file=sys.stderr, flush=True)
             life = Life(backend, Path(folder))
             tried += 1

@@ -75,7 +75,7 @@ def test_a_failing_call_is_an_error_and_the_next_life_works(
     programs, backend, kinds, mode, temperature
 ) -> None:
     step = 149 if kinds == ALLOCATIONS else 5
-    first = random.SystemRandom().randint(1, step)
+    first = random.Random(f"{backend} {kinds} {mode} {temperature}").randint(1, step)
     done = campaign(*programs, backend, kinds, mode, first, step, temperature=temperature)
     print(done.stdout, done.stderr)
     assert done.returncode == 0

@@ -46,7 +46,7 @@ def test_a_failing_call_is_an_error_and_the_next_life_works(
     builder: Builder, backend: str, mode: int
 ) -> None:
     for kinds, step in ((ALLOCATIONS, 71), (CALLS, 9)):
-        first = random.SystemRandom().randint(1, step)
+        first = random.Random(f"{backend} {kinds} {mode}").randint(1, step)
         done = campaign(build(builder), backend, kinds, mode, first, step, 10**6)
         print(done.stdout, done.stderr[-2000:])
         assert done.returncode == 0

@@ -8,6 +8,7 @@ import pickle
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import qnnrt
 from qnnrt import _core
 from support.outside import in_child, run_code
 from support.toy import relu_model
+from support.waiting import until
 
 pytestmark = [pytest.mark.filterwarnings("ignore:.*fork"), pytest.mark.other_fds]
 
@@ -24,12 +26,12 @@ METHODS = pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 FRAMES = 200
 
 
-def put(producer: Any, value: float, timeout: float | None = 20) -> None:
+def put(producer: Any, value: float, timeout: float | None = 300) -> None:
     with producer.next(timeout) as slot:
         slot.array[...] = value
 
 
-def get(consumer: Any, timeout: float | None = 20) -> float:
+def get(consumer: Any, timeout: float | None = 300) -> float:
     with consumer.next(timeout) as slot:
         value = float(slot.array.flat[0])
         assert (slot.array == value).all()
@@ -45,7 +47,7 @@ def _consume(channel: qnnrt.Channel, results: Any) -> None:
 
 def _produce(channel: qnnrt.Channel) -> None:
     with channel.producer() as producer:
-        producer.wait_for_consumers(1, 60)
+        producer.wait_for_consumers(1, 300)
         for i in range(FRAMES):
             put(producer, i)
 
@@ -63,14 +65,14 @@ def test_slots_arrive_in_order_and_none_is_lost(method: str, delivery: Any) -> N
         for process in processes:
             process.start()
         for _ in processes:
-            assert results.get(timeout=60) == "ready"
+            assert results.get(timeout=300) == "ready"
         with channel.producer() as producer:
-            producer.wait_for_consumers(2, 60)
+            producer.wait_for_consumers(2, 300)
             for i in range(FRAMES):
                 put(producer, i)
-        got = [results.get(timeout=60) for _ in processes]
+        got = [results.get(timeout=300) for _ in processes]
         for process in processes:
-            process.join(60)
+            process.join(300)
             assert process.exitcode == 0
             process.close()
         for seen, dropped in got:
@@ -90,7 +92,7 @@ def test_the_producer_may_be_another_process(method: str) -> None:
         process = context.Process(target=_produce, args=(channel,))
         process.start()
         assert [slot.array[5] for slot in consumer] == list(range(FRAMES))
-        process.join(60)
+        process.join(300)
         assert process.exitcode == 0
         process.close()
 
@@ -221,7 +223,7 @@ def test_waits_that_look_and_waits_that_sleep_see_the_same(spin: float | None) -
         for i in range(300):
             put(producer, i)
             time.sleep(0.01 if i % 50 == 0 else 0)
-        thread.join(60)
+        thread.join(300)
         assert got == list(range(300))
         for wrong in (-1, 1.5):
             with pytest.raises(ValueError, match="spin must be"):
@@ -334,11 +336,11 @@ def test_consumers_of_a_read_only_channel_cannot_write() -> None:
         message = pickle.dumps(channel)
         thread = threading.Thread(target=lambda: result.append(run_code(code, message.hex())))
         thread.start()
-        producer.wait_for_consumers(1, 60)
+        producer.wait_for_consumers(1, 300)
         for i in range(5):
             put(producer, i)
         producer.close()
-        thread.join(60)
+        thread.join(300)
         assert result[0].stderr == ""
         assert result[0].stdout.split() == ["True", "ready", "0", "1", "2", "3", "4"]
 
@@ -353,7 +355,7 @@ def test_a_consumer_that_is_killed_does_not_stop_the_producer(method: str) -> No
     with qnnrt.Channel(4, slots=2) as channel, channel.producer() as producer:
         process = context.Process(target=_consume, args=(channel, results))
         process.start()
-        assert results.get(timeout=60) == "ready"
+        assert results.get(timeout=300) == "ready"
         assert producer.consumers == 1
         assert process.pid is not None
         os.kill(process.pid, signal.SIGSTOP)
@@ -362,7 +364,7 @@ def test_a_consumer_that_is_killed_does_not_stop_the_producer(method: str) -> No
         with pytest.raises(TimeoutError):
             producer.next(0.2)
         os.kill(process.pid, signal.SIGKILL)
-        process.join(60)
+        process.join(300)
         for i in range(5):
             put(producer, i)
         assert producer.consumers == 0
@@ -386,9 +388,9 @@ def test_a_producer_that_is_killed_is_an_error_once_all_is_read(method: str) -> 
     with qnnrt.Channel(4, slots=2) as channel, channel.consumer() as consumer:
         process = context.Process(target=_die, args=(channel, started))
         process.start()
-        assert started.get(timeout=60) == "ready"
+        assert started.get(timeout=300) == "ready"
         process.kill()
-        process.join(60)
+        process.join(300)
         process.close()
         assert get(consumer) == 1
         with pytest.raises(qnnrt.HandoffError, match="ended without closing") as e:
@@ -440,17 +442,23 @@ def test_a_wait_can_be_interrupted() -> None:
 def test_one_end_is_for_one_thread_at_a_time() -> None:
     with qnnrt.Channel(4) as channel, channel.producer() as p, channel.consumer() as consumer:
         got: list[float] = []
-        thread = threading.Thread(target=lambda: got.append(get(consumer)))
+
+        def wait() -> None:
+            while not got:
+                with suppress(qnnrt.MemError):  # it came while the other one looked
+                    got.append(get(consumer))
+
+        thread = threading.Thread(target=wait)
         thread.start()
-        for _ in range(2000):
+
+        def refused() -> bool:
             with pytest.raises((TimeoutError, qnnrt.MemError)) as e:
                 consumer.next(0)
-            if e.type is not TimeoutError:
-                break
-            time.sleep(0.001)
-        assert "another thread waits" in str(e.value)
+            return e.type is not TimeoutError and "another thread waits" in str(e.value)
+
+        assert until(refused)
         put(p, 3)
-        thread.join(60)
+        thread.join(300)
         assert got == [3]
 
 

@@ -54,7 +54,7 @@ def test_a_child_can_open_its_own():
                 own.inputs["x"].array[...] = 5
                 own.run()
                 assert (own.outputs["y"].array == 5).all()
-                assert own.run_async().result(30) is None
+                assert own.run_async().result(120) is None
 
         in_child(child)
         s.run()

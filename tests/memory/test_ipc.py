@@ -36,7 +36,7 @@ def _fill(b, value) -> None:
 
 
 def _queue_worker(inbox, outbox) -> None:
-    b = inbox.get(timeout=60)
+    b = inbox.get(timeout=300)
     b.array(16, np.float32)[...] += 1
     outbox.put(b.heap)
 
@@ -52,11 +52,11 @@ def test_through_a_pipe(method):
     a[...] = 1
     for _ in range(3):
         here.send(b)
-        assert here.poll(60)
+        assert here.poll(300)
         assert here.recv() == 64
     assert (a == 8).all()
     here.send(None)
-    process.join(60)
+    process.join(300)
     assert process.exitcode == 0
     here.close()
     there.close()
@@ -68,7 +68,7 @@ def test_as_an_argument(method):
     b = qnnrt.alloc(4096)
     process = context.Process(target=_fill, args=(b, 3), daemon=True)
     process.start()
-    process.join(60)
+    process.join(300)
     assert process.exitcode == 0
     assert (b.array(16, np.float32) == 3).all()
 
@@ -82,8 +82,8 @@ def test_through_a_queue(method):
     b = qnnrt.alloc(64)
     b.array(16, np.float32)[...] = 1
     inbox.put(b)
-    assert outbox.get(timeout=60) == "imported"
-    process.join(60)
+    assert outbox.get(timeout=300) == "imported"
+    process.join(300)
     assert (b.array(16, np.float32) == 2).all()
     for q in (inbox, outbox):
         q.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import pickle
-import threading
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +16,7 @@ from qnnrt import _core
 from support.outside import run_code
 from support.senders import SENDER, another, by_broker, gives_back, message_of, said
 from support.toy import relu_model
+from support.waiting import until
 
 pytestmark = [pytest.mark.filterwarnings("ignore:.*fork"), pytest.mark.other_fds]
 
@@ -53,7 +53,7 @@ def test_a_broadcast_arrives_everywhere(method: str) -> None:
                 assert outbox.get() in (9, b"new")
             memoryview(b)[:3] = b"new"
         for process in processes:
-            process.join(60)
+            process.join(300)
             assert process.exitcode == 0
             process.close()
         for here, there in pipes:
@@ -90,7 +90,7 @@ def test_siblings_hand_memory_to_each_other(method: str) -> None:
     for end in (end for pipe in pipes for end in pipe):
         end.close()
     for process in processes:
-        process.join(60)
+        process.join(300)
         assert process.exitcode == 0
         process.close()
 
@@ -223,11 +223,7 @@ def test_memory_in_flight_goes_as_soon_as_another_process_has_it(way: str) -> No
     code = "import sys, qnnrt; print(qnnrt._core.receive(bytes.fromhex(sys.argv[1])).nbytes)"
     result = run_code(code, (by_broker(message) if way == "broker" else message).hex())
     assert (result.stdout, result.stderr) == ("4096\n", "")
-    for _ in range(500):
-        if fds() == before - 1:
-            break
-        threading.Event().wait(0.01)
-    assert fds() == before - 1
+    assert until(lambda: fds() == before - 1)
 
 
 def test_the_memory_goes_with_the_buffer_when_all_have_it() -> None:

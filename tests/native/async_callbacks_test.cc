@@ -137,6 +137,7 @@ TEST(a_profile_in_flight_is_in_use_and_says_how_long_the_queue_took) {
   Done done, never;
   const QnnProfile_EventId_t* ids = nullptr;
   uint32_t count = 0;
+  std::chrono::steady_clock::time_point released;
   {
     Hold hold(client, &graph);
     CHECK_EQ(graph.Async(in, out, &done, nullptr, profile), 0u);
@@ -145,8 +146,11 @@ TEST(a_profile_in_flight_is_in_use_and_says_how_long_the_queue_took) {
     CHECK_EQ(q.profileGetEvents(profile, &ids, &count), 12001u);
     CHECK_EQ(q.profileFree(profile), 12001u);
     Pause();
+    released = std::chrono::steady_clock::now();
   }
   done.returned.Wait();
+  const std::chrono::duration<double, std::micro> rest =
+      std::chrono::steady_clock::now() - released;
   CHECK_EQ(q.profileGetEvents(profile, &ids, &count), 0u);
   uint64_t waited = 0, executed = UINT64_MAX;
   for (uint32_t i = 0; i < count; ++i) {
@@ -158,8 +162,8 @@ TEST(a_profile_in_flight_is_in_use_and_says_how_long_the_queue_took) {
     }
     if (data.type == QNN_PROFILE_EVENTTYPE_EXECUTE) executed = data.value;
   }
-  CHECK(waited >= 30000);  // the pause
-  CHECK(executed < waited);
+  CHECK(waited >= 30000);                                    // the pause
+  CHECK(static_cast<double>(executed) <= rest.count() + 1);  // without the wait
   CHECK_EQ(q.profileFree(profile), 0u);
   client.FreeContext();
 }
@@ -227,7 +231,7 @@ TEST(a_forked_child_is_refused_and_can_free_what_it_inherited) {
     CHECK_EQ(graph.Async(in, out, &queued), 0u);
     pid_t pid = fork();
     if (pid == 0) {
-      alarm(60);
+      alarm(300);
       bool ok = graph.Async(in, out, nullptr) == 1005 && Has(Message(1005), "forked") &&
                 graph.Sync(in, out) == 1005 && q.contextFree(client.context, nullptr) == 0;
       // A context of its own works.

@@ -29,11 +29,12 @@ qnnrt_ipc_counts_t Counts() {
 // Until the thread has seen what happened.
 template <typename F>
 bool Soon(F condition) {
-  for (int i = 0; i < 2000; ++i) {
-    if (condition()) return true;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return false;
+  return true;
 }
 
 struct Sent {

@@ -247,7 +247,7 @@ TEST(WrappedMemory) {
 // The index against a list that is searched from end to end.
 TEST(AddressesAgainstAnOracle) {
   const char* given = std::getenv("QNNRT_TEST_SEED");
-  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
+  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : 1;
   std::printf("  AddressesAgainstAnOracle: QNNRT_TEST_SEED=%u\n", seed);
   std::mt19937_64 random(seed);
   struct Known {

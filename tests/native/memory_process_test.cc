@@ -172,7 +172,7 @@ TEST(ForkWhileOthersAllocate) {
   }
   for (int i = 0; i < 20; ++i) {  // no child may hang on a lock that another thread held
     CHECK_EQ(InChild([] {
-               alarm(20);
+               alarm(300);
                qnnrt_buffer_t b;
                return qnnrt_buffer_alloc(nullptr, 4096, 0, &b) == 0 && qnnrt_buffer_close(b) == 0;
              }),

@@ -283,7 +283,7 @@ class Patience : public qnnrt::Interrupt {
 
  private:
   const std::chrono::steady_clock::time_point until_ =
-      std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      std::chrono::steady_clock::now() + std::chrono::minutes(2);
 };
 
 TEST(a_search_ends_with_its_milliseconds_and_uses_them) {
@@ -295,7 +295,7 @@ TEST(a_search_ends_with_its_milliseconds_and_uses_them) {
   CHECK(plan->steps > 0);
   CHECK(HoldsPairByPair(items, *plan));
   // One search of 2,332 steps, within the time.
-  plan = PlanArena(ReadInstance("tests/data/minimalloc/A.1048576.csv"), {8000, 0, nullptr});
+  plan = PlanArena(ReadInstance("tests/data/minimalloc/A.1048576.csv"), {120000, 0, nullptr});
   if (CHECK_OK(plan.status())) CHECK(plan->proved);
 }
 

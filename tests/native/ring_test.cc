@@ -21,7 +21,8 @@
 namespace {
 
 constexpr uint64_t kSecond = 1000000000;
-constexpr uint32_t kPadding = 16;  // words of a slot
+constexpr uint64_t kPatience = 120 * kSecond;  // for what should come at once
+constexpr uint32_t kPadding = 16;              // words of a slot
 
 struct Ring {
   Ring(uint32_t slots, uint32_t flags) {
@@ -97,7 +98,7 @@ void Run(uint32_t flags, uint32_t slots, int consumers, uint64_t count) {
     threads.emplace_back([&, i] {
       Seen& mine = seen[i];
       uint64_t value = 0, next = 0;
-      while ((mine.code = ring.Get(ends[i], 20 * kSecond, &value)) == 0) {
+      while ((mine.code = ring.Get(ends[i], kPatience, &value)) == 0) {
         mine.rising &= value >= next;
         next = value + 1;
         mine.sum += value;
@@ -108,7 +109,7 @@ void Run(uint32_t flags, uint32_t slots, int consumers, uint64_t count) {
     });
   }
   for (uint64_t i = 0; i < count; ++i) {
-    if (ring.Put(producer, i, 20 * kSecond) != 0) return (void)CHECK_EQ(i, count);
+    if (ring.Put(producer, i, kPatience) != 0) return (void)CHECK_EQ(i, count);
   }
   CHECK_EQ(qnnrt_ring_close(producer), 0u);
   for (std::thread& thread : threads) thread.join();
@@ -297,7 +298,7 @@ TEST(a_consumer_that_dies_does_not_block_the_producer) {
     Kill(pid);
     const qnnrt_endpoint_t other = flags == QNNRT_RING_QUEUE ? ring.Open(QNNRT_RING_CONSUMER) : 0;
     for (uint64_t i = 3; i < 6; ++i) {
-      CHECK_EQ(ring.Put(producer, i, 5 * kSecond), 0u);
+      CHECK_EQ(ring.Put(producer, i, kPatience), 0u);
       uint64_t value;
       if (other != 0) CHECK_EQ(ring.Get(other, 0, &value), 0u);
     }
@@ -324,7 +325,7 @@ TEST(a_producer_that_dies_is_told_of_and_replaced) {
   CHECK_EQ(ring.Get(consumer, 0, &value), 0u);
   CHECK_EQ(ring.Get(consumer, kSecond / 10, &value), uint64_t{QNNRT_RING_TIMEOUT});
   Kill(pid);
-  CHECK_EQ(ring.Get(consumer, 5 * kSecond, &value), uint64_t{QNNRT_RING_ENDED});
+  CHECK_EQ(ring.Get(consumer, kPatience, &value), uint64_t{QNNRT_RING_ENDED});
   const qnnrt_endpoint_t producer = ring.Open(QNNRT_RING_PRODUCER);
   for (uint64_t i = 3; i < 7; ++i) CHECK_EQ(ring.Put(producer, i, 0), 0u);  // no slot was lost
   for (uint64_t i = 3; i < 7; ++i) {

@@ -58,7 +58,7 @@ def main() -> int:
             print(program)
             continue
         start = time.monotonic()
-        status = subprocess.run([*wrapper, str(program)], check=False, timeout=600).returncode
+        status = subprocess.run([*wrapper, str(program)], check=False, timeout=3600).returncode
         verdict = "ok" if status == 0 else f"FAILED (status {status})"
         print(f"{program.name}: {verdict}, {time.monotonic() - start:.1f} s", flush=True)
         failed += [program.name] if status else []

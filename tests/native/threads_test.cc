@@ -40,10 +40,10 @@ bool AllOne(const std::vector<int>& visits) {
 // The pieces wait for each other, so that no thread can finish them alone.
 bool Meet(const Threads& threads) {
   std::atomic<int> inside{0};
-  bool met = true;
+  std::atomic<bool> met{true};
   threads.For(2, 1, [&](size_t, size_t) {
     ++inside;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     while (inside.load() < 2) {
       if (std::chrono::steady_clock::now() > end) {
         met = false;

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -327,11 +326,10 @@ def test_what_is_no_file_is_one_error_at_once(suffix: str, tmp_path: Path) -> No
     address = tmp_path / f"socket{suffix}"
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(address))
-        for path in (folder, fifo, link, address):
-            started = time.monotonic()
-            with pytest.raises(ModelError, match=path.name):
+        kinds = {folder: "a folder", fifo: "a FIFO", link: "a device", address: "a socket"}
+        for path, kind in kinds.items():  # by what they are: nothing is read
+            with pytest.raises(ModelError, match=f"{path.name} is {kind}"):
                 qnnrt.load(path)
-            assert time.monotonic() - started < 5
     with pytest.raises(ModelError):
         qnnrt.load(f"a\0b{suffix}")
     with pytest.raises(FileNotFoundError):

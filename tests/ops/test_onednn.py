@@ -435,7 +435,7 @@ def test_a_forked_child_builds_its_own_graph_and_does_not_hang() -> None:
     def body() -> None:
         import signal
 
-        signal.alarm(60)
+        signal.alarm(600)
         with qnnrt.qnn.Backend.open("cpu") as backend:
             assert backend is not None
             model = case.model()

@@ -34,7 +34,7 @@ def source(tmp_path: Path) -> Path:
 def run(*command: str | Path, **environment: str) -> str:
     kept = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
     done = subprocess.run(
-        command, env=kept | environment, capture_output=True, text=True, timeout=240, check=False
+        command, env=kept | environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -229,11 +229,11 @@ def test_asynchronous_executions_complete_their_futures(fake):
             graph.execute_async([np.full(16, i, np.float32)], [out]) for i, out in enumerate(outs)
         ]
         for i, (future, out) in enumerate(zip(futures, outs, strict=True)):
-            assert future.result(30) is None
+            assert future.result(120) is None
             assert (out == i).all()
         fake.library.fake_execute_error(6033)
         with pytest.raises(qnnrt.GraphError) as e:
-            graph.execute_async([outs[0]], [outs[1]]).result(30)
+            graph.execute_async([outs[0]], [outs[1]]).result(120)
         assert e.value.code == 6033
         fake.library.fake_execute_error(6025)
         with pytest.raises(qnnrt.GraphError, match="queue depth") as e:

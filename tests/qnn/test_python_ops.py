@@ -250,7 +250,7 @@ def test_threads_run_at_once_and_ask_meanwhile(backend: Backend) -> None:
 
     def wait(inputs: Any, outputs: Any) -> None:
         inside.set()
-        assert go.wait(30)
+        assert go.wait(120)
         outputs[0][:] = inputs[0]
 
     op = qnnrt.qnn.register_op("Wait", same, wait)
@@ -264,12 +264,12 @@ def test_threads_run_at_once_and_ask_meanwhile(backend: Backend) -> None:
         ]
         threads = [threading.Thread(target=w) for w in work]
         threads[0].start()
-        assert inside.wait(30)
+        assert inside.wait(120)
         for thread in threads[1:]:
             thread.start()
         go.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive()
         assert len(results) == 3
     assert op.calls == 2
@@ -290,10 +290,10 @@ def test_asynchronous_executions_enter_python_on_their_own_thread() -> None:
         outs = [np.zeros_like(X) for _ in range(3)]
         futures = [graph.execute_async([X], [out]) for out in outs]
         for future, out in zip(futures, outs, strict=True):
-            future.result(30)
+            future.result(120)
             np.testing.assert_array_equal(out, X)
         with pytest.raises(errors.GraphError, match="ValueError: too large"):
-            graph.execute_async([X + 100], [outs[0]]).result(30)
+            graph.execute_async([X + 100], [outs[0]]).result(120)
     assert threading.get_ident() not in seen
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import qnnrt
 from qnnrt import _core, qnn
-from support.async_runs import ahead_of, graph_of, slow_graph
+from support.async_runs import Gate, graph_of
 from support.outside import run_code
 from support.toy import relu_model
 
@@ -38,20 +38,20 @@ def test_a_graph_executes_asynchronously_on_handles_arrays_and_buffers(backend):
         graph.execute_async({"x": handles[0]}, {"y": plain}),
     ]
     for f in futures:
-        f.result(30)
+        f.result(120)
     for result in (handles[1].array, out, plain.array((16,), np.float32)):
         assert (result == np.maximum(values, 0)).all()
 
 
 def test_buffers_of_a_graph_in_flight_cannot_be_closed(backend):
-    graph = slow_graph(backend)
-    before = ahead_of(graph)
-    x, y = qnnrt.alloc(4 << 16), qnnrt.alloc(4 << 16)
-    future = graph.execute_async([x], [y])
-    with pytest.raises(qnnrt.BufferInUseError, match="graph 'slow' in flight"):
-        y.close()
-    for done in (*before, future):
-        done.result(30)
+    gate = Gate()
+    graph = gate.graph(backend)
+    x, y = qnnrt.alloc(64), qnnrt.alloc(64)
+    with gate:
+        future = graph.execute_async([x], [y])
+        with pytest.raises(qnnrt.BufferInUseError, match="graph 'gated' in flight"):
+            y.close()
+    future.result(120)
     gc.collect()
     y.close()
     x.close()
@@ -67,46 +67,37 @@ def test_errors_of_the_call_are_raised_by_the_call(backend):
 
 
 def test_a_profile_says_how_long_the_queue_took(backend):
-    graph = slow_graph(backend)
-    x, y, z = (np.zeros(1 << 16, np.float32) for _ in range(3))
+    gate = Gate()
+    graph = gate.graph(backend)
+    x, y, z = (np.zeros(16, np.float32) for _ in range(3))
     with backend.create_profile("basic") as profile:
-        before = ahead_of(graph)
-        future = graph.execute_async([x], [z], profile=profile)
-        with pytest.raises(qnnrt.QnnError) as e:
-            graph.execute([x], [y], profile=profile)
-        assert e.value.code == 6032
-        for done in (*before, future):
-            done.result(30)
+        with gate:
+            future = graph.execute_async([x], [z], profile=profile)
+            with pytest.raises(qnnrt.QnnError) as e:
+                graph.execute([x], [y], profile=profile)
+            assert e.value.code == 6032
+        future.result(120)
         kinds = [event.kind for event in profile.events()]
         assert kinds[0] == "queue_wait"
         assert "execute" in kinds
 
 
 def test_signals_and_profiles_in_flight_stay(backend):
-    graph = slow_graph(backend)
-    x, y = (np.zeros(1 << 16, np.float32) for _ in range(2))
-    for _ in range(20):  # the executions may be over before both are asked
-        signal, profile = backend.create_signal(abort=True), backend.create_profile()
-        before = ahead_of(graph)
+    gate = Gate()
+    graph = gate.graph(backend)
+    x, y = (np.zeros(16, np.float32) for _ in range(2))
+    signal, profile = backend.create_signal(abort=True), backend.create_profile()
+    with gate:
         future = graph.execute_async([x], [y], signal=signal, profile=profile)
-        refused = []
-        for thing in (signal, profile):
-            try:
+        for thing, code in ((signal, 9000), (profile, 12001)):
+            with pytest.raises(qnnrt.QnnError) as e:
                 thing.close()
-            except qnnrt.QnnError as e:
-                refused.append(e.code)
-                assert not thing.closed
-        if refused == [9000, 12001]:
-            break
-        for done in (*before, future):
-            done.result(30)
-    else:
-        pytest.fail("no execution was in flight")
-    del signal, profile, thing  # the execution keeps them
-    gc.collect()
-    for done in (*before, future):
-        assert done.result(30) is None
-    del future, done, before
+            assert e.value.code == code
+            assert not thing.closed
+        del signal, profile, thing, e  # the execution keeps them
+        gc.collect()
+    assert future.result(120) is None
+    del future
     gc.collect()
     assert _core.live_counts()["signals"] == 0
 
@@ -153,7 +144,7 @@ def test_client_buffers_are_used_in_place(backend):
     assert {n: a.shape for n, a in arrays.items()} == {"x": (16,), "y": (16,)}
     arrays["x"][...] = np.arange(-8, 8)
     graph.execute([arrays["x"]], [arrays["y"]])
-    graph.execute_async({"x": arrays["x"]}, {"y": arrays["y"]}).result(30)
+    graph.execute_async({"x": arrays["x"]}, {"y": arrays["y"]}).result(120)
     assert (arrays["y"] == np.maximum(np.arange(-8, 8), 0)).all()
     assert graph._library.graph_copies(graph.handle) == []
     graph.context.close()
@@ -187,7 +178,7 @@ def test_a_forked_child_has_futures_of_its_own():
         # Python 3.12 and later warn of a fork beside threads, which is what this is about.
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
         s = qnnrt.Session(relu_model(), "htp")
-        s.run_async().result(30)
+        s.run_async().result(120)
         pid = os.fork()
         if pid == 0:
             try:
@@ -197,10 +188,10 @@ def test_a_forked_child_has_futures_of_its_own():
                 pass
             own = qnnrt.Session(relu_model(), "htp")
             own.inputs["x"].array[...] = 2
-            own.run_async().result(30)
+            own.run_async().result(120)
             os._exit(0 if (own.outputs["y"].array == 2).all() else 2)
         assert os.waitpid(pid, 0)[1] == 0
-        s.run_async().result(30)
+        s.run_async().result(120)
         """
     )
     assert (result.returncode, result.stderr) == (0, "")
@@ -212,7 +203,7 @@ def test_nothing_is_left_of_many_runs():
         with qnnrt.Session(relu_model(), "htp") as s:
             signal = s.backend.create_signal(abort=True)
             for _ in range(20):
-                s.run_async(signal=signal).result(30)
+                s.run_async(signal=signal).result(120)
             assert _core.live_counts()["signals"] == before["signals"] + 1
             signal.close()
     gc.collect()

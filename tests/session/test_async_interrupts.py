@@ -16,7 +16,7 @@ BACKENDS = pytest.mark.parametrize("backend", ["cpu", "htp"])
 _CALLS = {
     "run_async": "s.run_async()",
     "with_a_callback": "s.run_async(lambda f: None)",
-    "result": "futures[0].result(10)",
+    "result": "futures[0].result(120)",
     "exception": "futures[-1].exception()",
     "add_done_callback": "futures[-1].add_done_callback(id)",
     "as_completed": "list(as_completed(futures))",
@@ -24,7 +24,7 @@ _CALLS = {
     "wait_for_the_first": "wait(futures, return_when='FIRST_COMPLETED')",
     "run": "s.run()",
     "feeds": "s.run({'x': x})",
-    "graph": "s.graph.execute_async([x], [np.zeros_like(x)]).result(10)",
+    "graph": "s.graph.execute_async([x], [np.zeros_like(x)]).result(120)",
 }
 
 
@@ -42,7 +42,7 @@ def test_an_interrupt_at_any_point_leaves_nobody_waiting(backend: str) -> None:
         from support.toy import relu_model
         s = qnnrt.Session(relu_model(), sys.argv[1])
         x = np.ones(s.inputs["x"].shape, np.float32)
-        s.run_async().result(10)
+        s.run_async().result(120)
         futures = []
 
         def begin():
@@ -50,10 +50,10 @@ def test_an_interrupt_at_any_point_leaves_nobody_waiting(backend: str) -> None:
 
         def works():
             for f in futures:
-                f.result(10)
+                f.result(120)
             done = s.run_async()
             assert list(as_completed([done, *futures], 10))
-            done.result(10)
+            done.result(120)
             s.run({"x": x})
 
         for name, call in json.loads(sys.argv[2]).items():
@@ -88,17 +88,17 @@ def test_runs_go_on_after_a_thread_that_could_not_start() -> None:
                     resource.RLIMIT_NPROC, (len(os.listdir("/proc/self/task")) - 1 + allowed, hard)
                 )
                 try:
-                    s.run_async().result(10)
+                    s.run_async().result(120)
                 except qnnrt.Error as e:
                     failures += 1
                     assert "thread" in str(e), e
                 resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
                 s.run()
-            s.run_async().result(10)
+            s.run_async().result(120)
             s.close()
         print(failures)
         """,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     if int(done.stdout) == 0:
@@ -113,18 +113,33 @@ def test_runs_go_on_after_each_allocation_that_fails(backend: str) -> None:
         pytest.skip("CPython's allocator")
     done = run_code(
         """
-        import faulthandler, sys, time
-        import _testcapi, qnnrt
-        from support.toy import relu_model
+        import faulthandler, os, sys, threading
+        from pathlib import Path
+        import _testcapi
+        from support.async_runs import Gate
+        from support.waiting import until
         # CPython puts its allocators in place and back one pointer after the other, and a thread
-        # that enters Python meanwhile crashes: a run ends long after, or before.
-        s = qnnrt.Session(relu_model((1, 1 << 21)), sys.argv[1])
-        s.run_async().result(10)
+        # that enters or leaves Python meanwhile crashes: all others wait, for the run before.
+        gate = Gate()
+        s = gate.session(sys.argv[1])
+
+        def waits(task):
+            try:
+                stat = Path("/proc/self/task", task, "stat").read_text()
+            except OSError:  # it has ended
+                return False
+            return stat.rpartition(")")[2].split()[0] == "S"
+
+        def alone():
+            others = set(os.listdir("/proc/self/task")) - {str(threading.get_native_id())}
+            return all(map(waits, others))
+
         failed = 0
         for n in range(60):
-            faulthandler.dump_traceback_later(20, exit=True)
-            future = None
-            time.sleep(0.005)
+            faulthandler.dump_traceback_later(300, exit=True)
+            gate.close()
+            before, future = s.run_async(), None
+            assert until(lambda: all(alone() for _ in range(5)))
             try:
                 _testcapi.set_nomemory(n, n + 1)
                 try:
@@ -133,15 +148,17 @@ def test_runs_go_on_after_each_allocation_that_fails(backend: str) -> None:
                     _testcapi.remove_mem_hooks()
             except MemoryError:
                 failed += 1
+            gate.open()
+            before.result(120)
             if future is not None:
-                future.result(10)
-            s.run_async().result(10)
+                future.result(120)
+            s.run_async().result(120)
         s.close()
         faulthandler.cancel_dump_traceback_later()
         print(failed)
         """,
         backend,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 3

@@ -140,10 +140,11 @@ def test_threads_of_throughput_net_run_end_wherever_the_first_is_interrupted() -
     """Also while it starts them and while it waits for their ends."""
     done = run_code(
         """
-        import os, time
+        import os
         from types import SimpleNamespace
         from qnnrt.cli.throughput_net_run import together
         from support.interrupts import at_every_point
+        from support.waiting import until
 
         ended = []
 
@@ -153,10 +154,8 @@ def test_threads_of_throughput_net_run_end_wherever_the_first_is_interrupted() -
             ended.append(1)
 
         def all_ended():
-            limit = time.monotonic() + 10
-            while len(os.listdir("/proc/self/task")) > threads:
-                assert time.monotonic() < limit, os.listdir("/proc/self/task")
-                time.sleep(0.001)
+            ended = until(lambda: len(os.listdir("/proc/self/task")) <= threads)
+            assert ended, os.listdir("/proc/self/task")
 
         worker = SimpleNamespace(work=work, item=SimpleNamespace(name="t"), error=None)
         threads = len(os.listdir("/proc/self/task")) + 1  # the watchdog of the points

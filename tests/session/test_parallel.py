@@ -31,7 +31,7 @@ def at_once(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
     given: list[Any] = [None] * threads
 
     def one(i: int) -> None:
-        gate.wait(60)
+        gate.wait(300)
         try:
             given[i] = work(i)
         except BaseException as e:
@@ -144,7 +144,7 @@ def test_a_descriptor_is_closed_once() -> None:
 def test_an_event_is_set_by_many() -> None:
     for _ in range(300):
         event = _core.Event()
-        none_raised(at_once(lambda i, e=event: e.set() if i % 2 else e.wait(60)))  # type: ignore[misc]
+        none_raised(at_once(lambda i, e=event: e.set() if i % 2 else e.wait(300)))  # type: ignore[misc]
         assert event.is_set()
 
 

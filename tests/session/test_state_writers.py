@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 import qnnrt
 from qnnrt.errors import GraphError
 from qnnrt.model import Model, Node, Tensor
+from support.waiting import until
 
 F32 = np.dtype(np.float32)
 SHAPE = (256, 1024)
@@ -109,7 +109,7 @@ class Child:
     def close(self) -> None:
         if self.process.is_alive():
             self.pipe.send(0)
-        self.process.join(60)
+        self.process.join(300)
         self.pipe.close()
         self.process.close()
 
@@ -139,9 +139,9 @@ def test_a_process_that_dies_in_the_middle_leaves_no_lock():
         child = Child(buffer, "memhandle")
         try:
             child.pipe.send(1_000_000)
-            time.sleep(0.2)
+            assert until(s.state["s0"].array.any)
             os.kill(child.process.pid, signal.SIGKILL)
-            child.process.join(60)
+            child.process.join(300)
             runs(s, 3)  # waits for nobody
         finally:
             child.close()
@@ -167,7 +167,7 @@ def test_another_process_goes_on_from_the_buffer():
         child.start()
         ours.send(s.state["s0"].buffer)
         assert ours.recv() == (5.0, 0)
-        child.join(60)
+        child.join(300)
         child.close()
         ours.close()
         theirs.close()

@@ -21,7 +21,7 @@ NBYTES = 4096
 def connected(path: Path) -> socket.socket:
     """To the peer. A message that is sent arrives as one, or not at all."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    made.settimeout(10)
+    made.settimeout(300)
     made.connect(str(path))
     return made
 
@@ -41,7 +41,7 @@ class Peer:
         assert self._process.stdout.readline() == b"ready\n"
 
     def close(self) -> None:
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=300)
         assert self._process.returncode == 0
 
     def echo(self, buffer: qnnrt.Buffer) -> qnnrt.Buffer:

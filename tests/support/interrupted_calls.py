@@ -62,7 +62,7 @@ def _feeds(s: qnnrt.Session) -> Call:
 
 
 def _result(s: qnnrt.Session) -> Call:
-    return lambda: s.run_async().result(10)
+    return lambda: s.run_async().result(120)
 
 
 def _many(s: qnnrt.Session) -> Call:

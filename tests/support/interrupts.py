@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-SECONDS = 20  # in which a call is over, unless it waits for ever
+SECONDS = 300  # in which a call is over, unless it waits for ever
 
 _BEFORE = ("CALL", "RESUME", "JUMP_BACKWARD")
 _points: dict[CodeType, frozenset[int]] = {}

@@ -43,7 +43,7 @@ def peak_memory() -> int:
 
 
 def run_code(
-    code: str, *args: str, timeout: float = 120, **environment: str
+    code: str, *args: str, timeout: float = 600, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """The code in development mode, with this qnnrt and the helpers of the tests importable."""
     return subprocess.run(

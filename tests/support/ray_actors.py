@@ -67,7 +67,7 @@ def holdings() -> dict[str, int]:
     }
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 120) -> bool:
     """Whether it came true in time: what Ray does after the last reference is gone takes some."""
     end = monotonic() + seconds
     while not (true := condition()) and monotonic() < end:

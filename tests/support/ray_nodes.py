@@ -34,7 +34,7 @@ def counted(consumer: Any) -> tuple[int, ...]:
 def error(call: Any) -> list[str]:
     """The kind of error and its reason; which Ray wraps, or says itself."""
     try:
-        ray.get(call(), timeout=60)
+        ray.get(call(), timeout=300)
     except qnnrt.HandoffError as raised:
         return ["HandoffError", raised.reason]
     except ray.exceptions.RayError as raised:

@@ -9,7 +9,6 @@ import pickle
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from qnnrt import _core
 from support import tickets
 from support.outside import PATHS
+from support.waiting import until
 
 
 def held() -> dict[str, int]:
@@ -32,10 +32,7 @@ def held() -> dict[str, int]:
 def gives_back() -> Iterator[None]:
     before = held()
     yield
-    for _ in range(200):  # the other side's end is seen by a thread
-        if held() == before:
-            return
-        threading.Event().wait(0.01)
+    until(lambda: held() == before)  # the other side's end is seen by a thread
     assert held() == before
 
 
@@ -53,7 +50,7 @@ def another(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
 
 #: Prints a message about a lease on 4096 bytes of sevens, and waits.

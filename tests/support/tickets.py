@@ -29,7 +29,7 @@ def forged(message: bytes, **changes: Any) -> bytes:
 def connected(message: bytes) -> socket.socket:
     """To the process that has sent the message."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    made.settimeout(20)
+    made.settimeout(300)
     made.connect(b"\0qnnrt-" + fields(message)["sender"].hex().encode())
     return made
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import given as given_
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from qnnrt.cli import _io_sets
@@ -176,7 +176,13 @@ class Fake:
         self.shape = shape
 
 
-@settings(max_examples=150, deadline=None)
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given_(
     rows=st.integers(1, 6),
     width=st.integers(1, 3),

@@ -38,7 +38,7 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
         env=kept | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
@@ -78,7 +78,7 @@ def test_several_processes_make_it_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "qnnrt.cli", "sdk-root", "--folder", str(folder)]
     environment = os.environ | {"PYTHONPATH": str(Path(qnnrt.__file__).parents[1])}
     processes = [subprocess.Popen(command, env=environment) for _ in range(4)]
-    assert [p.wait(timeout=120) for p in processes] == [0] * 4
+    assert [p.wait(timeout=600) for p in processes] == [0] * 4
     again = tmp_path / "again"
     sdk_root.make(again)
     assert tree(folder) == tree(again)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -182,7 +183,7 @@ def test_every_thread_gets_its_own_results(tmp_path: Path, capsys: Capture) -> N
 
 def test_threads_execute_at_the_same_time(capsys: Capture) -> None:
     """All of them are inside an execution at once: each waits there for the others."""
-    inside = threading.Barrier(3, timeout=20)
+    inside = threading.Barrier(3, timeout=300)
     original = IoSet.run
 
     def wait_inside(self: IoSet) -> float:
@@ -217,9 +218,12 @@ def test_pythons_lock_is_free_while_a_thread_executes(tmp_path: Path) -> None:
     done = threading.Event()
 
     def watched(self: IoSet) -> float:
-        before = ticks
-        took = original(self)
-        during.append((took, ticks - before))
+        for _ in range(1000):  # again where the machine gave the other thread no time
+            before = ticks
+            took = original(self)
+            if ticks != before:
+                break
+        during.append(ticks - before)
         return took
 
     def count() -> None:
@@ -229,19 +233,21 @@ def test_pythons_lock_is_free_while_a_thread_executes(tmp_path: Path) -> None:
             time.sleep(0.0005)
 
     counter = threading.Thread(target=count)
+    interval = sys.getswitchinterval()
     counter.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(IoSet, "run", watched)
+            # With the lock held no tick could come between: nobody is asked to let go of it.
+            sys.setswitchinterval(1000)
             model = {"modelPath": "slow.py", "inputPath": "ls", "ioTensorMemHandleType": "ion"}
             assert call(*run(config(thread("t", loop=8), model=model))) == 0
     finally:
+        sys.setswitchinterval(interval)
         done.set()
         counter.join()
-    took = sum(t for t, _ in during)
     assert len(during) == 8
-    # With the lock held, no tick at all could come between.
-    assert sum(n for _, n in during) > 0, f"no tick in {took} s"
+    assert all(during)
 
 
 def test_context_binaries_and_profiles(tmp_path: Path, capsys: Capture) -> None:
@@ -282,21 +288,19 @@ def test_models_of_one_context_are_graphs_of_it(tmp_path: Path, capsys: Capture)
 
 def test_a_failing_thread_stops_the_others_and_is_the_error(capsys: Capture) -> None:
     original = IoSet.run
-    calls = 0
+    calls = itertools.count(1)  # of three threads
 
     def fail(self: IoSet) -> float:
-        nonlocal calls
-        calls += 1
-        if calls == 20:
+        if next(calls) == 20:
             raise OSError(5, "the disk is on fire", "device")
         return original(self)
 
-    path = config(*(thread(f"t{n}", loopUnit="second", loop=60, interval=1000) for n in range(3)))
+    path = config(*(thread(f"t{n}", loopUnit="second", loop=600, interval=1000) for n in range(3)))
     start = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(IoSet, "run", fail)
         assert "device: the disk is on fire" in complaint(capsys, *run(path))
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 500
 
 
 @pytest.mark.parametrize(
@@ -364,7 +368,7 @@ def test_an_interrupt_stops_every_thread(tmp_path: Path) -> None:
         while len(results(tmp_path)) < 2 and started.poll() is None:
             time.sleep(0.05)
         started.send_signal(2)
-        out, err = started.communicate(timeout=20)
+        out, err = started.communicate(timeout=300)
     finally:
         started.kill()
         started.wait()

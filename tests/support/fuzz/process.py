@@ -33,6 +33,7 @@ from .target import Target, answer
 _AT_WORK = struct.Struct("=qdd")  # number of the case, its begin: CPU time, monotonic clock
 _FAILED = 70  # exit status of a child whose mutator raised
 _TICK = os.sysconf("SC_CLK_TCK")
+_READY = 300  # seconds until a child comes to its first case
 _PACKAGE = re.compile(r"/(qnnrt/[\w/]+\.py|onnx/[\w/]+\.py)")
 
 
@@ -142,7 +143,7 @@ class Child:
                 return False
             self._stopped = over
             # Its handler writes the Python stack first.
-            for number, wait in ((signal.SIGABRT, 2.0), (signal.SIGKILL, None)):
+            for number, wait in ((signal.SIGABRT, 20.0), (signal.SIGKILL, None)):
                 os.kill(self.pid, number)
                 end = None if wait is None else time.monotonic() + wait
                 while pid == 0 and (end is None or time.monotonic() < end):
@@ -161,7 +162,7 @@ class Child:
         if now - self._began > self.limits.batch:
             return "the batch's time"
         if number < 0:
-            return "hang before the first case" if now - begin > self.limits.wall else ""
+            return "hang before the first case" if now - begin > _READY else ""
         if now - begin > self.limits.wall:
             return "hang"
         if now - begin > self.limits.cpu:

@@ -24,7 +24,7 @@ from support.outside import limit_process
 TESTS = Path(__file__).resolve().parents[2]
 
 #: What a child may use: bytes of memory, seconds for one model.
-MEMORY, SECONDS = 4 << 30, 20
+MEMORY, SECONDS = 4 << 30, 600
 
 Given = np.ndarray | tuple[int, ...] | None
 
@@ -239,7 +239,7 @@ def outcomes(names: Sequence[str]) -> dict[str, tuple[str, str]]:
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=3600,
             check=False,
         )
         for line in child.stdout.splitlines():
