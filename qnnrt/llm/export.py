@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,17 @@ class _SlotCache:
         return len(self.keys)
 
 
-_filled: list[torch.Tensor] = []  # slots, of the model that is being traced
+@dataclass
+class _Traced:
+    """A model that is being traced: the positions of its tokens, [batch, sequence], the slots that
+    are filled behind them, and the modules that have asked for an attention."""
+
+    at: torch.Tensor
+    filled: torch.Tensor
+    modules: set[int]
+
+
+_traced: list[_Traced] = []
 
 
 def _attention(
@@ -80,18 +91,28 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    for name in ("softcap", "sliding_window", "s_aux"):
+    for name in ("s_aux", "position_bias"):
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"an attention with {name} has no counterpart in the export")
-    scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
-    inputs = (query, key, value, mask, None, None, _filled[-1])
-    return _op("Attention", query, inputs, scale=scale).transpose(1, 2).contiguous(), None
+    traced = _traced[-1]
+    traced.modules.add(id(module))
+    attributes: dict[str, Any] = {}
+    attributes["scale"] = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if kwargs.get("softcap") is not None:
+        attributes["softcap"] = float(kwargs["softcap"])
+    window = kwargs.get("sliding_window")
+    if window is not None and window < key.shape[2]:
+        slots = torch.arange(key.shape[2])[None, None, None, :]
+        mask = mask & (slots > traced.at[:, None, :, None] - window)
+    inputs = (query, key, value, mask, None, None, traced.filled)
+    return _op("Attention", query, inputs, **attributes).transpose(1, 2).contiguous(), None
 
 
 class _Step(torch.nn.Module):
     def __init__(self, model: PreTrainedModel, capacity: int):
         super().__init__()
         self.model, self.capacity = model, capacity
+        self.modules_seen: set[int] = set()
 
     def forward(
         self,
@@ -103,7 +124,7 @@ class _Step(torch.nn.Module):
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
         at = position[:, None] + torch.arange(tokens.shape[1])[None, :]
         mask = torch.arange(self.capacity)[None, None, None, :] <= at[:, None, :, None]
-        _filled.append(position + tokens.shape[1])
+        _traced.append(_Traced(at, position + tokens.shape[1], self.modules_seen))
         cache = _SlotCache(keys, values, position)
         try:
             out = self.model(
@@ -115,21 +136,17 @@ class _Step(torch.nn.Module):
                 logits_to_keep=rows,
             )
         finally:
-            _filled.pop()
+            _traced.pop()
         return out.logits, cache.keys, cache.values
 
 
 def _check(model: PreTrainedModel, capacity: int) -> None:
     config = model.config
-    window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if "sliding_attention" not in kinds and not getattr(config, "use_sliding_window", True):
-        window = None
-    if kinds - {"full_attention", "sliding_attention"} or (window and window < capacity):
+    if others := kinds - {"full_attention", "sliding_attention"}:
         raise ValueError(
-            f"{type(model).__name__} has layers of other kinds than attention over all that came "
-            f"before ({', '.join(sorted(kinds))}, a window of {window} tokens), which a cache of "
-            f"{capacity} slots does not give. With a window, capacity may be at most its size"
+            f"{type(model).__name__} has layers of other kinds than attention "
+            f"({', '.join(sorted(others))}), which a cache of keys and values does not serve"
         )
     longest = getattr(config, "max_position_embeddings", capacity)
     if not 2 <= capacity <= longest:
@@ -154,6 +171,9 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
     ALL_ATTENTION_FUNCTIONS.register("qnnrt_slots", _attention)
     before = config._attn_implementation
     config._attn_implementation = "qnnrt_slots"
+    experts = getattr(config, "_experts_implementation", None)
+    if experts is not None:  # in one product with the weights of those that are chosen
+        model.set_experts_implementation("batched_mm")
     try:
         caches = [[torch.zeros(shape, dtype=model.dtype) for _ in range(layers)] for _ in "kv"]
         example = (
@@ -164,9 +184,10 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
         )
         slots = [{0: "batch"}] * layers
         parts = [f"{n}.{part}" for part in ("key", "value") for n in range(layers)]
+        step = _Step(model, capacity).eval()
         with torch.no_grad():
             program = torch.onnx.export(
-                _Step(model, capacity).eval(),
+                step,
                 example,
                 dynamo=True,
                 opset_version=_OPSET,
@@ -183,6 +204,14 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
             )
     finally:
         config._attn_implementation = before
+        if experts is not None:
+            model.set_experts_implementation(experts)
+    if len(step.modules_seen) != layers:
+        raise ValueError(
+            f"{type(model).__name__} computes attention by code of its own, not by transformers' "
+            f"attention interface (in {layers - len(step.modules_seen)} of {layers} layers): what "
+            "it would do with such a cache is not known"
+        )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     assert program is not None

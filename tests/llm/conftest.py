@@ -9,7 +9,7 @@ import pytest
 from support.decoders import Exported, build
 
 
-@pytest.fixture(scope="session", params=["llama", "qwen2", "qwen3", "gpt2"])
+@pytest.fixture(scope="session", params=["llama", "qwen2", "qwen3", "gemma2", "mixtral", "gpt2"])
 def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     return build(request.param, tmp_path_factory.mktemp(request.param))
 

@@ -332,10 +332,24 @@ def test_export_says_what_a_cache_cannot_serve(tmp_path: Any) -> None:
     transformers = pytest.importorskip("transformers")
     from qnnrt.llm.export import export
 
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.MistralConfig(**sizes, vocab_size=9, sliding_window=16)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.MistralConfig(**sizes, vocab_size=9)
     model = transformers.AutoModelForCausalLM.from_config(config)
-    with pytest.raises(ValueError, match="window of 16"):
-        export(model, tmp_path / "model.onnx", capacity=32)
     with pytest.raises(ValueError, match="capacity is 1;"):
         export(model, tmp_path / "model.onnx", capacity=1)
+    config = transformers.Lfm2Config(**sizes, vocab_size=9, layer_types=["conv", "full_attention"])
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with pytest.raises(ValueError, match=r"layers of other kinds than attention \(conv\)"):
+        export(model, tmp_path / "model.onnx", capacity=32)
+
+
+def test_a_model_with_an_attention_of_its_own_is_refused(tmp_path: Any) -> None:
+    """It would take the cache for one that has nothing but what came before."""
+    transformers = pytest.importorskip("transformers")
+    from qnnrt.llm.export import export
+
+    config = transformers.MptConfig(d_model=32, n_layers=2, n_heads=2, vocab_size=9)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with pytest.raises(ValueError, match="in 2 of 2 layers"):
+        export(model, tmp_path / "model.onnx", capacity=32)
+    assert not list(tmp_path.iterdir())

@@ -47,6 +47,14 @@ def build(family: str, folder: Path, **sizes: Any) -> Exported:
         "qwen3": lambda: transformers.Qwen3Config(
             **{**shared, **grouped, "head_dim": 24, "tie_word_embeddings": True, **sizes}
         ),
+        "gemma2": lambda: transformers.Gemma2Config(
+            **{**shared, **grouped, "head_dim": 16, "sliding_window": 8, **sizes},
+            query_pre_attn_scalar=16,
+            attn_logit_softcapping=2.0,
+        ),
+        "mixtral": lambda: transformers.MixtralConfig(
+            **{**shared, **grouped, "num_local_experts": 4, "sliding_window": 8, **sizes}
+        ),
         "gpt2": lambda: transformers.GPT2Config(
             **{**shared, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, **sizes},
             initializer_range=0.2,
