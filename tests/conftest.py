@@ -14,6 +14,7 @@ import pytest
 
 from support.building import Builder
 from support.sampling import in_sample
+from support.waiting import until
 
 # Programs that tests start take the installed package, as the tests do: not the source tree that
 # happens to be their working directory, which may hold no built library.
@@ -143,11 +144,16 @@ def _gives_back(request: pytest.FixtureRequest, _warm: None) -> Iterator[None]:
     yield
     if request.node.stash.get(_FAILED, False):
         return  # its traceback keeps what it had
-    left = {"not looked at yet": (0, 0)}
-    for _ in range(4):  # garbage goes first; a finalizer may free what has a finalizer
+    left: dict[str, tuple[int, int]] = {}
+
+    def given_back() -> bool:
+        nonlocal left
         after = holdings(foreign)
         left = {k: (before[k], after[k]) for k in before if after[k] > before[k]}
-        if not left:
-            break
-        gc.collect()
+        if left:  # garbage goes first; a finalizer may free what has a finalizer
+            gc.collect()
+        return not left
+
+    # A thread sees the end of another process, which may be a little later.
+    until(given_back, 30)
     assert not left, f"before and after the test: {left}"

@@ -36,7 +36,7 @@ def run(client: Path, folder: Path, **variables: str) -> subprocess.CompletedPro
         env=environment(folder, **variables),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
 
@@ -105,7 +105,7 @@ def test_a_client_that_ignores_and_blocks_signals_is_served(client, tmp_path) ->
         env=environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
@@ -115,7 +115,7 @@ def test_a_client_without_standard_streams_is_served(client, tmp_path) -> None:
     """Sockets and pipes get the numbers 0 to 2 then."""
     command = f"exec {client} {LIBRARY} {loader()} <&- >&- 2>&-"
     done = subprocess.run(
-        ["sh", "-c", command], env=environment(tmp_path), timeout=300, check=False
+        ["sh", "-c", command], env=environment(tmp_path), timeout=1800, check=False
     )
     assert done.returncode == 0
 
@@ -135,7 +135,7 @@ def test_the_compiler_is_the_python_that_the_package_is_installed_in(client, tmp
         env=environment(tmp_path, QNNRT_GPU_COMPILER="", PYTHONPATH=""),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

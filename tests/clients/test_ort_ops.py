@@ -122,7 +122,7 @@ def test_ops_mean_what_onnx_runtime_takes_them_for(family: Any, tmp_path: Path) 
     process = subprocess.run(
         [sys.executable, str(CLIENT), *map(str, (files[0], BACKEND, files[1], files[2], 1))],
         env=dict(os.environ, QNNRT_PACKAGE_LIBS=str(Path(sys.prefix, "lib"))),
-        capture_output=True, text=True, errors="replace", timeout=300, check=False,
+        capture_output=True, text=True, errors="replace", timeout=1800, check=False,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr[-4000:]
     assigned = json.loads(process.stdout.splitlines()[-1])["assigned"]

@@ -63,7 +63,7 @@ def run_client(
 ) -> None:
     arguments = [str(model), str(LIBRARIES / "libQnnHtp.so"), str(RUNS)]
     arguments += [json.dumps(provider or {}), json.dumps(session or {})]
-    done = run_script("-c", textwrap.dedent(CLIENT), *arguments, timeout=300)
+    done = run_script("-c", textwrap.dedent(CLIENT), *arguments, timeout=1800)
     if fails_with is not None:
         assert done.returncode == 1, done.stderr[-4000:]  # an exception, not its end
         assert fails_with in done.stderr

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ def test_the_load_test_ends_and_copies_nothing_in_place() -> None:
     command = [sys.executable, FOLDER / "load.py", "--requests", "5", "--clients", "3"]
     # Scripts of one folder import each other, which the tests' environment forbids.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
+    environment["TMPDIR"] = "/tmp"  # where it puts sockets, whose paths have 107 bytes at most
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=300, check=False, env=environment
     )
@@ -50,17 +52,20 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     import load
 
     load.save_model(tmp_path / "tiles.onnx")
-    folder = tmp_path / "s"
-    command = [sys.executable, FOLDER / "server.py", tmp_path / "tiles.onnx", folder]
-    with subprocess.Popen(list(map(str, command))) as server:
-        while not (folder / "http").exists():
-            assert server.poll() is None
-            time.sleep(0.05)
-        http = client.Http(folder / "http")
-        http.ask("GET", "/healthz")  # by now it has all that it opens
-        http.close()
-        yield folder
-        server.terminate()
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's path has 107 bytes at most
+        folder = Path(short) / "s"
+        command = [sys.executable, FOLDER / "server.py", tmp_path / "tiles.onnx", folder]
+        with subprocess.Popen(list(map(str, command))) as server:
+            try:
+                while not (folder / "http").exists():
+                    assert server.poll() is None
+                    time.sleep(0.05)
+                http = client.Http(folder / "http")
+                http.ask("GET", "/healthz")  # by now it has all that it opens
+                http.close()
+                yield folder
+            finally:
+                server.terminate()
     for name in ("load", "client"):
         sys.modules.pop(name)
 

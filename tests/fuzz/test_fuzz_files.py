@@ -21,7 +21,7 @@ def mutate(target: str, *arguments: object, folder: Path) -> tuple[int, str]:
     """Exit status and output of a round in a process of its own."""
     command = [sys.executable, SCRIPT, target, *arguments, *LIMITS, "--findings", folder]
     done = subprocess.run(
-        [str(a) for a in command], capture_output=True, text=True, timeout=550, check=False
+        [str(a) for a in command], capture_output=True, text=True, timeout=3600, check=False
     )
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr == "", done.stderr

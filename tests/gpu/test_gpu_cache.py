@@ -129,7 +129,7 @@ def test_two_processes_build_at_once(tmp_path: Path) -> None:
     args = [sys.executable, "-c", code, str(tmp_path)]
     env = os.environ | {"PYTHONPATH": PATHS}
     both = [subprocess.Popen(args, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [p.communicate(timeout=300)[0].strip() for p in both]
+    said = [p.communicate(timeout=1800)[0].strip() for p in both]
     assert [p.returncode for p in both] == [0, 0]
     assert set(said) <= {"disk", "built"}
     assert len(list(tmp_path.iterdir())) == 1

@@ -35,7 +35,7 @@ def test_a_thousand_runs_copy_fault_and_allocate_nothing(model, backend, io):
             t.array[...] = 1
         for _ in range(20):
             s.run()
-        for _ in range(3):
+        for _ in range(10):
             s.reset_stats()
             faults, allocations = _thousand_runs(s)
             stats = s.stats

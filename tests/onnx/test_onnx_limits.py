@@ -318,14 +318,17 @@ def test_functions_of_a_file_give_what_their_bodies_say() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".tflite", ".bin"])
-def test_what_is_no_file_is_one_error_at_once(suffix: str, tmp_path: Path) -> None:
+def test_what_is_no_file_is_one_error_at_once(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, fifo, link = (tmp_path / f"{n}{suffix}" for n in ("folder", "fifo", "zero"))
     folder.mkdir()
     os.mkfifo(fifo)
     link.symlink_to("/dev/zero")
     address = tmp_path / f"socket{suffix}"
+    monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.bind(str(address))
+        sock.bind(address.name)  # the path of a socket is at most 107 bytes long
         kinds = {folder: "a folder", fifo: "a FIFO", link: "a device", address: "a socket"}
         for path, kind in kinds.items():  # by what they are: nothing is read
             with pytest.raises(ModelError, match=f"{path.name} is {kind}"):

@@ -31,7 +31,7 @@ def at_once(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
     given: list[Any] = [None] * threads
 
     def one(i: int) -> None:
-        gate.wait(300)
+        gate.wait(600)
         try:
             given[i] = work(i)
         except BaseException as e:
@@ -41,7 +41,7 @@ def at_once(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(120)
+        worker.join(600)
         assert not worker.is_alive()
     return given
 

@@ -57,7 +57,7 @@ def run_code(
 
 
 def run_script(
-    *arguments: object, timeout: float = 600, **environment: str
+    *arguments: object, timeout: float = 1800, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Python with these arguments, in which a foreign runtime may print whatever bytes it likes."""
     return subprocess.run(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SECONDS = 120  # to wait for a thread that should be long done
+SECONDS = 600  # to wait for a thread that should be long done
 
 
 @contextmanager

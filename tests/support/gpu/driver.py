@@ -106,7 +106,7 @@ def under_oclgrind(program: Path, folder: Path, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stderr
     assert log.read_text() == ""
