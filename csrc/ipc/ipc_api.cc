@@ -19,8 +19,8 @@ using qnnrt::ipc::Broker;
 using qnnrt::ipc::Endpoints;
 using qnnrt::ipc::Entry;
 using qnnrt::ipc::Errors;
+using qnnrt::ipc::ForgetTable;
 using qnnrt::ipc::ImportTicket;
-using qnnrt::ipc::MarkArrived;
 using qnnrt::ipc::NullArgument;
 using qnnrt::ipc::OpenDirectly;
 using qnnrt::ipc::Peer;
@@ -99,9 +99,8 @@ uint64_t qnnrt_peer_receive(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket, qn
     *out = 0;
     const bool own = peer == nullptr && Broker::Get().IsOwn(*ticket);
     const bool direct = peer == nullptr && !own;
-    UniqueFd table;
     Result<UniqueFd> fd = own      ? Broker::Get().Open(*ticket)
-                          : direct ? OpenDirectly(*ticket, &table)
+                          : direct ? OpenDirectly(*ticket)
                                    : Own(peer)->Open(*ticket);
     if (!fd.ok()) return std::move(fd).status();
     auto buffer = ImportTicket(std::move(*fd), *ticket);
@@ -109,7 +108,7 @@ uint64_t qnnrt_peer_receive(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket, qn
     if (!buffer.ok()) return std::move(buffer).status();
     *out = *buffer;
     // Where it cannot be said, the sender keeps the memory.
-    if (ticket->message != 0) (void)(direct ? MarkArrived(table, *ticket) : Arrived(peer, *ticket));
+    if (ticket->message != 0) (void)Arrived(peer, *ticket);
     return Status::Ok();
   });
 }
@@ -137,5 +136,8 @@ void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out) {
 }
 
 void qnnrt_ipc_forget_messages(void) {
-  qnnrt::Contained([] { Broker::Get().ForgetMessages(); });
+  qnnrt::Contained([] {
+    Broker::Get().ForgetMessages();
+    ForgetTable();
+  });
 }

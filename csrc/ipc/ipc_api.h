@@ -96,7 +96,7 @@ typedef struct qnnrt_ipc_counts_t {
 } qnnrt_ipc_counts_t;
 
 QNN_API void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out);
-// Messages on their way keep memory no longer. For tests.
+// Messages on their way keep memory no longer, and no sender's table stays mapped. For tests.
 QNN_API void qnnrt_ipc_forget_messages(void);
 
 #ifdef __cplusplus

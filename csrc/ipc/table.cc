@@ -1,12 +1,15 @@
 #include "ipc/table.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <new>
 
 #include "ipc/socket.h"
 
@@ -22,59 +25,93 @@ UniqueFd Open(const Path& path) {
   return UniqueFd(open(path.text, O_RDWR | O_CLOEXEC | O_NONBLOCK), &IpcCounters());
 }
 
-// The table of the ticket's sender; invalid where it is not that, or not this user's.
-UniqueFd TableOf(const qnnrt_ticket_t& ticket) {
-  struct stat file;
+// The table of the ticket's sender, mapped; null where it is not that, or not this user's.
+Table* MapTable(const qnnrt_ticket_t& ticket) {
   // Looked at before it is opened: the number may be anything's by now, a device's say.
+  const auto fits = [](const struct stat& file) {
+    return S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+           file.st_size == static_cast<off_t>(sizeof(Table));
+  };
+  struct stat file;
   const Path path(ticket.pid, ticket.table);
-  if (stat(path.text, &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != geteuid() ||
-      file.st_size != static_cast<off_t>(sizeof(Table))) {
-    return {};
-  }
-  UniqueFd table = Open(path);
-  uint8_t sender[16];
-  if (!table.valid() ||
-      pread(table.get(), sender, sizeof sender, offsetof(Table, sender)) !=
-          static_cast<ssize_t>(sizeof sender) ||
-      std::memcmp(sender, ticket.sender, sizeof sender) != 0) {
-    return {};
-  }
-  return table;
+  if (stat(path.text, &file) != 0 || !fits(file)) return nullptr;
+  const UniqueFd fd = Open(path);
+  if (!fd.valid() || fstat(fd.get(), &file) != 0 || !fits(file)) return nullptr;
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return nullptr;
+  void* mapped =
+      mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), off_t{0});
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* table = static_cast<Table*>(mapped);
+  if (std::memcmp(table->sender, ticket.sender, sizeof table->sender) == 0) return table;
+  munmap(mapped, sizeof(Table));
+  return nullptr;
 }
+
+class LastTable {
+ public:
+  static LastTable& Get() {
+    static LastTable* last = [] {
+      instance = new LastTable();
+      pthread_atfork([] { instance->mutex_.lock(); }, [] { instance->mutex_.unlock(); },
+                     [] { new (&instance->mutex_) std::mutex; });
+      return instance;
+    }();
+    return *last;
+  }
+  // False where there is no such table, or `use` says so of it.
+  template <typename F>
+  bool With(const qnnrt_ticket_t& ticket, F&& use) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (table_ == nullptr || std::memcmp(sender_, ticket.sender, sizeof sender_) != 0) {
+      Table* table = MapTable(ticket);
+      if (table == nullptr) return false;
+      Replace(table);
+      std::memcpy(sender_, ticket.sender, sizeof sender_);
+    }
+    return use(table_);
+  }
+  void Forget() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Replace(nullptr);
+  }
+
+ private:
+  void Replace(Table* table) {
+    if (table_ != nullptr) munmap(table_, sizeof(Table));
+    table_ = table;
+  }
+  inline static LastTable* instance = nullptr;
+  std::mutex mutex_;
+  Table* table_ = nullptr;
+  uint8_t sender_[16] = {};  // not the table's own, which its maker can write
+};
 
 }  // namespace
 
-Result<UniqueFd> OpenDirectly(const qnnrt_ticket_t& ticket, UniqueFd* table) {
+Result<UniqueFd> OpenDirectly(const qnnrt_ticket_t& ticket) {
   constexpr uint32_t kAsk = QNNRT_HANDOFF_CONNECT;
   if (ticket.kind != static_cast<uint32_t>(FdKind::kMemfd)) return Status(kAsk);
-  *table = TableOf(ticket);
   Table::Entry entry;
-  const auto at =
-      static_cast<off_t>(offsetof(Table, leases) + ticket.lease % Table::kLeases * sizeof entry);
-  if (!table->valid() ||
-      pread(table->get(), &entry, sizeof entry, at) != static_cast<ssize_t>(sizeof entry) ||
-      entry.lease != ticket.lease || !SameToken(entry.token, ticket.token)) {
-    return Status(kAsk);
-  }
+  const bool there = LastTable::Get().With(ticket, [&](Table* table) {
+    std::memcpy(&entry, table->EntryOf(ticket.lease), sizeof entry);
+    return entry.lease == ticket.lease && SameToken(entry.token, ticket.token);
+  });
+  if (!there) return Status(kAsk);
   UniqueFd fd = Open(Path(ticket.pid, entry.fd));  // what it is will be seen
   if (!fd.valid()) return Status(kAsk);
   return fd;
 }
 
-bool MarkArrived(const UniqueFd& table, const qnnrt_ticket_t& ticket) {
-  const auto at = static_cast<off_t>(offsetof(Table, messages) +
-                                     ticket.message % Table::kMessages * sizeof(uint64_t));
-  uint64_t word;
-  if (!table.valid() ||
-      pread(table.get(), &word, sizeof word, at) != static_cast<ssize_t>(sizeof word)) {
-    return false;
-  }
-  if (word == (ticket.message << 1 | 1)) return true;
-  if (word != ticket.message << 1) return false;  // tens of thousands of messages ago
-  word |= 1;
-  return pwrite(table.get(), &word, sizeof word, at) == static_cast<ssize_t>(sizeof word);
+bool ArrivedDirectly(const qnnrt_ticket_t& ticket) {
+  return LastTable::Get().With(ticket, [&](Table* table) {
+    uint64_t word = ticket.message << 1;
+    // Another word: it has arrived before, or was given up tens of thousands of messages ago.
+    return table->MessageOf(ticket.message)->compare_exchange_strong(word, word | 1) ||
+           word == (ticket.message << 1 | 1);
+  });
 }
 
-bool ArrivedDirectly(const qnnrt_ticket_t& ticket) { return MarkArrived(TableOf(ticket), ticket); }
+void ForgetTable() { LastTable::Get().Forget(); }
 
 }  // namespace qnnrt::ipc

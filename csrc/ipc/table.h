@@ -32,10 +32,14 @@ struct Table {
 
 // ---- The receiver's side ----
 
-// The lease's fd, opened in the sender, and the sender's table. Any error: ask the broker.
-Result<UniqueFd> OpenDirectly(const qnnrt_ticket_t& ticket, UniqueFd* table);
+// The table of the last sender stays mapped, beyond that one's end, so that of many messages one
+// alone has to find it.
+
+// The lease's fd, opened in the sender. Any error: ask the broker.
+Result<UniqueFd> OpenDirectly(const qnnrt_ticket_t& ticket);
 // Marks the message as arrived; false where that has to go through the broker.
-bool MarkArrived(const UniqueFd& table, const qnnrt_ticket_t& ticket);
 bool ArrivedDirectly(const qnnrt_ticket_t& ticket);
+// Keeps no table mapped.
+void ForgetTable();
 
 }  // namespace qnnrt::ipc

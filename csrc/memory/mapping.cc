@@ -229,8 +229,10 @@ Result<FdInfo> InspectFd(int fd) {
   struct stat st;
   if (fd < 0) return Error(QNN_MEM_ERROR_MAPPING, "fd %d is not a file descriptor", fd);
   if (fstat(fd, &st) != 0) return MapError(fd, "not usable", errno);
-  struct statfs fs;
-  if (fstatfs(fd, &fs) != 0) return MapError(fd, "statfs", errno);
+  // Only memfds and other files of a tmpfs have seals: the commonest memory takes one call less.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  struct statfs fs = {};
+  if (seals < 0 && fstatfs(fd, &fs) != 0) return MapError(fd, "statfs", errno);
   FdInfo info;
   info.id = {static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino)};
   int mode = fcntl(fd, F_GETFL);
@@ -252,7 +254,6 @@ Result<FdInfo> InspectFd(int fd) {
                  fd);
   }
   info.size = static_cast<uint64_t>(st.st_size);
-  int seals = fcntl(fd, F_GET_SEALS);
   info.kind = seals >= 0 ? FdKind::kMemfd : FdKind::kFile;
   info.can_shrink = seals < 0 || !(seals & F_SEAL_SHRINK);
   if (seals >= 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))) info.writable = false;

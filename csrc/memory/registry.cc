@@ -24,7 +24,9 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
   }
   std::lock_guard<std::mutex> lock(mutex_);
   for (uint32_t i = 0; i < count; ++i) {
-    Status status = RegisterOne(context, descriptors[i], kinds, &handles[i], domain);
+    const MemRegistration* before = i > 0 ? slots_.Peek(handles[i - 1]) : nullptr;
+    if (before && before->fd != descriptors[i].fd) before = nullptr;
+    Status status = RegisterOne(context, descriptors[i], kinds, before, &handles[i], domain);
     if (status.ok()) continue;
     for (uint32_t k = 0; k < i; ++k) {  // nobody else has seen these: they cannot be pinned
       MemRegistration* r = slots_.Peek(handles[k]);
@@ -38,7 +40,8 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
 }
 
 Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds,
-                             SlotHandle* handle, ProcessDomain* domain) {
+                             const MemRegistration* before, SlotHandle* handle,
+                             ProcessDomain* domain) {
   if (!(kinds & KindBit(d.kind)) || d.kind == MemKind::kQurt || d.kind == MemKind::kOpenCl) {
     return Error(QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "memory type %s is not supported here",
                  MemKindName(d.kind));
@@ -56,20 +59,25 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
                  "offset %llu and %llu bytes of tensor go beyond the buffer's size %llu",
                  Ull{d.offset}, Ull{r.nbytes}, Ull{d.size});
   }
-  QNNRT_ASSIGN_OR_RETURN(r.id, IdOfFd(d.fd));
+  if (before) {
+    r.id = before->id;
+  } else {
+    QNNRT_ASSIGN_OR_RETURN(r.id, IdOfFd(d.fd));
+  }
   r.offset = d.offset;
   QNNRT_RETURN_IF_ERROR(d.kind == MemKind::kDmaBuf ? LocateClientMapping(d, &r)
-                                                   : LocateInFd(d, &r));
+                                                   : LocateInFd(d, before, &r));
   // From here on r holds a pin on its buffer.
   Status status;
   SlotHandle made = 0;
   MemRegistration* slot = nullptr;
   decltype(registered_)::iterator entry;
+  MemRegistration** first = nullptr;
   bool fresh = false;
   try {
     std::tie(entry, fresh) = registered_.try_emplace(KeyOf(r), SlotHandle{0});
     if (fresh) {
-      by_context_.try_emplace(context, nullptr);
+      first = &by_context_.try_emplace(context, nullptr).first->second;
       if (domain) status = MapFile(&r, domain);
       if (status.ok()) {
         slot = slots_.Insert(&made);
@@ -95,11 +103,10 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
     if (d.states_size) r.buffer->stated_size = d.size;
   }
   entry->second = r.handle = made;
-  MemRegistration*& first = by_context_.find(context)->second;
-  r.next = first;
+  r.next = *first;
   *slot = r;
-  if (first) first->previous = slot;
-  first = slot;
+  if (*first) (*first)->previous = slot;
+  *first = slot;
   counters_->handles.fetch_add(1, std::memory_order_relaxed);
   slots_.Publish(made);
   *handle = made;

@@ -143,14 +143,15 @@ class Registry {
              (k.offset * 0x165667B19E3779F9u >> 7);
     }
   };
-  Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds, SlotHandle* handle,
-                     ProcessDomain* domain);
+  // `before`: what the same call registered before, or null; one fd is looked up once.
+  Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds,
+                     const MemRegistration* before, SlotHandle* handle, ProcessDomain* domain);
   Status MapFile(MemRegistration* r, ProcessDomain* domain);
   void UnmapFile(const MemRegistration& r);
   // Shape and type into r, and how many bytes they take.
   static Status CheckShape(const MemDescriptor& d, MemRegistration* r);
   // Address and limits into r, with a pin on the buffer.
-  Status LocateInFd(const MemDescriptor& d, MemRegistration* r);
+  Status LocateInFd(const MemDescriptor& d, const MemRegistration* before, MemRegistration* r);
   Status LocateClientMapping(const MemDescriptor& d, MemRegistration* r);
   Status LocateIn(Buffer* pinned, const MemDescriptor& d, MemRegistration* r);
   bool StillCovered(const MemRegistration* r) const;

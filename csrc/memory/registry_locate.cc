@@ -220,9 +220,11 @@ Status Registry::LocateIn(Buffer* b, const MemDescriptor& d, MemRegistration* r)
   return Status::Ok();
 }
 
-Status Registry::LocateInFd(const MemDescriptor& d, MemRegistration* r) {
+Status Registry::LocateInFd(const MemDescriptor& d, const MemRegistration* before,
+                            MemRegistration* r) {
   // Our own fd number, or a mapping that exists already of the same file.
-  Buffer* b = buffers_->PinByFd(d.fd);
+  const bool known = before && before->buffer && before->buffer->fd == d.fd;
+  Buffer* b = known ? buffers_->Pin(before->buffer->handle) : buffers_->PinByFd(d.fd);
   if (b && (b->id != r->id || d.offset < b->fd_offset ||
             (!b->heap && d.offset - b->fd_offset + r->nbytes > b->nbytes))) {
     buffers_->Unpin(b);  // the number means another file by now, or this import is a part of it

@@ -54,7 +54,7 @@ cdef class Held:
 
     cdef readonly object handle    # an int
     cdef object _free, _what, _keep
-    cdef Event _freed
+    cdef readonly Event freed
     cdef uint32_t _generation
     cdef bint _open
     cdef bint _in_list
@@ -68,7 +68,7 @@ cdef class Held:
         """
         self._free = free
         self._in_list = in_list
-        self._freed = freed
+        self.freed = freed
         self._what = "a handle"
         self._generation = Generation()
         made = whole(make, *args)  # of a library in Python it is not one step by itself
@@ -128,11 +128,14 @@ cdef class Held:
             self._open = False
         return was
 
+    cdef _give_back(self):
+        whole(self._free, [self.handle] if self._in_list else self.handle)
+
     cdef _end(self):
         self._unlist()
         self._keep = None
-        if self._freed is not None:
-            self._freed.set()
+        if self.freed is not None:
+            self.freed.set()
 
     def close(self):
         """Free it, unless it was freed or belongs to the parent of this forked process. What the
@@ -141,7 +144,7 @@ cdef class Held:
         if self._generation != Generation() or not self._take():
             return
         try:
-            whole(self._free, [self.handle] if self._in_list else self.handle)
+            self._give_back()
         except errors.QnnError as e:
             failure = str(e)  # not e: a log record would keep its frames
         except BaseException:
@@ -156,15 +159,19 @@ cdef class Held:
         if self._generation != Generation() or not self._take():
             return
         try:
-            whole(self._free, self.handle)
+            self._give_back()
         except BaseException:
             self._open = True
             raise
         self._end()
 
     def __dealloc__(self):
-        # Not taken apart yet, as there is no gc; what frees it may be Python's. An interrupt would
-        # be dropped here.
+        self._dealloc()
+
+    cdef _dealloc(self):
+        """For `__dealloc__`, of a subclass, too: what that one has is gone in this one's. It is not
+        taken apart yet, as there is no gc; what frees it may be Python's, and an interrupt would be
+        dropped there."""
         cdef int i
         interrupted = False
         for i in range(9):

@@ -97,21 +97,25 @@ cdef class Library(ContextCalls):
         cdef list items = list(handles)
         cdef uint32_t n = <uint32_t>len(items)
         cdef uint32_t i
-        cdef uint64_t code
         cdef Qnn_MemHandle_t* array
-        self._need(<void*>self._fn.memDeRegister, "mem_deRegister")
         array = <Qnn_MemHandle_t*>PyMem_Calloc(n + 1, sizeof(Qnn_MemHandle_t))
         if array == NULL:
             raise MemoryError
         try:
             for i in range(n):
                 array[i] = _pointer(items[i])
-            with nogil:
-                code = self._fn.memDeRegister(array, n)
-            if code != 0 or LogSink.Get().pending():
-                self._check(code, "mem", "memDeRegister", f"{n} handle{'' if n == 1 else 's'}")
+            self._deregister(array, n)
         finally:
             PyMem_Free(array)
+
+    cdef int _deregister(self, const Qnn_MemHandle_t* handles, uint32_t n) except -1:
+        cdef uint64_t code
+        self._need(<void*>self._fn.memDeRegister, "mem_deRegister")
+        with nogil:
+            code = self._fn.memDeRegister(handles, n)
+        if code != 0 or LogSink.Get().pending():
+            self._check(code, "mem", "memDeRegister", f"{n} handle{'' if n == 1 else 's'}")
+        return 0
 
     # ---- profile, signal
 

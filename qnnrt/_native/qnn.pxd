@@ -720,7 +720,7 @@ cdef extern from "abi/qnn_htp_perf.h" nogil:
 
 cdef extern from "abi/qnn_htp.h" nogil:
     ctypedef enum QnnHtpMem_Type_t:
-        pass
+        QNN_HTP_MEM_SHARED_BUFFER
     ctypedef struct QnnHtpMem_SharedBufferConfig_t:
         int32_t fd
         uint64_t offset

@@ -126,31 +126,37 @@ cdef class Runner:
         self._tensors_mutex.unlock()
         self._mutex.unlock()
 
-    def bind_handles(self, list indices, list handles, keep) -> None:
-        """``bind_handle`` for several tensors at once."""
+    def bind_parts(self, tuple places, PartHandles handles not None) -> None:
+        """``bind_handle`` for several tensors at once; where there are more places than handles,
+        they begin anew."""
         self._usable()
-        cdef vector[uint32_t] places
-        cdef vector[void*] pointers
+        cdef size_t n = handles._handles.size()
+        cdef vector[uint32_t] indices
         cdef uint32_t index
         cdef size_t i
         cdef Qnn_Tensor_t* t
-        before = []
-        for place, handle in zip(indices, handles, strict=True):
-            before.append(self._bound[place])  # raises for a bad index before anything changes
-            places.push_back(place)
-            pointers.push_back(_pointer(handle))
+        indices.reserve(len(places))
+        for place in places:
+            self._bound[place]  # raises for a bad index before anything changes
+            indices.push_back(place)
+        before = []  # goes without the locks
+        former = None
         with nogil:
             self._mutex.lock()
             self._tensors_mutex.lock()
-        for i in range(places.size()):
-            index = places[i]
+        for i in range(indices.size()):
+            index = indices[i]
             t = &self._ins[index]
             t.v1.clientBuf.data = NULL
             t.v1.clientBuf.dataSize = 0
             t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
-            t.v1.memHandle = pointers[i]
+            t.v1.memHandle = handles._handles[i % n]
             self._set_unbound(index, False)
-            before[i], self._bound[index] = self._bound[index], keep
+            bound = self._bound[index]
+            if bound is not former:
+                before.append(bound)
+                former = bound
+            self._bound[index] = handles
         self._tensors_mutex.unlock()
         self._mutex.unlock()
 

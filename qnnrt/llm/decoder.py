@@ -100,6 +100,7 @@ class Decoder:
                 "writes such files"
             )
         self.vocabulary = int(step.outputs["logits"].shape[-1])
+        self._cache_sizes: dict[int, int] = {}
         self._row_bytes = [t.nbytes for t in step.state.values()]
         self.cache_bytes = self._cache_bytes(1)
         self.capacity = next(iter(step.state.values())).shape[2]
@@ -148,7 +149,11 @@ class Decoder:
 
     def _cache_bytes(self, rows: int) -> int:
         """Size of a buffer with the caches of so many texts."""
-        return sum(_aligned(rows * nbytes) for nbytes in self._row_bytes)
+        known = self._cache_sizes.get(rows)
+        if known is None:
+            known = sum(_aligned(rows * nbytes) for nbytes in self._row_bytes)
+            self._cache_sizes[rows] = known
+        return known
 
     def _run(
         self,
@@ -177,7 +182,8 @@ class Decoder:
         """The graph for these texts, so many tokens and rows of logits, with their caches."""
         key = tokens, rows, slots.count
         session = self._session(*key)
-        if self._bound.get(key) != slots:
+        bound = self._bound.get(key)
+        if bound is not slots and bound != slots:
             self._release_others(slots)
             place = slots.rows, slots.first, slots.count
             if place not in self._parts:

@@ -26,7 +26,7 @@ from .composing import Plan
 from .context_base import ContextBase
 from .foreign_memory import is_opencl_buffer, refuse_memory
 from .graph import Graph
-from .memhandle import MemHandle, PartHandles, Parts
+from .memhandle import MemHandle, PartHandle, PartHandles, Parts
 from .options import Custom, context_options, graph_options
 from .owner import config
 from .profile import Profile
@@ -34,6 +34,8 @@ from .profile import Profile
 __all__ = ["Context"]
 
 Buffer: TypeAlias = _core.Buffer
+
+_MOST_PARTS = 16  # until those that are gone are looked for
 
 
 class Context(ContextBase):
@@ -53,7 +55,8 @@ class Context(ContextBase):
         self._releases: weakref.WeakValueDictionary[tuple[Any, ...], _core.Event] = (
             weakref.WeakValueDictionary()
         )
-        self._parts: weakref.WeakSet[PartHandles] = weakref.WeakSet()
+        # By the parts and where their buffer lies.
+        self._parts: dict[tuple[int, int], weakref.ref[PartHandles]] = {}
         self._graphs: Mapping[str, BinaryGraph] | None = None
         self._unknown = ""  # why a binary's graphs are not known
         super().__init__(backend, held, keep=keep)
@@ -314,20 +317,33 @@ class Context(ContextBase):
     def _part(
         self, buffer: Buffer, offset: int, dims: tuple[int, ...], code: int | None
     ) -> MemHandle | None:
-        for group in self._parts:
-            if not group.closed and group.buffer._is(buffer):
-                return group.find(dims, code, offset)
+        for group in self._groups():
+            if group.buffer._is(buffer):
+                return PartHandle.find(group, dims, code, offset)
         return None
+
+    def _groups(self) -> list[PartHandles]:
+        found = [reference() for reference in self._parts.copy().values()]
+        return [group for group in found if group is not None and group.alive]
 
     def _get_or_register_parts(self, buffer: Buffer, parts: Parts) -> PartHandles:
         """The live handles for exactly these parts of a buffer, or new ones, in one call."""
-        for group in self._parts:
-            if group.parts is parts and not group.closed and group.buffer._is(buffer):
-                return group
-        group = PartHandles(self, buffer, parts)
-        self._parts.add(group)
-        self.registrations += len(parts.tensors)
+        key = id(parts), buffer.address
+        found = self._parts.get(key)
+        group = None if found is None else found()
+        if group is not None and group.alive and group.buffer._is(buffer):
+            return group
+        group = PartHandles(self, self._library, parts, buffer)
+        if len(self._parts) >= _MOST_PARTS:
+            self._parts = {k: r for k, r in self._parts.copy().items() if r() is not None}
+        self._parts[key] = weakref.ref(group)
+        self.registrations += len(parts)
         return group
+
+    def _close_children(self) -> None:
+        for group in self._groups():
+            group.close()
+        super()._close_children()
 
     def deregister(self, *handles: MemHandle) -> None:
         """Deregister handles in one call; the valid ones go even when another one is not.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from .owner import Owner
 __all__ = ["MemHandle"]
 
 Buffer: TypeAlias = _core.Buffer
+Parts: TypeAlias = _core.Parts
+PartHandles: TypeAlias = _core.PartHandles
 
 # kind -> (MemDescriptor.mem_type, MemDescriptor.custom)
 _MEM_KINDS: Final = {
@@ -165,62 +166,6 @@ class MemHandle(Owner):
         self._held.detach()
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Where several tensors lie in a buffer.
-
-    Attributes:
-        tensors: of each its shape, its QNN data type and its offset in bytes.
-        nbytes: how large a buffer has to be.
-    """
-
-    tensors: tuple[tuple[tuple[int, ...], int, int], ...]
-    nbytes: int
-
-
-class PartHandles(Owner):
-    """Several tensors of one buffer, registered in one call, which go together.
-
-    Attributes:
-        context, buffer, parts: what it stands on; kept alive, the buffer cannot be closed.
-        handles: one for each tensor, as integers.
-    """
-
-    _rank = 1
-
-    def __init__(self, context: ContextBase, buffer: Buffer, parts: Parts) -> None:
-        """As "shared_buffer". Raises ``MemError`` as ``Context.register``; none is registered."""
-        self.context, self.buffer, self.parts = context, buffer, parts
-        library = context._library
-        fd = buffer._borrow_fd() if library.has_extensions else buffer.fd
-        mem_type, custom = _MEM_KINDS["shared_buffer"]
-        start, size, address = buffer.fd_offset, buffer.fd_size, buffer.address
-        descriptors = [
-            (shape, code, mem_type, custom, fd, size, start + offset, address)
-            for shape, code, offset in parts.tensors
-        ]
-        self._released = _core.Event()
-        held = _core.Held(
-            library.mem_deregister,
-            library.mem_register,
-            context.handle,
-            descriptors,
-            freed=self._released,
-        )
-        self.handles = cast("list[int]", held.handle)
-        hold = _core.Hold(
-            buffer, "{} memory handles, the first {:#x}", len(self.handles), self.handles[0]
-        )
-        self._own(f"{len(self.handles)} memory handles", held, context, keep=hold)
-
-    def find(self, shape: tuple[int, ...], code: int | None, offset: int) -> PartHandle | None:
-        """The handle of a tensor that is one of them."""
-        try:
-            return PartHandle(self, self.parts.tensors.index((shape, code or 0, offset)))
-        except ValueError:
-            return None
-
-
 class PartHandle(MemHandle):
     """One of ``PartHandles``. Closed, it takes the others along."""
 
@@ -229,10 +174,21 @@ class PartHandle(MemHandle):
         self.context, self.buffer, self.kind = group.context, group.buffer, "shared_buffer"
         self.dtype = numpy_dtype(self.data_type)
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
-        self._group, self._released = group, group._released
-        self._held, self._generation = group._held, group._generation
-        self._raw, self._dependents = group.handles[index], None
+        assert group.freed is not None
+        self._held, self._released = group, group.freed
+        self._generation = _core.fork_generation()
+        self._raw, self._dependents = group[index], None
         self._what = f"memory handle {self._raw:#x}"
+
+    @classmethod
+    def find(
+        cls, group: PartHandles, shape: tuple[int, ...], code: int | None, offset: int
+    ) -> PartHandle | None:
+        """The handle of a tensor that is one of them."""
+        try:
+            return cls(group, group.parts.index(shape, code or 0, offset))
+        except ValueError:
+            return None
 
 
 def buffer_hold(buffer: Buffer, handle: int, what: Any, shape: tuple[int, ...]) -> _core.Hold:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..qnn.memhandle import MemHandle, PartHandle, PartHandles
 if TYPE_CHECKING:
     from ..qnn.opencl_handle import OpenCLHandle
 
-__all__ = ["BoundTensor"]
+__all__ = ["BoundTensor", "Together"]
 
 Buffer: TypeAlias = _core.Buffer
 
@@ -73,8 +73,10 @@ class BoundTensor:
         self._buffer: Buffer | None = None
         self._offset = 0
         self._handle: MemHandle | None = None
-        #: One of several, whose array and handle are made when somebody asks for them.
-        self._part: tuple[PartHandles, int] | None = None
+        #: States that are bound together; this one's place among them, and which of their bindings
+        #: it has, or has another one instead of.
+        self._together: Together | None = None
+        self._place = self._seen = 0
 
     @property
     def array(self) -> np.ndarray:
@@ -105,8 +107,12 @@ class BoundTensor:
         return self._array is None and self._handle is not None
 
     def _take_part(self) -> None:
-        if self._part is not None:
-            handle = PartHandle(*self._part)
+        together = self._together
+        if together is None or together.times == self._seen:
+            return
+        group = together.group()
+        if group is not None:
+            handle = PartHandle(group, self._place)
             array = handle.buffer.array(self.shape, self.dtype, handle.offset)
             self._use(array, handle.buffer, handle.offset, handle)
 
@@ -165,7 +171,10 @@ class BoundTensor:
     ) -> None:
         """What it is bound to from now on."""
         self._array, self._buffer, self._offset, self._handle = array, buffer, offset, handle
-        self._part = None
+        together = self._together
+        if together is not None and together.times != self._seen:
+            self._seen = together.times
+            together.alone.append(self)
 
     def _write(self, array: np.ndarray) -> None:
         """Copy an array of its shape and type into the bound memory."""
@@ -187,6 +196,38 @@ class BoundTensor:
         kind = "output" if self._is_output else "input" if self._written_as is None else "state"
         dims = "x".join(map(str, self.shape)) or "scalar"
         return f"<{kind} {self.name!r} {self.dtype}[{dims}]>"
+
+
+class Together:
+    """States of a session that were bound in one call: of each the array and the handle are made
+    when somebody asks for them.
+
+    Attributes:
+        places: their indices in the runner, then those of what is written.
+        group: what they were bound to last; the runner keeps it while one of them is.
+        times: how often they were bound.
+        alone: those that have an array since then.
+    """
+
+    __slots__ = ("alone", "group", "places", "times")
+
+    def __init__(self, tensors: Sequence[BoundTensor]) -> None:
+        places = [t._index for t in tensors]
+        places += [t._written_as for t in tensors if t._written_as is not None]
+        self.places = tuple(places)
+        self.group: Callable[[], PartHandles | None] = _nobody
+        self.times = 0
+        self.alone = list(tensors)
+        for i, t in enumerate(tensors):
+            t._together, t._place, t._given = self, i, True
+
+    def use(self, group: PartHandles) -> None:
+        """What all are bound to from now on."""
+        alone, self.alone = self.alone, []
+        self.group = weakref.ref(group)
+        self.times += 1
+        for t in alone:
+            t._array = t._buffer = t._handle = None
 
 
 def _nobody() -> None:

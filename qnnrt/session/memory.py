@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..qnn.graph import Graph
 from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle, Parts
 from .binding import (
     BoundTensor,
+    Together,
     as_array,
     buffer_of_fd,
     check_layout,
@@ -65,6 +66,7 @@ class SessionMemory:
         self._strict = strict
         self._counters = counters
         self._graph: Graph | None = None
+        self._together: Together | None = None
         self._own = [self._allocate(t) for t in tensors]
 
     @property
@@ -243,34 +245,37 @@ class SessionMemory:
         buffer.check_alive()
         return _Memory(array, buffer, self._register(t, buffer, offset), offset)
 
-    def bind_states(self, tensors: Sequence[BoundTensor], buffer: Buffer, parts: Parts) -> None:
+    def bind_states(self, states: Mapping[str, BoundTensor], buffer: Buffer, parts: Parts) -> None:
         """All states, in one buffer, as ``parts`` says of each."""
-        self.check_open()
-        together = self._policy.kind(buffer) == "shared_buffer" and buffer.heap != "wrapped"
+        if (together := self._together) is None and self._by_handle(states.values()):
+            together = self._together = Together(list(states.values()))
         if (
-            self._counters.fallback
-            or not together
-            or any(t.io != "memhandle" or not t.nbytes for t in tensors)
+            self.closed  # `find` says so
+            or together is None
+            or self._policy.kind(buffer) != "shared_buffer"
+            or buffer.heap == "wrapped"
         ):
-            each = zip(tensors, parts.tensors, strict=True)
+            each = zip(states.values(), parts.tensors, strict=True)
             self.use(self.find((t, buffer.array(t.shape, t.dtype, at)) for t, (_, _, at) in each))
             return
         if buffer.nbytes < parts.nbytes or buffer.readonly:
             what = "read-only" if buffer.readonly else f"of {buffer.nbytes} bytes"
             raise BindError(
-                tensors[0].name, f"needs {parts.nbytes} bytes to write to, the buffer is {what}"
+                next(iter(states)), f"needs {parts.nbytes} bytes to write to, the buffer is {what}"
             )
         buffer.check_alive()
-        before = self._context.registrations
-        group = self._context._get_or_register_parts(buffer, parts)
-        self._counters.registrations += self._context.registrations - before
-        places = [t._index for t in tensors]
-        places += [t._written_as for t in tensors if t._written_as is not None]
-        self._runner.bind_handles(places, group.handles * 2, group)
-        for i, t in enumerate(tensors):
-            t._part = group, i
-            t._array = t._handle = None
-            t._given = True
+        context = self._context
+        before = context.registrations
+        group = context._get_or_register_parts(buffer, parts)
+        self._counters.registrations += context.registrations - before
+        self._runner.bind_parts(together.places, group)
+        together.use(group)
+
+    def _by_handle(self, tensors: Iterable[BoundTensor]) -> bool:
+        """Whether they are bound by memory handles, which stays so."""
+        return not self._counters.fallback and all(
+            t.io == "memhandle" and t.nbytes for t in tensors
+        )
 
     def _of_handle(self, t: BoundTensor, handle: MemHandle) -> _Memory:
         if t.io == "raw" and not handle.on_device:

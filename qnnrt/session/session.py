@@ -505,12 +505,11 @@ class Session(_core.Runnable):
         """Where the states lie in a buffer of so many bytes, for ``_bind_state_parts``: to be kept,
         for what is registered by it is found by it."""
         each = zip(self.state.values(), offsets, strict=True)
-        return Parts(tuple((t.shape, t._code, offset) for t, offset in each), nbytes)
+        return Parts(((t.shape, t._code, offset) for t, offset in each), nbytes)
 
     def _bind_state_parts(self, buffer: _core.Buffer, parts: Parts) -> None:
         """``bind_state`` with all of them in one buffer."""
-        self._check_open()
-        self._memory.bind_states(list(self.state.values()), buffer, parts)
+        self._memory.bind_states(self.state, buffer, parts)
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""

@@ -495,6 +495,10 @@ def test_states_in_one_buffer_are_registered_together(backend, io):
         s.load_state(own)
         s.run()
         np.testing.assert_array_equal(s.state["b"].array, np.arange(16))
+        s.state["b"].bind(qnnrt.alloc_array(16))
+        assert s.state["a"].buffer is buffer
+        s._bind_state_parts(buffer, parts)  # the other one, too
+        assert s.state["b"].buffer is buffer
         for t in s.state.values():
             t.bind(qnnrt.alloc_array(16))
         values = None
