@@ -26,6 +26,8 @@ _IMPORTS: Final = (
 )
 #: Where a loader looks for drivers, unless the environment names another folder.
 _VENDORS: Final = "/etc/OpenCL/vendors"
+#: Compute capability from which on tensor cores have all instructions of mma.cl.
+_TENSOR_CORES: Final = 8
 _INSTALL: Final = (
     "pip install 'qnnrt[gpu]' brings pyopencl; a device comes with its driver, or with "
     "pip install 'pyopencl[pocl]' for the CPU"
@@ -42,6 +44,7 @@ class Device:
         shared: it computes in the host's memory, so that buffers of the host are used in place.
         alignment: of sub-buffers, in bytes.
         half: whether kernels may compute with 16-bit floats.
+        tensor_cores: it has the instructions of mma.cl: NVIDIA's from compute capability 8.0 on.
         overlaps: sub-buffers that overlap cost nothing when kernels are started. NVIDIA's driver
             (580) looks through them all, which took up to half a millisecond a kernel.
         records: lists of kernels can be recorded (cl_khr_command_buffer).
@@ -57,6 +60,7 @@ class Device:
     shared: bool
     alignment: int
     half: bool
+    tensor_cores: bool
     overlaps: bool
     records: bool
     imports: tuple[str, ...]
@@ -78,6 +82,8 @@ class Device:
             shared=bool(raw.host_unified_memory),
             alignment=max(raw.mem_base_addr_align // 8, 128),
             half="cl_khr_fp16" in extensions,
+            tensor_cores="cl_nv_device_attribute_query" in extensions
+            and int(raw.compute_capability_major_nv) >= _TENSOR_CORES,
             overlaps="nvidia" not in raw.platform.name.lower(),
             records="cl_khr_command_buffer" in extensions,
             imports=tuple(e for e in _IMPORTS if e in extensions),
