@@ -9,7 +9,7 @@ from typing import Final
 from .. import tune
 from ..ir import Launch
 from ..target import Target
-from . import clblast, panels, tiles
+from . import clblast, panels, tensor, tiles
 from .product import Product
 
 __all__ = ["launches", "variants"]
@@ -20,7 +20,8 @@ _MOST: Final = 24  # variants that are measured
 def launches(x: Product, target: Target) -> list[Launch]:
     """The kernels of a product: of the variant known, or else expected, to be the fastest."""
     found = variants(x, target)
-    return found[tune.choose(target, "product", str(x), found)]()
+    rounded = target.tf32 and tensor.offered(x, target)
+    return found[tune.choose(target, "product", f"{x}{'-tf32' * rounded}", found)]()
 
 
 def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]]:
@@ -33,7 +34,11 @@ def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]
     else:
         if tiles.few_rows(x):
             found["dots"] = functools.partial(tiles.dots, x, target)
-        for tile, parts in tiles.ways(x, target)[: _MOST - 2]:
+        if tensor.offered(x, target):
+            for block, parts in tensor.ways(x, target)[: _MOST // 2]:
+                name = f"{block}-{parts}" if parts > 1 else str(block)
+                found[name] = functools.partial(tensor.make, x, target, block, parts)
+        for tile, parts in tiles.ways(x, target)[: _MOST - 2 - len(found)]:
             name = f"{tile}-{parts}" if parts > 1 else str(tile)
             found[name] = functools.partial(tiles.tiles, x, target, tile, parts)
     for shape in without:
