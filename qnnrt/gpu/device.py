@@ -12,10 +12,21 @@ from typing import Any, Final
 from ..errors import BackendNotFoundError
 from ..support import log
 
-__all__ = ["ENVIRONMENT", "Device", "TooLarge", "choose", "devices", "new_buffer", "why_not"]
+__all__ = [
+    "ENVIRONMENT",
+    "WITHOUT",
+    "Device",
+    "TooLarge",
+    "choose",
+    "devices",
+    "new_buffer",
+    "why_not",
+]
 
 #: Part of "platform: device" of the device that is meant.
 ENVIRONMENT: Final = "QNNRT_GPU_DEVICE"
+#: "0": tensor cores are not used, wherever they are.
+WITHOUT: Final = "QNNRT_GPU_TENSOR_CORES"
 _TYPES: Final = ((4, "gpu"), (8, "accelerator"), (2, "cpu"))  # CL_DEVICE_TYPE_*, the best first
 #: Extensions that let a device use memory of the host's that has an fd.
 _IMPORTS: Final = (
@@ -82,13 +93,18 @@ class Device:
             shared=bool(raw.host_unified_memory),
             alignment=max(raw.mem_base_addr_align // 8, 128),
             half="cl_khr_fp16" in extensions,
-            tensor_cores="cl_nv_device_attribute_query" in extensions
-            and int(raw.compute_capability_major_nv) >= _TENSOR_CORES,
+            tensor_cores=_has_tensor_cores(raw, extensions),
             overlaps="nvidia" not in raw.platform.name.lower(),
             records="cl_khr_command_buffer" in extensions,
             imports=tuple(e for e in _IMPORTS if e in extensions),
             raw=raw,
         )
+
+
+def _has_tensor_cores(raw: Any, extensions: list[str]) -> bool:
+    if "cl_nv_device_attribute_query" not in extensions or os.environ.get(WITHOUT) == "0":
+        return False
+    return int(raw.compute_capability_major_nv) >= _TENSOR_CORES
 
 
 def pyopencl() -> Any:

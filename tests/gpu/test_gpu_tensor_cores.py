@@ -16,7 +16,7 @@ import pytest
 
 import qnnrt
 from qnnrt.gpu import choose, tune
-from qnnrt.gpu.device import Device
+from qnnrt.gpu.device import WITHOUT, Device
 from qnnrt.gpu.ops import gemm, tensor
 from qnnrt.gpu.ops.product import Product
 from qnnrt.gpu.target import Target
@@ -289,10 +289,15 @@ def test_precision_tf32_is_an_option(caplog: pytest.LogCaptureFixture) -> None:
         ("cl_khr_fp16", 9, False),  # of another maker's attribute nothing is known
     ],
 )
-def test_a_device_says_whether_it_has_them(extensions: str, major: int, there: bool) -> None:
+def test_a_device_says_whether_it_has_them(
+    monkeypatch: pytest.MonkeyPatch, extensions: str, major: int, there: bool
+) -> None:
     raw = SimpleNamespace(
         name="d", type=4, version="v", driver_version="1", host_unified_memory=0,
         mem_base_addr_align=1024, extensions=extensions, compute_capability_major_nv=major,
         platform=SimpleNamespace(name="p"),
     )  # fmt: skip
+    monkeypatch.delenv(WITHOUT, raising=False)
     assert Device.of(raw).tensor_cores == there
+    monkeypatch.setenv(WITHOUT, "0")
+    assert not Device.of(raw).tensor_cores
