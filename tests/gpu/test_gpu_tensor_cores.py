@@ -136,7 +136,7 @@ def convolution(
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_convolutions_read_their_input_in_place(only: Use, dtype: Any) -> None:
-    only(TALL)
+    only(TALL, 2 if dtype == np.float16 else 1)
     exactly(
         convolution((2, 9, 7, 16), (3, 3, 16), 40, dtype, pad=1),
         convolution((1, 11, 13, 3), (5, 4, 3), 24, dtype, stride=2, pad=2),
@@ -247,7 +247,8 @@ def test_they_come_first_where_they_may_be_used(
     c = product((64, 64, 64), (False, False), np.float32)
     names, told = listed(c, tensor_cores, precision)
     assert names[0].startswith(first)
-    assert any(name.startswith("tiles") for name in names), "measured beside them"
+    few = tune._candidates(dict.fromkeys(names, list))
+    assert any(name.startswith("tiles") for name in few), "measured beside them"
     assert any(name.startswith("tensor") for name in names) == (first == "tensor")
     assert told["precision"] == precision
 
