@@ -104,6 +104,10 @@ class OnDevice:
         self.copy(self.queue, found, self.buffers[name])
         return found
 
+    def kernels(self) -> list[str]:
+        """Of a run, in order."""
+        return [step["kernel"] for step in json.loads(self.session.graph.describe())["steps"]]
+
     def close(self) -> None:
         self.session.close()
         for buffer in self.buffers.values():

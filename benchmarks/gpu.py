@@ -7,14 +7,16 @@
 Products and networks are compared with PyTorch on CUDA at the same precision: networks node by
 node, as one CUDA graph, and by torch.compile; in both layouts; their batch normalizations are
 folded for all. Products are compared with cuBLAS by PyTorch, and with CLBlast where pyclblast is
-installed. Results are compared first. All ways find their inputs on the device, and end when the
-device has ended. With --minutes, what there is no time left for is reported as such, torch.compile
-first of all. QNNRT_GPU_DEVICE chooses the OpenCL device; on a CPU the products are smaller.
+installed, and, where the device has tensor cores, with this package's kernels without them. Results
+are compared first. All ways find their inputs on the device, and end when the device has ended.
+With --minutes, what there is no time left for is reported as such, torch.compile first of all.
+QNNRT_GPU_DEVICE chooses the OpenCL device; on a CPU the products are smaller.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import sys
 import time
@@ -164,6 +166,7 @@ def matmul(
 ) -> None:
     """Square products."""
     rates = bench.extra.setdefault("teraflops", {})
+    kernels = bench.extra.setdefault("kernels", {})
     for n, precision in ((n, p) for n in sizes for p in precisions):
         case = bench.case(f"product of two matrices of {n} x {n}, {precision}")
         if not budget.left():
@@ -174,10 +177,18 @@ def matmul(
         feeds = {name: r.standard_normal((n, n), np.float32).astype(dtype) for name in "ab"}
         model = one_node("MatMul", dict.fromkeys("aby", (n, n)), dtype)
         ours = OnDevice.at(precision, case, model, backend, feeds)
-        kept = expected = None
+        kept = expected = plain = None
         if ours is not None:
             ours.session.run()
             expected = ours.result()
+            kernels[f"{n} {precision}"] = ours.kernels()
+            if "tensor.tensor" in kernels[f"{n} {precision}"]:
+                with without_tensor_cores(backend):
+                    plain = OnDevice(model, backend, feeds, _gpu.OPTIONS[precision])
+                plain.session.run()
+                wide = [y.astype(np.float32) for y in (plain.result(), expected)]
+                same("without tensor cores", *wide, rtol=TOLERANCE[precision])
+                case.add("qnnrt, without tensor cores", plain.session.run)
             if precision == "fp32":
                 kept = clblast(case, ours, feeds, expected)
         if torch := cuda(precision):
@@ -202,9 +213,20 @@ def matmul(
                 rate = 2 * n**3 / row["seconds"]["median"] / 1e12
                 rates.setdefault(f"{n} {precision}", {})[row["name"]] = round(rate, 3)
         del kept
-        if ours is not None:
-            ours.close()
+        for each in (ours, plain):
+            if each is not None:
+                each.close()
     print("\nteraflops:", *(f"{n}: {found}" for n, found in rates.items()), sep="\n  ")
+
+
+@contextmanager
+def without_tensor_cores(backend: qnnrt.qnn.Backend) -> Iterator[None]:
+    """Sessions that are made meanwhile get the kernels of other devices."""
+    library: Any = backend.library
+    usual = library.device
+    library.device = dataclasses.replace(usual, tensor_cores=False)
+    yield
+    library.device = usual
 
 
 def clblast(case: Any, ours: OnDevice, feeds: dict[str, np.ndarray], expected: np.ndarray) -> Any:
@@ -325,7 +347,7 @@ def main() -> None:
         print(bench.machine["opencl"])
         on_cpu = device.kind == "cpu"
         few = ["small"] if bench.smoke else None
-        precisions = ["fp32"] if bench.smoke else given.precisions
+        precisions = given.precisions
         if "empty" in given.sections:
             empty(bench, backend)
         if "io" in given.sections:
@@ -340,7 +362,8 @@ def main() -> None:
         if "start" in given.sections:
             start(bench, few or ["squeezenet", "resnet50", "densenet121"], budget)
         if "networks" in given.sections:
-            networks(bench, backend, given.models or few or NAMES, precisions, budget)
+            chosen = ["fp32"] if bench.smoke else precisions
+            networks(bench, backend, given.models or few or NAMES, chosen, budget)
     bench.finish()
 
 

@@ -29,6 +29,7 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS 8u
 #define QNNRT_GRAPH_OPTION_KEEP_CONSTANTS 9u
 #define QNNRT_GRAPH_OPTION_SHARE_WEIGHTS 10u
+#define QNNRT_GRAPH_OPTION_TF32 11u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
@@ -77,6 +78,9 @@ typedef struct Qnnrt_GraphConfig_t {
                              // constants and packed weights once where they are equal: with none,
                              // those of its context (the default), or all that say PROCESS. Before
                              // the first tensor
+    uint32_t tf32;  // gpu; 1: products of 32-bit floats may round what they multiply to the 10 bits
+                    // of tf32's mantissa, on devices that have units for it; their sums have 32
+                    // bits. 0, the default: they do not. Before graphFinalize
   };
 } Qnnrt_GraphConfig_t;
 

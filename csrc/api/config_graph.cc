@@ -77,6 +77,9 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
       options->share_weights = static_cast<ShareWeights>(c.shareWeights);
       return Json(std::string(kNames[c.shareWeights]));
     }
+    case QNNRT_GRAPH_OPTION_TF32:
+      if (c.tf32 > 1) return InvalidConfig(row, "tf32 is 0 or 1, got " + std::to_string(c.tf32));
+      return Json(c.tf32 == 1);
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

@@ -163,6 +163,10 @@ constexpr ConfigRow kTable[] = {
      "with which graphs it has constants and packed weights once where they are equal: those of "
      "its context unless given (on htp, of the contexts that it shares with), or all that say "
      "PROCESS; before the first tensor"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_TF32), "0 or 1", kRefused, kRefused, kRefused,
+     kEffect, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
+     "products of 32-bit floats may round their factors to tf32, on devices that have units for "
+     "it; before graphFinalize"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kRefused, kOnce,

@@ -206,7 +206,8 @@ std::string FactsOf(const OpenCl& cl, const Device& device) {
                   {"local_mem_size", 0x1023},
                   {"double_fp_config", 0x1032},
                   {"host_unified_memory", kHostUnifiedMemory},
-                  {"native_vector_width_float", 0x103A}};
+                  {"native_vector_width_float", 0x103A},
+                  {"compute_capability_major_nv", 0x4000}};  // of cl_nv_device_attribute_query
   JsonWriter json;
   json.Object();
   for (const auto& each : kNumbers)

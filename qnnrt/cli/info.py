@@ -129,6 +129,7 @@ def opencl_device(device: Device, used: bool) -> dict[str, Any]:
         "driver": device.driver,
         "shared_memory": device.shared,
         "half": device.half,
+        "tensor_cores": device.tensor_cores,
         "alignment": device.alignment,
         "imports": list(device.imports),
     }

@@ -76,10 +76,16 @@ class Configs:
     def target(self, device: Device) -> Target:
         """What the graph's kernels are made for."""
         precision = self.graph.get("precision", "user")
+        tf32 = self.graph.get("TF32", False)
+        if tf32 and not device.tensor_cores:
+            log.info(
+                "%s has no tensor cores of NVIDIA's: tf32 products are of 32-bit floats", device
+            )
         return Target(
             device,
             compute_half=precision == "fp16" and device.half,
             precision=precision,
+            tf32=tf32,
             tuning=self.backend.get("ENABLE_TUNING_MODE", False),
             tuning_cache=self.tuning_cache,
             program_cache=self.program_cache,

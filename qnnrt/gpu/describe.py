@@ -36,7 +36,7 @@ def description(
     return json.dumps(
         {
             "device": str(target.device),
-            "precision": target.precision,
+            "precision": "tf32" if target.tf32 else target.precision,
             "passes": [{"name": n, "changes": c} for n, c in ir.passes],
             "arena": {
                 "peak": sum(a["peak"] for a in arenas),

@@ -12,10 +12,21 @@ from typing import Any, Final
 from ..errors import BackendNotFoundError
 from ..support import log
 
-__all__ = ["ENVIRONMENT", "Device", "TooLarge", "choose", "devices", "new_buffer", "why_not"]
+__all__ = [
+    "ENVIRONMENT",
+    "WITHOUT",
+    "Device",
+    "TooLarge",
+    "choose",
+    "devices",
+    "new_buffer",
+    "why_not",
+]
 
 #: Part of "platform: device" of the device that is meant.
 ENVIRONMENT: Final = "QNNRT_GPU_DEVICE"
+#: "0": tensor cores are not used, wherever they are.
+WITHOUT: Final = "QNNRT_GPU_TENSOR_CORES"
 _TYPES: Final = ((4, "gpu"), (8, "accelerator"), (2, "cpu"))  # CL_DEVICE_TYPE_*, the best first
 #: Extensions that let a device use memory of the host's that has an fd.
 _IMPORTS: Final = (
@@ -26,6 +37,8 @@ _IMPORTS: Final = (
 )
 #: Where a loader looks for drivers, unless the environment names another folder.
 _VENDORS: Final = "/etc/OpenCL/vendors"
+#: Compute capability from which on tensor cores have all instructions of mma.cl.
+_TENSOR_CORES: Final = 8
 _INSTALL: Final = (
     "pip install 'qnnrt[gpu]' brings pyopencl; a device comes with its driver, or with "
     "pip install 'pyopencl[pocl]' for the CPU"
@@ -42,6 +55,7 @@ class Device:
         shared: it computes in the host's memory, so that buffers of the host are used in place.
         alignment: of sub-buffers, in bytes.
         half: whether kernels may compute with 16-bit floats.
+        tensor_cores: it has the instructions of mma.cl: NVIDIA's from compute capability 8.0 on.
         overlaps: sub-buffers that overlap cost nothing when kernels are started. NVIDIA's driver
             (580) looks through them all, which took up to half a millisecond a kernel.
         records: lists of kernels can be recorded (cl_khr_command_buffer).
@@ -57,6 +71,7 @@ class Device:
     shared: bool
     alignment: int
     half: bool
+    tensor_cores: bool
     overlaps: bool
     records: bool
     imports: tuple[str, ...]
@@ -78,11 +93,18 @@ class Device:
             shared=bool(raw.host_unified_memory),
             alignment=max(raw.mem_base_addr_align // 8, 128),
             half="cl_khr_fp16" in extensions,
+            tensor_cores=_has_tensor_cores(raw, extensions),
             overlaps="nvidia" not in raw.platform.name.lower(),
             records="cl_khr_command_buffer" in extensions,
             imports=tuple(e for e in _IMPORTS if e in extensions),
             raw=raw,
         )
+
+
+def _has_tensor_cores(raw: Any, extensions: list[str]) -> bool:
+    if "cl_nv_device_attribute_query" not in extensions or os.environ.get(WITHOUT) == "0":
+        return False
+    return int(raw.compute_capability_major_nv) >= _TENSOR_CORES
 
 
 def pyopencl() -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from .._native import _core
 from ..abi import constants as abi
-from ..abi.structs import QnnGpuGraph_CustomConfig_t
+from ..abi.structs import QnnGpuGraph_CustomConfig_t, Qnnrt_GraphConfig_t
 
 __all__ = ["EACH", "PERF_HINTS", "PRECISIONS", "WAITS", "Options"]
 
@@ -17,8 +17,9 @@ __all__ = ["EACH", "PERF_HINTS", "PRECISIONS", "WAITS", "Options"]
 EACH: Final = "each"
 #: How an execution waits for the device.
 WAITS: Final = ("driver", "sleep")
-#: In the order of QnnGpu_Precision_t and QnnGpuContext_PerfHint_t.
-PRECISIONS: Final = ("fp32", "fp16", "hybrid", "user")
+#: In the order of QnnGpu_Precision_t, which does not have the last one.
+PRECISIONS: Final = ("fp32", "fp16", "hybrid", "user", "tf32")
+#: In the order of QnnGpuContext_PerfHint_t.
 PERF_HINTS: Final = ("high", "normal", "low")
 
 
@@ -36,7 +37,8 @@ _INVALIDATE_KERNEL_REPO: Final = abi.QNN_GPU_CONTEXT_CONFIG_OPTION_INVALIDATE_KE
 class Options:
     """Options of GPU backends, for ``Session(options={"gpu": ...})`` and ``Backend.open``.
 
-    All but the first four are structs of QNN's as well, which go to another maker's backend too.
+    All but the first four, and precision "tf32", are structs of QNN's as well, which go to another
+    maker's backend too.
 
     Attributes:
         device: part of "platform: device" of the OpenCL device.
@@ -47,7 +49,9 @@ class Options:
         wait: "driver", as the driver waits, which may keep a core busy; "sleep": the thread sleeps
             and asks now and then, which ends up to an eighth of the execution's time later.
         precision: what float tensors inside of a graph are: "fp32"; "fp16", stored and computed in
-            16 bits; "hybrid", stored in 16 bits and computed in 32; "user", as the tensors say.
+            16 bits; "hybrid", stored in 16 bits and computed in 32; "user", as the tensors say;
+            "tf32", as "fp32", but tensor cores, where the device has them, multiply matrices, for
+            which they round what they multiply to tf32, with 10 bits of mantissa.
         tuning: measure variants of kernels when a graph is finalized, and keep the fastest.
         cache_dir: folder of what was measured and, unless ``kernel_repo_dir`` says another one, of
             built programs; qnnrt's own in the user's cache folder unless given.
@@ -142,14 +146,19 @@ class Options:
         on = (self.memory_optimizations, self.node_optimizations, self.queue_recording)
         if self.precision == "user" and all(on):
             return []
-        return [
+        tf32 = self.precision == "tf32"
+        configs = [
             QnnGpuGraph_CustomConfig_t.pack(
-                precision=PRECISIONS.index(self.precision),
+                precision=PRECISIONS.index("fp32" if tf32 else self.precision),
                 disableMemoryOptimizations=not self.memory_optimizations,
                 disableNodeOptimizations=not self.node_optimizations,
                 disableQueueRecording=not self.queue_recording,
             )
         ]
+        if tf32:
+            own = {"magic": abi.QNNRT_GRAPH_CONFIG_MAGIC, "option": abi.QNNRT_GRAPH_OPTION_TF32}
+            configs.append(Qnnrt_GraphConfig_t.pack(**own, tf32=1))
+        return configs
 
     @property
     def own_objects(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import threading
 from dataclasses import dataclass
 from importlib import resources
@@ -24,6 +25,7 @@ STANDARD: Final = ("-cl-std=CL1.2",)
 ROUNDED: Final = "-cl-fp32-correctly-rounded-divide-sqrt"
 _MAGIC: Final = b"qnnrt opencl 1\n"
 _DIGEST: Final = 32  # bytes
+_INCLUDE: Final = re.compile(r'#include "(\w+)\.cl"')
 
 
 def cache_dir() -> Path:
@@ -48,8 +50,15 @@ def kernel_name(launch: Launch) -> str:
 
 @functools.cache
 def _text(file: str) -> str:
+    """A file of ``kernels``, with those that it includes in the lines' places."""
     text = (resources.files(__package__) / f"kernels/{file}.cl").read_text("utf-8")
-    return f'#line 1 "{file}.cl"\n{text}'
+    parts = [f'#line 1 "{file}.cl"\n']
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        if included := _INCLUDE.match(line):
+            parts += [_text(included[1]), f'#line {number + 1} "{file}.cl"\n']
+        else:
+            parts.append(line)
+    return "".join(parts)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ class Target:
         device: what they run on.
         compute_half: kernels may add and multiply 16-bit floats as such. Without it they read and
             write them and compute in 32 bits, which every device can.
-        precision: of ``Options``.
+        precision: of ``Options``, but for "tf32", which is "fp32" and the next one.
+        tf32: products of 32-bit floats may round these to 10 bits of mantissa.
         tuning: variants may be measured now; otherwise what was measured before is used.
         tuning_cache: folder of what was measured; None keeps nothing.
         program_cache: folder of built programs; None keeps nothing.
@@ -47,6 +48,7 @@ class Target:
     device: Device
     compute_half: bool = False
     precision: str = "user"
+    tf32: bool = False
     tuning: bool = False
     tuning_cache: Path | None = None
     program_cache: Path | None = None

@@ -14,7 +14,7 @@ import test_gpu_ops_matmul as matmul
 import qnnrt
 from qnnrt.gpu import tune
 from qnnrt.gpu.ir import Launch
-from qnnrt.gpu.ops import gemm, tiles
+from qnnrt.gpu.ops import gemm, tensor, tiles
 from qnnrt.gpu.ops.product import Product
 from qnnrt.gpu.target import Target
 from support.gpu.cases import against_cpu, normal
@@ -23,6 +23,8 @@ from support.one_node import Case, case
 #: A small one, since every access is simulated, and one whose work items are not square.
 SMALL = tiles.Tile(16, 32, 8, 4, 4, 1.0)
 OBLONG = tiles.Tile(32, 32, 16, 8, 4, 1.0)
+FLAT = tensor.Block(32, 64, 64, 1, 2, 2, 1.0)
+UPRIGHT = tensor.Block(64, 32, 64, 2, 1, 3, 1.0)
 
 
 def main() -> None:
@@ -37,6 +39,13 @@ def main() -> None:
         a, b, flat = normal(64, 32), normal(32, 64), (64, 64)
         run(use, [case("MatMul", [a, b, normal(64)], [flat]), case("MatMul", [b, a], [(32, 32)])])
         run(use, [case("MatMul", [normal(64, 32), normal(32, 64)], [(32, 32)], turned)])
+    # What tensor cores do, done by the kernel, which rounds 32-bit floats.
+    half = [matmul.product(4, np.float16), conv.convolution(60, np.float16)]
+    half += [matmul.product(seed, np.float16) for seed in (1, 7)]
+    half.append(conv.convolution(13, np.float16))
+    for block, parts in ((FLAT, 1), (UPRIGHT, 2)):
+        run(functools.partial(tensor.make, block=block, parts=parts), half)
+    run(functools.partial(tensor.make, block=FLAT, parts=1), cases[:2], rtol=2e-3)
     w = normal(9, 44)
     run(
         tiles.dots,
@@ -48,14 +57,14 @@ def main() -> None:
     )
 
 
-def run(use: Callable[..., list[Launch]], cases: list[Case]) -> None:
+def run(use: Callable[..., list[Launch]], cases: list[Case], **near: float) -> None:
     """Cases with one variant of the kernels."""
 
     def only(x: Product, target: Target) -> tune.Variants:
         return {"only": functools.partial(use, x, target)}
 
     usual, gemm.variants = gemm.variants, only
-    against_cpu(*cases, terms=100)
+    against_cpu(*cases, terms=100, **near)
     gemm.variants = usual
 
 

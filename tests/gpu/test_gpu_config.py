@@ -186,7 +186,7 @@ def test_options_of_contexts_and_graphs_are_for_open_backends_too() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"precision": "fp64"}, "precision is one of fp32, fp16, hybrid, user, not 'fp64'"),
+        ({"precision": "fp64"}, "precision is one of fp32, fp16, hybrid, user, tf32, not 'fp64'"),
         ({"perf_hint": 3}, "perf_hint is one of high, normal, low, not 3"),
         ({"tunning": True}, "unknown gpu option 'tunning'"),
     ],
@@ -329,6 +329,8 @@ def test_another_makers_backend_gets_the_structs(fake: Any) -> None:
         "contextCreate": struct.pack("=IIQ", 0, 0, 2).hex(),  # PERF_HINT
         "graphCreate": struct.pack("=IBBBB", 2, 0, 1, 0, 0).hex(),
     }
+    with pytest.raises(ValueError, match="is not qnnrt's own: it has no 'tf32'"):
+        qnnrt.Session(relu_model(), fake.path, options={"gpu": {"precision": "tf32"}})
     with pytest.raises(ValueError, match="'gpu' is for the backend 'gpu', which cpu is not"):
         qnnrt.qnn.Backend.open("cpu", gpu={"tuning": True})
 

@@ -67,7 +67,7 @@ def test_the_devices_of_this_machine(capsys) -> None:
     assert used["name"] == str(gpu.choose())
     assert set(used) == {
         *("name", "used", "kind", "version", "driver"),
-        *("shared_memory", "half", "alignment", "imports"),
+        *("shared_memory", "half", "tensor_cores", "alignment", "imports"),
     }
     assert main(["info"]) == 0
     text = capsys.readouterr().out

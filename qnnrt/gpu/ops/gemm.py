@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Final
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from .. import tune
 from ..ir import Launch
 from ..target import Target
-from . import clblast, panels, tiles
+from . import clblast, panels, tensor, tiles
 from .product import Product
 
 __all__ = ["launches", "variants"]
@@ -20,7 +21,22 @@ _MOST: Final = 24  # variants that are measured
 def launches(x: Product, target: Target) -> list[Launch]:
     """The kernels of a product: of the variant known, or else expected, to be the fastest."""
     found = variants(x, target)
-    return found[tune.choose(target, "product", str(x), found)]()
+    rounded = target.tf32 and tensor.offered(x, target)
+    return found[tune.choose(target, "product", f"{x}{'-tf32' * rounded}", found)]()
+
+
+def _in_local_memory(
+    x: Product, target: Target
+) -> Iterator[tuple[str, Callable[[], list[Launch]]]]:
+    """Blocks for tensor cores, where there are some, and tiles, one of which is among the first
+    few, that are measured."""
+    blocks: list[Any] = tensor.ways(x, target) if tensor.offered(x, target) else []
+    plain: list[Any] = tiles.ways(x, target)
+    few = 2 if blocks else 0
+    for way, parts in (*blocks[:few], *plain[:1], *blocks[few : _MOST // 2], *plain[1:]):
+        make = tensor.make if isinstance(way, tensor.Block) else tiles.tiles
+        name = f"{way}-{parts}" if parts > 1 else str(way)
+        yield name, functools.partial(make, x, target, way, parts)
 
 
 def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]]:
@@ -33,9 +49,7 @@ def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]
     else:
         if tiles.few_rows(x):
             found["dots"] = functools.partial(tiles.dots, x, target)
-        for tile, parts in tiles.ways(x, target)[: _MOST - 2]:
-            name = f"{tile}-{parts}" if parts > 1 else str(tile)
-            found[name] = functools.partial(tiles.tiles, x, target, tile, parts)
+        found |= dict(itertools.islice(_in_local_memory(x, target), _MOST - 2))
     for shape in without:
         name = "panels-{}x{}x{}".format(*shape)
         found[name] = functools.partial(panels.make, x, target, shape)

@@ -12,7 +12,7 @@ from ..target import Target
 from .common import Defines, fused
 from .product import Product, combined, scratch
 
-__all__ = ["Tile", "dots", "few_rows", "tiles", "ways"]
+__all__ = ["PARTS", "Tile", "dots", "few_rows", "tiles", "ways"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ TILES: Final = (
     Tile(32, 32, 32, 4, 4, 0.4),
     Tile(16, 64, 32, 4, 4, 0.4),
 )
-_PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+#: Into how many parts a sum may be cut.
+PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _FEW: Final = 4  # rows that dots.cl takes: with more of them it reads a too often
 _LANES, _GROUP = 32, 4
 
@@ -76,7 +77,7 @@ def ways(x: Product, target: Target) -> list[tuple[Tile, int]]:
         (_cost(x, tile, parts, int(raw.max_compute_units)), tile, parts)
         for tile in TILES
         if tile.items <= raw.max_work_group_size and tile.local_bytes <= raw.local_mem_size
-        for parts in _PARTS
+        for parts in PARTS
         if parts == 1 or -(-x.inner // tile.depth) >= 4 * parts
     ]
     return [(tile, parts) for _, tile, parts in sorted(found, key=lambda way: way[0])]

@@ -62,6 +62,8 @@ class ForeignGpuPolicy(MemoryPolicy):
                     "see also options={'gpu': {'precision': ...}}"
                 )
             options = replace(options, precision=_PRECISIONS[precision])
+        if options.precision == "tf32" and not self.backend.library.has_extensions:
+            raise ValueError(f"{self.backend.library.path} is not qnnrt's own: it has no 'tf32'")
         return [*options.for_graph()]
 
     def kind(self, buffer: Any) -> str:

@@ -1,0 +1,172 @@
+// What tensor.cl asks of 32 work items, a warp, together: with PTX as instructions of NVIDIA's
+// devices from compute capability 8.0 on, else the same in OpenCL C, so that any device can check
+// whatever is around them. Local memory is `memory`, places in it are in bytes; `lane` is the work
+// item's number in the warp.
+//
+// A word is two 16-bit floats or, without HALF, one of 32 bits; TERMS of the sum are 32 bytes.
+// Of blocks of 16 rows of a and of 8 columns of b, a lane's words and sums are
+//   a[w]: row lane / 4 + w % 2 * 8, word lane % 4 + w / 2 * 4 of the row's terms
+//   b[w]: column lane / 4, word lane % 4 + w * 4 of the column's terms
+//   sum[v]: row lane / 4 + v / 2 * 8, column lane % 4 * 2 + v % 2
+//
+//   COPY_16, _8, _4, _2(to, from, ok): so many bytes from global memory, on the way until WAIT;
+//       zeros unless ok, where from still is an address in a buffer
+//   COMMIT(): ends a batch of copies; WAIT(): for all batches but the last STAGES - 2
+//   MATRICES(to, at): to[q] is word lane % 4 of 16 bytes at at(q * 8 + lane / 4)
+//   MATRICES_TURNED(to, at): to[q] is 16-bit float lane / 4 of the 16 bytes at at(q * 8 + e), for
+//       e = lane % 4 * 2 in its lower half, and e + 1 in its upper one
+//   WORD(at): the word there
+//   ROUNDED(word): a 32-bit float as tf32, half away from zero
+//   MULTIPLY(sum, a, b): adds the products of WM blocks of a and WN of b
+
+#ifdef HALF
+#define SIZE 2
+#else
+#define SIZE 4
+#endif
+#define TERMS (32 / SIZE)
+#define COPY_2(to, from, ok) \
+  ((__local ushort*)memory)[(to) / 2] = (ok) ? *(__global const ushort*)(from) : (ushort)0
+
+#ifdef PTX
+
+#define EACH _Pragma("unroll")
+#define SOME _Pragma("unroll 2")  // of many small ones, which want many registers
+
+// Where a place in local memory is for instructions. Pointers may be generic, or offsets already.
+static inline uint local_address(__local const void* p) {
+  uint address;
+  asm volatile(
+      "{\n"
+      ".reg .pred is_generic;\n"
+      ".reg .u64 place;\n"
+      "isspacep.shared is_generic, %1;\n"
+      "cvta.to.shared.u64 place, %1;\n"
+      "selp.b64 place, place, %1, is_generic;\n"
+      "cvt.u32.u64 %0, place;\n"
+      "}"
+      : "=r"(address)
+      : "l"((ulong)(size_t)p));
+  return address;
+}
+#define PREPARE const uint memory_address = local_address(memory);
+
+#define COPY(bytes, cache, to, from, ok)                        \
+  asm volatile(                                                 \
+      "{\n"                                                     \
+      ".reg .u64 place;\n"                                      \
+      "cvta.to.global.u64 place, %1;\n"                         \
+      "cp.async." cache ".shared.global [%0], [place], " #bytes \
+      ", %2;\n"                                                 \
+      "}" ::"r"(memory_address + (to)),                         \
+      "l"((ulong)(size_t)(from)), "r"((ok) ? bytes : 0)         \
+      : "memory")
+#define COPY_16(to, from, ok) COPY(16, "cg", to, from, ok)
+#define COPY_8(to, from, ok) COPY(8, "ca", to, from, ok)
+#define COPY_4(to, from, ok) COPY(4, "ca", to, from, ok)
+#define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
+#if STAGES == 2
+#define WAIT() asm volatile("cp.async.wait_group 0;" ::: "memory")
+#elif STAGES == 3
+#define WAIT() asm volatile("cp.async.wait_group 1;" ::: "memory")
+#else
+#define WAIT() asm volatile("cp.async.wait_group 2;" ::: "memory")
+#endif
+
+#define LDMATRIX(how, to, at)                                                            \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];" \
+               : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3])              \
+               : "r"(memory_address + at(lane))                                          \
+               : "memory")
+#define MATRICES(to, at) LDMATRIX("", to, at)
+#define MATRICES_TURNED(to, at) LDMATRIX(".trans", to, at)
+
+static inline uint word_at(uint address) {
+  uint word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+#define WORD(at) word_at(memory_address + (at))
+
+static inline uint rounded(uint word) {
+  uint tf32;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(tf32) : "f"(as_float(word)));
+  return tf32;
+}
+#define ROUNDED(word) rounded(word)
+
+#ifdef HALF
+#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+#else
+#define MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+#endif
+#define MULTIPLY_ONE(sum, a, b)                                                                \
+  asm volatile(MMA "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"       \
+               : "=f"((sum)[0]), "=f"((sum)[1]), "=f"((sum)[2]), "=f"((sum)[3])                \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]), \
+                 "f"((sum)[0]), "f"((sum)[1]), "f"((sum)[2]), "f"((sum)[3]))
+#define MULTIPLY(sum, a, b)                                                                 \
+  EACH for (int mi = 0; mi < WM; ++mi) {                                                    \
+    EACH for (int nj = 0; nj < WN; ++nj) MULTIPLY_ONE(sum[mi][nj], a + mi * 4, b + nj * 2); \
+  }
+
+#else
+
+#define EACH
+#define SOME
+#define PREPARE __local uint exchange[THREADS * (WM * 4 + WN * 2)];
+#define COPY(type, to, from, ok) \
+  *((__local type*)memory + (to) / sizeof(type)) = (ok) ? *(__global const type*)(from) : (type)(0)
+#define COPY_16(to, from, ok) COPY(uint4, to, from, ok)
+#define COPY_8(to, from, ok) COPY(uint2, to, from, ok)
+#define COPY_4(to, from, ok) COPY(uint, to, from, ok)
+#define COMMIT() \
+  {}
+#define WAIT() \
+  {}
+#define WORD(at) memory[(at) / 4]
+#define MATRICES(to, at) \
+  for (int q = 0; q < 4; ++q) (to)[q] = WORD(at(q * 8 + lane / 4) + lane % 4 * 4)
+#define HALF_WORD(at) (uint)((__local const ushort*)memory)[(at) / 2 + lane / 4]
+#define MATRICES_TURNED(to, at) \
+  for (int q = 0; q < 4; ++q)   \
+  (to)[q] = HALF_WORD(at(q * 8 + lane % 4 * 2)) | HALF_WORD(at(q * 8 + lane % 4 * 2 + 1)) << 16
+
+static inline uint rounded(uint word) {
+  const uint all = 0x7F800000u;  // of the exponent: infinite, or not a number
+  return (word & all) == all ? word : (word + 0x1000u) & ~0x1FFFu;
+}
+#define ROUNDED(word) rounded(word)
+
+#ifdef HALF
+#define TERM(words, k) vload_half((k) % 2, (__local const half*)((words) + (k) / 2 % 4))
+#else
+#define TERM(words, k) as_float((words)[(k) % 4])
+#endif
+// The words of a warp lie as [block][w][lane], those of a before those of b.
+static inline void multiply(float (*sum)[WN][4], const uint* a, const uint* b,
+                            __local uint* exchange, const int lane) {
+  for (int w = 0; w < WM * 4; ++w) exchange[w * 32 + lane] = a[w];
+  for (int w = 0; w < WN * 2; ++w) exchange[(WM * 4 + w) * 32 + lane] = b[w];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int mi = 0; mi < WM; ++mi) {
+    for (int nj = 0; nj < WN; ++nj) {
+      for (int v = 0; v < 4; ++v) {
+        float added = 0.0f;
+        for (int k = 0; k < TERMS; ++k) {
+          const int upper = k * SIZE / 16;
+          __local const uint* row = exchange + (mi * 4 + upper * 2 + v / 2) * 32 + lane / 4 * 4;
+          __local const uint* column =
+              exchange + (WM * 4 + nj * 2 + upper) * 32 + (lane % 4 * 2 + v % 2) * 4;
+          added = fma(TERM(row, k), TERM(column, k), added);
+        }
+        sum[mi][nj][v] += added;
+      }
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+#define MULTIPLY(sum, a, b) \
+  multiply(sum, a, b, exchange + id / 32 * (32 * (WM * 4 + WN * 2)), lane);
+
+#endif

@@ -1,0 +1,304 @@
+"""Products on tensor cores: where the device has none, by kernels that do these' work themselves,
+over the same registers."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt.gpu import choose, tune
+from qnnrt.gpu.device import WITHOUT, Device
+from qnnrt.gpu.ops import gemm, tensor
+from qnnrt.gpu.ops.product import Product
+from qnnrt.gpu.target import Target
+from qnnrt.model import Model, Node, Tensor
+from support.gpu.cases import against_cpu, normal, on_gpu, one_backend  # noqa: F401
+from support.gpu.opencl import opencl_is_up  # noqa: F401
+from support.one_node import Case, case, pairs, u32
+
+pytestmark = pytest.mark.foreign  # OpenCL drivers are
+
+DTYPES = [np.float16, np.float32]
+#: Small ones, since drivers of CPUs compile them for long; tiles of other shapes than square.
+TALL = tensor.Block(64, 32, 64, 2, 1, 3, 1.0)
+WIDE = tensor.Block(32, 64, 64, 1, 2, 2, 1.0)
+DEEP = tensor.Block(64, 32, 128, 2, 1, 4, 1.0)
+#: Rows, columns and terms into which copies of 16, 8, 4 and 2 bytes divide 16-bit floats.
+SIZES = [(72, 72, 80), (36, 44, 68), (70, 66, 70), (67, 69, 71)]
+LAYOUTS = [(False, False), (True, False), (False, True), (True, True)]
+
+Use = Callable[..., None]
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Use:
+    """Products by one variant from now on."""
+
+    def use(block: tensor.Block, parts: int = 1) -> None:
+        def variants(x: Product, target: Target) -> tune.Variants:
+            return {"only": functools.partial(tensor.make, x, target, block, parts)}
+
+        monkeypatch.setattr(gemm, "variants", variants)
+
+    return use
+
+
+def numbers(*shape: int, dtype: Any, seed: int = 0) -> np.ndarray:
+    """Small whole ones: sums of their products are whole, and exact in every precision."""
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
+
+
+def exactly(*cases: Case) -> None:
+    against_cpu(*cases, rtol=0, atol=0)
+
+
+def product(
+    sizes: tuple[int, int, int], layout: tuple[bool, bool], dtype: Any, **more: Any
+) -> Case:
+    m, n, k = sizes
+    a, b = numbers(m, k, dtype=dtype), numbers(k, n, dtype=dtype, seed=1)
+    turned = [x.T if turn else x for x, turn in zip((a, b), layout, strict=True)]
+    params = dict(zip(("transpose_in0", "transpose_in1"), layout, strict=True))
+    return case("MatMul", turned, [(m, n)], params, **more)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("block", "sizes"), [(TALL, SIZES), (WIDE, SIZES[1:3]), (DEEP, [(1, 1, 1), SIZES[3]])]
+)
+def test_whole_numbers_are_exact(
+    only: Use, block: tensor.Block, sizes: list[tuple[int, int, int]], dtype: Any
+) -> None:
+    """Every row, column and term is where instructions expect it, in all layouts, with all copies,
+    beyond one tile each way."""
+    only(block)
+    exactly(*(product(n, layout, dtype) for n, layout in zip(sizes, LAYOUTS, strict=False)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_constants_become_lines_of_whole_pieces(only: Use, dtype: Any) -> None:
+    only(TALL)
+    exactly(
+        *(product(sizes, LAYOUTS[2 * i % 4], dtype, static=[1]) for i, sizes in enumerate(SIZES))
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_in_parts_with_what_is_behind_them(only: Use, dtype: Any) -> None:
+    only(WIDE, 3)
+    a, w, bias = (numbers(*s, dtype=dtype) for s in ((5, 500), (70, 500), (70,)))
+    exactly(
+        case("FullyConnected", [a, w, bias], [(5, 70)], static=[1, 2], then=[("Relu", {})]),
+        case("MatMul", [a.reshape(5, 1, 500), w.T[None]], [(5, 1, 70)]),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batches_that_broadcast(only: Use, dtype: Any) -> None:
+    only(TALL)
+    a = numbers(2, 1, 9, 40, dtype=dtype)
+    exactly(
+        case("MatMul", [a, numbers(3, 40, 34, dtype=dtype)], [(2, 3, 9, 34)]),
+        case("MatMul", [a, numbers(3, 40, 33, dtype=dtype)], [(2, 3, 9, 33)], static=[1]),
+    )
+
+
+def convolution(
+    size: tuple[int, ...], kernel: tuple[int, ...], features: int, dtype: Any, **params: Any
+) -> Case:
+    """Of an image (n, height, width, channels)."""
+    x, bias = numbers(*size, dtype=dtype), numbers(features, dtype=dtype)
+    w = numbers(*kernel, features, dtype=dtype, seed=2)
+    pad = params.pop("pad", 0)
+    stride, dilation = params.pop("stride", 1), params.pop("dilation", 1)
+    out = [
+        (n + 2 * pad - dilation * (k - 1) - 1) // stride + 1
+        for n, k in zip(size[1:-1], kernel[:-1], strict=True)
+    ]
+    given = {"stride": u32(stride, stride), "dilation": u32(dilation, dilation)}
+    given |= {"pad_amount": pairs((pad, pad), (pad, pad)), **params}
+    shape = (size[0], *out, features)
+    return case("Conv2d", [x, w, bias], [shape], given, static=[1, 2], then=[("Relu", {})])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_convolutions_read_their_input_in_place(only: Use, dtype: Any) -> None:
+    only(TALL, 2 if dtype == np.float16 else 1)
+    exactly(
+        convolution((2, 9, 7, 16), (3, 3, 16), 40, dtype, pad=1),
+        convolution((1, 11, 13, 3), (5, 4, 3), 24, dtype, stride=2, pad=2),
+        convolution((1, 12, 9, 12), (3, 3, 6), 20, dtype, dilation=2, group=2),
+        convolution((2, 6, 7, 24), (1, 1, 8), 48, dtype, group=3),
+        convolution((1, 6, 9, 16), (1, 1, 16), 36, dtype, stride=2),
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_residual_block(only: Use, dtype: Any) -> None:
+    """Bias, the sum with another tensor and an activation, by the kernel of the product."""
+    only(TALL)
+    shape, t = (1, 7, 9, 40), np.dtype(dtype)
+    model = Model("residual", outputs=["y"], inputs=["x"])
+    weights = {"w": numbers(3, 3, 40, 40, dtype=t) / 8, "b": normal(40, dtype=t)}
+    for name in ("x", "conv", "sum", "y"):
+        model.tensors[name] = Tensor(name, shape, t)
+    for name, data in weights.items():
+        model.tensors[name] = Tensor(name, data.shape, t, data.astype(t))
+    params = {"stride": u32(1, 1), "pad_amount": pairs((1, 1), (1, 1))}
+    model.nodes = [
+        Node("conv", "Conv2d", ["x", "w", "b"], ["conv"], params),
+        Node("add", "ElementWiseAdd", ["conv", "x"], ["sum"]),
+        Node("relu", "Relu", ["sum"], ["y"]),
+    ]
+    feeds = {"x": numbers(*shape, dtype=t)}
+    against_cpu(model, feeds=feeds, terms=360)
+    assert on_gpu(model, feeds)[1] == 1
+
+
+def as_tf32(x: np.ndarray) -> np.ndarray:
+    """32-bit floats with 10 bits of mantissa, half away from zero."""
+    bits = x.view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & ~np.uint32(0x1FFF)).view(np.float32)
+
+
+def test_tf32_rounds_what_it_multiplies_and_nothing_else(only: Use) -> None:
+    only(TALL)
+    a, b = normal(70, 300), normal(300, 40, seed=1)
+    a[0, 0], a[0, 1:], a[1, 0], a[1, 1:] = 1 + 2.0**-11, 0, -(1 + 2.0**-11 + 2.0**-22), 0
+    b[0] = 1
+    c = case("MatMul", [a, b], [(70, 40)])
+    got, _ = on_gpu(c.model, c.feeds)
+    y = got["out0"].astype(np.float64)
+    wide, sizes = a.astype(np.float64) @ b, np.abs(a).astype(np.float64) @ np.abs(b)
+    rounded = as_tf32(a).astype(np.float64) @ as_tf32(b)
+    assert (np.abs(y - rounded) <= 2e-6 * sizes).all()
+    assert (np.abs(y - wide) <= 2 * 2.0**-11 * 1.001 * sizes).all()
+    np.testing.assert_array_equal(y[:2], [[1 + 2.0**-10] * 40, [-1 - 2.0**-10] * 40])
+    assert np.abs(y - wide).max() > 1e-5 * sizes.max(), "nothing was rounded"
+
+
+def test_what_is_no_number_stays_none(only: Use) -> None:
+    only(TALL)
+    a, b = np.eye(8, dtype=np.float32), normal(8, 8)
+    for i, value in enumerate((np.inf, -np.inf, np.nan)):
+        a[i, i] = value
+    c = case("MatMul", [a, np.abs(b) + np.float32(1)], [(8, 8)])
+    y = on_gpu(c.model, c.feeds)[0]["out0"]
+    assert np.isnan(y[2]).all()
+    assert np.isposinf(np.diag(y)[0])
+    assert np.isneginf(np.diag(y)[1])
+    assert np.isfinite(y[3:]).all()
+
+
+# ---- when they are used
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch, one_backend: qnnrt.qnn.Backend) -> Callable[..., Any]:  # noqa: F811
+    """The variants of a product that a device lists, by name, and what the session says of itself;
+    one of those for any device is taken."""
+    library, usual = one_backend.library, gemm.variants
+
+    def names(c: Case, tensor_cores: bool, precision: str) -> tuple[list[str], Any]:
+        found: list[str] = []
+
+        def variants(x: Product, target: Target) -> tune.Variants:
+            given = usual(x, target)
+            found.extend(given)
+            return {name: make for name, make in given.items() if name.startswith("panels")}
+
+        device = dataclasses.replace(library.device, kind="gpu", tensor_cores=tensor_cores)
+        monkeypatch.setattr(library, "device", device)
+        monkeypatch.setattr(gemm, "variants", variants)
+        with qnnrt.Session(c.model, "gpu", options={"gpu": {"precision": precision}}) as s:
+            s.run(c.feeds)
+            return found, json.loads(s.graph.describe() or "")
+
+    return names
+
+
+@pytest.mark.parametrize(
+    ("precision", "tensor_cores", "first"),
+    [
+        ("user", True, "tiles"),
+        ("tf32", True, "tensor"),
+        ("fp16", True, "tensor"),
+        ("hybrid", True, "tensor"),
+        ("tf32", False, "tiles"),
+        ("fp16", False, "tiles"),
+    ],
+)
+def test_they_come_first_where_they_may_be_used(
+    listed: Callable[..., Any], precision: str, tensor_cores: bool, first: str
+) -> None:
+    c = product((64, 64, 64), (False, False), np.float32)
+    names, told = listed(c, tensor_cores, precision)
+    assert names[0].startswith(first)
+    few = tune._candidates(dict.fromkeys(names, list))
+    assert any(name.startswith("tiles") for name in few), "measured beside them"
+    assert any(name.startswith("tensor") for name in names) == (first == "tensor")
+    assert told["precision"] == precision
+
+
+def test_few_rows_are_bound_by_memory(listed: Callable[..., Any]) -> None:
+    c = product((1, 64, 64), (False, True), np.float16)
+    names, _ = listed(c, True, "user")
+    assert names[0] == "dots"
+    assert names[1].startswith("tensor")
+
+
+def test_precision_tf32_is_an_option(caplog: pytest.LogCaptureFixture) -> None:
+    """Of graphs; a device without tensor cores multiplies 32-bit floats, and says so."""
+    c = case("MatMul", [normal(33, 50), normal(50, 36)], [(33, 36)])
+    plain, _ = on_gpu(c.model, c.feeds)
+    options = {"gpu": {"precision": "tf32"}}
+    with (
+        caplog.at_level(logging.INFO, "qnnrt"),
+        qnnrt.Session(c.model, "gpu", options=options) as s,
+    ):
+        assert s.precision == "tf32"
+        y = s.run(c.feeds)["out0"].copy()
+        kernels = [step["kernel"] for step in json.loads(s.graph.describe() or "")["steps"]]
+    if choose().tensor_cores:
+        assert kernels == ["tensor.tensor"]
+        assert 0 < np.abs(y - plain["out0"]).max() < 50 * 2.0**-9
+    else:
+        assert "tensor.tensor" not in kernels
+        assert "has no tensor cores" in caplog.text
+        np.testing.assert_array_equal(y, plain["out0"])
+
+
+@pytest.mark.parametrize(
+    ("extensions", "major", "there"),
+    [
+        ("cl_nv_device_attribute_query", 8, True),
+        ("cl_nv_device_attribute_query", 9, True),
+        ("cl_nv_device_attribute_query", 7, False),
+        ("cl_khr_fp16", 9, False),  # of another maker's attribute nothing is known
+    ],
+)
+def test_a_device_says_whether_it_has_them(
+    monkeypatch: pytest.MonkeyPatch, extensions: str, major: int, there: bool
+) -> None:
+    raw = SimpleNamespace(
+        name="d", type=4, version="v", driver_version="1", host_unified_memory=0,
+        mem_base_addr_align=1024, extensions=extensions, compute_capability_major_nv=major,
+        platform=SimpleNamespace(name="p"),
+    )  # fmt: skip
+    monkeypatch.delenv(WITHOUT, raising=False)
+    assert Device.of(raw).tensor_cores == there
+    monkeypatch.setenv(WITHOUT, "0")
+    assert not Device.of(raw).tensor_cores
