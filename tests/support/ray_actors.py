@@ -25,19 +25,29 @@ qr.register()
 
 STORE = 96 << 20  # bytes of Ray's object store
 TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
+#: Seconds after which a process that starts would be given up, and be started again.
+PATIENT = (
+    "RAY_worker_register_timeout_seconds",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S",
+)
 #: Fields that are not in the order of their memory.
 REVERSED = np.dtype({"names": ["x", "y"], "formats": ["f4", "i4"], "offsets": [4, 0]})
 
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """What Ray's processes need: this qnnrt, no report of use, a token that is in no file, and a
-    folder without a package that may not be built: workers look there before anywhere else."""
+    """What Ray's processes need: this qnnrt, no report of use, a token that is in no file, their
+    share of a busy machine and minutes there, and a folder without a package that may not be built:
+    workers look there before anywhere else."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(Path(__file__).parents[1])
         patch.setenv("PYTHONPATH", PATHS)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_TOKEN", TOKEN)
+        patch.setenv("RAY_worker_niceness", "0")  # 15 otherwise: on a busy machine they get nothing
+        for name in PATIENT:
+            patch.setenv(name, "600")
         yield
 
 
