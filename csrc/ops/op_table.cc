@@ -1,4 +1,5 @@
 // The only list of ops, and what holds for all of them.
+#include <memory>
 #include <unordered_map>
 
 #include "abi/qnn_op_names.h"
@@ -21,7 +22,7 @@ struct Table {
 
 const Table& TheTable() {
   static const Table* const table = [] {
-    auto* t = new Table;  // never freed: kernels may still be asked for while the process exits
+    auto t = std::make_unique<Table>();
     for (OpList (*family)() :
          {ConvOps, MatMulOps, DynamicOps, PoolOps, NormOps, ResizeOps, RecurrentOps, StreamOps,
           ElementWiseOps, ActivationOps, ReduceOps, SoftmaxOps, CastOps, ShapeOps, ConcatSplitOps,
@@ -32,7 +33,7 @@ const Table& TheTable() {
       if ((def.flags & OpDef::kInternal) == 0) t->list.push_back(&def);
       t->by_type.emplace(def.type, &def);
     }
-    return t;
+    return t.release();  // never freed: kernels may still be asked for while the process exits
   }();
   return *table;
 }

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 namespace qnnrt::onednn {
@@ -152,8 +153,8 @@ bool Bind(void* handle, bool fresh, Library* library, std::string* why) {
 }
 
 Library* LoadLibraryOnce() {
-  auto* library = new Library;  // never freed: kernels of graphs that outlive everything use it
-  auto tried = [library](const std::string& path, const std::string& reason) {
+  auto library = std::make_unique<Library>();
+  auto tried = [&library](const std::string& path, const std::string& reason) {
     if (!library->why.empty()) library->why += "; ";
     library->why += path + ": " + reason;
   };
@@ -172,7 +173,7 @@ Library* LoadLibraryOnce() {
       continue;
     }
     std::string why;
-    if (Bind(handle, fresh, library, &why)) {
+    if (Bind(handle, fresh, library.get(), &why)) {
       pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
       break;
     }
@@ -187,7 +188,7 @@ Library* LoadLibraryOnce() {
                  library->ignored.c_str());
   }
   g_state.store(library->version.empty() ? -1 : 1, std::memory_order_release);
-  return library;
+  return library.release();  // never freed: kernels of graphs that outlive everything use it
 }
 
 Library* TheLibrary() {

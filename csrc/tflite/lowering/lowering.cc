@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <limits>
+#include <memory>
 
 #include "tflite/lowering/elements.h"
 
@@ -130,12 +131,12 @@ void Decode(const NodeView& view, PlannedTensor* t) {
 
 const std::vector<Operator>& Operators() {
   static const std::vector<Operator>* const table = [] {
-    auto* all = new std::vector<Operator>;
+    auto all = std::make_unique<std::vector<Operator>>();
     for (const auto& rows :
          {ConvOperators(), DetectionOperators(), ElementwiseOperators(), GatherOperators(),
           MovementOperators(), RecurrentOperators(), ReduceOperators(), SlicePadOperators()})
       all->insert(all->end(), rows.begin(), rows.end());
-    return all;
+    return all.release();
   }();
   return *table;
 }
