@@ -15,10 +15,13 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt.gpu import choose, tune
+from qnnrt.gpu import choose, ir, tune
+from qnnrt.gpu.compile import launches_of
+from qnnrt.gpu.configs import Configs
 from qnnrt.gpu.device import WITHOUT, Device
 from qnnrt.gpu.ops import gemm, tensor
 from qnnrt.gpu.ops.product import Product
+from qnnrt.gpu.programs import source
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
 from support.gpu.cases import against_cpu, normal, on_gpu, one_backend  # noqa: F401
@@ -281,6 +284,41 @@ def test_precision_tf32_is_an_option(caplog: pytest.LogCaptureFixture) -> None:
         np.testing.assert_array_equal(y, plain["out0"])
 
 
+def described(extensions: str, major: int) -> SimpleNamespace:
+    """A GPU as pyopencl has it, and as libQnnGpu.so tells its compiler."""
+    return SimpleNamespace(
+        name="d", type=4, version="v", driver_version="1", host_unified_memory=0,
+        mem_base_addr_align=1024, extensions=extensions, compute_capability_major_nv=major,
+        max_compute_units=132, max_work_group_size=1024, local_mem_size=48 << 10,
+        max_mem_alloc_size=1 << 34, native_vector_width_float=1,
+        platform=SimpleNamespace(name="p"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype", "instruction"),
+    [
+        ({"precision": "fp32", "TF32": True}, np.float32, "m16n8k8"),
+        ({"precision": "hybrid"}, np.float16, "m16n8k16"),
+    ],
+)
+def test_they_are_compiled_for_without_one(
+    monkeypatch: pytest.MonkeyPatch, precision: dict[str, Any], dtype: Any, instruction: str
+) -> None:
+    """As in the compiler of libQnnGpu.so, which has no OpenCL: a kernel with the instructions."""
+    monkeypatch.delenv(WITHOUT, raising=False)
+    device = Device.of(described("cl_nv_device_attribute_query", 9))
+    target = Configs.read({"graph": precision, "portable": True}).target(device)
+    a, b, y = (ir.Value("", 0, (256, 256), np.dtype(dtype), 0, "native") for _ in range(3))
+    graph = ir.Ir("g", (a, b, y), [ir.Node("n", "MatMul", [a, b], [y], {})])
+    launch = launches_of(graph, target)[0][1]  # that behind it, if any, adds the parts of sums
+    text = source(launch)
+    assert launch.file == "tensor"
+    assert ("PTX", "1") in launch.defines
+    assert f"mma.sync.aligned.{instruction}" in text
+    assert "#include" not in text
+
+
 @pytest.mark.parametrize(
     ("extensions", "major", "there"),
     [
@@ -293,11 +331,7 @@ def test_precision_tf32_is_an_option(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_device_says_whether_it_has_them(
     monkeypatch: pytest.MonkeyPatch, extensions: str, major: int, there: bool
 ) -> None:
-    raw = SimpleNamespace(
-        name="d", type=4, version="v", driver_version="1", host_unified_memory=0,
-        mem_base_addr_align=1024, extensions=extensions, compute_capability_major_nv=major,
-        platform=SimpleNamespace(name="p"),
-    )  # fmt: skip
+    raw = described(extensions, major)
     monkeypatch.delenv(WITHOUT, raising=False)
     assert Device.of(raw).tensor_cores == there
     monkeypatch.setenv(WITHOUT, "0")
