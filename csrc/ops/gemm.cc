@@ -168,7 +168,7 @@ void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, con
 
 void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
                        size_t ldc) {
-  constexpr size_t kDepthBlock = 256;  // 32 KiB of floats: they stay in L1 while the rows pass by
+  constexpr size_t kDepthBlock = 64;  // 8 KiB of floats: they stay in L1 while the rows pass by
   static const NarrowFloat& half = *NarrowFloatOf(QNN_DATATYPE_FLOAT_16);
   const SimdKernels& simd = Simd();
   const size_t nr = simd.columns;
