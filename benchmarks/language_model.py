@@ -103,7 +103,7 @@ def weight_bytes(path: Path, precision: str) -> int:
     size = sum(
         len(t.raw_data) for t in model.graph.initializer if t.name in others or t.name not in tables
     )
-    return size // 2 if precision == "bfloat16" else size
+    return size // 2 if precision in ("bfloat16", "float16") else size
 
 
 class Peer:

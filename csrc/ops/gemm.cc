@@ -124,15 +124,79 @@ void RunPanels(void (*row)(const float*, size_t, const B*, size_t, const float*,
 
 }  // namespace
 
-void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
-                      float* c, const Threads& threads) {
+namespace {
+
+// One row times all panels, each of `panel` elements.
+template <typename B>
+void RunAllPanels(void (*row)(const float*, size_t, const B*, size_t, const float*, float*),
+                  const float* a, size_t k, size_t n, const B* packed, size_t panel,
+                  const float* from, float* c, const Threads& threads) {
   const size_t nr = Simd().columns, panels = PackedPanels(n);
   constexpr size_t kWorthwhile = 128 * 1024;  // products worth a thread, about 10 microseconds
   const size_t grain = std::max<size_t>(1, kWorthwhile / std::max<size_t>(1, kRowPanels * nr * k));
   threads.For((panels + kRowPanels - 1) / kRowPanels, grain, [&](size_t begin, size_t end) {
-    RunPanels(Simd().brain_row, a, k, n, packed, (k + 1) / 2 * nr, begin * kRowPanels,
-              std::min(panels, end * kRowPanels), from, c);
+    RunPanels(row, a, k, n, packed, panel, begin * kRowPanels, std::min(panels, end * kRowPanels),
+              from, c);
   });
+}
+
+}  // namespace
+
+void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
+                      float* c, const Threads& threads) {
+  RunAllPanels(Simd().brain_row, a, k, n, packed, (k + 1) / 2 * Simd().columns, from, c, threads);
+}
+
+size_t PackedHalfBytes(size_t k, size_t n) { return PackedFloats(k, n) * sizeof(Half); }
+
+void PackHalves(const NarrowMatrix& b, size_t k, size_t n, Half* packed) {
+  const size_t nr = Simd().columns;
+  for (size_t n0 = 0; n0 < n; n0 += nr) {
+    const size_t columns = std::min(nr, n - n0);
+    for (size_t i = 0; i < k; ++i, packed += nr) {
+      const uint16_t* row = b.data + i * b.row_stride + n0 * b.column_stride;
+      for (size_t j = 0; j < columns; ++j) packed[j].bits = row[j * b.column_stride];
+      std::fill(packed + columns, packed + nr, Half{0});
+    }
+  }
+}
+
+void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, const float* from,
+                     float* c, const Threads& threads) {
+  RunAllPanels(Simd().half_row, a, k, n, packed, k * Simd().columns, from, c, threads);
+}
+
+void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
+                       size_t ldc) {
+  constexpr size_t kDepthBlock = 64;  // 8 KiB of floats: they stay in L1 while the rows pass by
+  static const NarrowFloat& half = *NarrowFloatOf(QNN_DATATYPE_FLOAT_16);
+  const SimdKernels& simd = Simd();
+  const size_t nr = simd.columns;
+  alignas(64) float wide[kDepthBlock * kMaxTileColumns];
+  const float zeros[kMaxTileColumns] = {};
+  const float* from[kMaxTileRows];
+  float* to[kMaxTileRows];
+  GemmTile tile{};
+  tile.a = from;
+  tile.a_stride = kMaxTileRows;
+  tile.taps = 1;
+  tile.b = wide;
+  tile.ldb = nr;
+  tile.c = to;
+  tile.columns = nr;
+  for (size_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepthBlock) {
+    tile.depth = std::min(kDepthBlock, k - k0);
+    half.widen(&panel[k0 * nr].bits, wide, tile.depth * nr);
+    tile.bias = k0 == 0 ? zeros : nullptr;
+    for (size_t m = 0; m < rows; m += simd.rows) {
+      tile.rows = std::min(simd.rows, rows - m);
+      for (size_t i = 0; i < tile.rows; ++i) {
+        from[i] = a + (m + i) * k + k0;
+        to[i] = c + (m + i) * ldc;
+      }
+      simd.gemm(tile);
+    }
+  }
 }
 
 void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c) {

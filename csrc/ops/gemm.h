@@ -38,6 +38,15 @@ void PackBrains(const NarrowMatrix& b, size_t k, size_t n, uint32_t* packed);
 void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
                       float* c, const Threads& threads);
 
+// The same of FLOAT_16, in panels as PackPanels leaves floats, whose rows follow each other.
+size_t PackedHalfBytes(size_t k, size_t n);
+void PackHalves(const NarrowMatrix& b, size_t k, size_t n, Half* packed);
+void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, const float* from,
+                     float* c, const Threads& threads);
+// c[rows, columns of the panel] = a[rows, k] x that panel; rows of c are `ldc` apart.
+void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
+                       size_t ldc);
+
 // C[m, n] = A[m, k] x B[k, n] + bias, k = taps x depth.
 struct GemmShape {
   size_t m = 0, n = 0;

@@ -14,7 +14,7 @@ namespace qnnrt {
 #define QNNRT_X86_LEVELS 1
 
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi2,prefer-vector-width=512")
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,f16c,fma,bmi2,prefer-vector-width=512")
 namespace avx512 {
 constexpr size_t kWidth = 16;
 constexpr const char* kName = "avx512";
@@ -27,7 +27,7 @@ constexpr const char* kName = "avx512";
 // With instructions that round to BFLOAT_16; they take what is below 2^-126 for zero.
 #pragma GCC push_options
 #pragma GCC target( \
-    "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma,bmi2,prefer-vector-width=512")
+    "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,f16c,fma,bmi2,prefer-vector-width=512")
 namespace avx512_bf16 {
 constexpr size_t kWidth = 16;
 constexpr const char* kName = "avx512";
@@ -40,7 +40,7 @@ constexpr const char* kName = "avx512";
 #pragma GCC pop_options
 
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi2")
+#pragma GCC target("avx2,f16c,fma,bmi2")
 namespace avx2 {
 constexpr size_t kWidth = 8;
 constexpr const char* kName = "avx2";

@@ -98,6 +98,10 @@ struct BrainLoops {
   Fn vv, vs, sv;
 };
 
+struct Half {  // FLOAT_16
+  uint16_t bits;
+};
+
 struct SimdKernels {
   const char* name;
   size_t rows, columns;  // of a tile
@@ -110,6 +114,9 @@ struct SimdKernels {
   // zero.
   void (*brain_row)(const float* a, size_t depth, const uint32_t* b, size_t panels,
                     const float* from, float* c);
+  // Of B in FLOAT_16, row by row.
+  void (*half_row)(const float* a, size_t depth, const Half* b, size_t panels, const float* from,
+                   float* c);
   void (*depthwise)(const DepthwisePixels&);
   void (*brain_window)(const BrainWindow&);
   void (*grouped)(const GroupedPixels&);

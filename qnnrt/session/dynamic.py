@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from .._native import _core
-from ..errors import BindError, ClosedError, ModelError
+from ..errors import BindError, ClosedError, ForkError, ModelError
 from ..model import BinaryGraph, ContextBinary, DynamicModel, Model
 from ..model.dynamic import OpenInput, Shape
 from ..qnn.backend import Backend
@@ -102,6 +104,7 @@ class ShapeSession(Session):
         self.backend, self._policy = parent.backend, parent._policy
         self.model = parent.model
         self._shared, self._freed = parent._shared, freed
+        self._ended = weakref.WeakMethod(parent._note)
         if isinstance(made, Model):
             self._compose(made, parent._io, parent._prepare, consume=True)
         else:
@@ -133,8 +136,22 @@ class ShapeSession(Session):
 
     def _finish(self) -> None:
         self._async_runs.finish()
+        self._say_counted()
         self._memory.drop()
         self._leave_context()
+
+    def _say_counted(self) -> None:
+        """What was counted goes to those of all shapes, once: with the graph its numbers go."""
+        graph = self.__dict__.get("graph")
+        note = self.__dict__.pop("_ended", _nothing)()
+        if graph is not None and note is not None:
+            note(self._counters.stats(self._runner, self.backend.library, graph.handle))
+
+    def __del__(self) -> None:
+        # Nothing is freed here: what an interrupt would leave undone is a count.
+        if not sys.is_finalizing():
+            with contextlib.suppress(ClosedError, ForkError):
+                self._say_counted()
 
     @property
     def nbytes(self) -> int:
@@ -200,7 +217,7 @@ class DynamicSession(Session):
         self._begin(model, backend, io, prepare, strict, threads, precision, graph, options)
         self._io, self._prepare = io, prepare
         self._past = _NOTHING
-        self._gone: dict[weakref.ref[ShapeSession], Stats] = {}
+        self._noted: list[Stats] = []
         self._loaded: dict[str, Graph] = {}
         self._in_binary: dict[Shape, BinaryGraph] = {}
         #: Shapes of state -> the memory, that of the first graph whose state has them.
@@ -218,7 +235,7 @@ class DynamicSession(Session):
         given = self._options.given
         most = given.get("max_shapes", None if listed is not None else _MOST_SHAPES)
         self._cache: ShapeCache[ShapeSession] = ShapeCache(
-            self._make, self._note, most, given.get("max_shape_bytes")
+            self._make, most, given.get("max_shape_bytes")
         )
         state = self._many.state
         fed = [i for i in self._many.inputs.values() if i.name not in state]
@@ -279,6 +296,7 @@ class DynamicSession(Session):
         return context
 
     def _make(self, shape: Shape, freed: _core.Event) -> ShapeSession:
+        self._sum_noted()  # there are as many as were made, at most
         try:
             loaded = self._in_binary.get(shape)
             made = self._many.model(shape) if loaded is None else loaded
@@ -289,13 +307,16 @@ class DynamicSession(Session):
         session.sizes = self._many.sizes(shape)
         return session
 
-    def _note(self, session: ShapeSession) -> None:
-        """A graph goes, or has run since it did: what it has counted stays."""
-        with self._lock:  # the later one of two threads has the later count
-            counted = replace(session.stats, private_weight_bytes=0, shared_weight_bytes=0)
-            self._gone[weakref.ref(session)] = counted
-            for one in [one for one in self._gone if one() is None]:
-                self._past = added(self._past, self._gone.pop(one))
+    def _note(self, counted: Stats) -> None:
+        """A graph goes: what it has counted stays. Without a lock: it may go at any time, in a
+        thread that has one."""
+        self._noted.append(replace(counted, private_weight_bytes=0, shared_weight_bytes=0))
+
+    def _sum_noted(self) -> Stats:
+        with self._lock:
+            while self._noted:
+                self._past = added(self._past, self._noted.pop())
+            return self._past
 
     def _bound_tensors(self, *given: Any) -> list[BoundTensor]:
         return []  # those of each shape are its own
@@ -347,12 +368,7 @@ class DynamicSession(Session):
             if len(self._found) >= _MOST_FOUND:
                 self._found.clear()
             self._found[key] = known
-        shape = known
-        session = self._cache.get(shape)
-        results = session._run_feeds(feeds)
-        if shape not in self._cache:  # it made room for others meanwhile
-            self._note(session)
-        return results
+        return self._cache.get(known)._run_feeds(feeds)
 
     def run_async(
         self,
@@ -466,18 +482,16 @@ class DynamicSession(Session):
 
     @property
     def stats(self) -> Stats:
-        """Counters of all graphs together; of those that were let go, up to then."""
-        kept = list(self._cache.kept().values())
-        with self._lock:
-            counted = [self._past, *(s for one, s in self._gone.items() if one() not in kept)]
-        return functools.reduce(added, [*counted, *(session.stats for session in kept)])
+        """Counters of all graphs together, those that were let go with them."""
+        alive = self._cache.alive()
+        return functools.reduce(added, (session.stats for session in alive), self._sum_noted())
 
     def reset_stats(self) -> None:
         """Start counting anew."""
         with self._lock:
+            self._noted.clear()
             self._past = _NOTHING
-            self._gone.clear()
-        for session in self._cache.kept().values():
+        for session in self._cache.alive():
             session.reset_stats()
 
     @property
@@ -529,6 +543,10 @@ class DynamicSession(Session):
     def __repr__(self) -> str:
         state = ", closed" if self.closed else f", {len(self._cache.kept())} shapes"
         return f"<qnnrt.DynamicSession {self.model.name!r} on {self.backend.name}{state}>"
+
+
+def _nothing() -> None:
+    return None
 
 
 def _described(binary: ContextBinary, shapes: Mapping[Shape, BinaryGraph]) -> DynamicModel:

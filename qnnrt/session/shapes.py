@@ -32,18 +32,16 @@ class ShapeCache(Generic[E]):
     def __init__(
         self,
         make: Callable[[Shape, _core.Event], E],
-        let_go: Callable[[E], None],
         most: int | None,
         most_bytes: int | None,
     ) -> None:
         """
         Args:
             make: the graph of a shape, which sets the event when it was freed.
-            let_go: told of a graph that makes room.
             most, most_bytes: how many graphs stay, and how many bytes of them; None: all. The one
                 that was asked for last stays in any case.
         """
-        self._make, self._let_go = make, let_go
+        self._make = make
         self._most, self._most_bytes = most, most_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[Shape, E] = OrderedDict()  # the last one was used last
@@ -64,7 +62,7 @@ class ShapeCache(Generic[E]):
             with self._lock:
                 self._kept.pop(shape, None)  # closed
                 dropped = self._surplus(1)
-            self._drop(dropped)
+            dropped.clear()  # outside of the lock: what goes may wait for its executions
             found = self._made(shape)
             nbytes = found.nbytes
             with self._lock:
@@ -74,7 +72,7 @@ class ShapeCache(Generic[E]):
                     for gone in self._bytes.keys() - self._alive.keys():
                         del self._bytes[gone]
                     dropped = self._surplus(0)
-        self._drop(dropped)
+        dropped.clear()
         return found
 
     @contextmanager
@@ -102,7 +100,7 @@ class ShapeCache(Generic[E]):
             self._kept[shape] = found
             self._kept.move_to_end(shape)
             dropped = self._surplus(0)
-        self._drop(dropped)
+        dropped.clear()
         return found
 
     def _made(self, shape: Shape) -> E:
@@ -126,19 +124,15 @@ class ShapeCache(Generic[E]):
     def _oldest(self) -> E:
         return self._kept.popitem(last=False)[1]
 
-    def _drop(self, dropped: list[E]) -> None:
-        """Outside of the lock: what goes may wait for its executions."""
-        for entry in dropped:
-            self._let_go(entry)
-        dropped.clear()
-
-    def __contains__(self, shape: Shape) -> bool:
-        return shape in self._kept
-
     def kept(self) -> dict[Shape, E]:
         """Those that are there, the least recently used first."""
         with self._lock:
             return {s: e for s, e in self._kept.items() if not e.closed}
+
+    def alive(self) -> list[E]:
+        """Those that are there, and those that were let go and that somebody has."""
+        with self._lock:
+            return [entry for entry in self._alive.values() if not entry.closed]
 
     def end(self) -> list[E]:
         """No more are kept; those that somebody has, and those that were."""

@@ -1,5 +1,5 @@
 """Convolutions by channel and in groups, and recurrent ops, in BFLOAT_16: operands of 8 bits, sums
-of 24, with every set of instructions."""
+of 24, with every set of instructions. Products of FLOAT_16, whose weights stay as they are."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ GROUPS = [
 ]  # fmt: skip
 #: Steps, batch, inputs and units: one row, some, and what fills up matrix tiles.
 SEQUENCES = [(1, 1, 9, 16), (40, 1, 33, 32), (5, 2, 64, 48), (6, 7, 20, 16), (9, 3, 7, 13)]
+
+#: Rows, depth and columns of products of FLOAT_16: one row, and chunks by weights of 512 KiB.
+HALVES = [(1, 64, 32), (1, 301, 100), (1, 7, 1), (2, 520, 530), (13, 1031, 257), (128, 600, 444)]
 
 
 def run(model: Model, x: np.ndarray, threads: int) -> np.ndarray:
@@ -130,6 +133,42 @@ def test_products_have_operands_of_8_bits_and_sums_of_24(isa: str | None) -> Non
     sets = {"PYTHONPATH": PATHS} | ({} if isa is None else {"QNNRT_ISA": isa})
     found = json.loads(printed(f"{code}print(json.dumps(t.worst()))", **sets))
     assert len(found) == (len(WINDOWS) + len(GROUPS)) * len(BEHIND) + 2 * len(SEQUENCES)
+    assert {name: error for name, error in found.items() if error > 1} == {}
+
+
+def worst_half() -> dict[str, float]:
+    """Of each case the largest error over what rounding to 11 bits may leave, and whether the
+    weights are there in 16 bits alone."""
+    found = {}
+    for i, (m, k, n) in enumerate(HALVES):
+        x, w, b = numbers(i, m, k), numbers(20 + i, k, n), numbers(40 + i, n)
+        w[:, ::3] *= 2.0**-20  # below the smallest normal number
+        w[0, 0], w[k - 1, n - 1] = 65504, 0
+        x[:, 0] = 2.0**-12
+        half = [v.astype(np.float16).astype(np.float64) for v in (x, w, b)]
+        wanted = -(half[0] @ half[1]) + half[2]
+        model = chain(
+            Node("negative", "ElementWiseNeg", ["x"], ["a"], {}),
+            Node("product", "MatMul", ["a", "w", "b"], ["c"], {}),
+            Node("last", "ElementWiseNeg", ["c"], ["y"], {}),
+            x=x.shape, a=x.shape, w=w, b=b, c=wanted.shape, y=wanted.shape,
+        )  # fmt: skip
+        options = {"share_weights": "nobody"}
+        with qnnrt.Session(model, threads=1 + i % 2, precision="float16", options=options) as s:
+            got = -s.run({"x": x})["y"].astype(np.float64)
+            packed = s.stats.private_weight_bytes
+        size = k * -(-n // 32) * 32 * 2
+        assert packed < size + 8192, (m, k, n, packed)
+        found[f"{m} {k} {n}"] = float(np.max(np.abs(got - wanted) / (np.abs(wanted) / 2048 + 3e-5)))
+    return found
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2", "avx512", None])
+def test_weights_of_half_precision_are_multiplied_as_they_are(isa: str | None) -> None:
+    code = "import json\nfrom session import test_precision_products as t\n"
+    sets = {"PYTHONPATH": PATHS} | ({} if isa is None else {"QNNRT_ISA": isa})
+    found = json.loads(printed(f"{code}print(json.dumps(t.worst_half()))", **sets))
+    assert len(found) == len(HALVES)
     assert {name: error for name, error in found.items() if error > 1} == {}
 
 

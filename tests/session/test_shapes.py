@@ -286,6 +286,27 @@ def test_listed_shapes_are_made_at_once_where_that_is_asked_for(path: Path) -> N
         pass
 
 
+def test_a_shape_that_was_let_go_and_is_held_counts_on(path: Path) -> None:
+    model = qnnrt.load(path, shapes="any")
+    with qnnrt.Session(model, options={"max_shapes": 1}) as session:
+        held = session.at({"batch": 1, "seq": 4})
+        check(session, 2, 3)
+        assert session.shapes == ({"batch": 2, "seq": 3},)
+        for n in range(3):
+            held.run()
+            assert session.stats.executes == n + 2
+        del held
+        assert session.stats.executes == 4
+        closed = session.at({"batch": 3, "seq": 2})
+        closed.run()
+        closed.close()
+        assert session.stats.executes == 5
+        session.reset_stats()
+        assert session.stats.executes == 0
+        check(session, 2, 3)
+    assert session.stats.executes == 1
+
+
 @pytest.mark.parametrize("name", ["max_shapes", "max_shape_bytes"])
 def test_limits_are_whole_numbers_of_models_of_many_shapes(path: Path, name: str) -> None:
     model = qnnrt.load(path, shapes="any")

@@ -331,8 +331,8 @@ Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options) {
     return t != nullptr && NarrowFloatOf(t->dtype) != nullptr;
   };
   if (narrow(node.outputs[0]) || std::any_of(node.inputs.begin(), node.inputs.end(), narrow)) {
-    QNNRT_ASSIGN_OR_RETURN(KernelPtr brains, MakeBrainMatMul(node, g, options));
-    return brains ? std::move(brains) : MakeViaFloat(*FindOp(node.type), node, options);
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeNarrowMatMul(node, g, options));
+    return kernel ? std::move(kernel) : MakeViaFloat(*FindOp(node.type), node, options);
   }
   return MatMul::Make(node, g, options);
 }

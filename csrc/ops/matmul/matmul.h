@@ -29,9 +29,9 @@ struct MatMulGeometry {
 // Of a node with the inputs and params of MatMul; fills in the shape of its output.
 Result<MatMulGeometry> ReadMatMul(const Node& node, Shape* output);
 
-// Of BFLOAT_16 with constant weights (brains.cc); null: not for it.
-Result<KernelPtr> MakeBrainMatMul(const Node& node, const MatMulGeometry& g,
-                                  const KernelOptions& options);
+// Of 16-bit floats with constant weights (narrow.cc); null: not for it.
+Result<KernelPtr> MakeNarrowMatMul(const Node& node, const MatMulGeometry& g,
+                                   const KernelOptions& options);
 
 // Of two large activations in fixed point (tiled.cc).
 Result<KernelPtr> MakeTiledMatMul(const Node& node, const KernelOptions& options);

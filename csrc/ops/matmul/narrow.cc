@@ -1,0 +1,179 @@
+// MatMul and FullyConnected of BFLOAT_16 or FLOAT_16 with constant weights, which stay as they are.
+#include <algorithm>
+
+#include "ops/brain_gemm.h"
+#include "ops/gemm.h"
+#include "ops/matmul/matmul.h"
+#include "ops/stored_floats.h"
+#include "ops/weights.h"
+
+namespace qnnrt {
+namespace {
+
+// FLOAT_16 that a decoder reads token by token, and in chunks before: no cache holds all of its
+// weights, and one form of them is enough for up to so many rows. Else products in FLOAT_32 of
+// weights that were widened once take less time.
+constexpr size_t kOneOfMany = 512 << 10, kChunk = 128;
+
+// One row is multiplied in FLOAT_32, on any processor; more by instructions for BFLOAT_16, or by
+// weights that are widened for them.
+class NarrowMatMul final : public Kernel {
+ public:
+  NarrowMatMul(const Node& node, const MatMulGeometry& g)
+      : g_(g),
+        half_(node.inputs[1]->dtype == QNN_DATATYPE_FLOAT_16),
+        post_ops_(node),
+        a_(*node.inputs[0]),
+        out_(*node.outputs[0]),
+        has_bias_(node.HasInput(2)),
+        bias_(*node.inputs[has_bias_ ? 2 : 1]) {}
+
+  Status Pack(const Node& node, const KernelOptions& options) {
+    const auto pack = [&](void* to) {
+      const uint16_t* b = node.inputs[1]->data_as<uint16_t>();
+      const NarrowMatrix matrix =
+          g_.transpose_b ? NarrowMatrix{b, 1, g_.k} : NarrowMatrix{b, g_.n, 1};
+      if (half_) {
+        PackHalves(matrix, g_.k, g_.n, static_cast<Half*>(to));
+      } else {
+        PackBrains(matrix, g_.k, g_.n, static_cast<uint32_t*>(to));
+      }
+      return Status::Ok();
+    };
+    const size_t size = half_ ? PackedHalfBytes(g_.k, g_.n) : PackedBrainBytes(g_.k, g_.n);
+    const char* what = half_ ? "MatMul of FLOAT_16" : "MatMul of BFLOAT_16";
+    QNNRT_ASSIGN_OR_RETURN(packed_,
+                           PackWeights(options, 1, size, PanelLayout(what, g_.k, g_.n), pack));
+    return {};
+  }
+
+  Status Run(const ExecArgs& args) override {
+    if (g_.m == 1) {
+      RunRow(args);
+      return {};
+    }
+    if (half_) {
+      RunHalves(args);
+      return {};
+    }
+    const BrainGemm gemm = {g_.m, g_.n, g_.k, static_cast<const uint16_t*>(args.in[0]),
+                            static_cast<const uint32_t*>(packed_->data())};
+    RunBrainGemm(gemm, args.scratch, args.threads,
+                 [&](const BrainBlock& block) { Store(args, block); });
+    return {};
+  }
+
+  size_t ScratchBytes() const override {
+    if (g_.m > 1 && half_) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
+    if (g_.m > 1) return BrainGemmScratch(g_.m, g_.k);
+    return (a_.narrow() ? RowRoom(g_.k) : 0) + (widens_bias() ? RowRoom(g_.n) : 0) +
+           (out_.narrow() ? RowRoom(g_.n) : 0);
+  }
+  bool ReadsInput(size_t i) const override { return i != 1; }
+  size_t WeightBytes() const override { return packed_->size(); }
+
+ private:
+  bool widens_bias() const { return has_bias_ && bias_.narrow(); }
+  static constexpr size_t kMostColumns = 4 * kMaxTileColumns;  // of a block
+  static size_t RowRoom(size_t floats) { return ScratchRoom(floats * sizeof(float)); }
+
+  void RunRow(const ExecArgs& args) const {
+    char* scratch = static_cast<char*>(args.scratch);
+    const auto take = [&](bool needed, size_t floats) {
+      float* room = reinterpret_cast<float*>(scratch);
+      scratch += needed ? RowRoom(floats) : 0;
+      return room;
+    };
+    const float* a = a_.Read(args.in[0], 0, g_.k, take(a_.narrow(), g_.k));
+    const float* bias = nullptr;
+    float* room = take(widens_bias(), g_.n);
+    if (has_bias_) bias = bias_.Read(args.in[2], 0, g_.n, room);
+    float* out = out_.Place(args.out[0], 0, take(out_.narrow(), g_.n));
+    if (half_) {
+      MultiplyHalfRow(a, g_.k, g_.n, halves(), bias, out, args.threads);
+    } else {
+      MultiplyBrainRow(a, g_.k, g_.n, static_cast<const uint32_t*>(packed_->data()), bias, out,
+                       args.threads);
+    }
+    post_ops_.Apply(args, out, 0, g_.n);
+    out_.Store(out, args.out[0], 0, g_.n);
+  }
+
+  const Half* halves() const { return static_cast<const Half*>(packed_->data()); }
+
+  void RunHalves(const ExecArgs& args) const {
+    constexpr size_t kGrain = 16 * 1024, kWorthwhile = 1024 * 1024;  // floats, products
+    const float* a = static_cast<const float*>(args.in[0]);
+    if (a_.narrow()) {
+      float* wide = static_cast<float*>(args.scratch);
+      args.threads.For(g_.m * g_.k, kGrain, [&](size_t begin, size_t end) {
+        a_.Read(args.in[0], begin, end - begin, wide + begin);
+      });
+      a = wide;
+    }
+    // Some panels at a time: what is done with a row of results has more to do then.
+    constexpr size_t kPanels = kMostColumns / kMaxTileColumns;
+    const size_t nr = Simd().columns, panels = PackedPanels(g_.n), ldc = kPanels * nr;
+    const size_t work = std::max<size_t>(1, g_.m * ldc * g_.k);
+    args.threads.For(
+        (panels + kPanels - 1) / kPanels, std::max<size_t>(1, kWorthwhile / work),
+        [&](size_t begin, size_t end) {
+          alignas(64) float c[kChunk * kPanels * kMaxTileColumns];
+          for (size_t p = begin * kPanels; p < std::min(panels, end * kPanels); p += kPanels) {
+            const size_t count = std::min(kPanels, panels - p);
+            for (size_t i = 0; i < count; ++i) {
+              MultiplyHalfPanel(a, g_.m, g_.k, halves() + (p + i) * g_.k * nr, c + i * nr, ldc);
+            }
+            Store(args, {0, g_.m, p * nr, std::min(ldc, g_.n - p * nr), c, ldc});
+          }
+        });
+  }
+
+  void Store(const ExecArgs& args, const BrainBlock& block) const {
+    float buffer[kMostColumns];
+    const float* bias =
+        has_bias_ ? bias_.Read(args.in[2], block.n0, block.columns, buffer) : nullptr;
+    for (size_t i = 0; i < block.rows; ++i) {
+      float* row = block.c + i * block.ldc;
+      if (bias != nullptr) Simd().add(row, bias, block.columns);
+      const size_t at = (block.m0 + i) * g_.n + block.n0;
+      if (!post_ops_.empty()) post_ops_.Apply(args, row, at, block.columns);
+      if (out_.narrow()) {
+        out_.Store(row, args.out[0], at, block.columns);
+      } else {
+        std::copy_n(row, block.columns, static_cast<float*>(args.out[0]) + at);
+      }
+    }
+  }
+
+  const MatMulGeometry g_;
+  const bool half_;  // FLOAT_16
+  const PostOps post_ops_;
+  const StoredFloats a_, out_;
+  const bool has_bias_;
+  const StoredFloats bias_;
+  SharedBytes packed_;
+};
+
+}  // namespace
+
+Result<KernelPtr> MakeNarrowMatMul(const Node& node, const MatMulGeometry& g,
+                                   const KernelOptions& options) {
+  const Tensor &a = *node.inputs[0], &b = *node.inputs[1];
+  if (NarrowFloatOf(b.dtype) == nullptr || !b.is_static() || g.batches != 1 || g.transpose_a)
+    return KernelPtr();
+  const auto stored = [&](const Tensor& t) {
+    return t.dtype == b.dtype || t.dtype == QNN_DATATYPE_FLOAT_32;
+  };
+  const bool half = b.dtype == QNN_DATATYPE_FLOAT_16;
+  const bool in_memory = g.m <= kChunk && g.k * g.n * sizeof(Half) >= kOneOfMany;
+  const bool rows = half ? in_memory && stored(a) : a.dtype == b.dtype && HasBrainGemm();
+  if (!(g.m == 1 ? stored(a) : rows)) return KernelPtr();
+  if (!stored(*node.outputs[0]) || (node.HasInput(2) && !stored(*node.inputs[2])))
+    return KernelPtr();
+  auto kernel = std::make_unique<NarrowMatMul>(node, g);
+  QNNRT_RETURN_IF_ERROR(kernel->Pack(node, options));
+  return KernelPtr(std::move(kernel));
+}
+
+}  // namespace qnnrt
