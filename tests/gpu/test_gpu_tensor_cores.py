@@ -19,7 +19,7 @@ from qnnrt.gpu import choose, ir, tune
 from qnnrt.gpu.compile import launches_of
 from qnnrt.gpu.configs import Configs
 from qnnrt.gpu.device import WITHOUT, Device
-from qnnrt.gpu.ops import gemm, tensor
+from qnnrt.gpu.ops import gemm, tensor, trial
 from qnnrt.gpu.ops.product import Product
 from qnnrt.gpu.programs import source
 from qnnrt.gpu.target import Target
@@ -226,6 +226,7 @@ def listed(monkeypatch: pytest.MonkeyPatch, one_backend: qnnrt.qnn.Backend) -> C
         device = dataclasses.replace(library.device, kind="gpu", tensor_cores=tensor_cores)
         monkeypatch.setattr(library, "device", device)
         monkeypatch.setattr(gemm, "variants", variants)
+        monkeypatch.setattr(trial, "trusted", lambda _: True)
         with qnnrt.Session(c.model, "gpu", options={"gpu": {"precision": precision}}) as s:
             s.run(c.feeds)
             return found, json.loads(s.graph.describe() or "")
@@ -284,6 +285,41 @@ def test_precision_tf32_is_an_option(caplog: pytest.LogCaptureFixture) -> None:
         np.testing.assert_array_equal(y, plain["out0"])
 
 
+def test_they_are_tried_before_they_are_used(caplog: pytest.LogCaptureFixture) -> None:
+    """By what does their work where there are none: right there, and refused as PTX."""
+    device = choose()
+    assert [trial.differences(device, np.dtype(dtype), WIDE) for dtype in DTYPES] == [0, 0]
+    if not device.tensor_cores:
+        claims = dataclasses.replace(device, tensor_cores=True, driver="claims")
+        with caplog.at_level(logging.WARNING, "qnnrt"):
+            assert not trial.trusted(claims)
+        assert "are not used: clBuildProgram failed" in caplog.text
+
+
+def test_wrong_numbers_are_not_trusted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    device = dataclasses.replace(choose(), driver="wrong")
+
+    def wrong(x: Product, target: Target, block: tensor.Block, parts: int) -> list[ir.Launch]:
+        (launch,) = tensor.make(x, target, WIDE, parts)
+        first, inner = launch.args.index(x.depth), launch.args[launch.args.index(x.depth)]
+        args = (*launch.args[:first], inner - 1, inner - 1, *launch.args[first + 2 :])
+        return [dataclasses.replace(launch, args=args)]
+
+    monkeypatch.setattr(trial, "make", wrong)
+    with caplog.at_level(logging.WARNING, "qnnrt"):
+        assert not trial.trusted(device)
+    assert "numbers are wrong" in caplog.text
+
+
+def test_a_device_that_cannot_be_tried_is_not_trusted(caplog: pytest.LogCaptureFixture) -> None:
+    device = Device.of(described("cl_nv_device_attribute_query", 9))
+    with caplog.at_level(logging.INFO, "qnnrt"):
+        assert not trial.trusted(device)
+    assert "cannot be tried here" in caplog.text
+
+
 def described(extensions: str, major: int) -> SimpleNamespace:
     """A GPU as pyopencl has it, and as libQnnGpu.so tells its compiler."""
     return SimpleNamespace(
@@ -307,6 +343,7 @@ def test_they_are_compiled_for_without_one(
 ) -> None:
     """As in the compiler of libQnnGpu.so, which has no OpenCL: a kernel with the instructions."""
     monkeypatch.delenv(WITHOUT, raising=False)
+    monkeypatch.setattr(trial, "trusted", lambda _: True)
     device = Device.of(described("cl_nv_device_attribute_query", 9))
     target = Configs.read({"graph": precision, "portable": True}).target(device)
     a, b, y = (ir.Value("", 0, (256, 256), np.dtype(dtype), 0, "native") for _ in range(3))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from .. import tune
 from ..ir import Launch
 from ..target import Target
-from . import clblast, panels, tensor, tiles
+from . import clblast, panels, tensor, tiles, trial
 from .product import Product
 
 __all__ = ["launches", "variants"]
@@ -30,7 +30,8 @@ def _in_local_memory(
 ) -> Iterator[tuple[str, Callable[[], list[Launch]]]]:
     """Blocks for tensor cores, where there are some, and tiles, one of which is among the first
     few, that are measured."""
-    blocks: list[Any] = tensor.ways(x, target) if tensor.offered(x, target) else []
+    offered = tensor.offered(x, target) and trial.trusted(target.device)
+    blocks: list[Any] = tensor.ways(x, target) if offered else []
     plain: list[Any] = tiles.ways(x, target)
     few = 2 if blocks else 0
     for way, parts in (*blocks[:few], *plain[:1], *blocks[few : _MOST // 2], *plain[1:]):

@@ -1,0 +1,137 @@
+"""Whether a device's tensor cores compute what is expected of them: tried before they are used.
+
+Their instructions are PTX, which another driver may refuse, or read otherwise than the one that a
+release was tried with. A product that fails to build, or comes out wrong, makes the others go by
+``tiles.cl``, and the log says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+import numpy as np
+
+from ...dtypes import data_type
+from ...errors import BackendNotFoundError
+from ...support import log
+from ..device import Device, devices, pyopencl
+from ..ir import Launch, Node, Value
+from ..programs import Programs, cache_dir
+from ..target import Target
+from .product import Product
+from .tensor import BLOCKS, Block, make
+
+__all__ = ["trusted"]
+
+#: Beyond one block each way, and no multiples of what is copied at once.
+_ROWS, _COLUMNS, _DEPTH = 134, 140, 84
+_ACCESS: Final = 1  # CL_MEM_READ_WRITE
+
+_found: dict[tuple[str, ...], bool] = {}
+_lock = threading.Lock()
+
+
+def trusted(device: Device) -> bool:
+    """Whether they may be used. Tried once in a process.
+
+    Of a device that only its description is known of, as to the compiler of libQnnGpu.so, the one
+    that OpenCL has under the same name here is tried; where there is none, the answer is no.
+    """
+    key = (str(device), device.version, device.driver)
+    with _lock:
+        if key not in _found:
+            _found[key] = _works(device)
+        return _found[key]
+
+
+def _works(device: Device) -> bool:
+    try:
+        real = _real(device)
+        if real is None:
+            log.info("the tensor cores of %s are not used: they cannot be tried here", device)
+            return False
+        for dtype in (np.float16, np.float32):
+            if wrong := differences(real, np.dtype(dtype), BLOCKS[0]):
+                name, all_ = np.dtype(dtype).name, _ROWS * _COLUMNS
+                log.warning(
+                    "the tensor cores of %s are not used: of a product of %s, %d of %d numbers "
+                    "are wrong", device, name, wrong, all_,
+                )  # fmt: skip
+                return False
+    except Exception as e:  # what drivers say of code that they do not take has many forms
+        why = " ".join(str(e).split())[:300]
+        log.warning("the tensor cores of %s are not used: %s", device, why)
+        return False
+    return True
+
+
+def _real(device: Device) -> Device | None:
+    if hasattr(device.raw, "int_ptr"):
+        return device
+    try:
+        return next(
+            (
+                d
+                for d in devices()
+                if (str(d), d.version, d.driver) == (str(device), device.version, device.driver)
+            ),
+            None,
+        )
+    except BackendNotFoundError:
+        return None
+
+
+def differences(device: Device, dtype: np.dtype[Any], block: Block) -> int:
+    """How many numbers of a product are not what they are: whole ones, so that sums are exact in
+    every precision, whose matrix b lies as [k][n]."""
+    cl = pyopencl()
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, s).astype(dtype) for s in ((_ROWS, _DEPTH), (_DEPTH, _COLUMNS)))
+    y = np.full((_ROWS, _COLUMNS), 77, dtype)
+    context = cl.Context([device.raw])
+    queue = cl.CommandQueue(context, device.raw)
+    memory = {}
+    values = []
+    for array in (a, b, y):
+        value = Value("", 0, array.shape, dtype, data_type(dtype), "native")
+        memory[value] = cl.Buffer(context, _ACCESS, array.nbytes)
+        cl.enqueue_copy(queue, memory[value], array)
+        values.append(value)
+    (launch,) = _launches(device, values, block)
+    kernel = Programs(context, device).of(launch, cache_dir()).kernel(launch)
+    for i, arg in enumerate(launch.args):
+        if isinstance(arg, Value):
+            kernel.set_arg(i, memory[arg])
+        else:
+            kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
+    cl.enqueue_nd_range_kernel(queue, kernel, launch.total, launch.group)
+    cl.enqueue_copy(queue, y, memory[values[2]])
+    queue.finish()
+    exact = a.astype(np.float32) @ b.astype(np.float32)
+    return int(np.count_nonzero(y.astype(np.float32) != exact))
+
+
+def _launches(device: Device, values: list[Value], block: Block) -> list[Launch]:
+    a, b, y = values
+    product = Product(
+        Node("trial", "MatMul", [a, b], [y], {}),
+        a,
+        b,
+        None,
+        y,
+        count=1,
+        rows=_ROWS,
+        columns=_COLUMNS,
+        depth=_DEPTH,
+        a_matrix=0,
+        a_row=_DEPTH,
+        a_step=1,
+        b_count=1,
+        b_matrix=0,
+        b_step=_COLUMNS,
+        b_column=1,
+        y_matrix=0,
+        y_row=_COLUMNS,
+    )
+    return make(product, Target(device), block, 1)
