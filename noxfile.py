@@ -106,6 +106,14 @@ def aarch64(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def free_threaded(session: nox.Session) -> None:
+    """A command with a free-threaded Python, built out of Debian's sources at the first call."""
+    session.install("packaging", "pip")
+    command = session.posargs or ["python", "-m", "pytest", "tests/session/test_parallel.py"]
+    session.run("python", "tests/beds/free_threaded.py", "--install", *command)
+
+
+@nox.session(default=False)
 def mutants(session: nox.Session) -> None:
     """Small changes of the lines changed since main: does a test notice?"""
     install_built(session, "test")

@@ -26,6 +26,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
+from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
 from qnnrt._native.client cimport *

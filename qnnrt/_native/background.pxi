@@ -26,38 +26,40 @@ cdef class Event:
     cdef object __weakref__
     cdef object _lock     # held until it is set; whoever waits for it takes it and gives it back
     cdef object _release  # its method, so that setting allocates nothing
-    cdef bint _set
+    cdef atomic[uint8_t] _set  # who sees it set sees what came before it, without a lock as well
 
     def __cinit__(self):
+        self._set.store(0)
         self._lock = _held_lock()
         self._release = self._lock.release
 
-    def is_set(self):
+    cpdef bint is_set(self) noexcept:
         """Whether it is set."""
-        return self._set
+        return self._set.load() != 0
 
     cpdef set(self):
         """Let everyone who waits go on, and whoever comes."""
         with cython.critical_section(self):
-            if not self._set:
+            if not self._set.load():
                 self._release()
-                self._set = True
+                self._set.store(1)
 
     def clear(self):
         """Let those who come wait again."""
         lock = _held_lock()
         release = lock.release
         with cython.critical_section(self):
-            if self._set:
+            if self._set.load():
                 self._release = release
                 self._lock = lock  # those who waited have the old one
-                self._set = False
+                self._set.store(0)
 
     cpdef wait(self, timeout=None):
         """Wait until it is set, or for so many seconds; returns whether it was."""
-        if self._set:
+        if self._set.load():
             return True
-        lock = self._lock
+        with cython.critical_section(self):
+            lock = self._lock
         if timeout is None:
             taken = lock.acquire()
         elif timeout > 0:
@@ -112,11 +114,11 @@ cdef class Outcome:
 
     def done(self):
         """Whether the execution is over."""
-        return self._event._set
+        return self._event.is_set()
 
     def running(self):
         """Whether it is not."""
-        return not self._event._set
+        return not self._event.is_set()
 
     def cancelled(self):
         """False: see ``cancel``."""
@@ -142,18 +144,30 @@ cdef class Outcome:
 
     def exception(self, timeout=None):
         """Wait likewise; what the execution failed with, or None."""
-        if not self._event._set and not self._event.wait(timeout):
+        if not self._event.wait(timeout):
             raise TimeoutError()
-        if self._code != 0 and self._error is None:
-            self._error = errors.make_error(self._code, "graph", self._function, "", self._said)
-        return self._error
+        return self._failure()
+
+    cdef _failure(self):
+        """What it failed with, one object for all who ask; None when it has not."""
+        if self._code == 0:
+            return None
+        with cython.critical_section(self):
+            error = self._error
+        if error is None:
+            made = errors.make_error(self._code, "graph", self._function, "", self._said)
+            with cython.critical_section(self):
+                if self._error is None:
+                    self._error = made
+                error = self._error
+        return error
 
     def add_done_callback(self, fn):
         """Call ``fn`` with this future when it is done, on the thread that completes it; here and
         now when it is."""
         cdef bint done
         with cython.critical_section(self):
-            done = self._event._set
+            done = self._event.is_set()
             if not done:
                 self._callbacks.append(fn)
         if done:
@@ -181,7 +195,7 @@ cdef class Outcome:
             try:  # now, while the program has memory; else when somebody asks
                 if not self._said:
                     self._said = self._library.error_message(self._code)
-                self.exception(0)
+                self._failure()
             except BaseException:
                 pass
         with cython.critical_section(self):
@@ -217,7 +231,7 @@ cdef class Outcome:
 
     @property
     def _state(self):
-        return "FINISHED" if self._seen.get(get_ident(), self._event._set) else "RUNNING"
+        return "FINISHED" if self._seen.get(get_ident(), self._event.is_set()) else "RUNNING"
 
     @property
     def _condition(self):
@@ -237,7 +251,7 @@ cdef class _Condition:
         self._of = of
 
     def acquire(self, *_):
-        self._of._seen[get_ident()] = self._of._event._set
+        self._of._seen[get_ident()] = self._of._event.is_set()
         return True
 
     def release(self):
@@ -266,7 +280,7 @@ cdef class _Waiters:
             waiter.event = event  # one that an interrupt of who waits for it leaves whole
         cdef bint done
         with cython.critical_section(self._of):
-            done = self._of._event._set
+            done = self._of._event.is_set()
             if not done:
                 self._of._waiting.append(waiter)
         if done and not self._of._seen.get(get_ident(), True):

@@ -39,19 +39,19 @@ cdef class Buffer:
                 known = _buffers.get(self._handle)
                 if known is not None and (known is self._reference or known() is None):
                     del _buffers[self._handle]
-                self._leave()
+                self._leave(self._handle)
             qnnrt_buffer_release(self._handle)
 
-    cdef void _leave(self):
+    cdef void _leave(self, qnnrt_buffer_t handle):
         """It is no longer one of several on its mapping, nor what a message is answered with. In
         the registry's lock."""
-        others = _several.get(self._handle)
+        others = _several.get(handle)
         if others is not None:
             others = [r for r in others if r is not self._reference and r() is not None]
             if len(others) > 1:
-                _several[self._handle] = others
+                _several[handle] = others
             else:
-                del _several[self._handle]
+                del _several[handle]
         _pass_on(_received, self._key, self._reference, others)
         _pass_on(_mapped, self._memory, self._reference, others)
 
@@ -322,12 +322,9 @@ cdef class Buffer:
         if code:
             self._handle = handle
             raise errors.BufferInUseError(_text(qnnrt_last_error()))
-        self._handle = handle  # what it leaves is known by it
         if _buffers.get(handle) is self._reference:
             del _buffers[handle]
-        self._leave()
-        self._handle = 0
-        self._address = NULL
+        self._leave(handle)
         self._source = self._lease = self._peer = None
         return 0
 
@@ -354,11 +351,14 @@ cdef class Buffer:
         readonly = (self._flags & QNNRT_BUFFER_READ_ONLY) != 0
         if readonly and flags & PyBUF_WRITABLE:
             raise BufferError("the buffer is mapped read-only")
-        cdef uint64_t code = qnnrt_buffer_export_begin(self._handle)
+        # The view ends by the handle that it has begun with: while another thread tries to close
+        # the buffer, the buffer has none.
+        cdef qnnrt_buffer_t handle = self._handle
+        cdef uint64_t code = qnnrt_buffer_export_begin(handle)
         # A child reads and writes its parent's buffers, but changes none of their counts.
         if code and self._generation == Generation():
             raise BufferError(_text(qnnrt_last_error()))
-        view.internal = <void*><uintptr_t>(1 if code else 0)
+        view.internal = <void*><uintptr_t>(0 if code else handle)
         view.buf = self._address
         view.obj = self
         view.len = self._nbytes
@@ -381,8 +381,8 @@ cdef class Buffer:
     def __releasebuffer__(self, Py_buffer* view):
         with cython.critical_section(self):
             self._exports -= 1
-        if view.internal == NULL:
-            qnnrt_buffer_export_end(self._handle)
+        if view.internal != NULL:
+            qnnrt_buffer_export_end(<qnnrt_buffer_t><uintptr_t>view.internal)
 
     def __dlpack_device__(self) -> tuple:
         """(1, 0): mapped into this process, it is CPU memory whatever is behind it."""

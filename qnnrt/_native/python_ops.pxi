@@ -115,10 +115,12 @@ cdef class _OpView:
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self._data, self._nbytes, self._read_only, flags)
-        self._exports += 1
+        with cython.critical_section(self):
+            self._exports += 1
 
     def __releasebuffer__(self, Py_buffer* view):
-        self._exports -= 1
+        with cython.critical_section(self):
+            self._exports -= 1
 
 
 cdef _OpView _op_view(void* data, Py_ssize_t nbytes, bint read_only):

@@ -98,6 +98,7 @@ cdef class Runner:
         with nogil:
             self._mutex.lock()
             self._tensors_mutex.lock()
+        self._refuse_closed()
         t.v1.memType = QNN_TENSORMEMTYPE_RAW
         t.v1.clientBuf.data = data
         t.v1.clientBuf.dataSize = size
@@ -116,6 +117,7 @@ cdef class Runner:
         with nogil:
             self._mutex.lock()
             self._tensors_mutex.lock()
+        self._refuse_closed()
         t.v1.clientBuf.data = NULL
         t.v1.clientBuf.dataSize = 0
         t.v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE
@@ -144,6 +146,7 @@ cdef class Runner:
         with nogil:
             self._mutex.lock()
             self._tensors_mutex.lock()
+        self._refuse_closed()
         for i in range(indices.size()):
             index = indices[i]
             t = &self._ins[index]
@@ -159,6 +162,15 @@ cdef class Runner:
             self._bound[index] = handles
         self._tensors_mutex.unlock()
         self._mutex.unlock()
+
+    cdef int _refuse_closed(self) except -1:
+        """With both mutexes held, which it gives back where it raises: the session was closed since
+        ``_usable`` looked."""
+        if self._state == _CLOSED:
+            self._tensors_mutex.unlock()
+            self._mutex.unlock()
+            self._usable()
+        return 0
 
     cdef void _set_unbound(self, uint32_t index, bint unbound) noexcept:
         self._n_unbound += unbound
@@ -305,7 +317,8 @@ cdef class Runner:
             if self._worker != NULL:
                 self._worker.Stop()
         if self._bound is not None:
-            self._bound = [None] * len(self._tensors)
+            for i in range(len(self._bound)):  # in place: another thread may look at the list
+                self._bound[i] = None
         return True
 
     def close(self, finish) -> None:

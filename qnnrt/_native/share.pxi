@@ -152,16 +152,19 @@ def buffer_message(Buffer buffer not None) -> bytes:
     cdef qnnrt_ticket_t ticket
     buffer._open()
     _own_process()
-    lease = buffer._lease
+    with cython.critical_section(_registry):
+        lease = buffer._lease
     if lease is None:
-        lease = _new_lease(buffer, False)
+        made = _new_lease(buffer, False)
         with cython.critical_section(_registry):
-            if buffer._lease is None:
-                buffer._lease = lease
+            if buffer._lease is None and buffer._handle:
+                buffer._lease = made
             lease = buffer._lease
+    if lease is None:  # closed meanwhile
+        lease = made
     (<Lease?>lease)._ticket(True, &ticket)
     with cython.critical_section(_registry):
-        if buffer._key is None:
+        if buffer._key is None and buffer._handle:
             buffer._key = _key_of(&ticket)
             _received[buffer._key] = buffer._reference
     return (<char*>&ticket)[:sizeof(ticket)]
@@ -199,14 +202,15 @@ def receive(data) -> Buffer:
         raise _handoff_error(code, "receive")
     _own_process()
     key = _key_of(&ticket)
-    known = _received.get(key)
-    if known is not None:
-        buffer = known()
-    if (buffer is not None and buffer._handle and
-            <uint64_t>buffer._nbytes == ticket.nbytes and buffer._fd_offset == ticket.fd_offset):
-        peer = buffer._peer
-        buffer = _second(buffer)
-    else:
+    with cython.critical_section(_registry):
+        buffer = _open_one(_received, key)
+        if (buffer is not None and <uint64_t>buffer._nbytes == ticket.nbytes and
+                buffer._fd_offset == ticket.fd_offset):
+            buffer = _second(buffer)
+            peer = buffer._peer
+        else:
+            buffer = None
+    if buffer is None:
         with nogil:
             code = qnnrt_peer_receive(NULL, &ticket, &handle)
         sender = (<char*>ticket.sender)[:16]
@@ -227,15 +231,15 @@ def receive(data) -> Buffer:
                 break
         if code:
             raise _handoff_error(code, "receive")
-        known = _mapped.get(_memory_of(&ticket))
-        buffer = None if known is None else known()
-        if buffer is not None and buffer._handle:  # it came by another lease before
-            qnnrt_buffer_release(handle)
-            return _second(buffer)
-        buffer = _adopt(handle)
+        memory = _memory_of(&ticket)
         with cython.critical_section(_registry):
-            buffer._memory = _memory_of(&ticket)
-            _mapped[buffer._memory] = buffer._reference
+            buffer = _open_one(_mapped, memory)
+            if buffer is not None:  # it came by another lease before, or to another thread
+                qnnrt_buffer_release(handle)
+                return _second(buffer)
+            buffer = _adopt_alone(handle)
+            buffer._memory = memory
+            _mapped[memory] = buffer._reference
             buffer._peer = peer
             buffer._key = key
             _received[key] = buffer._reference
@@ -260,6 +264,14 @@ cdef int _thank(const qnnrt_ticket_t* ticket) except -1:
     return 0
 
 
+cdef Buffer _open_one(dict known_by, key):
+    """The Buffer that is known by this, unless it is closed. In the registry's lock, as the next
+    one."""
+    known = known_by.get(key)
+    cdef Buffer buffer = None if known is None else known()
+    return buffer if buffer is not None and buffer._handle else None
+
+
 cdef Buffer _second(Buffer buffer):
     """Another Buffer on the same mapping, with a close of its own."""
     cdef uint64_t code = qnnrt_buffer_retain(buffer._handle)
@@ -281,12 +293,11 @@ cdef Buffer _second(Buffer buffer):
     other._peer = buffer._peer
     other._key = buffer._key
     other._memory = buffer._memory
-    with cython.critical_section(_registry):
-        known = _several.get(other._handle)
-        if known is None:
-            _several[other._handle] = [buffer._reference, other._reference]
-        else:
-            known.append(other._reference)
+    known = _several.get(other._handle)
+    if known is None:
+        _several[other._handle] = [buffer._reference, other._reference]
+    else:
+        known.append(other._reference)
     return other
 
 

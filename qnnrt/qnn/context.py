@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -57,6 +58,8 @@ class Context(ContextBase):
         )
         # By the parts and where their buffer lies.
         self._parts: dict[tuple[int, int], weakref.ref[PartHandles]] = {}
+        #: While somebody looks for a registration, and makes it where there is none.
+        self._registering = threading.RLock()
         self._graphs: Mapping[str, BinaryGraph] | None = None
         self._unknown = ""  # why a binary's graphs are not known
         super().__init__(backend, held, keep=keep)
@@ -281,7 +284,8 @@ class Context(ContextBase):
             handle: MemHandle = OpenCLHandle(self, buffer, shape, dtype, offset)
         else:
             handle = MemHandle(self, buffer, shape, dtype, offset, kind)
-        self.registrations += 1
+        with self._registering:
+            self.registrations += 1
         return handle
 
     def get_or_register(
@@ -305,14 +309,18 @@ class Context(ContextBase):
             refuse_memory(buffer, kind)
         memory = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
         key = (memory, offset, dims, code, kind)
-        found = self._cache.get(key) or (self._part(buffer, offset, dims, code) if shared else None)
-        if found is None or found.closed or (shared and not found.buffer._is(buffer)):
-            if found is None and (released := self._releases.get(key)) is not None:
-                self.handle  # noqa: B018 - raises in a forked child, where nobody would set it
-                released.wait()  # its last reference went in another thread, which deregisters it
-            found = self._cache[key] = self.register(buffer, dims, dtype, offset=offset, kind=kind)
-            self._releases[key] = found._released
-        return found
+        with self._registering:
+            found = self._cache.get(key)
+            if found is None and shared:
+                found = self._part(buffer, offset, dims, code)
+            if found is None or found.closed or (shared and not found.buffer._is(buffer)):
+                if found is None and (released := self._releases.get(key)) is not None:
+                    self.handle  # noqa: B018 - raises in a forked child, where nobody would set it
+                    released.wait()  # its last reference went in a thread that deregisters it
+                found = self.register(buffer, dims, dtype, offset=offset, kind=kind)
+                self._cache[key] = found
+                self._releases[key] = found._released
+            return found
 
     def _part(
         self, buffer: Buffer, offset: int, dims: tuple[int, ...], code: int | None
@@ -329,16 +337,17 @@ class Context(ContextBase):
     def _get_or_register_parts(self, buffer: Buffer, parts: Parts) -> PartHandles:
         """The live handles for exactly these parts of a buffer, or new ones, in one call."""
         key = id(parts), buffer.address
-        found = self._parts.get(key)
-        group = None if found is None else found()
-        if group is not None and group.alive and group.buffer._is(buffer):
+        with self._registering:
+            found = self._parts.get(key)
+            group = None if found is None else found()
+            if group is not None and group.alive and group.buffer._is(buffer):
+                return group
+            group = PartHandles(self, self._library, parts, buffer)
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts = {k: r for k, r in self._parts.copy().items() if r() is not None}
+            self._parts[key] = weakref.ref(group)
+            self.registrations += len(parts)
             return group
-        group = PartHandles(self, self._library, parts, buffer)
-        if len(self._parts) >= _MOST_PARTS:
-            self._parts = {k: r for k, r in self._parts.copy().items() if r() is not None}
-        self._parts[key] = weakref.ref(group)
-        self.registrations += len(parts)
-        return group
 
     def _close_children(self) -> None:
         for group in self._groups():

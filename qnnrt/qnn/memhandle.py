@@ -177,7 +177,7 @@ class PartHandle(MemHandle):
         assert group.freed is not None
         self._held, self._released = group, group.freed
         self._generation = _core.fork_generation()
-        self._raw, self._dependents = group[index], None
+        self._raw, self._dependents = group[index], set()
         self._what = f"memory handle {self._raw:#x}"
 
     @classmethod

@@ -40,15 +40,14 @@ class Owner:
         self._held = held
         self._raw = held.handle
         self._generation = _core.fork_generation()
-        self._dependents: weakref.WeakSet[Any] | None = None
+        # Not a WeakSet, whose methods are Python's: other threads adopt while this one closes.
+        self._dependents: set[weakref.ref[Any]] = set()
         for parent in parents:
             parent._adopt(self)
 
     def _adopt(self, child: Any) -> None:
         """Close this child, something with `close` and `_rank`, before itself."""
-        if self._dependents is None:
-            self._dependents = weakref.WeakSet()
-        self._dependents.add(child)
+        self._dependents.add(weakref.ref(child, self._dependents.discard))
 
     @property
     def handle(self) -> int:
@@ -81,7 +80,8 @@ class Owner:
         self._held.close()
 
     def _close_children(self) -> None:
-        for child in sorted(self._dependents or (), key=lambda c: int(c._rank)):
+        children = [child for ref in list(self._dependents) if (child := ref()) is not None]
+        for child in sorted(children, key=lambda c: int(c._rank)):
             child.close()
 
     def __enter__(self) -> Any:

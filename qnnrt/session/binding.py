@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
@@ -25,6 +26,9 @@ Buffer: TypeAlias = _core.Buffer
 
 class Binder(Protocol):
     """Who binds memory to tensors: a session's memory."""
+
+    #: Of what is bound, in the runner and in tensors.
+    lock: threading.RLock
 
     @property
     def closed(self) -> bool: ...
@@ -55,6 +59,7 @@ class BoundTensor:
     ) -> None:
         #: Weakly: a tensor does not keep its session.
         self._binder: Callable[[], Binder | None] = _nobody
+        self._lock = threading.RLock()  # the binder's, when there is one
         self._index = index
         self._is_output = output
         #: Of a state: its index among the outputs, where it is given once more.
@@ -92,29 +97,33 @@ class BoundTensor:
             if binder is not None and not binder.closed:
                 return without_dimensions(self, binder.scratch_array(self))
         self._take_part()
-        if self._on_device:
+        with self._lock:  # not in the middle of another thread's binding
+            array, on_device = self._array, self._on_device
+        if on_device:
             raise BindError(
                 self.name,
                 "lies in an OpenCL buffer, which is no memory of the host's: use handle.map(queue)",
             )
-        if self._array is None:
+        if array is None:
             raise ClosedError(f"the session of tensor {self.name!r} is closed")
-        return self._array
+        return array
 
     @property
     def _on_device(self) -> bool:
         """Whether it is bound to an OpenCL buffer, which the host does not see."""
-        return self._array is None and self._handle is not None
+        with self._lock:
+            return self._array is None and self._handle is not None
 
     def _take_part(self) -> None:
         together = self._together
         if together is None or together.times == self._seen:
             return
-        group = together.group()
-        if group is not None:
-            handle = PartHandle(group, self._place)
-            array = handle.buffer.array(self.shape, self.dtype, handle.offset)
-            self._use(array, handle.buffer, handle.offset, handle)
+        with self._lock:
+            group = together.group() if together.times != self._seen else None
+            if group is not None:
+                handle = PartHandle(group, self._place)
+                array = handle.buffer.array(self.shape, self.dtype, handle.offset)
+                self._use(array, handle.buffer, handle.offset, handle)
 
     @property
     def buffer(self) -> Buffer | None:
@@ -134,10 +143,11 @@ class BoundTensor:
     def handle(self) -> MemHandle | None:
         """The memory handle that it is bound to; None when it is bound as RAW memory."""
         self._take_part()
-        if self._handle is None:
+        handle = self._handle
+        if handle is None:
             self._memory()  # raises when closed
         self._given = True
-        return self._handle
+        return handle
 
     def bind(self, x: Any) -> None:
         """Use other memory from now on, in place: nothing is copied, now or in ``run``.
@@ -161,6 +171,7 @@ class BoundTensor:
     def _attach(self, binder: Binder) -> None:
         """Let ``bind`` ask this one."""
         self._binder = weakref.ref(binder)
+        self._lock = binder.lock
 
     def _use(
         self,
@@ -169,7 +180,7 @@ class BoundTensor:
         offset: int = 0,
         handle: MemHandle | None = None,
     ) -> None:
-        """What it is bound to from now on."""
+        """What it is bound to from now on. In the binder's lock."""
         self._array, self._buffer, self._offset, self._handle = array, buffer, offset, handle
         together = self._together
         if together is not None and together.times != self._seen:

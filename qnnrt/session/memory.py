@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -67,6 +68,7 @@ class SessionMemory:
         self._counters = counters
         self._graph: Graph | None = None
         self._together: Together | None = None
+        self.lock = threading.RLock()
         self._own = [self._allocate(t) for t in tensors]
 
     @property
@@ -107,8 +109,9 @@ class SessionMemory:
 
     def drop(self) -> None:
         """Drop what the tensors were bound to; arrays that a caller has keep their buffers."""
-        for t in self._tensors:
-            t._use(None)
+        with self.lock:
+            for t in self._tensors:
+                t._use(None)
 
     def scratch_array(self, t: BoundTensor) -> np.ndarray:
         """Where a tensor lies in the graph's scratch memory."""
@@ -163,11 +166,12 @@ class SessionMemory:
             )
 
     def _register(self, t: BoundTensor, buffer: Any, offset: int) -> MemHandle:
-        before = self._context.registrations
-        handle = self._context.get_or_register(
-            buffer, t.shape or (1,), t._code, offset=offset, kind=self._policy.kind(buffer)
-        )
-        self._counters.registrations += self._context.registrations - before
+        with self._context._registering:
+            before = self._context.registrations
+            handle = self._context.get_or_register(
+                buffer, t.shape or (1,), t._code, offset=offset, kind=self._policy.kind(buffer)
+            )
+            self._counters.registrations += self._context.registrations - before
         return handle
 
     # ---- memory of the caller's
@@ -198,9 +202,10 @@ class SessionMemory:
 
     def use(self, found: Found) -> None:
         """Bind what ``find`` has found."""
-        for t, memory in found:
-            self._use(t, memory)
-            t._given = True
+        with self.lock:
+            for t, memory in found:
+                self._use(t, memory)
+                t._given = True
 
     def _find(self, t: BoundTensor, x: Any) -> _Memory:
         if t.io == "scratch":
@@ -265,11 +270,13 @@ class SessionMemory:
             )
         buffer.check_alive()
         context = self._context
-        before = context.registrations
-        group = context._get_or_register_parts(buffer, parts)
-        self._counters.registrations += context.registrations - before
-        self._runner.bind_parts(together.places, group)
-        together.use(group)
+        with context._registering:  # what others register meanwhile is not this session's
+            before = context.registrations
+            group = context._get_or_register_parts(buffer, parts)
+            self._counters.registrations += context.registrations - before
+        with self.lock:
+            self._runner.bind_parts(together.places, group)
+            together.use(group)
 
     def _by_handle(self, tensors: Iterable[BoundTensor]) -> bool:
         """Whether they are bound by memory handles, which stays so."""

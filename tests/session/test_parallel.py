@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import sys
 import sysconfig
 import threading
@@ -79,6 +80,46 @@ def test_a_buffer_is_not_closed_under_a_view() -> None:
         buffer.close()
 
 
+def test_a_view_that_ends_while_another_thread_tries_to_close_is_counted_off() -> None:
+    for _ in range(100):
+        buffer = qnnrt.alloc(4096)
+
+        def work(i: int, buffer: qnnrt.Buffer = buffer) -> None:
+            for _ in range(100):
+                try:
+                    if i == 0:
+                        buffer.close()
+                        return
+                    memoryview(buffer).release()
+                except (qnnrt.Error, BufferError):
+                    continue
+
+        none_raised(at_once(work))
+        assert buffer.closed or buffer.holds()["exports"] == 0
+        buffer.close()
+
+
+def test_a_message_that_many_threads_receive_is_one_mapping() -> None:
+    before = _core.memory_counts()
+    for _ in range(50):
+        buffer = qnnrt.alloc(4096)
+        message = pickle.dumps(buffer)
+
+        def work(_: int, message: bytes = message) -> list[int]:
+            addresses = []
+            for _ in range(20):
+                with pickle.loads(message) as received:
+                    addresses.append(received.address)
+            return addresses
+
+        given = at_once(work)
+        none_raised(given)
+        assert {address for addresses in given for address in addresses} == {buffer.address}
+        buffer.close()
+    gc.collect()
+    assert _core.memory_counts() == before
+
+
 def test_views_are_counted_from_every_thread() -> None:
     buffer = qnnrt.alloc(4096)
 
@@ -141,6 +182,23 @@ def test_a_descriptor_is_closed_once() -> None:
             os.fstat(number)
 
 
+def test_an_event_is_waited_for_while_it_is_cleared() -> None:
+    event = _core.Event()
+
+    def work(i: int) -> None:
+        for _ in range(3000):
+            if i == 0:
+                event.set()
+                event.clear()
+            else:
+                event.wait(0)
+
+    none_raised(at_once(work))
+    assert not event.is_set()
+    event.set()
+    assert event.wait(0)
+
+
 def test_an_event_is_set_by_many() -> None:
     for _ in range(300):
         event = _core.Event()
@@ -189,6 +247,104 @@ def test_a_session_closed_while_others_run_says_so() -> None:
 
         none_raised(at_once(work))
         session.close()
+
+
+def test_what_a_tensor_says_is_what_runs_use_whoever_binds() -> None:
+    with qnnrt.Session(relu_model()) as session:
+        own = [qnnrt.alloc_array((1, 16)) for _ in range(THREADS)]
+        x, y = session.inputs["x"], session.outputs["y"]
+
+        def work(i: int) -> None:
+            for _ in range(20):
+                x.bind(own[i])
+                assert x.handle is not None
+                array = x.array
+                assert any(np.shares_memory(array, a) for a in own)
+
+        for n in range(1, 9):
+            none_raised(at_once(work))
+            for a in own:
+                a[:] = -1
+            x.array[:] = n
+            session.run()
+            assert np.array_equal(y.array, np.full((1, 16), n, np.float32)), n
+
+
+def test_memory_bound_while_the_session_closes_can_be_closed() -> None:
+    for _ in range(30):
+        session = qnnrt.Session(relu_model())
+        x = session.inputs["x"]
+        buffers = [qnnrt.alloc(64) for _ in range(THREADS)]
+
+        def work(i: int, session: Any = session, x: Any = x, buffers: Any = buffers) -> None:
+            for n in range(20):
+                if i == 0 and n == 5:
+                    session.close()
+                try:
+                    x.bind(buffers[i])
+                except (qnnrt.ClosedError, qnnrt.MemError):  # its context was closed meanwhile
+                    return
+
+        none_raised(at_once(work))
+        session.close()
+        for buffer in buffers:
+            buffer.close()
+
+
+def test_memory_that_many_threads_ask_for_is_registered_once() -> None:
+    with qnnrt.Session(relu_model()) as session:
+        context = session.context
+        for _ in range(50):
+            buffer = qnnrt.alloc(64)
+            before = context.registrations
+
+            def work(_: int, buffer: qnnrt.Buffer = buffer) -> Any:
+                return context.get_or_register(buffer, (1, 16), np.float32)
+
+            handles = at_once(work)
+            assert all(handle is handles[0] for handle in handles), handles
+            assert context.registrations == before + 1
+            del handles
+            buffer.close()
+
+
+def test_a_backend_closes_what_every_thread_has_made_of_it() -> None:
+    for _ in range(30):
+        backend = qnnrt.qnn.Backend.open("cpu")
+        made: list[Any] = []
+
+        def work(_: int, backend: Any = backend, made: list[Any] = made) -> None:
+            made.extend(backend.create_context() for _ in range(5))
+
+        none_raised(at_once(work))
+        backend.close()
+        assert len(made) == THREADS * 5
+        assert all(context.closed for context in made)
+
+
+def test_a_failure_of_a_run_is_the_same_for_all_who_ask() -> None:
+    def refuse(inputs: Any, outputs: Any) -> None:
+        raise ValueError("never")
+
+    def rule(inputs: Any) -> Any:
+        return inputs[0].shape
+
+    qnnrt.qnn.register_op("Refused", rule, refuse)
+    try:
+        with qnnrt.qnn.Backend.open("htp") as backend, backend.create_context() as context:
+            graph = context.create_graph("net")
+            x = graph.add_tensor("x", (4,), "float32", type="app_write")
+            y = graph.add_tensor("y", (4,), "float32", type="app_read")
+            graph.add_node("node", "Refused", [x], [y], package=qnnrt.qnn.PYTHON_PACKAGE)
+            graph.finalize()
+            array = np.zeros(4, np.float32)
+            for _ in range(50):
+                future = graph.execute_async([array], [array.copy()])
+                given = at_once(lambda _, f=future: f.exception(60))  # type: ignore[misc]
+                assert isinstance(given[0], qnnrt.GraphError), given
+                assert all(g is given[0] for g in given)
+    finally:
+        qnnrt.qnn.unregister_op("Refused")
 
 
 def test_callbacks_of_a_future_are_called_once_each() -> None:
