@@ -104,7 +104,9 @@ class ShapeSession(Session):
         self.backend, self._policy = parent.backend, parent._policy
         self.model = parent.model
         self._shared, self._freed = parent._shared, freed
-        self._ended = weakref.WeakMethod(parent._note)
+        self._tell = weakref.WeakMethod(parent._note)
+        self._telling = threading.Lock()
+        self._going = False
         if isinstance(made, Model):
             self._compose(made, parent._io, parent._prepare, consume=True)
         else:
@@ -141,14 +143,16 @@ class ShapeSession(Session):
         self._leave_context()
 
     def _say_counted(self) -> None:
-        """What was counted goes to those of all shapes, once: with the graph its numbers go."""
-        graph = self.__dict__.get("graph")
-        note = self.__dict__.pop("_ended", _nothing)()
+        """What was counted up to now goes to those of all shapes, where it stays after this."""
+        graph, note = self.__dict__.get("graph"), self._tell()
         if graph is not None and note is not None:
-            note(self._counters.stats(self._runner, self.backend.library, graph.handle))
+            with self._telling:  # the later one of two threads has the later count
+                note(self, self._counters.stats(self._runner, self.backend.library, graph.handle))
 
     def __del__(self) -> None:
-        # Nothing is freed here: what an interrupt would leave undone is a count.
+        # Nothing is freed here: what an interrupt would leave undone is a count. And nothing is
+        # final: another thread may get it out of the cache meanwhile, and this is not called again.
+        self._going = True
         if not sys.is_finalizing():
             with contextlib.suppress(ClosedError, ForkError):
                 self._say_counted()
@@ -217,7 +221,7 @@ class DynamicSession(Session):
         self._begin(model, backend, io, prepare, strict, threads, precision, graph, options)
         self._io, self._prepare = io, prepare
         self._past = _NOTHING
-        self._noted: list[Stats] = []
+        self._gone: dict[weakref.ref[ShapeSession], Stats] = {}
         self._loaded: dict[str, Graph] = {}
         self._in_binary: dict[Shape, BinaryGraph] = {}
         #: Shapes of state -> the memory, that of the first graph whose state has them.
@@ -296,7 +300,7 @@ class DynamicSession(Session):
         return context
 
     def _make(self, shape: Shape, freed: _core.Event) -> ShapeSession:
-        self._sum_noted()  # there are as many as were made, at most
+        self._sum_gone()  # there are as many as are there, at most
         try:
             loaded = self._in_binary.get(shape)
             made = self._many.model(shape) if loaded is None else loaded
@@ -307,16 +311,23 @@ class DynamicSession(Session):
         session.sizes = self._many.sizes(shape)
         return session
 
-    def _note(self, counted: Stats) -> None:
+    def _note(self, session: ShapeSession, counted: Stats) -> None:
         """A graph goes: what it has counted stays. Without a lock: it may go at any time, in a
         thread that has one."""
-        self._noted.append(replace(counted, private_weight_bytes=0, shared_weight_bytes=0))
+        counted = replace(counted, private_weight_bytes=0, shared_weight_bytes=0)
+        self._gone[weakref.ref(session)] = counted
 
-    def _sum_noted(self) -> Stats:
+    def _sum_gone(self, alive: Sequence[ShapeSession] = ()) -> Stats:
+        """What those have counted that went, and those that said so and are not among `alive`."""
         with self._lock:
-            while self._noted:
-                self._past = added(self._past, self._noted.pop())
-            return self._past
+            rest = _NOTHING
+            for one, counted in list(self._gone.items()):
+                session = one()
+                if session is None:
+                    self._past = added(self._past, self._gone.pop(one, counted))
+                elif session not in alive:
+                    rest = added(rest, counted)
+            return added(self._past, rest)
 
     def _bound_tensors(self, *given: Any) -> list[BoundTensor]:
         return []  # those of each shape are its own
@@ -368,7 +379,11 @@ class DynamicSession(Session):
             if len(self._found) >= _MOST_FOUND:
                 self._found.clear()
             self._found[key] = known
-        return self._cache.get(known)._run_feeds(feeds)
+        session = self._cache.get(known)
+        results = session._run_feeds(feeds)
+        if session._going:  # it was got while it went
+            session._say_counted()
+        return results
 
     def run_async(
         self,
@@ -484,12 +499,12 @@ class DynamicSession(Session):
     def stats(self) -> Stats:
         """Counters of all graphs together, those that were let go with them."""
         alive = self._cache.alive()
-        return functools.reduce(added, (session.stats for session in alive), self._sum_noted())
+        return functools.reduce(added, (session.stats for session in alive), self._sum_gone(alive))
 
     def reset_stats(self) -> None:
         """Start counting anew."""
         with self._lock:
-            self._noted.clear()
+            self._gone.clear()
             self._past = _NOTHING
         for session in self._cache.alive():
             session.reset_stats()
@@ -543,10 +558,6 @@ class DynamicSession(Session):
     def __repr__(self) -> str:
         state = ", closed" if self.closed else f", {len(self._cache.kept())} shapes"
         return f"<qnnrt.DynamicSession {self.model.name!r} on {self.backend.name}{state}>"
-
-
-def _nothing() -> None:
-    return None
 
 
 def _described(binary: ContextBinary, shapes: Mapping[Shape, BinaryGraph]) -> DynamicModel:
