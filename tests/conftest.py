@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from support.building import Builder
 from support.sampling import in_sample
+from support.strangers import strangers
 from support.waiting import until
 
 # Programs that tests start take the installed package, as the tests do: not the source tree that
@@ -59,15 +59,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Those of the gpu backend come last: their driver maps thousands of files, through which the
-    check of what a test gives back would have to look after every other test."""
+    """Those of the gpu backend come last but for Ray's.
+
+    Its driver maps thousands of files, through which the check of what a test gives back would have
+    to look after every other test. Ray leaves threads behind, which open files that others count.
+    """
     seed = config.getoption("sample")
     if seed is not None:
         kept = in_sample([item.nodeid for item in items], seed)
         left = [item for item in items if item.nodeid not in kept]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item.nodeid in kept]
-    items.sort(key=lambda item: item.path.name.startswith(("test_gpu", "test_seed_gpu")))
+    items.sort(
+        key=lambda item: (
+            item.path.parent.name == "cluster",
+            item.path.name.startswith(("test_gpu", "test_seed_gpu")),
+        )
+    )
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -136,10 +144,7 @@ def fake(builder: Builder, tmp_path: Path) -> Any:
 
 @pytest.fixture(autouse=True)
 def _gives_back(request: pytest.FixtureRequest, _warm: None) -> Iterator[None]:
-    # Threads of a Ray that was in this process open files when they like, also after its end.
-    foreign = "ray" in sys.modules or any(
-        map(request.node.get_closest_marker, ("foreign", "other_fds"))
-    )
+    foreign = strangers() or any(map(request.node.get_closest_marker, ("foreign", "other_fds")))
     before = holdings(foreign)
     yield
     if request.node.stash.get(_FAILED, False):
