@@ -262,11 +262,11 @@ def test_a_linear_resize_goes_by_its_scales(mode: str, off: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=2e-6)
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32])
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
 @pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "align_corners"])
 def test_integers_are_resized_and_cut_off(mode: str, kind: type) -> None:
     """As models of ONNX Runtime's QOperator format have it: no Dequantize around a Resize."""
-    info = np.iinfo(kind) if np.dtype(kind).itemsize == 1 else np.iinfo(np.int16)
+    info = np.iinfo(kind)
     sizes = {"sizes": np.array([1, 2, 13, 7])}
     types = {name: helper.np_dtype_to_tensor_dtype(np.dtype(kind)) for name in ("x", "y")}
     proto = make(

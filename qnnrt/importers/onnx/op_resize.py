@@ -159,7 +159,7 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     tables = {
         i: matrix(c.budget, a, kernel, reach, antialias, exclude, fill) for i, a in changed.items()
     }
-    if is_float(x.dtype):
+    if is_float(x.dtype) or x.dtype.itemsize > 2:  # of these floats have not all digits
         return _interpolated(c, x, shape, changed, tables, mode, antialias, fill)
     # Of integers: what is behind the point is cut off, as in ONNX's reference and ONNX Runtime.
     y = _interpolated(c, cast(c, x, _FLOAT), shape, changed, tables, mode, antialias, fill)
