@@ -16,6 +16,7 @@
 #include "abi/qnn_interface.h"
 #include "abi/qnnrt_ext.h"
 #include "check.h"
+#include "eventually.h"
 #include "memory/rpcmem.h"
 #include "qnn_tensor.h"
 
@@ -256,16 +257,5 @@ struct Hold {
 };
 
 inline void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
-
-// Whether it came true, in far more time than it takes on a busy machine.
-template <typename F>
-bool Eventually(F condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 }  // namespace async_test

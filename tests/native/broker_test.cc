@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "abi/qnn_errors.h"
 #include "check.h"
+#include "eventually.h"
 #include "ipc/ipc_api.h"
 #include "ipc/ticket.h"
 
@@ -24,17 +24,6 @@ qnnrt_ipc_counts_t Counts() {
   qnnrt_ipc_counts_t counts;
   qnnrt_ipc_counts(&counts);
   return counts;
-}
-
-// Until the thread has seen what happened.
-template <typename F>
-bool Soon(F condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 struct Sent {
@@ -98,7 +87,7 @@ TEST(many_threads_receive_over_connections_of_their_own) {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK_EQ(wrong.load(), 0);
-  CHECK(Soon([] { return Counts().connections == 0 && Counts().in_flight == 0; }));
+  CHECK(Eventually([] { return Counts().connections == 0 && Counts().in_flight == 0; }));
   CHECK_EQ(Counts().fds, before);
   CHECK_EQ(qnnrt_lease_end(lease), 0u);
   CHECK_EQ(qnnrt_lease_end(lease), uint64_t{QNNRT_HANDOFF_LEASE});
@@ -148,11 +137,11 @@ TEST(leases_come_and_go_while_others_receive) {
       }
     });
   }
-  CHECK(Soon([&] { return received > 200; }));
+  CHECK(Eventually([&] { return received > 200; }));
   stop = true;
   for (std::thread& thread : threads) thread.join();
   CHECK_EQ(wrong.load(), 0);
-  CHECK(Soon([] { return Counts().leases == 0 && Counts().connections == 0; }));
+  CHECK(Eventually([] { return Counts().leases == 0 && Counts().connections == 0; }));
 }
 
 TEST(at_most_4096_messages_of_a_lease_are_in_flight) {

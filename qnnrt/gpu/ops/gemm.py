@@ -21,8 +21,12 @@ _MOST: Final = 24  # variants that are measured
 def launches(x: Product, target: Target) -> list[Launch]:
     """The kernels of a product: of the variant known, or else expected, to be the fastest."""
     found = variants(x, target)
-    rounded = target.tf32 and tensor.offered(x, target)
+    rounded = target.tf32 and _on_tensor_cores(x, target)
     return found[tune.choose(target, "product", f"{x}{'-tf32' * rounded}", found)]()
+
+
+def _on_tensor_cores(x: Product, target: Target) -> bool:
+    return tensor.offered(x, target) and trial.trusted(target.device)
 
 
 def _in_local_memory(
@@ -30,8 +34,7 @@ def _in_local_memory(
 ) -> Iterator[tuple[str, Callable[[], list[Launch]]]]:
     """Blocks for tensor cores, where there are some, and tiles, one of which is among the first
     few, that are measured."""
-    offered = tensor.offered(x, target) and trial.trusted(target.device)
-    blocks: list[Any] = tensor.ways(x, target) if offered else []
+    blocks: list[Any] = tensor.ways(x, target) if _on_tensor_cores(x, target) else []
     plain: list[Any] = tiles.ways(x, target)
     few = 2 if blocks else 0
     for way, parts in (*blocks[:few], *plain[:1], *blocks[few : _MOST // 2], *plain[1:]):

@@ -8,7 +8,7 @@ release was tried with. A product that fails to build, or comes out wrong, makes
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ __all__ = ["trusted"]
 
 #: Beyond one block each way, and no multiples of what is copied at once.
 _ROWS, _COLUMNS, _DEPTH = 134, 140, 84
-_ACCESS: Final = 1  # CL_MEM_READ_WRITE
 
 _found: dict[tuple[str, ...], bool] = {}
 _lock = threading.Lock()
@@ -95,7 +94,7 @@ def differences(device: Device, dtype: np.dtype[Any], block: Block) -> int:
     values = []
     for array in (a, b, y):
         value = Value("", 0, array.shape, dtype, data_type(dtype), "native")
-        memory[value] = cl.Buffer(context, _ACCESS, array.nbytes)
+        memory[value] = cl.Buffer(context, cl.mem_flags.READ_WRITE, array.nbytes)
         cl.enqueue_copy(queue, memory[value], array)
         values.append(value)
     (launch,) = _launches(device, values, block)
